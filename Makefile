@@ -22,7 +22,7 @@ export CGO_CFLAGS ?= -O2 -g -Wno-deprecated-declarations
 export RAPID_SEED ?= 1
 
 # Go from PATH if it is new enough, else from the wheel in the environment.
-BEFORE_PATH := $(shell $(PYTHON) pybind/hatch_build.py --before-path "$(abspath $(BIN))")
+BEFORE_PATH := $(shell $(PYTHON) pybind/build/hatch_build.py --before-path "$(abspath $(BIN))")
 export PATH := $(if $(BEFORE_PATH),$(BEFORE_PATH):)$(PATH):$(abspath $(BIN))
 
 .DEFAULT_GOAL := help
@@ -47,7 +47,7 @@ $(VENV)/installed: $(BIN)/python $(SOURCES)
 
 # Go, if there is none.
 $(VENV)/go: $(VENV)/installed
-	@missing=$$($(BIN)/python pybind/hatch_build.py --missing-go) && \
+	@missing=$$($(BIN)/python pybind/build/hatch_build.py --missing-go) && \
 		{ test -z "$$missing" || $(BIN)/python -m pip install --quiet --disable-pip-version-check $$missing; }
 	@touch $@
 
@@ -71,7 +71,7 @@ test: test-go test-py ## run all Go and Python tests
 .PHONY: vet
 vet: $(VENV)/go ## check the Go sources with go vet
 	go vet -tags=$(GO_TAGS) ./gocore/... ./pybind/... ./tests_go/... ./benchmarks/...
-	go vet ./gocore/invariants
+	go vet ./gocore/base/invariants
 
 .PHONY: test-go
 test-go: $(VENV)/dev vet ## run the Go tests, with invariants checked
@@ -115,7 +115,7 @@ test-pytest: $(VENV)/dev ## test the pytest plugin with the oldest pytest that i
 	PYTHONPATH=$(abspath build/pytest) $(BIN)/python -m pytest -p no:cacheprovider tests_py/pytest_plugin
 
 # The packages that start goroutines, or whose tests do: in others the race detector has nothing to find (package arch checks the list).
-RACE_TESTS := bfc blas cabi cublas cuda devmgr graph holder host ledger nvml placement plan process pybind simulated suballoc trace wire
+RACE_TESTS := base/holder base/trace devices/devmgr devices/placement lease/ledger machine/blas machine/cublas machine/cuda machine/host machine/nvml machine/simulated plan/plan pool/bfc pool/suballoc pybind/cabi pybind/process pybind/pybind pybind/wire tf/graph
 # Long tests with one goroutine (package arch checks them). -short leaves out a soak of processes, and a library that is built.
 ONE_GOROUTINE := TestAgainstNaive TestAllSmallPrograms TestManyRandomStreamPrograms TestLawsFitIntoLittleMoreThanTheirPeak \
 	TestWhatWasServedOnceIsServedAgain TestLittleAddressSpace TestPeakMeasurementsByTheHundredThousand TestTransformer \
@@ -133,8 +133,8 @@ race: $(VENV)/dev ## run the Go tests under the race detector
 
 .PHONY: soak
 soak: $(VENV)/dev ## run SOAK random operations (10000000) from SEED (1) while the driver fails at random, FORKS forks (200) of each kind, 64 processes that lease and die for SOAK_LEDGER seconds (600), 4 processes under the guard for SOAK_GUARD (1000000) operations each, processes and threads on simulated cards for SOAK_CROWD seconds (300) four times, and the random Go tests with SOAK_RAPID (2000) new inputs each
-	SOAK=$(or $(SOAK),10000000) SEED=$(or $(SEED),1) go test -tags=$(GO_TAGS) ./tests_go/devmgr -run '^TestSoak$$' -count=1 -v -timeout 0
-	SOAK_LEDGER=$(or $(SOAK_LEDGER),600) go test -tags=$(GO_TAGS) ./tests_go/ledger -run '^TestSoak$$' -count=1 -v -timeout 0
+	SOAK=$(or $(SOAK),10000000) SEED=$(or $(SEED),1) go test -tags=$(GO_TAGS) ./tests_go/devices/devmgr -run '^TestSoak$$' -count=1 -v -timeout 0
+	SOAK_LEDGER=$(or $(SOAK_LEDGER),600) go test -tags=$(GO_TAGS) ./tests_go/lease/ledger -run '^TestSoak$$' -count=1 -v -timeout 0
 	$(BIN)/python tests_py/fork_matrix.py --forks $(or $(FORKS),200) --seed $(or $(SEED),1)
 	$(BIN)/python tests_py/fork_first_use.py --forks $(or $(FORKS),200)
 	$(BIN)/python tests_py/guard/guard_soak.py --steps $(or $(SOAK_GUARD),1000000) --seed $(or $(SEED),1)
@@ -167,8 +167,8 @@ fmt: $(VENV)/dev ## format the sources
 
 .PHONY: generate
 generate: $(VENV)/dev ## regenerate the binding, the trampolines, docs/differences.md, the types of ConfigProto and the simulator's list of functions
-	$(BIN)/python pybind/generate.py
-	$(BIN)/python gocore/nvml/generate_trampolines.py
+	$(BIN)/python pybind/build/generate.py
+	$(BIN)/python gocore/machine/nvml/generate_trampolines.py
 	$(BIN)/python tests_py/oracle/differences.py
 	$(BIN)/python tests_py/oracle/message_stubs.py
 	$(BIN)/python tests_py/oracle/tensorflow_names.py
@@ -176,8 +176,8 @@ generate: $(VENV)/dev ## regenerate the binding, the trampolines, docs/differenc
 
 .PHONY: check-generated
 check-generated: $(VENV)/dev ## fail if a committed generated file is out of date
-	$(BIN)/python pybind/generate.py --check
-	$(BIN)/python gocore/nvml/generate_trampolines.py --check
+	$(BIN)/python pybind/build/generate.py --check
+	$(BIN)/python gocore/machine/nvml/generate_trampolines.py --check
 	$(BIN)/python tests_py/oracle/differences.py --check
 	$(BIN)/python tests_py/oracle/message_stubs.py --check
 	$(BIN)/python tests_py/oracle/tensorflow_names.py --check
@@ -230,7 +230,7 @@ wheel: $(VENV)/dev ## build dist/*.whl and the sdist, and check the wheel
 # (150 MB), which knows the C libraries of all machines, among them.
 WHEELS_VENV ?= .venv-wheels
 
-$(WHEELS_VENV)/wheels-ready: pybind/requirements/release.txt
+$(WHEELS_VENV)/wheels-ready: pybind/build/requirements/release.txt
 	@$(MAKE) --no-print-directory VENV=$(WHEELS_VENV) $(WHEELS_VENV)/bin/python
 	@echo "installing Go and a C compiler into $(WHEELS_VENV)"
 	@$(WHEELS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r $<
@@ -263,12 +263,12 @@ lint-workflows: $(VENV)/dev ## check .github/workflows, and the workflow for use
 
 .PHONY: wheels
 wheels: $(WHEELS_VENV)/wheels-ready ## build dist/*.whl for all Linux machines (glibc 2.28, x86-64 and arm64), with zig as the C compiler
-	$(WHEELS_VENV)/bin/python pybind/wheels.py dist
+	$(WHEELS_VENV)/bin/python pybind/build/wheels.py dist
 
 .PHONY: lock-build
-lock-build: $(VENV)/dev ## write pybind/requirements anew: the versions of pyproject.toml and of the build hook, with hashes
+lock-build: $(VENV)/dev ## write pybind/build/requirements anew: the versions of pyproject.toml and of the build hook, with hashes
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check $(UV)
-	$(BIN)/python pybind/requirements/lock.py
+	$(BIN)/python pybind/build/requirements/lock.py
 
 .PHONY: test-arm64
 test-arm64: wheels $(VENV)/dev ## run Python tests on the arm64 wheel under qemu (downloads it and an arm64 Python; needs apt on Debian)
@@ -298,7 +298,7 @@ bench: $(VENV)/dev ## run the benchmarks and write docs/benchmarks.md
 .PHONY: profile
 profile: $(VENV)/dev ## measure the allocator, and write the profile that the compiler optimizes it by
 	mkdir -p build/profile
-	go test -trimpath -run '^$$' -bench 'Laws/.*/(exact|tensorflow-rule)' -benchtime 50x -o build/profile/bfc.test -cpuprofile build/profile/cpu ./tests_go/bfc
+	go test -trimpath -run '^$$' -bench 'Laws/.*/(exact|tensorflow-rule)' -benchtime 50x -o build/profile/bfc.test -cpuprofile build/profile/cpu ./tests_go/pool/bfc
 	go tool pprof -proto -output pybind/_gpuconf/default.pgo build/profile/cpu
 
 .PHONY: accuracy-operators
@@ -321,7 +321,7 @@ ORACLE_VENV ?= .venv-oracle
 $(ORACLE_VENV)/oracle-ready: $(SOURCES) tests_py/oracle/requirements.txt
 	@$(MAKE) --no-print-directory VENV=$(ORACLE_VENV) install
 	@echo "installing TensorFlow into $(ORACLE_VENV)"
-	@$(ORACLE_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r tests_py/oracle/requirements.txt $(TEST_TOOLS) $$($(ORACLE_VENV)/bin/python pybind/hatch_build.py --missing-go)
+	@$(ORACLE_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r tests_py/oracle/requirements.txt $(TEST_TOOLS) $$($(ORACLE_VENV)/bin/python pybind/build/hatch_build.py --missing-go)
 	@touch $@
 
 # JAX's CPU wheel (300 MB), for the tests that read back what JAX got of gpuconf's configuration.
@@ -363,7 +363,7 @@ PEERS_VENV ?= .venv-peers
 $(PEERS_VENV)/peers-ready: benchmarks/peers/requirements.txt
 	@$(MAKE) --no-print-directory VENV=$(PEERS_VENV) $(PEERS_VENV)/bin/python
 	@echo "installing the plotting library into $(PEERS_VENV)"
-	@$(PEERS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r $< $$($(PEERS_VENV)/bin/python pybind/hatch_build.py --missing-go)
+	@$(PEERS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r $< $$($(PEERS_VENV)/bin/python pybind/build/hatch_build.py --missing-go)
 	@touch $@
 
 .PHONY: bench-allocator
@@ -378,8 +378,8 @@ gpu-test: ## test a wheel on this machine's GPU, with the libraries installed th
 	$(PYTHON) tests_py/gpu/run.py $(WHEEL)
 
 .PHONY: gpu-rules
-gpu-rules: $(VENV)/dev ## compile the rules that tests_go/drivertest states of a driver, for make gpu-all on a machine without Go
-	go test -c -tags=$(GO_TAGS) -o dist/driver-rules_$(shell uname -m) ./tests_go/cuda
+gpu-rules: $(VENV)/dev ## compile the rules that tests_go/machine/drivertest states of a driver, for make gpu-all on a machine without Go
+	go test -c -tags=$(GO_TAGS) -o dist/driver-rules_$(shell uname -m) ./tests_go/machine/cuda
 
 .PHONY: gpu-all
 gpu-all: ## run every case and benchmark for a GPU from a wheel (WHEEL=path), in steps; call it again to continue (GPU_ARGS="--minutes 9")

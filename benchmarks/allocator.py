@@ -28,7 +28,7 @@ SLOPE = {"1000-live": "1 000", "10000-live": "10 000", "100000-live": "100 000",
 def run() -> dict[tuple[str, str, str], float]:
     """Run the Go benchmarks; return (benchmark, case, contender) -> median ns per operation, or the p99.9 of Tail."""
     found: dict[tuple[str, str, str], list[float]] = {}
-    command = ["go", "test", "-run=^$", "-bench=^Benchmark(Laws|Slope|Tail)$", "-benchtime=3x", "./tests_go/bfc"]
+    command = ["go", "test", "-run=^$", "-bench=^Benchmark(Laws|Slope|Tail)$", "-benchtime=3x", "./tests_go/pool/bfc"]
     for _ in range(ROUNDS):
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
         for name, case, who, ns in re.findall(

@@ -23,10 +23,10 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import distributed
-from gpuconf.planning.fleet import jobs
-from gpuconf.planning.fleet.bounds import lower_bound
-from gpuconf.planning.fleet.firstfit import first_fit
-from gpuconf.sharing import _ledger
+from gpuconf.leases import ledger as _ledger
+from gpuconf.plans.fleets import recorded_jobs
+from gpuconf.plans.fleets.bounds import lower_bound
+from gpuconf.plans.fleets.firstfit import first_fit
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tests_py")]
@@ -57,7 +57,7 @@ import json, sys, time
 sizes, cards, solver = json.load(sys.stdin)
 if not solver:
     sys.modules["ortools"] = None
-from gpuconf.planning.fleet.pack import pack
+from gpuconf.plans.fleets.pack import pack
 began = time.monotonic()
 found = pack(sizes, cards)
 print(json.dumps([found.first.used, found.best.used, found.bound, time.monotonic() - began]))
@@ -157,7 +157,7 @@ def _replay_cost() -> Iterator[tuple[str, str]]:
     with tempfile.TemporaryDirectory() as name:
         path = Path(name, "job.csv")
         write_trace(path, 100_000, 1)
-        seconds = _least(lambda: jobs.need(path, ("virtual",)))
+        seconds = _least(lambda: recorded_jobs.need(path, ("virtual",)))
     yield "replay of a trace of 100,000 events, one policy", f"{1000 * seconds:.0f} ms"
 
 

@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpuconf.sharing import _budget
+from gpuconf.jobs import budget
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -73,7 +73,7 @@ def _programs() -> Iterator[dict[str, subprocess.Popen[str]]]:
     """The same program three times: by itself, and under a budget in both modes."""
     with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as stack:
         folder = Path(name)
-        runpy.run_path(str(ROOT / "tests_go" / "fakecuda" / "build.py"))["build"](folder)
+        runpy.run_path(str(ROOT / "tests_go" / "machine" / "fakecuda" / "build.py"))["build"](folder)
         program = folder / "guard"
         source = Path(__file__).with_suffix(".c")
         subprocess.run([os.environ.get("CC", "cc"), "-O2", "-o", program, source, "-ldl", "-lpthread"], check=True)
@@ -89,7 +89,7 @@ def _programs() -> Iterator[dict[str, subprocess.Popen[str]]]:
         for way in WAYS:
             extra = {}
             if way != "without":
-                extra = stack.enter_context(_budget.prepare({card: 1 << 30}, way, environment=base)).environment
+                extra = stack.enter_context(budget.prepare({card: 1 << 30}, way, environment=base)).environment
             running[way] = stack.enter_context(_running(program, {**base, **extra}))
         yield running
 

@@ -14,9 +14,9 @@ import time
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING
 
+from gpuconf._core.generated import ledger as wire
 from gpuconf._core.native import core
-from gpuconf._core.wire import ledger as wire
-from gpuconf.sharing._ledger import Ledger, open_ledger
+from gpuconf.leases.ledger import Ledger, open_ledger
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -35,8 +35,8 @@ REQUEST = json.dumps(wire.Request((wire.Card(CARD, GIB // 16, GIB // 16, 40 * GI
 # A process that waits for the whole card, reports when it has it, holds it until a line comes, and waits again.
 WAITER = f"""
 import sys, time
-from gpuconf.sharing._ledger import open_ledger
-from gpuconf.sharing._rows import Card
+from gpuconf.leases.ledger import open_ledger
+from gpuconf.leases.rows import Card
 ledger = open_ledger(sys.argv[1])
 print("ready", flush=True)
 while sys.stdin.readline():
@@ -48,8 +48,8 @@ while sys.stdin.readline():
 # A process that holds a lease, and one that leases and releases all the time.
 HOLDER = f"""
 import sys
-from gpuconf.sharing._ledger import open_ledger
-from gpuconf.sharing._rows import Card
+from gpuconf.leases.ledger import open_ledger
+from gpuconf.leases.rows import Card
 ledger = open_ledger(sys.argv[1])
 claim = ledger.claim([Card({CARD!r}, {40 * GIB}, {GIB})])
 print("ready", flush=True)
@@ -57,8 +57,8 @@ sys.stdin.read()
 """
 BUSY = f"""
 import sys
-from gpuconf.sharing._ledger import open_ledger
-from gpuconf.sharing._rows import Card
+from gpuconf.leases.ledger import open_ledger
+from gpuconf.leases.rows import Card
 ledger = open_ledger(sys.argv[1])
 print("ready", flush=True)
 while True:
@@ -70,8 +70,8 @@ while True:
 # grant does.
 CONTENDER = f"""
 import sys, time
-from gpuconf.sharing._ledger import open_ledger
-from gpuconf.sharing._rows import Card
+from gpuconf.leases.ledger import open_ledger
+from gpuconf.leases.rows import Card
 ledger = open_ledger(sys.argv[1])
 cards = [Card("GPU-%d" % number, {80 * GIB}, {GIB}) for number in range(8)]
 ledger.claim(cards).release()

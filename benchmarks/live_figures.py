@@ -15,12 +15,12 @@ import tempfile
 from pathlib import Path
 from typing import IO
 
-from gpuconf.sharing._ledger import open_ledger
+from gpuconf.leases.ledger import open_ledger
 
 ROOT = Path(__file__).resolve().parent.parent
 ROUNDS = 100
 NUMBER = 50_000
-SOURCE = ROOT / "gocore" / "bfc" / "publish.go"
+SOURCE = ROOT / "gocore" / "pool" / "bfc" / "publish.go"
 HOT = (
     "\ta.live.Libraries[by.Library()] += bytes\n",
     "\ta.live.Libraries[by.Library()] -= bytes\n",

@@ -120,7 +120,7 @@ def products() -> list[dict[str, str]]:
         "-run=^$",
         f"-bench=Product/(gonum|CPU:0)/{PRODUCT}$",
         "-benchtime=20x",
-        "./tests_go/placement",
+        "./tests_go/devices/placement",
     ]
     found: dict[str, list[float]] = {}
     for _ in range(ROUNDS):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import gpuconf as tf
-from gpuconf.planning.policies import POLICIES
+from gpuconf.plans.generated.policies import POLICIES
 
 from benchmarks.c_loops import loops
 

@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests_py" / "in
 import chromium
 import gpuconf
 from gpuconf.memory import Trace, allocate, record, tag
-from gpuconf.planning import report
+from gpuconf.plans.pages import report
 from selenium.webdriver.support.wait import WebDriverWait
 
 TAGS = ("weights", "activations", "gradients", "optimizer")

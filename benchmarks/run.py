@@ -153,7 +153,7 @@ step, the fastest of {guard_rounds} rounds; the ratio is the median of the round
 ## The allocator's core
 
 ns for one allocation or one free, including lock, statistics and free by address, called from Go
-(`tests_go/bfc/bench_test.go`; the workloads are in `tests_go/traces`). The tree is organized like
+(`tests_go/pool/bfc/bench_test.go`; the workloads are in `tests_go/pool/traces`). The tree is organized like
 PyTorch's caching allocator: red-black, by size and address. The list is the simple best fit that
 the random tests also use as their model. [allocator-benchmarks.md](allocator-benchmarks.md)
 compares with other allocators.
@@ -181,23 +181,27 @@ PROVEN = [
         "0",
         "`make soak`: 10^7; 10^5 of them in `make test`",
     ),
-    ("Go memory allocated by an operation", "0", "`AllocsPerRun` in `tests_go/bfc` and `tests_go/devmgr`"),
+    ("Go memory allocated by an operation", "0", "`AllocsPerRun` in `tests_go/pool/bfc` and `tests_go/devices/devmgr`"),
     ("words read by a search for a size", "<= 5", "counted in builds with `-tags invariants`, as tests are"),
     (
         "large requests of a transformer-like job that need granules remapped, without slack",
         "<= 3 %",
-        "`tests_go/bfc/stitch_test.go`",
+        "`tests_go/pool/bfc/stitch_test.go`",
     ),
-    ("the same with 1.25 times the live peak", "0", "`tests_go/bfc/stitch_test.go`"),
-    ("driver calls of an iteration from its third time on", "0", "`tests_go/bfc/stitch_test.go`"),
+    ("the same with 1.25 times the live peak", "0", "`tests_go/pool/bfc/stitch_test.go`"),
+    ("driver calls of an iteration from its third time on", "0", "`tests_go/pool/bfc/stitch_test.go`"),
     (
         "driver calls for each GiB of a pool that grows in steps of 1 GiB or more",
         "<= 40",
-        "`tests_go/bfc/stitch_test.go`",
+        "`tests_go/pool/bfc/stitch_test.go`",
     ),
-    ("failures in 1000 repetitions of a sequence that succeeded once", "0", "`tests_go/bfc/stitch_test.go`"),
-    ("causes in out-of-memory reports, each with its advice", ">= 8", "`tests_go/devmgr/outofmemory_test.go`"),
-    ("driver calls that a test makes fail", "all", "`tests_go/devmgr/failurewalk_test.go`, `tests_go/cuda`"),
+    ("failures in 1000 repetitions of a sequence that succeeded once", "0", "`tests_go/pool/bfc/stitch_test.go`"),
+    ("causes in out-of-memory reports, each with its advice", ">= 8", "`tests_go/devices/devmgr/outofmemory_test.go`"),
+    (
+        "driver calls that a test makes fail",
+        "all",
+        "`tests_go/devices/devmgr/failurewalk_test.go`, `tests_go/machine/cuda`",
+    ),
     ("addresses of one sequence in two processes", "the same", "`tests_py/test_simulate.py`"),
 ]
 

@@ -78,13 +78,13 @@ NOTHING = (
     + """
 import ctypes, os
 ctypes.CDLL(os.environ["NOTHING"], ctypes.RTLD_GLOBAL)
-from gpuconf._core import simulated_torch
+from gpuconf.simulation import simulated_torch
 simulated_torch._after = lambda: None
 """
 )
 # Launches in a thread that is marked are not counted. Backward passes have a thread of their own.
 MARKED = """
-from gpuconf._core import stand_ins
+from gpuconf.simulation import stand_ins
 class Mark(torch.autograd.Function):
     @staticmethod
     def forward(context, x):

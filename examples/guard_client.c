@@ -6,7 +6,7 @@
  *
  * Without a GPU, the test driver of the checkout shows it:
  *
- *     mkdir driver && python tests_go/fakecuda/build.py driver
+ *     mkdir driver && python tests_go/machine/fakecuda/build.py driver
  *     LD_LIBRARY_PATH=driver FAKECUDA_MEMORY=17179869184 gpuconf run --guard=proxy --memory 512MiB -- ./guard_client
  */
 #include <dlfcn.h>

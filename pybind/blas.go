@@ -5,7 +5,7 @@ package pybind
 import (
 	"strings"
 
-	"gpuconf/gocore/blas"
+	"gpuconf/gocore/machine/blas"
 	"gpuconf/pybind/process"
 )
 

@@ -3,8 +3,8 @@
 package pybind
 
 import (
-	"gpuconf/gocore/gpu"
-	"gpuconf/gocore/models"
+	"gpuconf/gocore/machine/gpu"
+	"gpuconf/gocore/machine/models"
 	"gpuconf/pybind/process"
 	"gpuconf/pybind/wire"
 )

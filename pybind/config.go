@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"strings"
 
-	"gpuconf/gocore/config"
-	"gpuconf/gocore/status"
+	"gpuconf/gocore/base/status"
+	"gpuconf/gocore/tf/config"
 	"gpuconf/pybind/process"
 	"gpuconf/pybind/wire"
 )

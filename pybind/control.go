@@ -3,9 +3,9 @@
 package pybind
 
 import (
-	"gpuconf/gocore/config"
-	"gpuconf/gocore/devmgr"
-	"gpuconf/gocore/models"
+	"gpuconf/gocore/devices/devmgr"
+	"gpuconf/gocore/machine/models"
+	"gpuconf/gocore/tf/config"
 	"gpuconf/pybind/process"
 )
 

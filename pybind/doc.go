@@ -20,9 +20,9 @@ package pybind
 import (
 	"encoding/json"
 
-	"gpuconf/gocore/config"
-	"gpuconf/gocore/devmgr"
-	"gpuconf/gocore/status"
+	"gpuconf/gocore/base/status"
+	"gpuconf/gocore/devices/devmgr"
+	"gpuconf/gocore/tf/config"
 	"gpuconf/pybind/process"
 )
 

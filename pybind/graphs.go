@@ -3,7 +3,7 @@
 package pybind
 
 import (
-	"gpuconf/gocore/graph"
+	"gpuconf/gocore/tf/graph"
 	"gpuconf/pybind/process"
 )
 

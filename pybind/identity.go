@@ -3,9 +3,9 @@
 package pybind
 
 import (
-	"gpuconf/gocore/config"
-	"gpuconf/gocore/models"
-	"gpuconf/gocore/status"
+	"gpuconf/gocore/base/status"
+	"gpuconf/gocore/machine/models"
+	"gpuconf/gocore/tf/config"
 	"gpuconf/pybind/process"
 	"gpuconf/pybind/wire"
 )

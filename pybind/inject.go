@@ -3,7 +3,7 @@
 package pybind
 
 import (
-	"gpuconf/gocore/status"
+	"gpuconf/gocore/base/status"
 	"gpuconf/pybind/process"
 )
 

@@ -6,9 +6,9 @@ import (
 	"context"
 	"time"
 
-	"gpuconf/gocore/rewind"
-	"gpuconf/gocore/status"
-	"gpuconf/gocore/trace"
+	"gpuconf/gocore/base/status"
+	"gpuconf/gocore/base/trace"
+	"gpuconf/gocore/plan/rewind"
 	"gpuconf/pybind/process"
 )
 

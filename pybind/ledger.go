@@ -5,8 +5,8 @@ package pybind
 import (
 	"errors"
 
-	"gpuconf/gocore/ledger"
-	"gpuconf/gocore/status"
+	"gpuconf/gocore/base/status"
+	"gpuconf/gocore/lease/ledger"
 	"gpuconf/pybind/process"
 	"gpuconf/pybind/wire"
 )

@@ -7,9 +7,9 @@ import (
 	"math"
 	"time"
 
-	"gpuconf/gocore/bfc"
-	"gpuconf/gocore/devmgr"
-	"gpuconf/gocore/status"
+	"gpuconf/gocore/base/status"
+	"gpuconf/gocore/devices/devmgr"
+	"gpuconf/gocore/pool/bfc"
 	"gpuconf/pybind/cabi"
 	"gpuconf/pybind/process"
 	"gpuconf/pybind/wire"

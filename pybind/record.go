@@ -6,8 +6,8 @@ import (
 	"context"
 	"fmt"
 
-	"gpuconf/gocore/bfc"
-	"gpuconf/gocore/trace"
+	"gpuconf/gocore/base/trace"
+	"gpuconf/gocore/pool/bfc"
 	"gpuconf/pybind/process"
 	"gpuconf/pybind/wire"
 )

@@ -3,7 +3,7 @@
 package pybind
 
 import (
-	"gpuconf/gocore/devname"
+	"gpuconf/gocore/machine/devname"
 	"gpuconf/pybind/cabi"
 	"gpuconf/pybind/process"
 )

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"strconv"
 
-	"gpuconf/gocore/config"
-	"gpuconf/gocore/graph"
-	"gpuconf/gocore/status"
+	"gpuconf/gocore/base/status"
+	"gpuconf/gocore/tf/config"
+	"gpuconf/gocore/tf/graph"
 	"gpuconf/pybind/process"
 )
 

@@ -3,8 +3,8 @@
 package pybind
 
 import (
-	"gpuconf/gocore/config"
-	"gpuconf/gocore/status"
+	"gpuconf/gocore/base/status"
+	"gpuconf/gocore/tf/config"
 	"gpuconf/pybind/process"
 )
 

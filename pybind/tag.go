@@ -3,8 +3,8 @@
 package pybind
 
 import (
-	"gpuconf/gocore/holder"
-	"gpuconf/gocore/status"
+	"gpuconf/gocore/base/holder"
+	"gpuconf/gocore/base/status"
 	"gpuconf/pybind/cabi"
 	"gpuconf/pybind/process"
 )

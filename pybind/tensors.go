@@ -6,9 +6,9 @@ import (
 	"strconv"
 	"strings"
 
-	"gpuconf/gocore/gpu"
-	"gpuconf/gocore/graph"
-	"gpuconf/gocore/status"
+	"gpuconf/gocore/base/status"
+	"gpuconf/gocore/machine/gpu"
+	"gpuconf/gocore/tf/graph"
 	"gpuconf/pybind/process"
 )
 

@@ -5,9 +5,9 @@ package pybind
 import (
 	"context"
 
-	"gpuconf/gocore/status"
-	"gpuconf/gocore/timeline"
-	"gpuconf/gocore/trace"
+	"gpuconf/gocore/base/status"
+	"gpuconf/gocore/base/trace"
+	"gpuconf/gocore/plan/timeline"
 	"gpuconf/pybind/process"
 )
 

@@ -5,9 +5,9 @@ package pybind
 import (
 	"context"
 
-	"gpuconf/gocore/rewind"
-	"gpuconf/gocore/status"
-	"gpuconf/gocore/trace"
+	"gpuconf/gocore/base/status"
+	"gpuconf/gocore/base/trace"
+	"gpuconf/gocore/plan/rewind"
 	"gpuconf/pybind/process"
 )
 

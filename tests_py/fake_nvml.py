@@ -1,4 +1,4 @@
-"""NVIDIA's management library as pybind/simulator/nvml simulates it, for tests in Python."""
+"""NVIDIA's management library as gocore/sim/nvml simulates it, for tests in Python."""
 
 from __future__ import annotations
 

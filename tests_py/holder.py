@@ -14,7 +14,7 @@ from script import environment
 PROGRAM = """
 import sys
 import gpuconf
-from gpuconf.sharing._ledger import Card, open_ledger
+from gpuconf.leases.ledger import Card, open_ledger
 
 lease, pool, used = map(int, sys.argv[1:4])
 ledger = open_ledger()

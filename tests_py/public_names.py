@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 # Internal packages: their public names are exported elsewhere.
-PRIVATE = ("cli", "cluster", "machine", "planning", "rehearsal", "sharing", "tensors", "values")
+PRIVATE = ("cli", "cluster", "jobs", "leases", "machine", "plans", "simulation", "tensors")
 
 
 def modules() -> list[types.ModuleType]:

@@ -8,7 +8,7 @@ import pathlib
 import pickle
 from typing import Any
 
-FILES = sorted((pathlib.Path(__file__).parent.parent / "tests_go" / "rewind" / "testdata").glob("*.json.gz"))
+FILES = sorted((pathlib.Path(__file__).parent.parent / "tests_go" / "plan" / "rewind" / "testdata").glob("*.json.gz"))
 
 
 def snapshot(path: pathlib.Path) -> dict[str, Any]:

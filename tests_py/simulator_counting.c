@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Two threads that launch what has no effect, each its own kernels, each for the first time. Compiled with the count of
- * such launches (pybind/simulator/runtime/unmarked.c) under ThreadSanitizer. Each name must have been counted once.
+ * such launches (gocore/sim/runtime/unmarked.c) under ThreadSanitizer. Each name must have been counted once.
  */
 #include <pthread.h>
 #include <stdint.h>

@@ -21,13 +21,15 @@ def table(path: str) -> str:
 
 def sources(library: str) -> list[Path]:
     """Return the files of a library, "cuda" or "nvml"."""
-    folders = (f"pybind/simulator/{library}", "pybind/budget", "gocore/models")
+    folders = (f"gocore/sim/{library}", "gocore/lease/budget", "gocore/machine/models")
     return [path for folder in folders for path in sorted((ROOT / folder).glob("*.c"))]
 
 
 def objects(files: list[Path], flags: list[str], defines: dict[str, str]) -> list[Path]:
     """Compile files, each once for all tests."""
-    compiled: list[Path] = runpy.run_path(str(ROOT / "tests_go/fakecuda/build.py"))["objects"](files, flags, defines)
+    compiled: list[Path] = runpy.run_path(str(ROOT / "tests_go/machine/fakecuda/build.py"))["objects"](
+        files, flags, defines
+    )
     return compiled
 
 
@@ -46,7 +48,7 @@ def program(
     command = [
         *shlex.split(os.environ.get("CC", "cc")),
         *flags,
-        f"-I{ROOT / 'pybind/simulator/cuda'}",
+        f"-I{ROOT / 'gocore/sim/cuda'}",
         "-o",
         target,
         *parts,
@@ -63,7 +65,7 @@ def compiles(folder: Path, flags: list[str]) -> bool:
 
 
 # All that simulates a GPU, for `make count-simulator`. The tables are data: functions, models, errors.
-SIMULATORS = ("pybind/simulator", "gocore/models", "tests_go/fakecuda", "tests_go/fakenvml")
+SIMULATORS = ("gocore/sim", "gocore/machine/models", "tests_go/machine/fakecuda", "tests_go/machine/fakenvml")
 TABLES = ("functions.h", "models.h", "errors.h")
 
 

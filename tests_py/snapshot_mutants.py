@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-SEEDS = sorted((Path(__file__).resolve().parent.parent / "tests_go" / "trace" / "testdata").glob("*.pickle"))
+SEEDS = sorted((Path(__file__).resolve().parent.parent / "tests_go" / "base" / "trace" / "testdata").glob("*.pickle"))
 PEAK_MIB = 64  # above that of a process which has read each seed once; a mutant has about 5 KiB, its budget is 4 MiB
 
 

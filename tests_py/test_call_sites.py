@@ -11,9 +11,9 @@ import gpuconf
 import pytest
 from gpuconf._core.stacks import call_site, shown
 
-# gocore/trace has the same rule: tests_go/trace reads this table, too.
+# gocore/base/trace has the same rule: tests_go/base/trace reads this table, too.
 ROWS = json.loads(
-    (pathlib.Path(__file__).parent.parent / "tests_go" / "trace" / "testdata" / "call_sites.json").read_text()
+    (pathlib.Path(__file__).parent.parent / "tests_go" / "base" / "trace" / "testdata" / "call_sites.json").read_text()
 )
 GIB = 1 << 30
 

@@ -1,4 +1,4 @@
-"""The cards of the machine, over NVIDIA's management library as pybind/simulator/nvml simulates it, and simulated."""
+"""The cards of the machine, over NVIDIA's management library as gocore/sim/nvml simulates it, and simulated."""
 
 from __future__ import annotations
 

@@ -36,7 +36,9 @@ def own(names: set[str]) -> set[str]:
     return {name.removeprefix("gpuconf.") for name in names if name.startswith("gpuconf.")}
 
 
-SHARED = {"_core", "_core.fork", "_core.public", "__main__", "cli", "cli.main", "cli.console", "cli.exits", "_typing"}
+SHARED = {
+    "_core", "_core.fork", "_core.public", "__main__", "cli", "cli.main", "cli.console", "cli.exits", "simulation", "_typing",
+}  # fmt: skip
 PARSED = {*SHARED, "_core.humanbytes", "cli.output", "cli.parser"}
 
 
@@ -48,7 +50,7 @@ def test_the_version(tmp_path: Path) -> None:
 
 def test_a_program_without_a_lease(tmp_path: Path) -> None:
     names = imported(tmp_path, "run", "true")
-    modules = {"cli.execute", "cli.late_options", "cli.requested", "cli.run"}
+    modules = {"jobs", "jobs.execute", "cli.late_options", "cli.requested", "cli.run"}
     assert own(names) == {*PARSED, *modules, "_core.programs"}
     assert names & {*HEAVY, "signal"} == set()
 
@@ -58,18 +60,31 @@ CALLING = {
     "_core._gpuconf", "_core.device_spec", "_core.devices", "_core.extras", "_core.former_names", "_core.html",
     "_core.ledger_folder", "_core.message", "_core.native", "_core.notices", "_core.runtime", "_core.settings",
     "_core.settings_file", "_core.simulation_notice", "_core.size_text", "_core.sizes", "_core.table", "_core.texts", "_core.trust",
-    "_core.wire", "_core.wire.visible", "_missing", "errors",
+    "_core.generated", "_core.generated.visible", "_missing", "errors",
 }  # fmt: skip
 LEDGER = {
-    "_core.handle", "_core.wire.cards", "_core.wire.ledger", "machine", "machine.cards", "sharing", "sharing._ledger",
-    "sharing._proc", "sharing._rows",
+    "_core.handle", "_core.generated.cards", "_core.generated.ledger", "machine", "machine.cards", "leases", "leases.ledger",
+    "leases.proc", "leases.rows",
 }  # fmt: skip
 
 
 def test_the_list_of_processes(tmp_path: Path) -> None:
     names = imported(tmp_path, "ps")
-    modules = {"cli.jobs", "cli.processes", "cli.ps", "cli.simulated_cards", "sharing._private_folder", "sharing._view"}
-    while_a_job_shares_cards = {"sharing._budget_file", "sharing._budget_layout", "sharing._simulated_cards"}
+    modules = {
+        "cli.jobs",
+        "cli.processes",
+        "cli.ps",
+        "cli.simulated_cards",
+        "jobs",
+        "jobs.private_folder",
+        "leases.view",
+    }
+    while_a_job_shares_cards = {
+        "jobs.budget_file",
+        "jobs.generated",
+        "jobs.generated.budget_layout",
+        "jobs.simulated_cards",
+    }
     assert own(names) - while_a_job_shares_cards == {*PARSED, *CALLING, *LEDGER, *modules}
     assert names & {*HEAVY, "math", "signal", "weakref"} == set()
 
@@ -79,11 +94,10 @@ def test_a_program_with_a_lease(tmp_path: Path) -> None:
     left_out = {
         "config",
         "memory",
-        "planning",
-        "rehearsal",
+        "plans",
+        "simulation.",
         "tensors",
-        "sharing._simulated_cards",
-        "_core.simulated_torch",
+        "jobs.simulated_cards",
     }
     assert {name for name in own(names) if name.startswith(tuple(left_out))} == set()
     assert names & {*HEAVY, "math", "weakref"} == set()

@@ -10,9 +10,9 @@ from pathlib import Path
 import gpuconf
 import pytest
 from gpuconf import errors
-from gpuconf.sharing import _request
-from gpuconf.sharing._contexts import context_bytes, of_command
-from gpuconf.sharing._ledger import Claim, open_ledger
+from gpuconf.leases import request
+from gpuconf.leases.contexts import context_bytes, of_command
+from gpuconf.leases.ledger import Claim, open_ledger
 from test_command import run
 
 MIB, GIB = 1 << 20, 1 << 30
@@ -25,7 +25,7 @@ def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def claim(memory: int | None, contexts: int = 1) -> Claim:
-    return _request.claim(_request.checked(memory, 1, 0, "", "spread", contexts), gpuconf.visible_devices())
+    return request.claim(request.checked(memory, 1, 0, "", "spread", contexts), gpuconf.visible_devices())
 
 
 def test_leases_of_2_gib_leave_room_for_their_contexts() -> None:

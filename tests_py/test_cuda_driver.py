@@ -1,6 +1,6 @@
 """gpuconf on the CUDA driver, from `import gpuconf` down to libcuda.so.1, over a driver that needs no GPU.
 
-The library is that of tests_go/fakecuda: built here, found by the loader like the real one, and strict about CUDA's
+The library is that of tests_go/machine/fakecuda: built here, found by the loader like the real one, and strict about CUDA's
 rules. Each test runs its program in a new process, because a loaded driver stays loaded.
 """
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-FAKECUDA = Path(__file__).resolve().parent.parent / "tests_go" / "fakecuda"
+FAKECUDA = Path(__file__).resolve().parent.parent / "tests_go" / "machine" / "fakecuda"
 
 PRELUDE = """
 import ctypes, sys
@@ -406,7 +406,7 @@ def test_the_end_of_a_program_with_captured_graphs_is_quiet(folder: Path) -> Non
 
 
 LEASE = """
-from gpuconf.sharing._without_cuda import cuda_started
+from gpuconf.leases.without_cuda import cuda_started
 for _ in range(2):
     with tf.lease(memory="64MiB", timeout=5) as leased:
         print(len(leased.gpus), cuda_started(), tf.memory.stats().bytes_limit // MIB, len(tf.visible_devices()), cuda_started())

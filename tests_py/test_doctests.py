@@ -19,14 +19,14 @@ def examples() -> list[doctest.DocTest]:
         "gpuconf._core._gpuconf",
         "gpuconf.allocators.",
         "gpuconf.dask._plot",
-        "gpuconf.rehearsal.recording",
-        "gpuconf.rehearsal.xla.changes",
-        "gpuconf.rehearsal.xla.compiling",
-        "gpuconf.rehearsal.xla.devices",
-        "gpuconf.rehearsal.xla.recording",
-        "gpuconf.rehearsal.xla.running",
-        "gpuconf.rehearsal.watching",
-        "gpuconf.values.",
+        "gpuconf.plans.programs.torch_recording",
+        "gpuconf.plans.programs.xla.changes",
+        "gpuconf.plans.programs.xla.compiling",
+        "gpuconf.plans.programs.xla.devices",
+        "gpuconf.plans.programs.xla.jax_recording",
+        "gpuconf.plans.programs.xla.running",
+        "gpuconf.plans.programs.watching",
+        "gpuconf.simulation.values.",
     )
     # The finder looks at what is loaded, and loads nothing.
     assert all(hasattr(gpuconf, name) for name in gpuconf.__all__)

@@ -18,7 +18,7 @@ import gpuconf
 import pytest
 from fake_nvml import ONE_H100, fake_nvml
 from gpuconf.cli import cover, diagnosis, go_runtimes, libraries
-from gpuconf.rehearsal.cover import LAUNCHER
+from gpuconf.plans.programs.cover import LAUNCHER
 from holder import holder
 from script import environment
 
@@ -262,7 +262,9 @@ def test_a_program_is_looked_into_and_not_run(simulated: dict[str, str], tmp_pat
 def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A CUDA driver with one GPU."""
     folder = tmp_path_factory.mktemp("cuda")
-    runpy.run_path(str(Path(__file__).parent.parent / "tests_go" / "fakecuda" / "build.py"))["build"](folder)
+    runpy.run_path(str(Path(__file__).parent.parent / "tests_go" / "machine" / "fakecuda" / "build.py"))["build"](
+        folder
+    )
     return folder
 
 
@@ -505,7 +507,7 @@ def test_a_machine_that_allows_no_cover(monkeypatch: pytest.MonkeyPatch, tmp_pat
         f"exec {' '.join(WITHOUT_USER_NAMESPACES[:-2])} '{WITHOUT_USER_NAMESPACES[-2]}' sh {LAUNCHER} --only "
         'user "$@"'
     )
-    monkeypatch.setattr("gpuconf.rehearsal.cover.LAUNCHER", launcher(tmp_path / "launcher", refusing))
+    monkeypatch.setattr("gpuconf.plans.programs.cover.LAUNCHER", launcher(tmp_path / "launcher", refusing))
     told = cover.of_machine(os.environ)
     assert told.level == "note"
     assert told.text.startswith(
@@ -519,7 +521,7 @@ def test_a_machine_that_allows_no_cover(monkeypatch: pytest.MonkeyPatch, tmp_pat
 )
 def test_doctor_does_not_need_a_cover(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, script: str, said: str) -> None:
     path = launcher(tmp_path / "launcher", script) if script else str(tmp_path / "none")
-    monkeypatch.setattr("gpuconf.rehearsal.cover.LAUNCHER", path)
+    monkeypatch.setattr("gpuconf.plans.programs.cover.LAUNCHER", path)
     began = time.monotonic()
     told = cover.of_machine(os.environ)
     assert time.monotonic() - began < 5

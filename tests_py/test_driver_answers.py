@@ -22,7 +22,7 @@ import pytest
 from driver_answers import compare, functions, observe
 from driver_answers.answers import Answers
 
-BUILD = Path(__file__).resolve().parent.parent / "tests_go" / "fakecuda" / "build.py"
+BUILD = Path(__file__).resolve().parent.parent / "tests_go" / "machine" / "fakecuda" / "build.py"
 ANSWERS = Answers.load()
 
 

@@ -128,7 +128,7 @@ def test_demo_on_an_unknown_machine_says_so_in_a_sentence() -> None:
 
 
 def test_demo_uses_the_gpus_of_the_machine(tmp_path: Path) -> None:
-    build = Path(__file__).resolve().parent.parent / "tests_go" / "fakecuda" / "build.py"
+    build = Path(__file__).resolve().parent.parent / "tests_go" / "machine" / "fakecuda" / "build.py"
     subprocess.run([sys.executable, build, tmp_path], check=True, capture_output=True)
     done = demo(LD_LIBRARY_PATH=str(tmp_path), FAKECUDA_MEMORY=str(3 << 30))
     assert (done.returncode, done.stderr) == (0, "")

@@ -9,7 +9,7 @@ from script import run_well
 
 BEGIN = """
 import os, resource
-import gpuconf, gpuconf.config, gpuconf.machine.simulate, gpuconf.memory, json
+import gpuconf, gpuconf.config, gpuconf.simulation.simulate, gpuconf.memory, json
 
 def exhaust(left):
     held = []

@@ -291,7 +291,7 @@ def test_bad_arguments(jobs: Path, arguments: dict[str, Any], kind: type[Excepti
 INTERRUPTED = """
 import os, random, signal, threading, time
 from fleet_problems import hard
-from gpuconf.planning.fleet import cpsat, exact
+from gpuconf.plans.fleets import cpsat, exact
 
 problem = hard(random.Random(1), 40)
 threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
@@ -324,7 +324,7 @@ DASK = """
 import json, os, signal, sys
 import distributed, psutil
 import gpuconf
-from gpuconf.planning.fleet.plan import find
+from gpuconf.plans.fleets.fleet import find
 
 killed = []
 

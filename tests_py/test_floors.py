@@ -17,12 +17,14 @@ FLOORS = (
     ("_missing",),
     ("errors",),
     ("_core",),
-    ("config", "values"),
+    ("config",),
     ("debugging", "memory"),
     ("tensors",),
-    ("allocators", "machine", "planning"),
-    ("sharing",),
-    ("cluster", "rehearsal"),
+    ("machine", "simulation"),
+    ("allocators",),
+    ("leases",),
+    ("jobs",),
+    ("cluster", "plans"),
     ("gpuconf",),
     ("compat", "dask", "metrics", "notebook", "pytest_plugin", "ray"),
     ("cli",),
@@ -32,13 +34,12 @@ LEVEL = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
 
 # Arrows that point up on purpose: what a module resolves on first use, by name.
 LAZY = {
-    ("_core", "values"),  # what needs PyTorch, once PyTorch is imported
     ("gpuconf", "compat"),
     ("gpuconf", "dask"),
     ("gpuconf", "metrics"),
     ("gpuconf", "notebook"),
     ("gpuconf", "ray"),
-    ("memory", "planning"),
+    ("memory", "plans"),
 }
 
 
@@ -175,10 +176,10 @@ def test_every_room_has_a_floor_and_every_floor_a_room() -> None:
     [
         ("gpuconf._core.x", "from ..memory import _buffer", "on floor 3, memory on floor 5"),
         ("gpuconf.memory.x", "def f():\n    from ..tensors import tensor", "on floor 5, tensors on floor 6"),
-        ("gpuconf.planning.x", "from ..machine import simulate", "on floor 7, machine on floor 7"),
+        ("gpuconf.machine.x", "from ..simulation import simulate", "on floor 7, simulation on floor 7"),
         ("gpuconf.attic.x", "from .. import errors", "attic has no floor"),
         ("gpuconf.memory.x", "TYPE_CHECKING = False\nif TYPE_CHECKING:\n    from ..tensors import tensor", ""),
-        ("gpuconf.cli.x", "from ..planning import plan", ""),
+        ("gpuconf.cli.x", "from ..plans import plan", ""),
     ],
     ids=["upwards", "inside a function", "sideways", "a room without a floor", "for a type checker only", "downwards"],
 )

@@ -17,7 +17,7 @@ from gpuconf._core.built_in_errors import built_in
 from gpuconf._core.native import by_hand, core
 
 ROOT = Path(__file__).resolve().parent.parent
-STATUS = (ROOT / "gocore" / "status" / "status.go").read_text()
+STATUS = (ROOT / "gocore" / "base" / "status" / "status.go").read_text()
 
 
 def kind(constant: str) -> str:
@@ -45,7 +45,7 @@ def test_every_kind_of_go_has_its_class() -> None:
 
 def test_c_raises_kinds_of_go() -> None:
     sources = "".join(path.read_text() for path in sorted((ROOT / "pybind" / "_gpuconf").glob("*.c")))
-    found = re.findall(r'\\x1e(?:" ")?([A-Z_]+)(?:" ")?\\x1e', sources) + re.findall(
+    found = re.findall(r'\\x1e(?:"\s+")?([A-Z_]+)(?:"\s+")?\\x1e', sources) + re.findall(
         r'\[GCGO_\w+\] = "([A-Z_]+)"', sources
     )
     assert len(found) == 4

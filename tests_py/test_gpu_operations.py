@@ -1,6 +1,6 @@
 """Operations on the GPU of a CUDA driver, through cuBLAS, over a driver and a cuBLAS that need no GPU.
 
-The libraries are those of tests_go/fakecuda and tests_go/fakecublas: built here, found by the loader and among the
+The libraries are those of tests_go/machine/fakecuda and tests_go/machine/fakecublas: built here, found by the loader and among the
 wheels like the real ones, and strict about CUDA's and cuBLAS's rules. Each test runs its program in a new process,
 because a loaded library stays loaded.
 """
@@ -276,7 +276,7 @@ print(live())
 
 
 def test_what_the_errors_name_is_an_extra() -> None:
-    candidates = (TESTS_GO.parent / "gocore" / "cublas" / "candidates.go").read_text()
+    candidates = (TESTS_GO.parent / "gocore" / "machine" / "cublas" / "candidates.go").read_text()
     assert '"gpuconf[cublas-cu%d]"' in candidates
     extras = importlib.metadata.metadata("gpuconf").get_all("Provides-Extra") or []
     assert {"cublas-cu11", "cublas-cu12", "cublas-cu13"} <= set(extras)

@@ -16,9 +16,9 @@ from typing import Any
 import gpuconf
 import pytest
 from gpuconf._core import settings
-from gpuconf.sharing._ledger import Ledger, open_ledger
-from gpuconf.sharing._rows import Card
-from gpuconf.sharing._without_cuda import devices_elsewhere
+from gpuconf.leases.ledger import Ledger, open_ledger
+from gpuconf.leases.rows import Card
+from gpuconf.leases.without_cuda import devices_elsewhere
 from script import environment
 
 GIB = 1 << 30

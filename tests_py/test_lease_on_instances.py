@@ -14,13 +14,13 @@ from script import environment
 PROGRAM = """
 import sys
 from gpuconf import VisibleDevice, errors
-from gpuconf.sharing import _request
+from gpuconf.leases import request
 
 GIB, claims = 1 << 30, []
 for uuid in sys.argv[2:]:
     device = VisibleDevice(0, None, "NVIDIA H100 80GB HBM3 MIG 1g.10gb", uuid, "0000:17:00.0", 0, (9, 0), 10 * GIB)
     try:
-        claims.append(_request.claim(_request.checked(sys.argv[1], 1, 0, "", "spread"), [device]))
+        claims.append(request.claim(request.checked(sys.argv[1], 1, 0, "", "spread"), [device]))
     except errors.DeadlineExceededError:
         continue
     print(uuid)

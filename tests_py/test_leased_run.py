@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpuconf.sharing._ledger import Ledger, open_ledger
+from gpuconf.leases.ledger import Ledger, open_ledger
 from script import environment, start_in_a_terminal
 
 COMMAND = str(Path(sys.executable).with_name("gpuconf"))
@@ -226,7 +226,7 @@ def test_ctrl_c_ends_the_wait(ledger: Ledger) -> None:
 
 def cards(nbytes: int) -> list[Any]:
     import gpuconf
-    from gpuconf.sharing._rows import Card
+    from gpuconf.leases.rows import Card
 
     with gpuconf.simulate("2xT4"):
         return [Card(device.uuid, device.total_memory, nbytes) for device in gpuconf.visible_devices()]
@@ -498,12 +498,13 @@ def test_looking_for_processes_without_a_limit_does_not_disturb_the_others(guard
 def test_a_folder_for_temporary_files_that_may_not_be_listed() -> None:
     code = """
         import os, sys
-        from gpuconf.sharing import _budget, _job
+        from gpuconf.jobs.budget import budgets
+        from gpuconf.jobs.job import Job
         os.chmod(sys.argv[1], 0o333)
         if os.geteuid() == 0:
             os.setresuid(65534, 65534, 65534)
-        with _job.Job() as job:
-            print(os.path.dirname(job.folder) == sys.argv[1], _budget.budgets())
+        with Job() as job:
+            print(os.path.dirname(job.folder) == sys.argv[1], budgets())
         """
     with tempfile.TemporaryDirectory() as folder:
         words = [sys.executable, "-c", textwrap.dedent(code), folder]
@@ -602,7 +603,7 @@ def test_a_program_that_leases_gets_a_part_of_the_jobs_lease(tmp_path: Path) -> 
     """As a nested ``gpuconf run`` does. It was a NestingError."""
     (tmp_path / "x.py").write_text("""
 import os, gpuconf
-from gpuconf.sharing._ledger import open_ledger
+from gpuconf.leases.ledger import open_ledger
 
 def state():
     (claim,) = open_ledger().claims()

@@ -23,8 +23,8 @@ import pytest
 from gpuconf import errors
 from gpuconf._core import ledger_folder
 from gpuconf.cli.main import main
-from gpuconf.sharing import _ledger
-from gpuconf.sharing._rows import Card, CardLease
+from gpuconf.leases import ledger as _ledger
+from gpuconf.leases.rows import Card, CardLease
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -44,8 +44,8 @@ def ledger(tmp_path: Path) -> _ledger.Ledger:
 
 _HOLD = """
 import sys, time
-from gpuconf.sharing import _ledger
-from gpuconf.sharing._rows import Card
+from gpuconf.leases import ledger as _ledger
+from gpuconf.leases.rows import Card
 claim = _ledger.open_ledger(sys.argv[1]).claim([Card(sys.argv[2], 40 << 30, int(sys.argv[3]) << 30)], name="holder")
 print("granted", flush=True)
 sys.stdin.read()
@@ -152,7 +152,7 @@ def test_a_stopped_waiter_is_in_nobodys_way(
             assert " stopped " in capsys.readouterr().out
         claims = "_ledger.open_ledger(sys.argv[1]).claim([Card(sys.argv[2], 40 << 30, 30 << 30)], timeout={})"
         for timeout in (0, 1):  # of a process that has never seen it
-            code = "import sys; from gpuconf.sharing import _ledger; from gpuconf.sharing._rows import Card; "
+            code = "import sys; from gpuconf.leases import ledger as _ledger; from gpuconf.leases.rows import Card; "
             subprocess.run([sys.executable, "-c", code + claims.format(timeout), ledger.folder, CARD], check=True)
         waiter.send_signal(signal.SIGCONT)
         eventually(lambda: ledger.claims()[0].state == "granted")
@@ -198,8 +198,8 @@ def test_ctrl_c_ends_the_wait_and_withdraws_the_request(ledger: _ledger.Ledger) 
 def test_a_child_that_inherits_the_descriptor_keeps_the_claim(ledger: _ledger.Ledger) -> None:
     code = f"""
 import subprocess, sys
-from gpuconf.sharing import _ledger
-from gpuconf.sharing._rows import Card
+from gpuconf.leases import ledger as _ledger
+from gpuconf.leases.rows import Card
 claim = _ledger.open_ledger({ledger.folder!r}).claim([Card({CARD!r}, {40 * GIB}, {30 * GIB})])
 subprocess.Popen(["cat"], pass_fds=[claim.fileno()], stdout=subprocess.DEVNULL)
 """
@@ -353,8 +353,8 @@ def test_the_default_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 HOLDER = """
 import sys
-from gpuconf.sharing._ledger import open_ledger
-from gpuconf.sharing._rows import Card
+from gpuconf.leases.ledger import open_ledger
+from gpuconf.leases.rows import Card
 claim = open_ledger(sys.argv[1]).claim([Card(sys.argv[2], 40 << 30, 30 << 30)])
 print(1, flush=True)
 input()

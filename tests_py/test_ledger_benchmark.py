@@ -4,7 +4,7 @@ import runpy
 from pathlib import Path
 
 from gpuconf._core.native import core
-from gpuconf.sharing._ledger import open_ledger
+from gpuconf.leases.ledger import open_ledger
 
 BENCHMARK = Path(__file__).parent.parent / "benchmarks" / "ledger.py"
 

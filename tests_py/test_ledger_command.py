@@ -13,8 +13,8 @@ from pathlib import Path
 import gpuconf
 import pytest
 from gpuconf.cli.main import main
-from gpuconf.sharing import _ledger
-from gpuconf.sharing._rows import Card
+from gpuconf.leases import ledger as _ledger
+from gpuconf.leases.rows import Card
 from holder import holder
 from script import environment
 

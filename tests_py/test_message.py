@@ -9,7 +9,7 @@ import sys
 from typing import Any
 
 import pytest
-from gpuconf.planning.message import read
+from gpuconf.plans.recordings.error_text import read
 from test_command import run
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30

@@ -8,6 +8,9 @@ import pickle
 import gpuconf
 import gpuconf.compat.v1
 import pytest
+from gpuconf.plans.fleets import fleet
+from gpuconf.plans.programs import needs
+from gpuconf.plans.recordings import replay
 
 PUBLIC = [gpuconf, gpuconf.config, gpuconf.memory, gpuconf.errors, gpuconf.compat.v1]
 
@@ -35,6 +38,9 @@ def test_public_classes_name_public_modules(module: object) -> None:
         ("_trace", "TraceEvent", gpuconf.memory.TraceEvent),
         ("_plan", "Plan", gpuconf.Plan),
         ("_ops", "constant", gpuconf.constant),
+        ("planning.plan", "PlanResult", replay.PlanResult),
+        ("planning.fleet.plan", "FleetJob", fleet.FleetJob),
+        ("rehearsal.needs", "Verdict", needs.Verdict),
     ],
 )
 def test_an_old_pickles_names_are_found(module: str, name: str, now: object) -> None:

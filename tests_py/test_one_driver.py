@@ -30,7 +30,7 @@ def mapped():
 def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the libraries of a real driver, as far as this process can tell."""
     folder = fake_nvml(tmp_path_factory.mktemp("driver"))
-    runpy.run_path(str(ROOT / "tests_go/fakecuda/build.py"))["build"](folder)
+    runpy.run_path(str(ROOT / "tests_go/machine/fakecuda/build.py"))["build"](folder)
     (folder / "machine").write_text(ONE_H100)
     (folder / "nothing").write_text("")
     return folder

@@ -13,7 +13,7 @@ import gpuconf
 import pytest
 from gpuconf._core import native
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "pybind"))  # as the build has it
+sys.path.insert(0, str(Path(__file__).parents[1] / "pybind" / "build"))  # as the build has it
 import hatch_build
 import hatch_metadata
 import sbom
@@ -121,7 +121,9 @@ def test_go_mod_names_the_go_of_the_wheel() -> None:
 @pytest.mark.parametrize("name", ["build.txt", "release.txt"])
 def test_the_build_downloads_what_has_a_hash(name: str) -> None:
     """Of the versions that pyproject.toml and the build hook name, and of all that these need."""
-    listed = (ROOT / "pybind" / "requirements" / name).read_text(encoding="utf-8").replace("\\\n", "").splitlines()
+    listed = (
+        (ROOT / "pybind" / "build" / "requirements" / name).read_text(encoding="utf-8").replace("\\\n", "").splitlines()
+    )
     assert [
         line for line in listed if not re.fullmatch(r"[\w-]+==\S+( ;[^-]*)?( +--hash=sha256:[0-9a-f]{64})+", line)
     ] == []

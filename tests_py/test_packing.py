@@ -11,16 +11,16 @@ from typing import Any
 
 import fleet_problems
 import pytest
-from gpuconf.planning.fleet import phases
-from gpuconf.planning.fleet.assign import _by_jobs, assign
-from gpuconf.planning.fleet.bounds import lower_bound
-from gpuconf.planning.fleet.fill import best_fill
-from gpuconf.planning.fleet.firstfit import first_fit
-from gpuconf.planning.fleet.improve import improve
-from gpuconf.planning.fleet.jobs import Need
-from gpuconf.planning.fleet.pack import pack
-from gpuconf.planning.fleet.packing import Packing
-from gpuconf.planning.fleet.patterns import Patterns
+from gpuconf.plans.fleets import phases
+from gpuconf.plans.fleets.assign import _by_jobs, assign
+from gpuconf.plans.fleets.bounds import lower_bound
+from gpuconf.plans.fleets.fill import best_fill
+from gpuconf.plans.fleets.firstfit import first_fit
+from gpuconf.plans.fleets.improve import improve
+from gpuconf.plans.fleets.pack import pack
+from gpuconf.plans.fleets.packing import Packing
+from gpuconf.plans.fleets.patterns import Patterns
+from gpuconf.plans.fleets.recorded_jobs import Need
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -124,7 +124,7 @@ def test_known_problems(name: str) -> None:
 
 def test_grouped_sizes_keep_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     """With more sizes than groups, the prices hold for sizes between the groups."""
-    from gpuconf.planning.fleet import patterns as module
+    from gpuconf.plans.fleets import patterns as module
 
     monkeypatch.setattr(module, "_MOST_SIZES", 20)
     monkeypatch.setattr(module, "_GROUPS", 20)
@@ -139,7 +139,7 @@ def test_without_or_tools(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ortools.linear_solver", None)
     monkeypatch.setitem(sys.modules, "ortools.sat.python", None)
     for name in ("patterns", "exact"):
-        monkeypatch.delitem(sys.modules, f"gpuconf.planning.fleet.{name}", raising=False)
+        monkeypatch.delitem(sys.modules, f"gpuconf.plans.fleets.{name}", raising=False)
     problem = fleet_problems.triplets(random.Random(2), 60)
     steps: list[Any] = []
     found = pack(problem.sizes, problem.more, 0.5, steps.append)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import gpuconf
 import pytest
-from gpuconf.planning.policies import POLICIES as ALL
+from gpuconf.plans.generated.policies import POLICIES as ALL
 from test_command import run
 
 MIB = 1 << 20
@@ -320,7 +320,7 @@ def test_a_picture_needs_matplotlib(holes: Path, tmp_path: Path, monkeypatch: py
 
 
 def test_bars_of_text(holes: Path) -> None:
-    from gpuconf.planning import plot as _plot
+    from gpuconf.plans.pages import plot as _plot
 
     assert _plot.bars(gpuconf.plan(holes, limit="8MiB"), rows=3, width=8) == [
         "GPU:0 virtual: █ in use, ▒ reserved, full width is 8.00MiB",

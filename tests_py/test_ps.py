@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 from fake_nvml import ONE_H100, fake_nvml
-from gpuconf.sharing._ledger import init_shared, open_ledger
-from gpuconf.sharing._rows import Card
+from gpuconf.leases.ledger import init_shared, open_ledger
+from gpuconf.leases.rows import Card
 from holder import holder
 from script import environment, without_others
 
@@ -95,7 +95,7 @@ def test_a_lease_without_memory(simulated: dict[str, str]) -> None:
 
 def test_waiting(simulated: dict[str, str]) -> None:
     program = """
-from gpuconf.sharing._ledger import Card, open_ledger
+from gpuconf.leases.ledger import Card, open_ledger
 import gpuconf
 open_ledger().claim([Card(one.uuid, 80 << 30, 60 << 30) for one in gpuconf.visible_devices()], 2, name="second", timeout=60)
 """

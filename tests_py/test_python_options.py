@@ -5,7 +5,7 @@ own.
 from __future__ import annotations
 
 import pytest
-from gpuconf.sharing._descendants import isolating_option, why_isolated
+from gpuconf.jobs.descendants import isolating_option, why_isolated
 
 
 @pytest.mark.parametrize(

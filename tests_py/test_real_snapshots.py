@@ -16,8 +16,8 @@ from typing import Any
 import gpuconf
 import pytest
 from gpuconf._core.stacks import call_site
-from gpuconf.planning.history import histories
-from gpuconf.planning.verify import verify
+from gpuconf.plans.pages.history import histories
+from gpuconf.plans.recordings.verify import verify
 from test_command import run
 
 FOLDER = pathlib.Path(__file__).parent / "snapshots" / "recorded"

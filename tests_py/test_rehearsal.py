@@ -17,14 +17,14 @@ from typing import Any
 import gpuconf
 import pytest
 from gpuconf.cli import plan_program
-from gpuconf.rehearsal import largest, start, trouble
-from gpuconf.rehearsal.cards import Card, alike, parse
-from gpuconf.rehearsal.framework import Run
-from gpuconf.rehearsal.needs import DEPENDS, DOES_NOT_FIT, FITS, verdict
-from gpuconf.rehearsal.parts import ACTIVATIONS, GRADIENTS, OTHER, PARAMETERS, TEMPORARY, Seen, parts
-from gpuconf.rehearsal.repeats import repeat
-from gpuconf.rehearsal.xla import share, targets
-from gpuconf.rehearsal.xla.ledger import ARRAYS, STATE, Ledger
+from gpuconf.plans.programs import largest, launch, trouble
+from gpuconf.plans.programs.framework import Run
+from gpuconf.plans.programs.needs import DEPENDS, DOES_NOT_FIT, FITS, verdict
+from gpuconf.plans.programs.parts import ACTIVATIONS, GRADIENTS, OTHER, PARAMETERS, TEMPORARY, Seen, parts
+from gpuconf.plans.programs.repeats import repeat
+from gpuconf.plans.programs.target_cards import Card, alike, parse
+from gpuconf.plans.programs.xla import share, targets
+from gpuconf.plans.programs.xla.card_memory import ARRAYS, STATE, Ledger
 
 MIB, GIB = 1 << 20, 1 << 30
 
@@ -50,9 +50,10 @@ def plan(folder: Path, program: str, *options: str) -> subprocess.CompletedProce
     ids=["no framework", "fails", "reads input", "kills itself", "exit code"],
 )
 def test_a_program_of_which_nothing_is_known_is_one_line(tmp_path: Path, program: str, line: str) -> None:
-    done = plan(tmp_path, program)
+    done = plan(tmp_path, program, "--record", "recording.pickle")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.splitlines()[-1] == f"gpuconf plan: {line}"
+    assert not (tmp_path / "recording.pickle").exists()
 
 
 # Libraries that fail as those of the same name do without a network; frameworks/test_rehearsed_libraries.py has the
@@ -570,7 +571,7 @@ def test_descriptions_of_cards_are_those_of_xla(name: str) -> None:
 def test_cards_without_a_description_of_xla_are_unproven() -> None:
     cards = parse("L4,H100-80GB,T4")
     quiet = {"decisions": {}, "skipped_callbacks": False}
-    run = Run(cards, start.Outcome("program", 0, 1.0, 0, {}, ""), share.JAX(), [quiet], [])
+    run = Run(cards, launch.Outcome("program", 0, 1.0, 0, {}, ""), share.JAX(), [quiet], [])
     assert "unproven: XLA publishes no description of L4, T4, and got gpuconf's" in share.JAX().notes([run], [])
     assert (
         targets.why_not(parse("V100-16GB")[0], 13)
@@ -644,7 +645,7 @@ def test_memory_is_held_as_long_as_arrays_live(tmp_path: Path) -> None:
 )
 def test_a_jax_program_that_is_cut_before_its_first_step_gets_no_verdict(ended: str, steps: int, why: str) -> None:
     """Before the first step of a training, almost nothing is on the card, and the answer was "fits"."""
-    run = start.Outcome(ended, 0, 45.0, 0, {}, "")
+    run = launch.Outcome(ended, 0, 45.0, 0, {}, "")
     ran = {"jax": "0.10.2", "optimizer_steps": steps, "skipped_steps": 0, "backward_passes": 0}
     found = trouble.why_no_verdict(run, ran, [{"allocated": 3 << 20}])
     assert found.startswith(why)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import gpuconf
 import pytest
 from gpuconf.memory import allocate, load_trace, record, report, tag
-from gpuconf.planning.page_segments import shown_segments
+from gpuconf.plans.pages.segments import shown_segments
 
 if TYPE_CHECKING:
     from pathlib import Path

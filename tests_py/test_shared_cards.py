@@ -21,10 +21,12 @@ from typing import IO
 import pytest
 from fake_nvml import fake_nvml
 from gpuconf import errors
-from gpuconf.sharing import _budget_file, _simulated_cards
+from gpuconf.jobs import budget_file, simulated_cards
 
 ROOT = Path(__file__).resolve().parent.parent
-CARDS = [f"GPU-{0xF0 - 3 * i:02x}ced00d-1234-4567-89ab-cdef012345{i:02x}" for i in range(2)]  # of tests_go/fakecuda
+CARDS = [
+    f"GPU-{0xF0 - 3 * i:02x}ced00d-1234-4567-89ab-cdef012345{i:02x}" for i in range(2)
+]  # of tests_go/machine/fakecuda
 MIB = 1 << 20
 SIZE = 1024 * MIB
 PRELUDE = """
@@ -61,13 +63,13 @@ while True:
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the driver and NVML."""
     folder = tmp_path_factory.mktemp("driver")
-    runpy.run_path(str(ROOT / "tests_go/fakecuda/build.py"))["build"](folder, 13000)
+    runpy.run_path(str(ROOT / "tests_go/machine/fakecuda/build.py"))["build"](folder, 13000)
     return fake_nvml(folder)
 
 
 @pytest.fixture
-def cards() -> Iterator[_simulated_cards.OwnedCards]:
-    with _simulated_cards.share(dict.fromkeys(CARDS, SIZE)) as made:
+def cards() -> Iterator[simulated_cards.OwnedCards]:
+    with simulated_cards.share(dict.fromkeys(CARDS, SIZE)) as made:
         yield made
 
 
@@ -76,7 +78,7 @@ def environment(library: Path, path: str) -> dict[str, str]:
         name: value for name, value in os.environ.items() if not name.startswith(("GPUCONF_", "FAKE", "CUDA_", "LD_"))
     }
     ours = {"LD_LIBRARY_PATH": str(library), "FAKECUDA_GPUS": "2", "FAKECUDA_MEMORY": str(SIZE)}
-    return {**kept, **ours, _simulated_cards.VARIABLE: path}
+    return {**kept, **ours, simulated_cards.VARIABLE: path}
 
 
 class Program:
@@ -119,12 +121,12 @@ def eventually(program: Program, ask: str) -> None:
         time.sleep(0.02)
 
 
-def used(cards: _simulated_cards.SimulatedCards, gpu: int = 0) -> dict[int, int]:
+def used(cards: simulated_cards.SimulatedCards, gpu: int = 0) -> dict[int, int]:
     """MiB by process."""
     return {one.pid: one.used // MIB for one in cards.usage()[CARDS[gpu]].processes if one.used}
 
 
-def test_a_second_process_has_what_the_first_left(library: Path, cards: _simulated_cards.OwnedCards) -> None:
+def test_a_second_process_has_what_the_first_left(library: Path, cards: simulated_cards.OwnedCards) -> None:
     with Program(library, cards.path) as a, Program(library, cards.path) as b:
         assert (a.ask("left()"), b.ask("left()")) == (1024, 1024)
         at = a.ask("allocate(800)")
@@ -138,7 +140,7 @@ def test_a_second_process_has_what_the_first_left(library: Path, cards: _simulat
         assert (a.ask("left()"), b.ask("left()"), b.ask("allocate(300)") > 0) == (824, 824, True)  # type: ignore[operator]
 
 
-def test_a_process_that_is_limited_in_the_size_of_its_files(library: Path, cards: _simulated_cards.OwnedCards) -> None:
+def test_a_process_that_is_limited_in_the_size_of_its_files(library: Path, cards: simulated_cards.OwnedCards) -> None:
     """Memory lies in blocks, each below the one before; with a limit, as low as possible.
 
     The limit counts when the cards start.
@@ -163,7 +165,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_of_memory_counts(library: Path, cards: _simulated_cards.OwnedCards, kind: str) -> None:
+def test_every_kind_of_memory_counts(library: Path, cards: simulated_cards.OwnedCards, kind: str) -> None:
     with Program(library, cards.path) as a, Program(library, cards.path) as b:
         assert a.ask(KINDS[kind]) is True
         assert (a.ask("left()"), b.ask("left()")) == (512, 512)
@@ -172,7 +174,7 @@ def test_every_kind_of_memory_counts(library: Path, cards: _simulated_cards.Owne
         eventually(b, "left() == 1024")
 
 
-def test_managed_memory_gives_way(library: Path, cards: _simulated_cards.OwnedCards) -> None:
+def test_managed_memory_gives_way(library: Path, cards: simulated_cards.OwnedCards) -> None:
     """It may be larger than the card, and stands in no other process's way; free memory is without it, everywhere."""
     with Program(library, cards.path) as a, Program(library, cards.path) as b:
         assert a.ask("cu.cuMemAllocManaged(byref(c_uint64()), c_size_t(600 * MIB), 1)") == 0
@@ -183,7 +185,7 @@ def test_managed_memory_gives_way(library: Path, cards: _simulated_cards.OwnedCa
         eventually(b, "left() == 24")
 
 
-def test_a_killed_process_gives_its_memory_back(library: Path, cards: _simulated_cards.OwnedCards) -> None:
+def test_a_killed_process_gives_its_memory_back(library: Path, cards: simulated_cards.OwnedCards) -> None:
     """At the next request, and soon at a question: within a second, where the machine is not too busy for a program to
     answer.
     """
@@ -206,7 +208,7 @@ def test_a_killed_process_gives_its_memory_back(library: Path, cards: _simulated
     assert sorted(seconds)[len(seconds) // 2] < 1, seconds
 
 
-def test_freed_memory_is_the_hosts_again(library: Path, cards: _simulated_cards.OwnedCards) -> None:
+def test_freed_memory_is_the_hosts_again(library: Path, cards: simulated_cards.OwnedCards) -> None:
     """A shared card's memory is a file, whose pages stay until they are punched out of it."""
     held = "int([l for l in open('/proc/self/status') if l.startswith('RssShmem:')][0].split()[1]) // 1024"
     with Program(library, cards.path) as a:
@@ -217,7 +219,7 @@ def test_freed_memory_is_the_hosts_again(library: Path, cards: _simulated_cards.
 
 
 def test_a_program_that_starts_another_one_keeps_its_memory_apart(
-    library: Path, cards: _simulated_cards.OwnedCards
+    library: Path, cards: simulated_cards.OwnedCards
 ) -> None:
     """A forked child has nothing of the card: it cannot give its parent's memory back, and its end changes nothing."""
     with Program(library, cards.path) as a, Program(library, cards.path) as b:
@@ -232,7 +234,7 @@ def test_a_program_that_starts_another_one_keeps_its_memory_apart(
         assert (b.ask("left()"), a.ask(f"free({at})"), b.ask("left()")) == (524, 0, 1024)
 
 
-def test_processes_that_take_and_give_at_random_agree(library: Path, cards: _simulated_cards.OwnedCards) -> None:
+def test_processes_that_take_and_give_at_random_agree(library: Path, cards: simulated_cards.OwnedCards) -> None:
     """The cards are never overdrawn, and nothing is left at the end."""
     loop = """[__import__("random").seed(%d), [free(h.pop(0)) if len(h) > 4 else
         (lambda at: h.append(at) if at > 0 else [free(x) for x in h] and h.clear())(allocate(__import__("random").randint(1, 200)))
@@ -257,7 +259,7 @@ def test_processes_that_take_and_give_at_random_agree(library: Path, cards: _sim
 
 
 def test_exported_memory_is_charged_once_and_outlives_its_exporter(
-    library: Path, cards: _simulated_cards.OwnedCards, tmp_path: Path
+    library: Path, cards: simulated_cards.OwnedCards, tmp_path: Path
 ) -> None:
     address = str(tmp_path / "socket")
     send = (
@@ -372,8 +374,8 @@ def test_nvml_says_who_has_what(library: Path) -> None:
     uuids = subprocess.run(
         [sys.executable, "-c", names], env=ask, capture_output=True, text=True, check=True
     ).stdout.split()
-    with _simulated_cards.share(dict.fromkeys(uuids, SIZE)) as cards:
-        ask[_simulated_cards.VARIABLE] = cards.path
+    with simulated_cards.share(dict.fromkeys(uuids, SIZE)) as cards:
+        ask[simulated_cards.VARIABLE] = cards.path
         hold = OPENED + "print(*take(machine(sys.argv[3:], 1 << 30, sys.argv[2]), 300), flush=True); sys.stdin.read()"
         command = [sys.executable, "-c", hold, str(library / "libcuda.so.1"), cards.path, *uuids]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as a:
@@ -390,7 +392,7 @@ def test_nvml_says_who_has_what(library: Path) -> None:
         assert said == [[0, {}], [0, {}]]
 
 
-def test_two_machines_of_a_process_share_a_card(library: Path, cards: _simulated_cards.OwnedCards) -> None:
+def test_two_machines_of_a_process_share_a_card(library: Path, cards: simulated_cards.OwnedCards) -> None:
     program = """
 a, b = (machine(sys.argv[3:], 1 << 30, sys.argv[2]) for _ in range(2))
 print(take(a, 600), take(b, 600), take(b, 400))
@@ -455,7 +457,7 @@ REASONS = {
 
 @pytest.mark.parametrize("kind", REASONS)
 def test_a_wrong_file_is_refused_with_its_path_and_the_reason(
-    library: Path, cards: _simulated_cards.OwnedCards, kind: str
+    library: Path, cards: simulated_cards.OwnedCards, kind: str
 ) -> None:
     path = damaged(cards.path, kind)
     complaint = opened(library, "print(machine(sys.argv[3:], 1 << 30, sys.argv[2]))", path, *CARDS)
@@ -481,11 +483,11 @@ def test_a_wrong_file_is_refused_with_its_path_and_the_reason(
     assert REASONS[kind] in done.stderr
     if kind not in ("relative", "other users can open it", "other users can open its folder"):
         with pytest.raises(errors.UnavailableError, match=cards.path):
-            _simulated_cards.SimulatedCards(cards.path).usage()
+            simulated_cards.SimulatedCards(cards.path).usage()
     shutil.rmtree(os.path.dirname(cards.path))  # what is damaged does not go by itself
 
 
-def test_another_machine_than_the_job_s_has_its_cards_alone(library: Path, cards: _simulated_cards.OwnedCards) -> None:
+def test_another_machine_than_the_job_s_has_its_cards_alone(library: Path, cards: simulated_cards.OwnedCards) -> None:
     """A card that the file does not have, or that has another size there."""
     program = """
 print(take(machine([sys.argv[3], sys.argv[5]], 1 << 30, sys.argv[2]), 600))
@@ -497,7 +499,7 @@ print(take(machine(sys.argv[3:5], 1 << 30, sys.argv[2]), 700))
     assert lines == ["(0, 424)", "(0, 112)", "(0, 324)"]
 
 
-def test_garbage_is_refused_or_harmless(library: Path, cards: _simulated_cards.OwnedCards) -> None:
+def test_garbage_is_refused_or_harmless(library: Path, cards: simulated_cards.OwnedCards) -> None:
     """Random bytes in the file, before it is opened and while it is used: no crash, no hang."""
     with open(cards.path, "rb") as file:
         good = file.read()
@@ -505,7 +507,7 @@ def test_garbage_is_refused_or_harmless(library: Path, cards: _simulated_cards.O
     for _ in range(12):
         data = bytearray(good)
         for _ in range(rng.randint(1, 40)):
-            at = rng.choice((rng.randrange(64), rng.randrange(_budget_file.HEADER_BYTES), rng.randrange(len(data))))
+            at = rng.choice((rng.randrange(64), rng.randrange(budget_file.HEADER_BYTES), rng.randrange(len(data))))
             data[at] = rng.choice((0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)))
         with open(cards.path, "r+b") as file:
             file.write(data)
@@ -516,12 +518,12 @@ def test_garbage_is_refused_or_harmless(library: Path, cards: _simulated_cards.O
             *CARDS,
         )
         with suppress(errors.UnavailableError):
-            _simulated_cards.SimulatedCards(cards.path).usage()
+            simulated_cards.SimulatedCards(cards.path).usage()
 
 
 def test_a_privileged_program_ignores_the_variable() -> None:
     """The libraries read it by secure_getenv, which finds nothing in a program with rights that its caller lacks."""
-    for path in sorted((ROOT / "pybind/simulator").rglob("*.c")):
+    for path in sorted((ROOT / "gocore/sim").rglob("*.c")):
         for line in path.read_text().splitlines():
             assert (
                 "SHARED_CARDS" not in line
@@ -531,21 +533,21 @@ def test_a_privileged_program_ignores_the_variable() -> None:
 
 
 def test_the_folder_is_private_and_ends_with_the_last_process(library: Path) -> None:
-    cards = _simulated_cards.share(dict.fromkeys(CARDS, SIZE), "2xT4:1GiB")
+    cards = simulated_cards.share(dict.fromkeys(CARDS, SIZE), "2xT4:1GiB")
     folder = os.path.dirname(cards.path)
     assert (os.stat(folder).st_mode & 0o7777, os.stat(cards.path).st_mode & 0o7777) == (0o700, 0o600)
     with Program(library, cards.path) as a:
         assert isinstance(a.ask("allocate(1)"), int)
         cards.close()
         assert os.path.exists(cards.path)  # a process has a part of a card
-        assert cards.path in [one.path for one in _simulated_cards.all_shared()]
+        assert cards.path in [one.path for one in simulated_cards.all_shared()]
     with pytest.raises(errors.FailedPreconditionError, match="the simulated cards are closed"):
         cards.keep_descriptor()
-    _simulated_cards.share(dict.fromkeys(CARDS, SIZE)).close()
+    simulated_cards.share(dict.fromkeys(CARDS, SIZE)).close()
     assert not os.path.exists(folder)
 
 
-def test_threads_that_use_a_shared_card_at_once(library: Path, cards: _simulated_cards.OwnedCards) -> None:
+def test_threads_that_use_a_shared_card_at_once(library: Path, cards: simulated_cards.OwnedCards) -> None:
     with Program(library, cards.path) as a:
         turns = "[free(x) for _ in range(200) if (x := allocate(100)) > 0]"
         work = f"[__import__('threading').Thread(target=lambda: [on(0), {turns}]) for _ in range(4)]"

@@ -11,8 +11,8 @@ from typing import Any
 
 import gpuconf
 import pytest
-from gpuconf._core import elf
 from gpuconf.config import list_physical_devices
+from gpuconf.simulation import elf
 from script import run_well
 
 GIB = 1 << 30
@@ -513,10 +513,11 @@ def test_each_library_that_is_prepared_is_prepared_where_the_variable_simulates(
     """There nothing is prepared before the first import of one of them, so the import must know their names."""
     program = """
     import gpuconf
-    from gpuconf._core import import_hook, public, simulated_torch
+    from gpuconf._core import import_hook
+    from gpuconf.simulation import _SIMULATED, simulated_torch
     assert not import_hook._before
     simulated_torch.choose_by_environment()
-    print(set(import_hook._before) == public._SIMULATED)
+    print(set(import_hook._before) == _SIMULATED)
     """
     assert run_well(program, env={"GPUCONF_SIMULATE": "T4"}) == "True\n"
 

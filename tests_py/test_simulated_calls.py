@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-FAKECUDA = Path(__file__).resolve().parent.parent / "tests_go" / "fakecuda"
+FAKECUDA = Path(__file__).resolve().parent.parent / "tests_go" / "machine" / "fakecuda"
 
 PRELUDE = """
 import ctypes

@@ -34,7 +34,7 @@ def exported(name):
 @pytest.fixture(scope="module")
 def newest(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A driver for CUDA 12.4 that exports the newer functions, too, as the one of the wheel."""
-    build = runpy.run_path(str(ROOT / "tests_go/fakecuda/build.py"))["build"]
+    build = runpy.run_path(str(ROOT / "tests_go/machine/fakecuda/build.py"))["build"]
     library: Path = build(tmp_path_factory.mktemp("newest"), newest=True)
     return library
 
@@ -173,7 +173,7 @@ def test_tables_of_functions_are_refused(newest: Path) -> None:
 
 def test_compilers_of_other_processes_may_end_while_old_objects_are_looked_for(tmp_path: Path) -> None:
     """What is listed may be gone when it is looked at, like a link to nothing."""
-    compile_all = runpy.run_path(str(ROOT / "tests_go/fakecuda/build.py"))["objects"]
+    compile_all = runpy.run_path(str(ROOT / "tests_go/machine/fakecuda/build.py"))["objects"]
     (tmp_path / "gone").symlink_to(tmp_path / "nothing")
     source = tmp_path / "one.c"
     source.write_text("int one(void) { return 1; }\n")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-BUILD = Path(__file__).resolve().parent.parent / "tests_go" / "fakecuda" / "build.py"
+BUILD = Path(__file__).resolve().parent.parent / "tests_go" / "machine" / "fakecuda" / "build.py"
 
 WRITES_ALL = """
 import ctypes, os, sys

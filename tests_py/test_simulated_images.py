@@ -41,7 +41,7 @@ def test_damaged_images_are_loaded_or_refused(tmp_path: Path) -> None:
 )
 def test_a_missing_bound_is_found(bound: str, tmp_path: Path) -> None:
     """The same test over a reader without one of its bounds: it must see the read."""
-    text = (simulator_sources.ROOT / "pybind/simulator/cuda/images.c").read_text()
+    text = (simulator_sources.ROOT / "gocore/sim/cuda/images.c").read_text()
     assert text.count(bound) == 1
     code, text = fuzz(compiled(tmp_path, "images.c", text.replace(bound, "0")), 1, 6000)
     assert code != 0, text

@@ -18,7 +18,7 @@ from typing import IO, Any
 
 import gpuconf
 import pytest
-from gpuconf.sharing import _simulated_cards
+from gpuconf.jobs import simulated_cards
 
 LIBRARY = Path(gpuconf.__file__).parent / "_simulator" / "libcuda.so.1"
 SPEC = "2xA100-40GB"
@@ -263,7 +263,7 @@ def sizes() -> dict[str, int]:
 @pytest.fixture
 def job(sizes: dict[str, int]) -> Iterator[dict[str, str]]:
     """The environment of the processes of a job."""
-    with _simulated_cards.share(sizes, SPEC) as made:
+    with simulated_cards.share(sizes, SPEC) as made:
         yield {**plain(), **made.environment}
 
 
@@ -282,7 +282,7 @@ def eventually(program: Program, ask: str) -> None:
 
 
 def folder_of(job: dict[str, str]) -> Path:
-    return Path(job[_simulated_cards.VARIABLE]).parent
+    return Path(job[simulated_cards.VARIABLE]).parent
 
 
 @pytest.mark.parametrize("size", [4 * MIB, 1000], ids=["of its own pages", "a part of a page"])
@@ -471,7 +471,7 @@ def test_a_process_that_does_not_see_the_card(job: dict[str, str]) -> None:
 def test_cards_without_peer_access() -> None:
     spec = "2xA100-40GB:no-peers"
     environment = plain(spec)
-    with _simulated_cards.share(cards_of(environment), spec) as made:
+    with simulated_cards.share(cards_of(environment), spec) as made:
         environment.update(made.environment)
         with Program(environment) as one, Program(environment) as other:
             one.ask("on(1)")

@@ -1,4 +1,4 @@
-"""The simulated NVML (pybind/simulator/nvml) as nvidia-ml-py, and programs that call it carelessly, see it."""
+"""The simulated NVML (gocore/sim/nvml) as nvidia-ml-py, and programs that call it carelessly, see it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pynvml
 import pytest
 from fake_nvml import fake_nvml
 
-SOURCES = Path(__file__).resolve().parent.parent / "pybind" / "simulator" / "nvml"
+SOURCES = Path(__file__).resolve().parent.parent / "gocore" / "sim" / "nvml"
 NAMES = re.findall(r"^FUNCTION\((\w+)\)", (SOURCES / "functions.h").read_text(), re.M)
 GIB = 1 << 30
 

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from gpuconf._core import elf
+from gpuconf.simulation import elf
 from simulated_libraries import SHIPPED, run
 
 

@@ -50,13 +50,13 @@ def test_a_question_while_a_machine_is_closed(tmp_path: Path) -> None:
 
 def test_first_launches_in_two_threads(tmp_path: Path) -> None:
     """A launch was once counted under the name of another thread's first one."""
-    counts = simulator_sources.ROOT / "pybind/simulator/runtime/unmarked.c"
+    counts = simulator_sources.ROOT / "gocore/sim/runtime/unmarked.c"
     assert run(compiled(tmp_path, main=COUNTING, more=(counts,))) == (0, "2000 names\n")
 
 
 def test_a_race_is_found(tmp_path: Path) -> None:
     """The same test over a driver that counts calls with plain additions. These are numbers: they race, and no more."""
-    text = (simulator_sources.ROOT / "pybind/simulator/cuda/control.c").read_text()
+    text = (simulator_sources.ROOT / "gocore/sim/cuda/control.c").read_text()
     atomic = "__atomic_add_fetch(&counts[at].count, 1, __ATOMIC_RELAXED)"
     assert text.count(atomic) == 1
     program = compiled(tmp_path, "control.c", text.replace(atomic, "counts[at].count++"))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import gpuconf
 import pytest
-from gpuconf.sharing._job import Job, JobEvent, peaks
+from gpuconf.jobs.job import Job, JobEvent, peaks
 from script import environment
 
 PACKAGE = Path(gpuconf.__file__).parent

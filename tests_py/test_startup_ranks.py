@@ -14,7 +14,7 @@ import gpuconf_startup
 sys.path.pop(0)
 
 ROOT = Path(__file__).parent.parent
-ROWS = [line for line in (ROOT / "tests_go/config/ranks.table").read_text().splitlines() if not line.startswith("#")]
+ROWS = [line for line in (ROOT / "tests_go/tf/config/ranks.table").read_text().splitlines() if not line.startswith("#")]
 
 
 @pytest.mark.parametrize("row", ROWS)

@@ -195,7 +195,7 @@ def test_messages_of_go_and_c() -> None:
 
 def test_package_pages_and_the_header() -> None:
     pages = [
-        *ROOT.glob("gocore/*/doc.go"),
+        *ROOT.glob("gocore/*/*/doc.go"),
         *ROOT.glob("pybind/**/doc.go"),
         ROOT / "python" / "gpuconf" / "include" / "gpuconf.h",
     ]

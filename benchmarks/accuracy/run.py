@@ -31,7 +31,7 @@ from benchmarks.accuracy import page  # noqa: E402
 from benchmarks.report import cpu  # noqa: E402
 
 KEPT = ROOT / "build" / "accuracy"
-RECORDINGS = ROOT / "tests_go" / "rewind" / "testdata"
+RECORDINGS = ROOT / "tests_go" / "plan" / "rewind" / "testdata"
 MIB = 1 << 20
 TOOLS = ("rehearsed", "tracked", "weights")
 LONGEST = 300  # seconds for a program under one of the tools

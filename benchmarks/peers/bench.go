@@ -5,8 +5,8 @@ import (
 	"os"
 	"time"
 
-	"gpuconf/gocore/plan"
-	"gpuconf/tests_go/traces"
+	"gpuconf/gocore/plan/plan"
+	"gpuconf/tests_go/pool/traces"
 )
 
 // bench is one run.

@@ -3,7 +3,7 @@ package main
 import (
 	"fmt"
 
-	"gpuconf/tests_go/traces"
+	"gpuconf/tests_go/pool/traces"
 )
 
 // league is what an allocator must do beside placing blocks.

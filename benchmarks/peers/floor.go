@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"gpuconf/gocore/offheap"
+	"gpuconf/gocore/base/offheap"
 )
 
 // floor is what the parts of an operation that no allocator avoids take on this machine, in ns.

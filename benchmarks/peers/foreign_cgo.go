@@ -60,7 +60,7 @@ import (
 	"fmt"
 	"unsafe"
 
-	"gpuconf/tests_go/traces"
+	"gpuconf/tests_go/pool/traces"
 )
 
 // load opens a shared object of contenders. It stays open.

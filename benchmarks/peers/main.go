@@ -8,7 +8,7 @@ import (
 	"os"
 	"time"
 
-	"gpuconf/tests_go/traces"
+	"gpuconf/tests_go/pool/traces"
 )
 
 // taskRecorded is a part of a run.

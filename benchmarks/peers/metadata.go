@@ -9,7 +9,7 @@ import (
 	"runtime/debug"
 	"strconv"
 
-	"gpuconf/tests_go/traces"
+	"gpuconf/tests_go/pool/traces"
 )
 
 // Host memory is measured in a separate process for each contender, as the growth of its resident set from before the

@@ -3,10 +3,10 @@ package main
 import (
 	"time"
 
-	"gpuconf/gocore/bfc"
-	"gpuconf/gocore/suballoc"
-	"gpuconf/tests_go/fakedevice"
-	"gpuconf/tests_go/traces"
+	"gpuconf/gocore/pool/bfc"
+	"gpuconf/gocore/pool/suballoc"
+	"gpuconf/tests_go/machine/fakedevice"
+	"gpuconf/tests_go/pool/traces"
 )
 
 // The names of our contenders.

@@ -3,13 +3,13 @@ package main
 import (
 	"context"
 
-	"gpuconf/gocore/plan"
-	"gpuconf/gocore/trace"
-	"gpuconf/tests_go/traces"
+	"gpuconf/gocore/base/trace"
+	"gpuconf/gocore/plan/plan"
+	"gpuconf/tests_go/pool/traces"
 )
 
 // leastLimits finds the smallest memory limit, in whole MiB, under which each policy runs the events, with their
-// streams: the device memory that they need, whatever the addresses. gocore/plan finds it with replays.
+// streams: the device memory that they need, whatever the addresses. gocore/plan/plan finds it with replays.
 func leastLimits(events []trace.Event, policies ...plan.Policy) (map[plan.Policy]uint64, error) {
 	ctx := context.Background()
 	job, err := plan.New(ctx, events, plan.Request{Policies: policies})

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"gpuconf/tests_go/traces"
+	"gpuconf/tests_go/pool/traces"
 )
 
 // A problem of MiniMalloc is a file of lifetimes, id,lower,upper,size, whose optimal placement is known: it is in the

@@ -5,7 +5,7 @@ import (
 	"runtime"
 	"slices"
 
-	"gpuconf/tests_go/traces"
+	"gpuconf/tests_go/pool/traces"
 )
 
 // timing is the speed of one contender on one trace, in ns for each operation.

@@ -8,14 +8,14 @@ import (
 	"path/filepath"
 	"strings"
 
-	"gpuconf/gocore/plan"
-	"gpuconf/gocore/trace"
-	"gpuconf/tests_go/traces"
+	"gpuconf/gocore/base/trace"
+	"gpuconf/gocore/plan/plan"
+	"gpuconf/tests_go/pool/traces"
 )
 
 // recordedRuns is where the recorded runs are: what PyTorch's allocator wrote about itself, each with its end and the
 // events before.
-const recordedRuns = "tests_go/rewind/testdata/*.json.gz"
+const recordedRuns = "tests_go/plan/rewind/testdata/*.json.gz"
 
 // policies are those under which a recorded run's least limit is found.
 var policies = []plan.Policy{plan.PyTorch, plan.PyTorchExpandable, plan.TensorFlow, plan.Regions, plan.Virtual}

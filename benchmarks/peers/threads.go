@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"gpuconf/tests_go/traces"
+	"gpuconf/tests_go/pool/traces"
 )
 
 // threadsTiming is the speed of one contender with several threads.

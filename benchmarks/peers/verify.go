@@ -5,7 +5,7 @@ import (
 	"math/bits"
 	"slices"
 
-	"gpuconf/tests_go/traces"
+	"gpuconf/tests_go/pool/traces"
 )
 
 // placement is the memory that a verified run of a whole trace needed, in bytes.

@@ -13,9 +13,9 @@ import (
 	"sync/atomic"
 	"unsafe"
 
-	"gpuconf/gocore/devmgr"
-	"gpuconf/gocore/gpu"
-	"gpuconf/gocore/holder"
+	"gpuconf/gocore/base/holder"
+	"gpuconf/gocore/devices/devmgr"
+	"gpuconf/gocore/machine/gpu"
 	"gpuconf/pybind/process"
 )
 

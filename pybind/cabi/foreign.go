@@ -9,8 +9,8 @@ package cabi
 import "C"
 
 import (
-	"gpuconf/gocore/devmgr"
-	"gpuconf/gocore/gpu"
+	"gpuconf/gocore/devices/devmgr"
+	"gpuconf/gocore/machine/gpu"
 	"gpuconf/pybind/process"
 )
 

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"unsafe"
 
-	"gpuconf/gocore/config"
-	"gpuconf/gocore/status"
+	"gpuconf/gocore/base/status"
+	"gpuconf/gocore/tf/config"
 	"gpuconf/pybind/process"
 )
 

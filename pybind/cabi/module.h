@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Code that pybind/generate.py adds to the generated module, beside its functions. Needs Python.h.
+ * Code that pybind/build/generate.py adds to the generated module, beside its functions. Needs Python.h.
  */
 #ifndef GPUCONF_MODULE_H
 #define GPUCONF_MODULE_H

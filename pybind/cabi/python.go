@@ -7,7 +7,7 @@ package cabi
 // #include "abi.h"
 import "C"
 
-import "gpuconf/gocore/holder"
+import "gpuconf/gocore/base/holder"
 
 // Take and GiveBack for C. They return the marked text of an error, which the caller frees, or NULL.
 

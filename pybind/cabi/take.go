@@ -3,9 +3,9 @@
 package cabi
 
 import (
-	"gpuconf/gocore/devmgr"
-	"gpuconf/gocore/holder"
-	"gpuconf/gocore/status"
+	"gpuconf/gocore/base/holder"
+	"gpuconf/gocore/base/status"
+	"gpuconf/gocore/devices/devmgr"
 	"gpuconf/pybind/process"
 )
 

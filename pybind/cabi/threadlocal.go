@@ -3,7 +3,7 @@
 package cabi
 
 import (
-	"gpuconf/gocore/holder"
+	"gpuconf/gocore/base/holder"
 	"gpuconf/pybind/process"
 )
 

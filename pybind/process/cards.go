@@ -6,12 +6,12 @@ import (
 	"strings"
 	"sync"
 
-	"gpuconf/gocore/config"
-	"gpuconf/gocore/gpu"
-	"gpuconf/gocore/meminfo"
-	"gpuconf/gocore/models"
-	"gpuconf/gocore/nvml"
-	"gpuconf/gocore/status"
+	"gpuconf/gocore/base/status"
+	"gpuconf/gocore/machine/gpu"
+	"gpuconf/gocore/machine/meminfo"
+	"gpuconf/gocore/machine/models"
+	"gpuconf/gocore/machine/nvml"
+	"gpuconf/gocore/tf/config"
 )
 
 // Survey is what is known of every card of the machine, whatever CUDA_VISIBLE_DEVICES says, without CUDA.

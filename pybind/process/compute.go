@@ -5,12 +5,12 @@ package process
 import (
 	"strings"
 
-	"gpuconf/gocore/blas"
-	"gpuconf/gocore/config"
-	"gpuconf/gocore/cublas"
-	"gpuconf/gocore/devmgr"
-	"gpuconf/gocore/gpu"
-	"gpuconf/gocore/host"
+	"gpuconf/gocore/devices/devmgr"
+	"gpuconf/gocore/machine/blas"
+	"gpuconf/gocore/machine/cublas"
+	"gpuconf/gocore/machine/gpu"
+	"gpuconf/gocore/machine/host"
+	"gpuconf/gocore/tf/config"
 )
 
 // The variables in which Python passes the folders where pip installs NVIDIA's libraries, those from which it imports

@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"unicode/utf8"
 
-	"gpuconf/gocore/status"
+	"gpuconf/gocore/base/status"
 )
 
 // mark separates the kind of an error from its text on the way to Python. clean removes it from messages.

@@ -2,7 +2,7 @@
 
 package process
 
-import "gpuconf/gocore/holder"
+import "gpuconf/gocore/base/holder"
 
 // Threads is what C keeps for each thread, and what it reads without entering Go. Package cabi supplies it at start,
 // because this package has no C.

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"strings"
 
-	"gpuconf/gocore/config"
-	"gpuconf/gocore/gpu"
-	"gpuconf/gocore/nvml"
-	"gpuconf/gocore/status"
+	"gpuconf/gocore/base/status"
+	"gpuconf/gocore/machine/gpu"
+	"gpuconf/gocore/machine/nvml"
+	"gpuconf/gocore/tf/config"
 )
 
 // Identity is one GPU that the process sees, with all its names.

@@ -10,8 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"gpuconf/gocore/status"
-	"gpuconf/gocore/trace"
+	"gpuconf/gocore/base/status"
+	"gpuconf/gocore/base/trace"
 )
 
 // Job is long-running work: reading a file, converting a recording to events, a plan. It runs on its own goroutine. The

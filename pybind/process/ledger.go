@@ -6,10 +6,10 @@ import (
 	"errors"
 	"fmt"
 
-	"gpuconf/gocore/config"
-	"gpuconf/gocore/devmgr"
-	"gpuconf/gocore/ledger"
-	"gpuconf/gocore/status"
+	"gpuconf/gocore/base/status"
+	"gpuconf/gocore/devices/devmgr"
+	"gpuconf/gocore/lease/ledger"
+	"gpuconf/gocore/tf/config"
 )
 
 // The ledgers and claims that Python has handles to.

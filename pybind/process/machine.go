@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"strings"
 
-	"gpuconf/gocore/config"
-	"gpuconf/gocore/cuda"
-	"gpuconf/gocore/gpu"
-	"gpuconf/gocore/models"
-	"gpuconf/gocore/status"
-	"gpuconf/gocore/visible"
+	"gpuconf/gocore/base/status"
+	"gpuconf/gocore/machine/cuda"
+	"gpuconf/gocore/machine/gpu"
+	"gpuconf/gocore/machine/models"
+	"gpuconf/gocore/machine/visible"
+	"gpuconf/gocore/tf/config"
 )
 
 // The keys under which Python passes the path of its interpreter, and where the loader looks for libraries.

@@ -11,9 +11,9 @@ import (
 	"sync"
 	"time"
 
-	"gpuconf/gocore/gpu"
-	"gpuconf/gocore/human"
-	"gpuconf/gocore/nvml"
+	"gpuconf/gocore/base/human"
+	"gpuconf/gocore/machine/gpu"
+	"gpuconf/gocore/machine/nvml"
 )
 
 // neighbors describes the other processes on real GPUs, for the report of a GPU that is full. A program may try to

@@ -2,7 +2,7 @@
 
 package process
 
-import "gpuconf/gocore/gpu"
+import "gpuconf/gocore/machine/gpu"
 
 // offThread computes large products on a separate goroutine. gonum distributes a product block by block, and its caller
 // sleeps and wakes for each block. A goroutine called from C is locked to its thread, so each of these would be a

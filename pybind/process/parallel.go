@@ -8,7 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"gpuconf/gocore/status"
+	"gpuconf/gocore/base/status"
 )
 
 // Parallel calls do for each of the numbers from 0 to n-1, as many at a time as there are processors, and returns the

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"gpuconf/gocore/status"
+	"gpuconf/gocore/base/status"
 )
 
 // File is a file that Python has opened. Go reads it, so that Python neither waits for the disk nor holds the contents.

@@ -5,9 +5,9 @@ package process
 import (
 	"context"
 
-	"gpuconf/gocore/bfc"
-	"gpuconf/gocore/status"
-	"gpuconf/gocore/trace"
+	"gpuconf/gocore/base/status"
+	"gpuconf/gocore/base/trace"
+	"gpuconf/gocore/pool/bfc"
 )
 
 // recording is a recording that Python has a handle to. It ends when Python stops it, when the devices are released, or

@@ -3,9 +3,9 @@
 package process
 
 import (
-	"gpuconf/gocore/config"
-	"gpuconf/gocore/graph"
-	"gpuconf/gocore/status"
+	"gpuconf/gocore/base/status"
+	"gpuconf/gocore/tf/config"
+	"gpuconf/gocore/tf/graph"
 )
 
 // Session is a graph's session on the devices of one Manager.

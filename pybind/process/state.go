@@ -8,15 +8,15 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"gpuconf/gocore/config"
-	"gpuconf/gocore/cuda"
-	"gpuconf/gocore/devmgr"
-	"gpuconf/gocore/gpu"
-	"gpuconf/gocore/graph"
-	"gpuconf/gocore/ledger"
-	"gpuconf/gocore/models"
-	"gpuconf/gocore/status"
-	"gpuconf/gocore/trace"
+	"gpuconf/gocore/base/status"
+	"gpuconf/gocore/base/trace"
+	"gpuconf/gocore/devices/devmgr"
+	"gpuconf/gocore/lease/ledger"
+	"gpuconf/gocore/machine/cuda"
+	"gpuconf/gocore/machine/gpu"
+	"gpuconf/gocore/machine/models"
+	"gpuconf/gocore/tf/config"
+	"gpuconf/gocore/tf/graph"
 )
 
 // State is the machine that a process runs on and its devices.

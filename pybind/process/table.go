@@ -5,7 +5,7 @@ package process
 import (
 	"sync"
 
-	"gpuconf/gocore/status"
+	"gpuconf/gocore/base/status"
 )
 
 // table maps numbers, by which Python refers to objects, to values. Numbers are never reused. The zero table is empty

@@ -10,13 +10,13 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"gpuconf/gocore/config"
-	"gpuconf/gocore/devmgr"
-	"gpuconf/gocore/gpu"
-	"gpuconf/gocore/graph"
-	"gpuconf/gocore/host"
-	"gpuconf/gocore/placement"
-	"gpuconf/gocore/status"
+	"gpuconf/gocore/base/status"
+	"gpuconf/gocore/devices/devmgr"
+	"gpuconf/gocore/devices/placement"
+	"gpuconf/gocore/machine/gpu"
+	"gpuconf/gocore/machine/host"
+	"gpuconf/gocore/tf/config"
+	"gpuconf/gocore/tf/graph"
 )
 
 // Work runs operations on one Manager's devices.

@@ -2,7 +2,7 @@
 
 package wire
 
-import "gpuconf/gocore/ledger"
+import "gpuconf/gocore/lease/ledger"
 
 // Grant is the state of a claim of this process.
 type Grant struct {

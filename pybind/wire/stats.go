@@ -4,16 +4,17 @@ package wire
 
 // MemoryStats are the statistics of a pool. Names are those of TensorFlow's AllocatorStats where it has them.
 type MemoryStats struct {
-	NumAllocs             uint64 `py:"num_allocs"`               // allocations since the last reset_memory_stats
-	LiveBlocks            uint64 `py:"live_blocks"`              // allocations not yet freed
-	BytesInUse            uint64 `py:"bytes_in_use"`             // total size of the live blocks, each rounded up to a multiple of 256
-	RequestedBytesInUse   uint64 `py:"requested_bytes_in_use"`   // total requested size of the live blocks
-	PeakBytesInUse        uint64 `py:"peak_bytes_in_use"`        // the maximum of bytes_in_use since the last reset_memory_stats
-	LargestAllocSize      uint64 `py:"largest_alloc_size"`       // the largest block since the last reset_memory_stats
-	BytesLimit            uint64 `py:"bytes_limit"`              // the hard limit
-	BytesReserved         uint64 `py:"bytes_reserved"`           // memory that the pool has reserved on the GPU
-	PeakBytesReserved     uint64 `py:"peak_bytes_reserved"`      // the maximum of bytes_reserved
-	LargestFreeBlockBytes uint64 `py:"largest_free_block_bytes"` // the largest contiguous free block in the reserved memory
+	NumAllocs           uint64 `py:"num_allocs"`             // allocations since the last reset_memory_stats
+	LiveBlocks          uint64 `py:"live_blocks"`            // allocations not yet freed
+	BytesInUse          uint64 `py:"bytes_in_use"`           // total size of the live blocks, each rounded up to a multiple of 256
+	RequestedBytesInUse uint64 `py:"requested_bytes_in_use"` // total requested size of the live blocks
+	PeakBytesInUse      uint64 `py:"peak_bytes_in_use"`      // the maximum of bytes_in_use since the last reset_memory_stats
+	LargestAllocSize    uint64 `py:"largest_alloc_size"`     // the largest block since the last reset_memory_stats
+	BytesLimit          uint64 `py:"bytes_limit"`            // the hard limit
+	BytesReserved       uint64 `py:"bytes_reserved"`         // memory that the pool has reserved on the GPU
+	PeakBytesReserved   uint64 `py:"peak_bytes_reserved"`    // the maximum of bytes_reserved
+	// the largest contiguous free block in the reserved memory
+	LargestFreeBlockBytes uint64 `py:"largest_free_block_bytes"`
 	// Times that fragmented free memory was remapped to be contiguous for a request that no free block could serve.
 	Stitches      uint64 `py:"stitches"`
 	StitchedBytes uint64 `py:"stitched_bytes"` // bytes remapped by these

@@ -3,8 +3,9 @@
 // Package wire says what crosses the border to Python, once: a struct is a message, and its fields are the message's.
 // A package that keeps what crosses in the same form has the messages itself, as ledger does; the others are here.
 //
-// pybind/generate_wire.py writes the Python side: named tuples with the same names, comments and order. So a new field
-// is added to its struct, filled in where the message is made, and used; there is no third place that could disagree.
+// pybind/build/generate_wire.py writes the Python side: named tuples with the same names, comments and order. So a new
+// field is added to its struct, filled in where the message is made, and used; there is no third place that could
+// disagree.
 //
 // # Rules
 //
@@ -14,7 +15,7 @@
 //     keys. A pointer is a value that may be missing, which is None in Python. What has a method String is its text.
 //  3. A comment says what Python's users read. Sizes are bytes unless it says otherwise.
 //  4. Both sides are of one build, so there is no version. What is stored on disk has its own format (package ledger,
-//     pybind/budget).
+//     gocore/lease/budget).
 package wire
 
 import (
@@ -24,7 +25,7 @@ import (
 	"strconv"
 	"sync"
 
-	"gpuconf/gocore/status"
+	"gpuconf/gocore/base/status"
 )
 
 // Encode returns a message, or a list of messages, as JSON.

@@ -16,9 +16,11 @@ Importing gpuconf loads neither the compiled core nor CUDA. The first call that 
 
 from __future__ import annotations
 
+from os import environ as _environ
+
 from ._core import when_loaded
 from ._core.fork import import_lock
-from ._core.public import explain_imports, load_old_pickles, prepare_simulated_libraries
+from ._core.public import explain_imports, load_old_pickles
 
 __version__ = "0.3.0"
 
@@ -84,17 +86,17 @@ if TYPE_CHECKING:
     from .compat.v2 import sysconfig as sysconfig
     from .compat.v2 import test as test
     from .compat.v2 import version as version
-    from .machine.simulate import Simulation, reset, simulate, simulated
+    from .leases.lease import Lease, lease
     from .machine.visible import cuda_visible_devices, visible_devices
     from .memory._max_memory import max_memory
     from .notebook import load_ipython_extension as load_ipython_extension
     from .notebook import unload_ipython_extension as unload_ipython_extension
-    from .planning.fleet.plan import FleetPlan, plan_fleet
-    from .planning.plan import Plan
-    from .rehearsal.answer import Rehearsal
-    from .rehearsal.block import RehearsedBlock, rehearse
-    from .rehearsal.plan import plan
-    from .sharing._lease import Lease, lease
+    from .plans.fleets.fleet import FleetPlan, plan_fleet
+    from .plans.plan import plan
+    from .plans.programs.answer import Rehearsal
+    from .plans.programs.block import RehearsedBlock, rehearse
+    from .plans.recordings.replay import Plan
+    from .simulation.simulate import Simulation, reset, simulate, simulated
     from .tensors.arrays import float32 as float32
     from .tensors.arrays import float64 as float64
     from .tensors.arrays import int32 as int32
@@ -108,12 +110,12 @@ _SUBMODULES = frozenset(("allocators", "compat", "config", "dask", "debugging", 
 _HOMES = {
     "Configuration": "allocators._configure",
     "DeviceSpec": "_core.device_spec",
-    "FleetPlan": "planning.fleet.plan",
-    "Lease": "sharing._lease",
-    "Plan": "planning.plan",
-    "Rehearsal": "rehearsal.answer",
-    "RehearsedBlock": "rehearsal.block",
-    "Simulation": "machine.simulate",
+    "FleetPlan": "plans.fleets.fleet",
+    "Lease": "leases.lease",
+    "Plan": "plans.recordings.replay",
+    "Rehearsal": "plans.programs.answer",
+    "RehearsedBlock": "plans.programs.block",
+    "Simulation": "simulation.simulate",
     "Tensor": "tensors.tensor",
     "VisibleDevice": "_core.devices",
     "add": "tensors.operations",
@@ -128,17 +130,17 @@ _HOMES = {
     "identity": "tensors.operations",
     "install_as_tensorflow": "compat._as_tensorflow",
     "int32": "tensors.arrays",
-    "lease": "sharing._lease",
+    "lease": "leases.lease",
     "library_path": "_core.native",
     "load_ipython_extension": "notebook",
     "matmul": "tensors.operations",
     "max_memory": "memory._max_memory",
-    "plan": "rehearsal.plan",
-    "plan_fleet": "planning.fleet.plan",
-    "rehearse": "rehearsal.block",
-    "reset": "machine.simulate",
-    "simulate": "machine.simulate",
-    "simulated": "machine.simulate",
+    "plan": "plans.plan",
+    "plan_fleet": "plans.fleets.fleet",
+    "rehearse": "plans.programs.block",
+    "reset": "simulation.simulate",
+    "simulate": "simulation.simulate",
+    "simulated": "simulation.simulate",
     "unload_ipython_extension": "notebook",
     "visible_devices": "machine.visible",
 }
@@ -148,11 +150,14 @@ _HOMES = {
 _AS_TENSORFLOW = frozenset(("distribute", "executing_eagerly", "random", "sysconfig", "test", "version"))
 
 # What no signal handler uses. Importing it with the core would take as long as all else of the first call.
-_ON_FIRST_USE = ("allocators._", "planning", "rehearsal", "sharing", "tensors")
+_ON_FIRST_USE = ("allocators._", "leases", "plans", "tensors")
 
 load_old_pickles()
 explain_imports()
-prepare_simulated_libraries()
+if _environ.get("GPUCONF_SIMULATE"):
+    from .simulation import prepare_simulated_libraries
+
+    prepare_simulated_libraries()
 
 # The lock of imports on first use. Not a global: a fork's handlers keep what they refer to, and these globals refer to
 # much.

@@ -51,6 +51,25 @@ func TestImportsPointDownwards(t *testing.T) {
 	check(t, tree(t, "gocore", "pybind"), arch.CheckImports)
 }
 
+func TestIncludesPointDownwards(t *testing.T) {
+	for _, folder := range []string{"gocore", "pybind"} {
+		broken, err := arch.CheckIncludes(root(t), folder)
+		require.NoError(t, err)
+		require.Empty(t, broken)
+	}
+}
+
+func TestIncludesBite(t *testing.T) {
+	folder := t.TempDir()
+	require.NoError(t, os.MkdirAll(filepath.Join(folder, "gocore/pool/bfc"), 0o700))
+	source := "#include \"fine.h\"\n#include \"../../sim/cuda/driver.h\"\n#include \"../../base/trace/x.h\"\n"
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "gocore/pool/bfc/x.c"), []byte(source), 0o600))
+	broken, err := arch.CheckIncludes(folder, "gocore")
+	require.NoError(t, err)
+	require.Equal(t, []string{"gocore/pool/bfc/x.c includes ../../sim/cuda/driver.h: pool/bfc is on floor 6, and " +
+		"sim/cuda on floor 14"}, broken)
+}
+
 func TestSourceKeepsTheRules(t *testing.T) {
 	check(t, tree(t, "gocore", "pybind"), arch.CheckSource)
 }
@@ -91,12 +110,13 @@ func TestRaceRunsWhatHasGoroutines(t *testing.T) {
 		return reached[pkg]
 	}
 	var want []string
-	folders, err := filepath.Glob(filepath.Join(root(t), "tests_go/*"))
+	folders, err := filepath.Glob(filepath.Join(root(t), "tests_go/*/*"))
 	require.NoError(t, err)
 	for _, folder := range folders {
 		tests, err := filepath.Glob(filepath.Join(folder, "*_test.go"))
 		require.NoError(t, err)
-		if name := filepath.Base(folder); len(tests) > 0 && reach("gpuconf/tests_go/"+name) {
+		name := filepath.Base(filepath.Dir(folder)) + "/" + filepath.Base(folder)
+		if len(tests) > 0 && reach("gpuconf/tests_go/"+name) {
 			want = append(want, name)
 		}
 	}
@@ -110,7 +130,7 @@ func TestRaceRunsWhatHasGoroutines(t *testing.T) {
 func TestRaceLeavesOutOnlyWhatHasOneGoroutine(t *testing.T) {
 	files, folders := tree(t, "tests_go"), map[string]bool{}
 	files = slices.DeleteFunc(files, func(f *arch.File) bool { // its goroutines only wait for the C compiler
-		return f.Path == "tests_go/compiled/objects.go"
+		return f.Path == "tests_go/machine/compiled/objects.go"
 	})
 	for _, file := range files {
 		folders[path.Dir(file.Path)] = true
@@ -129,7 +149,7 @@ func TestRaceLeavesOutOnlyWhatHasOneGoroutine(t *testing.T) {
 		require.True(t, anywhere, "no package has the test %s, which make race leaves out", name)
 	}
 	for _, name := range []string{"TestResetBesideEverything", "TestEveryHandOver"} {
-		starter, known := arch.ReachesGoroutines(files, "tests_go/devmgr", name)
+		starter, known := arch.ReachesGoroutines(files, "tests_go/devices/devmgr", name)
 		require.NotEmpty(t, starter)
 		require.True(t, known)
 	}
@@ -148,9 +168,13 @@ func TestEveryPackageSaysWhatItIs(t *testing.T) {
 
 func TestEveryPackageHasTests(t *testing.T) {
 	for _, file := range tree(t, "gocore", "pybind") {
-		tests, err := filepath.Glob(filepath.Join(root(t), "tests_go", path.Base(path.Dir(file.Path)), "*_test.go"))
+		folder := file.Package()
+		if folder == "pybind" {
+			folder = "pybind/pybind"
+		}
+		tests, err := filepath.Glob(filepath.Join(root(t), "tests_go", folder, "*_test.go"))
 		require.NoError(t, err)
-		require.NotEmpty(t, tests, "%s: its package has no tests of that name in tests_go", file.Path)
+		require.NotEmpty(t, tests, "%s: its package has no tests in the folder of that name in tests_go", file.Path)
 	}
 }
 
@@ -169,76 +193,86 @@ func TestRulesBite(t *testing.T) {
 		name, path, source string
 		want               []string // one part of each complaint, in order
 	}{
-		{"a fine file", "gocore/bfc/x.go", "package bfc\nimport \"gpuconf/gocore/status\"\nvar _ status.Code\n", nil},
-		{"upwards", "gocore/gpu/x.go", "package gpu\nimport _ \"gpuconf/gocore/devmgr\"\n",
-			[]string{"gpu -> gpuconf/gocore/devmgr: upwards from floor 1 to floor 4"}},
-		{"siblings", "gocore/ledger/x.go", "package ledger\nimport _ \"gpuconf/gocore/config\"\n",
+		{"a fine file", "gocore/pool/bfc/x.go",
+			"package bfc\nimport \"gpuconf/gocore/base/status\"\nvar _ status.Code\n", nil},
+		{"upwards", "gocore/machine/gpu/x.go", "package gpu\nimport _ \"gpuconf/gocore/devices/devmgr\"\n",
+			[]string{"machine/gpu -> gpuconf/gocore/devices/devmgr: upwards from floor 3 to floor 12"}},
+		{"siblings", "gocore/tf/graph/x.go", "package graph\nimport _ \"gpuconf/gocore/tf/config\"\n",
 			[]string{"siblings never import each other"}},
-		{"the allocator meets a GPU", "gocore/bfc/x.go", "package bfc\nimport _ \"gpuconf/gocore/gpu\"\n",
+		{"the allocator meets a GPU", "gocore/pool/bfc/x.go", "package bfc\nimport _ \"gpuconf/gocore/machine/gpu\"\n",
 			[]string{"it sees no GPU"}},
-		{"the manager picks a driver", "gocore/devmgr/x.go", "package devmgr\nimport _ \"gpuconf/gocore/cuda\"\n",
+		{"the manager picks a driver", "gocore/devices/devmgr/x.go",
+			"package devmgr\nimport _ \"gpuconf/gocore/machine/cuda\"\n",
 			[]string{"take a gpu.Driver"}},
-		{"the executor picks its arithmetic", "gocore/graph/x.go", "package graph\nimport _ \"gpuconf/gocore/host\"\n",
+		{"the executor picks its arithmetic", "gocore/tf/graph/x.go",
+			"package graph\nimport _ \"gpuconf/gocore/machine/host\"\n",
 			[]string{"or a gpu.Compute"}},
-		{"arithmetic of the host's", "gocore/host/x.go", "package host\nimport _ \"gonum.org/v1/gonum/blas/gonum\"\n",
+		{"arithmetic of the host's", "gocore/machine/host/x.go",
+			"package host\nimport _ \"gonum.org/v1/gonum/blas/gonum\"\n",
 			nil},
-		{"tests imported", "gocore/ledger/x.go", "package ledger\nimport _ \"gpuconf/tests_go/traces\"\n",
+		{"tests imported", "gocore/lease/ledger/x.go", "package ledger\nimport _ \"gpuconf/tests_go/pool/traces\"\n",
 			[]string{"not a package that others import"}},
 		{"a package without a floor", "gocore/utils/x.go", "package utils\n", []string{"package utils has no floor"}},
 		{"pybind imports all", "pybind/process/x.go",
-			"package process\nimport (\n_ \"gpuconf/gocore/cuda\"\n_ \"gpuconf/gocore/bfc\"\n_ " +
+			"package process\nimport (\n_ \"gpuconf/gocore/machine/cuda\"\n_ \"gpuconf/gocore/pool/bfc\"\n_ " +
 				"\"gpuconf/pybind/cabi\"\n)\n", nil},
-		{"nothing imports pybind", "gocore/devmgr/x.go", "package devmgr\nimport _ \"gpuconf/pybind/process\"\n",
-			[]string{"upwards from floor 4 to floor 7"}},
-		{"a dependency", "gocore/config/x.go", "package config\nimport _ \"github.com/x/y\"\n",
+		{"nothing imports pybind", "gocore/devices/devmgr/x.go",
+			"package devmgr\nimport _ \"gpuconf/pybind/process\"\n",
+			[]string{"upwards from floor 12 to floor 15"}},
+		{"a dependency", "gocore/tf/config/x.go", "package config\nimport _ \"github.com/x/y\"\n",
 			[]string{"from outside"}},
-		{"a dependency that is listed", "gocore/nvml/x.go",
+		{"a dependency that is listed", "gocore/machine/nvml/x.go",
 			"package nvml\nimport _ \"github.com/NVIDIA/go-nvml/pkg/nvml\"\n", nil},
-		{"the world in a pure package", "gocore/config/x.go", "package config\nimport \"time\"\nvar _ = time.Now\n",
+		{"the world in a pure package", "gocore/tf/config/x.go", "package config\nimport \"time\"\nvar _ = time.Now\n",
 			[]string{"it is pure"}},
-		{"cgo outside", "gocore/ledger/x.go", "package ledger\nimport \"C\"\n", []string{"cgo lives in"}},
-		{"cgo inside", "gocore/cuda/x.go", "package cuda\nimport \"C\"\n", nil},
-		{"unsafe without a name", "gocore/ledger/x.go", "package ledger\nimport \"unsafe\"\nvar _ unsafe.Pointer\n",
+		{"cgo outside", "gocore/lease/ledger/x.go", "package ledger\nimport \"C\"\n", []string{"cgo lives in"}},
+		{"cgo inside", "gocore/machine/cuda/x.go", "package cuda\nimport \"C\"\n", nil},
+		{"unsafe without a name", "gocore/lease/ledger/x.go",
+			"package ledger\nimport \"unsafe\"\nvar _ unsafe.Pointer\n",
 			[]string{"_unsafe.go"}},
-		{"unsafe by name", "gocore/ledger/x_unsafe.go", "package ledger\nimport \"unsafe\"\nvar _ unsafe.Pointer\n",
+		{"unsafe by name", "gocore/lease/ledger/x_unsafe.go",
+			"package ledger\nimport \"unsafe\"\nvar _ unsafe.Pointer\n",
 			nil},
-		{"an internal folder", "gocore/bfc/internal/x.go", "package internal\n",
+		{"an internal folder", "gocore/pool/bfc/internal/x.go", "package internal\n",
 			[]string{"has no floor", "use a plain folder"}},
 		{"printing", "pybind/x.go", "package pybind\nimport \"fmt\"\nfunc f() { fmt.Println(1); println(2) }\n",
 			[]string{"fmt.Println in pybind: Go never prints", "println in pybind"}},
-		{"printing under another name", "gocore/bfc/x.go", "package bfc\nimport p \"fmt\"\nfunc f() { " +
+		{"printing under another name", "gocore/pool/bfc/x.go", "package bfc\nimport p \"fmt\"\nfunc f() { " +
 			"p.Printf(\"\") }\n",
 			[]string{"fmt.Printf"}},
-		{"a method that is called Print", "gocore/bfc/x.go", "package bfc\nfunc f(fmt interface{ Print() }) { " +
+		{"a method that is called Print", "gocore/pool/bfc/x.go", "package bfc\nfunc f(fmt interface{ Print() }) { " +
 			"fmt.Print() }\n", nil},
-		{"logging", "gocore/devmgr/x.go", "package devmgr\nimport _ \"log\"\n", []string{"log in devmgr"}},
-		{"the environment", "gocore/devmgr/x.go", "package devmgr\nimport \"os\"\nvar _ = os.Getenv(\"X\")\n",
+		{"logging", "gocore/devices/devmgr/x.go",
+			"package devmgr\nimport _ \"log\"\n", []string{"log in devices/devmgr"}},
+		{"the environment", "gocore/devices/devmgr/x.go", "package devmgr\nimport \"os\"\nvar _ = os.Getenv(\"X\")\n",
 			[]string{"config.Env"}},
-		{"sleeping", "gocore/devmgr/x.go", "package devmgr\nimport \"time\"\nfunc f() { time.Sleep(1) }\n",
+		{"sleeping", "gocore/devices/devmgr/x.go", "package devmgr\nimport \"time\"\nfunc f() { time.Sleep(1) }\n",
 			[]string{"time.Sleep"}},
-		{"panic", "gocore/bfc/x.go", "package bfc\nfunc f() { panic(1) }\n", []string{"invariants.Check"}},
-		{"panic where it belongs", "gocore/invariants/x.go", "package invariants\nfunc f() { panic(1) }\n", nil},
-		{"recover", "gocore/bfc/x.go", "package bfc\nfunc f() { _ = recover() }\n", []string{"the gate"}},
-		{"a goroutine", "gocore/ledger/x.go", "package ledger\nfunc f() { go f() }\n",
+		{"panic", "gocore/pool/bfc/x.go", "package bfc\nfunc f() { panic(1) }\n", []string{"invariants.Check"}},
+		{"panic where it belongs", "gocore/base/invariants/x.go", "package invariants\nfunc f() { panic(1) }\n", nil},
+		{"recover", "gocore/pool/bfc/x.go", "package bfc\nfunc f() { _ = recover() }\n", []string{"the gate"}},
+		{"a goroutine", "gocore/lease/ledger/x.go", "package ledger\nfunc f() { go f() }\n",
 			[]string{"no goroutine below devmgr"}},
-		{"a goroutine above", "gocore/devmgr/x.go", "package devmgr\nfunc f() { go f() }\n", nil},
-		{"init", "gocore/ledger/x.go", "package ledger\nfunc init() {}\n", []string{"no work at import"}},
-		{"a finalizer", "gocore/bfc/x.go", "package bfc\nimport \"runtime\"\nvar _ = runtime.SetFinalizer\n",
+		{"a goroutine above", "gocore/devices/devmgr/x.go", "package devmgr\nfunc f() { go f() }\n", nil},
+		{"init", "gocore/lease/ledger/x.go", "package ledger\nfunc init() {}\n", []string{"no work at import"}},
+		{"a finalizer", "gocore/pool/bfc/x.go", "package bfc\nimport \"runtime\"\nvar _ = runtime.SetFinalizer\n",
 			[]string{"explicit Close"}},
-		{"a long line", "gocore/bfc/x.go", "package bfc\n\n//" + strings.Repeat(" x", 60) + "\n",
-			[]string{"gocore/bfc/x.go:3: 122 columns: break the line, at most 120"}},
-		{"a long line of tabs", "gocore/bfc/x.go", "package bfc\n" + strings.Repeat("\t", 31) + "var x int\n",
+		{"a long line", "gocore/pool/bfc/x.go", "package bfc\n\n//" + strings.Repeat(" x", 60) + "\n",
+			[]string{"gocore/pool/bfc/x.go:3: 122 columns: break the line, at most 120"}},
+		{"a long line of tabs", "gocore/pool/bfc/x.go", "package bfc\n" + strings.Repeat("\t", 31) + "var x int\n",
 			[]string{"133 columns"}},
-		{"a long table, and a long raw string", "gocore/bfc/x.go", "package bfc\n\n//\t" + strings.Repeat("x ", 60) +
-			"x\nconst x = `" + strings.Repeat("x", 120) + "`\n", nil},
-		{"a participle for six lines", "gocore/bfc/x.go", "package bfc\nfunc f() int {\nfound := 1" +
+		{"a long table, and a long raw string", "gocore/pool/bfc/x.go",
+			"package bfc\n\n//\t" + strings.Repeat("x ", 60) +
+				"x\nconst x = `" + strings.Repeat("x", 120) + "`\n", nil},
+		{"a participle for six lines", "gocore/pool/bfc/x.go", "package bfc\nfunc f() int {\nfound := 1" +
 			strings.Repeat("\n", 6) + "return found\n}\n",
-			[]string{"gocore/bfc/x.go:3: found lives for 6 lines: name it by what it is"}},
-		{"a participle for five lines", "gocore/bfc/x.go", "package bfc\nfunc f() int {\nfound := 1" +
+			[]string{"gocore/pool/bfc/x.go:3: found lives for 6 lines: name it by what it is"}},
+		{"a participle for five lines", "gocore/pool/bfc/x.go", "package bfc\nfunc f() int {\nfound := 1" +
 			strings.Repeat("\n", 5) + "return found\n}\n", nil},
-		{"a field without a comment", "gocore/bfc/x.go", "package bfc\ntype T struct {\nA int // a\nB int\nc int\n}\n",
-			[]string{"gocore/bfc/x.go:4: T.B has no comment"}},
-		{"unformatted", "gocore/bfc/x.go", "package bfc\nvar  x int\n", []string{"gofmt"}},
+		{"a field without a comment", "gocore/pool/bfc/x.go",
+			"package bfc\ntype T struct {\nA int // a\nB int\nc int\n}\n",
+			[]string{"gocore/pool/bfc/x.go:4: T.B has no comment"}},
+		{"unformatted", "gocore/pool/bfc/x.go", "package bfc\nvar  x int\n", []string{"gofmt"}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			file, err := arch.ParseFile(row.path, []byte(row.source))

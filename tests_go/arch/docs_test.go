@@ -17,11 +17,16 @@ func document(t *testing.T, path string) string {
 
 func TestEveryPackageStandsInTheArchitecture(t *testing.T) {
 	text := document(t, "ARCHITECTURE.md")
-	folders, err := os.ReadDir(filepath.Join(root(t), "gocore"))
+	rooms, err := os.ReadDir(filepath.Join(root(t), "gocore"))
 	require.NoError(t, err)
-	require.NotEmpty(t, folders)
-	for _, folder := range folders {
-		require.Regexp(t, `gocore/`+folder.Name()+`\b`, text, "ARCHITECTURE.md, The floors")
+	require.NotEmpty(t, rooms)
+	for _, room := range rooms {
+		require.Regexp(t, `gocore/`+room.Name()+`\b`, text, "ARCHITECTURE.md, The floors")
+		packages, err := os.ReadDir(filepath.Join(root(t), "gocore", room.Name()))
+		require.NoError(t, err)
+		for _, folder := range packages {
+			require.Regexp(t, `\b`+folder.Name()+`\b`, text, "ARCHITECTURE.md, The floors")
+		}
 	}
 }
 

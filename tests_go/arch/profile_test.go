@@ -17,8 +17,8 @@ import (
 
 // The compiler ignores functions of the profile that no longer exist, and reports nothing.
 func TestTheProfileKnowsTheAllocator(t *testing.T) {
-	declared := methods(t, "gocore/bfc", "gocore/chunks")
-	method := regexp.MustCompile(`^gpuconf/(gocore/(?:bfc|chunks)\.\(\*\w+\)\.\w+)$`)
+	declared := methods(t, "gocore/pool/bfc", "gocore/pool/chunks")
+	method := regexp.MustCompile(`^gpuconf/(gocore/pool/(?:bfc|chunks)\.\(\*\w+\)\.\w+)$`)
 	found := map[string]bool{}
 	for _, name := range stringsOf(t, document(t, "pybind/_gpuconf/default.pgo")) {
 		if match := method.FindStringSubmatch(name); match != nil {
@@ -26,12 +26,12 @@ func TestTheProfileKnowsTheAllocator(t *testing.T) {
 			require.Contains(t, declared, match[1], "the profile is older than the code: make profile")
 		}
 	}
-	require.Contains(t, found, "gocore/bfc.(*Allocator).AllocateFor")
-	require.Contains(t, found, "gocore/bfc.(*Allocator).Free")
-	require.Contains(t, found, "gocore/chunks.(*Bins).Insert")
+	require.Contains(t, found, "gocore/pool/bfc.(*Allocator).AllocateFor")
+	require.Contains(t, found, "gocore/pool/bfc.(*Allocator).Free")
+	require.Contains(t, found, "gocore/pool/chunks.(*Bins).Insert")
 }
 
-// methods returns the methods of the packages as a profile names them: "gocore/bfc.(*Allocator).Free".
+// methods returns the methods of the packages as a profile names them: "gocore/pool/bfc.(*Allocator).Free".
 func methods(t *testing.T, folders ...string) map[string]bool {
 	files, err := arch.ReadTree(root(t), folders...)
 	require.NoError(t, err)

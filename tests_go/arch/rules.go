@@ -11,13 +11,13 @@ import (
 
 // The floors up to which a ban applies.
 var (
-	belowDevmgr = floorOf("devmgr") - 1
+	belowDevmgr = floorOf("devices/devmgr") - 1
 	everywhere  = len(floors) - 1
 	gocore      = everywhere - 1
 )
 
 // cgo lists the packages that may contain `import "C"`.
-const cgo = "cuda cublas blas models nvml pybind/..."
+const cgo = "machine/cuda machine/cublas machine/blas machine/models machine/nvml pybind/..."
 
 // bans are the names that code must not use: a package's name ("os.Getenv"), a whole package ("log"), a builtin
 // ("panic") or a statement ("go").
@@ -34,7 +34,7 @@ var bans = []struct {
 		"Python reads the environment and passes it as one map: take a config.Env"},
 	{"os.Exit", everywhere, "", "return an error: the process is the user's"},
 	{"time.Sleep time.After time.Tick", everywhere, "", "wait on a condition or a channel that ends early"},
-	{"panic", everywhere, "invariants", "return a status error; for a broken invariant call invariants.Check"},
+	{"panic", everywhere, "base/invariants", "return a status error; for a broken invariant call invariants.Check"},
 	{"recover", everywhere, "pybind pybind/...", "let it pass: the gate in pybind catches it and refuses further work"},
 	{"go", belowDevmgr, "", "no goroutine below devmgr: make the call synchronous and let devmgr decide who waits"},
 	{"init", gocore, "", "no work at import and no state beside values: make it in a constructor"},

@@ -15,14 +15,15 @@ import (
 
 // File is one Go source file of the module.
 type File struct {
-	Path    string // from the module's root, with slashes: "gocore/bfc/check.go"
+	Path    string // from the module's root, with slashes: "gocore/pool/bfc/check.go"
 	Source  []byte
 	Syntax  *ast.File
 	Set     *token.FileSet
 	Imports map[string]string // local name -> import path
 }
 
-// Package returns the file's package as the policy names it: "bfc" for gocore/bfc, "pybind/process" for pybind/process.
+// Package returns the file's package as the policy names it: "pool/bfc" for gocore/pool/bfc, "pybind/process" for
+// pybind/process.
 func (f *File) Package() string {
 	return strings.TrimPrefix(filepath.ToSlash(filepath.Dir(f.Path)), "gocore/")
 }

@@ -1,7 +1,7 @@
 // Command mutants prints the places of a Go package where run.py may change the code, as JSON: comparisons, constants,
 // conditions, returned errors and calls for their effect.
 //
-//	go run ./tests_go/mutants gocore/bfc
+//	go run ./tests_go/mutants gocore/pool/bfc
 package main
 
 import (

@@ -47,7 +47,7 @@ SLOW_BFC = (
 )
 SLOW_LEDGER = "TestSoak|AStoppedWaiter|AKill|ReadLocks|RandomRequests|AContended"
 SLOW_DEVMGR = "ManyStreams|HandOver|TestSoak|ResetBeside|StitchingOn|OneStream"
-BFC = [f"./tests_go/bfc -skip {SLOW_BFC}", f"./tests_go/bfc -run {SLOW_BFC}"]
+BFC = [f"./tests_go/pool/bfc -skip {SLOW_BFC}", f"./tests_go/pool/bfc -run {SLOW_BFC}"]
 GUARD = " ".join(
     f"tests_py/guard/test_{name}.py"
     for name in (
@@ -59,17 +59,17 @@ GUARD = " ".join(
 # test does.
 TESTS = {
     "bfc": BFC,
-    "chunks": ["./tests_go/chunks", *BFC],
-    "suballoc": ["./tests_go/suballoc", BFC[0]],
+    "chunks": ["./tests_go/pool/chunks", *BFC],
+    "suballoc": ["./tests_go/pool/suballoc", BFC[0]],
     "devmgr": [
-        f"./tests_go/devmgr -skip {SLOW_DEVMGR}",
-        "./tests_go/devmgr -run ManyStreams|TestSoak|ResetBeside|StitchingOn|OneStream",
+        f"./tests_go/devices/devmgr -skip {SLOW_DEVMGR}",
+        "./tests_go/devices/devmgr -run ManyStreams|TestSoak|ResetBeside|StitchingOn|OneStream",
     ],
-    "ledger": [f"./tests_go/ledger -skip {SLOW_LEDGER}", f"./tests_go/ledger -run {SLOW_LEDGER}"],
-    "config": ["./tests_go/config"],
-    "caching": ["./tests_go/caching", "./tests_go/plan", "./tests_go/rewind"],
-    "rewind": ["./tests_go/rewind"],
-    "plan": ["./tests_go/plan"],
+    "ledger": [f"./tests_go/lease/ledger -skip {SLOW_LEDGER}", f"./tests_go/lease/ledger -run {SLOW_LEDGER}"],
+    "config": ["./tests_go/tf/config"],
+    "caching": ["./tests_go/plan/caching", "./tests_go/plan/plan", "./tests_go/plan/rewind"],
+    "rewind": ["./tests_go/plan/rewind"],
+    "plan": ["./tests_go/plan/plan"],
     "sharing": [
         "tests_py/guard/test_driver_limits.py tests_py/guard/test_budget.py tests_py/guard/test_nested_environment.py "
         "tests_py/guard/test_scripts.py tests_py/test_lease_on_instances.py tests_py/test_context_memory.py "
@@ -112,7 +112,7 @@ class GoTests:
     """Changes of a package below gocore."""
 
     def __init__(self, package: str, _: int) -> None:
-        self.folder = f"gocore/{package}"
+        self.folder = next(ROOT.glob(f"gocore/*/{package}")).relative_to(ROOT).as_posix()
         self.commands = TESTS[package]
         self.timeouts = [3600.0] * len(self.commands)
 
@@ -190,7 +190,7 @@ class PythonTests:
         """All places."""
         os.chdir(ROOT)
         return (
-            c_sites(Path("pybind/guard"))
+            c_sites(Path("gocore/lease/guard"))
             if self.package == "guard"
             else python_sites(Path("python/gpuconf", self.package))
         )
@@ -238,7 +238,7 @@ class PythonTests:
 
     def build_guard(self, site: Site | None) -> bool:
         """Build the guard with the changed file in place of its own; report whether it compiles."""
-        sys.path.insert(0, str(ROOT / "pybind"))
+        sys.path.insert(0, str(ROOT / "pybind" / "build"))
         import hatch_build
 
         with tempfile.TemporaryDirectory() as folder:
@@ -363,7 +363,7 @@ def main() -> int:
     options = parser.parse_args()
     os.nice(options.nice)
     path = RESULTS / f"{options.package}.txt"
-    kind = GoTests if ROOT.joinpath("gocore", options.package).is_dir() else PythonTests
+    kind = GoTests if any(ROOT.glob(f"gocore/*/{options.package}/*.go")) else PythonTests
     tests = kind(options.package, options.workers)
     known = read(path)
     if options.timeout:

@@ -11,7 +11,7 @@ import signal
 import sys
 from typing import NoReturn
 
-from gpuconf.rehearsal.cover import Cover, Options
+from gpuconf.plans.programs.cover import Cover, Options
 
 
 def interrupted(number: int, frame: object) -> NoReturn:

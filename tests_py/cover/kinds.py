@@ -895,9 +895,13 @@ def chmod_then_opened(at: Place) -> Any:  # and not written: its time stays
     os.chmod("precious.txt", 0o600)
     with open("precious.txt", "a"):
         pass
-    with open("notes.txt", "r+"):
-        pass
-    return [os.stat(name).st_mtime == LONG_AGO for name in ("precious.txt", "notes.txt")]
+    os.rename("data.bin", "data.old")
+    os.utime("table.csv", (LONG_AGO, LONG_AGO))
+    names = ("precious.txt", "notes.txt", "data.old", "table.csv")
+    for name in names[1:]:
+        with open(name, "r+"):
+            pass
+    return [os.stat(name).st_mtime == LONG_AGO for name in names]
 
 
 @kind()

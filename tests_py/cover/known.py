@@ -31,7 +31,7 @@ KNOWN: dict[str, tuple[tuple[str, ...], str]] = {
         OVERLAYS,
         "hard-linked-file*",
     ),
-    "opening a file for writing, after a chmod and without a write, gives it a new time": (
+    "opening a file for writing, without a write and after a change of its mode, time or name, gives it a new time": (
         ("root",),
         "chmod-then-opened",
     ),
@@ -47,12 +47,15 @@ KNOWN: dict[str, tuple[tuple[str, ...], str]] = {
         ("supplementary group",),
         "read-only-file big-attributes copy-over last-copied-to-best copy-parts copytree best-deleted chmod* chown "
         "utime "
-        "pathlib-all temporary-folder touch-program git-new folder-descriptor",
+        "pathlib-all temporary-folder touch-program git-new folder-descriptor torch-save-and-copy",
     ),
 }
 
 # Errors with which an operation of a random program may fail in a cover, whatever it does without.
 ERRORS: dict[str, dict[str, str]] = {name: {"EXDEV": "a rename of a folder that was there before"} for name in USERS}
+
+# Where a file of a random program may have a new time at the end, since it was opened for writing (a row of KNOWN).
+NEW_TIMES = ("root",)
 
 
 def reason(situation: str, kind: str) -> str:

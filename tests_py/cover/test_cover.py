@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 from gpuconf import errors
-from gpuconf.rehearsal.cover import Cover, Options
+from gpuconf.plans.programs.cover import Cover, Options
 
 ROOT = os.geteuid() == 0
 NAMESPACES = ["root", "user"] if ROOT else ["user"]
@@ -289,6 +289,29 @@ def test_what_a_program_wrote_is_named_and_can_be_kept(tmp_path: Path, kind: str
     assert (copies / "sparse").stat().st_blocks * 512 < 1 << 20
     assert sorted(path.name for path in folder.iterdir()) == ["mode", "name", "old", "removed", "same"]
     assert (folder / "old").read_text() == "before"
+
+
+def test_a_program_that_writes_more_than_it_may_in_a_mirror_is_ended(tmp_path: Path) -> None:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    (folder / "copied").write_bytes(bytes(20 << 20))  # does not count
+    program = """
+    import os, time
+    with open("big", "wb", 0) as file:
+        for _ in range(8): file.write(bytes(1 << 20))
+        print("written", flush=True)
+        time.sleep(1)
+        with open(os.environ["TMPDIR"] + "/more", "wb", 0) as more:
+            print("more", flush=True)
+            for _ in range(200): more.write(bytes(1 << 20)), time.sleep(0.05)
+    """
+    with covered(folder, program, Options(only="mirror", writes=10 << 20)) as (cover, printed):
+        assert printed == "written\nmore\n"
+        assert (cover.is_full(), cover.status, cover.writes) == (True, -9, 10 << 20)
+        assert sum(entry.size for entry, _ in cover.written()) < 150 << 20
+    program = "open('big', 'wb').write(bytes(8 << 20))"
+    with covered(folder, program, Options(only="mirror", writes=10 << 20)) as (cover, _):
+        assert (cover.is_full(), cover.status) == (False, 0)
 
 
 def test_a_cover_in_a_cover(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 # What runs a program in a mirror, below a filter as Podman's, which forbids process_vm_readv.
 COVERED = """
 import ctypes, os, struct, sys, time
-from gpuconf.rehearsal.cover import Cover, Options
+from gpuconf.plans.programs.cover import Cover, Options
 
 def step(code, jump, number):
     return struct.pack("HBBI", code, jump[0], jump[1], number)

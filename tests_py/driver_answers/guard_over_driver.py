@@ -21,7 +21,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
-from gpuconf.sharing import _budget  # noqa: E402
+from gpuconf.jobs import budget as _budget  # noqa: E402
 
 from driver_answers import compare, observe, record  # noqa: E402
 from driver_answers.answers import Answers  # noqa: E402
@@ -37,7 +37,7 @@ MEANT = {
 
 def hooks() -> set[str]:
     """Return the functions of CUDA that the guard stands before, from its table."""
-    text = (HERE.parent.parent / "pybind" / "guard" / "functions.h").read_text()
+    text = (HERE.parent.parent / "gocore" / "lease" / "guard" / "functions.h").read_text()
     tables = re.findall(r"#define (\w+)_HOOKS\(X\)(.*?)(?=\n\n|\n#)", text, re.S)
     names = {name for table, rows in tables if table != "NVML" for name in re.findall(r"\bX\((cu\w+),", rows)}
     return names | {"cuGetProcAddress", "cuGetProcAddress_v2"}

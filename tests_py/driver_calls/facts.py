@@ -8,7 +8,7 @@ from pathlib import Path
 
 from answers import Calls, Cell, Driver, cell
 
-SOURCES = Path(__file__).resolve().parent.parent.parent / "pybind" / "simulator"
+SOURCES = Path(__file__).resolve().parent.parent.parent / "gocore" / "sim"
 FORM = re.compile(r"^FORM\((\w+), (\w+),", re.MULTILINE)
 FUNCTION = re.compile(r"^FUNCTION\((\w+)\)", re.MULTILINE)
 

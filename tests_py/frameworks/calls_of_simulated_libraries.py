@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import gpuconf
-from gpuconf._core import simulated_torch
+from gpuconf.simulation import simulated_torch
 
 simulated_torch._after = lambda: None  # no package `values`: each operation takes the card's path, whatever its size
 gpuconf.simulate("2xA100-40GB", values="none")

@@ -13,10 +13,10 @@
 
 #define _Static_assert static_assert
 namespace core {
-#include "gocore/cuda/cuda_abi.h"
+#include "gocore/machine/cuda/cuda_abi.h"
 }
 namespace guard {
-#include "pybind/guard/cuda_types.h"
+#include "gocore/lease/guard/cuda_types.h"
 }
 
 template <class A, class B> constexpr bool same();

@@ -19,7 +19,7 @@ gpuconf.simulate("A100-40GB")
 
 import torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402, N812
-from gpuconf.values.formulas.table import FORMULAS, REFUSED  # noqa: E402
+from gpuconf.simulation.values.formulas.table import FORMULAS, REFUSED  # noqa: E402
 from torch import Tensor, nn  # noqa: E402
 
 ROUNDING = {torch.float64: 1e-10, torch.float32: 2e-4, torch.bfloat16: 4e-2, torch.float16: 6e-3}

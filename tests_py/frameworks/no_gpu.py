@@ -1,6 +1,6 @@
 """The real libraries on a machine without a GPU.
 
-gpuconf and Numba run on the CUDA driver of tests_go/fakecuda, PyTorch on that and the runtime that gpuconf ships for
+gpuconf and Numba run on the CUDA driver of tests_go/machine/fakecuda, PyTorch on that and the runtime that gpuconf ships for
 simulated GPUs. It is loaded before the program, as CUDA's own libraries would be, so nothing in the process knows that
 its GPU is simulated. Memory, streams and events work; kernels compute nothing. So ownership of memory, accounting and
 errors are
@@ -19,13 +19,13 @@ import textwrap
 from pathlib import Path
 
 import gpuconf
-from gpuconf._core import elf, simulated_torch, stand_ins
 from gpuconf.allocators._versions import SETS
+from gpuconf.simulation import elf, simulated_torch, stand_ins
 
 HERE = Path(__file__).parent
 FIRST_CARD = "GPU-f0ced00d-1234-4567-89ab-cdef01234500"
 NEWEST_TORCH = list(SETS.values())[-1]["torch"]  # README and docs/tutorial.md have its figures
-FAKECUDA = HERE.parent.parent / "tests_go" / "fakecuda"
+FAKECUDA = HERE.parent.parent / "tests_go" / "machine" / "fakecuda"
 
 PRELUDE = """
 import ctypes
@@ -141,7 +141,7 @@ def under_guard(
     """Run Python with these words under the guard, with a limit in bytes on a card of 2 GiB; mode "off" is without the
     guard.
     """
-    from gpuconf.sharing import _budget
+    from gpuconf.jobs import budget as _budget
 
     dropped = ("GPUCONF_", "TF_", "CUDA_", "FAKECUDA_", "PYTORCH_", "LD_")
     base = {name: value for name, value in os.environ.items() if not name.startswith(dropped)}

@@ -16,7 +16,7 @@ import gpuconf
 gpuconf.simulate("H100-80GB")
 
 import torch  # noqa: E402
-from gpuconf.values.formulas import formula_of, refusal_of  # noqa: E402
+from gpuconf.simulation.values.formulas import formula_of, refusal_of  # noqa: E402
 
 # They allocate or answer, and compute no value.
 WITHOUT_VALUES = {

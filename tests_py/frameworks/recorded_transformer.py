@@ -1,4 +1,4 @@
-"""The Transformer whose memory was recorded on a real GPU (tests_go/rewind/testdata/medium_*), on a simulated one.
+"""The Transformer whose memory was recorded on a real GPU (tests_go/plan/rewind/testdata/medium_*), on a simulated one.
 
 ``python recorded_transformer.py LENGTH inference|training [BYTES]`` prints the peaks of allocated and of reserved
 bytes, and where more than BYTES would be reserved, which allocation of a step failed, by its number, and PyTorch's

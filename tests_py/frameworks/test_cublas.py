@@ -1,6 +1,6 @@
 """NVIDIA's own cuBLAS, if a wheel of it is installed, on a machine without a GPU.
 
-CUDA's runtime, which is part of cuBLAS, does not start over the driver of tests_go/fakecuda. Everything before that is
+CUDA's runtime, which is part of cuBLAS, does not start over the driver of tests_go/machine/fakecuda. Everything before that is
 real: finding and loading the library, its functions, and its error.
 """
 
@@ -15,7 +15,7 @@ from pathlib import Path
 import no_gpu
 import pytest
 
-SYMBOLS = Path(__file__).resolve().parents[2] / "gocore" / "cublas" / "symbols.h"
+SYMBOLS = Path(__file__).resolve().parents[2] / "gocore" / "machine" / "cublas" / "symbols.h"
 INSTALLED = sorted({path for entry in sys.path for path in Path(entry or ".").glob("nvidia/*/lib/libcublas.so.*")})
 LIBRARIES = [pytest.param(path, id=path.name) for path in INSTALLED] or [
     pytest.param(Path(), id="none", marks=pytest.mark.skip(reason="no wheel of cuBLAS is installed"))

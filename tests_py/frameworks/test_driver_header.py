@@ -36,8 +36,8 @@ class Function(NamedTuple):
 
 def functions() -> list[Function]:
     """The functions of the driver that the core calls, and those that the guard calls or stands before."""
-    core = simulator_sources.table("gocore/cuda/symbols.h")
-    guard = simulator_sources.table("pybind/guard/functions.h")
+    core = simulator_sources.table("gocore/machine/cuda/symbols.h")
+    guard = simulator_sources.table("gocore/lease/guard/functions.h")
     found = [
         Function("core", exported, base, int(version), False, parameters)
         for base, exported, version, parameters in re.findall(
@@ -51,7 +51,10 @@ def functions() -> list[Function]:
 
 
 def test_the_tables_are_read_whole() -> None:
-    for path, pattern in (("gocore/cuda/symbols.h", r"^\tX\(cu"), ("pybind/guard/functions.h", r"^\tX\(cu")):
+    for path, pattern in (
+        ("gocore/machine/cuda/symbols.h", r"^\tX\(cu"),
+        ("gocore/lease/guard/functions.h", r"^\tX\(cu"),
+    ):
         space = "core" if path.startswith("gocore") else "guard"
         lines = len(re.findall(pattern, simulator_sources.table(path), re.M))
         assert lines == sum(one.space == space for one in functions()) > 50

@@ -1,5 +1,5 @@
 """The memory of PyTorch on simulated GPUs is that of a real one: eight recorded runs of a Transformer,
-tests_go/rewind/testdata.
+tests_go/plan/rewind/testdata.
 """
 
 from __future__ import annotations

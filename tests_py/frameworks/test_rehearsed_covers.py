@@ -22,9 +22,9 @@ MIB = 1 << 20
 REHEARSE = """
 import json, sys
 from gpuconf.errors import UnavailableError
-from gpuconf.rehearsal.cards import parse
-from gpuconf.rehearsal.cover import Options
-from gpuconf.rehearsal.rehearse import Asked, rehearse
+from gpuconf.plans.programs.target_cards import parse
+from gpuconf.plans.programs.cover import Options
+from gpuconf.plans.programs.rehearse import Asked, rehearse
 only, gpus, *words = sys.argv[1:]
 try:
     found = rehearse(Asked(words, parse("A10"), gpus=int(gpus), options=Options(only=only))).to_dict()

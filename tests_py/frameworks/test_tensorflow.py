@@ -2,7 +2,7 @@
 it starts.
 
 `make oracle` installs its CPU wheel. It finds no GPUs, so the imaginary ones of the oracle are registered with it, as
-many as the driver of tests_go/fakecuda shows to gpuconf. TensorFlow's context, its checks and its device creation are
+many as the driver of tests_go/machine/fakecuda shows to gpuconf. TensorFlow's context, its checks and its device creation are
 real.
 """
 

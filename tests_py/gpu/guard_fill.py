@@ -14,7 +14,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from gpuconf.sharing import _budget
+from gpuconf.jobs import budget as _budget
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,7 +57,7 @@ def fill(take: Callable[[], tuple[int, Callable[[], object]]]) -> dict[str, Any]
 def driver() -> dict[str, Any]:
     """Each call, by each way."""
     from gpuconf.cli import guard_check as check
-    from gpuconf.cli import guard_check_runtime as runtime
+    from gpuconf.jobs import guard_check_runtime as runtime
 
     assert not check._begin()
     found: dict[str, Any] = {}

@@ -13,7 +13,7 @@ from typing import Any
 
 import gpuconf
 from checks import MIB, Missing, expect, installed, note
-from gpuconf.sharing import _budget
+from gpuconf.jobs import budget as _budget
 
 FILL = Path(__file__).with_name("guard_fill.py")
 LIMIT = 1024 * MIB

@@ -1,4 +1,4 @@
-"""What tests_go/drivertest states of every driver: the simulator is tested by the same rules."""
+"""What tests_go/machine/drivertest states of every driver: the simulator is tested by the same rules."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from checks import Missing, expect
 
 ROOT = Path(__file__).resolve().parents[2]
 COMPILED = ROOT / "dist" / f"driver-rules_{platform.machine()}"
-TEST = "TestInChildOnThisMachine"  # of tests_go/cuda
+TEST = "TestInChildOnThisMachine"  # of tests_go/machine/cuda
 
 
 def case_the_driver_keeps_the_rules_of_the_go_tests() -> dict[str, Any]:
@@ -36,10 +36,12 @@ def compiled(target: Path) -> Path:
     """The program with the rules."""
     go = shutil.which("go")
     if go is not None:
-        words = [go, "test", "-c", "-tags=invariants", "-o", str(target), "./tests_go/cuda"]
+        words = [go, "test", "-c", "-tags=invariants", "-o", str(target), "./tests_go/machine/cuda"]
         done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
         if done.returncode == 0:
             return target
     if COMPILED.exists():
         return COMPILED
-    raise Missing(f"there is no Go that compiles tests_go/cuda, and no {COMPILED.relative_to(ROOT)} (make gpu-rules)")
+    raise Missing(
+        f"there is no Go that compiles tests_go/machine/cuda, and no {COMPILED.relative_to(ROOT)} (make gpu-rules)"
+    )

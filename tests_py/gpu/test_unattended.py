@@ -23,7 +23,9 @@ HERE = Path(__file__).resolve().parent
 @pytest.fixture(scope="module")
 def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("fakecuda")
-    runpy.run_path(str(HERE.parent.parent / "tests_go" / "fakecuda" / "build.py"))["build"](folder, version=13000)
+    runpy.run_path(str(HERE.parent.parent / "tests_go" / "machine" / "fakecuda" / "build.py"))["build"](
+        folder, version=13000
+    )
     return folder
 
 

@@ -14,13 +14,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from gpuconf.sharing import _budget
+from gpuconf.jobs import budget as _budget
 
 if TYPE_CHECKING:
-    from gpuconf.sharing._budget import Budget
+    from gpuconf.jobs.budget import Budget
 
 ROOT = Path(__file__).parent.parent.parent
-CARDS = [f"GPU-{0xF0 - 3 * i:02x}ced00d-1234-4567-89ab-cdef012345{i:02x}" for i in range(4)]  # of tests_go/fakecuda
+CARDS = [
+    f"GPU-{0xF0 - 3 * i:02x}ced00d-1234-4567-89ab-cdef012345{i:02x}" for i in range(4)
+]  # of tests_go/machine/fakecuda
 KIB, MIB = 1 << 10, 1 << 20
 DROPPED = ("GPUCONF_", "FAKECUDA_", "CUDA_", "LD_", "FAKE_NVML")
 
@@ -28,7 +30,7 @@ DROPPED = ("GPUCONF_", "FAKECUDA_", "CUDA_", "LD_", "FAKE_NVML")
 def build_driver(folder: Path, version: int = 12040, missing: tuple[str, ...] = ()) -> Path:
     """Build libcuda.so.1 into a folder."""
     folder.mkdir(exist_ok=True)
-    runpy.run_path(str(ROOT / "tests_go/fakecuda/build.py"))["build"](folder, version=version, missing=missing)
+    runpy.run_path(str(ROOT / "tests_go/machine/fakecuda/build.py"))["build"](folder, version=version, missing=missing)
     return folder
 
 

@@ -2,7 +2,7 @@
 ``python tests_py/guard/guard_soak.py --steps 1000000``.
 
 `make soak` runs it at full size and the tests a sample. soak.c says what is compared after every operation. The driver
-is that of tests_go/fakecuda. Prints what was done, and exits with code 1 at the first difference.
+is that of tests_go/machine/fakecuda. Prints what was done, and exits with code 1 at the first difference.
 """
 
 from __future__ import annotations

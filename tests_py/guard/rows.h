@@ -77,22 +77,23 @@ typedef struct {
 /* Exported name, base name, version, flag for the resolver. */
 #define FUNCTIONS(X) \
 	X(cuInit, "cuInit", 2000, 0) \
-	X(cuDeviceGetCount, "cuDeviceGetCount", 2000, 0) X(cuDevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain", 7000, \
-	    0) X(cuDevicePrimaryCtxRelease, "cuDevicePrimaryCtxRelease", 7000, 0) X(cuDevicePrimaryCtxRelease_v2, \
-	    "cuDevicePrimaryCtxRelease", 11000, 0) X(cuDevicePrimaryCtxReset, "cuDevicePrimaryCtxReset", 7000, \
-	    0) X(cuDevicePrimaryCtxReset_v2, "cuDevicePrimaryCtxReset", 11000, 0) X(cuCtxSetCurrent, "cuCtxSetCurrent", \
-	    4000, 0) X(cuCtxCreate, "cuCtxCreate", 2000, 0) X(cuCtxCreate_v2, "cuCtxCreate", 3020, 0) X(cuCtxCreate_v3, \
-	    "cuCtxCreate", 11040, 0) X(cuCtxCreate_v4, "cuCtxCreate", 12050, 0) X(cuCtxDestroy, "cuCtxDestroy", 2000, \
-	    0) X(cuCtxDestroy_v2, "cuCtxDestroy", 4000, 0) X(cuCtxDetach, "cuCtxDetach", 2000, 0) X(cuCtxPopCurrent_v2, \
-	    "cuCtxPopCurrent", 4000, 0) X(cuCtxSynchronize, "cuCtxSynchronize", 2000, 0) X(cuMemGetInfo, "cuMemGetInfo", \
-	    2000, 0) X(cuMemGetInfo_v2, "cuMemGetInfo", 3020, 0) X(cuDeviceTotalMem, "cuDeviceTotalMem", 2000, \
-	    0) X(cuDeviceTotalMem_v2, "cuDeviceTotalMem", 3020, 0) X(cuMemAlloc, "cuMemAlloc", 2000, 0) X(cuMemAlloc_v2, \
-	    "cuMemAlloc", 3020, 0) X(cuMemFree, "cuMemFree", 2000, 0) X(cuMemFree_v2, "cuMemFree", 3020, \
-	    0) X(cuMemAllocPitch, "cuMemAllocPitch", 2000, 0) X(cuMemAllocPitch_v2, "cuMemAllocPitch", \
-	    3020, 0) X(cuMemAllocManaged, "cuMemAllocManaged", 6000, 0) X(cuMemAllocAsync, "cuMemAllocAsync", 11020, \
-	    0) X(cuMemAllocAsync_ptsz, "cuMemAllocAsync", 11020, 2) X(cuMemFreeAsync, \
-	    "cuMemFreeAsync", 11020, 0) X(cuMemFreeAsync_ptsz, "cuMemFreeAsync", 11020, 2) X(cuMemAllocFromPoolAsync, \
-	    "cuMemAllocFromPoolAsync", 11020, \
+	X(cuDeviceGetCount, "cuDeviceGetCount", 2000, 0) \
+	X(cuDevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain", 7000, 0) \
+	X(cuDevicePrimaryCtxRelease, "cuDevicePrimaryCtxRelease", 7000, 0) \
+	X(cuDevicePrimaryCtxRelease_v2, "cuDevicePrimaryCtxRelease", 11000, 0) X(cuDevicePrimaryCtxReset, \
+	    "cuDevicePrimaryCtxReset", 7000, 0) X(cuDevicePrimaryCtxReset_v2, "cuDevicePrimaryCtxReset", 11000, \
+	    0) X(cuCtxSetCurrent, "cuCtxSetCurrent", 4000, 0) X(cuCtxCreate, "cuCtxCreate", 2000, 0) X(cuCtxCreate_v2, \
+	    "cuCtxCreate", 3020, 0) X(cuCtxCreate_v3, "cuCtxCreate", 11040, 0) X(cuCtxCreate_v4, "cuCtxCreate", 12050, \
+	    0) X(cuCtxDestroy, "cuCtxDestroy", 2000, 0) X(cuCtxDestroy_v2, "cuCtxDestroy", 4000, 0) X(cuCtxDetach, \
+	    "cuCtxDetach", 2000, 0) X(cuCtxPopCurrent_v2, "cuCtxPopCurrent", 4000, 0) X(cuCtxSynchronize, \
+	    "cuCtxSynchronize", 2000, 0) X(cuMemGetInfo, "cuMemGetInfo", 2000, 0) X(cuMemGetInfo_v2, "cuMemGetInfo", 3020, \
+	    0) X(cuDeviceTotalMem, "cuDeviceTotalMem", 2000, 0) X(cuDeviceTotalMem_v2, "cuDeviceTotalMem", 3020, \
+	    0) X(cuMemAlloc, "cuMemAlloc", 2000, 0) X(cuMemAlloc_v2, "cuMemAlloc", 3020, 0) X(cuMemFree, "cuMemFree", \
+	    2000, 0) X(cuMemFree_v2, "cuMemFree", 3020, 0) X(cuMemAllocPitch, "cuMemAllocPitch", 2000, \
+	    0) X(cuMemAllocPitch_v2, "cuMemAllocPitch", 3020, 0) X(cuMemAllocManaged, "cuMemAllocManaged", 6000, \
+	    0) X(cuMemAllocAsync, "cuMemAllocAsync", 11020, 0) X(cuMemAllocAsync_ptsz, "cuMemAllocAsync", 11020, \
+	    2) X(cuMemFreeAsync, "cuMemFreeAsync", 11020, 0) X(cuMemFreeAsync_ptsz, "cuMemFreeAsync", 11020, \
+	    2) X(cuMemAllocFromPoolAsync, "cuMemAllocFromPoolAsync", 11020, \
 	    0) X(cuMemAllocFromPoolAsync_ptsz, "cuMemAllocFromPoolAsync", 11020, 2) X(cuMemPoolCreate, \
 	    "cuMemPoolCreate", 11020, 0) X(cuMemPoolDestroy, "cuMemPoolDestroy", 11020, 0) X(cuMemPoolTrimTo, \
 	    "cuMemPoolTrimTo", 11020, 0) X(cuMemPoolSetAttribute, "cuMemPoolSetAttribute", 11020, 0) X(cuDeviceSetMemPool, \

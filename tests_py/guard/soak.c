@@ -12,8 +12,8 @@
  */
 #include "rows.h"
 
-#include "../../pybind/budget/budget.h"
-#include "../../pybind/budget/locks.h"
+#include "../../gocore/lease/budget/budget.h"
+#include "../../gocore/lease/budget/locks.h"
 
 #include <fcntl.h>
 #include <pthread.h>

@@ -16,10 +16,11 @@ import pytest
 import simulator_sources
 from conftest_guard import CARDS, MIB, PRELUDE, ROOT, build_driver, compile_c, environment, job
 from gpuconf import errors
-from gpuconf.sharing import _budget, _budget_file, _budget_layout, _elf
+from gpuconf.jobs import budget, budget_file, elf
+from gpuconf.jobs.generated import budget_layout
 
-HEADER = ROOT / "pybind/budget/budget.h"
-LIBRARIES = Path(_budget.__file__).parent.parent / "_guard"
+HEADER = ROOT / "gocore/lease/budget/budget.h"
+LIBRARIES = Path(budget.__file__).parent.parent / "_guard"
 
 
 def test_the_layout_is_the_one_of_the_guard(tmp_path: Path) -> None:
@@ -34,21 +35,23 @@ def test_the_layout_is_the_one_of_the_guard(tmp_path: Path) -> None:
         }}""")
     subprocess.run([os.environ.get("CC", "cc"), source, "-o", tmp_path / "layout"], check=True)
     told = subprocess.run([tmp_path / "layout"], capture_output=True, text=True, check=True).stdout.split()
-    f = _budget_layout
+    f = budget_layout
     ours = (f.HEADER.size, f.CARD.size, f.SLOT.size, f.SHARE.size, f.HEADER_BYTES, f.MAX_CARDS, f.MAX_SLOTS, f.SHARES)
     ours += (f.LOCKS, f.LAUNCHER_LOCK, f.BUDGET_VERSION)
     assert [int(word) for word in told] == list(ours)
 
 
 def test_the_guard_exports_driver_functions_and_its_own_and_nothing_else() -> None:
-    table = re.sub(r"(?s)#define (CUDA|NVML)_CALLS.*?\n\n", "", simulator_sources.table("pybind/guard/functions.h"))
+    table = re.sub(
+        r"(?s)#define (CUDA|NVML)_CALLS.*?\n\n", "", simulator_sources.table("gocore/lease/guard/functions.h")
+    )
     hooks = set(re.findall(r"^\tX\((\w+),", table, re.M))
-    assert _elf.exports(str(LIBRARIES / "libgpuconf-guard.so")) == hooks | {
+    assert elf.exports(str(LIBRARIES / "libgpuconf-guard.so")) == hooks | {
         "gpuconf_guard_figures",
         "gpuconf_guard_for_pools",
         "gpuconf_guard_idle",
     }
-    assert _elf.exports(str(LIBRARIES / "libgpuconf-preload.so")) == {"dlopen", "dlmopen"}
+    assert elf.exports(str(LIBRARIES / "libgpuconf-preload.so")) == {"dlopen", "dlmopen"}
 
 
 def test_a_program_sees_a_card_as_large_as_its_limit(driver: Path) -> None:
@@ -99,17 +102,17 @@ def test_a_card_that_the_job_does_not_have_gives_nothing(driver: Path) -> None:
 )
 def test_limits_that_cannot_be(driver: Path, limits: dict[str, int], said: str) -> None:
     with pytest.raises(errors.InvalidArgumentError, match=said):
-        _budget.prepare(limits, environment=environment(driver))
+        budget.prepare(limits, environment=environment(driver))
 
 
 def test_an_unknown_mode(driver: Path) -> None:
     with pytest.raises(errors.InvalidArgumentError, match="modes are auto, proxy, preload"):
-        _budget.prepare({CARDS[0]: MIB}, "audit", environment=environment(driver))
+        budget.prepare({CARDS[0]: MIB}, "audit", environment=environment(driver))
 
 
 def test_without_a_driver(tmp_path: Path) -> None:
     with pytest.raises(errors.NotFoundError, match=r"libcuda\.so\.1"):
-        _budget.prepare({CARDS[0]: MIB}, environment=environment(tmp_path))
+        budget.prepare({CARDS[0]: MIB}, environment=environment(tmp_path))
 
 
 def test_without_room_for_the_budget_nothing_is_left(driver: Path) -> None:
@@ -120,7 +123,7 @@ def test_without_room_for_the_budget_nothing_is_left(driver: Path) -> None:
         with pytest.raises(
             errors.UnavailableError, match=r"no room for the job's budget in .*: File too large"
         ) as raised:
-            _budget.prepare({CARDS[0]: MIB}, environment=environment(driver))
+            budget.prepare({CARDS[0]: MIB}, environment=environment(driver))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     path = re.findall(r"(/\S+/budget):", str(raised.value))[0]
@@ -183,14 +186,14 @@ def test_a_job_inside_of_a_damaged_one_does_not_begin(driver: Path, kind: str) -
     with job(driver, 512 * MIB) as outer:
         damaged(outer, kind)
         with pytest.raises(errors.UnavailableError, match=re.escape(outer.budget.path)):
-            _budget.prepare({CARDS[0]: MIB}, environment=outer.environment)
+            budget.prepare({CARDS[0]: MIB}, environment=outer.environment)
 
 
 def test_jobs_inside_jobs(driver: Path) -> None:
     """The smaller limit counts, and the outer job is charged too."""
     with (
         job(driver, 512 * MIB) as outer,
-        _budget.prepare({CARDS[0]: 256 * MIB}, environment=outer.environment) as inner,
+        budget.prepare({CARDS[0]: 256 * MIB}, environment=outer.environment) as inner,
     ):
         told = outer.python(
             "begin(); print(*info(), allocate(256 * MIB)[0], allocate(512)[0]); sys.stdout.flush(); print(info()[0])",
@@ -198,7 +201,7 @@ def test_jobs_inside_jobs(driver: Path) -> None:
         )
         assert told.split() == [str(256 * MIB), str(256 * MIB), "0", "2", "0"]
         assert (inner.usage()[CARDS[0]].peak, outer.budget.usage()[CARDS[0]].peak) == (256 * MIB, 256 * MIB)
-        with _budget.prepare({CARDS[0]: 1024 * MIB}, environment={**outer.environment, **inner.environment}) as wide:
+        with budget.prepare({CARDS[0]: 1024 * MIB}, environment={**outer.environment, **inner.environment}) as wide:
             told = outer.python("begin(); print(*info(), allocate(257 * MIB)[0])", **wide.environment)
             assert told.split() == [str(256 * MIB), str(256 * MIB), "2"]
 
@@ -210,7 +213,7 @@ def test_jobs_are_nested_eight_deep(driver: Path) -> None:
         inner = [outer.budget]
         for limit in range(511, 504, -1):
             variables = {**outer.environment, **inner[-1].environment}
-            inner.append(stack.enter_context(_budget.prepare({CARDS[0]: limit * MIB}, environment=variables)))
+            inner.append(stack.enter_context(budget.prepare({CARDS[0]: limit * MIB}, environment=variables)))
         assert outer.python(
             "begin(); print(info()[1] // MIB, allocate(504 * MIB)[0])", **inner[-1].environment
         ).split() == [
@@ -219,16 +222,16 @@ def test_jobs_are_nested_eight_deep(driver: Path) -> None:
         ]
         assert [one.usage()[CARDS[0]].peak for one in inner] == [504 * MIB] * 8
         with pytest.raises(errors.FailedPreconditionError, match="at most 8 deep"):
-            _budget.prepare({CARDS[0]: MIB}, environment={**outer.environment, **inner[-1].environment})
+            budget.prepare({CARDS[0]: MIB}, environment={**outer.environment, **inner[-1].environment})
 
 
 def test_a_budget_that_is_its_own_parent_is_too_deep(driver: Path) -> None:
     with job(driver, 512 * MIB) as outer:
         with open(outer.budget.path, "r+b") as file:
-            file.seek(_budget_file.HEADER.size - 4096)
+            file.seek(budget_file.HEADER.size - 4096)
             file.write(os.fsencode(outer.budget.path) + b"\0")
         with pytest.raises(errors.FailedPreconditionError, match="at most 8 deep"):
-            _budget.prepare({CARDS[0]: MIB}, environment=outer.environment)
+            budget.prepare({CARDS[0]: MIB}, environment=outer.environment)
         assert outer.python("begin(); print(allocate(512)[0])") == "2\n"
         assert outer.budget.log()[0].endswith("jobs are nested more than 8 deep: allocations are refused")
 
@@ -236,8 +239,8 @@ def test_a_budget_that_is_its_own_parent_is_too_deep(driver: Path) -> None:
 def test_folders_of_killed_launchers_are_removed(driver: Path) -> None:
     code = f"""
 import os, sys
-from gpuconf.sharing import _budget
-print(_budget.prepare({{"{CARDS[0]}": 1 << 20}}).path, flush=True)
+from gpuconf.leases import budget
+print(budget.prepare({{"{CARDS[0]}": 1 << 20}}).path, flush=True)
 os.kill(os.getpid(), 9)
 """
     left = subprocess.run(
@@ -246,8 +249,8 @@ os.kill(os.getpid(), 9)
     assert os.path.exists(left)
     with job(driver, MIB) as one:
         assert not os.path.exists(os.path.dirname(left))
-        assert one.budget.path in [reader.path for reader in _budget.budgets()]
-    assert one.budget.path not in [reader.path for reader in _budget.budgets()]
+        assert one.budget.path in [reader.path for reader in budget.budgets()]
+    assert one.budget.path not in [reader.path for reader in budget.budgets()]
 
 
 def test_programs_whose_files_are_unusual(driver: Path, tmp_path: Path) -> None:
@@ -261,7 +264,7 @@ def test_programs_whose_files_are_unusual(driver: Path, tmp_path: Path) -> None:
     whole = bytearray(program.read_bytes())
     for at in range(64, 700):
         program.write_bytes(whole[:at] + bytes([whole[at] ^ 0xFF]) + whole[at + 1 :])
-        _elf.program_facts(str(program))
+        elf.program_facts(str(program))
 
 
 def test_a_python_that_was_built_for_an_old_c_library(driver: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -270,7 +273,7 @@ def test_a_python_that_was_built_for_an_old_c_library(driver: Path, monkeypatch:
         monkeypatch.delattr(fcntl, name, raising=False)
     with job(driver, 512 * MIB) as one:
         assert one.python("begin(); print(*info())") == f"{512 * MIB} {512 * MIB}\n"
-        assert one.budget.path in [reader.path for reader in _budget.budgets()]
+        assert one.budget.path in [reader.path for reader in budget.budgets()]
 
 
 def test_memory_is_freed_on_another_thread_and_from_another_context(driver: Path) -> None:

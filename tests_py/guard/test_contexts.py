@@ -7,9 +7,9 @@ from pathlib import Path
 from conftest_guard import CARDS, MIB, job
 
 COUNT = """
-from gpuconf.sharing import _budget
+from gpuconf.jobs import budget
 def count():
-    use = _budget.current().usage()
+    use = budget.current().usage()
     return [use[uuid].contexts for uuid in sorted(use, reverse=True)]
 """
 
@@ -77,9 +77,9 @@ def test_the_contexts_of_several_processes_add_up_while_they_live(driver: Path) 
             begin()
             children = [subprocess.Popen(again, stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(2)]
             assert [child.stdout.readline() for child in children] == [b"0 0\\n"] * 2
-            from gpuconf.sharing import _budget
+            from gpuconf.jobs import budget
             def use():
-                return next(iter(_budget.current().usage().values()))
+                return next(iter(budget.current().usage().values()))
             print(sorted(process.contexts for process in use().processes), use().contexts)
             children[0].kill()
             children[0].wait()

@@ -15,8 +15,8 @@ import pytest
 from conftest_guard import CARDS, MIB, Run, environment
 from gpuconf import errors
 from gpuconf.cli import diagnosis
+from gpuconf.jobs import cgroup, driver_limits, mps
 from gpuconf.machine.cards import Survey
-from gpuconf.sharing import _cgroup, _driver_limits, _mps
 
 GIB = 1 << 30
 BUS_IDS = {CARDS[0]: "0000:17:00.0", CARDS[1]: "0000:18:00.0"}
@@ -57,9 +57,9 @@ class Tree:
 def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tree:
     """A private tree, which this process takes for the kernel's."""
     found = Tree(tmp_path)
-    monkeypatch.setattr(_cgroup, "ROOT", str(found.root))
-    monkeypatch.setattr(_cgroup, "OWN", str(tmp_path / "own"))
-    monkeypatch.setattr(_cgroup, "_remove", remove)
+    monkeypatch.setattr(cgroup, "ROOT", str(found.root))
+    monkeypatch.setattr(cgroup, "OWN", str(tmp_path / "own"))
+    monkeypatch.setattr(cgroup, "_remove", remove)
     return found
 
 
@@ -68,29 +68,29 @@ def first(limits: dict[tuple[int, int, int], tuple[int, str]]) -> tuple[int, str
 
 
 def test_the_smallest_limit_of_all_groups_above_counts(tree: Tree) -> None:
-    assert _cgroup.limits() == {}
+    assert cgroup.limits() == {}
     tree.limit(tree.own, str(8 * GIB), "max")
-    assert _cgroup.limits() == {(0, 0x17, 0): (8 * GIB, "/slice/own")}
+    assert cgroup.limits() == {(0, 0x17, 0): (8 * GIB, "/slice/own")}
     tree.limit(tree.root / "slice", str(4 * GIB), str(12 * GIB))
-    assert first(_cgroup.limits()) == (4 * GIB, "/slice")
-    assert _cgroup.limits()[0, 0x18, 0] == (12 * GIB, "/slice")
+    assert first(cgroup.limits()) == (4 * GIB, "/slice")
+    assert cgroup.limits()[0, 0x18, 0] == (12 * GIB, "/slice")
 
 
 def test_files_that_are_not_understood_limit_nothing(tree: Tree) -> None:
     (tree.own / "dmem.max").write_text("\nnvidia/0000:17:00.0/vidmem\nsomething else entirely\ndrm/card0/vram0 5\n")
-    assert _cgroup.limits() == {}
+    assert cgroup.limits() == {}
 
 
 def test_without_cgroup_v2(tree: Tree, tmp_path: Path) -> None:
     (tmp_path / "own").write_text("4:memory:/a\n")
-    assert _cgroup.limits() == {}
+    assert cgroup.limits() == {}
     with pytest.raises(errors.UnavailableError, match="cgroup v2 is not mounted"):
-        _driver_limits.set_limits({CARDS[0]: GIB}, BUS_IDS, "x")
-    assert _driver_limits.may_be_set() == ""
+        driver_limits.set_limits({CARDS[0]: GIB}, BUS_IDS, "x")
+    assert driver_limits.may_be_set() == ""
 
 
 def test_limits_are_set_in_a_group_of_its_own_and_removed(tree: Tree) -> None:
-    limit = _driver_limits.set_limits({CARDS[0]: GIB, CARDS[1]: 2 * GIB}, BUS_IDS, "4711")
+    limit = driver_limits.set_limits({CARDS[0]: GIB, CARDS[1]: 2 * GIB}, BUS_IDS, "4711")
     group = tree.own / "gpuconf-4711"
     assert (group / "cgroup.procs").read_text().split() == [str(os.getpid())]
     assert (tree.own / "cgroup.subtree_control").read_text().split() == ["+dmem"]
@@ -103,7 +103,7 @@ def test_limits_are_set_in_a_group_of_its_own_and_removed(tree: Tree) -> None:
 
 def test_a_controller_that_is_passed_on_already_stays_so(tree: Tree) -> None:
     (tree.own / "cgroup.subtree_control").write_text("cpu dmem\n")
-    _driver_limits.set_limits({CARDS[0]: GIB}, BUS_IDS, "x").leave()
+    driver_limits.set_limits({CARDS[0]: GIB}, BUS_IDS, "x").leave()
     assert (tree.own / "cgroup.subtree_control").read_text() == "cpu dmem\n"
 
 
@@ -115,15 +115,15 @@ def test_groups_of_killed_programs_are_removed_and_others_stay(tree: Tree, monke
             raise OSError(16, "Device or resource busy", path)
         remove(path)
 
-    monkeypatch.setattr(_cgroup, "_remove", refusing)
+    monkeypatch.setattr(cgroup, "_remove", refusing)
     for name in ("gpuconf-old", "gpuconf-busy", "else"):
         (tree.own / name).mkdir()
-    _driver_limits.set_limits({CARDS[0]: GIB}, BUS_IDS, "new")
+    driver_limits.set_limits({CARDS[0]: GIB}, BUS_IDS, "new")
     assert sorted(path.name for path in tree.own.iterdir() if path.is_dir()) == ["else", "gpuconf-busy", "gpuconf-new"]
 
 
 def test_a_group_with_other_processes_stays_and_limits_them(tree: Tree) -> None:
-    limit = _driver_limits.set_limits({CARDS[0]: GIB}, BUS_IDS, "x")
+    limit = driver_limits.set_limits({CARDS[0]: GIB}, BUS_IDS, "x")
     with open(tree.own / "gpuconf-x/cgroup.procs", "a") as file:
         file.write("4711\n")
     limit.leave()
@@ -136,20 +136,20 @@ def test_a_controller_that_other_groups_have_is_not_taken_from_them(
     """The kernel refuses a process in a group that passes controllers on, so it stops that to move back, if no other
     needs it.
     """
-    write = _cgroup._write
+    write = cgroup._write
 
     def refusing(path: str, text: str) -> None:
         if path == f"{tree.own}/cgroup.procs" and "-dmem" not in (tree.own / "cgroup.subtree_control").read_text():
             raise OSError(16, "Device or resource busy", path)
         write(path, text)
 
-    monkeypatch.setattr(_cgroup, "_write", refusing)
-    limit = _driver_limits.set_limits({CARDS[0]: GIB}, BUS_IDS, "x")
+    monkeypatch.setattr(cgroup, "_write", refusing)
+    limit = driver_limits.set_limits({CARDS[0]: GIB}, BUS_IDS, "x")
     (tree.own / "else").mkdir()
     limit.leave()
     assert (tree.own / "cgroup.subtree_control").read_text().split() == ["+dmem"]
     (tree.own / "else").rmdir()
-    _driver_limits.set_limits({CARDS[0]: GIB}, BUS_IDS, "x").leave()
+    driver_limits.set_limits({CARDS[0]: GIB}, BUS_IDS, "x").leave()
     assert (tree.own / "cgroup.subtree_control").read_text().split()[-1] == "-dmem"
     assert (tree.own / "cgroup.procs").read_text().split() == [str(os.getpid())]
 
@@ -178,22 +178,22 @@ def no_right_to_move(tree: Tree) -> None:
 def test_what_cannot_be_set_says_why_and_changes_nothing(tree: Tree, break_it: object, said: str) -> None:
     break_it(tree)  # type: ignore[operator]
     with pytest.raises(errors.UnavailableError, match=said):
-        _driver_limits.set_limits({CARDS[0]: GIB}, BUS_IDS, "x")
+        driver_limits.set_limits({CARDS[0]: GIB}, BUS_IDS, "x")
     assert not (tree.own / "gpuconf-x").exists()
 
 
 def test_a_limit_that_the_kernel_does_not_keep_is_an_error(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
-    write = _cgroup._write
-    monkeypatch.setattr(_cgroup, "_write", lambda path, text: write(path, "" if path.endswith("dmem.max") else text))
+    write = cgroup._write
+    monkeypatch.setattr(cgroup, "_write", lambda path, text: write(path, "" if path.endswith("dmem.max") else text))
     with pytest.raises(errors.UnavailableError, match="did not apply the limit"):
-        _driver_limits.set_limits({CARDS[0]: GIB}, BUS_IDS, "x")
+        driver_limits.set_limits({CARDS[0]: GIB}, BUS_IDS, "x")
     assert not (tree.own / "gpuconf-x").exists()
 
 
 def test_mig_instances_have_no_region(tree: Tree) -> None:
     instance = "MIG-" + CARDS[0][4:]
     with pytest.raises(errors.UnavailableError, match="does not list MIG-"):
-        _driver_limits.set_limits({instance: GIB}, {instance: BUS_IDS[CARDS[0]]}, "x")
+        driver_limits.set_limits({instance: GIB}, {instance: BUS_IDS[CARDS[0]]}, "x")
 
 
 # The kernel's own groups
@@ -214,7 +214,7 @@ def _unified() -> Path | None:
 
 KERNEL = """
 import os, sys
-from gpuconf.sharing import _cgroup
+from gpuconf.leases import cgroup
 root, controller = sys.argv[1:3]
 mine = f"{root}/gpuconf_test_{os.getpid()}"
 os.mkdir(mine)
@@ -222,12 +222,12 @@ try:
     before = open(f"{root}/cgroup.subtree_control").read()
     if controller not in before.split():
         open(f"{root}/cgroup.subtree_control", "w").write("+" + controller)
-    _cgroup._write(f"{mine}/cgroup.procs", str(os.getpid()))
+    cgroup._write(f"{mine}/cgroup.procs", str(os.getpid()))
     own = f"/tmp/gpuconf-own-{os.getpid()}"
     open(own, "w").write(f"0::/{os.path.basename(mine)}\\n")
-    _cgroup.ROOT, _cgroup.OWN, _cgroup.CONTROLLER = root, own, controller
-    _cgroup.Group._limit = lambda group, limits: _cgroup._write(f"{group.folder}/{sys.argv[3]}", str(limits["all"]))
-    group = _cgroup.Group("kernel")
+    cgroup.ROOT, cgroup.OWN, cgroup.CONTROLLER = root, own, controller
+    cgroup.Group._limit = lambda group, limits: cgroup._write(f"{group.folder}/{sys.argv[3]}", str(limits["all"]))
+    group = cgroup.Group("kernel")
     look = "import sys; print(*[open(path).read().rpartition('/')[2].strip() for path in ('/proc/self/cgroup', sys.argv[1])])"
     if len(sys.argv) > 4:
         import subprocess
@@ -243,7 +243,7 @@ try:
         group.leave()
         print(os.path.exists(group.folder), controller in open(f"{mine}/cgroup.subtree_control").read())
 finally:
-    _cgroup._write(f"{root}/cgroup.procs", str(os.getpid()))
+    cgroup._write(f"{root}/cgroup.procs", str(os.getpid()))
     os.rmdir(mine)
     os.unlink(own)
     if controller not in before.split():
@@ -268,12 +268,12 @@ COMMAND = """
 import os, sys
 sys.path.append({folder!r})
 import test_driver_limits
-from gpuconf.sharing import _cgroup
-_cgroup.ROOT, _cgroup.OWN, _cgroup._remove = {root!r}, {own!r}, test_driver_limits.remove
+from gpuconf.leases import cgroup
+cgroup.ROOT, cgroup.OWN, cgroup._remove = {root!r}, {own!r}, test_driver_limits.remove
 from gpuconf.cli.main import main
 sys.exit(main(sys.argv[1:]))
 """
-REGION = "nvidia/0000:1a:00.0/vidmem"  # of the first card of tests_go/fakecuda
+REGION = "nvidia/0000:1a:00.0/vidmem"  # of the first card of tests_go/machine/fakecuda
 
 
 @pytest.fixture
@@ -369,7 +369,7 @@ def test_doctor_names_control_groups(tree: Tree) -> None:
 
 
 def test_doctor_names_limits_of_the_multi_process_service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_cgroup, "ROOT", str(tmp_path / "none"))
+    monkeypatch.setattr(cgroup, "ROOT", str(tmp_path / "none"))
     variable = "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"
     here = {"CUDA_MPS_PIPE_DIRECTORY": str(tmp_path / "pipes")}
     assert found(here) == []
@@ -393,8 +393,8 @@ def test_the_default_limit_of_the_multi_process_service(tmp_path: Path) -> None:
     )
     tool.chmod(tool.stat().st_mode | stat.S_IXUSR)
     environ = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
-    assert [_mps.default_limit(environ, gpu) for gpu in (0, 1)] == ["8G", ""]
-    assert _mps.default_limit({"PATH": "/nowhere"}, 0) == ""
+    assert [mps.default_limit(environ, gpu) for gpu in (0, 1)] == ["8G", ""]
+    assert mps.default_limit({"PATH": "/nowhere"}, 0) == ""
 
 
 @pytest.mark.parametrize(
@@ -408,4 +408,4 @@ def test_the_default_limit_of_the_multi_process_service(tmp_path: Path) -> None:
     ],
 )
 def test_the_variable_of_the_multi_process_service(text: str, limits: dict[str, int]) -> None:
-    assert _mps.limits({"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": text}) == limits
+    assert mps.limits({"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": text}) == limits

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import simulator_sources
 from conftest_guard import CARDS, MIB, PRELUDE, build_driver, environment, job
-from gpuconf.sharing import _elf
+from gpuconf.jobs import elf
 
 # The rows of rows.h, by the CUDA version that they need.
 ROWS = {
@@ -84,7 +84,7 @@ def test_functions_that_a_driver_lacks_whose_file_does_not_name_them(tmp_path: P
     """They cannot be cut out of the guard then, so they say that they are not supported."""
     folder = build_driver(tmp_path / "driver", 11000)
     lacking = sorted(
-        name for name in hooks() - (_elf.exports(str(folder / "libcuda.so.1")) or set()) if name.startswith("cu")
+        name for name in hooks() - (elf.exports(str(folder / "libcuda.so.1")) or set()) if name.startswith("cu")
     )
     data = bytearray((folder / "libcuda.so.1").read_bytes())
     data[40:48], data[58:64] = bytes(8), bytes(6)  # the place, size and number of the section headers
@@ -122,7 +122,7 @@ def test_each_failing_driver_call_leaves_the_account_as_it_was(driver: Path, cli
 
 
 def hooks() -> set[str]:
-    text = simulator_sources.table("pybind/guard/functions.h").split("#define CUDA_CALLS")[0]
+    text = simulator_sources.table("gocore/lease/guard/functions.h").split("#define CUDA_CALLS")[0]
     return set(re.findall(r"^\tX\(((?:cu|nvml)\w+),", text, re.MULTILINE))
 
 
@@ -157,7 +157,7 @@ def test_calls_without_a_result_to_write_are_the_drivers_to_refuse(driver: Path)
 
 def test_the_newest_driver_of_these_tests_has_every_hook(tmp_path: Path) -> None:
     """Or else `gpuconf run` would cut the hook out of the guard, and no test would reach it."""
-    exported = _elf.exports(str(build_driver(tmp_path / "driver", 13050) / "libcuda.so.1"))
+    exported = elf.exports(str(build_driver(tmp_path / "driver", 13050) / "libcuda.so.1"))
     assert exported is not None
     assert not {name for name in hooks() if name.startswith("cu")} - exported
 
@@ -179,7 +179,7 @@ for name in ["", "cuNothing", "cuMemAlloc_v2", "cuMemAllocAsync_ptsz", *names]:
 
 
 def bases() -> list[str]:
-    text = simulator_sources.table("pybind/guard/functions.h")
+    text = simulator_sources.table("gocore/lease/guard/functions.h")
     return sorted(set(re.findall(r'^\tX\(cu\w+, "(\w+)"', text, re.MULTILINE)))
 
 

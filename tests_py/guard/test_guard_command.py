@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from conftest_guard import CARDS, MIB, ROOT, Run, compile_c, environment, job
-from gpuconf.sharing._not_counted import NOT_COUNTED
+from gpuconf.jobs.not_counted import NOT_COUNTED
 
 GIB = 1 << 30
 
@@ -147,9 +147,9 @@ def test_pools_have_exactly_the_limit_and_count_once(run: Run, tmp_path: Path) -
     script = tmp_path / "script.py"
     script.write_text("""
 import gpuconf
-from gpuconf.sharing import _budget
+from gpuconf.jobs import budget
 buffer = gpuconf.memory.allocate(100 << 20, "GPU:0")
-use = next(iter(_budget.current().usage().values()))
+use = next(iter(budget.current().usage().values()))
 print(gpuconf.memory.stats("GPU:0").bytes_limit >> 20, use.limit >> 20, use.used == use.pools > 0, use.outside)
 buffer.free()
 """)

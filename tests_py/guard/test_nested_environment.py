@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from conftest_guard import CARDS, MIB, job
-from gpuconf.sharing import _budget
+from gpuconf.jobs import budget
 
 
 def test_the_folder_of_the_outer_job_leaves_the_environment(driver: Path) -> None:
@@ -19,7 +19,7 @@ def test_the_folder_of_the_outer_job_leaves_the_environment(driver: Path) -> Non
         folder = str(Path(outer.budget.path).parent)
         assert outer.environment["LD_LIBRARY_PATH"].split(":") == [folder, str(driver)]
         assert outer.environment["LD_PRELOAD"].split() == [f"{folder}/libgpuconf-preload.so"]
-        with _budget.prepare({CARDS[0]: 256 * MIB}, "preload", environment=outer.environment) as inner:
+        with budget.prepare({CARDS[0]: 256 * MIB}, "preload", environment=outer.environment) as inner:
             own = str(Path(inner.path).parent)
             assert own != folder
             assert inner.environment["LD_LIBRARY_PATH"].split(":") == [own, str(driver)]

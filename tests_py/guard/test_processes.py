@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from conftest_guard import CARDS, MIB, PRELUDE, Job, compile_c, job
-from gpuconf.sharing import _budget_file
+from gpuconf.jobs import budget_file
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +103,7 @@ def test_one_that_stops_while_it_decides_does_not_keep_what_the_dead_held(driver
         assert dead.result() == 0
         dead.end(kill=True)
         with open(one.budget.path, "r+b") as deciding:
-            assert _budget_file.lock(deciding.fileno(), _budget_file.LOCKS - 1)
+            assert budget_file.lock(deciding.fileno(), budget_file.LOCKS - 1)
             again = Holder(one, processes, 511)
             assert again.result() == 0
             again.end()
@@ -199,10 +199,7 @@ def test_forks(driver: Path, tmp_path: Path, kind: str) -> None:
 
 def test_exec_spawn_and_vfork(driver: Path) -> None:
     """A program that replaces another one begins with nothing; one that is started beside it leaves it its memory."""
-    look = (
-        "from gpuconf.sharing import _budget; print([card.used >> 20 for card in "
-        "_budget.current().usage().values()][0])"
-    )
+    look = "from gpuconf.jobs import budget; print([card.used >> 20 for card in budget.current().usage().values()][0])"
     with job(driver, 512 * MIB) as one:
         told = one.python(f"""
             import subprocess

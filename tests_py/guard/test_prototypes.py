@@ -58,7 +58,7 @@ def wrong(found: list[tuple[str, str]]) -> dict[str, str]:
 
 
 def guards() -> list[tuple[str, str]]:
-    text = simulator_sources.table("pybind/guard/functions.h")
+    text = simulator_sources.table("gocore/lease/guard/functions.h")
     return re.findall(r"^\tX\((cu\w+),.*?, \d+, \d, \((.*)\), \(.*\)\)", text, re.M)
 
 
@@ -68,7 +68,7 @@ def test_the_guards_prototypes() -> None:
 
 
 def test_the_simulators_prototypes() -> None:
-    sources = sorted((ROOT / "pybind/simulator/cuda").glob("*.c"))
+    sources = sorted((ROOT / "gocore/sim/cuda").glob("*.c"))
     text = "".join(source.read_text() for source in sources if source.name != "exports.c")
     text = re.sub(r"\n {4}", " ", text)
     found = [

@@ -1,6 +1,6 @@
 """Linear memory is charged with what the driver takes for a request.
 
-The figures are public ones: see pybind/guard/linear.c.
+The figures are public ones: see gocore/lease/guard/linear.c.
 """
 
 from __future__ import annotations

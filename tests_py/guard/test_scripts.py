@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from conftest_guard import CARDS, MIB, compile_c, environment, job
-from gpuconf.sharing import _budget
+from gpuconf.jobs import budget as _budget
 
 
 def chosen(driver: Path, *command: str) -> str:

@@ -14,7 +14,7 @@ from conftest_guard import CARDS, MIB, PRELUDE, job
 def test_a_request_that_an_outer_job_refuses_refuses_no_other(driver: Path) -> None:
     """In the inner job it is undecided until the outer one has decided."""
     with job(driver, 300 * MIB) as outer:
-        from gpuconf.sharing import _budget
+        from gpuconf.jobs import budget as _budget
 
         with _budget.prepare({CARDS[0]: 320 * MIB}, "proxy", environment=outer.environment) as budget:
             told = subprocess.run(

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from gpuconf.sharing._ledger import open_ledger
+from gpuconf.leases.ledger import open_ledger
 
 BIN = Path(sys.executable).parent
 GIB = 1 << 30

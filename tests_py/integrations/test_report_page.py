@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import gpuconf
 import pytest
 from gpuconf.memory import allocate, record, report, tag
-from gpuconf.planning.fleet import page as fleet
+from gpuconf.plans.pages import fleet_page as fleet
 
 pytest.importorskip("selenium", reason="selenium is not installed: make test-integrations installs it")
 

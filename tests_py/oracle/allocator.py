@@ -178,7 +178,7 @@ class Programs:
 
     def __init__(self) -> None:
         self.theirs = Program(build.cpp("bfc_traces.cc", shared=False))
-        self.ours = Program(build.go("./tests_go/oracle"))
+        self.ours = Program(build.go("./tests_go/pool/oracle"))
 
     def close(self) -> None:
         """End both."""
@@ -261,9 +261,9 @@ def run_goldens(programs: Programs, tally: Tally) -> None:
     """The golden traces of gpuconf's own tests, on TensorFlow: this shows that the compiled allocator is the right
     one.
     """
-    source = (build.ROOT / "tests_go" / "bfc" / "golden_test.go").read_text()
+    source = (build.ROOT / "tests_go" / "pool" / "bfc" / "golden_test.go").read_text()
     found = list(_GOLDEN.finditer(source))
-    assert len(found) >= 10, "the golden traces of tests_go/bfc/golden_test.go are not found"
+    assert len(found) >= 10, "the golden traces of tests_go/pool/bfc/golden_test.go are not found"
     for golden in found:
         _run_golden(programs, golden, tally)
 

@@ -1,4 +1,4 @@
-// Runs allocation traces on TensorFlow's own BFCAllocator. The counterpart of tests_go/oracle, which documents the
+// Runs allocation traces on TensorFlow's own BFCAllocator. The counterpart of tests_go/pool/oracle, which documents the
 // format.
 
 #include <cstdint>
@@ -35,7 +35,8 @@ uint64_t Mix(uint64_t a, uint64_t b) {
 	return z ^ z >> 31;
 }
 
-// A device that returns address ranges until its capacity is reached, at the same places as tests_go/oracle/device.go.
+// A device that returns address ranges until its capacity is reached, at the same places as
+// tests_go/pool/oracle/device.go.
 class Device {
   public:
 	Device(uint64_t capacity, uint64_t layout) : capacity_(capacity), layout_(layout) {}

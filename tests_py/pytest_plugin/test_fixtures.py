@@ -94,7 +94,7 @@ def test_a_mistake_in_a_fixture_shows_the_tests_line_and_what_is_wrong(suite: Ca
         shown = ran.texts[name]
         assert text in shown
         assert "pytest_plugin" not in shown
-        assert "machine/simulate.py" not in shown
+        assert "simulation/simulate.py" not in shown
         assert len([line for line in shown.splitlines() if line.startswith("E ")]) == 1
         assert len(shown) < 1500, shown
 

@@ -174,7 +174,7 @@ def check_sdist(sdist: Path) -> None:
         "Makefile",
         "docs/index.md",
         "tests_py/conftest.py",
-        "tests_go/bfc/allocator_test.go",
+        "tests_go/pool/bfc/allocator_test.go",
         "CHANGELOG.md",
     } - names
     if lacking:

@@ -20,7 +20,7 @@ from pathlib import Path
 from torch_imports import STATUS
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-PROPERTIES = ROOT / "pybind/simulator/runtime/properties.h"
+PROPERTIES = ROOT / "gocore/sim/runtime/properties.h"
 # PyTorch's wheels of 2.6 to 2.15 are built for these.
 RUNTIMES = (
     "nvidia-cuda-runtime-cu12==12.4.127", "nvidia-cuda-runtime-cu12==12.6.77", "nvidia-cuda-runtime-cu12==12.8.90",

@@ -29,7 +29,7 @@ FIXED = "ece68887c86a1d24291ff5c07f46c5907945a265"
 
 _HOLD = """
 import sys
-from gpuconf.sharing._ledger import open_ledger
+from gpuconf.leases.ledger import open_ledger
 import gpuconf
 with gpuconf.lease(sys.argv[1]) as held:
     print(held.memory, flush=True)
@@ -38,7 +38,7 @@ with gpuconf.lease(sys.argv[1]) as held:
 
 _LIST = """
 import json
-from gpuconf.sharing._ledger import open_ledger
+from gpuconf.leases.ledger import open_ledger
 ledger = open_ledger()
 rows = ledger.claims()
 print(json.dumps([[row.cards[0].bytes, row.cards[0].charge] for row in rows]), json.dumps(ledger.check()), sep="\\n")

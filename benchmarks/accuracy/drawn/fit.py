@@ -1,4 +1,4 @@
-"""Fits the trees of pybind/simulator/runtime/cudnn_trees.h to convolutions.jsonl.gz, and says how well they foretell a
+"""Fits the trees of gocore/sim/runtime/cudnn_trees.h to convolutions.jsonl.gz, and says how well they foretell a
 quarter.
 
     python benchmarks/accuracy/drawn/fit.py [--write]
@@ -28,7 +28,7 @@ import numpy as np
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 HERE = Path(__file__).resolve().parent
-HEADER = HERE.parent.parent.parent / "pybind" / "simulator" / "runtime" / "cudnn_trees.h"
+HEADER = HERE.parent.parent.parent / "gocore" / "sim" / "runtime" / "cudnn_trees.h"
 LEAVES, FEWEST = 32, 4  # of a tree, and convolutions of a leaf
 KINDS = {"narrow": ("bfloat16", "float16"), "tf32": ("tf32",), "float": ("float32",)}
 WAYS = ("forward", "data", "filter")

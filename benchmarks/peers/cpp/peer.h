@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-// An operation allocates a block or, with 0 bytes, frees it. (tests_go/traces has the same in Go.)
+// An operation allocates a block or, with 0 bytes, frees it. (tests_go/pool/traces has the same in Go.)
 typedef struct {
 	uint32_t block;
 	uint64_t bytes;

@@ -1,4 +1,4 @@
-"""The compiled core, as pybind/generate.py binds it. Only _core/native.py imports it. DO NOT EDIT."""
+"""The compiled core, as pybind/build/generate.py binds it. Only _core/native.py imports it. DO NOT EDIT."""
 
 def pybind_AddConstant(
     graphID: int, name: str, host: int, nbytes: int, dtype: str, shape: str, after: str, device: str

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from .._typing import Any, NamedTuple
 from . import html
-from .wire import visible as wire
+from .generated import visible as wire
 
 
 class _PhysicalDevice(NamedTuple):

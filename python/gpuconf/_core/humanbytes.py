@@ -34,3 +34,9 @@ def human_limit(count: int) -> str:
     unit = min((count.bit_length() - 1) // 10, 6)
     hundredths = -(-count * 100 >> 10 * unit)
     return f"{hundredths // 100}.{hundredths % 100:02}{'KMGTPE'[unit - 1]}iB"
+
+
+def job_memory_text(limit: int, pools: int, outside: int, free: int) -> str:
+    """Return the parts of a job's limit on a GPU, given in bytes."""
+    parts = f"pools {human_bytes(pools)} + outside {human_bytes(outside)} + free {human_bytes(free)}"
+    return f"limit {human_bytes(limit)} = {parts}"

@@ -21,10 +21,18 @@ _MOVED = {
     "_memory_map": "gpuconf.memory",
     "_memory_stats": "gpuconf.memory",
     "_ops": "gpuconf",
-    "_plan": "gpuconf.planning.plan",
+    "_plan": "gpuconf.plans.recordings.replay",
     "_trace": "gpuconf.memory",
     "_types": "gpuconf.config",
     "_visible": "gpuconf",
+    "planning.fleet.cards": "gpuconf.plans.fleets.fleet_cards",
+    "planning.fleet.jobs": "gpuconf.plans.fleets.recorded_jobs",
+    "planning.fleet.plan": "gpuconf.plans.fleets.fleet",
+    "planning.out_of_memory": "gpuconf.plans.recordings.out_of_memory",
+    "planning.plan": "gpuconf.plans.recordings.replay",
+    "planning.sites": "gpuconf.plans.recordings.sites",
+    "rehearsal.cards": "gpuconf.plans.programs.target_cards",
+    "rehearsal.needs": "gpuconf.plans.programs.needs",
 }
 
 # An alias keeps its class's module.
@@ -46,8 +54,9 @@ class _Moved(ModuleType):
     def __getattr__(self, name: str) -> object:
         if name.startswith("__"):
             raise AttributeError(name)
-        __import__(_MOVED[self.__name__.rpartition(".")[2]])
-        return getattr(sys.modules[_MOVED[self.__name__.rpartition(".")[2]]], name)
+        now = _MOVED[self.__name__.partition(".")[2]]
+        __import__(now)
+        return getattr(sys.modules[now], name)
 
 
 def load_old_pickles() -> None:
@@ -74,49 +83,3 @@ def explain_imports() -> None:
     """Let a failing import of a module below gpuconf say why."""
     if _MissingModules not in sys.meta_path:
         sys.meta_path.append(_MissingModules)
-
-
-# What runs on simulated GPUs, or of which a line says that it does not: simulated_torch knows what to do before their
-# first import.
-_SIMULATED = frozenset(("cupy", "jax", "llama_cpp", "tensorflow", "torch", "vllm"))
-
-
-class _BeforeSimulated:
-    """The first finder in ``sys.meta_path`` where ``GPUCONF_SIMULATE`` is set, until one of these libraries is
-    imported.
-
-    It finds nothing itself. Most processes import none of them, and simulated_torch takes longer than all else of this
-    import.
-    """
-
-    @classmethod
-    def find_spec(cls, name: str, _path: Any = None, _target: Any = None) -> Any:
-        if name not in _SIMULATED:
-            return None
-        if cls in sys.meta_path:  # else another thread has been here
-            sys.meta_path.remove(cls)
-        from importlib.util import find_spec
-
-        from . import simulated_torch
-
-        if not simulated_torch.is_chosen():
-            simulated_torch.choose_by_environment()
-        return find_spec(name)
-
-
-def prepare_simulated_libraries() -> None:
-    """Let PyTorch run on the GPUs of ``GPUCONF_SIMULATE``.
-
-    Raises FailedPreconditionError if it is imported already: the process would have two machines.
-    """
-    import os
-
-    if not os.environ.get("GPUCONF_SIMULATE"):
-        return
-    if "torch" not in sys.modules and f"{__package__}.simulated_torch" not in sys.modules:
-        if _BeforeSimulated not in sys.meta_path:
-            sys.meta_path.insert(0, _BeforeSimulated)
-        return
-    from . import simulated_torch
-
-    simulated_torch.choose_by_environment()

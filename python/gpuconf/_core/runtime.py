@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import TypeVar
 
-    from .wire import details as wire
+    from .generated import details as wire
 
     T = TypeVar("T")
 
@@ -236,7 +236,7 @@ def position(device: object) -> tuple[int, str]:
 
 def details(position: int) -> wire.DeviceDetails | None:
     """Return what is known of a physical device, by its index in the list of them; None for the CPU."""
-    from .wire.details import DeviceDetails
+    from .generated.details import DeviceDetails
 
     found = loads(core.pybind_DeviceDetails(position))
     return found and DeviceDetails(*found)

@@ -28,10 +28,12 @@ class Setting(NamedTuple):
     text: str  # what it does
 
 
+VALUES = "GPUCONF_SIMULATE_VALUES"
+
 SETTINGS = (
     Setting("GPUCONF_SIMULATE", "simulate", "text", "", "simulated GPUs instead of real ones, such as 2xH100-80GB"),
     Setting(
-        "GPUCONF_SIMULATE_VALUES",
+        VALUES,
         "",
         "text",
         "",
@@ -118,6 +120,22 @@ class Origin(NamedTuple):
     ceiling: str  # the file that lowered the value, or ""
 
 
+def requested_values() -> str:
+    """Return the choice of ``GPUCONF_SIMULATE_VALUES``, or "cpu". Raises InvalidArgumentError for another value."""
+    return checked_values(os.environ.get(VALUES) or "cpu", VALUES)
+
+
+def checked_values(values: str, name: str) -> str:
+    """Return a choice of what PyTorch computes on simulated GPUs. Raises InvalidArgumentError for another text."""
+    if values not in ("cpu", "none"):
+        raise errors.InvalidArgumentError(
+            f'{name} is {values!r}: choose "cpu", with which the CPU computes what PyTorch does on simulated GPUs, or '
+            '"none", with '
+            "which PyTorch only allocates"
+        )
+    return values
+
+
 def environment(environ: Mapping[str, str], prefixes: tuple[str, ...]) -> dict[str, str]:
     """Return the variables with one of the prefixes, completed by files and kept below ceilings."""
     environ = former_names.current(environ)
@@ -127,11 +145,9 @@ def environment(environ: Mapping[str, str], prefixes: tuple[str, ...]) -> dict[s
     for name, origin in of_file.items():
         variables.setdefault(name, origin.value)
     _check_switch(variables.get(_GROWTH, ""))
-    values = variables.get("GPUCONF_SIMULATE_VALUES")
+    values = variables.get(VALUES)
     if values:
-        from . import simulated_values
-
-        simulated_values.check(values, simulated_values.VARIABLE)
+        checked_values(values, VALUES)
     limit = _below_ceiling(Origin(variables.get(_LIMIT, ""), "", ""))
     if limit.value:
         variables[_LIMIT] = limit.value

@@ -133,9 +133,9 @@ def _imported(name: str) -> None:
     """Route a library that has been imported, or join the job if it is gpuconf. Never fails."""
     try:
         _find_gpuconf()
-        from gpuconf.sharing import _routing
+        from gpuconf.jobs import routing
 
-        _routing.imported(name, tell)
+        routing.imported(name, tell)
     except Exception as error:
         if name != _CORE:
             tell("route", f"{name}: not routed: {_limit_by_itself(name)} ({type(error).__name__}: {error})")
@@ -201,9 +201,9 @@ def _size_of(text: str) -> int:
 
 
 def limit_of_rank(limit: int, ordinal: int, gpus: int) -> int:
-    """Return this process's part of the limit of a GPU, by its rank: the rule of gocore/config/ceiling.go.
+    """Return this process's part of the limit of a GPU, by its rank: the rule of gocore/tf/config/ceiling.go.
 
-    tests_go/config/ranks.table is its table.
+    tests_go/tf/config/ranks.table is its table.
     """
     rank, ranks = _number("LOCAL_RANK"), _number("LOCAL_WORLD_SIZE")
     if rank is None or ranks is None or not 0 <= rank < ranks or ranks == 1 or ordinal >= gpus:
@@ -251,9 +251,9 @@ def _tell_started() -> None:
 def _at_exit() -> None:
     if "gpuconf._core.native" in sys.modules:
         try:
-            from gpuconf.sharing import _routing
+            from gpuconf.jobs import routing
 
-            _routing.ended(tell)
+            routing.ended(tell)
         except Exception as error:
             tell("trouble", f"{type(error).__name__}: {error}")
 
@@ -284,7 +284,7 @@ def _rehearse() -> None:
     """Let this process be rehearsed, for ``gpuconf plan -- PROGRAM``."""
     try:
         _find_gpuconf()
-        from gpuconf.rehearsal import inside
+        from gpuconf.plans.programs import inside
 
         inside.begin()
     except Exception as error:

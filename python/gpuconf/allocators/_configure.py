@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import ModuleType
 
 from .. import errors
-from .._core import runtime, settings, simulated_torch, sizes, texts
+from .._core import runtime, settings, sizes, texts
 from .._core.devices import ConfiguredLimit, PhysicalDevice
 from .._core.humanbytes import human_bytes
 from .._core.keywords import refuse_unknown
@@ -17,6 +17,7 @@ from .._core.message import loads
 from .._core.native import refuse_in_child
 from .._core.table import Table
 from .._typing import Any, NamedTuple, NoReturn
+from ..simulation import simulated_torch
 
 Limit = int | str | None
 

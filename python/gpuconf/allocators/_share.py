@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 from .. import errors
-from .._core import runtime, simulated_torch
+from .._core import runtime
 from .._core import scope as _scope
+from ..simulation import simulated_torch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

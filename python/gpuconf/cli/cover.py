@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping
 
 from .. import errors
-from ..rehearsal.cover import LAUNCHER, Cover, Options
+from ..plans.programs.cover import LAUNCHER, Cover, Options
 from .diagnosis import NOTE, OK, Finding
 
 _SUBJECT = "rehearsals"

@@ -6,10 +6,10 @@ from __future__ import annotations
 import argparse
 
 from .._typing import Any
+from ..leases.contexts import context_bytes
 from ..machine.cards import survey
-from ..machine.simulate import simulated
 from ..machine.visible import visible_devices, why_no_gpu
-from ..sharing._contexts import context_bytes
+from ..simulation.simulate import simulated
 from .exits import CONDITION, OK
 from .output import add_json, example, print_json, print_table, size
 from .processes import no_gpus

@@ -14,18 +14,18 @@ from collections.abc import Iterator, Mapping
 from .. import errors
 from .._core import former_names, runtime, settings, simulation_notice
 from .._core.devices import VisibleDevice
+from .._core.generated.cards import Card
 from .._core.humanbytes import human_bytes
 from .._core.native import core
 from .._core.table import Table
-from .._core.wire.cards import Card
 from .._typing import NamedTuple
+from ..jobs.driver_limits import in_force, may_be_set
+from ..jobs.job_memory import of_this_job
+from ..jobs.not_counted import NOT_COUNTED
+from ..leases.contexts import VARIABLE, context_bytes
+from ..leases.view import View, view
 from ..machine.cards import Survey
 from ..machine.visible import visible_devices
-from ..sharing._contexts import VARIABLE, context_bytes
-from ..sharing._driver_limits import in_force, may_be_set
-from ..sharing._job_memory import of_this_job
-from ..sharing._not_counted import NOT_COUNTED
-from ..sharing._view import View, view
 from . import go_runtimes
 from .processes import WHOLE_CARD_UNKNOWN, refused_queries
 
@@ -368,11 +368,11 @@ _FOREIGN_LIMITS = {
 
 
 def _ledger(machine: View, environ: Mapping[str, str]) -> Iterator[Finding]:
-    from ..sharing._view import hidden_users
+    from ..leases.view import hidden_users
 
     for text in hidden_users(machine):
         yield Finding(NOTE, "ledger", text)
-    from ..sharing._ledger import default_folder, lost, open_ledger, why_unusable
+    from ..leases.ledger import default_folder, lost, open_ledger, why_unusable
 
     for text in lost(default_folder()):
         yield Finding(

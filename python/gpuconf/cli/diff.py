@@ -9,7 +9,7 @@ import os
 
 from .._typing import Any
 from ..memory import load_trace
-from ..planning import difference
+from ..plans.recordings import difference
 from .exits import DIFFERS, OK, UsageError
 from .output import FILES, add_json, example, print_json
 from .progress import Progress

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from .. import errors
 from .._core import sizes
 from .._typing import Any
+from ..leases.environment import of_program
+from ..leases.frameworks import LeasedCard
 from ..machine.visible import visible_devices
-from ..sharing._environment import of_program
-from ..sharing._frameworks_environment import LeasedCard
 from . import console
 from .exits import OK, UsageError
 from .output import add_json, example, print_json

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from .. import __version__
 from .._core.humanbytes import human_bytes
 from .._typing import Any
-from ..sharing._view import Place, Share, View
+from ..leases.view import Place, Share, View
 from .output import Cell, text_of
 from .processes import HEADER, RIGHT, errors_of, no_gpus, row_of, rows_of
 

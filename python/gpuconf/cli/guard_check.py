@@ -17,9 +17,9 @@ from ctypes import byref, c_int, c_size_t, c_uint, c_uint64, c_ulonglong, c_void
 from .._core import former_names, sizes
 from .._core.humanbytes import human_bytes
 from .._typing import Any
-from ..sharing._budget import Reader, current
-from ..sharing._driver import find
-from . import guard_check_runtime as runtime
+from ..jobs import guard_check_runtime as runtime
+from ..jobs.budget import Reader, current
+from ..jobs.driver_library import find
 from .exits import CONDITION, ERROR, OK
 from .output import print_table
 

@@ -11,17 +11,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from .. import errors
 from .._core.humanbytes import human_bytes
 from .._typing import Any
+from ..leases.environment import of_simulation
+from ..leases.frameworks import LeasedCard
+from ..leases.grant import Grant
 from ..machine.visible import visible_devices
-from ..sharing._environment import of_simulation
-from ..sharing._frameworks_environment import LeasedCard
-from ..sharing._grant import Grant
 from . import console
 from .exits import UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..sharing._budget import Budget
-    from ..sharing._driver_limits import DriverLimit
+    from ..jobs.budget import Budget
+    from ..jobs.driver_limits import DriverLimit
 
 
 class Guard:
@@ -88,7 +88,7 @@ class Guard:
             return {"mode": "driver", "why": self.describe(), "gpus": cards, "notes": []}
         if self._budget is None:
             return {"mode": "off", "why": self._why_not, "gpus": {}, "notes": []}
-        from ..sharing._not_counted import NOT_COUNTED
+        from ..jobs.not_counted import NOT_COUNTED
 
         try:
             use = self._budget.usage()
@@ -132,8 +132,8 @@ def guard(options: argparse.Namespace, granted: Grant, words: Sequence[str], env
     why_not = _why_not(mode)
     if why_not:
         return Guard(limits, None, None, why_not)
-    from ..sharing._budget import prepare
-    from ..sharing._driver_limits import below, set_limits
+    from ..jobs.budget import prepare
+    from ..jobs.driver_limits import below, set_limits
 
     if simulated:
         if mode == "driver":

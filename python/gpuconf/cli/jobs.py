@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..sharing._view import View
+from ..leases.view import View
 from .output import size
 from .processes import label
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..sharing._job_memory import JobMemory
+    from ..jobs.job_memory import JobMemory
 
 
 def jobs_on(machine: View) -> list[JobMemory]:
@@ -19,7 +19,7 @@ def jobs_on(machine: View) -> list[JobMemory]:
     leases = {(share.claim, place.uuid) for place in machine.places for share in place.shares}
     if not leases:
         return []
-    from ..sharing._job_memory import of_all_jobs
+    from ..jobs.job_memory import of_all_jobs
 
     return [job for job in of_all_jobs() if (job.job, job.uuid) in leases]
 

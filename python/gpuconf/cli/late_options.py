@@ -26,7 +26,7 @@ def note_late_options(words: Sequence[str]) -> None:
     if not places or {"-c", "-m"} & set(words[: places[0]]):
         return
     late = words[places[0]].partition("=")[0]
-    from ..sharing._descendants import is_python
+    from ..jobs.descendants import is_python
 
     script = next((word for word in words[1:] if word.endswith(".py")), "")
     before = words[1 : words.index(script)] if script else words[1:]

@@ -8,13 +8,13 @@ import os
 from collections.abc import Mapping
 
 from .. import errors
-from .._core.wire.cards import CardMemory
+from .._core.generated.cards import CardMemory
 from .._typing import Any
+from ..leases.ledger import open_ledger
+from ..leases.proc import user_name
+from ..leases.request import memories
+from ..leases.rows import ClaimRow
 from ..machine.cards import survey
-from ..sharing._ledger import open_ledger
-from ..sharing._proc import user_name
-from ..sharing._request import memories
-from ..sharing._rows import ClaimRow
 from . import leased
 from .exits import EMPTY, OK, UsageError
 from .output import add_json, example, print_json, print_table, size

@@ -15,19 +15,19 @@ from .. import errors
 from .._core.devices import VisibleDevice
 from .._core.humanbytes import human_bytes
 from .._typing import Any
+from ..jobs.descendants import Found, is_python, past_the_guard_below, pythons_below, why_isolated
+from ..jobs.job import Job, JobEvent, peaks
+from ..jobs.supervise import Supervisor, end_as
+from ..leases.contexts import of_command
+from ..leases.environment import of_program
+from ..leases.grant import Grant, grant
+from ..leases.request import Request, checked
 from ..machine.visible import visible_devices
-from ..sharing._contexts import of_command
-from ..sharing._descendants import Found, is_python, past_the_guard_below, pythons_below, why_isolated
-from ..sharing._environment import of_program
-from ..sharing._grant import Grant, grant
-from ..sharing._job import Job, JobEvent, peaks
-from ..sharing._request import Request, checked
 from . import console, guarded
 from .exits import CONDITION, TIMED_OUT, UsageError
 from .output import SCHEMA
 from .progress import Progress
 from .requested import simulated_here
-from .supervise import Supervisor, end_as
 
 _SOON, _LATER = 0.25, 1.0  # seconds between two looks at the processes: at first, and then
 _LONG_ENOUGH = 3.0  # seconds after which a Python counts that has not loaded a driver, and skipped the startup code
@@ -119,7 +119,7 @@ class _Shared:
         self._cards = None
         self.environment: dict[str, str] = {}
         if simulate is not None:
-            from ..sharing._simulated_cards import of_program as of_simulation
+            from ..jobs.simulated_cards import of_program as of_simulation
 
             self._cards = of_simulation(simulate)
 

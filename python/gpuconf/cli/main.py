@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from .. import __version__
 from . import console
-from .exits import ERROR, INTERRUPTED, OK, USAGE, ProgramError, UsageError
+from .exits import ERROR, INTERRUPTED, OK, USAGE, UsageError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -45,9 +45,6 @@ def _run(arguments: Sequence[str]) -> tuple[int, bool]:
     except UsageError as error:
         console.complain(f"{command}: {error}")
         return USAGE, False
-    except ProgramError as error:
-        console.complain(f"{command}: {error}")
-        return error.code, False
     except OSError as error:
         if error.filename is None and error.errno not in _NOT_OF_A_WRITE:
             return _output_failed(command, error), True
@@ -58,11 +55,12 @@ def _run(arguments: Sequence[str]) -> tuple[int, bool]:
         return INTERRUPTED, False
     except Exception as error:
         from ..errors import GpuconfError  # gpuconf run needs none of its modules, if there is no lease
+        from ..jobs.execute import ProgramError
 
-        if not isinstance(error, GpuconfError):
+        if not isinstance(error, (GpuconfError, ProgramError)):
             raise
         console.complain(f"{command}: {error}")
-        return ERROR, False
+        return error.code if isinstance(error, ProgramError) else ERROR, False
 
 
 # The system refuses a file, a process or memory, or there is no folder for temporary files.

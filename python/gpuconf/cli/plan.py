@@ -13,10 +13,11 @@ from .._core.glyphs import glyphs_of
 from .._core.sizes import limit_bytes
 from .._typing import Any
 from ..memory import load_trace
-from ..planning import message, plot, ranks, report
-from ..planning.plan import SCHEMA, Plan, find
-from ..planning.policies import POLICIES
-from ..planning.verify import Verification, verify
+from ..plans.generated.policies import POLICIES
+from ..plans.pages import plot, report
+from ..plans.recordings import error_text, ranks
+from ..plans.recordings.replay import SCHEMA, Plan, find
+from ..plans.recordings.verify import Verification, verify
 from . import console, plan_fleet, plan_program
 from .exits import DIFFERS, DOES_NOT_FIT, OK, UsageError
 from .output import colors
@@ -157,7 +158,7 @@ def _message(options: argparse.Namespace) -> int:
         with open(options.message, "rb") as file:
             file.seek(max(os.path.getsize(options.message) - _MOST_TEXT, 0))  # an error is at the end of a log
             text = file.read().decode("utf-8", "replace")
-    found = message.read(text)
+    found = error_text.read(text)
     if options.json:
         print(json.dumps({"schema": SCHEMA, "messages": [each.to_dict() for each in found]}, indent=2))
         return OK

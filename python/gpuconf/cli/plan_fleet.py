@@ -8,9 +8,8 @@ import json
 import os
 
 from .. import errors
-from ..planning import report
-from ..planning.fleet import page
-from ..planning.fleet.plan import RESERVE, FleetPlan, find
+from ..plans.fleets.fleet import RESERVE, FleetPlan, find
+from ..plans.pages import fleet_page, report
 from . import console
 from .exits import DOES_NOT_FIT, ERROR, OK, UsageError
 from .output import colors
@@ -82,7 +81,7 @@ def run(options: argparse.Namespace) -> int:
             raise UsageError(str(error)) from None
         if options.html is not None:
             progress.show("writing the report")
-            page.write(plan, options.html)
+            fleet_page.write(plan, options.html)
     _print(plan, options)
     for name, reason in plan.failed:
         console.complain(f"gpuconf plan: {name}: {reason}")

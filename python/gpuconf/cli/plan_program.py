@@ -13,15 +13,16 @@ from collections.abc import Callable, Sequence
 from .. import errors
 from .._core.sizes import limit_bytes
 from .._typing import Any
+from ..jobs.execute import ProgramError
 from ..machine import cards
-from ..planning import report
-from ..rehearsal import largest
-from ..rehearsal.answer import SCHEMA, Rehearsal
-from ..rehearsal.cover import UNPROTECTED, WRITES, Options
-from ..rehearsal.needs import FITS
+from ..plans.pages import report
+from ..plans.programs import largest
+from ..plans.programs.answer import SCHEMA, Rehearsal
+from ..plans.programs.cover import UNPROTECTED, WRITES, Options
+from ..plans.programs.needs import FITS
 from . import console
 from . import run as run_command
-from .exits import DOES_NOT_FIT, ERROR, INTERRUPTED, OK, ProgramError, UsageError
+from .exits import DOES_NOT_FIT, ERROR, INTERRUPTED, OK, UsageError
 from .progress import Progress
 
 DEPENDS = 4
@@ -250,9 +251,9 @@ def _options(options: argparse.Namespace) -> Options:
 
 
 def _rehearsed(options: argparse.Namespace, words: list[str]) -> Rehearsal:
-    from ..rehearsal.cards import parse
-    from ..rehearsal.rehearse import Asked, rehearse
-    from ..sharing._contexts import of_command
+    from ..leases.contexts import of_command
+    from ..plans.programs.rehearse import Asked, rehearse
+    from ..plans.programs.target_cards import parse
 
     try:
         cards = parse(options.gpu)

@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from .._core.wire.cards import Card
+from .._core.generated.cards import Card
 from .._typing import Any
+from ..leases.view import Place, Share, View
 from ..machine.cards import Survey
-from ..sharing._view import Place, Share, View
 from .output import Cell, size
 
 HEADER = (

@@ -6,8 +6,8 @@ from __future__ import annotations
 import argparse
 
 from .._typing import Any
-from ..sharing._ledger import default_folder, lost
-from ..sharing._view import View, hidden_users, view
+from ..leases.ledger import default_folder, lost
+from ..leases.view import View, hidden_users, view
 from . import console
 from .exits import CONDITION, OK
 from .jobs import jobs_on, print_jobs

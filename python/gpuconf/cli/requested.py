@@ -67,8 +67,8 @@ def share_simulated(spec: str) -> dict[str, str]:
 
     Returns the variables.
     """
-    from ..sharing._environment import of_simulation
-    from ..sharing._simulated_cards import of_program
+    from ..jobs.simulated_cards import of_program
+    from ..leases.environment import of_simulation
 
     found, cards = of_simulation(), of_program(spec)
     if cards is not None:
@@ -80,7 +80,7 @@ def share_simulated(spec: str) -> dict[str, str]:
 def simulated_here(spec: str) -> None:
     """Simulate GPUs in this process. Raises UsageError for an invalid simulation."""
     from .. import errors
-    from ..machine.simulate import simulate_buffers
+    from ..simulation.simulate import simulate_buffers
 
     try:
         simulate_buffers(spec)

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from .._core.programs import which
 from .._typing import Any
-from .execute import become
+from ..jobs.execute import become
 from .exits import EMPTY, UsageError
 from .late_options import note_late_options
 from .output import FILES, example
@@ -139,7 +139,7 @@ def _own_variables(options: argparse.Namespace, words: Sequence[str]) -> dict[st
     """Return the variables of --simulate, --growth and --as-tensorflow."""
     variables: dict[str, str] = {}
     if options.simulate is not None:
-        from ..sharing._environment import of_startup
+        from ..leases.environment import of_startup
 
         variables["GPUCONF_SIMULATE"] = options.simulate
         variables.update(of_startup())
@@ -155,8 +155,8 @@ def _own_variables(options: argparse.Namespace, words: Sequence[str]) -> dict[st
         variables["GPUCONF_GROWTH"] = variables["TF_FORCE_GPU_ALLOW_GROWTH"] = "true" if options.growth else "false"
         variables["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false" if options.growth else "true"
     if options.as_tensorflow or options.as_tensorflow_1:
-        from ..sharing._descendants import isolating_option
-        from ..sharing._environment import python_path
+        from ..jobs.descendants import isolating_option
+        from ..leases.environment import python_path
 
         option = isolating_option(words)
         if option and "LD_PRELOAD" not in variables:

@@ -8,9 +8,9 @@ import os
 
 from .. import errors
 from .._typing import Any
+from ..jobs.execute import become
 from ..machine.cards import models, survey
-from ..machine.simulate import simulate
-from .execute import become
+from ..simulation.simulate import simulate
 from .exits import EMPTY, OK, UsageError
 from .output import add_json, example, print_json, print_table, size
 from .requested import share_simulated
@@ -56,7 +56,7 @@ def _simulate(options: argparse.Namespace) -> int:
             raise UsageError("--json cannot be used with a command")
         if not words[0]:
             raise UsageError(EMPTY)
-        from ..sharing._environment import of_startup
+        from ..leases.environment import of_startup
 
         become(words, {**os.environ, "GPUCONF_SIMULATE": spec, **of_startup(), **share_simulated(spec)})
     return _show(options, spec)

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 
 from .. import errors
 from .._typing import Any, NamedTuple
-from ..sharing._private_folder import CARDS, existing
+from ..jobs.private_folder import CARDS, existing
 from .output import print_table, size
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..sharing._simulated_cards import CardUse
+    from ..jobs.simulated_cards import CardUse
 
 
 class SimulatedCard(NamedTuple):
@@ -44,7 +44,7 @@ def simulated_cards() -> list[SimulatedCard]:
     """Return the cards of every living job of this user."""
     if next(existing(CARDS), None) is None:
         return []  # without the modules that read their files
-    from ..sharing._simulated_cards import all_shared
+    from ..jobs.simulated_cards import all_shared
 
     cards = []
     for job in all_shared():

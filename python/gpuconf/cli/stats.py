@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 
 from .._typing import Any
-from ..sharing._view import view
+from ..leases.view import view
 from .exits import CONDITION, OK
 from .jobs import jobs_on, print_jobs
 from .output import add_json, example, print_json, print_table, size

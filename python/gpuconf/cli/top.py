@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from .._core.glyphs import writable
 from .._typing import Any
-from ..sharing._view import View, view
+from ..leases.view import View, view
 from .exits import CONDITION, OK
 from .frame import Line, State, frame, ordered
 from .keys import Keys

@@ -22,7 +22,7 @@ from .._typing import Any, NamedTuple
 _PROBE = """
 import json, sys
 import gpuconf
-from gpuconf.sharing._contexts import context_bytes
+from gpuconf.leases.contexts import context_bytes
 try:
     found = [[d.cuda_ordinal, d.uuid, d.name, d.total_memory, context_bytes(d)] for d in gpuconf.visible_devices()]
     print(json.dumps({"cards": found}))

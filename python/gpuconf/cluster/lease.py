@@ -15,7 +15,7 @@ from .share import Share
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..sharing._lease import Lease
+    from ..leases.lease import Lease
 
 _lock = module_lock(globals(), "_lock")
 _held: tuple[Share, Lease] | None = None  # guarded by _lock; until the process ends
@@ -39,7 +39,7 @@ def take_lease(share: Share, timeout: float, who: str) -> Share:
     FailedPreconditionError if the process has leased another share.
     """
     global _held
-    from ..sharing._lease import lease
+    from ..leases.lease import lease
 
     with _lock:
         if _held is not None:

@@ -10,10 +10,10 @@ from .. import errors
 from .._core import devices, runtime, sizes, texts
 from .._core.devices import PhysicalDevice
 from .._core.humanbytes import human_bytes
-from .._core.public import prepare_simulated_libraries
 from .._typing import Any, NamedTuple
 from ..allocators._configure import checked_libraries, configure
 from ..machine.visible import visible_devices
+from ..simulation import prepare_simulated_libraries
 from .cards import Card
 
 # Left on the card for each process's CUDA context and for what its libraries allocate themselves, where a card is
@@ -73,7 +73,7 @@ def take(share: Share, who: str) -> int:
     if share.simulate is not None and os.environ.get("GPUCONF_SIMULATE") != share.simulate:
         os.environ["GPUCONF_SIMULATE"] = share.simulate
         if runtime.enumerated():  # with another machine
-            from ..machine.simulate import reset
+            from ..simulation.simulate import reset
 
             _explained(who, reset)
     if share.simulate is not None:

@@ -14,9 +14,9 @@ from collections.abc import Iterable
 
 from .._core import import_hook, notices, runtime
 from .._core.devices import memory_limit_of
+from .._core.generated.visible import VisibleDevice
 from .._core.message import loads
 from .._core.native import core, loaded
-from .._core.wire.visible import VisibleDevice
 from .._typing import Any
 from ._devices import get_visible_devices, list_physical_devices
 from ._growth import growth_as_set

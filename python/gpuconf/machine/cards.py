@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 from .._core import runtime
+from .._core.generated import cards as wire
+from .._core.generated.cards import SimulatedModel
 from .._core.message import loads
 from .._core.native import core
-from .._core.wire import cards as wire
-from .._core.wire.cards import SimulatedModel
 
 
 class Survey(wire.Survey):

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from .._core import runtime
 from .._core.devices import VisibleDevice
+from .._core.generated import visible as wire
 from .._core.message import loads
 from .._core.native import core
 from .._core.notices import publish
-from .._core.wire import visible as wire
 
 
 def cuda_visible_devices() -> str:

@@ -11,9 +11,9 @@ record traces.
 from __future__ import annotations
 
 from .._core.devices import LogicalDevice  # noqa: F401 - typing.get_type_hints(Buffer) resolves names here
+from .._core.generated.memorymap import Chunk, Region
+from .._core.generated.usage import UsageRow
 from .._core.public import name_after
-from .._core.wire.memorymap import Chunk, Region
-from .._core.wire.usage import UsageRow
 from . import _dask
 from ._buffer import Buffer, allocate, live_buffers
 from ._fit_batch import BatchFit, BatchTry, fit_batch
@@ -62,7 +62,7 @@ __all__ = [
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..planning.report import report
+    from ..plans.pages.report import report
 else:
 
     def __getattr__(name: str) -> object:
@@ -70,7 +70,7 @@ else:
         if name == "report":
             import importlib
 
-            return importlib.import_module("gpuconf.planning.report").report
+            return importlib.import_module("gpuconf.plans.pages.report").report
         import sys
 
         from .._missing import error_for

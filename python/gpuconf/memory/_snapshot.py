@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write PyTorch memory snapshots for https://pytorch.org/memory_viz. Go reads them: gocore/trace/snapshot.go."""
+"""Write PyTorch memory snapshots for https://pytorch.org/memory_viz. Go reads them: gocore/base/trace/snapshot.go."""
 
 from __future__ import annotations
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from .._core import html
 from .._core.device_argument import Device
+from .._core.generated import stats as wire
 from .._core.message import loads
 from .._core.native import core
 from .._core.scope import gpu_text
-from .._core.wire import stats as wire
 
 
 class MemoryStats(html.InLists, wire.MemoryStats):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     F = TypeVar("F", bound=Callable[..., Any])
 
-_MOST_BYTES = 200  # gocore/holder
+_MOST_BYTES = 200  # gocore/base/holder
 
 # inspect's flags of code objects. A tag around a call of such a function would end before its body runs.
 _GENERATOR, _COROUTINE, _ASYNC_GENERATOR = 0x20, 0x80, 0x200

@@ -83,10 +83,10 @@ class Trace(metaclass=Made):
         self._count: int = count - snapshot["hidden"]
         self._pools = pools
         self._names = names
-        self._settings = settings or {}  # of PyTorch's allocator, from a snapshot: gocore/trace/history.go
-        # The state at each failed allocation that ends a snapshot: gocore/rewind/outofmemory.go.
+        self._settings = settings or {}  # of PyTorch's allocator, from a snapshot: gocore/base/trace/history.go
+        # The state at each failed allocation that ends a snapshot: gocore/plan/rewind/outofmemory.go.
         self._failed = failed or []
-        # By GPU, of PyTorch's snapshots: gocore/rewind/recorded.go.
+        # By GPU, of PyTorch's snapshots: gocore/plan/rewind/recorded.go.
         self._recorded: list[Any] = snapshot["recorded"] or []
         self._incomplete: str = snapshot["incomplete"]  # why a snapshot is not a whole one; ""
         self._hidden: int = snapshot["hidden"]  # lines at the beginning that stand for segments that there were before

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator
 from .._core import html
 from .._core.columns import columns
 from .._core.device_argument import Device
+from .._core.generated.usage import DeviceUsage, UsageRow
 from .._core.humanbytes import human_bytes
 from .._core.message import loads
 from .._core.native import core
 from .._core.scope import gpu_text
 from .._core.table import Table
-from .._core.wire.usage import DeviceUsage, UsageRow
 from .._typing import Any
 
 UNTAGGED = "(untagged)"

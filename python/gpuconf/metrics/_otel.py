@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 from .. import errors
 from .._core import extras
-from .._core.wire.cards import Card
+from .._core.generated.cards import Card
 from .._typing import Any
 from ..machine.cards import survey
 from ._pools import PoolReading, read_pools

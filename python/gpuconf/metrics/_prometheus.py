@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from .. import errors
 from .._core import extras, texts
 from .._typing import Any
-from ..sharing._view import Place, Share, View, view
+from ..leases.view import Place, Share, View, view
 from ._pools import read_pools
 
 _POOL = ("gpu", "uuid", "pci_bus_id", "logical_device", "pid")

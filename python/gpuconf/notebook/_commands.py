@@ -15,8 +15,8 @@ from .._core import runtime
 from .._core.humanbytes import human_bytes
 from ..allocators._configure import configure, not_too_late
 from ..config import get_visible_devices
-from ..machine.simulate import reset
 from ..memory import MemoryStats, memory_map, release, stats
+from ..simulation.simulate import reset
 from ._cells import Cells
 from ._devices import Devices, ready
 from ._fitting import Fitting

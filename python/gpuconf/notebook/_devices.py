@@ -10,8 +10,7 @@ from .._core import html, runtime
 from .._core.columns import columns
 from .._core.devices import limit_of
 from .._core.glyphs import glyphs_of
-from .._core.humanbytes import human_bytes
-from .._core.job_memory import job_memory_text
+from .._core.humanbytes import human_bytes, job_memory_text
 from ..machine.visible import visible_devices
 from ..memory import MemoryStats, MemoryUsage, stats, usage
 

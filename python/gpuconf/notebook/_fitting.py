@@ -6,7 +6,7 @@ from __future__ import annotations
 from IPython.display import display
 
 from .._typing import Any
-from ..rehearsal.block import RehearsedBlock, rehearse
+from ..plans.programs.block import RehearsedBlock, rehearse
 
 
 class Fitting:

@@ -14,11 +14,11 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.display import display
 
 from .._typing import Any
-from ..rehearsal.plan import plan
+from ..plans.plan import plan
 
 _MAGIC = re.compile(r"%gpu\s+(fits\s+--fresh(?:\s.*|$))")
 _OF_CODE = ("time", "timeit", "capture", "prun", "gpumem")  # magics of cells whose body is Python of the notebook
-_SCRIPT = """from gpuconf.rehearsal.cells import run
+_SCRIPT = """from gpuconf.plans.programs.cells import run
 if __name__ == "__main__":
     run({!r})
 """

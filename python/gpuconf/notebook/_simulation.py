@@ -6,9 +6,9 @@ from __future__ import annotations
 import atexit
 import os
 
-from .._core import simulated_torch
-from ..machine.simulate import simulate
-from ..sharing import _simulated_cards
+from ..jobs import simulated_cards
+from ..simulation import simulated_torch
+from ..simulation.simulate import simulate
 
 
 class SharedSimulation:
@@ -18,7 +18,7 @@ class SharedSimulation:
 
     def __init__(self) -> None:
         self._before: dict[str, str | None] = {}  # the variables that were changed
-        self._cards: _simulated_cards.OwnedCards | None = None
+        self._cards: simulated_cards.OwnedCards | None = None
 
     def change(self, spec: str | None) -> None:
         """Like :func:`gpuconf.simulate`, for this process and those that it starts from now on."""
@@ -44,7 +44,7 @@ class SharedSimulation:
         self._close()
 
     def _share(self, machine: str) -> None:
-        self._cards = _simulated_cards.of_program(machine)
+        self._cards = simulated_cards.of_program(machine)
         variables = {"GPUCONF_SIMULATE": machine}
         if self._cards is not None:  # else those of the job that this process is in
             variables |= self._cards.environment

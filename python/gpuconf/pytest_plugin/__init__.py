@@ -27,7 +27,7 @@ from ._options import MARKS, MASK, add_options, is_plain
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..config import LogicalDevice
-    from ..machine.simulate import Simulation
+    from ..simulation.simulate import Simulation
 else:
     LogicalDevice = Simulation = object  # whose modules take longer to import than this plugin may
 

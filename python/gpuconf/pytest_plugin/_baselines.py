@@ -127,7 +127,7 @@ def _relative(file: str, root: Path) -> str:
 
 def grown_lines(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
     """Return the lines that hold more than before, those that grew most first; [] if either entry has no lines."""
-    from ..planning.difference import Difference
+    from ..plans.recordings.difference import Difference
 
     if not old.get("lines") or not new.get("lines"):
         return []

@@ -145,8 +145,8 @@ class Watch:
             self._read_trace(of_torch, _PYTORCH)
 
     def _read_trace(self, trace: memory.Trace, library: str) -> None:
-        from ..planning import difference
-        from ..planning.history import histories
+        from ..plans.pages.history import histories
+        from ..plans.recordings import difference
 
         for history in histories(trace):
             sums = {

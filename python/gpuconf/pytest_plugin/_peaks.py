@@ -7,8 +7,8 @@ import json
 
 from .. import memory
 from .._core import runtime
+from .._core.generated.usage import PeakStart, Usage
 from .._core.native import core, loaded
-from .._core.wire.usage import PeakStart, Usage
 from . import _pytorch
 
 

@@ -7,9 +7,10 @@ import os
 import sys
 
 from .. import memory
-from .._core import runtime, simulated_torch
+from .._core import runtime
 from .._core.native import loaded
 from .._typing import Any
+from ..simulation import simulated_torch
 
 # Frames of package values are on every stack.
 OURS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")

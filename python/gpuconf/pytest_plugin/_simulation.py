@@ -14,9 +14,10 @@ import pytest
 
 from .. import config as tf_config
 from .. import errors, memory
-from .._core import abi, runtime, simulated_torch
+from .._core import abi, runtime
 from .._core.native import loaded
-from ..machine import simulate as machine
+from ..simulation import simulate as machine
+from ..simulation import simulated_torch
 from . import _failing, _leaks, _walk, _workers
 
 

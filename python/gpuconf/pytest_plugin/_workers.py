@@ -154,9 +154,9 @@ def simulate_if_chosen(config: pytest.Config) -> None:
         return
     spec = chosen.machine or os.environ.get("GPUCONF_SIMULATE") or DEFAULT_MACHINE
     from .. import errors
-    from .._core import simulated_torch
-    from ..machine.simulate import simulate_buffers
-    from ..sharing._simulated_cards import of_program
+    from ..jobs.simulated_cards import of_program
+    from ..simulation import simulated_torch
+    from ..simulation.simulate import simulate_buffers
 
     try:
         spec = simulate_buffers(spec).spec
@@ -185,7 +185,7 @@ def simulate_if_chosen(config: pytest.Config) -> None:
 def _is_shared(spec: str) -> bool:
     """Whether this process has the cards of its parent, of which it may see a part: it is a worker, say."""
     from .. import errors
-    from ..sharing._simulated_cards import current
+    from ..jobs.simulated_cards import current
 
     try:
         return os.environ.get("GPUCONF_SIMULATE") == spec and current() is not None

@@ -16,8 +16,8 @@ from .._core import runtime
 from .._core.humanbytes import human_bytes
 from .._typing import Any
 from ..cluster.share import Share, take
-from ..machine.simulate import reset
 from ..machine.visible import visible_devices
+from ..simulation.simulate import reset
 from . import _publish
 
 _taken: tuple[str | None, Share] | None = None

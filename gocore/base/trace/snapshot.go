@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package trace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"gpuconf/gocore/base/pickle"
+	"gpuconf/gocore/base/status"
+)
+
+// The words of a snapshot, in the order of snapshotWords.
+const (
+	wordDeviceTraces = iota
+	wordSegments
+	wordAction
+	wordAddr
+	wordSize
+	wordStream
+	wordTime
+	wordDevice
+	wordAddress
+	wordBlocks
+	wordRequestedSize
+	wordState
+	wordActiveAllocated
+	wordActivePendingFree
+	wordAlloc
+	wordFree
+	wordFreeCompleted
+	wordOOM
+	wordSegmentAlloc
+	wordSegmentFree
+	wordSegmentMap
+	wordSegmentUnmap
+
+	// Those that only a History needs.
+	wordFreeRequested
+	wordTotalSize
+	wordSegmentType
+	wordSmall
+	wordSegmentPool
+	wordExpandable
+	wordInactive
+	wordSettings
+	wordMaxSplit
+	wordMaxRounding
+	wordLargeSegment
+	wordGarbageThreshold
+	wordExpandableSegments
+	wordRoundup
+	wordInterval // the first of numIntervals: the sizes, in MiB, that roundup_power2_divisions is given for
+)
+
+const numIntervals = 16
+
+// Those that say where an allocation comes from. PyTorch writes no library and no tag; gpuconf does.
+const (
+	wordFrames = wordInterval + numIntervals + iota
+	wordFilename
+	wordLine
+	wordName
+	wordLibrary
+	wordTag
+	wordDeviceFree
+	wordPool
+	wordMaxCached
+	wordHistory
+	wordRealSize
+)
+
+var snapshotWords = []string{
+	"device_traces", "segments", "action", "addr", "size", "stream", "time_us", "device", "address", "blocks",
+	"requested_size", "state",
+	"active_allocated", "active_pending_free", "alloc", "free", "free_completed", "oom", "segment_alloc",
+	"segment_free", "segment_map", "segment_unmap",
+	"free_requested", "total_size", "segment_type", "small", "segment_pool_id", "is_expandable", "inactive",
+	"allocator_settings",
+	"max_split_size", "max_non_split_rounding_size", "large_segment_size", "garbage_collection_threshold",
+	"expandable_segments",
+	"roundup_power2_divisions", "1", "2", "4", "8", "16", "32", "64", "128", "256", "512", "1024", "2048", "4096",
+	"8192", "16384", "32768",
+	"frames", "filename", "line", "name", "library", "tag", "device_free", "pool_id", "max_cached_size", "history",
+	"real_size",
+}
+
+// snapshotActions maps torch's words to actions. A free counts when it is completed, not when it is requested: until
+// then, a stream may use the memory.
+var snapshotActions = [...]Action{
+	wordAlloc: Allocate, wordFree: Free, wordFreeCompleted: Free, wordOOM: AllocateFailure,
+	wordSegmentAlloc: SegmentAlloc, wordSegmentFree: SegmentFree, wordSegmentMap: SegmentMap,
+	wordSegmentUnmap: SegmentUnmap,
+}
+
+// ReadBoth reads the pickle that torch.cuda.memory._dump_snapshot() writes as a Recording and as a History. A file that
+// is a recording, but no history, has the reason in incomplete.
+//
+// In the Recording, blocks that are live at the end and that no event mentions are allocated before the first event.
+// Events with unknown actions are skipped. Errors name the entry.
+//
+// It takes memory for at most a multiple of the file's size, whatever the file contains.
+func ReadBoth(ctx context.Context, data []byte) (recording Recording, history *History, incomplete, err error) {
+	recording, root, err := readSnapshot(ctx, data)
+	if err != nil {
+		return recording, nil, nil, err
+	}
+	r := historyReader{snapshot: snapshot{ctx: ctx, tree: root.tree, budget: pickle.NewBudget(len(data))},
+		history: &History{}}
+	if incomplete = r.read(root.value); ctx.Err() != nil {
+		return recording, nil, nil, ctx.Err()
+	}
+	return recording, r.history, incomplete, nil
+}
+
+// root is a file's object.
+type root struct {
+	tree  *pickle.Tree
+	value pickle.Value
+}
+
+func readSnapshot(ctx context.Context, data []byte) (Recording, root, error) {
+	s := snapshot{ctx: ctx, budget: pickle.NewBudget(len(data)), seen: map[place]struct{}{}}
+	s.data, s.naming, s.stacks = data, newNaming(), map[pickle.Value]uint32{}
+	s.frameAt, s.framePlaces = map[pickle.Value]uint32{}, map[Frame]uint32{}
+	var err error
+	var object pickle.Value
+	if s.tree, object, err = pickle.Read(ctx, data, snapshotWords, s.budget); err == nil {
+		err = s.read(object)
+	}
+	if err != nil {
+		if ctx.Err() == nil {
+			err = status.Errorf(status.InvalidArgument, "it is not a memory snapshot: %w", err)
+		}
+		return Recording{}, root{}, err
+	}
+	if len(s.before) > 0 {
+		s.events = append(s.before, s.events...)
+	}
+	settings := s.settings(object)
+	return Recording{Events: s.events, Names: s.naming.Names, Settings: &settings}, root{s.tree, object}, nil
+}
+
+// snapshot builds the events of one file.
+type snapshot struct {
+	ctx    context.Context
+	tree   *pickle.Tree
+	budget *pickle.Budget
+
+	events []Event
+	seen   map[place]struct{} // the blocks that events mention
+	before []Event
+	walked int // entries
+
+	data        []byte
+	naming      *naming
+	stacks      map[pickle.Value]uint32 // by list of frames, which entries may share
+	frames      []Frame                 // those read so far
+	framePlaces map[Frame]uint32        // in frames
+	frameAt     map[pickle.Value]uint32 // places, by the dict in the file
+	key         []byte                  // scratch space
+}
+
+// place identifies a block.
+type place struct {
+	gpu  int
+	addr uint64
+}
+
+func (s *snapshot) read(root pickle.Value) error {
+	traces := s.tree.Get(root, wordDeviceTraces)
+	if traces.Kind() != pickle.List {
+		return errors.New("it has no device_traces; call torch.cuda.memory._record_memory_history() before the code " +
+			"to record")
+	}
+	for gpu, trace := range s.tree.Items(traces) {
+		if err := s.trace(gpu, trace); err != nil {
+			return err
+		}
+	}
+	if segments := s.tree.Get(root, wordSegments); segments.Kind() != pickle.Unset {
+		return s.segments(segments)
+	}
+	return nil
+}
+
+// eventBytes is the size of an event in memory, and later as a line of CSV.
+const eventBytes = 128
+
+// step is called for each entry and charges for it. Entries may be shared, so even a small file can contain any number
+// of them.
+func (s *snapshot) step() error {
+	s.walked++
+	if s.walked%stepsBetween == 0 && s.ctx.Err() != nil {
+		return s.ctx.Err()
+	}
+	return s.budget.Take(entryBytes)
+}
+
+const entryBytes = 16
+
+func (s *snapshot) trace(gpu int, trace pickle.Value) error {
+	if trace.Kind() != pickle.List {
+		return fmt.Errorf("device_traces[%d]: expected a list, but got %s", gpu, trace.Kind())
+	}
+	if err := s.step(); err != nil {
+		return err
+	}
+	for i, entry := range s.tree.Items(trace) {
+		if err := s.event(gpu, entry); err != nil {
+			return fmt.Errorf("device_traces[%d][%d]%w", gpu, i, err)
+		}
+	}
+	return nil
+}
+
+// event adds an event if its action is known.
+func (s *snapshot) event(gpu int, entry pickle.Value) (err error) {
+	if entry.Kind() != pickle.Dict {
+		return fmt.Errorf(": expected a dict, but got %s", entry.Kind())
+	}
+	if err := s.step(); err != nil {
+		return fmt.Errorf(": %w", err)
+	}
+	word := s.tree.Get(entry, wordAction).Word()
+	if word < wordAlloc || word > wordSegmentUnmap {
+		return nil
+	}
+	e := Event{Action: snapshotActions[word], GPU: gpu}
+	fields := fields{s: s, entry: entry}
+	if e.Action != AllocateFailure {
+		e.Addr = fields.number(wordAddr, mostNumber)
+	}
+	e.Micros = int64(fields.optional(wordTime, 0, mostMicros))
+	e.Bytes = fields.number(wordSize, mostBytes)
+	e.Stream = fields.optional(wordStream, 0, mostNumber)
+	if fields.err != nil {
+		return fields.err
+	}
+	if err := s.origin(&e, entry); err != nil {
+		return fmt.Errorf(": %w", err)
+	}
+	return s.add(&s.events, e, true)
+}
+
+func (s *snapshot) add(events *[]Event, e Event, mentioned bool) error {
+	if e.GPU >= mostGPUs {
+		return fmt.Errorf(": GPU %d; at most %d GPUs are supported", e.GPU, mostGPUs)
+	}
+	if e.Addr == 0 && e.Bytes > 0 && e.Action != AllocateFailure {
+		return fmt.Errorf(": %s of %d bytes at address 0", e.Action, e.Bytes)
+	}
+	if err := s.budget.Take(eventBytes); err != nil {
+		return fmt.Errorf(": %w", err)
+	}
+	if mentioned && (e.Action == Allocate || e.Action == Free) {
+		s.seen[place{e.GPU, e.Addr}] = struct{}{}
+	}
+	*events = append(*events, e)
+	return nil
+}
+
+// segments adds an allocation for each block that is live at the end and that no event mentions.
+func (s *snapshot) segments(segments pickle.Value) error {
+	if segments.Kind() != pickle.List {
+		return fmt.Errorf("segments: expected a list, but got %s", segments.Kind())
+	}
+	for i, segment := range s.tree.Items(segments) {
+		if err := s.segment(segment); err != nil {
+			return fmt.Errorf("segments[%d]%w", i, err)
+		}
+	}
+	return nil
+}
+
+func (s *snapshot) segment(segment pickle.Value) error {
+	if segment.Kind() != pickle.Dict {
+		return fmt.Errorf(": expected a dict, but got %s", segment.Kind())
+	}
+	if err := s.step(); err != nil {
+		return fmt.Errorf(": %w", err)
+	}
+	fields := fields{s: s, entry: segment}
+	gpu, addr := int(fields.optional(wordDevice, 0, mostGPUs-1)), fields.number(wordAddress, mostNumber)
+	stream := fields.optional(wordStream, 0, mostNumber)
+	if fields.err != nil {
+		return fields.err
+	}
+	blocks := s.tree.Get(segment, wordBlocks)
+	if blocks.Kind() != pickle.List && blocks.Kind() != pickle.Unset {
+		return fmt.Errorf(".blocks: expected a list, but got %s", blocks.Kind())
+	}
+	for j, block := range s.tree.Items(blocks) {
+		size, err := s.block(block, gpu, addr, stream)
+		if err != nil {
+			return fmt.Errorf(".blocks[%d]%w", j, err)
+		}
+		addr += size
+	}
+	return nil
+}
+
+func (s *snapshot) block(block pickle.Value, gpu int, addr, stream uint64) (size uint64, err error) {
+	if block.Kind() != pickle.Dict {
+		return 0, fmt.Errorf(": expected a dict, but got %s", block.Kind())
+	}
+	if err := s.step(); err != nil {
+		return 0, fmt.Errorf(": %w", err)
+	}
+	fields := fields{s: s, entry: block}
+	size = fields.number(wordSize, mostBytes)
+	state := s.tree.Get(block, wordState).Word()
+	if fields.err != nil || state != wordActiveAllocated && state != wordActivePendingFree {
+		return size, fields.err
+	}
+	if _, mentioned := s.seen[place{gpu, addr}]; mentioned {
+		return size, nil
+	}
+	requested := fields.optional(wordRequestedSize, size, mostBytes)
+	frames := block
+	if history := s.tree.Items(s.tree.Get(block, wordHistory)); len(history) > 0 {
+		// PyTorch 2.0 and earlier have these in a list, in which the newest allocation comes first.
+		frames = history[0]
+		if real, ok := s.tree.Get(frames, wordRealSize).Uint(); ok && real > 0 && real <= size {
+			requested = real
+		}
+	}
+	if fields.err != nil {
+		return size, fields.err
+	}
+	var began int64
+	if len(s.events) > 0 {
+		began = s.events[0].Micros
+	}
+	e := Event{Micros: began, Action: Allocate, Before: true, GPU: gpu, Addr: addr, Bytes: requested, Block: size,
+		Stream: stream}
+	if err := s.origin(&e, frames); err != nil {
+		return size, fmt.Errorf(": %w", err)
+	}
+	return size, s.add(&s.before, e, false)
+}
+
+const (
+	mostNumber = 1<<64 - 1
+	mostMicros = mostSeconds*1e6 - 1
+)
+
+// fields reads numbers from a dictionary and keeps the first error.
+type fields struct {
+	s     *snapshot
+	entry pickle.Value
+	err   error
+}
+
+func (f *fields) number(word int, most uint64) uint64 {
+	value := f.s.tree.Get(f.entry, word)
+	n, ok := value.Uint()
+	if (!ok || n > most) && f.err == nil {
+		f.err = fmt.Errorf(": %s must be an integer from 0 to %d, but got %s", snapshotWords[word], most, value)
+	}
+	return n
+}
+
+// optional is like number, for an entry that may be missing.
+func (f *fields) optional(word int, missing, most uint64) uint64 {
+	if f.s.tree.Get(f.entry, word).Kind() == pickle.Unset {
+		return missing
+	}
+	return f.number(word, most)
+}

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ledger
+
+import (
+	"encoding/binary"
+	"errors"
+
+	"gpuconf/gocore/base/holder"
+	"gpuconf/gocore/pool/figures"
+)
+
+// CardLease is bytes of a card that a claim leases, or waits for.
+type CardLease struct {
+	UUID   string `py:"uuid"`   // "GPU-..." or "MIG-..."
+	Bytes  uint64 `py:"bytes"`  // what the claim's programs may use on the card
+	Charge uint64 `py:"charge"` // what it takes of the card: these bytes and what it reserves beside them
+}
+
+// ClaimRow is a claim of a live process, or of a child that inherited it. The texts are what the process said of
+// itself.
+type ClaimRow struct {
+	ID      ID     `py:"id"` // 32 hexadecimal digits
+	Process        // the one that made the claim
+	UID     uint32 `py:"uid"` // reliable, unlike the texts
+	Text           // what the process said of itself
+	State   State  `py:"state"` // "granted" or "waiting"
+	// It waits and has not looked for seconds, because its process is stopped or frozen; others pass it.
+	Stopped bool `py:"stopped"`
+	// The leased cards; of a waiting claim, all that it may get, of which it needs count.
+	Cards []CardLease `py:"cards"`
+	Count int         `py:"count"` // the number of cards that it needs
+	// CUDA contexts that the charge has room for on each card; 0 if an older gpuconf made the claim.
+	Contexts int     `py:"contexts"`
+	Ticket   uint64  `py:"ticket"`  // the order of the requests
+	Seconds  float64 `py:"seconds"` // the time since the grant, or since the request
+	Gone     bool    `py:"gone"`    // the process has ended, and a child holds the claim
+	Local    bool    `py:"local"`   // pid is one of this PID namespace, not of another container's
+}
+
+// PoolFigures are the figures of a memory pool, exact while the pool is idle.
+type PoolFigures struct {
+	UUID     string `py:"uuid"`     // of its card
+	Number   int    `py:"number"`   // N of its name GPU:N
+	Limit    uint64 `py:"limit"`    // the hard limit
+	Reserved uint64 `py:"reserved"` // what it has taken from the card
+	InUse    uint64 `py:"in_use"`   // the total size of live blocks
+	Peak     uint64 `py:"peak"`     // the maximum of in_use
+	// In use by library, "c", "gpuconf", "torch", "cupy" and "numba"; those that use none are left out.
+	Libraries map[string]uint64 `py:"libraries"`
+}
+
+// ProcessRow is a live process that publishes the figures of its pools. The texts are what it said of itself.
+type ProcessRow struct {
+	Process               // the process itself
+	UID     uint32        `py:"uid"` // reliable, unlike the texts
+	Text                  // what it said of itself
+	Claim   ID            `py:"claim_id"` // the claim that it runs under, or ""
+	Pools   []PoolFigures `py:"pools"`    // one for each logical GPU
+	Gone    bool          `py:"gone"`     // the process has ended, and a child keeps its slot
+	Local   bool          `py:"local"`    // pid is one of this PID namespace, not of another container's
+}
+
+// Rows returns all live claims, by ticket, and processes. It takes no lock, so no other process can delay it.
+func (l *Ledger) Rows() (claims []ClaimRow, processes []ProcessRow, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.usable(); err != nil {
+		return nil, nil, err
+	}
+	v, err := l.lookAll()
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, s := range v.claims() {
+		claims = append(claims, l.claimRow(s))
+	}
+	for i := range v.slots {
+		s := &v.slots[i]
+		if s.kind != kindProcess {
+			continue
+		}
+		row, err := l.processRow(s)
+		if errors.Is(err, errVanished) {
+			continue
+		}
+		if err != nil {
+			if err = l.passOver(v, s.file.stat.Uid, err); err != nil {
+				return nil, nil, err
+			}
+			continue
+		}
+		processes = append(processes, row)
+	}
+	return claims, processes, nil
+}
+
+func (l *Ledger) claimRow(s *slotView) ClaimRow {
+	row := ClaimRow{ID: s.id, Process: s.process, UID: s.file.stat.Uid, Text: s.text, State: Waiting,
+		Stopped: s.stopped, Count: int(s.count), Ticket: s.ticket,
+		Contexts: int(s.contexts), Seconds: max(0, float64(int64(now()-s.since))/1e9)}
+	row.Local, row.Gone = l.whereabouts(s.process)
+	if row.Cards = leasesOf(s.cards, false); s.isLease() {
+		row.State, row.Cards = Granted, leasesOf(s.cards, true)
+	}
+	return row
+}
+
+// leasesOf returns what others see of a claim's cards, or of the leased ones only.
+func leasesOf(cards []Card, leased bool) (leases []CardLease) {
+	for _, c := range cards {
+		if c.Leased || !leased {
+			leases = append(leases, CardLease{UUID: c.UUID, Bytes: c.Bytes, Charge: c.Charge})
+		}
+	}
+	return leases
+}
+
+// whereabouts reports whether a PID means something here, and whether its process has ended.
+func (l *Ledger) whereabouts(p Process) (local, gone bool) {
+	local = p.Namespace == l.self.Namespace
+	return local, local && p.IsGone()
+}
+
+func (l *Ledger) processRow(s *slotView) (ProcessRow, error) {
+	row := ProcessRow{Process: s.process, UID: s.file.stat.Uid, Claim: s.id, Text: s.text}
+	row.Local, row.Gone = l.whereabouts(s.process)
+	data := make([]byte, MostPools*figures.Bytes)
+	if err := readAt(s.file.fd, data, slotAt(s.slot)+figuresAt); err != nil {
+		return row, l.problem(err, s.file.name, "cannot read")
+	}
+	if lives, _ := isLocked(s.file.fd, slotAt(s.slot)); !lives {
+		return row, errVanished
+	}
+	for i, pool := range s.pools {
+		var now figures.Pool // a copy of that moment
+		if _, err := binary.Decode(data[i*figures.Bytes:], order, &now); err != nil {
+			return row, err // not possible: there are bytes for MostPools
+		}
+		row.Pools = append(row.Pools, PoolFigures{UUID: pool.UUID, Number: pool.Number, Limit: now.Limit,
+			Reserved: now.Reserved, InUse: now.InUse(), Peak: now.Peak, Libraries: librariesOf(&now)})
+	}
+	return row, nil
+}
+
+// librariesOf returns the bytes in use by the names of libraries, without those that use none.
+func librariesOf(pool *figures.Pool) map[string]uint64 {
+	named := map[string]uint64{}
+	for library, bytes := range pool.Libraries {
+		if name := holder.Library(library).String(); name != "" && bytes > 0 {
+			named[name] = bytes
+		}
+	}
+	return named
+}

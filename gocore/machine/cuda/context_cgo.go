@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build cgo && linux && (amd64 || arm64)
+
+package cuda
+
+// #include "calls.h"
+import "C"
+
+import (
+	"errors"
+	"fmt"
+
+	"gpuconf/gocore/machine/gpu"
+)
+
+// ContextRetain retains the primary context; CUDA creates it if it does not exist.
+func (d *driver) ContextRetain(ordinal int) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	g, err := d.deviceLocked(ordinal)
+	for err == nil && g.changing {
+		d.idle.Wait()
+		g, err = d.deviceLocked(ordinal)
+	}
+	if err != nil {
+		return err
+	}
+	if g.retains > 0 {
+		g.retains++
+		return nil
+	}
+	return d.firstRetainLocked(g)
+}
+
+// firstRetainLocked releases the lock while CUDA creates the context, which takes a while. Other callers that retain it
+// wait.
+func (d *driver) firstRetainLocked(g *device) error {
+	g.changing = true
+	d.mu.Unlock()
+	answer := C.cudacall_retain(d.machine, g.number)
+	d.mu.Lock()
+	g.changing = false
+	d.idle.Broadcast()
+	if err := d.failure(answer.result, "cuDevicePrimaryCtxRetain of GPU %d", uint64(g.info.Ordinal)); err != nil {
+		return err
+	}
+	g.retains, g.context = 1, uint64(answer.value)
+	return nil
+}
+
+// ContextRelease decrements the retain count. The last release waits for calls in progress and frees what is left. If
+// CUDA refuses to release the context, it stays retained.
+func (d *driver) ContextRelease(ordinal int) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	g, err := d.contextLocked(ordinal)
+	if err != nil {
+		return err
+	}
+	if g.retains > 1 {
+		g.retains--
+		return nil
+	}
+	g.changing = true
+	for g.inside > 0 {
+		d.idle.Wait()
+	}
+	d.mu.Unlock()
+	err = d.dropContext(g)
+	d.mu.Lock()
+	g.changing = false
+	d.idle.Broadcast()
+	return err
+}
+
+// dropContext frees what a device still holds (invariant 6), and then releases its context. No call is inside the
+// device, and none can enter.
+//
+// Destroying the context would free everything in it, but another library may keep the context alive. Failures to free
+// are ignored: most likely the context has failed, and then nothing in it can be saved.
+func (d *driver) dropContext(g *device) error {
+	d.runEndings(g)
+	d.mu.Lock()
+	streams, events, memory, host := g.streams, g.events, g.reach, g.host
+	g.streams, g.events, g.reach, g.host = map[gpu.Stream]struct{}{}, map[gpu.Event]struct{}{}, memory.onlyMapped(), nil
+	d.mu.Unlock()
+	context := C.uint64_t(g.context)
+	for stream := range streams {
+		C.cudacall_stream_destroy(d.machine, context, C.uint64_t(stream))
+	}
+	for event := range events {
+		C.cudacall_event_destroy(d.machine, context, C.uint64_t(event))
+	}
+	for _, one := range memory {
+		if !one.mapped {
+			C.cudacall_mem_free(d.machine, context, C.uint64_t(one.begin))
+		}
+	}
+	for _, one := range host {
+		C.cudacall_host_free(d.machine, context, C.uint64_t(one.begin))
+	}
+	result := C.cudacall_release(d.machine, g.number)
+
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := d.failure(result, "cuDevicePrimaryCtxRelease of GPU %d", uint64(g.info.Ordinal)); err != nil {
+		return err
+	}
+	g.retains, g.context = 0, 0
+	return nil
+}
+
+// dropVirtual frees the mappings, handles and reservations that are left, in that order. No other call is in the
+// driver.
+func (d *driver) dropVirtual() (failed error) {
+	note := func(result C.CUresult, what string, number uint64) {
+		failed = errors.Join(failed, d.failure(result, what, number))
+	}
+	for addr, bytes := range d.mappings {
+		note(C.cudacall_mem_unmap(d.machine, C.uint64_t(addr), C.uint64_t(bytes)), "cuMemUnmap at %#x", addr)
+	}
+	for handle := range d.handles {
+		note(C.cudacall_mem_release(d.machine, C.uint64_t(handle)), "cuMemRelease of %#x", uint64(handle))
+	}
+	for addr, bytes := range d.reservations {
+		note(C.cudacall_address_free(d.machine, C.uint64_t(addr), C.uint64_t(bytes)), "cuMemAddressFree at %#x", addr)
+	}
+	return failed
+}
+
+// notReachable returns the error for a range outside a device's reach.
+func notReachable(g *device, addr, bytes uint64) error {
+	return fmt.Errorf("%d bytes at %#x are not within one allocation, or within mappings with access, of GPU %d: %w",
+		bytes, addr,
+		g.info.Ordinal, gpu.ErrorInvalidValue)
+}

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// go:build cgo && linux && (amd64 || arm64)
+
+#include "library.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+
+struct cuda_functions cuda;
+static int (*guard_figures)(const CUuuid *uuid, struct card_figures *figures); /* NULL without the guard */
+
+static void (*guard_idle)(uint64_t (*function)(int device));
+
+void cuda_guard_idle(uintptr_t function) {
+	if (guard_idle != NULL)
+		guard_idle((uint64_t (*)(int))function);
+}
+
+int cuda_guard_figures(const CUuuid *uuid, struct card_figures *figures) {
+	return guard_figures != NULL && guard_figures(uuid, figures);
+}
+
+typedef CUresult (*get_proc_address)(const char *base, void **function, int version, uint64_t flags, int *status);
+
+struct cuda_symbol_info cuda_symbol_info(int symbol) {
+	static const struct cuda_symbol_info infos[] = {
+#define INFO(field, base, exported, version, parameters) {exported, version},
+	    CUDA_SYMBOLS(INFO)
+#undef INFO
+	};
+	return infos[symbol];
+}
+
+int cuda_has(int symbol) {
+	void *function; /* the table is an array of function pointers, which all have the size of one */
+	memcpy(&function, (const char *)&cuda + (size_t)symbol * sizeof function, sizeof function);
+	return function != NULL;
+}
+
+/*
+ * cuGetProcAddress returns the exact form of a function in a given version, and tools that intercept CUDA expect it to
+ * be used. Drivers before 12.0 do not have it in this form, but their exported symbols are versioned too.
+ */
+static void *find(void *library, get_proc_address ask, const char *base, const char *exported, int version) {
+	void *function = NULL;
+	int status = 0;
+	if (ask != NULL && ask(base, &function, version, PROC_ADDRESS_LEGACY_STREAM, &status) == 0 && function != NULL)
+		return function;
+	return dlsym(library, exported);
+}
+
+static int loaded(void *library, struct cuda_load_answer *answer) {
+	CUresult (*get_version)(int *) = NULL;
+	*(void **)&get_version = dlsym(library, "cuDriverGetVersion");
+	answer->state = CUDA_NOT_A_DRIVER;
+	if (get_version == NULL || (answer->result = get_version(&answer->version)) != 0)
+		return 0;
+	answer->state = CUDA_TOO_OLD;
+	return answer->version >= OLDEST_CUDA;
+}
+
+void cuda_load(const char *path, struct cuda_load_answer *answer) {
+	memset(answer, 0, sizeof *answer);
+	void *library = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
+	if (library == NULL) {
+		const char *complaint = dlerror();
+		answer->state = CUDA_NO_LIBRARY;
+		snprintf(answer->text, sizeof answer->text, "%s", complaint != NULL ? complaint : path);
+		return;
+	}
+	if (!loaded(library, answer))
+		return;
+
+	get_proc_address ask = NULL;
+	*(void **)&ask = dlsym(library, "cuGetProcAddress_v2");
+	struct cuda_functions functions;
+	void *(*for_pools)(const char *name) =
+	    NULL; /* the guard's, if this process is under it (gocore/lease/guard/figures.c) */
+	*(void **)&for_pools = dlsym(library, "gpuconf_guard_for_pools");
+	*(void **)&guard_figures = dlsym(library, "gpuconf_guard_figures");
+	*(void **)&guard_idle = dlsym(library, "gpuconf_guard_idle");
+#define BIND(field, base, exported, version, parameters) \
+	*(void **)&functions.field = find(library, ask, base, exported, version); \
+	if (functions.field == NULL && version <= OLDEST_CUDA) { \
+		answer->state = CUDA_INCOMPLETE; \
+		snprintf(answer->text, sizeof answer->text, "%s", exported); \
+		return; \
+	} \
+	if (for_pools != NULL && functions.field != NULL && for_pools(exported) != NULL) \
+		*(void **)&functions.field = for_pools(exported);
+	CUDA_SYMBOLS(BIND)
+#undef BIND
+	cuda = functions;
+	answer->state = CUDA_LOADED;
+}

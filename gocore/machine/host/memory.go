@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package host
+
+import (
+	"errors"
+	"math"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"gpuconf/gocore/base/status"
+)
+
+// Alignment is the alignment of every block's address: a cache line, which also suits vector instructions.
+const Alignment = 64
+
+// mappedBytes is the size from which a block is mapped instead of allocated on the Go heap.
+const mappedBytes = 1 << 20
+
+// Memory allocates blocks of host memory by address. The zero Memory is ready to use.
+type Memory struct {
+	mu     sync.RWMutex
+	blocks map[uint64]block // guarded by mu
+	spares spares           // guarded by mu
+	lastID uint64           // guarded by mu
+	inUse  uint64           // guarded by mu
+}
+
+// block is one live allocation.
+type block struct {
+	id     uint64
+	data   []byte // the requested bytes
+	room   []byte // data and what is behind it
+	mapped []byte // the whole mapping, nil for a block on the Go heap
+}
+
+// Allocate returns the address of a block, whose contents are undefined, and an id that distinguishes it from earlier
+// blocks at the same address. Size 0 returns address 0 and changes nothing. If the host is out of memory, the error is
+// ResourceExhausted.
+func (m *Memory) Allocate(bytes uint64) (addr, id uint64, err error) {
+	if bytes == 0 {
+		return 0, 0, nil
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	b, ok := m.spares.take(bytes)
+	if !ok {
+		if b, err = m.newBlockLocked(bytes); err != nil {
+			return 0, 0, err
+		}
+	}
+	if m.blocks == nil {
+		m.blocks = map[uint64]block{}
+	}
+	m.lastID++
+	b.id, b.data = m.lastID, b.room[:bytes:bytes]
+	addr = addressOf(b.data)
+	m.blocks[addr] = b
+	m.inUse += bytes
+	return addr, b.id, nil
+}
+
+func (m *Memory) newBlockLocked(bytes uint64) (block, error) {
+	if bytes < mappedBytes {
+		padded := make([]byte, bytes+Alignment-1)
+		skip := -addressOf(padded) % Alignment
+		return block{room: padded[skip : skip+bytes : skip+bytes]}, nil
+	}
+	if bytes > math.MaxInt {
+		return block{}, outOfMemory(bytes, unix.ENOMEM)
+	}
+	mapped, err := mapNew(bytes)
+	if err != nil {
+		if err := releaseAll(m.spares.all()); err != nil {
+			return block{}, err
+		}
+		mapped, err = mapNew(bytes)
+	}
+	if err != nil {
+		return block{}, outOfMemory(bytes, err)
+	}
+	return block{room: mapped, mapped: mapped}, nil
+}
+
+func mapNew(bytes uint64) ([]byte, error) {
+	return unix.Mmap(-1, 0, int(bytes), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+}
+
+func outOfMemory(bytes uint64, err error) error {
+	return status.Errorf(status.ResourceExhausted, "the host is out of memory: could not map %d bytes (%w)", bytes, err)
+}
+
+// Free frees the block that was allocated at addr with id. Freeing address 0 does nothing. If addr and id do not name a
+// live block, the error is InvalidArgument and nothing changes.
+func (m *Memory) Free(addr, id uint64) error {
+	if addr == 0 {
+		return nil
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	b, live := m.blocks[addr]
+	if !live || b.id != id {
+		return errNotLive(addr)
+	}
+	m.removeLocked(addr, b)
+	return releaseAll(m.spares.keep(b))
+}
+
+func (m *Memory) removeLocked(addr uint64, b block) {
+	delete(m.blocks, addr)
+	m.inUse -= uint64(len(b.data))
+}
+
+func (b block) release() error {
+	if b.mapped == nil {
+		return nil
+	}
+	if err := unix.Munmap(b.mapped); err != nil {
+		return status.Errorf(status.Internal, "unmapping a block of %d bytes failed: %w", len(b.mapped), err)
+	}
+	return nil
+}
+
+func releaseAll(blocks []block) error {
+	var err error
+	for _, b := range blocks {
+		err = errors.Join(err, b.release())
+	}
+	return err
+}
+
+// Write copies src into the live block at addr, starting at offset. If the range exceeds the block, the error is
+// InvalidArgument and nothing is copied.
+func (m *Memory) Write(addr, offset uint64, src []byte) error {
+	return m.within(addr, offset, len(src), func(data []byte) { copy(data, src) })
+}
+
+// Read copies from the live block at addr, starting at offset, into dst. It fails as Write does.
+func (m *Memory) Read(dst []byte, addr, offset uint64) error {
+	return m.within(addr, offset, len(dst), func(data []byte) { copy(dst, data) })
+}
+
+func (m *Memory) within(addr, offset uint64, bytes int, use func([]byte)) error {
+	if bytes == 0 {
+		return nil
+	}
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	b, live := m.blocks[addr]
+	if !live {
+		return errNotLive(addr)
+	}
+	if size := uint64(len(b.data)); offset > size || uint64(bytes) > size-offset {
+		return status.Errorf(status.InvalidArgument, "a copy of %d bytes at offset %d does not fit in a block of %d "+
+			"bytes", bytes, offset, size)
+	}
+	use(b.data[offset : offset+uint64(bytes)])
+	return nil
+}
+
+// Stats returns the number of live blocks and their total bytes.
+func (m *Memory) Stats() (blocks int, bytesInUse uint64) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return len(m.blocks), m.inUse
+}
+
+// Close frees all live blocks. The Memory is then empty and can be used again.
+func (m *Memory) Close() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	err := releaseAll(m.spares.all())
+	for addr, b := range m.blocks {
+		m.removeLocked(addr, b)
+		err = errors.Join(err, b.release())
+	}
+	return err
+}
+
+func errNotLive(addr uint64) error {
+	return status.Errorf(status.InvalidArgument, "0x%x is not the address of a live block of host memory", addr)
+}

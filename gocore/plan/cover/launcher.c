@@ -1,0 +1,425 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Chooses a cover, starts the program in it, and ends with it. cover.h says what it promises. */
+#include "cover.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <net/if.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define NOT_STARTED 125 /* the exit status if no cover works */
+#define GRACE_MS 200    /* for processes that end by themselves when the program has */
+
+static sigset_t waited_for, of_program; /* signals: blocked and waited for here, and as the program has them */
+
+const char *const kind_names[KINDS] = {"root", "user", "mirror", "unprotected"};
+
+bool failed(struct cover *cover, const char *step, const char *path) {
+	snprintf(cover->what, sizeof cover->what, "%s %s: %s", step, path, strerror(errno));
+	return false;
+}
+
+static void tell(int control, const char *text, const int *descriptors, int count) {
+	union {
+		struct cmsghdr header;
+		char bytes[CMSG_SPACE(2 * sizeof(int))];
+	} space = {0};
+	struct iovec piece = {(char *)text, strlen(text)};
+	struct msghdr message = {.msg_iov = &piece, .msg_iovlen = 1};
+	if (count > 0) {
+		message.msg_control = &space;
+		message.msg_controllen = CMSG_SPACE((size_t)count * sizeof(int));
+		space.header.cmsg_level = SOL_SOCKET;
+		space.header.cmsg_type = SCM_RIGHTS;
+		space.header.cmsg_len = CMSG_LEN((size_t)count * sizeof(int));
+		memcpy(CMSG_DATA(&space.header), descriptors, (size_t)count * sizeof(int));
+	}
+	while (sendmsg(control, &message, MSG_NOSIGNAL) < 0 && errno == EINTR)
+		;
+}
+
+/*
+ * Root of a machine keeps no power over it, nor does root of a namespace over what covers the machine. This process
+ * loses them, too: a root that may trace processes would take them from it.
+ */
+static bool drop_powers(struct cover *cover) {
+	static const int POWERS[] = {CAP_SYS_ADMIN, CAP_MKNOD, CAP_SYS_BOOT, CAP_SYS_MODULE, CAP_SYS_RAWIO, CAP_SYS_TIME,
+	    CAP_NET_ADMIN, CAP_DAC_READ_SEARCH, CAP_SYS_PACCT, CAP_SYSLOG, CAP_MAC_ADMIN, CAP_MAC_OVERRIDE,
+	    CAP_AUDIT_CONTROL, CAP_WAKE_ALARM, CAP_BLOCK_SUSPEND, CAP_LINUX_IMMUTABLE, 38 /* PERFMON */, 39 /* BPF */,
+	    40 /* CHECKPOINT_RESTORE */};
+	struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+	struct __user_cap_data_struct sets[2];
+	if (syscall(SYS_capget, &header, sets) != 0)
+		return failed(cover, "read", "capabilities");
+	for (size_t i = 0; i < sizeof POWERS / sizeof *POWERS; i++) {
+		uint32_t others = ~(1U << (POWERS[i] & 31));
+		struct __user_cap_data_struct *set = &sets[POWERS[i] >> 5];
+		set->effective &= others, set->permitted &= others, set->inheritable &= others;
+		if (prctl(PR_CAPBSET_READ, POWERS[i], 0, 0, 0) == 1 && prctl(PR_CAPBSET_DROP, POWERS[i], 0, 0, 0) != 0)
+			return failed(cover, "drop", "a capability");
+	}
+	return syscall(SYS_capset, &header, sets) == 0 || failed(cover, "drop", "capabilities");
+}
+
+static bool start_loopback(struct cover *cover) {
+	struct ifreq request = {.ifr_name = "lo"};
+	int file = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	bool done = file >= 0 && ioctl(file, SIOCGIFFLAGS, &request) == 0;
+	request.ifr_flags |= IFF_UP;
+	done = done && ioctl(file, SIOCSIFFLAGS, &request) == 0;
+	if (file >= 0)
+		close(file);
+	return done || failed(cover, "start", "the loopback interface");
+}
+
+static bool write_text(struct cover *cover, const char *path, const char *text) {
+	int file = open(path, O_WRONLY | O_CLOEXEC);
+	bool done = file >= 0 && write(file, text, strlen(text)) == (ssize_t)strlen(text);
+	if (file >= 0)
+		close(file);
+	return done || failed(cover, "write", path);
+}
+
+static bool map_user(struct cover *cover, uid_t user, gid_t group) {
+	char users[64], groups[64];
+	snprintf(users, sizeof users, "%u %u 1\n", user, user);
+	snprintf(groups, sizeof groups, "%u %u 1\n", group, group);
+	return write_text(cover, "/proc/self/setgroups", "deny") && write_text(cover, "/proc/self/uid_map", users) &&
+	       write_text(cover, "/proc/self/gid_map", groups);
+}
+
+/* The command line of a process has the module that multiprocessing's helper runs; it ends by itself. */
+static bool is_helper(pid_t process) {
+	char path[64], line[4096];
+	snprintf(path, sizeof path, "/proc/%d/cmdline", process);
+	int file = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t length = file >= 0 ? read(file, line, sizeof line) : -1;
+	if (file >= 0)
+		close(file);
+	return length > 0 && memmem(line, (size_t)length, "multiprocessing.resource_tracker", 32) != NULL;
+}
+
+/*
+ * End every process that the program has left. A process whose parent has ended becomes this one's child, and a child
+ * that has not been waited for keeps its number, so that no signal reaches a stranger. Returns how many there were,
+ * without helpers.
+ */
+static int end_all(void) {
+	pid_t helpers[16];
+	int ended = 0, helpers_count = 0, i;
+	for (;;) {
+		char line[65536], path[64];
+		snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)syscall(SYS_gettid));
+		int file = open(path, O_RDONLY | O_CLOEXEC);
+		ssize_t length = file >= 0 ? read(file, line, sizeof line - 1) : -1;
+		if (file >= 0)
+			close(file);
+		line[length < 0 ? 0 : length] = 0;
+		for (char *at = line, *end; *at != 0; at = end + strspn(end, " ")) {
+			pid_t child = (pid_t)strtol(at, &end, 10);
+			if (end == at)
+				break;
+			if (is_helper(child) && helpers_count < 16)
+				helpers[helpers_count++] = child;
+			kill(child, SIGKILL);
+		}
+		if (length < 0 && getpid() == 1)
+			kill(-1, SIGKILL);             /* a kernel without lists of children */
+		pid_t gone = waitpid(-1, NULL, 0); /* one at a time: its children have become this process's */
+		for (i = 0; i < helpers_count && helpers[i] != gone; i++)
+			;
+		ended += gone > 0 && i == helpers_count;
+		if (gone < 0 && errno == ECHILD)
+			return ended;
+	}
+}
+
+static void wait_for_helpers(void) {
+	for (int waited = 0; waited < GRACE_MS; waited += 5) {
+		pid_t child;
+		do
+			child = waitpid(-1, NULL, WNOHANG);
+		while (child > 0);
+		if (child < 0)
+			return;
+		usleep(5000);
+	}
+}
+
+/*
+ * Wait for the program, for the parent or for a signal, and answer the calls that mirror.c lets this process decide.
+ * A program in a mirror that has written more than it may is ended.
+ * Returns the program's status, or -1 if it was ended.
+ */
+static int supervise(int control, pid_t program, int signals, int listener, const struct cover *cover) {
+	struct pollfd wanted[3] = {{control, POLLIN | POLLRDHUP, 0}, {signals, POLLIN, 0}, {listener, POLLIN, 0}};
+	for (;;) {
+		int status;
+		pid_t ended;
+		while ((ended = waitpid(-1, &status, WNOHANG)) > 0)
+			if (ended == program)
+				return status;
+		if (poll(wanted, 3, listener >= 0 ? 50 : 1000) < 0 && errno != EINTR)
+			return -1;
+		long long most = mirror_full();
+		if (most > 0) {
+			char text[64];
+			snprintf(text, sizeof text, "full %lld", most);
+			tell(control, text, NULL, 0);
+			return -1;
+		}
+		if (wanted[2].revents & POLLIN)
+			mirror_answer(listener, cover);
+		else if (wanted[2].revents != 0)
+			wanted[2].fd = -1;
+		if (wanted[0].revents != 0)
+			return -1; /* whatever the parent says after "go", also that it has gone, is the end */
+		if (wanted[1].revents != 0) {
+			struct signalfd_siginfo one;
+			if (read(signals, &one, sizeof one) == sizeof one && one.ssi_signo != SIGCHLD)
+				return -1;
+		}
+	}
+}
+
+static pid_t start_program(const struct request *request, const struct cover *cover, enum kind kind, int *listener) {
+	int problem[2], pair[2] = {-1, -1}, error = 0;
+	if (pipe2(problem, O_CLOEXEC) != 0 ||
+	    (kind == MIRROR && socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, pair) != 0))
+		return -1;
+	pid_t program = fork();
+	if (program == 0) {
+		int own = -1;
+		sigprocmask(SIG_SETMASK, &of_program, NULL);
+		if (kind == MIRROR && !mirror_confine(request, cover, &own))
+			_exit(NOT_STARTED);
+		if (kind == MIRROR)
+			tell(pair[1], "listener", &own, own >= 0);
+		if (own >= 0)
+			close(own);
+		execvp(request->words[0], request->words);
+		error = errno;
+		if (write(problem[1], &error, sizeof error) != sizeof error)
+			_exit(NOT_STARTED);
+		_exit(127);
+	}
+	close(problem[1]);
+	if (kind == MIRROR) {
+		char text[16], space[CMSG_SPACE(sizeof(int))];
+		struct iovec piece = {text, sizeof text};
+		struct msghdr message = {
+		    .msg_iov = &piece, .msg_iovlen = 1, .msg_control = space, .msg_controllen = sizeof space};
+		close(pair[1]);
+		if (program > 0 && recvmsg(pair[0], &message, MSG_CMSG_CLOEXEC) > 0 && CMSG_FIRSTHDR(&message) != NULL)
+			memcpy(listener, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof *listener);
+		close(pair[0]);
+	}
+	struct pollfd waits[2] = {{problem[0], POLLIN, 0}, {*listener, POLLIN, 0}};
+	while (poll(waits, 2, -1) >= 0 &&
+	       waits[0].revents == 0) /* what it calls before it is another program is answered, too */
+		if (waits[1].revents & POLLIN)
+			mirror_answer(*listener, cover);
+	if (program > 0 && read(problem[0], &error, sizeof error) == sizeof error) {
+		char text[64];
+		snprintf(text, sizeof text, "exec %d", error);
+		tell(request->control, text, NULL, 0);
+	}
+	close(problem[0]);
+	return program;
+}
+
+/* Run the program in the cover that this process is in, to its end. Never returns. */
+static void run_inside(const struct request *request, struct cover *cover, enum kind kind, int ready) {
+	char text[sizeof cover->what + PATH_MAX + 64];
+	int descriptors[2] = {cover->report, cover->layers}, listener = -1;
+	int signals = signalfd(-1, &waited_for, SFD_CLOEXEC);
+	snprintf(text, sizeof text, "ready %s\n%s\n%s", kind_names[kind], cover->inside, cover->what);
+	tell(request->control, text, descriptors, cover->layers >= 0 ? 2 : 1);
+	if (kind <= USER) { /* in a namespace the program could look at this process's descriptors */
+		close(cover->report);
+		close(cover->layers);
+	}
+	if (write(ready, "y", 1) != 1)
+		_exit(NOT_STARTED);
+	close(ready);
+	static char answer[1 << 16]; /* "go", and variables of the program that depend on the cover */
+	ssize_t length = recv(request->control, answer, sizeof answer - 1, 0);
+	if (length <= 0)
+		_exit(NOT_STARTED);
+	for (char *variable = answer + strlen(answer) + 1; variable < answer + length; variable += strlen(variable) + 1)
+		putenv(variable);
+	pid_t program = start_program(request, cover, kind, &listener);
+	int status = program > 0 ? supervise(request->control, program, signals, listener, cover) : NOT_STARTED << 8;
+	if (status >= 0)
+		wait_for_helpers();
+	int outlived = end_all();
+	snprintf(text, sizeof text, "status %d %d", status, outlived);
+	tell(request->control, text, NULL, 0);
+	if (kind > USER) {
+		while (recv(request->control, text, sizeof text, 0) > 0)
+			; /* until the parent has read the report */
+		remove_folder(cover->inside);
+	}
+	_exit(status < 0 ? 128 + SIGKILL : WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status));
+}
+
+/* Enter a cover in this process, which is new and has one thread, and run the program. Never returns. */
+static void enter(const struct request *request, enum kind kind, bool first, int ready) {
+	struct cover cover = {.report = -1, .layers = -1, .first = first};
+	bool whole = prctl(PR_SET_PDEATHSIG, kind <= USER && first ? SIGKILL : SIGTERM) == 0;
+	if (!first && prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
+		whole = failed(&cover, "become", "a subreaper");
+	if (kind == ROOT || kind == USER) {
+		whole = whole && (request->network || start_loopback(&cover)) && overlays_enter(request, &cover, kind) &&
+		        landlock_scope(&cover, !first, request->network) && drop_powers(&cover);
+		syscall(SYS_keyctl, 1 /* KEYCTL_JOIN_SESSION_KEYRING */, NULL);
+	} else {
+		whole = whole && mirror_make(request, &cover);
+	}
+	if (!whole) {
+		if (write(ready, cover.what, strlen(cover.what)) < 0)
+			_exit(NOT_STARTED);
+		_exit(NOT_STARTED);
+	}
+	run_inside(request, &cover, kind, ready);
+}
+
+/* Try a cover in a process of its own, and wait for it. Returns whether the program ran in it; then its exit status is
+ * known. */
+static bool try_cover(const struct request *request, enum kind kind, bool first, int *code) {
+	int ready[2];
+	char what[600];
+	struct cover cover = {.what = ""};
+	uid_t user = geteuid();
+	gid_t group = getegid();
+	unsigned long flags = SIGCHLD;
+	if (kind == ROOT || kind == USER)
+		flags |= CLONE_NEWNS | CLONE_NEWIPC | (first ? CLONE_NEWPID : 0) | (request->network ? 0 : CLONE_NEWNET);
+	if (kind == USER)
+		flags |= CLONE_NEWUSER;
+	const char *folder = kind > USER ? mirror_new_folder() : NULL;
+	if ((kind > USER && folder == NULL) || pipe2(ready, O_CLOEXEC) != 0)
+		return false;
+	pid_t child = (pid_t)syscall(SYS_clone, flags, NULL, NULL, NULL, NULL);
+	if (child == 0) {
+		close(ready[0]);
+		if (kind == USER && !map_user(&cover, user, group)) {
+			if (write(ready[1], cover.what, strlen(cover.what)) < 0)
+				_exit(NOT_STARTED);
+			_exit(NOT_STARTED);
+		}
+		enter(request, kind, first, ready[1]);
+	}
+	close(ready[1]);
+	ssize_t length = 0;
+	if (child < 0)
+		length = snprintf(what, sizeof what, "start a namespace: %s", strerror(errno));
+	else
+		while ((length = read(ready[0], what, sizeof what - 1)) < 0 && errno == EINTR)
+			;
+	what[length < 0 ? 0 : length] = 0;
+	close(ready[0]);
+	int status = NOT_STARTED << 8;
+	bool ran = strcmp(what, "y") == 0;
+	if (!ran) {
+		char text[700];
+		snprintf(text, sizeof text, "refused %s\n%s", kind_names[kind], *what != 0 ? what : "it ended");
+		tell(request->control, text, NULL, 0);
+	}
+	/* The first process of a namespace gets the signals of this one, and it ends the others. */
+	for (int number = SIGCHLD; child > 0 && waitpid(child, &status, WNOHANG) == 0; sigwait(&waited_for, &number))
+		if (number != SIGCHLD)
+			kill(child, SIGTERM);
+	end_all(); /* of a subreaper that was killed */
+	if (folder != NULL)
+		remove_folder(folder);
+	*code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+	return ran;
+}
+
+static bool is_initial_user_namespace(void) {
+	unsigned long inner, outer, count;
+	FILE *file = fopen("/proc/self/uid_map", "re");
+	bool initial = file != NULL && fscanf(file, "%lu %lu %lu", &inner, &outer, &count) == 3 && inner == 0 &&
+	               outer == 0 && count == 4294967295;
+	if (file != NULL)
+		fclose(file);
+	return initial;
+}
+
+static void usage(void) {
+	fputs("gpuconf-cover is started by gpuconf: gpuconf-cover --control FD [--only KIND] [--network] [--writes BYTES] "
+	      "[--preload FILE] [--mapped FILE] [--socket PATH ...] -- PROGRAM [ARGUMENT ...]\n",
+	    stderr);
+	exit(2);
+}
+
+int main(int count, char **words) {
+	struct request request = {.control = -1, .only = -1, .writes = 8LL << 30};
+	int sockets = 0, i = 1;
+	for (; i < count && strcmp(words[i], "--") != 0; i++) {
+		if (strcmp(words[i], "--network") == 0) {
+			request.network = true;
+			continue;
+		}
+		const char *value = i + 1 < count ? words[i + 1] : NULL;
+		if (value == NULL)
+			usage();
+		if (strcmp(words[i], "--control") == 0)
+			request.control = atoi(value);
+		else if (strcmp(words[i], "--writes") == 0)
+			request.writes = atoll(value);
+		else if (strcmp(words[i], "--preload") == 0)
+			request.preload = value;
+		else if (strcmp(words[i], "--mapped") == 0)
+			request.mapped = value;
+		else if (strcmp(words[i], "--socket") == 0 && sockets < SOCKETS_MOST)
+			request.sockets[sockets++] = value;
+		else if (strcmp(words[i], "--only") == 0)
+			for (int kind = 0; kind < KINDS; kind++)
+				request.only = strcmp(value, kind_names[kind]) == 0 ? kind : request.only;
+		else
+			usage();
+		i++;
+	}
+	request.words = words + i + 1;
+	if (request.control < 0 || i + 1 >= count || request.writes <= 0)
+		usage();
+	if (getcwd(request.folder, sizeof request.folder) == NULL || request.folder[0] != '/') {
+		tell(request.control, "refused working folder\nit has been removed", NULL, 0);
+		return NOT_STARTED;
+	}
+	fcntl(request.control, F_SETFD, FD_CLOEXEC);
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	sigfillset(&waited_for);
+	sigdelset(&waited_for, SIGSEGV);
+	sigdelset(&waited_for, SIGBUS);
+	sigprocmask(SIG_SETMASK, &waited_for, &of_program);
+	int code = NOT_STARTED;
+	for (enum kind kind = ROOT; kind < (request.only < 0 ? UNPROTECTED : KINDS); kind++) {
+		if (request.only >= 0 && request.only != (int)kind)
+			continue;
+		if (kind == ROOT && (geteuid() != 0 || !is_initial_user_namespace()))
+			continue;
+		if (try_cover(&request, kind, kind <= USER, &code))
+			return code;
+		if (kind == USER && try_cover(&request, kind, false, &code)) /* where /proc can't be mounted */
+			return code;
+	}
+	tell(request.control, "none", NULL, 0);
+	return NOT_STARTED;
+}

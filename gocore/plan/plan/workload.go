@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"context"
+	"slices"
+
+	"gpuconf/gocore/base/status"
+	"gpuconf/gocore/base/trace"
+	"gpuconf/gocore/plan/caching"
+)
+
+// mostBytes bounds the bytes that may be live at one time. It is more than any device has, but small enough that a
+// replay in granules takes seconds: the sizes in a trace are only numbers, but each granule takes memory here.
+const mostBytes = 4 << 40
+
+// failedAddr stands in for the address of an allocation that failed. No block is there.
+const failedAddr = 1<<64 - 1
+
+// op allocates a block or, with bytes 0, frees it.
+type op struct {
+	block  int32
+	event  int32 // its number in the trace, from 1; 0: it has none
+	old    bool  // it allocates what was live when the trace began
+	stream int32 // in the workload's list
+	bytes  uint64
+	size   uint64 // of an allocation: as trace.Event.Size has it
+
+	holder, stack uint32 // of an allocation: the trace's numbers
+}
+
+// peak is the first moment with the most bytes.
+type peak struct {
+	bytes     uint64
+	requested uint64
+	ops       int // the first ops, which lead to it
+}
+
+// workload is the part of a trace that concerns one logical GPU.
+type workload struct {
+	gpu      int
+	ops      []op
+	micros   []int64 // of each op
+	began    int64   // time of the first event, which may be of a segment, as in gocore/plan/timeline
+	blocks   int     // block numbers are below this
+	largest  uint64  // request
+	peakLive uint64  // most bytes live at one time, each request rounded up to 256: what any pool needs
+	peak     peak    // when most was live, as trace.Event.Size counts blocks
+	needed   uint64  // the same, with the allocation that ended the trace by failing; 0: there is none
+	// failures counts the allocations that failed when the trace was recorded. How the job would have continued without
+	// them is unknown.
+	failures int
+	unfreed  int      // blocks whose address was allocated again without a free in the trace
+	before   int      // blocks that were live when the trace began
+	streams  []uint64 // on which memory was allocated
+	live     int      // blocks that are live at the end
+
+	// start is what PyTorch's allocator had before the first event. If it is nil, a replay starts without segments.
+	start []caching.Segment
+	addrs []uint64 // of the first ops, which allocate what is in start
+}
+
+// workloads splits a trace by GPU. With wanted, the allocation that ended a GPU's part by failing counts as one that
+// the job needs.
+func workloads(ctx context.Context, events []trace.Event, wanted bool) ([]*workload, error) {
+	complete, added := trace.Complete(events)
+	numbers := 0 // events so far that users see
+	final := map[int]int{}
+	if wanted {
+		final = trace.FinalFailures(events)
+	}
+	lengths := map[int]int{} // by GPU
+	for i := range complete {
+		lengths[complete[i].GPU]++
+	}
+	builders := map[int]*builder{}
+	for i, e := range complete {
+		if i%stepsBetween == 0 && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		b := builders[e.GPU]
+		if b == nil {
+			b = newBuilder(e.GPU, lengths[e.GPU])
+			builders[e.GPU] = b
+		}
+		number := 0
+		if i >= added && !e.Hidden() {
+			numbers++
+			number = numbers
+		}
+		if number > 0 && !e.Before && !b.begun {
+			b.began, b.begun = e.Micros, true
+		}
+		if err := b.add(e, number); err != nil {
+			return nil, err
+		}
+		if number > 0 && final[e.GPU] == i+1-added && e.Bytes > 0 && e.Bytes <= mostBytes-b.now {
+			e.Addr = failedAddr
+			peak := b.peak
+			b.allocate(e, number)
+			b.needed, b.peak = b.peak.bytes, peak
+		}
+	}
+	var list []*workload
+	for _, b := range builders {
+		if len(b.ops) > 0 || b.failures > 0 {
+			b.workload.live = len(b.live)
+			list = append(list, b.workload)
+		}
+	}
+	slices.SortFunc(list, func(a, b *workload) int { return a.gpu - b.gpu })
+	return list, nil
+}
+
+// startFrom sets the start, if the ops that allocate what was live before are just its blocks.
+func (w *workload) startFrom(start []caching.Segment) {
+	allocated := map[uint64]bool{}
+	for _, s := range start {
+		if s.Pool != (caching.PoolID{}) {
+			return // a replay has one pool: it could not reuse the memory of another
+		}
+		for _, p := range s.Pieces {
+			if p.Allocated {
+				allocated[p.Addr] = true
+			}
+		}
+	}
+	if len(allocated) != len(w.addrs) || start == nil {
+		return
+	}
+	for _, addr := range w.addrs {
+		if !allocated[addr] {
+			return
+		}
+	}
+	w.start = start
+}
+
+// builder makes a workload.
+type builder struct {
+	*workload
+	begun   bool             // began is set
+	live    map[uint64]op    // by address
+	unused  []int32          // block numbers
+	now     uint64           // bytes live, each request rounded up to 256
+	sized   uint64           // as trace.Event.Size counts
+	asked   uint64           // as requested
+	streams map[uint64]int32 // places in the workload's list
+}
+
+func newBuilder(gpu, events int) *builder {
+	w := &workload{gpu: gpu, ops: make([]op, 0, events+1), micros: make([]int64, 0, events+1)}
+	return &builder{workload: w, live: map[uint64]op{}, streams: map[uint64]int32{}}
+}
+
+func (b *builder) add(e trace.Event, number int) error {
+	switch e.Action {
+	case trace.Allocate:
+		if e.Bytes > mostBytes-b.now {
+			return status.Errorf(status.InvalidArgument, "event %d: more than %d bytes are live at one time, the "+
+				"maximum that a plan replays for one GPU", number, uint64(mostBytes))
+		}
+		if e.Bytes == 0 {
+			return nil
+		}
+		if _, there := b.live[e.Addr]; there {
+			b.unfreed++
+			b.free(e, number)
+		}
+		if e.Before {
+			b.before++
+			b.addrs = append(b.addrs, e.Addr)
+		}
+		b.allocate(e, number)
+	case trace.Free:
+		b.free(e, number)
+	case trace.AllocateFailure:
+		b.failures++
+	}
+	return nil
+}
+
+func (b *builder) allocate(e trace.Event, number int) {
+	block := int32(b.blocks)
+	if n := len(b.unused); n > 0 {
+		block, b.unused = b.unused[n-1], b.unused[:n-1]
+	} else {
+		b.blocks++
+	}
+	stream, there := b.streams[e.Stream]
+	if !there {
+		stream = int32(len(b.workload.streams))
+		b.streams[e.Stream] = stream
+		b.workload.streams = append(b.workload.streams, e.Stream)
+	}
+	o := op{block: block, event: int32(number), old: e.Before, stream: stream, bytes: e.Bytes, size: e.Size(),
+		holder: e.Holder, stack: e.Stack}
+	b.live[e.Addr] = o
+	b.largest = max(b.largest, e.Bytes)
+	b.do(o, e.Micros)
+	b.now += rounded(e.Bytes)
+	b.sized += o.size
+	b.asked += o.bytes
+	b.peakLive = max(b.peakLive, b.now)
+	if b.sized > b.peak.bytes {
+		b.peak = peak{b.sized, b.asked, len(b.ops)}
+	}
+}
+
+// free skips an address that is not live: that of a block of 0 bytes.
+func (b *builder) free(e trace.Event, number int) {
+	was, there := b.live[e.Addr]
+	if !there {
+		return
+	}
+	delete(b.live, e.Addr)
+	b.unused = append(b.unused, was.block)
+	b.do(op{block: was.block, event: int32(number)}, e.Micros)
+	b.now -= rounded(was.bytes)
+	b.sized -= was.size
+	b.asked -= was.bytes
+}
+
+func (b *builder) do(o op, micros int64) {
+	b.ops = append(b.ops, o)
+	b.micros = append(b.micros, micros)
+}
+
+func rounded(bytes uint64) uint64 { return (bytes + 255) / 256 * 256 }

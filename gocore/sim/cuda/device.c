@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The GPUs and their properties. */
+#include "driver.h"
+
+#include "../../machine/models/simulator.h"
+
+#include "../../machine/models/spec.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#ifndef FAKECUDA_GPUS
+#define FAKECUDA_GPUS 1 /* where the environment does not say */
+#endif
+
+static void uuid_bytes(int physical, int instance, unsigned char *bytes) {
+	if (m->cards != NULL) {
+		memcpy(bytes, instance ? m->cards[physical].instance : m->cards[physical].uuid, 16);
+		return;
+	}
+	static const unsigned char model[16] = {
+	    0xfa, 0xce, 0xd0, 0x0d, 0x12, 0x34, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef, 0x01, 0x23, 0x45, 0x00};
+	memcpy(bytes, model, sizeof model);
+	bytes[0] = (unsigned char)(0xf0 - physical * 3); /* UUIDs differ in their first byte */
+	bytes[15] = (unsigned char)physical;
+}
+
+static int is_instance(int physical) {
+	return m->cards != NULL && (m->cards[physical].profile & GPUCONF_MIG_CONTAINER) != 0;
+}
+
+/* "GPU-..." or, for a MIG instance, "MIG-...". */
+int device_uuid_text(int physical, char *text) {
+	unsigned char b[16];
+	int instance = is_instance(physical);
+	uuid_bytes(physical, instance, b);
+	return sprintf(text, "%s-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x",
+	    instance ? "MIG" : "GPU", b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12],
+	    b[13], b[14], b[15]);
+}
+
+void card_uuid(int gpu, unsigned char uuid[16]) { uuid_bytes(m->gpu[gpu].physical, 1, uuid); }
+
+static int physical_of(const char *entry, int physical_count, int *by_uuid) {
+	*by_uuid = strncmp(entry, "GPU-", 4) == 0 || strncmp(entry, "MIG-", 4) == 0;
+	if (!*by_uuid) {
+		char *end;
+		long index = strtol(entry, &end, 10);
+		return end == entry || index < 0 || index >= physical_count ? -1 : (int)index;
+	}
+	int found = -1;
+	for (int i = 0; i < physical_count; i++) {
+		char text[48];
+		device_uuid_text(i, text);
+		if (strncmp(text, entry, strlen(entry)) == 0) {
+			if (found >= 0)
+				return -1;
+			found = i;
+		}
+	}
+	return found;
+}
+
+/*
+ * The list ends at the first entry that names no GPU, or is of another kind than the first entry. A GPU named twice
+ * hides all GPUs.
+ */
+static int select_visible(int physical_count, int *physical) {
+	const char *value = getenv("CUDA_VISIBLE_DEVICES");
+	int count = 0, kind = -1;
+	if (value == NULL) {
+		for (; count < physical_count; count++)
+			physical[count] = count;
+		return count;
+	}
+	char copy[4096], *rest = copy, *entry;
+	snprintf(copy, sizeof copy, "%s", value);
+	while (count < MAX_GPUS && (entry = strsep(&rest, ",")) != NULL) {
+		int by_uuid, index = physical_of(entry, physical_count, &by_uuid);
+		if (index < 0 || (kind >= 0 && kind != by_uuid))
+			break;
+		kind = by_uuid;
+		for (int i = 0; i < count; i++)
+			if (physical[i] == index)
+				return 0;
+		physical[count++] = index;
+	}
+	return count;
+}
+
+static uint64_t number_from(const char *name, uint64_t otherwise) {
+	const char *value = secure_getenv(name);
+	return value != NULL && *value != 0 ? strtoull(value, NULL, 10) : otherwise;
+}
+
+static int lacks(const char *what) {
+	const char *list = secure_getenv("FAKECUDA_WITHOUT");
+	return list != NULL && strstr(list, what) != NULL;
+}
+
+/* A machine with shared cards has its memory in a file, which grows with it (memory.c). */
+static uint64_t arena_of_file(int gpu, uint64_t bytes) {
+	uint64_t addr = map_in_order(bytes, BLOCK, PROT_NONE);
+	int file = addr != 0 ? memfd_create("gpuconf-simulated-gpu-linear", MFD_CLOEXEC) : -1;
+	if (file < 0 || mmap((void *)(uintptr_t)addr, bytes, PROT_NONE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, file, 0) ==
+	                    MAP_FAILED) {
+		if (addr != 0)
+			munmap((void *)(uintptr_t)addr, bytes);
+		if (file >= 0)
+			close(file);
+		return 0;
+	}
+	if (m->arena_files[gpu] > 0)
+		close(m->arena_files[gpu]);
+	m->arena_files[gpu] = file;
+	m->arena_bytes[gpu] = bytes;
+	return m->arenas[gpu] = addr;
+}
+
+static uint64_t arena(int gpu, uint64_t bytes) {
+	if (has_shared_cards())
+		return m->arena_files[gpu] > 0 && m->arena_bytes[gpu] >= bytes ? m->arenas[gpu] : arena_of_file(gpu, bytes);
+	if (m->arena_bytes[gpu] < bytes) {
+		if (m->cards != NULL) {
+			m->arenas[gpu] = map_in_order(bytes, BLOCK, PROT_NONE);
+			m->arena_bytes[gpu] = m->arenas[gpu] != 0 ? bytes : 0;
+			return m->arenas[gpu];
+		}
+		void *at =
+		    mmap(NULL, bytes + BLOCK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		if (at == MAP_FAILED)
+			return 0;
+		m->arenas[gpu] = ((uint64_t)(uintptr_t)at + BLOCK - 1) / BLOCK * BLOCK;
+		m->arena_bytes[gpu] = bytes;
+	}
+	return m->arenas[gpu];
+}
+
+/* What a GPU of no known model has: the values of an H100, and the limits of its own compute capability where that is
+ * known. */
+static void read_model(struct gpu *gpu, int model, unsigned profile) {
+	int place = model - 1;
+	for (int i = 0; gpuconf_model(place) == NULL; i++)
+		if (strcmp(gpuconf_model(i)->name, "H100-80GB") == 0)
+			place = i;
+	const struct gpuconf_model *known = gpuconf_model(place);
+	gpu->model = known;
+	gpu->limits = gpuconf_capability(gpu->major, gpu->minor);
+	if (gpu->limits == NULL)
+		gpu->limits = known->capability;
+	const struct gpuconf_slice *slice = profile & GPUCONF_MIG_CONTAINER ? gpuconf_slice(known) : NULL;
+	gpu->l2_bytes = known->l2_bytes / (slice != NULL ? slice->slices : 1);
+	gpu->profile = profile;
+	if (profile & GPUCONF_WSL) { /* Windows lends a card half of the host's memory */
+		uint64_t host = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 2 / GRANULE * GRANULE;
+		gpu->spill = host < gpu->total ? host : gpu->total;
+	}
+	if (profile & GPUCONF_WITH_CONTEXTS)
+		gpu->context_bytes = gpuconf_context(gpu->total, gpu->major) / GRANULE * GRANULE;
+	if (profile & GPUCONF_NO_LIMIT)
+		gpu->spill = NO_LIMIT;
+}
+
+/* GPUs without a description of their own are alike. */
+static void read_environment(struct gpu *gpu) {
+	gpu->total = number_from("FAKECUDA_MEMORY", 1024 * MIB);
+	gpu->major = 9, gpu->minor = 0;
+	gpu->vmm = !lacks("vmm");
+	gpu->memops = !lacks("memops");
+	gpu->greatest_priority = lacks("priorities") ? 0 : -5;
+	gpu->managed_memory = !lacks("managed");
+	gpu->concurrent = gpu->managed_memory && !lacks("concurrent");
+	gpu->multiprocessors = 132;
+	gpu->bus = 0x1a + 0x10 * gpu->physical;
+	read_model(gpu, 0, 0);
+}
+
+static void read_card(struct gpu *gpu, const struct simulator_card *card) {
+	gpu->total = card->total;
+	gpu->used = gpu->others = card->used_by_others;
+	gpu->major = card->major, gpu->minor = card->minor;
+	gpu->vmm = card->granularity != 0;
+	gpu->memops = card->memops;
+	gpu->greatest_priority = card->greatest_priority;
+	gpu->managed_memory = card->managed;
+	gpu->concurrent = card->managed && card->oversubscribes;
+	gpu->multiprocessors = card->multiprocessors;
+	gpu->integrated = card->integrated;
+	gpu->host_page_tables = card->host_page_tables;
+	sscanf(card->pci_bus_id, "%*x:%x", (unsigned *)&gpu->bus);
+	read_model(gpu, card->model, card->profile);
+}
+
+/* After a failure, m->gpus is the GPU that could not be made. */
+static CUresult make_gpus(const int *physical, int count) {
+	for (m->gpus = 0; m->gpus < count; m->gpus++) {
+		struct gpu *gpu = &m->gpu[m->gpus];
+		int file = gpu->memory_file;
+		memset(gpu, 0, sizeof *gpu);
+		gpu->memory_file = file;
+		gpu->physical = physical[m->gpus];
+		if (m->cards != NULL)
+			read_card(gpu, &m->cards[gpu->physical]);
+		else
+			read_environment(gpu);
+		m->vmm |= gpu->vmm;
+		gpu->arena = arena(m->gpus, (2 * (gpu->total + gpu->spill) + BLOCK - 1) / BLOCK * BLOCK);
+		gpu->committed =
+		    m->cards != NULL || m->arena_files[m->gpus] > 0 ? gpu->arena : gpu->arena + m->arena_bytes[m->gpus];
+		if (file == 0)
+			gpu->memory_file = memfd_create(MEMORY_FILE, MFD_CLOEXEC);
+		if (gpu->arena == 0 || gpu->memory_file < 0)
+			return UNKNOWN;
+	}
+	return SUCCESS;
+}
+
+static int read_cards(void) {
+	struct simulator_card *cards = NULL;
+	m->card_count = cards_of_environment(&cards);
+	m->cards_of_environment = cards != NULL;
+	m->cards = cards;
+	return m->card_count;
+}
+
+CUresult start(void) {
+	if (m->forked) /* older drivers were asked without a device */
+		return driver_version() >= 13000 ? NOT_INITIALIZED : OPERATING_SYSTEM;
+	if (m->started)
+		return m->gpus > 0 ? SUCCESS : NO_DEVICE;
+	int physical[MAX_GPUS], count = m->card_count;
+	m->vmm = 0;
+	if (m->cards == NULL)
+		count = read_cards();
+	if (count < 0) {
+		m->no_device = 1;
+		return NO_DEVICE;
+	}
+	if (m->cards_of_environment) {
+		m->lenient = 1; /* as NVIDIA's driver is: the checks are for tests */
+		count = select_visible(count, physical);
+	} else if (m->cards == NULL) {
+		m->lenient = number_from("FAKECUDA_LENIENT", 0) != 0;
+		m->overfull = secure_getenv("FAKECUDA_OVERFULL") != NULL;
+		m->segment = number_from("FAKECUDA_SEGMENT", 0);
+		count = (int)number_from("FAKECUDA_GPUS", FAKECUDA_GPUS);
+		count = select_visible(count < MAX_GPUS ? count : MAX_GPUS, physical);
+	} else {
+		for (int i = 0; i < count; i++)
+			physical[i] = i;
+	}
+	CUresult result = make_gpus(physical, count);
+	if (result != SUCCESS)
+		return result;
+	m->no_device = m->gpus == 0;
+	if (m->no_device)
+		return NO_DEVICE;
+	result = share_cards();
+	if (result != SUCCESS)
+		return result;
+	choose_blocks();
+	m->started = 1;
+	return SUCCESS;
+}
+
+EXPORT CUresult cuInit(unsigned flags) {
+	CUresult result = called("cuInit", 0);
+	if (result != SUCCESS)
+		return result;
+	if (flags != 0)
+		return INVALID_VALUE;
+	LOCK;
+	__atomic_store_n(&m->only_listed, 0, __ATOMIC_SEQ_CST);
+	result = start();
+	UNLOCK;
+	return result;
+}
+
+EXPORT CUresult cuDriverGetVersion(int *version) {
+	CUresult result = called("cuDriverGetVersion", 0);
+	if (version == NULL)
+		return INVALID_VALUE;
+	*version = driver_version();
+	return result;
+}
+
+EXPORT CUresult cuDeviceGetCount(int *count) {
+	CALLED(cuDeviceGetCount);
+	if (count == NULL)
+		return INVALID_VALUE;
+	*count = m->gpus;
+	return SUCCESS;
+}
+
+EXPORT CUresult cuDeviceGet(CUdevice *device, int ordinal) {
+	CALLED(cuDeviceGet);
+	if (device == NULL)
+		return INVALID_VALUE;
+	if (ordinal < 0 || ordinal >= m->gpus)
+		return INVALID_DEVICE;
+	*device = ordinal;
+	return SUCCESS;
+}
+
+EXPORT CUresult cuDeviceGetName(char *name, int bytes, CUdevice device) {
+	CALLED(cuDeviceGetName);
+	NEEDS(name, device);
+	if (bytes == 0)
+		return SUCCESS; /* there is no room for a NUL */
+	if (m->cards != NULL)
+		snprintf(name, (size_t)bytes, "%s", m->cards[m->gpu[device].physical].name);
+	else
+		snprintf(name, (size_t)bytes, "NVIDIA Fake %dGB", (int)(m->gpu[device].total >> 30));
+	return SUCCESS;
+}
+
+EXPORT CUresult cuDeviceGetUuid(unsigned char *uuid, CUdevice device) {
+	CALLED(cuDeviceGetUuid);
+	NEEDS(uuid, device);
+	uuid_bytes(m->gpu[device].physical, 0, uuid);
+	return SUCCESS;
+}
+
+EXPORT CUresult cuDeviceGetUuid_v2(unsigned char *uuid, CUdevice device) {
+	CALLED_SINCE(11040, cuDeviceGetUuid_v2);
+	NEEDS(uuid, device);
+	uuid_bytes(m->gpu[device].physical, 1, uuid);
+	return SUCCESS;
+}
+
+EXPORT CUresult cuDeviceGetPCIBusId(char *id, int bytes, CUdevice device) {
+	CALLED(cuDeviceGetPCIBusId);
+	NEEDS(id, device);
+	if (bytes < 13)
+		return INVALID_VALUE;
+	if (m->cards != NULL)
+		snprintf(id, (size_t)bytes, "%s", m->cards[m->gpu[device].physical].pci_bus_id);
+	else
+		snprintf(id, (size_t)bytes, "0000:%02X:00.0", m->gpu[device].bus);
+	return SUCCESS;
+}
+
+EXPORT CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device) {
+	CALLED(cuDeviceTotalMem);
+	NEEDS(bytes, device);
+	*bytes = m->gpu[device].total;
+	return SUCCESS;
+}
+
+EXPORT CUresult cuDeviceTotalMem(unsigned *bytes, CUdevice device) {
+	CALLED(cuDeviceTotalMem_v1);
+	NEEDS(bytes, device);
+	*bytes = m->gpu[device].total > UINT32_MAX ? UINT32_MAX : (unsigned)m->gpu[device].total;
+	return SUCCESS;
+}
+
+/* gpuconf_simulator_used says to NVML how much of a card this process's machine has given out: 0, or -1 for a card that
+ * it does not have. */
+EXPORT int gpuconf_simulator_used(const char *uuid, uint64_t *total, uint64_t *used) {
+	char text[48];
+	int found = -1;
+	hold_machines();
+	LOCK;
+	for (int i = 0; i < m->gpus && found < 0; i++) {
+		const struct gpu *gpu = &m->gpu[i];
+		device_uuid_text(gpu->physical, text);
+		if (strcmp(text, uuid) != 0)
+			continue;
+		*total = gpu->total;
+		*used = gpu->total - free_bytes(gpu);
+		found = 0;
+	}
+	UNLOCK;
+	let_machines_go();
+	return found;
+}
+
+/* gpuconf_simulator_held says how much of a card this process has beside its contexts: 0, or -1 for a device that it
+ * does not have. */
+EXPORT int gpuconf_simulator_held(int device, uint64_t *held) {
+	hold_machines();
+	LOCK;
+	int found = device >= 0 && device < m->gpus ? 0 : -1;
+	if (found == 0)
+		*held = m->gpu[device].used - m->gpu[device].others;
+	for (const struct context *one = m->contexts; found == 0 && one != NULL; one = one->next)
+		*held -= one->alive && one->gpu == device ? m->gpu[device].context_bytes : 0;
+	UNLOCK;
+	let_machines_go();
+	return found;
+}

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How much memory of a card is in use: by this machine, and by the other processes that have the same card. They
+ * account for it in a file of gocore/lease/budget, in which a card's limit is its size. The file's path is an option of
+ * a machine that is opened; the process's own machine has it from GPUCONF_SIMULATED_CARDS, which `gpuconf run
+ * --simulate` sets.
+ *
+ * What a card's spec says that others use is no part of the limit, and of no account.
+ *
+ * The kernel drops a process's lock in the file when it ends, however it ends, and what it had is free at the next look
+ * of another.
+ */
+#include "driver.h"
+
+#include "../../lease/budget/budget.h"
+#include "../../machine/models/simulator.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The file has one bit for all of a process's references to a share. */
+struct held_share {
+	uint64_t number;
+	int count;
+	struct held_share *next;
+};
+
+void budget_note(const char *format, ...) {
+	va_list arguments;
+	va_start(arguments, format);
+	fputs("gpuconf: simulated GPUs: ", stderr);
+	vfprintf(stderr, format, arguments);
+	fputc('\n', stderr);
+	va_end(arguments);
+}
+
+/* Whether the file has the machine's cards. If not, the program has chosen another machine than its job's, which it has
+ * for itself. */
+static int is_of_job(const struct budget *budget) {
+	for (int i = 0; i < m->gpus; i++) {
+		unsigned char uuid[16];
+		card_uuid(i, uuid);
+		m->gpu[i].place = place_in_budget(budget, uuid);
+		if (m->gpu[i].place < 0 || budget->file->card[m->gpu[i].place].limit != m->gpu[i].total - m->gpu[i].others)
+			return 0;
+	}
+	return 1;
+}
+
+/* A machine that is opened says it to its caller, and the process's own, whose caller gets a number, to the user. */
+static CUresult complain(const char *path, const char *why) {
+	if (m->opened)
+		snprintf(m->trouble, sizeof m->trouble,
+		    "the file of shared simulated GPUs, %s, cannot be used: %s. Unset " SHARED_CARDS " if its job has ended",
+		    path, why);
+	else
+		budget_note(SHARED_CARDS ": %s cannot be used: %s. Unset the variable if its job has ended", path, why);
+	return OPERATING_SYSTEM;
+}
+
+static const char *path_of_cards(void) { return m->opened ? m->shared_path : secure_getenv(SHARED_CARDS); }
+
+int has_shared_cards(void) {
+	const char *path = path_of_cards();
+	return path != NULL && *path != 0;
+}
+
+CUresult share_cards(void) {
+	const char *path = path_of_cards();
+	char why[256] = "the host has no memory left";
+	if (!has_shared_cards())
+		return SUCCESS;
+	struct budget *budget = calloc(1, sizeof *budget);
+	int opened = budget != NULL && open_budget(path, 1, budget, why, sizeof why);
+	if (opened && is_of_job(budget)) {
+		m->shared = budget;
+		return SUCCESS;
+	}
+	if (opened)
+		close_budget(budget);
+	free(budget);
+	return opened ? SUCCESS : complain(path, why);
+}
+
+void end_sharing(void) {
+	if (m->shared != NULL)
+		close_budget(m->shared);
+	free(m->shared);
+	m->shared = NULL;
+	while (m->held_shares != NULL) {
+		struct held_share *gone = m->held_shares;
+		m->held_shares = gone->next;
+		free(gone);
+	}
+}
+
+void forget_sharing(struct machine *machine) {
+	if (machine->shared != NULL)
+		forget_budget(machine->shared);
+	free(machine->shared);
+	machine->shared = NULL;
+	machine->held_shares = NULL;
+}
+
+int use_card(struct gpu *gpu, uint64_t bytes) {
+	if (bytes > left(gpu))
+		return 0;
+	if (m->shared != NULL && bytes > 0 && gpu->spill > 0) {
+		take_beyond(m->shared, gpu->place, bytes); /* WSL: the rest is the host's memory */
+	} else if (m->shared != NULL && bytes > 0) {
+		if (!take_from(m->shared, gpu->place, bytes))
+			return 0;
+		give_to(m->shared, gpu->place, UNDECIDED);
+	}
+	gpu->used += bytes;
+	return 1;
+}
+
+void leave_card(struct gpu *gpu, uint64_t bytes) {
+	gpu->used -= bytes;
+	if (m->shared != NULL)
+		give_to(m->shared, gpu->place, bytes);
+}
+
+void mark_managed(const struct gpu *gpu, int64_t bytes) {
+	if (m->shared != NULL && has_slot(m->shared))
+		mark_pools_in(m->shared, gpu->place, bytes);
+}
+
+void count_context(const struct gpu *gpu, int difference) {
+	if (m->shared != NULL)
+		count_contexts_in(m->shared, gpu->place, difference);
+}
+
+uint64_t free_bytes(const struct gpu *gpu) {
+	uint64_t used = gpu->used, resident = gpu->concurrent ? gpu->managed : 0;
+	if (m->shared != NULL) {
+		used = used_of(m->shared, gpu->place) + gpu->others;
+		resident = pools_of(m->shared, gpu->place);
+	}
+	uint64_t room = used < gpu->total ? gpu->total - used : 0;
+	return resident < room ? room - resident : 0;
+}
+
+static struct held_share **find_held(uint64_t number) {
+	struct held_share **at = &m->held_shares;
+	while (*at != NULL && (*at)->number != number)
+		at = &(*at)->next;
+	return at;
+}
+
+static int hold(uint64_t number) {
+	struct held_share **at = find_held(number);
+	if (*at == NULL && (*at = calloc(1, sizeof **at)) == NULL)
+		return 0;
+	(*at)->number = number;
+	(*at)->count++;
+	return 1;
+}
+
+int share_export(const struct gpu *gpu, uint64_t number, uint64_t bytes) {
+	return m->shared != NULL && has_slot(m->shared) && share_in(m->shared, number, gpu->place, bytes) && hold(number);
+}
+
+int join_export(uint64_t number) { return m->shared != NULL && join_share_in(m->shared, number) && hold(number); }
+
+void leave_export(uint64_t number) {
+	struct held_share **at = find_held(number), *gone = *at;
+	if (m->shared == NULL || gone == NULL || --gone->count > 0)
+		return;
+	*at = gone->next;
+	free(gone);
+	leave_share_in(m->shared, number);
+}
+
+void grow_export(struct gpu *gpu, uint64_t number, uint64_t bytes) {
+	if (m->shared != NULL && bytes > 0)
+		grow_share_in(m->shared, number, gpu->place, bytes);
+}
+
+void shrink_export(struct gpu *gpu, uint64_t number, uint64_t bytes) {
+	gpu->used -= bytes;
+	if (m->shared != NULL)
+		shrink_share_in(m->shared, number, bytes);
+}

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of the simulated NVML share: the machine, and who fills it. */
+#ifndef NVML_H
+#define NVML_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../../lease/budget/budget.h"
+
+#define MAX_DEVICES 64
+#define DEFAULT_CUDA 12040 /* what a simulated machine says of its driver */
+#define MAX_INSTANCES 7
+#define MAX_PROCESSES 256
+#define MAX_FAILURES 64
+
+enum {
+	SUCCESS = 0,
+	UNINITIALIZED = 1,
+	INVALID_ARGUMENT = 2,
+	NOT_SUPPORTED = 3,
+	NO_PERMISSION = 4,
+	NOT_FOUND = 6,
+	INSUFFICIENT_SIZE = 7,
+	DRIVER_NOT_LOADED = 9,
+	TIMEOUT = 10,
+	FUNCTION_NOT_FOUND = 13,
+	INSUFFICIENT_RESOURCES = 23,
+	VERSION_MISMATCH = 25,
+};
+
+enum mig { MIG_NONE, MIG_OFF, MIG_ON };
+
+/* A card, or an instance of the card at index parent. */
+struct device {
+	char uuid[80], name[96];
+	int parent; /* -1: a card */
+	int place;  /* of an instance on its card */
+	int gi, ci;
+	unsigned domain, bus, slot;
+	int major, minor;
+	enum mig mig;
+	int places;                               /* of a card: including holes */
+	unsigned long long total, used, reserved; /* reserved: beyond the total */
+	unsigned addressing;                      /* 0 none, 1 HMM, 2 ATS */
+	int live;
+	int multiprocessors, lanes, clock, memory_clock, bus_bits; /* MHz; 0: unknown */
+	int restricted;  /* its memory, processes and use are hidden: a MIG instance's card, in a container */
+	int shares_host; /* its memory is the host's, and NVML knows no size */
+	int mps;         /* programs are clients of the multi-process service */
+	int hides_use;   /* how much a process uses is unknown: WSL */
+	const struct gpuconf_model *model; /* NULL: described by FAKE_NVML */
+	int alone;                         /* no other card has access to its memory */
+};
+
+struct process {
+	int card;
+	unsigned pid;
+	unsigned long long bytes;
+	char list[16];
+	unsigned gi, ci;
+};
+
+struct failure {
+	char function[64], uuid[80];
+	int result;
+};
+
+extern struct machine {
+	char driver[80];
+	int cuda;
+	int simulated; /* by GPUCONF_SIMULATE, not described by FAKE_NVML */
+	int devices, processes, failures;
+	struct device device[MAX_DEVICES];
+	struct process process[MAX_PROCESSES];
+	struct failure failure[MAX_FAILURES];
+} machine;
+
+/* describe.c: reads FAKE_NVML's file. */
+void describe(const char *path);
+
+/* cards.c: the cards and the driver of a specification. Returns 0 and a sentence if it is wrong. */
+int simulate(const char *spec, char *complaint, unsigned room);
+
+/* A process of a list, since the lists' version 2. */
+struct info {
+	unsigned pid;
+	unsigned long long bytes;
+	unsigned gi, ci;
+};
+
+/* used.c: the bytes that this process's simulated CUDA driver has given out of a card. */
+uint64_t used_here(const char *uuid);
+int processes_here(const char *uuid, struct budget_process *out, int room);
+int open_shared_cards(char *complaint, unsigned room);
+void lock_shared_cards(void); /* for a fork: a child has no other thread that could unlock them */
+void unlock_shared_cards(void);
+
+/* nvml.c: the checks that every call begins with: 0 to continue. */
+int begin(const char *function, const struct device *device);
+int is_device(const struct device *device);
+
+#define BEGIN_SYSTEM(device, out) \
+	do { \
+		int refused = begin(__func__, device); \
+		if (refused) \
+			return refused; \
+		if ((out) == NULL) \
+			return INVALID_ARGUMENT; \
+	} while (0)
+
+#define BEGIN(device, out) \
+	do { \
+		int refused = begin(__func__, is_device(device) ? (device) : NULL); \
+		if (refused) \
+			return refused; \
+		if (!is_device(device) || (out) == NULL) \
+			return INVALID_ARGUMENT; \
+	} while (0)
+
+/* A new function is what users of a simulated machine see. A described machine has the functions that its tests know.
+ */
+#define SIMULATED() \
+	do { \
+		if (!machine.simulated) \
+			return NOT_SUPPORTED; \
+	} while (0)
+
+/* nvml.c: the answer of a function without an implementation. */
+int unsupported(const char *function, int *told);
+
+#endif

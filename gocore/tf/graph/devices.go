@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package graph
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"gpuconf/gocore/base/status"
+	"gpuconf/gocore/machine/devname"
+	"gpuconf/gocore/machine/gpu"
+)
+
+// Device is a logical device as used by operations. Its methods are safe for concurrent use.
+type Device interface {
+	// Name returns the full name, which is unique.
+	Name() devname.Name
+	// Description describes a GPU's card for the device mapping, as DescribeGPU does; "" for a CPU.
+	Description() string
+	// MemoryLimit returns the device's limit in bytes. It fails if the device no longer exists.
+	MemoryLimit() (uint64, error)
+
+	// Allocate allocates at least one byte, aligned for every element type; Free frees it.
+	Allocate(bytes uint64) (Buffer, error)
+	Free(Buffer) error
+
+	// CopyFromHost writes to a buffer at offset, and CopyToHost reads from it; both are synchronous.
+	CopyFromHost(dst Buffer, offset uint64, src []byte) error
+	CopyToHost(dst []byte, src Buffer, offset uint64) error
+
+	// Compute returns the arithmetic for the device's memory.
+	Compute() gpu.Compute
+}
+
+// Buffer is a block of a device's memory. ID is set by the device, to distinguish it from an earlier block at the same
+// address.
+type Buffer struct {
+	Addr, ID uint64 // the device address, and the number of the allocation
+}
+
+// Devices holds the devices of one runtime, which tensors and sessions belong to. Only its cache of placements changes.
+type Devices struct {
+	list  []Device
+	names []devname.Name
+	texts []string  // full names, by device
+	types []typeSet // by device: the bit of its type
+	host  int       // the first CPU, whose memory is the host memory
+
+	placements map[Op]*atomic.Pointer[lastPlaced] // of eager operations
+
+	preferred []int // in order of type priority, then of the name as a string: GPU:10 is before GPU:2, as in TensorFlow
+}
+
+// NewDevices returns a Devices of list, which is in the order of the device list and must contain a CPU.
+func NewDevices(list []Device) (*Devices, error) {
+	d := &Devices{list: slices.Clone(list), host: -1, placements: map[Op]*atomic.Pointer[lastPlaced]{}}
+	for op := range kernels {
+		d.placements[op] = &atomic.Pointer[lastPlaced]{}
+	}
+	for i, device := range list {
+		name := device.Name()
+		if !name.IsComplete() || slices.Contains(d.names, name) {
+			return nil, status.Errorf(status.InvalidArgument, "'%s' is not a full device name, or is listed twice",
+				name)
+		}
+		d.names = append(d.names, name)
+		d.texts = append(d.texts, name.String())
+		d.types = append(d.types, setOf(name.Type))
+		d.preferred = append(d.preferred, i)
+		if name.Type == "CPU" && d.host < 0 {
+			d.host = i
+		}
+	}
+	if d.host < 0 {
+		return nil, status.Errorf(status.FailedPrecondition, "no CPU device is available: make one visible")
+	}
+	slices.SortFunc(d.preferred, func(i, j int) int {
+		return cmp.Or(cmp.Compare(priority(d.names[i].Type), priority(d.names[j].Type)),
+			strings.Compare(d.texts[i], d.texts[j]))
+	})
+	return d, nil
+}
+
+// find returns the most preferred device that matches the pattern and has one of the types, or -1.
+func (d *Devices) find(pattern devname.Name, types typeSet) int {
+	for _, i := range d.preferred {
+		if d.allows(pattern, types, i) {
+			return i
+		}
+	}
+	return -1
+}
+
+// allows reports whether a device matches the pattern and has one of the types.
+func (d *Devices) allows(pattern devname.Name, types typeSet, device int) bool {
+	return types&d.types[device] != 0 && pattern.Matches(d.names[device])
+}
+
+// anyMatches reports whether a device matches the pattern, regardless of kernels.
+func (d *Devices) anyMatches(pattern devname.Name) bool {
+	return slices.ContainsFunc(d.names, pattern.Matches)
+}
+
+// soften removes the parts of a request that soft placement may ignore: the type and the number.
+func soften(pattern devname.Name) devname.Name {
+	pattern.HasType, pattern.Type, pattern.HasID, pattern.ID = false, "", false, 0
+	return pattern
+}
+
+// memoryFor returns the device whose memory an operation on a device works in.
+func (d *Devices) memoryFor(op Op, dtype gpu.DType, device int) int {
+	if k := kernelFor(op, dtype, d.names[device].Type); k != nil && k.hostMemory {
+		return d.host
+	}
+	return device
+}
+
+// allNames returns the full names, for errors.
+func (d *Devices) allNames() string { return strings.Join(d.texts, ", ") }
+
+// preferredNames returns the full names in the order in which placement tries the devices.
+func (d *Devices) preferredNames() string {
+	names := make([]string, len(d.preferred))
+	for i, device := range d.preferred {
+		names[i] = d.texts[device]
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What Go says and reads, from pybind/wire and gocore/lease/ledger. Written by pybind/build/generate.py; DO NOT EDIT."""
+
+from __future__ import annotations
+
+from ..._typing import Any, NamedTuple
+from ..table import Table
+
+
+class _Card(NamedTuple):
+    uuid: str  # "GPU-..." or "MIG-..."
+    bytes: int  # the memory that the program may use on the card
+    charge: int  # what counts in all sums: these bytes or more; in a request, 0 means these bytes
+    budget: int  # The most that all leases together may take now: the total less what processes outside the ledger use
+    total: int  # the card's memory less its reserve
+
+
+class Card(Table, _Card):
+    """A card that a claim may use, or uses."""
+
+    __slots__ = ()
+
+
+class _CardLease(NamedTuple):
+    uuid: str  # "GPU-..." or "MIG-..."
+    bytes: int  # what the claim's programs may use on the card
+    charge: int  # what it takes of the card: these bytes and what it reserves beside them
+
+
+class CardLease(Table, _CardLease):
+    """Bytes of a card that a claim leases, or waits for."""
+
+    __slots__ = ()
+
+    @classmethod
+    def _read(cls, row: Any) -> CardLease:
+        return cls(*row)
+
+
+class _ClaimRow(NamedTuple):
+    id: str  # 32 hexadecimal digits
+    pid: int  # in its PID namespace
+    # When the process started, in clock ticks since boot: field 22 of /proc/PID/stat, without the shift of a time
+    # namespace; 0 if unknown
+    start_time: int
+    uid: int  # reliable, unlike the texts
+    name: str  # of the lease; each text may be ""
+    job: str  # the name of the lease's job
+    command: str  # the command line
+    state: str  # "granted" or "waiting"
+    stopped: bool  # It waits and has not looked for seconds, because its process is stopped or frozen; others pass it
+    cards: tuple[CardLease, ...]  # The leased cards; of a waiting claim, all that it may get, of which it needs count
+    # the number of cards that it needs
+    count: int  # type: ignore[assignment]  # hides tuple's
+    contexts: int  # CUDA contexts that the charge has room for on each card; 0 if an older gpuconf made the claim
+    ticket: int  # the order of the requests
+    seconds: float  # the time since the grant, or since the request
+    gone: bool  # the process has ended, and a child holds the claim
+    local: bool  # pid is one of this PID namespace, not of another container's
+
+
+class ClaimRow(Table, _ClaimRow):
+    """A claim of a live process, or of a child that inherited it. The texts are what the process said of itself."""
+
+    __slots__ = ()
+
+    @classmethod
+    def _read(cls, row: Any) -> ClaimRow:
+        row[9] = tuple(map(CardLease._read, row[9]))
+        return cls(*row)
+
+
+class _PoolFigures(NamedTuple):
+    uuid: str  # of its card
+    number: int  # N of its name GPU:N
+    limit: int  # the hard limit
+    reserved: int  # what it has taken from the card
+    in_use: int  # the total size of live blocks
+    peak: int  # the maximum of in_use
+    # In use by library, "c", "gpuconf", "torch", "cupy" and "numba"; those that use none are left out
+    libraries: dict[str, int]
+
+
+class PoolFigures(Table, _PoolFigures):
+    """The figures of a memory pool, exact while the pool is idle."""
+
+    __slots__ = ()
+
+    @classmethod
+    def _read(cls, row: Any) -> PoolFigures:
+        return cls(*row)
+
+
+class _ProcessRow(NamedTuple):
+    pid: int  # in its PID namespace
+    # When the process started, in clock ticks since boot: field 22 of /proc/PID/stat, without the shift of a time
+    # namespace; 0 if unknown
+    start_time: int
+    uid: int  # reliable, unlike the texts
+    name: str  # of the lease; each text may be ""
+    job: str  # the name of the lease's job
+    command: str  # the command line
+    claim_id: str  # the claim that it runs under, or ""
+    pools: tuple[PoolFigures, ...]  # one for each logical GPU
+    gone: bool  # the process has ended, and a child keeps its slot
+    local: bool  # pid is one of this PID namespace, not of another container's
+
+
+class ProcessRow(Table, _ProcessRow):
+    """A live process that publishes the figures of its pools. The texts are what it said of itself."""
+
+    __slots__ = ()
+
+    @classmethod
+    def _read(cls, row: Any) -> ProcessRow:
+        row[7] = tuple(map(PoolFigures._read, row[7]))
+        return cls(*row)
+
+
+class _Request(NamedTuple):
+    cards: tuple[Card, ...]  # the candidates, of which the policy picks; Leased is ignored
+    # the number of cards that are needed
+    count: int  # type: ignore[assignment]  # hides tuple's
+    policy: int  # which of the candidates with room to prefer
+    name: str  # of the lease; each text may be ""
+    job: str  # the name of the lease's job
+    command: str  # the command line
+    contexts: int  # How many CUDA contexts the charge has room for on each card; 0 if that is not known
+
+
+class Request(Table, _Request):
+    """For bytes on a number of cards, all or nothing."""
+
+    __slots__ = ()
+
+
+class _Grant(NamedTuple):
+    id: str  # the claim's, 32 hexadecimal digits
+    cards: tuple[CardLease, ...]  # the leased cards; none while the claim waits
+    descriptor: int  # the open file that holds the claim
+
+
+class Grant(Table, _Grant):
+    """The state of a claim of this process."""
+
+    __slots__ = ()
+
+    @classmethod
+    def _read(cls, row: Any) -> Grant:
+        row[1] = tuple(map(CardLease._read, row[1]))
+        return cls(*row)
+
+
+class _LedgerRows(NamedTuple):
+    claims: tuple[ClaimRow, ...]  # in the order of their tickets
+    processes: tuple[ProcessRow, ...]  # those that publish figures
+
+
+class LedgerRows(Table, _LedgerRows):
+    """All that is alive in a ledger."""
+
+    __slots__ = ()
+
+    @classmethod
+    def _read(cls, row: Any) -> LedgerRows:
+        row[0] = tuple(map(ClaimRow._read, row[0]))
+        row[1] = tuple(map(ProcessRow._read, row[1]))
+        return cls(*row)

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What Go says and reads, from pybind/wire. Written by pybind/build/generate.py; DO NOT EDIT."""
+
+from __future__ import annotations
+
+from ..._typing import Any, NamedTuple
+from ..table import Table
+
+
+class _MemoryStats(NamedTuple):
+    num_allocs: int  # allocations since the last reset_memory_stats
+    live_blocks: int  # allocations not yet freed
+    bytes_in_use: int  # total size of the live blocks, each rounded up to a multiple of 256
+    requested_bytes_in_use: int  # total requested size of the live blocks
+    peak_bytes_in_use: int  # the maximum of bytes_in_use since the last reset_memory_stats
+    largest_alloc_size: int  # the largest block since the last reset_memory_stats
+    bytes_limit: int  # the hard limit
+    bytes_reserved: int  # memory that the pool has reserved on the GPU
+    peak_bytes_reserved: int  # the maximum of bytes_reserved
+    largest_free_block_bytes: int  # the largest contiguous free block in the reserved memory
+    # Times that fragmented free memory was remapped to be contiguous for a request that no free block could serve
+    stitches: int
+    stitched_bytes: int  # bytes remapped by these
+    captured_bytes: int  # freed memory that captured CUDA graphs keep until they are destroyed
+    # Unified memory: by how much bytes_in_use of all pools on the GPU exceeds the GPU's memory
+    oversubscribed_bytes: int
+    # What the guard of `gpuconf run` lets the job's processes have of the GPU; 0 without the guard
+    budget_limit_bytes: int = 0
+    budget_pool_bytes: int = 0  # Of it, what gpuconf's pools have reserved, in all processes of the job
+    # Of it, what is allocated otherwise: by libraries past the pools, and by the job's other programs
+    budget_outside_bytes: int = 0
+    budget_free_bytes: int = 0  # what is left of it
+
+
+class MemoryStats(Table, _MemoryStats):
+    """The statistics of a pool. Names are those of TensorFlow's AllocatorStats where it has them."""
+
+    __slots__ = ()
+
+    @classmethod
+    def _read(cls, row: Any) -> MemoryStats:
+        return cls(*row)
+
+
+class _MemoryTotals(NamedTuple):
+    allocs: int  # allocations since the pool was made
+    allocated_bytes: int  # the sum of their sizes
+    regions: int  # of reserved memory
+    recent_peak_bytes_reserved: int  # since the last reset_memory_stats
+    ooms: int  # requests that failed for lack of memory
+
+
+class MemoryTotals(Table, _MemoryTotals):
+    """The counters of a pool that PyTorch's statistics need besides MemoryStats."""
+
+    __slots__ = ()
+
+    @classmethod
+    def _read(cls, row: Any) -> MemoryTotals:
+        return cls(*row)

@@ -1,0 +1,300 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The guard's side of ``gpuconf run``: a private folder with a job's budget and the libraries that make its programs
+keep to it.
+
+The folder holds
+
+    budget               what the job may use and uses (budget_file.py)
+    libcuda.so.1         an empty library that needs the guard and then the driver; libcuda.so is a link to it
+    libnvidia-ml.so.1    the same for NVML
+    libgpuconf-guard.so  the guard, without the functions that the driver lacks
+    libgpuconf-driver.so, libgpuconf-nvml.so  links to the real libraries
+    libgpuconf-preload.so  in mode "preload"
+    log                  what the guard could not do
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+
+from .. import errors
+from .._core.programs import PYTHONS, is_one_of, which
+from . import budget_file, driver_library, elf, private_folder
+from .generated import budget_layout
+
+CardUse = budget_file.CardUse
+ProcessUse = budget_file.ProcessUse
+MODES = ("auto", "proxy", "preload")
+VARIABLE = "GPUCONF_GUARD"
+_LIBRARIES = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "_guard")
+_FILE = "budget"
+_SHELLS = ("sh", "bash", "dash", "ksh", "mksh", "pdksh", "zsh", "csh", "tcsh", "fish", "ash", "busybox", "env")
+_INTERPRETERS = (*PYTHONS, "perl", "ruby", "lua", "julia", "node", "tclsh", "Rscript", "R")
+_DRIVER_FILES = r"(libcuda|libnvidia-ml)\.so(\..*)?"
+
+
+class Reader:
+    """A live budget: its use and its log."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._file = budget_file.BudgetFile(path)
+        self.job: str = self._file.job
+        self.launcher: int = self._file.launcher
+
+    def usage(self) -> dict[str, CardUse]:
+        """The use of each card, by UUID, in bytes. Raises UnavailableError if the budget is gone."""
+        return self._file.usage()
+
+    def log(self) -> list[str]:
+        """What the guard could not do, a line each."""
+        try:
+            with open(os.path.join(os.path.dirname(self.path), "log"), encoding="utf-8", errors="replace") as file:
+                return file.read().splitlines()
+        except FileNotFoundError:
+            return []
+
+
+class Budget(Reader):
+    """The budget of a job that is being started. Closing it removes its folder, once no process of the job lives."""
+
+    _ending = staticmethod(sys.is_finalizing)  # see Buffer._ending
+
+    def __init__(self, path: str, held: int, mode: str, environment: dict[str, str], notes: Sequence[str]) -> None:
+        self._held: int | None = held
+        super().__init__(path)
+        self.mode = mode
+        self.environment = environment
+        self._notes = list(notes)
+
+    def __enter__(self) -> Budget:
+        """The budget."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close it."""
+        if self._ending():
+            return
+        self.close()
+
+    def describe(self) -> list[str]:
+        """How the limit is kept, and what to know about it, a line each."""
+        how = "a driver proxy on LD_LIBRARY_PATH"
+        if self.mode == "preload":
+            how += ", and a preloaded dlopen()"
+        return [f"limit enforced by gpuconf's guard: {how}", *self._notes]
+
+    def keep_descriptor(self) -> int:
+        """A descriptor that keeps the folder: pass it on to the program, which may outlive its launcher."""
+        if self._held is None:
+            raise errors.FailedPreconditionError("the budget is closed")
+        os.set_inheritable(self._held, True)
+        return self._held
+
+    def close(self) -> None:
+        """Remove the folder if no process of the job lives; else the next job of this user does. Idempotent."""
+        if self._held is None:
+            return
+        damaged = os.fstat(self._held).st_nlink == 0 or os.fstat(self._held).st_size == 0
+        os.close(self._held)
+        self._held = None
+        folder = os.path.dirname(self.path)
+        private_folder.remove(folder) if damaged else private_folder.remove_if_unused(folder, _FILE)
+
+
+def prepare(
+    limits: Mapping[str, int],
+    mode: str = "auto",
+    *,
+    command: Sequence[str] = (),
+    environment: Mapping[str, str] | None = None,
+    job: str = "",
+) -> Budget:
+    """Make the budget of a job, with a limit in bytes for each card by UUID.
+
+    The program must be started with ``environment`` of the result. Inside another job, the smaller limit counts, and
+    both are charged. Raises InvalidArgumentError for a bad limit or mode, NotFoundError without a driver,
+    FailedPreconditionError if jobs are nested too deep, and UnavailableError if there is no room for the budget or the
+    outer job's is damaged.
+    """
+    given = dict(os.environ if environment is None else environment)
+    if mode not in MODES:
+        raise errors.InvalidArgumentError(f"unknown mode {mode!r}; the modes are {', '.join(MODES)}")
+    budget_file.check_limits(limits)
+    private_folder.sweep(private_folder.BUDGETS, _FILE)
+    parent = _outer(given)
+    outer_folder = os.path.dirname(parent)
+    libraries = {"libcuda.so.1": "libgpuconf-driver.so", "libnvidia-ml.so.1": "libgpuconf-nvml.so"}
+    real = {name: _real(name, outer_folder, link, given) for name, link in libraries.items()}
+    if real["libcuda.so.1"] is None:
+        raise errors.NotFoundError(
+            "no CUDA driver: libcuda.so.1 is neither on LD_LIBRARY_PATH nor in the loader's cache"
+        )
+    program = _program(command, given)
+    notes = list(_warnings(program))
+    chosen = _chosen(mode, program)
+    folder = private_folder.new(private_folder.BUDGETS, executable=True)
+    try:
+        path = os.path.join(folder, _FILE)
+        held = budget_file.create(path, limits, parent, job)
+        _fill(folder, {name: target for name, target in real.items() if target is not None}, libraries)
+    except BaseException:
+        private_folder.remove(folder)
+        raise
+    return Budget(path, held, chosen, _variables(folder, outer_folder, chosen, given), notes)
+
+
+def current() -> Reader | None:
+    """The budget of this process, if ``gpuconf run`` gave it one."""
+    path = os.environ.get(VARIABLE)
+    try:
+        return Reader(path) if path else None
+    except errors.UnavailableError:
+        return None
+
+
+def budgets() -> list[Reader]:
+    """Every budget of this user whose job lives."""
+    readers = []
+    for folder in private_folder.existing(private_folder.BUDGETS):
+        try:
+            reader = Reader(os.path.join(folder, _FILE))
+            if reader._file.alive():
+                readers.append(reader)
+        except (errors.UnavailableError, OSError):
+            continue
+    return readers
+
+
+def _outer(environment: Mapping[str, str]) -> str:
+    """The budget file that this process is under, or an empty text.
+
+    Raises UnavailableError if it or one above it is damaged.
+    """
+    path = environment.get(VARIABLE, "")
+    try:
+        outer = budget_file.chain(path)
+        for one in outer:
+            one.usage()
+    except errors.UnavailableError as error:
+        raise errors.UnavailableError(
+            f"{error}. {VARIABLE} names it: unset the variable if its job has ended"
+        ) from None
+    if len(outer) == budget_layout.MAX_NESTED:
+        raise errors.FailedPreconditionError(
+            f"jobs can be nested at most {budget_layout.MAX_NESTED} deep: start the program outside one of them"
+        )
+    return path
+
+
+def _real(name: str, outer_folder: str, link: str, environment: Mapping[str, str]) -> str | None:
+    """The real library: an outer job's, since its folder is what the search would find."""
+    linked = os.path.join(outer_folder, link) if outer_folder else ""
+    if linked:
+        return os.readlink(linked) if os.path.islink(linked) else None
+    return driver_library.find(name, environment)
+
+
+def _program(command: Sequence[str], environment: Mapping[str, str]) -> str | None:
+    return which(command[0], environment) if command else None
+
+
+def _warnings(program: str | None) -> Iterator[str]:
+    if program is None:
+        return
+    static, rpath = elf.program_facts(program)
+    if static:
+        yield f"{program} is linked statically: the guard cannot limit it, only dynamically linked programs that it starts"
+    if any(os.path.exists(os.path.join(folder, "libcuda.so.1")) for folder in rpath):
+        yield f"{program} looks for libcuda.so.1 in its DT_RPATH first: the guard cannot limit it"
+    if _changes_identity(os.stat(program)):
+        yield f"{program} is set-uid: the loader ignores the guard"
+
+
+def _changes_identity(facts: os.stat_result) -> bool:
+    """Whether a program gets another user or group than the caller's: only then the loader ignores the environment."""
+    user = bool(facts.st_mode & stat.S_ISUID) and facts.st_uid != os.getuid()
+    group = facts.st_mode & (stat.S_ISGID | stat.S_IXGRP) == stat.S_ISGID | stat.S_IXGRP and facts.st_gid != os.getgid()
+    return user or group
+
+
+def _chosen(mode: str, program: str | None) -> str:
+    """Preloading for scripts, shells and interpreters, and if the program's own file names the driver by a path.
+
+    What a script runs is not known beforehand: it may put another folder before the guard's on LD_LIBRARY_PATH, as
+    ``module load`` and an activated environment do.
+    """
+    if mode != "auto":
+        return mode
+    if program is None:
+        return "proxy"
+    file = os.path.realpath(program)
+    if os.path.basename(file) in _SHELLS or is_one_of(_INTERPRETERS, file) or not elf.header_fits(program):
+        return "preload"
+    with open(program, "rb") as opened:
+        return "preload" if b"/libcuda.so" in opened.read() else "proxy"
+
+
+def _fill(folder: str, real: Mapping[str, str], links: Mapping[str, str]) -> None:
+    for name, target in real.items():
+        os.symlink(target, os.path.join(folder, links[name]))
+        needed = (os.path.join(folder, "libgpuconf-guard.so"), target)
+        _write(os.path.join(folder, name), elf.library(name, needed))
+        os.symlink(name, os.path.join(folder, name.removesuffix(".1")))
+    guard = _own("libgpuconf-guard.so")
+    _write(os.path.join(folder, "libgpuconf-guard.so"), elf.without(guard, _lacking(guard, real)))
+    _write(os.path.join(folder, "libgpuconf-preload.so"), _own("libgpuconf-preload.so"))
+
+
+def _own(library: str) -> bytes:
+    with open(os.path.join(_LIBRARIES, library), "rb") as file:
+        return file.read()
+
+
+def _lacking(guard: bytes, real: Mapping[str, str]) -> set[str]:
+    """The functions of the guard that the real libraries do not have: a program may ask whether they are there."""
+    offered = elf.defined(guard)
+    lacking = set()
+    for prefix, name in (("cu", "libcuda.so.1"), ("nvml", "libnvidia-ml.so.1")):
+        has = elf.exports(real[name]) if name in real else set()
+        if has is not None:
+            lacking |= {function for function in offered if function.startswith(prefix) and function not in has}
+    return lacking
+
+
+def _write(path: str, data: bytes) -> None:
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o700)
+    with open(file, "wb") as opened:
+        opened.write(data)
+
+
+def _guarded(library: str, folder: str) -> str:
+    """The guard's library in place of the driver's: a preloaded driver would come before the guard."""
+    name = re.fullmatch(_DRIVER_FILES, os.path.basename(library))
+    ours = os.path.join(folder, f"{name[1]}.so.1") if name else ""
+    return ours if os.path.exists(ours) else library
+
+
+def _variables(folder: str, outer_folder: str, mode: str, environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables that a program of the job needs, merged with those that it has."""
+    before = environment.get("LD_LIBRARY_PATH", "").replace(";", ":").split(":")
+    kept = [part for part in before if part and part != outer_folder]
+    variables = {VARIABLE: os.path.join(folder, _FILE), "LD_LIBRARY_PATH": ":".join([folder, *kept])}
+    outer_preload = os.path.join(outer_folder, "libgpuconf-preload.so")
+    given = [part for part in environment.get("LD_PRELOAD", "").replace(":", " ").split() if part != outer_preload]
+    preloaded = [_guarded(part, folder) for part in given]
+    if mode == "preload":
+        preloaded.insert(0, os.path.join(folder, "libgpuconf-preload.so"))
+        # AddressSanitizer ends a program in which a library comes before its own. What it fears, that its functions are
+        # replaced, does not happen: our dlopen() calls the next one. The last word counts, so a choice of the user's
+        # stays.
+        variables["ASAN_OPTIONS"] = ":".join(
+            filter(None, ("verify_asan_link_order=0", environment.get("ASAN_OPTIONS")))
+        )
+    if "LD_PRELOAD" in environment or preloaded:
+        variables["LD_PRELOAD"] = " ".join(preloaded)
+    return variables

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The driver's own limits of device memory: control groups, which ``gpuconf run`` prefers to its guard, and MPS."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+
+from .. import errors
+from .._core.humanbytes import human_bytes
+from . import cgroup, mps
+
+
+class DriverLimit:
+    """Limits of a program's control group, which the driver enforces."""
+
+    def __init__(self, group: cgroup.Group) -> None:
+        self._group = group
+
+    def describe(self) -> str:
+        """Say what keeps the limit."""
+        return f"limit enforced by the driver: control group {self._group.name}"
+
+    def leave(self) -> None:
+        """Leave the control group at the end."""
+        self._group.leave()
+
+
+def set_limits(limits: Mapping[str, int], bus_ids: Mapping[str, str], name: str) -> DriverLimit:
+    """Move this process into a control group that has these limits, in bytes by UUID.
+
+    The programs that it starts are in it too.
+
+    ``bus_ids`` has the PCI bus id of each card. Raises UnavailableError with the reason if that is not possible here.
+    """
+    regions = cgroup.regions()
+    if not regions:
+        raise errors.UnavailableError(
+            f"the kernel and the driver do not support limits on device memory ({cgroup.ROOT}/dmem.capacity)"
+        )
+    wanted = {}
+    for uuid, limit in limits.items():
+        card = cgroup.card_at(bus_ids.get(uuid, ""))
+        if uuid.startswith("MIG-") or card not in regions:
+            raise errors.UnavailableError(f"dmem.capacity does not list {uuid}")
+        wanted[regions[card]] = limit
+    try:
+        group = cgroup.Group(name)
+        group.enter(wanted)
+    except OSError as error:
+        why = f"{error.filename or cgroup.ROOT}: {error.strerror}"
+        raise errors.UnavailableError(f"the limit cannot be set in a control group ({why})") from None
+    return DriverLimit(group)
+
+
+def below(limits: Mapping[str, int], bus_ids: Mapping[str, str], environ: Mapping[str, str]) -> Iterator[str]:
+    """Yield sentences about limits of the driver that are smaller than these, in bytes by UUID."""
+    found = cgroup.limits()
+    for uuid, limit in limits.items() if found else ():
+        card = cgroup.card_at(bus_ids.get(uuid, ""))
+        if card in found and found[card][0] < limit:
+            smaller, group = found[card]
+            yield f"the control group {group} limits {uuid} to {human_bytes(smaller)}, less than {human_bytes(limit)}"
+    for gpu, smaller in mps.limits(environ).items() if mps.running(environ) else ():
+        if not _is_visible(gpu, list(limits)):
+            text = "names a GPU that the program does not see: the multi-process service may then drop all its limits"
+            yield f"{mps.VARIABLE}={environ[mps.VARIABLE]} {text}"
+        elif smaller < max(limits.values()):
+            yield f"the multi-process service limits each process to {human_bytes(smaller)} of GPU {gpu} ({mps.VARIABLE})"
+
+
+def _is_visible(gpu: str, uuids: Sequence[str]) -> bool:
+    """Whether a program that sees only these GPUs sees the one of this ordinal or UUID."""
+    return int(gpu) < len(uuids) if gpu.isdigit() else any(uuid.startswith(gpu) for uuid in uuids)
+
+
+def in_force(labels: Mapping[str, str], environ: Mapping[str, str]) -> Iterator[tuple[bool, str]]:
+    """Yield sentences about all limits of the driver, and whether each is as it should be.
+
+    ``labels`` names cards by PCI bus id.
+    """
+    names = {cgroup.card_at(bus_id): label for bus_id, label in labels.items()}
+    for card, (limit, group) in cgroup.limits().items():
+        label = names.get(card, "{:04x}:{:02x}:{:02x}".format(*card))
+        yield True, f"control group {group}: {human_bytes(limit)} of {label}, which the driver enforces"
+    yield from _of_mps(len(labels), environ)
+
+
+def may_be_set() -> str:
+    """Say whether ``gpuconf run`` can set limits that the driver enforces; "" if kernel and driver do not have them."""
+    try:
+        group = cgroup.own_group() if cgroup.regions() else ""
+    except OSError:
+        return ""
+    if not group:
+        return ""
+    said = "control groups can limit device memory here"
+    if os.access(f"{group}/cgroup.procs", os.W_OK) and os.access(group, os.W_OK):
+        return f"{said}: gpuconf run uses one in place of its guard, if no other process is in its own"
+    return f"{said}, but this user cannot create one; as root, run systemd-run --scope -p Delegate=yes gpuconf run ..."
+
+
+def _of_mps(gpus: int, environ: Mapping[str, str]) -> Iterator[tuple[bool, str]]:
+    runs, value = mps.running(environ), environ.get(mps.VARIABLE)
+    if value and not runs:
+        yield False, f"{mps.VARIABLE}={value} has no effect: no multi-process service is running here"
+    elif value and not mps.limits(environ):
+        yield False, f"{mps.VARIABLE}={value} is malformed: entries are like 0=8G, or GPU-...=512M"
+    elif value:
+        yield True, f"{mps.VARIABLE}={value}: the multi-process service enforces it for each process"
+    for gpu in range(gpus) if runs else ():
+        limit = mps.default_limit(environ, gpu)
+        if limit:
+            yield (
+                True,
+                f"multi-process service: {limit} of GPU {gpu} for each process without a limit of its own",
+            )

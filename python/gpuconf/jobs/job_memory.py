@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How the jobs of ``gpuconf run`` use their memory, as the guard counts it: in gpuconf's pools, and outside of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .. import errors
+from .._core.humanbytes import job_memory_text
+from .._core.table import Table
+from .._typing import NamedTuple
+from .budget import Reader, budgets, current
+
+
+class _ProcessMemory(NamedTuple):
+    pid: int
+    name: str  # of its program, at most 15 characters, as the kernel has it
+    pools: int  # reserved by gpuconf's pools
+    outside: int  # allocated otherwise
+
+
+class ProcessMemory(Table, _ProcessMemory):
+    """What a process of a job has of one card, in bytes."""
+
+    __slots__ = ()
+
+
+class _JobMemory(NamedTuple):
+    job: str  # the lease
+    uuid: str
+    limit: int  # pools + outside + free, unless more is in use than the limit
+    pools: int
+    outside: int
+    free: int
+    peak: int  # of pools and outside together
+    processes: tuple[ProcessMemory, ...]
+
+
+class JobMemory(Table, _JobMemory):
+    """What a job has of one card, in bytes."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return job_memory_text(self.limit, self.pools, self.outside, self.free)
+
+
+def of_all_jobs() -> list[JobMemory]:
+    """Return what each living job of this user has of each card."""
+    return [one for reader in budgets() for one in _of(reader)]
+
+
+def of_this_job() -> list[JobMemory]:
+    """Return what this process's job has of each card; nothing if there is no job, or its budget is damaged."""
+    reader = current()
+    return [] if reader is None else list(_of(reader))
+
+
+def _of(reader: Reader) -> Iterator[JobMemory]:
+    try:
+        use = reader.usage()
+    except errors.UnavailableError:  # the job has just ended
+        return
+    for uuid, card in use.items():
+        processes = tuple(
+            ProcessMemory(one.pid, one.name, one.pools, one.used - one.pools) for one in card.processes if one.used
+        )
+        yield JobMemory(reader.job, uuid, card.limit, card.pools, card.outside, card.free, card.peak, processes)

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The file by which the processes of a job share the memory of simulated cards.
+
+It has the layout of a job's budget, in which a card's limit is its size. The simulator's libraries account in it
+(gocore/sim/cuda/sharedcard.c), and NVML reads it. It is in a private folder, which ends with the last process of
+the job.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+
+from .. import errors
+from ..machine.cards import survey
+from . import budget_file, private_folder
+
+CardUse = budget_file.CardUse
+VARIABLE = "GPUCONF_SIMULATED_CARDS"  # SHARED_CARDS in gocore/machine/models/simulator.h
+_FILE = "cards"
+
+
+class SimulatedCards:
+    """The cards that the processes of a job share, as one reads them."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._file = budget_file.BudgetFile(path)
+        self.spec = self._file.job
+        """Of the simulation, or its beginning."""
+        self.launcher = self._file.launcher
+
+    def usage(self) -> dict[str, CardUse]:
+        """The use of each card, by UUID, in bytes.
+
+        ``pools`` is managed memory. Raises UnavailableError if the file is gone.
+        """
+        return self._file.usage()
+
+    def alive(self) -> bool:
+        """Whether a process of the job lives."""
+        return self._file.alive()
+
+
+class OwnedCards(SimulatedCards):
+    """The same in the process that made them. Closing it removes the folder, once no process has a part of a card."""
+
+    _ending = staticmethod(sys.is_finalizing)  # see Buffer._ending
+
+    def __init__(self, path: str, held: int) -> None:
+        self._held: int | None = held
+        super().__init__(path)
+
+    def __enter__(self) -> OwnedCards:
+        """Return itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close it."""
+        if self._ending():
+            return
+        self.close()
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variable by which a program and all that it starts share the cards."""
+        return {VARIABLE: self.path}
+
+    def keep_descriptor(self) -> int:
+        """A descriptor that keeps the folder: pass it on to the program, which may outlive its launcher."""
+        if self._held is None:
+            raise errors.FailedPreconditionError("the simulated cards are closed")
+        os.set_inheritable(self._held, True)
+        return self._held
+
+    def close(self) -> None:
+        """Remove the folder if no other process of the job lives; else the next job of this user does. Idempotent."""
+        if self._held is None:
+            return
+        alone = self._is_alone()
+        os.close(self._held)
+        self._held = None
+        folder = os.path.dirname(self.path)
+        private_folder.remove(folder) if alone else private_folder.remove_if_unused(folder, _FILE)
+
+    def _is_alone(self) -> bool:
+        """Whether no process but this one has a part of a card. Its own machine goes on without the file."""
+        try:
+            return all(one.pid == os.getpid() for use in self.usage().values() for one in use.processes)
+        except errors.UnavailableError:
+            return False
+
+
+def of_program(spec: str) -> OwnedCards | None:
+    """Make the file for the machine that this process simulates; None if this process shares its cards already.
+
+    Raises UnavailableError if there is no room.
+    """
+    cards = sizes()
+    try:
+        shared = current()
+        if shared is not None and {uuid: one.limit for uuid, one in shared.usage().items()} == cards:
+            return None
+    except errors.UnavailableError:
+        pass  # of a job that has ended
+    return share(cards, spec)
+
+
+def sizes() -> dict[str, int]:
+    """The memory of each card of the machine that this process simulates, in bytes, by UUID."""
+    return {one.uuid: one.memory.total or 0 for card in survey().cards for one in card.instances or (card,)}
+
+
+def create(path: str, cards: Mapping[str, int], spec: str) -> int:
+    """Write the file alone, for a program whose folder ends with it. Returns a descriptor that holds it."""
+    budget_file.check_limits(cards)
+    return budget_file.create(path, cards, "", spec)
+
+
+def share(cards: Mapping[str, int], spec: str = "") -> OwnedCards:
+    """Make the file for cards of these sizes in bytes, by UUID. Raises UnavailableError if there is no room."""
+    budget_file.check_limits(cards)
+    private_folder.sweep(private_folder.CARDS, _FILE)
+    folder = private_folder.new(private_folder.CARDS)
+    path = os.path.join(folder, _FILE)
+    try:
+        return OwnedCards(path, budget_file.create(path, cards, "", spec))
+    except BaseException:
+        private_folder.remove(folder)
+        raise
+
+
+def current() -> SimulatedCards | None:
+    """The cards that this process shares, if there are any.
+
+    Raises UnavailableError if their file is damaged or gone.
+    """
+    path = os.environ.get(VARIABLE)
+    return SimulatedCards(path) if path else None
+
+
+def all_shared() -> list[SimulatedCards]:
+    """The simulated cards of every living job of this user."""
+    jobs = []
+    for folder in private_folder.existing(private_folder.CARDS):
+        try:
+            cards = SimulatedCards(os.path.join(folder, _FILE))
+            if cards.alive():
+                jobs.append(cards)
+        except (errors.UnavailableError, OSError):
+            continue
+    return jobs

@@ -1,0 +1,291 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``gpuconf.lease``: a share of some GPUs for this process, queued with others."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Sequence
+from types import TracebackType
+
+from .. import config, errors
+from .._core import runtime
+from .._core.devices import VisibleDevice
+from .._core.fork import module_lock
+from .._core.humanbytes import human_bytes
+from .._core.keywords import refuse_unknown
+from .._core.made import Made, make
+from .._core.native import loaded, refuse_in_child
+from .._typing import NoReturn
+from ..machine.cards import survey
+from ..machine.visible import visible_devices
+from ..memory import stats
+from ..simulation.simulate import reset
+from .environment import of_process
+from .grant import Grant, grant
+from .kept_configuration import KeptConfiguration
+from .ledger import open_ledger, unpublish
+from .request import Request, checked, refuse_too_few
+from .without_cuda import cuda_started, devices_elsewhere
+
+_lock = module_lock(globals(), "_lock")
+_current: Lease | None = None  # guarded by _lock
+_releasing = module_lock(globals(), "_releasing")
+
+
+class Lease(metaclass=Made):
+    """The result of :func:`lease`. The memory is leased from the start of its ``with`` block to the end."""
+
+    __module__ = "gpuconf"
+
+    _made_by = "use gpuconf.lease()"
+
+    _ending = staticmethod(sys.is_finalizing)  # see Buffer._ending
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+        self._grant: Grant | None = None
+        self._environ: dict[str, str | None] = {}  # what the variables were before
+        self._kept: KeptConfiguration | None = None
+        self._entered = False
+
+    @property
+    def gpus(self) -> list[str]:
+        """The UUIDs of the leased GPUs, in the order of the logical devices. Empty while nothing is leased."""
+        return [] if self._grant is None else [card.uuid for card in self._grant.cards]
+
+    @property
+    def memory(self) -> int:
+        """The leased bytes of each GPU. 0 while nothing is leased."""
+        return 0 if self._grant is None else self._grant.limit
+
+    @property
+    def memory_kinds(self) -> list[str]:
+        """The kind of each leased GPU's memory:
+        "dedicated", "unified" (the host's) or "coherent". Empty without a lease.
+        """
+        return [] if self._grant is None else [card.kind for card in self._grant.cards]
+
+    @property
+    def memory_sources(self) -> list[str | None]:
+        """What reported the free memory of each leased GPU:
+        "NVML", "/proc/meminfo" or "simulation"; None if nothing did.
+        """
+        return [] if self._grant is None else [card.source for card in self._grant.cards]
+
+    def __enter__(self) -> Lease:
+        refuse_in_child()
+        self._entered = True
+        global _current
+        with _lock:
+            if _current is not None:
+                raise errors.NestingError(f"leases cannot be nested: this process has {_current!r}. Leave it first")
+            _current = self
+        try:
+            self._take()
+        except BaseException:
+            _current = None
+            raise
+        return self
+
+    def _take(self) -> None:
+        devices, whole = _candidates(self._request)
+        begun, timeout = time.monotonic(), self._request.timeout
+        granted = grant(self._request, devices, " ".join(sys.orig_argv))
+        try:
+            self._kept = KeptConfiguration()
+            if not whole:
+                self._use(granted)
+            open_ledger().publish(
+                granted.id, timeout=None if timeout is None else max(0, begun + timeout - time.monotonic())
+            )
+        except BaseException:
+            self._put_back()
+            granted.release()
+            raise
+        self._grant = granted
+
+    def _use(self, granted: Grant) -> None:
+        """Make the leased cards and bytes those of this process."""
+        for name, value in of_process(granted.cards, granted.limit, survey().simulated).items():
+            self._environ[name] = os.environ.get(name)
+            os.environ[name] = value
+        self._environ["GPUCONF_LEASE"] = os.environ.get("GPUCONF_LEASE")  # of the job that this process is in, if any
+        os.environ["GPUCONF_LEASE"] = granted.id
+        reset()
+        assert self._kept is not None
+        self._kept.adopt()
+
+    def release(self) -> None:
+        """End the lease: release the memory, and restore the environment and the configuration.
+
+        A second call does nothing.
+
+        The end of the ``with`` block calls it. Raises FailedPreconditionError while device memory is in use; the
+        message lists what uses it. The memory then stays leased: free it and call ``release`` again, or end the
+        process.
+        """
+        if not loaded():  # in a forked child
+            return
+        with _releasing:  # the second of two threads must not undo the next lease
+            if self._grant is not None:
+                self._release()
+
+    def _release(self) -> None:
+        global _current
+        try:
+            reset()
+        except errors.FailedPreconditionError as error:
+            what = f"cannot end the lease of {human_bytes(self.memory)} on {', '.join(self.gpus)}"
+            text = str(error).replace("cannot reset", what)
+            raise errors.FailedPreconditionError(
+                f"{text}\nThe memory stays leased until then: call release() again"
+            ) from None
+        unpublish()
+        self._put_back()
+        granted, self._grant = self._grant, None
+        if granted is not None and (text := granted.why_lost()):
+            import logging
+
+            logging.getLogger("gpuconf").warning("gpuconf.lease: %s", text)
+        if granted is not None:  # else a signal handler has called release() meanwhile
+            granted.release()
+            if granted.claim is None:
+                _publish_in_job(granted.id)
+        with _lock:
+            if _current is self:
+                _current = None
+
+    def _put_back(self) -> None:
+        for name, value in self._environ.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+        self._environ.clear()
+        if self._kept is not None:
+            kept, self._kept = self._kept, None
+            reset()
+            kept.restore()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._ending():
+            return
+        try:
+            self.release()
+        except errors.FailedPreconditionError:
+            if kind is None:
+                raise  # otherwise the block's own error takes precedence
+
+    def __del__(self) -> None:
+        """Warn of ``gpuconf.lease(...)`` as a statement, which leases nothing."""
+        if self._ending():
+            return
+        if getattr(self, "_entered", True):
+            return
+        import warnings
+
+        warnings.warn(
+            "this lease was never entered, so nothing was leased: write `with gpuconf.lease(...):`", stacklevel=2
+        )
+
+    def __repr__(self) -> str:
+        if self._grant is None:
+            return "<gpuconf.lease: nothing is leased>"
+        gpus = [f"{uuid} ({kind} memory)" for uuid, kind in zip(self.gpus, self.memory_kinds, strict=True)]
+        return f"<gpuconf.lease: {human_bytes(self.memory)} on {', '.join(gpus)}>"
+
+
+def _publish_in_job(lease: str) -> None:
+    """Publish this process's figures as before its part of a job's lease. It can do without."""
+    try:  # noqa: SIM105 - contextlib takes time to import
+        open_ledger(create=False).publish(lease)
+    except errors.GpuconfError:
+        pass
+
+
+def _candidates(request: Request) -> tuple[Sequence[VisibleDevice], bool]:
+    """Return the devices that this process could lease, and whether it must lease all of them and change nothing.
+
+    Raises FailedPreconditionError if it is too late.
+    """
+    if runtime.initialized():
+        return _in_use(request), True
+    if survey().simulated:
+        return visible_devices(), False
+    if not cuda_started():
+        # Here, listing them would start CUDA, which then ignores CUDA_VISIBLE_DEVICES.
+        return devices_elsewhere(), False
+    devices = visible_devices()
+    refuse_too_few(request, devices)
+    if len(devices) != request.gpus:
+        raise errors.FailedPreconditionError(
+            f"gpuconf.lease(gpus={request.gpus}) was called too late: CUDA has already started in this process, which "
+            f"sees {len(devices)} GPUs. Call it before anything lists or uses the GPUs, or set CUDA_VISIBLE_DEVICES"
+        )
+    return devices, False
+
+
+def _in_use(request: Request) -> Sequence[VisibleDevice]:
+    """Return the devices that are initialized, if they have just the limits that are requested."""
+    shown = {gpu.name for gpu in config.get_visible_devices("GPU")}
+    devices = [device for device in visible_devices() if device.physical_device in shown]
+    limits: dict[int, int] = {}
+    for number, ordinal in enumerate(runtime.ordinals()):
+        limits[ordinal] = limits.get(ordinal, 0) + stats(runtime.logical_gpu(number).name).bytes_limit
+    wanted = {request.bytes_of(device) for device in devices}
+    if len(devices) != request.gpus or wanted != set(limits.values()):
+        have = f"{len(devices)} GPUs with limits of {', '.join(map(human_bytes, sorted(set(limits.values()))))}"
+        raise errors.FailedPreconditionError(
+            f"gpuconf.lease() was called too late: the devices are already initialized, {have}, and the lease requests "
+            f"different ones. Call it before anything uses the GPUs, or request the same"
+        )
+    return devices
+
+
+# What other functions and tools call it.
+_MEANT = {"limit": "memory", "mem": "memory", "size": "memory", "num_gpus": "gpus", "count": "gpus", "wait": "timeout"}
+
+
+def lease(
+    memory: int | str | None = None,
+    gpus: int = 1,
+    timeout: float | None = None,
+    name: str = "",
+    policy: str = "spread",
+    contexts: int = 1,
+    **unknown: NoReturn,
+) -> Lease:
+    """Lease ``memory`` bytes of each of ``gpus`` GPUs for a ``with`` block, and wait until they are free.
+
+    ``memory`` is in bytes, or text such as ``"10GiB"`` or ``"25%"``; None leases all of a GPU's memory that can be
+    leased. ``timeout`` is in seconds; None waits without limit, and Ctrl-C ends the wait. Other processes see ``name``.
+    Policy "spread" chooses the GPUs with the most room, "pack" those with the least. ``contexts`` is the number of
+    processes that use each GPU at the same time: the lease takes room for their CUDA contexts beside ``memory`` (see
+    docs/ledger.md). Memory that other programs use is not leased. Processes see each other's leases through the ledger
+    (``GPUCONF_LEDGER``), simulated GPUs included.
+
+    Inside the block only the leased GPUs are visible, in ``CUDA_VISIBLE_DEVICES`` (by UUID) and
+    ``gpuconf.visible_devices()``, and the limit of each is ``memory``. At the end the environment and the configuration
+    are as before: another lease can follow.
+
+    In a program of ``gpuconf run`` or ``gpuconf lease``, it is a part of that lease, which waits for nothing and takes
+    nothing from other programs, as for a nested ``gpuconf run``. FailedPreconditionError: that lease has less. The
+    parts of several processes are not added up: the job's lease and its guard limit them together.
+
+    The lease is cooperative: it binds programs that take part. It ends with the process, however that ends.
+
+    Raises DeadlineExceededError after ``timeout``: the message lists who holds the memory. Raises NotFoundError without
+    a GPU, ValueError if the GPUs could never satisfy the request, NestingError inside another lease of this process,
+    and FailedPreconditionError if the GPUs are already in use with another configuration, and at the end of the block
+    while device memory is in use: the memory then stays leased until it is freed and :meth:`Lease.release` is called.
+
+    >>> with gpuconf.lease(memory="10GiB", name="training") as leased:
+    ...     [device.uuid for device in gpuconf.visible_devices()] == leased.gpus
+    True
+    """
+    refuse_unknown("lease", unknown, ("memory", "gpus", "timeout", "name", "policy", "contexts"), _MEANT)
+    return make(Lease, checked(memory, gpus, timeout, name, policy, contexts))

@@ -1,0 +1,407 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The ledger: what the processes of this machine lease of its GPUs."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+
+from .. import errors
+from .._core import runtime
+from .._core.generated import ledger as wire
+from .._core.handle import Handle
+from .._core.humanbytes import human_bytes
+from .._core.ledger_folder import default_folder
+from .._core.message import dumps, loads
+from .._core.native import by_hand, core
+from .proc import user_name
+from .rows import Card, CardLease, ClaimRow, ProcessRow
+
+__all__ = ["Claim", "Ledger", "default_folder", "init_shared", "open_ledger"]
+
+# How often a waiting claim asks its caller for the state of the cards, in seconds.
+_REFRESH_S = 1.0
+
+# How long a call tries to get the ledger's lock, in seconds. Others hold it for microseconds, but there may be many of
+# them on a machine that is overloaded. A request with a timeout tries as long as that, and a moment at least, which
+# many others need.
+_PATIENCE_S = 60.0
+_MOMENT_S = 0.2
+
+_MOST_HOLDERS = 10  # in an error text
+
+POLICIES = ("spread", "pack")  # in the order of ledger.Policy
+
+# The descriptors that hold this process's slots. A forked child closes its copies: they would keep the slots alive. It
+# must not unlock them, which would end the parent's locks.
+_descriptors: set[int] = set()
+
+
+def _close_copies() -> None:
+    for descriptor in _descriptors:
+        try:  # noqa: SIM105 - contextlib takes longer to import than gpuconf
+            os.close(descriptor)
+        except OSError:
+            pass
+    _descriptors.clear()
+
+
+os.register_at_fork(after_in_child=_close_copies)
+
+
+def open_ledger(folder: str | None = None, *, create: bool = True) -> Ledger:
+    """Open the ledger of a folder, by default :func:`default_folder`'s.
+
+    If there is none, ``create`` makes a private one; otherwise NotFoundError is raised. FailedPreconditionError: the
+    ledger is damaged, of another version, or others could change it. UnavailableError: the folder cannot be used, or
+    the disk is full or read-only.
+    """
+    path = default_folder() if folder is None else os.path.abspath(os.path.expanduser(folder))
+    return Ledger(path, create)
+
+
+def why_unusable(folder: str) -> str:
+    """Return why the folder, which holds no ledger, cannot become a private one; "" if it can. Changes nothing."""
+    try:
+        core.pybind_LedgerMayMake(_text(folder))
+    except errors.GpuconfError as error:
+        return str(error)
+    return ""
+
+
+def lost(folder: str) -> list[str]:
+    """Return the leases of this user that the ledger of a folder does not have: one that was removed, or 0.2's.
+
+    Changes nothing.
+    """
+    found: list[str] = loads(core.pybind_LedgerLost(_text(folder)))
+    return found
+
+
+def init_shared(folder: str, group: int | None = None) -> None:
+    """Make a folder a ledger for all users, or for those of a group (a number). The caller becomes its administrator.
+
+    FailedPreconditionError: the folder holds something else, or belongs to another user. AlreadyExistsError: it is a
+    shared ledger.
+    """
+    core.pybind_LedgerInit(_text(os.path.abspath(os.path.expanduser(folder))), -1 if group is None else group)
+
+
+class Ledger(Handle):
+    """An open ledger. Closing it, or dropping it, keeps its claims."""
+
+    def __init__(self, folder: str, create: bool) -> None:
+        super().__init__(core.pybind_LedgerClose)
+        self.folder = folder
+        self.open(core.pybind_LedgerOpen, _text(folder), create)
+        self._words = core.pybind_LedgerWords(self.number)
+
+    @property
+    def shared(self) -> bool:
+        """Whether several users may use it."""
+        return bool(core.pybind_LedgerIsShared(self.number))
+
+    def claim(
+        self,
+        cards: Sequence[Card] | Callable[[], Sequence[Card]],
+        count: int = 1,
+        *,
+        policy: str = "spread",
+        timeout: float | None = None,
+        name: str = "",
+        job: str = "",
+        command: str = "",
+        contexts: int = 0,
+    ) -> Claim:
+        """Lease bytes on ``count`` of the cards, all or nothing, and wait for them in order.
+
+        ``policy`` picks among cards with room: "spread" the one with most, "pack" the one with least. ``timeout`` is in
+        seconds: None waits without limit, 0 does not wait. ``cards`` may be a function, which is called about once a
+        second for the current state. Ctrl-C, like any exception, withdraws the request. ``command`` is this process's
+        command line by default. ``contexts``, for others to see, is how many CUDA contexts the charges of the cards
+        have room for.
+
+        DeadlineExceededError: the time is over; the text lists who holds the memory. InvalidArgumentError: the cards
+        could never satisfy the request.
+        """
+        if policy not in POLICIES:
+            raise errors.InvalidArgumentError(f"policy must be 'spread' or 'pack', not {policy!r}")
+        now = cards() if callable(cards) else cards
+        claim, begun = Claim(self), time.monotonic()
+        try:
+            texts = _text(name), _text(job), _text(command or own_command())
+            claim._request(wire.Request(_requested(now), count, POLICIES.index(policy), *texts, contexts), timeout)
+            claim.contexts = contexts
+            claim._wait(cards if callable(cards) else None, begun, timeout, now, count)
+        except BaseException:
+            claim.release()
+            raise
+        return claim
+
+    def claims(self) -> list[ClaimRow]:
+        """Return all live claims, in the order of their tickets."""
+        return list(self._rows().claims)
+
+    def processes(self) -> list[ProcessRow]:
+        """Return all live processes that publish figures."""
+        return list(self._rows().processes)
+
+    def _rows(self) -> wire.LedgerRows:
+        return wire.LedgerRows._read(loads(core.pybind_LedgerRows(self.number)))
+
+    def check(self) -> list[str]:
+        """Return what is wrong with the ledger, one sentence each. Empty: the invariants hold."""
+        findings: list[str] = loads(core.pybind_LedgerCheck(self.number))
+        return findings
+
+    def publish(
+        self, claim_id: str = "", *, name: str = "", job: str = "", command: str = "", timeout: float | None = None
+    ) -> None:
+        """Publish the figures of this process's pools, now and of later devices, as a process of a claim ("" for none).
+
+        It replaces an earlier publication. :func:`unpublish` ends it; so does the end of the process.
+        DeadlineExceededError: another process has held the ledger's lock for ``timeout`` seconds.
+        """
+        said = dumps((_text(name), _text(job), _text(command or own_command())))
+        _forget_publication()
+        descriptor = self._patiently(
+            lambda last: int(core.pybind_LedgerPublish(self.number, claim_id, said, last)), timeout
+        )
+        _published[:] = [descriptor]
+        _descriptors.add(descriptor)
+
+    def _patiently(self, call: Callable[[bool], int], timeout: float | None) -> int:
+        """Call until the result is not below 0, which is a nap to take before the next call.
+
+        The last call raises what is wrong.
+
+        DeadlineExceededError: after ``timeout`` seconds. UnavailableError: without one, after a minute.
+        """
+        end = time.monotonic() + (_PATIENCE_S if timeout is None else max(timeout, _MOMENT_S))
+        while (result := call(False)) < 0:
+            left = end - time.monotonic()
+            if left <= 0:
+                break
+            self._nap(result, left)
+        if result >= 0:
+            return result
+        try:
+            return call(True)
+        except errors.UnavailableError as error:
+            if timeout is None:
+                raise
+            raise errors.DeadlineExceededError(str(error)) from None
+
+    def _nap(self, number: int, seconds: float) -> None:
+        """Sleep until it is worth looking again, at most for a time. Signal handlers run meanwhile."""
+        by_hand().nap(self._words, number, int(1000 * min(seconds, 1)) + 1)
+
+
+_published: list[int] = []  # the descriptor of this process's slot
+
+
+def unpublish() -> None:
+    """End the publication of this process's figures. Does nothing if there is none."""
+    _forget_publication()
+    core.pybind_LedgerUnpublish()
+
+
+def _forget_publication() -> None:
+    """Forget its descriptor before the core closes it."""
+    _descriptors.difference_update(_published)
+    _published.clear()
+    runtime.current.published = None
+
+
+class Claim(Handle):
+    """Leased bytes.
+
+    They are released by :meth:`release`, at the end of a ``with`` block, or when the object is dropped.
+
+    The claim also ends with the process, unless a child inherited its descriptor: then with the last child.
+    """
+
+    id: str = ""
+    contexts = 0
+    cards: tuple[CardLease, ...] = ()
+    _descriptor = -1
+
+    def __init__(self, ledger: Ledger) -> None:
+        super().__init__(core.pybind_LedgerRelease)
+        self._ledger = ledger
+
+    def _request(self, request: wire.Request, timeout: float | None) -> None:
+        encoded = dumps(request)
+
+        def enter(last: bool) -> int:
+            self._receipt.clear()
+            self.open(core.pybind_LedgerClaim, self._ledger.number, encoded, last)
+            return self.number
+
+        self._ledger._patiently(enter, timeout)
+        self.id, _, self._descriptor = self._grant()
+        _descriptors.add(self._descriptor)
+
+    def _wait(
+        self,
+        cards: Callable[[], Sequence[Card]] | None,
+        begun: float,
+        timeout: float | None,
+        now: Sequence[Card],
+        count: int,
+    ) -> None:
+        refreshed = time.monotonic()
+        changed = ""
+        while (nap := core.pybind_LedgerLook(self.number, changed, False)) != 0:
+            at = time.monotonic()
+            if timeout is not None and at - begun >= timeout:
+                if self._ledger._patiently(lambda last: int(core.pybind_LedgerLook(self.number, "", last)), 0) == 0:
+                    break
+                raise errors.DeadlineExceededError(self._too_late(timeout, now, count))
+            if nap > 0:  # else another process holds the lock, and the change is not made
+                changed = ""
+            if cards is not None and at - refreshed >= _REFRESH_S:
+                refreshed, now = at, cards()
+                changed = dumps(_requested(now))
+                continue
+            left = _REFRESH_S if timeout is None else begun + timeout - at
+            self._ledger._nap(nap, min(left, refreshed + _REFRESH_S - at) if cards is not None else left)
+        self.cards = self._grant().cards
+
+    def _grant(self) -> wire.Grant:
+        return wire.Grant._read(loads(core.pybind_LedgerGrant(self.number)))
+
+    def _too_late(self, timeout: float, cards: Sequence[Card], count: int) -> str:
+        """Return the text of the error: what was requested, the state of the cards, and who holds them."""
+        size = _asked(max(cards, key=lambda card: card.bytes)) if cards else human_bytes(0)
+        where = f"available on {count} of {len(cards)} card{'s' * (len(cards) > 1)}"
+        lines = [f"{size} was not {where} within {timeout:g} s." if timeout else f"{size} is not {where}."]
+        everybody = self._ledger.claims()
+        rows = [row for row in everybody if row.id != self.id]
+        lines += [_state_of(card, rows) for card in cards[:_MOST_HOLDERS]]
+        wanted = {card.uuid for card in cards}
+        holders = [row for row in rows if row.state == "granted" and any(card.uuid in wanted for card in row.cards)]
+        lines += [_holder(row) for row in sorted(holders, key=_leased, reverse=True)[:_MOST_HOLDERS]]
+        if len(holders) > _MOST_HOLDERS:
+            lines.append(f"  and {len(holders) - _MOST_HOLDERS} more")
+        own = min((row.ticket for row in everybody if row.id == self.id), default=0)
+        ahead = [row for row in rows if row.state == "waiting" and not row.stopped and row.ticket < own]
+        lines += [_waiter(row) for row in ahead[:_MOST_HOLDERS]]
+        if len(ahead) > _MOST_HOLDERS:
+            lines.append(f"  and {len(ahead) - _MOST_HOLDERS} more that wait before this one")
+        lines.append(f"  Wait{' longer' if timeout else ''}, request less memory, or end one of these processes.")
+        return "\n".join(lines)
+
+    def fileno(self) -> int:
+        """Return the descriptor that holds the claim. A child that inherits it (``pass_fds``) keeps the claim alive."""
+        if self.closed:
+            raise errors.FailedPreconditionError("the claim was released")
+        return self._descriptor
+
+    @property
+    def folder(self) -> str:
+        """The ledger's folder."""
+        return self._ledger.folder
+
+    def is_lost(self) -> bool:
+        """Whether the ledger was removed, or the file with this claim: new programs do not see it then."""
+        try:
+            return os.fstat(self.fileno()).st_nlink == 0 or not os.path.exists(
+                os.path.join(self._ledger.folder, "ledger")
+            )
+        except OSError:
+            return False
+
+    def release(self) -> None:
+        """Free the bytes at once, even if children inherited the descriptor. Does nothing on a second call."""
+        if self._receipt and self._receipt[0] < 0:  # the ledger was busy: nothing was entered
+            self._receipt.clear()
+        self.close()
+
+    def close(self) -> None:
+        """Release it, also when the object is dropped. The descriptor's number may then be another file's."""
+        _descriptors.discard(self._descriptor)
+        self._descriptor = -1
+        super().close()
+
+    def __enter__(self) -> Claim:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if not self._ending():
+            self.release()
+
+
+def _requested(cards: Sequence[Card]) -> tuple[wire.Card, ...]:
+    return tuple(map(_request_of, cards))
+
+
+def _request_of(card: Card) -> wire.Card:
+    """Return what the ledger compares: what does not fit into a card leaves nothing to lease."""
+    for what in ("capacity", "bytes", "charge", "reserve", "foreign"):
+        count = _charge(card) if what == "charge" else getattr(card, what)
+        if not 0 <= count < 1 << 56:
+            raise errors.InvalidArgumentError(f"{what} of {card.uuid} must be 0 to 2**56 bytes, not {count}")
+    total = max(0, card.capacity - card.reserve)
+    return wire.Card(_text(card.uuid), card.bytes, _charge(card), max(0, total - card.foreign), total)
+
+
+def _charge(card: Card) -> int:
+    return card.bytes if card.charge is None else card.charge
+
+
+def _asked(card: Card) -> str:
+    """Return what a claim would take of a card."""
+    beside = _charge(card) - card.bytes
+    return human_bytes(card.bytes) + (f", with {human_bytes(beside)} for CUDA contexts," if beside else "")
+
+
+def _state_of(card: Card, rows: Sequence[ClaimRow]) -> str:
+    leased = sum(held.charge for row in rows if row.state == "granted" for held in row.cards if held.uuid == card.uuid)
+    total = max(0, card.capacity - card.reserve)
+    room = max(0, total - card.foreign - leased)
+    foreign = f", {human_bytes(card.foreign)} in use outside the ledger" if card.foreign else ""
+    by = (
+        " of a simulated GPU" if card.source == "simulation" else f" as {card.source} reports it" if card.source else ""
+    )
+    kind = f", {card.kind} memory{by}"
+    return (
+        f"  {card.uuid}: {human_bytes(room)} of {human_bytes(total)} left, {human_bytes(leased)} leased{foreign}{kind}"
+    )
+
+
+def _leased(row: ClaimRow) -> int:
+    return sum(card.charge for card in row.cards)
+
+
+def _taken(row: ClaimRow) -> str:
+    beside = sum(card.charge - card.bytes for card in row.cards)
+    return human_bytes(_leased(row) - beside) + (f" and {human_bytes(beside)} for CUDA contexts" if beside else "")
+
+
+def _holder(row: ClaimRow) -> str:
+    gone = " (ended; a child holds the lease)" if row.gone else ""
+    return f"  {_who(row)}{gone}, user {user_name(row.uid)}: {_taken(row)} for {row.seconds:.0f} s"
+
+
+def _waiter(row: ClaimRow) -> str:
+    size = human_bytes(max(card.bytes for card in row.cards))
+    cards = f"{row.count} of {len(row.cards)} card{'s' * (len(row.cards) > 1)}"
+    return f"  {_who(row)}, user {user_name(row.uid)}: waits before this one for {size} on {cards}"
+
+
+def _who(row: ClaimRow) -> str:
+    where = "" if row.local else " in another container"
+    return f"process {row.pid}{where} {row.name or row.command}".rstrip()
+
+
+def own_command() -> str:
+    """Return this process's command line, for the rows that others see."""
+    return " ".join(sys.orig_argv)
+
+
+def _text(value: str) -> str:
+    """Return text that the core accepts: valid, without NUL."""
+    return value.encode("utf-8", "replace").decode().replace("\0", " ")

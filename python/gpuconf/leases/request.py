@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A request for memory on some GPUs: which cards could serve it, and what of them is taken by others."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+
+from .. import errors
+from .._core import settings, sizes
+from .._core.devices import VisibleDevice
+from .._core.generated.cards import CardMemory
+from .._core.humanbytes import human_bytes
+from .._typing import Any, NamedTuple
+from ..machine.cards import Survey, survey
+from .contexts import MOST, context_bytes, largest_lease, reserve_of
+from .ledger import POLICIES, Claim, Ledger, open_ledger
+from .proc import below
+from .rows import Card
+
+_LEAST = 1 << 20
+
+
+class Request(NamedTuple):
+    """What to lease:
+    ``memory`` on each of ``gpus`` cards, as bytes, text or a percentage; None is all that a card can give.
+
+    ``contexts`` processes use each card at the same time. The lease takes room for their CUDA contexts beside the
+    memory.
+    """
+
+    memory: int | str | None
+    gpus: int
+    timeout: float | None
+    name: str
+    policy: str
+    contexts: int
+
+    def bytes_of(self, device: VisibleDevice) -> int:
+        """Return the bytes that are requested of a device.
+
+        Raises InvalidArgumentError above the administrator's ceiling.
+        """
+        most = settings.ceiling()
+        if self.memory is None:
+            # At least that, which does not fit beside more contexts than the card has room for.
+            whole = max(largest_lease(device, self.contexts), _LEAST)
+            return whole if most is None else min(whole, most)
+        wanted = sizes.size("memory", self.memory, device.total_memory)
+        if most is not None and wanted > most:
+            raise errors.InvalidArgumentError(
+                f"{human_bytes(wanted)} of memory exceed the administrator's limit for each GPU, {human_bytes(most)} "
+                f"({settings.ADMINISTRATOR}). Request less memory"
+            )
+        return wanted
+
+    def charge_of(self, device: VisibleDevice) -> int:
+        """Return the bytes that the lease takes of a device: its memory and its contexts, or all that can be leased."""
+        needed = self.bytes_of(device) + self.contexts * context_bytes(device)
+        if self.memory is None and settings.ceiling() is None:
+            return max(needed, device.total_memory - reserve_of(device))
+        return needed
+
+
+def checked(memory: Any, gpus: Any, timeout: Any, name: Any, policy: Any, contexts: Any = 1) -> Request:
+    """Return a request. Raises InvalidArgumentError or InvalidTypeError for an invalid argument."""
+    if memory is not None:
+        if isinstance(memory, bool):
+            raise errors.InvalidTypeError(
+                f"memory must be a number of bytes or text such as '6GiB', but got bool: {memory}"
+            )
+        wanted = sizes.size("memory", memory, 1 << 40)
+        if wanted < _LEAST:
+            raise errors.InvalidArgumentError(
+                f"memory must be at least 1 MiB, but got {memory!r}{sizes.unit_hint(wanted)}"
+            )
+    if isinstance(gpus, bool) or not isinstance(gpus, int):
+        raise errors.InvalidTypeError(f"gpus must be a number of GPUs, but got {gpus!r}")
+    if gpus < 1:
+        raise errors.InvalidArgumentError(f"gpus must be at least 1, but got {sizes.shown(gpus)}")
+    if timeout is not None:
+        if isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
+            raise errors.InvalidTypeError(f"timeout must be a number of seconds or None, but got {timeout!r}")
+        if not 0 <= timeout < 1e9:
+            raise errors.InvalidArgumentError(
+                f"timeout must be a number of seconds, at least 0, or None to wait forever, but got {timeout}"
+            )
+    if not isinstance(name, str):
+        raise errors.InvalidTypeError(f"name must be text, but got {name!r}")
+    if policy not in POLICIES:
+        raise errors.InvalidArgumentError(f"policy must be 'spread' or 'pack', but got {policy!r}")
+    if isinstance(contexts, bool) or not isinstance(contexts, int):
+        raise errors.InvalidTypeError(f"contexts must be a number of processes, but got {contexts!r}")
+    if not 1 <= contexts <= MOST:
+        raise errors.InvalidArgumentError(
+            f"contexts must be at least 1 and at most {MOST}, the processes that use each GPU, but got "
+            f"{sizes.shown(contexts)}"
+        )
+    return Request(memory, gpus, timeout, name, policy, contexts)
+
+
+def claim(
+    request: Request, devices: Sequence[VisibleDevice], command: str = "", waiting: Callable[[], None] | None = None
+) -> Claim:
+    """Wait until the request fits on the devices, and claim it. Raises DeadlineExceededError after its timeout.
+
+    ``waiting`` is called about once a second meanwhile.
+    """
+    ledger = open_ledger()
+    looked = False
+
+    def look() -> list[Card]:
+        nonlocal looked
+        if looked and waiting is not None:
+            waiting()
+        looked = True
+        return _cards(request, devices, ledger)
+
+    return ledger.claim(
+        look,
+        request.gpus,
+        policy=request.policy,
+        timeout=request.timeout,
+        name=request.name,
+        command=command,
+        contexts=request.contexts,
+    )
+
+
+def refuse_too_few(request: Request, devices: Sequence[VisibleDevice]) -> None:
+    """Raise if there are not as many devices as requested."""
+    if not devices:
+        raise errors.NotFoundError(f"there is no GPU to lease{_why_none()}")
+    if len(devices) < request.gpus:
+        raise errors.InvalidArgumentError(
+            f"{request.gpus} GPUs are requested, but only {len(devices)} {'is' if len(devices) == 1 else 'are'} visible"
+        )
+
+
+def _why_none() -> str:
+    """Return why no GPU is visible, and what to do."""
+    machine = survey()
+    shown = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if machine.cards and shown is not None:
+        entries = [entry.strip() for entry in shown.split(",")]
+        twice = next((entry for entry in entries if entry and entries.count(entry) > 1), None)
+        why = f"names {twice} twice, so CUDA hides all GPUs" if twice else "shows none"
+        return f": CUDA_VISIBLE_DEVICES={shown!r} {why}. Correct it, or unset it"
+    why = f": {machine.why_none_shortly}" if machine.why_none else ""
+    return f"{why}. Simulate one: --simulate or GPUCONF_SIMULATE, such as H100-80GB"
+
+
+def _cards(request: Request, devices: Sequence[VisibleDevice], ledger: Ledger) -> list[Card]:
+    """Return what the ledger must know of each device."""
+    now = survey()
+    foreign, known = _foreign(now, ledger), memories(now)
+    return [
+        Card(
+            uuid=device.uuid,
+            capacity=device.total_memory,
+            bytes=request.bytes_of(device),
+            charge=request.charge_of(device),
+            reserve=reserve_of(device),
+            foreign=foreign.get(device.uuid, 0),
+            kind=device.memory_kind,
+            source=(known[device.uuid].source if device.uuid in known else None) or "",
+        )
+        for device in devices
+    ]
+
+
+def _foreign(now: Survey, ledger: Ledger) -> dict[str, int]:
+    """Return the bytes in use on each card by processes that are not in the ledger."""
+    if now.simulated:
+        return {}
+    claims = ledger.claims()
+    leased: dict[str, int] = {}
+    for held in (one for row in claims if row.state == "granted" for one in row.cards):
+        leased[held.uuid] = leased.get(held.uuid, 0) + held.charge
+    ours = below({row.pid for row in claims if row.local}) | {row.pid for row in ledger.processes() if row.local}
+    usage = {}
+    for card in now.cards:
+        known = (
+            not now.host_pids and card.processes_error is None and all(one.bytes is not None for one in card.processes)
+        )
+        for uuid, memory, instance in [
+            (card.uuid, card.memory, None),
+            *((one.uuid, one.memory, one.uuid) for one in card.instances),
+        ]:
+            if known:
+                theirs = (one for one in card.processes if one.pid not in ours and instance in (None, one.instance))
+                usage[uuid] = sum(one.bytes or 0 for one in theirs)
+            else:  # who uses it is unknown: whatever exceeds the leases
+                usage[uuid] = max(0, (memory.used or 0) - leased.get(uuid, 0))
+    return usage
+
+
+def memories(now: Survey) -> dict[str, CardMemory]:
+    """Return the memory of each card and MIG instance, by UUID."""
+    found = {card.uuid: card.memory for card in now.cards}
+    found.update((one.uuid, one.memory) for card in now.cards for one in card.instances)
+    return found

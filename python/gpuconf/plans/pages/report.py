@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A report of a trace as one HTML page."""
+
+from __future__ import annotations
+
+import os
+
+from ..._core import extras
+from ..._typing import Any
+from ...memory._record import Recording
+from ...memory._trace import Trace, load_trace
+from ..recordings.replay import Plan, plan
+from .history import histories
+
+
+def report(
+    trace: Trace | Recording | str | os.PathLike[str],
+    path: str | os.PathLike[str],
+    limit: int | str | None = None,
+    gpu: str | None = None,
+) -> None:
+    """Write a report of a trace: one HTML page that contains all it needs and can be opened without a network.
+
+    For each logical GPU it shows memory in use over time by library and tag, the least limit that the job needs under
+    each policy of :func:`gpuconf.plan`, the call sites that hold the most at the peak, and a map of the memory at the
+    peak with its fragmentation. Pointing at a block shows its size, library, tag and call site. Call sites are in the
+    recordings of ``record(stacks=True)`` and in PyTorch's snapshots.
+
+    ``trace`` is a Trace, a stopped Recording, or a file for :func:`load_trace`; ``path`` is the file to write.
+    ``limit`` and ``gpu`` are as for :func:`gpuconf.plan`. Time is divided into at most 1000 intervals. Each shows the
+    moments of its least and of its greatest memory in use, so peaks are exact. The map joins neighboring blocks that
+    are too small to draw.
+
+    Requires plotly (``gpuconf[report]``); raises MissingPackageError without it. Raises ValueError for an invalid
+    trace, limit or GPU, and OSError as ``open`` does.
+    """
+    plotly_script()  # if it is missing, the rest would be in vain
+    trace = trace if isinstance(trace, Trace) else trace.trace if isinstance(trace, Recording) else load_trace(trace)
+    write(trace, plan(trace, limit=limit, gpu=gpu), path)
+
+
+def write(trace: Trace, found: Plan, path: str | os.PathLike[str]) -> None:
+    """Write the report of a trace and its plan."""
+    library = plotly_script()
+    from . import figures
+
+    text = figures.render(histories(trace), found, library)
+    # File names may contain undecodable bytes.
+    with open(path, "w", encoding="utf-8", errors="backslashreplace") as file:
+        file.write(text)
+
+
+def plotly_script() -> str:
+    """Return plotly's JavaScript library. Raises MissingPackageError if plotly is not installed."""
+    try:
+        from plotly.offline import get_plotlyjs  # type: ignore[import-not-found,import-untyped,unused-ignore]
+    except ImportError as error:
+        raise extras.missing("the report needs", "plotly", "report", error) from None
+    library: Any = get_plotlyjs()
+    return str(library)

@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The answer of a rehearsal, as text of 80 columns and as plain values."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Iterator
+
+from ..._core.columns import columns
+from ..._core.humanbytes import human_bytes, human_limit
+from ..._core.made import Made
+from ..._typing import Any
+from .needs import DEPENDS, DOES_NOT_FIT, FITS, SETTINGS
+
+SCHEMA = 1
+WIDTH = 80
+
+
+class Rehearsal(metaclass=Made):
+    """What a program needs of a GPU, found by running it on a simulated one. ``print`` shows it.
+
+    Attributes: ``ran``, what ran and why it ended; ``processes``, the peak of each process on each GPU and what it is
+    made of, for the first group of cards that PyTorch treats alike; ``cards``, a verdict for each card and setting of
+    PyTorch's allocator;
+    ``helps``, the settings and changes that were tried, and what they save; ``functions``, what the compiled functions
+    of a JAX program need; ``why_no_verdict``, "" if there is one. Sizes are in bytes.
+    :meth:`to_dict` has the same under the same names.
+    """
+
+    __module__ = "gpuconf"
+
+    _made_by = "use gpuconf.plan(command=[...])"
+
+    def __init__(self, fields: dict[str, Any]) -> None:
+        self._fields = fields
+        self.command: list[str] = fields["command"]
+        self.ran: dict[str, Any] = fields["ran"]
+        self.processes: list[dict[str, Any]] = fields["processes"]
+        self.cards: list[dict[str, Any]] = fields["cards"]
+        self.beside: list[dict[str, Any]] = fields["beside"]
+        self.helps: list[dict[str, Any]] = fields["helps"]
+        self.functions: list[dict[str, Any]] = fields["functions"]
+        self.why_no_verdict: str = fields["why_no_verdict"]
+
+    @property
+    def peak_allocated(self) -> int:
+        """The most that PyTorch had allocated on one GPU for one process, in bytes; 0 if nothing was allocated."""
+        return max((one["allocated"] for one in self.processes), default=0)
+
+    @property
+    def peak_reserved(self) -> int:
+        """The most that PyTorch had reserved on one GPU for one process, in bytes, with its default settings.
+
+        0 if nothing was.
+        """
+        return max((one["reserved"] for one in self.processes), default=0)
+
+    @property
+    def fitting(self) -> tuple[str, ...]:
+        """The cards that hold the program under at least one setting, in the order in which they were given."""
+        return tuple(dict.fromkeys(one["card"] for one in self.cards if one["verdict"] == FITS))
+
+    @property
+    def fits(self) -> bool | None:
+        """Whether a card holds the program; None if it depends, or if there is no verdict."""
+        if any(one["verdict"] == FITS for one in self.cards):
+            return True
+        known = [one["verdict"] for one in self.cards]
+        return False if known and all(one == DOES_NOT_FIT for one in known) else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything, as ``gpuconf plan --json -- PROGRAM`` prints it. Sizes are in bytes."""
+        return {"schema": SCHEMA, **self._fields}
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines())
+
+    def __repr__(self) -> str:
+        return f"<gpuconf.Rehearsal: {human_bytes(self.peak_allocated)} allocated, fits: {self.fits}>"
+
+    def _repr_pretty_(self, printer: Any, _: bool) -> None:
+        """Show the text as a cell's result in IPython and notebooks."""
+        printer.text(str(self))
+
+    def _lines(self) -> Iterator[str]:
+        yield from wrapped("cover: ", self._fields["cover"])
+        yield from wrapped("ran: ", _ran(self.ran))
+        for note in self._fields["notes"]:
+            yield from wrapped("note: ", note)
+        if self.processes:
+            yield ""
+            yield from self._peaks()
+        if self.cards:
+            yield ""
+            yield from self._table()
+        for one in self.helps:
+            yield from wrapped("helps: ", _help(one))
+        for note in self._fields["outputs"]:
+            yield from wrapped("", note)
+        yield from wrapped("", self.verdict())
+
+    def verdict(self) -> str:
+        """Return the last line of the text."""
+        if self.why_no_verdict:
+            return f"no verdict: {self.why_no_verdict}"
+        if not self.cards:
+            return "no cards: name them with --gpu"
+        by_verdict: dict[str, list[str]] = {}
+        for card in dict.fromkeys(one["card"] for one in self.cards):
+            found = {one["verdict"] for one in self.cards if one["card"] == card}
+            best = next(one for one in (FITS, DEPENDS, DOES_NOT_FIT) if one in found)
+            by_verdict.setdefault(best, []).append(card)
+        names = {FITS: "fits on", DEPENDS: "depends on", DOES_NOT_FIT: "does not fit on"}
+        return "; ".join(f"{names[one]} {', '.join(by_verdict[one])}" for one in names if one in by_verdict)
+
+    def _peaks(self) -> Iterator[str]:
+        most = max(self.processes, key=lambda one: one["allocated"])
+        if len(self.processes) > 1:
+            yield from columns(
+                [("process", "GPU", "allocated", "reserved"), *map(_process, self.processes[:16])], left=2
+            )
+            if len(self.processes) > 16:
+                yield f"and {len(self.processes) - 16} more"
+            yield ""
+        reserved = human_bytes(most["reserved"])
+        needs = f"JAX's allocator needs {reserved} for it" if self.ran["jax"] else f"{reserved} reserved by PyTorch"
+        yield f"peak: {human_bytes(most['allocated'])} allocated, {needs}"
+        rows = [(f"  {part}", human_bytes(size)) for part, size in most["parts"].items()]
+        yield from columns(rows, left=1) if rows else ()
+        if most["lines"]:
+            yield "lines that hold the most of it:"
+            yield from (f"  {line}" for line in most["lines"])
+        if self.functions:
+            yield ""
+            yield from self._functions()
+
+    def _functions(self) -> Iterator[str]:
+        rows = [("compiled function", "calls", "peak", "arguments", "outputs", "temporary")]
+        for one in self.functions:
+            name = one["name"] if len(one["name"]) <= 24 else one["name"][:23] + "…"
+            outputs = one["outputs"] - one["aliased"]
+            rows.append(
+                (name, str(one["calls"]), *map(human_bytes, (one["peak"], one["arguments"], outputs, one["temporary"])))
+            )
+        yield from columns(rows, left=1)
+        if len({one["gpus"] for one in self.functions} | {1}) > 1:
+            yield "on each GPU"
+
+    def _table(self) -> Iterator[str]:
+        settings = settings_of(self.cards)
+        rows = [("card", "JAX's share" if self.ran["jax"] else "memory", *(f"{name}, GiB" for name in settings))]
+        for card in dict.fromkeys(one["card"] for one in self.cards):
+            of_card = {one["setting"]: one for one in self.cards if one["card"] == card}
+            first = next(iter(of_card.values()))
+            cells = [_cell(of_card[name]) if name in of_card else "-" for name in settings]
+            rows.append((card, _range(first["usable_low"], first["usable_high"]), *cells))
+        yield from columns(rows, left=len(rows[0]))
+        yield ""
+        yield "beside JAX's share of the card:" if self.ran["jax"] else "in these sums, beside PyTorch's allocator:"
+        for one in self.beside:
+            yield from wrapped("  ", f"{one['what']}: {_range(one['low'], one['high'])} ({one['source']})", "    ")
+        for path in self._fields["paths"]:
+            yield from wrapped("  ", path, "    ")
+
+
+def wrapped(start: str, text: str, further: str = "  ") -> Iterable[str]:
+    """Return lines of at most 80 columns."""
+    return textwrap.wrap(start + text, WIDTH, initial_indent="", subsequent_indent=further, break_on_hyphens=False) or [
+        start
+    ]
+
+
+def _range(low: int, high: int) -> str:
+    a, b = f"{low / (1 << 30):.2f}", f"{high / (1 << 30):.2f}"
+    return f"{a}GiB" if a == b else f"{a}-{b}GiB"
+
+
+def settings_of(cards: Iterable[dict[str, Any]]) -> list[str]:
+    """Return the allocator's settings: PyTorch's, or those of JAX if the cards were compared with these."""
+    found = list(dict.fromkeys(one["setting"] for one in cards))
+    return list(SETTINGS) if set(found) <= set(SETTINGS) else found
+
+
+def _cell(one: dict[str, Any]) -> str:
+    return f"{one['verdict']:<13}{_range(one['needs_low'], one['needs_high']).removesuffix('GiB')}"
+
+
+def _process(one: dict[str, Any]) -> tuple[str, ...]:
+    name = f"rank {one['rank']}" if one["rank"] is not None else f"PID {one['pid']}"
+    return name, str(one["gpu"]), human_bytes(one["allocated"]), human_bytes(one["reserved"])
+
+
+def _help(one: dict[str, Any]) -> str:
+    return (
+        f"{one['setting']} saves {human_bytes(one['saves'])}: the allocator needs {human_limit(one['least'])} "
+        f"({one['how']})"
+    )
+
+
+def _ran(ran: dict[str, Any]) -> str:
+    steps = ran["optimizer_steps"]
+    if ran["jax"]:
+        calls = (
+            f"{_count(ran['calls'], 'call')} of compiled functions"
+            if ran["calls"]
+            else "single operations, no compiled function"
+        )
+        return f"{_count(steps, 'step') if steps else calls}; {_ended(ran)}"
+    what = (
+        _count(steps, "step")
+        if steps
+        else _count(ran["evaluations"] + ran["forwards"], "forward pass", "forward passes")
+    )
+    parts = [what + (f", batches of {ran['batch']}" if ran["batch"] else "")]
+    if steps:
+        parts.append(
+            _count(ran["evaluations"], "evaluation pass", "evaluation passes")
+            if ran["evaluations"]
+            else "no evaluation"
+        )
+    parts.append(_count(ran["saved"], "checkpoint") if ran["saved"] else "no checkpoint")
+    if ran["compiled"]:
+        parts.append("torch.compile ran eagerly (see --compile)" if ran["eager"] else "torch.compile compiled")
+    if ran["ended"] != "block":
+        parts.append(_ended(ran))
+    return "; ".join(parts)
+
+
+def _ended(ran: dict[str, Any]) -> str:
+    return f"{_WHY[ran['ended']]} after {ran['seconds']:.0f} s"
+
+
+_WHY = {
+    "repeated": "ended because the steps repeat",
+    "steps": "ended by --steps",
+    "seconds": "ended by --seconds",
+    "interrupted": "interrupted",
+    "program": "the program ended",
+}
+
+
+def _count(n: int, one: str, more: str = "") -> str:
+    return f"{n} {one}" if n == 1 else f"{n} {more or one + 's'}"

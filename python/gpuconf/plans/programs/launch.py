@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Starts a program on simulated GPUs, hears from its processes, and ends it with all that it has started."""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+
+from ..._typing import Any, NamedTuple
+from .cover import Cover, Options
+from .line import JAX_REPORT, SETTINGS, SOCKET, TORCH_REPORT, VARIABLE
+
+_FIRST_ANSWER = 20.0  # seconds for a process to write what it knows, when it is asked; a long record takes longer
+
+
+class Heard:
+    """What one process of the program reported."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.torch: str | None = None
+        self.jax: str | None = None
+        self.refused = ""  # why it cannot be rehearsed
+        self.simulated = False
+        self.uses_gpu = False
+        self.world = 1
+        self.ready = ""  # why
+        self.failed: dict[str, Any] | None = None
+        self.connection: socket.socket | None = None
+        self.folder = ""
+
+    def report(self, name: str) -> dict[str, Any] | None:
+        """Return a report of the process, PyTorch's or JAX's by the name of its file, if it wrote one."""
+        try:
+            with open(os.path.join(self.folder, f"{self.pid}.{name}"), encoding="utf-8") as file:
+                found: dict[str, Any] = json.load(file)
+        except (OSError, ValueError):
+            return None
+        return found
+
+    def has_report(self) -> bool:
+        """Whether the process wrote a report, as a whole."""
+        return any(self.report(name) is not None for name in (JAX_REPORT, TORCH_REPORT))
+
+    @property
+    def trace(self) -> str:
+        """The path of the trace of a program of JAX."""
+        return os.path.join(self.folder, f"{self.pid}.csv")
+
+    @property
+    def snapshot(self) -> str:
+        """The path of PyTorch's snapshot of its allocator."""
+        return os.path.join(self.folder, f"{self.pid}.pickle")
+
+    @property
+    def needed(self) -> str:
+        """The path of the snapshot without workspaces that PyTorch only tried, or of the whole one if there were
+        none.
+        """
+        path = os.path.join(self.folder, f"{self.pid}.needed.pickle")
+        return path if os.path.exists(path) else self.snapshot
+
+
+class _Outcome(NamedTuple):
+    ended: str
+    status: int
+    seconds: float
+    outlived: int
+    processes: dict[int, Heard]
+    failure: str
+
+
+class Outcome(_Outcome):
+    """How a run ended: as the fields of Program say. ``failure`` is why it failed, if that is known otherwise."""
+
+    __slots__ = ()
+
+    def has_network(self) -> bool:
+        """Whether it had the machine's network."""
+        return True
+
+
+class Program:
+    """One run of a program, in a cover. Its processes report to ``folder``."""
+
+    def __init__(
+        self, words: Sequence[str], environment: Mapping[str, str], settings: Mapping[str, Any], options: Options
+    ) -> None:
+        self.cover = Cover(options)
+        self.processes: dict[int, Heard] = {}
+        self.ended: str = ""  # "repeated", "steps", "seconds", "interrupted", "refused", or "program"
+        self.failure = ""
+        self.outlived: int = 0  # processes that were still there when the program had ended
+        self.status: int = 0  # as subprocess has it, if the program ended by itself
+        self.seconds: float = 0.0
+        self._buffers: dict[socket.socket, bytes] = {}
+        self._selector = selectors.DefaultSelector()
+        self._environment = environment
+        self._words = list(words)
+        self._settings = dict(settings)
+
+    @property
+    def folder(self) -> str:
+        """The folder of the reports, as this process sees it."""
+        return self.cover.folder
+
+    def has_network(self) -> bool:
+        """Whether it has the machine's network."""
+        return self.cover.has_network()
+
+    def prepare(self, *, silent: bool) -> None:
+        """Make the cover; silent, without the program's output. Raises UnavailableError if this machine allows none."""
+        output = sys.stderr.fileno() if _has_descriptor(sys.stderr) and not silent else subprocess.DEVNULL
+        try:
+            self.cover.start(
+                self._words, self._environment, stdout=output, stderr=subprocess.DEVNULL if silent else None
+            )
+            with open(os.path.join(self.folder, SETTINGS), "w", encoding="utf-8") as file:
+                json.dump(self._settings, file)
+        except BaseException:
+            self.cover.close()
+            raise
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(os.path.join(self.folder, SOCKET))
+        self._listener.listen(64)
+        self._selector.register(self._listener, selectors.EVENT_READ)
+
+    def run(self, variables: Mapping[str, str]) -> None:
+        """Run the program until it has run for long enough, with these variables in all its processes.
+
+        Raises OSError if it cannot be started.
+        """
+        begin = time.monotonic()
+        handlers = {one: signal.signal(one, _interrupt) for one in (signal.SIGTERM, signal.SIGHUP) if _in_main_thread()}
+        try:
+            self.cover.go({**variables, VARIABLE: self.cover.inside})
+            try:
+                self._until_enough(begin)
+            except KeyboardInterrupt:
+                self.ended = "interrupted"
+            except OSError as error:
+                raise OSError(error.errno, error.strerror, self._words[0]) from None
+            if self.ended in ("seconds", "interrupted"):
+                self._ask()
+        finally:
+            self.cover.end()
+            for one, handler in handlers.items():
+                signal.signal(one, handler)
+            self.seconds = time.monotonic() - begin
+            self._selector.close()
+            self._listener.close()
+            for connection in self._buffers:
+                connection.close()
+
+    def _until_enough(self, begin: float) -> None:
+        while True:
+            status = self.cover.poll()
+            if status is not None:
+                self._hear(0.1)
+                self.ended, self.status, self.outlived = "program", status, self.cover.outlived
+                return
+            left = begin + self._settings["seconds"] - time.monotonic()
+            if left <= 0:
+                self.ended = "seconds"
+                return
+            self._hear(min(left, 0.05))
+            if any(one.refused for one in self.processes.values()):
+                self.ended = "refused"
+                return
+            using = [one for one in self.processes.values() if one.uses_gpu]
+            if using and all(one.ready for one in using) and len(using) >= max(one.world for one in using):
+                self.ended = using[0].ready
+                return
+
+    def _ask(self) -> None:
+        """Let the processes write what they know."""
+        waiting = [one for one in self.processes.values() if one.uses_gpu and one.connection is not None]
+        for one in waiting:
+            try:
+                assert one.connection is not None
+                one.connection.sendall(b"?")
+            except OSError:
+                continue
+        until = time.monotonic() + _FIRST_ANSWER
+        while time.monotonic() < until and not all(one.has_report() or one.connection is None for one in waiting):
+            self._hear(0.05)
+
+    def _hear(self, seconds: float) -> None:
+        for key, _ in self._selector.select(seconds):
+            if key.fileobj is self._listener:
+                connection, _ = self._listener.accept()
+                self._buffers[connection] = b""
+                self._selector.register(connection, selectors.EVENT_READ)
+                continue
+            connection = key.fileobj  # type: ignore[assignment]
+            try:
+                data = connection.recv(1 << 16)
+            except OSError:
+                data = b""
+            if not data:
+                self._selector.unregister(connection)
+                del self._buffers[connection]
+                connection.close()
+                for one in self.processes.values():
+                    if one.connection is connection:
+                        one.connection = None
+                continue
+            *lines, self._buffers[connection] = (self._buffers[connection] + data).split(b"\n")
+            for text in lines:
+                self._take(json.loads(text), connection)
+
+    def _take(self, message: dict[str, Any], connection: socket.socket) -> None:
+        pid = message["pid"]
+        one = self.processes.setdefault(pid, Heard(pid))
+        one.connection, one.folder = connection, self.folder
+        kind = message["kind"]
+        if kind == "torch":
+            one.torch, one.simulated = message["version"], message["simulated"]
+        elif kind == "jax":
+            one.jax = message["version"]
+        elif kind == "refused":
+            one.refused = message["why"]
+        elif kind == "cuda":
+            one.uses_gpu, one.world = True, message["world"] or 1
+        elif kind == "ready":
+            one.ready = message["why"]
+        elif kind == "failed":
+            one.failed = message
+
+
+def _interrupt(number: int, _frame: object) -> None:
+    raise SystemExit(128 + number)
+
+
+def _in_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()
+
+
+def _has_descriptor(stream: Any) -> bool:
+    try:
+        stream.fileno()
+    except (AttributeError, OSError, ValueError):
+        return False
+    return True

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The line from a process of the program to the rehearsal that started it: a message is one line of JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import threading
+from collections.abc import Callable
+
+from ..._core.fork import module_lock
+from ..._typing import Any
+
+VARIABLE = "GPUCONF_REHEARSAL"  # the folder of the rehearsal
+SOCKET = "line"
+SETTINGS = "settings.json"
+TORCH_REPORT, JAX_REPORT = "torch.json", "jax.json"  # after the process's number and a point
+
+_lock = module_lock(globals(), "_lock")  # messages are whole lines
+
+
+def settings() -> dict[str, Any]:
+    """Return the options of the rehearsal."""
+    with open(os.path.join(os.environ[VARIABLE], SETTINGS), encoding="utf-8") as file:
+        found: dict[str, Any] = json.load(file)
+    return found
+
+
+class Line:
+    """The line of one process. It is opened with the first message, and again in a forked child."""
+
+    def __init__(self) -> None:
+        self._pid = 0
+        self._socket: socket.socket | None = None
+        # A later part of the program, which the answer is for: no step before it ends the rehearsal.
+        self.waits_for = ""
+        self.report: Callable[[], None] | None = None  # what is called, in a thread of its own, when the rehearsal asks
+
+    def _open(self) -> socket.socket:
+        if self._socket is None or self._pid != os.getpid():
+            self._pid = os.getpid()
+            self._socket = socket.socket(socket.AF_UNIX)
+            self._socket.connect(os.path.join(os.environ[VARIABLE], SOCKET))
+        return self._socket
+
+    def tell(self, kind: str, **fields: Any) -> None:
+        """Send a message, if the rehearsal has not ended."""
+        try:
+            line = self._open()
+            text = json.dumps({"kind": kind, "pid": os.getpid(), **fields}) + "\n"
+            with _lock:
+                line.sendall(text.encode())
+        except OSError:
+            pass
+
+    def listen(self) -> None:
+        """Call ``report`` when the rehearsal requests it, in a thread of its own."""
+        line = self._open()
+
+        def wait() -> None:
+            while line.recv(1):
+                if self.report is not None:
+                    self.report()
+            os.killpg(os.getpgrp(), signal.SIGKILL)  # the rehearsal is gone, which nothing may outlive
+
+        threading.Thread(target=wait, name="gpuconf-rehearsal", daemon=True).start()
+
+
+line: Line = Line()

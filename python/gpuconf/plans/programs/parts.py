@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What memory is made of, from PyTorch's record of its allocations and what was seen of the program meanwhile."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+
+from ..._typing import Any, NamedTuple
+from .tried_workspaces import is_freed_next, is_tried, of_blocks
+
+PARAMETERS, GRADIENTS, STATE = "parameters and buffers", "gradients", "optimizer state"
+ACTIVATIONS, TEMPORARY, WORKSPACES, OTHER = "activations", "temporary", "workspaces", "other tensors"
+PARTS = (PARAMETERS, GRADIENTS, STATE, ACTIVATIONS, TEMPORARY, WORKSPACES, OTHER)
+
+
+class Seen(NamedTuple):
+    """At a time, in microseconds: these addresses were of this part."""
+
+    time: int
+    part: str
+    addresses: Iterable[int]
+
+
+# Of cuBLAS, as PyTorch allocates them: the default, that of compute capability 9 and that of 10 and newer. Newer
+# versions of PyTorch free one right after the call that used it, older ones keep one for each handle and stream.
+_OF_CUBLAS = (8519680, 32 << 20, 12 << 20)
+_GRAIN = 512  # PyTorch's allocator rounds up to this
+
+
+class _Block:
+    __slots__ = ("begin", "end", "freed", "is_workspace", "part", "size")
+
+    def __init__(self, begin: int, size: int) -> None:
+        self.begin = begin
+        self.end: int | None = None
+        self.freed: int | None = None  # the number of the event
+        self.size = size
+        self.part = ""
+        self.is_workspace = False  # by its size
+
+
+def parts(
+    events: Sequence[dict[str, Any]], seen: Iterable[Seen], backward: Sequence[int], steps: Sequence[int]
+) -> dict[str, int]:
+    """Return the bytes of each part at the peak, and write into the event of each allocation what it is part of.
+
+    gpuconf's snapshots have tags, too: so a report shows the parts over time.
+
+    ``events`` are those of one device in a snapshot of PyTorch; ``backward`` and ``steps`` are the times at which a
+    backward pass began and a step ended. Memory that none of ``seen`` names is an activation if a backward pass began
+    while it lived, as long as it did not outlive the next step; what lives longer is another tensor that the program
+    holds, and the rest is
+    temporary.
+    """
+    events = of_blocks(events)
+    blocks = _blocks(events, seen, backward, steps)
+    at = _peak(events)
+    found = dict.fromkeys(PARTS, 0)
+    for number, block in blocks.items():
+        events[number]["tag"] = block.part
+        if number <= at and (block.freed is None or block.freed > at):
+            found[block.part] += block.size
+    return {part: size for part, size in found.items() if size}
+
+
+def _peak(events: Sequence[dict[str, Any]]) -> int:
+    """Return the number of the allocation with which most is allocated."""
+    most, total, at = 0, 0, -1
+    for number, event in enumerate(events):
+        if event["action"] == "alloc":
+            total += _rounded(event["size"])
+            if total > most:
+                most, at = total, number
+        elif event["action"] == "free_requested":
+            total -= _rounded(event["size"])
+    return at
+
+
+def _blocks(
+    events: Sequence[dict[str, Any]], seen: Iterable[Seen], backward: Sequence[int], steps: Sequence[int]
+) -> dict[int, _Block]:
+    """Return the block of each allocation, by the number of its event."""
+    live: dict[int, _Block] = {}
+    blocks: dict[int, _Block] = {}
+    waiting = iter(sorted(seen, key=lambda one: one.time))
+    coming = next(waiting, None)
+    for number, event in enumerate(events):
+        while coming is not None and coming.time <= event["time_us"]:
+            _name(live, coming)
+            coming = next(waiting, None)
+        if event["action"] == "alloc":
+            blocks[number] = live[event["addr"]] = block = _Block(event["time_us"], _rounded(event["size"]))
+            tried = is_tried(events, number)
+            block.is_workspace = event["size"] in _OF_CUBLAS or tried
+            if block.is_workspace and is_freed_next(events, number):
+                block.part = WORKSPACES
+        elif event["action"] == "free_requested":
+            freed = live.pop(event["addr"], None)
+            if freed is not None:
+                freed.end, freed.freed = event["time_us"], number
+    while coming is not None:
+        _name(live, coming)
+        coming = next(waiting, None)
+    for block in live.values():
+        if block.is_workspace:
+            block.part = block.part or WORKSPACES
+    backward, steps = sorted(backward), sorted(steps)
+    for block in blocks.values():
+        block.part = block.part or _unnamed(block, backward, steps)
+    return blocks
+
+
+def _rounded(size: int) -> int:
+    return -(-size // _GRAIN) * _GRAIN
+
+
+def _name(live: dict[int, _Block], seen: Seen) -> None:
+    for address in seen.addresses:
+        block = live.get(address)
+        if block is not None:
+            block.part = block.part or seen.part
+
+
+def _unnamed(block: _Block, backward: Sequence[int], steps: Sequence[int]) -> str:
+    end = block.end
+    outlived = _count(steps, block.begin, end)
+    if outlived > 1 or (end is None and not outlived and not _count(backward, block.begin, None)):
+        return OTHER
+    if _count(backward, block.begin, end):
+        return ACTIVATIONS
+    return OTHER if end is None else TEMPORARY
+
+
+def _count(times: Sequence[int], begin: int, end: int | None) -> int:
+    """Return how many of the times, which are in order, lie between two."""
+    return (len(times) if end is None else bisect_right(times, end)) - bisect_left(times, begin)

@@ -1,0 +1,358 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rehearses a program once for each group of cards that its framework treats alike, and puts the answer together."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from ..._core.humanbytes import human_bytes
+from ..._core.made import make
+from ..._typing import Any
+from ...jobs import simulated_cards
+from ...leases.environment import of_simulation, of_startup
+from ...memory import load_trace
+from ...simulation.simulate import simulate_buffers
+from ..pages import report
+from ..recordings.replay import find
+from . import launch, needs, trackers, trouble
+from .answer import Rehearsal
+from .cover import UNPROTECTED, Cover, Entry, Options
+from .framework import Framework, Run
+from .pytorch import PyTorch
+from .target_cards import Card, alike
+from .xla.share import JAX, settings_for
+
+_OF_TWO = (
+    "the program uses GPUs with PyTorch and with JAX, and a rehearsal answers for one of them: rehearse each "
+    "part on its own"
+)
+_IN_PROCESS = "none is possible in this process; what the block wrote is real"
+_CACHES = ("/__pycache__/", "/.cache/", "/.triton/", "/torchinductor_", "/.nv/", "/site-packages/")  # not worth a word
+_INNER = ("others", "shares", "functions")  # of a process, not in the answer
+_DROPPED = ("CUDA_VISIBLE_DEVICES", "GPUCONF_SIMULATE", "GPUCONF_SIMULATED_CARDS", "GPUCONF_SIMULATE_STRICT")
+
+
+@dataclass
+class Asked:
+    """The request."""
+
+    words: Sequence[str]
+    cards: list[Card]
+    gpus: int = 1
+    steps: int | None = None
+    seconds: float = 120.0
+    cpu_values: bool = False
+    values: str = "none"
+    compiles: bool = False  # whether torch.compile compiles
+    record: str | None = None
+    html: str | None = None
+    options: Options = field(default_factory=Options)  # what the program's cover lets through
+    keep: str | None = None  # a folder for what the program writes
+    changes: bool = True  # whether a program that does not fit is run with changes that may help
+    progress: Callable[[str], None] = field(default=lambda _: None)
+
+
+def rehearse(asked: Asked) -> Rehearsal:
+    """Run the program, and return the answer.
+
+    Raises OSError if the program cannot be started.
+    """
+    groups = alike(asked.cards)
+    runs: list[Run] = []
+    covers: list[Cover] = []  # which hold the reports until there is an answer
+    try:
+        while groups:
+            group = groups.pop(0)
+            names = ", ".join(card.name for card in group)
+            asked.progress(f"running the program as on {names}")
+            program = _run_program(asked, group[0], covers, stacks=not runs)
+            asked.progress("replaying its allocations")
+            run = _run_of(program, list(program.processes.values()), group, first=not runs)
+            alone = [card for card in group[1:] if run.framework.may_differ(run, card)]
+            groups[:0] = [[card] for card in alone]
+            run.cards = [card for card in group if card not in alone]
+            runs.append(run)
+            if program.ended == "interrupted" or not run.processes:
+                break
+        outputs = _outputs(covers[0], asked.keep)
+        answer = _answer(asked.words, [card.name for card in asked.cards], runs, covers[0].said(), outputs)
+        if asked.changes and _is_short(answer["cards"]):
+            answer["helps"] = _by_savings([*answer["helps"], *_changed(asked, runs[0], covers)])
+        _doubt(answer, runs)
+        if _reached_limit(covers[0], runs[0]):
+            text = f"it may write {human_bytes(covers[0].writes)} in a rehearsal, and that was reached: see --writes"
+            if answer["why_no_verdict"]:
+                answer["why_no_verdict"] += f"; {text}"
+            else:
+                answer["notes"].append(text)
+        if asked.record is not None:
+            _keep_recording(runs[0], asked.record)
+        if asked.html is not None and runs[0].processes:
+            asked.progress("writing the report")
+            _write_page(runs[0], asked.html)
+        return make(Rehearsal, answer)
+    finally:
+        for cover in covers:
+            cover.close()
+
+
+def _run_program(asked: Asked, card: Card, covers: list[Cover], *, stacks: bool, change: str = "") -> launch.Program:
+    spec = card.simulated(asked.gpus)
+    settings = {
+        "steps": asked.steps,
+        "seconds": asked.seconds,
+        "cpu_values": asked.cpu_values or asked.values == "cpu",
+        "stacks": stacks,
+        "change": change,
+        "computes": asked.values == "cpu",
+        "compiles": asked.compiles,
+        "jax": settings_for(card, asked.gpus),
+    }
+    environment = {name: value for name, value in os.environ.items() if name not in _DROPPED}
+    startup = of_startup(environment)
+    environment |= {"PYTHONUNBUFFERED": "1", "PYTHONPATH": startup["PYTHONPATH"]}
+    program = launch.Program(asked.words, environment, settings, asked.options)
+    program.prepare(silent=bool(change))
+    cover = program.cover
+    covers.append(cover)
+    if cover.kind != UNPROTECTED:
+        startup.pop("LD_PRELOAD", None)  # the cover preloads the library
+    variables = {
+        **of_simulation(environment),
+        **startup,
+        "GPUCONF_SIMULATE": spec,
+        "GPUCONF_SIMULATE_VALUES": asked.values,
+        **trackers.environment(cover.inside, environment, network=cover.has_network()),
+        **(_of_compiler(cover.inside) if asked.compiles else {"TORCHDYNAMO_DISABLE": "1"}),
+    }
+    with simulate_buffers(spec):
+        sizes = simulated_cards.sizes()
+    held = simulated_cards.create(os.path.join(cover.folder, "cards"), sizes, spec)
+    try:
+        program.run({**variables, simulated_cards.VARIABLE: os.path.join(cover.inside, "cards")})
+    finally:
+        os.close(held)
+    return program
+
+
+def _of_compiler(folder: str) -> dict[str, str]:
+    """Return the variables of PyTorch's compiler.
+
+    Its caches, which name the fastest kernels, must not enter the user's.
+    """
+    return {
+        "TORCHINDUCTOR_CACHE_DIR": os.path.join(folder, "inductor"),
+        "TRITON_CACHE_DIR": os.path.join(folder, "triton"),
+        "TORCHINDUCTOR_COMPILE_THREADS": "1",  # the compiler's own processes see no card
+    }
+
+
+def _run_of(
+    ended: launch.Program | launch.Outcome, heard: Sequence[launch.Heard], cards: list[Card], *, first: bool
+) -> Run:
+    """Return what is known of a run: its framework, each process's peak on each GPU, and what ran."""
+    runs = []
+    framework: Framework
+    for framework in (PyTorch(), JAX()):
+        own = [(one, report) for one in heard if (report := one.report(framework.report)) is not None]
+        processes = [row for one, report in own for row in framework.peaks(one, report, cards[0], first=first)]
+        processes.sort(key=lambda one: (one["rank"] is None, one["rank"] or 0, one["pid"], one["gpu"]))
+        runs.append(Run(cards, ended, framework, [report for _, report in own], processes))
+    run = max(runs, key=lambda run: (bool(run.processes), bool(run.reports)))
+    run.alone = not all(run.processes for run in runs)
+    return run
+
+
+def of_block(folder: str, cards: list[Card], *, failed: str) -> Rehearsal:
+    """Return the answer for a block of this process, whose report and snapshot are in a folder."""
+    block = launch.Heard(os.getpid())
+    block.folder = folder
+    ended = launch.Outcome("block", 1 if failed else 0, 0.0, 0, {}, f"the block failed: {failed}" if failed else "")
+    runs = [_run_of(ended, [block], cards, first=True)]
+    answer = _answer([], [card.name for card in cards], runs, _IN_PROCESS, [])
+    _doubt(answer, runs)
+    return make(Rehearsal, answer)
+
+
+def _answer(
+    words: Sequence[str], order: Sequence[str], runs: Sequence[Run], cover: str, outputs: list[str]
+) -> dict[str, Any]:
+    first = runs[0]
+    ended, framework, processes = first.ended, first.framework, first.processes
+    ran = _ran(ended, first.reports)
+    why_not = (
+        _OF_TWO
+        if not first.alone
+        else trouble.why_no_verdict(ended, ran, processes) or trouble.unreached(first.reports)
+    )
+    verdicts = [
+        one.to_dict() for run in runs if run.gpus and not why_not for one in framework.verdicts(run.cards, run.gpus)
+    ]
+    verdicts.sort(key=lambda one: order.index(one["card"]))
+    return {
+        "command": list(words),
+        "cover": cover,
+        "ran": ran,
+        "notes": trouble.notes(ended, ran, processes, first.reports) + framework.notes(runs, order),
+        "processes": [{name: value for name, value in one.items() if name not in _INNER} for one in processes],
+        "cards": verdicts,
+        "beside": [] if why_not else _beside(runs, framework),
+        "paths": framework.paths(runs),
+        "helps": _helps(processes, verdicts, framework),
+        "functions": framework.functions(processes),
+        "outputs": outputs,
+        "why_no_verdict": why_not,
+    }
+
+
+def _doubt(answer: dict[str, Any], runs: Sequence[Run]) -> None:
+    """Say of no card that it holds a program whose sizes come from values not computed, or that did not train yet."""
+    if any(report["sized_by_values"] or trouble.never_stepped(report) for run in runs for report in run.reports):
+        for one in answer["cards"]:
+            if one["verdict"] == needs.FITS:
+                one["verdict"] = needs.DEPENDS
+
+
+def _beside(runs: Sequence[Run], framework: Framework) -> list[dict[str, Any]]:
+    """Return the rows beside the allocator; their range is that over all cards."""
+    rows: dict[str, dict[str, Any]] = {}
+    for run in runs:
+        gpus = run.gpus
+        for card in run.cards:
+            for one in (row for gpu in gpus for row in framework.beside(card, gpu)):
+                row = rows.setdefault(one.what, one.to_dict())
+                row["low"], row["high"] = min(row["low"], one.low), max(row["high"], one.high)
+    return list(rows.values())
+
+
+def _helps(
+    processes: Sequence[dict[str, Any]], cards: Sequence[dict[str, Any]], framework: Framework
+) -> list[dict[str, Any]]:
+    """Return the allocator's settings that a replay tried and that save memory, the best first; none if all cards hold
+    it.
+    """
+    if not processes or not _is_short(cards):
+        return []
+    most = max(processes, key=lambda one: one["least"]["default"])
+    found = []
+    for setting, least in framework.tried(most).items():
+        if least < most["least"]["default"]:
+            saves = most["least"]["default"] - least
+            found.append({"setting": setting, "saves": saves, "least": least, "how": "tried by a replay"})
+    return _by_savings(found)
+
+
+def _by_savings(helps: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return sorted(helps, key=lambda one: -one["saves"])
+
+
+def _is_short(cards: Sequence[dict[str, Any]]) -> bool:
+    """Whether some card may not hold the program."""
+    return any(one["verdict"] != "fits" for one in cards)
+
+
+def _changed(asked: Asked, first: Run, covers: list[Cover]) -> list[dict[str, Any]]:
+    """Run the program with each change that may help, and return what saved memory.
+
+    One with which it fails is left out.
+    """
+    before = _least(first)
+    savings = []
+    for change, text in first.framework.changes(first).items():
+        asked.progress(f"trying {text}")
+        program = _run_program(asked, first.cards[0], covers, stacks=False, change=change)
+        run = _run_of(program, list(program.processes.values()), first.cards, first=False)
+        covers.pop().close()
+        if program.ended == "interrupted":
+            break
+        failed = trouble.why_no_verdict(program, _ran(program, run.reports), run.processes)
+        if not failed and (least := _least(run)) < before:
+            savings.append({"setting": text, "saves": before - least, "least": least, "how": "tried by a run"})
+    return savings
+
+
+def _least(run: Run) -> int:
+    """Return the least memory with which the default allocator serves the process that needs most."""
+    least: int = max(one["least"]["default"] for one in run.processes)
+    return least
+
+
+def _ran(run: launch.Program | launch.Outcome, reports: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    def most(name: str) -> int:
+        return max((report["counts"].get(name, 0) for report in reports), default=0)
+
+    return {
+        "ended": run.ended,
+        "seconds": run.seconds,
+        "optimizer_steps": most("optimizer"),
+        "skipped_steps": most("skipped"),
+        "backward_passes": most("backward"),
+        "forwards": most("forward"),
+        "evaluations": most("evaluation"),
+        "saved": most("saved"),
+        "compiled": most("compiled"),
+        "eager": any(report.get("eager", False) for report in reports),
+        "batch": max((report["batch"] or 0 for report in reports), default=0) or None,
+        "torch": reports[0]["torch"] if reports else None,
+        "jax": reports[0].get("jax") if reports else None,
+        "calls": most("calls"),
+        "status": run.status,
+    }
+
+
+def _keep_recording(run: Run, path: str) -> None:
+    """Copy the recordings: one to this file, several into a folder of this name."""
+    names = [(one["rank"], one["pid"]) for one in run.reports]
+    files = [run.framework.recording(one) for one in run.ended.processes.values() if one.report(run.framework.report)]
+    if len(files) == 1:
+        shutil.copyfile(files[0], path)
+        return
+    if files:
+        os.makedirs(path, exist_ok=True)
+    for (rank, pid), file in zip(names, files, strict=True):
+        shutil.copyfile(
+            file, os.path.join(path, (f"rank{rank}" if rank is not None else str(pid)) + os.path.splitext(file)[1])
+        )
+
+
+def _write_page(run: Run, path: str) -> None:
+    """Write the report of the process that needs most."""
+    most = max(run.processes, key=lambda one: one["allocated"])
+    trace = load_trace(run.framework.recording(run.ended.processes[most["pid"]]))
+    report.write(trace, find(trace, None, None, None), path)
+
+
+def _outputs(cover: Cover, keep: str | None) -> list[str]:
+    """Return what is said at the end of what the program wrote."""
+    if cover.kind == UNPROTECTED:
+        return []
+    entries = [entry for entry, _ in cover.written() if not any(cache in entry.path for cache in _CACHES)]
+    written = [entry for entry in entries if not entry.removed]
+    lines = []
+    if keep is not None:
+        lines.append(f"what the program wrote is in {keep} ({cover.keep(keep)} files); its tensors have no values")
+    elif written:
+        size = human_bytes(sum(entry.size for entry in written))
+        count = "1 file" if len(written) == 1 else f"{len(written)} files"
+        lines.append(f"the program wrote {count}, {size}: {_shown(written)}; --keep FOLDER keeps such files")
+    existed = [entry for entry in entries if entry.existed]
+    if existed:
+        lines.append(f"unchanged: {_shown(existed)}")
+    tried = cover.tried_sockets()
+    if tried:
+        lines.append(f"hidden from the program, which tried them: {', '.join(tried[:3])}; --socket PATH allows one")
+    return lines
+
+
+def _reached_limit(cover: Cover, run: Run) -> bool:
+    """Whether the program could not write more."""
+    failures = [(one.failed or {}).get("text", "") for one in run.ended.processes.values()]
+    return cover.is_full() or any("No space left on device" in text for text in failures)
+
+
+def _shown(entries: Sequence[Entry]) -> str:
+    paths = sorted(entry.path for entry in entries)
+    return ", ".join(paths[:3]) + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")

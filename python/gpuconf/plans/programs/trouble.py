@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What went wrong in a rehearsal, in one line each."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Mapping, Sequence
+
+from ..._core import stacks
+from ..._core.humanbytes import human_bytes
+from ..._typing import Any
+from . import launch
+
+_LONGEST = 200  # of an error's text
+
+
+def why_no_verdict(
+    run: launch.Program | launch.Outcome, ran: dict[str, Any], processes: Sequence[dict[str, Any]]
+) -> str:
+    """Return why there can be no verdict; "" if there can be one."""
+    if not processes:
+        left = "" if not run.outlived else f"; what it left running was ended ({run.outlived})"
+        return line(run) + left
+    if ran["skipped_steps"] and not ran["optimizer_steps"]:
+        return f"the optimizer's steps were skipped ({ran['skipped_steps']} times)"
+    failed = _failure(run)
+    if failed:
+        return f"{failed}; the peak is that of what ran before"
+    if ran["backward_passes"] and not ran["optimizer_steps"]:
+        return "no optimizer step ran, which makes the optimizer's state; run it for longer: --seconds"
+    if run.ended in ("interrupted", "seconds") and ran["jax"] and not ran["optimizer_steps"]:
+        return (
+            "no call had updated its arguments by then: before its first step, a training needs far less; see --seconds"
+        )
+    if run.ended in ("interrupted", "seconds") and ran["optimizer_steps"] == 1:
+        return "only one optimizer step ran, and a later one may need more; run it for longer: --seconds"
+    return ""
+
+
+def never_stepped(report: Mapping[str, Any]) -> bool:
+    """Whether a process made an optimizer, so that what it came for was not seen."""
+    counts = report["counts"]
+    return bool(counts.get("optimizers")) and not counts.get("optimizer")
+
+
+def unreached(reports: Sequence[dict[str, Any]]) -> str:
+    """Return why there can be no verdict if the part of the program that the answer is for did not begin."""
+    waits = next((report["waits_for"] for report in reports if report["waits_for"]), "")
+    return f"{waits}, which the answer is for, was not reached" if waits else ""
+
+
+def line(run: launch.Program | launch.Outcome) -> str:
+    """Return why nothing is known about a program's memory."""
+    failed = _failure(run)
+    if failed:
+        return failed
+    processes = list(run.processes.values())
+    refused = next((one.refused for one in processes if one.refused), "")
+    if refused:
+        return refused
+    if run.ended == "seconds":
+        used = any(one.uses_gpu for one in processes)
+        return (
+            f"the program {'did not say what it allocated' if used else 'used no GPU'} within {run.seconds:.0f} s; "
+            "see --seconds"
+        )
+    if run.ended == "interrupted":
+        return "interrupted before the program used a GPU"
+    if any(one.jax for one in processes) and not any(one.torch for one in processes):
+        return "the program imports JAX, and computes nothing with it"
+    if not any(one.torch for one in processes):
+        return "the program imports no framework that gpuconf can rehearse: PyTorch, built for CUDA, or JAX"
+    if not any(one.simulated for one in processes):
+        return (
+            "the program's PyTorch is built without CUDA; the wheel of https://pypi.org/project/torch is built with it"
+        )
+    return "the program allocates nothing on a GPU"
+
+
+def _failure(run: launch.Program | launch.Outcome) -> str:
+    if run.ended not in ("program", "block") or run.status == 0:
+        return ""
+    if run.failure:
+        return run.failure
+    failed = next((one.failed for one in run.processes.values() if one.failed is not None), None)
+    if failed is not None and failed["error"] == "EOFError":
+        return f"the program reads standard input, and a rehearsal has none ({_short(failed['place'])})"
+    place = f" ({_short(failed['place'])})" if failed is not None and failed["place"] else ""
+    if failed is not None and failed["absent"] is not None and not run.has_network():
+        what, command = failed["absent"]
+        if command:
+            return f"{what} is not on this machine, and a rehearsal has no network: `{command}` gets it{place}"
+        return f"the program requests {what}, and a rehearsal has no network: --network runs it with the network{place}"
+    if failed is not None:
+        text = " ".join(failed["text"].split())
+        if len(text) > _LONGEST:
+            text = (text[: _LONGEST + 1].rpartition(" ")[0] or text[:_LONGEST]) + " ..."
+        return f"the program failed: {failed['error']}: {text}{place}"
+    if run.status < 0:
+        return f"the program was killed by {signal.Signals(-run.status).name}"
+    return f"the program failed with exit code {run.status}"
+
+
+def _short(place: str) -> str:
+    file, _, number = place.rpartition(":")
+    return stacks.place(os.path.basename(file), number)
+
+
+def notes(
+    run: launch.Program | launch.Outcome,
+    ran: dict[str, Any],
+    processes: Sequence[dict[str, Any]],
+    reports: Sequence[dict[str, Any]],
+) -> list[str]:
+    """Return what a reader has to know beside the figures."""
+    texts = []
+    if processes and ran["jax"] and not ran["optimizer_steps"]:
+        texts.append(
+            "no call updated its arguments: this is the memory of inference, or of a step that was not compiled as a "
+            "whole"
+        )
+    elif any(map(never_stepped, reports)):
+        texts.append(
+            "an optimizer was made and never stepped: this is the memory of inference; a training step needs more"
+        )
+    elif processes and not ran["optimizer_steps"] and not ran["backward_passes"]:
+        texts.append("no backward pass ran: this is the memory of inference")
+    if ran["skipped_steps"] and ran["optimizer_steps"]:
+        texts.append(f"{ran['skipped_steps']} steps of the optimizer were skipped")
+    sized = {name for report in reports for name in report["sized_by_values"]}
+    if sized:
+        names = ", ".join(sorted(one.removeprefix("aten::") for one in sized))
+        texts.append(
+            f"depends on values: sizes come from {names} of tensors that were not computed; run it with --values cpu"
+        )
+    if run.ended == "seconds" and processes:
+        texts.append("the steps did not repeat by then: a later step may need more")
+    if run.outlived and processes:
+        texts.append(f"the program left {run.outlived} processes running, which were ended")
+    if any(report["tried"] for report in reports):
+        texts.append(
+            "torch.backends.cudnn.benchmark is on: PyTorch also tries kernels whose workspaces need no more than the "
+            "free memory. "
+            "Estimates of them are in the peak, and not in what the program needs"
+        )
+    grown = max((one["growth"] for one in processes), default=0)
+    if grown > 0:
+        texts.append(f"memory in use grows by {human_bytes(grown)} with each step")
+    return texts

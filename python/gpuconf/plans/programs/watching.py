@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is seen of a program of PyTorch while it runs: steps, backward passes, and which memory belongs to what."""
+
+from __future__ import annotations
+
+import time
+import weakref
+from collections import Counter
+from collections.abc import Callable, Iterable
+
+import torch
+from torch.nn.modules import module as modules_of_torch
+
+from ..._typing import Any
+from .parts import GRADIENTS, PARAMETERS, STATE, Seen
+
+OPTIMIZER, BACKWARD, FORWARD = "optimizer", "backward", "forward"
+MADE = "optimizers"  # that were made
+_MOST_SEEN = 200  # of each part: a peak comes early, or the steps are too different to be told apart
+
+
+def now() -> int:
+    """Return the time in microseconds, as PyTorch's record has it."""
+    return time.time_ns() // 1000
+
+
+def _address(tensor: Any) -> int:
+    """Return the address of a tensor's memory on a GPU, or 0."""
+    tensor = getattr(tensor, "_local_tensor", tensor)  # a DTensor's
+    try:
+        return tensor.untyped_storage().data_ptr() if isinstance(tensor, torch.Tensor) and tensor.is_cuda else 0
+    except (RuntimeError, NotImplementedError):
+        return 0
+
+
+def _addresses(tensors: Iterable[Any]) -> frozenset[int]:
+    return frozenset(map(_address, tensors)) - {0}
+
+
+class Watcher:
+    """Counts what runs.
+
+    ``boundary`` is called when an optimizer's step, a backward pass or a model's forward pass has ended.
+
+    ``compiles`` is whether torch.compile does, also for an optimizer's step: what watches that is left to Python.
+    """
+
+    def __init__(self, boundary: Callable[[str], None], *, compiles: bool) -> None:
+        self._boundary = boundary
+        self._compiles = compiles
+        self.counts: Counter[str] = Counter()  # also "evaluation", "skipped", "saved", "compiled"
+        self.seen: list[Seen] = []
+        self.backward: list[int] = []
+        self.steps: list[int] = []
+        self.batch: int | None = None
+        self._modules: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._depth = 0
+        self._handles: list[Any] = []
+        self._replaced: list[tuple[Any, str, Any]] = []
+
+    def install(self) -> None:
+        """Register the hooks of PyTorch."""
+        from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+
+        before, after = self._before_step, self._after_step
+        if self._compiles:
+            before, after = torch.compiler.disable(before), torch.compiler.disable(after)
+        self._handles = [
+            register_optimizer_step_pre_hook(before),
+            register_optimizer_step_post_hook(after),
+            modules_of_torch.register_module_parameter_registration_hook(self._registered),
+            modules_of_torch.register_module_buffer_registration_hook(self._registered),
+            modules_of_torch.register_module_forward_pre_hook(self._before_forward),
+            modules_of_torch.register_module_forward_hook(self._after_forward, always_call=True),
+        ]
+        self._watch_backward()
+        self._watch_scaler()
+        self._watch_memory()
+        self._count(torch, "save", "saved")
+        self._count(torch, "compile", "compiled")
+        self._count(torch.optim.Optimizer, "__init__", MADE)
+
+    def remove(self) -> None:
+        """Remove the hooks."""
+        for handle in self._handles:
+            handle.remove()
+        for module, name, original in reversed(self._replaced):
+            setattr(module, name, original)
+        self._replaced = []
+
+    def _replace(self, module: Any, name: str, function: Any) -> None:
+        self._replaced.append((module, name, getattr(module, name)))
+        setattr(module, name, function)
+
+    def _watch_backward(self) -> None:
+        import torch.autograd.graph as graph
+
+        engine = graph._engine_run_backward
+
+        def watched(*args: Any, **named: Any) -> Any:
+            self.backward.append(now())
+            self.counts[BACKWARD] += 1
+            found = engine(*args, **named)
+            self._boundary(BACKWARD)
+            return found
+
+        self._replace(graph, "_engine_run_backward", watched)
+        self._replace(torch.autograd, "_engine_run_backward", watched)
+
+    def _watch_scaler(self) -> None:
+        scaler = torch.amp.GradScaler
+        original = scaler._maybe_opt_step
+
+        def watched(this: Any, *args: Any, **named: Any) -> Any:
+            before = self.counts[OPTIMIZER]
+            found = original(this, *args, **named)
+            self.counts["skipped"] += self.counts[OPTIMIZER] == before
+            return found
+
+        self._replace(scaler, "_maybe_opt_step", watched)
+
+    def _watch_memory(self) -> None:
+        """Count the program's questions for the memory of a card."""
+        kind: Any = torch._C._CudaDeviceProperties
+        whole = kind.total_memory
+
+        def total_memory(properties: Any) -> Any:
+            self.counts["memory"] += 1
+            return whole.__get__(properties)
+
+        self._replace(kind, "total_memory", property(total_memory))
+        for module in (torch.cuda, torch.cuda.memory):
+            self._count(module, "mem_get_info", "memory")
+
+    def _count(self, module: Any, name: str, what: str) -> None:
+        original = getattr(module, name)
+
+        def counted(*args: Any, **named: Any) -> Any:
+            self.counts[what] += 1
+            return original(*args, **named)
+
+        counted.__dict__.update(getattr(original, "__dict__", {}))
+        counted.__wrapped__ = original  # type: ignore[attr-defined]
+        counted.__doc__, counted.__name__, counted.__module__ = original.__doc__, name, original.__module__
+        self._replace(module, name, counted)
+
+    def _registered(self, module: Any, _name: str, _tensor: Any) -> None:
+        self._modules.add(module)
+
+    def _note(self, part: str, tensors: Iterable[Any]) -> None:
+        addresses = _addresses(tensors)
+        if addresses and sum(one.part == part for one in self.seen) < _MOST_SEEN:
+            self.seen.append(Seen(now(), part, addresses))
+
+    def _before_step(self, optimizer: Any, _args: Any, _named: Any) -> None:
+        parameters = [one for group in optimizer.param_groups for one in group["params"]]
+        self._note(PARAMETERS, parameters)
+        self._note(GRADIENTS, (one.grad for one in parameters))
+
+    def _after_step(self, optimizer: Any, _args: Any, _named: Any) -> None:
+        self._note(STATE, _tensors_in(optimizer.state.values()))
+        self.counts[OPTIMIZER] += 1
+        self.steps.append(now())
+        self._boundary(OPTIMIZER)
+
+    def _before_forward(self, module: Any, inputs: Any) -> None:
+        if torch.compiler.is_compiling():  # what the hooks do would end the compiler's graph
+            return
+        if self._depth == 0 and module.training is not None:
+            first = next((one for one in inputs if isinstance(one, torch.Tensor) and one.dim() > 1), None)
+            if first is not None and module.training:
+                self.batch = first.shape[0]
+        self._depth += 1
+
+    def _after_forward(self, module: Any, _inputs: Any, _output: Any) -> None:
+        if torch.compiler.is_compiling():
+            return
+        self._depth = max(self._depth - 1, 0)
+        if self._depth == 0 and any(True for _ in module.parameters()):
+            self.counts[FORWARD if module.training else "evaluation"] += 1
+            self._boundary(FORWARD)
+
+    def of_modules(self) -> Seen:
+        """Return where the parameters and buffers of all modules are now."""
+        tensors = []
+        for module in list(self._modules):
+            tensors += [*module._parameters.values(), *module._buffers.values()]
+        return Seen(now(), PARAMETERS, _addresses(tensors))
+
+
+def _tensors_in(values: Iterable[Any]) -> Iterable[Any]:
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            yield value
+        elif isinstance(value, dict):
+            yield from _tensors_in(value.values())
+        elif isinstance(value, (list, tuple)):
+            yield from _tensors_in(value)

@@ -1,0 +1,548 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Determine without a GPU whether a recorded job would fit."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable
+
+from ... import errors
+from ..._core import html, runtime, sizes, texts
+from ..._core.columns import columns
+from ..._core.glyphs import glyphs_of
+from ..._core.humanbytes import human_bytes, human_limit
+from ..._core.job import Job
+from ..._core.made import Made, make
+from ..._core.native import core
+from ..._core.stacks import Frame, call_site
+from ..._core.table import Table
+from ..._typing import Any, NamedTuple
+from ...memory._record import Recording
+from ...memory._trace import HEADER, Trace, load_trace
+from ..generated.policies import NEED_VIRTUAL, OF_GPUCONF, POLICIES
+from . import out_of_memory, sites
+from .out_of_memory import OutOfMemory
+from .sites import PlanSite
+
+SCHEMA = 1
+
+
+class _PlanFailure(NamedTuple):
+    event: int  # the event's number in the trace, from 1; 0 if the block was live before the trace began
+    requested: int
+    cause: str  # "limit reached", "fragmented", "too large", "device full"
+    bytes_in_use: int
+    bytes_reserved: int
+    largest_free_block_bytes: int
+
+
+class PlanFailure(Table, _PlanFailure):
+    """The first allocation that would fail. Sizes are in bytes, and named as in :class:`gpuconf.memory.MemoryStats`."""
+
+    __slots__ = ()
+
+
+class _PlanResult(NamedTuple):
+    gpu: int
+    policy: str
+    settings: str  # of PYTORCH_CUDA_ALLOC_CONF, such as "max_split_size_mb:128"; "" if the policy needs none
+    fits: bool | None  # None without a limit
+    least_limit: int  # the smallest limit under which the job fits, a multiple of 1 MiB
+    # The limit of the replay that the next three fields describe: the given one, or least_limit if that fails.
+    bytes_limit: int
+    peak_bytes_in_use: int  # the maximum total size of live blocks
+    peak_bytes_reserved: int  # the maximum memory reserved on the GPU
+    # At the peak of bytes in use: the fraction of the pool's free memory outside its largest free block.
+    fragmentation: float
+    failure: PlanFailure | None  # under the given limit
+
+
+class PlanResult(Table, _PlanResult):
+    """One logical GPU under one policy. Sizes are in bytes, and named as in :class:`gpuconf.memory.MemoryStats`."""
+
+    __slots__ = ()
+
+
+class _PlanHolder(NamedTuple):
+    library: str  # as in UsageRow; "" if unknown
+    tag: str  # "" for untagged memory
+    stack: tuple[tuple[str, int, str], ...]  # as in TraceEvent; () if unknown
+    bytes_in_use: int  # as in PlanUsage
+    live_blocks: int
+    before: bool  # allocated before the trace began, and nothing else is known
+
+
+class PlanHolder(Table, _PlanHolder):
+    """Memory that is live at the peak, of one library under one tag, allocated by the same calls."""
+
+    __slots__ = ()
+
+    @property
+    def call_site(self) -> Frame | None:
+        """The innermost call of ``stack`` that is not in an installed library, else the innermost.
+
+        None without a stack.
+        """
+        return call_site(self.stack)
+
+
+class _PlanUsage(NamedTuple):
+    gpu: int
+    num_allocs: int
+    # the maximum of live bytes: each block as PyTorch sized it, if known, or rounded up to a multiple of 256
+    peak_bytes_in_use: int
+    live_blocks_before: int  # blocks that were live when the trace began
+    live_blocks_after: int  # blocks that were live when the trace ended
+    failures: int  # allocations that failed during recording
+    unfreed: int  # blocks whose free is missing
+    streams: int
+    peak_bytes_requested: int = 0  # what the program requested for the blocks that are live at that peak
+    needed_bytes: int = 0  # the peak with the allocation that failed at the end of a snapshot; 0 if there is none
+    bytes_before: int = 0  # live when the trace began
+    recorded_bytes_reserved: int | None = None  # the most that PyTorch had reserved, by its snapshot; None if unknown
+    holders_at_peak: tuple[PlanHolder, ...] = ()  # the largest first, at most 100
+    # The same by line of code, at most 100, and then the rest: they add up to the peak.
+    sites_at_peak: tuple[PlanSite, ...] = ()
+
+
+class PlanUsage(Table, _PlanUsage):
+    """The memory use of a trace on one logical GPU, independent of the policy."""
+
+    __slots__ = ()
+
+
+class _PlanPoint(NamedTuple):
+    time: float
+    bytes_in_use: int
+    bytes_reserved: int
+
+
+class PlanPoint(Table, _PlanPoint):
+    """An interval of a replay: its end, in seconds since the first event of its GPU, and the maximum bytes during
+    it.
+    """
+
+    __slots__ = ()
+
+
+class Plan(metaclass=Made):
+    """The result of :func:`gpuconf.plan`. ``print`` shows it as a table.
+
+    Attributes: ``limit`` in bytes, or None; ``gpu``, the product name, and ``gpu_memory`` in bytes, or None;
+    ``events``, the length of the trace, and ``lost``; ``usages``, a PlanUsage for each logical GPU; ``results``, a
+    PlanResult for each logical GPU and policy; ``out_of_memory``, an OutOfMemory for each GPU on which a PyTorch
+    snapshot ends with a
+    failed
+    allocation.
+    """
+
+    __module__ = "gpuconf"
+
+    _made_by = "use gpuconf.plan()"
+
+    def __init__(self, trace: Trace, fields: dict[str, Any]) -> None:
+        self.limit: int | None = fields["limit"] or None
+        self.gpu: str | None = fields["gpu"] or None
+        self.gpu_memory: int | None = fields["memory"] or None
+        self.events: int = len(trace)
+        self.lost: int = trace.lost
+        self._open_ended = trace._open_ended
+        self._recorded: list[Any] = trace._recorded
+        self._incomplete = trace._incomplete
+        self.out_of_memory: tuple[OutOfMemory, ...] = _failed(trace)
+        self.usages: tuple[PlanUsage, ...] = tuple(_usage(usage, trace) for usage in fields["usage"] or ())
+        self.results: tuple[PlanResult, ...] = tuple(map(_result, fields["results"] or ()))
+        self._timelines = {(r["gpu"], r["policy"]): r["measure"]["timeline"] or [] for r in fields["results"] or ()}
+
+    @property
+    def fits(self) -> bool | None:
+        """Whether the job fits under at least one of the policies; None without a limit."""
+        return None if self.limit is None else bool(self.fitting)
+
+    @property
+    def fitting(self) -> tuple[str, ...]:
+        """The policies under which all logical GPUs of the job fit."""
+        if self.limit is None:
+            return ()
+        return tuple(p for p in self.policies if all(r.fits for r in self.results if r.policy == p))
+
+    @property
+    def policies(self) -> tuple[str, ...]:
+        """The policies that were tried."""
+        return tuple(dict.fromkeys(r.policy for r in self.results))
+
+    def timeline(self, gpu: int = 0, policy: str = "virtual") -> tuple[PlanPoint, ...]:
+        """Return the memory of one logical GPU over the time of the replay, in at most about 400 intervals.
+
+        Raises LookupError for a GPU that is not in the trace, or a policy that was not tried.
+        """
+        try:
+            points = self._timelines[gpu, policy]
+        except KeyError:
+            raise errors.NotFoundError(f"GPU:{gpu} under policy {policy!r} is not in this plan") from None
+        return tuple(PlanPoint(p["micros"] / 1e6, p["bytes_in_use"], p["bytes_reserved"]) for p in points)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything except the timelines, as ``gpuconf plan --json`` prints it. Sizes are in bytes."""
+        return {
+            "schema": SCHEMA,
+            "events": self.events,
+            "lost": self.lost,
+            "limit": self.limit,
+            "gpu": None if self.gpu is None else {"name": self.gpu, "memory": self.gpu_memory},
+            "fits": self.fits,
+            "fitting": list(self.fitting),
+            "out_of_memory": [failure.to_dict() for failure in self.out_of_memory],
+            "usages": [usage.to_dict() for usage in self.usages],
+            "results": [result.to_dict() for result in self.results],
+        }
+
+    def plot(self, path: str | os.PathLike[str]) -> None:
+        """Plot memory over time into a file. The file name determines the format (``.png``, ``.svg``).
+
+        Requires matplotlib (``gpuconf[plot]``); raises MissingPackageError without it, and ValueError for a format that
+        it cannot write.
+        """
+        from ..pages import plot as _plot
+
+        _plot.draw(self, os.fspath(path))
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines())
+
+    def __repr__(self) -> str:
+        return f"<gpuconf.Plan of {_plural(self.events, 'event')}, fits: {self.fits}>"
+
+    def _repr_pretty_(self, printer: Any, _: bool) -> None:
+        """Show the table as a cell's result in IPython and notebooks."""
+        printer.text(str(self))
+
+    def _repr_html_(self) -> str:
+        top = [html.line(text) for text in self._summary()]
+        bottom = [html.line(text) for text in (*self._failures(), *self._notes())]
+        most = max((max(r.bytes_limit, r.least_limit) for r in self.results), default=0)
+        rows = [
+            (
+                f"GPU:{r.gpu}",
+                _named(r),
+                _YES[r.fits],
+                html.memory_bar(r.peak_bytes_in_use, r.peak_bytes_in_use, r.peak_bytes_reserved, most),
+                html.limit(r.least_limit),
+                *map(html.size, (r.peak_bytes_in_use, r.peak_bytes_reserved)),
+                f"{100 * r.fragmentation:.1f}%",
+            )
+            for r in self.results
+        ]
+        head = (*_HEAD[:3], "", *_HEAD[3:])
+        return html.shown(
+            html.titled(f"Plan: {self._verdict()}", *top, html.table(head, rows, left=4) if rows else "", *bottom)
+        )
+
+    def _lines(self) -> list[str]:
+        table = ["", *_table([*self._as_recorded(), *map(_row, self.results)]), ""] if self.results else []
+        notes = [f"note: {note}" for note in self._notes()]
+        ran_out = [line for failure in self.out_of_memory for line in (*failure.lines(glyphs_of(sys.stdout)), "")]
+        return [
+            *self._top(),
+            *ran_out,
+            *self._summary(),
+            *table,
+            *self._failures(),
+            *notes,
+            *self._advice(),
+            self._verdict(),
+        ]
+
+    def _top(self) -> Iterable[str]:
+        """Yield a verdict for each GPU that ran out of memory, in at most 80 columns a line."""
+        for failure in self.out_of_memory:
+            usage = next((u for u in self.usages if u.gpu == failure.gpu), None)
+            if usage is None or failure.unknown:
+                continue
+            needs, has = human_bytes(usage.needed_bytes), human_bytes(failure.bytes_limit)
+            advice = self._help()
+            helps = (
+                "a setting helps" if advice else "no setting helps" if self.limit == _had(self.out_of_memory) else ""
+            )
+            yield f"GPU:{failure.gpu} ran out of memory: it needs {needs} and has {has}" + (
+                f"; {helps}" if helps else ""
+            )
+            if advice:
+                yield f"  {advice}"
+            for site in failure.sites:
+                if site.call_site is not None:
+                    start = f"  {human_bytes(site.bytes_in_use)} of it are held by "
+                    yield start + sites.cut(site.call_site, 80 - len(start))
+                    break
+            yield ""
+
+    def _as_recorded(self) -> Iterable[tuple[str, ...]]:
+        """Yield a row of the table for each GPU whose snapshot says what PyTorch had reserved."""
+        for usage in self.usages:
+            reserved = usage.recorded_bytes_reserved
+            if reserved is not None:
+                fits = "-" if self.limit is None or usage.needed_bytes else _YES[reserved <= self.limit]
+                sizes = human_bytes(usage.peak_bytes_in_use), human_bytes(reserved)
+                yield f"GPU:{usage.gpu}", "as recorded", fits, "-", *sizes, "-"
+
+    def _summary(self) -> Iterable[str]:
+        yield f"{_plural(self.events, 'event')}, {_plural(sum(u.num_allocs for u in self.usages), 'allocation')}"
+        for u in self.usages:
+            yield f"GPU:{u.gpu}: {_peak(u)}"
+            yield from sites.lines(u.sites_at_peak, _SHOWN)
+        if self.limit is not None:
+            on = f" on {self.gpu}" if self.gpu else ""
+            had = ", the memory that PyTorch could use" if self.limit == _had(self.out_of_memory) else ""
+            yield f"limit: {human_bytes(self.limit)}{on}{had}"
+
+    def _failures(self) -> Iterable[str]:
+        for r in self.results:
+            if r.failure is not None:
+                f = r.failure
+                what = f"event {f.event} requests" if f.event else "blocks live before the trace need"
+                yield f"GPU:{r.gpu} {r.policy}: {what} {human_bytes(f.requested)}: {f.cause}"
+                in_use, reserved, free = map(
+                    human_bytes, (f.bytes_in_use, f.bytes_reserved, f.largest_free_block_bytes)
+                )
+                yield f"  in use {in_use}, reserved {reserved}, largest free block {free}"
+
+    def _verdict(self) -> str:
+        if not self.results:
+            return "no allocations"
+        if self.limit is None:
+            return "no limit given"
+        if not self.fitting:
+            return "does not fit"
+        missed = [p for p in self.policies if p not in self.fitting]
+        return f"fits with {', '.join(self.fitting)}" + (f"; does not fit with {', '.join(missed)}" if missed else "")
+
+    def _advice(self) -> Iterable[str]:
+        """Yield what makes a job fit that does not fit with PyTorch's allocator as it was."""
+        if self.limit is None or "pytorch" not in self.policies or "pytorch" in self.fitting:
+            return
+        yield f"advice: {self._help() or f'no setting makes it fit: {self._need()}'}"
+
+    def _help(self) -> str:
+        """Return the setting that makes a job fit that does not fit with PyTorch's allocator as it was.
+
+        "" if there is none.
+        """
+        if "pytorch" in self.fitting:
+            return ""
+        settings = [p for p in self.fitting if p.startswith("pytorch-")]
+        if settings:
+            found = [
+                max((r for r in self.results if r.policy == p), key=lambda r: r.least_limit).settings for p in settings
+            ]
+            return f"export PYTORCH_CUDA_ALLOC_CONF={found[0]}" + (
+                f" (or {', or '.join(found[1:])})" if found[1:] else ""
+            )
+        for policy in reversed(OF_GPUCONF):
+            if policy in self.fitting:
+                return f"gpuconf.configure(limit={self.limit}, growth={policy in NEED_VIRTUAL})"
+        return ""
+
+    def _need(self) -> str:
+        """Return why no policy fits: what is live at the peak and who holds it, or the least limit if that is more."""
+        usage = max(self.usages, key=lambda u: max(u.peak_bytes_in_use, u.needed_bytes))
+        most = max(usage.peak_bytes_in_use, usage.needed_bytes)
+        if most <= (self.limit or 0):
+            needs = {p: max(r.least_limit for r in self.results if r.policy == p) for p in self.policies}
+            best = min(reversed(self.policies), key=lambda p: needs[p])
+            return f"the smallest limit that one of them needs is {human_limit(needs[best])} ({best})"
+        text = f"{human_bytes(most)} are {'needed' if usage.needed_bytes else 'live at the peak'}"
+        known = [site for site in usage.sites_at_peak if site.known][:3]
+        return f"{text}; the largest holders are {'; '.join(map(str, known))}" if known else text
+
+    def _notes(self) -> Iterable[str]:
+        if self._incomplete:
+            yield f"PyTorch does not write such a snapshot, which is synthetic or damaged: {self._incomplete}"
+        for recorded in self._recorded:
+            gpu = f"GPU:{recorded['gpu']}"
+            if recorded["unknown"]:
+                yield f"the snapshot of {gpu} contradicts itself, so it is synthetic or damaged: {recorded['unknown']}"
+            elif recorded["differs"]:
+                yield (
+                    f"PyTorch's allocator, as gpuconf knows it, would not have done on {gpu} what the snapshot has, "
+                    f"which may be synthetic or damaged: {recorded['differs']}"
+                )
+        for u in self.usages:
+            if not u.num_allocs and u.live_blocks_before and not u.failures:
+                yield (
+                    f"the trace has no allocation on GPU:{u.gpu}: this is what was live when it was taken, and not "
+                    "the job's peak. "
+                    "Call torch.cuda.memory._record_memory_history() before the job"
+                )
+        if self.lost:
+            be = "was" if self.lost == 1 else "were"
+            yield f"{_plural(self.lost, 'event')} before the trace {be} lost: an earlier peak may be missing"
+        if self._open_ended:
+            yield "the file's last line has no newline: if the file was cut there, the end of the job is missing"
+        for u in self.usages:
+            name = f"GPU:{u.gpu}"
+            if u.failures > any(failure.gpu == u.gpu for failure in self.out_of_memory):
+                yield f"{_plural(u.failures, 'allocation')} on {name} failed during recording: later allocations may be missing"
+            if u.unfreed:
+                what = (
+                    "free is missing: its block ends"
+                    if u.unfreed == 1
+                    else "frees are missing: each of these blocks ends"
+                )
+                yield f"on {name} {u.unfreed} {what} when its address is allocated again"
+            if u.streams > 1:
+                yield (
+                    f"{name} uses {u.streams} streams, which only PyTorch's policies keep apart: memory that waits "
+                    "for another stream is not counted"
+                )
+
+
+_SHOWN = 5  # holders at the peak, in the table
+_MOST_HOLDERS = 100  # in the JSON
+
+
+def _failed(trace: Trace) -> tuple[OutOfMemory, ...]:
+    if not trace._failed:
+        return ()
+    holders, stacks = trace._holders(), trace._stacks()
+    return tuple(out_of_memory.read(fields, holders, stacks) for fields in trace._failed)
+
+
+def _had(failed: Iterable[OutOfMemory]) -> int:
+    """Return what PyTorch could have when it ran out of memory, on the GPU where that was least.
+
+    0 if that is unknown.
+    """
+    return min((failure.bytes_limit for failure in failed), default=0)
+
+
+def _usage(fields: dict[str, Any], trace: Trace) -> PlanUsage:
+    holders, stacks = trace._holders(), trace._stacks()
+    at_peak = []
+    for h in fields["holders_at_peak"]:
+        library, tag = holders[h["holder"]]
+        at_peak.append(PlanHolder(library, tag, stacks[h["stack"]], h["bytes_in_use"], h["live_blocks"], h["before"]))
+    most = at_peak[:_MOST_HOLDERS]
+    by_line = sites.first(sites.fold(at_peak), _MOST_HOLDERS)
+    recorded = next((r for r in trace._recorded if r["gpu"] == fields["gpu"] and not r["unknown"]), None)
+    reserved = recorded and recorded["peak_bytes_reserved"]
+    return PlanUsage(
+        **{**fields, "recorded_bytes_reserved": reserved, "holders_at_peak": tuple(most), "sites_at_peak": by_line}
+    )
+
+
+def _peak(usage: PlanUsage) -> str:
+    """Return the peak of a GPU, by the names of torch.cuda.memory_stats if the sizes are PyTorch's."""
+    if usage.recorded_bytes_reserved is None:
+        text = f"{human_bytes(usage.peak_bytes_in_use)} live at the peak"
+    else:
+        in_use, requested = human_bytes(usage.peak_bytes_in_use), human_bytes(usage.peak_bytes_requested)
+        text = f"{in_use} allocated at the peak, {requested} requested"
+    return text + (f"; needed {human_bytes(usage.needed_bytes)}" if usage.needed_bytes else "")
+
+
+def _result(fields: dict[str, Any]) -> PlanResult:
+    measure = fields["measure"]
+    return PlanResult(
+        fields["gpu"],
+        fields["policy"],
+        fields["settings"],
+        fields["fits"],
+        fields["least_limit"],
+        measure["bytes_limit"],
+        measure["peak_bytes_in_use"],
+        measure["peak_bytes_reserved"],
+        measure["fragmentation"],
+        fields["failure"] and PlanFailure(**fields["failure"]),
+    )
+
+
+_HEAD = ("GPU", "policy", "fits", "least limit", "peak in use", "peak reserved", "fragmented")
+_YES = {True: "yes", False: "no", None: "-"}
+
+
+_SHORT = {"expandable_segments": "expandable", "max_split_size_mb": "max_split", "roundup_power2_divisions": "roundup"}
+
+
+def _named(result: PlanResult) -> str:
+    """Return the policy, short: the table fits into 80 columns."""
+    name, _, value = result.settings.partition(":")
+    return f"{_SHORT.get(name, name)} {value.removeprefix('True')}".rstrip() if name else result.policy
+
+
+def _row(r: PlanResult) -> tuple[str, ...]:
+    sizes = human_limit(r.least_limit), human_bytes(r.peak_bytes_in_use), human_bytes(r.peak_bytes_reserved)
+    return f"GPU:{r.gpu}", _named(r), _YES[r.fits], *sizes, f"{100 * r.fragmentation:.1f}%"
+
+
+def _table(rows: Iterable[tuple[str, ...]]) -> list[str]:
+    return columns([_HEAD, *sorted(rows, key=lambda row: int(row[0][4:]))], left=3)
+
+
+def _plural(n: int, noun: str) -> str:
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+
+
+def plan(
+    trace: Trace | Recording | str | os.PathLike[str],
+    limit: int | str | None = None,
+    gpu: str | None = None,
+    policy: str | Iterable[str] | None = None,
+) -> Plan:
+    """Do what gpuconf.plan does with a trace."""
+    return find(trace, limit, gpu, policy)
+
+
+def find(
+    trace: Trace | Recording | str | os.PathLike[str],
+    limit: int | str | None,
+    gpu: str | None,
+    policy: str | Iterable[str] | None,
+    progress: Callable[[float], None] | None = None,
+) -> Plan:
+    """Do what plan does, with progress: how much is done, from 0 to 1."""
+    open_plan = core.pybind_OpenPlan  # loads the core, which must precede all imports
+    import json
+
+    from ..._core.notices import log
+
+    trace = trace if isinstance(trace, Trace) else trace.trace if isinstance(trace, Recording) else load_trace(trace)
+    request = {
+        "limit": sizes.limit_bytes(limit) if limit is not None else _had(_failed(trace)) if gpu is None else 0,
+        "gpu": texts.check_text("gpu", gpu) if gpu is not None else "",
+        "policies": check_policies(policy),
+        "settings": trace._settings,
+        "wanted": bool(trace._failed),
+        "starts": {r["gpu"]: r["start"] for r in trace._recorded if r["start"]},
+        "env": json.loads(runtime.environment()),
+    }
+    if gpu is not None and not gpu.strip():
+        raise errors.InvalidArgumentError("gpu must not be empty: pass a model such as 'A10'")
+    with Job(open_plan, json.dumps(request)) as job:
+        job.feed(HEADER, *trace._pages)
+        fields = job.finish(progress)
+    for level, text in fields["notices"]:
+        log(level, text)
+    return make(Plan, trace, fields)
+
+
+def check_policies(policy: Any) -> list[str]:
+    """Return the policies of an argument.
+
+    Raises ValueError for one that does not exist, and TypeError for other types.
+    """
+    if isinstance(policy, str):
+        return [_policy(policy)]
+    try:
+        return [] if policy is None else list(map(_policy, policy))
+    except TypeError:
+        text = "policy must be one of the policies, or a list of them"
+        raise errors.InvalidTypeError(f"{text}, but got {type(policy).__name__}: {texts.shown(policy)}") from None
+
+
+def _policy(policy: object) -> str:
+    if not isinstance(policy, str) or policy not in POLICIES:
+        raise errors.InvalidArgumentError(
+            f"policy must be one of {', '.join(map(repr, POLICIES))}, but got {texts.shown(policy)}"
+        )
+    return policy

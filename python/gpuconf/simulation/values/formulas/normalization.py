@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Batch normalization by cuDNN and across processes, and backward passes of other normalizations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from ...._typing import Any
+
+_aten = torch.ops.aten
+
+
+def cudnn_batch_norm(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    training: bool,
+    momentum: float,
+    epsilon: float,
+) -> tuple[Any, ...]:
+    """``aten::cudnn_batch_norm``. Nothing is kept in the reserve."""
+    results = _aten.native_batch_norm.default(x, weight, bias, running_mean, running_var, training, momentum, epsilon)
+    return (*results, None)
+
+
+def cudnn_batch_norm_backward(
+    x: Tensor,
+    grad: Tensor,
+    weight: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    mean: Tensor | None,
+    invstd: Tensor | None,
+    epsilon: float,
+    _reserve: Tensor,
+) -> Any:
+    """``aten::cudnn_batch_norm_backward``, which PyTorch only calls of a training step."""
+    grad = grad.to(x.dtype)
+    return batch_norm_backward(
+        grad, x, weight, running_mean, running_var, mean, invstd, True, epsilon, [True, True, True]
+    )
+
+
+def _as_the_cpu_keeps(x: Tensor, weight: Tensor | None, *statistics: Tensor | None) -> list[Tensor | None]:
+    """Return statistics in the type in which the CPU keeps them, unlike CUDA: the input's, unless the weight's is
+    wider.
+    """
+    kind = x.dtype if weight is None else torch.promote_types(x.dtype, weight.dtype)
+    return [None if one is None else one.to(kind) for one in statistics]
+
+
+def _rows(x: Tensor) -> Tensor:
+    """Return the values of each channel as a row, in the type in which sums are made."""
+    wide = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+    return wide.transpose(0, 1).reshape(x.size(1), -1)
+
+
+def _by_channel(values: Tensor, like: Tensor) -> Tensor:
+    return values.reshape(1, -1, *[1] * (like.dim() - 2))
+
+
+def stats(x: Tensor, epsilon: float) -> tuple[Tensor, Tensor]:
+    """``aten::batch_norm_stats``."""
+    rows = _rows(x)
+    return rows.mean(1), (rows.var(1, unbiased=False) + epsilon).rsqrt()
+
+
+def elemt(
+    x: Tensor, weight: Tensor | None, bias: Tensor | None, mean: Tensor, invstd: Tensor, _epsilon: float
+) -> Tensor:
+    """``aten::batch_norm_elemt``."""
+    scale = invstd if weight is None else invstd * weight
+    found = (x - _by_channel(mean, x)) * _by_channel(scale, x)
+    return (found if bias is None else found + _by_channel(bias, x)).to(x.dtype)
+
+
+def gather_stats_with_counts(
+    _x: Tensor,
+    mean: Tensor,
+    invstd: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    momentum: float,
+    epsilon: float,
+    counts: Tensor,
+) -> tuple[Tensor, Tensor]:
+    """``aten::batch_norm_gather_stats_with_counts``: the statistics of all processes from those of each."""
+    shares = counts.to(mean.dtype).reshape(-1, 1)
+    total = shares.sum()
+    variance = invstd.pow(-2) - epsilon
+    all_mean = (mean * shares).sum(0) / total
+    all_variance = ((variance + (mean - all_mean) ** 2) * shares).sum(0) / total
+    if running_mean is not None:
+        running_mean.mul_(1 - momentum).add_(all_mean * momentum)
+    if running_var is not None:
+        running_var.mul_(1 - momentum).add_(all_variance * total / (total - 1) * momentum)
+    return all_mean, (all_variance + epsilon).rsqrt()
+
+
+def gather_stats(
+    x: Tensor,
+    mean: Tensor,
+    invstd: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    momentum: float,
+    epsilon: float,
+    count: int,
+) -> tuple[Tensor, Tensor]:
+    """``aten::batch_norm_gather_stats``: each process has as many values."""
+    counts = torch.full((mean.size(0),), count, dtype=mean.dtype, device="cpu")
+    return gather_stats_with_counts(x, mean, invstd, running_mean, running_var, momentum, epsilon, counts)
+
+
+def backward_reduce(
+    grad: Tensor,
+    x: Tensor,
+    mean: Tensor,
+    invstd: Tensor,
+    weight: Tensor | None,
+    for_x: bool,
+    for_weight: bool,
+    for_bias: bool,
+) -> tuple[Tensor | None, ...]:
+    """``aten::batch_norm_backward_reduce``."""
+    rows = _rows(grad)
+    sums = rows.sum(1)
+    products = (rows * (_rows(x) - mean.reshape(-1, 1))).sum(1)
+    kind = grad.dtype if weight is None else weight.dtype
+    grad_weight = (products * invstd).to(kind) if for_weight else None
+    return (sums if for_x else None, products if for_x else None, grad_weight, sums.to(kind) if for_bias else None)
+
+
+def backward_elemt(
+    grad: Tensor,
+    x: Tensor,
+    mean: Tensor,
+    invstd: Tensor,
+    weight: Tensor | None,
+    sums: Tensor,
+    products: Tensor,
+    counts: Tensor,
+) -> Tensor:
+    """``aten::batch_norm_backward_elemt``."""
+    total = counts.sum().to(mean.dtype)
+    scale = invstd if weight is None else invstd * weight
+    slope = products / total * invstd * invstd
+    centered = (x - _by_channel(mean, x)) * _by_channel(slope, x)
+    return ((grad - _by_channel(sums / total, x) - centered) * _by_channel(scale, x)).to(x.dtype)
+
+
+def layer_norm_backward(
+    grad: Tensor,
+    x: Tensor,
+    shape: Sequence[int],
+    mean: Tensor,
+    rstd: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    mask: Sequence[bool],
+) -> Any:
+    """``aten::native_layer_norm_backward``."""
+    mean, rstd = _as_the_cpu_keeps(x, weight, mean, rstd)
+    return _aten.native_layer_norm_backward.default(grad, x, shape, mean, rstd, weight, bias, mask)
+
+
+def group_norm_backward(grad: Tensor, x: Tensor, mean: Tensor, rstd: Tensor, weight: Tensor | None, *rest: Any) -> Any:
+    """``aten::native_group_norm_backward``."""
+    return _aten.native_group_norm_backward.default(grad, x, *_as_the_cpu_keeps(x, weight, mean, rstd), weight, *rest)
+
+
+def batch_norm_backward(
+    grad: Tensor,
+    x: Tensor,
+    weight: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    mean: Tensor | None,
+    invstd: Tensor | None,
+    *rest: Any,
+) -> Any:
+    """``aten::native_batch_norm_backward``."""
+    kept = _as_the_cpu_keeps(x, weight, mean, invstd)
+    return _aten.native_batch_norm_backward.default(grad, x, weight, running_mean, running_var, *kept, *rest)
+
+
+def batch_norm_with_update_backward(*args: Any) -> Any:
+    """``aten::batch_norm_backward``, of ``_batch_norm_with_update``. The last argument is cuDNN's reserve."""
+    return batch_norm_backward(*args[:-1])
+
+
+def rms_norm_backward(
+    grad: Tensor, x: Tensor, shape: Sequence[int], rstd: Tensor, weight: Tensor | None, mask: Sequence[bool]
+) -> tuple[Tensor | None, Tensor | None]:
+    """``aten::_fused_rms_norm_backward``."""
+    wide = rstd.dtype
+    inner = list(range(x.dim() - len(shape), x.dim()))
+    outer = list(range(x.dim() - len(shape)))
+    normal = x.to(wide) * rstd
+    scaled = grad.to(wide) if weight is None else grad.to(wide) * weight.to(wide)
+    grad_x = (scaled - normal * (scaled * normal).mean(inner, keepdim=True)) * rstd if mask[0] else None
+    grad_weight = None
+    if mask[1] and weight is not None:
+        product = grad.to(wide) * normal
+        grad_weight = (product.sum(outer) if outer else product).to(weight.dtype)
+    return None if grad_x is None else grad_x.to(x.dtype), grad_weight

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recurrent networks of cuDNN."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from ...._typing import Any
+from .. import generators
+from .results import Seed, read_seed
+
+_LSTM, _GRU = 2, 3
+_RUN = {0: torch._VF.rnn_relu, 1: torch._VF.rnn_tanh, _LSTM: torch._VF.lstm, _GRU: torch._VF.gru}
+_KEYS = torch._C.DispatchKey
+
+
+def _run(x: Tensor, weights: Sequence[Tensor], hx: Tensor, cx: Tensor | None, mode: int, rest: tuple[Any, ...]) -> Any:
+    per_layer, layers, batch_first, dropout, train, both, sizes = rest
+    state: Any = (hx, cx) if mode == _LSTM else hx
+    biases = per_layer >= 4
+    if sizes:
+        return _RUN[mode](
+            x, torch.tensor(sizes, device="cpu"), state, list(weights), biases, layers, dropout, train, both
+        )
+    return _RUN[mode](x, state, list(weights), biases, layers, dropout, train, both, batch_first)
+
+
+def _shaped(
+    weight: Sequence[Tensor], x: Tensor, per_layer: int, hidden: int, projected: int, both: bool
+) -> list[Tensor]:
+    """Return the weights in the shapes of the module.
+
+    Under autocast, PyTorch passes columns: views of cuDNN's buffer.
+    """
+    views = []
+    for number, one in enumerate(weight):
+        layer, kind = number // per_layer // (1 + both), number % per_layer
+        rows = one.numel()
+        if kind == 0:
+            rows //= x.shape[-1] if layer == 0 else (projected or hidden) * (1 + both)
+        elif kind == 1:
+            rows //= projected or hidden
+        elif per_layer in (3, 5) and kind == per_layer - 1:  # of a projection
+            rows = projected
+        views.append(one.reshape(rows) if per_layer >= 4 and kind in (2, 3) else one.reshape(rows, -1))
+    return views
+
+
+def forward(
+    x: Tensor,
+    weight: Sequence[Tensor],
+    per_layer: int,
+    _buffer: Tensor | None,
+    hx: Tensor,
+    cx: Tensor | None,
+    mode: int,
+    hidden: int,
+    projected: int,
+    layers: int,
+    batch_first: bool,
+    dropout: float,
+    train: bool,
+    both: bool,
+    sizes: Sequence[int],
+    _dropout_state: Tensor | None,
+) -> tuple[Any, ...]:
+    """``aten::_cudnn_rnn``. The reserve keeps the seed of the dropout between layers."""
+    seed = torch.default_generator.initial_seed()
+    weight = _shaped(weight, x, per_layer, hidden, projected, both)
+    results = _run(x, weight, hx, cx, mode, (per_layer, layers, batch_first, dropout, train, both, sizes))
+    cy = results[2] if mode == _LSTM else None
+    return results[0], results[1], cy, Seed(seed) if train else None, None
+
+
+def backward(
+    x: Tensor,
+    weight: Sequence[Tensor],
+    per_layer: int,
+    _buffer: Tensor,
+    hx: Tensor,
+    cx: Tensor | None,
+    _output: Tensor,
+    grad_output: Tensor | None,
+    grad_hy: Tensor | None,
+    grad_cy: Tensor | None,
+    mode: int,
+    hidden: int,
+    projected: int,
+    layers: int,
+    batch_first: bool,
+    dropout: float,
+    train: bool,
+    both: bool,
+    sizes: Sequence[int],
+    _dropout_state: Tensor | None,
+    reserve: Tensor,
+    mask: Sequence[bool],
+) -> tuple[Any, ...]:
+    """``aten::_cudnn_rnn_backward``: the forward pass again, on the CPU, and its gradients."""
+    keys = torch._C.DispatchKeySet(_KEYS.BackendSelect).add(_KEYS.ADInplaceOrView)
+    with torch._C._ForceDispatchKeyGuard(keys, torch._C.DispatchKeySet(_KEYS.AutocastCPU)), torch.enable_grad():
+        leaves = [None if one is None else one.detach().requires_grad_() for one in (x, hx, cx, *weight)]
+        rest = (per_layer, layers, batch_first, dropout, train, both, sizes)
+        with generators.DefaultSeeded(read_seed(reserve)):
+            shaped = _shaped(leaves[3:], x, per_layer, hidden, projected, both)
+            results = _run(leaves[0], shaped, leaves[1], leaves[2], mode, rest)
+        pairs = [
+            (one, grad) for one, grad in zip(results, (grad_output, grad_hy, grad_cy), strict=False) if grad is not None
+        ]
+        wanted = [one for one in leaves if one is not None]
+        found = torch.autograd.grad([one for one, _ in pairs], wanted, [grad for _, grad in pairs], allow_unused=True)
+    grads = iter(found)
+    per_leaf = [None if one is None else next(grads) for one in leaves]
+    of_weights = [
+        torch.zeros_like(one) if grad is None else grad for one, grad in zip(weight, per_leaf[3:], strict=True)
+    ]
+    return (*per_leaf[:3], of_weights if mask[3] else None)

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sparse tensors: operators with kernels of their own, which the CPU computes on the indices and values in the
+simulated memory.
+
+All other operators on sparse tensors call operators on their indices and values, which are computed like any others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+
+from ..._typing import Any
+from . import errors, moves, numbers, queues
+from .kernels import Kernel, arguments_on_cpu, named_on_cpu, tensor_places
+from .thread import state
+
+_PACKETS = [
+    "_coalesce",
+    "_sparse_csr_prod",
+    "_sparse_csr_sum",
+    "_sparse_log_softmax",
+    "_sparse_log_softmax_backward_data",
+    "_sparse_mask_projection",
+    "_sparse_softmax",
+    "_sparse_softmax_backward_data",
+    "_sparse_sparse_matmul",
+    "_sparse_sum_backward",
+    "_spsolve",
+    "_to_dense",
+    "_to_sparse",
+    "_to_sparse_bsc",
+    "_to_sparse_bsr",
+    "_to_sparse_csc",
+    "_to_sparse_csr",
+    "add",
+    "add_",
+    "addmm",
+    "addmm_",
+    "addmv",
+    "any",
+    "baddbmm",
+    "bmm",
+    "cat",
+    "hspmm",
+    "index_select",
+    "mm",
+    "mul",
+    "mul_",
+    "mv",
+    "sparse_mask",
+    "sparse_sampled_addmm",
+    "sspaddmm",
+    "sub",
+    "sub_",
+    "sum",
+    "triangular_solve",
+]
+
+
+def names(key: str) -> Iterator[str]:
+    """Yield the operators that have a kernel for a dispatch key which computes by itself."""
+    for name in torch._C._dispatch_get_registrations_for_dispatch_key(key):
+        space, _, rest = name.partition("::")
+        if space == "aten" and rest.partition(".")[0] in _PACKETS:
+            yield name
+
+
+def _spread(value: Any) -> Any:
+    """Return a sparse tensor without contiguous values: the CPU appends it to another one, as a card does, and merges
+    nothing.
+    """
+    if not isinstance(value, torch.Tensor) or value.layout is not torch.sparse_coo:
+        return value
+    values = value._values()
+    spread = values.new_empty((*values.shape, 2))[..., 0].copy_(values)
+    coalesced = value.is_coalesced()
+    return torch.ops.aten._sparse_coo_tensor_unsafe(value._indices(), spread, value.shape, is_coalesced=coalesced)
+
+
+def computing(overload: Any) -> Kernel:
+    """Make the kernel of an operator on sparse tensors."""
+    arguments = overload._schema.arguments
+    tensors = tensor_places(overload)
+    written = [
+        (at, one.name) for at, one in enumerate(arguments) if one.alias_info is not None and one.alias_info.is_write
+    ]
+
+    adds = overload._schema.name.removeprefix("aten::").rstrip("_") in ("add", "sub")
+
+    def call(_keys: Any, *args: Any, **named: Any) -> Any:
+        if adds:
+            args = (args[0], _spread(args[1]), *args[2:])
+        return overload(*args, **named)
+
+    def kernel(_keys: Any, *args: Any, **named: Any) -> Any:
+        before = state.inside
+        state.inside = True
+        state.mark.value += 1
+        try:
+            if queues.left.value:
+                queues.wait(args, named)
+            cpu_args, cpu_named = arguments_on_cpu(numbers.as_tensors(args, tensors)), named_on_cpu(named)
+            computed = errors.attempt(call, None, cpu_args, cpu_named, narrowing=True)
+            if not written:
+                return moves.to_gpu(computed, (args, named))
+            results = []
+            for at, name in written:
+                target, source = (args[at], cpu_args[at]) if at < len(args) else (named[name], cpu_named[name])
+                moves.replace(target, source)
+                results.append(target)
+            return results[0] if len(results) == 1 else tuple(results)
+        finally:
+            state.mark.value -= 1
+            state.inside = before
+
+    return kernel

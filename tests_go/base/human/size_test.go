@@ -1,0 +1,38 @@
+package human_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gpuconf/gocore/base/human"
+)
+
+// The tables of tests_py/test_sizes.py.
+func TestParseSize(t *testing.T) {
+	for text, want := range map[string]uint64{
+		"2000000": 2_000_000, " 0002000000 ": 2_000_000, "2000000B": 2_000_000, "1GiB": 1 << 30, "1 gib": 1 << 30,
+		"1.5GiB": 3 << 29,
+		".5GiB":  1 << 29, "2.GiB": 2 << 30, "500MB": 500_000_000, "0.001TB": 1_000_000_000,
+		"3.3333333333333333333333333333333333333333MB": 3_333_333, "9223372036854775807": 1<<63 - 1,
+	} {
+		bytes, err := human.ParseSize(text)
+		require.NoError(t, err, text)
+		require.Equal(t, want, bytes, text)
+	}
+	for _, text := range []string{
+		"", " ", "much", "GiB", "-1GiB", "+1GiB", "1e9", "1_000_000", "0x100000", "inf", "nan", "1.2.3MiB", "1GiBB",
+		"6XB", "1 000 000", "1,5GiB",
+		"\u0661\u0662", "\uff11GiB", "\u00b2GiB", "1G\u0131B", "1\u00a0GiB", "50%", ".", ".GiB",
+	} {
+		_, err := human.ParseSize(text)
+		require.ErrorContains(t, err, "is not a size", text)
+	}
+	_, err := human.ParseSize("1.5")
+	require.ErrorContains(t, err, "is not a whole number of bytes")
+	for _, text := range []string{"9223372036854775808", "8388608TiB", strings.Repeat("9", 5000)} {
+		_, err := human.ParseSize(text)
+		require.ErrorContains(t, err, "is too large", text)
+	}
+}

@@ -1,0 +1,137 @@
+package devmgr_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gpuconf/gocore/base/status"
+	"gpuconf/gocore/pool/bfc"
+	"gpuconf/gocore/tf/config"
+	"gpuconf/tests_go/machine/simulated"
+)
+
+// Many regions, on four logical GPUs of two cards.
+func TestFreesGoByPointer(t *testing.T) {
+	m, _ := initialized(t, "2xT4", simulated.Options{NoVMM: true}, config.Env{"TF_FORCE_GPU_ALLOW_GROWTH": "true"},
+		[]float64{4000, 4000}, []float64{4000, 4000})
+	random := rand.New(rand.NewPCG(1, 2))
+	type held struct {
+		number int
+		block  bfc.Block
+	}
+	var live []held
+	var want [4]uint64
+	for range 400 {
+		number := random.IntN(4)
+		block := allocate(t, m, number, 1+random.Uint64N(16*mib))
+		live = append(live, held{number, block})
+		want[number] += block.Bytes
+	}
+	regions := 0
+	for _, name := range []string{"GPU:0", "GPU:1", "GPU:2", "GPU:3"} {
+		picture, err := m.MemoryMap(name)
+		require.NoError(t, err)
+		regions += len(picture.Regions)
+	}
+	require.Greater(t, regions, 20)
+
+	random.Shuffle(len(live), func(i, j int) { live[i], live[j] = live[j], live[i] })
+	for i, h := range live {
+		if i%2 == 0 {
+			require.NoError(t, m.Free(h.block.Addr))
+		} else {
+			require.NoError(t, m.FreeID(h.block.Addr, h.block.ID))
+		}
+		want[h.number] -= h.block.Bytes
+		for number, name := range []string{"GPU:0", "GPU:1", "GPU:2", "GPU:3"} {
+			require.Equal(t, want[number], stats(t, m, name).BytesInUse, name)
+		}
+	}
+	require.NoError(t, m.Check())
+}
+
+func TestAddressesThatAreNoBlock(t *testing.T) {
+	m, _ := initialized(t, "T4", simulated.Options{}, nil, []float64{10, 10})
+	block, other := allocate(t, m, 0, 1000), allocate(t, m, 1, 1000)
+	freed := allocate(t, m, 0, 1000)
+	require.NoError(t, m.Free(freed.Addr))
+	picture, err := m.MemoryMap("GPU:0")
+	require.NoError(t, err)
+	region := picture.Regions[0]
+	before := []bfc.Stats{stats(t, m, "GPU:0"), stats(t, m, "GPU:1")}
+	frees, err := m.Frees(0)
+	require.NoError(t, err)
+	for name, addr := range map[string]uint64{
+		"of no pool":           0x1000,
+		"the last one":         math.MaxUint64,
+		"inside a block":       block.Addr + 256,
+		"one byte off":         block.Addr + 1,
+		"the block's end":      block.Addr + block.Bytes,
+		"freed before":         freed.Addr,
+		"before the region":    region.Addr - 1,
+		"the region's last":    region.Addr + region.Bytes - 1,
+		"far behind":           region.Addr + 1<<40,
+		"between other blocks": other.Addr + 512,
+	} {
+		t.Run(name, func(t *testing.T) {
+			requireCode(t, status.InvalidArgument, m.Free(addr))
+			requireCode(t, status.InvalidArgument, m.FreeID(addr, block.ID))
+			requireCode(t, status.InvalidArgument, m.CopyFromHost(addr, block.ID, 0, []byte{1}))
+			requireCode(t, status.InvalidArgument, m.CopyToHost(addr, block.ID, 0, nil))
+		})
+	}
+	requireCode(t, status.InvalidArgument, m.FreeID(block.Addr, block.ID+1))
+	requireCode(t, status.InvalidArgument, m.FreeID(0, 1))
+	require.Equal(t, before, []bfc.Stats{stats(t, m, "GPU:0"), stats(t, m, "GPU:1")})
+	after, err := m.Frees(0)
+	require.NoError(t, err)
+	require.Equal(t, frees, after, "a call that frees nothing wakes no waiter")
+}
+
+func TestStaleBlockIsNotFreed(t *testing.T) {
+	m, _ := initialized(t, "T4", simulated.Options{}, nil, []float64{10})
+	stale := allocate(t, m, 0, 1000)
+	require.NoError(t, m.FreeID(stale.Addr, stale.ID))
+	block := allocate(t, m, 0, 1000)
+	require.Equal(t, stale.Addr, block.Addr)
+	requireCode(t, status.InvalidArgument, m.FreeID(stale.Addr, stale.ID))
+	require.EqualValues(t, 1, stats(t, m, "GPU:0").LiveBlocks)
+	require.NoError(t, m.FreeID(block.Addr, block.ID))
+}
+
+// A released region gives up its addresses, even if another logical GPU gets the same memory.
+func TestOwnersFollowRegions(t *testing.T) {
+	env := config.Env{"TF_FORCE_GPU_ALLOW_GROWTH": "true"}
+	m, _ := initialized(t, "T4:32MiB", simulated.Options{NoVMM: true}, env, []float64{10, 10, 10})
+	gone := allocate(t, m, 0, mib)
+	require.NoError(t, m.Free(gone.Addr))
+	between := allocate(t, m, 1, mib)
+	big := allocate(t, m, 0, 9*mib) // releases the first region
+	requireCode(t, status.InvalidArgument, m.Free(gone.Addr))
+
+	heir := allocate(t, m, 2, mib)
+	require.Equal(t, gone.Addr, heir.Addr, "the same memory, now of GPU:2")
+	require.NoError(t, m.Check())
+	for number, block := range []bfc.Block{big, between, heir} {
+		require.NoError(t, m.Free(block.Addr))
+		require.Zero(t, stats(t, m, []string{"GPU:0", "GPU:1", "GPU:2"}[number]).LiveBlocks)
+	}
+	require.NoError(t, m.Check())
+}
+
+func TestAllocatingNothing(t *testing.T) {
+	m, d := initialized(t, "T4", simulated.Options{}, nil, []float64{10})
+	block := allocate(t, m, 0, 0)
+	require.Equal(t, bfc.Block{}, block)
+	require.NoError(t, m.Free(block.Addr))
+	require.NoError(t, m.FreeID(block.Addr, block.ID))
+	require.Zero(t, d.taken(t, 0))
+	for _, number := range []int{-1, 1, math.MaxInt, math.MinInt} {
+		_, err := m.Allocate(number, 0)
+		requireCode(t, status.InvalidArgument, err)
+		require.ErrorContains(t, err, ": this process has 1 logical GPU (GPU:0 to GPU:0)")
+	}
+}

@@ -1,0 +1,91 @@
+package ledger_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"gpuconf/gocore/lease/ledger"
+)
+
+func init() {
+	// queue FOLDER GIB: claims bytes of card A, says so, waits for them, says so, and holds them until its standard
+	// input ends.
+	roles["queue"] = func(arguments []string) error {
+		l, err := ledger.Open(arguments[0], true)
+		if err != nil {
+			return err
+		}
+		var size uint64
+		if _, err := fmt.Sscan(arguments[1], &size); err != nil {
+			return err
+		}
+		c, err := l.Claim(request(1, card("A", size*gib)))
+		if err != nil {
+			return err
+		}
+		fmt.Println("waiting")
+		if ok, err := c.Wait(nil, time.Minute); !ok || err != nil {
+			return fmt.Errorf("not granted: %w", err)
+		}
+		_, _ = os.Stdin.Read(make([]byte, 1))
+		return nil
+	}
+}
+
+// A waiter that is stopped for seconds does not keep those behind it from going on, and is in its place again when it
+// goes on. One that runs is not passed, however long it waits.
+func TestAStoppedWaiterIsPassedAndKeepsItsPlace(t *testing.T) {
+	t.Parallel()
+	l := private(t)
+	holder := claim(t, l, request(1, card("A", 30*gib)))
+	first, line := start(t, "queue", l.Folder(), 20)
+	require.Equal(t, "waiting", line)
+	second := claim(t, l, request(1, card("A", 20*gib)))
+
+	stop(t, first.Process)
+	holder.Release()
+	ok, err := second.Wait(nil, time.Second)
+	require.NoError(t, err)
+	require.False(t, ok, "it is the turn of the first one, which may only be slow")
+	ok, err = second.Wait(nil, time.Minute)
+	require.NoError(t, err)
+	require.True(t, ok)
+	third := claim(t, l, request(1, card("A", 30*gib)))
+	require.False(t, granted(t, third))
+
+	require.NoError(t, first.Process.Signal(syscall.SIGCONT))
+	ok, err = third.Wait(nil, 7*time.Second)
+	require.NoError(t, err)
+	require.False(t, ok)
+	second.Release()
+	require.Eventually(t, func() bool {
+		claims, _, err := l.Rows()
+		require.NoError(t, err)
+		return len(claims) == 2 && claims[0].State == ledger.Granted && claims[0].Process.PID == first.Process.Pid
+	}, 10*time.Second, 10*time.Millisecond)
+	require.False(t, granted(t, third), "20 of 40 GiB are left")
+	sound(t, l)
+}
+
+// stop stops a process, and waits for it: a thread runs on until it takes notice of the signal.
+func stop(t *testing.T, p *os.Process) {
+	require.NoError(t, p.Signal(syscall.SIGSTOP))
+	require.Eventually(t, func() bool {
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.Pid))
+		require.NoError(t, err)
+		for _, path := range threads {
+			text, err := os.ReadFile(path)
+			if _, state, found := strings.Cut(string(text), ") "); err != nil || !found || state[0] != 'T' {
+				return false
+			}
+		}
+		return len(threads) > 0
+	}, 10*time.Second, time.Millisecond)
+}

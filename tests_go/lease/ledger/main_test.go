@@ -1,0 +1,156 @@
+package ledger_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"gpuconf/gocore/lease/ledger"
+)
+
+// roleVariable makes this binary one of the programs that the tests start: "role argument...".
+const roleVariable = "GPUCONF_LEDGER_TEST"
+
+var roles = map[string]func(arguments []string) error{}
+
+// TestMain lets this binary be a process that uses a ledger.
+func TestMain(m *testing.M) {
+	if words := strings.Fields(os.Getenv(roleVariable)); len(words) > 0 {
+		if err := roles[words[0]](words[1:]); err != nil {
+			fmt.Println("error:", err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// role returns the command of a process.
+func role(words ...any) *exec.Cmd {
+	command := exec.Command("/proc/self/exe")
+	command.Env = append(os.Environ(), roleVariable+"="+strings.TrimSpace(fmt.Sprintln(words...)))
+	return command
+}
+
+// start starts a process and waits for its first line.
+func start(t *testing.T, words ...any) (command *exec.Cmd, line string) {
+	t.Helper()
+	command = role(words...)
+	stdin, err := command.StdinPipe()
+	require.NoError(t, err)
+	stdout, err := command.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, command.Start())
+	t.Cleanup(func() {
+		_ = stdin.Close()
+		_ = command.Process.Kill()
+		_ = command.Wait()
+	})
+	return command, firstLine(t, stdout.Read)
+}
+
+func firstLine(t *testing.T, read func([]byte) (int, error)) string {
+	t.Helper()
+	var line []byte
+	for one := make([]byte, 1); ; {
+		n, err := read(one)
+		if n == 0 || err != nil || one[0] == '\n' {
+			return string(line)
+		}
+		line = append(line, one[0])
+	}
+}
+
+// kill ends a process by SIGKILL and waits for it.
+func kill(t *testing.T, command *exec.Cmd) {
+	t.Helper()
+	require.NoError(t, command.Process.Signal(syscall.SIGKILL))
+	_ = command.Wait()
+}
+
+const gib = 1 << 30
+
+// card returns a card of 40 GiB.
+func card(name string, bytes uint64) ledger.Card {
+	return ledger.Card{UUID: name, Bytes: bytes, Total: 40 * gib, Budget: 40 * gib}
+}
+
+func request(count int, cards ...ledger.Card) ledger.Request {
+	return ledger.Request{Cards: cards, Count: count}
+}
+
+func open(t *testing.T, folder string) *ledger.Ledger {
+	t.Helper()
+	l, err := ledger.Open(folder, true)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, l.Close()) })
+	return l
+}
+
+func private(t *testing.T) *ledger.Ledger {
+	t.Helper()
+	return open(t, t.TempDir()+"/ledger")
+}
+
+func claim(t *testing.T, l *ledger.Ledger, r ledger.Request) *ledger.Claim {
+	t.Helper()
+	c, err := l.Claim(r)
+	require.NoError(t, err)
+	t.Cleanup(c.Release)
+	return c
+}
+
+func granted(t *testing.T, c *ledger.Claim) bool {
+	t.Helper()
+	ok, err := c.Wait(nil, 0)
+	require.NoError(t, err)
+	return ok
+}
+
+func names(c *ledger.Claim) (found []string) {
+	for _, card := range c.Cards() {
+		found = append(found, card.UUID)
+	}
+	return found
+}
+
+func sound(t *testing.T, l *ledger.Ledger) {
+	t.Helper()
+	require.Empty(t, l.Check())
+}
+
+func init() {
+	// hold FOLDER GIB...: claims bytes of card A, B, ... and holds them until its standard input ends.
+	roles["hold"] = func(arguments []string) error {
+		l, err := ledger.Open(arguments[0], true)
+		if err != nil {
+			return err
+		}
+		var cards []ledger.Card
+		for i, text := range arguments[1:] {
+			size, err := strconv.Atoi(text)
+			if err != nil {
+				return err
+			}
+			cards = append(cards, card(string(rune('A'+i)), uint64(size)*gib))
+		}
+		c, err := l.Claim(request(len(cards), cards...))
+		if err != nil {
+			return err
+		}
+		ok, err := c.Wait(nil, 10*time.Second)
+		if err != nil {
+			return err
+		}
+		fmt.Println("granted:", ok)
+		_, _ = os.Stdin.Read(make([]byte, 1))
+		return nil
+	}
+}

@@ -1,0 +1,244 @@
+//go:build cgo && linux && (amd64 || arm64)
+
+package cuda_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"runtime"
+
+	"gpuconf/gocore/machine/cuda"
+	"gpuconf/gocore/machine/gpu"
+)
+
+const mib = 1 << 20
+
+// session uses a driver and releases what it holds in reverse order.
+type session struct {
+	gpu.Driver
+	undo []func() error
+}
+
+func (s *session) later(undo func() error) { s.undo = append(s.undo, undo) }
+
+// end releases everything; an earlier error takes precedence.
+func (s *session) end(err *error) {
+	for i := len(s.undo) - 1; i >= 0; i-- {
+		*err = errors.Join(*err, s.undo[i]())
+	}
+}
+
+// useEverything opens a driver and makes every call that a correct program makes. It stops at the first failure.
+func useEverything() error {
+	return use((*session).useMemory, (*session).useManagedMemory, (*session).useVirtualMemory, (*session).useStreams,
+		(*session).useCapture)
+}
+
+func use(parts ...func(*session) error) (err error) {
+	driver, err := cuda.Open()
+	if err != nil {
+		return err
+	}
+	s := &session{Driver: driver}
+	s.later(driver.Close)
+	defer s.end(&err)
+	if err := s.ContextRetain(0); err != nil {
+		return err
+	}
+	s.later(func() error { return s.ContextRelease(0) })
+	for _, part := range parts {
+		if err := part(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *session) useMemory() (err error) {
+	if _, _, err := s.MemGetInfo(0); err != nil {
+		return err
+	}
+	addr, err := s.MemAlloc(0, mib)
+	if err != nil {
+		return err
+	}
+	s.later(func() error { return s.MemFree(0, addr) })
+	data := make([]byte, 16)
+	if err := s.MemsetD8(0, addr, 7, mib); err != nil {
+		return err
+	}
+	if err := s.MemcpyHtoD(0, addr, []byte("gpuconf")); err != nil {
+		return err
+	}
+	if err := s.MemcpyDtoD(0, addr+1024, addr, 16); err != nil {
+		return err
+	}
+	if err := s.MemcpyDtoH(0, data, addr+1024); err != nil {
+		return err
+	}
+	return expect(data, "gpuconf\x07\x07\x07\x07\x07\x07\x07\x07\x07")
+}
+
+// useManagedMemory reads and writes beyond the card's memory.
+func (s *session) useManagedMemory() error {
+	_, total, err := s.MemGetInfo(0)
+	if err != nil {
+		return err
+	}
+	addr, err := s.MemAllocManaged(0, total+mib)
+	if err != nil {
+		return err
+	}
+	s.later(func() error { return s.MemFree(0, addr) })
+	data := make([]byte, 7)
+	if err := s.MemcpyHtoD(0, addr+total, []byte("managed")); err != nil {
+		return err
+	}
+	if err := s.MemcpyDtoH(0, data, addr+total); err != nil {
+		return err
+	}
+	return expect(data, "managed")
+}
+
+func expect(data []byte, want string) error {
+	if !bytes.Equal(data, []byte(want)) {
+		return fmt.Errorf("read %q, want %q", data, want)
+	}
+	return nil
+}
+
+func (s *session) useVirtualMemory() error {
+	granule, _, err := s.MemGetAllocationGranularity(0)
+	if err != nil {
+		return err
+	}
+	addr, err := s.MemAddressReserve(4*granule, 0)
+	if err != nil {
+		return err
+	}
+	s.later(func() error { return s.MemAddressFree(addr, 4*granule) })
+	for i := range uint64(2) {
+		handle, err := s.MemCreate(0, granule)
+		if err != nil {
+			return err
+		}
+		s.later(func() error { return s.MemRelease(handle) })
+		if err := s.MemMap(addr+i*granule, granule, handle); err != nil {
+			return err
+		}
+		s.later(func() error { return s.MemUnmap(addr+i*granule, granule) })
+	}
+	if err := s.MemSetAccess(0, addr, 2*granule); err != nil {
+		return err
+	}
+	return s.MemsetD8(0, addr+granule/2, 1, granule)
+}
+
+func (s *session) useStreams() error {
+	stream, err := s.StreamCreate(0, gpu.StreamNonBlocking, -1)
+	if err != nil {
+		return err
+	}
+	s.later(func() error { return s.StreamDestroy(0, stream) })
+	event, err := s.EventCreate(0)
+	if err != nil {
+		return err
+	}
+	s.later(func() error { return s.EventDestroy(0, event) })
+	host, err := s.MemHostAlloc(0, 4096)
+	if err != nil {
+		return err
+	}
+	s.later(func() error { return s.MemFreeHost(0, host.Addr) })
+	addr, err := s.MemAlloc(0, 4096)
+	if err != nil {
+		return err
+	}
+	s.later(func() error { return s.MemFree(0, addr) })
+	s.later(func() error { return s.StreamSynchronize(0, stream) })
+
+	copy(host.Bytes, "queued")
+	for _, call := range []func() error{
+		func() error { _, err := s.StreamGetID(0, stream); return err },
+		func() error { _, err := s.StreamGetPriority(0, stream); return err },
+		func() error { return s.MemsetD8Async(0, addr, 9, 64, stream) },
+		func() error { return s.MemcpyHtoDAsync(0, addr, host.Addr, 6, stream) },
+		func() error { return s.MemcpyDtoDAsync(0, addr+64, addr, 64, stream) },
+		func() error { return s.StreamWriteValue64(0, stream, host.Addr+1024, 5) },
+		func() error { return s.StreamWaitValue64(0, gpu.StreamPerThread, host.Addr+1024, 5) },
+		func() error { return s.EventRecord(0, event, stream) },
+		func() error { return s.StreamWaitEvent(0, gpu.StreamNull, event) },
+		func() error { return s.MemcpyDtoHAsync(0, host.Addr+2048, addr+64, 64, stream) },
+		func() error { return s.EventSynchronize(0, event) },
+		func() error { return s.StreamSynchronize(0, stream) },
+		func() error { return s.StreamSynchronize(0, gpu.StreamPerThread) },
+		func() error { return s.ContextSynchronize(0) },
+		func() error { return s.mustBeDone(stream, event) },
+	} {
+		if err := call(); err != nil {
+			return err
+		}
+	}
+	return expect(host.Bytes[2048:2056], "queued\x09\x09")
+}
+
+// useCapture queries a stream that another library captures.
+func (s *session) useCapture() (err error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	stream, err := s.StreamCreate(0, gpu.StreamNonBlocking, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.StreamDestroy(0, stream)) }()
+	if capture, err := s.StreamGetCaptureInfo(0, stream); err != nil || capture != 0 {
+		return errors.Join(err, expectEqual("no capture", capture, 0))
+	}
+	library := capturer{s.Driver}
+	if err := library.BeginCapture(0, stream); err != nil {
+		return err
+	}
+	end := func() error {
+		graph, err := library.EndCapture(0, stream)
+		if graph == 0 {
+			return err
+		}
+		return errors.Join(err, library.DestroyGraph(0, graph))
+	}
+	capture, err := s.StreamGetCaptureInfo(0, stream)
+	if err == nil && capture == 0 {
+		err = errors.New("a capture is not seen")
+	}
+	if err != nil {
+		return errors.Join(err, end())
+	}
+	life, err := s.StreamGetCaptureLife(0, stream)
+	if err != nil {
+		return errors.Join(err, end())
+	}
+	alive := life.Ended()
+	return errors.Join(end(), expectEqual("ended", alive, false), expectEqual("ended", life.Ended(), true))
+}
+
+func expectEqual[T comparable](what string, got, want T) error {
+	if got != want {
+		return fmt.Errorf("%s: %v, want %v", what, got, want)
+	}
+	return nil
+}
+
+func (s *session) mustBeDone(stream gpu.Stream, event gpu.Event) error {
+	streamDone, err := s.StreamQuery(0, stream)
+	if err != nil {
+		return err
+	}
+	eventDone, err := s.EventQuery(0, event)
+	if err != nil {
+		return err
+	}
+	if !streamDone || !eventDone {
+		return fmt.Errorf("stream done %t, event done %t, after waiting for both", streamDone, eventDone)
+	}
+	return nil
+}

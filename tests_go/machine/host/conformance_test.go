@@ -1,0 +1,50 @@
+package host_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gpuconf/gocore/machine/host"
+	"gpuconf/gocore/machine/models"
+	"gpuconf/tests_go/machine/computetest"
+	"gpuconf/tests_go/machine/simulated"
+)
+
+func TestComputeOnHostMemory(t *testing.T) {
+	computetest.TestCompute(t, func(t *testing.T) computetest.Device {
+		m := &host.Memory{}
+		t.Cleanup(func() { require.NoError(t, m.Close()) })
+		return computetest.Device{
+			Compute: host.Compute{},
+			Allocate: func(bytes uint64) uint64 {
+				addr, _, err := m.Allocate(bytes)
+				require.NoError(t, err)
+				return addr
+			},
+			Write: func(addr uint64, src []byte) { require.NoError(t, m.Write(addr, 0, src)) },
+			Read:  func(dst []byte, addr uint64) { require.NoError(t, m.Read(dst, addr, 0)) },
+		}
+	})
+}
+
+func TestComputeOnSimulatedMemory(t *testing.T) {
+	computetest.TestCompute(t, func(t *testing.T) computetest.Device {
+		spec, err := models.ParseSpec("T4:64MiB")
+		require.NoError(t, err)
+		m, err := simulated.New(spec, simulated.Options{})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, m.Close()) })
+		require.NoError(t, m.ContextRetain(0))
+		return computetest.Device{
+			Compute: host.Compute{},
+			Allocate: func(bytes uint64) uint64 {
+				addr, err := m.MemAlloc(0, bytes)
+				require.NoError(t, err)
+				return addr
+			},
+			Write: func(addr uint64, src []byte) { require.NoError(t, m.MemcpyHtoD(0, addr, src)) },
+			Read:  func(dst []byte, addr uint64) { require.NoError(t, m.MemcpyDtoH(0, dst, addr)) },
+		}
+	})
+}

@@ -1,0 +1,130 @@
+package simulated_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"gpuconf/gocore/base/status"
+	"gpuconf/gocore/machine/gpu"
+	"gpuconf/gocore/machine/models"
+	"gpuconf/tests_go/machine/simulated"
+)
+
+// childEnv names a job to run in a separate process instead of the tests.
+const childEnv = "GPUCONF_SIMULATED_TEST_CHILD"
+
+func TestMain(m *testing.M) {
+	switch os.Getenv(childEnv) {
+	case "":
+		simulated.Main(m)
+	case "addresses":
+		fmt.Print(addressScript())
+	case "address space limit":
+		fmt.Print(addressSpaceLimit())
+	}
+}
+
+// addressScript is a session on a mixed machine; it returns every address that a user could see.
+func addressScript() string {
+	spec, err := models.ParseSpec("2xH100-80GB,T4:1GiB")
+	must(err)
+	m, err := simulated.New(spec, simulated.Options{})
+	must(err)
+	defer func() { must(m.Close()) }()
+	var out strings.Builder
+	var live [3][]uint64
+	for step := range 300 {
+		ordinal := step % 3
+		if step < 3 {
+			must(m.ContextRetain(ordinal))
+		}
+		if step%4 == 3 {
+			addr := live[ordinal][len(live[ordinal])/2]
+			live[ordinal] = append(live[ordinal][:len(live[ordinal])/2], live[ordinal][len(live[ordinal])/2+1:]...)
+			must(m.MemFree(ordinal, addr))
+			continue
+		}
+		addr, err := m.MemAlloc(ordinal, uint64(step*step*37+1))
+		must(err)
+		live[ordinal] = append(live[ordinal], addr)
+		free, total, err := m.MemGetInfo(ordinal)
+		must(err)
+		fmt.Fprintln(&out, ordinal, addr, free, total)
+		if step%7 == 0 {
+			fmt.Fprintln(&out, virtualScript(m, ordinal, step))
+		}
+	}
+	return out.String()
+}
+
+// virtualScript leaves something behind after each call, with gaps.
+func virtualScript(m *simulated.Machine, ordinal, step int) string {
+	size := uint64(step+1) << 21
+	first, err := m.MemAddressReserve(size, 0)
+	must(err)
+	second, err := m.MemAddressReserve(size, 1<<(20+step%20))
+	must(err)
+	must(m.MemAddressFree(first, size))
+	handle, err := m.MemCreate(ordinal, 2<<20)
+	must(err)
+	must(m.MemMap(second, 2<<20, handle))
+	host, err := m.MemHostAlloc(ordinal, size)
+	must(err)
+	stream, err := m.StreamCreate(ordinal, gpu.StreamNonBlocking, 0)
+	must(err)
+	id, err := m.StreamGetID(ordinal, stream)
+	must(err)
+	return fmt.Sprint(first, second, host.Addr, id)
+}
+
+// addressSpaceLimit runs under a limit on address space (ulimit -v). It returns what went wrong, or nothing.
+func addressSpaceLimit() string {
+	text, err := os.ReadFile("/proc/self/statm")
+	must(err)
+	var pages uint64
+	_, err = fmt.Sscan(string(text), &pages)
+	must(err)
+	limit := pages*uint64(os.Getpagesize()) + 5<<30
+	must(unix.Setrlimit(unix.RLIMIT_AS, &unix.Rlimit{Cur: limit, Max: limit}))
+
+	small, _ := models.ParseSpec("T4:1GiB")
+	before := openAndAllocate(small)
+	for _, text := range []string{"H100-80GB", "4xT4:1GiB"} { // the first card is refused; the third is
+		spec, _ := models.ParseSpec(text)
+		m, err := simulated.New(spec, simulated.Options{})
+		switch {
+		case err == nil:
+			return text + " was not refused"
+		case m != nil:
+			return text + " was refused and opened"
+		case status.CodeOf(err) != status.ResourceExhausted:
+			return "wrong kind: " + err.Error()
+		case !strings.Contains(err.Error(), "ulimit -v") || !strings.Contains(err.Error(), "GiB of address space"):
+			return "unclear: " + err.Error()
+		}
+	}
+	if after := openAndAllocate(small); after != before {
+		return fmt.Sprintf("a refused machine left something behind: %#x, then %#x", before, after)
+	}
+	return ""
+}
+
+func openAndAllocate(spec models.Spec) uint64 {
+	m, err := simulated.New(spec, simulated.Options{})
+	must(err)
+	defer func() { must(m.Close()) }()
+	must(m.ContextRetain(0))
+	addr, err := m.MemAlloc(0, 1<<20)
+	must(err)
+	return addr
+}
+
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}

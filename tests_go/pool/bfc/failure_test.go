@@ -1,0 +1,276 @@
+package bfc_test
+
+import (
+	"math/rand/v2"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"gpuconf/gocore/base/status"
+	"gpuconf/gocore/pool/bfc"
+	"gpuconf/gocore/pool/suballoc"
+	"gpuconf/tests_go/machine/fakedevice"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// Every call of the device fails once, in turn, in a run that extends, releases regions and closes. A failed run leaves
+// exact accounting, and nothing on the device except what the device itself refused to free.
+func TestWalkOfFailures(t *testing.T) {
+	for name, always := range map[string]bool{"one call fails": false, "all calls fail from one on": true} {
+		t.Run(name, func(t *testing.T) {
+			failed := 1
+			for at := 0; failed > 0; at++ {
+				failed = walk(t, at, always)
+				require.Less(t, at, 200)
+			}
+		})
+	}
+}
+
+// walk fails call number at, or all calls from there on, and returns how many calls failed.
+func walk(t *testing.T, at int, always bool) (failed int) {
+	device := fakedevice.New(40 * mib)
+	device.Fail = func(call int) error {
+		if call == at || always && call > at {
+			failed++
+			return fakedevice.ErrInjected
+		}
+		return nil
+	}
+	sub := suballoc.NewRegions(device, suballoc.Options{LimitBytes: 30 * mib, Growth: true})
+	a, err := bfc.New(sub, bfc.Options{GarbageCollect: true})
+	require.NoError(t, err)
+	var live []bfc.Block
+	var inUse uint64
+	for _, bytes := range []uint64{2 * mib, 4 * mib, 8 * mib, 16 * mib, 0, 20 * mib, 1000, 0, 30 * mib} {
+		if bytes == 0 { // free everything, so that the next request releases regions
+			for _, b := range live {
+				require.NoError(t, a.FreeID(b.Addr, b.ID))
+			}
+			live, inUse = nil, 0
+			continue
+		}
+		before := a.Stats()
+		block, err := a.Allocate(bytes)
+		if err != nil {
+			require.Equal(t, status.ResourceExhausted, status.CodeOf(err))
+			require.Equal(t, before.NumAllocs, a.Stats().NumAllocs)
+		} else {
+			live, inUse = append(live, block), inUse+block.Bytes
+		}
+		require.Equal(t, inUse, a.Stats().BytesInUse)
+		require.LessOrEqual(t, device.LiveBytes, uint64(30*mib))
+		require.NoError(t, a.Check())
+	}
+	refused := func() (bytes uint64) { // what the device refused to free
+		for _, call := range device.Calls {
+			if call.Op == "unmap" && call.Err != nil {
+				bytes += call.Bytes
+			}
+		}
+		return bytes
+	}
+	require.Equal(t, device.LiveBytes, a.Stats().BytesReserved+refused())
+	lostBefore := refused()
+	err = a.Close()
+	require.Equal(t, refused() > lostBefore, err != nil, "Close reports what was not freed")
+	require.Equal(t, refused(), device.LiveBytes)
+	require.Equal(t, 30*mib-refused(), sub.AvailableBytes())
+	return failed
+}
+
+// A sub-allocator that breaks its contract makes an allocation fail, and its region is released.
+func TestSubAllocatorThatBreaksItsPromise(t *testing.T) {
+	tests := map[string]struct{ addr, bytes uint64 }{
+		"address 0":                {0, 4096},
+		"a crooked address":        {fakedevice.Base + 8, 4096},
+		"a crooked size":           {fakedevice.Base, 4097},
+		"too small":                {fakedevice.Base, 768},
+		"more than the limit":      {fakedevice.Base, 2 * mib},
+		"beyond the last address":  {1<<64 - 4096, 8192},
+		"up to the last address":   {1<<64 - 4096, 4096},
+		"over the region above":    {fakedevice.Base + 64*mib - 2048, 4096},
+		"over the region below":    {fakedevice.Base + 64*mib + 2048, 4096},
+		"the same region as given": {fakedevice.Base + 64*mib, 4096},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			sub := &scripted{limit: mib, answers: [][2]uint64{{fakedevice.Base + 64*mib, 4096}, {tt.addr, tt.bytes}}}
+			a, err := bfc.New(sub, bfc.Options{})
+			require.NoError(t, err)
+			allocate(t, a, 4096)
+			before := a.Stats()
+			_, err = a.Allocate(1000)
+			require.Equal(t, status.ResourceExhausted, status.CodeOf(err))
+			require.ErrorContains(t, err, "unusable")
+			require.Equal(t, [][2]uint64{{tt.addr, tt.bytes}}, sub.released)
+			require.Equal(t, before, a.Stats())
+			require.NoError(t, a.Check())
+			require.NoError(t, a.Close())
+			require.Len(t, sub.released, 2)
+		})
+	}
+}
+
+type scripted struct {
+	limit    uint64
+	answers  [][2]uint64
+	released [][2]uint64
+}
+
+func (s *scripted) Extend(uint64) (addr, bytes uint64, err error) {
+	answer := s.answers[0]
+	s.answers = s.answers[1:]
+	return answer[0], answer[1], nil
+}
+
+func (s *scripted) Release(addr, bytes uint64) error {
+	s.released = append(s.released, [2]uint64{addr, bytes})
+	return nil
+}
+
+func (s *scripted) AvailableBytes() uint64 { return s.limit - 4096 }
+func (s *scripted) LimitBytes() uint64     { return s.limit }
+
+// TensorFlow's allocator retried forever on a device that refuses everything, because nine tenths of 2304 bytes round
+// up to 2304 bytes. The fuse fails the test instead of hanging it.
+func TestSmallRequestEndsWhenTheDeviceAlwaysRefuses(t *testing.T) {
+	for _, growth := range []bool{false, true} {
+		for _, bytes := range []uint64{1, 256, 2048, 2304, 2305, 2560} {
+			device := fakedevice.New(1 << 30)
+			device.Fail = func(call int) error {
+				require.Less(t, call, 1000, "the back-off does not end")
+				return fakedevice.ErrInjected
+			}
+			a := newAllocator(t, suballoc.NewRegions(device, suballoc.Options{LimitBytes: 1 << 30, Growth: growth}),
+				bfc.Options{GarbageCollect: true})
+			_, err := a.Allocate(bytes)
+			require.Equal(t, bfc.DeviceFull, outOfMemory(t, err).Cause)
+			require.ErrorIs(t, err, fakedevice.ErrInjected)
+		}
+	}
+}
+
+// One sequence, repeated: what was served in the first round is served in every round.
+func TestNoCreepingFragmentation(t *testing.T) {
+	device := fakedevice.New(1 << 30)
+	a := newAllocator(t, suballoc.NewRegions(device, suballoc.Options{LimitBytes: 64 * mib, Growth: true}),
+		bfc.Options{GarbageCollect: true})
+	random := rand.New(rand.NewPCG(1, 2))
+	var sizes []uint64
+	for range 200 {
+		sizes = append(sizes, 1+random.Uint64N(300_000))
+	}
+	order := random.Perm(len(sizes))
+	for range 200 {
+		addrs := make([]uint64, len(sizes))
+		for i, bytes := range sizes {
+			addrs[i] = allocate(t, a, bytes).Addr
+		}
+		for _, i := range order {
+			require.NoError(t, a.Free(addrs[i]))
+		}
+	}
+	require.NoError(t, a.Check())
+}
+
+// Random operations under a limit, for each way to grow, with a device that fails allocations and frees at random.
+func TestLimitHoldsWhateverTheDeviceDoes(t *testing.T) {
+	for seed := range uint64(8) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		limit := 20*mib + random.Uint64N(mib)
+		device := fakedevice.New(24 * mib)
+		device.Fail = func(int) error {
+			if random.IntN(5) == 0 {
+				return fakedevice.ErrInjected
+			}
+			return nil
+		}
+		sub := suballoc.NewRegions(device, suballoc.Options{LimitBytes: limit, Growth: seed%2 == 0})
+		a, err := bfc.New(sub, bfc.Options{GarbageCollect: seed%4 < 2, Split: bfc.SplitRule{TensorFlow: seed < 4}})
+		require.NoError(t, err)
+		var live []bfc.Block
+		for i := range 20_000 {
+			if len(live) > 0 && random.IntN(100) < 48 {
+				at := random.IntN(len(live))
+				require.NoError(t, a.FreeID(live[at].Addr, live[at].ID))
+				live[at] = live[len(live)-1]
+				live = live[:len(live)-1]
+			} else if block, err := a.Allocate(1 + random.Uint64N(1<<random.IntN(23))); err == nil {
+				live = append(live, block)
+			}
+			if i%1000 == 0 {
+				require.NoError(t, a.Check())
+			}
+		}
+		require.NotZero(t, a.Stats().NumAllocs)
+		require.LessOrEqual(t, device.PeakBytes, limit)
+		device.Fail = nil
+		require.NoError(t, a.Close())
+		require.Equal(t, (limit-device.LiveBytes)/256*256, sub.AvailableBytes(),
+			"what the device kept counts against the limit")
+	}
+}
+
+func TestGoroutines(t *testing.T) {
+	const workers, rounds, limit = 8, 2_000, 4 * mib
+	device := fakedevice.New(limit)
+	sub := suballoc.NewRegions(device, suballoc.Options{LimitBytes: limit, Growth: true})
+	a, err := bfc.New(sub, bfc.Options{GarbageCollect: true})
+	require.NoError(t, err)
+	var owner sync.Map // address -> worker: no address is returned twice
+	var all sync.WaitGroup
+	for worker := range workers {
+		all.Go(func() {
+			random := rand.New(rand.NewPCG(uint64(worker), 3))
+			var live []bfc.Block
+			free := func() {
+				b := live[len(live)-1]
+				live = live[:len(live)-1]
+				owner.Delete(b.Addr)
+				if err := a.FreeID(b.Addr, b.ID); err != nil {
+					t.Error(err)
+				}
+			}
+			for i := range rounds {
+				peak, _ := a.StartPeak()
+				block, err := a.Allocate(1 + random.Uint64N(100_000))
+				if err == nil {
+					if other, twice := owner.LoadOrStore(block.Addr, worker); twice {
+						t.Errorf("%#x was given to %d and %d", block.Addr, other, worker)
+					}
+					live = append(live, block)
+				} else if outOfMemory(t, err); len(live) > 0 {
+					free()
+				}
+				if len(live) > 8 {
+					free()
+				}
+				if used, ok := a.StopPeak(peak); !ok || used.PeakBytes > limit {
+					t.Errorf("peak %d, %v", used.PeakBytes, ok)
+				}
+				if i%500 == 0 {
+					_ = a.MemoryMap()
+					if err := a.Check(); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+			for len(live) > 0 {
+				free()
+			}
+		})
+	}
+	all.Wait()
+	require.NoError(t, a.Check())
+	s := a.Stats()
+	require.Zero(t, s.BytesInUse+s.LiveBlocks+s.RequestedBytesInUse)
+	require.NotZero(t, s.NumAllocs)
+	require.LessOrEqual(t, s.PeakBytesInUse, uint64(limit))
+	require.NoError(t, a.Close())
+	require.Zero(t, device.LiveBytes)
+	require.LessOrEqual(t, device.PeakBytes, uint64(limit))
+}

@@ -1,0 +1,352 @@
+package bfc_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gpuconf/gocore/base/status"
+	"gpuconf/gocore/pool/bfc"
+	"gpuconf/gocore/pool/suballoc"
+	"gpuconf/tests_go/machine/fakedevice"
+)
+
+// doubling is a Mapper that returns more than requested, as TensorFlow's regions grow: 2 MiB, 4, 8 ...
+type doubling struct {
+	scripted
+	next uint64
+	maps []string
+}
+
+func (d *doubling) Range() (addr, bytes, granuleBytes uint64) {
+	return fakedevice.Base, d.limit, 256
+}
+
+func (d *doubling) Map(addr, atLeast, atMost uint64) (bytes uint64, err error) {
+	for d.next < atLeast {
+		d.next *= 2
+	}
+	bytes = min(d.next, atMost)
+	d.maps = append(d.maps, fmt.Sprintf("map %d@%#x", bytes, addr-fakedevice.Base))
+	d.next *= 2
+	return bytes, nil
+}
+
+func (d *doubling) Unmap(addr, bytes uint64) (from, to uint64, err error) {
+	return addr, addr + bytes, nil
+}
+
+// It does not support spare memory.
+func (d *doubling) Stitch(uint64, uint64) (uint64, error)   { return 0, errors.New("not here") }
+func (d *doubling) Whole(addr, end uint64) (uint64, uint64) { return addr, end }
+func (d *doubling) LargeBytes() uint64                      { return 1 << 63 }
+func (d *doubling) Spare(uint64, uint64) error              { return errors.New("not here") }
+func (d *doubling) Unspare(uint64, uint64) error            { return errors.New("not here") }
+func (d *doubling) SpareBytes() uint64                      { return 0 }
+func (d *doubling) EachSpare(func(addr, bytes uint64))      {}
+func (d *doubling) DropSpare() error                        { return nil }
+
+// TensorFlow's trace with a sub-allocator whose regions are joined.
+func TestJoinedRegions(t *testing.T) {
+	sub := &doubling{scripted: scripted{limit: 1 << 30}, next: 2 * mib}
+	a, err := bfc.New(sub, bfc.Options{Split: bfc.SplitRule{TensorFlow: true}})
+	require.NoError(t, err)
+	var blocks []bfc.Block
+	for _, bytes := range []uint64{2 * mib, 2 * mib, mib} {
+		blocks = append(blocks, allocate(t, a, bytes))
+	}
+	require.Equal(t, []string{"map 2097152@0x0", "map 4194304@0x200000"}, sub.maps)
+	require.Len(t, a.MemoryMap().Regions, 1)
+	for _, b := range blocks {
+		require.NoError(t, a.Free(b.Addr))
+	}
+	require.NoError(t, a.Check())
+	require.Equal(t, uint64(6291456), a.Stats().LargestFreeBlockBytes)
+	b := allocate(t, a, 5242880)
+	require.Equal(t, bfc.Block{Addr: fakedevice.Base, Bytes: 6291456, ID: 4}, b)
+	require.NoError(t, a.Close())
+}
+
+// Each line is a step; sizes and addresses are in granules. Then comes what is mapped: regions of blocks (letters) and
+// free memory (.).
+func TestGrowthInPlace(t *testing.T) {
+	tests := map[string]string{
+		"a pool grows at its end": `
+			alloc a 2  : aa
+			alloc b 1  : aab
+			alloc c 3  : aabccc`,
+		"what is free at the end counts": `
+			alloc a 2  : aa
+			alloc b 3  : aabbb
+			free b     : aa...
+			alloc c 4  : aacccc`,
+		"what was trimmed comes back in its place": `
+			alloc a 2  : aa
+			alloc b 2  : aabb
+			alloc c 1  : aabbc
+			free b     : aa..c
+			trim       : aa c
+			alloc d 1  : aad c
+			alloc e 1  : aadec`,
+		"a hole between free memory is filled": `
+			alloc a 1  : a
+			alloc b 1  : ab
+			alloc c 1  : abc
+			alloc d 1  : abcd
+			free b     : a.cd
+			trim       : a cd
+			free c     : a .d
+			alloc e 2  : aeed`,
+		"the least is mapped": `
+			alloc a 2  : aa
+			alloc b 2  : aabb
+			alloc c 2  : aabbcc
+			free b     : aa..cc
+			trim       : aa cc
+			free c     : aa ..
+			alloc d 3  : aa ddd`,
+		"a hole that is too small is left": `
+			alloc a 1  : a
+			alloc b 1  : ab
+			alloc c 1  : abc
+			free b     : a.c
+			trim       : a c
+			alloc d 2  : a cdd`,
+		"the beginning is a hole too": `
+			alloc a 2  : aa
+			alloc b 1  : aab
+			free a     : ..b
+			trim       : b
+			alloc c 1  : c b
+			alloc d 1  : cdb`,
+		"trim takes everything": `
+			alloc a 2  : aa
+			free a     : ..
+			trim       :
+			trim       :
+			alloc b 3  : bbb`,
+		"several holes in one trim": `
+			alloc a 1  : a
+			alloc b 1  : ab
+			alloc c 2  : abcc
+			alloc d 1  : abccd
+			alloc e 3  : abccdeee
+			free b     : a.ccdeee
+			free c     : a...deee
+			free e     : a...d...
+			trim       : a d`,
+	}
+	for name, program := range tests {
+		t.Run(name, func(t *testing.T) {
+			device := fakedevice.NewVirtual(1 << 40)
+			v, err := suballoc.NewVirtual(device, suballoc.VirtualOptions{LimitBytes: 8 * 2 * mib})
+			require.NoError(t, err)
+			a, err := bfc.New(v, bfc.Options{})
+			require.NoError(t, err)
+			blocks, names := map[string]bfc.Block{}, map[uint64]string{}
+			for _, line := range strings.Split(strings.TrimSpace(program), "\n") {
+				step, want, _ := strings.Cut(line, ":")
+				var name string
+				var n uint64
+				switch step = strings.Join(strings.Fields(step), " "); {
+				case scan(step, "alloc %s %d", &name, &n):
+					blocks[name] = allocate(t, a, n*2*mib)
+					names[blocks[name].ID] = name
+				case scan(step, "free %s", &name):
+					require.NoError(t, a.Free(blocks[name].Addr))
+				case step == "trim":
+					before := a.Stats().BytesReserved
+					bytes, err := a.Trim()
+					require.NoError(t, err)
+					require.Equal(t, before-bytes, a.Stats().BytesReserved)
+				default:
+					require.Fail(t, "no step", "%q", line)
+				}
+				require.NoError(t, a.Check())
+				require.NoError(t, v.Check())
+				require.Equal(t, device.LiveBytes, a.Stats().BytesReserved)
+				require.Equal(t, strings.TrimSpace(want), picture(a, names), line)
+			}
+			require.NoError(t, a.Close())
+			require.NoError(t, v.Close())
+			require.NoError(t, device.Clean())
+		})
+	}
+}
+
+// picture draws regions as words, a letter for each granule.
+func picture(a *bfc.Allocator, names map[uint64]string) string {
+	var regions []string
+	for _, r := range a.MemoryMap().Regions {
+		text := ""
+		for _, c := range r.Chunks {
+			name := "."
+			if !c.Free {
+				name = names[c.ID]
+			}
+			text += strings.Repeat(name, int(c.Bytes/(2*mib)))
+		}
+		regions = append(regions, text)
+	}
+	return strings.Join(regions, " ")
+}
+
+// A pool whose idle memory is fragmented moves it together before it fails. If the device refuses that and the pool may
+// collect, the pool releases the memory and reserves it again.
+func TestScatteredGranulesServeALargeBlock(t *testing.T) {
+	for name, refused := range map[string]string{"moved": "", "one move fails": "map"} {
+		t.Run(name, func(t *testing.T) {
+			device := fakedevice.NewVirtual(1 << 40)
+			v, err := suballoc.NewVirtual(device, suballoc.VirtualOptions{LimitBytes: 16 * mib})
+			require.NoError(t, err)
+			a, err := bfc.New(v, bfc.Options{GarbageCollect: refused != ""})
+			require.NoError(t, err)
+			var blocks []bfc.Block
+			for range 8 {
+				blocks = append(blocks, allocate(t, a, 2*mib))
+			}
+			for i := 0; i < 8; i += 2 {
+				require.NoError(t, a.Free(blocks[i].Addr))
+			}
+			device.FailOp = func(op string) error {
+				if op == refused {
+					refused = ""
+					return fakedevice.ErrInjected
+				}
+				return nil
+			}
+			b := allocate(t, a, 8*mib)
+			device.Write(b.Addr, b.Bytes, 1)
+			require.NoError(t, a.Check())
+			require.Equal(t, uint64(16*mib), device.PeakBytes)
+			require.NoError(t, a.Close())
+			require.NoError(t, v.Close())
+		})
+	}
+}
+
+// If the device refuses what a pool would need to grow in place, the pool is full, even if the whole request exceeds
+// what the limit has left.
+func TestDeviceFullWhenGrowingInPlace(t *testing.T) {
+	v, err := suballoc.NewVirtual(fakedevice.NewVirtual(6*mib), suballoc.VirtualOptions{LimitBytes: 8 * mib})
+	require.NoError(t, err)
+	a, err := bfc.New(v, bfc.Options{})
+	require.NoError(t, err)
+	require.NoError(t, a.Free(allocate(t, a, 4*mib).Addr))
+	for bytes, cause := range map[uint64]bfc.Cause{8 * mib: bfc.DeviceFull, 9 * mib: bfc.TooLarge} {
+		_, err := a.Allocate(bytes)
+		var oom *bfc.OutOfMemory
+		require.ErrorAs(t, err, &oom)
+		require.Equal(t, cause, oom.Cause)
+	}
+	allocate(t, a, 6*mib)
+	require.NoError(t, a.Close())
+	require.NoError(t, v.Close())
+}
+
+// badMapper violates its contract.
+type badMapper struct {
+	*suballoc.Virtual
+	rangeAddr, rangeBytes, granule uint64
+	mapped                         func(bytes uint64) uint64
+	unmapped                       func(from, to uint64) (uint64, uint64)
+	extended                       uint64
+	gone                           [][2]uint64
+}
+
+func (m *badMapper) Range() (addr, bytes, granuleBytes uint64) {
+	return m.rangeAddr, m.rangeBytes, m.granule
+}
+
+func (m *badMapper) Map(_, atLeast, _ uint64) (uint64, error) { return m.mapped(atLeast), nil }
+
+func (m *badMapper) Unmap(addr, bytes uint64) (from, to uint64, err error) {
+	m.gone = append(m.gone, [2]uint64{addr, bytes})
+	if m.unmapped == nil {
+		return 0, 0, errors.New("refused")
+	}
+	from, to = m.unmapped(addr, addr+bytes)
+	return from, to, nil
+}
+
+func (m *badMapper) Extend(uint64) (addr, bytes uint64, err error) { return m.extended, 8192, nil }
+
+func (m *badMapper) Release(addr, bytes uint64) error {
+	m.gone = append(m.gone, [2]uint64{addr, bytes})
+	return nil
+}
+
+func TestMapperThatBreaksItsPromise(t *testing.T) {
+	limit, err := suballoc.NewVirtual(fakedevice.NewVirtual(1<<40), suballoc.VirtualOptions{LimitBytes: mib})
+	require.NoError(t, err)
+	const base, granule = uint64(fakedevice.Base), uint64(4096)
+	good := badMapper{Virtual: limit, rangeAddr: base, rangeBytes: 16 * granule, granule: granule}
+	t.Run("a range that cannot be", func(t *testing.T) {
+		for name, change := range map[string]func(*badMapper){
+			"no granule":            func(m *badMapper) { m.granule = 0 },
+			"a crooked granule":     func(m *badMapper) { m.granule = 1000 },
+			"a crooked address":     func(m *badMapper) { m.rangeAddr += 256 },
+			"a crooked size":        func(m *badMapper) { m.rangeBytes += 256 },
+			"at address 0":          func(m *badMapper) { m.rangeAddr = 0 },
+			"beyond all addresses":  func(m *badMapper) { m.rangeAddr = 1<<64 - 8*4096 },
+			"smaller than its unit": func(m *badMapper) { m.rangeBytes = 256 },
+		} {
+			m := good
+			change(&m)
+			_, err := bfc.New(&m, bfc.Options{})
+			require.Equal(t, status.InvalidArgument, status.CodeOf(err), name)
+		}
+	})
+	t.Run("memory that cannot be", func(t *testing.T) {
+		for name, mapped := range map[string]func(uint64) uint64{
+			"too little":          func(uint64) uint64 { return granule },
+			"too much":            func(uint64) uint64 { return 17 * granule },
+			"no whole granules":   func(bytes uint64) uint64 { return bytes/granule*granule + granule + 256 },
+			"more than the limit": func(uint64) uint64 { return 2 * mib },
+			"nothing":             func(uint64) uint64 { return 0 },
+		} {
+			m := good
+			m.mapped = mapped
+			a, err := bfc.New(&m, bfc.Options{})
+			require.NoError(t, err)
+			_, err = a.Allocate(granule + 1)
+			require.ErrorContains(t, err, "unusable", name)
+			require.NoError(t, a.Check())
+			require.Zero(t, a.Stats().BytesReserved)
+			require.Len(t, m.gone, 1)
+			require.NoError(t, a.Close())
+		}
+	})
+	t.Run("a region in the range", func(t *testing.T) {
+		m := good
+		m.rangeBytes, m.extended = granule, base
+		a, err := bfc.New(&m, bfc.Options{})
+		require.NoError(t, err)
+		_, err = a.Allocate(granule + 256)
+		require.ErrorContains(t, err, "unusable")
+		require.NoError(t, a.Close())
+	})
+	t.Run("a part that was not offered", func(t *testing.T) {
+		m := good
+		m.mapped = func(bytes uint64) uint64 { return (bytes + granule - 1) / granule * granule }
+		a, err := bfc.New(&m, bfc.Options{})
+		require.NoError(t, err)
+		b := allocate(t, a, 4*granule)
+		require.NoError(t, a.Free(b.Addr))
+		for name, unmapped := range map[string]func(from, to uint64) (uint64, uint64){
+			"below":  func(from, to uint64) (uint64, uint64) { return from - granule, to },
+			"above":  func(from, to uint64) (uint64, uint64) { return from, to + granule },
+			"refuse": nil,
+		} {
+			m.unmapped = unmapped
+			bytes, err := a.Trim()
+			require.Error(t, err, name)
+			require.Zero(t, bytes)
+			require.NoError(t, a.Check())
+		}
+		require.NoError(t, a.Close())
+	})
+}

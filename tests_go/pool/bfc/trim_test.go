@@ -1,0 +1,77 @@
+package bfc_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gpuconf/gocore/pool/bfc"
+	"gpuconf/tests_go/machine/fakedevice"
+)
+
+// below is a Mapper that has a region for the last MiB below its range of three granules of 2 MiB, and does not unmap
+// one address.
+type below struct {
+	doubling
+	mapped, stuck uint64
+}
+
+func (m *below) Range() (addr, bytes, granule uint64) {
+	return fakedevice.Base + 1<<30, 6 * mib, 2 * mib
+}
+func (m *below) AvailableBytes() uint64 { return 7*mib - m.mapped }
+
+func (m *below) Map(_, atLeast, _ uint64) (uint64, error) {
+	if m.AvailableBytes() < 2*mib {
+		return 0, errors.New("no granule is left")
+	}
+	m.mapped += 2 * mib
+	return max(2*mib, atLeast), nil
+}
+
+func (m *below) Extend(uint64) (addr, bytes uint64, err error) {
+	m.mapped += mib
+	return fakedevice.Base, mib, nil
+}
+
+func (m *below) Unmap(addr, bytes uint64) (from, to uint64, err error) {
+	if addr == m.stuck {
+		return 0, 0, errors.New("stuck")
+	}
+	m.mapped -= bytes
+	return addr, addr + bytes, nil
+}
+
+// A trim releases the idle granules of a growing pool, also next to a region of other memory that is in use, and beyond
+// a granule that the driver does not unmap.
+func TestATrimPassesWhatItCannotRelease(t *testing.T) {
+	m := &below{doubling: doubling{scripted: scripted{limit: 7 * mib}}}
+	a, err := bfc.New(m, bfc.Options{})
+	require.NoError(t, err)
+	granules := []bfc.Block{allocate(t, a, 2*mib), allocate(t, a, 2*mib), allocate(t, a, 2*mib)}
+	last := allocate(t, a, mib)
+	require.Equal(t, uint64(fakedevice.Base), last.Addr)
+	trimmed := func(block bfc.Block) (released uint64, err error) {
+		require.NoError(t, a.Free(block.Addr))
+		return a.Trim()
+	}
+	released, err := trimmed(granules[1])
+	require.NoError(t, err)
+	require.Equal(t, uint64(2*mib), released)
+
+	require.NoError(t, a.Free(granules[2].Addr))
+	m.stuck = granules[0].Addr
+	released, err = trimmed(granules[0])
+	require.ErrorContains(t, err, "stuck")
+	require.Equal(t, uint64(2*mib), released, "the last granule")
+	require.Equal(t, uint64(3*mib), a.Stats().BytesReserved)
+
+	m.stuck = 0
+	released, err = a.Trim()
+	require.NoError(t, err)
+	require.Equal(t, uint64(2*mib), released)
+	require.NoError(t, a.Check())
+	require.NoError(t, a.Free(last.Addr))
+	require.NoError(t, a.Close())
+}

@@ -1,0 +1,194 @@
+package bfc_test
+
+import (
+	"math/rand/v2"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gpuconf/gocore/base/holder"
+	"gpuconf/gocore/base/trace"
+	"gpuconf/gocore/pool/bfc"
+)
+
+// addUp requires that the rows of a usage add up to its totals.
+func addUp(t require.TestingT, u bfc.Usage) {
+	var bytes, blocks, peaks uint64
+	for _, row := range u.Rows {
+		bytes, blocks, peaks = bytes+row.Bytes, blocks+row.Blocks, peaks+row.PeakBytes
+		require.GreaterOrEqual(t, row.PeakBytes, row.Bytes)
+	}
+	require.Equal(t, []uint64{u.Bytes, u.Blocks}, []uint64{bytes, blocks})
+	require.GreaterOrEqual(t, peaks, u.PeakBytes)
+}
+
+func TestUsageByHolder(t *testing.T) {
+	a := pool(t, mib, bfc.Options{})
+	weights, state := holder.Of(holder.Torch, 1), holder.Of(holder.CuPy, 2)
+	one, err := a.AllocateFor(0, 1000, weights)
+	require.NoError(t, err)
+	two, err := a.AllocateFor(0, 100, state)
+	require.NoError(t, err)
+	three, err := a.AllocateFor(0, 3000, weights)
+	require.NoError(t, err)
+	require.NoError(t, a.Free(one.Addr))
+	require.Equal(t, bfc.Usage{Bytes: 3328, PeakBytes: 4352, Blocks: 2, Rows: []bfc.HolderUsage{
+		{Holder: weights, Bytes: 3072, PeakBytes: 4096, Blocks: 1},
+		{Holder: state, Bytes: 256, PeakBytes: 256, Blocks: 1},
+	}}, a.Usage())
+
+	require.NoError(t, a.FreeID(two.Addr, two.ID))
+	a.ClearStats()
+	require.Equal(t, []bfc.HolderUsage{{Holder: weights, Bytes: 3072, PeakBytes: 3072, Blocks: 1}}, a.Usage().Rows)
+	require.NoError(t, a.FreeOn(three.Addr, 0))
+	require.NoError(t, a.Close())
+	require.Empty(t, a.Usage().Rows)
+}
+
+// A block that other streams use is freed for its holder at once, whatever the streams do.
+func TestUsageWithStreams(t *testing.T) {
+	w, other := captureWorld(t, 16)
+	block, err := w.a.AllocateFor(0, 4096, 9)
+	require.NoError(t, err)
+	require.NoError(t, w.a.RecordStream(block.Addr, other))
+	require.Equal(t, []bfc.HolderUsage{{Holder: 9, Bytes: 4096, PeakBytes: 4096, Blocks: 1}}, w.a.Usage().Rows)
+	require.NoError(t, w.a.Free(block.Addr))
+	require.Equal(t, []bfc.HolderUsage{{Holder: 9, PeakBytes: 4096}}, w.a.Usage().Rows)
+}
+
+// Sixteen threads allocate and free under their own holders and under a common one, while others read the usage: every
+// result adds up.
+func TestUsageIsExactUnderSixteenThreads(t *testing.T) {
+	const limit = 32 * mib
+	a := pool(t, limit, bfc.Options{})
+	var workers, lookers sync.WaitGroup
+	over := make(chan struct{})
+	held := make([]uint64, 17) // by holder; each worker's own entry is written by it alone
+	for worker := range 16 {
+		workers.Go(func() {
+			rng := rand.New(rand.NewPCG(uint64(worker), 1))
+			var live []bfc.Block
+			for range 4000 {
+				by := holder.ID(0)
+				own := rng.IntN(4) > 0
+				if own {
+					by = holder.ID(1 + worker)
+				}
+				block, err := a.AllocateFor(0, 1+rng.Uint64N(50_000), by)
+				switch {
+				case err != nil:
+					outOfMemory(t, err)
+				case own && rng.IntN(8) == 0:
+					held[1+worker] += block.Bytes // stays
+				default:
+					live = append(live, block)
+				}
+				for len(live) > 0 && (err != nil || len(live) > 8) {
+					last := live[len(live)-1]
+					live = live[:len(live)-1]
+					if a.FreeID(last.Addr, last.ID) != nil {
+						t.Error("a block was lost")
+					}
+				}
+			}
+			for _, block := range live {
+				if a.Free(block.Addr) != nil {
+					t.Error("a block was lost")
+				}
+			}
+		})
+	}
+	lookers.Go(func() {
+		for {
+			select {
+			case <-over:
+				return
+			default:
+			}
+			id, before := a.StartPeak()
+			addUp(t, before)
+			addUp(t, a.Usage())
+			after, ok := a.StopPeak(id)
+			if !ok || after.Bytes > limit {
+				t.Errorf("%v, %v", after, ok)
+			}
+			addUp(t, after)
+		}
+	})
+	workers.Wait()
+	close(over)
+	lookers.Wait()
+	require.NoError(t, a.Check())
+	u := a.Usage()
+	addUp(t, u)
+	require.Equal(t, a.Stats().BytesInUse, u.Bytes)
+	require.Equal(t, a.Stats().LiveBlocks, u.Blocks)
+	for _, row := range u.Rows {
+		require.Equal(t, held[row.Holder], row.Bytes, "holder %d", row.Holder)
+	}
+}
+
+func outOfMemoryOf(t *testing.T, a *bfc.Allocator) *bfc.OutOfMemory {
+	_, err := a.Allocate(1 << 40)
+	var oom *bfc.OutOfMemory
+	require.ErrorAs(t, err, &oom)
+	return oom
+}
+
+// The report lists the five largest holders, and the sum of the others.
+func TestOutOfMemoryByHolder(t *testing.T) {
+	a := pool(t, 8*mib, bfc.Options{})
+	require.Empty(t, outOfMemoryOf(t, a).HeldBy())
+	for i := range uint64(8) {
+		for range 2 {
+			_, err := a.AllocateFor(0, 1024*(i+1), holder.Of(holder.Numba, holder.Tag(1000+i))) // tags without a name
+			require.NoError(t, err)
+		}
+	}
+	freed, err := a.AllocateFor(0, 4*mib, holder.Of(holder.CuPy, 0))
+	require.NoError(t, err)
+	require.NoError(t, a.Free(freed.Addr))
+	tag, err := holder.Intern("weights")
+	require.NoError(t, err)
+	_, err = a.AllocateFor(0, mib, holder.Of(holder.Torch, tag))
+	require.NoError(t, err)
+	require.Equal(t, []string{
+		"torch, tag weights: 1.00MiB (1048576 bytes) in 1 block",
+		"numba, untagged: 16.0KiB (16384 bytes) in 2 blocks",
+		"numba, untagged: 14.0KiB (14336 bytes) in 2 blocks",
+		"numba, untagged: 12.0KiB (12288 bytes) in 2 blocks",
+		"numba, untagged: 10.0KiB (10240 bytes) in 2 blocks",
+		"4 others: 20.0KiB (20480 bytes) in 8 blocks",
+	}, outOfMemoryOf(t, a).HeldBy())
+}
+
+// While a recording has stacks, holders are split by the innermost call in the program's own code.
+func TestOutOfMemoryByCallSite(t *testing.T) {
+	var site uint32
+	sites := trace.NewSites(func() uint32 { return site })
+	r, err := trace.NewRecorder(10, sites)
+	require.NoError(t, err)
+	a := pool(t, 8*mib, bfc.Options{})
+	before := allocate(t, a, 512)
+	require.NoError(t, a.Record(r, 0))
+	for _, text := range []string{"a.py\x003\x00f\x00", "/site-packages/x.py\x001\x00g\x00a.py\x003\x00f\x00",
+		"b.py\x007\x00h\x00"} {
+		site = sites.Add(text)
+		for range 2 {
+			_, err := a.AllocateFor(0, 1024, holder.Of(holder.Torch, 0))
+			require.NoError(t, err)
+		}
+	}
+	want := []string{
+		"torch, untagged: 4.0KiB (4096 bytes) in 4 blocks, allocated at a.py:3 (f)",
+		"torch, untagged: 2.0KiB (2048 bytes) in 2 blocks, allocated at b.py:7 (h)",
+		"c, untagged: 512 bytes in 1 block",
+	}
+	require.Equal(t, want, outOfMemoryOf(t, a).HeldBy())
+	require.Equal(t, uint32(0), a.MemoryMap().Regions[0].Chunks[0].Site)
+	require.Equal(t, site, a.StopRecording().Regions[0].Chunks[6].Site)
+	require.Len(t, outOfMemoryOf(t, a).HeldBy(), 2, "by holder only")
+	require.NoError(t, a.Free(before.Addr))
+	require.NoError(t, r.Close())
+}

@@ -1,0 +1,62 @@
+//go:build cgo
+
+package cabi_test
+
+import (
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gpuconf/gocore/base/status"
+	"gpuconf/gocore/tf/config"
+	"gpuconf/pybind/cabi"
+	"gpuconf/pybind/process"
+	"gpuconf/tests_go/machine/fakecuda"
+)
+
+func TestMain(m *testing.M) { fakecuda.RunShipped(m) }
+
+// onThread lets a test keep its thread, because scopes and tags belong to threads, and takes them from it at the end.
+func onThread(t *testing.T) {
+	t.Helper()
+	runtime.LockOSThread()
+	t.Cleanup(func() {
+		cabi.SetScope(0, cabi.NoScope)
+		cabi.SetTag(0)
+		runtime.UnlockOSThread()
+	})
+}
+
+// onMachine creates the logical GPUs of a machine for a test, which must free what it allocates.
+func onMachine(t *testing.T, spec string, env config.Env) {
+	t.Helper()
+	onThread(t)
+	p := process.Shared()
+	_, _, err := p.Simulate(spec)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		_, _, err := p.Simulate("")
+		require.NoError(t, err, "a test has left something behind")
+		p.DrainNotices()
+	})
+	create(t, env)
+}
+
+// create lists the devices and creates the logical GPUs.
+func create(t *testing.T, env config.Env) {
+	t.Helper()
+	_, _, err := process.Shared().Enumerate(env)
+	require.NoError(t, err)
+	_, err = process.Shared().Initialize(env, "main.py:1 (test)")
+	require.NoError(t, err)
+}
+
+// requireMarked fails unless an error has the form that Python reads, and returns its text.
+func requireMarked(t *testing.T, want status.Code, err error) string {
+	t.Helper()
+	require.Error(t, err)
+	text := process.Unmark(err)
+	require.EqualError(t, err, "\x1e"+want.String()+"\x1e"+text)
+	return text
+}

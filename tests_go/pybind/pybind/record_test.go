@@ -1,0 +1,225 @@
+//go:build cgo
+
+package pybind_test
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gpuconf/gocore/base/status"
+	"gpuconf/gocore/base/trace"
+	"gpuconf/pybind"
+)
+
+// finish waits for a job, and returns its result and its events as CSV.
+func finish(t *testing.T, job int64) (result, csv string) {
+	t.Helper()
+	for done := false; !done; {
+		var err error
+		done, err = pybind.WaitJob(job, 100)
+		require.NoError(t, err)
+	}
+	result, err := pybind.JobResult(job)
+	require.NoError(t, err)
+	csv = trace.Header + "\n"
+	for number := int64(0); ; number++ {
+		page, err := pybind.JobPage(job, number)
+		require.NoError(t, err)
+		if page == "" {
+			_, err = pybind.CloseJob(job)
+			require.NoError(t, err)
+			return result, csv
+		}
+		csv += page
+	}
+}
+
+// wholeTrace is a file with so many events.
+func wholeTrace(t *testing.T, events int) *os.File {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "trace.csv")
+	text := "Action,Pointer,Size\n" + strings.Repeat("allocate,0x1,3000000\nfree,0x1,3000000\n", events/2)
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	file, err := os.Open(path)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = file.Close() })
+	return file
+}
+
+func TestARecordingEndsWithTheDevices(t *testing.T) {
+	onMachine(t, "T4:1GiB")
+	_, err := pybind.StartRecording(0, false)
+	require.Contains(t, requireKind(t, status.InvalidArgument, err), "1 to")
+	id, err := pybind.StartRecording(100, false)
+	require.NoError(t, err)
+	_, err = pybind.StartRecording(100, false)
+	require.Contains(t, requireKind(t, status.FailedPrecondition, err), "running already")
+	initialize(t)
+	held := allocate(t, 0, 1000)
+	_, err = pybind.Reset()
+	requireKind(t, status.FailedPrecondition, err)
+	counts, err := pybind.CountRecorded(id)
+	require.NoError(t, err)
+	require.Equal(t, "1 0 1", counts, "a reset that is refused changes nothing")
+	held.free(t)
+	job, err := pybind.OpenRecorded(id)
+	require.NoError(t, err)
+	for done := false; err == nil && !done; {
+		done, err = pybind.WaitJob(job, 100)
+	}
+	require.Contains(t, requireKind(t, status.FailedPrecondition, err), "the recording is running; stop it first")
+	_, err = pybind.CloseJob(job)
+	require.NoError(t, err)
+
+	_, err = pybind.Reset()
+	require.NoError(t, err)
+	counts, err = pybind.CountRecorded(id)
+	require.NoError(t, err)
+	require.Equal(t, "2 0 0", counts)
+	actions := func(csv string) (actions []string) {
+		events, err := trace.ParseNumbered(context.Background(), csv)
+		require.NoError(t, err)
+		for _, e := range events {
+			actions = append(actions, e.Action.String())
+		}
+		return actions
+	}
+	for range 2 {
+		_, err = pybind.StopRecording(id) // it has ended, but exists until it is dropped
+		require.NoError(t, err)
+		job, err = pybind.OpenRecorded(id)
+		require.NoError(t, err)
+		result, csv := finish(t, job)
+		require.JSONEq(
+			t, `{"events": 4, "lost": 0, "pools": {}, "names": {"holders": [["", ""], ["gpuconf", ""]], "frames": [], "stacks": [[]]}}`, result)
+		require.Equal(t, []string{"segment_alloc", "allocate", "free", "segment_free"}, actions(csv))
+	}
+
+	second, err := pybind.StartRecording(100, false)
+	require.NoError(t, err)
+	require.NotEqual(t, id, second)
+	_, err = pybind.StopRecording(id)
+	require.NoError(t, err)
+	initialize(t)
+	held = allocate(t, 0, 3000)
+	_, err = pybind.StopRecording(second)
+	require.NoError(t, err)
+	held.free(t)
+	job, err = pybind.OpenRecorded(second)
+	require.NoError(t, err)
+	result, csv := finish(t, job)
+	require.Equal(t, []string{"segment_alloc", "allocate"}, actions(csv))
+	var summary struct {
+		Events, Lost int
+		Pools        map[string][][]any
+	}
+	require.NoError(t, json.Unmarshal([]byte(result), &summary))
+	require.Equal(t, 2, summary.Events)
+	require.Len(t, summary.Pools["0"], 1)
+
+	third, err := pybind.StartRecording(100, false)
+	require.NoError(t, err)
+	for _, drop := range []int64{id, second, third} {
+		_, err = pybind.DropRecording(drop)
+		require.NoError(t, err)
+		for _, call := range []func() error{
+			func() error { _, err := pybind.DropRecording(drop); return err },
+			func() error { _, err := pybind.StopRecording(drop); return err },
+			func() error { _, err := pybind.CountRecorded(drop); return err },
+		} {
+			require.Contains(t, requireKind(t, status.InvalidArgument, call()), "there is no recording")
+		}
+	}
+	last, err := pybind.StartRecording(100, false)
+	require.NoError(t, err, "the third was dropped while it ran")
+	_, err = pybind.DropRecording(last)
+	require.NoError(t, err)
+}
+
+func TestPlans(t *testing.T) {
+	const job = "Action,Pointer,Size\nallocate,0x1,3000000\nfree,0x1,3000000\n"
+	for _, row := range []struct{ name, trace, request, want string }{
+		{"a request that is no JSON", job, "{", "decoding"},
+		{"an unknown policy", job, `{"policies": ["fast"]}`, `unknown policy "fast"`},
+		{"an unknown GPU", job, `{"gpu": "Z80"}`, "known models"},
+		{"two GPUs", job, `{"gpu": "2xT4"}`, `"2xT4" names 2 GPUs; a plan is for one`},
+		{"no granules", job, `{"gpu": "K40", "policies": ["virtual"]}`, "K40 has no virtual memory management"},
+		{"a trace that is none", "x", "{}", "line 1: no column Action"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			id, err := pybind.OpenPlan(row.request)
+			if err == nil {
+				_, err = pybind.FeedJob(id, row.trace)
+				require.NoError(t, err)
+				for done := false; err == nil && !done; {
+					done, err = pybind.WaitJob(id, 100)
+				}
+				_, failed := pybind.JobResult(id)
+				require.Equal(t, err, failed)
+				_, closed := pybind.CloseJob(id)
+				require.NoError(t, closed)
+			}
+			require.ErrorContains(t, err, row.want)
+		})
+	}
+	_, err := pybind.WaitJob(1<<40, 1)
+	require.Contains(t, requireKind(t, status.InvalidArgument, err), "there is no job")
+
+	type result struct {
+		Policy string
+		Fits   *bool
+		Least  uint64 `json:"least_limit"`
+	}
+	type report struct {
+		Limit, Memory uint64
+		GPU           string
+		Results       []result
+	}
+	yes, no := true, false
+	for _, row := range []struct {
+		name, request string
+		want          report
+	}{
+		{"nothing asked", "{}",
+			report{Results: []result{{"pytorch", nil, 20 << 20}, {"pytorch-expandable", nil, 20 << 20},
+				{"pytorch-max-split", nil, 20 << 20}, {"pytorch-roundup", nil, 20 << 20}, {"tensorflow", nil, 3 << 20},
+				{"regions", nil, 3 << 20}, {"virtual", nil, 3 << 20}}}},
+		{"a limit", `{"limit": 2000000, "policies": ["virtual"]}`,
+			report{Limit: 2000000, Results: []result{{"virtual", &no, 3 << 20}}}},
+		{"a GPU's own limit", `{"gpu": "T4", "policies": ["regions"]}`,
+			report{Limit: 16<<30 - 1050<<20, Memory: 16 << 30, GPU: "Tesla T4",
+				Results: []result{{"regions", &yes, 3 << 20}}}},
+		{"a GPU's own limit, with the environment",
+			`{"gpu": "T4", "policies": ["regions"], "env": {"TF_DEVICE_MIN_SYS_MEMORY_IN_MB": "2"}}`,
+			report{Limit: 16<<30 - 2<<20, Memory: 16 << 30, GPU: "Tesla T4",
+				Results: []result{{"regions", &yes, 3 << 20}}}},
+		{"a GPU without virtual memory management", `{"gpu": "K20", "limit": 4194304}`,
+			report{Limit: 4 << 20, Memory: 5 << 30, GPU: "Tesla K20m", Results: []result{{"pytorch", &no, 20 << 20},
+				{"pytorch-max-split", &no, 20 << 20},
+				{"pytorch-roundup", &no, 20 << 20}, {"tensorflow", &yes, 3 << 20}, {"regions", &yes, 3 << 20}}}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			id, err := pybind.OpenPlan(row.request)
+			require.NoError(t, err)
+			_, err = pybind.FeedJob(id, job[:10])
+			require.NoError(t, err)
+			_, err = pybind.FeedJob(id, job[10:])
+			require.NoError(t, err)
+			_, err = pybind.JobResult(id)
+			require.Contains(t, requireKind(t, status.FailedPrecondition, err), "the job has not ended yet")
+			text, csv := finish(t, id)
+			require.Equal(t, trace.Header+"\n", csv, "a plan makes no events")
+			var got report
+			require.NoError(t, json.Unmarshal([]byte(text), &got))
+			require.Equal(t, row.want, got)
+			_, err = pybind.JobResult(id)
+			requireKind(t, status.InvalidArgument, err)
+		})
+	}
+}

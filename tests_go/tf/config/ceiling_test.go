@@ -1,0 +1,107 @@
+package config_test
+
+import (
+	"fmt"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"gpuconf/gocore/base/status"
+	"gpuconf/gocore/tf/config"
+)
+
+func ranked(limit string, rank, ranks int) config.Env {
+	return config.Env{"GPUCONF_LIMIT": limit, "LOCAL_RANK": strconv.Itoa(rank), "LOCAL_WORLD_SIZE": strconv.Itoa(ranks)}
+}
+
+func TestCeilingsOfRanks(t *testing.T) {
+	for _, row := range []struct {
+		name        string
+		gpus, ranks int
+		want        [][]uint64 // by rank and GPU
+	}{
+		{"one rank has everything", 2, 1, [][]uint64{{1000, 1000}}},
+		{"a GPU each", 2, 2, [][]uint64{{1000, 0}, {0, 1000}}},
+		{"ranks share one GPU", 1, 3, [][]uint64{{333}, {333}, {333}}},
+		{"uneven", 2, 3, [][]uint64{{500, 0}, {0, 1000}, {500, 0}}},
+		{"GPUs without a rank", 4, 2, [][]uint64{{1000, 0, 500, 500}, {0, 1000, 500, 500}}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			for rank, want := range row.want {
+				for gpu, bytes := range want {
+					ceiling, err := ranked("1000", rank, row.ranks).Ceiling(gpu, row.gpus)
+					require.NoError(t, err)
+					require.True(t, ceiling.Set)
+					require.Equal(t, bytes, ceiling.Bytes, "rank %d, GPU %d", rank, gpu)
+				}
+			}
+		})
+	}
+}
+
+func TestRanksNeverHaveMoreThanTheCeilingTogether(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		limit := rapid.Uint64Range(1, 1<<62).Draw(t, "limit")
+		gpus, ranks := rapid.IntRange(1, 16).Draw(t, "gpus"), rapid.IntRange(1, 40).Draw(t, "ranks")
+		for gpu := range gpus {
+			var sum uint64
+			for rank := range ranks {
+				ceiling, err := ranked(strconv.FormatUint(limit, 10), rank, ranks).Ceiling(gpu, gpus)
+				require.NoError(t, err)
+				sum += ceiling.Bytes
+			}
+			require.LessOrEqual(t, sum, limit)
+			require.Greater(t, sum+uint64(ranks), limit, "no more than the remainder of a division is lost")
+		}
+	})
+}
+
+func TestInvalidRanksAreIgnored(t *testing.T) {
+	for _, env := range []config.Env{
+		{"LOCAL_RANK": "1"}, {"LOCAL_WORLD_SIZE": "2"}, ranked("", 2, 2), ranked("", -1, 2), ranked("", 0, 0),
+		{"LOCAL_RANK": "one", "LOCAL_WORLD_SIZE": "2"},
+	} {
+		env["GPUCONF_LIMIT"] = "1000"
+		ceiling, err := env.Ceiling(0, 1)
+		require.NoError(t, err)
+		require.EqualValues(t, 1000, ceiling.Bytes, fmt.Sprint(env))
+	}
+}
+
+func TestAnInvalidCeilingIsAnError(t *testing.T) {
+	for text, want := range map[string]string{
+		"0": "must be more than 0 bytes", "-1": "is not a size", "ten": "is not a size", "1e9": "is not a size",
+		"9223372036854775808": "is too large: at most 2**63 - 1 bytes",
+	} {
+		_, err := config.Env{"GPUCONF_LIMIT": text}.Ceiling(0, 1)
+		require.Equal(t, status.InvalidArgument, status.CodeOf(err))
+		require.ErrorContains(t, err, fmt.Sprintf("GPUCONF_LIMIT=%q %s", text, want))
+	}
+	for _, env := range []config.Env{nil, {"GPUCONF_LIMIT": ""}} {
+		ceiling, err := env.Ceiling(0, 1)
+		require.NoError(t, err)
+		require.False(t, ceiling.Set)
+	}
+}
+
+func TestALimitIsLoweredToWhatIsLeft(t *testing.T) {
+	ceiling, err := config.Env{"GPUCONF_LIMIT": strconv.Itoa(6 * gib)}.Ceiling(0, 1)
+	require.NoError(t, err)
+	limit, notices := ceiling.Lower("GPU:0", 4*gib, 0)
+	require.EqualValues(t, 4*gib, limit)
+	require.Empty(t, notices)
+
+	limit, notices = ceiling.Lower("GPU:1", 4*gib, 4*gib)
+	require.EqualValues(t, 2*gib, limit)
+	require.Equal(
+		t, []config.Notice{{Level: "warning", Text: "The limit of GPU:1 is lowered from 4.00GiB to 2.00GiB, which " +
+			"GPUCONF_LIMIT leaves for it."}}, notices)
+
+	rank, err := ranked(strconv.Itoa(6*gib), 1, 2).Ceiling(0, 2)
+	require.NoError(t, err)
+	limit, notices = rank.Lower("GPU:0", gib, 0)
+	require.Zero(t, limit)
+	require.Contains(t, notices[0].Text, "this GPU belongs to LOCAL_RANK 0, and this process is LOCAL_RANK 1.")
+}

@@ -1,0 +1,143 @@
+package config_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gpuconf/gocore/base/status"
+	"gpuconf/gocore/tf/config"
+)
+
+// TestImport tests the rules for a ConfigProto that a program starts with; P3 has two GPUs. Numbers are conformance
+// cases.
+func TestImport(t *testing.T) {
+	cpus := func(n int64) config.Options { return config.Options{DeviceCount: map[string]int64{"CPU": n}} }
+	gpus := func(n int64, list string) config.Options {
+		return config.Options{DeviceCount: map[string]int64{"GPU": n}, VisibleDeviceList: list}
+	}
+	list := func(text string) config.Options { return config.Options{VisibleDeviceList: text} }
+	for _, row := range []struct {
+		name, machine string
+		options       config.Options
+		visible       []config.PhysicalDevice // afterwards
+		refused       string
+	}{
+		{"149: two CPUs", "P1", cpus(2), []config.PhysicalDevice{device("CPU", 0)}, ""},
+		{"150: no CPU", "P2", cpus(0), []config.PhysicalDevice{device("GPU", 0)}, ""},
+		{"fewer than no CPU", "P1", cpus(-3), []config.PhysicalDevice{device("CPU", 0)}, ""},
+		{"countless CPUs", "P1", cpus(1 << 31), nil, "device_count['CPU'] is 2147483648"},
+		{"151: no list", "P3", list(""), []config.PhysicalDevice{device("CPU", 0), device("GPU", 0), device("GPU", 1)},
+			""},
+		{"152: beyond", "P3", list("2"), nil, "Invalid visible device index: 2"},
+		{"beyond, backwards", "P3", list("-3"), nil, "Invalid visible device index: -3"},
+		{"no number", "P3", list("0,x"), nil, "invalid literal for int() with base 10: 'x'"},
+		{"153: in another order", "P3", list("1,0"), []config.PhysicalDevice{device("CPU", 0), device("GPU", 1),
+			device("GPU", 0)}, ""},
+		{"154: backwards", "P3", list("-1"), []config.PhysicalDevice{device("CPU", 0), device("GPU", 1)}, ""},
+		{"blanks", "P3", list(" 1"), []config.PhysicalDevice{device("CPU", 0), device("GPU", 1)}, ""},
+		{"155: one GPU", "P3", gpus(1, ""), []config.PhysicalDevice{device("CPU", 0), device("GPU", 0)}, ""},
+		{"155: no GPU", "P3", gpus(0, ""), []config.PhysicalDevice{device("CPU", 0)}, ""},
+		{"the first of a list", "P3", gpus(1, "1,0"), []config.PhysicalDevice{device("CPU", 0), device("GPU", 1)}, ""},
+		{"156: a list without GPUs", "P1", list("0"), []config.PhysicalDevice{device("CPU", 0)}, ""},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			s := newSession(row.machine).state
+			before := s.Clone()
+			err := s.Import(row.options)
+			require.NoError(t, s.Check())
+			if row.refused != "" {
+				code := status.Value
+				if row.name == "countless CPUs" { // a check that TensorFlow does not make
+					code = status.InvalidArgument
+				}
+				require.Equal(t, code, status.CodeOf(err))
+				require.ErrorContains(t, err, row.refused)
+				require.Equal(t, before, s, "a refused import changes nothing")
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, row.visible, s.Visible())
+		})
+	}
+}
+
+func TestImportedCPUsAreLogicalDevices(t *testing.T) {
+	s := newSession("P3")
+	require.NoError(t, s.state.Import(config.Options{DeviceCount: map[string]int64{"CPU": 2}}))
+	layout, err := s.state.Layout(s.facts)
+	require.NoError(t, err)
+	require.Equal(t, []string{"/device:CPU:0", "/device:CPU:1", "/device:GPU:0", "/device:GPU:1"}, namesIn(layout))
+
+	s = newSession("P3")
+	require.NoError(t, s.state.Import(config.Options{DeviceCount: map[string]int64{"CPU": 0}}))
+	_, err = s.state.Layout(s.facts)
+	require.ErrorContains(t, err, "No CPU devices are available in this process")
+}
+
+// Case 157: an imported value remains in force. Case 158: a fraction is kept, and contradicts logical devices.
+func TestImportedOptionsCountInThePlan(t *testing.T) {
+	s := newSession("P2")
+	require.NoError(t, s.state.Import(config.Options{AllowGrowth: true, Sizing: config.Sizing{Fraction: 0.4}}))
+	gpu := config.Arg{Device: device("GPU", 0)}
+	require.NoError(t, s.state.SetGrowth(gpu, 0, ""))
+	layout, err := s.state.Layout(s.facts)
+	require.NoError(t, err)
+	require.True(t, layout.Devices[1].Growth)
+	require.InDelta(t, 0.4, layout.Devices[1].Sizing.Fraction, 0)
+	_, set, err := s.state.Growth(gpu)
+	require.NoError(t, err)
+	require.True(t, set, "the getter returns what was set")
+
+	s = newSession("P2")
+	require.NoError(t, s.state.Import(config.Options{Sizing: config.Sizing{Fraction: 0.4}}))
+	limit := 100.0
+	require.NoError(
+		t, s.state.SetLogicalConfigs(
+			gpu, config.LogicalConfigs{Items: []config.LogicalConfig{{MemoryLimitMiB: &limit}}}))
+	_, err = s.state.Layout(s.facts)
+	require.Equal(t, status.InvalidArgument, status.CodeOf(err), "TensorFlow's native code checks it")
+	require.ErrorContains(t, err, "It's invalid to set per_process_gpu_memory_fraction when virtual_devices is set.")
+}
+
+func TestImportedGrowthHoldsForLogicalDevicesToo(t *testing.T) {
+	s := newSession("P2")
+	require.NoError(t, s.state.Import(config.Options{AllowGrowth: true}))
+	limit := 100.0
+	require.NoError(t, s.state.SetLogicalConfigs(config.Arg{Device: device("GPU", 0)}, config.LogicalConfigs{
+		Items: []config.LogicalConfig{{MemoryLimitMiB: &limit}},
+	}))
+	layout, err := s.state.Layout(s.facts)
+	require.NoError(t, err)
+	require.True(t, layout.Devices[1].Growth)
+}
+
+func TestImportComesBeforeInitialization(t *testing.T) {
+	s := newSession("P2")
+	s.state.Initialize("main.py:3 (matmul)")
+	err := s.state.Import(config.Options{AllowGrowth: true})
+	require.Equal(t, status.State, status.CodeOf(err))
+	require.ErrorContains(t, err, "must be called at program startup. The runtime was initialized by main.py:3 "+
+		"(matmul)")
+}
+
+// A caller's lists are copied.
+func TestImportSharesNothingWithItsCaller(t *testing.T) {
+	s := newSession("P2")
+	limits := []float64{1}
+	require.NoError(
+		t, s.state.Import(config.Options{VirtualDevices: []config.VirtualDevices{{MemoryLimitMiB: limits}}}))
+	limits[0] = 2
+	layout, err := s.state.Layout(s.facts)
+	require.NoError(t, err)
+	require.Equal(t, []string{"/device:CPU:0", "/device:GPU:0"}, namesIn(layout))
+	require.True(t, layout.Devices[1].Limited)
+	require.EqualValues(t, 1<<20, layout.Devices[1].LimitBytes)
+}
+
+func namesIn(layout config.Layout) (names []string) {
+	for _, d := range layout.Devices {
+		names = append(names, d.Logical.Name)
+	}
+	return names
+}

@@ -1,0 +1,118 @@
+package graph_test
+
+import (
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gpuconf/gocore/machine/devname"
+	"gpuconf/gocore/machine/gpu"
+	"gpuconf/gocore/tf/graph"
+)
+
+// The description of a node that cannot be placed contains its value, as in TensorFlow.
+func TestValuesInErrors(t *testing.T) {
+	for _, row := range []struct {
+		name  string
+		value graph.Value
+		want  string
+	}{
+		{"more than three", value(gpu.Float32, graph.Shape{3, 2}, 1, 2, 3, 4, 5, 6),
+			"dtype=DT_FLOAT, value=Tensor<type: float shape: [3,2] values: 1 2 3...>"},
+		{"three", value(gpu.Float32, graph.Shape{3}, 1, 2, 3), "Tensor<type: float shape: [3] values: 1 2 3>"},
+		{"one for many", value(gpu.Float32, graph.Shape{1 << 40}, 7), "Tensor<type: float shape: [1099511627776] " +
+			"values: 7 7 7...>"},
+		{"a scalar", value(gpu.Int32, nil, -5), "dtype=DT_INT32, value=Tensor<type: int32 shape: [] values: -5>"},
+		{"bools", graph.Value{DType: gpu.Bool, Shape: graph.Shape{2}, Bytes: []byte{1, 0}},
+			"dtype=DT_BOOL, value=Tensor<type: bool shape: [2] values: 1 0>"},
+		{"nothing", value(gpu.Float64, graph.Shape{0}), "dtype=DT_DOUBLE, value=Tensor<type: double shape: [0] " +
+			"values: >"},
+		{"fractions", value(gpu.Float32, graph.Shape{3}, 0.1, -2.5, 1e-7), "values: 0.1 -2.5 1e-07>"},
+		{"doubles", value(gpu.Float64, graph.Shape{3}, 0.1, 1.0/3, 1e300), "values: 0.1 0.3333333333333333 1e+300>"},
+		{"not finite", value(gpu.Float32, graph.Shape{3}, math.NaN(), math.Inf(1), math.Inf(-1)),
+			"values: nan inf -inf>"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			m := newMachine(t, 1)
+			var g graph.Graph
+			add(t, &g, graph.NodeSpec{Op: graph.Const, Name: "x", Device: "/gpu:0", Value: row.value})
+			_, _, err := graph.NewSession(&g, m.Devices, graph.SessionOptions{}).Run(graph.RunRequest{})
+			require.ErrorContains(t, err, row.want+", _device=\"/gpu:0\"]()]]")
+			require.ErrorContains(t, err, "[[Node: x = Const[")
+		})
+	}
+}
+
+func TestNodesTellWhatTheyAre(t *testing.T) {
+	m := newMachine(t, 1)
+	var g graph.Graph
+	n := script(t, &g, "a = Const:double @ /cpu:0\nb = MatMul a a")
+	b := n["b"]
+	require.Equal(t, "b", b.Name())
+	require.Equal(t, gpu.Float64, b.DType())
+	found, ok := g.Node(b.ID())
+	require.True(t, ok)
+	require.Same(t, b, found)
+	for _, id := range []int{-1, 2} {
+		_, ok := g.Node(id)
+		require.False(t, ok)
+	}
+	out, _, err := graph.NewSession(&g, m.Devices, graph.SessionOptions{}).Run(
+		graph.RunRequest{Fetches: []*graph.Node{b}})
+	require.NoError(t, err)
+	require.Equal(t, gpu.Float64, out[0].DType())
+	require.Equal(t, "[2,2]", out[0].Shape().String())
+	require.NoError(t, out[0].Release())
+}
+
+// A device of a type that has no kernels is listed and never chosen.
+func TestDeviceOfAnotherType(t *testing.T) {
+	m := newMachine(t, 1)
+	cpu := &device{name: devname.LocalDevice("CPU", 0), faults: m.faults, allocate: m.cpu.Allocate, free: m.cpu.Free,
+		write: m.cpu.Write, read: m.cpu.Read}
+	odd := &device{name: devname.LocalDevice("XPU", 0), description: "odd"}
+	devices, err := graph.NewDevices([]graph.Device{odd, cpu})
+	require.NoError(t, err)
+	require.Equal(t, []string{"Device mapping:", "/job:localhost/replica:0/task:0/device:XPU:0 -> odd"},
+		devices.MappingLines())
+	made, err := devices.Execute(graph.Call{Op: graph.Const, Value: value(gpu.Float32, nil, 1)})
+	require.NoError(t, err)
+	require.Equal(t, local+"/device:CPU:0", made.Tensor.Device())
+	require.NoError(t, made.Tensor.Release())
+	var g graph.Graph
+	add(t, &g, graph.NodeSpec{Op: graph.Const, Device: "/device:XPU:0", Value: value(gpu.Float32, nil, 1)})
+	_, _, err = graph.NewSession(&g, devices, graph.SessionOptions{}).Run(graph.RunRequest{})
+	require.ErrorContains(t, err, "because no supported kernel for XPU devices is available")
+}
+
+// The GPU with the lowest number is the first choice, in any order of devices.
+func TestOrderOfTheDeviceList(t *testing.T) {
+	var list []graph.Device
+	for _, name := range []devname.Name{devname.LocalDevice("GPU", 1), devname.LocalDevice("CPU", 1),
+		devname.LocalDevice("GPU", 0), devname.LocalDevice("CPU", 0)} {
+		list = append(list, &device{name: name})
+	}
+	devices, err := graph.NewDevices(list)
+	require.NoError(t, err)
+	var g graph.Graph
+	first, cpu := zeros(t, &g, gpu.Float32, 2),
+		add(t, &g, graph.NodeSpec{Op: graph.Const, Device: "/cpu:*", Value: value(gpu.Float32, nil, 1)})
+	s := graph.NewSession(&g, devices, graph.SessionOptions{})
+	_, _, err = s.Run(graph.RunRequest{})
+	require.NoError(t, err)
+	require.Equal(t, "GPU:0", whereIs(t, s, first))
+	require.Equal(t, "CPU:0", whereIs(t, s, cpu))
+}
+
+// The error for an operation without a supported device lists the devices.
+func TestNoSupportedDevice(t *testing.T) {
+	m := newMachine(t, 1)
+	_, err := m.Execute(graph.Call{Op: graph.Const, Value: value(gpu.Float32, nil, 1),
+		Device: "/job:elsewhere/replica:0/task:0/device:CPU:0", SoftPlacement: true})
+	require.ErrorContains(t, err, "/job:elsewhere/replica:0/task:0/device:CPU:0 unknown device.")
+	x := eager(t, m, graph.Call{Op: graph.Const, Value: value(gpu.Float32, nil, 1)})
+	_, err = m.Execute(graph.Call{Op: graph.Identity, Inputs: []*graph.Tensor{x}, Device: "/job:elsewhere",
+		SoftPlacement: true})
+	require.ErrorContains(t, err, "Could not satisfy device specification '/job:elsewhere'. enable_soft_placement=1.")
+}
