@@ -54,17 +54,16 @@ static pthread_rwlock_t at_work = PTHREAD_RWLOCK_INITIALIZER;
 static int (*nvml_processes)(void *, unsigned *, void *);
 static void *nvml_card[CARDS];
 
+/* clang-format off */
 #define FUNCTIONS(X) \
-	X(cuInit) \
-	X(cuDeviceGetCount) \
-	X(cuDevicePrimaryCtxRetain) \
-	X(cuCtxSetCurrent) \
-	X(cuStreamCreate) X(cuStreamSynchronize) X(cuMemAlloc_v2) X(cuMemFree_v2) X(cuMemAllocAsync) X(cuMemFreeAsync) \
-	    X(cuMemAllocManaged) X(cuMemGetInfo_v2) X(cuMemcpyDtoH_v2) X(cuMemsetD32_v2) X(cuMemCreate) X(cuMemRelease) \
-	        X(cuMemAddressReserve) X(cuMemAddressFree) X(cuMemMap) X(cuMemUnmap) X(cuMemSetAccess) \
-	            X(cuDeviceGetDefaultMemPool) X(cuMemPoolTrimTo) X(cuCtxSynchronize) X(cuMemExportToShareableHandle) \
-	                X(cuMemImportFromShareableHandle) X(cuMemPoolCreate) X(cuMemPoolDestroy) \
-	                    X(cuMemAllocFromPoolAsync) X(cuArrayCreate_v2) X(cuArrayDestroy)
+	X(cuInit) X(cuDeviceGetCount) X(cuDevicePrimaryCtxRetain) X(cuCtxSetCurrent) X(cuStreamCreate) \
+	X(cuStreamSynchronize) X(cuMemAlloc_v2) X(cuMemFree_v2) X(cuMemAllocAsync) X(cuMemFreeAsync) \
+	X(cuMemAllocManaged) X(cuMemGetInfo_v2) X(cuMemcpyDtoH_v2) X(cuMemsetD32_v2) X(cuMemCreate) X(cuMemRelease) \
+	X(cuMemAddressReserve) X(cuMemAddressFree) X(cuMemMap) X(cuMemUnmap) X(cuMemSetAccess) \
+	X(cuDeviceGetDefaultMemPool) X(cuMemPoolTrimTo) X(cuCtxSynchronize) X(cuMemExportToShareableHandle) \
+	X(cuMemImportFromShareableHandle) X(cuMemPoolCreate) X(cuMemPoolDestroy) X(cuMemAllocFromPoolAsync) \
+	X(cuArrayCreate_v2) X(cuArrayDestroy)
+/* clang-format on */
 #define DECLARE(name) static int (*name)();
 FUNCTIONS(DECLARE)
 

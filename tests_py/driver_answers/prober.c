@@ -4,12 +4,14 @@
  * crashes:
  *
  *     prober LIBRARY resolve     standard input: names, one a line ("-" is the empty one). Prints the answers of both
- * resolvers for every version and flag: "name flags version=result,function,result of _v2,its status,its function ..."
+ *                                resolvers for every version and flag: "name flags version=result,function,result of
+ *                                _v2,its status,its function ..."
  *     prober LIBRARY call        standard input: exported names. Calls each with every kind of arguments, each time in
- * a new process prober LIBRARY errors      names and texts of the numbers -1 to 1100, and whether the pointers are set
+ *                                a new process
+ *     prober LIBRARY errors      names and texts of the numbers -1 to 1100, and whether the pointers are set
  *     prober LIBRARY process     what fork and dlclose do
  *     prober LIBRARY symbols     standard input: exported names. Prints for each in which file dlsym finds it, by the
- * library's handle, by RTLD_DEFAULT and by RTLD_NEXT: "name file file file"
+ *                                library's handle, by RTLD_DEFAULT and by RTLD_NEXT: "name file file file"
  *
  * A function is printed as the name that the library exports it by, "?" if by none.
  */

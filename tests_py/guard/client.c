@@ -2,8 +2,9 @@
  * A CUDA program that takes memory in one way after another, with nothing but the driver's functions.
  *
  *     client WAY fill ROW...     allocates chunks until it is refused, and frees them: a line "ROW count result left
- * left-after-free" each client WAY walk ROW...     makes every driver call of an allocation and a free fail, one after
- * another: "ROW calls-failed"
+ *                                left-after-free" each
+ *     client WAY walk ROW...     makes every driver call of an allocation and a free fail, one after another: "ROW
+ *                                calls-failed"
  *
  * WAY is how the functions are found: linked, dlsym, default (RTLD_DEFAULT), resolver (cuGetProcAddress), resolver2
  * (cuGetProcAddress_v2, which resolves itself), or path (the driver's library by its path, in DRIVER).

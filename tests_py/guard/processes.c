@@ -2,10 +2,13 @@
  * Processes that use one budget at the same time.
  *
  *     processes race SHARED LIMIT STEPS SEED   random allocations and frees of linear, virtual and stream-ordered
- * memory, beside a counter that all share; prints how many were granted and refused processes last SHARED COUNT ROUNDS
- * COUNT processes request the last MiB in each round; exactly one may get it processes hold MIB allocates, prints the
- * result, and holds until its input ends processes kill FROM TO STRIDE            a child is killed after n
- * instructions of an allocation, a refusal and a free, for each n; all of the budget must be there afterwards
+ *                                              memory, beside a counter that all share; prints how many were granted
+ *                                              and refused
+ *     processes last SHARED COUNT ROUNDS       COUNT processes request the last MiB in each round; exactly one may get
+ *                                              it
+ *     processes hold MIB                       allocates, prints the result, and holds until its input ends
+ *     processes kill FROM TO STRIDE            a child is killed after n instructions of an allocation, a refusal and a
+ *                                              free, for each n; all of the budget must be there afterwards
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -239,7 +239,7 @@ def test_a_budget_that_is_its_own_parent_is_too_deep(driver: Path) -> None:
 def test_folders_of_killed_launchers_are_removed(driver: Path) -> None:
     code = f"""
 import os, sys
-from gpuconf.leases import budget
+from gpuconf.jobs import budget
 print(budget.prepare({{"{CARDS[0]}": 1 << 20}}).path, flush=True)
 os.kill(os.getpid(), 9)
 """

@@ -214,7 +214,7 @@ def _unified() -> Path | None:
 
 KERNEL = """
 import os, sys
-from gpuconf.leases import cgroup
+from gpuconf.jobs import cgroup
 root, controller = sys.argv[1:3]
 mine = f"{root}/gpuconf_test_{os.getpid()}"
 os.mkdir(mine)
@@ -268,7 +268,7 @@ COMMAND = """
 import os, sys
 sys.path.append({folder!r})
 import test_driver_limits
-from gpuconf.leases import cgroup
+from gpuconf.jobs import cgroup
 cgroup.ROOT, cgroup.OWN, cgroup._remove = {root!r}, {own!r}, test_driver_limits.remove
 from gpuconf.cli.main import main
 sys.exit(main(sys.argv[1:]))

@@ -2,15 +2,16 @@
 /*
  * A budget file: limits of cards and the use of each process, shared by all processes of a job. The guard keeps the
  * job's limits in one, and the simulator the memory of simulated cards, whose limit is their size.
- * python/gpuconf/jobs/budget_file.py creates and reads it, by a module that pybind/build/generate_budget.py writes from
- * this header: its constants and structs are the layout.
+ * python/gpuconf/jobs/budget_file.py creates and reads it, by a module that pybind/build/generate_budget.py writes
+ * from this header: its constants and structs are the layout.
  *
  *     header                     HEADER_BYTES
  *     struct budget_slot[slots]
  *     uint64_t used[cards][slots]
  *     uint64_t pools[cards][slots]     of it, what gpuconf's own pools hold; of simulated cards, managed memory, which
- * gives way to other use uint64_t contexts[cards][slots]  how many contexts of the driver the process has made and not
- * ended struct budget_share[SHARES]      memory that was exported (shares.c): it belongs to no single process
+ *                                      gives way to other use
+ *     uint64_t contexts[cards][slots]  how many contexts of the driver the process has made and not ended
+ *     struct budget_share[SHARES]      memory that was exported (shares.c): it belongs to no single process
  *
  * A slot belongs to the process that holds the OFD lock on byte LOCKS + slot of the file. Only that process writes the
  * slot, except that a process that gets the lock of a dead one's slot may empty it. Nothing else is locked to take

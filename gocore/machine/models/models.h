@@ -11,14 +11,17 @@
  * NVIDIA's data sheets. Multiprocessors, clocks, bus and L2: the letter in each row.
  *
  *     q  the output of NVIDIA's deviceQuery sample on such a card: bottlerocket-os/bottlerocket#3873 (A100-40GB),
- * NVIDIA/nccl#1637 (RTX 5090), NVIDIA/cutlass#2784 and Ubuntu's documentation of Tegra (Thor), and outputs that many
- * public repositories have b  pytorch/ao#4002, which asked a B200's driver. Drivers before 2026 said 8192 bits. The
- * clock: go-nvml's dgxb200 g  a GB200 has two GPUs, B200 (NVIDIA's data sheet): b. CUDA reports 152 multiprocessors.
- * The clock is computed from the data sheet's 80 TFLOPS of FP32 for each GPU a  a card with driver 580.159.04
- * (tests_py/driver_calls) h  awslabs/amazon-eks-ami#1985 (clocks); 60 MB of L2 is what PyTorch reports on an H200.
- * Bus: 4.8 TB/s (data sheet) s  data sheet: 4.9 TB/s; the rest is as in an H200 o  q, whose memory clock depends on the
- * power mode of the board: 0, as the first drivers for Thor say w  NVIDIA's white paper of the architecture or product
- * brief of the board
+ *        NVIDIA/nccl#1637 (RTX 5090), NVIDIA/cutlass#2784 and Ubuntu's documentation of Tegra (Thor), and outputs that
+ *        many public repositories have
+ *     b  pytorch/ao#4002, which asked a B200's driver. Drivers before 2026 said 8192 bits. The clock: go-nvml's dgxb200
+ *     g  a GB200 has two GPUs, B200 (NVIDIA's data sheet): b. CUDA reports 152 multiprocessors. The clock is computed
+ *        from the data sheet's 80 TFLOPS of FP32 for each GPU
+ *     a  a card with driver 580.159.04 (tests_py/driver_calls)
+ *     h  awslabs/amazon-eks-ami#1985 (clocks); 60 MB of L2 is what PyTorch reports on an H200. Bus: 4.8 TB/s (data
+ *        sheet)
+ *     s  data sheet: 4.9 TB/s; the rest is as in an H200
+ *     o  q, whose memory clock depends on the power mode of the board: 0, as the first drivers for Thor say
+ *     w  NVIDIA's white paper of the architecture or product brief of the board
  */
 #ifndef GPUCONF_MODELS_H
 #define GPUCONF_MODELS_H
@@ -126,11 +129,11 @@ enum gpuconf_memory { GPUCONF_DEDICATED, GPUCONF_UNIFIED, GPUCONF_COHERENT };
  *     306 MiB  Tesla K80, 13 multiprocessors, CUDA 8, PyTorch 0.4's kernels   github.com/pytorch/pytorch/issues/7320
  *     320 MiB  Titan V, 80 multiprocessors, CUDA 10, PyCUDA                   github.com/pytorch/pytorch/issues/28394
  *     256 MiB  RTX 3090, 82 multiprocessors, PyTorch 2.7                      github.com/invoke-ai/InvokeAI/issues/9413
- *     426 MiB  RTX 6000 Ada, 142 multiprocessors, PyTorch 2.10 github.com/unslothai/unsloth-zoo/pull/1053 107 MiB  RTX
- * 4060 Ti, 34 multiprocessors                                github.com/ggml-org/llama.cpp/pull/23604 555 MiB  RTX PRO
- * 6000 Blackwell, 188 multiprocessors                    github.com/ggml-org/llama.cpp/pull/23604 524 MiB  H200, 132
- * multiprocessors, driver 580.159, and 3 MiB that cuInit takes. A second context of the process takes 524 MiB more
- * (tests_py/driver_calls)
+ *     426 MiB  RTX 6000 Ada, 142 multiprocessors, PyTorch 2.10               github.com/unslothai/unsloth-zoo/pull/1053
+ *     107 MiB  RTX 4060 Ti, 34 multiprocessors                                github.com/ggml-org/llama.cpp/pull/23604
+ *     555 MiB  RTX PRO 6000 Blackwell, 188 multiprocessors                    github.com/ggml-org/llama.cpp/pull/23604
+ *     524 MiB  H200, 132 multiprocessors, driver 580.159, and 3 MiB that cuInit takes. A second context of the process
+ *              takes 524 MiB more (tests_py/driver_calls)
  *
  * On that H200 PyTorch 2.11's first tensor made it 616 MiB, and its first matrix product 682 MiB.
  */
@@ -140,15 +143,14 @@ enum gpuconf_memory { GPUCONF_DEDICATED, GPUCONF_UNIFIED, GPUCONF_COHERENT };
  * X(CUDA version, driver): those that tests_py/driver_answers has recorded, else the driver that NVIDIA's CUDA release
  * notes name for the version's first release.
  */
+/* clang-format off */
 #define GPUCONF_DRIVERS(X) \
-	X(11000, "450.51.05") \
-	X(11010, "455.23.04") \
-	X(11020, "460.27.03") \
-	X(11030, "465.19.01") \
-	X(11040, "470.256.02") X(11050, "495.29.05") X(11060, "510.39.01") X(11070, "515.43.04") X(11080, "520.61.05") \
-	    X(12000, "525.147.05") X(12010, "530.30.02") X(12020, "535.261.03") X(12030, "545.23.06") \
-	        X(12040, "550.163.01") X(12050, "555.58.02") X(12060, "560.28.03") X(12080, "570.26.00") \
-	            X(12090, "575.51.03") X(13000, "580.65.06") X(13010, "590.44.01")
+	X(11000, "450.51.05") X(11010, "455.23.04") X(11020, "460.27.03") X(11030, "465.19.01") \
+	X(11040, "470.256.02") X(11050, "495.29.05") X(11060, "510.39.01") X(11070, "515.43.04") \
+	X(11080, "520.61.05") X(12000, "525.147.05") X(12010, "530.30.02") X(12020, "535.261.03") \
+	X(12030, "545.23.06") X(12040, "550.163.01") X(12050, "555.58.02") X(12060, "560.28.03") \
+	X(12080, "570.26.00") X(12090, "575.51.03") X(13000, "580.65.06") X(13010, "590.44.01")
+/* clang-format on */
 
 struct gpuconf_capability {
 	int major, minor, lanes, lanes_for_double; /* of single precision; for each of double precision */

@@ -11,13 +11,16 @@
  *     FAKECUDA_GPUS        number of GPUs (1)
  *     FAKECUDA_MEMORY      bytes of each (1 GiB)
  *     FAKECUDA_WITHOUT     a list of "vmm", "memops", "priorities", "managed", "concurrent": features that no GPU
- * supports FAKECUDA_LENIENT     not empty: a free waits for the work of its context, copies in a stream accept host
- * memory that is not page-locked, and reserved addresses are multiples of 2 MiB, as with NVIDIA's driver; otherwise a
- * program that counts on them depends on time, or is refused FAKECUDA_FAIL        "name:nth:result,...": as
- * fakecuda_fail FAKECUDA_HOST_MARGIN bytes of host memory that must be left (256 MiB) FAKECUDA_SEGMENT     bytes by
- * which a memory pool grows (32 MiB) FAKECUDA_OVERFULL    set: it says that more is free than the card has, as under
- * WSL2 when the card is full FAKECUDA_FORKS       set: a child that is forked after cuInit may go on using the driver,
- * which NVIDIA's may not FAKECUDA_ALIASES     set: cuGetProcAddress returns other addresses than dlsym (resolver.c)
+ *                          supports
+ *     FAKECUDA_LENIENT     not empty: a free waits for the work of its context, copies in a stream accept host memory
+ *                          that is not page-locked, and reserved addresses are multiples of 2 MiB, as with NVIDIA's
+ *                          driver; otherwise a program that counts on them depends on time, or is refused
+ *     FAKECUDA_FAIL        "name:nth:result,...": as fakecuda_fail
+ *     FAKECUDA_HOST_MARGIN bytes of host memory that must be left (256 MiB)
+ *     FAKECUDA_SEGMENT     bytes by which a memory pool grows (32 MiB)
+ *     FAKECUDA_OVERFULL    set: it says that more is free than the card has, as under WSL2 when the card is full
+ *     FAKECUDA_FORKS       set: a child that is forked after cuInit may go on using the driver, which NVIDIA's may not
+ *     FAKECUDA_ALIASES     set: cuGetProcAddress returns other addresses than dlsym (resolver.c)
  *     CUDA_VISIBLE_DEVICES as for the real driver: indices, UUIDs, prefixes of UUIDs
  *
  * The CUDA version that it reports is GPUCONF_SIMULATE's (driver=), else 12040, or what the build says

@@ -13,7 +13,7 @@ from .._core.made import make
 from ..memory._record import Recording
 from ..memory._trace import Trace
 from .programs.answer import SCHEMA, Rehearsal
-from .recordings import replay as planning
+from .recordings import replay
 from .recordings.replay import Plan
 
 TYPE_CHECKING = False
@@ -99,7 +99,7 @@ def plan(  # noqa: F811
     if command is None:
         if trace is None:
             raise errors.InvalidTypeError("plan() needs a trace, or command= and the words of a program")
-        return planning.plan(trace, limit, gpu, policy)
+        return replay.plan(trace, limit, gpu, policy)
     if trace is not None or limit is not None or policy is not None:
         raise errors.InvalidTypeError("command cannot be used with trace, limit or policy")
     if gpu is None:

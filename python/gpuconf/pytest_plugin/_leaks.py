@@ -25,7 +25,7 @@ _COUNTED_ELSEWHERE = frozenset(("cupy", "numba.cuda.cudadrv.driver", "torch"))  
 _DRIVER = "the driver"  # what was requested from it past PyTorch's allocator and gpuconf's pools
 _PYTORCH = "PyTorch"  # its own allocator; "torch" is PyTorch in gpuconf's pools
 
-Sums = dict[Any, "tuple[int, int]"]  # as in planning.difference
+Sums = dict[Any, "tuple[int, int]"]  # as in difference.py
 Holdings = dict[tuple[str, str, str], tuple[int, int]]  # (device, library, tag) -> bytes, blocks
 
 
