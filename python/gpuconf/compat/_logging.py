@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TensorFlow's logger, for the warnings of the TensorFlow-shaped modules and for programs, and ``compat.v1.logging``."""
+"""TensorFlow's logger, for programs and for the warnings of the TensorFlow-shaped modules: ``compat.v1.logging``."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``tf.keras.optimizers``: the settings of optimizers and of schedules, checked as in Keras. They train nothing here."""
+"""``tf.keras.optimizers``: the settings of optimizers and schedules, checked as in Keras. They train nothing here."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ _names: dict[str, int] = {}
 
 
 def serialize(setting: Any) -> Any:
-    """Return the name of a setting's class and its settings. Raises UnimplementedError for what gpuconf does not have."""
+    """Return an optimizer, a schedule or a policy as a dict. Raises UnimplementedError for others of Keras."""
     if isinstance(setting, _PLAIN):
         return setting
     if isinstance(setting, (list, tuple)):

@@ -121,7 +121,8 @@ class Strategy:
         Errors of the function pass on.
 
         >>> strategy = MirroredStrategy()
-        >>> strategy.experimental_local_results(strategy.run(lambda: get_replica_context().replica_id_in_sync_group.numpy()))
+        >>> numbers = strategy.run(lambda: get_replica_context().replica_id_in_sync_group.numpy())
+        >>> strategy.experimental_local_results(numbers)
         (np.int32(0), np.int32(1))
         """
         del options

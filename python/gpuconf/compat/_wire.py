@@ -58,7 +58,7 @@ def _describe(namespace: Any, messages: Any, enums: Any) -> None:
 
 
 def transfer(source: Any, target: Any, message: Any) -> None:
-    """Set in a message what is set in another one of the same fields. One of them is gpuconf's, the other protobuf's."""
+    """Set in a message what is set in another one with its fields. One of them is gpuconf's, one protobuf's."""
     for listed, value in source.ListFields():
         field = message.FIELDS.get(listed.name)
         if field is None:  # of a newer release
