@@ -83,27 +83,27 @@ test-py: $(VENV)/dev ## run the Python tests, without those of make test-integra
 
 .PHONY: test-foreign
 test-foreign: $(VENV)/dev ## run suites of other projects with and without the pytest plugin (downloads them)
-	$(BIN)/python tests_py/integrations/foreign_suites.py build/foreign-suites
+	$(BIN)/python tests_py/integrations/suites/foreign_suites.py build/foreign-suites
 
 .PHONY: test-users-workflow
 test-users-workflow: $(VENV)/dev ## run each command of examples/github-actions.yml in a new environment (downloads PyTorch, 1.3 GB installed)
-	$(BIN)/python tests_py/integrations/users_workflow.py build/users-workflow
+	$(BIN)/python tests_py/integrations/suites/users_workflow.py build/users-workflow
 	rm -rf build/users-workflow
 
 .PHONY: test-neighbours
 test-neighbours: $(VENV)/dev ## run packages that look for TensorFlow under --as-tensorflow (downloads them, 7 GB)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --target build/neighbours -r tests_py/integrations/neighbours_of_tensorflow.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --target build/neighbours -r tests_py/integrations/suites/neighbours_of_tensorflow.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --target build/neighbours --no-deps tf_keras
-	$(BIN)/python tests_py/integrations/neighbours_of_tensorflow.py build/neighbours
+	$(BIN)/python tests_py/integrations/suites/neighbours_of_tensorflow.py build/neighbours
 
 .PHONY: test-simulated-suites
 test-simulated-suites: $(VENV)/dev ## run suites of PyTorch packages on the CPU and on simulated GPUs (downloads them)
-	$(BIN)/python tests_py/integrations/suites_on_simulated_gpus.py build/foreign-suites
+	$(BIN)/python tests_py/integrations/suites/suites_on_simulated_gpus.py build/foreign-suites
 
 # PYTORCH_TESTS=DIR is the folder test of PyTorch's source, else the source comes from Debian's archive. PYTORCH_FILES="test_nn.py" chooses files.
 .PHONY: test-pytorch-suite
 test-pytorch-suite: $(VENV)/dev ## run a sample of PyTorch's own tests on simulated GPUs (downloads PyTorch and its source)
-	$(BIN)/python tests_py/integrations/pytorch_suite.py build/foreign-suites --tests "$(PYTORCH_TESTS)" $(PYTORCH_FILES)
+	$(BIN)/python tests_py/integrations/suites/pytorch_suite.py build/foreign-suites --tests "$(PYTORCH_TESTS)" $(PYTORCH_FILES)
 
 # The oldest pytest that the plugin promises to work with (pyproject.toml), in front of the one that is installed.
 OLDEST_PYTEST = $(shell sed -nE 's/^pytest = \["pytest>=([^"]*)"\]/\1/p' pyproject.toml)
@@ -135,16 +135,16 @@ race: $(VENV)/dev ## run the Go tests under the race detector
 soak: $(VENV)/dev ## run SOAK random operations (10000000) from SEED (1) while the driver fails at random, FORKS forks (200) of each kind, 64 processes that lease and die for SOAK_LEDGER seconds (600), 4 processes under the guard for SOAK_GUARD (1000000) operations each, processes and threads on simulated cards for SOAK_CROWD seconds (300) four times, and the random Go tests with SOAK_RAPID (2000) new inputs each
 	SOAK=$(or $(SOAK),10000000) SEED=$(or $(SEED),1) go test -tags=$(GO_TAGS) ./tests_go/devices/devmgr -run '^TestSoak$$' -count=1 -v -timeout 0
 	SOAK_LEDGER=$(or $(SOAK_LEDGER),600) go test -tags=$(GO_TAGS) ./tests_go/lease/ledger -run '^TestSoak$$' -count=1 -v -timeout 0
-	$(BIN)/python tests_py/fork_matrix.py --forks $(or $(FORKS),200) --seed $(or $(SEED),1)
-	$(BIN)/python tests_py/fork_first_use.py --forks $(or $(FORKS),200)
+	$(BIN)/python tests_py/core/fork_matrix.py --forks $(or $(FORKS),200) --seed $(or $(SEED),1)
+	$(BIN)/python tests_py/core/fork_first_use.py --forks $(or $(FORKS),200)
 	$(BIN)/python tests_py/guard/guard_soak.py --steps $(or $(SOAK_GUARD),1000000) --seed $(or $(SEED),1)
-	CROWD_SECONDS=$(or $(SOAK_CROWD),300) SEED=$(or $(SEED),1) $(BIN)/python -m pytest tests_py/test_crowd.py
+	CROWD_SECONDS=$(or $(SOAK_CROWD),300) SEED=$(or $(SEED),1) $(BIN)/python -m pytest tests_py/simulation/test_crowd.py
 	RAPID_SEED=0 RAPID_CHECKS=$(or $(SOAK_RAPID),2000) go test -tags=$(GO_TAGS) $(GO_TESTS) -timeout 0
 
 .PHONY: fuzz
 fuzz: $(VENV)/dev ## fuzz each parser and the allocator for FUZZTIME each (30s), and load MUTANTS mutated snapshots (100000)
 	@$(BIN)/python tests_go/fuzz.py $(or $(FUZZTIME),30s)
-	@$(BIN)/python tests_py/snapshot_mutants.py $(or $(MUTANTS),100000)
+	@$(BIN)/python tests_py/plans/snapshot_mutants.py $(or $(MUTANTS),100000)
 
 .PHONY: mutants
 mutants: $(VENV)/dev ## change PACKAGE (bfc) in 30 places, see whether its tests notice, and write tests_go/mutants/results (up to 40 minutes)
@@ -166,29 +166,27 @@ fmt: $(VENV)/dev ## format the sources
 	$(BIN)/ruff format --quiet python pybind gocore tests_go tests_py examples benchmarks docs/conf.py
 
 .PHONY: generate
-generate: $(VENV)/dev ## regenerate the binding, the trampolines, docs/differences.md, the types of ConfigProto and the simulator's list of functions
+generate: $(VENV)/dev ## regenerate the binding, the trampolines, the types of ConfigProto and the simulator's list of functions
 	$(BIN)/python pybind/build/generate.py
 	$(BIN)/python gocore/machine/nvml/generate_trampolines.py
-	$(BIN)/python tests_py/oracle/differences.py
 	$(BIN)/python tests_py/oracle/message_stubs.py
 	$(BIN)/python tests_py/oracle/tensorflow_names.py
-	$(BIN)/python tests_py/driver_answers/functions.py
+	$(BIN)/python tests_py/driver/functions.py
 
 .PHONY: check-generated
 check-generated: $(VENV)/dev ## fail if a committed generated file is out of date
 	$(BIN)/python pybind/build/generate.py --check
 	$(BIN)/python gocore/machine/nvml/generate_trampolines.py --check
-	$(BIN)/python tests_py/oracle/differences.py --check
 	$(BIN)/python tests_py/oracle/message_stubs.py --check
 	$(BIN)/python tests_py/oracle/tensorflow_names.py --check
-	$(BIN)/python tests_py/driver_answers/functions.py --check
+	$(BIN)/python tests_py/driver/functions.py --check
 
 # What only NVIDIA's own driver can tell, and what it tells without a GPU. Needs apt's tools, as on Debian, and a network.
 .PHONY: record-driver
 record-driver: $(VENV)/dev ## record anew what NVIDIA's drivers (Debian's packages, 15 MB) answer without a GPU; nothing is installed
-	$(BIN)/python tests_py/driver_answers/headers.py
-	$(BIN)/python tests_py/driver_answers/record.py
-	$(BIN)/python tests_py/driver_answers/functions.py
+	$(BIN)/python tests_py/driver/headers.py
+	$(BIN)/python tests_py/driver/record.py
+	$(BIN)/python tests_py/driver/functions.py
 
 # What the libraries that stand in for CUDA's say, against NVIDIA's headers and PyTorch's wheels.
 .PHONY: check-cuda-headers
@@ -204,7 +202,7 @@ check-torch-imports: $(VENV)/dev ## name the functions of CUDA's libraries that 
 
 .PHONY: test-real-driver
 test-real-driver: $(VENV)/dev ## run the guard over NVIDIA's drivers (Debian's packages, 15 MB), without a GPU; nothing is installed
-	$(BIN)/python tests_py/driver_answers/guard_over_driver.py $(DRIVERS)
+	$(BIN)/python tests_py/driver/guard_over_driver.py $(DRIVERS)
 
 # Sphinx and its theme, in an environment of their own (about 60 MB).
 DOCS_VENV ?= .venv-docs
@@ -239,7 +237,7 @@ $(WHEELS_VENV)/wheels-ready: pybind/build/requirements/release.txt
 .PHONY: test-c-api
 test-c-api: $(VENV)/dev ## build and run the examples in C, C++ and Rust, and with CMake (make test leaves out what is not installed)
 	@for tool in c++ cmake rustc; do command -v $$tool >/dev/null || { echo "install $$tool (Debian: g++, cmake, rustc)" >&2; exit 1; }; done
-	$(BIN)/python -m pytest tests_py/test_standalone.py tests_py/test_c_abi.py tests_py/test_simulated_clients.py -rs
+	$(BIN)/python -m pytest tests_py/memory/test_standalone.py tests_py/memory/test_c_abi.py tests_py/simulation/test_simulated_clients.py -rs
 
 .PHONY: test-reproducible
 test-reproducible: $(WHEELS_VENV)/wheels-ready ## build the wheel of the last commit twice, in different folders, and compare the files
@@ -288,7 +286,7 @@ count-simulator: ## count the lines of the simulator, and of its tables apart
 
 .PHONY: count
 count: ## count the product's files and lines of code
-	@$(PYTHON) tests_py/count_lines.py
+	@$(PYTHON) tests_py/package/count_lines.py
 
 .PHONY: bench
 bench: $(VENV)/dev ## run the benchmarks and write docs/benchmarks.md
@@ -305,7 +303,7 @@ profile: $(VENV)/dev ## measure the allocator, and write the profile that the co
 accuracy-operators: $(VENV)/dev ## compare what PyTorch 2.11's operators allocate on a simulated H200 with a recording of one (20 minutes; needs TORCH_2_11)
 	PATH="$$(dirname "$(TORCH_2_11)"):$$PATH" $(TORCH_2_11) -m gpuconf run --simulate H200-141GB --values none -- \
 		$(TORCH_2_11) benchmarks/accuracy/operator_recorder.py build/operators --processes 6 --at-once 1 --seconds 7200 --patience 20
-	$(BIN)/python benchmarks/accuracy/operator_compare.py benchmarks/accuracy/operators_h200.jsonl.xz build/operators/operators.jsonl.gz --unseen
+	$(BIN)/python benchmarks/accuracy/operator_compare.py benchmarks/data/accuracy/operators_h200.jsonl.xz build/operators/operators.jsonl.gz --unseen
 
 .PHONY: accuracy
 accuracy: $(VENV)/dev ## compare rehearsals with runs recorded on GPUs and write docs/accuracy.md (an hour; needs TORCH_2_6, TORCH_2_9, TORCH_2_11 and LIGER, see benchmarks/accuracy/run.py)
@@ -318,28 +316,28 @@ bench-fleet: $(VENV)/dev ## measure `gpuconf plan --fleet` and write the tables 
 # TensorFlow itself, which the comparison runs beside gpuconf, in its own environment with exact versions (about 1.5 GB).
 ORACLE_VENV ?= .venv-oracle
 
-$(ORACLE_VENV)/oracle-ready: $(SOURCES) tests_py/oracle/requirements.txt
+$(ORACLE_VENV)/oracle-ready: $(SOURCES) tests_py/oracle/requirements/requirements.txt
 	@$(MAKE) --no-print-directory VENV=$(ORACLE_VENV) install
 	@echo "installing TensorFlow into $(ORACLE_VENV)"
-	@$(ORACLE_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r tests_py/oracle/requirements.txt $(TEST_TOOLS) $$($(ORACLE_VENV)/bin/python pybind/build/hatch_build.py --missing-go)
+	@$(ORACLE_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r tests_py/oracle/requirements/requirements.txt $(TEST_TOOLS) $$($(ORACLE_VENV)/bin/python pybind/build/hatch_build.py --missing-go)
 	@touch $@
 
 # JAX's CPU wheel (300 MB), for the tests that read back what JAX got of gpuconf's configuration.
 JAX_VENV ?= .venv-jax
 
-$(JAX_VENV)/jax-ready: $(SOURCES) tests_py/oracle/requirements-jax.txt
+$(JAX_VENV)/jax-ready: $(SOURCES) tests_py/oracle/requirements/requirements-jax.txt
 	@$(MAKE) --no-print-directory VENV=$(JAX_VENV) install
 	@echo "installing JAX into $(JAX_VENV)"
-	@$(JAX_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r tests_py/oracle/requirements-jax.txt $(TEST_TOOLS)
+	@$(JAX_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r tests_py/oracle/requirements/requirements-jax.txt $(TEST_TOOLS)
 	@touch $@
 
 # JAX with the compiler of its plugin for CUDA (2 GB), for the tests of `gpuconf plan` with programs of JAX.
 JAX_PLAN_VENV ?= .venv-jax-plan
 
-$(JAX_PLAN_VENV)/jax-plan-ready: $(SOURCES) tests_py/oracle/requirements-jax-plan.txt
+$(JAX_PLAN_VENV)/jax-plan-ready: $(SOURCES) tests_py/oracle/requirements/requirements-jax-plan.txt
 	@$(MAKE) --no-print-directory VENV=$(JAX_PLAN_VENV) install
 	@echo "installing JAX with its plugin for CUDA into $(JAX_PLAN_VENV)"
-	@$(JAX_PLAN_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r tests_py/oracle/requirements-jax-plan.txt $(TEST_TOOLS)
+	@$(JAX_PLAN_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r tests_py/oracle/requirements/requirements-jax-plan.txt $(TEST_TOOLS)
 	@touch $@
 
 .PHONY: test-jax-plan
@@ -408,7 +406,7 @@ $(FRAMEWORKS_VENV)/frameworks-ready: $(SOURCES) $(wildcard tests_py/frameworks/r
 
 .PHONY: test-frameworks
 test-frameworks: $(FRAMEWORKS_VENV)/frameworks-ready ## test with PyTorch, CuPy and Numba of a SET, without a GPU (downloads them)
-	$(FRAMEWORKS_VENV)/bin/python -m pytest tests_py/frameworks tests_py/test_interchange.py -rs
+	$(FRAMEWORKS_VENV)/bin/python -m pytest tests_py/frameworks tests_py/memory/test_interchange.py -rs
 
 # The programs and tutorials of PyTorch packages that `make test` leaves out without PyTorch: a part of test-frameworks, for .ci/more.
 SIMULATED_PROGRAMS := $(addprefix tests_py/frameworks/,test_readme.py test_tutorial.py test_pytorch_notebook.py test_ci_workflow.py \
@@ -437,7 +435,7 @@ test-cover: $(COVER_VENV)/cover-ready $(FRAMEWORKS_VENV)/frameworks-ready ## try
 .PHONY: test-clients
 test-clients: $(FRAMEWORKS_VENV)/frameworks-ready ## test with NVIDIA's, Numba's and others' own programs on the simulated driver (downloads them)
 	GPUCONF_TEST_DOWNLOADS=1 HAMI_CORE="$(HAMI_CORE)" CUDA_INCLUDE="$(CUDA_INCLUDE)" $(FRAMEWORKS_VENV)/bin/python -m pytest tests_py/clients \
-		tests_py/test_simulated_clients.py tests_py/test_simulated_ipc.py tests_py/frameworks/test_torch_simulated.py -rs
+		tests_py/simulation/test_simulated_clients.py tests_py/simulation/test_simulated_ipc.py tests_py/frameworks/test_torch_simulated.py -rs
 
 # Real programs around gpuconf. They come from Debian's packages, and Python's from an environment of their own.
 INTEGRATIONS_VENV ?= .venv-integrations

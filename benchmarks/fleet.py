@@ -2,7 +2,7 @@
 
     make bench-fleet
 
-Packing: problems whose best number of cards is known (tests_py/fleet_problems.py), by first-fit decreasing alone and by
+Packing: problems whose best number of cards is known (tests_py/plans/fleet_problems.py), by first-fit decreasing alone and by
 the planner, with and without OR-tools. Units: what one replay,
 one task, one claim costs. Replays: the same traces by one process and by two of Dask's workers, in turns.
 """
@@ -29,7 +29,7 @@ from gpuconf.plans.fleets.bounds import lower_bound
 from gpuconf.plans.fleets.firstfit import first_fit
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / "tests_py")]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests_py" / "plans")]
 
 import fleet_problems  # noqa: E402
 

@@ -202,7 +202,7 @@ PROVEN = [
         "all",
         "`tests_go/devices/devmgr/failurewalk_test.go`, `tests_go/machine/cuda`",
     ),
-    ("addresses of one sequence in two processes", "the same", "`tests_py/test_simulate.py`"),
+    ("addresses of one sequence in two processes", "the same", "`tests_py/simulation/test_simulate.py`"),
 ]
 
 

@@ -1,5 +1,5 @@
-"""Run the programs of ``tests_py/programs``: each in a process of its own, forked from one that has imported what is
-slow.
+"""Run the programs of ``tests_py/compat/programs``: each in a process of its own, forked from one that has imported
+what is slow.
 
     python tests_py/run_programs.py changed NAME...      with gpuconf in their import lines
     python tests_py/run_programs.py installed NAME...    as they are, as under gpuconf run --as-tensorflow
@@ -7,15 +7,20 @@ slow.
 
 A line of JSON for each program: its name, its exit code, what it printed, what it wrote to standard error.
 
-Comments in a program say how it is run and what it prints. Before the code:
+A text file has many programs, and words for readers before the first one:
 
-    # Machine: 2xT4              simulated GPUs; none without this line
-    # Arguments: --gpu 1
-    # Environment: LOCAL_RANK=1
-    # TensorFlow: why TensorFlow's output is another one, or cannot be compared
-
-After it ``# Output:`` and the lines that it prints, each behind ``# ``. ``# Errors:`` and regular expressions, one for
-each line on standard error. ``# Exit: 1``.
+    == NAME | 2xT4               a program, and its simulated GPUs; none without them
+    :: arguments --gpu 1
+    :: environment LOCAL_RANK=1
+    :: TensorFlow why TensorFlow's output is another one, or cannot be compared
+    :: as NAME                   the lines of that program come first
+    import tensorflow as tf
+    ...
+    -- output
+    the lines that it prints; ... stands for anything
+    -- errors
+    the lines on standard error; after a first line of ... the last ones
+    -- exit 1
 """
 
 from __future__ import annotations
@@ -29,17 +34,18 @@ import sys
 import tempfile
 import traceback
 import types
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 HERE = Path(__file__).parent
-PROGRAMS = HERE / "programs"
+PROGRAMS = HERE / "compat" / "programs"
 STARTUP = Path("_startup") / "sitecustomize.py"
 AT_ONCE = 2
 
 
 class Program(NamedTuple):
-    """A program, and what its comments say."""
+    """A program, and what its block says of it."""
 
     name: str
     source: str
@@ -52,34 +58,47 @@ class Program(NamedTuple):
     exit: int
 
 
+@cache
+def programs() -> dict[str, Program]:
+    """All programs, by name."""
+    found: dict[str, Program] = {}
+    for file in sorted(PROGRAMS.glob("*.txt")):
+        for block in re.split(r"^== ", file.read_text(), flags=re.MULTILINE)[1:]:
+            heading, *lines = block.removesuffix("\n").splitlines()
+            name, _, machine = heading.partition(" | ")
+            settings = dict(line[3:].split(" ", 1) for line in lines if line.startswith(":: "))
+            parts: dict[str, list[str]] = {"": []}
+            part = parts[""]
+            for line in lines:
+                if line.startswith("-- "):
+                    part = parts.setdefault(line[3:], [])
+                elif not line.startswith(":: "):
+                    part.append(f"{line}\n")
+            first = found[settings["as"]].source if "as" in settings else ""
+            (code,) = [int(key[5:]) for key in parts if key.startswith("exit ")] or [0]
+            assert name not in found, name
+            found[name] = Program(
+                name,
+                first + "".join(parts[""]),
+                machine,
+                settings.get("arguments", "").split(),
+                dict(word.split("=", 1) for word in settings.get("environment", "").split()),
+                settings.get("TensorFlow", ""),
+                "".join(parts.get("output", ())),
+                [line.removesuffix("\n") for line in parts.get("errors", ())],
+                code,
+            )
+    return found
+
+
 def read(name: str) -> Program:
     """Read a program."""
-    source = (PROGRAMS / f"{name}.py").read_text()
-
-    def said(what: str) -> str:
-        found = re.search(rf"^# {what}: (.*)$", source, re.MULTILINE)
-        return found[1] if found else ""
-
-    def listed(what: str) -> list[str]:
-        found = re.search(rf"^# {what}:\n((?:#.*\n)*?)(?=# [A-Z]\w+:\n|# Exit:|\Z)", source, re.MULTILINE)
-        return [line[2:] for line in found[1].splitlines()] if found else []
-
-    return Program(
-        name,
-        source,
-        said("Machine"),
-        said("Arguments").split(),
-        dict(one.split("=", 1) for one in said("Environment").split()),
-        said("TensorFlow"),
-        "".join(f"{line}\n" for line in listed("Output")),
-        listed("Errors"),
-        int(said("Exit") or 0),
-    )
+    return programs()[name]
 
 
 def names() -> list[str]:
     """The names of all programs."""
-    return sorted(path.stem for path in PROGRAMS.glob("*.py"))
+    return sorted(programs())
 
 
 def changed(source: str) -> str:
@@ -179,7 +198,7 @@ def prepare_tensorflow(_: str) -> Any:
     """Import TensorFlow, after the imaginary GPUs."""
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
     sys.path.insert(0, str(HERE))
-    from oracle import build
+    from oracle.cpp import build
     from oracle.machine import CARDS
 
     gpus = ctypes.CDLL(str(build.cpp("imaginary_gpus.cc", shared=True)))

@@ -30,8 +30,9 @@ sys.path.insert(0, str(HERE.parent.parent))
 
 from benchmarks.accuracy import run as accuracy  # noqa: E402
 from benchmarks.report import table  # noqa: E402
+from tests_py.recordings import Recording  # noqa: E402
 
-RESULTS = HERE / "compiled.json"
+RESULTS = Recording("accuracy/compiled.json")
 SCRIPTS = {
     "fused_linear_orpo_loss": "benchmark_orpo_loss.py",
     "fused_linear_cpo_loss": "benchmark_cpo_loss.py",
@@ -53,7 +54,7 @@ CLOSE = 0.005
 
 def main() -> None:
     """Rehearse the scripts that are named, or all, and keep what they measured."""
-    kept: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    kept: dict[str, Any] = json.loads(RESULTS.read_text())
     for run in json.loads((HERE / "runs.json").read_text())["runs"]:
         kernel = run.get("kernel")
         if kernel in (sys.argv[1:] or SCRIPTS):

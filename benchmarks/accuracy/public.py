@@ -16,7 +16,11 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-RESULTS = Path(__file__).with_suffix(".json")
+sys.path.insert(0, str(ROOT))
+
+from tests_py.recordings import Recording  # noqa: E402
+
+RESULTS = Recording("accuracy/public.json")
 PLANNED = (0, 3)  # exit codes of gpuconf plan: the job fits, or it does not
 AGREES = "the replay agrees with the snapshot"
 TEXT = """## Public snapshots

@@ -79,7 +79,9 @@ def _torch_shape() -> tuple[Path, str]:
 
 
 def _tensorflow() -> tuple[Path, str]:
-    pinned = re.search(r"^tensorflow-cpu==\S+", (ROOT / "tests_py" / "oracle" / "requirements.txt").read_text(), re.M)
+    pinned = re.search(
+        r"^tensorflow-cpu==\S+", (ROOT / "tests_py" / "oracle" / "requirements" / "requirements.txt").read_text(), re.M
+    )
     assert pinned, "the oracle's requirements name no tensorflow-cpu"
     _pip(pinned[0])
     folder = WHEELS / "tensorflow"

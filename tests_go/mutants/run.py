@@ -49,10 +49,11 @@ SLOW_LEDGER = "TestSoak|AStoppedWaiter|AKill|ReadLocks|RandomRequests|AContended
 SLOW_DEVMGR = "ManyStreams|HandOver|TestSoak|ResetBeside|StitchingOn|OneStream"
 BFC = [f"./tests_go/pool/bfc -skip {SLOW_BFC}", f"./tests_go/pool/bfc -run {SLOW_BFC}"]
 GUARD = " ".join(
-    f"tests_py/guard/test_{name}.py"
+    f"tests_py/guard/{name}.py" if "/" in name else f"tests_py/guard/test_{name}.py"
     for name in (
-        *("exports", "entry_points", "array_formats", "pool_segments", "outside_pools", "where_memory_is", "contexts"),
-        *("ended_contexts", "rounding", "locks", "budget", "early_calls", "prototypes"),
+        *("exports", "entry_points", "limits/test_array_formats", "limits/test_pool_segments", "outside_pools"),
+        *("limits/test_where_memory_is", "limits/test_contexts", "limits/test_ended_contexts", "limits/test_rounding"),
+        *("locks", "budget", "early_calls", "prototypes"),
     )
 )
 # The tests near each package, the quickest first. The walks over every hand-over take minutes, and find what no short
@@ -72,24 +73,24 @@ TESTS = {
     "plan": ["./tests_go/plan/plan"],
     "sharing": [
         "tests_py/guard/test_driver_limits.py tests_py/guard/test_budget.py tests_py/guard/test_nested_environment.py "
-        "tests_py/guard/test_scripts.py tests_py/test_lease_on_instances.py tests_py/test_context_memory.py "
-        "tests_py/test_env.py "
-        "tests_py/test_ledger_command.py tests_py/test_python_options.py",
-        "tests_py/test_lease.py tests_py/test_ps.py tests_py/test_ledger.py",
-        "tests_py/test_startup.py "
-        "tests_py/test_cuda_driver.py::test_a_lease_of_some_gpus_comes_too_late_when_cuda_has_started",
-        "tests_py/test_shared_cards.py tests_py/guard/test_guard_command.py",
-        "tests_py/test_leased_run.py",
+        "tests_py/guard/test_scripts.py tests_py/leases/test_lease_on_instances.py tests_py/leases/test_context_memory.py "
+        "tests_py/jobs/test_env.py "
+        "tests_py/leases/test_ledger_command.py tests_py/jobs/test_python_options.py",
+        "tests_py/leases/test_lease.py tests_py/cli/test_ps.py tests_py/leases/test_ledger.py",
+        "tests_py/jobs/test_startup.py "
+        "tests_py/memory/test_cuda_driver.py::test_a_lease_of_some_gpus_comes_too_late_when_cuda_has_started",
+        "tests_py/simulation/test_shared_cards.py tests_py/guard/test_guard_command.py",
+        "tests_py/leases/test_leased_run.py",
         "tests_py/guard/test_unreachable.py",
     ],
     "planning": [
-        "tests_py/test_plan.py tests_py/test_diff.py tests_py/test_report.py tests_py/test_html.py "
-        "tests_py/test_message.py",
-        "tests_py/test_out_of_memory.py tests_py/test_verify.py tests_py/test_snapshot_out_of_memory.py",
+        "tests_py/plans/test_plan.py tests_py/plans/test_diff.py tests_py/plans/test_report.py tests_py/cli/test_html.py "
+        "tests_py/plans/test_message.py",
+        "tests_py/memory/test_out_of_memory.py tests_py/plans/test_verify.py tests_py/plans/test_snapshot_out_of_memory.py",
     ],
     "guard": [
         GUARD,
-        "tests_py/guard tests_py/test_simulated_guard.py --ignore tests_py/guard/test_unreachable.py "
+        "tests_py/guard tests_py/simulation/test_simulated_guard.py --ignore tests_py/guard/test_unreachable.py "
         f"--ignore tests_py/guard/test_driver_limits.py --ignore {GUARD.replace(' ', ' --ignore ')}",
         "tests_py/guard/test_unreachable.py",
     ],

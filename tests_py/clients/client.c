@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A program that knows CUDA's driver and NVML by their names alone. It prints what it finds;
- * tests_py/test_simulated_clients.py runs it. */
+ * tests_py/simulation/test_simulated_clients.py runs it. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>

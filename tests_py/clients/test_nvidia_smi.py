@@ -45,7 +45,7 @@ sys.exit(subprocess.run(sys.argv[1:]).returncode)
 
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    from driver_answers.record import Debian
+    from driver.record import Debian
 
     folder = tmp_path_factory.mktemp("smi")
     debian, found = Debian(folder / "debian"), {}

@@ -61,9 +61,15 @@ NOT_HERE: dict[int, str] = {
 def cases_of(source: str) -> dict[int, list[str]]:
     """The cases that a test file names, with their functions.
 
-    A function names them as ``test_case_024_029_words``, a row as ``pytest.param(..., id="case 24: words")``.
+    A function names them as ``test_case_024_029_words``, a row as ``pytest.param(..., id="case 24: words")``, and a file
+    of ``cases`` as ``== case 24 29: words`` and ``:: row  # case 24: words``.
     """
     found: dict[int, list[str]] = {}
+    if source.startswith("# "):
+        for line in re.findall(r"^(?:== |:: .*# )case ([\d ]+): .*", source, re.MULTILINE):
+            for number in line.split():
+                found.setdefault(int(number), []).append(f"case {line}")
+        return found
     for node in ast.walk(ast.parse(source)):
         if not isinstance(node, ast.FunctionDef) or not node.name.startswith("test_"):
             continue
@@ -82,7 +88,7 @@ def cases_of(source: str) -> dict[int, list[str]]:
 def covered() -> dict[int, list[str]]:
     """All cases that this folder tests, with their tests."""
     found: dict[int, list[str]] = {}
-    for path in sorted(FOLDER.glob("test_*.py")):
+    for path in sorted([*FOLDER.glob("test_*.py"), *FOLDER.glob("cases/*.txt")]):
         for number, names in cases_of(path.read_text()).items():
             found.setdefault(number, []).extend(f"{path.name}::{name}" for name in names)
     return found

@@ -16,16 +16,10 @@ from gpuconf.compat.v2.python.client import device_lib
 
 from .helpers import (
     FIRST_REGION,
-    GROWTH_DIFFERS,
-    TOO_LATE_GROWTH,
-    TOO_LATE_LOGICAL,
-    TOO_LATE_VISIBLE,
     L,
     gpus,
-    initialize,
     limits,
     logical_names,
-    refused,
     reserved_by_first_allocation,
 )
 
@@ -88,56 +82,3 @@ class TestAfterACheck:
         before = tf.memory.allocate(1)
         assert logical_names("GPU")
         before.free()
-
-
-def test_without_gpus_the_cpu_can_be_split(cpu_only: None) -> None:
-    assert tf.test.is_gpu_available() is False
-    tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], [L(), L()])
-    assert logical_names() == ["/device:CPU:0", "/device:CPU:1"]
-
-
-def test_growth_on_one_of_two_gpus_fails_at_initialization(two_gpus: None) -> None:
-    """As in TensorFlow, until the other GPU has the same value. A session with a ConfigProto does not look at it."""
-    growth(gpus()[0], True)
-    session(allow_growth=True)
-    assert tf.test.is_gpu_available()
-    with refused(ValueError, GROWTH_DIFFERS):
-        tf1.Session(graph=tf1.Graph())
-    with refused(ValueError, GROWTH_DIFFERS):
-        initialize()
-    growth(gpus()[1], True)
-    initialize()
-
-
-def test_what_is_in_use_cannot_be_set_up_anew(one_gpu: None) -> None:
-    """The class is TensorFlow's, which says that the GPU is being mapped to multiple devices."""
-    session()
-    with tf1.Graph().as_default(), tf1.Session() as open_session:
-        tf.config.set_logical_device_configuration(gpus()[0], [L(10)])
-        assert open_session.run(tf1.constant(1.0)) == 1.0
-    assert limits() == [10 << 20]
-
-
-def test_once_the_runtime_is_initialized_only_what_was_set_can_be_set(one_gpu: None) -> None:
-    session(allow_growth=True)
-    initialize()
-    with refused(RuntimeError, TOO_LATE_GROWTH) as _:
-        growth(gpus()[0], True)
-    with pytest.raises(RuntimeError, match="list_logical_devices") as caught:
-        tf.config.set_visible_devices([], "GPU")
-    assert "Session" not in str(caught.value)
-    assert str(caught.value).startswith(TOO_LATE_VISIBLE)
-    with refused(RuntimeError, TOO_LATE_LOGICAL):
-        tf.config.set_logical_device_configuration(gpus()[0], [L(10)])
-
-
-def test_a_message_of_gpuconfs_own_functions_keeps_its_class(two_gpus: None) -> None:
-    growth(gpus()[0], True)
-    with pytest.raises(tf.errors.InvalidArgumentError, match=GROWTH_DIFFERS):
-        tf.memory.allocate(1)
-
-
-def test_configure_after_a_session(one_gpu: None) -> None:
-    session(allow_growth=True)
-    tf.configure(growth=True)
-    assert tf.config.experimental.get_memory_growth(gpus()[0]) is True

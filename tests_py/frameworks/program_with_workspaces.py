@@ -1,7 +1,7 @@
 """Prints the blocks that calls of cuDNN request on a simulated H200, beside those that PyTorch 2.11 requested on a real
 one.
 
-The real ones are rows of benchmarks/accuracy/drawn/workspaces.jsonl.gz, and for float32 of convolutions.jsonl.gz: there
+The real ones are rows of benchmarks/data/accuracy/drawn/workspaces.jsonl.xz, and for float32 of convolutions.jsonl.xz: there
 decision trees are right for about four of five shapes, and this is one of them (fit.py has the rates).
 """
 

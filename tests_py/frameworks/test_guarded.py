@@ -2,7 +2,7 @@
 
 CuPy has a CUDA runtime linked in, which does not start over this driver: beyond a driver of its own version, it
 requires two of the unnamed tables of functions that cuGetExportTable returns, which NVIDIA does not document.
-tests_py/gpu/guarded.py has
+tests_py/gpu/cases/guarded.py has
 its case.
 """
 
@@ -18,7 +18,7 @@ import pytest
 
 MIB = 1 << 20
 LIMIT = 512 * MIB
-FILL = Path(__file__).parent.parent / "gpu" / "guard_fill.py"
+FILL = Path(__file__).parent.parent / "gpu" / "cases" / "guard_fill.py"
 NEEDS_TORCH = pytest.mark.skipif(no_gpu.torch_folder() is None, reason="no PyTorch that is built for CUDA is installed")
 
 

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(
 GPUS = f"""
 import sys
 sys.path.insert(0, {str(Path(__file__).parent.parent)!r})
-from oracle import build
+from oracle.cpp import build
 imaginary = ctypes.CDLL(str(build.cpp("imaginary_gpus.cc", shared=True)))
 imaginary.oracle_made_limit.restype = ctypes.c_int64
 for _ in range(3):

@@ -12,7 +12,7 @@ import no_gpu
 import pytest
 
 pytestmark = pytest.mark.skipif(no_gpu.torch_folder() is None, reason="no PyTorch that is built for CUDA is installed")
-WORKLOADS = Path(__file__).resolve().parents[1] / "gpu" / "workloads.py"  # whose program runs on a card
+WORKLOADS = Path(__file__).resolve().parents[1] / "gpu" / "cases" / "workloads.py"  # whose program runs on a card
 # Its sum, there; its sum in MiB, here; the others' values.
 ARRIVED = [f"{24 << 20}.0", "filled", "48", "[0.0,", "1.0,", "2.0]"]
 

@@ -41,7 +41,7 @@ def test_every_place_with_versions_agrees_with_the_sets() -> None:
         "python/gpuconf/_core/injected.py": f"use {spans['torch']}",
         "Makefile": f"SET ?= {newest}\n",
         "benchmarks/simulated_torch.py": f'"{newest}"',
-        "tests_py/integrations/foreign_suites.py": f'"{newest}.txt"',
+        "tests_py/integrations/suites/foreign_suites.py": f'"{newest}.txt"',
     }
     for place, text in places.items():
         assert text in (ROOT / place).read_text(), place

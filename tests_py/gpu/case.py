@@ -1,6 +1,6 @@
 """Cases for a real GPU, one process each: ``python case.py NAME``; without a name, all their names.
 
-Needs gpuconf, a driver, and the library that a case names. A case is a function ``case_*`` of a module in this folder;
+Needs gpuconf, a driver, and the library that a case names. A case is a function ``case_*`` of a module in ``cases``;
 its docstring is the promise. It succeeds or raises; Missing names what the machine lacks. A case may return a
 dictionary of figures, or note them as it goes; the last line of the output has them as JSON, also if the case fails.
 Nothing here needs pytest, so that a machine with only Python and the driver can run it (run.py).
@@ -16,13 +16,14 @@ import sys
 import traceback
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
+CASES = Path(__file__).resolve().parent / "cases"
+sys.path.insert(1, str(CASES))
 
 
 def homes() -> dict[str, str]:
     """The module of each case, read without importing anything."""
     found = {}
-    for path in sorted(HERE.glob("*.py")):
+    for path in sorted(CASES.glob("*.py")):
         for name in re.findall(r"^def case_(\w+)\(", path.read_text(), re.MULTILINE):
             found[name] = path.stem
     return found

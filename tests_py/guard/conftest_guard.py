@@ -52,7 +52,7 @@ def compile_c(source: Path, output: Path, *flags: str | Path) -> Path:
 @pytest.fixture(scope="session")
 def client(driver: Path) -> dict[str, Path]:
     """The program of client.c, and the same linked with the driver."""
-    source = Path(__file__).parent / "client.c"
+    source = Path(__file__).parent / "c" / "client.c"
     against = ("-DLINKED", "-Wl,--no-as-needed", driver / "libcuda.so.1")
     return {"": compile_c(source, driver / "client"), "linked": compile_c(source, driver / "linked", *against)}
 

@@ -32,7 +32,7 @@ NOTED = {
 
 def soak(folder: Path, driver: Path, steps: int, seed: int, workers: int = 4, mode: str = "proxy") -> dict[str, Any]:
     """Run it; what was done. Raises AssertionError at a difference."""
-    program = compile_c(Path(__file__).parent / "soak.c", folder / "soak")
+    program = compile_c(Path(__file__).parent / "c" / "soak.c", folder / "soak")
     past = folder / "past-the-guard.so"  # by its own name, preloading would return the proxy
     past.symlink_to(driver / "libcuda.so.1")
     with job(driver, LIMIT, mode, DRIVER=str(past)) as one:
@@ -52,7 +52,7 @@ def soak(folder: Path, driver: Path, steps: int, seed: int, workers: int = 4, mo
 
 def kills(folder: Path, driver: Path, stride: int) -> int:
     """Kill a process after each so many instructions; how many were killed. Raises AssertionError if memory is lost."""
-    program = compile_c(Path(__file__).parent / "processes.c", folder / "processes")
+    program = compile_c(Path(__file__).parent / "c" / "processes.c", folder / "processes")
     with job(driver, LIMIT) as one:
         running = one.start(program, "kill", "0", "1000000", str(stride))
         out, err = running.communicate()

@@ -129,7 +129,7 @@ def hooks() -> set[str]:
 def test_every_hook_is_called_by_a_test() -> None:
     """A prototype that was copied wrongly is found here and not by a user."""
     folder = Path(__file__).parent
-    texts = "".join(path.read_text() for kind in ("*.h", "*.c", "*.py") for path in folder.glob(kind))
+    texts = "".join(path.read_text() for kind in ("*.h", "*.c", "*.py") for path in folder.rglob(kind))
     uncalled = {name for name in hooks() if not re.search(rf"\b(cu|cuda|library|driver|nvml)\.{name}\(", texts)}
     assert not uncalled - {"cuGetProcAddress", "cuGetProcAddress_v2"}  # found by dlsym in rows.h
     assert len(hooks()) >= 79
@@ -137,7 +137,7 @@ def test_every_hook_is_called_by_a_test() -> None:
 
 def test_every_row_is_run() -> None:
     """Or the hook that it calls would be called by no test."""
-    text = (Path(__file__).with_name("rows.h")).read_text().split("} rows[] = {")[1]
+    text = (Path(__file__).parent / "c" / "rows.h").read_text().split("} rows[] = {")[1]
     assert set(re.findall(r'\{"(\w+)", take_', text)) == set(rows_until(13050))
 
 

@@ -109,7 +109,7 @@ def test_the_example(run: Run, tmp_path: Path) -> None:
 
 
 def test_looking_for_processes_past_the_guard_does_not_disturb_the_others(run: Run) -> None:
-    """See the test of the same name in tests_py/test_leased_run.py."""
+    """See the test of the same name in tests_py/leases/test_leased_run.py."""
     code = """
 import ctypes, mmap, os, time
 driver = ctypes.CDLL("libcuda.so.1")

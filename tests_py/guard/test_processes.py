@@ -16,7 +16,7 @@ from gpuconf.jobs import budget_file
 @pytest.fixture(scope="module")
 def processes(driver: Path) -> Path:
     """The program of processes.c."""
-    return compile_c(Path(__file__).parent / "processes.c", driver / "processes")
+    return compile_c(Path(__file__).parent / "c" / "processes.c", driver / "processes")
 
 
 def together(one: Job, *commands: tuple[str | Path, ...]) -> list[str]:

@@ -8,6 +8,7 @@ import re
 import pytest
 import simulator_sources
 from conftest_guard import ROOT
+from recordings import Recording
 
 # Functions that only binaries of older CUDA versions call, and that the bindings do not declare, as CUDA 2 to 12 had
 # them.
@@ -32,7 +33,7 @@ BYTES = {"char": 1, "short": 2, "int": 4, "unsigned": 4, "float": 4, "CUdevice":
 
 
 def declared() -> dict[str, list[int]]:
-    recorded = json.loads((ROOT / "tests_py/driver_answers/headers.json").read_text())
+    recorded = json.loads(Recording("driver/headers.json").read_text())
     return {**OLD, **{name: sizes for name, *sizes in recorded["parameters"]}}
 
 

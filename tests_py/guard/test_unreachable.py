@@ -174,7 +174,9 @@ def runtime(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     """A folder with a CUDA runtime, and the driver of its version."""
     folder = build_driver(tmp_path_factory.mktemp("runtime") / "both", version=request.param * 1000 + 40)
     name = {11: "libcudart.so.11.0", 12: "libcudart.so.12"}[request.param]
-    compile_c(Path(__file__).parent / "runtime.c", folder / name, "-shared", "-fPIC", f"-DVERSION={request.param}")
+    compile_c(
+        Path(__file__).parent / "c" / "runtime.c", folder / name, "-shared", "-fPIC", f"-DVERSION={request.param}"
+    )
     return folder
 
 

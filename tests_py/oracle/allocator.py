@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from . import build
+from .cpp import build
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from .tally import Tally
+    from .outcomes import Tally
 
 CLEAR_STATS = 0xFFFFFFFF
 NEVER_ENDS = 2304  # on a full device, TensorFlow retries requests of up to this many bytes forever

@@ -11,7 +11,7 @@ from .outcomes import Outcome, agree, outcome
 
 if TYPE_CHECKING:
     from .machine import Side
-    from .tally import Tally
+    from .outcomes import Tally
 
 
 class Difference(NamedTuple):

@@ -1,4 +1,4 @@
-"""Which listed difference explains an observed one. The list itself is differences.json.
+"""Which listed difference explains an observed one. The list itself is docs/differences.md.
 
 An excuse must not hide a defect, so each one checks the call and both results, as its row describes them. If the row's
 effect shows in later calls, the excuse repeats the calls on TensorFlow without the cause: then TensorFlow's result must

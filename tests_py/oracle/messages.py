@@ -22,7 +22,7 @@ from tensorflow.core.protobuf import config_pb2
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .tally import Tally
+    from .outcomes import Tally
 
 _TYPES = {
     1: "double",

@@ -13,7 +13,7 @@ from .outcomes import agree, outcome
 
 if TYPE_CHECKING:
     from .machine import Side
-    from .tally import Tally
+    from .outcomes import Tally
 
 MACHINES = (
     (0, []),

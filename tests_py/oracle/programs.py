@@ -1,7 +1,7 @@
-"""The programs of ``tests_py/programs``: what TensorFlow itself prints, and what they print on gpuconf.
+"""The programs of ``tests_py/compat/programs``: what TensorFlow itself prints, and what they print on gpuconf.
 
 Both run the unchanged programs, with as many imaginary GPUs as are simulated. Programs that say why they cannot be
-compared (``# TensorFlow: ...``) are left out.
+compared (``:: TensorFlow``) are left out.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .tally import Tally
+    from .outcomes import Tally
 
 SCRIPT = Path(__file__).parent.parent / "run_programs.py"
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import random
-from pathlib import Path
 from typing import TYPE_CHECKING
+
+from recordings import Recording
 
 from . import placement, strings
 from .calls import Calls
@@ -14,7 +15,7 @@ from .outcomes import Outcome, agree, expected_start, outcome
 if TYPE_CHECKING:
     from .machine import Side
 
-FILE = Path(__file__).parent.parent / "conformance" / "recorded.json"
+FILE = Recording("tensorflow/recorded.json")
 SEED = 20
 _SEQUENCES, _STRINGS, _GRAPHS = 200, 600, 120
 

@@ -42,7 +42,7 @@ from oracle import (
     strings,
 )
 from oracle.machine import Gpuconf
-from oracle.tally import Tally
+from oracle.outcomes import Tally
 from oracle.tensorflow_side import TensorFlow, tf
 
 PARTS = {
@@ -88,7 +88,9 @@ def write_records() -> None:
     calls = record.write(theirs, ours, tf.__version__)
     planted.write(theirs, ours)
     sessions.record(theirs, tf.__version__)
-    print(f"recorded {calls} calls in {record.FILE.name}, and {len(planted.CASES)} cases in {planted.FILE.name}")
+    print(
+        f"recorded {calls} calls in {record.FILE.path.name}, and {len(planted.CASES)} cases in {planted.FILE.path.name}"
+    )
 
 
 def compare(seed: int, parts: list[str], divisor: int) -> tuple[list[Tally], allocator.Exact]:
@@ -167,7 +169,7 @@ TensorFlow {tensorflow}, Python {python}, {system}, {date}, seed {seed}.
 
 What each part compares:
 
-- **programs**: programs as people write them for TensorFlow (`tests_py/programs`), unchanged, on
+- **programs**: programs as people write them for TensorFlow (`tests_py/compat/programs`), unchanged, on
   TensorFlow and on gpuconf as `tensorflow`: what they print, and the exit code. Programs that print
   what this setup does not have (figures of GPU memory, results of GPU kernels, a build for CUDA) are
   left out; each says why.
@@ -209,14 +211,15 @@ the effect that its row describes. If the effect shows in later calls, TensorFlo
 the cause and must return what gpuconf returns. `make test` tries every excuse with planted defects
 that it must not cover (`tests_py/conformance/test_excuses.py`).
 
-A part of the results is recorded in `tests_py/conformance/recorded.json`, and `make test` replays
+A part of the results is recorded in `benchmarks/data/tensorflow/recorded.json.xz`, and `make test` replays
 it without TensorFlow.
 
 ## Public code
 
-The programs of `tests_py/programs` were chosen for the idioms that they show, so their rate says nothing about other programs.
+The programs of `tests_py/compat/programs` were chosen for the idioms that they show, so their rate says nothing about
+other programs.
 Therefore blocks of GPU configuration are cut out of public repositories, at most 8 out of each, by the rule in
-`tests_py/public_code/rule.md`, which is committed before the first repository is fetched, and run on TensorFlow and on gpuconf.
+`benchmarks/public_code/rule.md`, which is committed before the first repository is fetched, and run on TensorFlow and on gpuconf.
 The blocks are not committed; `drawn.json` has the repositories and the counts. A block behaves as in TensorFlow if it ends without
 an exception in both, or with one of the same class, on a machine without GPUs and on one with two. Blocks that are first run
 before they are read are called unseen.

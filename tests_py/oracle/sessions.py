@@ -18,14 +18,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy
+from recordings import Recording
 
 from .outcomes import Outcome, agree, families, text_of
 
 if TYPE_CHECKING:
     from .machine import Side
-    from .tally import Tally
+    from .outcomes import Tally
 
-FILE = Path(__file__).parent.parent / "conformance" / "recorded_sessions.json"
+FILE = Recording("tensorflow/recorded_sessions.json")
 
 # The first lines of every story.
 BEGIN = (

@@ -12,7 +12,7 @@ from .outcomes import agree, outcome
 
 if TYPE_CHECKING:
     from .machine import Side
-    from .tally import Tally
+    from .outcomes import Tally
 
 _FIELDS = ("job", "replica", "task", "device", "Job", "TASK")
 _TYPES = (

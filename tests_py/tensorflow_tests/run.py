@@ -15,6 +15,10 @@ from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "tests_py"))
+
+from oracle import differences  # noqa: E402
+
 PAGE = ROOT / "docs" / "conformance.md"
 HEADING = "## TensorFlow's own tests\n"
 
@@ -45,7 +49,7 @@ OUT_OF_SCOPE = {
     "SessionTest.testOptimizerOptions": "Session._config, which is private",
     "SessionListDevicesTest.testInvalidDeviceNumber": "Graph._c_graph, which is private",
 }
-# Tests that differ on purpose: the ids of the differences in tests_py/oracle/differences.json.
+# Tests that differ on purpose: the ids of the differences in docs/differences.md.
 LISTED = {
     "ConfigTest.testDevicePolicy": "int32-copies",
     "ConfigTest.testEnableMlirBridge": "clusters",
@@ -129,8 +133,7 @@ _NAMES = {"pass": "pass", "listed": "listed difference", "scope": "out of scope"
 
 def section(verdicts: dict[str, dict[str, tuple[str, str]]]) -> str:
     """Return the part of the page that this command writes."""
-    rows = json.loads((ROOT / "tests_py" / "oracle" / "differences.json").read_text())
-    numbers = {row["id"]: number for number, row in enumerate(rows, start=1)}
+    numbers = {row.id: row.number for row in differences.load()}
     lines = [
         HEADING,
         "Written by `make test-tensorflow TENSORFLOW=DIR`, which reads these files from a checkout of",

@@ -35,116 +35,125 @@ PACKAGES = [
     "libgcc-s1",
     "libstdc++6",
 ]
-# Names are relative to tests_py; that of a folder stands for all files in it. tests_py/test_arm64_lists.py holds that
+# Names are relative to tests_py; that of a folder stands for all files in it. tests_py/package/test_arm64_lists.py holds that
 # each file is in RUN or in LEFT_OUT.
 RUN = """
-        conformance frameworks/test_versions.py gpu/test_gpu.py gpu/test_steps.py pytest_plugin seeds test_blas.py
-        test_buffer.py test_call_sites.py test_cards.py test_cli_output.py test_column_names.py test_command.py
-        test_config_messages.py test_constructors.py test_context_memory.py test_dask_cluster.py test_device_arguments.py
-        test_diff.py test_doctests.py test_doctor.py test_endless_values.py test_env.py test_errors_travel.py test_examples.py
-        test_exit.py test_exit_finalizers.py test_extras.py test_file_limit.py test_fit_batch.py test_fleet.py test_floors.py
-        test_foreign_memory.py test_former_names.py test_fork.py test_fork_matrix.py test_free_threaded.py test_gate.py test_html.py
-        test_import.py test_injected.py test_interactive_sessions.py test_interchange.py test_interrupted_memory.py
-        test_interrupts.py test_json_fields.py test_keras_session.py test_message.py test_mistakes.py test_ledger.py
-        test_ledger_benchmark.py test_ledger_command.py test_local_devices.py test_metrics.py test_missing_names.py
-        test_command_start.py test_core_messages.py test_notebook.py test_old_pickles.py
-        test_out_of_memory.py test_output_streams.py test_placeholders.py test_plan.py test_process_limits.py
-        test_public_names.py test_python_options.py test_real_snapshots.py test_record.py test_release.py
-        test_report.py test_run.py test_session_steps.py test_profiles.py test_sessions.py test_settings.py test_signals.py
-        test_simulate.py test_sizes.py test_snapshot_out_of_memory.py test_snapshot_versions.py test_stacks.py test_startup.py
-        test_clusters_of_tensorflow.py test_coordinators.py test_keras_optimizers.py
-        test_strategies.py test_subinterpreters.py test_tables.py test_tensor_equality.py test_tensorflow_files.py
-        test_tensorflow_logger.py test_event_files.py test_stored_switches.py test_tensorflow_root.py
-        test_threads.py test_top.py test_trace_files.py test_tried_workspaces.py test_unified_memory.py
-        test_xla_tuning.py test_startup_ranks.py test_usage.py
-        test_verify.py """
+    cli/test_cli_output.py cli/test_column_names.py cli/test_command.py cli/test_command_start.py
+    cli/test_doctor.py cli/test_html.py cli/test_json_fields.py cli/test_metrics.py cli/test_notebook.py
+    cli/test_tables.py cli/test_top.py clusters/test_dask_cluster.py compat/graphs/test_interactive_sessions.py
+    compat/graphs/test_placeholders.py compat/graphs/test_session_steps.py compat/graphs/test_sessions.py
+    compat/test_clusters_of_tensorflow.py compat/test_config_messages.py compat/test_coordinators.py
+    compat/test_event_files.py compat/test_keras_optimizers.py compat/test_keras_session.py
+    compat/test_local_devices.py compat/test_missing_names.py compat/test_stored_switches.py
+    compat/test_strategies.py compat/test_tensorflow_files.py compat/test_tensorflow_logger.py
+    compat/test_tensorflow_root.py config/test_constructors.py config/test_device_arguments.py
+    config/test_former_names.py config/test_mistakes.py config/test_settings.py config/test_sizes.py conformance
+    core frameworks/test_versions.py gpu/test_gpu.py gpu/test_steps.py jobs/test_env.py
+    jobs/test_python_options.py jobs/test_run.py jobs/test_startup.py jobs/test_startup_ranks.py
+    leases/test_cards.py leases/test_context_memory.py leases/test_ledger.py leases/test_ledger_benchmark.py
+    leases/test_ledger_command.py memory/test_buffer.py memory/test_call_sites.py memory/test_foreign_memory.py
+    memory/test_injected.py memory/test_interchange.py memory/test_interrupted_memory.py
+    memory/test_out_of_memory.py memory/test_record.py memory/test_release.py memory/test_stacks.py
+    memory/test_threads.py memory/test_unified_memory.py memory/test_usage.py package/test_doctests.py
+    package/test_examples.py package/test_extras.py package/test_floors.py package/test_old_pickles.py
+    package/test_public_names.py plans/test_diff.py plans/test_fit_batch.py plans/test_fleet.py
+    plans/test_message.py plans/test_plan.py plans/test_profiles.py plans/test_real_snapshots.py
+    plans/test_report.py plans/test_snapshot_out_of_memory.py plans/test_snapshot_versions.py
+    plans/test_trace_files.py plans/test_tried_workspaces.py plans/test_verify.py plans/test_xla_tuning.py
+    pytest_plugin simulation/test_simulate.py tensors/test_blas.py tensors/test_endless_values.py
+    tensors/test_tensor_equality.py
+"""
 LEFT_OUT = {
     "needs a compiler, for some tests at least": """
-        test_always.py frameworks/test_always_simulated.py
-        frameworks/test_caching_model.py frameworks/test_ci_workflow.py frameworks/test_peaks_of_programs.py
-        frameworks/test_configure.py frameworks/test_cublas.py
+        clients config/test_settings_trust.py config/test_visible_names.py driver
+        frameworks/test_always_simulated.py frameworks/test_caching_model.py frameworks/test_ci_workflow.py
+        frameworks/test_clusters_on_simulated_gpus.py frameworks/test_configure.py frameworks/test_cublas.py
         frameworks/test_cupy.py frameworks/test_driver_header.py frameworks/test_fitting.py
-        frameworks/test_flash_attn.py frameworks/test_fleet_commands.py frameworks/test_gpu_all.py frameworks/test_guarded.py
-        frameworks/test_llama_cpp.py frameworks/test_vllm.py
-        frameworks/test_holders.py frameworks/test_injection.py frameworks/test_jax.py frameworks/test_numba.py
-        frameworks/test_numba_own.py frameworks/test_plugin_abi.py frameworks/test_pytorch_notebook.py
-        frameworks/test_readme.py frameworks/test_rehearsed.py
-        frameworks/test_rehearsed_covers.py frameworks/test_rehearsed_jax.py
-        frameworks/test_rehearsed_libraries.py frameworks/test_run_with_libraries.py frameworks/test_segments.py
-        frameworks/test_standins.py frameworks/test_tensorflow.py frameworks/test_torch.py
-        frameworks/test_tensors_between_processes.py frameworks/test_torch_plugin.py frameworks/test_tutorial.py
-        frameworks/test_torch_simulated.py gpu/test_unattended.py guard
-        test_allocator_benchmarks.py test_c_abi.py
-        test_addresses.py test_cuda_driver.py test_standalone.py test_driver_answers.py test_driver_calls.py
-        test_gpu_operations.py test_settings_trust.py
-        test_one_driver.py test_shared_cards.py test_simulated_guard.py test_simulated_calls.py test_simulated_cards.py
-        test_simulated_driver.py test_simulated_clients.py frameworks/test_values.py test_simulated_host_memory.py
-        test_lease_on_instances.py test_simulated_images.py test_simulated_nvml.py test_simulator_threads.py test_crowd.py clients
-        test_visible_names.py
-        test_simulated_runtime.py frameworks/test_torch_simulated_libraries.py test_simulated_libraries.py
-        test_library_sizes.py test_simulated_nccl.py frameworks/test_ranks_on_simulated_gpus.py
-        frameworks/test_clusters_on_simulated_gpus.py frameworks/test_libraries_on_simulated_gpus.py
-        frameworks/test_recorded_runs_on_simulated_gpus.py
+        frameworks/test_flash_attn.py frameworks/test_fleet_commands.py frameworks/test_gpu_all.py
+        frameworks/test_guarded.py frameworks/test_holders.py frameworks/test_injection.py frameworks/test_jax.py
+        frameworks/test_libraries_on_simulated_gpus.py frameworks/test_llama_cpp.py frameworks/test_numba.py
+        frameworks/test_numba_own.py frameworks/test_peaks_of_programs.py frameworks/test_plugin_abi.py
+        frameworks/test_pytorch_notebook.py frameworks/test_ranks_on_simulated_gpus.py frameworks/test_readme.py
+        frameworks/test_recorded_runs_on_simulated_gpus.py frameworks/test_rehearsed.py
+        frameworks/test_rehearsed_covers.py frameworks/test_rehearsed_jax.py frameworks/test_rehearsed_libraries.py
+        frameworks/test_run_with_libraries.py frameworks/test_segments.py frameworks/test_standins.py
+        frameworks/test_tensorflow.py frameworks/test_tensors_between_processes.py frameworks/test_torch.py
+        frameworks/test_torch_plugin.py frameworks/test_torch_simulated.py
+        frameworks/test_torch_simulated_libraries.py frameworks/test_tutorial.py frameworks/test_values.py
+        frameworks/test_vllm.py gpu/test_unattended.py guard jobs/test_always.py leases/test_lease_on_instances.py
+        memory/test_c_abi.py memory/test_cuda_driver.py memory/test_standalone.py
+        package/test_allocator_benchmarks.py simulation/libraries simulation/test_addresses.py
+        simulation/test_crowd.py simulation/test_one_driver.py simulation/test_shared_cards.py
+        simulation/test_simulated_calls.py simulation/test_simulated_cards.py simulation/test_simulated_clients.py
+        simulation/test_simulated_driver.py simulation/test_simulated_guard.py
+        simulation/test_simulated_host_memory.py simulation/test_simulated_images.py
+        simulation/test_simulated_nvml.py simulation/test_simulator_threads.py tensors/test_gpu_operations.py
     """,
     "reads the sources or checks them with tools of this machine": """
-        test_architecture.py test_arm64_lists.py test_debian_packages.py test_docs.py test_fuzz_verdict.py
-        test_license.py test_package.py test_readme_claims.py test_types.py test_variables.py test_words.py
+        config/test_variables.py package/test_architecture.py package/test_arm64_lists.py
+        package/test_debian_packages.py package/test_docs.py package/test_fuzz_verdict.py package/test_license.py
+        package/test_package.py package/test_readme_claims.py package/test_types.py package/test_words.py
     """,
     "needs programs that make test-integrations installs": "integrations",
     "qemu passes on no system calls that make namespaces and Landlock's rules for programs of this machine": """
-        cover test_rehearsal.py
+        cover plans/test_rehearsal.py
     """,
-    "Ray starts programs of its own, which are arm64 programs, without qemu": "test_ray_cluster.py",
+    "Ray starts programs of its own, which are arm64 programs, without qemu": "clusters/test_ray_cluster.py",
     "gpuconf run loads arm64 libraries into programs of this machine, or a lease under qemu seems to have ended (see "
     "below)": """
-        test_containers.py test_group_signals.py test_leased_run.py test_ps.py
+        cli/test_ps.py jobs/test_group_signals.py leases/test_containers.py leases/test_leased_run.py
     """,
-    "counts threads, open files and processor time, which under qemu are also qemu's": "test_scrape_server.py",
+    "counts threads, open files and processor time, which under qemu are also qemu's": "cli/test_scrape_server.py",
     "takes minutes under qemu": """
-        test_any_value.py test_bad_sizes.py test_dask.py test_lease.py test_packing.py test_programs.py
-        test_name_scopes.py test_simulated_ipc.py test_tensorflow_operations.py test_tensors.py
+        clusters/test_dask.py compat/graphs/test_name_scopes.py compat/test_programs.py
+        compat/test_tensorflow_operations.py config/test_bad_sizes.py leases/test_lease.py plans/test_packing.py
+        simulation/test_simulated_ipc.py tensors/test_any_value.py tensors/test_tensors.py
     """,
 }
 DESELECTED = {
     "need a compiler": """
-        test_cards.py::test_a_card_and_its_processes test_cards.py::test_a_card_that_cannot_be_read_hides_no_other
-        test_cards.py::test_coherent_memory_is_the_cards test_cards.py::test_instances
-        test_cards.py::test_unified_memory_is_the_hosts test_doctor.py::test_cards_of_the_driver
-        test_doctor.py::test_a_library_is_routed_only_where_something_routes_it
-        test_doctor.py::test_the_environment_of_a_container_with_gpus
-        test_examples.py::test_demo_uses_the_gpus_of_the_machine test_metrics.py::test_dcgm_names
-        test_metrics.py::test_opentelemetry_of_real_cards
-        test_out_of_memory.py::test_a_full_gpu_lists_the_other_processes
-        test_out_of_memory.py::test_without_nvml_the_report_names_no_processes
-        test_unified_memory.py::test_a_gpu_without_managed_memory test_unified_memory.py::test_cudas_managed_memory
-        test_unified_memory.py::test_memory_without_it_stays_device_memory
-        test_unified_memory.py::test_the_driver_refuses_the_whole_limit
+        cli/test_doctor.py::test_a_library_is_routed_only_where_something_routes_it
+        cli/test_doctor.py::test_cards_of_the_driver
+        cli/test_doctor.py::test_the_environment_of_a_container_with_gpus cli/test_metrics.py::test_dcgm_names
+        cli/test_metrics.py::test_opentelemetry_of_real_cards leases/test_cards.py::test_a_card_and_its_processes
+        leases/test_cards.py::test_a_card_that_cannot_be_read_hides_no_other
+        leases/test_cards.py::test_coherent_memory_is_the_cards leases/test_cards.py::test_instances
+        leases/test_cards.py::test_unified_memory_is_the_hosts
+        memory/test_out_of_memory.py::test_a_full_gpu_lists_the_other_processes
+        memory/test_out_of_memory.py::test_without_nvml_the_report_names_no_processes
+        memory/test_unified_memory.py::test_a_gpu_without_managed_memory
+        memory/test_unified_memory.py::test_cudas_managed_memory
+        memory/test_unified_memory.py::test_memory_without_it_stays_device_memory
+        memory/test_unified_memory.py::test_the_driver_refuses_the_whole_limit
+        package/test_examples.py::test_demo_uses_the_gpus_of_the_machine
     """,
     "qemu has a thread of its own, which counts": """
-        test_import.py::test_import_starts_no_thread_and_touches_no_signal
-        test_process_limits.py::test_a_limit_of_threads_is_an_error_or_enough
-        test_process_limits.py::test_a_process_that_may_start_no_threads_gets_an_error_and_can_go_on_later
+        core/test_import.py::test_import_starts_no_thread_and_touches_no_signal
+        core/test_process_limits.py::test_a_limit_of_threads_is_an_error_or_enough
+        core/test_process_limits.py::test_a_process_that_may_start_no_threads_gets_an_error_and_can_go_on_later
     """,
     "qemu gives a process another start time in its own /proc/self/stat than others read, so the ledger takes it for "
     "ended": """
-        test_cli_output.py::test_a_long_command_is_cut_on_a_terminal
+        cli/test_cli_output.py::test_a_long_command_is_cut_on_a_terminal
     """,
-    "a process's name is qemu's": "test_ledger.py::test_a_timeout_names_who_holds_the_memory",
+    "a process's name is qemu's": "leases/test_ledger.py::test_a_timeout_names_who_holds_the_memory",
     "a forked child can wait for ever for a lock of qemu's own that another thread held: NumPy alone does, without "
     "gpuconf": """
-        test_blas.py::test_a_forked_child_does_not_hang
-        test_fork_matrix.py::test_children_of_a_busy_process_end_whatever_they_do
+        core/test_fork_matrix.py::test_children_of_a_busy_process_end_whatever_they_do
+        tensors/test_blas.py::test_a_forked_child_does_not_hang
     """,
     "start programs of this machine with LD_PRELOAD, an arm64 library": """
-        test_doctor.py::test_a_program_is_looked_into_and_not_run test_doctor.py::test_go_runtimes
-        test_doctor.py::test_programs_that_cannot_be_looked_into
+        cli/test_doctor.py::test_a_program_is_looked_into_and_not_run cli/test_doctor.py::test_go_runtimes
+        cli/test_doctor.py::test_programs_that_cannot_be_looked_into
     """,
     "qemu passes on no system calls that make namespaces and Landlock's rules for programs of this machine": """
-        test_doctor.py::test_a_machine_that_allows_no_cover test_doctor.py::test_a_machine_that_allows_only_the_mirror
+        cli/test_doctor.py::test_a_machine_that_allows_no_cover
+        cli/test_doctor.py::test_a_machine_that_allows_only_the_mirror
     """,
     "a wait ended too late under qemu": """
-        test_command.py::test_pictures test_dask_cluster.py::test_a_program_with_an_asynchronous_client
-        test_examples.py::test_script[cluster.py] test_top.py::test_ctrl_z_leaves_the_terminal_to_the_shell
+        cli/test_command.py::test_pictures cli/test_top.py::test_ctrl_z_leaves_the_terminal_to_the_shell
+        clusters/test_dask_cluster.py::test_a_program_with_an_asynchronous_client
+        package/test_examples.py::test_script[cluster.py]
     """,
 }
 TOOLS = (

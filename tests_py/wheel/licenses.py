@@ -3,7 +3,7 @@ Go's runtime and the modules that it names, against the folder LICENSES.
 
     python tests_py/wheel/licenses.py --write      # after a module was added or updated
 
-Not a test module: ``make wheel`` and tests_py/test_license.py use it.
+Not a test module: ``make wheel`` and tests_py/package/test_license.py use it.
 """
 
 from __future__ import annotations

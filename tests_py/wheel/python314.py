@@ -28,19 +28,19 @@ PACKAGES = [
 ]
 LEFT_OUT = {
     "checks the sources, or builds from them, which the environment of make test does": """
-        test_docs.py test_types.py
+        package/test_docs.py package/test_types.py
     """,
     "needs programs that make test-integrations installs": "integrations",
 }
 DESELECTED = {
     "looks at the interpreter's file or command line, which is a shell's and the dynamic linker's here": """
         guard/test_unreachable.py::test_a_process_past_the_guard_is_named_at_the_end
-        test_doctor.py::test_a_program_is_looked_into_and_not_run
-        test_doctor.py::test_go_runtimes
-        test_leased_run.py::test_pythons_that_skip_the_startup_code_are_reported
+        cli/test_doctor.py::test_a_program_is_looked_into_and_not_run
+        cli/test_doctor.py::test_go_runtimes
+        leases/test_leased_run.py::test_pythons_that_skip_the_startup_code_are_reported
     """,
     "the shell that starts the interpreter needs a file, too": """
-        test_leased_run.py::test_no_room_for_files_is_not_an_error_of_standard_output
+        leases/test_leased_run.py::test_no_room_for_files_is_not_an_error_of_standard_output
     """,
 }
 

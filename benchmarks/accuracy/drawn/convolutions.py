@@ -1,9 +1,9 @@
 """Records the workspaces of cuDNN's convolutions on a real GPU, for shapes of real networks and of random ones.
 
-    python benchmarks/accuracy/drawn/convolutions.py --collect          # writes layers.json.gz, without a GPU
+    python benchmarks/accuracy/drawn/convolutions.py --collect          # writes layers.json, without a GPU
     python benchmarks/accuracy/drawn/convolutions.py --out FILE [--seconds 60] [--processes 10]
 
-layers.json.gz has the convolutions of all classifiers of torchvision and of 300 models of timm that a seed drew. The
+layers.json has the convolutions of all classifiers of torchvision and of 300 models of timm that a seed drew. The
 recording draws from them, and changes a quarter of the shapes at random; batch, type, format and cudnn.benchmark are
 drawn for all. Each line of FILE is a list in the order of FIELDS; the last three are what the call requested, in order,
 and
@@ -14,7 +14,6 @@ freed.
 from __future__ import annotations
 
 import argparse
-import gzip
 import json
 import os
 import random
@@ -24,7 +23,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
+
+from tests_py.recordings import Recording
+
 SEED = 20261127
 MODELS = 300  # of timm
 LARGEST = 1 << 27  # elements of an input or output
@@ -49,7 +51,7 @@ FIELDS += ("forward", "input", "weight")
 
 
 def collect() -> None:
-    """Write layers.json.gz: each convolution once, as it is first met."""
+    """Write layers.json: each convolution once, as it is first met."""
     import timm
     import torch
     from torchvision.models import get_model, list_models
@@ -86,7 +88,7 @@ def collect() -> None:
         except Exception as error:  # some cannot be built without memory, or take something else than images
             print(name, type(error).__name__, str(error)[:80], flush=True)
     lines = ",\n".join(found)
-    (HERE / "layers.json.gz").write_bytes(gzip.compress(f"[\n{lines}\n]\n".encode(), mtime=0))
+    Recording("accuracy/drawn/layers.json").write_text(f"[\n{lines}\n]\n")
     print(len(found), "convolutions")
 
 
@@ -125,7 +127,7 @@ def record(out: Path, seconds: float, number: int) -> None:
     import torch
 
     begin, made = time.monotonic(), random.Random(SEED + 1 + number)
-    layers = json.loads(gzip.decompress((HERE / "layers.json.gz").read_bytes()))
+    layers = json.loads(Recording("accuracy/drawn/layers.json").read_text())
     watch()
     with out.with_suffix(f".{number}").open("w", encoding="utf-8") as file:
         about = {

@@ -19,6 +19,8 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent.parent.parent))
 
+from tests_py.recordings import Recording  # noqa: E402
+
 # Of each draw, its seed and how many programs it has of each library.
 DRAWS: dict[str, tuple[int, dict[str, int]]] = {
     "first": (20261126, {"torchvision": 14, "timm": 18, "transformers": 18, "torch.nn": 10, "torch_geometric": 2}),
@@ -80,8 +82,8 @@ def main() -> None:
     import transformers
 
     warnings.simplefilter("ignore")
-    file = HERE / "rows.json"
-    written = json.loads(file.read_text(encoding="utf-8"))
+    file = Recording("accuracy/drawn/rows.json")
+    written = json.loads(file.read_text())
     seed, counts = DRAWS[sys.argv[1]]
     made = random.Random(seed)
     before = {one["model"] for one in written["rows"] if one["library"] not in ("torch.nn", "torch_geometric")}
@@ -109,7 +111,7 @@ def main() -> None:
     }
     lines = ",\n".join("    " + json.dumps(row) for row in written.pop("rows") + rows)
     head = json.dumps(written, indent=2)[:-2]
-    file.write_text(f'{head},\n  "rows": [\n{lines}\n  ]\n}}\n', encoding="utf-8")
+    file.write_text(f'{head},\n  "rows": [\n{lines}\n  ]\n}}\n')
 
 
 def drawn(made: random.Random, library: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Fits the trees of gocore/sim/runtime/cudnn_trees.h to convolutions.jsonl.gz, and says how well they foretell a
+"""Fits the trees of gocore/sim/runtime/cudnn_trees.h to convolutions.jsonl, and says how well they foretell a
 quarter.
 
     python benchmarks/accuracy/drawn/fit.py [--write]
@@ -16,9 +16,9 @@ scikit-learn.
 from __future__ import annotations
 
 import argparse
-import gzip
 import json
 import random
+import sys
 from collections.abc import Iterator
 from math import ceil, log2, prod
 from pathlib import Path
@@ -26,6 +26,10 @@ from typing import Any
 
 import numpy as np
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
+
+from tests_py.recordings import Recording
 
 HERE = Path(__file__).resolve().parent
 HEADER = HERE.parent.parent.parent / "gocore" / "sim" / "runtime" / "cudnn_trees.h"
@@ -89,7 +93,7 @@ HEAD = """/* SPDX-License-Identifier: Apache-2.0 */
 
 def read() -> list[dict[str, Any]]:
     """Return the recorded convolutions, as cuDNN sees them: a transposed one is the gradient of another."""
-    lines = gzip.decompress((HERE / "convolutions.jsonl.gz").read_bytes()).decode().splitlines()
+    lines = Recording("accuracy/drawn/convolutions.jsonl").read_text().splitlines()
     names = json.loads(lines[0])["fields"]
     return [seen(dict(zip(names, json.loads(line), strict=True))) for line in lines[1:]]
 

@@ -18,6 +18,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent.parent.parent))
 
 from benchmarks.accuracy.drawn import program  # noqa: E402
+from tests_py.recordings import Recording  # noqa: E402
 
 PEAKS = ("allocated", "reserved")
 
@@ -27,14 +28,14 @@ def main() -> None:
     if sys.argv[1] == "--first":
         answers = {one["row"]: Path(sys.argv[2]) / f"{one['row']}.json" for one in program.rows()}
         kept = {number: shortened(json.loads(path.read_text())) for number, path in answers.items() if path.exists()}
-        earlier = json.loads((HERE / "first.json").read_text())["rows"]
+        earlier = json.loads(Recording("accuracy/drawn/first.json").read_text())["rows"]
         there = {one["row"] for one in earlier}
         write(
-            "first.json",
+            "accuracy/drawn/first.json",
             {"rows": earlier + [{"row": number, **one} for number, one in kept.items() if number not in there]},
         )
         return
-    earlier = json.loads((HERE / "recorded.json").read_text())
+    earlier = json.loads(Recording("accuracy/drawn/recorded.json").read_text())
     rows: dict[int, dict[str, Any]] = {}
     contexts, versions = earlier["contexts"], earlier["versions"]
     for path in sys.argv[1:]:
@@ -49,7 +50,8 @@ def main() -> None:
                 rows[found["row"]] = row(found)
     rows |= {one["row"]: one for one in earlier["rows"]}
     write(
-        "recorded.json", {"versions": versions, "contexts": contexts, "rows": [rows[number] for number in sorted(rows)]}
+        "accuracy/drawn/recorded.json",
+        {"versions": versions, "contexts": contexts, "rows": [rows[number] for number in sorted(rows)]},
     )
 
 
@@ -58,7 +60,7 @@ def write(name: str, found: dict[str, Any]) -> None:
     lists = [
         f'"{key}": [\n' + ",\n".join("  " + json.dumps(one) for one in value) + "\n]" for key, value in found.items()
     ]
-    (HERE / name).write_text("{" + ",\n".join(lists) + "}\n", encoding="utf-8")
+    Recording(name).write_text("{" + ",\n".join(lists) + "}\n")
 
 
 def row(found: dict[str, Any]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from benchmarks.accuracy.drawn import keep, predict, program
 from benchmarks.report import table
+from tests_py.recordings import Recording
 
 HERE = Path(__file__).resolve().parent
 MIB = 1 << 20
@@ -44,10 +45,10 @@ The first draw had 20 unseen rows of its own. After the changes that its other r
 
 The changes after the first draw: the simulated PyTorch adds gradients in place where they meet; cuDNN's workspaces for
 convolutions that copy tensors to channels last, for recurrent networks and attention follow rules that were read from a
-recording of shapes (workspaces.jsonl.gz, by workspaces.py); softmax of float16 under autocast runs; the range of a CUDA context
-contains what was measured. After the second draw: memory lies where the driver of an H200 put it (addresses.jsonl.gz, by
+recording of shapes (workspaces.jsonl, by workspaces.py); softmax of float16 under autocast runs; the range of a CUDA context
+contains what was measured. After the second draw: memory lies where the driver of an H200 put it (addresses.jsonl, by
 addresses.py); gradients of filters, and what `torch.backends.cudnn.benchmark` tries, follow trees that were fitted to 12,941
-convolutions (convolutions.jsonl.gz, by convolutions.py and fit.py), whose shapes are those of torchvision's and of 300 of
+convolutions (convolutions.jsonl, by convolutions.py and fit.py), whose shapes are those of torchvision's and of 300 of
 timm's models, changed at random in a quarter of them; `torch.backends.cudnn.allow_tf32 = False` chooses other workspaces.
 After that, the other convolutions in TensorFloat-32 with channels first, and the forward ones in plain float with channels last,
 follow such trees, too. The rows with these types were predicted again, and eight others, which did not change. The unseen rows
@@ -78,10 +79,10 @@ library's first calls this much more:
 
 def text() -> str:
     """Return the section."""
-    asked = json.loads((HERE / "rows.json").read_text())
-    kept = json.loads((HERE / "recorded.json").read_text())
+    asked = json.loads(Recording("accuracy/drawn/rows.json").read_text())
+    kept = json.loads(Recording("accuracy/drawn/recorded.json").read_text())
     recorded = {one["row"]: one for one in kept["rows"]}
-    first = {one["row"]: one for one in json.loads((HERE / "first.json").read_text())["rows"]}
+    first = {one["row"]: one for one in json.loads(Recording("accuracy/drawn/first.json").read_text())["rows"]}
     rows = []
     for row in program.rows():
         path = predict.kept(row["row"])

@@ -17,6 +17,8 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent.parent.parent))
 
+from tests_py.recordings import Recording  # noqa: E402
+
 STEPS = 4
 
 
@@ -32,7 +34,7 @@ def main() -> None:
 
 def rows() -> list[dict[str, Any]]:
     """Return the rows."""
-    found: list[dict[str, Any]] = json.loads((HERE / "rows.json").read_text())["rows"]
+    found: list[dict[str, Any]] = json.loads(Recording("accuracy/drawn/rows.json").read_text())["rows"]
     return found
 
 

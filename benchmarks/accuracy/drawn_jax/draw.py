@@ -21,6 +21,8 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent.parent.parent))
 
+from tests_py.recordings import Recording  # noqa: E402
+
 SEED = 20261127
 COUNT = 40
 LEAST, MOST = 200 << 20, 20 << 30  # bytes
@@ -64,7 +66,7 @@ def main() -> None:
     versions = {name: version(name) for name in ("jax", "flax", "equinox", "optax", "diffrax")}
     head = json.dumps({"rule": RULE, "versions": versions, "dropped": dropped}, indent=2)[:-2]
     lines = ",\n".join("    " + json.dumps(row) for row in rows)
-    (HERE / "rows.json").write_text(f'{head},\n  "rows": [\n{lines}\n  ]\n}}\n', encoding="utf-8")
+    Recording("accuracy/drawn_jax/rows.json").write_text(f'{head},\n  "rows": [\n{lines}\n  ]\n}}\n')
 
 
 def drawn(made: random.Random) -> dict[str, Any]:

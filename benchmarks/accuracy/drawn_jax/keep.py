@@ -24,15 +24,17 @@ STEP = ("step", "slopes", "update", "forward")  # the functions of a step: progr
 
 def main() -> None:
     """Write one of the files."""
-    keep.HERE = HERE
     if len(sys.argv) > 2:
         answers = {int(path.stem): json.loads(path.read_text()) for path in Path(sys.argv[1]).glob("*.json")}
-        keep.write(sys.argv[2], {"rows": [{"row": number, **shortened(answers[number])} for number in sorted(answers)]})
+        keep.write(
+            f"accuracy/drawn_jax/{sys.argv[2]}",
+            {"rows": [{"row": number, **shortened(answers[number])} for number in sorted(answers)]},
+        )
         return
     lines = [json.loads(line) for line in Path(sys.argv[1]).read_text().splitlines()]
     versions = [one["versions"] for one in lines if "versions" in one][:1]
     rows = sorted(map(row, lines), key=lambda one: int(one["row"]))
-    keep.write("recorded.json", {"versions": versions, "rows": rows})
+    keep.write("accuracy/drawn_jax/recorded.json", {"versions": versions, "rows": rows})
 
 
 def row(found: dict[str, Any]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.report import table
+from tests_py.recordings import Recording
 
 HERE = Path(__file__).resolve().parent
 MIB = 1 << 20
@@ -59,10 +60,10 @@ last step.
 
 def text() -> str:
     """Return the section."""
-    asked = json.loads((HERE / "rows.json").read_text())
-    kept = json.loads((HERE / "recorded.json").read_text())
+    asked = json.loads(Recording("accuracy/drawn_jax/rows.json").read_text())
+    kept = json.loads(Recording("accuracy/drawn_jax/recorded.json").read_text())
     recorded, first, found = (
-        {one["row"]: one for one in json.loads((HERE / name).read_text())["rows"]}
+        {one["row"]: one for one in json.loads(Recording(f"accuracy/drawn_jax/{name}").read_text())["rows"]}
         for name in ("recorded.json", "first.json", "predicted.json")
     )
     rows = [row | {"recorded": recorded[row["row"]]} for row in asked["rows"] if row["row"] in recorded]

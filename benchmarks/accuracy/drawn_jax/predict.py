@@ -20,6 +20,7 @@ sys.path.insert(0, str(ROOT))
 
 from benchmarks.accuracy.drawn import predict  # noqa: E402
 from benchmarks.accuracy.drawn_jax import record  # noqa: E402
+from tests_py.recordings import Recording  # noqa: E402
 
 
 class Program:
@@ -28,8 +29,12 @@ class Program:
     @staticmethod
     def rows() -> list[dict[str, Any]]:
         """Return the rows with their models."""
-        found = json.loads((HERE / "rows.json").read_text())["rows"]
-        ended = {one["row"] for one in json.loads((HERE / "recorded.json").read_text())["rows"] if "peak" in one}
+        found = json.loads(Recording("accuracy/drawn_jax/rows.json").read_text())["rows"]
+        ended = {
+            one["row"]
+            for one in json.loads(Recording("accuracy/drawn_jax/recorded.json").read_text())["rows"]
+            if "peak" in one
+        }
         return [one | {"model": f"{one['library']} {one['family']}"} for one in found if one["row"] in ended]
 
 

@@ -21,6 +21,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent.parent.parent))
 
 from benchmarks.accuracy.drawn_jax import models  # noqa: E402
+from tests_py.recordings import Recording  # noqa: E402
 
 STEPS = 4
 PIECES = 4  # of a batch, where gradients are accumulated
@@ -46,7 +47,7 @@ def main() -> None:
 
 def rows() -> list[dict[str, Any]]:
     """Return the rows."""
-    found: list[dict[str, Any]] = json.loads((HERE / "rows.json").read_text())["rows"]
+    found: list[dict[str, Any]] = json.loads(Recording("accuracy/drawn_jax/rows.json").read_text())["rows"]
     return found
 
 

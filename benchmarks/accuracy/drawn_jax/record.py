@@ -30,6 +30,8 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent.parent.parent))
 
+from tests_py.recordings import Recording  # noqa: E402
+
 LONGEST = 60.0  # seconds of a row
 ROOM = 48 << 30  # bytes that the rows that run at once need on the CPU
 OUT_OF_MEMORY = 9  # exit code
@@ -58,7 +60,7 @@ def main() -> None:
         sys.stdout.flush()
         os._exit(OUT_OF_MEMORY if found.get("out_of_memory") else 0)  # nothing that ends a client can fail or hang
     deadline = time.monotonic() + asked.seconds
-    rows: list[dict[str, Any]] = json.loads((HERE / "rows.json").read_text())["rows"]
+    rows: list[dict[str, Any]] = json.loads(Recording("accuracy/drawn_jax/rows.json").read_text())["rows"]
     if asked.rows:
         rows = [rows[int(number)] for number in asked.rows.split(",")]
     failed = run_all(rows, asked.out, asked.at_once, deadline)

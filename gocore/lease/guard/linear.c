@@ -4,7 +4,7 @@
 #include "guard.h"
 
 /*
- * What the driver takes for a request: pages of 2 MiB. An H200 with driver 580 does (tests_py/driver_calls/full.py),
+ * What the driver takes for a request: pages of 2 MiB. An H200 with driver 580 does (tests_py/driver/calls/full.py),
  * and so do others that were measured (https://github.com/JustVugg/colibri/pull/1244: an RTX 3090 with CUDA 13.1).
  * Smaller requests share one (sharedpages.c).
  */

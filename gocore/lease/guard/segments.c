@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The segments that a driver's pools, and its reserve for graphs, grow by: a request may take one more than its own
- * bytes fill. An H200 with driver 580 has 32 MiB (tests_py/driver_calls). That is assumed until a pool has reserved
+ * bytes fill. An H200 with driver 580 has 32 MiB (tests_py/driver/calls). That is assumed until a pool has reserved
  * something; from then on, it is the greatest common divisor of what was reserved, but not more than 32 MiB unless a
  * pool has grown by more than that explains. So it is a multiple of the driver's, or its own.
  */

@@ -3,7 +3,7 @@
  * Linear memory that is smaller than a page of 2 MiB shares one with others of its context. A page is charged with the
  * first of them, and returned with the last: the address says which page it is. An H200 with driver 580 counts so: it
  * takes 2 MiB for the first, and nothing for others while they fit; they take whole units of 512 bytes
- * (tests_py/driver_calls/full.py).
+ * (tests_py/driver/calls/full.py).
  */
 #include "guard.h"
 

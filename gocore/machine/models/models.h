@@ -16,7 +16,7 @@
  *     b  pytorch/ao#4002, which asked a B200's driver. Drivers before 2026 said 8192 bits. The clock: go-nvml's dgxb200
  *     g  a GB200 has two GPUs, B200 (NVIDIA's data sheet): b. CUDA reports 152 multiprocessors. The clock is computed
  *        from the data sheet's 80 TFLOPS of FP32 for each GPU
- *     a  a card with driver 580.159.04 (tests_py/driver_calls)
+ *     a  a card with driver 580.159.04 (tests_py/driver/calls)
  *     h  awslabs/amazon-eks-ami#1985 (clocks); 60 MB of L2 is what PyTorch reports on an H200. Bus: 4.8 TB/s (data
  *        sheet)
  *     s  data sheet: 4.9 TB/s; the rest is as in an H200
@@ -133,14 +133,14 @@ enum gpuconf_memory { GPUCONF_DEDICATED, GPUCONF_UNIFIED, GPUCONF_COHERENT };
  *     107 MiB  RTX 4060 Ti, 34 multiprocessors                                github.com/ggml-org/llama.cpp/pull/23604
  *     555 MiB  RTX PRO 6000 Blackwell, 188 multiprocessors                    github.com/ggml-org/llama.cpp/pull/23604
  *     524 MiB  H200, 132 multiprocessors, driver 580.159, and 3 MiB that cuInit takes. A second context of the process
- *              takes 524 MiB more (tests_py/driver_calls)
+ *              takes 524 MiB more (tests_py/driver/calls)
  *
  * On that H200 PyTorch 2.11's first tensor made it 616 MiB, and its first matrix product 682 MiB.
  */
 #define GPUCONF_CONTEXTS(X) X(7, 320) X(8, 448) X(9, 528) X(INT_MAX, 576)
 
 /*
- * X(CUDA version, driver): those that tests_py/driver_answers has recorded, else the driver that NVIDIA's CUDA release
+ * X(CUDA version, driver): those that tests_py/driver has recorded, else the driver that NVIDIA's CUDA release
  * notes name for the version's first release.
  */
 /* clang-format off */

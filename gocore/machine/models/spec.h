@@ -25,7 +25,7 @@ enum { GPUCONF_MOST_CARDS = 64, GPUCONF_COMPLAINT = 2048 };
  * (XuehaiPan/nvitop#208). no-peers: no card can access another (dphnAI/sonar#360). mps: the program is a client of the
  * multi-process service: CUDA's attribute says so, and NVML lists it with MPS's processes (NVIDIA's MPS guide; NVML's
  * nvmlDeviceGetMPSComputeRunningProcesses). contexts: each context takes memory of the card, what gpuconf_context says
- * (tests_py/driver_calls; models.h). no-limit: allocations succeed beyond the card; free memory is 0 then. No machine
+ * (tests_py/driver/calls; models.h). no-limit: allocations succeed beyond the card; free memory is 0 then. No machine
  * is so: a rehearsal counts what a program needs.
  */
 enum gpuconf_profile {

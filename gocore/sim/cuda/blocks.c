@@ -3,7 +3,7 @@
  * Where linear memory lies. PyTorch takes the lowest of the free blocks that fit equally well, so how much it reserves
  * depends on the driver's addresses. NVIDIA does not document them. With these rules, 1,376 of 1,397 allocations of
  * random sequences lie at the place in their block that an H200's driver gave them
- * (benchmarks/accuracy/drawn/addresses.py, tests_py/test_addresses.py):
+ * (benchmarks/accuracy/drawn/addresses.py, tests_py/simulation/test_addresses.py):
  *
  *  - The driver takes addresses in blocks of whole 32 MiB, downwards: from the highest hole between blocks that is
  * larger than what it takes.

@@ -303,7 +303,7 @@ CUresult called(const char *name, int needs_start);
 CUresult not_done(const char *name);
 /*
  * What NVIDIA's driver refuses although, or before it looks whether, cuInit was not called or has found no device. It
- * stands before CALLED. The recorded answers are in tests_py/driver_answers.
+ * stands before CALLED. The recorded answers are in tests_py/driver.
  */
 enum when {
 	NOT_CALLED = 1,

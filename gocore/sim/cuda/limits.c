@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Limits and other settings of contexts. They are kept and returned, and take no memory here. How a card rounds and
- * bounds them was recorded on an H200 with driver 580 (tests_py/driver_calls).
+ * bounds them was recorded on an H200 with driver 580 (tests_py/driver/calls).
  */
 #include "driver.h"
 

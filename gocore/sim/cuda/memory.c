@@ -17,7 +17,7 @@ uint64_t charge(uint64_t bytes) { return (bytes + unit() - 1) / unit() * unit();
 /* What is smaller than a page of 2 MiB lies in one of its context with others. */
 static int is_small(uint64_t bytes) { return charge(bytes) < GRANULE; }
 
-/* Those of a page are charged for the page together. So were an H200's counted (tests_py/driver_calls/full.py). */
+/* Those of a page are charged for the page together. So were an H200's counted (tests_py/driver/calls/full.py). */
 static int shares_charge(uint64_t bytes) { return is_small(bytes) && !m->to_the_byte; }
 
 static uint64_t page_of(uint64_t addr) { return addr / GRANULE; }

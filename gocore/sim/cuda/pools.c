@@ -2,7 +2,7 @@
 /*
  * Stream-ordered allocation. A pool is one range of places that grows by whole segments: an allocation takes the lowest
  * hole that is large enough, and what lies behind the last one and beyond the threshold goes back at a synchronization.
- * So were an H200's pools recorded, with driver 580 (tests_py/driver_calls). A free takes effect at once here: the
+ * So were an H200's pools recorded, with driver 580 (tests_py/driver/calls). A free takes effect at once here: the
  * order within streams is not modeled. A real driver trims only frees that it has observed, which may need a
  * synchronization of every stream that freed (github.com/rapidsai/rmm/issues/1245).
  *

@@ -29,7 +29,7 @@ static int copy_engines(const struct gpu *gpu) {
 static int has_large_cache(const struct gpu *gpu) { return gpu->major >= 8; }
 
 /* ATTRIBUTE(number, first CUDA version, value). Those from 92 on were recorded on an H200 with driver 580
- * (tests_py/driver_calls). */
+ * (tests_py/driver/calls). */
 #define ATTRIBUTES(ATTRIBUTE) \
 	ATTRIBUTE(1, 0, 1024) /* threads of a block */ \
 	ATTRIBUTE(2, 0, 1024) /* in each dimension */ \

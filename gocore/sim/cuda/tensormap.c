@@ -2,7 +2,7 @@
 /*
  * Descriptors of tensors for the copies of Hopper's kernels. A program encodes them on the host and passes them to
  * kernels, which compute nothing: only the arguments are checked, as the documentation says and an H200 answered
- * (tests_py/driver_calls/rest.py).
+ * (tests_py/driver/calls/rest.py).
  */
 #include "driver.h"
 

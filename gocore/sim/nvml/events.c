@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Sets of events. Nothing happens to a simulated card, so who waits waits until the time is over. Answers as recorded
- * on an H200 with driver 580 (tests_py/driver_calls/facts.py).
+ * on an H200 with driver 580 (tests_py/driver/calls/facts.py).
  */
 #include "nvml.h"
 

@@ -151,7 +151,7 @@ EXPORT int cudnnGetRNNWeightParams(const void *handle, const struct rnn *rnn, in
 
 /*
  * NVIDIA documents neither size. These are rules for what cuDNN 9.19 answered on an H200 for a grid of shapes
- * (tests_py/test_library_sizes.py has how many agree).
+ * (tests_py/simulation/libraries/test_library_sizes.py has how many agree).
  *
  * The workspace has 8 MiB for the products of each layer and direction, and a copy of the weights; for each step the
  * gates, an output, in two directions four more outputs, and the input; and states for each sequence. In training an

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The workspaces of cuDNN's engines. NVIDIA documents none. These are rules for what cuDNN 9.19 requested on an H200
- * (benchmarks/accuracy/operators_h200.jsonl.xz), and trees that were fitted to it (benchmarks/accuracy/drawn/fit.py).
+ * (benchmarks/data/accuracy/operators_h200.jsonl.xz), and trees that were fitted to it
+ * (benchmarks/accuracy/drawn/fit.py).
  */
 #include "cudnn_graph.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * cuFFT's plans. cuFFT documents that the size of a work area depends on the plan, and no sizes. These are rules for
- * what cuFFT of CUDA 13.0 answered on an H200 (tests_py/test_library_sizes.py has how many agree).
+ * what cuFFT of CUDA 13.0 answered on an H200 (tests_py/simulation/libraries/test_library_sizes.py has how many agree).
  */
 #include "runtime.h"
 

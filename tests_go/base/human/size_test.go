@@ -9,7 +9,7 @@ import (
 	"gpuconf/gocore/base/human"
 )
 
-// The tables of tests_py/test_sizes.py.
+// The tables of tests_py/config/test_sizes.py.
 func TestParseSize(t *testing.T) {
 	for text, want := range map[string]uint64{
 		"2000000": 2_000_000, " 0002000000 ": 2_000_000, "2000000B": 2_000_000, "1GiB": 1 << 30, "1 gib": 1 << 30,

@@ -267,7 +267,7 @@ func TestCallSitesAreTheProgramsOwn(t *testing.T) {
 	require.Equal(t, own, site)
 }
 
-// The rule has two implementations, here and in Python (tests_py/test_call_sites.py): this table is for both.
+// The rule has two implementations, here and in Python (tests_py/memory/test_call_sites.py): this table is for both.
 func TestCallSites(t *testing.T) {
 	text, err := os.ReadFile("testdata/call_sites.json")
 	require.NoError(t, err)

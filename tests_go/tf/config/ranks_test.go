@@ -9,7 +9,7 @@ import (
 	"gpuconf/gocore/tf/config"
 )
 
-// TestPartsOfRanks reads the table that tests_py/test_startup_ranks.py reads for the startup code.
+// TestPartsOfRanks reads the table that tests_py/jobs/test_startup_ranks.py reads for the startup code.
 func TestPartsOfRanks(t *testing.T) {
 	text, err := os.ReadFile("ranks.table")
 	if err != nil {

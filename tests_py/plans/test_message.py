@@ -1,0 +1,221 @@
+"""``gpuconf plan --message``: out-of-memory errors as frameworks of several versions write them."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from command import run
+from gpuconf.plans.recordings.error_text import read
+
+KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
+
+
+def gib(number: float) -> int:
+    return round(number * GIB)
+
+
+NOW = (
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 22.78 GiB. GPU 1 has a total capacity of 31.47 GiB "
+    "of which "
+    "12.73 GiB is free. Process 71 has 2.00 GiB memory in use. Process 72 has 1.00 GiB memory in use. Including "
+    "non-PyTorch "
+    "memory, "
+    "this process has 18.73 GiB memory in use. 30.00 GiB allowed; Of the allocated memory 9.08 GiB is allocated by "
+    "PyTorch, with "
+    "512.00 MiB allocated in private pools (e.g., CUDA Graphs), and 9.35 GiB is reserved by PyTorch but unallocated. "
+    "If reserved "
+    "but unallocated memory is large try setting PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True to avoid "
+    "fragmentation."
+)
+ROWS: list[tuple[str, str, dict[str, Any]]] = [
+    (
+        "PyTorch 1.0",
+        "RuntimeError: CUDA out of memory. Tried to allocate 32.00 MiB (GPU 0; 7.79 GiB total capacity; 6.64 GiB "
+        "already "
+        "allocated; 21.00 MiB free; 150.86 MiB cached)",
+        {
+            "gpu": 0,
+            "requested": 32 * MIB,
+            "capacity": gib(7.79),
+            "free": 21 * MIB,
+            "allocated": gib(6.64),
+            "missing": 0,
+        },
+    ),
+    (
+        "PyTorch 1.13",
+        "CUDA out of memory. Tried to allocate 264.00 MiB (GPU 0; 2.00 GiB total capacity; 788.51 MiB already "
+        "allocated; 145.93 "
+        "MiB free; 1.02 GiB reserved in total by PyTorch) If reserved memory is >> allocated memory try setting "
+        "max_split_size_mb",
+        {"cached": gib(1.02) - round(788.51 * MIB), "free": round(145.93 * MIB), "missing": 0},
+    ),
+    (
+        "PyTorch 2.1",
+        "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 55.57 GiB. GPU 0 has a total capacty of "
+        "12.00 GiB of "
+        "which 9.02 GiB is free. Of the allocated memory 984.52 MiB is allocated by PyTorch, and 463.48 MiB is "
+        "reserved by PyTorch "
+        "but unallocated.",
+        {"capacity": 12 * GIB, "cached": round(463.48 * MIB), "missing": gib(55.57) - gib(9.02) - round(463.48 * MIB)},
+    ),
+    (
+        "PyTorch 2.15",
+        NOW,
+        {
+            "gpu": 1,
+            "others": 3 * GIB,
+            "private_pools": 512 * MIB,
+            "limit": 30 * GIB,
+            "outside": gib(18.73) - gib(9.08) - gib(9.35),
+            "fragmentation": gib(9.35),
+        },
+    ),
+    (
+        "PyTorch, cudaMallocAsync",
+        "torch.OutOfMemoryError: Allocation on device 0 would exceed allowed memory. (out of memory)\nCurrently "
+        "allocated     : "
+        "1.00 GiB\nRequested               : 40.00 GiB\nDevice limit            : 39.39 GiB\nFree (according to "
+        "CUDA): 2.56 MiB\n"
+        "PyTorch limit (set by user-supplied memory fraction)\n                        : 20.00 GiB",
+        {"requested": 40 * GIB, "allocated": GIB, "limit": 20 * GIB, "missing": 21 * GIB},
+    ),
+    (
+        "TensorFlow, a shape",
+        "ResourceExhaustedError: OOM when allocating tensor with shape[16,112,112,147] and type float on "
+        "/job:localhost/replica:0/task:0/device:GPU:2 by allocator GPU_2_bfc [Op:Conv2D]",
+        {"library": "TensorFlow", "gpu": 2, "requested": 16 * 112 * 112 * 147 * 4, "missing": None},
+    ),
+    (
+        "TensorFlow, a shape without a type",  # of floats
+        "ResourceExhaustedError: OOM when allocating tensor with shape[3,5] on /device:GPU:0 by allocator GPU_0_bfc",
+        {"library": "TensorFlow", "gpu": 0, "requested": 3 * 5 * 4},
+    ),
+    (
+        "TensorFlow, the allocator's log",
+        "W bfc_allocator.cc:479] Allocator (GPU_0_bfc) ran out of memory trying to allocate 6.88GiB (rounded to "
+        "7388266496)"
+        "requested by op Mul\nI bfc_allocator.cc:1101] Stats: \nLimit:                 10619240448\n"
+        "InUse:                  9000000000\n"
+        "MaxInUse:               9100000000\nLargestFreeBlock:        1000000000\n",
+        {"requested": 7388266496, "limit": 10619240448, "missing": 7388266496 - 1619240448, "largest_free": 1000000000},
+    ),
+    (
+        "JAX",
+        "jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate 4770354232 "
+        "bytes.",
+        {"library": "JAX", "requested": 4770354232},
+    ),
+    (
+        "JAX, newer",
+        "jax.errors.JaxRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate 4.50GiB.",
+        {"requested": gib(4.5)},
+    ),
+    (
+        "CuPy 5",
+        "cupy.cuda.memory.OutOfMemoryError: out of memory to allocate 1073741824 bytes (total 12373894656 bytes)",
+        {"library": "CuPy", "requested": GIB, "allocated": 12373894656 - GIB},
+    ),
+    (
+        "CuPy 14",
+        "cupy.cuda.memory.OutOfMemoryError: Out of memory allocating 805,306,368 bytes (allocated so far: 536,870,912 "
+        "bytes, limit "
+        "set to: 1,073,741,824 bytes).",
+        {"requested": 805306368, "allocated": 536870912, "limit": GIB, "missing": 805306368 - 512 * MIB},
+    ),
+    (
+        "only the driver's",
+        "RuntimeError: CUDA error: out of memory\nCUDA kernel errors might be reported",
+        {"library": "CUDA"},
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "fields"), [row[1:] for row in ROWS], ids=[row[0] for row in ROWS])
+def test_the_figures_of_a_message(text: str, fields: dict[str, Any]) -> None:
+    (found,) = read(f"  File train.py, line 3\n{text}\n")
+    told = found.to_dict()
+    assert {name: told[name] for name in fields} == fields
+    assert max(map(len, found.lines())) <= 80
+
+
+def helps(text: str) -> tuple[str, str]:
+    told = read(text)[0].to_dict()
+    return " | ".join(told["helps"]), " | ".join(told["does_not_help"])  # type: ignore[arg-type]
+
+
+def test_what_helps_follows_from_the_figures() -> None:
+    start = (
+        "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 24.00 GiB of which 500.00 "
+        "MiB is free. "
+    )
+    fragmented = (
+        start + "Of the allocated memory 18.00 GiB is allocated by PyTorch, and 4.00 GiB is reserved by PyTorch but "
+        "unallocated."
+    )
+    good, bad = helps(fragmented)
+    assert "expandable_segments:True" in good
+    assert "any setting" not in bad
+    full = (
+        start + "Of the allocated memory 22.90 GiB is allocated by PyTorch, and 100.00 MiB is reserved by PyTorch but "
+        "unallocated."
+    )
+    good, bad = helps(full)
+    assert "expandable_segments" not in good
+    assert "any setting of PYTORCH_CUDA_ALLOC_CONF" in bad
+    assert "empty_cache" in bad
+    others = full.replace("Of the", "Process 5 has 9.00 GiB memory in use. Of the")
+    assert "other processes" in helps(others)[0]
+    free = fragmented.replace("500.00 MiB is free", "5.00 GiB is free")
+    assert any("a limit was reached" in line for line in read(free)[0].lines())
+
+
+def test_a_log_on_standard_input(tmp_path: pathlib.Path) -> None:
+    log = (
+        f"step 1\n{NOW}\nDuring handling of the above exception, another exception occurred:\n{NOW}\nCUDA error: "
+        "out of memory\n"
+    )
+    words = [sys.executable, "-m", "gpuconf", "plan", "--message"]
+    done = subprocess.run(words, input=log, capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.splitlines() == [
+        "PyTorch ran out of memory on GPU:1: 22.78GiB requested",
+        "  card                      31.47GiB",
+        "  free on the card          12.73GiB",
+        "  other processes            3.00GiB",
+        "  this process              18.73GiB",
+        "  allocated                  9.08GiB",
+        "  of it in private pools   512.00MiB",
+        "  cached, not allocated      9.35GiB",
+        "  outside PyTorch          307.20MiB",
+        "  limit of PyTorch          30.00GiB",
+        "1.86GiB are missing, whatever the fragmentation: memory was used up.",
+        "helps: a smaller batch, activation checkpointing, or what `gpuconf plan` of a",
+        "  snapshot names as the largest holders",
+        "helps: a larger fraction for torch.cuda.set_per_process_memory_fraction: the",
+        "  card had more free memory",
+        "does not help: any setting of PYTORCH_CUDA_ALLOC_CONF, for this request:",
+        "  settings only act on fragmentation",
+        "does not help: torch.cuda.empty_cache(): PyTorch released its cache and tried",
+        "  again before it raised the error",
+    ]
+    (tmp_path / "log.txt").write_text(log)
+    status, out, _ = run("plan", "--message", str(tmp_path / "log.txt"), "--json")
+    assert (status, json.loads(out)["messages"][0]["missing"]) == (0, gib(22.78) - gib(30) + gib(9.08))
+
+
+def test_bad_input(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "log.txt").write_bytes(b"all is well\xff\n")
+    status, out, err = run("plan", "--message", str(tmp_path / "log.txt"))
+    assert (status, out) == (1, "")
+    assert "no out-of-memory error of PyTorch, TensorFlow, JAX or CuPy is in the text" in err
+    assert run("plan", "--message", str(tmp_path / "missing"))[0] == 1
+    status, _, err = run("plan", "trace.csv", "--message", "log.txt")
+    assert (status, err) == (2, "gpuconf plan: --message cannot be used with TRACE\n")
+    status, _, err = run("plan")
+    assert status == 2
+    assert err.startswith("gpuconf plan: TRACE is missing")
