@@ -340,7 +340,7 @@ $(JAX_PLAN_VENV)/jax-plan-ready: $(SOURCES) tests_py/oracle/requirements/require
 
 .PHONY: test-jax-plan
 test-jax-plan: $(JAX_PLAN_VENV)/jax-plan-ready ## test gpuconf plan with programs of JAX, without a GPU (downloads JAX for CUDA)
-	$(JAX_PLAN_VENV)/bin/python -m pytest tests_py/frameworks/test_rehearsed_jax.py -rs
+	$(JAX_PLAN_VENV)/bin/python -m pytest tests_py/frameworks/rehearsed/test_rehearsed_jax.py -rs
 
 .PHONY: oracle
 oracle: $(ORACLE_VENV)/oracle-ready $(JAX_VENV)/jax-ready ## compare with TensorFlow and write docs/conformance.md; test beside TensorFlow and JAX (downloads them)
@@ -407,12 +407,9 @@ test-frameworks: $(FRAMEWORKS_VENV)/frameworks-ready ## test with PyTorch, CuPy 
 	$(FRAMEWORKS_VENV)/bin/python -m pytest tests_py/frameworks tests_py/memory/test_interchange.py -rs
 
 # The programs and tutorials of PyTorch packages that `make test` leaves out without PyTorch: a part of test-frameworks, for .ci/more.
-SIMULATED_PROGRAMS := $(addprefix tests_py/frameworks/,test_readme.py test_tutorial.py test_pytorch_notebook.py test_ci_workflow.py \
-	test_peaks_of_programs.py test_torch_simulated.py test_libraries_on_simulated_gpus.py test_ranks_on_simulated_gpus.py test_rehearsed.py test_rehearsed_libraries.py)
-
 .PHONY: test-simulated-programs
 test-simulated-programs: $(FRAMEWORKS_VENV)/frameworks-ready ## run programs, tutorials and notebooks with PyTorch on simulated GPUs (downloads it)
-	$(FRAMEWORKS_VENV)/bin/python -m pytest $(SIMULATED_PROGRAMS) -rs
+	$(FRAMEWORKS_VENV)/bin/python -m pytest tests_py/frameworks -m simulated_programs -rs
 
 # Kinds of writes, in each cover of a rehearsal that this machine allows: as root all. Libraries come from an environment of their own, and
 # PyTorch from that of a SET.
@@ -433,7 +430,7 @@ test-cover: $(COVER_VENV)/cover-ready $(FRAMEWORKS_VENV)/frameworks-ready ## try
 .PHONY: test-clients
 test-clients: $(FRAMEWORKS_VENV)/frameworks-ready ## test with NVIDIA's, Numba's and others' own programs on the simulated driver (downloads them)
 	GPUCONF_TEST_DOWNLOADS=1 HAMI_CORE="$(HAMI_CORE)" CUDA_INCLUDE="$(CUDA_INCLUDE)" $(FRAMEWORKS_VENV)/bin/python -m pytest tests_py/clients \
-		tests_py/simulation/test_simulated_clients.py tests_py/simulation/test_simulated_ipc.py tests_py/frameworks/test_torch_simulated.py -rs
+		tests_py/simulation/test_simulated_clients.py tests_py/simulation/test_simulated_ipc.py tests_py/frameworks/simulated/test_torch_simulated.py -rs
 
 # Real programs around gpuconf. They come from Debian's packages, and Python's from an environment of their own.
 INTEGRATIONS_VENV ?= .venv-integrations
