@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Write the Python binding of package pybind: run gopy, make its output canonical, commit the result.
 
-    python pybind/build/generate.py            rewrites pybind/_gpuconf/*, the stub _gpuconf.pyi, and what generate_wire.py,
-                                         generate_budget.py and generate_policies.py write
+    python pybind/build/generate.py            rewrites pybind/_gpuconf/*, the stub _gpuconf.pyi, and what
+                                               generate_wire.py, generate_budget.py and generate_policies.py write
     python pybind/build/generate.py --check    writes nothing; exit 1 and a diff where they are not current
 
 Needs Go on PATH and pybindgen in this interpreter; gopy and goimports are pinned in pybind/build/tools/go.mod.

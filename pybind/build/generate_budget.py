@@ -76,7 +76,8 @@ def generate() -> dict[Path, str]:
     known = constants(header)
     lines = [
         "# SPDX-License-Identifier: Apache-2.0",
-        '"""The layout of budget files, from gocore/lease/budget/budget.h. Written by pybind/build/generate.py; DO NOT EDIT."""',
+        '"""The layout of budget files, from gocore/lease/budget/budget.h. '
+        'Written by pybind/build/generate.py; DO NOT EDIT."""',
         "",
         "from __future__ import annotations",
         "",

@@ -34,7 +34,8 @@ def generate() -> dict[Path, str]:
     }
     lines = [
         "# SPDX-License-Identifier: Apache-2.0",
-        '"""The policies of plans, from gocore/plan/plan/policy.go. Written by pybind/build/generate.py; DO NOT EDIT."""',
+        '"""The policies of plans, from gocore/plan/plan/policy.go. '
+        'Written by pybind/build/generate.py; DO NOT EDIT."""',
         "",
         "from __future__ import annotations",
         "",

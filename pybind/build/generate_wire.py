@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Python side of package pybind/wire: named tuples with the names, comments and order of Go's structs.
 
-pybind/build/generate.py writes them. A file of pybind/wire becomes a module of python/gpuconf/_core/generated, with the messages
-of other packages that belong to it.
+pybind/build/generate.py writes them. A file of pybind/wire becomes a module of python/gpuconf/_core/generated, with the
+messages of other packages that belong to it.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ def module(path: Path) -> str:
     sources = " and ".join(dict.fromkeys(str(one.parent.relative_to(ROOT)) for one in (path, *also)))
     lines = [
         "# SPDX-License-Identifier: Apache-2.0",
-        f'"""What Go says and reads, from {sources}. Written by pybind/build/generate.py; DO NOT EDIT."""',
+        f'"""Go\'s messages, from {sources}. Written by pybind/build/generate.py; DO NOT EDIT."""',
         "",
         "from __future__ import annotations",
         "",
