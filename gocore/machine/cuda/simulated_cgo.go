@@ -6,7 +6,6 @@ package cuda
 
 // #include <stdlib.h>
 // #include "library.h"
-// #include "simulated.h"
 import "C"
 
 import (
