@@ -289,7 +289,7 @@ count: ## count the product's files and lines of code
 	@$(PYTHON) tests_py/package/count_lines.py
 
 .PHONY: bench
-bench: $(VENV)/dev ## run the benchmarks and write docs/benchmarks.md
+bench: $(VENV)/dev ## run the benchmarks and write benchmarks/reports/benchmarks.md
 	$(BIN)/python benchmarks/run.py
 
 # go build finds the profile by its name, and compiles the extension module with it.
@@ -306,7 +306,7 @@ accuracy-operators: $(VENV)/dev ## compare what PyTorch 2.11's operators allocat
 	$(BIN)/python benchmarks/accuracy/operator_compare.py benchmarks/data/accuracy/operators_h200.jsonl.xz build/operators/operators.jsonl.gz --unseen
 
 .PHONY: accuracy
-accuracy: $(VENV)/dev ## compare rehearsals with runs recorded on GPUs and write docs/accuracy.md (an hour; needs TORCH_2_6, TORCH_2_9, TORCH_2_11 and LIGER, see benchmarks/accuracy/run.py)
+accuracy: $(VENV)/dev ## compare rehearsals with runs recorded on GPUs and write benchmarks/reports/accuracy.md (an hour; needs TORCH_2_6, TORCH_2_9, TORCH_2_11 and LIGER, see benchmarks/accuracy/run.py)
 	$(BIN)/python benchmarks/accuracy/run.py $(ACCURACY_ARGS)
 
 .PHONY: bench-fleet
@@ -345,13 +345,13 @@ test-jax-plan: $(JAX_PLAN_VENV)/jax-plan-ready ## test gpuconf plan with program
 	$(JAX_PLAN_VENV)/bin/python -m pytest tests_py/frameworks/test_rehearsed_jax.py -rs
 
 .PHONY: oracle
-oracle: $(ORACLE_VENV)/oracle-ready $(JAX_VENV)/jax-ready ## compare with TensorFlow and write docs/conformance.md; test beside TensorFlow and JAX (downloads them)
+oracle: $(ORACLE_VENV)/oracle-ready $(JAX_VENV)/jax-ready ## compare with TensorFlow and write benchmarks/reports/conformance.md; test beside TensorFlow and JAX (downloads them)
 	@PATH="$(PATH):$(abspath $(ORACLE_VENV)/bin)" $(ORACLE_VENV)/bin/python tests_py/oracle/run.py $(ORACLE_ARGS)
 	$(ORACLE_VENV)/bin/python -m pytest tests_py/frameworks/test_tensorflow.py
 	$(JAX_VENV)/bin/python -m pytest tests_py/frameworks/test_jax.py
 
 .PHONY: test-tensorflow
-test-tensorflow: $(VENV)/dev ## run TensorFlow's tests of these APIs from a checkout, TENSORFLOW=DIR, and write their table into docs/conformance.md
+test-tensorflow: $(VENV)/dev ## run TensorFlow's tests of these APIs from a checkout, TENSORFLOW=DIR, and write their table into benchmarks/reports/conformance.md
 	@$(BIN)/python tests_py/tensorflow_tests/run.py "$(TENSORFLOW)"
 
 # Other allocators, downloaded from package indexes into their own environment (about 300 MB). MINIMALLOC=DIR adds MiniMalloc's public
@@ -365,7 +365,7 @@ $(PEERS_VENV)/peers-ready: benchmarks/peers/requirements.txt
 	@touch $@
 
 .PHONY: bench-allocator
-bench-allocator: $(PEERS_VENV)/peers-ready ## compare the allocator with others and write docs/allocator-benchmarks.md (downloads them)
+bench-allocator: $(PEERS_VENV)/peers-ready ## compare the allocator with others and write benchmarks/reports/allocator-benchmarks.md (downloads them)
 	@PATH="$(PATH):$(abspath $(PEERS_VENV)/bin)" $(PEERS_VENV)/bin/python benchmarks/peers/run.py --minimalloc "$(MINIMALLOC)" $(BENCH_ARGS)
 
 # On a machine with a GPU. These need only Python, the driver, and a wheel built elsewhere (make wheel, or WHEEL=path).
@@ -381,10 +381,10 @@ gpu-rules: $(VENV)/dev ## compile the rules that tests_go/machine/drivertest sta
 
 .PHONY: gpu-all
 gpu-all: ## run every case and benchmark for a GPU from a wheel (WHEEL=path), in steps; call it again to continue (GPU_ARGS="--minutes 9")
-	$(PYTHON) tests_py/gpu/unattended.py --page docs/gpu-results.md $(GPU_ARGS) $(WHEEL)
+	$(PYTHON) tests_py/gpu/unattended.py --page benchmarks/reports/gpu-results.md $(GPU_ARGS) $(WHEEL)
 
 .PHONY: gpu-bench
-gpu-bench: ## measure a wheel on this machine's GPU and write docs/gpu-results.md
+gpu-bench: ## measure a wheel on this machine's GPU and write benchmarks/reports/gpu-results.md
 	$(PYTHON) benchmarks/gpu.py $(WHEEL)
 
 # Heavy: a set of PyTorch, CuPy and Numba is 6 to 8 GB. It runs without a GPU, over a driver of host memory. Each set has its own
