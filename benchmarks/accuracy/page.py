@@ -20,9 +20,10 @@ REASONS = json.loads((Path(__file__).resolve().parent / "reasons.json").read_tex
 PAGE = """# How accurate a rehearsal is
 
 Written by `make accuracy`, on {machine}. It compares predictions of `gpuconf plan -- PROGRAM`
-([plan.md](../../docs/plan.md)) with runs that were recorded on real GPUs, of PyTorch and, [below](#programs-of-jax), of JAX. The list of runs of PyTorch and their settings
-(benchmarks/accuracy/runs.json) was committed before the first prediction. The version of PyTorch of each run
-was added when one prediction, that of swiglu, was already known. The rules of the list:
+([plan.md](../../docs/plan.md)) with runs that were recorded on real GPUs, of PyTorch and, [below](#programs-of-jax),
+of JAX. The list of runs of PyTorch and their settings (benchmarks/accuracy/runs.json) was committed before the first
+prediction. The version of PyTorch of each run was added when one prediction, that of swiglu, was already known. The
+rules of the list:
 
 {rules}
 
