@@ -12,6 +12,8 @@ import no_gpu
 import package_with_cuda_tests
 import pytest
 
+pytestmark = pytest.mark.programs
+
 ROOT = Path(__file__).resolve().parents[2]
 WORKFLOW = (ROOT / "examples" / "github-actions.yml").read_text(encoding="utf-8")
 PAGE = (ROOT / "docs" / "howto" / "test-gpu-code-in-ci.md").read_text(encoding="utf-8")

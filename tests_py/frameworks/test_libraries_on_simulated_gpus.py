@@ -20,7 +20,11 @@ HERE = Path(__file__).parent
 needs_torch = pytest.mark.skipif(no_gpu.torch_folder() is None, reason="no PyTorch that is built for CUDA is installed")
 LIBRARIES = ("torchvision", "transformers", "peft", "diffusers", "timm", "accelerate", "lightning")
 MISSING = [name for name in LIBRARIES if importlib.util.find_spec(name) is None]
-pytestmark = [needs_torch, pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}")]
+pytestmark = [
+    pytest.mark.programs,
+    needs_torch,
+    pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}"),
+]
 DROPPED = ("GPUCONF_", "CUDA_", "FAKECUDA_", "PYTORCH_", "LD_", "TORCH_")
 
 

@@ -8,6 +8,8 @@ import no_gpu
 import peaks_of_programs
 import pytest
 
+pytestmark = pytest.mark.programs
+
 
 @pytest.mark.skipif(no_gpu.torch_folder() is None, reason="no PyTorch that is built for CUDA is installed")
 def test_a_tensor_more_is_named_and_nothing_else(capfd: pytest.CaptureFixture[str]) -> None:

@@ -14,6 +14,8 @@ from pathlib import Path
 import no_gpu
 import pytest
 
+pytestmark = pytest.mark.programs
+
 if find_spec("nbclient") is None:  # its import takes seconds
     pytest.skip("nbclient is not installed", allow_module_level=True)
 

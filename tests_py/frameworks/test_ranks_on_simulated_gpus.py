@@ -14,7 +14,10 @@ from pathlib import Path
 import no_gpu
 import pytest
 
-pytestmark = pytest.mark.skipif(no_gpu.torch_folder() is None, reason="no PyTorch that is built for CUDA is installed")
+pytestmark = [
+    pytest.mark.programs,
+    pytest.mark.skipif(no_gpu.torch_folder() is None, reason="no PyTorch that is built for CUDA is installed"),
+]
 PROGRAM = Path(__file__).parent / "ranks_on_simulated_gpus.py"
 NAMES = ("ddp", "fsdp2", "fsdp2_mixed", "hybrid", "collectives", "captured")
 SHARDED = ("fsdp2", "fsdp2_mixed", "hybrid")

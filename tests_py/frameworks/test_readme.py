@@ -16,7 +16,10 @@ from test_cupy import STANDIN
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.skipif(no_gpu.torch_folder() is None, reason="PyTorch with CUDA is not installed")
+pytestmark = [
+    pytest.mark.programs,
+    pytest.mark.skipif(no_gpu.torch_folder() is None, reason="PyTorch with CUDA is not installed"),
+]
 
 ARRAYS = """
 cupy.zeros = lambda n: cupy.cuda.allocator(8 * n)

@@ -20,7 +20,10 @@ from typing import Any
 import no_gpu
 import pytest
 
-pytestmark = pytest.mark.skipif(no_gpu.torch_folder() is None, reason="no PyTorch that is built for CUDA is installed")
+pytestmark = [
+    pytest.mark.programs,
+    pytest.mark.skipif(no_gpu.torch_folder() is None, reason="no PyTorch that is built for CUDA is installed"),
+]
 DROPPED = ("GPUCONF_", "CUDA_", "FAKECUDA_", "PYTORCH_", "LD_", "WANDB_", "MLFLOW_", "HF_")
 MIB = 1 << 20
 

@@ -12,7 +12,10 @@ import no_gpu
 import pytest
 from doc_blocks import block
 
-pytestmark = pytest.mark.skipif(no_gpu.torch_folder() is None, reason="no PyTorch that is built for CUDA is installed")
+pytestmark = [
+    pytest.mark.programs,
+    pytest.mark.skipif(no_gpu.torch_folder() is None, reason="no PyTorch that is built for CUDA is installed"),
+]
 DROPPED = ("GPUCONF_", "CUDA_", "FAKECUDA_", "PYTORCH_", "LD_")
 
 

@@ -14,7 +14,10 @@ import no_gpu
 import pytest
 from script import environment
 
-pytestmark = pytest.mark.skipif(no_gpu.torch_folder() is None, reason="no PyTorch that is built for CUDA is installed")
+pytestmark = [
+    pytest.mark.programs,
+    pytest.mark.skipif(no_gpu.torch_folder() is None, reason="no PyTorch that is built for CUDA is installed"),
+]
 PAGE = (Path(__file__).parents[2] / "docs" / "tutorial.md").read_text(encoding="utf-8")
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
