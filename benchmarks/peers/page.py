@@ -19,7 +19,8 @@ def parts(run: dict[str, Any]) -> dict[str, str]:
 
 def _run(run: dict[str, Any]) -> str:
     return (
-        "Written by `make bench-allocator` on {date}: {cpu}, {cores} cores, {memory} of memory, {system}; {go}, g++ "
+        "Written by `make bench WHAT=allocator` on {date}: {cpu}, {cores} cores, {memory} of memory, {system}; "
+        "{go}, g++ "
         "{gcc}, {rust}."
         "\n\nThe run took {seconds} s for {rounds} rounds; the load average was {load} at the start and {load_end} at "
         "the end."

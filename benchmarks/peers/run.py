@@ -1,6 +1,6 @@
 """Run gpuconf's allocator side by side with others, and write benchmarks/reports/allocator-benchmarks.md and its plot.
 
-    make bench-allocator [MINIMALLOC=DIR]
+    make bench WHAT=allocator [MINIMALLOC=DIR]
 
 ``--keep FILE`` keeps the measurements as JSON, ``--from FILE`` writes the page from such a file.
 """

@@ -274,7 +274,7 @@ rule says which.
 def write_page(table: list[str], seed: int) -> None:
     """Write benchmarks/reports/conformance.md."""
     page = differences.ROOT / "benchmarks" / "reports" / "conformance.md"
-    _, heading, tests = page.read_text().partition(HEADING)  # written by make test-tensorflow
+    _, heading, tests = page.read_text().partition(HEADING)  # written by make test-suites WHAT=tensorflow
     page.write_text(
         _PAGE.format(
             tensorflow=tf.__version__,

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import gpuconf
+import parts
 import pytest
 from gpuconf._core import native
 
@@ -165,3 +166,14 @@ def test_the_version_is_one_everywhere() -> None:
     citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     assert f"\nversion: {version}\n" in citation
     assert f'\ndate-released: "{sections[1].rpartition(" - ")[2]}"' in citation
+
+
+def test_the_parts_of_makes_targets_name_files_that_exist() -> None:
+    commands = [command for target in parts.PARTS.values() for _, command in target.values()]
+    named = {
+        path for command in commands for path in re.findall(r"(?:tests_\w+|benchmarks|pybind|gocore)/[\w./-]+", command)
+    }
+    assert len(named) > 30
+    assert [path for path in sorted(named) if not (ROOT / path.removesuffix("/...")).exists()] == []
+    for target, names in parts.DEFAULT.items():
+        assert set(names) <= set(parts.PARTS[target])

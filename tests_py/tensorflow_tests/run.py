@@ -1,4 +1,4 @@
-"""Run TensorFlow's own tests of device configuration over gpuconf: ``make test-tensorflow TENSORFLOW=DIR``.
+"""Run TensorFlow's own tests of device configuration over gpuconf: ``make test-suites WHAT=tensorflow TENSORFLOW=DIR``.
 
 ``DIR`` is a checkout of TensorFlow's source. The test files are read from there and run unmodified, on simulated
 machines. The table of what became of them is written into benchmarks/reports/conformance.md. Exit status 1 if a test
@@ -136,7 +136,7 @@ def section(verdicts: dict[str, dict[str, tuple[str, str]]]) -> str:
     numbers = {row.id: row.number for row in differences.load()}
     lines = [
         HEADING,
-        "Written by `make test-tensorflow TENSORFLOW=DIR`, which reads these files from a checkout of",
+        "Written by `make test-suites WHAT=tensorflow TENSORFLOW=DIR`, which reads these files from a checkout of",
         "TensorFlow's source and runs them unmodified. A small adapter, `tests_py/tensorflow_tests/adapter.py`,",
         "holds gpuconf's functions under the names of TensorFlow's private modules. The machines are simulated:",
         f"{', '.join(machine or 'no GPU' for machine in MACHINES)}. A test counts as passed if it passes on each "
