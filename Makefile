@@ -162,17 +162,17 @@ wheel: $(VENV)/dev ## build dist/*.whl and the sdist, and check the wheel
 wheels: .venv-wheels/ready ## build dist/*.whl for all Linux machines (glibc 2.28, x86-64 and arm64)
 	.venv-wheels/bin/python pybind/build/wheels.py dist
 
-test-frameworks: .venv-frameworks/$(SET)/ready ## test with PyTorch, CuPy and Numba of a SET, or only its WHAT=programs
+test-frameworks: .venv-frameworks/$(SET)/ready ## test with libraries of a SET, or only its WHAT=simulated_programs
 	$(SET_PYTEST) tests_py/frameworks $(if $(WHAT),-m $(WHAT),tests_py/memory/test_interchange.py)
 
 test-jax-plan: .venv-jax-plan/ready ## test gpuconf plan with programs of JAX, without a GPU (downloads 2 GB)
-	.venv-jax-plan/bin/python -m pytest -rs tests_py/frameworks/test_rehearsed_jax.py
+	.venv-jax-plan/bin/python -m pytest -rs tests_py/frameworks/rehearsed/test_rehearsed_jax.py
 
 # HAMI_CORE=DIR is a checkout of HAMi-core, and CUDA_INCLUDE=DIR a folder with cuda.h and nvml.h, for its tests.
 test-clients: .venv-frameworks/$(SET)/ready ## test with others' own programs on the simulated driver (downloads them)
 	GPUCONF_TEST_DOWNLOADS=1 HAMI_CORE="$(HAMI_CORE)" CUDA_INCLUDE="$(CUDA_INCLUDE)" $(SET_PYTEST) \
 		tests_py/clients tests_py/simulation/test_simulated_clients.py tests_py/simulation/test_simulated_ipc.py \
-		tests_py/frameworks/test_torch_simulated.py
+		tests_py/frameworks/simulated/test_torch_simulated.py
 
 test-cover: .venv-cover/ready .venv-frameworks/$(SET)/ready ## try writes, random programs and kills in each cover
 	COVER_FULL=1 COVER_PYTORCH=$(abspath $(SET_PYTHON)) .venv-cover/bin/python -m pytest -rs tests_py/cover

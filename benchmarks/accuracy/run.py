@@ -94,7 +94,7 @@ def measured(run: dict[str, Any], tool: str) -> dict[str, Any]:
 def program(run: dict[str, Any], folder: Path) -> list[str]:
     """Return the words of a program, without Python's."""
     if run["program"] == "transformer":
-        return [str(ROOT / "tests_py" / "frameworks" / "recorded_transformer.py"), *run["arguments"]]
+        return [str(ROOT / "tests_py" / "frameworks" / "simulated" / "recorded_transformer.py"), *run["arguments"]]
     if run["program"] == "vit_giant":
         return [str(HERE / "vit_giant.py")]
     check_out(Path(os.environ["LIGER"]), run["commit"], folder / "liger")

@@ -6,9 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from command import COMMAND
 from script import environment, run_well
-
-COMMAND = str(Path(sys.executable).with_name("gpuconf"))
 
 # What takes a millisecond or more beside a bare interpreter, and is of no use to a command that ends well.
 HEAVY = {

@@ -10,22 +10,21 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import command
 import pytest
+from command import COMMAND
 from fake_nvml import ONE_H100, fake_nvml
 from gpuconf.leases.ledger import init_shared, open_ledger
 from gpuconf.leases.rows import Card
 from holder import holder
 from script import environment, without_others
 
-COMMAND = str(Path(sys.executable).with_name("gpuconf"))
 MIB, GIB = 1 << 20, 1 << 30
 
 
 def run(*arguments: str, env: dict[str, str]) -> tuple[int, str, str]:
-    done = subprocess.run(
-        [COMMAND, *arguments], capture_output=True, text=True, check=False, timeout=60, env=environment(env)
-    )
-    return done.returncode, without_others(done.stdout), done.stderr
+    code, out, err = command.run(*arguments, env=env)
+    return code, without_others(out), err
 
 
 def shown(env: dict[str, str], *command: str) -> dict[str, Any]:

@@ -16,9 +16,8 @@ from typing import Any
 
 import gpuconf
 import pytest
+from command import COMMAND
 from script import environment, run_well
-
-COMMAND = str(Path(sys.executable).with_name("gpuconf"))
 
 
 def run(*arguments: str, cwd: Path, **more: Any) -> tuple[int, str, str]:

@@ -13,11 +13,14 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 # What README says, and where it is held: a test, FILE::NAME, or a page, FILE: TEXT. The test of each command's options,
 # and of each block of Python, is tests_py/package/test_docs.py.
 CLAIMS = {
-    "waits for 10 GiB of a card": "tests_py/leases/test_leased_run.py::test_programs_of_different_needs_share_the_cards",
-    "limits the program to them": "tests_py/leases/test_leased_run.py::test_the_limit_is_exact_and_the_card_is_visible_by_its_uuid",
-    "PyTorch on a GPU that this machine does not have": "tests_py/frameworks/test_torch_simulated.py::test_the_program_of_readme",
-    "One hard limit": "tests_py/frameworks/test_readme.py::test_the_programs_of_readme",
-    "and in CI": "tests_py/frameworks/test_ci_workflow.py::test_",
+    "waits for 10 GiB of a card": "tests_py/leases/test_leased_run.py::"
+    "test_programs_of_different_needs_share_the_cards",
+    "limits the program to them": "tests_py/leases/test_leased_run.py::"
+    "test_the_limit_is_exact_and_the_card_is_visible_by_its_uuid",
+    "PyTorch on a GPU that this machine does not have": "tests_py/frameworks/simulated/test_torch_simulated.py::"
+    "test_the_program_of_readme",
+    "One hard limit": "tests_py/frameworks/allocators/test_readme.py::test_the_programs_of_readme",
+    "and in CI": "tests_py/frameworks/simulated/test_ci_workflow.py::test_",
     "by library, tag and line of code": "tests_py/memory/test_usage.py::test_",
     "54 of 56 cases passed and two have not run": "benchmarks/reports/gpu-results.md: **54 of 56 cases passed, and none "
     "failed.**",
@@ -28,15 +31,19 @@ CLAIMS = {
     "It uses Go 1.26": "go.mod: go 1.26.0",
     "no Python dependencies": "pyproject.toml: dependencies = []",
     "its error has the command": "tests_py/package/test_extras.py::test_a_call_names_its_extra",
-    "and a MemoryError": "tests_py/frameworks/test_torch.py::test_",
-    "its child processes": "tests_py/leases/test_leased_run.py::test_children_keep_the_lease_when_everything_above_them_is_killed",
-    "the next one gets the memory": "tests_py/leases/test_ledger.py::test_a_claim_waits_for_the_end_of_a_killed_process",
+    "and a MemoryError": "tests_py/frameworks/allocators/test_torch.py::test_",
+    "its child processes": "tests_py/leases/test_leased_run.py::"
+    "test_children_keep_the_lease_when_everything_above_them_is_killed",
+    "the next one gets the memory": "tests_py/leases/test_ledger.py::"
+    "test_a_claim_waits_for_the_end_of_a_killed_process",
     "sudo gpuconf ledger init --shared": "tests_py/leases/test_ledger_command.py::test_init",
     "$ gpuconf top": "tests_py/cli/test_top.py::test_it_fits_and_follows_the_size",
     "at 127.0.0.1:9401": "python/gpuconf/cli/export.py: default=9401",
-    "$ gpuconf plan --gpu T4,L4,A100-40GB": "tests_py/frameworks/test_rehearsed.py::test_the_answer_on_readme",
+    "$ gpuconf plan --gpu T4,L4,A100-40GB": "tests_py/frameworks/rehearsed/test_rehearsed.py::"
+    "test_the_answer_on_readme",
     "changes no file": "tests_py/cover/test_cover_kinds.py::test_kinds_of_writes",
-    "Large tensors get no values": "tests_py/frameworks/test_rehearsed.py::test_checkpoints_logs_and_pushes_go_nowhere",
+    "Large tensors get no values": "tests_py/frameworks/rehearsed/test_rehearsed.py::"
+    "test_checkpoints_logs_and_pushes_go_nowhere",
     "skipped without a GPU": "tests_py/pytest_plugin/test_fixtures.py::test_fixtures",
     "fails if device memory stays allocated": "tests_py/pytest_plugin/test_expectations.py::test_a_known_leak",
     "two logical GPUs on one card": "tests_py/conformance/cases/logical_devices.txt: == case 61:",
