@@ -160,6 +160,8 @@ def test_the_version_is_one_everywhere() -> None:
     assert shown == [[version], [version]]
     sections = re.findall(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.M)
     assert sections[0] == "Unreleased"
+    releases = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").split("\n## ")[1:]
+    assert [text.splitlines()[0] for text in releases if len(text.strip().splitlines()) > 17] == [], "at most 15 lines"
     dates = [re.fullmatch(r"([\d.]+) - (\d{4}-\d\d-\d\d)", section) for section in sections[1:]]
     assert all(dates)
     assert sections[1].startswith(version)
