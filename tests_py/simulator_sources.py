@@ -8,6 +8,7 @@ import os
 import re
 import runpy
 import shlex
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -17,6 +18,11 @@ ROOT = Path(__file__).resolve().parent.parent
 def table(path: str) -> str:
     """Return the text of a table of macros, each row in one line."""
     return re.sub(r" \\\n\t {4}", " ", (ROOT / path).read_text())
+
+
+def rust() -> bool:
+    """Report whether there is a Rust compiler that works: rustup's rustc without a toolchain only prints an error."""
+    return shutil.which("rustc") is not None and not subprocess.run(["rustc", "-vV"], capture_output=True).returncode
 
 
 def sources(library: str) -> list[Path]:

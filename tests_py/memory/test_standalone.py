@@ -12,6 +12,7 @@ from pathlib import Path
 
 import gpuconf
 import pytest
+import simulator_sources
 
 ROOT = Path(__file__).parents[2]
 LIBRARY = gpuconf.library_path()
@@ -68,7 +69,7 @@ def test_the_example_with_cmake(tmp_path: Path) -> None:
     assert printed(tmp_path / "limit") == WITHIN_A_LIMIT
 
 
-@pytest.mark.skipif(shutil.which("rustc") is None, reason="Rust is not installed")
+@pytest.mark.skipif(not simulator_sources.rust(), reason="there is no Rust compiler")
 def test_the_example_in_rust(tmp_path: Path) -> None:
     program = tmp_path / "limit"
     subprocess.run(["rustc", ROOT / "examples/rust/limit.rs", "-o", program, "-C", f"link-arg={LIBRARY}"], check=True)
