@@ -35,7 +35,8 @@ from benchmarks.report import cpu, table  # noqa: E402
 
 PAGE = """# Benchmarks
 
-Written by `make bench` on {date}: {cpu}, {cores} cores, {system}, CPython {python}, {go}. Load average {load} at the start.
+Written by `make bench` on {date}: {cpu}, {cores} cores, {system}, CPython {python}, {go}. Load average {load} at the
+start.
 
 The figures in a table are medians of one run in which the contenders take turns. Compare the
 ratios: absolute times differ between machines.
@@ -106,18 +107,18 @@ to 64 MiB with 16 GB live, after RMM's random benchmark.
 
 ## PyTorch on simulated GPUs
 
-Processor times of steps, in turns, the least of 15, with one thread; the memory is the process's peak beyond that of a process
-that has imported PyTorch. `SIMULATED_TORCH` names a Python that has gpuconf and PyTorch. The first row is what PyTorch itself
-needs: its kernels for CUDA run, and what they launch, fill and copy does nothing. With `values="none"`, large tensors are not
-filled and copied either.
+Processor times of steps, in turns, the least of 15, with one thread; the memory is the process's peak beyond that of a
+process that has imported PyTorch. `SIMULATED_TORCH` names a Python that has gpuconf and PyTorch. The first row is what
+PyTorch itself needs: its kernels for CUDA run, and what they launch, fill and copy does nothing. With `values="none"`,
+large tensors are not filled and copied either.
 
 {simulated}
 
 ## Programs on simulated GPUs
 
-How long `gpuconf plan --gpu H100-80GB -- python train.py` takes to answer for a Transformer (bfloat16 autocast, gradients clipped,
-AdamW), and the most host memory of one of its processes. The random numbers of a model that is built on the CPU are not drawn
-([plan.md](../../docs/plan.md#a-program)).
+How long `gpuconf plan --gpu H100-80GB -- python train.py` takes to answer for a Transformer (bfloat16 autocast,
+gradients clipped, AdamW), and the most host memory of one of its processes. The random numbers of a model that is built
+on the CPU are not drawn ([plan.md](../../docs/plan.md#a-program)).
 
 {rehearsals}
 

@@ -66,12 +66,11 @@ PARTS = {
     },
     "generate": {
         "sources": (
-            "the binding, the trampolines, ConfigProto's types and the simulator's functions; CHECK=--check compares",
+            "the binding, ConfigProto's types and the simulator's functions; CHECK=--check compares",
             "\n".join(
                 f"$PY {script} ${{CHECK:-}}"
                 for script in (
                     "pybind/build/generate.py",
-                    "gocore/machine/nvml/generate_trampolines.py",
                     "tests_py/oracle/message_stubs.py",
                     "tests_py/oracle/tensorflow_names.py",
                     "tests_py/driver/functions.py",

@@ -9,7 +9,7 @@
 
 #include "../../python/gpuconf/include/gpuconf.h"
 
-/* The scope of a thread that has not entered one; threadlocal.go documents the word. */
+/* The scope of a thread that has not entered one; take.go documents the word. */
 #define GPUCONF_NO_SCOPE (-1)
 
 void gcgo_scope_write(int64_t logical);

@@ -37,7 +37,7 @@
 // locks below devmgr.Manager.mu.
 //
 // The locks of tags' names (gocore/base/holder), of a recording's stacks (trace.Sites) and of the answer of NVML
-// (process/neighbors.go) come last: nothing is locked while they are held, except NVML's own.
+// (process/cards.go) come last: nothing is locked while they are held, except NVML's own.
 //
 // cuBLAS runs inside the context with the lock of its handle held; no lock above the driver's is taken then. A
 // successful allocation or free takes no lock of the manager: before a pool is closed it is sealed, and a sealed pool

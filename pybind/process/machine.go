@@ -10,8 +10,10 @@ import (
 	"gpuconf/gocore/machine/cuda"
 	"gpuconf/gocore/machine/gpu"
 	"gpuconf/gocore/machine/models"
+	"gpuconf/gocore/machine/nvml"
 	"gpuconf/gocore/machine/visible"
 	"gpuconf/gocore/tf/config"
+	"gpuconf/pybind/wire"
 )
 
 // The keys under which Python passes the path of its interpreter, and where the loader looks for libraries.
@@ -113,4 +115,71 @@ func lookup(env config.Env, name string) *string {
 		return nil
 	}
 	return &value
+}
+
+// Identities returns the GPUs that the process sees, by CUDA ordinal. NVML has its own order of GPUs, so they are
+// matched by UUID, else by PCI bus id, never by index: if NVML is not available, the indices stay unknown, and a notice
+// says why. No context is created.
+func (p *State) Identities() ([]wire.VisibleDevice, error) {
+	m, err := p.Manager()
+	if err != nil {
+		return nil, err
+	}
+	devices, physical, err := m.Found()
+	if err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	source := "CUDA"
+	var cards []gpu.Card
+	if p.spec != "" {
+		source = "simulation"
+	} else if len(devices) > 0 {
+		if cards, err = listCards(); err != nil {
+			cards = nil
+			p.notices = append(p.notices, config.Notice{Level: "info", Text: fmt.Sprintf("no NVML: %v", err)})
+		}
+	}
+	list := make([]wire.VisibleDevice, len(devices))
+	for i, d := range devices {
+		list[i] = wire.VisibleDevice{CUDAOrdinal: d.Ordinal, PhysicalDevice: wire.Maybe(physical[i], ""), Name: d.Name,
+			UUID: d.UUID, PCIBusID: d.PCIBusID, NVMLIndex: wire.Maybe(cardIndex(cards, d), -1),
+			ComputeCapability: [2]int{d.ComputeMajor, d.ComputeMinor}, TotalMemory: d.TotalBytes,
+			MemoryKind: d.MemoryKind.String(), MemorySource: source}
+	}
+	return list, nil
+}
+
+func listCards() (cards []gpu.Card, err error) {
+	monitor, err := nvml.Open()
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if closeErr := monitor.Close(); err == nil && closeErr != nil {
+			err = status.Errorf(status.Unknown, "closing NVML: %w", closeErr)
+		}
+	}()
+	return monitor.Cards()
+}
+
+// cardIndex finds a device among NVML's cards: by its UUID or that of a MIG instance, else by its PCI bus id.
+func cardIndex(cards []gpu.Card, d gpu.Device) int {
+	for _, card := range cards {
+		if card.UUID == d.UUID {
+			return card.Index
+		}
+		for _, instance := range card.Instances {
+			if instance.UUID == d.UUID {
+				return card.Index
+			}
+		}
+	}
+	for _, card := range cards {
+		if card.PCIBusID != "" && strings.EqualFold(card.PCIBusID, d.PCIBusID) {
+			return card.Index
+		}
+	}
+	return -1
 }

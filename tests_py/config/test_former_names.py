@@ -27,7 +27,7 @@ def test_variables() -> None:
 
 
 def test_go_has_the_same_variables() -> None:
-    source = (Path(__file__).resolve().parents[2] / "gocore" / "tf" / "config" / "formernames.go").read_text()
+    source = (Path(__file__).resolve().parents[2] / "gocore" / "tf" / "config" / "env.go").read_text()
     assert dict(re.findall(r'\{"(\w+)", "(\w+)"\}', source)) == former_names.VARIABLES
 
 

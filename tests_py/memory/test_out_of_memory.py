@@ -95,13 +95,15 @@ FULL = """
     if path:  # nvmlInit reads the file
         domain, bus, slot = card.pci_bus_id.split(".")[0].split(":")
         place = f"domain={int(domain, 16)} bus={int(bus, 16)} device={int(slot, 16)}"
-        text = f"driver 550.54.15\\ncuda 12040\\ncard {card.uuid} {place} cc=9.0 mig=off total=1073741824 used=0 {card.name}\\n"
+        text = (f"driver 550.54.15\\ncuda 12040\\n"
+                f"card {card.uuid} {place} cc=9.0 mig=off total=1073741824 used=0 {card.name}\\n")
         for pid, nbytes in ((os.getpid(), 5 << 20), (os.getppid(), 3 << 20), (1 << 22, 1 << 30), (4194305, -1)):
             text += f"process {pid} bytes={nbytes} list=compute gi=-1 ci=-1\\n"
         pathlib.Path(path).write_text(text)
     total = 1 << 30
     gpuconf.config.set_logical_device_configuration(
-        gpuconf.config.list_physical_devices("GPU")[0], [gpuconf.config.LogicalDeviceConfiguration(memory_limit=2 * total >> 20)])
+        gpuconf.config.list_physical_devices("GPU")[0],
+        [gpuconf.config.LogicalDeviceConfiguration(memory_limit=2 * total >> 20)])
     held = gpuconf.memory.allocate(total // 2)
     try:
         gpuconf.memory.allocate(total // 2 + (1 << 20))

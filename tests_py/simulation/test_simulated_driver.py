@@ -90,7 +90,8 @@ def test_a_function_newer_than_the_driver_is_exported_but_does_nothing(newest: P
 version, pool = c_int(), c_void_p()
 cuda.cuInit(0)
 print(cuda.cuDriverGetVersion(byref(version)), version.value)
-print(resolve("cuMemGetDefaultMemPool", 13000)[:2], cuda.cuMemGetDefaultMemPool(byref(pool), (c_int * 2)(1, 0), 1), noted())
+print(resolve("cuMemGetDefaultMemPool", 13000)[:2], cuda.cuMemGetDefaultMemPool(byref(pool), (c_int * 2)(1, 0), 1),
+      noted())
 """
     assert run(newest, program)[0].splitlines() == ["0 12040", "(0, 1) 801 ['cuMemGetDefaultMemPool']"]
     assert run(newest, program, GPUCONF_SIMULATE="T4:driver=13.0")[0].splitlines() == ["0 13000", "(0, 0) 0 []"]
@@ -98,13 +99,14 @@ print(resolve("cuMemGetDefaultMemPool", 13000)[:2], cuda.cuMemGetDefaultMemPool(
 
 def test_the_resolver(newest: Path) -> None:
     program = """
-for name, version, flags in (("", 12000, 0), ("cuNothing", 12000, 0), ("cuMemAlloc_v2", 12000, 0), ("cuMemAlloc", 1000, 0),
-                             ("cuMemAllocAsync", 11000, 0), ("cuMemAlloc", 12000, 8)):
+for name, version, flags in (("", 12000, 0), ("cuNothing", 12000, 0), ("cuMemAlloc_v2", 12000, 0),
+                             ("cuMemAlloc", 1000, 0), ("cuMemAllocAsync", 11000, 0), ("cuMemAlloc", 12000, 8)):
     place = c_void_p(7)
     result = cuda.cuGetProcAddress(name.encode(), byref(place), version, c_uint64(flags))
     print(name or "-", resolve(name, version, flags), result, place.value)
 for name, version, flags, form in (
-    ("cuMemAlloc", 2000, 0, "cuMemAlloc"), ("cuMemAlloc", 99000, 0, "cuMemAlloc_v2"), ("cuMemAlloc", -1, 0, "cuMemAlloc_v2"),
+    ("cuMemAlloc", 2000, 0, "cuMemAlloc"), ("cuMemAlloc", 99000, 0, "cuMemAlloc_v2"),
+    ("cuMemAlloc", -1, 0, "cuMemAlloc_v2"),
     ("cuMemAllocAsync", 11020, 2, "cuMemAllocAsync_ptsz"), ("cuLaunchKernel", 12000, 1, "cuLaunchKernel"),
     ("cuLaunchKernel", 12000, 3, "cuLaunchKernel_ptsz"), ("cuMemcpyHtoD", 12000, 2, "cuMemcpyHtoD_v2_ptds"),
 ):
@@ -124,7 +126,8 @@ def test_names_and_texts_of_errors(newest: Path) -> None:
     program = """
 for number in (0, 2, 304, 402, 12345, -1):
     name, text = c_char_p(b"unset"), c_char_p(b"unset")
-    print(number, cuda.cuGetErrorName(number, byref(name)), name.value, cuda.cuGetErrorString(number, byref(text)), text.value)
+    print(number, cuda.cuGetErrorName(number, byref(name)), name.value, cuda.cuGetErrorString(number, byref(text)),
+          text.value)
 print(cuda.cuGetErrorName(0, None), cuda.cuGetErrorString(0, None))
 """
     out = run(newest, program)[0].splitlines()
@@ -144,7 +147,8 @@ def child():
     sys.stdout.flush()
     if os.fork() == 0:
         print(cuda.cuDeviceGetCount(byref(count)), cuda.cuInit(0), cuda.cuDeviceGetCount(byref(count)),
-              cuda.cuDriverGetVersion(byref(count)), cuda.cuMemAlloc_v2(byref(pointer), c_uint64(1)), cuda.cuTexRefCreate())
+              cuda.cuDriverGetVersion(byref(count)), cuda.cuMemAlloc_v2(byref(pointer), c_uint64(1)),
+              cuda.cuTexRefCreate())
         sys.stdout.flush()
         os._exit(0)
     os.wait()

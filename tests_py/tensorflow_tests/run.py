@@ -179,8 +179,9 @@ def section(verdicts: dict[str, dict[str, tuple[str, str]]]) -> str:
 
 # Public names of what tests import from private modules.
 _PUBLIC = {
-    "client.session.register_session_run_conversion_functions": "tf.compat.v1.register_session_run_conversion_functions, "
-    "private",
+    "client.session.register_session_run_conversion_functions": (
+        "tf.compat.v1.register_session_run_conversion_functions, private"
+    ),
     "eager.def_function.function": "tf.function",
     "framework.function.Defun": "functions in graphs",
     "framework.ops.colocate_with": "tf.compat.v1.colocate_with",

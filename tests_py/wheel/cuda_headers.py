@@ -41,9 +41,9 @@ LIBRARIES = {
     "cuda": ("nvidia-cuda-runtime==13.2.86", "driver_types.h", "cudaErrorNotSupported"),
 }
 # What the wheels' headers include and no wheel of these has: the compiler's own words, without a meaning here.
-WORDS = """__host__ __device__ __global__ __shared__ __constant__ __managed__ __device_builtin__ __cudart_builtin__ CUDARTAPI
-CUDARTAPI_CDECL __device_builtin_texture_type__ __device_builtin_surface_type__ __forceinline__ __specialization_static
-__location__(a) CUDAAPI _CRTIMP"""
+WORDS = """__host__ __device__ __global__ __shared__ __constant__ __managed__ __device_builtin__ __cudart_builtin__
+CUDARTAPI CUDARTAPI_CDECL __device_builtin_texture_type__ __device_builtin_surface_type__ __forceinline__
+__specialization_static __location__(a) CUDAAPI _CRTIMP"""
 ALIGNED = ("#define __align__(n) __attribute__((aligned(n)))", "#define __builtin_align__(n) __align__(n)")
 COMPILER = "\n".join([*(f"#define {word}" for word in WORDS.split()), *ALIGNED, ""])
 

@@ -42,7 +42,7 @@
 // Manager (hot.go): Close seals every pool before it checks that all are idle, so no block appears in between, and a
 // sealed or closed pool sends the caller to the slow path, which takes mu.
 //
-// Lock order: mu, a pool's captures, a recorder (record.go), a pool's allocator, the driver. owners and the notices
+// Lock order: mu, a pool's captures, a recorder (memoryinfo.go), a pool's allocator, the driver. owners and the notices
 // have leaf locks. WaitForFree waits for other threads, and holds no lock while it does. Trim, Close and Join, and an
 // allocation that needs memory of a busy stream, may wait for the device with locks held.
 //

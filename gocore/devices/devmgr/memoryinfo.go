@@ -3,12 +3,16 @@
 package devmgr
 
 import (
+	"fmt"
 	"strings"
 
 	"gpuconf/gocore/base/status"
+	"gpuconf/gocore/base/trace"
 	"gpuconf/gocore/machine/devname"
 	"gpuconf/gocore/machine/gpu"
 	"gpuconf/gocore/pool/bfc"
+	"gpuconf/gocore/pool/figures"
+	"gpuconf/gocore/tf/config"
 )
 
 // ResolveGPU finds the logical GPU that a device string names, parsed as by get_memory_info. It returns TensorFlow's
@@ -177,4 +181,115 @@ func (m *Manager) StopPeak(number int, id bfc.PeakID) (after bfc.Usage, err erro
 			shortName(number))
 	}
 	return after, nil
+}
+
+// Publisher is where other processes read the figures of this process's pools.
+type Publisher interface {
+	// SetPools returns the place for each pool's figures, nil if there is no more room, and ends the earlier ones.
+	SetPools(pools []figures.Place) ([]*figures.Pool, error)
+}
+
+// Publish publishes the figures of all logical GPUs, including those of later layouts; nil ends it.
+func (m *Manager) Publish(to Publisher) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return errClosed()
+	}
+	m.publisher = to
+	return m.publishLocked(m.gpus)
+}
+
+// publishNewLocked adds the pools of a new layout.
+func (m *Manager) publishNewLocked(pools []*pool) {
+	if err := m.publishLocked(pools); err != nil {
+		m.notice(
+			config.Notice{Level: "warning",
+				Text: fmt.Sprintf("other processes do not see this process's use of GPUs: %v", err)})
+	}
+}
+
+func (m *Manager) publishLocked(pools []*pool) error {
+	for _, p := range pools {
+		p.bfc.Publish(nil) // SetPools may reuse the earlier places
+	}
+	if m.publisher == nil {
+		return nil
+	}
+	named := make([]figures.Place, len(pools))
+	for i, p := range pools {
+		named[i] = figures.Place{UUID: p.device.UUID, Number: p.number}
+	}
+	places, err := m.publisher.SetPools(named)
+	if err != nil {
+		return err
+	}
+	for i, p := range pools {
+		p.bfc.Publish(places[i])
+	}
+	return nil
+}
+
+// Record starts recording the memory events of all logical GPUs, including those of later layouts. There is one
+// recorder at a time: a new one replaces it, even if Record fails.
+func (m *Manager) Record(r *trace.Recorder) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return errClosed()
+	}
+	m.recorder = nil
+	if err := recordPools(r, m.gpus); err != nil {
+		return err
+	}
+	m.recorder = r
+	return nil
+}
+
+// StopRecording stops recording and returns, by logical GPU, the live blocks and the pool's map as of the last recorded
+// event.
+func (m *Manager) StopRecording() (live map[int][]trace.Block, pools map[int]bfc.MemoryMap) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.recorder = nil
+	live, pools = map[int][]trace.Block{}, map[int]bfc.MemoryMap{}
+	for _, p := range m.gpus {
+		pools[p.number] = p.bfc.StopRecording()
+		live[p.number] = liveBlocks(pools[p.number])
+	}
+	return live, pools
+}
+
+func liveBlocks(picture bfc.MemoryMap) (live []trace.Block) {
+	for _, region := range picture.Regions {
+		for _, c := range region.Chunks {
+			if !c.Free {
+				live = append(live, trace.Block{Addr: c.Addr, Bytes: c.Requested, Holder: c.Holder, Site: c.Site})
+			}
+		}
+	}
+	return live
+}
+
+// recordPools records all pools, or none if one fails.
+func recordPools(r *trace.Recorder, pools []*pool) error {
+	for _, p := range pools {
+		if err := p.bfc.Record(r, p.number); err != nil {
+			for _, p := range pools {
+				p.bfc.StopRecording()
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// recordNewLocked adds the pools of a new layout to a running recording.
+func (m *Manager) recordNewLocked(pools []*pool) {
+	if m.recorder == nil {
+		return
+	}
+	if err := recordPools(m.recorder, pools); err != nil {
+		m.notice(config.Notice{Level: "warning", Text: fmt.Sprintf("recording stopped: %v", err)})
+	}
 }

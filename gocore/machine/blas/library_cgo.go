@@ -13,13 +13,165 @@ import "C"
 import (
 	"fmt"
 	"math"
+	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"gpuconf/gocore/base/status"
 	"gpuconf/gocore/machine/gpu"
 )
+
+// The choices besides a path or a name for the loader.
+const (
+	Auto  = "auto"  // the default, also as ""
+	Gonum = "gonum" // no library
+)
+
+// Library is the BLAS of a process, if it has one.
+type Library struct {
+	choice  string
+	folders []string
+	calls   chan struct{} // has room for the calls that may run at once
+
+	mu     sync.Mutex
+	search atomic.Pointer[search] // set once, with mu held
+}
+
+// search is the result of looking for a library.
+type search struct {
+	found *found // nil for none
+	about About
+	err   error // the library that the caller named cannot be used
+}
+
+// About describes what computes large products.
+type About struct {
+	Library    string   // "OpenBLAS"; "" if there is none
+	Version    string   // what the library says about itself
+	Path       string   // its file
+	Threads    int      // 0 if unknown
+	Complaints []string // why libraries that exist cannot be used
+}
+
+// New returns a Library without loading anything. choice is Auto, Gonum, or a library's path or name; folders are the
+// folders from which Python imports modules.
+func New(choice string, folders []string) *Library {
+	if choice == "" {
+		choice = Auto
+	}
+	return &Library{choice: choice, folders: folders, calls: make(chan struct{}, runtime.NumCPU())}
+}
+
+// least is the number of multiplications from which a library is faster than gonum, call and all.
+const least = 16 * 16 * 16
+
+// Gemm multiplies two matrices, as gpu.Compute does, and reports whether it did. If not, the product is small, of
+// integers, or there is no library. The error is InvalidArgument if the caller named a library that cannot be used.
+func (l *Library) Gemm(g gpu.Gemm) (done bool, err error) {
+	if g.DType == gpu.Int32 || l.choice == Gonum || g.Check() != nil || isSmall(g) {
+		return false, nil
+	}
+	s := l.find()
+	if s.err != nil || s.found == nil || !s.found.takes(g) {
+		return false, s.err
+	}
+	l.calls <- struct{}{}
+	defer func() { <-l.calls }()
+	s.found.multiply(g)
+	return true, nil
+}
+
+// isSmall reports whether a product has fewer than the least multiplications. Its sizes have passed Check, so M × N
+// does not overflow.
+func isSmall(g gpu.Gemm) bool {
+	return g.K == 0 || g.M*g.N < (least+g.K-1)/g.K
+}
+
+// Describe looks for the library, and describes it.
+func (l *Library) Describe() (About, error) {
+	if l.choice == Gonum {
+		return About{}, nil
+	}
+	s := l.find()
+	return s.about, s.err
+}
+
+func (l *Library) find() *search {
+	if s := l.search.Load(); s != nil {
+		return s
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if s := l.search.Load(); s != nil {
+		return s
+	}
+	s := l.look()
+	l.search.Store(s)
+	return s
+}
+
+// systemNames are the names for the loader. The last two are links to the library that the administrator chose.
+var systemNames = []string{"libopenblas64.so.0", "libopenblas.so.0", "libblis.so.4", "libcblas.so.3", "libblas.so.3"}
+
+// wheelFiles are patterns of the files that wheels install, from a folder of modules.
+var wheelFiles = []string{
+	"numpy.libs/libscipy_openblas*.so*",
+	"numpy.libs/libopenblas*.so*",
+	"scipy_openblas64/lib/libscipy_openblas64_.so",
+	"scipy_openblas32/lib/libscipy_openblas.so",
+	inEnvironment + mklFile + "*", // MKL's wheel, and Conda's package
+}
+
+const (
+	inEnvironment = "../../" // lib of the environment, from its folder of modules
+	mklFile       = "libmkl_rt.so."
+	mklThreads    = "libiomp5.so"
+)
+
+// isWhole reports whether a library's parts are there. MKL ends the process if it does not find its threads.
+func isWhole(path string) bool {
+	if !strings.HasPrefix(filepath.Base(path), mklFile) {
+		return true
+	}
+	_, err := os.Stat(filepath.Join(filepath.Dir(path), mklThreads))
+	return err == nil
+}
+
+// inWheels returns the files of wheels in the folders, in the order of the patterns.
+func inWheels(folders []string) (files []string) {
+	for _, pattern := range wheelFiles {
+		for _, folder := range folders {
+			found, err := filepath.Glob(filepath.Join(escaped(folder), pattern))
+			if err != nil {
+				continue
+			}
+			slices.Reverse(found) // the highest version first
+			for _, path := range found {
+				if isWhole(path) {
+					files = append(files, path)
+				}
+			}
+		}
+	}
+	return files
+}
+
+// escaped returns a folder as a pattern that matches only itself.
+func escaped(folder string) string {
+	var pattern []rune
+	for _, r := range folder {
+		if r == '*' || r == '?' || r == '[' || r == '\\' {
+			pattern = append(pattern, '\\')
+		}
+		pattern = append(pattern, r)
+	}
+	return string(pattern)
+}
 
 // found is a library whose functions are known.
 type found struct {

@@ -12,6 +12,7 @@ import "C"
 import (
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -349,4 +350,82 @@ func text(out []C.char, value string) {
 	for i := range min(len(value), len(out)-1) {
 		out[i] = C.char(value[i])
 	}
+}
+
+// SimulatedCard is a GPU of a simulated machine.
+type SimulatedCard struct {
+	Device    gpu.Device // as it is to be reported; Ordinal and LeastPriority are not read
+	UsedBytes uint64     // of its memory, by other processes
+
+	// Model is the place in models.Models, from 1: what gpu.Device does not have is the model's. 0 is no model.
+	Model   int
+	Profile uint // models.Profile's words
+}
+
+// SimulatedOptions changes a simulated machine.
+type SimulatedOptions struct {
+	// OfProcess makes it the machine that other libraries of the process find: CUDA's functions use it in every thread.
+	OfProcess bool
+
+	// Version is the CUDA version of the driver, such as 12040; 0 is the simulator's own. It is the same for all
+	// machines of a process.
+	Version int
+
+	// SharedCards is the path of a file through which several processes use the same simulated cards and their memory;
+	// "" keeps the cards of this machine to itself. Only this user may have access to the file. A file of other cards
+	// has no effect.
+	SharedCards string
+}
+
+const (
+	chargeUnitBytes = 256
+	granuleBytes    = 2 << 20
+	mostCardBytes   = 16 << 40
+)
+
+func (card SimulatedCard) check(ordinal int) error {
+	total := card.Device.TotalBytes
+	if total == 0 || total > mostCardBytes || total%chargeUnitBytes != 0 {
+		return status.Errorf(status.InvalidArgument, "cannot simulate a GPU %d of %d bytes; its memory is a "+
+			"multiple of %d bytes, at most 16TiB",
+			ordinal, total, chargeUnitBytes)
+	}
+	if card.UsedBytes > total {
+		return status.Errorf(status.InvalidArgument, "%d bytes cannot be in use on a GPU of %d bytes",
+			card.UsedBytes, total)
+	}
+	return nil
+}
+
+// uuid is a CUuuid: sixteen bytes, in the order in which they are printed.
+type uuid [16]byte
+
+func (u uuid) String() string {
+	return fmt.Sprintf("%x-%x-%x-%x-%x", u[0:4], u[4:6], u[6:8], u[8:10], u[10:16])
+}
+
+// uuidName returns a device's UUID as NVIDIA's tools print it. The driver has no call that identifies MIG instances;
+// they are recognized by a UUID that differs from the card's, or by the model's name.
+func uuidName(card, instance uuid, model string) string {
+	if instance != card || strings.Contains(model, " MIG ") {
+		return "MIG-" + instance.String()
+	}
+	return "GPU-" + card.String()
+}
+
+// leastUrgent and mostUrgent are the bounds of stream priorities; see the package comment.
+const (
+	leastUrgent      = 0
+	mostUrgent       = -5 // for compute capability 7.0 and newer
+	mostUrgentBefore = -2
+)
+
+func priorityRange(supported bool, computeMajor int) (least, greatest int) {
+	switch {
+	case !supported:
+		return 0, 0
+	case computeMajor < 7:
+		return leastUrgent, mostUrgentBefore
+	}
+	return leastUrgent, mostUrgent
 }

@@ -15,7 +15,7 @@
 // # Device names
 //
 // Graphs follow TensorFlow 1: their placement log, and the error for an unknown device, name devices as ".../gpu:0"
-// (devicetext.go). Eager calls follow TensorFlow 2: ".../device:GPU:0".
+// (placer.go). Eager calls follow TensorFlow 2: ".../device:GPU:0".
 //
 // # States
 //
@@ -59,7 +59,7 @@
 //     BLAS's (gocore/machine/blas), which the first one looks for, and all else is Go and gonum
 //     (gocore/machine/host). On a real GPU it is cuBLAS (gocore/machine/cublas), which the first operation
 //     loads. The cuBLAS workspace is a block of the same pool. cuBLAS runs in the GPU's context through
-//     gpu.Native, which cuda implements; pybind/process/compute.go connects the two.
+//     gpu.Native, which cuda implements; pybind/process/work.go connects the two.
 //  4. The new tensor is stored in a table under a handle. Python's Tensor owns the handle from the start and
 //     releases it when the tensor is dropped.
 //
@@ -68,6 +68,6 @@
 // while they are empty). RunSession writes results directly into NumPy arrays. The placement log returns as lines,
 // which Python writes to sys.stderr. A run executes the nodes that its fetches and targets need, including control
 // inputs, in the order in which they were created. A fed value replaces its node. Shapes that depend on what is fed
-// (gocore/tf/graph/partial.go) are determined before the first node runs; Python reads them (SessionShapes) before it
+// (gocore/tf/graph/infer.go) are determined before the first node runs; Python reads them (SessionShapes) before it
 // allocates the results. While a tensor is held or a session runs, a reset is refused.
 package graph
