@@ -1,4 +1,4 @@
-"""Measure everything and write docs/benchmarks.md.
+"""Measure everything and write benchmarks/reports/benchmarks.md.
 
 make bench
 """
@@ -68,7 +68,7 @@ run.
 
 {operations}
 
-Beside NumPy, in turns. Both use NumPy's OpenBLAS ([how operations compute](concepts/operations.md)).
+Beside NumPy, in turns. Both use NumPy's OpenBLAS ([how operations compute](../../docs/concepts/operations.md)).
 
 {peers}
 
@@ -118,7 +118,7 @@ large tensors are not filled and copied either.
 
 How long `gpuconf plan --gpu H100-80GB -- python train.py` takes to answer for a Transformer (bfloat16 autocast,
 gradients clipped, AdamW), and the most host memory of one of its processes. The random numbers of a model that is built
-on the CPU are not drawn ([plan.md](plan.md#a-program)).
+on the CPU are not drawn ([plan.md](../../docs/plan.md#a-program)).
 
 {rehearsals}
 
@@ -132,7 +132,7 @@ for memory that could be remapped, finding the cause, and the report as the text
 ## The ledger
 
 Grants and releases are calls of the core from Python. Other processes hold or publish something and
-sleep; [ledger.md](ledger.md) says what a busy machine adds.
+sleep; [ledger.md](../../docs/ledger.md) says what a busy machine adds.
 
 {ledger}
 
@@ -145,7 +145,7 @@ rounds in turn.
 
 ## The guard
 
-What [the guard](guard.md) adds to calls of the CUDA driver, over the simulated driver, whose memory is the
+What [the guard](../../docs/guard.md) adds to calls of the CUDA driver, over the simulated driver, whose memory is the
 host's. Three processes take turns: without the guard, and with it in both modes. Processor time of a
 step, the fastest of {guard_rounds} rounds; the ratio is the median of the rounds' ratios.
 
@@ -242,7 +242,7 @@ def main() -> None:
     facts["guard_rounds"] = str(guard.ROUNDS)
     print("the allocator's core ...", flush=True)
     laws, slope = allocator.measure()
-    page = ROOT / "docs" / "benchmarks.md"
+    page = ROOT / "benchmarks" / "reports" / "benchmarks.md"
     page.write_text(
         PAGE.format(**facts, figure_rounds=FIGURE_ROUNDS, laws=table(laws), slope=table(slope), proven=proven())
     )

@@ -70,7 +70,7 @@ def compiles(folder: Path, flags: list[str]) -> bool:
     return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
-# All that simulates a GPU, for `make count-simulator`. The tables are data: functions, models, errors.
+# All that simulates a GPU, for `make count WHAT=simulator`. The tables are data: functions, models, errors.
 SIMULATORS = ("gocore/sim", "gocore/machine/models", "tests_go/machine/fakecuda", "tests_go/machine/fakenvml")
 TABLES = ("functions.h", "models.h", "errors.h")
 

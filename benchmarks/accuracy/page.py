@@ -1,4 +1,4 @@
-"""The text of docs/accuracy.md."""
+"""The text of benchmarks/reports/accuracy.md."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ REASONS = json.loads((Path(__file__).resolve().parent / "reasons.json").read_tex
 
 PAGE = """# How accurate a rehearsal is
 
-Written by `make accuracy`, on {machine}. It compares predictions of `gpuconf plan -- PROGRAM` ([plan.md](plan.md)) with
-runs that were recorded on real GPUs, of PyTorch and, [below](#programs-of-jax), of JAX. The list of runs of PyTorch and
-their settings (benchmarks/accuracy/runs.json) was committed before the first prediction. The version of PyTorch of each
-run was added when one prediction, that of swiglu, was already known. The rules of the list:
+Written by `make accuracy`, on {machine}. It compares predictions of `gpuconf plan -- PROGRAM`
+([plan.md](../../docs/plan.md)) with runs that were recorded on real GPUs, of PyTorch and, [below](#programs-of-jax),
+of JAX. The list of runs of PyTorch and their settings (benchmarks/accuracy/runs.json) was committed before the first
+prediction. The version of PyTorch of each run was added when one prediction, that of swiglu, was already known. The
+rules of the list:
 
 {rules}
 

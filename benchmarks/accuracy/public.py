@@ -3,7 +3,7 @@
     python benchmarks/accuracy/public.py OWNER/NAME=GIT_DIRECTORY...
 
 Takes each file of the clones' histories that is named *.pickle or *.pkl, contents that occur twice once. The results go
-to public.json, of which docs/accuracy.md has a section; the snapshots themselves are not kept.
+to public.json, of which benchmarks/reports/accuracy.md has a section; the snapshots themselves are not kept.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Compare gpuconf with TensorFlow itself: ``make oracle``.
 
 Without options: at least a million calls and ten million steps of allocators, some ten minutes. It ends with a summary
-and fails where anything differs that is not on the list of differences. Then it writes docs/conformance.md and the
-recorded agreement that ``make test`` replays.
+and fails where anything differs that is not on the list of differences. Then it writes
+benchmarks/reports/conformance.md and the recorded agreement that ``make test`` replays.
 
     make oracle ORACLE_ARGS="--quick"           a twentieth of it, and writes nothing
     make oracle ORACLE_ARGS="--seed 7"          other random calls; the seed of a run is printed
@@ -206,7 +206,7 @@ Not compared:
   signatures and addresses. The class is compared.
 - The text of gpuconf's messages after TensorFlow's text.
 
-[differences.md](differences.md) lists what is excused, and why. An excuse covers only the call and
+[differences.md](../../docs/differences.md) lists what is excused, and why. An excuse covers only the call and
 the effect that its row describes. If the effect shows in later calls, TensorFlow runs again without
 the cause and must return what gpuconf returns. `make test` tries every excuse with planted defects
 that it must not cover (`tests_py/conformance/test_excuses.py`).
@@ -276,9 +276,9 @@ rule says which.
 
 
 def write_page(table: list[str], seed: int) -> None:
-    """Write docs/conformance.md."""
-    page = differences.ROOT / "docs" / "conformance.md"
-    _, heading, tests = page.read_text().partition(HEADING)  # written by make test-tensorflow
+    """Write benchmarks/reports/conformance.md."""
+    page = differences.ROOT / "benchmarks" / "reports" / "conformance.md"
+    _, heading, tests = page.read_text().partition(HEADING)  # written by make test-suites WHAT=tensorflow
     page.write_text(
         _PAGE.format(
             tensorflow=tf.__version__,

@@ -50,7 +50,7 @@ def complaints(text: str) -> Iterator[str]:
 
 
 def documents() -> Iterator[tuple[str, str]]:
-    folders = ("*.md", "docs/*.md", "examples/*.md", "benchmarks/*/*.md")
+    folders = ("*.md", "p*/*.md", "gocore/*/*.md", "docs/*.md", "examples/*.md", "benchmarks/*/*.md")
     for path in sorted(path for pattern in folders for path in ROOT.glob(pattern)):
         yield str(path.relative_to(ROOT)), path.read_text()
     for path in sorted((ROOT / "examples").glob("*.ipynb")):

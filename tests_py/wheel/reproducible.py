@@ -5,7 +5,7 @@ byte by byte.
 Its Python's environment has the build's tools, in the versions and with the hashes of
 pybind/build/requirements/release.txt; an older Go comes first on PATH.
 
-    make test-reproducible
+    make check WHAT=reproducible
 
 Not a test module: `.ci/more` runs it.
 """

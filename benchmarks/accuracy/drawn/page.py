@@ -1,4 +1,4 @@
-"""The section of docs/accuracy.md on the programs that were drawn."""
+"""The section of benchmarks/reports/accuracy.md on the programs that were drawn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The section of docs/accuracy.md on the programs of JAX."""
+"""The section of benchmarks/reports/accuracy.md on the programs of JAX."""
 
 from __future__ import annotations
 

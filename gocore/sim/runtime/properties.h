@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * PROPERTY(attribute of the driver, bytes, offset in cudaDeviceProp of CUDA 12, of CUDA 13 or -1), as in driver_types.h
- * of the wheels nvidia-cuda-runtime-cu12 12.4 to 12.9 and nvidia-cuda-runtime 13.0 and 13.2 (make check-cuda-headers).
+ * of the wheels nvidia-cuda-runtime-cu12 12.4 to 12.9 and nvidia-cuda-runtime 13.0 and 13.2
+ * (make check WHAT=cuda-headers).
  */
 PROPERTY(1, 4, 320, 320)   /* maxThreadsPerBlock */
 PROPERTY(2, 4, 324, 324)   /* maxThreadsDim */
