@@ -541,9 +541,6 @@ EXPORT CUresult cuGraphLaunch(CUgraphExec exec, CUstream handle) {
 	});
 }
 
-/* The number of nodes of a graph. */
-EXPORT int fakecuda_graph_pieces(CUgraph graph) { return graph->body->count; }
-
 EXPORT CUresult cuCtxSynchronize(void) {
 	CALLED(cuCtxSynchronize);
 	IN_CONTEXT({

@@ -31,11 +31,6 @@ static void refresh(void) {
 	stack->era = m->era, stack->depth = 0;
 }
 
-int depth_of_thread(void) {
-	refresh();
-	return stack->depth;
-}
-
 CUresult current_context(struct context **out) {
 	refresh();
 	if (stack->depth == 0)
@@ -89,23 +84,21 @@ void end_context(struct context *context) {
 	end_memory(context);
 }
 
-/*
- * For fake libraries over this one: fakecuda_current returns the thread's current context, and fakecuda_alive whether a
- * context exists.
- */
+#ifdef GPUCONF_TEST_HOOKS
+/* fakecuda_current returns the thread's current context, for fake libraries over this one. */
 EXPORT CUcontext fakecuda_current(void) {
 	enter_machine();
 	refresh();
 	return stack->depth > 0 ? stack->at[stack->depth - 1] : NULL;
 }
 
-EXPORT int fakecuda_alive(CUcontext context) {
+/* fakecuda_depth returns how many contexts are on the calling thread's stack. */
+EXPORT int fakecuda_depth(void) {
 	enter_machine();
-	LOCK;
-	int alive = context->alive;
-	UNLOCK;
-	return alive;
+	refresh();
+	return stack->depth;
 }
+#endif
 
 EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice device) {
 	CALLED(cuDevicePrimaryCtxRetain);

@@ -13,10 +13,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#ifndef FAKECUDA_GPUS
-#define FAKECUDA_GPUS 1 /* where the environment does not say */
-#endif
-
 static void uuid_bytes(int physical, int instance, unsigned char *bytes) {
 	if (m->cards != NULL) {
 		memcpy(bytes, instance ? m->cards[physical].instance : m->cards[physical].uuid, 16);
@@ -92,13 +88,12 @@ static int select_visible(int physical_count, int *physical) {
 	return count;
 }
 
-static uint64_t number_from(const char *name, uint64_t otherwise) {
-	const char *value = secure_getenv(name);
+static uint64_t number_from(const char *value, uint64_t otherwise) {
 	return value != NULL && *value != 0 ? strtoull(value, NULL, 10) : otherwise;
 }
 
 static int lacks(const char *what) {
-	const char *list = secure_getenv("FAKECUDA_WITHOUT");
+	const char *list = TEST_VARIABLE("WITHOUT");
 	return list != NULL && strstr(list, what) != NULL;
 }
 
@@ -165,9 +160,9 @@ static void read_model(struct gpu *gpu, int model, unsigned profile) {
 		gpu->spill = NO_LIMIT;
 }
 
-/* GPUs without a description of their own are alike. */
+/* GPUs without a description of their own are alike. Only a test build has such. */
 static void read_environment(struct gpu *gpu) {
-	gpu->total = number_from("FAKECUDA_MEMORY", 1024 * MIB);
+	gpu->total = number_from(TEST_VARIABLE("MEMORY"), 1024 * MIB);
 	gpu->major = 9, gpu->minor = 0;
 	gpu->vmm = !lacks("vmm");
 	gpu->memops = !lacks("memops");
@@ -244,10 +239,10 @@ CUresult start(void) {
 		m->lenient = 1; /* as NVIDIA's driver is: the checks are for tests */
 		count = select_visible(count, physical);
 	} else if (m->cards == NULL) {
-		m->lenient = number_from("FAKECUDA_LENIENT", 0) != 0;
-		m->overfull = secure_getenv("FAKECUDA_OVERFULL") != NULL;
-		m->segment = number_from("FAKECUDA_SEGMENT", 0);
-		count = (int)number_from("FAKECUDA_GPUS", FAKECUDA_GPUS);
+		m->lenient = number_from(TEST_VARIABLE("LENIENT"), 0) != 0;
+		m->overfull = TEST_VARIABLE("OVERFULL") != NULL;
+		m->segment = number_from(TEST_VARIABLE("SEGMENT"), 0);
+		count = (int)number_from(TEST_VARIABLE("GPUS"), DEFAULT_GPUS);
 		count = select_visible(count < MAX_GPUS ? count : MAX_GPUS, physical);
 	} else {
 		for (int i = 0; i < count; i++)

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A fake CUDA driver: libcuda.so.1 over host memory, for tests of code that loads the real one. It follows CUDA's rules
- * as far as they are known, and is stricter where CUDA leaves a mistake undefined. Its types are declared here a second
- * time on purpose: sharing a header with the code under test would hide a wrong layout.
+ * A simulated CUDA driver: libcuda.so.1 over host memory, for programs without a GPU and for tests of code that loads
+ * the real one. It follows CUDA's rules as far as they are known, and is stricter where CUDA leaves a mistake
+ * undefined. Its types are declared here a second time on purpose: sharing a header with the code under test would hide
+ * a wrong layout.
  *
  * The environment, read by cuInit:
  *
- *     GPUCONF_SIMULATE     the machine, such as 2xT4:8GiB (environment.c). What follows is for tests, without it:
+ *     GPUCONF_SIMULATE     the machine, such as 2xT4:8GiB (environment.c)
+ *     CUDA_VISIBLE_DEVICES as for the real driver: indices, UUIDs, prefixes of UUIDs
+ *
+ * A build with GPUCONF_TEST_HOOKS (hooks.c) reads these, too, without GPUCONF_SIMULATE:
  *
  *     FAKECUDA_GPUS        number of GPUs (1)
  *     FAKECUDA_MEMORY      bytes of each (1 GiB)
@@ -21,7 +25,6 @@
  *     FAKECUDA_OVERFULL    set: it says that more is free than the card has, as under WSL2 when the card is full
  *     FAKECUDA_FORKS       set: a child that is forked after cuInit may go on using the driver, which NVIDIA's may not
  *     FAKECUDA_ALIASES     set: cuGetProcAddress returns other addresses than dlsym (resolver.c)
- *     CUDA_VISIBLE_DEVICES as for the real driver: indices, UUIDs, prefixes of UUIDs
  *
  * The CUDA version that it reports is GPUCONF_SIMULATE's (driver=), else 12040, or what the build says
  * (FAKECUDA_DEFAULT_VERSION). cuGetProcAddress does not find what is newer, and such a function returns
@@ -94,6 +97,24 @@ typedef enum {
 	STREAM_CAPTURE_WRONG_THREAD = 908,
 	UNKNOWN = 999,
 } CUresult;
+
+/* hooks.c, for tests. TEST_VARIABLE is the value of FAKECUDA_ and a literal; the wheel's library reads none. */
+#ifdef GPUCONF_TEST_HOOKS
+#define TEST_VARIABLE(name) secure_getenv("FAKECUDA_" name)
+#define DEFAULT_GPUS 1                    /* where the environment does not say */
+CUresult hooks_of_call(const char *name); /* counts it, and returns its injected failure, if any */
+void lock_hooks(void);                    /* for a fork */
+void unlock_hooks(void);
+#else
+#define TEST_VARIABLE(name) ((const char *)NULL)
+#define DEFAULT_GPUS 0
+static inline CUresult hooks_of_call(const char *name) {
+	(void)name;
+	return SUCCESS;
+}
+static inline void lock_hooks(void) {}
+static inline void unlock_hooks(void) {}
+#endif
 
 typedef int CUdevice;
 typedef unsigned long long CUdeviceptr;
@@ -284,8 +305,8 @@ void let_machines_go(void);
 int new_era(void);
 int driver_version(void); /* of the machine of the calling thread */
 
-/* control.c. CALLED begins every function of the driver: it counts the call and injects failures. It must not hold the
- * lock. */
+/* machine.c. CALLED begins every function of the driver: it enters the machine, and looks whether it has started. It
+ * must not hold the lock. */
 CUresult called(const char *name, int needs_start);
 #define CALLED(name) \
 	do { \
@@ -325,9 +346,6 @@ enum when time_of_call(void);
 #define CALLED_IN_SINCE(version, stream, name) \
 	REFUSE(NO_DEVICE_FOUND, (uintptr_t)(stream) > 2, INVALID_HANDLE); \
 	CALLED_SINCE(version, name)
-void drop_faults(void);
-void lock_counters(void);
-void unlock_counters(void);
 #define LOCK pthread_mutex_lock(&m->lock)
 #define UNLOCK pthread_mutex_unlock(&m->lock)
 
@@ -346,7 +364,6 @@ CUresult current_context(struct context **out);
 	UNLOCK; \
 	return result
 void end_context(struct context *context);
-int depth_of_thread(void);
 
 /* limits.c */
 void set_default_limits(struct context *context);
@@ -361,7 +378,7 @@ void card_uuid(int gpu, unsigned char uuid[16]);
 int cards_of_environment(struct simulator_card **out);
 int version_of_environment(void);
 
-/* control.c: drops all that programs have made. */
+/* machine.c: drops all that programs have made. */
 void end_machine(void);
 
 /* ranges.c: addresses from the host, 0 if it refuses; a range that is returned stays mapped, but its pages are dropped.

@@ -15,7 +15,7 @@
 
 static const char *specification(void) {
 	const char *spec = secure_getenv("GPUCONF_SIMULATE");
-	return spec != NULL && *spec != '\0' && secure_getenv("FAKECUDA_GPUS") == NULL ? spec : NULL;
+	return spec != NULL && *spec != '\0' && TEST_VARIABLE("GPUS") == NULL ? spec : NULL;
 }
 
 /* Returns how many cards, -1 if the specification is wrong, which is said once. */

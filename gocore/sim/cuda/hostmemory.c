@@ -99,7 +99,7 @@ static void look(struct room *room) {
 }
 
 static uint64_t margin(void) {
-	const char *asked = secure_getenv("FAKECUDA_HOST_MARGIN");
+	const char *asked = TEST_VARIABLE("HOST_MARGIN");
 	return asked != NULL ? strtoull(asked, NULL, 10) : MARGIN;
 }
 

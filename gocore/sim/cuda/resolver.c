@@ -102,7 +102,7 @@ static enum found find(const char *symbol, void **function, int version, uint64_
 		newest = exported_as(symbol);
 	if (newest == NULL)
 		return found;
-	*function = secure_getenv("FAKECUDA_ALIASES") != NULL ? alias(newest) : newest;
+	*function = TEST_VARIABLE("ALIASES") != NULL ? alias(newest) : newest;
 	return FOUND;
 }
 

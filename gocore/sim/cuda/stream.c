@@ -419,6 +419,8 @@ void end_streams(struct context *context) {
 				pthread_cond_wait(&m->progress, &m->lock);
 }
 
+#ifdef GPUCONF_TEST_HOOKS
+
 /* For tests that try every order: no work runs but what fakecuda_step runs. A call that waits for work never returns.
  */
 EXPORT void fakecuda_hold(void) {
@@ -465,6 +467,8 @@ EXPORT int fakecuda_step(int gpu, uint64_t handle) {
 	UNLOCK;
 	return ran;
 }
+
+#endif
 
 static CUresult create_stream(CUstream *out, unsigned flags, int priority) {
 	IN_CONTEXT({
@@ -881,26 +885,4 @@ EXPORT CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr dst, CUdeviceptr src, size_t by
 EXPORT CUresult cuMemsetD8Async(CUdeviceptr dst, unsigned char value, size_t bytes, CUstream stream) {
 	CALLED_IN(stream, cuMemsetD8Async);
 	return queue(stream, (struct work){.kind = FILL, .dst = dst, .value = value, .bytes = bytes}, 0, 0);
-}
-
-/*
- * For fake libraries over this one, such as tests_go/machine/fakecublas: fakecuda_launch queues a kernel in a stream of
- * the current context. It takes ownership of the argument, which must come from malloc. touched is MAX_TOUCHED ranges
- * of device memory, which must be accessible to the kernel now and when it runs; empty ranges are ignored.
- */
-EXPORT CUresult fakecuda_launch(CUstream handle, void (*kernel)(void *), void *argument, const struct range *touched) {
-	struct work work = {.kind = KERNEL, .kernel = kernel, .staged = argument};
-	memcpy(work.touched, touched, sizeof work.touched);
-	IN_STREAM(handle, {
-		for (int i = 0; i < MAX_TOUCHED; i++)
-			if (touched[i].bytes > 0 &&
-			    (!within(touched[i].addr, touched[i].bytes, context->gpu) || within_host(touched[i].addr, 1)))
-				result = ILLEGAL_ADDRESS;
-		if (result == SUCCESS)
-			result = admits(stream);
-		if (result == SUCCESS)
-			enqueue(stream, work);
-		else
-			free(argument);
-	});
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A simulated libnvidia-ml.so.1. Its cards are those of GPUCONF_SIMULATE, or, in tests, of the file that FAKE_NVML
- * names (describe.c). nvmlInit reads either. It says nothing of quantities that only a card can measure: they are not
- * supported.
+ * A simulated libnvidia-ml.so.1. Its cards are those of GPUCONF_SIMULATE, or, in a test build, of the file that
+ * FAKE_NVML names (hooks.c). nvmlInit reads either. It says nothing of quantities that only a card can measure: they
+ * are not supported.
  *
  * With GPUCONF_SIMULATOR_LOG each function that is called, and not implemented, is named once on standard error.
  *
@@ -42,15 +42,6 @@ static void after_fork(void) {
 
 __attribute__((constructor)) static void prepare(void) { pthread_atfork(before_fork, after_fork, after_fork); }
 
-static void note(const char *function) {
-	const char *path = secure_getenv("FAKE_NVML_LOG");
-	FILE *file = path == NULL ? NULL : fopen(path, "a");
-	if (file == NULL)
-		return;
-	fprintf(file, "%s\n", function);
-	fclose(file);
-}
-
 /* The checks of every call: 0 to continue. */
 static int refusal(const char *function, const struct device *device) {
 	static const char *const restricted[] = {"nvmlDeviceGetMemoryInfo", "nvmlDeviceGetMemoryInfo_v2",
@@ -61,17 +52,11 @@ static int refusal(const char *function, const struct device *device) {
 	for (size_t i = 0; device != NULL && device->restricted && i < sizeof restricted / sizeof *restricted; i++)
 		if (strcmp(function, restricted[i]) == 0)
 			return NO_PERMISSION;
-	for (int i = 0; i < machine.failures; i++) {
-		struct failure *failure = &machine.failure[i];
-		if (strcmp(failure->function, function) == 0 &&
-		    (failure->uuid[0] == '\0' || (device != NULL && strcmp(failure->uuid, device->uuid) == 0)))
-			return failure->result;
-	}
-	return SUCCESS;
+	return hooks_of_call(function, device);
 }
 
 int begin(const char *function, const struct device *device) {
-	note(function);
+	hooks_note(function);
 	pthread_mutex_lock(&lock);
 	int refused = refusal(function, device);
 	pthread_mutex_unlock(&lock);
@@ -91,16 +76,13 @@ static int copy(char *out, unsigned size, const char *text) {
 }
 
 static int read_machine(void) {
-	const char *path = secure_getenv("FAKE_NVML"), *spec = secure_getenv("GPUCONF_SIMULATE");
 	char complaint[GPUCONF_COMPLAINT] = "";
 
 	memset(&machine, 0, sizeof machine);
-	if (path != NULL) {
-		describe(path);
+	if (hooks_describe())
 		return SUCCESS;
-	}
 	machine.simulated = 1;
-	if (!simulate(spec, complaint, sizeof complaint))
+	if (!simulate(secure_getenv("GPUCONF_SIMULATE"), complaint, sizeof complaint))
 		fprintf(stderr, "gpuconf's simulated NVML: GPUCONF_SIMULATE: %s\n", complaint);
 	else if (machine.devices == 0 || open_shared_cards(complaint, sizeof complaint))
 		return SUCCESS;
@@ -110,7 +92,7 @@ static int read_machine(void) {
 }
 
 static int start(const char *function) {
-	note(function);
+	hooks_note(function);
 	pthread_mutex_lock(&lock);
 	int refused = users == 0 ? read_machine() : SUCCESS;
 	users++;
@@ -173,7 +155,7 @@ const char *nvmlErrorString(int result) {
 int nvmlInit(void) { return start(__func__); }
 
 int nvmlShutdown(void) {
-	note(__func__);
+	hooks_note(__func__);
 	pthread_mutex_lock(&lock);
 	int refused = refusal(__func__, NULL);
 	if (users > 0)
