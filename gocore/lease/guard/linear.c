@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Linear device memory: one address, freed as a whole. Managed memory counts with its whole size, wherever its pages
- * are. */
+/* Linear memory, page-locked memory and arrays: what a call allocates at once. */
 #include "guard.h"
 
 /*
  * What the driver takes for a request: pages of 2 MiB. An H200 with driver 580 does (tests_py/driver/calls/full.py),
  * and so do others that were measured (https://github.com/JustVugg/colibri/pull/1244: an RTX 3090 with CUDA 13.1).
- * Smaller requests share one (sharedpages.c).
+ * Smaller requests share one (descriptors.c).
  */
 static uint64_t pages(uint64_t bytes) {
 	const uint64_t page = UINT64_C(2) << 20;
@@ -129,4 +128,198 @@ EXPORT CUresult cuMemFree_v2(CUdeviceptr address) {
 EXPORT CUresult cuMemFree(CUdeviceptr_v1 address) {
 	GIVES(cuMemFree, (address));
 	FREE(find_linear(address, &entry_), real.cuMemFree(address));
+}
+
+/*
+ * Arrays and mipmapped arrays. The driver reports the size only for sparse and deferred arrays, which take no memory
+ * themselves (physical memory is mapped into them: vmm.c). The others are charged by formula, without the driver's
+ * padding.
+ */
+
+enum { LARGEST_ELEMENT = 16 };
+
+/* A block of elements: its bytes in all planes, and its width and height. The compressed formats have blocks of 4 x 4.
+ */
+struct format {
+	unsigned int bytes, width, height;
+};
+
+/*
+ * By CUarray_format in cuda.h. Video has a brightness for each element, and two colours for each 2 x 2 of them (420),
+ * for each pair in a row (422), or for each (444). 0 bytes: an unknown format.
+ */
+static struct format format_of(int format, unsigned int channels) {
+	switch (format) {
+	case 0x01:
+	case 0x08: /* 8 bits */
+		return (struct format){channels, 1, 1};
+	case 0x02:
+	case 0x09:
+	case 0x10: /* 16 bits */
+		return (struct format){2 * channels, 1, 1};
+	case 0x03:
+	case 0x0a:
+	case 0x20: /* 32 bits */
+		return (struct format){4 * channels, 1, 1};
+	case 0x50: /* UNORM_INT_101010_2: 32 bits, whatever the channels */
+		return (struct format){4, 1, 1};
+	case 0x91:
+	case 0x92:
+	case 0x97:
+	case 0x98: /* BC1, BC4 */
+		return (struct format){8, 4, 4};
+	case 0x93:
+	case 0x94:
+	case 0x95:
+	case 0x96:
+	case 0x99:
+	case 0x9a:
+	case 0x9b:
+	case 0x9c:
+	case 0x9d:
+	case 0x9e:
+		return (struct format){16, 4, 4};
+	case 0xc0:
+	case 0xc6: /* normalized integers, with their channels in the name */
+		return (struct format){1, 1, 1};
+	case 0xc1:
+	case 0xc3:
+	case 0xc7:
+	case 0xc9:
+		return (struct format){2, 1, 1};
+	case 0xc2:
+	case 0xc4:
+	case 0xc8:
+	case 0xca:
+		return (struct format){4, 1, 1};
+	case 0xc5:
+	case 0xcb:
+		return (struct format){8, 1, 1};
+	case 0xb0:
+	case 0x53:
+	case 0x59: /* video, 8 bits: 420 */
+		return (struct format){6, 2, 2};
+	case 0x9f:
+	case 0xa1:
+	case 0x54:
+	case 0x5a: /* 16 bits */
+		return (struct format){12, 2, 2};
+	case 0xa2:
+	case 0xa5:
+	case 0x55:
+	case 0x5b: /* 8 bits: 422 */
+		return (struct format){4, 2, 1};
+	case 0xa3:
+	case 0xa4:
+	case 0xa6:
+	case 0xa7:
+	case 0x56:
+	case 0x5c:
+		return (struct format){8, 2, 1};
+	case 0xb2:
+	case 0xb4:
+	case 0x57:
+	case 0x5d: /* 8 bits: 444 */
+		return (struct format){3, 1, 1};
+	case 0xb3:
+	case 0xb5:
+	case 0x58:
+	case 0x5e:
+		return (struct format){6, 1, 1};
+	case 0xa8:
+	case 0xa9:
+	case 0x51:
+	case 0x52: /* four values of 8 bits, or 10, 10, 10 and 2 */
+		return (struct format){4, 1, 1};
+	case 0xb1:
+		return (struct format){8, 1, 1};
+	}
+	return (struct format){0, 1, 1};
+}
+
+/* An array that the driver has made is charged in full if its format is newer than this file. */
+static CUresult made(CUresult result, int format, unsigned int channels) {
+	if (result == CUDA_SUCCESS && format_of(format, channels).bytes == 0 && channels > 0)
+		NOTE_ONCE("arrays of format %#x are charged with %d bytes per element", (unsigned int)format, LARGEST_ELEMENT);
+	return result;
+}
+
+static uint64_t at_least_one(uint64_t value) { return value == 0 ? 1 : value; }
+
+static uint64_t level_bytes(const CUDA_ARRAY3D_DESCRIPTOR *shape, unsigned int level) {
+	struct format format = format_of(shape->format, shape->channels);
+	uint64_t bytes = format.bytes == 0 ? LARGEST_ELEMENT : format.bytes;
+	uint64_t layers = shape->flags & (ARRAY_LAYERED | ARRAY_CUBEMAP) ? at_least_one(shape->depth) : 1;
+	uint64_t depth = shape->flags & (ARRAY_LAYERED | ARRAY_CUBEMAP) ? 1 : at_least_one(shape->depth >> level);
+	uint64_t width = (at_least_one(shape->width >> level) + format.width - 1) / format.width;
+	uint64_t height = (at_least_one(shape->height >> level) + format.height - 1) / format.height;
+
+	return product(product(product(product(width, height), depth), layers), bytes);
+}
+
+static uint64_t bytes_of(const CUDA_ARRAY3D_DESCRIPTOR *shape, unsigned int levels) {
+	uint64_t total = 0;
+
+	if (shape->flags & (ARRAY_SPARSE | ARRAY_DEFERRED))
+		return 0;
+	for (unsigned int level = 0; level < levels && level < 64; level++)
+		if (__builtin_add_overflow(total, level_bytes(shape, level), &total))
+			return UINT64_MAX;
+	return total;
+}
+
+#define CREATE(array_kind, shape3d, levels, call, undo) \
+	ALLOCATE_CHARGED(array_kind, bytes_of(shape3d, levels), (uintptr_t)*out, \
+	    made(call, (shape3d)->format, (shape3d)->channels), undo)
+
+EXPORT CUresult cuArrayCreate_v2(CUarray *out, const CUDA_ARRAY_DESCRIPTOR *shape) {
+	TAKES(cuArrayCreate_v2, (out, shape));
+	if (shape == NULL)
+		return INSIDE(real.cuArrayCreate_v2(out, shape));
+	CUDA_ARRAY3D_DESCRIPTOR flat = {shape->width, shape->height, 0, shape->format, shape->channels, 0};
+	CREATE(ARRAY, &flat, 1, real.cuArrayCreate_v2(out, shape), real.cuArrayDestroy(*out));
+}
+
+EXPORT CUresult cuArrayCreate(CUarray *out, const CUDA_ARRAY_DESCRIPTOR_v1 *shape) {
+	TAKES(cuArrayCreate, (out, shape));
+	if (shape == NULL)
+		return INSIDE(real.cuArrayCreate(out, shape));
+	CUDA_ARRAY3D_DESCRIPTOR flat = {shape->width, shape->height, 0, shape->format, shape->channels, 0};
+	CREATE(ARRAY, &flat, 1, real.cuArrayCreate(out, shape), real.cuArrayDestroy(*out));
+}
+
+EXPORT CUresult cuArray3DCreate_v2(CUarray *out, const CUDA_ARRAY3D_DESCRIPTOR *shape) {
+	TAKES(cuArray3DCreate_v2, (out, shape));
+	if (shape == NULL)
+		return INSIDE(real.cuArray3DCreate_v2(out, shape));
+	CREATE(ARRAY, shape, 1, real.cuArray3DCreate_v2(out, shape), real.cuArrayDestroy(*out));
+}
+
+EXPORT CUresult cuArray3DCreate(CUarray *out, const CUDA_ARRAY3D_DESCRIPTOR_v1 *shape) {
+	TAKES(cuArray3DCreate, (out, shape));
+	if (shape == NULL)
+		return INSIDE(real.cuArray3DCreate(out, shape));
+	CUDA_ARRAY3D_DESCRIPTOR wide = {
+	    shape->width, shape->height, shape->depth, shape->format, shape->channels, shape->flags};
+	CREATE(ARRAY, &wide, 1, real.cuArray3DCreate(out, shape), real.cuArrayDestroy(*out));
+}
+
+EXPORT CUresult cuMipmappedArrayCreate(
+    CUmipmappedArray *out, const CUDA_ARRAY3D_DESCRIPTOR *shape, unsigned int levels) {
+	TAKES(cuMipmappedArrayCreate, (out, shape, levels));
+	if (shape == NULL)
+		return INSIDE(real.cuMipmappedArrayCreate(out, shape, levels));
+	CREATE(MIPMAP, shape, levels, real.cuMipmappedArrayCreate(out, shape, levels), real.cuMipmappedArrayDestroy(*out));
+}
+
+#define DESTROY(array_kind, call) FREE(table_remove(array_kind, (uint64_t)(uintptr_t)array, &entry_), call)
+
+EXPORT CUresult cuArrayDestroy(CUarray array) {
+	GIVES(cuArrayDestroy, (array));
+	DESTROY(ARRAY, real.cuArrayDestroy(array));
+}
+
+EXPORT CUresult cuMipmappedArrayDestroy(CUmipmappedArray array) {
+	GIVES(cuMipmappedArrayDestroy, (array));
+	DESTROY(MIPMAP, real.cuMipmappedArrayDestroy(array));
 }

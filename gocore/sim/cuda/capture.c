@@ -118,7 +118,8 @@ CUresult legacy_admitted(struct context *context) {
 	return result;
 }
 
-CUresult legacy_implies(const struct stream *stream) {
+/* Is it the legacy stream, and one that it waits for is captured? */
+static CUresult legacy_implies(const struct stream *stream) {
 	const struct context *context = stream->context;
 	for (const struct stream *one = stream == context->legacy ? all_streams() : NULL; one != NULL; one = one->next)
 		if (one->context == context && one->blocking && one->capture != NULL)

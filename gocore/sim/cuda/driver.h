@@ -7,7 +7,7 @@
  *
  * The environment, read by cuInit:
  *
- *     GPUCONF_SIMULATE     the machine, such as 2xT4:8GiB (environment.c)
+ *     GPUCONF_SIMULATE     the machine, such as 2xT4:8GiB (device.c)
  *     CUDA_VISIBLE_DEVICES as for the real driver: indices, UUIDs, prefixes of UUIDs
  *
  * A build with GPUCONF_TEST_HOOKS (hooks.c) reads these, too, without GPUCONF_SIMULATE:
@@ -193,7 +193,7 @@ struct context {
 	int primary; /* of its GPU: it lives again when it is retained anew */
 	unsigned flags;
 	int cache_config;
-	size_t limits[LIMITS]; /* limits.c */
+	size_t limits[LIMITS]; /* context.c */
 };
 
 struct pool {
@@ -365,15 +365,13 @@ CUresult current_context(struct context **out);
 	return result
 void end_context(struct context *context);
 
-/* limits.c */
-void set_default_limits(struct context *context);
+/* context.c */
 
 /* device.c */
 CUresult start(void);
-int device_uuid_text(int physical, char *text);
 void card_uuid(int gpu, unsigned char uuid[16]);
 
-/* environment.c: the cards of GPUCONF_SIMULATE, 0 without it, -1 if it is wrong; and its CUDA version, 0 if it has
+/* device.c: the cards of GPUCONF_SIMULATE, 0 without it, -1 if it is wrong; and its CUDA version, 0 if it has
  * none. */
 int cards_of_environment(struct simulator_card **out);
 int version_of_environment(void);
@@ -381,7 +379,7 @@ int version_of_environment(void);
 /* machine.c: drops all that programs have made. */
 void end_machine(void);
 
-/* ranges.c: addresses from the host, 0 if it refuses; a range that is returned stays mapped, but its pages are dropped.
+/* blocks.c: addresses from the host, 0 if it refuses; a range that is returned stays mapped, but its pages are dropped.
  */
 uint64_t take_range(uint64_t bytes, uint64_t alignment, int access);
 void give_range(uint64_t addr);
@@ -447,10 +445,10 @@ int can_access(CUdevice device, CUdevice memory); /* may a GPU access another on
 int is_context(const struct context *context);
 void end_peers(struct context *context);
 
-/* hostregister.c */
+/* hostmemory.c */
 void end_registered(struct context *context);
 
-/* ipcevents.c: an event that processes share. A reference each for the event and for work that is about it. */
+/* ipc.c: an event that processes share. A reference each for the event and for work that is about it. */
 struct shared_event;
 struct shared_event *make_shared_event(void);                  /* NULL: it cannot be made */
 uint64_t begin_shared(struct shared_event *shared);            /* a record, whose number it returns */
@@ -540,7 +538,6 @@ struct work {
 int start_thread(pthread_t *thread, const pthread_attr_t *how, void *(*run)(void *),
     void *argument); /* pthread_create, without signals */
 CUstream own_stream(CUstream handle);
-CUresult find_stream(CUstream handle, struct context *context, struct stream **out);
 uint64_t enqueue(struct stream *stream, struct work work);
 void wait_idle(struct context *context);
 void wait_done(struct stream *stream, uint64_t seq);
@@ -554,5 +551,30 @@ CUresult uncaptured(void);                         /* may the thread take memory
 CUresult forbidden(const char *name);              /* does a capture forbid this thread a call of that name? */
 int count_graphs(void);
 void end_captures(void);
+
+/* Memory outside of the arenas (outside.c), and the pools that have most of it. */
+#define POOL_FILE "gpuconf-simulated-pool"
+
+struct outside {
+	struct range range, pages; /* pages: what is mapped of a file */
+	uint64_t offset;           /* of range in the file */
+	int gpu;
+	enum outside_kind kind;
+	struct pool *pool;
+	uint64_t at;                /* in what the pool has reserved */
+	struct outside *next_there; /* of the pool, in that order */
+	struct context *context;
+	struct handle *part; /* of external memory */
+	struct outside *next;
+	struct notes notes;
+};
+
+struct outside *add_outside(uint64_t bytes, int gpu, enum outside_kind kind, int flags);
+struct outside *add_mapped(int file, uint64_t offset, uint64_t bytes, int gpu, enum outside_kind kind);
+void drop_outside(struct outside **at);
+
+/* pools.c */
+void leave_pool(struct outside *gone);
+void pool_freed(struct pool *pool);
 
 #endif

@@ -3,7 +3,7 @@
  * External memory: a descriptor that this driver has exported is imported and mapped. What other interfaces export,
  * such as Vulkan's and Direct3D's memory and all semaphores, does not exist here: it is refused and noted by its name.
  */
-#include "outside.h"
+#include "driver.h"
 
 #include <stdlib.h>
 #include <unistd.h>

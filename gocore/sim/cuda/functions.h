@@ -8,9 +8,10 @@
  *                                             returns it for the base name from this version on, until the next form of it.
  *     UNRESOLVED(exported)                    An export that no base name leads to. Left out unless it is defined.
  *
- * streams is ANY; or LEGACY for a form that CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM does not return, and PER_THREAD for one
- * that is returned with that flag only. NVIDIA's drivers take a negative version as the newest. A function that is new in 13.4 or
- * later has a PER_THREAD form here if one of its arguments is a stream, which was not asked of a driver.
+ * streams is ANY; or LEGACY for a form that CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM does not return, and
+ * PER_THREAD for one that is returned with that flag only. NVIDIA's drivers take a negative version as the newest. A
+ * function that is new in 13.4 or later has a PER_THREAD form here if one of its arguments is a stream, which was not
+ * asked of a driver.
  */
 #ifndef UNRESOLVED
 #define UNRESOLVED(exported)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Managed memory. Pages that move between the GPU and the host are only counted, not moved. */
 #include "driver.h"
+#include "stream.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -55,4 +56,70 @@ EXPORT CUresult cuMemAllocManaged(CUdeviceptr *out, size_t bytes, unsigned flags
 		if (result == SUCCESS)
 			result = allocate(context, out, bytes);
 	});
+}
+
+/* Hints: they are checked, and change nothing, since its pages do not move here. */
+
+struct location {
+	int type, id;
+};
+
+enum { ON_DEVICE = 1, ON_HOST, ON_HOST_NODE, ON_NEAREST_NODE }; /* CUmemLocationType */
+enum { SET_READ_MOSTLY = 1, UNSET_READ_MOSTLY, LAST_ADVICE = 6 };
+
+static struct location of_device(CUdevice device) {
+	return device == -1 ? (struct location){ON_HOST, 0} : (struct location){ON_DEVICE, device};
+}
+
+static int is_location(struct location one) { return one.type >= ON_DEVICE && one.type <= ON_NEAREST_NODE; }
+
+static CUresult check_hint(uint64_t addr, uint64_t bytes, struct location location) {
+	struct place place;
+	if (bytes == 0 || !find_place(addr, &place) || !place.managed || !inside(addr, bytes, place.range))
+		return INVALID_VALUE;
+	if (location.type != ON_DEVICE)
+		return SUCCESS;
+	return location.id < 0 || location.id >= m->gpus || !m->gpu[location.id].concurrent ? INVALID_DEVICE : SUCCESS;
+}
+
+static CUresult prefetch(CUdeviceptr addr, size_t bytes, struct location location, CUstream handle) {
+	IN_STREAM(handle, {
+		result = check_hint(addr, bytes, location);
+		if (result == SUCCESS && (result = admits(stream)) == SUCCESS)
+			enqueue(stream, (struct work){.kind = MARK});
+	});
+}
+
+static CUresult advise(CUdeviceptr addr, size_t bytes, int advice, struct location location) {
+	if (advice < SET_READ_MOSTLY || advice > LAST_ADVICE)
+		return INVALID_VALUE;
+	IN_CONTEXT(result = check_hint(addr, bytes, advice <= UNSET_READ_MOSTLY ? of_device(-1) : location));
+}
+
+EXPORT CUresult cuMemPrefetchAsync(CUdeviceptr addr, size_t bytes, CUdevice device, CUstream stream) {
+	CALLED_IN(stream, cuMemPrefetchAsync);
+	return prefetch(addr, bytes, of_device(device), stream);
+}
+
+EXPORT CUresult cuMemPrefetchAsync_v2(
+    CUdeviceptr addr, size_t bytes, struct location location, unsigned flags, CUstream stream) {
+	REFUSE(ANY_TIME, !is_location(location) || flags != 0, INVALID_VALUE);
+	CALLED_SINCE(12020, cuMemPrefetchAsync_v2);
+	return prefetch(addr, bytes, location, stream);
+}
+
+EXPORT CUresult cuMemPrefetchAsync_v2_ptsz(
+    CUdeviceptr addr, size_t bytes, struct location location, unsigned flags, CUstream stream) {
+	return cuMemPrefetchAsync_v2(addr, bytes, location, flags, own_stream(stream));
+}
+
+EXPORT CUresult cuMemAdvise(CUdeviceptr addr, size_t bytes, int advice, CUdevice device) {
+	CALLED(cuMemAdvise);
+	return advise(addr, bytes, advice, of_device(device));
+}
+
+EXPORT CUresult cuMemAdvise_v2(CUdeviceptr addr, size_t bytes, int advice, struct location location) {
+	REFUSE(ANY_TIME, !is_location(location), INVALID_VALUE);
+	CALLED_SINCE(12020, cuMemAdvise_v2);
+	return advise(addr, bytes, advice, location);
 }

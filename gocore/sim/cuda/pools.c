@@ -6,19 +6,24 @@
  * order within streams is not modeled. A real driver trims only frees that it has observed, which may need a
  * synchronization of every stream that freed (github.com/rapidsai/rmm/issues/1245).
  *
- * A pool that may be exported has its memory in a file (poolexport.c).
+ * A pool that may be exported has its memory in a file.
  */
-#include "outside.h"
+#include "driver.h"
 #include "stream.h"
 
+#include "../../lease/budget/locks.h"
+
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { LOCATION_NONE = 0, LOCATION_DEVICE = 1, LOCATION_LAST = 4 }; /* others are the host's */
-enum { PINNED = 1, MANAGED = 2 };                                   /* CUmemAllocationType */
-enum { DESCRIPTOR = 1, FABRIC = 8 };                                /* CUmemAllocationHandleType */
+enum { ON_DEVICE = 1, ON_HOST = 2 };
+enum { PINNED = 1, MANAGED = 2 };    /* CUmemAllocationType */
+enum { DESCRIPTOR = 1, FABRIC = 8 }; /* CUmemAllocationHandleType */
 
 uint64_t segment(void) { return m->to_the_byte ? GRANULE : m->segment > 0 ? m->segment : 32 * MIB; }
 
@@ -165,7 +170,7 @@ typedef struct {
 	unsigned char reserved[56];
 } pool_props;
 
-struct pool *find_pool(struct pool *handle) {
+static struct pool *find_pool(struct pool *handle) {
 	for (int i = 0; i < m->gpus; i++)
 		if (handle == &m->standard[i])
 			return handle;
@@ -422,4 +427,281 @@ EXPORT CUresult cuMemAllocFromPoolAsync(CUdeviceptr *out, size_t bytes, struct p
 EXPORT CUresult cuMemFreeAsync(CUdeviceptr addr, CUstream stream) {
 	CALLED_IN_SINCE(11020, stream, cuMemFreeAsync);
 	return free_async(addr, stream);
+}
+
+/* What programs ask and set of a memory pool: attributes, and which GPUs may access it. */
+
+enum attribute {
+	FOLLOW_EVENTS = 1,
+	OPPORTUNISTIC,
+	INTERNAL_DEPENDENCIES,
+	THRESHOLD,
+	RESERVED,
+	MOST_RESERVED,
+	USED,
+	MOST_USED,
+	ALLOCATION_TYPE,
+	HANDLE_TYPES,
+	LOCATION_ID,
+	LOCATION_TYPE,
+	LARGEST
+};
+
+struct location {
+	int type, id;
+};
+
+struct access {
+	struct location location;
+	int flags;
+};
+
+static int number_of(const struct pool *pool, int attribute) {
+	switch (attribute) {
+	case ALLOCATION_TYPE:
+		return pool->managed ? MANAGED : PINNED;
+	case HANDLE_TYPES:
+		return pool->file > 0;
+	case LOCATION_ID:
+		return pool->gpu >= 0 ? pool->gpu : 0;
+	case LOCATION_TYPE:
+		return pool->gpu >= 0 ? ON_DEVICE : pool->managed ? 0 : ON_HOST;
+	}
+	return (pool->no_reuse >> attribute & 1) == 0;
+}
+
+static uint64_t size_of(const struct pool *pool, int attribute) {
+	switch (attribute) {
+	case THRESHOLD:
+		return pool->threshold;
+	case RESERVED:
+		return pool->reserved;
+	case MOST_RESERVED:
+		return pool->most_reserved;
+	case USED:
+		return pool->used;
+	case MOST_USED:
+		return pool->most_used;
+	}
+	return pool->most;
+}
+
+static int is_size(int attribute) { return (attribute >= THRESHOLD && attribute <= MOST_USED) || attribute == LARGEST; }
+
+EXPORT CUresult cuMemPoolGetAttribute(struct pool *handle, int attribute, void *value) {
+	CALLED_SINCE(11020, cuMemPoolGetAttribute);
+	if (value == NULL || attribute < FOLLOW_EVENTS || attribute > (driver_version() >= 13010 ? LARGEST : MOST_USED))
+		return INVALID_VALUE;
+	LOCK;
+	const struct pool *pool = find_pool(handle);
+	if (pool != NULL && is_size(attribute))
+		*(uint64_t *)value = size_of(pool, attribute);
+	else if (pool != NULL)
+		*(int *)value = number_of(pool, attribute);
+	UNLOCK;
+	return pool != NULL && !pool->imported ? SUCCESS : INVALID_VALUE;
+}
+
+/* A peak can only be set to 0, which begins it anew. */
+static CUresult set(struct pool *pool, int attribute, const void *value) {
+	uint64_t size = is_size(attribute) ? *(const uint64_t *)value : 0;
+	switch (attribute) {
+	case FOLLOW_EVENTS:
+	case OPPORTUNISTIC:
+	case INTERNAL_DEPENDENCIES:
+		pool->no_reuse = (pool->no_reuse & ~(1U << attribute)) | (*(const int *)value == 0) << attribute;
+		return SUCCESS;
+	case THRESHOLD:
+		pool->threshold = size;
+		return SUCCESS;
+	case MOST_RESERVED:
+		pool->most_reserved = size == 0 ? pool->reserved : pool->most_reserved;
+		return size == 0 ? SUCCESS : INVALID_VALUE;
+	case MOST_USED:
+		pool->most_used = size == 0 ? pool->used : pool->most_used;
+		return size == 0 ? SUCCESS : INVALID_VALUE;
+	}
+	return INVALID_VALUE;
+}
+
+EXPORT CUresult cuMemPoolSetAttribute(struct pool *handle, int attribute, const void *value) {
+	CALLED_SINCE(11020, cuMemPoolSetAttribute);
+	LOCK;
+	struct pool *pool = find_pool(handle);
+	CUresult result = pool == NULL || pool->imported || value == NULL ? INVALID_VALUE : set(pool, attribute, value);
+	UNLOCK;
+	return result;
+}
+
+/* A card's own access cannot be taken away, and other cards need to be its peers. */
+static CUresult check(const struct pool *pool, const struct access *wanted) {
+	int id = wanted->location.id;
+	if (wanted->location.type != ON_DEVICE || wanted->flags == 1)
+		return NOT_SUPPORTED;
+	if ((wanted->flags != 0 && wanted->flags != 3) || pool->gpu < 0)
+		return INVALID_VALUE;
+	if (id < 0 || id >= m->gpus || (id != pool->gpu && !can_access(id, pool->gpu)))
+		return INVALID_DEVICE;
+	return id == pool->gpu && wanted->flags == 0 ? INVALID_DEVICE : SUCCESS;
+}
+
+/* All of the list, or nothing. */
+EXPORT CUresult cuMemPoolSetAccess(struct pool *handle, const struct access *list, size_t count) {
+	CALLED_SINCE(11020, cuMemPoolSetAccess);
+	if (list == NULL || count == 0)
+		return INVALID_VALUE;
+	LOCK;
+	struct pool *pool = find_pool(handle);
+	CUresult result = pool != NULL ? SUCCESS : INVALID_VALUE;
+	for (size_t i = 0; i < count && result == SUCCESS; i++)
+		result = check(pool, &list[i]);
+	for (size_t i = 0; i < count && result == SUCCESS; i++) {
+		uint64_t bit = UINT64_C(1) << list[i].location.id;
+		pool->granted = list[i].flags != 0 ? pool->granted | bit : pool->granted & ~bit;
+	}
+	UNLOCK;
+	return result;
+}
+
+EXPORT CUresult cuMemPoolGetAccess(int *flags, struct pool *handle, const struct location *location) {
+	CALLED_SINCE(11020, cuMemPoolGetAccess);
+	if (flags == NULL || location == NULL)
+		return INVALID_VALUE;
+	LOCK;
+	const struct pool *pool = find_pool(handle);
+	int known =
+	    pool != NULL && pool->gpu >= 0 && location->type == ON_DEVICE && location->id >= 0 && location->id < m->gpus;
+	if (known)
+		*flags = location->id == pool->gpu || (pool->granted >> location->id & 1) ? 3 : 0;
+	UNLOCK;
+	return known ? SUCCESS : INVALID_VALUE;
+}
+
+/*
+ * Pools of other processes. A pool that was made for descriptors has its memory in a file, and a descriptor is that
+ * file, open once more. An imported pool allocates nothing: it only gives the addresses of what its maker has allocated
+ * and described.
+ *
+ * From its first export on, all that a pool reserves is a share of the card, which ends with the last process that has
+ * the pool.
+ */
+
+/* As CUmemPoolPtrExportData. */
+struct description {
+	uint64_t device, inode, offset, bytes, rest[4];
+};
+
+/* The position of a descriptor names the card. */
+static int export_pool(struct pool *pool) {
+	int descriptor = open_again(pool->file);
+	if (descriptor >= 0 && lseek(descriptor, m->gpu[pool->gpu].physical + 1, SEEK_SET) < 0) {
+		close(descriptor);
+		return -1;
+	}
+	uint64_t number = pool->share == 0 && descriptor >= 0 ? number_of_export(pool->file, 0) : 0;
+	if (number != 0 && share_export(&m->gpu[pool->gpu], number, pool->reserved))
+		pool->share = number;
+	return descriptor;
+}
+
+EXPORT CUresult cuMemPoolExportToShareableHandle(void *out, struct pool *handle, int type, unsigned long long flags) {
+	CALLED_SINCE(11020, cuMemPoolExportToShareableHandle);
+	if (out == NULL || flags != 0 || type != DESCRIPTOR)
+		return INVALID_VALUE;
+	LOCK;
+	struct pool *pool = find_pool(handle);
+	CUresult result = pool == NULL || pool->file <= 0 || pool->imported ? INVALID_VALUE : SUCCESS;
+	if (result == SUCCESS) {
+		int descriptor = export_pool(pool);
+		result = descriptor < 0 ? OPERATING_SYSTEM : SUCCESS;
+		if (result == SUCCESS)
+			*(int *)out = descriptor;
+	}
+	UNLOCK;
+	return result;
+}
+
+/* The card of a descriptor that a pool was exported as, or -1. */
+static int card_of(int descriptor) {
+	static const char wanted[] = "/memfd:" POOL_FILE " ";
+	char path[64], name[64];
+	snprintf(path, sizeof path, "/proc/self/fd/%d", descriptor);
+	if (descriptor < 0 || readlink(path, name, sizeof name) < (ssize_t)sizeof wanted - 1 ||
+	    memcmp(name, wanted, sizeof wanted - 1) != 0)
+		return -1;
+	off_t at = lseek(descriptor, 0, SEEK_CUR);
+	for (int i = 0; i < m->gpus; i++)
+		if (at == m->gpu[i].physical + 1)
+			return i;
+	return -1;
+}
+
+/* A descriptor is passed by value, in place of the pointer. */
+EXPORT CUresult cuMemPoolImportFromShareableHandle(
+    struct pool **out, void *handle, int type, unsigned long long flags) {
+	CALLED_SINCE(11020, cuMemPoolImportFromShareableHandle);
+	if (out == NULL || type != DESCRIPTOR || flags != 0)
+		return INVALID_VALUE;
+	LOCK;
+	int gpu = card_of((int)(intptr_t)handle), file = gpu >= 0 ? open_again((int)(intptr_t)handle) : -1;
+	if (file >= 0) {
+		struct pool *new = calloc(1, sizeof *new);
+		uint64_t number = number_of_export(file, 0);
+		*new = (struct pool){
+		    .gpu = gpu, .imported = 1, .file = file, .share = join_export(number) ? number : 0, .next = m->pools};
+		m->pools = new;
+		*out = new;
+	}
+	UNLOCK;
+	return file >= 0 ? SUCCESS : UNKNOWN;
+}
+
+static int describe(int file, struct description *out) {
+	struct stat facts;
+	int known = fstat(file, &facts) == 0;
+	*out = (struct description){.device = known ? facts.st_dev : 0,
+	    .inode = known ? facts.st_ino : 0,
+	    .bytes = known ? (uint64_t)facts.st_size : 0};
+	return known;
+}
+
+EXPORT CUresult cuMemPoolExportPointer(struct description *out, CUdeviceptr addr) {
+	CALLED_SINCE(11020, cuMemPoolExportPointer);
+	CUresult result = INVALID_VALUE;
+	LOCK;
+	struct outside *one = m->outside;
+	while (one != NULL && one->range.addr != addr)
+		one = one->next;
+	if (out != NULL && one != NULL && one->kind == POOL_MEMORY && one->pool->file > 0 && !one->pool->imported &&
+	    describe(one->pool->file, out)) {
+		out->offset = one->offset, out->bytes = one->range.bytes;
+		result = SUCCESS;
+	}
+	UNLOCK;
+	return result;
+}
+
+EXPORT CUresult cuMemPoolImportPointer(CUdeviceptr *out, struct pool *handle, const struct description *described) {
+	CALLED_SINCE(11020, cuMemPoolImportPointer);
+	if (out == NULL || described == NULL)
+		return INVALID_VALUE;
+	struct description file;
+	LOCK;
+	struct pool *pool = find_pool(handle);
+	CUresult result = pool == NULL || !pool->imported || !describe(pool->file, &file) ? INVALID_VALUE : SUCCESS;
+	if (result == SUCCESS &&
+	    (described->device != file.device || described->inode != file.inode || described->bytes == 0 ||
+	        described->offset > file.bytes || described->bytes > file.bytes - described->offset))
+		result = INVALID_VALUE;
+	if (result == SUCCESS) {
+		struct outside *new = add_mapped(pool->file, described->offset, described->bytes, pool->gpu, POOL_MEMORY);
+		result = new == NULL ? OUT_OF_MEMORY : SUCCESS;
+		if (new != NULL) {
+			new->pool = pool;
+			pool->used += described->bytes;
+			*out = new->range.addr;
+		}
+	}
+	UNLOCK;
+	return result;
 }

@@ -79,7 +79,7 @@ static void note_destroyed(void) {
 		    stderr);
 }
 
-CUresult find_stream(CUstream handle, struct context *context, struct stream **out) {
+static CUresult find_stream(CUstream handle, struct context *context, struct stream **out) {
 	switch ((uintptr_t)handle) {
 	case 0:
 	case 1:

@@ -93,7 +93,7 @@ struct info {
 	unsigned gi, ci;
 };
 
-/* used.c: the bytes that this process's simulated CUDA driver has given out of a card. */
+/* cards.c: the bytes that this process's simulated CUDA driver has given out of a card. */
 uint64_t used_here(const char *uuid);
 int processes_here(const char *uuid, struct budget_process *out, int room);
 int open_shared_cards(char *complaint, unsigned room);
