@@ -98,7 +98,7 @@ int may_exist(CUdevice device) { return device >= 0 && (device_count() == 0 || d
 /* Whether memory of this location is a device's, and which one's. */
 int on_device(const CUmemLocation *location, CUdevice *device) {
 	*device = location->type == LOCATION_DEVICE_LOCALITY_DOMAIN ? location->id & 0xff : location->id;
-	return location->type == LOCATION_DEVICE || location->type == LOCATION_DEVICE_LOCALITY_DOMAIN;
+	return location->type == CU_MEM_LOCATION_TYPE_DEVICE || location->type == LOCATION_DEVICE_LOCALITY_DOMAIN;
 }
 
 /* With one device there is no need to ask. */

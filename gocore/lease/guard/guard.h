@@ -27,6 +27,7 @@
 #include <pthread.h>
 #include <stdint.h>
 
+#include "../../machine/cuda/constants.h"
 #include "../../machine/cuda/guard_figures.h"
 #include "../budget/budget.h"
 #include "functions.h"

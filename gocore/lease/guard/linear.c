@@ -142,99 +142,88 @@ enum { LARGEST_ELEMENT = 16 };
  */
 struct format {
 	unsigned int bytes, width, height;
+	int per_channel; /* an element has as many bytes for each of its channels */
 };
 
 /*
  * By CUarray_format in cuda.h. Video has a brightness for each element, and two colours for each 2 x 2 of them (420),
  * for each pair in a row (422), or for each (444). 0 bytes: an unknown format.
  */
+static const struct format formats[] = {
+    [CU_AD_FORMAT_UNSIGNED_INT8] = {1, 1, 1, 1},
+    [CU_AD_FORMAT_SIGNED_INT8] = {1, 1, 1, 1},
+    [CU_AD_FORMAT_UNSIGNED_INT16] = {2, 1, 1, 1},
+    [CU_AD_FORMAT_SIGNED_INT16] = {2, 1, 1, 1},
+    [CU_AD_FORMAT_HALF] = {2, 1, 1, 1},
+    [CU_AD_FORMAT_UNSIGNED_INT32] = {4, 1, 1, 1},
+    [CU_AD_FORMAT_SIGNED_INT32] = {4, 1, 1, 1},
+    [CU_AD_FORMAT_FLOAT] = {4, 1, 1, 1},
+    [CU_AD_FORMAT_UNORM_INT_101010_2] = {4, 1, 1, 0},
+    [CU_AD_FORMAT_UNORM_INT8X4] = {4, 1, 1, 0},
+    [CU_AD_FORMAT_UNORM_INT16X2] = {4, 1, 1, 0},
+    [CU_AD_FORMAT_SNORM_INT8X4] = {4, 1, 1, 0},
+    [CU_AD_FORMAT_SNORM_INT16X2] = {4, 1, 1, 0},
+    [CU_AD_FORMAT_AYUV] = {4, 1, 1, 0},
+    [CU_AD_FORMAT_Y410] = {4, 1, 1, 0},
+    [CU_AD_FORMAT_UINT8_PACKED_422] = {4, 1, 1, 0},
+    [CU_AD_FORMAT_UINT8_PACKED_444] = {4, 1, 1, 0},
+    [CU_AD_FORMAT_BC1_UNORM] = {8, 4, 4, 0},
+    [CU_AD_FORMAT_BC1_UNORM_SRGB] = {8, 4, 4, 0},
+    [CU_AD_FORMAT_BC4_UNORM] = {8, 4, 4, 0},
+    [CU_AD_FORMAT_BC4_SNORM] = {8, 4, 4, 0},
+    [CU_AD_FORMAT_BC2_UNORM] = {16, 4, 4, 0},
+    [CU_AD_FORMAT_BC2_UNORM_SRGB] = {16, 4, 4, 0},
+    [CU_AD_FORMAT_BC3_UNORM] = {16, 4, 4, 0},
+    [CU_AD_FORMAT_BC3_UNORM_SRGB] = {16, 4, 4, 0},
+    [CU_AD_FORMAT_BC5_UNORM] = {16, 4, 4, 0},
+    [CU_AD_FORMAT_BC5_SNORM] = {16, 4, 4, 0},
+    [CU_AD_FORMAT_BC6H_UF16] = {16, 4, 4, 0},
+    [CU_AD_FORMAT_BC6H_SF16] = {16, 4, 4, 0},
+    [CU_AD_FORMAT_BC7_UNORM] = {16, 4, 4, 0},
+    [CU_AD_FORMAT_BC7_UNORM_SRGB] = {16, 4, 4, 0},
+    [CU_AD_FORMAT_UNORM_INT8X1] = {1, 1, 1, 0},
+    [CU_AD_FORMAT_SNORM_INT8X1] = {1, 1, 1, 0},
+    [CU_AD_FORMAT_UNORM_INT8X2] = {2, 1, 1, 0},
+    [CU_AD_FORMAT_UNORM_INT16X1] = {2, 1, 1, 0},
+    [CU_AD_FORMAT_SNORM_INT8X2] = {2, 1, 1, 0},
+    [CU_AD_FORMAT_SNORM_INT16X1] = {2, 1, 1, 0},
+    [CU_AD_FORMAT_UNORM_INT16X4] = {8, 1, 1, 0},
+    [CU_AD_FORMAT_SNORM_INT16X4] = {8, 1, 1, 0},
+    [CU_AD_FORMAT_Y416] = {8, 1, 1, 0},
+    [CU_AD_FORMAT_NV12] = {6, 2, 2, 0},
+    [CU_AD_FORMAT_UINT8_SEMIPLANAR_420] = {6, 2, 2, 0},
+    [CU_AD_FORMAT_UINT8_PLANAR_420] = {6, 2, 2, 0},
+    [CU_AD_FORMAT_P010] = {12, 2, 2, 0},
+    [CU_AD_FORMAT_P016] = {12, 2, 2, 0},
+    [CU_AD_FORMAT_UINT16_SEMIPLANAR_420] = {12, 2, 2, 0},
+    [CU_AD_FORMAT_UINT16_PLANAR_420] = {12, 2, 2, 0},
+    [CU_AD_FORMAT_NV16] = {4, 2, 1, 0},
+    [CU_AD_FORMAT_YUY2] = {4, 2, 1, 0},
+    [CU_AD_FORMAT_UINT8_SEMIPLANAR_422] = {4, 2, 1, 0},
+    [CU_AD_FORMAT_UINT8_PLANAR_422] = {4, 2, 1, 0},
+    [CU_AD_FORMAT_P210] = {8, 2, 1, 0},
+    [CU_AD_FORMAT_P216] = {8, 2, 1, 0},
+    [CU_AD_FORMAT_Y210] = {8, 2, 1, 0},
+    [CU_AD_FORMAT_Y216] = {8, 2, 1, 0},
+    [CU_AD_FORMAT_UINT16_SEMIPLANAR_422] = {8, 2, 1, 0},
+    [CU_AD_FORMAT_UINT16_PLANAR_422] = {8, 2, 1, 0},
+    [CU_AD_FORMAT_Y444_PLANAR8] = {3, 1, 1, 0},
+    [CU_AD_FORMAT_YUV444_8bit_SemiPlanar] = {3, 1, 1, 0},
+    [CU_AD_FORMAT_UINT8_SEMIPLANAR_444] = {3, 1, 1, 0},
+    [CU_AD_FORMAT_UINT8_PLANAR_444] = {3, 1, 1, 0},
+    [CU_AD_FORMAT_Y444_PLANAR10] = {6, 1, 1, 0},
+    [CU_AD_FORMAT_YUV444_16bit_SemiPlanar] = {6, 1, 1, 0},
+    [CU_AD_FORMAT_UINT16_SEMIPLANAR_444] = {6, 1, 1, 0},
+    [CU_AD_FORMAT_UINT16_PLANAR_444] = {6, 1, 1, 0},
+};
+
 static struct format format_of(int format, unsigned int channels) {
-	switch (format) {
-	case 0x01:
-	case 0x08: /* 8 bits */
-		return (struct format){channels, 1, 1};
-	case 0x02:
-	case 0x09:
-	case 0x10: /* 16 bits */
-		return (struct format){2 * channels, 1, 1};
-	case 0x03:
-	case 0x0a:
-	case 0x20: /* 32 bits */
-		return (struct format){4 * channels, 1, 1};
-	case 0x50: /* UNORM_INT_101010_2: 32 bits, whatever the channels */
-		return (struct format){4, 1, 1};
-	case 0x91:
-	case 0x92:
-	case 0x97:
-	case 0x98: /* BC1, BC4 */
-		return (struct format){8, 4, 4};
-	case 0x93:
-	case 0x94:
-	case 0x95:
-	case 0x96:
-	case 0x99:
-	case 0x9a:
-	case 0x9b:
-	case 0x9c:
-	case 0x9d:
-	case 0x9e:
-		return (struct format){16, 4, 4};
-	case 0xc0:
-	case 0xc6: /* normalized integers, with their channels in the name */
-		return (struct format){1, 1, 1};
-	case 0xc1:
-	case 0xc3:
-	case 0xc7:
-	case 0xc9:
-		return (struct format){2, 1, 1};
-	case 0xc2:
-	case 0xc4:
-	case 0xc8:
-	case 0xca:
-		return (struct format){4, 1, 1};
-	case 0xc5:
-	case 0xcb:
-		return (struct format){8, 1, 1};
-	case 0xb0:
-	case 0x53:
-	case 0x59: /* video, 8 bits: 420 */
-		return (struct format){6, 2, 2};
-	case 0x9f:
-	case 0xa1:
-	case 0x54:
-	case 0x5a: /* 16 bits */
-		return (struct format){12, 2, 2};
-	case 0xa2:
-	case 0xa5:
-	case 0x55:
-	case 0x5b: /* 8 bits: 422 */
-		return (struct format){4, 2, 1};
-	case 0xa3:
-	case 0xa4:
-	case 0xa6:
-	case 0xa7:
-	case 0x56:
-	case 0x5c:
-		return (struct format){8, 2, 1};
-	case 0xb2:
-	case 0xb4:
-	case 0x57:
-	case 0x5d: /* 8 bits: 444 */
-		return (struct format){3, 1, 1};
-	case 0xb3:
-	case 0xb5:
-	case 0x58:
-	case 0x5e:
-		return (struct format){6, 1, 1};
-	case 0xa8:
-	case 0xa9:
-	case 0x51:
-	case 0x52: /* four values of 8 bits, or 10, 10, 10 and 2 */
-		return (struct format){4, 1, 1};
-	case 0xb1:
-		return (struct format){8, 1, 1};
-	}
-	return (struct format){0, 1, 1};
+	static const struct format unknown = {0, 1, 1, 0};
+	if (format < 0 || (size_t)format >= sizeof formats / sizeof *formats || formats[format].bytes == 0)
+		return unknown;
+	struct format found = formats[format];
+	found.bytes *= found.per_channel ? channels : 1;
+	return found;
 }
 
 /* An array that the driver has made is charged in full if its format is newer than this file. */
@@ -249,8 +238,9 @@ static uint64_t at_least_one(uint64_t value) { return value == 0 ? 1 : value; }
 static uint64_t level_bytes(const CUDA_ARRAY3D_DESCRIPTOR *shape, unsigned int level) {
 	struct format format = format_of(shape->format, shape->channels);
 	uint64_t bytes = format.bytes == 0 ? LARGEST_ELEMENT : format.bytes;
-	uint64_t layers = shape->flags & (ARRAY_LAYERED | ARRAY_CUBEMAP) ? at_least_one(shape->depth) : 1;
-	uint64_t depth = shape->flags & (ARRAY_LAYERED | ARRAY_CUBEMAP) ? 1 : at_least_one(shape->depth >> level);
+	uint64_t layers = shape->flags & (CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_CUBEMAP) ? at_least_one(shape->depth) : 1;
+	uint64_t depth =
+	    shape->flags & (CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_CUBEMAP) ? 1 : at_least_one(shape->depth >> level);
 	uint64_t width = (at_least_one(shape->width >> level) + format.width - 1) / format.width;
 	uint64_t height = (at_least_one(shape->height >> level) + format.height - 1) / format.height;
 
@@ -260,7 +250,7 @@ static uint64_t level_bytes(const CUDA_ARRAY3D_DESCRIPTOR *shape, unsigned int l
 static uint64_t bytes_of(const CUDA_ARRAY3D_DESCRIPTOR *shape, unsigned int levels) {
 	uint64_t total = 0;
 
-	if (shape->flags & (ARRAY_SPARSE | ARRAY_DEFERRED))
+	if (shape->flags & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING))
 		return 0;
 	for (unsigned int level = 0; level < levels && level < 64; level++)
 		if (__builtin_add_overflow(total, level_bytes(shape, level), &total))

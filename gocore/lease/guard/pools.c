@@ -127,7 +127,7 @@ static int ask(struct pool *pool, int which, uint64_t *value) {
  */
 static uint64_t recharge(struct pool *pool, int own, enum room room) {
 	uint64_t reserved = 0;
-	int known = ask(pool, POOL_RESERVED, &reserved);
+	int known = ask(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved);
 	uint64_t kept = pool->in_flight > (uint64_t)own ? pool->spare : 0, have = pool->charged + pool->spare - kept;
 
 	if (!known)
@@ -375,7 +375,7 @@ static int claims(struct request *request) {
 
 	pthread_mutex_lock(&lock);
 	recharge(pool, 0, NONE);
-	used = (ask(pool, POOL_USED, &used) ? used : pool->charged) + pool->claimed;
+	used = (ask(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used) ? used : pool->charged) + pool->claimed;
 	uint64_t claimed = pool->charged > used ? pool->charged - used : 0;
 	if (claimed > request->bytes)
 		claimed = request->bytes;
@@ -558,7 +558,8 @@ static int card_of_pool(const CUmemLocation *location, int type, int *card) {
 	CUdevice device;
 
 	*card = NO_CARD;
-	if (!on_device(location, &device) && (type != ALLOCATION_MANAGED || current_device(&device) != CUDA_SUCCESS))
+	if (!on_device(location, &device) &&
+	    (type != CU_MEM_ALLOCATION_TYPE_MANAGED || current_device(&device) != CUDA_SUCCESS))
 		return 1;
 	*card = card_of_device(device);
 	return *card != NO_CARD || !may_exist(device);

@@ -90,8 +90,6 @@ void note(const char *format, ...) { WRITE(format); }
 
 void budget_note(const char *format, ...) { WRITE(format); }
 
-static void forget_libraries(void);
-
 char folder[4096];
 int started;
 static unsigned char never;

@@ -2,6 +2,7 @@
 /* Contexts, each thread's stack of them, and their limits. */
 #include "driver.h"
 
+#include "../../machine/cuda/constants.h"
 #include "../../machine/models/models.h"
 
 #include <stdlib.h>
@@ -9,8 +10,7 @@
 static void set_default_limits(struct context *context);
 
 #define MAX_DEPTH 32
-#define MAP_HOST 8U /* the flags of contexts */
-#define PRIMARY_FLAGS 0xf7U
+#define PRIMARY_FLAGS (unsigned)(CU_CTX_FLAGS_MASK & ~CU_CTX_MAP_HOST) /* all map the host's memory */
 #define MAX_STACKS 4 /* machines that a thread has contexts of at one time */
 
 /* A stack belongs to one start of one machine; another one's counts as empty. */
@@ -43,7 +43,10 @@ CUresult current_context(struct context **out) {
 	return (*out)->alive ? (*out)->sticky : CONTEXT_IS_DESTROYED;
 }
 
-static int is_schedule(unsigned flags) { return (flags & 7) <= 2 || (flags & 7) == 4; }
+static int is_schedule(unsigned flags) {
+	return (flags & CU_CTX_SCHED_MASK) <= CU_CTX_SCHED_YIELD ||
+	       (flags & CU_CTX_SCHED_MASK) == CU_CTX_SCHED_BLOCKING_SYNC;
+}
 
 /* It takes memory of its card where the profile says so. */
 static CUresult begin_context(struct context *context) {
@@ -117,7 +120,7 @@ EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice device) {
 	if (result == SUCCESS) {
 		gpu->retains++;
 		gpu->primary->primary = 1;
-		gpu->primary->flags = gpu->primary_flags | MAP_HOST;
+		gpu->primary->flags = gpu->primary_flags | CU_CTX_MAP_HOST;
 		*out = gpu->primary;
 	}
 	UNLOCK;
@@ -156,7 +159,7 @@ static CUresult set_flags(CUdevice device, unsigned flags) {
 	struct gpu *gpu = &m->gpu[device];
 	gpu->primary_flags = flags;
 	if (gpu->primary != NULL && gpu->primary->alive)
-		gpu->primary->flags = flags | MAP_HOST;
+		gpu->primary->flags = flags | CU_CTX_MAP_HOST;
 	UNLOCK;
 	return SUCCESS;
 }
@@ -230,7 +233,7 @@ EXPORT CUresult cuGreenCtxDestroy(struct green *green) {
 }
 
 static CUresult create(CUcontext *out, unsigned flags, CUdevice device) {
-	if (out == NULL || (flags & ~(PRIMARY_FLAGS | MAP_HOST)) != 0 || !is_schedule(flags))
+	if (out == NULL || (flags & ~(PRIMARY_FLAGS | CU_CTX_MAP_HOST)) != 0 || !is_schedule(flags))
 		return INVALID_VALUE;
 	if (unknown_device(device))
 		return INVALID_DEVICE;
@@ -386,33 +389,20 @@ EXPORT CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest) {
  * bounds them was recorded on an H200 with driver 580 (tests_py/driver/calls).
  */
 
-enum {
-	STACK,
-	PRINTF,
-	HEAP,
-	SYNC_DEPTH,
-	PENDING_LAUNCHES,
-	FETCH_BYTES,
-	PERSISTING_L2,
-	SHARED_MEMORY,
-	GRAPHICS,
-	GRAPHICS_FALLBACK
-};
 enum { UNSUPPORTED_AFFINITY = 224 };
-#define MAP_HOST 8U
 
 static uint64_t slice_of_l2(const struct context *context) { return (uint64_t)m->gpu[context->gpu].l2_bytes / 16; }
 
 static void set_default_limits(struct context *context) {
 	const struct gpu *gpu = &m->gpu[context->gpu];
-	context->limits[STACK] = 1024;
-	context->limits[PRINTF] = (size_t)gpu->multiprocessors * 65536;
-	context->limits[HEAP] = 8 * MIB;
-	context->limits[SYNC_DEPTH] = 2;
-	context->limits[PENDING_LAUNCHES] = 2048;
-	context->limits[FETCH_BYTES] = gpu->major >= 9 ? 64 : 128;
-	context->limits[PERSISTING_L2] = gpu->major >= 8 ? 3 * slice_of_l2(context) : 0;
-	context->limits[SHARED_MEMORY] = (size_t)gpu->limits->shared_bytes_of_block;
+	context->limits[CU_LIMIT_STACK_SIZE] = 1024;
+	context->limits[CU_LIMIT_PRINTF_FIFO_SIZE] = (size_t)gpu->multiprocessors * 65536;
+	context->limits[CU_LIMIT_MALLOC_HEAP_SIZE] = 8 * MIB;
+	context->limits[CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH] = 2;
+	context->limits[CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT] = 2048;
+	context->limits[CU_LIMIT_MAX_L2_FETCH_GRANULARITY] = gpu->major >= 9 ? 64 : 128;
+	context->limits[CU_LIMIT_PERSISTING_L2_CACHE_SIZE] = gpu->major >= 8 ? 3 * slice_of_l2(context) : 0;
+	context->limits[CU_LIMIT_SHMEM_SIZE] = (size_t)gpu->limits->shared_bytes_of_block;
 }
 
 static size_t between(size_t value, size_t least, size_t most) {
@@ -420,11 +410,12 @@ static size_t between(size_t value, size_t least, size_t most) {
 }
 
 static CUresult known(const struct context *context, int limit) {
-	if (limit < 0 || limit > GRAPHICS_FALLBACK)
+	if (limit < 0 || limit > CU_LIMIT_CIG_SHMEM_FALLBACK_ENABLED)
 		return INVALID_VALUE;
 	int old = driver_version() < 12000;
-	if (limit == GRAPHICS_FALLBACK || (limit == SYNC_DEPTH && !old && m->gpu[context->gpu].major >= 9) ||
-	    (limit >= SHARED_MEMORY && old))
+	if (limit == CU_LIMIT_CIG_SHMEM_FALLBACK_ENABLED ||
+	    (limit == CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH && !old && m->gpu[context->gpu].major >= 9) ||
+	    (limit >= CU_LIMIT_SHMEM_SIZE && old))
 		return UNSUPPORTED_LIMIT;
 	return SUCCESS;
 }
@@ -432,31 +423,31 @@ static CUresult known(const struct context *context, int limit) {
 static CUresult set(struct context *context, int limit, size_t value) {
 	uint64_t slice = slice_of_l2(context);
 	switch (limit) {
-	case STACK:
+	case CU_LIMIT_STACK_SIZE:
 		if (value > 512 << 10)
 			return INVALID_VALUE;
 		value = (value + 15) / 16 * 16;
 		break;
-	case PRINTF:
+	case CU_LIMIT_PRINTF_FIFO_SIZE:
 		value = between(value, 512 << 10, (size_t)1 << 31);
 		break;
-	case HEAP:
+	case CU_LIMIT_MALLOC_HEAP_SIZE:
 		value = between(value, 4 * MIB, m->gpu[context->gpu].total);
 		break;
-	case PENDING_LAUNCHES:
+	case CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT:
 		value = between(value, 32, 599186);
 		break;
-	case FETCH_BYTES:
+	case CU_LIMIT_MAX_L2_FETCH_GRANULARITY:
 		if (value > 128)
 			return INVALID_VALUE;
 		break;
-	case PERSISTING_L2:
+	case CU_LIMIT_PERSISTING_L2_CACHE_SIZE:
 		if (value > 10 * slice || (slice == 0 && value > 0))
 			return INVALID_VALUE;
 		value = slice == 0 ? 0 : (value + slice - 1) / slice * slice;
 		break;
-	case SHARED_MEMORY:
-	case GRAPHICS:
+	case CU_LIMIT_SHMEM_SIZE:
+	case CU_LIMIT_CIG_ENABLED:
 		return NOT_PERMITTED;
 	}
 	context->limits[limit] = value;
@@ -490,9 +481,9 @@ EXPORT CUresult cuCtxGetFlags(unsigned *flags) {
 /* What is not about waiting, local memory or synchronous copies is accepted, and not kept. */
 EXPORT CUresult cuCtxSetFlags(unsigned flags) {
 	CALLED_SINCE(12010, cuCtxSetFlags);
-	if (flags > 0xff || ((flags & 7) > 2 && (flags & 7) != 4))
+	if (flags > CU_CTX_FLAGS_MASK || !is_schedule(flags))
 		return INVALID_VALUE;
-	IN_CONTEXT(context->flags = (flags & 0x9f) | MAP_HOST);
+	IN_CONTEXT(context->flags = (flags & ~(CU_CTX_COREDUMP_ENABLE | CU_CTX_USER_COREDUMP_ENABLE)) | CU_CTX_MAP_HOST);
 }
 
 EXPORT CUresult cuCtxGetCacheConfig(int *config) {

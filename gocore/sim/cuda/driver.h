@@ -472,6 +472,7 @@ void end_modules(void);
 void free_modules(void);
 
 /* arrays.c */
+size_t element_bytes(int format); /* of a plain one, a CUarray_format; 0 for another one */
 int count_arrays(void);
 void end_arrays(struct context *context);
 

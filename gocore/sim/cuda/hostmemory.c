@@ -12,6 +12,8 @@
  */
 #include "driver.h"
 
+#include "../../machine/cuda/constants.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -149,8 +151,6 @@ void watch_host_memory(void) { pthread_once(&started, start_watching); }
 
 /* Host memory of the program that it registers: page-locked from then on, but still the program's. */
 
-enum { PORTABLE = 1, MAPPED = 2, OF_A_DEVICE = 4, READ_ONLY = 8 };
-
 CUresult cuMemHostAlloc(void **out, size_t bytes, unsigned flags);
 
 static int overlaps(struct range a, const struct allocation *list) {
@@ -181,7 +181,9 @@ EXPORT CUresult cuMemHostRegister_v2(void *memory, size_t bytes, unsigned flags)
 		struct place place;
 		int others =
 		    find_place(range.addr, &place) && (place.gpu >= 0 || overlaps(range, m->hosts)); /* the driver's own */
-		if (result == SUCCESS && (memory == NULL || bytes == 0 || (flags & ~(PORTABLE | MAPPED | READ_ONLY)) != 0 ||
+		if (result == SUCCESS && (memory == NULL || bytes == 0 ||
+		                             (flags & ~(CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP |
+		                                          CU_MEMHOSTREGISTER_READ_ONLY)) != 0 ||
 		                             range.addr + bytes < range.addr || others))
 			result = INVALID_VALUE;
 		if (result == SUCCESS && overlaps(range, m->registered))
@@ -240,7 +242,8 @@ EXPORT CUresult cuMemHostGetFlags(unsigned *flags, void *memory) {
 		if (one == NULL)
 			result = INVALID_VALUE;
 		else
-			*flags = (one->flags & ~(unsigned)READ_ONLY) | MAPPED; /* there is one address space */
+			*flags = (one->flags & ~(unsigned)CU_MEMHOSTREGISTER_READ_ONLY) |
+			         CU_MEMHOSTREGISTER_DEVICEMAP; /* there is one address space */
 	});
 }
 

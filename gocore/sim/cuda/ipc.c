@@ -12,6 +12,7 @@
  */
 #include "stream.h"
 
+#include "../../machine/cuda/constants.h"
 #include "../../lease/budget/budget.h"
 
 #include <fcntl.h>
@@ -99,7 +100,7 @@ static void remove_job_file(const struct ipc_handle *handle) {
 	close(folder);
 }
 
-enum { PAGE = 4096, LAZY_PEER_ACCESS = 1 };
+enum { PAGE = 4096 };
 
 /* What an exporter has. */
 struct export {
@@ -294,7 +295,7 @@ static CUresult import(CUdeviceptr *out, const struct ipc_handle *handle, struct
 		free(new);
 		return result;
 	}
-	if (gpu != context->gpu && flags == LAZY_PEER_ACCESS)
+	if (gpu != context->gpu && flags == CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS)
 		context->peers |= UINT64_C(1) << gpu;
 	new->next = m->imports;
 	m->imports = new;
@@ -317,13 +318,15 @@ static CUresult open_handle(CUdeviceptr *out, const struct ipc_handle *handle, u
 }
 
 EXPORT CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *out, struct ipc_handle handle, unsigned flags) {
-	REFUSE(ANY_TIME, out == NULL || flags != LAZY_PEER_ACCESS || !is_handle(&handle, memory_kind), INVALID_VALUE);
+	REFUSE(ANY_TIME, out == NULL || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS || !is_handle(&handle, memory_kind),
+	    INVALID_VALUE);
 	CALLED_SINCE(11000, cuIpcOpenMemHandle);
 	return open_handle(out, &handle, flags);
 }
 
 EXPORT CUresult cuIpcOpenMemHandle(CUdeviceptr *out, struct ipc_handle handle, unsigned flags) {
-	REFUSE(ANY_TIME, out == NULL || flags != LAZY_PEER_ACCESS || !is_handle(&handle, memory_kind), INVALID_VALUE);
+	REFUSE(ANY_TIME, out == NULL || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS || !is_handle(&handle, memory_kind),
+	    INVALID_VALUE);
 	CALLED(cuIpcOpenMemHandle);
 	return open_handle(out, &handle, flags);
 }

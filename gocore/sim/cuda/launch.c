@@ -3,6 +3,8 @@
  * it computes nothing; a host function really runs. */
 #include "modules.h"
 
+#include "../../machine/cuda/constants.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -237,7 +239,7 @@ static CUresult best_size(
 		device = context->gpu;
 	UNLOCK;
 	if (result == SUCCESS)
-		result = cuDeviceGetAttribute(&attributes[0], 16, device);
+		result = cuDeviceGetAttribute(&attributes[0], CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device);
 	if (most == 0 || most > MOST_THREADS_OF_BLOCK)
 		most = MOST_THREADS_OF_BLOCK;
 	for (int threads = most; result == SUCCESS && threads > 0; threads = (threads - 1) / WARP * WARP) {

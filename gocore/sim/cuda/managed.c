@@ -3,11 +3,10 @@
 #include "driver.h"
 #include "stream.h"
 
+#include "../../machine/cuda/constants.h"
+
 #include <stdlib.h>
 #include <sys/mman.h>
-
-#define ATTACH_GLOBAL 1
-#define ATTACH_HOST 2 /* a GPU without concurrent access needs cuStreamAttachMemAsync, which is not implemented */
 
 void drop_managed(struct allocation **at) {
 	struct allocation *gone = *at;
@@ -49,9 +48,10 @@ EXPORT CUresult cuMemAllocManaged(CUdeviceptr *out, size_t bytes, unsigned flags
 	IN_CONTEXT({
 		if (!m->gpu[context->gpu].managed_memory)
 			result = NOT_SUPPORTED;
-		/* ATTACH_SINGLE and combinations are for cuStreamAttachMemAsync. */
-		if (result == SUCCESS &&
-		    (bytes == 0 || (flags != ATTACH_GLOBAL && (flags != ATTACH_HOST || !m->gpu[context->gpu].concurrent))))
+		/* CU_MEM_ATTACH_SINGLE, combinations, and CU_MEM_ATTACH_HOST on a GPU without concurrent access are for
+		 * cuStreamAttachMemAsync, which is not implemented. */
+		if (result == SUCCESS && (bytes == 0 || (flags != CU_MEM_ATTACH_GLOBAL &&
+		                                            (flags != CU_MEM_ATTACH_HOST || !m->gpu[context->gpu].concurrent))))
 			result = INVALID_VALUE;
 		if (result == SUCCESS)
 			result = allocate(context, out, bytes);
@@ -64,20 +64,20 @@ struct location {
 	int type, id;
 };
 
-enum { ON_DEVICE = 1, ON_HOST, ON_HOST_NODE, ON_NEAREST_NODE }; /* CUmemLocationType */
-enum { SET_READ_MOSTLY = 1, UNSET_READ_MOSTLY, LAST_ADVICE = 6 };
-
 static struct location of_device(CUdevice device) {
-	return device == -1 ? (struct location){ON_HOST, 0} : (struct location){ON_DEVICE, device};
+	return device == -1 ? (struct location){CU_MEM_LOCATION_TYPE_HOST, 0}
+	                    : (struct location){CU_MEM_LOCATION_TYPE_DEVICE, device};
 }
 
-static int is_location(struct location one) { return one.type >= ON_DEVICE && one.type <= ON_NEAREST_NODE; }
+static int is_location(struct location one) {
+	return one.type >= CU_MEM_LOCATION_TYPE_DEVICE && one.type <= CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT;
+}
 
 static CUresult check_hint(uint64_t addr, uint64_t bytes, struct location location) {
 	struct place place;
 	if (bytes == 0 || !find_place(addr, &place) || !place.managed || !inside(addr, bytes, place.range))
 		return INVALID_VALUE;
-	if (location.type != ON_DEVICE)
+	if (location.type != CU_MEM_LOCATION_TYPE_DEVICE)
 		return SUCCESS;
 	return location.id < 0 || location.id >= m->gpus || !m->gpu[location.id].concurrent ? INVALID_DEVICE : SUCCESS;
 }
@@ -91,9 +91,9 @@ static CUresult prefetch(CUdeviceptr addr, size_t bytes, struct location locatio
 }
 
 static CUresult advise(CUdeviceptr addr, size_t bytes, int advice, struct location location) {
-	if (advice < SET_READ_MOSTLY || advice > LAST_ADVICE)
+	if (advice < CU_MEM_ADVISE_SET_READ_MOSTLY || advice > CU_MEM_ADVISE_UNSET_ACCESSED_BY)
 		return INVALID_VALUE;
-	IN_CONTEXT(result = check_hint(addr, bytes, advice <= UNSET_READ_MOSTLY ? of_device(-1) : location));
+	IN_CONTEXT(result = check_hint(addr, bytes, advice <= CU_MEM_ADVISE_UNSET_READ_MOSTLY ? of_device(-1) : location));
 }
 
 EXPORT CUresult cuMemPrefetchAsync(CUdeviceptr addr, size_t bytes, CUdevice device, CUstream stream) {

@@ -11,6 +11,7 @@
 #include "driver.h"
 #include "stream.h"
 
+#include "../../machine/cuda/constants.h"
 #include "../../lease/budget/locks.h"
 
 #include <stdio.h>
@@ -19,11 +20,6 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-enum { LOCATION_NONE = 0, LOCATION_DEVICE = 1, LOCATION_LAST = 4 }; /* others are the host's */
-enum { ON_DEVICE = 1, ON_HOST = 2 };
-enum { PINNED = 1, MANAGED = 2 };    /* CUmemAllocationType */
-enum { DESCRIPTOR = 1, FABRIC = 8 }; /* CUmemAllocationHandleType */
 
 uint64_t segment(void) { return m->to_the_byte ? GRANULE : m->segment > 0 ? m->segment : 32 * MIB; }
 
@@ -190,24 +186,27 @@ static struct pool *standard_pool(int gpu) {
 EXPORT CUresult cuMemPoolCreate(struct pool **out, const pool_props *props) {
 	CALLED_SINCE(11020, cuMemPoolCreate);
 	if (out == NULL || props == NULL ||
-	    props->location.type < (props->type == MANAGED ? LOCATION_NONE : LOCATION_DEVICE) ||
-	    props->location.type > LOCATION_LAST)
+	    props->location.type <
+	        (props->type == CU_MEM_ALLOCATION_TYPE_MANAGED ? CU_MEM_LOCATION_TYPE_NONE : CU_MEM_LOCATION_TYPE_DEVICE) ||
+	    props->location.type > CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT)
 		return INVALID_VALUE;
 	if ((props->type != 1 && (props->type != 2 || driver_version() < 13000)) ||
-	    (props->location.type == LOCATION_DEVICE && unknown_device(props->location.id)))
+	    (props->location.type == CU_MEM_LOCATION_TYPE_DEVICE && unknown_device(props->location.id)))
 		return INVALID_VALUE;
-	if ((props->handle_types & ~(DESCRIPTOR | FABRIC)) != 0)
+	if ((props->handle_types & ~(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR | CU_MEM_HANDLE_TYPE_FABRIC)) != 0)
 		return INVALID_VALUE;
-	if (props->handle_types > DESCRIPTOR)
+	if (props->handle_types > CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
 		return not_done("cuMemPoolCreate for other handles than descriptors");
-	if (props->handle_types == DESCRIPTOR && (props->type == MANAGED || props->location.type != LOCATION_DEVICE))
+	if (props->handle_types == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR &&
+	    (props->type == CU_MEM_ALLOCATION_TYPE_MANAGED || props->location.type != CU_MEM_LOCATION_TYPE_DEVICE))
 		return not_done("cuMemPoolCreate with descriptors, for the host or managed memory");
-	int file = props->handle_types == DESCRIPTOR ? memfd_create(POOL_FILE, MFD_CLOEXEC) : 0;
+	int file =
+	    props->handle_types == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ? memfd_create(POOL_FILE, MFD_CLOEXEC) : 0;
 	if (file < 0)
 		return OPERATING_SYSTEM;
 	struct pool *new = calloc(1, sizeof *new);
-	new->gpu = props->location.type == LOCATION_DEVICE ? props->location.id : -1;
-	new->managed = props->type == MANAGED;
+	new->gpu = props->location.type == CU_MEM_LOCATION_TYPE_DEVICE ? props->location.id : -1;
+	new->managed = props->type == CU_MEM_ALLOCATION_TYPE_MANAGED;
 	new->most = driver_version() >= 12020 ? props->most : 0; /* reserved before */
 	new->file = file;
 	LOCK;
@@ -260,11 +259,11 @@ EXPORT CUresult cuMemGetDefaultMemPool(struct pool **out, const location *where,
 	CALLED_SINCE(13000, cuMemGetDefaultMemPool);
 	if (out == NULL || where == NULL)
 		return INVALID_VALUE;
-	if (where->type == LOCATION_DEVICE && unknown_device(where->id))
+	if (where->type == CU_MEM_LOCATION_TYPE_DEVICE && unknown_device(where->id))
 		return INVALID_DEVICE;
-	*out = type == 2                        ? &m->standard_managed
-	       : where->type == LOCATION_DEVICE ? standard_pool(where->id)
-	                                        : &m->standard_host;
+	*out = type == CU_MEM_ALLOCATION_TYPE_MANAGED       ? &m->standard_managed
+	       : where->type == CU_MEM_LOCATION_TYPE_DEVICE ? standard_pool(where->id)
+	                                                    : &m->standard_host;
 	return SUCCESS;
 }
 
@@ -294,11 +293,11 @@ EXPORT CUresult cuMemGetMemPool(struct pool **out, const location *where, int ty
 	CALLED_SINCE(13000, cuMemGetMemPool);
 	if (out == NULL || where == NULL)
 		return INVALID_VALUE;
-	if (type == PINNED && where->type == LOCATION_DEVICE)
+	if (type == CU_MEM_ALLOCATION_TYPE_PINNED && where->type == CU_MEM_LOCATION_TYPE_DEVICE)
 		return cuDeviceGetMemPool(out, where->id);
 	CUresult result = cuMemGetDefaultMemPool(out, where, type);
 	LOCK;
-	struct pool *current = type == MANAGED ? m->current_managed : m->current_host;
+	struct pool *current = type == CU_MEM_ALLOCATION_TYPE_MANAGED ? m->current_managed : m->current_host;
 	if (result == SUCCESS && current != NULL)
 		*out = current;
 	UNLOCK;
@@ -309,12 +308,12 @@ EXPORT CUresult cuMemSetMemPool(const location *where, int type, struct pool *po
 	CALLED_SINCE(13000, cuMemSetMemPool);
 	if (where == NULL)
 		return INVALID_VALUE;
-	if (type == PINNED && where->type == LOCATION_DEVICE)
+	if (type == CU_MEM_ALLOCATION_TYPE_PINNED && where->type == CU_MEM_LOCATION_TYPE_DEVICE)
 		return cuDeviceSetMemPool(where->id, pool);
 	LOCK;
 	struct pool *found = find_pool(pool);
 	int managed = found != NULL && (found->managed || found == &m->standard_managed);
-	int fits = found != NULL && managed == (type == MANAGED) && (managed || found->gpu < 0);
+	int fits = found != NULL && managed == (type == CU_MEM_ALLOCATION_TYPE_MANAGED) && (managed || found->gpu < 0);
 	if (fits && managed)
 		m->current_managed = found;
 	else if (fits)
@@ -431,22 +430,6 @@ EXPORT CUresult cuMemFreeAsync(CUdeviceptr addr, CUstream stream) {
 
 /* What programs ask and set of a memory pool: attributes, and which GPUs may access it. */
 
-enum attribute {
-	FOLLOW_EVENTS = 1,
-	OPPORTUNISTIC,
-	INTERNAL_DEPENDENCIES,
-	THRESHOLD,
-	RESERVED,
-	MOST_RESERVED,
-	USED,
-	MOST_USED,
-	ALLOCATION_TYPE,
-	HANDLE_TYPES,
-	LOCATION_ID,
-	LOCATION_TYPE,
-	LARGEST
-};
-
 struct location {
 	int type, id;
 };
@@ -458,39 +441,45 @@ struct access {
 
 static int number_of(const struct pool *pool, int attribute) {
 	switch (attribute) {
-	case ALLOCATION_TYPE:
-		return pool->managed ? MANAGED : PINNED;
-	case HANDLE_TYPES:
+	case CU_MEMPOOL_ATTR_ALLOCATION_TYPE:
+		return pool->managed ? CU_MEM_ALLOCATION_TYPE_MANAGED : CU_MEM_ALLOCATION_TYPE_PINNED;
+	case CU_MEMPOOL_ATTR_EXPORT_HANDLE_TYPES:
 		return pool->file > 0;
-	case LOCATION_ID:
+	case CU_MEMPOOL_ATTR_LOCATION_ID:
 		return pool->gpu >= 0 ? pool->gpu : 0;
-	case LOCATION_TYPE:
-		return pool->gpu >= 0 ? ON_DEVICE : pool->managed ? 0 : ON_HOST;
+	case CU_MEMPOOL_ATTR_LOCATION_TYPE:
+		return pool->gpu >= 0  ? CU_MEM_LOCATION_TYPE_DEVICE
+		       : pool->managed ? CU_MEM_LOCATION_TYPE_NONE
+		                       : CU_MEM_LOCATION_TYPE_HOST;
 	}
 	return (pool->no_reuse >> attribute & 1) == 0;
 }
 
 static uint64_t size_of(const struct pool *pool, int attribute) {
 	switch (attribute) {
-	case THRESHOLD:
+	case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
 		return pool->threshold;
-	case RESERVED:
+	case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
 		return pool->reserved;
-	case MOST_RESERVED:
+	case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
 		return pool->most_reserved;
-	case USED:
+	case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
 		return pool->used;
-	case MOST_USED:
+	case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
 		return pool->most_used;
 	}
 	return pool->most;
 }
 
-static int is_size(int attribute) { return (attribute >= THRESHOLD && attribute <= MOST_USED) || attribute == LARGEST; }
+static int is_size(int attribute) {
+	return (attribute >= CU_MEMPOOL_ATTR_RELEASE_THRESHOLD && attribute <= CU_MEMPOOL_ATTR_USED_MEM_HIGH) ||
+	       attribute == CU_MEMPOOL_ATTR_MAX_POOL_SIZE;
+}
 
 EXPORT CUresult cuMemPoolGetAttribute(struct pool *handle, int attribute, void *value) {
 	CALLED_SINCE(11020, cuMemPoolGetAttribute);
-	if (value == NULL || attribute < FOLLOW_EVENTS || attribute > (driver_version() >= 13010 ? LARGEST : MOST_USED))
+	if (value == NULL || attribute < CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES ||
+	    attribute > (driver_version() >= 13010 ? CU_MEMPOOL_ATTR_MAX_POOL_SIZE : CU_MEMPOOL_ATTR_USED_MEM_HIGH))
 		return INVALID_VALUE;
 	LOCK;
 	const struct pool *pool = find_pool(handle);
@@ -506,18 +495,18 @@ EXPORT CUresult cuMemPoolGetAttribute(struct pool *handle, int attribute, void *
 static CUresult set(struct pool *pool, int attribute, const void *value) {
 	uint64_t size = is_size(attribute) ? *(const uint64_t *)value : 0;
 	switch (attribute) {
-	case FOLLOW_EVENTS:
-	case OPPORTUNISTIC:
-	case INTERNAL_DEPENDENCIES:
+	case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
+	case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC:
+	case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES:
 		pool->no_reuse = (pool->no_reuse & ~(1U << attribute)) | (*(const int *)value == 0) << attribute;
 		return SUCCESS;
-	case THRESHOLD:
+	case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
 		pool->threshold = size;
 		return SUCCESS;
-	case MOST_RESERVED:
+	case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
 		pool->most_reserved = size == 0 ? pool->reserved : pool->most_reserved;
 		return size == 0 ? SUCCESS : INVALID_VALUE;
-	case MOST_USED:
+	case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
 		pool->most_used = size == 0 ? pool->used : pool->most_used;
 		return size == 0 ? SUCCESS : INVALID_VALUE;
 	}
@@ -536,7 +525,7 @@ EXPORT CUresult cuMemPoolSetAttribute(struct pool *handle, int attribute, const 
 /* A card's own access cannot be taken away, and other cards need to be its peers. */
 static CUresult check(const struct pool *pool, const struct access *wanted) {
 	int id = wanted->location.id;
-	if (wanted->location.type != ON_DEVICE || wanted->flags == 1)
+	if (wanted->location.type != CU_MEM_LOCATION_TYPE_DEVICE || wanted->flags == 1)
 		return NOT_SUPPORTED;
 	if ((wanted->flags != 0 && wanted->flags != 3) || pool->gpu < 0)
 		return INVALID_VALUE;
@@ -569,8 +558,8 @@ EXPORT CUresult cuMemPoolGetAccess(int *flags, struct pool *handle, const struct
 		return INVALID_VALUE;
 	LOCK;
 	const struct pool *pool = find_pool(handle);
-	int known =
-	    pool != NULL && pool->gpu >= 0 && location->type == ON_DEVICE && location->id >= 0 && location->id < m->gpus;
+	int known = pool != NULL && pool->gpu >= 0 && location->type == CU_MEM_LOCATION_TYPE_DEVICE && location->id >= 0 &&
+	            location->id < m->gpus;
 	if (known)
 		*flags = location->id == pool->gpu || (pool->granted >> location->id & 1) ? 3 : 0;
 	UNLOCK;
@@ -606,7 +595,7 @@ static int export_pool(struct pool *pool) {
 
 EXPORT CUresult cuMemPoolExportToShareableHandle(void *out, struct pool *handle, int type, unsigned long long flags) {
 	CALLED_SINCE(11020, cuMemPoolExportToShareableHandle);
-	if (out == NULL || flags != 0 || type != DESCRIPTOR)
+	if (out == NULL || flags != 0 || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
 		return INVALID_VALUE;
 	LOCK;
 	struct pool *pool = find_pool(handle);
@@ -640,7 +629,7 @@ static int card_of(int descriptor) {
 EXPORT CUresult cuMemPoolImportFromShareableHandle(
     struct pool **out, void *handle, int type, unsigned long long flags) {
 	CALLED_SINCE(11020, cuMemPoolImportFromShareableHandle);
-	if (out == NULL || type != DESCRIPTOR || flags != 0)
+	if (out == NULL || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || flags != 0)
 		return INVALID_VALUE;
 	LOCK;
 	int gpu = card_of((int)(intptr_t)handle), file = gpu >= 0 ? open_again((int)(intptr_t)handle) : -1;

@@ -6,6 +6,8 @@
  */
 #include "stream.h"
 
+#include "../../machine/cuda/constants.h"
+
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -646,8 +648,6 @@ EXPORT CUresult cuStreamWaitEvent(CUstream handle, CUevent event, unsigned flags
 	});
 }
 
-enum { UNTIMED = 2, INTERPROCESS = 4 };
-
 struct event *add_event(struct context *context, int untimed) {
 	struct event *event = calloc(1, sizeof *event);
 	event->context = context;
@@ -660,15 +660,16 @@ struct event *add_event(struct context *context, int untimed) {
 EXPORT CUresult cuEventCreate(CUevent *out, unsigned flags) {
 	CALLED(cuEventCreate);
 	IN_CONTEXT({
-		if (out == NULL || flags > 7 || (flags & (UNTIMED | INTERPROCESS)) == INTERPROCESS)
+		if (out == NULL || flags > 7 ||
+		    (flags & (CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS)) == CU_EVENT_INTERPROCESS)
 			result = INVALID_VALUE;
-		int shares = result == SUCCESS && (flags & INTERPROCESS) != 0 && m->shared != NULL;
+		int shares = result == SUCCESS && (flags & CU_EVENT_INTERPROCESS) != 0 && m->shared != NULL;
 		struct shared_event *shared = shares ? make_shared_event() : NULL;
 		if (shares && shared == NULL)
 			result = OUT_OF_MEMORY;
 		if (result == SUCCESS) {
-			*out = add_event(context, (flags & UNTIMED) != 0);
-			(*out)->interprocess = (flags & INTERPROCESS) != 0;
+			*out = add_event(context, (flags & CU_EVENT_DISABLE_TIMING) != 0);
+			(*out)->interprocess = (flags & CU_EVENT_INTERPROCESS) != 0;
 			(*out)->shared = shared;
 		}
 	});

@@ -2,6 +2,8 @@
 /* cuDNN: handles, versions, statuses, and the descriptors that no graph has. */
 #include "cudnn.h"
 
+#include "../../machine/cuda/constants.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -142,7 +144,8 @@ EXPORT int cudnnGetFilterNdDescriptor(
 EXPORT int cudnnDropoutGetStatesSize(const void *handle, size_t *bytes) {
 	if (handle == NULL || bytes == NULL)
 		return CUDNN_NULL_POINTER;
-	*bytes = 48 * (size_t)attribute_here(16) * (size_t)attribute_here(1);
+	*bytes = 48 * (size_t)attribute_here(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT) *
+	         (size_t)attribute_here(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
 	return SUCCESS;
 }
 

@@ -3,6 +3,8 @@
  * nothing. */
 #include "runtime.h"
 
+#include "../../machine/cuda/constants.h"
+
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -230,15 +232,15 @@ EXPORT int cudaFuncGetAttributes(struct attributes *out, const void *function) {
 	memset(out, 0, sizeof *out);
 	out->threads = 1024;
 	out->registers = 32;
-	out->ptx = out->binary = runs_kernels_for(10 * attribute_here(75) + attribute_here(76));
-	out->dynamic_shared = attribute_here(8);
+	out->ptx = out->binary = runs_kernels_for(10 * attribute_here(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) +
+	                                          attribute_here(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR));
+	out->dynamic_shared = attribute_here(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK);
 	return SUCCESS;
 }
 
 static int least(int a, int b) { return a < b ? a : b; }
 
-/* Attributes: 39 threads, 106 blocks and 81 shared memory of a multiprocessor, 111 shared memory that CUDA takes of
- * each block. */
+/* By threads, blocks and shared memory of a multiprocessor; CUDA takes a part of the last for each block. */
 EXPORT int cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
     int *blocks, const void *function, int threads, size_t shared, unsigned flags) {
 	int result = begin();
@@ -246,10 +248,12 @@ EXPORT int cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
 	(void)flags;
 	if (result != SUCCESS || blocks == NULL || threads <= 0)
 		return keep(result != SUCCESS ? result : INVALID_VALUE);
-	*blocks = least(attribute_here(39) / threads, attribute_here(106));
-	shared += (size_t)attribute_here(111);
-	if (shared > 0 && (size_t)attribute_here(81) / shared < (size_t)*blocks)
-		*blocks = (int)((size_t)attribute_here(81) / shared);
+	*blocks = least(attribute_here(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR) / threads,
+	    attribute_here(CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR));
+	shared += (size_t)attribute_here(CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK);
+	if (shared > 0 &&
+	    (size_t)attribute_here(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR) / shared < (size_t)*blocks)
+		*blocks = (int)((size_t)attribute_here(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR) / shared);
 	return SUCCESS;
 }
 

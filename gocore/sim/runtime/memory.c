@@ -2,6 +2,8 @@
 /* Memory and copies. The second part is called by libraries with kernels of their own, and not by PyTorch. */
 #include "runtime.h"
 
+#include "../../machine/cuda/constants.h"
+
 #include <string.h>
 
 EXPORT int cudaMalloc(void **out, size_t bytes) {
@@ -144,7 +146,7 @@ EXPORT int cudaMemPrefetchAsync(const void *address, size_t bytes, uint64_t plac
 /* Functions of the CUDA runtime that libraries with kernels of their own call, such as vLLM, flash-attn and llama.cpp,
  * and PyTorch does not. */
 
-enum { UPDATE_FAILED = 910, UPDATE_NOT_SUPPORTED = 6, ATTACH_GLOBAL = 1 };
+enum { UPDATE_FAILED = 910, UPDATE_NOT_SUPPORTED = 6 };
 
 int cuMemHostGetDevicePointer_v2(void **out, void *memory, unsigned flags);
 int cuMemHostAlloc(void **out, size_t bytes, unsigned flags);
@@ -157,7 +159,7 @@ EXPORT int cudaHostGetDevicePointer(void **out, void *memory, unsigned flags) {
 EXPORT int cudaMallocHost(void **out, size_t bytes) { IN_CONTEXT(cuMemHostAlloc(out, bytes, 0)); }
 
 EXPORT int cudaMallocManaged(void **out, size_t bytes, unsigned flags) {
-	IN_CONTEXT(cuMemAllocManaged(out, bytes, flags == 0 ? ATTACH_GLOBAL : flags));
+	IN_CONTEXT(cuMemAllocManaged(out, bytes, flags == 0 ? CU_MEM_ATTACH_GLOBAL : flags));
 }
 
 /* How the host waits for the card. Here it never does for long. */
