@@ -3,9 +3,9 @@ statuses.
 
     cuda_headers.py [--write] [FOLDER]
 
-With --write it writes the constants of the driver that gpuconf's C uses (CONSTANTS). It downloads the wheels of the CUDA
-runtimes that PyTorch is built for, and of the libraries above them (2 GB), keeps their headers in the folder, reads
-them with the C compiler, and installs nothing. What differs is printed, and is an error.
+With --write it writes the constants of the driver that gpuconf's C uses (CONSTANTS). It downloads the wheels of the
+CUDA runtimes that PyTorch is built for, and of the libraries above them (2 GB), keeps their headers in the folder,
+reads them with the C compiler, and installs nothing. What differs is printed, and is an error.
 """
 
 from __future__ import annotations
