@@ -45,7 +45,7 @@ def program(
     """Compile a program of the driver and more files, with another text in the place of the file that is named
     ``broken``.
     """
-    flags = ["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-g", "-O1", *flags]
+    flags = ["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-g", "-O1", "-DGPUCONF_TEST_HOOKS", *flags]
     parts = objects([main, *more, *(path for path in sources("cuda") if path.name != broken)], flags, {})
     if broken:
         file = target.with_name(broken)
@@ -70,7 +70,7 @@ def compiles(folder: Path, flags: list[str]) -> bool:
     return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
-# All that simulates a GPU, for `make count-simulator`. The tables are data: functions, models, errors.
+# All that simulates a GPU, for `make count WHAT=simulator`. The tables are data: functions, models, errors.
 SIMULATORS = ("gocore/sim", "gocore/machine/models", "tests_go/machine/fakecuda", "tests_go/machine/fakenvml")
 TABLES = ("functions.h", "models.h", "errors.h")
 

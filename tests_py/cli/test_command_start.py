@@ -11,8 +11,8 @@ from script import environment, run_well
 
 # What takes a millisecond or more beside a bare interpreter, and is of no use to a command that ends well.
 HEAVY = {
-    "bz2", "contextlib", "ctypes", "difflib", "inspect", "json", "locale", "lzma", "shutil", "subprocess", "tempfile", "threading",
-    "typing", "zlib",
+    "bz2", "contextlib", "ctypes", "difflib", "inspect", "json", "locale", "lzma", "shutil", "subprocess", "tempfile",
+    "threading", "typing", "zlib",
 }  # fmt: skip
 
 
@@ -36,7 +36,8 @@ def own(names: set[str]) -> set[str]:
 
 
 SHARED = {
-    "_core", "_core.fork", "_core.public", "__main__", "cli", "cli.main", "cli.console", "cli.exits", "simulation", "_typing",
+    "_core", "_core.fork", "_core.public", "__main__", "cli", "cli.main", "cli.console", "cli.exits", "simulation",
+    "_typing",
 }  # fmt: skip
 PARSED = {*SHARED, "_core.humanbytes", "cli.output", "cli.parser"}
 
@@ -58,12 +59,12 @@ def test_a_program_without_a_lease(tmp_path: Path) -> None:
 CALLING = {
     "_core._gpuconf", "_core.device_spec", "_core.devices", "_core.extras", "_core.former_names", "_core.html",
     "_core.ledger_folder", "_core.message", "_core.native", "_core.notices", "_core.runtime", "_core.settings",
-    "_core.settings_file", "_core.simulation_notice", "_core.size_text", "_core.sizes", "_core.table", "_core.texts", "_core.trust",
-    "_core.generated", "_core.generated.visible", "_missing", "errors",
+    "_core.settings_file", "_core.simulation_notice", "_core.size_text", "_core.sizes", "_core.table", "_core.texts",
+    "_core.trust", "_core.generated", "_core.generated.visible", "_missing", "errors",
 }  # fmt: skip
 LEDGER = {
-    "_core.handle", "_core.generated.cards", "_core.generated.ledger", "machine", "machine.cards", "leases", "leases.ledger",
-    "leases.proc", "leases.rows",
+    "_core.handle", "_core.generated.cards", "_core.generated.ledger", "machine", "machine.cards", "leases",
+    "leases.ledger", "leases.proc", "leases.rows",
 }  # fmt: skip
 
 

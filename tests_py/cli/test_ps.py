@@ -96,7 +96,8 @@ def test_waiting(simulated: dict[str, str]) -> None:
     program = """
 from gpuconf.leases.ledger import Card, open_ledger
 import gpuconf
-open_ledger().claim([Card(one.uuid, 80 << 30, 60 << 30) for one in gpuconf.visible_devices()], 2, name="second", timeout=60)
+open_ledger().claim([Card(one.uuid, 80 << 30, 60 << 30) for one in gpuconf.visible_devices()], 2, name="second",
+                    timeout=60)
 """
     with holder(simulated, lease=50 * GIB):
         waiting = subprocess.Popen([sys.executable, "-c", program], env=environment(simulated))

@@ -178,7 +178,9 @@ def test_a_variable_of_02_is_read_with_a_line(tmp_path: Path) -> None:
     source = """
         #include <gpuconf.h>
         #include <stdio.h>
-        int main(void) { return !gpuconf_init() || puts(gpuconf_malloc((size_t)3 << 30, 0, 0) ? "served" : "refused") < 0; }
+        int main(void) {
+            return !gpuconf_init() || puts(gpuconf_malloc((size_t)3 << 30, 0, 0) ? "served" : "refused") < 0;
+        }
         """
     done = run(compiled(tmp_path, textwrap.dedent(source)), GPUCONF_SIMULATE="T4", GPUCONF_MEMORY_LIMIT="2GiB")
     text = "gpuconf: GPUCONF_MEMORY_LIMIT is now GPUCONF_LIMIT; 0.4 will ignore the old name\n"

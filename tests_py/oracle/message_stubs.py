@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 COMPAT = Path(__file__).parents[2] / "python" / "gpuconf" / "compat"
 
-_HEAD = '''"""The fields of the messages, for type checkers. Generated from messages.proto by tests_py/oracle/message_stubs.py."""
+_HEAD = '''"""The messages' fields for type checkers, from messages.proto by tests_py/oracle/message_stubs.py."""
 
 from collections.abc import Iterable, Mapping, MutableMapping, MutableSequence
 from typing import Any, ClassVar, Generic, TypeVar
@@ -165,7 +165,7 @@ def below(module: str) -> list[str]:
 
 
 def has_stub(module: str) -> bool:
-    """Whether checkers know a module: TensorFlow's private ones have names of others, and gpuconf's code imports none."""
+    """Checkers know this module. TensorFlow's private ones have names of others, and gpuconf's code imports none."""
     return bool(_names.rows[module]) or any(has_stub(name) for name in _names.rows if name.rpartition(".")[0] == module)
 
 

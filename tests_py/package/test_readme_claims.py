@@ -22,7 +22,8 @@ CLAIMS = {
     "One hard limit": "tests_py/frameworks/allocators/test_readme.py::test_the_programs_of_readme",
     "and in CI": "tests_py/frameworks/simulated/test_ci_workflow.py::test_",
     "by library, tag and line of code": "tests_py/memory/test_usage.py::test_",
-    "54 of 56 cases passed and two have not run": "docs/gpu-results.md: **54 of 56 cases passed, and none failed.**",
+    "54 of 56 cases passed and two have not run": "benchmarks/reports/gpu-results.md: **54 of 56 cases passed, and none "
+    "failed.**",
     "compared with NVIDIA's": "tests_py/driver/test_driver_answers.py::test_the_simulator_answers_as_the_driver",
     "make each call fail": "tests_go/devices/devmgr/failurewalk_test.go: func TestWalkOfFailures",
     "Linux with glibc": "pybind/build/hatch_build.py: gpuconf builds on Linux with glibc only",
@@ -50,7 +51,7 @@ CLAIMS = {
     "add `--simulate T4` where there is no GPU": "tests_py/jobs/test_run.py::test_every_module_is_loaded_once",
     "Tensors and sessions need NumPy": "tests_py/tensors/test_tensors.py::"
     "test_without_numpy_the_error_names_the_extra_and_all_else_works",
-    "a million\ncalls": "docs/conformance.md: | configuration (calls) | 700,010 |",
+    "a million\ncalls": "benchmarks/reports/conformance.md: | configuration (calls) | 700,010 |",
     "their own settings": "tests_py/frameworks/test_jax.py::test_",
     "does not run custom CUDA kernels": "docs/simulation.md: such as Triton kernels and those of extensions, do not "
     "run",
@@ -77,6 +78,18 @@ def test_every_figure_of_the_status_is_here() -> None:
     numbers = set(re.findall(r"(?<![\w.-])\d[\d,.]*\b", prose))
     held = " ".join(CLAIMS)
     assert [number for number in sorted(numbers) if number not in held] == ["0.3"]  # the version
+
+
+def test_the_figures_of_measurements_are_those_of_the_reports() -> None:
+    sections = (ROOT / "docs" / "measurements.md").read_text(encoding="utf-8").split("\n## ")[1:]
+    assert len(sections) == len(list((ROOT / "benchmarks" / "reports").glob("*.md")))
+    for section in sections:
+        heading = section.partition("\n")[0]
+        report = re.findall(r"\]\(\.\./(benchmarks/reports/[a-z-]+\.md)\)", section)
+        assert len(report) == 1, heading
+        numbers = set(re.findall(r"(?<![\w.])\d[\d,.]*\d|(?<![\w.])\d\b", re.sub(r"\]\([^)]*\)", " ", section)))
+        text = (ROOT / report[0]).read_text(encoding="utf-8")
+        assert [number for number in sorted(numbers) if number not in text] == [], heading
 
 
 def test_it_is_short() -> None:

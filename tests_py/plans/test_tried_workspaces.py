@@ -1,4 +1,4 @@
-"""Workspaces that PyTorch only tries are left out of what a program needs (gpuconf/plans/programs/tried_workspaces.py)."""
+"""Workspaces that PyTorch only tries are no part of what a program needs (plans/programs/tried_workspaces.py)."""
 
 from __future__ import annotations
 

@@ -35,8 +35,8 @@ PACKAGES = [
     "libgcc-s1",
     "libstdc++6",
 ]
-# Names are relative to tests_py; that of a folder stands for all files in it. tests_py/package/test_arm64_lists.py holds that
-# each file is in RUN or in LEFT_OUT.
+# Names are relative to tests_py; that of a folder stands for all files in it. tests_py/package/test_arm64_lists.py
+# tests that each file is in RUN or in LEFT_OUT.
 RUN = """
     cli/test_cli_output.py cli/test_column_names.py cli/test_command.py cli/test_command_start.py
     cli/test_doctor.py cli/test_html.py cli/test_json_fields.py cli/test_metrics.py cli/test_notebook.py

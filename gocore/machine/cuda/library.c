@@ -77,7 +77,7 @@ void cuda_load(const char *path, struct cuda_load_answer *answer) {
 	*(void **)&ask = dlsym(library, "cuGetProcAddress_v2");
 	struct cuda_functions functions;
 	void *(*for_pools)(const char *name) =
-	    NULL; /* the guard's, if this process is under it (gocore/lease/guard/figures.c) */
+	    NULL; /* the guard's, if this process is under it (gocore/lease/guard/cards.c) */
 	*(void **)&for_pools = dlsym(library, "gpuconf_guard_for_pools");
 	*(void **)&guard_figures = dlsym(library, "gpuconf_guard_figures");
 	*(void **)&guard_idle = dlsym(library, "gpuconf_guard_idle");

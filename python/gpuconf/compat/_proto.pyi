@@ -1,4 +1,4 @@
-"""The fields of the messages, for type checkers. Generated from messages.proto by tests_py/oracle/message_stubs.py."""
+"""The messages' fields for type checkers, from messages.proto by tests_py/oracle/message_stubs.py."""
 
 from collections.abc import Iterable, Mapping, MutableMapping, MutableSequence
 from typing import Any, ClassVar, Generic, TypeVar

@@ -66,7 +66,8 @@ def below(limits: Mapping[str, int], bus_ids: Mapping[str, str], environ: Mappin
             text = "names a GPU that the program does not see: the multi-process service may then drop all its limits"
             yield f"{mps.VARIABLE}={environ[mps.VARIABLE]} {text}"
         elif smaller < max(limits.values()):
-            yield f"the multi-process service limits each process to {human_bytes(smaller)} of GPU {gpu} ({mps.VARIABLE})"
+            share = f"{human_bytes(smaller)} of GPU {gpu} ({mps.VARIABLE})"
+            yield f"the multi-process service limits each process to {share}"
 
 
 def _is_visible(gpu: str, uuids: Sequence[str]) -> bool:

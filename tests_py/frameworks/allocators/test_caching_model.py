@@ -32,14 +32,16 @@ for step in range(int(os.environ["STEPS"])):
     if pools and p < 0.1 and len(live) < 120:
         try:
             with torch.cuda.use_mem_pool(random.choice(pools)):
-                live.append(torch.empty(int(math.exp(random.random() * math.log(20 << 20))), dtype=torch.uint8, device="cuda"))
+                live.append(torch.empty(int(math.exp(random.random() * math.log(20 << 20))), dtype=torch.uint8,
+                                        device="cuda"))
         except torch.OutOfMemoryError:
             del live[: len(live) // 2]
     elif p < 0.53 and len(live) < 120:
         stream = random.choice(streams)
         with torch.cuda.stream(stream):
             try:
-                live.append(torch.empty(int(math.exp(random.random() * math.log(100 << 20))), dtype=torch.uint8, device="cuda"))
+                live.append(torch.empty(int(math.exp(random.random() * math.log(100 << 20))), dtype=torch.uint8,
+                                        device="cuda"))
             except torch.OutOfMemoryError:
                 del live[: len(live) // 2]
     elif p < 0.95 and live:

@@ -444,7 +444,8 @@ def test_what_gpuconf_config_sets_reaches_them_without_configure(driver: Path, t
         physical = gpuconf.config.list_physical_devices()
         gpuconf.config.set_logical_device_configuration(physical[0], [gpuconf.config.LogicalDeviceConfiguration()] * 2)
         gpuconf.config.experimental.set_memory_growth(physical[1], False)
-        gpuconf.config.set_logical_device_configuration(physical[2], [gpuconf.config.LogicalDeviceConfiguration(100)] * 2)
+        gpuconf.config.set_logical_device_configuration(physical[2],
+                                                        [gpuconf.config.LogicalDeviceConfiguration(100)] * 2)
         print([name for name in os.environ if name.startswith("XLA_")])
         import jax, tensorflow
         print(os.environ["XLA_PYTHON_CLIENT_MEM_FRACTION"], os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"])

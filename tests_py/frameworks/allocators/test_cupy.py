@@ -109,7 +109,7 @@ library.gpuconf_cupy_malloc.restype = ctypes.c_void_p
 library.gpuconf_cupy_malloc.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
 try:
     taken = library.gpuconf_cupy_malloc(own, 1000, 0)   # calls CuPy for its stream
-except cupy.cuda.runtime.CUDARuntimeError:              # CuPy 14 queries the driver first, which does not know its device here
+except cupy.cuda.runtime.CUDARuntimeError:              # CuPy 14 first asks the driver, which does not know its device
     taken = None
 print(live() == [int(taken is not None)])
 """,

@@ -39,7 +39,8 @@ def test_pytorchs_blocks_have_their_tag(driver: Path) -> None:
             (w * 2).sum().backward()
         print(rows())
         usage, stats = gpuconf.memory.usage(), gpuconf.memory.stats()
-        print(usage.bytes_in_use == stats.bytes_in_use == sum(r[2] for r in usage), usage.live_blocks == stats.live_blocks)
+        print(usage.bytes_in_use == stats.bytes_in_use == sum(r[2] for r in usage),
+              usage.live_blocks == stats.live_blocks)
         del w
         print(rows())
         """,
@@ -63,9 +64,11 @@ def test_gradients_are_held_by_their_parameters(driver: Path) -> None:
         def train():
             model = torch.nn.Linear(1000, 1000, bias=False, device="cuda")
             model.weight.sum().backward()
-            print(sorted(name.partition(" in train()")[0] for h in gpuconf.memory.release().holders for name in h.referrers))
+            print(sorted(name.partition(" in train()")[0] for h in gpuconf.memory.release().holders
+                         for name in h.referrers))
             kept = model.weight.grad
-            print(sorted(name.partition(" in train()")[0] for h in gpuconf.memory.release().holders for name in h.referrers))
+            print(sorted(name.partition(" in train()")[0] for h in gpuconf.memory.release().holders
+                         for name in h.referrers))
             kept = (model.weight * 2).view(-1).grad_fn
             model = None
             print(gpuconf.memory.release().holders[0].referrers, str(gpuconf.memory.release()).rpartition(": ")[2])
@@ -137,7 +140,8 @@ def test_pytorchs_blocks_have_their_calls(driver: Path, tmp_path: Path) -> None:
             thread.start()
             thread.join()
         found = [e for e in recording.events if e.action == "allocate"]
-        print({{e.library for e in found}}, sum(e.call_site is not None and e.call_site[2] == "step" for e in found) >= 4)
+        print({{e.library for e in found}},
+              sum(e.call_site is not None and e.call_site[2] == "step" for e in found) >= 4)
         print(any(not e.stack for e in found), all(e.stack[0][0] for e in found if e.stack))
         recording.save({str(tmp_path / "trace.pickle")!r})
         again = gpuconf.memory.load_trace({str(tmp_path / "trace.pickle")!r})
@@ -166,7 +170,8 @@ def test_pytorchs_memory_viz_reads_a_saved_trace(driver: Path, tmp_path: Path) -
         with open({str(tmp_path / "trace.pickle")!r}, "rb") as file:
             snapshot = pickle.load(file)
         for view in (_memory_viz.segments, _memory_viz.memory):
-            (line,) = (each for each in view(snapshot, format_flamegraph=str).splitlines() if "active_allocated" in each)
+            (line,) = (each for each in view(snapshot, format_flamegraph=str).splitlines()
+                       if "active_allocated" in each)
             print([part.rpartition(":")[2] for part in line.split(";")[-2:]])
         print(_memory_viz.segsum(snapshot).splitlines()[1])
         print([line.partition(" ")[0] for line in _memory_viz.trace(snapshot).splitlines() if line.startswith("del")])

@@ -1,4 +1,4 @@
-"""The real numba-cuda on gpuconf's pools, without a GPU: it uses the driver of tests_go/machine/fakecuda. See no_gpu.py."""
+"""The real numba-cuda on gpuconf's pools, without a GPU: over the driver of tests_go/machine/fakecuda (no_gpu.py)."""
 
 from __future__ import annotations
 

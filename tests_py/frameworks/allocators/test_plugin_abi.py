@@ -190,7 +190,8 @@ def test_without_a_cpp_runtime_in_the_process_nothing_is_thrown_and_nothing_cras
         library.gpuconf_torch_malloc.restype = ctypes.c_void_p
         library.gpuconf_last_error.restype = ctypes.c_char_p
         assert "libstdc++" not in open("/proc/self/maps").read()
-        print(library.gpuconf_torch_malloc(ctypes.c_ssize_t(1 << 50), 0, None), library.gpuconf_last_error().decode()[:20])
+        print(library.gpuconf_torch_malloc(ctypes.c_ssize_t(1 << 50), 0, None),
+              library.gpuconf_last_error().decode()[:20])
         """
     )
     assert out == "None CUDA out of memory. \n"

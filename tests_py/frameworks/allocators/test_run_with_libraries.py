@@ -137,7 +137,8 @@ assert driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0 and driver
 assert driver.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(4 << 20)) == 0
 s = gpuconf.memory.stats()
 print(library, s.bytes_in_use >> 20 >= 8, s.budget_pool_bytes == s.bytes_reserved, s.budget_outside_bytes >> 20)
-print(s.budget_limit_bytes - s.budget_pool_bytes - s.budget_outside_bytes - s.budget_free_bytes, s.budget_limit_bytes >> 20)
+print(s.budget_limit_bytes - s.budget_pool_bytes - s.budget_outside_bytes - s.budget_free_bytes,
+      s.budget_limit_bytes >> 20)
 """
 
 

@@ -58,7 +58,8 @@ _abi.redirect_torch()
 result, pointer = take(20 * MIB)
 print(result, live(), ctypes.c_int.in_dll(runtime, "runtime_mallocs").value, client.client_device())
 print(take(50 * MIB))
-print(client.client_free(pointer), live(), client.client_free(foreign), ctypes.c_int.in_dll(runtime, "runtime_frees").value)
+print(client.client_free(pointer), live(), client.client_free(foreign),
+      ctypes.c_int.in_dll(runtime, "runtime_frees").value)
 """,
         CLIENT=str(client),
         LD_PRELOAD="",  # without the runtime for PyTorch: the client has its own

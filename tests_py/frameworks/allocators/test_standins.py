@@ -58,7 +58,8 @@ split(64, 32)
 gpuconf.configure(libraries=["torch"])
 pointer = torch_standin.plugged.raw_alloc(1000)
 stats = torch._C._cuda_memoryStats(0)
-print(stats["allocated_bytes"]["all"], stats["requested_bytes"]["all"]["current"], stats["allocation"]["all"]["current"])
+print(stats["allocated_bytes"]["all"], stats["requested_bytes"]["all"]["current"],
+      stats["allocation"]["all"]["current"])
 print(torch.cuda.mem_get_info(), torch._C._cuda_getMemoryFraction(0) == 64 * MIB / (1 << 30))
 with gpuconf.device("GPU:1"):
     print(torch.cuda.mem_get_info()[1] // MIB, torch._C._cuda_memoryStats(0)["allocation"]["all"]["current"])
@@ -67,7 +68,8 @@ print(torch._C._cuda_memoryStats(0)["allocated_bytes"]["all"]["peak"])
 torch._C._cuda_resetPeakMemoryStats(0)
 torch._C._cuda_resetAccumulatedMemoryStats(0)
 print(torch._C._cuda_memoryStats(0)["allocated_bytes"]["all"]["peak"])
-print([(s["device"], s["total_size"] // MIB, len(s["blocks"])) for s in torch._C._cuda_memorySnapshot((0, 0))["segments"]])
+print([(s["device"], s["total_size"] // MIB, len(s["blocks"]))
+       for s in torch._C._cuda_memorySnapshot((0, 0))["segments"]])
 """,
     )
     assert out.splitlines() == [
@@ -98,7 +100,8 @@ def show():
     assert stats == torch._C._cuda_memoryStats(0)
     sizes, counts = stats["allocated_bytes"]["all"], stats["allocation"]["all"]
     print(*sizes.values(), *counts.values(), stats["num_ooms"], stats["segment"]["all"])
-    print(sorted(key for key, value in stats.items() if isinstance(value, dict) and "all" in value and "peak" not in value["all"]))
+    print(sorted(key for key, value in stats.items()
+                 if isinstance(value, dict) and "all" in value and "peak" not in value["all"]))
 show()
 torch._C._accelerator_resetAccumulatedStats(0)
 torch._C._accelerator_resetPeakStats(0)

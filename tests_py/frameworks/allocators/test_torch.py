@@ -48,7 +48,8 @@ def test_out_of_memory_is_torchs_own_error_with_our_text(driver: Path) -> None:
             try:
                 torch.empty(1 << 25, device="cuda")
             except torch.OutOfMemoryError as error:
-                told.append((type(error).__name__, isinstance(error, RuntimeError), len(error.args), str(error).splitlines()[0]))
+                told.append((type(error).__name__, isinstance(error, RuntimeError), len(error.args),
+                             str(error).splitlines()[0]))
         fail()
         threads = [threading.Thread(target=lambda: [fail() for _ in range(20)]) for _ in range(4)]
         for each in threads: each.start()
@@ -78,8 +79,8 @@ def test_all_memory_functions_answer_with_our_books(driver: Path) -> None:
         del y
         answers = {}
         for name in memory.__all__:
-            if name not in ("CUDAPluggableAllocator", "MemPool", "MemPoolContext", "use_mem_pool", "change_current_allocator",
-                            "list_gpu_processes"):
+            if name not in ("CUDAPluggableAllocator", "MemPool", "MemPoolContext", "use_mem_pool",
+                            "change_current_allocator", "list_gpu_processes"):
                 given = {"set_per_process_memory_fraction": [0.5], "caching_allocator_alloc": [1000],
                          "caching_allocator_delete": [answers.get("caching_allocator_alloc")]}.get(name, [])
                 before = answers.get(name)
@@ -91,8 +92,10 @@ def test_all_memory_functions_answer_with_our_books(driver: Path) -> None:
         memory._record_memory_history()
         answers["_snapshot"] = len(memory._snapshot()["segments"])
         memory._record_memory_history(None)
-        print(json.dumps({name: answer for name, answer in answers.items() if isinstance(answer, (int, float, list, tuple))}))
-        print(json.dumps({key: stats[key] for key in ("allocated_bytes.all.current", "requested_bytes.all.current", "num_ooms")}))
+        print(json.dumps({name: answer for name, answer in answers.items()
+                          if isinstance(answer, (int, float, list, tuple))}))
+        print(json.dumps({key: stats[key]
+                          for key in ("allocated_bytes.all.current", "requested_bytes.all.current", "num_ooms")}))
         print(answers["memory_summary"].count("4096 B"), taken_beside_gpuconf())
         """,
     )
@@ -139,14 +142,16 @@ def test_statistics_are_right_or_missing(driver: Path) -> None:
                 pass
         def show(stats):
             sizes = [stats[f"allocated_bytes.all.{each}"] // MIB for each in ("current", "peak", "allocated", "freed")]
-            print(sizes, stats["reserved_bytes.all.peak"] // MIB, stats["allocation.all.allocated"], stats["allocation.all.freed"],
+            print(sizes, stats["reserved_bytes.all.peak"] // MIB, stats["allocation.all.allocated"],
+                  stats["allocation.all.freed"],
                   stats["num_ooms"], stats["segment.all.current"], "inactive_split.all.current" in stats)
         modules = [torch.cuda]
         if hasattr(torch.accelerator, "memory_allocated"):   # PyTorch 2.9 and newer
             modules.append(torch.accelerator)
         for module in modules:
             show(module.memory_stats())
-            print([getattr(module, name)() // MIB for name in ("memory_allocated", "max_memory_allocated", "memory_reserved")])
+            print([getattr(module, name)() // MIB
+                   for name in ("memory_allocated", "max_memory_allocated", "memory_reserved")])
         modules[-1].reset_accumulated_memory_stats()
         modules[-1].reset_peak_memory_stats()
         modules[-1].empty_cache()
@@ -332,7 +337,8 @@ split(64, 32)
 gpuconf.configure(libraries=["torch"])
 with gpuconf.device("GPU:1"):
     weight, loss = model()
-    print(live(), torch.cuda.memory_allocated() == gpuconf.memory.stats("GPU:1").bytes_in_use, torch.cuda.mem_get_info()[1] // MIB)
+    print(live(), torch.cuda.memory_allocated() == gpuconf.memory.stats("GPU:1").bytes_in_use,
+          torch.cuda.mem_get_info()[1] // MIB)
 print(live(), torch.cuda.current_stream().cuda_stream, torch.cuda.mem_get_info()[1] // MIB)
 loss.backward()
 print("backward of the scope:", live())
@@ -452,7 +458,8 @@ with gpuconf.device("GPU:0"):
         thread = threading.Thread(target=each)
         thread.start()
         thread.join()
-print(taken_beside_gpuconf(), big.grad.numel() >> 20, torch.cuda.memory_reserved() == gpuconf.memory.stats().bytes_in_use)
+print(taken_beside_gpuconf(), big.grad.numel() >> 20,
+      torch.cuda.memory_reserved() == gpuconf.memory.stats().bytes_in_use)
 """,
     )
     assert out.splitlines() == ["0 4 True"]
@@ -701,7 +708,8 @@ def test_dlpack_of_a_real_buffer_is_a_cuda_tensor(driver: Path) -> None:
         tensor = torch.from_dlpack(buffer)
         print(tensor.device, tensor.dtype, tensor.shape, tensor.data_ptr() == buffer.ptr, tensor[:4].cpu().tolist())
         print(buffer.__dlpack_device__(), buffer.__cuda_array_interface__ == {
-            "shape": (1000,), "typestr": "|u1", "data": (buffer.ptr, False), "strides": None, "stream": None, "version": 3})
+            "shape": (1000,), "typestr": "|u1", "data": (buffer.ptr, False), "strides": None, "stream": None,
+            "version": 3})
         shared = torch.as_tensor(buffer, device="cuda")
         print(shared.data_ptr() == buffer.ptr)
         buffer.free()

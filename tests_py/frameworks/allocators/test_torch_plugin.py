@@ -168,7 +168,8 @@ def test_after(gpu_oom_after):
     tensor(1)
     gpu_oom_after(2)
     kept = [tensor(1)]
-    with pytest.raises(torch.OutOfMemoryError, match="CUDA out of memory. Tried to allocate 2.00MiB.*an injected failure"):
+    with pytest.raises(torch.OutOfMemoryError,
+                       match="CUDA out of memory. Tried to allocate 2.00MiB.*an injected failure"):
         tensor(2)
     kept.append(tensor(2))
 def test_in_an_operation(gpu_oom_after):

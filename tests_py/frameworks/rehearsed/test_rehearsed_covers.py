@@ -93,7 +93,8 @@ class Rows(torch.utils.data.Dataset):
         assert not torch.cuda.is_initialized()
         return torch.zeros(4096)
 if __name__ == "__main__":
-    loader = torch.utils.data.DataLoader(Rows(), batch_size=8, num_workers=2, multiprocessing_context=METHOD, pin_memory=True)
+    loader = torch.utils.data.DataLoader(Rows(), batch_size=8, num_workers=2, multiprocessing_context=METHOD,
+                                         pin_memory=True)
     model = torch.nn.Linear(4096, 4096, device="cuda")
     optimizer = torch.optim.SGD(model.parameters())
     for rows in loader:

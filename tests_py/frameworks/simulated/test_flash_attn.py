@@ -23,7 +23,9 @@ import ctypes, pathlib, torch
 extension = ctypes.CDLL(str(pathlib.Path(__file__).parent / "flash_attn_2_cuda.so"))
 
 @torch.library.custom_op("flash_attn::_flash_attn_forward", mutates_args=(), device_types="cuda")
-def _flash_attn_forward(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> tuple[torch.Tensor, torch.Tensor]:
+def _flash_attn_forward(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool
+) -> tuple[torch.Tensor, torch.Tensor]:
     out, lse = torch.zeros_like(q), q.new_zeros((q.shape[0], q.shape[2], q.shape[1]), dtype=torch.float32)
     assert extension.launch(ctypes.c_void_p(out.data_ptr())) == STATUS, "refused"
     return out, lse
@@ -87,7 +89,8 @@ def test_flash_attention_3(values: str) -> None:
 def test_transformers_says_that_the_package_is_missing() -> None:
     program = """
     from transformers import LlamaConfig, LlamaForCausalLM
-    config = LlamaConfig(vocab_size=32, hidden_size=32, intermediate_size=32, num_hidden_layers=1, num_attention_heads=2)
+    config = LlamaConfig(vocab_size=32, hidden_size=32, intermediate_size=32, num_hidden_layers=1,
+                         num_attention_heads=2)
     config._attn_implementation = "flash_attention_2"
     try:
         LlamaForCausalLM(config)

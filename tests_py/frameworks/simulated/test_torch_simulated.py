@@ -164,7 +164,8 @@ def test_nested_tensors_are_padded_and_what_is_not_computed_is_refused() -> None
     print(padded("cuda") == padded("cpu"))
     quantized = torch.quantize_per_tensor(torch.ones(4), 0.1, 0, torch.quint8)
     for call in (lambda: torch.quantize_per_tensor(torch.ones(4, device="cuda"), 0.1, 0, torch.quint8), quantized.cuda,
-                 lambda: torch._nested_tensor_from_mask(torch.ones(2, 3, 4).cuda(), torch.ones(2, 3, dtype=torch.bool).cuda())):
+                 lambda: torch._nested_tensor_from_mask(
+                     torch.ones(2, 3, 4).cuda(), torch.ones(2, 3, dtype=torch.bool).cuda())):
         try:
             print(call())
         except NotImplementedError as error:
@@ -187,9 +188,11 @@ def test_the_debug_mode_notices_what_waits_on_a_card() -> None:
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         x + 1
-    waits = ["x[mask]", "x[index.cpu()]", "x.nonzero()", "x.sum().item()", "bool(x.sum())", "x.repeat_interleave(twice)",
+    waits = ["x[mask]", "x[index.cpu()]", "x.nonzero()", "x.sum().item()", "bool(x.sum())",
+             "x.repeat_interleave(twice)",
         "x.unique()", "torch.equal(x, x + 1)", "x.tolist()", "torch.cuda.current_stream().synchronize()"]
-    others = ["x[index]", "x.masked_fill(mask, 1)", "x.repeat_interleave(twice, output_size=8)", "x.any()", "graph.replay()",
+    others = ["x[index]", "x.masked_fill(mask, 1)", "x.repeat_interleave(twice, output_size=8)", "x.any()",
+              "graph.replay()",
         "torch.randperm(20000, device='cuda')"]
     for mode in ("warn", "error"):
         noticed = []
@@ -243,7 +246,8 @@ def test_what_only_kernels_for_cuda_take(values: str) -> None:
 
     x = torch.arange(12.0).reshape(4, 3)
     print(torch.allclose(torch.linalg.svdvals(x.cuda(), driver="gesvdj").cpu(), torch.linalg.svdvals(x), atol=1e-5))
-    print(torch.fft.fft(x[:, :2].cuda().half()).dtype, torch.nansum(torch.tensor([1j, float("nan")], device="cuda")).item())
+    print(torch.fft.fft(x[:, :2].cuda().half()).dtype,
+          torch.nansum(torch.tensor([1j, float("nan")], device="cuda")).item())
     print(torch.normal(x.cuda(), torch.zeros(4, 3, device="cuda")).sum().item())
     bag = torch.nn.EmbeddingBag(5, 2, mode="sum", sparse=True, device="cuda")
     bag(torch.tensor([[1, 1, 2]], device="cuda")).sum().backward()
@@ -466,7 +470,7 @@ def test_a_recording_has_the_calls_of_the_program(mode: str, tmp_path: Path) -> 
     calls = "['grow', '<module>']"
     if mode == "whole":
         assert run(program) == [f"3 {calls}"] * 3
-    else:  # PyTorch holds a lock then, so that there are calls only if the thread has the GIL, too, as from PyTorch 2.9 on here
+    else:  # PyTorch holds a lock then, so that there are calls only if the thread has the GIL, too, as from 2.9 on
         assert run(program) in (["20 []"], [f"20 {calls}"])
 
 

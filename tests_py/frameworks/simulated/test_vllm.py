@@ -15,9 +15,10 @@ import pytest
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("vllm") is None, reason="vllm is not installed")
 LAYERS, HEADS, OF_HEAD = 4, 2, 64
 CONFIG = {
-    "architectures": ["LlamaForCausalLM"], "model_type": "llama", "dtype": "bfloat16", "vocab_size": 1000, "hidden_size": 256,
-    "intermediate_size": 512, "num_hidden_layers": LAYERS, "num_attention_heads": 4, "num_key_value_heads": HEADS,
-    "head_dim": OF_HEAD, "max_position_embeddings": 2048, "hidden_act": "silu", "rms_norm_eps": 1e-6, "tie_word_embeddings": False,
+    "architectures": ["LlamaForCausalLM"], "model_type": "llama", "dtype": "bfloat16", "vocab_size": 1000,
+    "hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": LAYERS, "num_attention_heads": 4,
+    "num_key_value_heads": HEADS, "head_dim": OF_HEAD, "max_position_embeddings": 2048, "hidden_act": "silu",
+    "rms_norm_eps": 1e-6, "tie_word_embeddings": False,
 }  # fmt: skip
 PROGRAM = """
 from vllm import LLM, SamplingParams

@@ -535,11 +535,10 @@ def losses_with_lengths_in_tensors() -> None:
 
 
 ALL = (
-    flash_attention, efficient_attention, attention_of_cudnn, attention_with_dropout, attention_of_sequences, convolutions,
-    transposed_convolutions,
-    depthwise_convolutions, normalizations, normalization_of_several_processes, cells, recurrent_networks, bags, dropouts, samplers,
-    losses_of_sequences, products, softmax_to_float32, masks_of_dropouts, results_in_outputs, statistics_of_equal_parts,
-    losses_with_lengths_in_tensors,
+    flash_attention, efficient_attention, attention_of_cudnn, attention_with_dropout, attention_of_sequences,
+    convolutions, transposed_convolutions, depthwise_convolutions, normalizations, normalization_of_several_processes,
+    cells, recurrent_networks, bags, dropouts, samplers, losses_of_sequences, products, softmax_to_float32,
+    masks_of_dropouts, results_in_outputs, statistics_of_equal_parts, losses_with_lengths_in_tensors,
 )  # fmt: skip
 called: set[str] = set()  # the operators whose formula was
 

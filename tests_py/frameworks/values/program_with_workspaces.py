@@ -1,8 +1,8 @@
 """Prints the blocks that calls of cuDNN request on a simulated H200, beside those that PyTorch 2.11 requested on a real
 one.
 
-The real ones are rows of benchmarks/data/accuracy/drawn/workspaces.jsonl.xz, and for float32 of convolutions.jsonl.xz: there
-decision trees are right for about four of five shapes, and this is one of them (fit.py has the rates).
+The real ones are rows of benchmarks/data/accuracy/drawn/workspaces.jsonl.xz, and for float32 of convolutions.jsonl.xz:
+there decision trees are right for about four of five shapes, and this is one of them (fit.py has the rates).
 """
 
 from __future__ import annotations

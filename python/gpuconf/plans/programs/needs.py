@@ -9,7 +9,7 @@ from ..._core.table import Table
 from ..._typing import Any, NamedTuple
 from .target_cards import MARGIN, NCCL, Beside, Card
 
-# The most of a recorded run is 3.1 times its largest tensor: multi_token_attention in docs/accuracy.md.
+# The most of a recorded run is 3.1 times its largest tensor: multi_token_attention in benchmarks/reports/accuracy.md.
 WORKSPACES = 4
 FITS, DOES_NOT_FIT, DEPENDS = "fits", "does not fit", "depends"
 # A setting of PYTORCH_ALLOC_CONF, and the planner's policy that replays it.
@@ -47,7 +47,7 @@ def beside(card: Card, gpu: Sequence[dict[str, Any]]) -> list[Beside]:
     convolutions = sum(one["convolutions"] for one in gpu)
     if convolutions:
         most = WORKSPACES * max(one["largest"] for one in gpu)
-        source = f"beyond those counted: at most {WORKSPACES} times the largest tensor, as in docs/accuracy.md"
+        source = f"beyond those counted: at most {WORKSPACES} times the largest tensor, as in docs/measurements.md"
         rows.append(Beside("workspaces of cuDNN", 0, most, source))
     return rows
 

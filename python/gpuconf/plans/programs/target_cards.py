@@ -93,7 +93,7 @@ HOPPER_CONTEXT = Beside(
     "CUDA context",
     448 * _MIB,
     1184 * _MIB,
-    "measured on H200, driver 580.159.04, 2026-11-26: 610 to 1150MiB; docs/accuracy.md",
+    "measured on H200, driver 580.159.04, 2026-11-26: 610 to 1150MiB; docs/measurements.md",
 )
 
 # One communicator, of ranks on one machine.
@@ -103,7 +103,7 @@ NCCL = Beside(
     1638 * _MIB,
     "NVIDIA/nccl#34 (110MiB), #964 (544 and 688MiB), #864 (1.6GiB); 558MiB on H200, 2026-11-26",
 )
-# What the rehearsal may miss of the allocator's own memory, as a fraction: docs/accuracy.md.
+# What the rehearsal may miss of the allocator's own memory, as a fraction: benchmarks/reports/accuracy.md.
 MARGIN = 0.02
 
 
