@@ -19,7 +19,7 @@ import textwrap
 from pathlib import Path
 
 import gpuconf
-from gpuconf.allocators._versions import SETS
+from gpuconf.allocators._share import SETS
 from gpuconf.simulation import elf, simulated_torch, stand_ins
 
 HERE = Path(__file__).parent

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import gpuconf
 import pytest
-from gpuconf.leases.frameworks import LeasedCard, of_frameworks
+from gpuconf.leases.environment import LeasedCard, of_frameworks
 from script import environment
 
 COMMAND = str(Path(sys.executable).with_name("gpuconf"))

@@ -25,13 +25,13 @@ _MOVED = {
     "_trace": "gpuconf.memory",
     "_types": "gpuconf.config",
     "_visible": "gpuconf",
-    "planning.fleet.cards": "gpuconf.plans.fleets.fleet_cards",
+    "planning.fleet.cards": "gpuconf.plans.fleets.recorded_jobs",
     "planning.fleet.jobs": "gpuconf.plans.fleets.recorded_jobs",
     "planning.fleet.plan": "gpuconf.plans.fleets.fleet",
     "planning.out_of_memory": "gpuconf.plans.recordings.out_of_memory",
     "planning.plan": "gpuconf.plans.recordings.replay",
     "planning.sites": "gpuconf.plans.recordings.sites",
-    "rehearsal.cards": "gpuconf.plans.programs.target_cards",
+    "rehearsal.cards": "gpuconf.plans.programs.needs",
     "rehearsal.needs": "gpuconf.plans.programs.needs",
 }
 

@@ -13,8 +13,12 @@ from collections.abc import Mapping
 
 from .. import errors
 from .._typing import Any, NamedTuple
-from . import former_names, notices, settings_file, sizes, texts, trust
+from . import former_names, message, settings_file, sizes, texts
 from .settings_file import Ignored
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 class Setting(NamedTuple):
@@ -78,7 +82,7 @@ SETTINGS = (
     ),
     Setting("TF_MIN_GPU_MULTIPROCESSOR_COUNT", "", "text", "8", "GPUs with fewer multiprocessors are ignored"),
     Setting("TF_ENABLED_DEVICE_TYPES", "", "text", "all", "the types of devices to list"),
-    Setting(trust.VARIABLE, "", "text", "", "folders whose settings files count in any case, with every key"),
+    Setting(settings_file.VARIABLE, "", "text", "", "folders whose settings files count in any case, with every key"),
     Setting("GPUCONF_DISABLE", "", "text", "", "1 turns off what `gpuconf run` adds to Python's startup"),
 )
 
@@ -301,7 +305,7 @@ def _log(ignored: list[Ignored]) -> None:
     for one in ignored:
         if one.text not in _logged:
             _logged.add(one.text)
-            notices.log("warning", f"{one.text}. {one.fix}")
+            message.log("warning", f"{one.text}. {one.fix}")
 
 
 def _refuse_unknown(where: str, table: Any, known: Mapping[str, Any]) -> None:
@@ -378,3 +382,36 @@ def _administrators() -> dict[str, int] | None:
     table = _renamed(where, contents.get("ceilings", {}))
     _refuse_unknown(where, table, {"limit": ()})
     return {key: _limit(f"{key} in {where}", given) for key, given in table.items()}
+
+
+# Where the ledger is.
+
+VARIABLE = "GPUCONF_LEDGER"
+
+# An administrator makes this one for all users with `gpuconf ledger init --shared`.
+MACHINE_FOLDER = "/var/lib/gpuconf/ledger"
+
+
+def default_folder(environ: Mapping[str, str] | None = None) -> str:
+    """Return the ledger's folder: the one that is set, else the machine's if there is one, else a private one of this
+    user.
+
+    ``GPUCONF_LEDGER`` sets it, or ``ledger`` in gpuconf.toml.
+
+    A private ledger is in ``/var/tmp``, which outlives the login and is the same for cron and ssh. The user's run-time
+    directory and ``/dev/shm`` may be emptied at logout, and a home may be on a network file system. ``TMPDIR`` is not
+    read: batch systems give each job its own, and jobs with different ledgers would not see each other's leases.
+    """
+    environ = os.environ if environ is None else environ
+    chosen = value(VARIABLE, environ)
+    if chosen:
+        return os.path.abspath(os.path.expanduser(chosen))
+    if has_ledger(MACHINE_FOLDER):
+        return MACHINE_FOLDER
+    place = "/var/tmp" if os.path.isdir("/var/tmp") else "/tmp"
+    return f"{place}/gpuconf-{os.geteuid()}"
+
+
+def has_ledger(folder: str) -> bool:
+    """Whether a folder is a ledger."""
+    return os.path.exists(os.path.join(folder, "ledger"))

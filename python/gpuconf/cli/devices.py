@@ -7,10 +7,9 @@ import argparse
 
 from .._typing import Any
 from ..leases.contexts import context_bytes
-from ..machine.cards import survey
-from ..machine.visible import visible_devices, why_no_gpu
+from ..machine.cards import survey, visible_devices, why_no_gpu
 from ..simulation.simulate import simulated
-from .exits import CONDITION, OK
+from .console import CONDITION, OK
 from .output import add_json, example, print_json, print_table, size
 from .processes import no_gpus
 

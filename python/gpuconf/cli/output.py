@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from .._core.humanbytes import human_bytes
+from .._core.table import human_bytes
 from .._typing import Any
 
 SCHEMA = 1

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from .. import __version__
 from .._typing import Any, NoReturn
 from . import console
-from .exits import USAGE, UsageError
+from .console import USAGE, UsageError
 from .output import example
 
 # There are no translations of argparse's own texts. Its look for each of them, in several folders, takes longer than

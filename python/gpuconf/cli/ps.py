@@ -9,11 +9,22 @@ from .._typing import Any
 from ..leases.ledger import default_folder, lost
 from ..leases.view import View, hidden_users, view
 from . import console
-from .exits import CONDITION, OK
-from .jobs import jobs_on, print_jobs
+from .console import CONDITION, OK
 from .output import add_json, example, print_json, print_table
-from .processes import DROP, HEADER, RIGHT, as_json, errors_of, no_gpus, row_of, rows_of
-from .simulated_cards import print_simulated, simulated_cards
+from .processes import (
+    DROP,
+    HEADER,
+    RIGHT,
+    as_json,
+    errors_of,
+    jobs_on,
+    no_gpus,
+    print_jobs,
+    print_simulated,
+    row_of,
+    rows_of,
+    simulated_cards,
+)
 
 _EXAMPLE = """
 gpuconf ps

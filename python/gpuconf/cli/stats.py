@@ -7,10 +7,9 @@ import argparse
 
 from .._typing import Any
 from ..leases.view import view
-from .exits import CONDITION, OK
-from .jobs import jobs_on, print_jobs
+from .console import CONDITION, OK
 from .output import add_json, example, print_json, print_table, size
-from .processes import label
+from .processes import jobs_on, label, print_jobs
 
 _EXAMPLE = """
 gpuconf stats

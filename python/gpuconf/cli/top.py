@@ -11,10 +11,10 @@ import sys
 import time
 from collections.abc import Callable
 
-from .._core.glyphs import writable
+from .._core.table import writable
 from .._typing import Any
 from ..leases.view import View, view
-from .exits import CONDITION, OK
+from .console import CONDITION, OK
 from .frame import Line, State, frame, ordered
 from .keys import Keys
 from .output import add_json, colors, example, print_json, text_of

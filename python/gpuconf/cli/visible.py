@@ -10,9 +10,9 @@ import os
 from .. import errors
 from .._core.devices import VisibleDevice
 from .._typing import Any
-from ..machine.visible import visible_devices
+from ..machine.cards import visible_devices
 from . import console
-from .exits import CONDITION, OK
+from .console import CONDITION, OK
 from .output import add_json, example, print_json
 
 _EXAMPLE = """

@@ -6,12 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from .._core import html, runtime
-from .._core.columns import columns
-from .._core.humanbytes import human_bytes
 from .._core.native import loaded
-from .._core.table import Table
+from .._core.table import Table, columns, human_bytes
 from .._typing import Any, NamedTuple
-from ..machine.visible import visible_devices
+from ..machine.cards import visible_devices
 from ..memory import stats, usage
 from ..memory._usage import UNTAGGED
 from .share import limit_of

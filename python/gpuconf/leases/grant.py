@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from .. import errors
 from .._core import former_names, sizes
 from .._core.devices import VisibleDevice
-from .._core.humanbytes import human_bytes
+from .._core.table import human_bytes
 from .._typing import Any
 from ..machine.cards import survey
-from .frameworks import LeasedCard
+from .environment import LeasedCard
 from .ledger import Claim
 from .request import Request, claim, memories, refuse_too_few
 

@@ -10,14 +10,10 @@ from collections.abc import Callable
 
 from .. import errors
 from .._core import runtime, sizes, texts
-from .._core.columns import columns
-from .._core.device_argument import Device
-from .._core.humanbytes import human_bytes
-from .._core.keywords import refuse_unknown
-from .._core.made import Made, make
 from .._core.native import loaded
-from .._core.scope import gpu_number
-from .._core.table import Table
+from .._core.scope import Device, gpu_number
+from .._core.table import Made, Table, columns, human_bytes, make
+from .._core.texts import refuse_unknown
 from .._typing import Any, NamedTuple, NoReturn
 from . import _release, _tracebacks
 from ._measure import Measurement, measure

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from types import FrameType
 
 from .._core.table import Table
-from .._core.tracked import instances
 from .._typing import Any, NamedTuple
 from ._buffer import Buffer
+from ._tracebacks import instances
 
 
 class _Holder(NamedTuple):

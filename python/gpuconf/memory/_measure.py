@@ -7,14 +7,11 @@ import sys
 
 from .. import errors
 from .._core import html, runtime
-from .._core.columns import columns
-from .._core.device_argument import Device
 from .._core.generated.usage import PeakStart, Usage
-from .._core.humanbytes import human_bytes
 from .._core.message import loads
 from .._core.native import core, loaded
-from .._core.scope import check_scope, gpu_number
-from .._core.table import Table
+from .._core.scope import Device, check_scope, gpu_number
+from .._core.table import Table, columns, human_bytes
 from .._typing import Any, NamedTuple
 from ._usage import UNTAGGED
 

@@ -9,11 +9,10 @@ from collections.abc import Callable, Iterator
 
 from .. import errors
 from .._core import texts
-from .._core.job import Job
-from .._core.made import Made, make
+from .._core.handle import Job
 from .._core.native import core, refuse_in_child
 from .._core.stacks import Frame, call_site
-from .._core.table import Table
+from .._core.table import Made, Table, make
 from .._typing import Any, NamedTuple
 
 Pools = dict[int, list[Any]]

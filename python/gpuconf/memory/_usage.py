@@ -6,14 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from .._core import html
-from .._core.columns import columns
-from .._core.device_argument import Device
 from .._core.generated.usage import DeviceUsage, UsageRow
-from .._core.humanbytes import human_bytes
 from .._core.message import loads
 from .._core.native import core
-from .._core.scope import gpu_text
-from .._core.table import Table
+from .._core.scope import Device, gpu_text
+from .._core.table import Table, columns, human_bytes
 from .._typing import Any
 
 UNTAGGED = "(untagged)"

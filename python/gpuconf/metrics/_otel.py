@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from .. import errors
-from .._core import extras
+from .._core import texts
 from .._core.generated.cards import Card
 from .._typing import Any
 from ..machine.cards import survey
@@ -27,7 +27,7 @@ def instrument(meter: Any = None) -> None:
     try:
         from opentelemetry import metrics
     except ImportError as error:
-        raise extras.missing("metrics need", "the OpenTelemetry SDK", "otel", error) from None
+        raise texts.missing("metrics need", "the OpenTelemetry SDK", "otel", error) from None
     if meter is None:
         from .. import __version__
 

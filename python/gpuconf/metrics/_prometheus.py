@@ -7,7 +7,7 @@ import socket
 from collections.abc import Iterable, Iterator
 
 from .. import errors
-from .._core import extras, texts
+from .._core import texts
 from .._typing import Any
 from ..leases.view import Place, Share, View, view
 from ._pools import read_pools
@@ -44,7 +44,7 @@ def client() -> Any:
     try:
         import prometheus_client
     except ImportError as error:
-        raise extras.missing("metrics need", "prometheus-client", "prometheus", error) from None
+        raise texts.missing("metrics need", "prometheus-client", "prometheus", error) from None
     return prometheus_client
 
 

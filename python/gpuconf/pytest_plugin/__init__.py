@@ -100,7 +100,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
     chosen = settings(config)
     watch()
-    from ._baselines import check
+    from ._limits import check
 
     check(config)
     if chosen.mode == "off":
@@ -131,7 +131,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     session: Any = config.pluginmanager.get_plugin("dsession")
     run = getattr(getattr(session, "nodemanager", None), "testrunuid", None)
     if run:
-        from ._exclusive import remove
+        from ._devices import remove
 
         remove(run)
 
@@ -203,9 +203,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def _register_reruns(config: pytest.Config, item: pytest.Item) -> None:
     """Register what runs a test in a process of its own, or more than once, if its marks say so."""
     if any(mark.name in ("gpu_leak", "gpu_peak") and "warmup" in mark.kwargs for mark in item.iter_markers()):
-        from . import _warmup
+        from . import _walk
 
-        _warmup.register(config)
+        _walk.register_warmup(config)
     if item.get_closest_marker("gpu_process") is not None:
         from . import _processes
 
@@ -280,12 +280,12 @@ def gpu_memory(request: pytest.FixtureRequest) -> Iterator[Any]:
     """The memory in use during the test, in bytes:
     ``start``, ``peak`` and ``end``, of the logical GPU of ``gpu``, else GPU:0.
     """
-    from . import _memory
+    from . import _peaks
 
     if "gpu_simulate" in request.fixturenames:
         request.getfixturevalue("gpu_simulate")  # whose machine must outlive the measurement
     device = request.getfixturevalue("gpu").name if "gpu" in request.fixturenames else "GPU:0"
-    measured = _memory.GpuMemory(device)
+    measured = _peaks.GpuMemory(device)
     yield measured
     measured.stop()
     request.node.user_properties.append(("gpuconf.peak_bytes", measured.peak))

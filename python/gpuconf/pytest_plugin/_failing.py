@@ -10,7 +10,7 @@ import pytest
 
 from .. import errors
 from .._core import injected, runtime, texts
-from ..memory import _caches
+from ..memory import _release
 
 
 class Failure:
@@ -68,7 +68,7 @@ def for_a_test(item: object, config: pytest.Config) -> Iterator[Callable[[int], 
     At the end, take that back, and warn if a test passed without it.
     """
     failure = config.stash[_KEY] = Failure()
-    _caches.empty_caches()  # what earlier tests left there would serve this one's allocations, and none could fail
+    _release.empty_caches()  # what earlier tests left there would serve this one's allocations, and none could fail
 
     def fail(n: int) -> None:
         __tracebackhide__ = True  # the test's own line is what is wrong

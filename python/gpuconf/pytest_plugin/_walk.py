@@ -13,8 +13,9 @@ import pytest
 from _pytest.runner import runtestprotocol
 
 from .._core import injected
-from ..memory import _caches
+from ..memory import _release
 from . import _leaks, _ours
+from ._marks import MarkError, need_of
 
 _NONE = pytest.StashKey[bool]()  # whether the test has allocated nothing
 STEP = pytest.StashKey[int]()  # the number of the allocation that fails; 0: none
@@ -106,7 +107,7 @@ class Walker:
                 item.warn(pytest.PytestWarning("gpuconf: gpu_oom_each made no allocation fail: the test makes none"))
             return result
         self._fired, self._n = False, n
-        _caches.empty_caches()  # what an earlier step or test left there would serve this one's allocations
+        _release.empty_caches()  # what an earlier step or test left there would serve this one's allocations
         injected.fail_allocation(n)
         try:
             result = yield
@@ -151,3 +152,42 @@ def walker_of(config: pytest.Config) -> Walker | None:
     """Return the walker of a run, if any test uses the fixture."""
     found = config.pluginmanager.get_plugin(NAME)
     return found if isinstance(found, Walker) else None
+
+
+# ``gpu_leak(warmup=1)``, ``gpu_peak(warmup=1)``: runs before the one that counts, for what is allocated once and
+# kept.
+
+WARMING = pytest.StashKey[bool]()
+
+
+class Warmup:
+    """The hook. Registered when a mark has the argument."""
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+        """Run the test, with fresh fixtures of function scope each time; report a run that fails, else leave the last
+        to pytest.
+        """
+        try:
+            need = need_of(item)
+        except MarkError:
+            return None  # the setup reports it
+        for _ in range(need.warmup if need is not None else 0):
+            item.stash[WARMING] = True
+            try:
+                reports = runtestprotocol(item, nextitem=item.parent, log=False)  # type: ignore[arg-type]  # keeps wider fixtures
+            finally:
+                item.stash[WARMING] = False
+            if any(not report.passed for report in reports):
+                report_all(item, nextitem, reports)
+                return True
+        return None
+
+
+_WARMUP = "gpuconf-warmup"
+
+
+def register_warmup(config: pytest.Config) -> None:
+    """Register the hook."""
+    if not config.pluginmanager.has_plugin(_WARMUP):
+        config.pluginmanager.register(Warmup(), _WARMUP)

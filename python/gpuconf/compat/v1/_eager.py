@@ -7,7 +7,7 @@ from ..._core import runtime
 from ..._core.devices import LogicalDeviceConfiguration
 from ..._core.native import core
 from ..._typing import Any
-from ...config import _logical, experimental
+from ...config import _devices, experimental
 from . import _graph
 from ._config_proto import ConfigProto
 from ._session_options import options_of
@@ -50,6 +50,6 @@ def take_over(config: ConfigProto | None, device_policy: Any, execution_mode: An
     def apply() -> None:
         core.pybind_ImportConfig(options)
         if cpus > 1:
-            _logical.show(0, [LogicalDeviceConfiguration() for _ in range(cpus)])
+            _devices.show(0, [LogicalDeviceConfiguration() for _ in range(cpus)])
 
     runtime.current.at_enumeration.append(apply)

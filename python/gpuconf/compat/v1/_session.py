@@ -14,7 +14,7 @@ from ..._core.message import dumps, loads
 from ..._core.native import core, loaded, refuse_in_child
 from ..._typing import Any
 from ...tensors import arrays as _arrays
-from ...tensors import placement_log
+from ...tensors.tensor import write_log
 from .._logger import get_logger
 from . import _feeds, _graph, _python_ops
 from ._config_proto import ConfigProto, GPUOptions
@@ -205,7 +205,7 @@ class Session:
     def _write_log(self) -> bool:
         """Write new lines of the placement log. Returns whether there were any."""
         lines = loads(core.pybind_SessionLog(self._number))
-        placement_log.write(lines)
+        write_log(lines)
         return bool(lines)
 
     def _check_open(self) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from ..._core import scope
 from ..._typing import Any
 from ...tensors import arrays
-from ...tensors.reference import Reference
+from ...tensors.tensor import Reference
 from ...tensors.tensor import Tensor as Plain
 from ..v1._mode import by_value, executing_eagerly
 from . import _eager_tensor

@@ -10,18 +10,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from ... import errors
 from ..._core import sizes as _sizes
 from ..._core import texts
-from ..._core.humanbytes import human_bytes, human_limit
-from ..._core.made import Made, make
 from ..._core.native import refuse_in_child
-from ..._core.table import Table
+from ..._core.table import Made, Table, human_bytes, human_limit, make
 from ..._typing import Any, NamedTuple
 from ..recordings import ranks
 from ..recordings.replay import check_policies
 from . import lease_packing
 from . import phases as _phases
-from .fleet_cards import FleetGpus, parse
-from .recorded_jobs import AUTO, Need
-from .replays import replay
+from .phases import replay
+from .recorded_jobs import AUTO, FleetGpus, Need, parse
 
 SCHEMA = 1
 RESERVE = "512MiB"

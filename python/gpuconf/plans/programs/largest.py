@@ -9,9 +9,7 @@ from itertools import product
 
 from ... import errors
 from ..._core import texts
-from ..._core.columns import columns
-from ..._core.humanbytes import human_bytes, human_limit
-from ..._core.table import Table
+from ..._core.table import Table, columns, human_bytes, human_limit
 from ..._typing import Any, NamedTuple
 from .answer import SCHEMA, Rehearsal, settings_of
 from .needs import FITS

@@ -15,10 +15,8 @@ from ..._core.fork import module_lock
 from ..._core.stacks import OWN
 from ..._typing import Any
 from ...simulation.values import seen
-from .line import TORCH_REPORT, VARIABLE, line
-from .parts import parts
-from .repeats import repeat
-from .tried_workspaces import without_tried
+from .line import TORCH_REPORT, VARIABLE, line, repeat
+from .parts import parts, without_tried
 from .watching import BACKWARD, FORWARD, MADE, OPTIMIZER, Watcher
 
 _MOST_EVENTS = 4_000_000

@@ -7,8 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from ... import errors
-from ..._core.humanbytes import human_bytes
-from ..._core.table import Table
+from ..._core.table import Table, human_bytes
 from ..._typing import NamedTuple
 
 

@@ -7,10 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from ..._core.glyphs import BLOCKS, Glyphs
-from ..._core.humanbytes import human_bytes
 from ..._core.stacks import Frame, call_site
-from ..._core.table import Table
+from ..._core.table import BLOCKS, Glyphs, Table, human_bytes
 from ..._typing import Any, NamedTuple
 from . import sites
 from .sites import PlanSite

@@ -9,14 +9,10 @@ from collections.abc import Callable, Iterable
 
 from ... import errors
 from ..._core import html, runtime, sizes, texts
-from ..._core.columns import columns
-from ..._core.glyphs import glyphs_of
-from ..._core.humanbytes import human_bytes, human_limit
-from ..._core.job import Job
-from ..._core.made import Made, make
-from ..._core.native import core
+from ..._core.handle import Job
+from ..._core.native import core, refuse_in_child
 from ..._core.stacks import Frame, call_site
-from ..._core.table import Table
+from ..._core.table import Made, Table, columns, glyphs_of, human_bytes, human_limit, make
 from ..._typing import Any, NamedTuple
 from ...memory._record import Recording
 from ...memory._trace import HEADER, Trace, load_trace
@@ -504,7 +500,7 @@ def find(
     open_plan = core.pybind_OpenPlan  # loads the core, which must precede all imports
     import json
 
-    from ..._core.notices import log
+    from ..._core.message import log
 
     trace = trace if isinstance(trace, Trace) else trace.trace if isinstance(trace, Recording) else load_trace(trace)
     request = {
@@ -546,3 +542,37 @@ def _policy(policy: object) -> str:
             f"policy must be one of {', '.join(map(repr, POLICIES))}, but got {texts.shown(policy)}"
         )
     return policy
+
+
+# Check the model of PyTorch's allocator against a snapshot that PyTorch wrote.
+
+
+class _Verification(NamedTuple):
+    allocations: int  # in the snapshot's events
+    same_address: int  # allocations that got the recorded address
+    undetermined: int  # allocations that depend on something that the snapshot does not contain
+    segments: int  # segments taken and released, and ranges mapped and unmapped
+    same_segments: int  # of these, those that the replay took and released at the same time
+    difference: str  # the first difference, or ""
+
+
+class Verification(Table, _Verification):
+    """How far a replay of a snapshot agrees with what PyTorch recorded."""
+
+    __slots__ = ()
+
+
+def verify(path: str | os.PathLike[str]) -> Verification:
+    """Replay a snapshot of ``torch.cuda.memory._dump_snapshot()`` on the model of PyTorch's allocator, and compare.
+
+    Raises ValueError for a file that is not such a snapshot, and OSError as ``open`` does.
+    """
+    name = os.fspath(path)
+    refuse_in_child()
+    with open(name, "rb", buffering=0) as file:
+        try:
+            with Job(core.pybind_OpenVerify, file.fileno()) as job:
+                result = job.finish()
+        except errors.InvalidArgumentError as error:
+            raise errors.InvalidArgumentError(f"cannot verify {name!r}: {error}") from None
+    return Verification(**result["verdict"], difference=result["difference"])

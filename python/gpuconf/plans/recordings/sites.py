@@ -5,9 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from ..._core.humanbytes import human_bytes
 from ..._core.stacks import Frame, call_site, shown
-from ..._core.table import Table
+from ..._core.table import Table, human_bytes
 from ..._typing import Any, NamedTuple
 from ...memory._usage import UNTAGGED
 

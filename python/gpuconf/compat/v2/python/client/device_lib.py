@@ -6,7 +6,7 @@ from __future__ import annotations
 from ....._core import runtime
 from ....._core.built_in_errors import raise_built_in
 from ....._core.devices import VisibleDevice
-from .....machine.visible import visible_devices
+from .....machine.cards import visible_devices
 from ....v1._config_proto import ConfigProto
 from ....v1._device_attributes import DeviceAttributes as SessionDevice
 from ....v1._graph import Graph
