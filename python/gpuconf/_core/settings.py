@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from .. import errors
 from .._typing import Any, NamedTuple
-from . import former_names, message, settings_file, sizes, texts
+from . import message, settings_file, sizes, texts
 from .settings_file import Ignored
 
 TYPE_CHECKING = False
@@ -142,7 +142,6 @@ def checked_values(values: str, name: str) -> str:
 
 def environment(environ: Mapping[str, str], prefixes: tuple[str, ...]) -> dict[str, str]:
     """Return the variables with one of the prefixes, completed by files and kept below ceilings."""
-    environ = former_names.current(environ)
     variables = {name: value for name, value in environ.items() if name.startswith(prefixes)}
     of_file, ignored = _from_file(environ)
     _log(ignored)
@@ -160,7 +159,6 @@ def environment(environ: Mapping[str, str], prefixes: tuple[str, ...]) -> dict[s
 
 def explain(environ: Mapping[str, str], called: Mapping[str, str]) -> dict[str, Origin]:
     """Return each setting's value and where it comes from. ``called`` are those that calls have set."""
-    environ = former_names.current(environ)
     files, _ = _from_file(environ)
     origins = {}
     for setting in SETTINGS:
@@ -202,15 +200,13 @@ def asked(name: str, environ: Mapping[str, str]) -> str:
 
     "" if nothing does.
     """
-    environ = former_names.current(environ)
     if name in environ:
         return f"{name}={environ[name]} in the environment"
     origin = _from_file(environ)[0].get(name)
     if origin is None:
         return ""
     key = next(key for key, setting in _KEYS.items() if setting.variable == name)
-    names = (key, *(former for former, name in former_names.KEYS.items() if name == key))
-    line = max(settings_file.line_of(origin.source, name) for name in names)
+    line = settings_file.line_of(origin.source, key)
     return f"{key} in {origin.source}" + (f", line {line}" if line else "")
 
 
@@ -254,30 +250,14 @@ def _from_file(environ: Mapping[str, str]) -> tuple[dict[str, Origin], list[Igno
     if file is None:
         return origins, ignored
     where = file.path + (", [tool.gpuconf]" if os.path.basename(file.path) == "pyproject.toml" else "")
-    table = _renamed(file.path, file.table)
-    _refuse_unknown(where, table, _KEYS)
-    for key, given in table.items():
+    _refuse_unknown(where, file.table, _KEYS)
+    for key, given in file.table.items():
         why = "" if file.trusted else _not_from_a_folder(key, given)
         if why:
             ignored.append(Ignored(file.path, key, why))
         else:
             origins[_KEYS[key].variable] = Origin(_text(file.path, key, given), file.path, "")
     return origins, ignored
-
-
-def _renamed(path: str, table: Any) -> Any:
-    """Return a file's settings under their present keys."""
-    if not isinstance(table, dict) or former_names.KEYS.keys().isdisjoint(table):
-        return table
-    renamed = {key: given for key, given in table.items() if key not in former_names.KEYS}
-    for former, key in former_names.KEYS.items():
-        if former not in table:
-            continue
-        if key in renamed:
-            raise errors.InvalidArgumentError(f"{path} has {former} and {key}, its new name: remove {former}")
-        former_names.note(f"{former} in {path} is now {key}; 0.4 will refuse the old name")
-        renamed[key] = table[former]
-    return renamed
 
 
 def _not_from_a_folder(key: str, given: Any) -> str:
@@ -379,7 +359,7 @@ def _administrators() -> dict[str, int] | None:
         return None
     _refuse_unknown(ADMINISTRATOR, contents, {"ceilings": ()})
     where = f"{ADMINISTRATOR}, [ceilings]"
-    table = _renamed(where, contents.get("ceilings", {}))
+    table = contents.get("ceilings", {})
     _refuse_unknown(where, table, {"limit": ()})
     return {key: _limit(f"{key} in {where}", given) for key, given in table.items()}
 

@@ -9,9 +9,13 @@ from .._typing import Any, NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import TypeVar
+    from typing import ClassVar, TypeVar
+
+    from typing_extensions import Self, dataclass_transform
 
     T = TypeVar("T")
+else:
+    from .._typing import named_tuple
 
 
 # Text tables.
@@ -109,8 +113,8 @@ def job_memory_text(limit: int, pools: int, outside: int, free: int) -> str:
     return f"limit {human_bytes(limit)} = {parts}"
 
 
-class Table:
-    """A mixin that adds ``to_dict`` to a named tuple. List it before the named tuple among the bases."""
+class Fields:
+    """The methods of tables, also of those that are no named tuples but have ``_fields``."""
 
     __slots__ = ()
 
@@ -118,12 +122,30 @@ class Table:
         """Return the fields by name, ready for ``json.dumps``: nested tables become dictionaries, and tuples become
         lists.
         """
-        fields: tuple[str, ...] = self._fields  # type: ignore[attr-defined]  # the namedtuple's
-        return {name: _plain(getattr(self, name)) for name in fields}
+        return {name: _plain(getattr(self, name)) for name in self._fields}  # type: ignore[attr-defined]
+
+
+if TYPE_CHECKING:
+
+    @dataclass_transform(frozen_default=True)
+    class _OfFields(type):
+        pass
+
+    class Table(Fields, tuple[Any, ...], metaclass=_OfFields):
+        """A named tuple with ``to_dict``: each class below it lists its fields, as below ``typing.NamedTuple``."""
+
+        __slots__ = ()
+
+        _fields: ClassVar[tuple[str, ...]]
+
+        def _replace(self, **fields: Any) -> Self: ...
+        def _asdict(self) -> dict[str, Any]: ...
+else:
+    Table = named_tuple("Table", Fields)
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, Table):
+    if isinstance(value, Fields):
         return value.to_dict()
     if isinstance(value, (list, tuple)):
         return list(map(_plain, value))

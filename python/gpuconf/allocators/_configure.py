@@ -15,7 +15,7 @@ from .._core.message import loads
 from .._core.native import refuse_in_child
 from .._core.table import Table, human_bytes
 from .._core.texts import refuse_unknown
-from .._typing import Any, NamedTuple, NoReturn
+from .._typing import Any, NoReturn
 from ..simulation import simulated_torch
 
 Limit = int | str | None
@@ -33,14 +33,7 @@ _MODULES = {
 }
 
 
-class _Configuration(NamedTuple):
-    limits: dict[str, int]
-    growth: bool | None
-    libraries: dict[str, str]
-    notes: dict[str, str]
-
-
-class Configuration(Table, _Configuration):
+class Configuration(Table):
     """The result of :func:`configure`: what holds now, which may be less than what was requested.
 
     ``limits`` are in bytes, by device name: the ``bytes_limit`` of :func:`gpuconf.memory.stats`, or for a GPU with
@@ -50,7 +43,10 @@ class Configuration(Table, _Configuration):
 
     __module__ = "gpuconf"
 
-    __slots__ = ()
+    limits: dict[str, int]
+    growth: bool | None
+    libraries: dict[str, str]
+    notes: dict[str, str]
 
     @property
     def in_force(self) -> bool:

@@ -13,12 +13,11 @@ import struct
 from collections.abc import Iterator, Mapping
 
 from .. import errors
-from .._core import former_names, runtime, settings
+from .._core import runtime, settings
 from .._core.devices import VisibleDevice
 from .._core.generated.cards import Card
 from .._core.native import core
 from .._core.table import Table, human_bytes
-from .._typing import NamedTuple
 from ..jobs.driver_limits import in_force, may_be_set
 from ..jobs.job_memory import NOT_COUNTED, of_this_job
 from ..leases.contexts import VARIABLE, context_bytes
@@ -61,17 +60,13 @@ def of_process(pid: int) -> list[str]:
 OK, NOTE, PROBLEM = "ok", "note", "problem"
 
 
-class _Finding(NamedTuple):
+class Finding(Table):
+    """One finding."""
+
     level: str  # "ok", "note" or "problem"
     subject: str
     text: str
     fix: str = ""
-
-
-class Finding(Table, _Finding):
-    """One finding."""
-
-    __slots__ = ()
 
 
 def of_machine(environ: Mapping[str, str]) -> Iterator[Finding]:
@@ -115,7 +110,7 @@ def _settings(environ: Mapping[str, str]) -> Iterator[Finding]:
     for name, text in json.loads(core.pybind_MalformedVariables(runtime.environment())).items():
         yield Finding(PROBLEM, "settings", text, f"correct {name}, or unset it")
     known = [*(one.variable for one in settings.SETTINGS), *settings.OWN]
-    for name in sorted(former_names.current(environ)):
+    for name in sorted(environ):
         if name.startswith("GPUCONF_") and name not in known:
             close = difflib.get_close_matches(name, known, 1)
             fix = f"did you mean {close[0]}?" if close else "unset it"

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 from .. import errors
 from .._core.table import Table, job_memory_text
-from .._typing import NamedTuple
 from .budget import Reader, budgets, current
 
 NOT_COUNTED = (
@@ -24,20 +23,18 @@ NOT_COUNTED = (
 """Each is a kind of device memory that a program under the guard may have beyond its limit."""
 
 
-class _ProcessMemory(NamedTuple):
+class ProcessMemory(Table):
+    """What a process of a job has of one card, in bytes."""
+
     pid: int
     name: str  # of its program, at most 15 characters, as the kernel has it
     pools: int  # reserved by gpuconf's pools
     outside: int  # allocated otherwise
 
 
-class ProcessMemory(Table, _ProcessMemory):
-    """What a process of a job has of one card, in bytes."""
+class JobMemory(Table):
+    """What a job has of one card, in bytes."""
 
-    __slots__ = ()
-
-
-class _JobMemory(NamedTuple):
     job: str  # the lease
     uuid: str
     limit: int  # pools + outside + free, unless more is in use than the limit
@@ -46,12 +43,6 @@ class _JobMemory(NamedTuple):
     free: int
     peak: int  # of pools and outside together
     processes: tuple[ProcessMemory, ...]
-
-
-class JobMemory(Table, _JobMemory):
-    """What a job has of one card, in bytes."""
-
-    __slots__ = ()
 
     def __str__(self) -> str:
         return job_memory_text(self.limit, self.pools, self.outside, self.free)

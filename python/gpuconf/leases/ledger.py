@@ -17,22 +17,10 @@ from .._core.message import dumps, loads
 from .._core.native import by_hand, core
 from .._core.settings import default_folder
 from .._core.table import Table, human_bytes
-from .._typing import NamedTuple
 from .proc import user_name
 
 
-class _Card(NamedTuple):
-    uuid: str
-    capacity: int
-    bytes: int
-    reserve: int = 0
-    foreign: int = 0
-    kind: str = "dedicated"
-    source: str = ""
-    charge: int | None = None
-
-
-class Card(Table, _Card):
+class Card(Table):
     """A card that a claim may get, as the caller knows it. All numbers are bytes.
 
     ``bytes`` is what the claim's programs may use on this card. ``charge`` is what the claim takes of it: ``bytes``,
@@ -41,7 +29,14 @@ class Card(Table, _Card):
     ("dedicated", "unified" or "coherent") and ``source`` of the numbers ("NVML", "/proc/meminfo") are for error texts.
     """
 
-    __slots__ = ()
+    uuid: str
+    capacity: int
+    bytes: int
+    reserve: int = 0
+    foreign: int = 0
+    kind: str = "dedicated"
+    source: str = ""
+    charge: int | None = None
 
 
 __all__ = [

@@ -12,7 +12,7 @@ from .._core import html, runtime
 from .._core.native import loaded, refuse_in_child
 from .._core.scope import Device, gpu_number
 from .._core.table import Made, Table, columns, human_bytes, make
-from .._typing import Any, NamedTuple
+from .._typing import Any
 from . import _holders, _tracebacks
 from ._holders import Holder, holds_device_memory
 from ._stats import stats
@@ -118,18 +118,14 @@ def _drop_from(ipython: Any) -> int:
 _UNKNOWN = "no variable that is known, such as PyTorch's graph or a C extension"
 
 
-class _ReleaseStep(NamedTuple):
+class ReleaseStep(Table):
+    """One step of :func:`release`. Sizes are in bytes."""
+
     step: str  # "garbage", "tracebacks", "outputs", "caches", "pools"
     # objects collected, frames cleared, outputs dropped, libraries whose caches were emptied, pools trimmed
     count: int  # type: ignore[assignment]  # hides tuple's
     bytes_freed: int  # by how much the pools' memory in use fell
     bytes_unreserved: int  # how much memory the pools returned to the GPU
-
-
-class ReleaseStep(Table, _ReleaseStep):
-    """One step of :func:`release`. Sizes are in bytes."""
-
-    __slots__ = ()
 
 
 class Released(metaclass=Made):

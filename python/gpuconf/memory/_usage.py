@@ -10,13 +10,13 @@ from .._core.generated.usage import DeviceUsage, UsageRow
 from .._core.message import loads
 from .._core.native import core
 from .._core.scope import Device, gpu_text
-from .._core.table import Table, columns, human_bytes
+from .._core.table import Fields, columns, human_bytes
 from .._typing import Any
 
 UNTAGGED = "(untagged)"
 
 
-class MemoryUsage(Table):
+class MemoryUsage(Fields):
     """The memory in use on one logical GPU, by library and tag.
 
     ``print`` shows it as a table; iterating yields the rows.

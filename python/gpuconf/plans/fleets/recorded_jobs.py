@@ -10,7 +10,7 @@ from ..._core import texts
 from ..._core.generated.fleet import FleetBatch
 from ..._core.native import core
 from ..._core.table import Table
-from ..._typing import Any, NamedTuple
+from ..._typing import Any
 from ...memory._record import Recording
 from ...memory._trace import Trace, load_trace
 from ..generated.policies import NEED_VIRTUAL, OF_GPUCONF
@@ -20,19 +20,15 @@ AUTO = "auto"  # for each job, the allocator that `gpuconf run` gives it
 _MIB = 1 << 20
 
 
-class _Need(NamedTuple):
+class Need(Table):
+    """The GPUs of a trace, and the least limit under which each of them fits."""
+
     gpus: int
     limit: int  # in bytes; the same for each GPU, as `gpuconf run --memory` sets it
     policy: str  # the one that needs the least
     settings: str  # of PYTORCH_CUDA_ALLOC_CONF, with which the job has that policy below `gpuconf run`
     # with phases: until when, in seconds since the start, at most how many bytes are in use
     curve: tuple[tuple[float, int], ...] = ()
-
-
-class Need(Table, _Need):
-    """The GPUs of a trace, and the least limit under which each of them fits."""
-
-    __slots__ = ()
 
 
 def need(trace: Any, policies: tuple[str, ...], phases: bool = False) -> Need:
@@ -116,18 +112,14 @@ def attempt(trace: Any, policies: tuple[str, ...], phases: bool = False) -> Need
 # The cards of a fleet.
 
 
-class _FleetGpus(NamedTuple):
+class FleetGpus(Table):
+    """Equal cards of a fleet."""
+
     gpu: str  # the model, as for gpuconf.simulate
     count: int  # type: ignore[assignment]  # hides tuple's
     memory: int  # of each card, in bytes
     leasable: int  # the most that one process can lease of a card, in bytes
     context: int  # what a lease takes besides, in bytes, for the CUDA context of its process
-
-
-class FleetGpus(Table, _FleetGpus):
-    """Equal cards of a fleet."""
-
-    __slots__ = ()
 
 
 def parse(fleet: str, policies: tuple[str, ...]) -> tuple[FleetGpus, ...]:

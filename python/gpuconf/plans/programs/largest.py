@@ -26,21 +26,17 @@ class Range(NamedTuple):
     high: int
 
 
-class _Found(NamedTuple):
-    card: str
-    setting: str
-    largest: int | None  # None if not even the smallest fits
-    needs: int
-    usable: int
-
-
-class Found(Table, _Found):
+class Found(Table):
     """The largest number for one card and setting of the allocator.
 
     ``needs`` is at most, and ``usable`` at least, in bytes.
     """
 
-    __slots__ = ()
+    card: str
+    setting: str
+    largest: int | None  # None if not even the smallest fits
+    needs: int
+    usable: int
 
 
 def parse(text: str) -> Range:

@@ -16,20 +16,18 @@ from ..._typing import Any, NamedTuple
 _MIB, _GIB = 1 << 20, 1 << 30
 
 
-class _Beside(NamedTuple):
+class Beside(Table):
+    """Memory of a card that is not the allocator's, in bytes: at least and at most, and where this is known from."""
+
     what: str
     low: int
     high: int
     source: str
 
 
-class Beside(Table, _Beside):
-    """Memory of a card that is not the allocator's, in bytes: at least and at most, and where this is known from."""
+class Card(NamedTuple):
+    """A card model of the command line. ``memory`` is what the name says, in bytes."""
 
-    __slots__ = ()
-
-
-class _Card(NamedTuple):
     name: str
     count: int  # type: ignore[assignment]  # not the method of tuples
     memory: int
@@ -37,12 +35,6 @@ class _Card(NamedTuple):
     has_virtual_memory: bool
     product: str = ""  # as the driver reports it
     hardware: Mapping[str, int] = MappingProxyType({})  # what a compiler asks: models.Hardware in gocore/machine/models
-
-
-class Card(_Card):
-    """A card model of the command line. ``memory`` is what the name says, in bytes."""
-
-    __slots__ = ()
 
     def usable(self) -> Beside:
         """Return how much a program sees of the card, which is less than its name says."""
@@ -140,7 +132,9 @@ FITS, DOES_NOT_FIT, DEPENDS = "fits", "does not fit", "depends"
 SETTINGS = {"default": "pytorch", "expandable_segments": "pytorch-expandable"}
 
 
-class _Verdict(NamedTuple):
+class Verdict(Table):
+    """Whether one card holds the program under one setting of the allocator. Sizes are in bytes."""
+
     card: str
     setting: str
     needs_low: int  # of the GPU that needs most: the allocator's least memory, and what is beside it
@@ -148,12 +142,6 @@ class _Verdict(NamedTuple):
     usable_low: int
     usable_high: int
     verdict: str
-
-
-class Verdict(Table, _Verdict):
-    """Whether one card holds the program under one setting of the allocator. Sizes are in bytes."""
-
-    __slots__ = ()
 
 
 def convolutions_of(report: Mapping[str, Any]) -> int:

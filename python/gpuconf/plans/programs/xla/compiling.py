@@ -29,17 +29,13 @@ _CUBLAS, _CUDNN = 'custom_call_target="__cublas', 'custom_call_target="__cudnn$c
 _FUSION = re.compile(r'"kind":"__triton(?:_nested)?_gemm')
 
 
-class _Tuned(NamedTuple):
+class Tuned(NamedTuple):
+    """A product or a convolution: bytes of its inputs with their red zones, and of its results."""
+
     inputs: tuple[int, ...]
     results: tuple[int, ...]
     keeps_workspace: bool  # of cuBLAS, as one of its results
     is_product: bool  # of matrices
-
-
-class Tuned(_Tuned):
-    """A product or a convolution: bytes of its inputs with their red zones, and of its results."""
-
-    __slots__ = ()
 
     def sizes(self, workspace: int) -> list[int]:
         """Return the sizes of what is there at a time, with so much of a workspace for cuBLAS."""
