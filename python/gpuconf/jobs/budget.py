@@ -22,7 +22,8 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 
 from .. import errors
-from . import budget_file, elf
+from .._core import elf
+from . import budget_file
 from .execute import PYTHONS, is_one_of, which
 from .generated import budget_layout
 
