@@ -9,15 +9,15 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Callable
 
+from .._core import texts
 from .._core.table import writable
 from .._typing import Any
 from ..leases.view import View, view
 from .console import CONDITION, OK
-from .frame import Line, State, frame, ordered
+from .frame import State, frame, ordered
 from .keys import Keys
-from .output import add_json, colors, example, print_json, text_of
+from .output import add_json, colors, example, print_json, style_of, text_of
 from .processes import as_json
 
 _EXAMPLE = """
@@ -88,13 +88,26 @@ def _print(options: argparse.Namespace, machine: View) -> None:
 
 
 def _watch(options: argparse.Namespace, machine: View) -> None:
+    try:
+        from rich.console import Console, Group
+        from rich.live import Live
+        from rich.text import Text
+    except ImportError as error:
+        raise texts.missing("gpuconf top on a terminal needs", "rich", "cli", error) from None
+    encoded, colored = writable(sys.stdout), colors()
     state, updates, due = State(), 1, time.monotonic() + options.interval
     while True:
-        with Keys() as keys, _screen() as show:
+        # The terminal's other screen, so that the user's own is as before at the end.
+        with Keys() as keys, Live(console=Console(highlight=False), screen=True, auto_refresh=False) as screen:
             key: str | None = None
             while key != "stop":
                 size = shutil.get_terminal_size()
-                show(frame(machine, state, size.columns, size.lines), size.columns)
+                lines = frame(machine, state, size.columns, size.lines)
+                cells = [
+                    [(encoded(text_of(cell)), style_of(cell) if colored else "") for cell in line] for line in lines
+                ]
+                shown = (Text.assemble(*line, no_wrap=True, overflow="crop") for line in cells)
+                screen.update(Group(*shown), refresh=True)
                 if options.iterations is not None and updates >= options.iterations:
                     return
                 key = keys.wait(due)
@@ -105,57 +118,3 @@ def _watch(options: argparse.Namespace, machine: View) -> None:
                     return
         # By its default action, with the terminal as it was, until the shell continues us.
         os.kill(os.getpid(), signal.SIGTSTP)
-
-
-class _Screen:
-    """The terminal's other screen, so that the user's own is as before at the end. Without rich, in one color."""
-
-    _ending = staticmethod(sys.is_finalizing)  # see Buffer._ending
-
-    def __enter__(self) -> Callable[[list[Line], int], None]:
-        sys.stdout.write("\033[?1049h\033[?25l\033[?7l")  # no cursor, no wrapping
-        sys.stdout.flush()
-        return self._rich() or self._plain
-
-    def __exit__(self, *_: object) -> None:
-        if self._ending():
-            return
-        sys.stdout.write("\033[?7h\033[?25h\033[?1049l")
-        sys.stdout.flush()
-
-    def _plain(self, lines: list[Line], width: int) -> None:
-        _write(lines, width, text_of)
-
-    def _rich(self) -> Callable[[list[Line], int], None] | None:
-        try:
-            from rich.style import Style
-        except ImportError:
-            return None
-        if not colors():
-            return None
-        styles: dict[str, Any] = {}
-
-        def styled(cell: Any) -> str:
-            if isinstance(cell, str) or not cell[1]:
-                return text_of(cell)
-            text, name = cell
-            if name not in styles:
-                styles[name] = Style.parse(name)
-            return str(styles[name].render(text))
-
-        return lambda lines, width: _write(lines, width, styled)
-
-
-_screen = _Screen
-
-
-def _write(lines: list[Line], width: int, styled: Callable[[Any], str]) -> None:
-    """Draw a screen: each line over the old one, so that nothing flickers, padded, because erasing would erase the last
-    column.
-    """
-    drawn = []
-    for line in lines:
-        missing = width - sum(len(text_of(cell)) for cell in line)
-        drawn.append("".join(map(styled, line)) + " " * missing)
-    sys.stdout.write(writable(sys.stdout)("\033[H" + "\r\n".join(drawn) + "\033[J"))
-    sys.stdout.flush()
