@@ -57,7 +57,7 @@ def test_a_program_without_a_lease(tmp_path: Path) -> None:
 
 # What reads the settings and calls the core.
 CALLING = {
-    "_core._gpuconf", "_core.device_spec", "_core.devices", "_core.former_names", "_core.html", "_core.message", "_core.native",
+    "_core._gpuconf", "_core.device_spec", "_core.devices", "_core.html", "_core.message", "_core.native",
     "_core.runtime", "_core.settings", "_core.settings_file", "_core.size_text", "_core.sizes", "_core.table", "_core.texts",
     "_core.generated", "_core.generated.visible", "_missing", "errors",
 }  # fmt: skip

@@ -84,8 +84,8 @@ def test_a_misspelled_variable(simulated: dict[str, str]) -> None:
 
 
 def test_variables_that_gpuconf_reads_are_no_problem(simulated: dict[str, str]) -> None:
-    """Those of the simulator and the former names were unknown."""
-    code, out, _ = run(env={**simulated, "GPUCONF_SIMULATE_PLAIN_NAMES": "1", "GPUCONF_MEMORY_LIMIT": "6GiB"})
+    """Those of the simulator were unknown."""
+    code, out, _ = run(env={**simulated, "GPUCONF_SIMULATE_PLAIN_NAMES": "1", "GPUCONF_LIMIT": "6GiB"})
     assert code == 0
     assert "GPUCONF_LIMIT=6442450944 (environment)" in out
     assert out.endswith("no problems\n")

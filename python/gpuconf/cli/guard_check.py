@@ -16,7 +16,7 @@ import sysconfig
 from collections.abc import Callable, Iterator, Mapping
 from ctypes import byref, c_int, c_size_t, c_uint, c_uint64, c_ulonglong, c_void_p
 
-from .._core import former_names, sizes
+from .._core import sizes
 from .._core.table import human_bytes
 from .._typing import Any
 from ..jobs.budget import Reader, current, find
@@ -239,7 +239,7 @@ def _shown_total() -> int:
 def _limit(reader: Reader | None) -> int:
     """The limit of the first GPU, which is the same for all."""
     if reader is None:
-        return sizes.size("GPUCONF_LIMIT", former_names.variable("GPUCONF_LIMIT") or "0")
+        return sizes.size("GPUCONF_LIMIT", os.environ.get("GPUCONF_LIMIT") or "0")
     cards = reader.usage()
     first = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")[0]
     return cards[first].limit if first in cards else max(card.limit for card in cards.values())

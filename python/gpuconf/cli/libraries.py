@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from .. import errors
-from .._core import former_names, runtime, settings
+from .._core import runtime, settings
 from .._core.native import core
 from .._typing import Any
 from ..allocators._share import SETS
@@ -75,7 +75,7 @@ def is_under_run(words: Sequence[str], environ: Mapping[str, str]) -> bool:
     """Whether gpuconf's startup code runs: in a job of ``gpuconf run``, or because the command is ``gpuconf run``."""
     if is_run(words):
         return True
-    return bool(former_names.current(environ).get("GPUCONF_LIMIT")) and os.path.isdir(environ.get("GPUCONF_RUN", ""))
+    return bool(environ.get("GPUCONF_LIMIT")) and os.path.isdir(environ.get("GPUCONF_RUN", ""))
 
 
 def _why_not(name: str, version: str, answer: Mapping[str, Any], environ: Mapping[str, str]) -> str:

@@ -55,12 +55,6 @@ def instrument(meter: Any = None) -> None:
         "hw.gpu.memory.utilization", of_cards(_utilization), "1", "Fraction of GPU memory used."
     )
     added("gpuconf.memory.in_use", of_pools(_by_library), "By", "Memory in live blocks of gpuconf's pools.")
-    added(
-        "gpuconf.memory.used",
-        of_pools(_by_library),
-        "By",
-        "Former name of gpuconf.memory.in_use; 0.4 will not have it.",
-    )
     for name, field, text in (
         ("reserved", "bytes_reserved", "Memory that a pool has reserved on its GPU."),
         ("peak", "peak_bytes_in_use", "The most memory that was in live blocks."),

@@ -110,9 +110,6 @@ class ProcessCollector:
 
 def _in_use(families: _Families, labels: dict[str, str], count: int) -> None:
     families.gauge("gpuconf_memory_in_use_bytes", "Memory in live blocks of gpuconf's pools.", labels, count)
-    families.gauge(
-        "gpuconf_memory_used_bytes", "Former name of gpuconf_memory_in_use_bytes; 0.4 will not have it.", labels, count
-    )
 
 
 def _pool_gauges(families: _Families, labels: dict[str, str], reserved: int, peak: int, limit: int) -> None:

@@ -37,7 +37,6 @@ __all__ = [
     "gpu_memory",
     "gpu_oom_after",
     "gpu_oom_each",
-    "gpu_sim",
     "gpu_simulate",
     "gpus",
     "pytest_addoption",
@@ -263,16 +262,6 @@ def gpu_simulate(request: pytest.FixtureRequest) -> Iterator[Callable[[str | Non
 
     with _simulation.for_a_test(request.config) as simulate:
         yield simulate
-
-
-@pytest.fixture
-def gpu_sim(gpu_simulate: Callable[[str | None], Simulation]) -> Callable[[str | None], Simulation]:
-    """The name of ``gpu_simulate`` in 0.2."""
-    import warnings
-
-    text = "the fixture gpu_sim is now gpu_simulate; 0.4 will not have the old name"
-    warnings.warn(text, pytest.PytestDeprecationWarning, stacklevel=1)
-    return gpu_simulate
 
 
 @pytest.fixture
