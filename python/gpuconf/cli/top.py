@@ -4,7 +4,10 @@
 from __future__ import annotations
 
 import argparse
+import codecs
+import contextlib
 import os
+import select
 import shutil
 import signal
 import sys
@@ -16,9 +19,122 @@ from .._typing import Any
 from ..leases.view import View, view
 from .console import CONDITION, OK
 from .frame import State, frame, ordered
-from .keys import Keys
 from .output import add_json, colors, example, print_json, style_of, text_of
 from .processes import as_json
+
+_SEQUENCES = {
+    "[A": "up",
+    "[B": "down",
+    "[C": "right",
+    "[D": "left",
+    "OA": "up",
+    "OB": "down",
+    "OC": "right",
+    "OD": "left",
+    "[H": "home",
+    "[F": "end",
+    "[1~": "home",
+    "[4~": "end",
+    "[5~": "page up",
+    "[6~": "page down",
+}
+
+# After Escape, the rest of a key's sequence follows at once, over a slow connection within this time.
+_SEQUENCE_SECONDS = 0.1
+
+
+class Keys:
+    """A context manager: keys are read as they are pressed, and not shown.
+
+    A change of the terminal's size wakes the reader.
+
+    Signals that end the program raise SystemExit, so that it leaves the terminal as it was. Ctrl-Z is a key.
+    """
+
+    _ending = staticmethod(sys.is_finalizing)  # see Buffer._ending
+
+    def __init__(self) -> None:
+        self._terminal = sys.stdin is not None and sys.stdin.isatty()
+        self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+        self._pending = ""
+        self._saved: Any = None
+        self._wake = self._woken = -1
+
+    def __enter__(self) -> Keys:
+        self._woken, self._wake = os.pipe()
+        os.set_blocking(self._wake, False)
+        self._before = {signal.SIGWINCH: signal.signal(signal.SIGWINCH, lambda *_: self._wake_with(b"r"))}
+        self._handle(signal.SIGTSTP, lambda *_: self._wake_with(b"s"))
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            self._handle(number, _end)
+        if self._terminal:
+            import termios
+            import tty
+
+            self._saved = termios.tcgetattr(sys.stdin)
+            tty.setcbreak(sys.stdin)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._ending():
+            return
+        if self._terminal:
+            import termios
+
+            termios.tcsetattr(sys.stdin, termios.TCSADRAIN, self._saved)
+        for number, before in self._before.items():
+            signal.signal(number, before)
+        os.close(self._woken)
+        os.close(self._wake)
+
+    def _handle(self, number: signal.Signals, handler: Any) -> None:
+        """Handle a signal, unless this process ignores it, as below nohup."""
+        if signal.getsignal(number) == signal.SIG_DFL:
+            self._before[number] = signal.signal(number, handler)
+
+    def _wake_with(self, why: bytes) -> None:
+        with contextlib.suppress(BlockingIOError):  # the reader has not read the last ones
+            os.write(self._wake, why)
+
+    def wait(self, until: float) -> str | None:
+        """Return the next key: a character, or a name such as "up"; None when it is time.
+
+        "resize" is a change of the size, "stop" Ctrl-Z. ``until`` is on the clock ``time.monotonic``.
+        """
+        while not self._pending:
+            sources = [self._woken, *([sys.stdin.fileno()] if self._terminal else [])]
+            ready, _, _ = select.select(sources, [], [], max(0.0, until - time.monotonic()))
+            if not ready:
+                return None
+            if self._woken in ready:
+                return "stop" if b"s" in os.read(self._woken, 4096) else "resize"
+            self._fill()
+        return self._next()
+
+    def _fill(self) -> None:
+        read = os.read(sys.stdin.fileno(), 1024)
+        if not read:  # the terminal is gone
+            self._pending = "q"
+        self._pending += self._decode(read)
+
+    def _next(self) -> str:
+        if self._pending[0] != "\033":
+            key, self._pending = self._pending[0], self._pending[1:]
+            return {"\r": "enter", "\n": "enter"}.get(key, key)
+        if len(self._pending) < 3 and select.select([sys.stdin], [], [], _SEQUENCE_SECONDS)[0]:
+            self._fill()
+        for sequence, key in _SEQUENCES.items():
+            if self._pending.startswith(sequence, 1):
+                self._pending = self._pending[1 + len(sequence) :]
+                return key
+        known = self._pending
+        self._pending = ""
+        return "escape" if known == "\033" else "unknown"
+
+
+def _end(number: int, _: object) -> None:
+    raise SystemExit(128 + number)
+
 
 _EXAMPLE = """
 gpuconf top

@@ -290,9 +290,9 @@ def gpu_oom_after(request: pytest.FixtureRequest) -> Iterator[Callable[[int], No
     the test's end and a reset. ``gpu_simulate`` begins to count anew. A test that passes without the failure gets a
     warning.
     """
-    from . import _failing
+    from . import _walk
 
-    with _failing.for_a_test(request.node, request.config) as fail:
+    with _walk.for_a_test(request.node, request.config) as fail:
         yield fail
 
 

@@ -17,11 +17,11 @@ from .._core.stacks import Frame
 from .._typing import Any
 from ..machine.cards import visible_devices
 from . import _pytorch
-from ._failing import PASSED
 from ._leaks import Watch
 from ._marks import Need, sizes_text
 from ._options import is_plain
 from ._settings import settings
+from ._walk import PASSED
 
 SCHEMA = 1
 _MOST_RECORDED_LINES = 200

@@ -12,11 +12,10 @@ from .. import errors
 from .._core.native import loaded
 from .._typing import Any
 from . import _devices, _leaks, _limits, _pytorch, _walk, _workers
-from ._failing import PASSED
 from ._marks import MarkError, Need, need_of, requires_gpu, sizes_text
 from ._process import is_child
 from ._settings import settings
-from ._walk import STEP
+from ._walk import PASSED, STEP
 
 _REASON = pytest.StashKey[tuple[str, bool]]()  # of the mark xfail, and whether it is strict
 _STRICT = "[XPASS(strict)] "

@@ -12,7 +12,7 @@ import torch
 
 from ..._core import import_hook
 from ..._typing import Any
-from . import accumulation, answers, graphs, kernels, memory, moves, notice, seen, small, sparse, unmarked, unwritten
+from . import accumulation, answers, graphs, kernels, memory, moves, notice, small, sparse, unmarked, unwritten
 from .formulas import formula_of, refusal_of
 
 _only_small = False
@@ -234,7 +234,7 @@ def _register(name: str) -> None:
 
     def make() -> kernels.Kernel:
         overload = _overload(name)
-        kernel = seen.counting(name, _kernel(name, overload, original))
+        kernel = kernels.counting(name, _kernel(name, overload, original))
         return kernel if _HAS_GET_KERNEL else _on_gpus_only(kernel, overload)
 
     _put(name, _at_first_call(make), "CUDA" if _HAS_GET_KERNEL else "BackendSelect")

@@ -3,13 +3,40 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Callable
 
 import torch
 
 from ..._typing import Any
-from . import answers, errors, generators, graphs, memory, moves, notice, seen, small, unmarked
+from . import answers, errors, generators, graphs, memory, moves, notice, small, unmarked
 from .unmarked import state
+
+_WITH_PATHS = re.compile(
+    r"aten::(_scaled_dot_product_\w+_attention|_flash_attention_forward|_efficient_attention_forward)(\.\w+)?"
+)
+_CONVOLUTIONS = re.compile(
+    r"aten::(cudnn_convolution\w*|slow_conv\w+|_slow_conv2d_forward|_conv_depthwise2d|conv_depthwise3d)(\.\w+)?"
+)
+
+paths: Counter[str] = Counter()  # by operator, without "aten::"
+sized_by_values: Counter[str] = Counter()  # operators whose results have as many elements as values of no tensor say
+
+
+def counting(name: str, kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a kernel that is counted, if its operator is one of several for the same task."""
+    found = _WITH_PATHS.fullmatch(name) or _CONVOLUTIONS.fullmatch(name)
+    if found is None:
+        return kernel
+    path = found[1]
+
+    def counted(*args: Any, **named: Any) -> Any:
+        paths[path] += 1
+        return kernel(*args, **named)
+
+    return counted
+
 
 _CPU = torch.device("cpu")
 CPU_KEYS = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
@@ -264,7 +291,7 @@ def alone(operator: Operator, *, reads: bool, sized: bool) -> Kernel:
             captured = graphs.capturing()
             source = draw(args, named) if operator.random and not captured else None
             if moves.only_small and sized and any(map(small.has_no_value, args)):
-                seen.sized_by_values[operator.name] += 1
+                sized_by_values[operator.name] += 1
             seed = None if source is None else source.seed
             results = _answered(keys, operator, args, named, alike, seed) if alike and not captured else _NO_RESULT
             if results is _NO_RESULT:
