@@ -1,1 +1,1 @@
-"""Measurements of gpuconf's cost. `make bench` runs all of them and writes docs/benchmarks.md."""
+"""Measurements of gpuconf's cost. `make bench` runs all of them and writes benchmarks/reports/benchmarks.md."""

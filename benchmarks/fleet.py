@@ -1,10 +1,10 @@
 """Measure `gpuconf plan --fleet`, and write the tables of docs/fleet.md.
 
-    make bench-fleet
+    make bench WHAT=fleet
 
-Packing: problems whose best number of cards is known (tests_py/plans/fleet_problems.py), by first-fit decreasing alone and by
-the planner, with and without OR-tools. Units: what one replay,
-one task, one claim costs. Replays: the same traces by one process and by two of Dask's workers, in turns.
+Packing: problems whose best number of cards is known (tests_py/plans/fleet_problems.py), by first-fit decreasing alone
+and by the planner, with and without OR-tools. Units: what one replay, one task, one claim costs. Replays: the same
+traces by one process and by two of Dask's workers, in turns.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Measure gpuconf on this machine's GPU and write docs/gpu-results.md:
+"""Measure gpuconf on this machine's GPU and write benchmarks/reports/gpu-results.md:
 ``python benchmarks/gpu.py [dist/gpuconf-*.whl]``.
 
 Needs Python and the NVIDIA driver; no Go, no network. Contenders whose library is missing are skipped, by name. A
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 HERE = Path(__file__).resolve()
-PAGE = HERE.parent.parent / "docs" / "gpu-results.md"
+PAGE = HERE.parent.parent / "benchmarks" / "reports" / "gpu-results.md"
 MIB = 1 << 20
 SIZES = (512, 64 << 10, 2 * MIB, 64 * MIB)
 TURNS = 3

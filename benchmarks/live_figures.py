@@ -20,7 +20,7 @@ from gpuconf.leases.ledger import open_ledger
 ROOT = Path(__file__).resolve().parent.parent
 ROUNDS = 100
 NUMBER = 50_000
-SOURCE = ROOT / "gocore" / "pool" / "bfc" / "publish.go"
+SOURCE = ROOT / "gocore" / "pool" / "bfc" / "stats.go"
 HOT = (
     "\ta.live.Libraries[by.Library()] += bytes\n",
     "\ta.live.Libraries[by.Library()] -= bytes\n",
@@ -75,7 +75,7 @@ def build_without(folder: Path) -> Path:
     for line in HOT:
         assert text.count(line) == 1, line
         text = text.replace(line, "{}" if line.startswith("{") else "")
-    changed, overlay, target = folder / "publish.go", folder / "overlay.json", folder / "installed"
+    changed, overlay, target = folder / "stats.go", folder / "overlay.json", folder / "installed"
     changed.write_text(text)
     overlay.write_text(json.dumps({"Replace": {str(SOURCE): str(changed)}}))
     env = {**os.environ, "GOFLAGS": f"-overlay={overlay}"}

@@ -1,4 +1,4 @@
-"""Measure everything and write docs/benchmarks.md.
+"""Measure everything and write benchmarks/reports/benchmarks.md.
 
 make bench
 """
@@ -35,7 +35,8 @@ from benchmarks.report import cpu, table  # noqa: E402
 
 PAGE = """# Benchmarks
 
-Written by `make bench` on {date}: {cpu}, {cores} cores, {system}, CPython {python}, {go}. Load average {load} at the start.
+Written by `make bench` on {date}: {cpu}, {cores} cores, {system}, CPython {python}, {go}. Load average {load} at the
+start.
 
 The figures in a table are medians of one run in which the contenders take turns. Compare the
 ratios: absolute times differ between machines.
@@ -67,7 +68,7 @@ run.
 
 {operations}
 
-Beside NumPy, in turns. Both use NumPy's OpenBLAS ([how operations compute](concepts/operations.md)).
+Beside NumPy, in turns. Both use NumPy's OpenBLAS ([how operations compute](../../docs/concepts/operations.md)).
 
 {peers}
 
@@ -106,18 +107,18 @@ to 64 MiB with 16 GB live, after RMM's random benchmark.
 
 ## PyTorch on simulated GPUs
 
-Processor times of steps, in turns, the least of 15, with one thread; the memory is the process's peak beyond that of a process
-that has imported PyTorch. `SIMULATED_TORCH` names a Python that has gpuconf and PyTorch. The first row is what PyTorch itself
-needs: its kernels for CUDA run, and what they launch, fill and copy does nothing. With `values="none"`, large tensors are not
-filled and copied either.
+Processor times of steps, in turns, the least of 15, with one thread; the memory is the process's peak beyond that of a
+process that has imported PyTorch. `SIMULATED_TORCH` names a Python that has gpuconf and PyTorch. The first row is what
+PyTorch itself needs: its kernels for CUDA run, and what they launch, fill and copy does nothing. With `values="none"`,
+large tensors are not filled and copied either.
 
 {simulated}
 
 ## Programs on simulated GPUs
 
-How long `gpuconf plan --gpu H100-80GB -- python train.py` takes to answer for a Transformer (bfloat16 autocast, gradients clipped,
-AdamW), and the most host memory of one of its processes. The random numbers of a model that is built on the CPU are not drawn
-([plan.md](plan.md#a-program)).
+How long `gpuconf plan --gpu H100-80GB -- python train.py` takes to answer for a Transformer (bfloat16 autocast,
+gradients clipped, AdamW), and the most host memory of one of its processes. The random numbers of a model that is built
+on the CPU are not drawn ([plan.md](../../docs/plan.md#a-program)).
 
 {rehearsals}
 
@@ -131,7 +132,7 @@ for memory that could be remapped, finding the cause, and the report as the text
 ## The ledger
 
 Grants and releases are calls of the core from Python. Other processes hold or publish something and
-sleep; [ledger.md](ledger.md) says what a busy machine adds.
+sleep; [ledger.md](../../docs/ledger.md) says what a busy machine adds.
 
 {ledger}
 
@@ -144,7 +145,7 @@ rounds in turn.
 
 ## The guard
 
-What [the guard](guard.md) adds to calls of the CUDA driver, over the simulated driver, whose memory is the
+What [the guard](../../docs/guard.md) adds to calls of the CUDA driver, over the simulated driver, whose memory is the
 host's. Three processes take turns: without the guard, and with it in both modes. Processor time of a
 step, the fastest of {guard_rounds} rounds; the ratio is the median of the rounds' ratios.
 
@@ -241,7 +242,7 @@ def main() -> None:
     facts["guard_rounds"] = str(guard.ROUNDS)
     print("the allocator's core ...", flush=True)
     laws, slope = allocator.measure()
-    page = ROOT / "docs" / "benchmarks.md"
+    page = ROOT / "benchmarks" / "reports" / "benchmarks.md"
     page.write_text(
         PAGE.format(**facts, figure_rounds=FIGURE_ROUNDS, laws=table(laws), slope=table(slope), proven=proven())
     )

@@ -125,7 +125,8 @@ MEMORY = {
     + """
 step = stepper("cuda", batch=16, length=1024)
 step(); step()
-held = [torch.empty(1 << 30, dtype=torch.uint8, device="cuda") for _ in range(75 - (torch.cuda.memory_reserved() >> 30))]
+held = [torch.empty(1 << 30, dtype=torch.uint8, device="cuda")
+        for _ in range(75 - (torch.cuda.memory_reserved() >> 30))]
 step()
 print(peak(), torch.cuda.memory_reserved() >> 30)
 """,

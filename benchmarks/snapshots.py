@@ -45,7 +45,8 @@ def step(net, optimizer, batch=64, width=256, device="cuda"):
 def dump(counters=True):
     memory._dump_snapshot(sys.argv[1])
     stats = [torch.cuda.memory_stats(i) for i in range(torch.cuda.device_count())]
-    names = ["allocated_bytes.all.peak", "requested_bytes.all.peak", "reserved_bytes.all.peak", "allocated_bytes.all.current"]
+    names = ["allocated_bytes.all.peak", "requested_bytes.all.peak", "reserved_bytes.all.peak",
+             "allocated_bytes.all.current"]
     with open(sys.argv[1] + ".json", "w") as file:
         json.dump({"torch": torch.__version__, "gpus": [{name: s.get(name, 0) for name in names} for s in stats]}, file)
 """

@@ -64,7 +64,13 @@ def without_last_line(_app: Sphinx, page: nodes.document) -> None:
         block += nodes.Text(text)
 
 
+def with_reports(_app: Sphinx, _name: str, text: list[str]) -> None:
+    """Let links to the reports, which are no pages of the site, lead to copies of their files."""
+    text[0] = text[0].replace("](../benchmarks/reports/", "](path:../benchmarks/reports/")
+
+
 def setup(app: Sphinx) -> None:
     """Connect the hooks."""
     app.connect("autodoc-process-signature", without_constructor)
     app.connect("doctree-read", without_last_line)
+    app.connect("source-read", with_reports)

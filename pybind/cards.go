@@ -3,8 +3,9 @@
 package pybind
 
 import (
-	"gpuconf/gocore/machine/gpu"
+	"gpuconf/gocore/base/status"
 	"gpuconf/gocore/machine/models"
+	"gpuconf/gocore/tf/config"
 	"gpuconf/pybind/process"
 	"gpuconf/pybind/wire"
 )
@@ -16,49 +17,7 @@ func Cards(env string) (survey string, err error) {
 	if err != nil {
 		return "", err
 	}
-	s, err := process.Shared().Survey(variables)
-	if err != nil {
-		return "", err
-	}
-	message := wire.Survey{Simulated: wire.Maybe(s.Spec, ""), WhyNone: wire.Maybe(s.WhyNone, ""),
-		Driver:   wire.Maybe(s.System.DriverVersion, ""),
-		CUDA:     wire.Maybe([2]int{s.System.CUDAMajor, s.System.CUDAMinor}, [2]int{}),
-		HostPIDs: s.System.HostPIDs}
-	for _, card := range s.Cards {
-		message.Cards = append(message.Cards, surveyed(card))
-	}
-	return wire.Encode(message)
-}
-
-func surveyed(c process.CardSurvey) wire.Card {
-	card := wire.Card{Index: c.Index, UUID: c.UUID, Name: c.Name, PCIBusID: c.PCIBusID,
-		ComputeCapability: [2]int{c.ComputeMajor, c.ComputeMinor},
-		MIG: [...]string{gpu.MIGUnknown: "unknown", gpu.MIGAbsent: "none", gpu.MIGOff: "off",
-			gpu.MIGOn: "on"}[c.MIG],
-		Memory: amountsOf(c.Memory, c.MemoryKind), ProcessesError: wire.Maybe(c.ProcessesError, ""), Errors: c.Errors}
-	for _, p := range c.Processes {
-		one := wire.CardProcess{PID: p.PID}
-		if p.BytesKnown {
-			one.Bytes = &p.UsedBytes
-		}
-		for _, instance := range c.Instances {
-			if instance.GPUInstanceID == p.GPUInstanceID && instance.ComputeInstanceID == p.ComputeInstanceID {
-				one.Instance = &instance.UUID
-			}
-		}
-		card.Processes = append(card.Processes, one)
-	}
-	for _, instance := range c.Instances {
-		memory := amountsOf(instance.Memory, gpu.Dedicated)
-		card.Instances = append(card.Instances,
-			wire.CardInstance{UUID: instance.UUID, Name: instance.Name, Memory: memory})
-	}
-	return card
-}
-
-func amountsOf(a process.Amounts, kind gpu.MemoryKind) wire.CardMemory {
-	return wire.CardMemory{Kind: kind.String(), Total: a.TotalBytes, Used: a.UsedBytes, Free: a.FreeBytes,
-		Source: wire.Maybe(a.Source, "")}
+	return send(process.Shared().Survey(variables))
 }
 
 // Models returns the GPUs that can be simulated, a list of wire.SimulatedModel.
@@ -70,4 +29,29 @@ func Models() (catalogue string, err error) {
 			MemoryKind: m.MemoryKind().String(), ComputeCapability: [2]int{m.ComputeMajor, m.ComputeMinor}})
 	}
 	return wire.Encode(list)
+}
+
+// Identities returns the GPUs that the process sees, a list of wire.VisibleDevice.
+func Identities() (devices string, err error) {
+	defer process.Gate(&err)
+	return send(process.Shared().Identities())
+}
+
+// SystemReserve returns the bytes of a GPU that TensorFlow leaves to the system by default, for a GPU whose memory is
+// unused.
+func SystemReserve(totalBytes, computeMajor int64) (bytes int64, err error) {
+	defer process.Gate(&err)
+	if totalBytes < 0 {
+		return 0, status.Errorf(status.InvalidArgument, "totalBytes is %d: it must not be negative", totalBytes)
+	}
+	return int64(config.SystemReserve(uint64(totalBytes), int(computeMajor))), nil
+}
+
+// ContextBytes returns the bytes that a process's CUDA context takes on a GPU, as far as public figures tell.
+func ContextBytes(totalBytes, computeMajor int64) (bytes int64, err error) {
+	defer process.Gate(&err)
+	if totalBytes < 0 {
+		return 0, status.Errorf(status.InvalidArgument, "totalBytes is %d: it must not be negative", totalBytes)
+	}
+	return int64(models.ContextBytes(uint64(totalBytes), int(computeMajor))), nil
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"gpuconf/gocore/base/status"
+	"gpuconf/gocore/devices/devmgr"
 	"gpuconf/gocore/tf/config"
 	"gpuconf/pybind/process"
 	"gpuconf/pybind/wire"
@@ -17,11 +18,8 @@ import (
 
 // configure runs fn with the configuration of the listed devices.
 func configure(fn func(*config.State) error) error {
-	m, err := manager()
-	if err != nil {
-		return err
-	}
-	return m.Configure(fn)
+	_, err := onManager(func(m *devmgr.Manager) (bool, error) { return true, m.Configure(fn) })
+	return err
 }
 
 // argument is a device as Python passes it: its position in the physical list, or -1 and its repr.
@@ -157,16 +155,14 @@ func logicalConfig(item [3]json.RawMessage) (one config.LogicalConfig, err error
 // DeviceDetails returns what is known of a physical device, a wire.DeviceDetails; null for a CPU.
 func DeviceDetails(position int64) (details string, err error) {
 	defer process.Gate(&err)
-	m, err := manager()
-	if err != nil {
-		return "", err
-	}
-	d, ok := m.Details(int(position))
-	if !ok {
-		return wire.Encode((*wire.DeviceDetails)(nil))
-	}
-	return wire.Encode(&wire.DeviceDetails{Name: d.Name, Major: d.ComputeMajor, Minor: d.ComputeMinor,
-		TotalBytes: d.TotalBytes, UUID: d.UUID})
+	return send(onManager(func(m *devmgr.Manager) (*wire.DeviceDetails, error) {
+		d, ok := m.Details(int(position))
+		if !ok {
+			return nil, nil
+		}
+		return &wire.DeviceDetails{Name: d.Name, Major: d.ComputeMajor, Minor: d.ComputeMinor,
+			TotalBytes: d.TotalBytes, UUID: d.UUID}, nil
+	}))
 }
 
 // LimitInForce returns [bytes, why]: the limit that holds, or will hold, for all pools of a physical device together,
@@ -177,26 +173,17 @@ func LimitInForce(position int64, env string) (limit string, err error) {
 	if err != nil {
 		return "", err
 	}
-	m, err := manager()
-	if err != nil {
-		return "", err
-	}
-	inForce, err := m.InForce(int(position), variables)
-	if err != nil {
-		return "", err
-	}
-	if !inForce.Known {
-		return encode([]any{-1, ""})
-	}
-	return encode([]any{inForce.Bytes, inForce.Why})
+	return sendJSON(onManager(func(m *devmgr.Manager) ([]any, error) {
+		inForce, err := m.InForce(int(position), variables)
+		if !inForce.Known {
+			return []any{-1, ""}, err
+		}
+		return []any{inForce.Bytes, inForce.Why}, err
+	}))
 }
 
 // WhyNoGPU returns why the process has no logical GPU, "" if that is unknown.
 func WhyNoGPU() (why string, err error) {
 	defer process.Gate(&err)
-	m, err := manager()
-	if err != nil {
-		return "", err
-	}
-	return m.WhyNoGPU(), nil
+	return onManager(func(m *devmgr.Manager) (string, error) { return m.WhyNoGPU(), nil })
 }

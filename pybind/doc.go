@@ -24,10 +24,42 @@ import (
 	"gpuconf/gocore/devices/devmgr"
 	"gpuconf/gocore/tf/config"
 	"gpuconf/pybind/process"
+	"gpuconf/pybind/wire"
 )
 
 // manager returns the device manager of this process.
 func manager() (*devmgr.Manager, error) { return process.Shared().Manager() }
+
+// given calls use with what find returns, unless that fails.
+func given[T, R any](find func() (T, error), use func(T) (R, error)) (result R, err error) {
+	value, err := find()
+	if err != nil {
+		return result, err
+	}
+	return use(value)
+}
+
+// onManager calls use with the device manager.
+func onManager[R any](use func(*devmgr.Manager) (R, error)) (R, error) { return given(manager, use) }
+
+// toInt64 converts a result.
+func toInt64[T ~int | ~uint64 | ~uint16](n T, err error) (int64, error) { return int64(n), err }
+
+// send returns a result as a message of package wire.
+func send(message any, err error) (string, error) {
+	if err != nil {
+		return "", err
+	}
+	return wire.Encode(message)
+}
+
+// sendJSON returns a result as JSON.
+func sendJSON(value any, err error) (string, error) {
+	if err != nil {
+		return "", err
+	}
+	return encode(value)
+}
 
 // encode returns a value as JSON.
 func encode(value any) (string, error) {

@@ -3,6 +3,11 @@
 package pybind
 
 import (
+	"fmt"
+	"strconv"
+
+	"gpuconf/gocore/base/status"
+	"gpuconf/gocore/tf/config"
 	"gpuconf/gocore/tf/graph"
 	"gpuconf/pybind/process"
 )
@@ -133,4 +138,195 @@ func RequestDevice(own string, scopes string) (device string, err error) {
 		}
 	}
 	return graph.Request(own, list)
+}
+
+// protoOptions are the fields of a ConfigProto that Python sends. Floats are strings, because JSON has no NaN.
+type protoOptions struct {
+	DeviceCount map[string]int64 `json:"device_count"`
+	Visible     string           `json:"visible_device_list"`
+	Growth      bool             `json:"allow_growth"`
+	Allocator   string           `json:"allocator_type"`
+	Fraction    string           `json:"per_process_gpu_memory_fraction"`
+	Unified     bool             `json:"use_unified_memory"`
+	SystemMiB   int64            `json:"gpu_system_memory_size_in_mb"`
+	Shares      int64            `json:"num_virtual_devices_per_gpu"`
+	Virtual     []struct {
+		Limits   []string `json:"memory_limit_mb"`
+		Priority []int64  `json:"priority"`
+		Ordinal  []int64  `json:"device_ordinal"`
+	} `json:"virtual_devices"`
+
+	SoftPlacement *bool `json:"allow_soft_placement"` // null leaves it to the configuration
+	LogPlacement  *bool `json:"log_device_placement"`
+	PlacePruned   bool  `json:"place_pruned_graph"`
+
+	IntraOpThreads int64 `json:"intra_op_parallelism_threads"`
+	InterOpThreads int64 `json:"inter_op_parallelism_threads"`
+}
+
+func decodeOptions(text string) (sent protoOptions, o config.Options, err error) {
+	if err := decode(text, &sent); err != nil {
+		return sent, o, err
+	}
+	o = config.Options{
+		DeviceCount: sent.DeviceCount, VisibleDeviceList: sent.Visible, AllowGrowth: sent.Growth,
+		AllocatorType: sent.Allocator,
+		UnifiedMemory: sent.Unified, Given: sent.SoftPlacement != nil, Sizing: config.Sizing{SystemMiB: sent.SystemMiB,
+			Shares: sent.Shares},
+	}
+	if o.Sizing.Fraction, err = decodeFloat(sent.Fraction); err != nil {
+		return sent, o, err
+	}
+	for _, v := range sent.Virtual {
+		one := config.VirtualDevices{Priority: v.Priority, Ordinal: v.Ordinal}
+		for _, text := range v.Limits {
+			limit, err := decodeFloat(text)
+			if err != nil {
+				return sent, o, err
+			}
+			one.MemoryLimitMiB = append(one.MemoryLimitMiB, limit)
+		}
+		o.VirtualDevices = append(o.VirtualDevices, one)
+	}
+	return sent, o, nil
+}
+
+// decodeFloat parses a float as Python formats it; "" is 0.
+func decodeFloat(text string) (float64, error) {
+	if text == "" {
+		return 0, nil
+	}
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		err = status.Errorf(status.Internal, "decoding a float: %w", err)
+	}
+	return f, err
+}
+
+// ImportConfig applies the ConfigProto that a program starts with.
+func ImportConfig(options string) (done bool, err error) {
+	defer process.Gate(&err)
+	sent, o, err := decodeOptions(options)
+	if err != nil {
+		return false, err
+	}
+	o.LogPlacement = sent.LogPlacement != nil && *sent.LogPlacement
+	o.IntraOpThreads, o.InterOpThreads = sent.IntraOpThreads, sent.InterOpThreads
+	return true, configure(func(s *config.State) error { return s.Import(o) })
+}
+
+// OpenSession opens a session on a graph and creates the devices that it requests, if they do not exist. It returns the
+// session's number times 2, plus 1 if the logical devices have changed. origin is the caller, as "file:line (call)".
+func OpenSession(graphID int64, options string, env string, origin string) (receipt int64, err error) {
+	defer process.Gate(&err)
+	if err := process.Alive(); err != nil {
+		return 0, err
+	}
+	sent, o, err := decodeOptions(options)
+	if err != nil {
+		return 0, err
+	}
+	variables, err := decodeEnv(env)
+	if err != nil {
+		return 0, err
+	}
+	id, renamed, err := process.Shared().OpenSession(process.SessionRequest{
+		Graph: graphID, Devices: o, SoftPlacement: sent.SoftPlacement, LogPlacement: sent.LogPlacement,
+		PlacePruned: sent.PlacePruned,
+	}, variables, origin)
+	return receiptOf(id, renamed), err
+}
+
+// onSession calls use with a session.
+func onSession[R any](id int64, use func(*process.Session) (R, error)) (R, error) {
+	return given(func() (*process.Session, error) { return process.Shared().Session(id) }, use)
+}
+
+// RunSession computes a step: {"fetches": [array, ...], "targets": [node, ...], "feeds": [array, ...]}, where an array
+// is [node, address, bytes, size, size, ...]. The addresses are of host memory, which the caller keeps alive: fetches
+// are written to it, feeds are read from it. It returns "nodes copies bytes": the number of operations run, and the
+// number and total bytes of the tensors copied between devices.
+func RunSession(id int64, step string) (ran string, err error) {
+	defer process.Gate(&err)
+	s, decoded, err := decodeStep(id, step)
+	if err != nil {
+		return "", err
+	}
+	stats, err := s.Run(decoded)
+	return fmt.Sprintf("%d %d %d", stats.Nodes, stats.Copies, stats.CopiedBytes), err
+}
+
+// SessionShapes returns the shapes of a step's results, which depend on what is fed: [[size, ...], ...]. The step is
+// that of RunSession; the addresses and sizes of its fetches are ignored.
+func SessionShapes(id int64, step string) (shapes string, err error) {
+	defer process.Gate(&err)
+	s, decoded, err := decodeStep(id, step)
+	if err != nil {
+		return "", err
+	}
+	return sendJSON(s.Shapes(decoded))
+}
+
+func decodeStep(id int64, step string) (s *process.Session, decoded process.Step, err error) {
+	if s, err = process.Shared().Session(id); err != nil {
+		return nil, decoded, err
+	}
+	var sent struct {
+		Fetches, Feeds []hostArray
+		Targets        []int64
+	}
+	if err := decode(step, &sent); err != nil {
+		return nil, decoded, err
+	}
+	decoded.Targets = sent.Targets
+	if decoded.Fetches, decoded.Into, _, err = hostArrays(sent.Fetches); err != nil {
+		return nil, decoded, err
+	}
+	decoded.Feeds, decoded.From, decoded.Shapes, err = hostArrays(sent.Feeds)
+	return s, decoded, err
+}
+
+// hostArray is [node, address, bytes, size, size, ...].
+type hostArray []int64
+
+// hostArrays splits arrays into the nodes, the host memory of each, and the shapes.
+func hostArrays(sent []hostArray) (nodes []int64, memory [][]byte, shapes []graph.Shape, err error) {
+	for _, each := range sent {
+		if len(each) < 3 {
+			return nil, nil, nil, status.Errorf(status.Internal, "%d numbers are not an array", len(each))
+		}
+		bytes, err := hostMemory(each[1], each[2])
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		nodes, memory, shapes = append(nodes, each[0]), append(memory, bytes), append(shapes, graph.Shape(each[3:]))
+	}
+	return nodes, memory, shapes, nil
+}
+
+// SessionDevices describes a session's devices: [[name, type, bytes of the memory limit, incarnation], ...].
+func SessionDevices(id int64) (list string, err error) {
+	defer process.Gate(&err)
+	return sendJSON(onSession(id, func(s *process.Session) ([][4]any, error) {
+		devices, err := s.ListDevices()
+		rows := make([][4]any, len(devices))
+		for i, d := range devices {
+			rows[i] = [4]any{d.Name, d.Type, d.MemoryLimit, d.Incarnation}
+		}
+		return rows, err
+	}))
+}
+
+// SessionLog returns and clears a session's placement log: [line, ...].
+func SessionLog(id int64) (lines string, err error) {
+	defer process.Gate(&err)
+	return sendJSON(onSession(id, func(s *process.Session) ([]string, error) {
+		return append([]string{}, s.DrainLog()...), nil
+	}))
+}
+
+// CloseSession ends a session.
+func CloseSession(id int64) (done bool, err error) {
+	defer process.Gate(&err)
+	return true, process.Shared().CloseSession(id)
 }

@@ -19,9 +19,6 @@ import (
 // that there were before}; its pages are the events.
 func OpenLoad(descriptor int64) (job int64, err error) {
 	defer process.Gate(&err)
-	if err := process.Alive(); err != nil {
-		return 0, err
-	}
 	return openFileJob(descriptor, func(ctx context.Context, file *process.File) (process.Outcome, error) {
 		l, err := load(ctx, file)
 		events := l.Events
@@ -35,14 +32,16 @@ func OpenLoad(descriptor int64) (job int64, err error) {
 // openFileJob creates a job that works on an open file.
 func openFileJob(descriptor int64, work func(context.Context, *process.File) (process.Outcome, error)) (
 	job int64, err error) {
+	if err := process.Alive(); err != nil {
+		return 0, err
+	}
 	file, err := process.ShareFile(descriptor)
 	if err != nil {
 		return 0, err
 	}
-	return process.OpenJob(func(ctx context.Context, _ *process.Input) (process.Outcome,
-		error) {
+	return process.OpenJob(func(ctx context.Context, _ *process.Input) (process.Outcome, error) {
 		return work(ctx, file)
-	}, file.Close), nil
+	}, file.Close)
 }
 
 // loaded is what a file contains.
@@ -101,41 +100,31 @@ func errNoTrace() error {
 // isLarge reports whether events take more than about 50 MiB; processing them takes at least as much again.
 func isLarge(events []trace.Event) bool { return len(events) > 1<<20 }
 
+// onJob calls use with a job.
+func onJob[R any](id int64, use func(*process.Job) (R, error)) (R, error) {
+	return given(func() (*process.Job, error) { return process.FindJob(id) }, use)
+}
+
 // WaitJob starts a job if necessary and waits until it is done, for at most this many milliseconds, and at most 100. If
 // the job fails, it returns the job's error.
 func WaitJob(id int64, milliseconds int64) (done bool, err error) {
 	defer process.Gate(&err)
-	if err := process.Alive(); err != nil {
-		return false, err
-	}
-	job, err := process.FindJob(id)
-	if err != nil {
-		return false, err
-	}
-	return job.Wait(time.Duration(min(max(milliseconds, 0), maxWaitMS)) * time.Millisecond)
+	return onJob(id, func(j *process.Job) (bool, error) {
+		return j.Wait(time.Duration(min(max(milliseconds, 0), maxWaitMS)) * time.Millisecond)
+	})
 }
 
 // JobProgress returns how many thousandths of a job's work are done. Only plans report it.
 func JobProgress(id int64) (thousandths int64, err error) {
 	defer process.Gate(&err)
-	if err := process.Alive(); err != nil {
-		return 0, err
-	}
-	job, err := process.FindJob(id)
-	if err != nil {
-		return 0, err
-	}
-	return int64(1000 * job.Progress()), nil
+	return onJob(id, func(j *process.Job) (int64, error) { return int64(1000 * j.Progress()), nil })
 }
 
 // JobResult returns the result of a finished job as JSON.
 func JobResult(id int64) (result string, err error) {
 	defer process.Gate(&err)
-	outcome, err := outcomeOf(id)
-	if err != nil {
-		return "", err
-	}
-	return encode(outcome.Head)
+	outcome, err := onJob(id, (*process.Job).Outcome)
+	return sendJSON(outcome.Head, err)
 }
 
 // pageEvents is the number of events in a page. Formatting a page takes a millisecond or two.
@@ -145,7 +134,7 @@ const pageEvents = 1 << 13
 // last page it returns "".
 func JobPage(id int64, number int64) (lines string, err error) {
 	defer process.Gate(&err)
-	outcome, err := outcomeOf(id)
+	outcome, err := onJob(id, (*process.Job).Outcome)
 	if err != nil {
 		return "", err
 	}
@@ -155,17 +144,6 @@ func JobPage(id int64, number int64) (lines string, err error) {
 	}
 	from := int(number) * pageEvents
 	return trace.FormatLines(outcome.Events[from:min(from+pageEvents, len(outcome.Events))]), nil
-}
-
-func outcomeOf(id int64) (process.Outcome, error) {
-	if err := process.Alive(); err != nil {
-		return process.Outcome{}, err
-	}
-	job, err := process.FindJob(id)
-	if err != nil {
-		return process.Outcome{}, err
-	}
-	return job.Outcome()
 }
 
 // CloseJob removes a job, and cancels its work if it is still running.

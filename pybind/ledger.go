@@ -34,11 +34,17 @@ func LedgerMayMake(folder string) (done bool, err error) {
 // list of sentences.
 func LedgerLost(folder string) (found string, err error) {
 	defer process.Gate(&err)
-	lost := ledger.Lost(folder)
-	if lost == nil {
-		lost = []string{}
-	}
-	return encode(lost)
+	return encode(append([]string{}, ledger.Lost(folder)...))
+}
+
+// onLedger calls use with a ledger.
+func onLedger[R any](id int64, use func(*ledger.Ledger) (R, error)) (R, error) {
+	return given(func() (*ledger.Ledger, error) { return process.FindLedger(id) }, use)
+}
+
+// onClaim calls use with a claim.
+func onClaim[R any](id int64, use func(*ledger.Claim) (R, error)) (R, error) {
+	return given(func() (*ledger.Claim, error) { return process.FindClaim(id) }, use)
 }
 
 // LedgerClose closes a ledger. Claims and published figures stay.
@@ -50,22 +56,14 @@ func LedgerClose(id int64) (done bool, err error) {
 // LedgerIsShared reports whether several users may use a ledger.
 func LedgerIsShared(id int64) (shared bool, err error) {
 	defer process.Gate(&err)
-	l, err := process.FindLedger(id)
-	if err != nil {
-		return false, err
-	}
-	return l.Shared, nil
+	return onLedger(id, func(l *ledger.Ledger) (bool, error) { return l.Shared, nil })
 }
 
 // LedgerWords returns the address of the words on which C's nap() sleeps. It is valid until the ledger is closed; 0:
 // there are none.
 func LedgerWords(id int64) (address int64, err error) {
 	defer process.Gate(&err)
-	l, err := process.FindLedger(id)
-	if err != nil {
-		return 0, err
-	}
-	return int64(l.Words()), nil
+	return onLedger(id, func(l *ledger.Ledger) (int64, error) { return int64(l.Words()), nil })
 }
 
 // napOf is a nap as a number above 0, for C's nap(): what the word was (32 bits), the word (10), milliseconds (10),
@@ -93,19 +91,17 @@ func orNap(last bool, err *error) (number int64) {
 // holds the ledger's lock, it returns the nap to take before the next try, below 0; last makes that an error.
 func LedgerClaim(id int64, request string, last bool) (claim int64, err error) {
 	defer process.Gate(&err)
-	l, err := process.FindLedger(id)
-	if err != nil {
-		return 0, err
-	}
-	var wanted ledger.Request
-	if err := wire.Decode(request, &wanted); err != nil {
-		return 0, err
-	}
-	c, err := l.Claim(wanted)
-	if nap := orNap(last, &err); nap < 0 || err != nil {
-		return nap, err
-	}
-	return process.PutClaim(c), nil
+	return onLedger(id, func(l *ledger.Ledger) (int64, error) {
+		var wanted ledger.Request
+		if err := wire.Decode(request, &wanted); err != nil {
+			return 0, err
+		}
+		c, err := l.Claim(wanted)
+		if nap := orNap(last, &err); nap < 0 || err != nil {
+			return nap, err
+		}
+		return process.PutClaim(c), nil
+	})
 }
 
 // LedgerLook looks whether a claim is granted, and returns 0 then, else the nap to take before the next look. If
@@ -113,35 +109,28 @@ func LedgerClaim(id int64, request string, last bool) (claim int64, err error) {
 // of ledger.Card unless empty, replaces what was said of the candidates.
 func LedgerLook(claim int64, cards string, last bool) (nap int64, err error) {
 	defer process.Gate(&err)
-	c, err := process.FindClaim(claim)
-	if err != nil {
-		return 0, err
-	}
-	var candidates []ledger.Card
-	if cards != "" {
-		if err := wire.Decode(cards, &candidates); err != nil {
-			return 0, err
+	return onClaim(claim, func(c *ledger.Claim) (int64, error) {
+		var candidates []ledger.Card
+		if cards != "" {
+			if err := wire.Decode(cards, &candidates); err != nil {
+				return 0, err
+			}
 		}
-	}
-	granted, next, err := c.Look(candidates)
-	if nap := orNap(last, &err); nap < 0 || err != nil || granted {
-		return nap, err
-	}
-	return napOf(next), nil
+		granted, next, err := c.Look(candidates)
+		if nap := orNap(last, &err); nap < 0 || err != nil || granted {
+			return nap, err
+		}
+		return napOf(next), nil
+	})
 }
 
 // LedgerGrant returns the wire.Grant of a claim.
 func LedgerGrant(claim int64) (grant string, err error) {
 	defer process.Gate(&err)
-	c, err := process.FindClaim(claim)
-	if err != nil {
-		return "", err
-	}
-	descriptor, err := c.Descriptor()
-	if err != nil {
-		return "", err
-	}
-	return wire.Encode(wire.Grant{ID: c.ID(), Cards: c.Cards(), Descriptor: descriptor})
+	return send(onClaim(claim, func(c *ledger.Claim) (wire.Grant, error) {
+		descriptor, err := c.Descriptor()
+		return wire.Grant{ID: c.ID(), Cards: c.Cards(), Descriptor: descriptor}, err
+	}))
 }
 
 // LedgerRelease releases a claim.
@@ -153,29 +142,18 @@ func LedgerRelease(claim int64) (done bool, err error) {
 // LedgerRows returns wire.LedgerRows, all that are alive.
 func LedgerRows(id int64) (rows string, err error) {
 	defer process.Gate(&err)
-	l, err := process.FindLedger(id)
-	if err != nil {
-		return "", err
-	}
-	var message wire.LedgerRows
-	if message.Claims, message.Processes, err = l.Rows(); err != nil {
-		return "", err
-	}
-	return wire.Encode(message)
+	return send(onLedger(id, func(l *ledger.Ledger) (message wire.LedgerRows, err error) {
+		message.Claims, message.Processes, err = l.Rows()
+		return message, err
+	}))
 }
 
 // LedgerCheck returns what is wrong with a ledger, a list of sentences.
 func LedgerCheck(id int64) (findings string, err error) {
 	defer process.Gate(&err)
-	l, err := process.FindLedger(id)
-	if err != nil {
-		return "", err
-	}
-	found := l.Check()
-	if found == nil {
-		found = []string{}
-	}
-	return encode(found)
+	return sendJSON(onLedger(id, func(l *ledger.Ledger) ([]string, error) {
+		return append([]string{}, l.Check()...), nil
+	}))
 }
 
 // LedgerPublish publishes the figures of this process's pools in a ledger, as a process of a claim ("" for none) with a
@@ -183,29 +161,27 @@ func LedgerCheck(id int64) (findings string, err error) {
 // the ledger's lock, it returns the nap to take before the next try, below 0; last makes that an error.
 func LedgerPublish(id int64, claim string, said string, last bool) (descriptor int64, err error) {
 	defer process.Gate(&err)
-	l, err := process.FindLedger(id)
-	if err != nil {
-		return 0, err
-	}
-	var words ledger.Text
-	if err := wire.Decode(said, &words); err != nil {
-		return 0, err
-	}
-	var of ledger.ID
-	if claim != "" {
-		var ok bool
-		if of, ok = ledger.ParseID(claim); !ok {
-			return 0, status.Errorf(status.InvalidArgument, "a claim's ID has 32 hexadecimal digits; got %q", claim)
+	return onLedger(id, func(l *ledger.Ledger) (int64, error) {
+		var words ledger.Text
+		if err := wire.Decode(said, &words); err != nil {
+			return 0, err
 		}
-	}
-	p, err := l.Publish(of, words)
-	if nap := orNap(last, &err); nap < 0 || err != nil {
-		return nap, err
-	}
-	if err := process.Shared().Publish(p); err != nil {
-		return 0, errors.Join(err, process.Shared().Publish(nil))
-	}
-	return int64(p.Descriptor()), nil
+		var of ledger.ID
+		if claim != "" {
+			var ok bool
+			if of, ok = ledger.ParseID(claim); !ok {
+				return 0, status.Errorf(status.InvalidArgument, "a claim's ID has 32 hexadecimal digits; got %q", claim)
+			}
+		}
+		p, err := l.Publish(of, words)
+		if nap := orNap(last, &err); nap < 0 || err != nil {
+			return nap, err
+		}
+		if err := process.Shared().Publish(p); err != nil {
+			return 0, errors.Join(err, process.Shared().Publish(nil))
+		}
+		return int64(p.Descriptor()), nil
+	})
 }
 
 // LedgerUnpublish ends the publication of this process's figures.

@@ -4,6 +4,7 @@ package pybind
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"gpuconf/gocore/base/status"
@@ -13,6 +14,8 @@ import (
 	"gpuconf/gocore/plan/caching"
 	"gpuconf/gocore/plan/plan"
 	"gpuconf/gocore/plan/rewind"
+	"gpuconf/gocore/plan/timeline"
+	"gpuconf/gocore/pool/bfc"
 	"gpuconf/gocore/tf/config"
 	"gpuconf/pybind/process"
 	"gpuconf/pybind/wire"
@@ -128,9 +131,6 @@ func ParseFleet(text string) (fleet string, err error) {
 // text], ...]}.
 func OpenPlan(request string) (job int64, err error) {
 	defer process.Gate(&err)
-	if err := process.Alive(); err != nil {
-		return 0, err
-	}
 	var asked planRequest
 	if err := decode(request, &asked); err != nil {
 		return 0, err
@@ -145,20 +145,13 @@ func OpenPlan(request string) (job int64, err error) {
 	}
 	return process.OpenJob(func(ctx context.Context, input *process.Input) (process.Outcome, error) {
 		return replayed(ctx, input, wanted, said)
-	}, func() {}), nil
+	}, func() {})
 }
 
 // FeedJob appends text to the trace of a job that has not started: CSV with a header.
 func FeedJob(id int64, text string) (done bool, err error) {
 	defer process.Gate(&err)
-	if err := process.Alive(); err != nil {
-		return false, err
-	}
-	job, err := process.FindJob(id)
-	if err != nil {
-		return false, err
-	}
-	return true, job.Feed(text)
+	return onJob(id, func(j *process.Job) (bool, error) { return true, j.Feed(text) })
 }
 
 func replayed(ctx context.Context, input *process.Input, wanted plan.Request, notices [][2]string) (
@@ -181,4 +174,145 @@ func replayed(ctx context.Context, input *process.Input, wanted plan.Request, no
 		"limit": r.LimitBytes, "gpu": r.Card.Name, "memory": r.Card.MemoryBytes, "usage": job.Usages(),
 		"results": job.Results(), "notices": notices,
 	}}, nil
+}
+
+// StartRecording starts recording memory events of all logical GPUs and keeps the newest events of each, up to the
+// given number, with stacks if Python has prepared them. It returns the recording's number, which is valid until
+// DropRecording.
+func StartRecording(events int64, stacks bool) (id int64, err error) {
+	defer process.Gate(&err)
+	return process.Shared().StartRecording(int(min(events, trace.MostEvents+1)), stacks)
+}
+
+// CountRecorded returns "events lost running" of a recording; running is 0 or 1.
+func CountRecorded(id int64) (counts string, err error) {
+	defer process.Gate(&err)
+	all, lost, running, err := process.Shared().CountRecorded(id)
+	runs := 0
+	if running {
+		runs = 1
+	}
+	return fmt.Sprintf("%d %d %d", all, lost, runs), err
+}
+
+// StopRecording stops a recording if it is running. OpenRecorded returns its events.
+func StopRecording(id int64) (done bool, err error) {
+	defer process.Gate(&err)
+	return true, process.Shared().StopRecording(id)
+}
+
+// OpenRecorded creates a job that returns the events of a stopped recording. The job's result is {"events": count,
+// "lost": events, "pools": {number: regions as in wire.MemoryMap}, "names": as in namesOf}; its pages are the events.
+func OpenRecorded(id int64) (job int64, err error) {
+	defer process.Gate(&err)
+	return process.OpenJob(func(ctx context.Context, _ *process.Input) (process.Outcome, error) {
+		recording, pools, err := process.Shared().Recorded(ctx, id)
+		pictures := map[int]any{}
+		for number, drawn := range pools {
+			pictures[number] = wire.List{Message: regionsOf(drawn)}
+		}
+		head := map[string]any{"events": len(recording.Events), "lost": recording.Lost, "pools": pictures,
+			"names": namesOf(recording.Names)}
+		return process.Outcome{Head: head, Events: recording.Events, Large: isLarge(recording.Events)}, err
+	}, func() {})
+}
+
+// DropRecording removes a recording, and stops it if it is running.
+func DropRecording(id int64) (done bool, err error) {
+	defer process.Gate(&err)
+	return true, process.Shared().DropRecording(id)
+}
+
+// regionsOf returns the regions of a pool. Free chunks have no library.
+func regionsOf(drawn bfc.MemoryMap) []wire.Region {
+	regions := make([]wire.Region, len(drawn.Regions))
+	for i, r := range drawn.Regions {
+		chunks := make([]wire.Chunk, len(r.Chunks))
+		for j, c := range r.Chunks {
+			chunks[j] = wire.Chunk{Address: c.Addr, Bytes: c.Bytes, Requested: c.Requested, InUse: !c.Free}
+			if !c.Free {
+				chunks[j].Library, chunks[j].Tag = c.Holder.Library().String(), c.Holder.Tag().String()
+			}
+		}
+		regions[i] = wire.Region{Address: r.Addr, Bytes: r.Bytes, Chunks: chunks}
+	}
+	return regions
+}
+
+// namesOf returns {"holders": [[library, tag], ...], "frames": [[file, line, function], ...], "stacks": [[frame number,
+// ...], ...]}.
+func namesOf(names trace.Names) map[string]any {
+	holders := make([][2]string, len(names.Holders))
+	for i, h := range names.Holders {
+		holders[i] = [2]string{h.Library, h.Tag}
+	}
+	frames, numbers := [][3]any{}, map[trace.Frame]int{}
+	stacks := make([][]int, len(names.Stacks))
+	for i, stack := range names.Stacks {
+		stacks[i] = make([]int, len(stack))
+		for j, f := range stack {
+			number, ok := numbers[f]
+			if !ok {
+				number = len(frames)
+				numbers[f], frames = number, append(frames, [3]any{f.File, f.Line, f.Function})
+			}
+			stacks[i][j] = number
+		}
+	}
+	return map[string]any{"holders": holders, "frames": frames, "stacks": stacks}
+}
+
+// OpenTimeline creates a job that sums up a trace, which FeedJob passes in, with time in at most so many intervals. The
+// job's result is {"gpus": [timeline.Timeline]}.
+func OpenTimeline(intervals int64) (job int64, err error) {
+	defer process.Gate(&err)
+	if err := process.Alive(); err != nil {
+		return 0, err
+	}
+	if intervals < 1 {
+		return 0, status.Errorf(status.InvalidArgument, "a timeline has at least one interval, but got %d", intervals)
+	}
+	return process.OpenJob(func(ctx context.Context, input *process.Input) (process.Outcome, error) {
+		events, err := trace.ParseNumbered(ctx, string(input.Text))
+		if err != nil {
+			return process.Outcome{}, err
+		}
+		input.Text = nil
+		gpus, err := timeline.Of(ctx, events, int(intervals))
+		return process.Outcome{Large: isLarge(events), Head: map[string]any{"gpus": gpus}}, err
+	}, func() {})
+}
+
+// OpenVerify creates a job that replays a PyTorch snapshot from an open file on the model of PyTorch's allocator. The
+// job's result is {"verdict": rewind.Verdict, "difference": the first one, or ""}.
+func OpenVerify(descriptor int64) (job int64, err error) {
+	defer process.Gate(&err)
+	return openFileJob(descriptor, verified)
+}
+
+func verified(ctx context.Context, file *process.File) (process.Outcome, error) {
+	data, err := file.ReadAll(ctx, func(first []byte) error {
+		if !isPickle(first) {
+			return status.Errorf(status.InvalidArgument, "it is not a pickle")
+		}
+		return nil
+	})
+	if err != nil {
+		return process.Outcome{}, err
+	}
+	history, err := trace.ReadHistory(ctx, data)
+	if err != nil {
+		return process.Outcome{}, err
+	}
+	if history.OfGpuconf {
+		return process.Outcome{}, status.Errorf(status.InvalidArgument,
+			"it is a recording of gpuconf's allocator; the model is of PyTorch's, which "+
+				"torch.cuda.memory._dump_snapshot records")
+	}
+	verdict, err := rewind.Verify(ctx, history)
+	if err != nil {
+		return process.Outcome{}, err
+	}
+	return process.Outcome{Large: len(data) > 1<<25, Head: map[string]any{"verdict": verdict,
+		"difference": verdict.Difference}}, nil
 }

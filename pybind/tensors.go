@@ -68,13 +68,15 @@ func callOf(op string, flags int64, name, device string) graph.Call {
 
 func execute(w *process.Work, call graph.Call, inputs []int64) (receipt int64, err error) {
 	id, logged, err := w.Execute(call, inputs)
-	if err != nil {
-		return 0, err
+	return receiptOf(id, logged), err
+}
+
+// receiptOf is a number and a flag as one number.
+func receiptOf(id int64, flag bool) int64 {
+	if flag {
+		return id<<1 | 1
 	}
-	if logged {
-		return id<<1 | 1, nil
-	}
-	return id << 1, nil
+	return id << 1
 }
 
 // numbers parses "7 12".
@@ -134,78 +136,61 @@ func parseShape(text string) (graph.Shape, error) {
 // "host_visible": bool}.
 func TensorInfo(id int64) (info string, err error) {
 	defer process.Gate(&err)
-	w, t, err := tensor(id)
-	if err != nil {
-		return "", err
-	}
-	return encode(map[string]any{
-		"shape":          t.Shape(),
-		"dtype":          t.DType().String(),
-		"device":         t.Device(),
-		"backing_device": t.BackingDevice().String(),
-		"address":        t.Buffer().Addr,
-		"host_visible":   w.HostVisible(t),
-	})
+	return sendJSON(onTensor(id, func(w *process.Work, t *graph.Tensor) (map[string]any, error) {
+		return map[string]any{"shape": t.Shape(), "dtype": t.DType().String(), "device": t.Device(),
+			"backing_device": t.BackingDevice().String(), "address": t.Buffer().Addr,
+			"host_visible": w.HostVisible(t)}, nil
+	}))
 }
 
 // ReadTensor copies a tensor into host memory, which the caller keeps alive.
 func ReadTensor(id int64, host int64, nbytes int64) (done bool, err error) {
 	defer process.Gate(&err)
-	_, t, err := tensor(id)
-	if err != nil {
-		return false, err
-	}
-	into, err := hostMemory(host, nbytes)
-	if err != nil {
-		return false, err
-	}
-	return true, t.Read(into)
+	return onTensor(id, func(_ *process.Work, t *graph.Tensor) (bool, error) {
+		into, err := hostMemory(host, nbytes)
+		if err != nil {
+			return false, err
+		}
+		return true, t.Read(into)
+	})
 }
 
 // ReleaseTensor releases a tensor.
 func ReleaseTensor(id int64) (done bool, err error) {
 	defer process.Gate(&err)
-	w, err := process.Shared().Work()
-	if err != nil {
-		return false, err
-	}
-	return true, w.Release(id)
+	return onWork(func(w *process.Work) (bool, error) { return true, w.Release(id) })
 }
 
-func tensor(id int64) (*process.Work, *graph.Tensor, error) {
-	w, err := process.Shared().Work()
-	if err != nil {
-		return nil, nil, err
-	}
-	t, err := w.Tensor(id)
-	return w, t, err
+// onWork calls use with the operations on the devices.
+func onWork[R any](use func(*process.Work) (R, error)) (R, error) {
+	return given(process.Shared().Work, use)
+}
+
+// onTensor calls use with a tensor.
+func onTensor[R any](id int64, use func(*process.Work, *graph.Tensor) (R, error)) (R, error) {
+	return onWork(func(w *process.Work) (result R, err error) {
+		t, err := w.Tensor(id)
+		if err != nil {
+			return result, err
+		}
+		return use(w, t)
+	})
 }
 
 // LiveTensors describes the live tensors and the host memory of operations: {"tensors": [line, ...], "host_blocks": n,
 // "host_bytes": n}.
 func LiveTensors() (live string, err error) {
 	defer process.Gate(&err)
-	w, err := process.Shared().Work()
-	if err != nil {
-		return "", err
-	}
-	blocks, bytes := w.HostMemory()
-	return encode(map[string]any{"tensors": w.LiveTensors(), "host_blocks": blocks, "host_bytes": bytes})
+	return sendJSON(onWork(func(w *process.Work) (map[string]any, error) {
+		blocks, bytes := w.HostMemory()
+		return map[string]any{"tensors": w.LiveTensors(), "host_blocks": blocks, "host_bytes": bytes}, nil
+	}))
 }
 
 // DrainPlacementLog returns and clears the placement log of eager operations: [line, ...].
 func DrainPlacementLog() (lines string, err error) {
 	defer process.Gate(&err)
-	w, err := process.Shared().Work()
-	if err != nil {
-		return "", err
-	}
-	return encodeLines(w.DrainLines())
-}
-
-func encodeLines(lines []string) (string, error) {
-	if lines == nil {
-		lines = []string{}
-	}
-	return encode(lines)
+	return sendJSON(onWork(func(w *process.Work) ([]string, error) {
+		return append([]string{}, w.DrainLines()...), nil
+	}))
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,13 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 # The width of a terminal, which is for the programs of the tests to take; pytest-xdist sets it for its workers.
 for _name in ("COLUMNS", "LINES"):
     os.environ.pop(_name, None)
+
+# What nohup, cron and a shell's background jobs start ignores these signals, and so would all that tests start. This
+# process still survives a hangup, and an exec gives its children the default.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, lambda _number, _frame: None)
 
 # The variables that TensorFlow and CUDA read; a test sets those it needs.
 _FOREIGN = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "GPUCONF_SIMULATE")

@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGES = ["README.md", *(str(path.relative_to(ROOT)) for path in sorted((ROOT / "docs").rglob("*.md")))]
 _BLOCK = re.compile(r"^```(python|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
-_NO_GPU = "tests_py/frameworks/test_readme.py"
+_NO_GPU = "tests_py/frameworks/allocators/test_readme.py"
 
 # Where a block of Python runs that test_docs.py does not run, by page and beginning; after a colon, why it cannot run
 # anywhere.

@@ -8,6 +8,7 @@ import os
 import re
 import runpy
 import shlex
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -17,6 +18,11 @@ ROOT = Path(__file__).resolve().parent.parent
 def table(path: str) -> str:
     """Return the text of a table of macros, each row in one line."""
     return re.sub(r" \\\n\t {4}", " ", (ROOT / path).read_text())
+
+
+def rust() -> bool:
+    """Report whether there is a Rust compiler that works: rustup's rustc without a toolchain only prints an error."""
+    return shutil.which("rustc") is not None and not subprocess.run(["rustc", "-vV"], capture_output=True).returncode
 
 
 def sources(library: str) -> list[Path]:
@@ -39,7 +45,7 @@ def program(
     """Compile a program of the driver and more files, with another text in the place of the file that is named
     ``broken``.
     """
-    flags = ["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-g", "-O1", *flags]
+    flags = ["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-g", "-O1", "-DGPUCONF_TEST_HOOKS", *flags]
     parts = objects([main, *more, *(path for path in sources("cuda") if path.name != broken)], flags, {})
     if broken:
         file = target.with_name(broken)
@@ -64,7 +70,7 @@ def compiles(folder: Path, flags: list[str]) -> bool:
     return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
-# All that simulates a GPU, for `make count-simulator`. The tables are data: functions, models, errors.
+# All that simulates a GPU, for `make count WHAT=simulator`. The tables are data: functions, models, errors.
 SIMULATORS = ("gocore/sim", "gocore/machine/models", "tests_go/machine/fakecuda", "tests_go/machine/fakenvml")
 TABLES = ("functions.h", "models.h", "errors.h")
 

@@ -128,7 +128,10 @@ def compared(
 
 
 def text(runs: Sequence[dict[str, Any]]) -> str:
-    """Return the tables of docs/accuracy.md. ``runs`` are those of runs.json, with what was predicted and recorded."""
+    """Return the tables of benchmarks/reports/accuracy.md.
+
+    ``runs`` are those of runs.json, with what was predicted and recorded.
+    """
     kept = json.loads(RESULTS.read_text())
     measured = {kernel: one for kernel, one in kept.items() if "rows" in one}
     every = [row for one in measured.values() for row in one["rows"]]

@@ -16,7 +16,7 @@ from accelerate.utils import calculate_maximum_sizes
 def model(program: str, arguments: list[str]) -> tuple[torch.nn.Module, bool, str]:
     """Return a model, whether it is trained, and the type in which it is."""
     if program == "transformer":
-        sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests_py" / "frameworks"))
+        sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests_py" / "frameworks" / "simulated"))
         import recorded_transformer
 
         return recorded_transformer.Transformer(int(arguments[0])), arguments[1] == "training", "float32"

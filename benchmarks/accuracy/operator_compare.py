@@ -2,9 +2,8 @@
 
 ``python operator_compare.py REAL SIMULATED [--list] [--show NAME] [--unseen]`` prints, for each kind of unit, how many
 have the same sequence of allocations and frees, the same peak and the same bytes after each phase. --list prints the
-units that differ,
---show both traces of those whose name contains NAME. Units of the unseen half (by a hash of the name) are only counted. With
-``--reduce RECORDING...`` it writes REAL, with what is compared of these.
+units that differ, --show both traces of those whose name contains NAME. Units of the unseen half (by a hash of the
+name) are only counted. With ``--reduce RECORDING...`` it writes REAL, with what is compared of these.
 """
 
 from __future__ import annotations
@@ -121,7 +120,8 @@ def table(real: Recording, simulated: Recording, names: list[str]) -> None:
             count["high"] += high
             count["off"] += abs(high - low)
     print(
-        f"{'kind':17}{'units':>7}{'sequence':>10}{'peak':>8}{'within 1%':>11}{'after':>8}{'reserved':>10}{'sum of peaks off':>18}"
+        f"{'kind':17}{'units':>7}{'sequence':>10}{'peak':>8}{'within 1%':>11}{'after':>8}{'reserved':>10}"
+        f"{'sum of peaks off':>18}"
     )
     for kind, count in sorted(counts.items()):
         rates = [

@@ -1,4 +1,4 @@
-"""The text of docs/accuracy.md."""
+"""The text of benchmarks/reports/accuracy.md."""
 
 from __future__ import annotations
 
@@ -19,20 +19,21 @@ REASONS = json.loads((Path(__file__).resolve().parent / "reasons.json").read_tex
 
 PAGE = """# How accurate a rehearsal is
 
-Written by `make accuracy`, on {machine}. It compares predictions of `gpuconf plan -- PROGRAM` ([plan.md](plan.md)) with runs
-that were recorded on real GPUs, of PyTorch and, [below](#programs-of-jax), of JAX. The list of runs of PyTorch and their settings
-(benchmarks/accuracy/runs.json) was committed before the first prediction. The version of PyTorch of each run
-was added when one prediction, that of swiglu, was already known. The rules of the list:
+Written by `make accuracy`, on {machine}. It compares predictions of `gpuconf plan -- PROGRAM`
+([plan.md](../../docs/plan.md)) with runs that were recorded on real GPUs, of PyTorch and, [below](#programs-of-jax),
+of JAX. The list of runs of PyTorch and their settings (benchmarks/accuracy/runs.json) was committed before the first
+prediction. The version of PyTorch of each run was added when one prediction, that of swiglu, was already known. The
+rules of the list:
 
 {rules}
 
-{count}. There are no more, because few published recordings have the whole program, its settings and a peak of PyTorch's own
-counters: public snapshots come without the program, and most published figures are those of nvidia-smi.
+{count}. There are no more, because few published recordings have the whole program, its settings and a peak of
+PyTorch's own counters: public snapshots come without the program, and most published figures are those of nvidia-smi.
 
 ## The runs
 
-Sizes are in MiB. *Allocated* is `torch.cuda.max_memory_allocated()`, *reserved* is `max_memory_reserved()`. The time is that
-of the whole command, at load averages of up to 16 on two cores. The scripts of rope and llama4_rope ran with
+Sizes are in MiB. *Allocated* is `torch.cuda.max_memory_allocated()`, *reserved* is `max_memory_reserved()`. The time is
+that of the whole command, at load averages of up to 16 on two cores. The scripts of rope and llama4_rope ran with
 transformers 4.44 and 4.55, which they need.
 
 {runs}
@@ -46,19 +47,20 @@ transformers 4.44 and 4.55, which they need.
 ## Programs under torch.compile
 
 Nine of the runs above are of scripts that call torch.compile. Above, each runs alone, at one size, and eagerly. Below
-(benchmarks/accuracy/compiled.py), the scripts run as their authors ran them, unchanged, with `gpuconf plan --compile`: for all
-sizes and providers, first for time and then for memory, with the newest of PyTorch 2.4, 2.5 and 2.6 on the day of the recording
-(2.4 and 2.5 are older than what gpuconf is tested with). The newest on the day of kto_loss is 2.6, with which none of its ten
-peaks agrees; with 2.5, which is in the table, all ten do, so that it was recorded with that. *Peaks* are all that a script
-measures and its authors published: of the script's own kernels, which are compiled, and of PyTorch's.
+(benchmarks/accuracy/compiled.py), the scripts run as their authors ran them, unchanged, with `gpuconf plan --compile`:
+for all sizes and providers, first for time and then for memory, with the newest of PyTorch 2.4, 2.5 and 2.6 on the day
+of the recording (2.4 and 2.5 are older than what gpuconf is tested with). The newest on the day of kto_loss is 2.6,
+with which none of its ten peaks agrees; with 2.5, which is in the table, all ten do, so that it was recorded with that.
+*Peaks* are all that a script measures and its authors published: of the script's own kernels, which are compiled, and
+of PyTorch's.
 
 {compiled}
 
 ## Would it fit?
 
-What `gpuconf plan` says of cards as large as the recorded peak of each run, or a little smaller or larger: how often it says
-that the run fits, that it depends, and that it does not fit. The card is the allocator's memory alone, without a CUDA
-context. In truth, no run fits on a card that is smaller than its allocated peak.
+What `gpuconf plan` says of cards as large as the recorded peak of each run, or a little smaller or larger: how often it
+says that the run fits, that it depends, and that it does not fit. The card is the allocator's memory alone, without a
+CUDA context. In truth, no run fits on a card that is smaller than its allocated peak.
 
 {cuts}
 
@@ -72,23 +74,24 @@ context. In truth, no run fits on a card that is smaller than its allocated peak
 
 ## Other tools, on the published programs
 
-*MemTracker* is PyTorch's (`torch.distributed._tools.mem_tracker`), under FakeTensorMode: it counts allocated bytes, and does
-not know what the allocator reserves. For it, the programs were changed in two places: new tensors are made on the GPU at
-once, because a tracked module of fake tensors cannot be moved, and the tracker is reset with each step. Each ran for at most
-300 s on the loaded machine, one for 480 s. *estimate-memory* is accelerate's: it counts a model's weights, and four times
-these for training. Its command takes names of models on the Hugging Face Hub; here its functions were called with the
-program's model. Neither works for the programs of Liger-Kernel: they have no model, and MemTracker did not start together
-with the Triton that they import.
+*MemTracker* is PyTorch's (`torch.distributed._tools.mem_tracker`), under FakeTensorMode: it counts allocated bytes, and
+does not know what the allocator reserves. For it, the programs were changed in two places: new tensors are made on the
+GPU at once, because a tracked module of fake tensors cannot be moved, and the tracker is reset with each step. Each ran
+for at most 300 s on the loaded machine, one for 480 s. *estimate-memory* is accelerate's: it counts a model's weights,
+and four times these for training. Its command takes names of models on the Hugging Face Hub; here its functions were
+called with the program's model. Neither works for the programs of Liger-Kernel: they have no model, and MemTracker did
+not start together with the Triton that they import.
 
 {tools}
 
 {tool_verdict}
 
 Published errors of tools that predict from a run on the CPU, which were not run here: the authors of xMem
-([arXiv:2510.21048](https://arxiv.org/abs/2510.21048), 5209 runs of 25 models) report a median relative error that is 91 %
-smaller than that of the tools they compare with (DNNMem, SchedTune, LLMem), and a probability of a too small estimate that is
-75 % smaller; those of VeritasEst ([arXiv:2504.03887](https://arxiv.org/abs/2504.03887), convolutional networks) 84 % and 73 %.
-They state errors relative to other tools, and on other programs, so that they cannot be put beside the table above.
+([arXiv:2510.21048](https://arxiv.org/abs/2510.21048), 5209 runs of 25 models) report a median relative error that is 91
+% smaller than that of the tools they compare with (DNNMem, SchedTune, LLMem), and a probability of a too small estimate
+that is 75 % smaller; those of VeritasEst ([arXiv:2504.03887](https://arxiv.org/abs/2504.03887), convolutional networks)
+84 % and 73 %. They state errors relative to other tools, and on other programs, so that they cannot be put beside the
+table above.
 """
 
 

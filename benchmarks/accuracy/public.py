@@ -3,7 +3,7 @@
     python benchmarks/accuracy/public.py OWNER/NAME=GIT_DIRECTORY...
 
 Takes each file of the clones' histories that is named *.pickle or *.pkl, contents that occur twice once. The results go
-to public.json, of which docs/accuracy.md has a section; the snapshots themselves are not kept.
+to public.json, of which benchmarks/reports/accuracy.md has a section; the snapshots themselves are not kept.
 """
 
 from __future__ import annotations
@@ -25,16 +25,17 @@ PLANNED = (0, 3)  # exit codes of gpuconf plan: the job fits, or it does not
 AGREES = "the replay agrees with the snapshot"
 TEXT = """## Public snapshots
 
-`gpuconf plan FILE --verify` replays PyTorch's allocator over a recording, and compares every address and segment. It was tried with
-public snapshots, which were fetched for that and are not kept. The rule: the repositories in which an index of public GitHub
-repositories has a file memory_snapshot.pickle, snapshot.pickle, dump_snapshot.pickle or memory_snapshot.pkl; of these, each file
-of the history that is named `*.pickle` or `*.pkl`, contents that occur twice once (benchmarks/accuracy/public.py). {absent} such
-files are missing from the copies that were fetched; the others are {files} of {repositories} repositories:
+`gpuconf plan FILE --verify` replays PyTorch's allocator over a recording, and compares every address and segment. It
+was tried with public snapshots, which were fetched for that and are not kept. The rule: the repositories in which an
+index of public GitHub repositories has a file memory_snapshot.pickle, snapshot.pickle, dump_snapshot.pickle or
+memory_snapshot.pkl; of these, each file of the history that is named `*.pickle` or `*.pkl`, contents that occur twice
+once (benchmarks/accuracy/public.py). {absent} such files are missing from the copies that were fetched; the others are
+{files} of {repositories} repositories:
 
 {names}
 
-{snapshots} are snapshots. `gpuconf plan FILE` answers for {planned} of them, and the replay agrees with {agree}, among them the
-eight of the Transformer above. Files of another kind are refused: {refused}.
+{snapshots} are snapshots. `gpuconf plan FILE` answers for {planned} of them, and the replay agrees with {agree}, among
+them the eight of the Transformer above. Files of another kind are refused: {refused}.
 """
 
 

@@ -1,4 +1,6 @@
-"""Rehearses the programs of runs.json, compares the peaks with the recorded ones, and writes docs/accuracy.md.
+"""Rehearses the programs of runs.json, compares their peaks with the recorded ones, and writes the report.
+
+It is benchmarks/reports/accuracy.md.
 
     TORCH_2_6=PYTHON TORCH_2_9=PYTHON TORCH_2_11=PYTHON LIGER=FOLDER python benchmarks/accuracy/run.py [--again
     NAME...|--page]
@@ -55,7 +57,8 @@ def main() -> None:
                 run[tool] = json.loads(kept.read_text())
     found = [{**run, **recorded(run)} for run in asked["runs"] if "rehearsed" in run]
     machine = f"{cpu()}, {os.cpu_count()} cores, {platform.system()}"
-    (ROOT / "docs" / "accuracy.md").write_text(page.text(asked["rule"], found, machine), encoding="utf-8")
+    report = ROOT / "benchmarks" / "reports" / "accuracy.md"
+    report.write_text(page.text(asked["rule"], found, machine), encoding="utf-8")
 
 
 def recorded(run: dict[str, Any]) -> dict[str, float]:
@@ -91,7 +94,7 @@ def measured(run: dict[str, Any], tool: str) -> dict[str, Any]:
 def program(run: dict[str, Any], folder: Path) -> list[str]:
     """Return the words of a program, without Python's."""
     if run["program"] == "transformer":
-        return [str(ROOT / "tests_py" / "frameworks" / "recorded_transformer.py"), *run["arguments"]]
+        return [str(ROOT / "tests_py" / "frameworks" / "simulated" / "recorded_transformer.py"), *run["arguments"]]
     if run["program"] == "vit_giant":
         return [str(HERE / "vit_giant.py")]
     check_out(Path(os.environ["LIGER"]), run["commit"], folder / "liger")

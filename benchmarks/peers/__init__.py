@@ -1,1 +1,1 @@
-"""gpuconf's allocator compared with others. `make bench-allocator` runs it."""
+"""gpuconf's allocator compared with others. `make bench WHAT=allocator` runs it."""

@@ -1,6 +1,6 @@
 // Command peers runs allocators side by side: gpuconf's, which is compiled in, and others, which it opens as shared
-// objects (cpp/peer.h). `make bench-allocator` builds all of them, runs the command, and writes
-// docs/allocator-benchmarks.md from its output (run.py).
+// objects (cpp/peer.h). `make bench WHAT=allocator` builds all of them, runs the command, and writes
+// benchmarks/reports/allocator-benchmarks.md from its output (run.py).
 //
 // # The idea
 //

@@ -228,7 +228,7 @@ def go_program() -> Path:
     target = BUILT / "peers"
     go = shutil.which("go")
     if go is None:
-        sys.exit("there is no Go here: make bench-allocator gets one where it is missing")
+        sys.exit("there is no Go here: make bench WHAT=allocator gets one where it is missing")
     command = [go, "build", "-pgo=pybind/_gpuconf/default.pgo", "-o", str(target), "./benchmarks/peers"]
     subprocess.run(command, cwd=ROOT, check=True, env={**os.environ, "CGO_ENABLED": "1"})
     return target

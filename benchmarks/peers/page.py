@@ -1,5 +1,6 @@
-"""The parts of docs/allocator-benchmarks.md that come from a run's measurements; the text around them is in the
-page.
+"""The parts of benchmarks/reports/allocator-benchmarks.md that come from a run's measurements.
+
+The text around them is in the page.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ def parts(run: dict[str, Any]) -> dict[str, str]:
 
 def _run(run: dict[str, Any]) -> str:
     return (
-        "Written by `make bench-allocator` on {date}: {cpu}, {cores} cores, {memory} of memory, {system}; {go}, g++ "
+        "Written by `make bench WHAT=allocator` on {date}: {cpu}, {cores} cores, {memory} of memory, {system}; "
+        "{go}, g++ "
         "{gcc}, {rust}."
         "\n\nThe run took {seconds} s for {rounds} rounds; the load average was {load} at the start and {load_end} at "
         "the end."
@@ -330,8 +332,8 @@ def _memory_goals(run: dict[str, Any]) -> Iterator[Goal]:
             )
         if found and goal is None:
             why = (
-                f"gpuconf promises [best fit](concepts/how-a-limit-works.md), which needs {over[figures.OURS]:.3f} "
-                "there, and "
+                "gpuconf promises [best fit](../../docs/concepts/how-a-limit-works.md), which needs "
+                f"{over[figures.OURS]:.3f} there, and "
                 f"{over[figures.RMM]:.3f} in RMM's list; another rule needs {best:.3f}"
             )
         yield Goal(f"address space over the best peer's, {what}, worst", "<=", goal, 3, ratio, detail, why)

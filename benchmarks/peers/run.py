@@ -1,6 +1,6 @@
-"""Run gpuconf's allocator side by side with others, and write docs/allocator-benchmarks.md and its plot.
+"""Run gpuconf's allocator side by side with others, and write benchmarks/reports/allocator-benchmarks.md and its plot.
 
-    make bench-allocator [MINIMALLOC=DIR]
+    make bench WHAT=allocator [MINIMALLOC=DIR]
 
 ``--keep FILE`` keeps the measurements as JSON, ``--from FILE`` writes the page from such a file.
 """
@@ -41,9 +41,9 @@ def main() -> None:
     if options.recorded:
         print(page.recorded(run))
         return
-    plot.draw(run, ROOT / "docs" / "allocator-benchmarks.png")
-    fill(ROOT / "docs" / "allocator-benchmarks.md", page.parts(run))
-    print("\n" + page.goals(run) + "\n\nwrote docs/allocator-benchmarks.md and docs/allocator-benchmarks.png")
+    plot.draw(run, ROOT / "benchmarks" / "reports" / "allocator-benchmarks.png")
+    fill(ROOT / "benchmarks" / "reports" / "allocator-benchmarks.md", page.parts(run))
+    print("\n" + page.goals(run) + "\n\nwrote allocator-benchmarks.md and .png in benchmarks/reports")
 
 
 def measure(minimalloc: str, rounds: int, task: str) -> dict[str, object]:

@@ -16,7 +16,7 @@
 
 #include "../cabi/abi.h"
 
-/* pybind/cabi/python.go. They return NULL, or the marked text of an error, which the caller frees. */
+/* pybind/cabi/abi.go. They return NULL, or the marked text of an error, which the caller frees. */
 char *gcgo_take(int64_t number, int64_t nbytes, uint16_t by, int64_t scope, struct gcgo_taken *taken);
 char *gcgo_give_back(uint64_t address, uint64_t id);
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Write the Python binding of package pybind: run gopy, make its output canonical, commit the result.
 
-    python pybind/build/generate.py            rewrites pybind/_gpuconf/*, the stub _gpuconf.pyi, and what generate_wire.py,
-                                         generate_budget.py and generate_policies.py write
+    python pybind/build/generate.py            rewrites pybind/_gpuconf/*, the stub _gpuconf.pyi, and what
+                                               generate_wire.py and generate_tables.py say
     python pybind/build/generate.py --check    writes nothing; exit 1 and a diff where they are not current
 
 Needs Go on PATH and pybindgen in this interpreter; gopy and goimports are pinned in pybind/build/tools/go.mod.
@@ -29,8 +29,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-import generate_budget
-import generate_policies
+import generate_tables
 import generate_wire
 
 HERE = Path(__file__).resolve().parent
@@ -183,17 +182,8 @@ def generate() -> dict[Path, str]:
     (ROOT / "build").mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="generate-", dir=ROOT / "build") as folder:
         work = Path(folder)
-        go_tool(
-            "gopy",
-            "gen",
-            "-no-make",
-            "-no-warn",
-            f"-vm={sys.executable}",
-            f"-output={work}",
-            f"-name={NAME}",
-            BOUND,
-            cwd=ROOT,
-        )
+        options = ("-no-make", "-no-warn", f"-vm={sys.executable}", f"-output={work}", f"-name={NAME}")
+        go_tool("gopy", "gen", *options, BOUND, cwd=ROOT)
         go_file, recipe = work / f"{NAME}.go", work / "build.py"
         go_file.write_text(canonical_go(go_file.read_text()))
         go_tool("goimports", "-w", str(go_file), cwd=ROOT)
@@ -204,8 +194,7 @@ def generate() -> dict[Path, str]:
             TARGET / f"{NAME}.c": canonical_c((work / f"{NAME}.c").read_text()),
             STUB: stub(recipe.read_text()),
             **generate_wire.generate(),
-            **generate_budget.generate(),
-            **generate_policies.generate(),
+            **generate_tables.generate(),
         }
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Python side of package pybind/wire: named tuples with the names, comments and order of Go's structs.
 
-pybind/build/generate.py writes them. A file of pybind/wire becomes a module of python/gpuconf/_core/generated, with the messages
-of other packages that belong to it.
+pybind/build/generate.py writes them. Each part of pybind/wire/messages.go becomes a module of
+python/gpuconf/_core/generated, with the messages of other packages that belong to it.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-SOURCE = ROOT / "pybind" / "wire"
+SOURCE = ROOT / "pybind" / "wire" / "messages.go"
 TARGET = ROOT / "python" / "gpuconf" / "_core" / "generated"
 COLUMNS = 120
 
 LEDGER = ROOT / "gocore" / "lease" / "ledger"
 ALSO = {"ledger": [LEDGER / name for name in ("process.go", "record.go", "rows.go", "claim.go")]}  # by module
 
+PART = re.compile(r"(?m)^// Messages of _core/generated/(\w+)\.py\.$")
 STRUCT = re.compile(r"(?ms)^((?:// [^\n]*\n)+)type (\w+) struct \{\n(.*?)^\}\n")
 FIELD = re.compile(r'^\t\w+\s+(\S+)\s+`py:"(\w+|-)"(?: default:"(\w*)")?`(?:\s*// (.*))?$')
 EMBEDDED = re.compile(r"^\t(\w+)(?:\s*// .*)?$")
@@ -49,13 +50,12 @@ class Message:
     sent: bool = False  # Python writes it, and never reads it
 
 
-def messages(paths: list[Path]) -> list[Message]:
-    """The messages of a module's files. Anything that this script does not know ends it."""
+def messages(source: str) -> list[Message]:
+    """The messages of a module's source. Anything that this script does not know ends it."""
     known: dict[str, Message] = {}
-    for path in paths:
-        for comment, name, body in STRUCT.findall(path.read_text()):
-            if '`py:"' in body:
-                known[name] = Message(name, _text(comment, name), _fields(body, name, known))
+    for comment, name, body in STRUCT.findall(source):
+        if '`py:"' in body:
+            known[name] = Message(name, _text(comment, name), _fields(body, name, known))
     for message in reversed(known.values()):  # what is used by others stands above them
         users = [
             one for one in known.values() if any(message.name in re.split(r"\W", field.kind) for field in one.fields)
@@ -161,26 +161,29 @@ def _class(message: Message) -> list[str]:
     return [*lines, "        return cls(*row)"]
 
 
-def module(path: Path) -> str:
-    """The Python module of a file."""
-    also = ALSO.get(path.stem, [])
-    sources = " and ".join(dict.fromkeys(str(one.parent.relative_to(ROOT)) for one in (path, *also)))
+def module(name: str, source: str) -> str:
+    """The Python module of a part."""
+    also = ALSO.get(name, [])
+    sources = " and ".join(dict.fromkeys(str(path.parent.relative_to(ROOT)) for path in (SOURCE, *also)))
     lines = [
         "# SPDX-License-Identifier: Apache-2.0",
-        f'"""What Go says and reads, from {sources}. Written by pybind/build/generate.py; DO NOT EDIT."""',
+        f'"""Go's messages, from {sources}. Written by pybind/build/generate.py; DO NOT EDIT."""',
         "",
         "from __future__ import annotations",
         "",
         "from ..._typing import Any",
         "from ..table import Table",
     ]
-    for message in messages([*also, path]):
+    for message in messages("".join([*(path.read_text() for path in also), source])):
         lines += ["", "", *_class(message)]
     return "\n".join([*lines, ""])
 
 
 def generate() -> dict[Path, str]:
     """The modules, by path."""
-    sources = [path for path in sorted(SOURCE.glob("*.go")) if path.name != "wire.go"]
+    _, *parts = PART.split(SOURCE.read_text())
     package = '# SPDX-License-Identifier: Apache-2.0\n"""What crosses the border to Go: see pybind/wire/wire.go."""\n'
-    return {TARGET / "__init__.py": package, **{TARGET / f"{path.stem}.py": module(path) for path in sources}}
+    modules = {
+        TARGET / f"{name}.py": module(name, source) for name, source in zip(parts[::2], parts[1::2], strict=True)
+    }
+    return {TARGET / "__init__.py": package, **modules}

@@ -35,7 +35,8 @@ def document(go: str, binary: Path, version: str) -> str:
     for name, number, digest in re.findall(r"^\tdep\t(\S+)\t(\S+)\t?(\S*)$", lines, re.M):
         if name not in LICENSES:
             raise SystemExit(
-                f"gpuconf: {name} is linked in, and its license is not in pybind/build/sbom.py: read it and add it there."
+                f"gpuconf: {name} is linked in, and its license is not in pybind/build/sbom.py: read it and add it "
+                "there."
             )
         parts.append(_component(name, number, LICENSES[name], digest))
     root = f"pkg:pypi/gpuconf@{version}"

@@ -138,7 +138,7 @@ int gcgo_try_threads(int wanted) {
 
 /*
  * Returns 0, or the error if the process has no room for more open files. Go ends the process if it cannot open the two
- * of its poller. It opens them while it starts (threads.go); other threads may open some at the same time.
+ * of its poller. It opens them while it starts (abi.go); other threads may open some at the same time.
  */
 static int try_files(void) {
 	int files[FILES], opened = 0, error = 0;

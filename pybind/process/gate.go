@@ -3,14 +3,18 @@
 package process
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"runtime/debug"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"unicode/utf8"
 
 	"gpuconf/gocore/base/status"
+	"gpuconf/gocore/machine/gpu"
 )
 
 // mark separates the kind of an error from its text on the way to Python. clean removes it from messages.
@@ -94,4 +98,60 @@ func Unmark(err error) string {
 		_, text, _ = strings.Cut(rest, mark)
 	}
 	return text
+}
+
+// offThread computes large products on a separate goroutine. gonum distributes a product block by block, and its caller
+// sleeps and wakes for each block. A goroutine called from C is locked to its thread, so each of these would be a
+// thread switch, which takes a third of the time of a 512 × 512 product.
+type offThread struct{ gpu.Compute }
+
+// dispatched is the size of a product, in elements, above which gonum may distribute it: four blocks of 64 × 64, the
+// last ones partial.
+const dispatched = 64 * 64
+
+// Gemm calls the wrapped Compute, on a separate goroutine if the product is large.
+func (o offThread) Gemm(g gpu.Gemm) error {
+	if g.M*g.N <= dispatched {
+		return o.Compute.Gemm(g)
+	}
+	done := make(chan error)
+	go func() {
+		var err error
+		defer func() { done <- err }()
+		defer Gate(&err) // a caller cannot recover a panic of this goroutine
+		err = o.Compute.Gemm(g)
+	}()
+	return <-done
+}
+
+// Parallel calls do for each of the numbers from 0 to n-1, as many at a time as there are processors, and returns the
+// first error. It stops when there is one. A panic of do counts as an internal error, as in Gate: it must not end
+// Python's process.
+func Parallel(ctx context.Context, n int, do func(ctx context.Context, number int) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var next atomic.Int64
+	var workers sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), n) {
+		workers.Go(func() {
+			for number := int(next.Add(1)) - 1; number < n && ctx.Err() == nil; number = int(next.Add(1)) - 1 {
+				if err := caught(ctx, number, do); err != nil {
+					cancel(err)
+				}
+			}
+		})
+	}
+	workers.Wait()
+	return context.Cause(ctx)
+}
+
+func caught(ctx context.Context, number int, do func(context.Context, int) error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			var marked error
+			Caught(r, &marked)
+			err = status.Errorf(status.Internal, "%s", Unmark(marked))
+		}
+	}()
+	return do(ctx, number)
 }

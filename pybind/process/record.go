@@ -5,6 +5,7 @@ package process
 import (
 	"context"
 
+	"gpuconf/gocore/base/holder"
 	"gpuconf/gocore/base/status"
 	"gpuconf/gocore/base/trace"
 	"gpuconf/gocore/pool/bfc"
@@ -56,39 +57,39 @@ func (p *State) CountRecorded(id int64) (all, lost uint64, running bool, err err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	one, err := p.recordings.get(id, "recording")
+	recorded, err := p.recordings.get(id, "recording")
 	if err != nil {
 		return 0, 0, false, err
 	}
-	all, lost = one.recorder.Count()
-	return all, lost, one == p.running, nil
+	all, lost = recorded.recorder.Count()
+	return all, lost, recorded == p.running, nil
 }
 
 // StopRecording stops a recording. It does nothing if the recording has ended.
 func (p *State) StopRecording(id int64) error {
-	if err := Alive(); err != nil {
+	recorded, err := p.recordings.getAlive(id, "recording")
+	if err != nil {
 		return err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	one, err := p.recordings.get(id, "recording")
-	if err == nil && one == p.running {
+	if recorded == p.running {
 		p.endRecordingLocked()
 	}
-	return err
+	return nil
 }
 
 // endRecordingLocked stops the running recording, if there is one.
 func (p *State) endRecordingLocked() {
-	one := p.running
-	if one == nil {
+	recorded := p.running
+	if recorded == nil {
 		return
 	}
 	var live map[int][]trace.Block
 	if m := p.manager.Load(); m != nil {
-		live, one.pools = m.StopRecording()
+		live, recorded.pools = m.StopRecording()
 	}
-	one.recorder.Stop(live)
+	recorded.recorder.Stop(live)
 	p.running = nil
 	threads.Stacks(false)
 	p.sites.Store(nil)
@@ -106,15 +107,15 @@ func (p *State) AddStack(text string) uint32 {
 func (p *State) Recorded(ctx context.Context, id int64) (
 	events trace.Recording, pools map[int]bfc.MemoryMap, err error) {
 	p.mu.Lock()
-	one, err := p.recordings.get(id, "recording")
-	if err == nil && one == p.running {
+	recorded, err := p.recordings.get(id, "recording")
+	if err == nil && recorded == p.running {
 		err = status.Errorf(status.FailedPrecondition, "the recording is running; stop it first")
 	}
 	if err != nil {
 		p.mu.Unlock()
 		return trace.Recording{}, nil, err
 	}
-	recorder, pools := one.recorder, one.pools
+	recorder, pools := recorded.recorder, recorded.pools
 	p.mu.Unlock()
 	if events, err = recorder.Recording(ctx); err != nil {
 		if _, dropped := p.recordings.get(id, "recording"); dropped != nil {
@@ -127,19 +128,38 @@ func (p *State) Recorded(ctx context.Context, id int64) (
 // DropRecording removes a recording, and stops it if it is running. Its memory is freed once no call of Recorded uses
 // it.
 func (p *State) DropRecording(id int64) error {
-	if err := Alive(); err != nil {
+	recorded, err := p.recordings.removeAlive(id, "recording")
+	if err != nil {
 		return err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	one, err := p.recordings.remove(id, "recording")
-	if err != nil {
-		return err
-	}
-	if one == p.running {
+	if recorded == p.running {
 		p.endRecordingLocked()
 	}
 	// Close waits for a Recorded in progress. A table that cannot be unmapped is leaked.
-	go func() { _ = one.recorder.Close() }()
+	go func() { _ = recorded.recorder.Close() }()
 	return nil
 }
+
+// Threads is what C keeps for each thread, and what it reads without entering Go. Package cabi supplies it at start,
+// because this package has no C.
+type Threads struct {
+	Tag    func() holder.Tag // of the calling thread
+	Site   func() uint32     // of the calling thread's allocation, while stacks are on
+	Stacks func(on bool)     // switches stacks on or off, for all threads
+
+	Generation  func(uint32)           // stores State.Generation, for all threads
+	CaptureInfo func(function uintptr) // stores gpu.CaptureInfo's function, 0 for none
+	Idle        uintptr                // the function for cuda.TellIdle, 0 for none
+	Stopped     func()                 // notes that a panic stopped the core, for all threads
+}
+
+var threads = Threads{Tag: func() holder.Tag { return 0 }, Site: func() uint32 { return 0 }, Stacks: func(bool) {},
+	Generation: func(uint32) {}, CaptureInfo: func(uintptr) {}, Stopped: func() {}}
+
+// UseThreads replaces what does nothing. It is called once, at start.
+func UseThreads(t Threads) { threads = t }
+
+// Holder returns who holds what gpuconf itself allocates for a call on this thread.
+func Holder() holder.ID { return holder.Of(holder.Gpuconf, threads.Tag()) }

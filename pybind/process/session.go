@@ -210,19 +210,11 @@ func (p *State) NewGraph() (int64, error) {
 }
 
 // Graph finds a graph.
-func (p *State) Graph(id int64) (*graph.Graph, error) {
-	if err := Alive(); err != nil {
-		return nil, err
-	}
-	return p.graphs.get(id, "graph")
-}
+func (p *State) Graph(id int64) (*graph.Graph, error) { return p.graphs.getAlive(id, "graph") }
 
 // DropGraph releases a graph. Sessions on it keep working.
 func (p *State) DropGraph(id int64) error {
-	if err := Alive(); err != nil {
-		return err
-	}
-	_, err := p.graphs.remove(id, "graph")
+	_, err := p.graphs.removeAlive(id, "graph")
 	return err
 }
 
@@ -240,22 +232,13 @@ func NodesOf(g *graph.Graph, ids []int64) ([]*graph.Node, error) {
 }
 
 // Session finds an open session.
-func (p *State) Session(id int64) (*Session, error) {
-	if err := Alive(); err != nil {
-		return nil, err
-	}
-	return p.sessions.get(id, "session")
-}
+func (p *State) Session(id int64) (*Session, error) { return p.sessions.getAlive(id, "session") }
 
 // CloseSession closes a session. Runs in progress continue.
 func (p *State) CloseSession(id int64) error {
-	if err := Alive(); err != nil {
-		return err
+	s, err := p.sessions.removeAlive(id, "session")
+	if err == nil {
+		s.Close()
 	}
-	s, err := p.sessions.remove(id, "session")
-	if err != nil {
-		return err
-	}
-	s.Close()
-	return nil
+	return err
 }

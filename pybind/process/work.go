@@ -7,12 +7,15 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 
 	"gpuconf/gocore/base/status"
 	"gpuconf/gocore/devices/devmgr"
 	"gpuconf/gocore/devices/placement"
+	"gpuconf/gocore/machine/blas"
+	"gpuconf/gocore/machine/cublas"
 	"gpuconf/gocore/machine/gpu"
 	"gpuconf/gocore/machine/host"
 	"gpuconf/gocore/tf/config"
@@ -235,4 +238,131 @@ func (w *Work) unusedLocked() error {
 
 func errReset() error {
 	return status.Errorf(status.FailedPrecondition, "the devices that this belongs to were released by a reset")
+}
+
+// table maps numbers, by which Python refers to objects, to values. Numbers are never reused. The zero table is empty
+// and ready to use.
+type table[T any] struct {
+	mu     sync.RWMutex
+	values map[int64]T // guarded by mu
+	last   int64       // guarded by mu
+}
+
+func (t *table[T]) put(value T) (id int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.values == nil {
+		t.values = map[int64]T{}
+	}
+	t.last++
+	t.values[t.last] = value
+	return t.last
+}
+
+// get returns a value; what names its kind in errors.
+func (t *table[T]) get(id int64, what string) (T, error) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	value, ok := t.values[id]
+	if !ok {
+		return value, errNotThere(what, id)
+	}
+	return value, nil
+}
+
+// remove removes and returns a value; only one caller gets it.
+func (t *table[T]) remove(id int64, what string) (T, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	value, ok := t.values[id]
+	if !ok {
+		return value, errNotThere(what, id)
+	}
+	delete(t.values, id)
+	return value, nil
+}
+
+// getAlive is get, unless a panic has stopped the core.
+func (t *table[T]) getAlive(id int64, what string) (value T, err error) {
+	if err := Alive(); err != nil {
+		return value, err
+	}
+	return t.get(id, what)
+}
+
+// removeAlive is remove, unless a panic has stopped the core.
+func (t *table[T]) removeAlive(id int64, what string) (value T, err error) {
+	if err := Alive(); err != nil {
+		return value, err
+	}
+	return t.remove(id, what)
+}
+
+// each returns all values, in no particular order.
+func (t *table[T]) each() []T {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	values := make([]T, 0, len(t.values))
+	for _, value := range t.values {
+		values = append(values, value)
+	}
+	return values
+}
+
+func errNotThere(what string, id int64) error {
+	return status.Errorf(status.InvalidArgument, "there is no %s %d: it was released or never existed", what, id)
+}
+
+// The variables in which Python passes the folders where pip installs NVIDIA's libraries, those from which it imports
+// modules, one per line, and the choice of the BLAS.
+const (
+	libraryFolders = "GPUCONF_LIBRARY_FOLDERS"
+	moduleFolders  = "GPUCONF_MODULE_FOLDERS"
+	blasChoice     = "GPUCONF_BLAS"
+)
+
+func linesOf(text string) []string {
+	return strings.FieldsFunc(text, func(r rune) bool { return r == '\n' })
+}
+
+// onHost computes in host memory: large products by a BLAS if there is one, all else by package host.
+type onHost struct {
+	offThread
+	library *blas.Library
+}
+
+func computeOnHost(env config.Env) gpu.Compute {
+	return onHost{offThread: offThread{host.Compute{}}, library: blas.New(env[blasChoice], linesOf(env[moduleFolders]))}
+}
+
+// Gemm multiplies two matrices.
+func (c onHost) Gemm(g gpu.Gemm) error {
+	if done, err := c.library.Gemm(g); done || err != nil {
+		return err
+	}
+	return c.offThread.Gemm(g)
+}
+
+// arithmetic returns a function that creates a logical GPU's gpu.Compute: cuBLAS on a real GPU, that of the host on a
+// simulated one, whose memory is host memory.
+func arithmetic(driver gpu.Driver, m *devmgr.Manager, env config.Env, cpu gpu.Compute) func(number int,
+	d gpu.Device) gpu.Compute {
+	native, isNative := driver.(cublas.Driver)
+	if !isNative {
+		return func(int, gpu.Device) gpu.Compute { return cpu }
+	}
+	library := cublas.New(native, linesOf(env[libraryFolders]))
+	return func(number int, d gpu.Device) gpu.Compute { return library.On(d.Ordinal, scratch{m, number}) }
+}
+
+// scratch allocates memory from a logical GPU's pool for the duration of an operation.
+type scratch struct {
+	manager *devmgr.Manager
+	number  int
+}
+
+// Allocate allocates a block of the pool.
+func (s scratch) Allocate(bytes uint64) (addr uint64, free func() error, err error) {
+	block, err := s.manager.AllocateFor(s.number, bytes, Holder())
+	return block.Addr, func() error { return s.manager.FreeID(block.Addr, block.ID) }, err
 }

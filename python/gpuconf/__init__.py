@@ -7,9 +7,9 @@
 >>> gpuconf.memory.stats("GPU:0").bytes_limit
 6442450944
 
-:func:`configure` limits, :func:`lease` shares a card, :mod:`gpuconf.memory` measures, :func:`simulate` simulates GPUs, :func:`plan`
-says whether a job fits. :mod:`gpuconf.config` and :mod:`gpuconf.compat` have TensorFlow's names: ``import gpuconf as
-tf``.
+:func:`configure` limits, :func:`lease` shares a card, :mod:`gpuconf.memory` measures, :func:`simulate` simulates GPUs,
+:func:`plan` says whether a job fits. :mod:`gpuconf.config` and :mod:`gpuconf.compat` have TensorFlow's names: ``import
+gpuconf as tf``.
 
 Importing gpuconf loads neither the compiled core nor CUDA. The first call that needs them loads them.
 """

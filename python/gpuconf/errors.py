@@ -11,7 +11,7 @@ class                    is also a                raised when
 InvalidArgumentError     ValueError               an argument is invalid: an unknown device, an invalid size
 InvalidTypeError         TypeError                an argument has the wrong type
 FailedPreconditionError  RuntimeError             the call comes too late or too early
-ResourceExhaustedError   MemoryError              out of memory. Alias ``OutOfMemoryError``; with torch, also torch's class
+ResourceExhaustedError   MemoryError              out of memory (``OutOfMemoryError``); with torch, also its class
 NotFoundError            LookupError              a named object does not exist
 AlreadyExistsError       RuntimeError             an object already exists
 UnavailableError         RuntimeError             a driver or library is missing, or too old

@@ -23,7 +23,7 @@ func TestTheProfileKnowsTheAllocator(t *testing.T) {
 	for _, name := range stringsOf(t, document(t, "pybind/_gpuconf/default.pgo")) {
 		if match := method.FindStringSubmatch(name); match != nil {
 			found[match[1]] = true
-			require.Contains(t, declared, match[1], "the profile is older than the code: make profile")
+			require.Contains(t, declared, match[1], "the profile is older than the code: make bench WHAT=profile")
 		}
 	}
 	require.Contains(t, found, "gocore/pool/bfc.(*Allocator).AllocateFor")

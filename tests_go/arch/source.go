@@ -99,6 +99,53 @@ func ReachesGoroutines(files []*File, folder, function string) (starter string, 
 	return starter, known
 }
 
+// OneGoroutine is what a long test says when it leaves itself out under -short, which is how `make race` runs: with one
+// goroutine, the race detector has nothing to find in it.
+const OneGoroutine = "one goroutine"
+
+// SaysOneGoroutine reports whether a test leaves itself out as OneGoroutine.
+func SaysOneGoroutine(test *ast.FuncDecl) (says bool) {
+	ast.Inspect(test, func(node ast.Node) bool {
+		text, ok := node.(*ast.BasicLit)
+		says = says || ok && text.Value == strconv.Quote(OneGoroutine)
+		return !says
+	})
+	return says
+}
+
+// PackagesWithGoroutines returns the folders of tests that start goroutines or reach a package that does, in order:
+// in others the race detector has nothing to find.
+func PackagesWithGoroutines(files []*File) []string {
+	started, imports, tested := map[string]bool{}, map[string][]string{}, map[string]bool{}
+	for _, file := range files {
+		folder := path.Dir(file.Path)
+		started[folder] = started[folder] || StartsGoroutines(file.Syntax)
+		tested[folder] = tested[folder] || strings.HasSuffix(file.Path, "_test.go")
+		for _, imported := range file.Imports {
+			imports[folder] = append(imports[folder], strings.TrimPrefix(imported, "gpuconf/"))
+		}
+	}
+	reached := map[string]bool{}
+	var reach func(folder string) bool
+	reach = func(folder string) bool {
+		if seen, ok := reached[folder]; ok {
+			return seen
+		}
+		// On the way: packages do not import each other, but a test file may import its own folder.
+		reached[folder] = false
+		reached[folder] = started[folder] || slices.ContainsFunc(imports[folder], reach)
+		return reached[folder]
+	}
+	var folders []string
+	for folder := range tested {
+		if tested[folder] && strings.Count(folder, "/") == 2 && reach(folder) {
+			folders = append(folders, folder)
+		}
+	}
+	slices.Sort(folders)
+	return folders
+}
+
 // ParseFile reads one file's source.
 func ParseFile(path string, source []byte) (*File, error) {
 	set := token.NewFileSet()

@@ -73,9 +73,9 @@ TESTS = {
     "plan": ["./tests_go/plan/plan"],
     "sharing": [
         "tests_py/guard/test_driver_limits.py tests_py/guard/test_budget.py tests_py/guard/test_nested_environment.py "
-        "tests_py/guard/test_scripts.py tests_py/leases/test_lease_on_instances.py tests_py/leases/test_context_memory.py "
-        "tests_py/jobs/test_env.py "
-        "tests_py/leases/test_ledger_command.py tests_py/jobs/test_python_options.py",
+        "tests_py/guard/test_scripts.py tests_py/leases/test_lease_on_instances.py "
+        "tests_py/leases/test_context_memory.py tests_py/jobs/test_env.py tests_py/leases/test_ledger_command.py "
+        "tests_py/jobs/test_python_options.py",
         "tests_py/leases/test_lease.py tests_py/cli/test_ps.py tests_py/leases/test_ledger.py",
         "tests_py/jobs/test_startup.py "
         "tests_py/memory/test_cuda_driver.py::test_a_lease_of_some_gpus_comes_too_late_when_cuda_has_started",
@@ -84,9 +84,10 @@ TESTS = {
         "tests_py/guard/test_unreachable.py",
     ],
     "planning": [
-        "tests_py/plans/test_plan.py tests_py/plans/test_diff.py tests_py/plans/test_report.py tests_py/cli/test_html.py "
-        "tests_py/plans/test_message.py",
-        "tests_py/memory/test_out_of_memory.py tests_py/plans/test_verify.py tests_py/plans/test_snapshot_out_of_memory.py",
+        "tests_py/plans/test_plan.py tests_py/plans/test_diff.py tests_py/plans/test_report.py "
+        "tests_py/cli/test_html.py tests_py/plans/test_message.py",
+        "tests_py/memory/test_out_of_memory.py tests_py/plans/test_verify.py "
+        "tests_py/plans/test_snapshot_out_of_memory.py",
     ],
     "guard": [
         GUARD,
@@ -302,8 +303,8 @@ def run(command: list[str], environment: dict[str, str], timeout: float) -> tupl
 
     with tempfile.TemporaryFile() as output:
         process = subprocess.Popen(
-            command, cwd=ROOT, env={**os.environ, **environment}, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
-            preexec_fn=prepare, start_new_session=True,
+            command, cwd=ROOT, env={**os.environ, **environment}, stdout=output, stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL, preexec_fn=prepare, start_new_session=True,
         )  # fmt: skip
         try:
             status = process.wait(timeout)

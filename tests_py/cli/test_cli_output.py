@@ -9,18 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from command import COMMAND, run
 from gpuconf.cli.parser import COMMANDS
 from holder import holder
 from script import environment, without_others
-
-COMMAND = str(Path(sys.executable).with_name("gpuconf"))
-
-
-def run(*arguments: str, env: dict[str, str] | None = None) -> tuple[int, str, str]:
-    done = subprocess.run(
-        [COMMAND, *arguments], capture_output=True, text=True, check=False, timeout=60, env=environment(env)
-    )
-    return done.returncode, done.stdout, done.stderr
 
 
 def on_terminal(*arguments: str, columns: int, env: dict[str, str] | None = None) -> str:

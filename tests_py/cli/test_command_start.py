@@ -12,8 +12,8 @@ COMMAND = str(Path(sys.executable).with_name("gpuconf"))
 
 # What takes a millisecond or more beside a bare interpreter, and is of no use to a command that ends well.
 HEAVY = {
-    "bz2", "contextlib", "ctypes", "difflib", "inspect", "json", "locale", "lzma", "shutil", "subprocess", "tempfile", "threading",
-    "typing", "zlib",
+    "bz2", "contextlib", "ctypes", "difflib", "inspect", "json", "locale", "lzma", "shutil", "subprocess", "tempfile",
+    "threading", "typing", "zlib",
 }  # fmt: skip
 
 
@@ -58,12 +58,12 @@ def test_a_program_without_a_lease(tmp_path: Path) -> None:
 # What reads the settings and calls the core.
 CALLING = {
     "_core._gpuconf", "_core.device_spec", "_core.devices", "_core.html", "_core.message", "_core.native",
-    "_core.runtime", "_core.settings", "_core.settings_file", "_core.size_text", "_core.sizes", "_core.table", "_core.texts",
-    "_core.generated", "_core.generated.visible", "_missing", "errors",
+    "_core.runtime", "_core.settings", "_core.settings_file", "_core.size_text", "_core.sizes", "_core.table",
+    "_core.texts", "_core.generated", "_core.generated.visible", "_missing", "errors",
 }  # fmt: skip
 LEDGER = {
-    "_core.handle", "_core.generated.cards", "_core.generated.ledger", "machine", "machine.cards", "leases", "leases.ledger",
-    "leases.proc",
+    "_core.handle", "_core.generated.cards", "_core.generated.ledger", "machine", "machine.cards", "leases",
+    "leases.ledger", "leases.proc",
 }  # fmt: skip
 
 

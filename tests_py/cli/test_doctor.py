@@ -14,24 +14,23 @@ import venv
 from pathlib import Path
 from typing import Any
 
+import command
 import gpuconf
 import pytest
+from command import COMMAND
 from fake_nvml import ONE_H100, fake_nvml
 from gpuconf.cli import diagnosis, libraries, probe
 from gpuconf.plans.programs.cover import LAUNCHER
 from holder import holder
 from script import environment
 
-COMMAND = str(Path(sys.executable).with_name("gpuconf"))
 GIB = 1 << 30
 
 Finding = dict[str, str]
 
 
 def run(*arguments: str, env: dict[str, str], cwd: Path | None = None) -> tuple[int, str, str]:
-    words = [COMMAND, "doctor", *arguments]
-    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60, env=environment(env), cwd=cwd)
-    return done.returncode, done.stdout, done.stderr
+    return command.run("doctor", *arguments, env=env, cwd=cwd)
 
 
 def findings(env: dict[str, str], *command: str, cwd: Path | None = None) -> tuple[int, list[Finding]]:

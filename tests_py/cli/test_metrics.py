@@ -14,6 +14,7 @@ from typing import Any
 
 import gpuconf
 import pytest
+from command import COMMAND
 from fake_nvml import ONE_H100, fake_nvml
 from gpuconf import metrics
 from holder import holder
@@ -23,7 +24,6 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 from script import environment
 
-COMMAND = str(Path(sys.executable).with_name("gpuconf"))
 MIB, GIB = 1 << 20, 1 << 30
 
 Samples = dict[str, list[tuple[dict[str, str], float]]]

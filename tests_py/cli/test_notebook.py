@@ -62,7 +62,8 @@ def test_devices_before_and_after_their_first_use(kernel: Kernel) -> None:
     assert kernel.run("kept = gpuconf.memory.allocate('40GiB', 'GPU:1')").status == "ok"
     after = kernel.run("%gpu")
     assert after.text.splitlines()[3].split() == [
-        "GPU:1", "NVIDIA", "H100", "80GB", "HBM3", "▕███████████·········▏", "40.00GiB", "40.00GiB", "78.24GiB", "78.24GiB"
+        "GPU:1", "NVIDIA", "H100", "80GB", "HBM3", "▕███████████·········▏", "40.00GiB", "40.00GiB", "78.24GiB",
+        "78.24GiB"
     ]  # fmt: skip
     assert "<td" in after.html
 

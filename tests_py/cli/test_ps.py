@@ -10,21 +10,20 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import command
 import pytest
+from command import COMMAND
 from fake_nvml import ONE_H100, fake_nvml
 from gpuconf.leases.ledger import Card, init_shared, open_ledger
 from holder import holder
 from script import environment, without_others
 
-COMMAND = str(Path(sys.executable).with_name("gpuconf"))
 MIB, GIB = 1 << 20, 1 << 30
 
 
 def run(*arguments: str, env: dict[str, str]) -> tuple[int, str, str]:
-    done = subprocess.run(
-        [COMMAND, *arguments], capture_output=True, text=True, check=False, timeout=60, env=environment(env)
-    )
-    return done.returncode, without_others(done.stdout), done.stderr
+    code, out, err = command.run(*arguments, env=env)
+    return code, without_others(out), err
 
 
 def shown(env: dict[str, str], *command: str) -> dict[str, Any]:
@@ -96,7 +95,8 @@ def test_waiting(simulated: dict[str, str]) -> None:
     program = """
 from gpuconf.leases.ledger import Card, open_ledger
 import gpuconf
-open_ledger().claim([Card(one.uuid, 80 << 30, 60 << 30) for one in gpuconf.visible_devices()], 2, name="second", timeout=60)
+open_ledger().claim([Card(one.uuid, 80 << 30, 60 << 30) for one in gpuconf.visible_devices()], 2, name="second",
+                    timeout=60)
 """
     with holder(simulated, lease=50 * GIB):
         waiting = subprocess.Popen([sys.executable, "-c", program], env=environment(simulated))

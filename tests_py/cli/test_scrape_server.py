@@ -9,7 +9,6 @@ import shlex
 import shutil
 import socket
 import subprocess
-import sys
 import threading
 import time
 import urllib.request
@@ -19,11 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command import COMMAND
 from gpuconf.cli import scrape_server
 from gpuconf.cli.scrape_server import ScrapeServer
 from script import environment
-
-COMMAND = str(Path(sys.executable).with_name("gpuconf"))
 
 
 @pytest.mark.parametrize("idle", [65, 300])

@@ -10,7 +10,6 @@ import select
 import signal
 import struct
 import subprocess
-import sys
 import termios
 import time
 from collections.abc import Iterator
@@ -19,10 +18,10 @@ from pathlib import Path
 import gpuconf
 import pyte
 import pytest
+from command import COMMAND
 from holder import holder
 from script import environment
 
-COMMAND = str(Path(sys.executable).with_name("gpuconf"))
 GIB = 1 << 30
 
 

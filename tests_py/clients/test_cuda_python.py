@@ -47,7 +47,8 @@ print(must(driver.cuDeviceGetCount()), name, must(driver.cuDriverGetVersion()))
 must(driver.cuCtxSetCurrent(must(driver.cuDevicePrimaryCtxRetain(0))))
 at = must(driver.cuMemAlloc(1 << 30))
 free, total = must(driver.cuMemGetInfo())
-print((total - free) >> 20, int(driver.cuMemAlloc(40 << 30)[0]), must(driver.cuGetErrorName(driver.CUresult(2))).decode())
+print((total - free) >> 20, int(driver.cuMemAlloc(40 << 30)[0]),
+      must(driver.cuGetErrorName(driver.CUresult(2))).decode())
 nvml.init_v2()
 print(nvml.device_get_count_v2(), nvml.device_get_name(nvml.device_get_handle_by_index_v2(1)))
 """
@@ -60,7 +61,8 @@ print(nvml.device_get_count_v2(), nvml.device_get_name(nvml.device_get_handle_by
 
 def test_devices() -> None:
     program = """
-print(cc.system.get_num_devices(), device.name, tuple(device.compute_capability), device.properties.multiprocessor_count)
+print(cc.system.get_num_devices(), device.name, tuple(device.compute_capability),
+      device.properties.multiprocessor_count)
 properties = [name for name in dir(device.properties) if getattr(device.properties, name) is not None]
 print(device.can_access_peer(Device(1)), len(properties) > 100)
 """
@@ -96,7 +98,8 @@ def test_memory_resources() -> None:
 pool = DeviceMemoryResource(device, DeviceMemoryResourceOptions(max_size=4 << 20))
 buffer = pool.allocate(1 << 20, stream=stream)
 says = pool.attributes
-print(says.reserved_mem_current >> 20, says.reserved_mem_high >> 20, says.used_mem_high >> 20, says.reuse_allow_opportunistic)
+print(says.reserved_mem_current >> 20, says.reserved_mem_high >> 20, says.used_mem_high >> 20,
+      says.reuse_allow_opportunistic)
 try:
     pool.allocate(40 << 20, stream=stream)
 except Exception as error:

@@ -66,7 +66,8 @@ def outcome(future):
         return f"{type(error).__name__}: {error}".partition("\\n")[0]
 
 facts = {}
-workers = {"env": {"GPUCONF_SIMULATE": "2xT4", "CUDA_VISIBLE_DEVICES": "0,1"}, "threads_per_worker": 1, "dashboard_address": None}
+workers = {"env": {"GPUCONF_SIMULATE": "2xT4", "CUDA_VISIBLE_DEVICES": "0,1"}, "threads_per_worker": 1,
+           "dashboard_address": None}
 with distributed.Client(n_workers=2, **workers) as client:
     os.environ["CUDA_VISIBLE_DEVICES"] = ""
     client.run(__import__("gc").disable)
@@ -74,7 +75,8 @@ with distributed.Client(n_workers=2, **workers) as client:
 
     result = client.submit(made, workers=[a])
     received = result.result()
-    facts["client"] = isinstance(received, gpuconf.memory.Buffer), received.nbytes, bytes(received.copy_to_host()[:4]).decode()
+    text = bytes(received.copy_to_host()[:4]).decode()
+    facts["client"] = isinstance(received, gpuconf.memory.Buffer), received.nbytes, text
     facts["client initialized"] = gpuconf._core.runtime.initialized()
     facts["known size"] = client.nbytes(summary=False)[result.key]
     try:

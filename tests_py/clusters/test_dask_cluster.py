@@ -30,7 +30,8 @@ import gpuconf
 
 def sees():
     import os
-    return [d.uuid for d in gpuconf.visible_devices()], gpuconf.memory.stats().bytes_limit, os.environ["CUDA_VISIBLE_DEVICES"]
+    uuids = [device.uuid for device in gpuconf.visible_devices()]
+    return uuids, gpuconf.memory.stats().bytes_limit, os.environ["CUDA_VISIBLE_DEVICES"]
 
 def take(gib):
     with gpuconf.memory.tag("kept"), gpuconf.memory.allocate("1GiB"), gpuconf.memory.allocate(f"{gib}GiB") as more:
@@ -295,7 +296,8 @@ def test_a_program_with_an_asynchronous_client() -> None:
     import asyncio, distributed, gpuconf.dask
 
     async def main():
-        cluster = gpuconf.dask.LocalCluster(2, simulate="4xT4", device_memory_limit=0.5, asynchronous=True, dashboard_address=None)
+        cluster = gpuconf.dask.LocalCluster(2, simulate="4xT4", device_memory_limit=0.5, asynchronous=True,
+                                            dashboard_address=None)
         async with cluster, distributed.Client(cluster, asynchronous=True) as client:
             print(gpuconf.dask.needs("1GiB", client))
             print([(row.process, row.bytes_limit >> 30) for row in await gpuconf.dask.memory(client)])

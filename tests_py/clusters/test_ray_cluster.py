@@ -30,7 +30,8 @@ facts["gpus"] = ray.available_resources()["GPU"]
 deadline = time.monotonic() + 30
 while (table := gpuconf.ray.memory()).bytes_in_use < 4 * (19 << 30) + (2 << 30) and time.monotonic() < deadline:
     time.sleep(0.2)
-facts["memory"] = [[r.process.rpartition(" ")[0], r.card, r.library, r.bytes_in_use, r.bytes_limit, r.problem] for r in table]
+facts["memory"] = [[r.process.rpartition(" ")[0], r.card, r.library, r.bytes_in_use, r.bytes_limit, r.problem]
+                   for r in table]
 facts["table"] = str(table).splitlines()[0]
 
 facts["direct"] = outcome(lambda: job("1GiB"))

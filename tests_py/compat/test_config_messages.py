@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import copy
 import pickle
+import sys
 from typing import Any
 
 import gpuconf
 import numpy as np
 import pytest
-from gpuconf.compat.v1 import ConfigProto, GPUOptions, OptimizerOptions, _config_proto
+from gpuconf.compat import _proto
+from gpuconf.compat.v1 import ConfigProto, GPUOptions, OptimizerOptions
 
-RewriterConfig, AttrValue = _config_proto.RewriterConfig, _config_proto.AttrValue
+RewriterConfig, AttrValue = _proto.RewriterConfig, _proto.AttrValue
 
 
 def test_fields_have_defaults() -> None:
@@ -283,7 +285,7 @@ def test_every_message_can_be_filled_copied_pickled_and_printed() -> None:
             if field.key is not None:
                 key = "k" if field.key.kind == "string" else 3
                 if field.message is None:
-                    getattr(made, field.name)[key] = "v" if field.scalar.kind == "string" else 5
+                    getattr(made, field.name)[key] = "v" if field.kind == "string" else 5
                 elif depth:
                     getattr(made, field.name)[key].CopyFrom(filled(field.message, depth - 1))
             elif field.message is not None:
@@ -293,7 +295,7 @@ def test_every_message_can_be_filled_copied_pickled_and_printed() -> None:
                     getattr(made, field.name).CopyFrom(filled(field.message, depth - 1))
             else:
                 value = {"string": "text", "bytes": b"\xff", "bool": True, "double": 0.1, "float": 0.5}.get(
-                    field.scalar.kind, 1
+                    field.kind, 1
                 )
                 if field.is_repeated:
                     getattr(made, field.name).append(value)
@@ -374,9 +376,30 @@ def test_presence_of_messages_in_messages() -> None:
     assert not config.HasField("graph_options"), "a call that fails changes nothing"
 
 
-def test_there_is_no_wire_format() -> None:
+def test_the_wire_format_is_protobufs() -> None:
+    pytest.importorskip("google.protobuf")
+    config = ConfigProto(device_count={"GPU": 1}, device_filters=["a", "b"], gpu_options={"allow_growth": True})
+    config.gpu_options.experimental.virtual_devices.add(memory_limit_mb=[1.5], priority=[-1])
+    config.graph_options.rewrite_options.custom_optimizers.add(name="x").parameter_map["k"].list.i.append(3)
+    config.graph_options.optimizer_options.SetInParent()
+    serialized = config.SerializeToString(deterministic=True)
+    assert ConfigProto(allow_soft_placement=True).SerializeToString() == b"\x38\x01"
+    assert ConfigProto.FromString(serialized) == config
+    assert config.ByteSize() == len(serialized)
+    other = ConfigProto(device_filters=["c"], allow_soft_placement=True)
+    assert other.MergeFromString(serialized + b"\xf8\x7f\x01") == len(serialized) + 3, "an unknown field is left out"
+    assert other.device_filters == ["c", "a", "b"]
+    assert other.allow_soft_placement is True
+    other.ParseFromString(serialized)
+    assert other == config
+    with pytest.raises(Exception, match="Error parsing message"):
+        ConfigProto.FromString(b"\xff")
+
+
+def test_without_protobuf_there_is_no_wire_format(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "google.protobuf", None)
     for call in (ConfigProto().SerializeToString, ConfigProto().ByteSize, lambda: ConfigProto().ParseFromString(b"")):
-        with pytest.raises(NotImplementedError, match=r"has no wire format. Use pickle"):
+        with pytest.raises(gpuconf.errors.MissingPackageError, match=r"wire format of ConfigProto needs protobuf"):
             call()
     with pytest.raises(NotImplementedError):
         ConfigProto.FromString(b"")

@@ -78,7 +78,8 @@ LAYERS = (
         ("import gpuconf\ngpuconf.memory_stats", "AttributeError", ": use gpuconf.memory.stats()"),
         ("import gpuconf\ngpuconf.list_physical_devices()", "AttributeError", ": use "
                                                                               "gpuconf.config.list_physical_devices"),
-        ("import gpuconf.config\ngpuconf.config.set_memory_growth", "AttributeError", ".config.experimental.set_memory_growth"),
+        ("import gpuconf.config\ngpuconf.config.set_memory_growth", "AttributeError",
+         ".config.experimental.set_memory_growth"),
         ("from gpuconf import set_limit", "ImportError", ': use gpuconf.configure(limit="6GiB")'),
         (f"{INSTALL}; from tensorflow.keras.layers import Dense", "ModuleNotFoundError", LAYERS),
         (f"{INSTALL}; from tensorflow.keras import layers", "ImportError", LAYERS),

@@ -217,7 +217,7 @@ def test_private_paths_of_public_code(two_gpus: None) -> None:
     from gpuconf.compat.v2.python.eager import context
     from gpuconf.compat.v2.python.framework import config, dtypes, errors, errors_impl
 
-    assert vars(tf)["__getattr__"]("float16") == vars(dtypes)["__getattr__"]("float16")
+    assert tf.float16 is dtypes.float16
     assert dtypes.as_dtype("int32").name == "int32"
     with pytest.raises(AttributeError, match="no_such_type"):
         getattr(dtypes, "no_such_type")  # noqa: B009

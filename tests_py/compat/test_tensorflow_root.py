@@ -233,7 +233,8 @@ def test_importing_the_root_prints_nothing_and_loads_no_core() -> None:
         """
         import sys
         import gpuconf.compat.v2 as tf
-        tf.__version__, tf.executing_eagerly(), tf.get_logger, tf.test, tf.distribute.get_strategy().num_replicas_in_sync
+        tf.__version__, tf.executing_eagerly(), tf.get_logger, tf.test
+        tf.distribute.get_strategy().num_replicas_in_sync
         print("gpuconf._core._gpuconf" in sys.modules, "numpy" in sys.modules)
         """
     )

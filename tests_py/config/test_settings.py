@@ -13,21 +13,18 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
+import command
 import gpuconf
 import pytest
 from gpuconf._core import settings
 from script import environment
 
-COMMAND = str(Path(sys.executable).with_name("gpuconf"))
 GIB = 1 << 30
 TRUST = "GPUCONF_TRUST_SETTINGS"
 
 
 def run(*arguments: str, cwd: Path, env: dict[str, str] | None = None) -> tuple[int, str, str]:
-    words = [COMMAND, *arguments]
-    env = environment({TRUST: os.environ[TRUST], **(env or {})})
-    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60, cwd=cwd, env=env)
-    return done.returncode, done.stdout, done.stderr
+    return command.run(*arguments, cwd=cwd, env={TRUST: os.environ[TRUST], **(env or {})})
 
 
 def explained(cwd: Path, env: dict[str, str] | None = None) -> dict[str, tuple[Any, str]]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import gpuconf
 import pytest
+from command import COMMAND
 from gpuconf._core import runtime, settings, settings_file
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,7 +22,6 @@ from script import environment, run_well
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-COMMAND = str(Path(sys.executable).with_name("gpuconf"))
 GIB = 1 << 30
 OTHER = 54321  # a user that is neither root nor the one of the tests
 

@@ -61,8 +61,8 @@ NOT_HERE: dict[int, str] = {
 def cases_of(source: str) -> dict[int, list[str]]:
     """The cases that a test file names, with their functions.
 
-    A function names them as ``test_case_024_029_words``, a row as ``pytest.param(..., id="case 24: words")``, and a file
-    of ``cases`` as ``== case 24 29: words`` and ``:: row  # case 24: words``.
+    A function names them as ``test_case_024_029_words``, a row as ``pytest.param(..., id="case 24: words")``, and a
+    file of ``cases`` as ``== case 24 29: words`` and ``:: row  # case 24: words``.
     """
     found: dict[int, list[str]] = {}
     if source.startswith("# "):

@@ -61,7 +61,8 @@ CALLS = """
 CALLS = [
     lambda: gpuconf.config.list_physical_devices(),
     lambda: gpuconf.config.set_visible_devices([]),
-    lambda: gpuconf.config.experimental.get_device_details(gpuconf.config.PhysicalDevice("/physical_device:GPU:0", "GPU")),
+    lambda: gpuconf.config.experimental.get_device_details(
+        gpuconf.config.PhysicalDevice("/physical_device:GPU:0", "GPU")),
     lambda: gpuconf.memory.live_buffers(),
     lambda: gpuconf.config.experimental.get_memory_info("GPU:0"),
     lambda: gpuconf.config.list_logical_devices(),
@@ -341,7 +342,8 @@ buffer = gpuconf.memory.allocate(1000)
 capsule = buffer.__dlpack__()
 graph = v1.Graph()
 modules = [module for name, module in sys.modules.items() if name.startswith("gpuconf")]
-names = sorted({(m.__name__, name) for m in modules for name, it in vars(m).items() if isinstance(it, type(threading.RLock()))})
+names = sorted({(m.__name__, name) for m in modules
+                for name, it in vars(m).items() if isinstance(it, type(threading.RLock()))})
 held, release = threading.Event(), threading.Event()
 def hold():
     with contextlib.ExitStack() as stack:

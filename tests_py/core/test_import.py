@@ -57,8 +57,8 @@ def test_import_loads_neither_the_core_nor_cuda_nor_heavy_modules(simulated: str
         *(["gpuconf.simulation"] if simulated else []),
     }
     heavy = {
-        "asyncio", "ctypes", "dataclasses", "importlib_metadata", "inspect", "json", "logging", "multiprocessing", "numpy",
-        "pickle", "re", "socket", "subprocess", "tempfile", "torch", "typing", "unittest", "urllib",
+        "asyncio", "ctypes", "dataclasses", "importlib_metadata", "inspect", "json", "logging", "multiprocessing",
+        "numpy", "pickle", "re", "socket", "subprocess", "tempfile", "torch", "typing", "unittest", "urllib",
     }  # fmt: skip
     assert loaded & heavy == set()
 

@@ -178,7 +178,8 @@ def test_what_a_handler_raises_is_what_the_caller_gets(tmp_path: Path) -> None:
     run_well(
         PROGRAM
         + f"""
-    found = [delay(lambda: gpuconf.memory.load_trace({str(pickle_file(tmp_path, 200_000))!r}), i * 0.01) for i in range(1, 16)]
+    found = [delay(lambda: gpuconf.memory.load_trace({str(pickle_file(tmp_path, 200_000))!r}), i * 0.01)
+             for i in range(1, 16)]
     assert any(seconds is not None for seconds in found)
     """,
         timeout=120,

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import io
 import subprocess
-import sys
 from pathlib import Path
 
 import gpuconf
 import pytest
+from command import COMMAND
 from script import environment, run_well
 
-COMMAND = str(Path(sys.executable).with_name("gpuconf"))
 TRACE = """Thread,Time,Action,Pointer,Size,Stream
 1,10:00:00.0,allocate,0x1000000,2097152,0
 1,10:00:00.5,allocate,0x2000000,4194304,0

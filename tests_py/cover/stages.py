@@ -238,8 +238,11 @@ def outside_in(situation: adapter.Situation, seconds: float, covered: bool = Tru
         found = {name: kinds.text(os.path.join(real.project, name)) for name in there}
         mine = (real.project, *(os.path.join(real.project, name) for name in {*outside.NAMES, *found}))
         changed = compare.differences(before, real.picture())
-        wrong = {name: [expected.get(name, "")[-200:], found.get(name, "")[-200:]] for name in expected.keys() | found.keys()
-                 if expected.get(name) != found.get(name)}  # fmt: skip
+        wrong = {
+            name: [expected.get(name, "")[-200:], found.get(name, "")[-200:]]
+            for name in expected.keys() | found.keys()
+            if expected.get(name) != found.get(name)
+        }
         elsewhere = {path: how for path, how in changed.items() if path not in mine}
         return {"wrong": wrong, "elsewhere": elsewhere, "steps": steps, "inside": json.loads(output.splitlines()[-1])}
 

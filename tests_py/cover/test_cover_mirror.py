@@ -40,7 +40,8 @@ outside = sys.argv[1]
 open("own", "w").close()
 os.chmod("own", 0o600)
 print(oct(os.stat("own").st_mode & 0o777))
-for change in (lambda: os.chmod(outside, 0o600), lambda: os.utime(outside, (1, 1)), lambda: os.chmod(os.open(outside, 0), 0o600)):
+for change in (lambda: os.chmod(outside, 0o600), lambda: os.utime(outside, (1, 1)),
+               lambda: os.chmod(os.open(outside, 0), 0o600)):
     try:
         change()
     except PermissionError:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run the guard over NVIDIA's real drivers, without a GPU: `make test-real-driver`.
+"""Run the guard over NVIDIA's real drivers, without a GPU: `make check WHAT=real-driver`.
 
     python tests_py/driver/guard_over_driver.py [BRANCH ...]
 
@@ -67,7 +67,8 @@ def check(branch: str, library: Path, prober: Path) -> dict[str, str]:
     """Return what a program under the guard sees of a driver, and should not."""
     answers = Answers.load()
     if answers.drivers[branch]["library"] != library.name:
-        sys.exit(f"{library.name} is not the recorded {answers.drivers[branch]['library']}: run make record-driver")
+        recorded = answers.drivers[branch]["library"]
+        sys.exit(f"{library.name} is not the recorded {recorded}: run make generate WHAT=driver")
     soname = library.with_name("libcuda.so.1")
     base = {"PATH": os.defpath, "LD_LIBRARY_PATH": str(soname.parent)}
     names = record.names_of_headers() | answers.exports(branch)

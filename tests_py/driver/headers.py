@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Record the functions of the newest CUDA driver headers: `make record-driver`, after record.py.
+"""Record the functions of the newest CUDA driver headers: `make generate WHAT=driver`, after record.py.
 
 The drivers that Debian has know CUDA 12.5. What came later is read off NVIDIA's own bindings: they are started over a
 libcuda.so.1 that only notes what programs request of cuGetProcAddress, which names each function's version. Their

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Record what NVIDIA's user-space drivers answer without a device: `make record-driver`.
+"""Record what NVIDIA's user-space drivers answer without a device: `make generate WHAT=driver`.
 
 Debian packages them in its component non-free. They are downloaded into a temporary folder by an own list of sources
 and unpacked there. Nothing is installed, and nothing is left. Without root, the driver can't make /dev/nvidia*: as

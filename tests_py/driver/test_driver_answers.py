@@ -1,8 +1,8 @@
 """The simulator's libcuda answers what NVIDIA's drivers answer without a device, for each driver version that it
 supports.
 
-The drivers' answers are committed (`make record-driver`). The same prober asks the simulator. Differences are listed in
-driver/differences.json, with a reason for each.
+The drivers' answers are committed (`make generate WHAT=driver`). The same prober asks the simulator. Differences are
+listed in driver/differences.json, with a reason for each.
 """
 
 from __future__ import annotations

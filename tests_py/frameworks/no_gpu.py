@@ -1,10 +1,9 @@
 """The real libraries on a machine without a GPU.
 
-gpuconf and Numba run on the CUDA driver of tests_go/machine/fakecuda, PyTorch on that and the runtime that gpuconf ships for
-simulated GPUs. It is loaded before the program, as CUDA's own libraries would be, so nothing in the process knows that
-its GPU is simulated. Memory, streams and events work; kernels compute nothing. So ownership of memory, accounting and
-errors are
-real.
+gpuconf and Numba run on the CUDA driver of tests_go/machine/fakecuda, PyTorch on that and the runtime that gpuconf
+ships for simulated GPUs. It is loaded before the program, as CUDA's own libraries would be, so nothing in the process
+knows that its GPU is simulated. Memory, streams and events work; kernels compute nothing. So ownership of memory,
+accounting and errors are real.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """NVIDIA's own cuBLAS, if a wheel of it is installed, on a machine without a GPU.
 
-CUDA's runtime, which is part of cuBLAS, does not start over the driver of tests_go/machine/fakecuda. Everything before that is
-real: finding and loading the library, its functions, and its error.
+CUDA's runtime, which is part of cuBLAS, does not start over the driver of tests_go/machine/fakecuda. Everything before
+that is real: finding and loading the library, its functions, and its error.
 """
 
 from __future__ import annotations

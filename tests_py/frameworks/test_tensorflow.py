@@ -2,8 +2,8 @@
 it starts.
 
 `make oracle` installs its CPU wheel. It finds no GPUs, so the imaginary ones of the oracle are registered with it, as
-many as the driver of tests_go/machine/fakecuda shows to gpuconf. TensorFlow's context, its checks and its device creation are
-real.
+many as the driver of tests_go/machine/fakecuda shows to gpuconf. TensorFlow's context, its checks and its device
+creation are real.
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ import os
 print(gpuconf.configure(growth=True).libraries["tensorflow"])
 import tensorflow as tf
 print([tf.config.experimental.get_memory_growth(gpu) for gpu in tf.config.list_physical_devices("GPU")])
-print(len(tf.config.list_logical_devices("GPU")), [growth for _, _, growth in made()], os.environ["TF_FORCE_GPU_ALLOW_GROWTH"])
+print(len(tf.config.list_logical_devices("GPU")), [growth for _, _, growth in made()],
+      os.environ["TF_FORCE_GPU_ALLOW_GROWTH"])
 """
     assert results(driver, program) == [
         "passed on at import (TF_FORCE_GPU_ALLOW_GROWTH=true): it uses its own allocator, outside gpuconf's limits",

@@ -88,7 +88,7 @@ class Results:
         beside.replace(self.path)
 
     def page(self, benchmark: Any) -> str:
-        """docs/gpu-results.md."""
+        """benchmarks/reports/gpu-results.md."""
         steps = self.data["steps"]
         dates = sorted({step["at"][:10] for step in steps.values()})
         machines = self.data["machines"]

@@ -69,9 +69,15 @@ def plan(contenders: Any, turns: int) -> list[steps.Step]:
         for task in contenders
     ]
     bench.append(steps.Step("bench: limit", [sys.executable, str(BENCHMARK), "--task", "limit"], 120.0))
-    files = sorted((ROOT / "tests_py" / "frameworks").glob("test_*.py"), key=lambda path: (_rank(path.stem), path.stem))
+    files = sorted(
+        (ROOT / "tests_py" / "frameworks").rglob("test_*.py"), key=lambda path: (_rank(path.stem), path.stem)
+    )
     frameworks = [
-        steps.Step(f"frameworks' tests: {path.stem}", [sys.executable, str(FRAMEWORKS), path.name], LONGEST)
+        steps.Step(
+            f"frameworks' tests: {path.stem}",
+            [sys.executable, str(FRAMEWORKS), str(path.relative_to(ROOT / "tests_py" / "frameworks"))],
+            LONGEST,
+        )
         for path in files
     ]
     return [

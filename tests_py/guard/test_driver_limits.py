@@ -228,14 +228,16 @@ try:
     cgroup.ROOT, cgroup.OWN, cgroup.CONTROLLER = root, own, controller
     cgroup.Group._limit = lambda group, limits: cgroup._write(f"{group.folder}/{sys.argv[3]}", str(limits["all"]))
     group = cgroup.Group("kernel")
-    look = "import sys; print(*[open(path).read().rpartition('/')[2].strip() for path in ('/proc/self/cgroup', sys.argv[1])])"
+    look = ("import sys; paths = ('/proc/self/cgroup', sys.argv[1]); "
+            "print(*[open(path).read().rpartition('/')[2].strip() for path in paths])")
     if len(sys.argv) > 4:
         import subprocess
         with subprocess.Popen(["sleep", "60"]) as other:
             try:
                 group.enter({"all": 4 << 20})
             except OSError as error:
-                print(error.strerror, os.path.exists(group.folder), open("/proc/self/cgroup").read().count(os.path.basename(mine)))
+                print(error.strerror, os.path.exists(group.folder),
+                      open("/proc/self/cgroup").read().count(os.path.basename(mine)))
             other.kill()
     else:
         group.enter({"all": 4 << 20})

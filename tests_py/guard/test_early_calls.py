@@ -18,7 +18,8 @@ class Volume(ctypes.Structure):
     _fields_ = [("width", c_size_t), ("height", c_size_t), ("depth", c_size_t)]
     _fields_ += [("format", c_int), ("channels", ctypes.c_uint), ("flags", ctypes.c_uint)]
 def calls():
-    out, pitch, prop, none = byref((c_uint64 * 16)()), byref(c_uint64()), byref(Prop(1, 0, 1, 0)), byref(Prop(1, 0, 1, 99))
+    out, pitch = byref((c_uint64 * 16)()), byref(c_uint64())
+    prop, none = byref(Prop(1, 0, 1, 0)), byref(Prop(1, 0, 1, 99))
     flat, deep = byref(Shape(1024, 1024, 0x20, 4)), byref(Volume(64, 64, 64, 0x20, 4, 0))
     for bytes in (c_size_t(0), c_size_t(4 * MIB), c_size_t(4096 * MIB)):
         yield cuda.cuMemAlloc_v2(out, bytes)

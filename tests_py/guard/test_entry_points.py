@@ -165,7 +165,8 @@ def test_the_newest_driver_of_these_tests_has_every_hook(tmp_path: Path) -> None
 # What the resolver answers, and of which names of the driver the address is, as far as dlsym returns it.
 ASK = """
 names = sys.argv[1:]
-versions = [0, 1000, 2000, 3010, 3020, 9020, 10020, 11000, 11020, 11030, 11040, 12000, 12040, 12050, 13000, 13010, 99000]
+versions = [0, 1000, 2000, 3010, 3020, 9020, 10020, 11000, 11020, 11030, 11040, 12000, 12040, 12050, 13000, 13010,
+            99000]
 for name in ["", "cuNothing", "cuMemAlloc_v2", "cuMemAllocAsync_ptsz", *names]:
     for version in versions:
         for flags in (0, 1, 2, 8):

@@ -13,7 +13,8 @@ from conftest_guard import CARDS, MIB, PRELUDE, environment, job
 
 EXPORTS = """
 class Prop(ctypes.Structure):
-    _fields_ = [(name, c_int) for name in ("type", "handles", "where", "id")] + [("other", c_void_p), ("flags", c_uint64)]
+    _fields_ = [*((name, c_int) for name in ("type", "handles", "where", "id")),
+                ("other", c_void_p), ("flags", c_uint64)]
 def create(size, types=1):
     handle = c_uint64()
     return cuda.cuMemCreate(byref(handle), c_size_t(size), byref(Prop(1, types, 1, 0)), c_uint64(0)), handle
@@ -195,7 +196,8 @@ assert cuda.cuMemExportToShareableHandle(fabric, first, 8, c_uint64(0)) == 0
 assert cuda.cuMemImportFromShareableHandle(byref(second), fabric, 8) == 0
 print(left(), cuda.cuMemRelease(first), left(), cuda.cuMemRelease(second), left())
 print(cuda.cuMemImportFromShareableHandle(byref(second), c_void_p(os.open("/dev/null", os.O_RDWR)), 1), left())
-print([cuda.cuMemImportFromShareableHandle(byref(second), c_void_p(given), type) for given, type in ((-1, 1), (None, 8))])
+print([cuda.cuMemImportFromShareableHandle(byref(second), c_void_p(given), type)
+       for given, type in ((-1, 1), (None, 8))])
 """
         )
         assert told.splitlines() == ["56 0 56 0 256", "999 256", "[999, 1]"]

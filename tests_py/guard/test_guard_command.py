@@ -184,7 +184,8 @@ def test_a_heap_on_the_device_is_named_at_the_end(run: Run) -> None:
 import ctypes
 cuda, context = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p()
 assert cuda.cuInit(0) == 0 == cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == cuda.cuCtxSetCurrent(context)
-print(cuda.cuCtxSetLimit(1, ctypes.c_size_t(1 << 20)), cuda.cuCtxSetLimit(2, ctypes.c_size_t(1 << 30)), cuda.cuCtxSetLimit(9, 0))
+print(cuda.cuCtxSetLimit(1, ctypes.c_size_t(1 << 20)), cuda.cuCtxSetLimit(2, ctypes.c_size_t(1 << 30)),
+      cuda.cuCtxSetLimit(9, 0))
 """
     done = run("--guard=proxy", "--memory", "512MiB", "--", sys.executable, "-c", code)
     assert done.stdout == "0 0 215\n"

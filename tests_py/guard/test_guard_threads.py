@@ -45,7 +45,8 @@ def test_a_handle_and_its_mapping_end_in_either_order(driver: Path) -> None:
     with job(driver, 512 * MIB) as one:
         told = one.python("""
             class Prop(ctypes.Structure):
-                _fields_ = [(name, c_int) for name in ("a", "b", "where", "id")] + [("other", c_void_p), ("flags", c_uint64)]
+                _fields_ = [*((name, c_int) for name in ("a", "b", "where", "id")),
+                            ("other", c_void_p), ("flags", c_uint64)]
             begin()
             size = c_size_t(64 * MIB)
             for mapping_first in (True, False):
@@ -67,7 +68,8 @@ def test_a_handle_is_counted_while_other_threads_use_it(driver: Path) -> None:
         told = one.python("""
             import threading
             class Prop(ctypes.Structure):
-                _fields_ = [(name, c_int) for name in ("a", "b", "where", "id")] + [("other", c_void_p), ("flags", c_uint64)]
+                _fields_ = [*((name, c_int) for name in ("a", "b", "where", "id")),
+                            ("other", c_void_p), ("flags", c_uint64)]
             context, size, step = begin(), c_size_t(2 * MIB), threading.Barrier(3, timeout=60)
             first, second, handle = c_uint64(), c_uint64(), c_uint64()
             for at in first, second:
@@ -77,7 +79,8 @@ def test_a_handle_is_counted_while_other_threads_use_it(driver: Path) -> None:
                 for _ in range(ROUNDS):
                     step.wait()
                     while busy:
-                        assert cuda.cuMemRetainAllocationHandle(byref(got), c_void_p(first.value)) == 0 == cuda.cuMemRelease(got)
+                        assert cuda.cuMemRetainAllocationHandle(byref(got), c_void_p(first.value)) == 0
+                        assert cuda.cuMemRelease(got) == 0
                     step.wait()
             ROUNDS, early, late = 1000, 0, 0
             threads = [threading.Thread(target=work) for _ in range(2)]

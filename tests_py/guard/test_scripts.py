@@ -55,7 +55,10 @@ def sanitized(folder: Path) -> Path:
         #include <dlfcn.h>
         #include <stdio.h>
         #include <stdlib.h>
-        int main(void) { free(malloc(7)); puts(dlsym(dlopen("libcuda.so.1", 1), "gpuconf_guard_figures") ? "guarded" : "past"); }
+        int main(void) {
+            free(malloc(7));
+            puts(dlsym(dlopen("libcuda.so.1", 1), "gpuconf_guard_figures") ? "guarded" : "past");
+        }
     """)
     try:
         program = compile_c(source, folder / "sanitized", "-fsanitize=address")

@@ -31,7 +31,10 @@ const behind = element => {
     for (let e = element; e; e = e.parentElement) layers.push(parse(getComputedStyle(e).backgroundColor))
     return layers.reverse().reduce((below, top) => over(top, below), [255, 255, 255])
 }
-const contrast = (a, b) => { const [x, y] = [luminance(a), luminance(b)].sort((p, q) => q - p); return (x + 0.05) / (y + 0.05) }
+const contrast = (a, b) => {
+  const [x, y] = [luminance(a), luminance(b)].sort((p, q) => q - p)
+  return (x + 0.05) / (y + 0.05)
+}
 return [...document.querySelectorAll(['td', 'th', 'b', 'code'].map(tag => `${arguments[0]} ${tag}`).join())]
     .filter(element => element.innerText.trim())
     .map(element => contrast(over(parse(getComputedStyle(element).color), behind(element)), behind(element)))

@@ -1,4 +1,7 @@
-"""Draw README's picture of the notebook kit: a notebook in a real JupyterLab. ``make notebook-picture`` runs this."""
+"""Draw README's picture of the notebook kit: a notebook in a real JupyterLab.
+
+``make generate WHAT=picture`` runs this.
+"""
 
 from __future__ import annotations
 

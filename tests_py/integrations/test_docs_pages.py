@@ -39,7 +39,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 # The texts of the page that reach beyond its right edge. Blocks of code and tables scroll.
 BEYOND = """
 const texts = [...document.querySelectorAll('article :is(h1, h2, h3, p, li, dt) *, article :is(h1, h2, h3)')];
-return texts.filter(e => !e.closest('pre, table') && e.getBoundingClientRect().right > window.innerWidth).map(e => e.textContent);
+return texts.filter(e => !e.closest('pre, table') && e.getBoundingClientRect().right > window.innerWidth)
+    .map(e => e.textContent);
 """
 
 

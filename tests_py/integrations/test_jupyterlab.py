@@ -58,7 +58,8 @@ return [...document.querySelectorAll('.jp-RenderedHTML div[style*=overflow]')].m
 # The widest table, less the width of the output that holds it. The tables of plans and of all names of GPUs have a
 # scroll bar.
 OVERFLOW = """
-return Math.max(...[...document.querySelectorAll('.jp-RenderedHTML table')].filter(table => table.rows[0].cells.length < 8)
+return Math.max(...[...document.querySelectorAll('.jp-RenderedHTML table')]
+    .filter(table => table.rows[0].cells.length < 8)
     .map(table => table.scrollWidth - table.closest('.jp-OutputArea-output').clientWidth))
 """
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whatever way a program of ``gpuconf run --simulate`` starts Python, that Python runs gpuconf's startup code.
 
-``torch`` is a module of one line here, which says whether it did. ``frameworks/test_always_simulated.py`` has PyTorch
-itself.
+``torch`` is a module of one line here, which says whether it did. ``frameworks/simulated/test_always_simulated.py`` has
+PyTorch itself.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from pathlib import Path
 
 import gpuconf
 import pytest
+from command import COMMAND
 from script import environment
 
-COMMAND = str(Path(sys.executable).with_name("gpuconf"))
 PACKAGE = Path(gpuconf.__file__).parent
 LIBRARY = PACKAGE / "_always" / "libgpuconf-always.so"
 LINE = Path(sysconfig.get_path("purelib"), "gpuconf_startup.pth")

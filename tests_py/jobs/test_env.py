@@ -10,10 +10,10 @@ from pathlib import Path
 
 import gpuconf
 import pytest
+from command import COMMAND
 from gpuconf.leases.environment import LeasedCard, of_frameworks
 from script import environment
 
-COMMAND = str(Path(sys.executable).with_name("gpuconf"))
 GIB = 1 << 30
 
 

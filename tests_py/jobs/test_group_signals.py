@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from command import COMMAND
 from script import environment, run_well, start_in_a_terminal
 
-COMMAND = str(Path(sys.executable).with_name("gpuconf"))
 RUN = (COMMAND, "run", "--memory=1GiB", "--")
 COUNT = """
 import signal, sys

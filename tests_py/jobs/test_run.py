@@ -16,9 +16,8 @@ from typing import Any
 
 import gpuconf
 import pytest
+from command import COMMAND
 from script import environment, run_well
-
-COMMAND = str(Path(sys.executable).with_name("gpuconf"))
 
 
 def run(*arguments: str, cwd: Path, **more: Any) -> tuple[int, str, str]:
@@ -141,7 +140,8 @@ def test_it_is_as_without_gpuconf(tmp_path: Path) -> None:
         tmp_path,
         """
         import multiprocessing, os, sys
-        print(sys.path, sorted(globals()), __file__, __spec__, type(__loader__), sys.modules["__main__"].__dict__ is globals())
+        print(sys.path, sorted(globals()), __file__, __spec__, type(__loader__),
+              sys.modules["__main__"].__dict__ is globals())
         print("gpuconf" in sys.modules, "argparse" in sys.modules)
         raise SystemError("at the end")
         """,

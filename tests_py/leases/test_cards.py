@@ -11,11 +11,11 @@ from typing import Any
 
 import gpuconf
 import pytest
+from command import COMMAND
 from fake_nvml import ONE_H100, fake_nvml
 from gpuconf.machine.cards import survey
 from script import environment
 
-COMMAND = str(Path(sys.executable).with_name("gpuconf"))
 GIB = 1 << 30
 
 

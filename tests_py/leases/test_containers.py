@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command import COMMAND
 from fake_nvml import ONE_H100, fake_nvml
 from gpuconf import errors
 from gpuconf.leases.ledger import Card, Ledger, open_ledger
@@ -18,7 +19,6 @@ from script import environment
 
 MIB, GIB = 1 << 20, 1 << 30
 CARD = "GPU-4d1ee11c-4cd2-4b5c-8a6d-6a2bfd9a3ba1"
-COMMAND = str(Path(sys.executable).with_name("gpuconf"))
 
 PIDS = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
 AHEAD, BEHIND = (["unshare", "--time", "--boottime", offset, "--monotonic", "100000"] for offset in ("1000000", "-10"))

@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command import COMMAND
 from gpuconf.leases.ledger import Ledger, open_ledger
 from script import environment, start_in_a_terminal
 
-COMMAND = str(Path(sys.executable).with_name("gpuconf"))
 GIB = 1 << 30
 LIMIT_OF_POOLS = (
     "import gpuconf; print([gpuconf.memory.stats(d).bytes_limit for d in gpuconf.config.list_logical_devices('GPU')])"

@@ -1,7 +1,7 @@
 """gpuconf on the CUDA driver, from `import gpuconf` down to libcuda.so.1, over a driver that needs no GPU.
 
-The library is that of tests_go/machine/fakecuda: built here, found by the loader like the real one, and strict about CUDA's
-rules. Each test runs its program in a new process, because a loaded driver stays loaded.
+The library is that of tests_go/machine/fakecuda: built here, found by the loader like the real one, and strict about
+CUDA's rules. Each test runs its program in a new process, because a loaded driver stays loaded.
 """
 
 from __future__ import annotations
@@ -409,7 +409,8 @@ LEASE = """
 from gpuconf.leases.lease import cuda_started
 for _ in range(2):
     with tf.lease(memory="64MiB", timeout=5) as leased:
-        print(len(leased.gpus), cuda_started(), tf.memory.stats().bytes_limit // MIB, len(tf.visible_devices()), cuda_started())
+        print(len(leased.gpus), cuda_started(), tf.memory.stats().bytes_limit // MIB, len(tf.visible_devices()),
+              cuda_started())
 """
 LATE = """
 tf.config.list_physical_devices()

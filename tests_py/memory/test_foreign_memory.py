@@ -29,10 +29,12 @@ class Array:
 class Struct:
     def __init__(self, address):
         class Interface(ctypes.Structure):
-            _fields_ = [("two", ctypes.c_int), ("nd", ctypes.c_int), ("kind", ctypes.c_char), ("itemsize", ctypes.c_int),
+            _fields_ = [("two", ctypes.c_int), ("nd", ctypes.c_int), ("kind", ctypes.c_char),
+                        ("itemsize", ctypes.c_int),
                         ("flags", ctypes.c_int), *((name, ctypes.c_void_p) for name in ("shape", "strides", "data"))]
         self.shape, self.strides = (ctypes.c_ssize_t * 1)(2), (ctypes.c_ssize_t * 1)(4)
-        self.interface = Interface(2, 1, b"f", 4, 0x701, ctypes.addressof(self.shape), ctypes.addressof(self.strides), address)
+        self.interface = Interface(2, 1, b"f", 4, 0x701, ctypes.addressof(self.shape), ctypes.addressof(self.strides),
+                                   address)
         new = ctypes.pythonapi.PyCapsule_New
         new.restype, new.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
         self.__array_struct__ = new(ctypes.addressof(self.interface), None, None)
@@ -91,7 +93,8 @@ refused(gpuconf.constant, Array(there, typestr="|O"))                 # addresse
 def test_copies_from_and_to_bad_addresses_are_refused() -> None:
     run_well(BEGIN + """
 for address in (0, 16, 0x10000, 1 << 46, 0xffff800000000000):
-    for bad in ((ctypes.c_ubyte * 16).from_address(address), memoryview((ctypes.c_ubyte * 16).from_address(address)).cast("B")):
+    for bad in ((ctypes.c_ubyte * 16).from_address(address),
+                memoryview((ctypes.c_ubyte * 16).from_address(address)).cast("B")):
         refused(buffer.copy_from_host, bad)
         refused(buffer.copy_to_host, bad)
 refused(buffer.copy_from_host, np.asarray(Array(16)))

@@ -114,7 +114,7 @@ for first_time in (True, False):
             if where is None:
                 break  # the use has fewer steps
             steps[use.__name__] = at
-            if at % 2:  # the frames hold a buffer that the program can still list and free; a loan of it may end with them
+            if at % 2:  # the frames hold a buffer that the program can list and free; a loan of it may end with them
                 for buffer in gpuconf.memory.live_buffers():
                     buffer.free()
                 buffer = None

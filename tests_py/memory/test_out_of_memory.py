@@ -14,7 +14,7 @@ from fake_nvml import fake_nvml
 from gpuconf import memory
 
 MIB = 1 << 20
-TESTS_GO = Path(__file__).resolve().parents[2] / "tests_go"
+MACHINE = Path(__file__).resolve().parents[2] / "tests_go" / "machine"
 
 
 def fail() -> list[str]:
@@ -70,7 +70,7 @@ def test_the_report_has_call_sites_while_stacks_are_recorded() -> None:
 def nvidia(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Both of NVIDIA's libraries, for a machine without a GPU."""
     place = tmp_path_factory.mktemp("nvidia")
-    subprocess.run([sys.executable, TESTS_GO / "fakecuda" / "build.py", place], check=True, capture_output=True)
+    subprocess.run([sys.executable, MACHINE / "fakecuda" / "build.py", place], check=True, capture_output=True)
     return fake_nvml(place)
 
 
@@ -95,13 +95,15 @@ FULL = """
     if path:  # nvmlInit reads the file
         domain, bus, slot = card.pci_bus_id.split(".")[0].split(":")
         place = f"domain={int(domain, 16)} bus={int(bus, 16)} device={int(slot, 16)}"
-        text = f"driver 550.54.15\\ncuda 12040\\ncard {card.uuid} {place} cc=9.0 mig=off total=1073741824 used=0 {card.name}\\n"
+        text = (f"driver 550.54.15\\ncuda 12040\\n"
+                f"card {card.uuid} {place} cc=9.0 mig=off total=1073741824 used=0 {card.name}\\n")
         for pid, nbytes in ((os.getpid(), 5 << 20), (os.getppid(), 3 << 20), (1 << 22, 1 << 30), (4194305, -1)):
             text += f"process {pid} bytes={nbytes} list=compute gi=-1 ci=-1\\n"
         pathlib.Path(path).write_text(text)
     total = 1 << 30
     gpuconf.config.set_logical_device_configuration(
-        gpuconf.config.list_physical_devices("GPU")[0], [gpuconf.config.LogicalDeviceConfiguration(memory_limit=2 * total >> 20)])
+        gpuconf.config.list_physical_devices("GPU")[0],
+        [gpuconf.config.LogicalDeviceConfiguration(memory_limit=2 * total >> 20)])
     held = gpuconf.memory.allocate(total // 2)
     try:
         gpuconf.memory.allocate(total // 2 + (1 << 20))

@@ -263,7 +263,8 @@ def in_ipython() -> Any:
 
 def test_ipythons_outputs_that_hold_device_memory(in_ipython: Any) -> None:
     out = in_ipython("""
-        run("allocate(64 * MIB)", "[1, {'batch': allocate(32 * MIB)}]", "'text'", "mine = allocate(16 * MIB)", "mine", "42")
+        run("allocate(64 * MIB)", "[1, {'batch': allocate(32 * MIB)}]", "'text'", "mine = allocate(16 * MIB)", "mine",
+            "42")
         before = used()
         released = gpuconf.memory.release()
         step = {s.step: s for s in released.steps}["outputs"]
@@ -288,7 +289,8 @@ def test_a_name_that_the_user_assigned_is_the_users(in_ipython: Any) -> None:
     out = in_ipython("""
         run("_ = allocate(MIB)", "Out[99] = mine = allocate(MIB)", "_7 = allocate(MIB)")
         gpuconf.memory.release()
-        print(used(), ip.user_ns["_"].freed, ip.user_ns["mine"].freed, ip.user_ns["_7"].freed, 99 in ip.user_ns["Out"], file=out)
+        print(used(), ip.user_ns["_"].freed, ip.user_ns["mine"].freed, ip.user_ns["_7"].freed, 99 in ip.user_ns["Out"],
+              file=out)
     """)
     assert out.split() == ["3", "False", "False", "False", "False"]
 

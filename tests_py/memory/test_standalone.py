@@ -12,6 +12,7 @@ from pathlib import Path
 
 import gpuconf
 import pytest
+import simulator_sources
 
 ROOT = Path(__file__).parents[2]
 LIBRARY = gpuconf.library_path()
@@ -68,7 +69,7 @@ def test_the_example_with_cmake(tmp_path: Path) -> None:
     assert printed(tmp_path / "limit") == WITHIN_A_LIMIT
 
 
-@pytest.mark.skipif(shutil.which("rustc") is None, reason="Rust is not installed")
+@pytest.mark.skipif(not simulator_sources.rust(), reason="there is no Rust compiler")
 def test_the_example_in_rust(tmp_path: Path) -> None:
     program = tmp_path / "limit"
     subprocess.run(["rustc", ROOT / "examples/rust/limit.rs", "-o", program, "-C", f"link-arg={LIBRARY}"], check=True)
@@ -177,7 +178,9 @@ def test_a_variable_of_02_is_read_with_a_line(tmp_path: Path) -> None:
     source = """
         #include <gpuconf.h>
         #include <stdio.h>
-        int main(void) { return !gpuconf_init() || puts(gpuconf_malloc((size_t)3 << 30, 0, 0) ? "served" : "refused") < 0; }
+        int main(void) {
+            return !gpuconf_init() || puts(gpuconf_malloc((size_t)3 << 30, 0, 0) ? "served" : "refused") < 0;
+        }
         """
     done = run(compiled(tmp_path, textwrap.dedent(source)), GPUCONF_SIMULATE="T4", GPUCONF_MEMORY_LIMIT="2GiB")
     text = "gpuconf: GPUCONF_MEMORY_LIMIT is now GPUCONF_LIMIT; 0.4 will ignore the old name\n"

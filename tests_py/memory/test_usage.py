@@ -276,7 +276,8 @@ def test_a_tag_does_not_initialize_the_runtime() -> None:
         with gpuconf.memory.tag("early"):
             gpuconf.simulate("T4")
             gpuconf.config.set_logical_device_configuration(
-                gpuconf.config.list_physical_devices("GPU")[0], [gpuconf.config.LogicalDeviceConfiguration(memory_limit=64)])
+                gpuconf.config.list_physical_devices("GPU")[0],
+                [gpuconf.config.LogicalDeviceConfiguration(memory_limit=64)])
         assert decorated()["rows"] == []
     """)
 

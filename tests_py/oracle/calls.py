@@ -70,13 +70,15 @@ _POLICIES = (
 _JIT = ("True", "False", "'autoclustering'", "'x'", "None", "1", "0", "''", "[]")
 _TOGGLES = (
     "layout_optimizer", "constant_folding", "shape_optimization", "remapping", "arithmetic_optimization",
-    "dependency_optimization", "loop_optimization", "function_optimization", "debug_stripper", "scoped_allocator_optimization",
-    "pin_to_host_optimization", "implementation_selector", "auto_mixed_precision", "use_plugin_optimizers",
-    "auto_mixed_precision_onednn_bfloat16", "auto_mixed_precision_mkl", "disable_model_pruning", "disable_meta_optimizer",
+    "dependency_optimization", "loop_optimization", "function_optimization", "debug_stripper",
+    "scoped_allocator_optimization", "pin_to_host_optimization", "implementation_selector", "auto_mixed_precision",
+    "use_plugin_optimizers", "auto_mixed_precision_onednn_bfloat16", "auto_mixed_precision_mkl",
+    "disable_model_pruning", "disable_meta_optimizer",
 )  # fmt: skip
 _INFO = (
-    "'GPU:0'", "'GPU:1'", "'CPU:0'", "'gpu:0'", "'/gpu:0'", "''", "'/device:GPU:*'", "'GPU'", "'CPU:1'", "'/device:CPU'",
-    "'/job:localhost/replica:0/task:0/device:GPU:0'", "None", "0", "LD('/device:GPU:0', 'GPU')", "b'GPU:0'",
+    "'GPU:0'", "'GPU:1'", "'CPU:0'", "'gpu:0'", "'/gpu:0'", "''", "'/device:GPU:*'", "'GPU'", "'CPU:1'",
+    "'/device:CPU'", "'/job:localhost/replica:0/task:0/device:GPU:0'", "None", "0", "LD('/device:GPU:0', 'GPU')",
+    "b'GPU:0'",
 )  # fmt: skip
 _SCOPES = (
     "'GPU:0'",
@@ -119,9 +121,9 @@ class Calls:
         self.gpus = gpus
         self.known = ["c", *(f"g{i}" for i in range(gpus))]
         self.kinds = [
-            (self.set_visible, 10), (self.show, 6), (self.set_growth, 10), (self.set_all_growth, 6), (self.set_logical, 14),
-            (self.getter, 16), (self.get_device, 12), (self.initialize, 3), (self.set_switch, 12), (self.info, 2),
-            (self.scope, 3), (self.keep, 1),
+            (self.set_visible, 10), (self.show, 6), (self.set_growth, 10), (self.set_all_growth, 6),
+            (self.set_logical, 14), (self.getter, 16), (self.get_device, 12), (self.initialize, 3),
+            (self.set_switch, 12), (self.info, 2), (self.scope, 3), (self.keep, 1),
         ]  # fmt: skip
         leave_alone = (self.initialize, self.info, self.scope, self.keep)
         self.settings = [(kind, weight) for kind, weight in self.kinds if kind not in leave_alone]

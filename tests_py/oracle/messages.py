@@ -13,9 +13,9 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from google.protobuf import message as protobuf
-from gpuconf.compat._proto import table
-from gpuconf.compat._proto.message import Message
-from gpuconf.compat.v1 import _config_proto
+from gpuconf.compat import _proto
+from gpuconf.compat._fields import Enum
+from gpuconf.compat._message import Message
 from tensorflow.core.framework import device_attributes_pb2
 from tensorflow.core.protobuf import config_pb2
 
@@ -56,7 +56,7 @@ def _type_of(field: Any) -> str:
 
 
 def described(descriptor: Any) -> list[str]:
-    """Return TensorFlow's fields as the table writes them."""
+    """Return TensorFlow's fields as ``messages.proto`` writes them."""
     lines = []
     for field in descriptor.fields:
         kind = ("repeated " if field.is_repeated else "") + _type_of(field)
@@ -68,40 +68,67 @@ def described(descriptor: Any) -> list[str]:
     return lines
 
 
+def our_fields(message: type[Message]) -> list[str]:
+    """Return gpuconf's fields in the same form."""
+    lines = []
+    for field in message.FIELDS.values():
+        named = field.message.DESCRIPTOR if field.message is not None else field.enum
+        kind = named.full_name.removeprefix("tensorflow.") if named is not None else field.kind
+        if field.key is not None:
+            kind = f"map<{field.key.kind}, {kind}>"
+        elif field.is_repeated:
+            kind = f"repeated {kind}"
+        lines.append(f"{'' if field.oneof is None else f'oneof {field.oneof}: '}{kind} {field.name} = {field.number}")
+    return lines
+
+
+def our_names(namespace: Any, kind: type) -> Iterator[tuple[str, Any]]:
+    """Yield the messages, or the enums, of a module or a message, by their names without the package."""
+    for name, value in vars(namespace).items():
+        if isinstance(value, type) and issubclass(value, Message) and value.FIELDS and not name.endswith("Entry"):
+            yield from [(value.__qualname__, value)] if kind is Message else []
+            yield from our_names(value, kind)
+        elif kind is Enum and isinstance(value, Enum):
+            yield value.full_name.removeprefix("tensorflow."), value
+
+
 def differing_fields() -> Iterator[str]:
     """Yield where the table and TensorFlow's descriptors differ."""
-    for ours, root in (
-        (table.MESSAGES, config_pb2.ConfigProto),
-        (table.DEVICE_ATTRIBUTES, device_attributes_pb2.DeviceAttributes),
-    ):
-        theirs = their_messages(root.DESCRIPTOR)
-        names = {name.removeprefix("tensorflow.") for name in theirs}
-        if names != ours.keys():
-            yield f"messages: {sorted(names ^ ours.keys())}"
-        for name in sorted(names & ours.keys()):
-            lines = [line.strip() for line in ours[name].split("\n") if line.strip()]
-            if lines != described(theirs[f"tensorflow.{name}"]):
-                yield f"{name}: {sorted(set(lines) ^ set(described(theirs[f'tensorflow.{name}'])))}"
+    theirs = {
+        name.removeprefix("tensorflow."): descriptor
+        for name, descriptor in their_messages(
+            config_pb2.ConfigProto.DESCRIPTOR, device_attributes_pb2.DeviceAttributes.DESCRIPTOR
+        ).items()
+    }
+    ours = dict(our_names(_proto, Message))
+    ours = {name: message for name, message in ours.items() if name not in ("GraphDef", "NodeDef", "VersionDef")}
+    if theirs.keys() != ours.keys():
+        yield f"messages: {sorted(theirs.keys() ^ ours.keys())}"
+    for name in sorted(theirs.keys() & ours.keys()):
+        lines = our_fields(ours[name])
+        if lines != described(theirs[name]):
+            yield f"{name}: {sorted(set(lines) ^ set(described(theirs[name])))}"
     enums = {}
-    for descriptor in their_messages(config_pb2.ConfigProto.DESCRIPTOR).values():
+    for descriptor in theirs.values():
         for enum in [
             *descriptor.enum_types,
             *(field.enum_type for field in descriptor.fields if field.enum_type is not None),
         ]:
-            enums[enum.full_name.removeprefix("tensorflow.")] = [
-                f"{value.name} = {value.number}" for value in enum.values
-            ]
-    ours_enums = {n: [line.strip() for line in text.split("\n") if line.strip()] for n, text in table.ENUMS.items()}
-    for name in sorted(enums.keys() | ours_enums.keys()):
-        if enums.get(name) != ours_enums.get(name):
-            yield f"{name}: {enums.get(name)} != {ours_enums.get(name)}"
+            enums[enum.full_name.removeprefix("tensorflow.")] = [(value.name, value.number) for value in enum.values]
+    our_enums = {name: enum.items() for name, enum in our_names(_proto, Enum)}
+    for name in sorted(enums.keys() | our_enums.keys()):
+        if enums.get(name) != our_enums.get(name):
+            yield f"{name}: {enums.get(name)} != {our_enums.get(name)}"
 
 
 VALUES: list[Any] = [
-    *(None, True, False, 0, 1, -1, 7, 2**31 - 1, 2**31, -(2**31), -(2**31) - 1, 2**63 - 1, 2**63, -(2**63), 2**64 - 1, 2**64),
+    *(None, True, False, 0, 1, -1, 7, 2**31 - 1, 2**31, -(2**31), -(2**31) - 1),
+    *(2**63 - 1, 2**63, -(2**63), 2**64 - 1, 2**64),
     *(0.0, -0.0, 0.1, 1 / 3, 1.5, 1e300, 1e-50, 16777217.0, 123456.789, math.nan, math.inf, -math.inf),
-    *("", "GPU", "a\"b'c\\d\n\t\x01\x7f", "é☃", "L0", "ON", "DT_FLOAT", b"", b"BFC", b"\xff\x00", b"\xc3\xa9", "\ud800"),
-    *([], [1, 2], ["a"], [b"x"], [1.5, math.nan], [None], {}, {"a": 1}, {1: "a"}, {"num_threads": 3}, {"nonsense": 1}, object, 1j),
+    *("", "GPU", "a\"b'c\\d\n\t\x01\x7f", "é☃", "L0", "ON", "DT_FLOAT", b"", b"BFC", b"\xff\x00", b"\xc3\xa9"),
+    "\ud800",
+    *([], [1, 2], ["a"], [b"x"], [1.5, math.nan], [None]),
+    *({}, {"a": 1}, {1: "a"}, {"num_threads": 3}, {"nonsense": 1}, object, 1j),
 ]  # fmt: skip
 
 
@@ -165,7 +192,7 @@ def steps(rng: random.Random) -> Iterator[tuple[str, tuple[str, str], tuple[str,
     root_name = rng.choice(
         ["ConfigProto", "ConfigProto", "GPUOptions", "AttrValue", "RewriterConfig", "JobDef", "TensorProto"]
     )
-    their_class, our_class = _theirs(root_name), getattr(_config_proto, root_name)
+    their_class, our_class = _theirs(root_name), getattr(_proto, root_name)
     pairs = [Pair(their_class(), our_class(), "m"), Pair(their_class(), our_class(), "n")]
     roots = list(pairs)
     for _ in range(rng.randrange(1, 25)):
@@ -218,8 +245,8 @@ def _message_step(rng: random.Random, pair: Pair, pairs: list[Pair]) -> tuple[st
         ]
     )
     value = rng.choice(VALUES)
-    if field.message is None and rng.random() < 0.7 and field.scalar is not None:
-        value = _fitting(rng, field.scalar.kind)
+    if field.message is None and rng.random() < 0.7:
+        value = _fitting(rng, field.kind)
     if (
         kind == "read"
         and isinstance(name, str)
@@ -287,8 +314,8 @@ def _fitting(rng: random.Random, kind: str) -> Any:
 
 def _container_step(rng: random.Random, pair: Pair, pairs: list[Pair]) -> tuple[str, Any]:
     field = pair.ours._field
-    fit = rng.random() < 0.75 and field.scalar is not None
-    value = _fitting(rng, field.scalar.kind) if fit else rng.choice(VALUES)
+    fit = rng.random() < 0.75
+    value = _fitting(rng, field.kind) if fit else rng.choice(VALUES)
     if field.key is not None:
         key = _fitting(rng, field.key.kind) if rng.random() < 0.8 else rng.choice(VALUES)
         return _map_step(

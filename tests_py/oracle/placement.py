@@ -26,10 +26,11 @@ MACHINES = (
     (2, ["config.set_logical_device_configuration(c, [L(), L()])", "config.set_visible_devices([], 'GPU')"]),
 )
 _DEVICES = (
-    "None", "''", "'GPU:0'", "'/gpu:0'", "'/gpu:1'", "'/gpu:2'", "'/gpu:10'", "'/gpu:77'", "'gpu'", "'/device:GPU:*'", "'CPU'",
-    "'/cpu:0'", "'/cpu:1'", "'/cpu:9'", "'/job:localhost'", "'/task:0/gpu:1'", "'/job:localhost/replica:0/task:0/device:GPU:0'",
-    "'/device:XPU:0'", "'/job:worker'", "'/device:gpu:0'", "'/device:GPU:0'", "'/device:Gpu:0'", "'TPU:0'", "'/replica:1'",
-    "'GPU:-1'", "'/device:*:0'", "'/job:123'", "'/replica:-1'",
+    "None", "''", "'GPU:0'", "'/gpu:0'", "'/gpu:1'", "'/gpu:2'", "'/gpu:10'", "'/gpu:77'", "'gpu'", "'/device:GPU:*'",
+    "'CPU'", "'/cpu:0'", "'/cpu:1'", "'/cpu:9'", "'/job:localhost'", "'/task:0/gpu:1'",
+    "'/job:localhost/replica:0/task:0/device:GPU:0'", "'/device:XPU:0'", "'/job:worker'", "'/device:gpu:0'",
+    "'/device:GPU:0'", "'/device:Gpu:0'", "'TPU:0'", "'/replica:1'", "'GPU:-1'", "'/device:*:0'", "'/job:123'",
+    "'/replica:-1'",
 )  # fmt: skip
 _COMMON = (
     "None",

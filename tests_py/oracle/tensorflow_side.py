@@ -16,7 +16,7 @@ from tensorflow.core.protobuf import config_pb2
 from tensorflow.python.eager import context
 from tensorflow.python.framework import error_interpolation
 
-from . import build
+from .cpp import build
 from .machine import CARDS, FIRST_REGION, Names, compiled, short
 
 if TYPE_CHECKING:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Count the product's files and its lines of code: without blank lines, comments, docstrings and generated files.
 
-``python tests_py/package/count_lines.py`` prints a row for each folder below gocore, pybind and python/gpuconf. A generated file
-is one that .gitattributes calls ``linguist-generated``.
+``python tests_py/package/count_lines.py`` prints a row for each folder below gocore, pybind and python/gpuconf. A
+generated file is one that .gitattributes calls ``linguist-generated``.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ import importlib
 import importlib.util
 import inspect
 import pkgutil
+import sys
 import types
 import typing
 from typing import TYPE_CHECKING, Any
@@ -23,13 +24,16 @@ PRIVATE = ("cli", "cluster", "jobs", "leases", "machine", "plans", "simulation",
 
 def modules() -> list[types.ModuleType]:
     """All public modules: those without an underscore in their path. The adaptors need their libraries."""
-    found = (info.name for info in pkgutil.walk_packages(gpuconf.__path__, "gpuconf.", onerror=lambda _: None))
+    importlib.import_module("gpuconf.compat")
+    walked = (info.name for info in pkgutil.walk_packages(gpuconf.__path__, "gpuconf.", onerror=lambda _: None))
     names = [
         name
-        for name in found
+        for name in walked
         if "._" not in name and name.split(".")[1] not in PRIVATE and not name.startswith("gpuconf.allocators.")
     ]
-    return [gpuconf, *map(importlib.import_module, sorted(names))]
+    made = (name for name in sys.modules if name.startswith("gpuconf.compat.") and "._" not in name)  # of a table
+    by_identity = {id(module): module for module in map(importlib.import_module, sorted({*names, *made}))}
+    return [gpuconf, *by_identity.values()]
 
 
 def functions(module: types.ModuleType) -> Iterator[tuple[str, Any]]:

@@ -15,7 +15,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PEERS = ROOT / "benchmarks" / "peers"
-PAGE = ROOT / "docs" / "allocator-benchmarks.md"
+PAGE = ROOT / "benchmarks" / "reports" / "allocator-benchmarks.md"
 
 # A contender of a few lines: it never reuses memory. FAULT selects its defect.
 BUMP = """
@@ -154,7 +154,7 @@ def test_the_page_has_a_row_for_each_contender_and_its_plot() -> None:
     assert "| mimalloc | " in text
     assert "](allocator-benchmarks.png)" in text
     assert (PAGE.with_suffix(".png")).read_bytes().startswith(b"\x89PNG")
-    for page in ("README.md", "CONTRIBUTING.md", "docs/benchmarks.md"):
+    for page in ("docs/measurements.md", "CONTRIBUTING.md", "benchmarks/reports/benchmarks.md"):
         assert "allocator-benchmarks.md" in (ROOT / page).read_text(), page
 
 

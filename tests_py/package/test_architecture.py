@@ -1,4 +1,4 @@
-"""ARCHITECTURE.md: each file, package and identifier that it names exists."""
+"""ARCHITECTURE.md and the rooms' README.md: each file, package and identifier that they name exists."""
 
 from __future__ import annotations
 
@@ -7,7 +7,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("gocore", "pybind", "python", "tests_go", "tests_py", "docs")
-NAMES = set(re.findall(r"`(\w[\w./]+)`", (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")))
+DOCUMENTS = [
+    ROOT / "ARCHITECTURE.md",
+    *sorted(ROOT.glob("gocore/*/README.md")),
+    *(ROOT / room / "README.md" for room in ("pybind", "python")),
+]
+NAMES = {name for path in DOCUMENTS for name in re.findall(r"`(\w[\w./]+)`", path.read_text(encoding="utf-8"))}
 PATHS = {name for name in NAMES if "/" in name or re.search(r"\.(go|py|c|h|md)$", name)}
 
 # Of other projects, and of the operating system.
@@ -18,6 +23,10 @@ def files() -> list[Path]:
     return [path.relative_to(ROOT) for part in FOLDERS for path in (ROOT / part).rglob("*")] + [
         path.relative_to(ROOT) for path in ROOT.glob("*.*")
     ]
+
+
+def test_it_is_short() -> None:
+    assert len(DOCUMENTS[0].read_text(encoding="utf-8").splitlines()) <= 200
 
 
 def test_the_files_and_folders_exist() -> None:

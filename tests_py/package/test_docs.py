@@ -196,8 +196,8 @@ def test_each_error_class_has_cause_and_fix() -> None:
 
 
 HOW_TO = """
-find-what-holds-memory fit-on-a-smaller-card four-workers-a-card-with-dask limit-pytorch-and-cupy run-a-tensorflow-1-script
-share-a-card-between-two-services share-a-server split-a-card test-gpu-code-in-ci
+find-what-holds-memory fit-on-a-smaller-card four-workers-a-card-with-dask limit-pytorch-and-cupy
+run-a-tensorflow-1-script share-a-card-between-two-services share-a-server split-a-card test-gpu-code-in-ci
 """
 
 

@@ -58,7 +58,7 @@ COMMANDS = {
 
 # Extras without which everything works: less colorful, slower, on the CPU, or not at all, as a plugin without its host.
 # The core looks for cuBLAS itself: tests_py/tensors/test_gpu_operations.py has its line, of the same form.
-# tests_py/frameworks/test_rehearsed_jax.py has the line of jax-plan.
+# tests_py/frameworks/rehearsed/test_rehearsed_jax.py has the line of jax-plan.
 NOT_NEEDED = {"jax-plan", "cli", "pytest", "blas", "cublas-cu13", "cublas-cu12", "cublas-cu11", "docs", "dev"}
 
 WITHOUT = """

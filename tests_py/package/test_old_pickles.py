@@ -47,6 +47,19 @@ def test_an_old_pickles_names_are_found(module: str, name: str, now: object) -> 
     assert pickle.loads(f"cgpuconf.{module}\n{name}\n.".encode()) is now
 
 
+def test_a_message_of_an_old_pickle_equals_one_of_today() -> None:
+    text = (
+        "cgpuconf.compat._proto.message\n_rebuilt\n(cgpuconf.compat.v1._config_proto\nSessionMetadata\n"
+        "(dVname\nVx\nstR."
+    )
+    message = pickle.loads(text.encode())
+    assert (
+        message
+        == gpuconf.compat.v1.ConfigProto(experimental={"session_metadata": message}).experimental.session_metadata
+    )
+    assert message.name == "x"
+
+
 def test_a_device_of_an_old_pickle_equals_one_of_today() -> None:
     old = (
         b"\x80\x02cgpuconf._types\nPhysicalDevice\nX\x16\x00\x00\x00/physical_device:GPU:0X\x03\x00\x00\x00GPU\x86\x81."

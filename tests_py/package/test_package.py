@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import gpuconf
+import parts
 import pytest
 from gpuconf._core import native
 
@@ -159,9 +160,22 @@ def test_the_version_is_one_everywhere() -> None:
     assert shown == [[version], [version]]
     sections = re.findall(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.M)
     assert sections[0] == "Unreleased"
+    releases = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").split("\n## ")[1:]
+    assert [text.splitlines()[0] for text in releases if len(text.strip().splitlines()) > 17] == [], "at most 15 lines"
     dates = [re.fullmatch(r"([\d.]+) - (\d{4}-\d\d-\d\d)", section) for section in sections[1:]]
     assert all(dates)
     assert sections[1].startswith(version)
     citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     assert f"\nversion: {version}\n" in citation
     assert f'\ndate-released: "{sections[1].rpartition(" - ")[2]}"' in citation
+
+
+def test_the_parts_of_makes_targets_name_files_that_exist() -> None:
+    commands = [command for target in parts.PARTS.values() for _, command in target.values()]
+    named = {
+        path for command in commands for path in re.findall(r"(?:tests_\w+|benchmarks|pybind|gocore)/[\w./-]+", command)
+    }
+    assert len(named) > 30
+    assert [path for path in sorted(named) if not (ROOT / path.removesuffix("/...")).exists()] == []
+    for target, names in parts.DEFAULT.items():
+        assert set(names) <= set(parts.PARTS[target])

@@ -13,13 +13,17 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 # What README says, and where it is held: a test, FILE::NAME, or a page, FILE: TEXT. The test of each command's options,
 # and of each block of Python, is tests_py/package/test_docs.py.
 CLAIMS = {
-    "waits for 10 GiB of a card": "tests_py/leases/test_leased_run.py::test_programs_of_different_needs_share_the_cards",
-    "limits the program to them": "tests_py/leases/test_leased_run.py::test_the_limit_is_exact_and_the_card_is_visible_by_its_uuid",
-    "PyTorch on a GPU that this machine does not have": "tests_py/frameworks/test_torch_simulated.py::test_the_program_of_readme",
-    "One hard limit": "tests_py/frameworks/test_readme.py::test_the_programs_of_readme",
-    "and in CI": "tests_py/frameworks/test_ci_workflow.py::test_",
+    "waits for 10 GiB of a card": "tests_py/leases/test_leased_run.py::"
+    "test_programs_of_different_needs_share_the_cards",
+    "limits the program to them": "tests_py/leases/test_leased_run.py::"
+    "test_the_limit_is_exact_and_the_card_is_visible_by_its_uuid",
+    "PyTorch on a GPU that this machine does not have": "tests_py/frameworks/simulated/test_torch_simulated.py::"
+    "test_the_program_of_readme",
+    "One hard limit": "tests_py/frameworks/allocators/test_readme.py::test_the_programs_of_readme",
+    "and in CI": "tests_py/frameworks/simulated/test_ci_workflow.py::test_",
     "by library, tag and line of code": "tests_py/memory/test_usage.py::test_",
-    "54 of 56 cases passed and two have not run": "docs/gpu-results.md: **54 of 56 cases passed, and none failed.**",
+    "54 of 56 cases passed and two have not run": "benchmarks/reports/gpu-results.md: **54 of 56 cases passed, and none "
+    "failed.**",
     "compared with NVIDIA's": "tests_py/driver/test_driver_answers.py::test_the_simulator_answers_as_the_driver",
     "make each call fail": "tests_go/devices/devmgr/failurewalk_test.go: func TestWalkOfFailures",
     "Linux with glibc": "pybind/build/hatch_build.py: gpuconf builds on Linux with glibc only",
@@ -27,15 +31,19 @@ CLAIMS = {
     "It uses Go 1.26": "go.mod: go 1.26.0",
     "no Python dependencies": "pyproject.toml: dependencies = []",
     "its error has the command": "tests_py/package/test_extras.py::test_a_call_names_its_extra",
-    "and a MemoryError": "tests_py/frameworks/test_torch.py::test_",
-    "its child processes": "tests_py/leases/test_leased_run.py::test_children_keep_the_lease_when_everything_above_them_is_killed",
-    "the next one gets the memory": "tests_py/leases/test_ledger.py::test_a_claim_waits_for_the_end_of_a_killed_process",
+    "and a MemoryError": "tests_py/frameworks/allocators/test_torch.py::test_",
+    "its child processes": "tests_py/leases/test_leased_run.py::"
+    "test_children_keep_the_lease_when_everything_above_them_is_killed",
+    "the next one gets the memory": "tests_py/leases/test_ledger.py::"
+    "test_a_claim_waits_for_the_end_of_a_killed_process",
     "sudo gpuconf ledger init --shared": "tests_py/leases/test_ledger_command.py::test_init",
     "$ gpuconf top": "tests_py/cli/test_top.py::test_it_fits_and_follows_the_size",
     "at 127.0.0.1:9401": "python/gpuconf/cli/export.py: default=9401",
-    "$ gpuconf plan --gpu T4,L4,A100-40GB": "tests_py/frameworks/test_rehearsed.py::test_the_answer_on_readme",
+    "$ gpuconf plan --gpu T4,L4,A100-40GB": "tests_py/frameworks/rehearsed/test_rehearsed.py::"
+    "test_the_answer_on_readme",
     "changes no file": "tests_py/cover/test_cover_kinds.py::test_kinds_of_writes",
-    "Large tensors get no values": "tests_py/frameworks/test_rehearsed.py::test_checkpoints_logs_and_pushes_go_nowhere",
+    "Large tensors get no values": "tests_py/frameworks/rehearsed/test_rehearsed.py::"
+    "test_checkpoints_logs_and_pushes_go_nowhere",
     "skipped without a GPU": "tests_py/pytest_plugin/test_fixtures.py::test_fixtures",
     "fails if device memory stays allocated": "tests_py/pytest_plugin/test_expectations.py::test_a_known_leak",
     "two logical GPUs on one card": "tests_py/conformance/cases/logical_devices.txt: == case 61:",
@@ -43,7 +51,7 @@ CLAIMS = {
     "add `--simulate T4` where there is no GPU": "tests_py/jobs/test_run.py::test_every_module_is_loaded_once",
     "Tensors and sessions need NumPy": "tests_py/tensors/test_tensors.py::"
     "test_without_numpy_the_error_names_the_extra_and_all_else_works",
-    "a million\ncalls": "docs/conformance.md: | configuration (calls) | 700,010 |",
+    "a million\ncalls": "benchmarks/reports/conformance.md: | configuration (calls) | 700,010 |",
     "their own settings": "tests_py/frameworks/test_jax.py::test_",
     "does not run custom CUDA kernels": "docs/simulation.md: such as Triton kernels and those of extensions, do not "
     "run",
@@ -70,6 +78,18 @@ def test_every_figure_of_the_status_is_here() -> None:
     numbers = set(re.findall(r"(?<![\w.-])\d[\d,.]*\b", prose))
     held = " ".join(CLAIMS)
     assert [number for number in sorted(numbers) if number not in held] == ["0.3"]  # the version
+
+
+def test_the_figures_of_measurements_are_those_of_the_reports() -> None:
+    sections = (ROOT / "docs" / "measurements.md").read_text(encoding="utf-8").split("\n## ")[1:]
+    assert len(sections) == len(list((ROOT / "benchmarks" / "reports").glob("*.md")))
+    for section in sections:
+        heading = section.partition("\n")[0]
+        report = re.findall(r"\]\(\.\./(benchmarks/reports/[a-z-]+\.md)\)", section)
+        assert len(report) == 1, heading
+        numbers = set(re.findall(r"(?<![\w.])\d[\d,.]*\d|(?<![\w.])\d\b", re.sub(r"\]\([^)]*\)", " ", section)))
+        text = (ROOT / report[0]).read_text(encoding="utf-8")
+        assert [number for number in sorted(numbers) if number not in text] == [], heading
 
 
 def test_it_is_short() -> None:

@@ -55,8 +55,8 @@ def test_a_program_of_which_nothing_is_known_is_one_line(tmp_path: Path, program
     assert not (tmp_path / "recording.pickle").exists()
 
 
-# Libraries that fail as those of the same name do without a network; frameworks/test_rehearsed_libraries.py has the
-# real ones.
+# Libraries that fail as those of the same name do without a network; frameworks/rehearsed/test_rehearsed_libraries.py
+# has the real ones.
 STAND_INS = {
     "huggingface_hub/__init__.py": """
 class OfflineModeIsEnabled(ConnectionError): pass

@@ -1,4 +1,4 @@
-"""Workspaces that PyTorch only tries are left out of what a program needs (gpuconf/plans/programs/parts.py)."""
+"""Workspaces that PyTorch only tries are no part of what a program needs (plans/programs/parts.py)."""
 
 from __future__ import annotations
 

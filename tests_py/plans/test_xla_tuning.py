@@ -6,6 +6,7 @@ from gpuconf.plans.programs.xla.card_memory import TUNING, Ledger
 from gpuconf.plans.programs.xla.compiling import Tuned, tuned
 
 MIB = 1 << 20
+MATMUL = "__cublas$lt$matmul"
 KIND = 'kind=kCustom, calls=%fused, backend_config={"kind":"__triton'
 MODULE = f"""HloModule jit_step, is_scheduled=true
 
@@ -20,7 +21,7 @@ ENTRY %main.1 (a.1: bf16[1024,1024], b.1: bf16[1024,512]) -> f32[2,64,64,16] {{
   %b.1 = bf16[1024,512]{{1,0}} parameter(1), metadata={{op_name="b"}}
   %gemm_fusion_dot.1 = bf16[1024,512]{{1,0}} fusion(%a.1, %b.1), {KIND}_nested_gemm_fusion"}}
   %gemm_fusion_dot.2 = bf16[1024,512]{{1,0}} fusion(%a.1, %b.1), {KIND}_gemm"}}
-  %call.1 = (f32[1024,512]{{1,0}}, s8[4194304]{{0}}) custom-call(%a.1, /*index=1*/%b.1), custom_call_target="__cublas$lt$matmul"
+  %call.1 = (f32[1024,512]{{1,0}}, s8[4194304]{{0}}) custom-call(%a.1, /*index=1*/%b.1), custom_call_target="{MATMUL}"
   %conv.1 = (f32[2,64,64,16]{{3,2,1,0}}, u8[512]{{0}}) custom-call(%a.1), custom_call_target="__cudnn$convForward"
   %add.1 = bf16[1024,512]{{1,0}} fusion(%b.1, %b.1), kind=kLoop, calls=%other
   ROOT %get-tuple-element.1 = f32[2,64,64,16]{{3,2,1,0}} get-tuple-element(%conv.1), index=0

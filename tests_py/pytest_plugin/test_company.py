@@ -23,7 +23,8 @@ LOADED = """
 import sys
 def pytest_unconfigure(config):
     found = [n for n in sys.modules if n.startswith(("gpuconf", "numpy", "ctypes", "json", "subprocess"))]
-    print("LOADED", *sorted(n for n in found if n in ("numpy", "gpuconf.memory", "gpuconf.config", "gpuconf._core._gpuconf")))
+    print("LOADED",
+          *sorted(n for n in found if n in ("numpy", "gpuconf.memory", "gpuconf.config", "gpuconf._core._gpuconf")))
     print("OURS", *sorted(n for n in found if n.startswith("gpuconf.pytest_plugin")))
 """
 

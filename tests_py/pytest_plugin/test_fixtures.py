@@ -15,7 +15,8 @@ def test_no_gpu_before(): assert gpuconf.config.list_physical_devices("GPU") == 
 def test_sim(gpu_simulate):
     assert repr(gpu_simulate("2xH100-80GB")) == "gpuconf.simulate('2xH100-80GB')"
     gpuconf.config.set_logical_device_configuration(
-        gpuconf.config.list_physical_devices("GPU")[0], [gpuconf.config.LogicalDeviceConfiguration(memory_limit=64)] * 3)
+        gpuconf.config.list_physical_devices("GPU")[0],
+        [gpuconf.config.LogicalDeviceConfiguration(memory_limit=64)] * 3)
     assert len(gpuconf.config.list_logical_devices("GPU")) == 4
     KEPT.append(memory.allocate(MIB))
 def test_fresh(gpu_simulate):

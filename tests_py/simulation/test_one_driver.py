@@ -22,7 +22,8 @@ COMPILER = shlex.split(os.environ.get("CC", "cc"))
 
 MAPPED = """
 def mapped():
-    return sorted({line.split("/", 1)[1].strip() for line in open("/proc/self/maps") if "/libcuda" in line or "/libnvidia" in line})
+    return sorted({line.split("/", 1)[1].strip() for line in open("/proc/self/maps")
+                   if "/libcuda" in line or "/libnvidia" in line})
 """
 
 

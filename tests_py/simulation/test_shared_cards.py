@@ -237,7 +237,8 @@ def test_a_program_that_starts_another_one_keeps_its_memory_apart(
 def test_processes_that_take_and_give_at_random_agree(library: Path, cards: simulated_cards.OwnedCards) -> None:
     """The cards are never overdrawn, and nothing is left at the end."""
     loop = """[__import__("random").seed(%d), [free(h.pop(0)) if len(h) > 4 else
-        (lambda at: h.append(at) if at > 0 else [free(x) for x in h] and h.clear())(allocate(__import__("random").randint(1, 200)))
+        (lambda at: h.append(at) if at > 0 else [free(x) for x in h] and h.clear())(
+            allocate(__import__("random").randint(1, 200)))
         for h in [[]] for _ in range(400)], left()][2]"""
     with Program(library, cards.path) as a, Program(library, cards.path) as b, Program(library, cards.path) as c:
         programs = [a, b, c]
@@ -306,9 +307,11 @@ import ctypes, json, os, sys
 from ctypes import byref, c_char, c_char_p, c_int, c_size_t, c_ubyte, c_uint64, c_void_p
 class Card(ctypes.Structure):
     _fields_ = [("name", c_char * 128), ("bus", c_char * 32), ("uuid", c_ubyte * 16), ("instance", c_ubyte * 16),
-                ("total", c_uint64), ("others", c_uint64), ("granularity", c_uint64)] + [(n, c_int) for n in "abcdefghijk"]
+                ("total", c_uint64), ("others", c_uint64), ("granularity", c_uint64),
+                *((n, c_int) for n in "abcdefghijk")]
 class Options(ctypes.Structure):
-    _fields_ = [("to_the_byte", c_int), ("lenient", c_int), ("version", c_int), ("shared", c_char_p), ("of_process", c_int)]
+    _fields_ = [("to_the_byte", c_int), ("lenient", c_int), ("version", c_int), ("shared", c_char_p),
+                ("of_process", c_int)]
 cu = ctypes.CDLL(sys.argv[1])
 cu.gpuconf_simulator.restype = c_void_p
 table = ctypes.cast(cu.gpuconf_simulator(4), ctypes.POINTER(c_void_p))
@@ -320,7 +323,8 @@ def machine(uuids, total, path, of_process=0):
         card.uuid[:] = card.instance[:] = bytes.fromhex(uuid[4:].replace("-", ""))
         card.total, card.granularity = total, 2 << 20
     complaint = ctypes.create_string_buffer(512)
-    made = open_machine(cards, len(uuids), byref(Options(1, 0, 0, path.encode() if path else None, of_process)), complaint, 512)
+    made = open_machine(cards, len(uuids), byref(Options(1, 0, 0, path.encode() if path else None, of_process)),
+                        complaint, 512)
     return made or complaint.value.decode()
 def take(made, mib):
     bind(made)
@@ -594,7 +598,8 @@ import gpuconf
 for gpu in gpuconf.config.list_physical_devices("GPU"):
     gpuconf.config.experimental.set_memory_growth(gpu, True)
 kept = gpuconf.memory.allocate(600 << 20, "GPU:0")
-ps = json.loads(subprocess.run([sys.executable, "-m", "gpuconf", "ps", "--json"], stdout=subprocess.PIPE, check=True).stdout)
+ps = json.loads(subprocess.run([sys.executable, "-m", "gpuconf", "ps", "--json"], stdout=subprocess.PIPE,
+                               check=True).stdout)
 text = subprocess.run([sys.executable, "-m", "gpuconf", "ps"], stdout=subprocess.PIPE, check=True, text=True).stdout
 second = subprocess.run([sys.executable, "-c", sys.argv[1]], stdout=subprocess.PIPE, check=True, text=True).stdout
 print(json.dumps([__import__("os").getpid(), ps["simulated_cards"], text, second.splitlines()]))

@@ -129,7 +129,8 @@ prop, handle, address, said = Prop(1, 1, 1, 1), c_uint64(), c_uint64(), Prop()
 ok(cu.cuMemCreate(byref(handle), c_size_t(2 << 20), byref(prop), u64(0)))
 ok(cu.cuMemAddressReserve(byref(address), c_size_t(2 << 20), c_size_t(2 << 20), u64(0), u64(0)))
 ok(cu.cuMemMap(address, c_size_t(2 << 20), c_size_t(0), handle, u64(0)))
-assert (attribute(9, address.value, c_int), attribute(14, address.value), attribute(12, address.value)) == (1, 1, 2 << 20)
+assert attribute(9, address.value, c_int) == attribute(14, address.value) == 1
+assert attribute(12, address.value) == 2 << 20
 ok(cu.cuMemGetAllocationPropertiesFromHandle(byref(said), handle))
 assert (said.type, said.types, said.where, said.id) == (1, 1, 1, 1)
 assert cu.cuMemGetAllocationPropertiesFromHandle(byref(said), u64(5)) == \
@@ -211,7 +212,8 @@ ok(cu.cuModuleLoad(byref(of), path)); ok(cu.cuModuleGetFunction(byref(g), of, b"
 ok(cu.cuModuleUnload(of))
 assert cu.cuModuleUnload(of) == cu.cuModuleGetFunction(byref(f), of, b"twice") == launch(function=g) == 400
 any = c_void_p()
-ok(cu.cuModuleLoadData(byref(any), bytes([1, 2, 3, 4, 0, 0, 0, 0]))); ok(cu.cuModuleGetFunction(byref(g), any, b"whatever"))
+ok(cu.cuModuleLoadData(byref(any), bytes([1, 2, 3, 4, 0, 0, 0, 0])))
+ok(cu.cuModuleGetFunction(byref(g), any, b"whatever"))
 library, kernel, function = c_void_p(), c_void_p(), c_void_p()
 ok(cu.cuLibraryLoadData(byref(library), ptx, NULL, NULL, 0, NULL, NULL, 0))
 ok(cu.cuLibraryGetKernel(byref(kernel), library, b"twice")); ok(cu.cuKernelGetFunction(byref(function), kernel))
@@ -317,8 +319,8 @@ c_uint64), ("array", c_void_p), ("none", c_void_p), ("pitch", c_size_t), ("heigh
 class Copy3(ctypes.Structure):
     _fields_ = [("a", End3), ("b", End3), ("width", c_size_t), ("height", c_size_t), ("depth", c_size_t)]
 ctypes.memset(dst, 0, 64)
-ok(cu.cuMemcpy3D_v2(byref(Copy3(End3(0, 0, 0, 0, 4, None, a, None, None, 8, 4), End3(0, 0, 0, 0, 1, dst, 0, None, None, \
-2, 1), 2, 1, 2))))
+ok(cu.cuMemcpy3D_v2(byref(Copy3(
+    End3(0, 0, 0, 0, 4, None, a, None, None, 8, 4), End3(0, 0, 0, 0, 1, dst, 0, None, None, 2, 1), 2, 1, 2))))
 assert back.raw[:4] == bytes([0, 1, 32, 33])
 assert cu.cuMemcpy3D_v2(NULL) == cu.cuMemcpy3DAsync_v2(NULL, s) == 1
 """,
@@ -340,14 +342,17 @@ ok(cu.cuMemsetD16Async(u64(a + 2), ctypes.c_ushort(0xbbaa), c_size_t(3), s)); ok
 assert read() == "0102aabbaabbaabb" + "01020304" * 2
 ok(cu.cuMemsetD2D8_v2(u64(a), c_size_t(8), c_ubyte(9), c_size_t(1), c_size_t(2)))
 assert read() == "0902aabbaabbaabb0902030401020304"
-assert cu.cuMemsetD32_v2(u64(a + 1), c_uint(1), c_size_t(1)) == cu.cuMemsetD32_v2(u64(a), c_uint(1), c_size_t(1025)) == 1
+assert cu.cuMemsetD32_v2(u64(a + 1), c_uint(1), c_size_t(1)) == 1
+assert cu.cuMemsetD32_v2(u64(a), c_uint(1), c_size_t(1025)) == 1
 assert cu.cuMemsetD2D32Async(u64(a), c_size_t(4), c_uint(1), c_size_t(2), c_size_t(2), s) == 1
 graph, run = c_void_p(), c_void_p()
 ok(cu.cuStreamBeginCapture_v2(s, 0))
 ok(cu.cuMemsetD32Async(u64(a), c_uint(0), c_size_t(4), s))
 ok(cu.cuStreamEndCapture(s, byref(graph)))
 assert read().startswith("0902aabb")
-ok(cu.cuGraphInstantiateWithFlags(byref(run), graph, u64(0))); ok(cu.cuGraphLaunch(run, s)); ok(cu.cuStreamSynchronize(s))
+ok(cu.cuGraphInstantiateWithFlags(byref(run), graph, u64(0)))
+ok(cu.cuGraphLaunch(run, s))
+ok(cu.cuStreamSynchronize(s))
 assert read() == "00" * 16
 """,
     )
@@ -362,8 +367,8 @@ ok(cu.cuDeviceComputeCapability(byref(major), byref(minor), 1)); assert (major.v
 text = ctypes.create_string_buffer(32)
 ok(cu.cuDeviceGetPCIBusId(text, 32, 1)); ok(cu.cuDeviceGetByPCIBusId(byref(device), text)); assert device.value == 1
 assert cu.cuDeviceGetByPCIBusId(byref(device), b"0000:FF:00.0") == 101 and cu.cuDeviceGetByPCIBusId(NULL, text) == 1
-assert cu.cuDeviceGetLuid(text, byref(flags), 0) == 801 and cu.cuDeviceComputeCapability(byref(major), byref(minor), 7) \
-== 101
+assert cu.cuDeviceGetLuid(text, byref(flags), 0) == 801
+assert cu.cuDeviceComputeCapability(byref(major), byref(minor), 7) == 101
 s, t, event = c_void_p(), c_void_p(), c_void_p()
 ok(cu.cuStreamCreate(byref(s), 1)); ok(cu.cuStreamCreate(byref(t), 0))
 for one, wanted in ((s, 1), (t, 0), (NULL, 0)):
@@ -468,7 +473,8 @@ target = allocate(64)
 ok(cu.cuMemsetD8_v2(u64(target), 0, c_size_t(64)))
 ok(cu.cuCtxSynchronize())
 ok(cu.cuCtxSetCurrent(context))
-copy = Copy(End(2, 1, 0, 0, 2, 0, source, 0, context.value, 16, 4), End(0, 0, 0, 0, 2, 0, target, 0, other.value, 8, 2), 8, 2, 2)
+copy = Copy(End(2, 1, 0, 0, 2, 0, source, 0, context.value, 16, 4), End(0, 0, 0, 0, 2, 0, target, 0, other.value, 8, 2),
+            8, 2, 2)
 expected = b"".join(bytes(range(16 * row + 2, 16 * row + 10)) for row in (1, 2, 5, 6))
 back = (c_ubyte * 32)()
 for form, more in (("", ()), ("_ptds", ()), ("Async", (NULL,)), ("Async_ptsz", (NULL,))):

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import gpuconf
 import pytest
+import simulator_sources
 from gpuconf import errors
 from gpuconf._core import elf
 from gpuconf.leases import environment as _environment
@@ -51,8 +52,8 @@ def in_c(folder: Path) -> None:
 
 
 def in_rust(folder: Path) -> None:
-    if shutil.which("rustc") is None:
-        pytest.skip("there is no rustc")
+    if not simulator_sources.rust():
+        pytest.skip("there is no Rust compiler")
     subprocess.run(["rustc", "-o", folder / "client", CLIENTS / "client.rs"], check=True)
 
 

@@ -9,9 +9,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import gpuconf
 import pytest
 from driver import functions, observe
 from driver.answers import Answers
+from fake_nvml import fake_nvml
 
 ROOT = Path(__file__).resolve().parents[2]
 BEGIN = """
@@ -19,8 +21,8 @@ import ctypes, os, sys
 from ctypes import byref, c_char_p, c_int, c_uint64, c_void_p
 cuda = ctypes.CDLL(sys.argv[1])
 def noted():
-    cuda.simulator_noted.restype = c_char_p
-    names = iter(map(cuda.simulator_noted, range(2000)))
+    cuda.fakecuda_noted.restype = c_char_p
+    names = iter(map(cuda.fakecuda_noted, range(2000)))
     return [name.decode() for name in iter(lambda: next(names), None)]
 def resolve(name, version, flags=0):
     place, status = c_void_p(), c_int(-1)
@@ -67,6 +69,25 @@ def test_every_function_of_the_newest_driver_is_exported(newest: Path) -> None:
     assert every_form() <= observe.exports_of(newest)
 
 
+def test_the_hooks_of_tests_are_not_in_the_wheel(newest: Path, tmp_path: Path) -> None:
+    """The wheel's driver and NVML export what those of tests do, but for the hooks, and read no variable of tests."""
+
+    def exports_of(library: Path) -> set[str]:
+        command = ["nm", "-D", "--defined-only", library]
+        rows = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+        return {row.split()[-1] for row in rows}
+
+    for own in (newest, fake_nvml(tmp_path) / "libnvidia-ml.so.1"):
+        shipped = Path(gpuconf.__file__).parent / "_simulator" / own.name
+        exports = exports_of(own)
+        hooks = {name for name in exports if name.startswith("fakecuda_")}
+        assert exports_of(shipped) == exports - hooks
+        assert bool(hooks) == (own == newest)
+        assert b"FAKE" in own.read_bytes()
+        assert b"FAKE" not in shipped.read_bytes()
+        assert b"fakecuda" not in shipped.read_bytes()
+
+
 def test_what_is_not_written_says_so_and_is_noted_once(newest: Path) -> None:
     stubs = sorted(observe.stubs_of(newest))
     assert stubs
@@ -90,7 +111,8 @@ def test_a_function_newer_than_the_driver_is_exported_but_does_nothing(newest: P
 version, pool = c_int(), c_void_p()
 cuda.cuInit(0)
 print(cuda.cuDriverGetVersion(byref(version)), version.value)
-print(resolve("cuMemGetDefaultMemPool", 13000)[:2], cuda.cuMemGetDefaultMemPool(byref(pool), (c_int * 2)(1, 0), 1), noted())
+print(resolve("cuMemGetDefaultMemPool", 13000)[:2], cuda.cuMemGetDefaultMemPool(byref(pool), (c_int * 2)(1, 0), 1),
+      noted())
 """
     assert run(newest, program)[0].splitlines() == ["0 12040", "(0, 1) 801 ['cuMemGetDefaultMemPool']"]
     assert run(newest, program, GPUCONF_SIMULATE="T4:driver=13.0")[0].splitlines() == ["0 13000", "(0, 0) 0 []"]
@@ -98,13 +120,14 @@ print(resolve("cuMemGetDefaultMemPool", 13000)[:2], cuda.cuMemGetDefaultMemPool(
 
 def test_the_resolver(newest: Path) -> None:
     program = """
-for name, version, flags in (("", 12000, 0), ("cuNothing", 12000, 0), ("cuMemAlloc_v2", 12000, 0), ("cuMemAlloc", 1000, 0),
-                             ("cuMemAllocAsync", 11000, 0), ("cuMemAlloc", 12000, 8)):
+for name, version, flags in (("", 12000, 0), ("cuNothing", 12000, 0), ("cuMemAlloc_v2", 12000, 0),
+                             ("cuMemAlloc", 1000, 0), ("cuMemAllocAsync", 11000, 0), ("cuMemAlloc", 12000, 8)):
     place = c_void_p(7)
     result = cuda.cuGetProcAddress(name.encode(), byref(place), version, c_uint64(flags))
     print(name or "-", resolve(name, version, flags), result, place.value)
 for name, version, flags, form in (
-    ("cuMemAlloc", 2000, 0, "cuMemAlloc"), ("cuMemAlloc", 99000, 0, "cuMemAlloc_v2"), ("cuMemAlloc", -1, 0, "cuMemAlloc_v2"),
+    ("cuMemAlloc", 2000, 0, "cuMemAlloc"), ("cuMemAlloc", 99000, 0, "cuMemAlloc_v2"),
+    ("cuMemAlloc", -1, 0, "cuMemAlloc_v2"),
     ("cuMemAllocAsync", 11020, 2, "cuMemAllocAsync_ptsz"), ("cuLaunchKernel", 12000, 1, "cuLaunchKernel"),
     ("cuLaunchKernel", 12000, 3, "cuLaunchKernel_ptsz"), ("cuMemcpyHtoD", 12000, 2, "cuMemcpyHtoD_v2_ptds"),
 ):
@@ -124,7 +147,8 @@ def test_names_and_texts_of_errors(newest: Path) -> None:
     program = """
 for number in (0, 2, 304, 402, 12345, -1):
     name, text = c_char_p(b"unset"), c_char_p(b"unset")
-    print(number, cuda.cuGetErrorName(number, byref(name)), name.value, cuda.cuGetErrorString(number, byref(text)), text.value)
+    print(number, cuda.cuGetErrorName(number, byref(name)), name.value, cuda.cuGetErrorString(number, byref(text)),
+          text.value)
 print(cuda.cuGetErrorName(0, None), cuda.cuGetErrorString(0, None))
 """
     out = run(newest, program)[0].splitlines()
@@ -144,7 +168,8 @@ def child():
     sys.stdout.flush()
     if os.fork() == 0:
         print(cuda.cuDeviceGetCount(byref(count)), cuda.cuInit(0), cuda.cuDeviceGetCount(byref(count)),
-              cuda.cuDriverGetVersion(byref(count)), cuda.cuMemAlloc_v2(byref(pointer), c_uint64(1)), cuda.cuTexRefCreate())
+              cuda.cuDriverGetVersion(byref(count)), cuda.cuMemAlloc_v2(byref(pointer), c_uint64(1)),
+              cuda.cuTexRefCreate())
         sys.stdout.flush()
         os._exit(0)
     os.wait()

@@ -23,7 +23,8 @@ total = 64 << 30
 assert driver.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(total)) == 0
 step = 16 << 20
 for at in range(0, total, step):
-    result = driver.cuMemsetD8_v2(ctypes.c_uint64(address.value + at), 1, ctypes.c_size_t(step)) or driver.cuCtxSynchronize()
+    result = driver.cuMemsetD8_v2(ctypes.c_uint64(address.value + at), 1, ctypes.c_size_t(step))
+    result = result or driver.cuCtxSynchronize()
     if result:
         print("CUDA error", result)
         sys.exit(1)

@@ -168,7 +168,8 @@ def import_pointer(pool, text):
 def end_pool(pool):
     return cu.cuMemPoolDestroy(c_void_p(pool))
 class External(ctypes.Structure):
-    _fields_ = [("type", c_int), *((name, c_uint64) for name in ("descriptor", "more", "bytes")), ("flags", c_uint * 17)]
+    _fields_ = [("type", c_int), *((name, c_uint64) for name in ("descriptor", "more", "bytes")),
+                ("flags", c_uint * 17)]
 class Buffer(ctypes.Structure):
     _fields_ = [("offset", c_uint64), ("bytes", c_uint64), ("flags", c_uint), ("rest", c_uint * 16)]
 def import_external(descriptor, mib, type=1):

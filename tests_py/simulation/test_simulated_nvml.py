@@ -62,8 +62,9 @@ def test_nvidia_ml_py_sees_the_cards_of_the_spec(library: Path) -> None:
         pci, memory = n.nvmlDeviceGetPciInfo(c), n.nvmlDeviceGetMemoryInfo(c)
         uuid = n.nvmlDeviceGetUUID(c)
         same = [n.nvmlDeviceGetHandleByUUID(uuid), n.nvmlDeviceGetHandleByPciBusId(pci.busId)]
-        out.append([n.nvmlDeviceGetName(c), memory.total, memory.used, n.nvmlDeviceGetMemoryInfo(c, n.nvmlMemory_v2).total,
-                    n.nvmlDeviceGetCudaComputeCapability(c), n.nvmlDeviceGetArchitecture(c), n.nvmlDeviceGetNumGpuCores(c),
+        out.append([n.nvmlDeviceGetName(c), memory.total, memory.used,
+                    n.nvmlDeviceGetMemoryInfo(c, n.nvmlMemory_v2).total, n.nvmlDeviceGetCudaComputeCapability(c),
+                    n.nvmlDeviceGetArchitecture(c), n.nvmlDeviceGetNumGpuCores(c),
                     n.nvmlDeviceGetMaxClockInfo(c, n.NVML_CLOCK_SM), [n.nvmlDeviceGetIndex(s) for s in same],
                     n.nvmlDeviceGetUtilizationRates(c).gpu, len(n.nvmlDeviceGetComputeRunningProcesses(c))])
     print(json.dumps(out))
@@ -220,7 +221,8 @@ def test_a_program_that_waits_for_events_waits_until_its_time_is_over(library: P
     for card in cards:
         n.nvmlDeviceRegisterEvents(card, n.nvmlEventTypeXidCriticalError, events)
     begun = time.monotonic()
-    results = [kinds, answer(n.nvmlDeviceRegisterEvents, cards[0], 1 << 40, events), answer(n.nvmlEventSetWait, events, 120)]
+    results = [kinds, answer(n.nvmlDeviceRegisterEvents, cards[0], 1 << 40, events),
+               answer(n.nvmlEventSetWait, events, 120)]
     assert 0.11 < time.monotonic() - begun < 10
     threading.Timer(0.2, n.nvmlEventSetFree, [events]).start()
     results += [answer(n.nvmlEventSetWait, events, 2**32 - 1), answer(n.nvmlEventSetFree, events)]
@@ -258,7 +260,8 @@ def test_how_cards_are_connected(library: Path) -> None:
     cards.
     """
     program = """
-    pairs = [(cards[0], cards[1]), (cards[0], cards[2]), (cards[2], cards[3]), (cards[4], cards[5]), (cards[0], cards[0])]
+    pairs = [(cards[0], cards[1]), (cards[0], cards[2]), (cards[2], cards[3]), (cards[4], cards[5]),
+             (cards[0], cards[0])]
     out = [[n.nvmlDeviceGetP2PStatus(*pair, capability) for capability in range(5)] for pair in pairs]
     out.append([n.nvmlDeviceGetTopologyCommonAncestor(*pair) for pair in pairs[:4]])
     try:

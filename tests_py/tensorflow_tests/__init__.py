@@ -1,3 +1,3 @@
 """TensorFlow's own tests of device configuration, read from a checkout and run over gpuconf:
-``make test-tensorflow``.
+``make test-suites WHAT=tensorflow``.
 """

@@ -22,7 +22,8 @@ import gpuconf
 import gpuconf.compat.v1 as tf1
 import gpuconf.compat.v2 as tf2
 import numpy as np
-from gpuconf.compat.v1 import _config_proto, _device_attributes, _graph
+from gpuconf.compat import _proto
+from gpuconf.compat.v1 import _device_attributes, _graph
 from gpuconf.compat.v2.python.client import device_lib
 from gpuconf.compat.v2.python.eager import context as eager_context
 from gpuconf.compat.v2.python.framework import config as framework_config
@@ -401,7 +402,7 @@ def _framework_config() -> dict[str, Any]:
 
 
 def _messages(*names: str) -> dict[str, Any]:
-    return {name: getattr(_config_proto, name) for name in names}
+    return {name: getattr(_proto, name) for name in names}
 
 
 _TEST = {

@@ -1,8 +1,8 @@
-"""Run TensorFlow's own tests of device configuration over gpuconf: ``make test-tensorflow TENSORFLOW=DIR``.
+"""Run TensorFlow's own tests of device configuration over gpuconf: ``make test-suites WHAT=tensorflow TENSORFLOW=DIR``.
 
 ``DIR`` is a checkout of TensorFlow's source. The test files are read from there and run unmodified, on simulated
-machines. The table of what became of them is written into docs/conformance.md. Exit status 1 if a test fails that is
-not listed here.
+machines. The table of what became of them is written into benchmarks/reports/conformance.md. Exit status 1 if a test
+fails that is not listed here.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ sys.path.insert(0, str(ROOT / "tests_py"))
 
 from oracle import differences  # noqa: E402
 
-PAGE = ROOT / "docs" / "conformance.md"
+PAGE = ROOT / "benchmarks" / "reports" / "conformance.md"
 HEADING = "## TensorFlow's own tests\n"
 
 # The files, and whether TensorFlow 2's behavior or TensorFlow 1's is on.
@@ -136,7 +136,7 @@ def section(verdicts: dict[str, dict[str, tuple[str, str]]]) -> str:
     numbers = {row.id: row.number for row in differences.load()}
     lines = [
         HEADING,
-        "Written by `make test-tensorflow TENSORFLOW=DIR`, which reads these files from a checkout of",
+        "Written by `make test-suites WHAT=tensorflow TENSORFLOW=DIR`, which reads these files from a checkout of",
         "TensorFlow's source and runs them unmodified. A small adapter, `tests_py/tensorflow_tests/adapter.py`,",
         "holds gpuconf's functions under the names of TensorFlow's private modules. The machines are simulated:",
         f"{', '.join(machine or 'no GPU' for machine in MACHINES)}. A test counts as passed if it passes on each "
@@ -169,7 +169,7 @@ def section(verdicts: dict[str, dict[str, tuple[str, str]]]) -> str:
         for name, (kind, reason) in sorted(found.items()):
             if kind != "pass":
                 why = (
-                    f"difference {numbers[reason]} in [differences.md](differences.md)"
+                    f"difference {numbers[reason]} in [differences.md](../../docs/differences.md)"
                     if kind == "listed"
                     else _shown(kind, reason)
                 )
@@ -179,8 +179,9 @@ def section(verdicts: dict[str, dict[str, tuple[str, str]]]) -> str:
 
 # Public names of what tests import from private modules.
 _PUBLIC = {
-    "client.session.register_session_run_conversion_functions": "tf.compat.v1.register_session_run_conversion_functions, "
-    "private",
+    "client.session.register_session_run_conversion_functions": (
+        "tf.compat.v1.register_session_run_conversion_functions, private"
+    ),
     "eager.def_function.function": "tf.function",
     "framework.function.Defun": "functions in graphs",
     "framework.ops.colocate_with": "tf.compat.v1.colocate_with",

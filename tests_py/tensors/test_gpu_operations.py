@@ -1,8 +1,8 @@
 """Operations on the GPU of a CUDA driver, through cuBLAS, over a driver and a cuBLAS that need no GPU.
 
-The libraries are those of tests_go/machine/fakecuda and tests_go/machine/fakecublas: built here, found by the loader and among the
-wheels like the real ones, and strict about CUDA's and cuBLAS's rules. Each test runs its program in a new process,
-because a loaded library stays loaded.
+The libraries are those of tests_go/machine/fakecuda and tests_go/machine/fakecublas: built here, found by the loader
+and among the wheels like the real ones, and strict about CUDA's and cuBLAS's rules. Each test runs its program in a new
+process, because a loaded library stays loaded.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 import run_programs
 
-TESTS_GO = Path(__file__).resolve().parents[2] / "tests_go"
+ROOT = Path(__file__).resolve().parents[2]
+MACHINE = ROOT / "tests_go" / "machine"
 
 
 def listing(name: str) -> str:
@@ -61,8 +62,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("gpu")
     wheel = place / "site" / "nvidia" / "cublas" / "lib"
     wheel.mkdir(parents=True)
-    subprocess.run([sys.executable, TESTS_GO / "fakecuda" / "build.py", place], check=True, capture_output=True)
-    subprocess.run([sys.executable, TESTS_GO / "fakecublas" / "build.py", wheel], check=True, capture_output=True)
+    subprocess.run([sys.executable, MACHINE / "fakecuda" / "build.py", place], check=True, capture_output=True)
+    subprocess.run([sys.executable, MACHINE / "fakecublas" / "build.py", wheel], check=True, capture_output=True)
     return place
 
 
@@ -104,14 +105,17 @@ for dtype in (np.float32, np.float64):
     assert ((z + 1).numpy() == a @ b + 1).all()
     assert ((z + tf.constant(b[0].astype(dtype))).numpy() == a @ b + b[0]).all()
     assert ((z + tf.constant((a @ b)[:, :1].astype(dtype))).numpy() == a @ b + (a @ b)[:, :1]).all()
-    assert tf.matmul(tf.constant(np.zeros((2, 0), dtype)), tf.constant(np.zeros((0, 3), dtype))).numpy().tolist() == [[0.0] * 3] * 2
+    sums = tf.matmul(tf.constant(np.zeros((2, 0), dtype)), tf.constant(np.zeros((0, 3), dtype))).numpy()
+    assert sums.tolist() == [[0.0] * 3] * 2
     assert tf.add(tf.constant(np.zeros((0, 3), dtype)), tf.constant(np.zeros((0, 3), dtype))).shape == (0, 3)
-    odd = tf.matmul(tf.constant(np.array([[0, np.inf]], dtype)), tf.constant(np.array([[np.nan, 1], [1, 0]], dtype))).numpy()
+    odd = tf.matmul(tf.constant(np.array([[0, np.inf]], dtype)),
+                    tf.constant(np.array([[np.nan, 1], [1, 0]], dtype))).numpy()
     assert np.isnan(odd).all(), odd
     del x, y, z
 i = tf.matmul(tf.constant([[2, 3]]), tf.constant([[4], [5]]))
 print(i.dtype, i.numpy().tolist(), i.device[-5:])
-print([driver.fakecuda_count(name) > 0 for name in (b"cublasSgemm_v2", b"cublasDgeam")], driver.fakecuda_count(b"cublasCreate"))
+print([driver.fakecuda_count(name) > 0 for name in (b"cublasSgemm_v2", b"cublasDgeam")],
+      driver.fakecuda_count(b"cublasCreate"))
 del i
 end()
 """,
@@ -285,7 +289,7 @@ print(live())
 
 
 def test_what_the_errors_name_is_an_extra() -> None:
-    candidates = (TESTS_GO.parent / "gocore" / "machine" / "cublas" / "candidates.go").read_text()
+    candidates = (ROOT / "gocore" / "machine" / "cublas" / "library_cgo.go").read_text()
     assert '"gpuconf[cublas-cu%d]"' in candidates
     extras = importlib.metadata.metadata("gpuconf").get_all("Provides-Extra") or []
     assert {"cublas-cu11", "cublas-cu12", "cublas-cu13"} <= set(extras)
@@ -355,7 +359,8 @@ for kind, asked in ((Managed, {{}}), (Versioned, dict(max_version=(1, 0), stream
     assert (tensor.code, tensor.bits, tensor.lanes) == (2, 64, 1)
     assert (tensor.ndim, tensor.shape[:2], tensor.strides[:2]) == (2, [2, 4], [4, 1])
     drop(managed)
-for bad in (dict(stream=0), dict(stream=-2), dict(stream="1"), dict(dl_device=(1, 0)), dict(dl_device=(2, 0)), dict(copy=True)):
+for bad in (dict(stream=0), dict(stream=-2), dict(stream="1"), dict(dl_device=(1, 0)), dict(dl_device=(2, 0)),
+            dict(copy=True)):
     try:
         x.__dlpack__(**bad)
     except (BufferError, ValueError) as error:

@@ -491,7 +491,8 @@ def test_a_forked_child_gets_a_clear_error_and_leaves_its_parents_tensors_alone(
         pid = os.fork()
         if pid == 0:
             refused = 0
-            for call in (lambda: x.numpy(), lambda: x.shape, lambda: x + x, lambda: tf.constant(1), lambda: session.run(y),
+            for call in (lambda: x.numpy(), lambda: x.shape, lambda: x + x, lambda: tf.constant(1),
+                         lambda: session.run(y),
                          lambda: tf1.constant(1), lambda: tf1.Session(), lambda: tf1.Graph(), lambda: x.device):
                 try:
                     call()

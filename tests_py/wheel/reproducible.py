@@ -2,10 +2,10 @@
 """Build the wheel twice, in folders of different names and lengths, with empty caches of Go's, and compare the files
 byte by byte.
 
-Its Python's environment has the build's tools, in the versions and with the hashes of pybind/build/requirements/release.txt;
-an older Go comes first on PATH.
+Its Python's environment has the build's tools, in the versions and with the hashes of
+pybind/build/requirements/release.txt; an older Go comes first on PATH.
 
-    make test-reproducible
+    make check WHAT=reproducible
 
 Not a test module: `.ci/more` runs it.
 """

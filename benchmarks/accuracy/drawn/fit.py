@@ -85,8 +85,9 @@ def main() -> None:
 
 HEAD = """/* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Written by benchmarks/accuracy/drawn/fit.py of the convolutions that were recorded on an H200 with cuDNN 9.19. A node is a
- * feature, the threshold up to which the next node follows, and the node that follows else; or a leaf, with its value.
+ * Written by benchmarks/accuracy/drawn/fit.py of the convolutions that were recorded on an H200 with cuDNN 9.19. A node
+ * is a feature, the threshold up to which the next node follows, and the node that follows else; or a leaf, with its
+ * value.
  */
 """
 

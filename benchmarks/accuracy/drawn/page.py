@@ -1,4 +1,4 @@
-"""The section of docs/accuracy.md on the programs that were drawn."""
+"""The section of benchmarks/reports/accuracy.md on the programs that were drawn."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ REASONS = json.loads((HERE / "reasons.json").read_text())
 TEXT = """## Programs that were drawn
 
 Others published the runs above. The {rows} programs below were drawn by a rule
-(benchmarks/accuracy/drawn/draw.py), 62 of them first and 60 later, and recorded on 2026-11-26 and 2026-11-27 on {cards} with
-driver 580.159.04, PyTorch {torch}, torchvision {torchvision}, timm {timm_recorded}, transformers {transformers} and
-torch-geometric {torch_geometric}. The rows with their settings, the program and the recorder were committed before the first
-recording and the first prediction of each draw; five lengths and a format of memory of the first draw were corrected before
-these rows were recorded. The rule:
+(benchmarks/accuracy/drawn/draw.py), 62 of them first and 60 later, and recorded on 2026-11-26 and 2026-11-27 on {cards}
+with driver 580.159.04, PyTorch {torch}, torchvision {torchvision}, timm {timm_recorded}, transformers {transformers}
+and torch-geometric {torch_geometric}. The rows with their settings, the program and the recorder were committed before
+the first recording and the first prediction of each draw; five lengths and a format of memory of the first draw were
+corrected before these rows were recorded. The rule:
 
 {rules}
 
@@ -36,8 +36,8 @@ these rows were recorded. The rule:
 - first draw: {first}
 - second draw: {second}
 
-The first draw had 20 unseen rows of its own. After the changes that its other rows gave rise to, 13 of these 20 were within
-0.5 % in allocated memory, and 14 within 2 % in reserved memory. They were then used, too.
+The first draw had 20 unseen rows of its own. After the changes that its other rows gave rise to, 13 of these 20 were
+within 0.5 % in allocated memory, and 14 within 2 % in reserved memory. They were then used, too.
 
 **After the changes**, for all rows that were used for them: {after}
 
@@ -45,20 +45,23 @@ The first draw had 20 unseen rows of its own. After the changes that its other r
 
 The changes after the first draw: the simulated PyTorch adds gradients in place where they meet; cuDNN's workspaces for
 convolutions that copy tensors to channels last, for recurrent networks and attention follow rules that were read from a
-recording of shapes (workspaces.jsonl, by workspaces.py); softmax of float16 under autocast runs; the range of a CUDA context
-contains what was measured. After the second draw: memory lies where the driver of an H200 put it (addresses.jsonl, by
-addresses.py); gradients of filters, and what `torch.backends.cudnn.benchmark` tries, follow trees that were fitted to 12,941
-convolutions (convolutions.jsonl, by convolutions.py and fit.py), whose shapes are those of torchvision's and of 300 of
-timm's models, changed at random in a quarter of them; `torch.backends.cudnn.allow_tf32 = False` chooses other workspaces.
-After that, the other convolutions in TensorFloat-32 with channels first, and the forward ones in plain float with channels last,
-follow such trees, too. The rows with these types were predicted again, and eight others, which did not change. The unseen rows
-were known by then; how many of them are within the limits did not change.
+recording of shapes (workspaces.jsonl, by workspaces.py); softmax of float16 under autocast runs; the range of a CUDA
+context contains what was measured. After the second draw: memory lies where the driver of an H200 put it
+(addresses.jsonl, by addresses.py); gradients of filters, and what `torch.backends.cudnn.benchmark` tries, follow trees
+that were fitted to 12,941 convolutions (convolutions.jsonl, by convolutions.py and fit.py), whose shapes are those of
+torchvision's and of 300 of timm's models, changed at random in a quarter of them;
+`torch.backends.cudnn.allow_tf32 = False` chooses other workspaces. After that, the other convolutions in TensorFloat-32
+with channels first, and the forward ones in plain float with channels last, follow such trees, too. The rows with these
+types were predicted again, and eight others, which did not change. The unseen rows were known by then; how many of them
+are within the limits did not change.
 
-The recorded figures themselves vary little: 17 rows of the first draw were recorded a second time, on another H200. Thirteen
-gave the same allocated and reserved peak, and the other four differ by at most 0.2 % in allocated and 0.9 % in reserved memory.
+The recorded figures themselves vary little: 17 rows of the first draw were recorded a second time, on another H200.
+Thirteen gave the same allocated and reserved peak, and the other four differ by at most 0.2 % in allocated and 0.9 % in
+reserved memory.
 
-Sizes are in MiB. *First* is the error of the first prediction. cuDNN chooses its kernels, and so the sizes of its workspaces,
-by itself: nearly all large errors are those of programs with convolutions, or of programs whose sizes depend on values.
+Sizes are in MiB. *First* is the error of the first prediction. cuDNN chooses its kernels, and so the sizes of its
+workspaces, by itself: nearly all large errors are those of programs with convolutions, or of programs whose sizes
+depend on values.
 
 {runs}
 
@@ -70,8 +73,8 @@ What the plan says of each row, as in the table above:
 
 {below}
 
-**Beside the allocator**, NVML counted for the recorded processes {beside}. With one tensor it was {bare} MiB, and after a
-library's first calls this much more:
+**Beside the allocator**, NVML counted for the recorded processes {beside}. With one tensor it was {bare} MiB, and after
+a library's first calls this much more:
 
 {contexts}
 """

@@ -1,4 +1,4 @@
-"""The section of docs/accuracy.md on the programs of JAX."""
+"""The section of benchmarks/reports/accuracy.md on the programs of JAX."""
 
 from __future__ import annotations
 
@@ -18,22 +18,24 @@ REASONS = json.loads((HERE / "reasons.json").read_text())
 TEXT = """## Programs of JAX
 
 The {rows} programs below were drawn by a rule (benchmarks/accuracy/drawn_jax/draw.py), and recorded on 2026-11-27 on an
-{gpu} with driver {driver}, Python {python}, JAX {jax}, flax {flax}, equinox {equinox}, optax {optax} and diffrax {diffrax}, with
-`XLA_PYTHON_CLIENT_PREALLOCATE=false`. The rows with their settings, the program and the recorder were committed before the first
-recording and the first prediction. The rule:
+{gpu} with driver {driver}, Python {python}, JAX {jax}, flax {flax}, equinox {equinox}, optax {optax} and diffrax
+{diffrax}, with `XLA_PYTHON_CLIENT_PREALLOCATE=false`. The rows with their settings, the program and the recorder were
+committed before the first recording and the first prediction. The rule:
 
 {rules}
 
 {recorded}
 
-*Recorded* is `peak_bytes_in_use` of `memory_stats()` at the end, and *pool* is `peak_pool_bytes`, what the allocator had of
-the card. Both contain what XLA's autotuning takes to try kernels while it compiles: *when* is the phase that reached the peak.
-The prediction is the larger of a plan's `allocated` and `compiling`, and of the pool `reserved`. *Temporaries* are the largest
-that a function of the step has, by `memory_analysis()` on the card and in the rehearsal. Sizes are in MiB.
+*Recorded* is `peak_bytes_in_use` of `memory_stats()` at the end, and *pool* is `peak_pool_bytes`, what the allocator
+had of the card. Both contain what XLA's autotuning takes to try kernels while it compiles: *when* is the phase that
+reached the peak. The prediction is the larger of a plan's `allocated` and `compiling`, and of the pool `reserved`.
+*Temporaries* are the largest that a function of the step has, by `memory_analysis()` on the card and in the rehearsal.
+Sizes are in MiB.
 
-A peak that was reached while XLA compiled is no need: XLA tries kernels of cuDNN with workspaces of any size, and leaves out
-those for which there is no memory. A plan counts what it knows of it (inputs, results and the workspace of cuBLAS), and misses
-workspaces of cuDNN: so these rows are predicted too low, by up to 97 %, while the temporaries of their steps mostly agree.
+A peak that was reached while XLA compiled is no need: XLA tries kernels of cuDNN with workspaces of any size, and
+leaves out those for which there is no memory. A plan counts what it knows of it (inputs, results and the workspace of
+cuBLAS), and misses workspaces of cuDNN: so these rows are predicted too low, by up to 97 %, while the temporaries of
+their steps mostly agree.
 
 **First predictions**, before these recordings led to any change: {first}
 
@@ -42,10 +44,10 @@ workspaces of cuDNN: so these rows are predicted too low, by up to 97 %, while t
 **Unseen rows**, which were not used and were predicted after the last change: {unseen} By gpuconf as it was
 before the changes: {unseen_first}
 
-The changes: with `XLA_PYTHON_CLIENT_PREALLOCATE=false` the trace is replayed through an allocator that grows in regions that
-double, and splits a free chunk only if the rest is large, as XLA's does; a call's results are counted before its temporaries,
-the largest first; what the autotuning takes at least for products of matrices and convolutions is counted beside the peak of
-the calls; the range of a CUDA context is that of JAX.
+The changes: with `XLA_PYTHON_CLIENT_PREALLOCATE=false` the trace is replayed through an allocator that grows in regions
+that double, and splits a free chunk only if the rest is large, as XLA's does; a call's results are counted before its
+temporaries, the largest first; what the autotuning takes at least for products of matrices and convolutions is counted
+beside the peak of the calls; the range of a CUDA context is that of JAX.
 
 {runs}
 
@@ -53,8 +55,8 @@ the calls; the range of a CUDA context is that of JAX.
 
 **Temporaries** of all functions of a step: {temporaries}
 
-**Beside the pool**, NVML counted for the recorded processes {started} MiB after JAX had started, and {ended} MiB after the
-last step.
+**Beside the pool**, NVML counted for the recorded processes {started} MiB after JAX had started, and {ended} MiB after
+the last step.
 """
 
 

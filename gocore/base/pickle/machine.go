@@ -3,7 +3,9 @@
 package pickle
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 )
 
@@ -146,4 +148,206 @@ func (m *machine) global(op byte) error {
 		module, name = m.text(first), m.text(second)
 	}
 	return fmt.Errorf("it refers to %s.%s; only plain containers are supported", module, name)
+}
+
+// The instructions, named as in Python's pickletools.
+const (
+	opMark            = '('
+	opStop            = '.'
+	opPop             = '0'
+	opPopMark         = '1'
+	opDup             = '2'
+	opFloat           = 'F'
+	opInt             = 'I'
+	opBinInt          = 'J'
+	opBinInt1         = 'K'
+	opLong            = 'L'
+	opBinInt2         = 'M'
+	opNone            = 'N'
+	opPersID          = 'P'
+	opBinPersID       = 'Q'
+	opReduce          = 'R'
+	opString          = 'S'
+	opBinString       = 'T'
+	opShortBinString  = 'U'
+	opUnicode         = 'V'
+	opBinUnicode      = 'X'
+	opAppend          = 'a'
+	opBuild           = 'b'
+	opGlobal          = 'c'
+	opDict            = 'd'
+	opEmptyDict       = '}'
+	opAppends         = 'e'
+	opGet             = 'g'
+	opBinGet          = 'h'
+	opInst            = 'i'
+	opLongBinGet      = 'j'
+	opList            = 'l'
+	opEmptyList       = ']'
+	opObj             = 'o'
+	opPut             = 'p'
+	opBinPut          = 'q'
+	opLongBinPut      = 'r'
+	opSetItem         = 's'
+	opTuple           = 't'
+	opEmptyTuple      = ')'
+	opSetItems        = 'u'
+	opBinFloat        = 'G'
+	opProto           = 0x80
+	opNewObj          = 0x81
+	opExt1            = 0x82
+	opExt2            = 0x83
+	opExt4            = 0x84
+	opTuple1          = 0x85
+	opTuple2          = 0x86
+	opTuple3          = 0x87
+	opNewTrue         = 0x88
+	opNewFalse        = 0x89
+	opLong1           = 0x8a
+	opLong4           = 0x8b
+	opBinBytes        = 'B'
+	opShortBinBytes   = 'C'
+	opShortBinUnicode = 0x8c
+	opBinUnicode8     = 0x8d
+	opBinBytes8       = 0x8e
+	opEmptySet        = 0x8f
+	opAddItems        = 0x90
+	opFrozenSet       = 0x91
+	opNewObjEx        = 0x92
+	opStackGlobal     = 0x93
+	opMemoize         = 0x94
+	opFrame           = 0x95
+	opByteArray8      = 0x96
+	opNextBuffer      = 0x97
+	opReadonlyBuffer  = 0x98
+)
+
+// latestProtocol is Python's latest protocol. Files of later protocols are rejected.
+const latestProtocol = 5
+
+// refused describes the instructions that need more than plain data.
+var refused = map[byte]string{
+	opReduce: "a call", opBuild: "an object's state", opInst: "an instance", opObj: "an instance",
+	opNewObj:   "an instance",
+	opNewObjEx: "an instance", opExt1: "an extension", opExt2: "an extension", opExt4: "an extension",
+	opPersID: "an external object", opBinPersID: "an external object",
+	opNextBuffer: "an external buffer", opReadonlyBuffer: "an external buffer",
+}
+
+var errEmpty = errors.New("the stack is empty")
+
+// floor returns the length of the stack at the last mark. Values below it are not accessible.
+func (m *machine) floor() int {
+	if n := len(m.marks); n > 0 {
+		return m.marks[n-1]
+	}
+	return 0
+}
+
+func (m *machine) push(v Value) (err error) {
+	if m.stack, err = grown(m.budget, m.stack, 1); err != nil {
+		return err
+	}
+	v.key = 0
+	m.stack = append(m.stack, v)
+	return nil
+}
+
+func (m *machine) top() (Value, error) {
+	if len(m.stack) <= m.floor() {
+		return Value{}, errEmpty
+	}
+	return m.stack[len(m.stack)-1], nil
+}
+
+func (m *machine) pop() (Value, error) {
+	v, err := m.top()
+	if err == nil {
+		m.stack = m.stack[:len(m.stack)-1]
+	}
+	return v, err
+}
+
+func (m *machine) sinceMark() (n int, err error) {
+	if len(m.marks) == 0 {
+		return 0, errors.New("there is no mark on the stack")
+	}
+	return len(m.stack) - m.floor(), nil
+}
+
+// popMark removes everything since the last mark. The result is valid until the next push.
+func (m *machine) popMark() (items []Value, err error) {
+	n, err := m.sinceMark()
+	if err != nil {
+		return nil, err
+	}
+	items = m.stack[len(m.stack)-n:]
+	m.stack, m.marks = m.stack[:len(m.stack)-n], m.marks[:len(m.marks)-1]
+	return items, nil
+}
+
+// take returns the next n bytes.
+func (m *machine) take(n int) ([]byte, error) {
+	if n > len(m.data)-m.at {
+		return nil, fmt.Errorf("expected %d more bytes, but the file has %d", n, len(m.data)-m.at)
+	}
+	raw := m.data[m.at : m.at+n]
+	m.at += n
+	return raw, nil
+}
+
+// unsigned reads a little-endian number of size bytes.
+func (m *machine) unsigned(size int) (n uint64, err error) {
+	raw, err := m.take(size)
+	for i, digit := range raw {
+		n |= uint64(digit) << (8 * i)
+	}
+	return n, err
+}
+
+// length reads the length of the data that follows, and checks that the file has that many bytes left.
+func (m *machine) length(size int) (int, error) {
+	n, err := m.unsigned(size)
+	if err == nil && n > uint64(len(m.data)-m.at) {
+		err = fmt.Errorf("expected %d more bytes, but the file has %d", n, len(m.data)-m.at)
+	}
+	return int(n), err
+}
+
+func (m *machine) line() ([]byte, error) {
+	n := bytes.IndexByte(m.data[m.at:], '\n')
+	if n < 0 {
+		return nil, errors.New("unterminated line")
+	}
+	raw, err := m.take(n + 1)
+	return raw[:n], err
+}
+
+// Budget bounds the memory, and with it the work, that a file can cause (invariants 2 and 3).
+type Budget struct {
+	all, left int
+}
+
+// A snapshot takes about four times its size, and up to sixteen times if its stacks are long: a reference to a frame
+// takes two bytes of the file and sixteen here. The base is for small snapshots that refer to the same event many
+// times.
+const (
+	baseBytes    = 4 << 20
+	bytesPerByte = 32
+)
+
+// NewBudget returns the budget for a file of the given size.
+func NewBudget(fileBytes int) *Budget {
+	all := baseBytes + bytesPerByte*fileBytes
+	return &Budget{all: all, left: all}
+}
+
+// Take charges bytes, or fails if fewer are left.
+func (b *Budget) Take(bytes int) error {
+	if bytes > b.left {
+		return fmt.Errorf("its contents take more than %d MiB of memory, more than %d times the size of the file",
+			b.all>>20, bytesPerByte)
+	}
+	b.left -= bytes
+	return nil
 }

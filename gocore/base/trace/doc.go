@@ -25,7 +25,7 @@
 // # Time and thread
 //
 // Both are read without a system call, because an allocation takes less time than most calls would. The time comes
-// from the processor's counter (counter_*.s), which is converted to clock time once, when the recording stops. The
+// from the processor's counter (registers_*.s), which is converted to clock time once, when the recording stops. The
 // thread comes from the register that points to the C library's thread record. On x86-64 its value is that of
 // pthread_self (and Python's threading.get_ident).
 //

@@ -42,7 +42,19 @@
 // Manager (hot.go): Close seals every pool before it checks that all are idle, so no block appears in between, and a
 // sealed or closed pool sends the caller to the slow path, which takes mu.
 //
-// Lock order: mu, a pool's captures, a recorder (record.go), a pool's allocator, the driver. owners and the notices
+// Lock order: mu, a pool's captures, a recorder (memoryinfo.go), a pool's allocator, the driver. owners and the notices
 // have leaf locks. WaitForFree waits for other threads, and holds no lock while it does. Trim, Close and Join, and an
 // allocation that needs memory of a busy stream, may wait for the device with locks held.
+//
+// # Captures and the ledger
+//
+// While a stream is being captured into a CUDA graph, its memory belongs to the capture (devmgr/captures.go,
+// bfc/streams_capture.go). What an allocation asks the driver about its stream, and what it need not ask, is in
+// devmgr/streamnumbers.go and pybind/cabi/lasting.c. Memory that the capture frees is not reused outside it until the
+// driver reports, through a user object that the graph holds, that nothing of the graph is left.
+//
+// Where there is a ledger (docs/ledger.md), the process publishes its pools there when they are built
+// (process.State.publishFrom): bfc writes bytes in use, peak, limit and reserved bytes into a mapped slot wherever it
+// updates its own counters. A lease does not touch the pools: gocore/lease/ledger decides it, and Python sets visible
+// devices and limits.
 package devmgr

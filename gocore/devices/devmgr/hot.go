@@ -5,8 +5,12 @@ package devmgr
 import (
 	"errors"
 	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
 
 	"gpuconf/gocore/base/holder"
+	"gpuconf/gocore/base/human"
 	"gpuconf/gocore/base/status"
 	"gpuconf/gocore/machine/gpu"
 	"gpuconf/gocore/pool/bfc"
@@ -239,4 +243,98 @@ func freeError(err error) error {
 // isShut reports whether a pool failed because it is closed or about to be closed.
 func isShut(err error) bool {
 	return errors.Is(err, bfc.ErrSealed) || status.CodeOf(err) == status.FailedPrecondition
+}
+
+// freeSignal lets a thread sleep until memory is freed. Frees are counted, so that one between a failed allocation and
+// the wait is never missed: wait returns at once if the count has changed. The allocator counts under its own lock, so
+// a free that the check of the count misses happens after waiting was raised, and wakes the waiter.
+type freeSignal struct {
+	waiting atomic.Int32
+
+	mu sync.Mutex
+	ch chan struct{} // guarded by mu; closed by the next wake; nil while no thread waits
+}
+
+// freed wakes the waiters, after the free was counted. Without waiters it costs one load.
+func (s *freeSignal) freed() {
+	if s.waiting.Load() > 0 {
+		s.wake()
+	}
+}
+
+func (s *freeSignal) wake() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ch != nil {
+		close(s.ch)
+		s.ch = nil
+	}
+}
+
+// wait returns when the count differs from seen, or after timeout.
+func (s *freeSignal) wait(count func() uint64, seen uint64, timeout time.Duration) {
+	s.waiting.Add(1)
+	defer s.waiting.Add(-1)
+	s.mu.Lock()
+	if s.ch == nil {
+		s.ch = make(chan struct{})
+	}
+	ch := s.ch
+	s.mu.Unlock()
+	// The channel exists: from here on a free either changes the count before this check or closes the channel.
+	if count() != seen {
+		return
+	}
+	timer := time.NewTimer(timeout)
+	defer timer.Stop()
+	select {
+	case <-ch:
+	case <-timer.C:
+	}
+}
+
+// FailAllocation makes the n-th allocation from now on fail with an injected out-of-memory error. Allocations of all
+// threads on all logical GPUs count, also on those of later layouts, for every library; those of 0 bytes do not. It
+// replaces an earlier call. 0 ends the counting, as closing the Manager does.
+func (m *Manager) FailAllocation(n uint64) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return errClosed()
+	}
+	m.failure = nil
+	if n > 0 {
+		m.failure = bfc.NewFailure(n)
+	}
+	m.injectLocked(m.gpus)
+	return nil
+}
+
+// CountedAllocations returns the number of allocations since FailAllocation, up to and including the one that failed.
+func (m *Manager) CountedAllocations() uint64 {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if m.failure == nil {
+		return 0
+	}
+	return m.failure.Counted()
+}
+
+// CountForeign counts an allocation of a library that has an allocator of its own. It returns the out-of-memory error
+// of the one that must fail.
+func (m *Manager) CountForeign(bytes uint64) error {
+	m.mu.RLock()
+	failure := m.failure
+	m.mu.RUnlock()
+	if failure == nil || !failure.Due() {
+		return nil
+	}
+	return status.Errorf(status.ResourceExhausted, "Tried to allocate %s: out of memory, an injected failure, which "+
+		"a test requested", human.Exact(bytes))
+}
+
+func (m *Manager) injectLocked(pools []*pool) {
+	for _, p := range pools {
+		p.bfc.Inject(m.failure)
+	}
 }

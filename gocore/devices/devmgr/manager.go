@@ -174,14 +174,9 @@ func (m *Manager) Closed() bool {
 }
 
 // Physical returns the physical GPU of a logical GPU.
-func (m *Manager) Physical(number int) (gpu.Device, error) {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	p, err := m.poolLocked(number)
-	if err != nil {
-		return gpu.Device{}, err
-	}
-	return p.device, nil
+func (m *Manager) Physical(number int) (device gpu.Device, err error) {
+	err = m.onPool(number, func(p *pool) { device = p.device })
+	return device, err
 }
 
 // HostVisible reports whether device addresses are host addresses.
@@ -210,6 +205,10 @@ func (m *Manager) HasNotices() bool {
 	return len(m.notices) > 0
 }
 
+func (m *Manager) noticef(level, format string, args ...any) {
+	m.notice(config.Notice{Level: level, Text: fmt.Sprintf(format, args...)})
+}
+
 func (m *Manager) notice(notices ...config.Notice) {
 	m.noticesMu.Lock()
 	defer m.noticesMu.Unlock()
@@ -233,3 +232,109 @@ func errClosed() error {
 }
 
 func shortName(number int) string { return fmt.Sprintf("GPU:%d", number) }
+
+// ExplainNoGPU records why the machine has no GPU, as a clause for later errors. It must be called before the Manager
+// is shared. The first reason is kept.
+func (m *Manager) ExplainNoGPU(why string) {
+	if m.whyNone == "" {
+		m.whyNone = why
+	}
+}
+
+// WhyNoGPU returns why the process has no logical GPU, as a clause; "" if that is unknown.
+func (m *Manager) WhyNoGPU() string {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	why, _ := m.whyNoGPULocked()
+	return why
+}
+
+// noGPULocked is the text of an error: that there is no logical GPU, the reason if known, and what to do.
+func (m *Manager) noGPULocked() string {
+	why, remedy := m.whyNoGPULocked()
+	if why != "" {
+		why = ": " + why
+	}
+	return fmt.Sprintf("this process has no logical GPU%s. %s", why, remedy)
+}
+
+func (m *Manager) whyNoGPULocked() (why, remedy string) {
+	why, remedy = m.whyNone, "Simulate one with gpuconf.simulate(\"H100-80GB\") or GPUCONF_SIMULATE=H100-80GB"
+	switch listed := uint64(len(m.listed)); {
+	case listed > 0:
+		why, remedy = human.Count(listed, "GPU")+" in the physical device list, but none is visible "+
+			"(set_visible_devices)",
+			"Call gpuconf.reset() and leave at least one visible"
+	case len(m.found) > 0:
+		why = human.Count(uint64(len(m.found)), "GPU") + " on this machine, but none meets the minimum requirements " +
+			"(see the gpuconf logger)"
+	case m.HostVisible() && strings.HasPrefix(why, "CUDA_VISIBLE_DEVICES"):
+		remedy = "Unset CUDA_VISIBLE_DEVICES, or set it to numbers of simulated GPUs, such as 0"
+	}
+	return why, remedy
+}
+
+func (m *Manager) errNoGPULocked(asked string) error {
+	have := len(m.gpus)
+	if have == 0 {
+		return status.Errorf(status.InvalidArgument, "unknown device %s: %s", asked, m.noGPULocked())
+	}
+	return status.Errorf(status.InvalidArgument, "unknown device %s: this process has %s (GPU:0 to GPU:%d)", asked,
+		human.Count(uint64(have), "logical GPU"), have-1)
+}
+
+// Check verifies every invariant of the configuration and of every pool, and that owners contains exactly the pools'
+// memory. It excludes all other calls.
+func (m *Manager) Check() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return errClosed()
+	}
+	if err := m.state.Check(); err != nil {
+		return status.Errorf(status.Internal, "configuration: %w", err)
+	}
+	owned := 0
+	for _, p := range m.gpus {
+		n, err := m.checkPoolLocked(p)
+		if err != nil {
+			return err
+		}
+		owned += n
+	}
+	if known := m.owners.count(); known != owned {
+		return status.Errorf(status.Internal, "invariant 2: %d address ranges have an owner, but the pools hold %d",
+			known, owned)
+	}
+	return nil
+}
+
+// checkPoolLocked checks one pool and counts the address ranges that owners should have for it: a growing pool's range
+// is one, whatever is mapped in it, and so is each region outside it.
+func (m *Manager) checkPoolLocked(p *pool) (owned int, err error) {
+	if err := p.bfc.Check(); err != nil {
+		return 0, status.Errorf(status.Internal, "%s: %w", shortName(p.number), err)
+	}
+	var start, end uint64
+	if p.virtual != nil {
+		if err := p.virtual.Check(); err != nil {
+			return 0, status.Errorf(status.Internal, "%s: %w", shortName(p.number), err)
+		}
+		addr, bytes, _ := p.virtual.Range()
+		start, end = addr, addr+bytes
+		if bytes > 0 {
+			owned++
+		}
+	}
+	for _, r := range p.bfc.MemoryMap().Regions {
+		if m.owners.find(r.Addr) != p || m.owners.find(r.Addr+r.Bytes-1) != p {
+			return 0, status.Errorf(status.Internal, "invariant 2: the region of %d bytes at %#x is not registered "+
+				"as owned by %s",
+				r.Bytes, r.Addr, shortName(p.number))
+		}
+		if r.Addr < start || r.Addr >= end {
+			owned++
+		}
+	}
+	return owned, nil
+}

@@ -6,9 +6,11 @@ import (
 	"strings"
 
 	"gpuconf/gocore/base/status"
+	"gpuconf/gocore/base/trace"
 	"gpuconf/gocore/machine/devname"
 	"gpuconf/gocore/machine/gpu"
 	"gpuconf/gocore/pool/bfc"
+	"gpuconf/gocore/pool/figures"
 )
 
 // ResolveGPU finds the logical GPU that a device string names, parsed as by get_memory_info. It returns TensorFlow's
@@ -122,45 +124,31 @@ type MemoryMap struct {
 }
 
 // MemoryMap returns the map of a device's pool.
-func (m *Manager) MemoryMap(text string) (MemoryMap, error) {
+func (m *Manager) MemoryMap(text string) (drawn MemoryMap, err error) {
 	number, err := m.ResolveGPU(text)
 	if err != nil {
-		return MemoryMap{}, err
+		return drawn, err
 	}
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	p, err := m.poolLocked(number)
-	if err != nil {
-		return MemoryMap{}, err
-	}
-	return MemoryMap{p.bfc.MemoryMap(), shortName(number), p.limitBytes, m.oversubscribedLocked(p)}, nil
+	err = m.onPool(number, func(p *pool) {
+		drawn = MemoryMap{p.bfc.MemoryMap(), shortName(number), p.limitBytes, m.oversubscribedLocked(p)}
+	})
+	return drawn, err
 }
 
 // Usage returns the memory in use on a device, by holder, and the device's short name.
-func (m *Manager) Usage(text string) (bfc.Usage, string, error) {
+func (m *Manager) Usage(text string) (usage bfc.Usage, name string, err error) {
 	number, err := m.ResolveGPU(text)
 	if err != nil {
-		return bfc.Usage{}, "", err
+		return usage, "", err
 	}
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	p, err := m.poolLocked(number)
-	if err != nil {
-		return bfc.Usage{}, "", err
-	}
-	return p.bfc.Usage(), shortName(number), nil
+	err = m.onPool(number, func(p *pool) { usage, name = p.bfc.Usage(), shortName(number) })
+	return usage, name, err
 }
 
 // StartPeak starts a measurement of a logical GPU's peaks and returns what is in use now.
 func (m *Manager) StartPeak(number int) (id bfc.PeakID, before bfc.Usage, err error) {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	p, err := m.poolLocked(number)
-	if err != nil {
-		return 0, bfc.Usage{}, err
-	}
-	id, before = p.bfc.StartPeak()
-	return id, before, nil
+	err = m.onPool(number, func(p *pool) { id, before = p.bfc.StartPeak() })
+	return id, before, err
 }
 
 // StopPeak ends a measurement and returns what is in use now, with the peaks since it started.
@@ -177,4 +165,113 @@ func (m *Manager) StopPeak(number int, id bfc.PeakID) (after bfc.Usage, err erro
 			shortName(number))
 	}
 	return after, nil
+}
+
+// Publisher is where other processes read the figures of this process's pools.
+type Publisher interface {
+	// SetPools returns the place for each pool's figures, nil if there is no more room, and ends the earlier ones.
+	SetPools(pools []figures.Place) ([]*figures.Pool, error)
+}
+
+// Publish publishes the figures of all logical GPUs, including those of later layouts; nil ends it.
+func (m *Manager) Publish(to Publisher) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return errClosed()
+	}
+	m.publisher = to
+	return m.publishLocked(m.gpus)
+}
+
+// publishNewLocked adds the pools of a new layout.
+func (m *Manager) publishNewLocked(pools []*pool) {
+	if err := m.publishLocked(pools); err != nil {
+		m.noticef("warning", "other processes do not see this process's use of GPUs: %v", err)
+	}
+}
+
+func (m *Manager) publishLocked(pools []*pool) error {
+	for _, p := range pools {
+		p.bfc.Publish(nil) // SetPools may reuse the earlier places
+	}
+	if m.publisher == nil {
+		return nil
+	}
+	named := make([]figures.Place, len(pools))
+	for i, p := range pools {
+		named[i] = figures.Place{UUID: p.device.UUID, Number: p.number}
+	}
+	places, err := m.publisher.SetPools(named)
+	if err != nil {
+		return err
+	}
+	for i, p := range pools {
+		p.bfc.Publish(places[i])
+	}
+	return nil
+}
+
+// Record starts recording the memory events of all logical GPUs, including those of later layouts. There is one
+// recorder at a time: a new one replaces it, even if Record fails.
+func (m *Manager) Record(r *trace.Recorder) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return errClosed()
+	}
+	m.recorder = nil
+	if err := recordPools(r, m.gpus); err != nil {
+		return err
+	}
+	m.recorder = r
+	return nil
+}
+
+// StopRecording stops recording and returns, by logical GPU, the live blocks and the pool's map as of the last recorded
+// event.
+func (m *Manager) StopRecording() (live map[int][]trace.Block, pools map[int]bfc.MemoryMap) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.recorder = nil
+	live, pools = map[int][]trace.Block{}, map[int]bfc.MemoryMap{}
+	for _, p := range m.gpus {
+		pools[p.number] = p.bfc.StopRecording()
+		live[p.number] = liveBlocks(pools[p.number])
+	}
+	return live, pools
+}
+
+func liveBlocks(picture bfc.MemoryMap) (live []trace.Block) {
+	for _, region := range picture.Regions {
+		for _, c := range region.Chunks {
+			if !c.Free {
+				live = append(live, trace.Block{Addr: c.Addr, Bytes: c.Requested, Holder: c.Holder, Site: c.Site})
+			}
+		}
+	}
+	return live
+}
+
+// recordPools records all pools, or none if one fails.
+func recordPools(r *trace.Recorder, pools []*pool) error {
+	for _, p := range pools {
+		if err := p.bfc.Record(r, p.number); err != nil {
+			for _, p := range pools {
+				p.bfc.StopRecording()
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// recordNewLocked adds the pools of a new layout to a running recording.
+func (m *Manager) recordNewLocked(pools []*pool) {
+	if m.recorder == nil {
+		return
+	}
+	if err := recordPools(m.recorder, pools); err != nil {
+		m.noticef("warning", "recording stopped: %v", err)
+	}
 }

@@ -106,7 +106,7 @@ func (m *Manager) fill(p *pool, wanted config.LayoutDevice, env config.Env, coll
 		return err
 	}
 	if wanted.Allocator != "" {
-		m.notice(config.Notice{Level: "error", Text: "Invalid allocator type: " + wanted.Allocator})
+		m.noticef("error", "Invalid allocator type: %s", wanted.Allocator)
 		return status.Errorf(status.Internal, "Failed to get memory allocator for TF GPU %d with %d bytes of memory. "+
 			"allocator_type is '%s': the only allocator is 'BFC'", p.number, p.limitBytes, wanted.Allocator)
 	}
@@ -225,4 +225,91 @@ func driverError(err error, format string, args ...any) error {
 func isOutOfMemory(err error) bool {
 	var result gpu.Result
 	return errors.As(err, &result) && result == gpu.ErrorOutOfMemory
+}
+
+// unifiedUpstream gives a pool access to unified memory, in regions: CUDA cannot map managed memory in granules.
+type unifiedUpstream struct{ upstream }
+
+// MemAlloc allocates a region of managed memory, which may exceed the GPU's, and records its owner. MemFree frees it
+// like any other.
+func (u unifiedUpstream) MemAlloc(bytes uint64) (uint64, error) {
+	return u.owned(bytes, u.driver.MemAllocManaged)
+}
+
+// checkUnified fails for a GPU without managed memory, such as a vGPU: every allocation would fail there.
+func (p *pool) checkUnified() error {
+	if p.unified && !p.device.Managed {
+		return status.Errorf(status.Unimplemented, "%s cannot use unified memory: %s (GPU %d) does not support "+
+			"managed memory. Do not set use_unified_memory, and keep per_process_gpu_memory_fraction at 1 or below",
+			shortName(p.number), p.device.Name, p.device.Ordinal)
+	}
+	return nil
+}
+
+// spills reports whether the pool's memory may exceed the GPU's.
+func (p *pool) spills() bool { return p.unified && p.device.Oversubscribes }
+
+// oversubscribedLocked is the number of bytes by which the blocks in use in all of this process's pools on the pool's
+// GPU exceed that GPU's memory. At least that many bytes are not on the GPU. It is 0 for a pool without unified memory.
+func (m *Manager) oversubscribedLocked(p *pool) uint64 {
+	if !p.spills() {
+		return 0
+	}
+	var inUse uint64
+	for _, other := range m.gpus {
+		if other.device.Ordinal == p.device.Ordinal {
+			bytes, _ := other.bfc.BytesInUse()
+			inUse += bytes
+		}
+	}
+	return inUse - min(inUse, p.device.TotalBytes)
+}
+
+// IsUnified reports whether a logical GPU's memory is unified memory.
+func (m *Manager) IsUnified(number int) (unified bool, err error) {
+	err = m.onPool(number, func(p *pool) { unified = p.unified })
+	return unified, err
+}
+
+// virtualUpstream gives a pool access to its GPU's virtual memory management. The range that it reserves belongs to the
+// pool as a whole; suballoc.Virtual tracks what is mapped inside it.
+type virtualUpstream struct{ upstream }
+
+func (u virtualUpstream) MemGetAllocationGranularity() (uint64, error) {
+	minimum, _, err := u.driver.MemGetAllocationGranularity(u.pool.device.Ordinal)
+	return minimum, err
+}
+
+func (u virtualUpstream) MemAddressReserve(bytes, alignment uint64) (uint64, error) {
+	addr, err := u.driver.MemAddressReserve(bytes, alignment)
+	if err == nil {
+		u.owners.add(addr, bytes, u.pool)
+	}
+	return addr, err
+}
+
+func (u virtualUpstream) MemAddressFree(addr, bytes uint64) error {
+	u.owners.remove(addr)
+	return u.driver.MemAddressFree(addr, bytes)
+}
+
+func (u virtualUpstream) MemCreate(bytes uint64) (uint64, error) {
+	handle, err := u.driver.MemCreate(u.pool.device.Ordinal, bytes)
+	return uint64(handle), err
+}
+
+func (u virtualUpstream) MemRelease(handle uint64) error {
+	return u.driver.MemRelease(gpu.Handle(handle))
+}
+
+func (u virtualUpstream) MemMap(addr, bytes, handle uint64) error {
+	return u.driver.MemMap(addr, bytes, gpu.Handle(handle))
+}
+
+func (u virtualUpstream) MemUnmap(addr, bytes uint64) error {
+	return u.driver.MemUnmap(addr, bytes)
+}
+
+func (u virtualUpstream) MemSetAccess(addr, bytes uint64) error {
+	return u.driver.MemSetAccess(u.pool.device.Ordinal, addr, bytes)
 }

@@ -2,7 +2,7 @@
 /*
  * A budget file: limits of cards and the use of each process, shared by all processes of a job. The guard keeps the
  * job's limits in one, and the simulator the memory of simulated cards, whose limit is their size.
- * python/gpuconf/jobs/budget_file.py creates and reads it, by a module that pybind/build/generate_budget.py writes
+ * python/gpuconf/jobs/budget_file.py creates and reads it, by a module that pybind/build/generate_tables.py writes
  * from this header: its constants and structs are the layout.
  *
  *     header                     HEADER_BYTES

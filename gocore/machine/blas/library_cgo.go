@@ -13,13 +13,162 @@ import "C"
 import (
 	"fmt"
 	"math"
+	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"gpuconf/gocore/base/status"
 	"gpuconf/gocore/machine/gpu"
 )
+
+// The choices besides a path or a name for the loader.
+const (
+	Auto  = "auto"  // the default, also as ""
+	Gonum = "gonum" // no library
+)
+
+// Library is the BLAS of a process, if it has one.
+type Library struct {
+	choice  string
+	folders []string
+	calls   chan struct{} // has room for the calls that may run at once
+
+	mu     sync.Mutex
+	search atomic.Pointer[search] // set once, with mu held
+}
+
+// search is the result of looking for a library.
+type search struct {
+	found *found // nil for none
+	about About
+	err   error // the library that the caller named cannot be used
+}
+
+// About describes what computes large products.
+type About struct {
+	Library    string   // "OpenBLAS"; "" if there is none
+	Version    string   // what the library says about itself
+	Path       string   // its file
+	Threads    int      // 0 if unknown
+	Complaints []string // why libraries that exist cannot be used
+}
+
+// New returns a Library without loading anything. choice is Auto, Gonum, or a library's path or name; folders are the
+// folders from which Python imports modules.
+func New(choice string, folders []string) *Library {
+	if choice == "" {
+		choice = Auto
+	}
+	return &Library{choice: choice, folders: folders, calls: make(chan struct{}, runtime.NumCPU())}
+}
+
+// least is the number of multiplications from which a library is faster than gonum, call and all.
+const least = 16 * 16 * 16
+
+// Gemm multiplies two matrices, as gpu.Compute does, and reports whether it did. If not, the product is small, of
+// integers, or there is no library. The error is InvalidArgument if the caller named a library that cannot be used.
+func (l *Library) Gemm(g gpu.Gemm) (done bool, err error) {
+	if g.DType == gpu.Int32 || l.choice == Gonum || g.Check() != nil {
+		return false, nil
+	}
+	if g.K == 0 || g.M*g.N < (least+g.K-1)/g.K { // M × N does not overflow: Check has looked
+		return false, nil
+	}
+	s := l.find()
+	if s.err != nil || s.found == nil || !s.found.takes(g) {
+		return false, s.err
+	}
+	l.calls <- struct{}{}
+	defer func() { <-l.calls }()
+	s.found.multiply(g)
+	return true, nil
+}
+
+// Describe looks for the library, and describes it.
+func (l *Library) Describe() (About, error) {
+	if l.choice == Gonum {
+		return About{}, nil
+	}
+	s := l.find()
+	return s.about, s.err
+}
+
+func (l *Library) find() *search {
+	if s := l.search.Load(); s != nil {
+		return s
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if s := l.search.Load(); s != nil {
+		return s
+	}
+	s := l.look()
+	l.search.Store(s)
+	return s
+}
+
+// systemNames are the names for the loader. The last two are links to the library that the administrator chose.
+var systemNames = []string{"libopenblas64.so.0", "libopenblas.so.0", "libblis.so.4", "libcblas.so.3", "libblas.so.3"}
+
+// wheelFiles are patterns of the files that wheels install, from a folder of modules.
+var wheelFiles = []string{
+	"numpy.libs/libscipy_openblas*.so*",
+	"numpy.libs/libopenblas*.so*",
+	"scipy_openblas64/lib/libscipy_openblas64_.so",
+	"scipy_openblas32/lib/libscipy_openblas.so",
+	inEnvironment + mklFile + "*", // MKL's wheel, and Conda's package
+}
+
+const (
+	inEnvironment = "../../" // lib of the environment, from its folder of modules
+	mklFile       = "libmkl_rt.so."
+	mklThreads    = "libiomp5.so"
+)
+
+// isWhole reports whether a library's parts are there. MKL ends the process if it does not find its threads.
+func isWhole(path string) bool {
+	if !strings.HasPrefix(filepath.Base(path), mklFile) {
+		return true
+	}
+	_, err := os.Stat(filepath.Join(filepath.Dir(path), mklThreads))
+	return err == nil
+}
+
+// inWheels returns the files of wheels in the folders, in the order of the patterns.
+func inWheels(folders []string) (files []string) {
+	for _, pattern := range wheelFiles {
+		for _, folder := range folders {
+			found, err := filepath.Glob(filepath.Join(escaped(folder), pattern))
+			if err != nil {
+				continue
+			}
+			slices.Reverse(found) // the highest version first
+			for _, path := range found {
+				if isWhole(path) {
+					files = append(files, path)
+				}
+			}
+		}
+	}
+	return files
+}
+
+// escaped returns a folder as a pattern that matches only itself.
+func escaped(folder string) string {
+	var pattern []rune
+	for _, r := range folder {
+		if r == '*' || r == '?' || r == '[' || r == '\\' {
+			pattern = append(pattern, '\\')
+		}
+		pattern = append(pattern, r)
+	}
+	return string(pattern)
+}
 
 // found is a library whose functions are known.
 type found struct {
@@ -32,7 +181,9 @@ func (l *Library) look() *search {
 	if l.choice != Auto {
 		one, about, complaint := load(l.choice, false)
 		if complaint != "" {
-			return &search{err: errChoice(l.choice, complaint)}
+			return &search{err: status.Errorf(status.InvalidArgument, "GPUCONF_BLAS is %q, which cannot be used: %s. "+
+				"Set it to the path of a library with the functions of CBLAS, to auto, or to gonum", l.choice,
+				complaint)}
 		}
 		return &search{found: one, about: about}
 	}
@@ -42,13 +193,8 @@ func (l *Library) look() *search {
 			return s
 		}
 	}
-	for _, path := range inWheels(l.folders) {
+	for _, path := range slices.Concat(inWheels(l.folders), systemNames) {
 		if s.try(path, false) {
-			return s
-		}
-	}
-	for _, name := range systemNames {
-		if s.try(name, false) {
 			return s
 		}
 	}
@@ -75,11 +221,6 @@ func (s *search) try(path string, onlyLoaded bool) bool {
 	return true
 }
 
-func errChoice(choice, complaint string) error {
-	return status.Errorf(status.InvalidArgument, "GPUCONF_BLAS is %q, which cannot be used: %s. Set it to the path of "+
-		"a library with the functions of CBLAS, to auto, or to gonum", choice, complaint)
-}
-
 // load returns a library, or why it cannot be used. Both are empty if it is not loaded and must be.
 func load(path string, onlyLoaded bool) (one *found, about About, complaint string) {
 	if strings.ContainsRune(path, 0) {
@@ -101,18 +242,13 @@ func load(path string, onlyLoaded bool) (one *found, about About, complaint stri
 	}
 	about = About{
 		Library: C.GoString(&answer.kind[0]), Version: strings.TrimSpace(C.GoString(&answer.version[0])),
-		Path: resolved(C.GoString(&answer.path[0])), Threads: int(answer.threads),
+		Path: C.GoString(&answer.path[0]), Threads: int(answer.threads),
+	}
+	if real, err := filepath.EvalSymlinks(about.Path); err == nil {
+		about.Path = real // it tells what library.so.3 stands for
 	}
 	return &found{functions: answer.functions, wide: answer.wide != 0 ||
 		strings.Contains(about.Version, "USE64BITINT")}, about, ""
-}
-
-// resolved returns a path without links, which tell what library.so.3 stands for.
-func resolved(path string) string {
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		return real
-	}
-	return path
 }
 
 // loaded returns the paths of the BLAS libraries that the process has loaded.

@@ -5,11 +5,14 @@
 package cuda
 
 // #include "calls.h"
+// #include "library.h"
 import "C"
 
 import (
 	"errors"
 	"fmt"
+	"runtime"
+	"slices"
 
 	"gpuconf/gocore/machine/gpu"
 )
@@ -134,4 +137,91 @@ func notReachable(g *device, addr, bytes uint64) error {
 	return fmt.Errorf("%d bytes at %#x are not within one allocation, or within mappings with access, of GPU %d: %w",
 		bytes, addr,
 		g.info.Ordinal, gpu.ErrorInvalidValue)
+}
+
+var _ gpu.Native = (*driver)(nil)
+
+// Version returns the newest CUDA version that the driver supports.
+func (d *driver) Version() int { return int(d.version) }
+
+// InContext runs work in a device's primary context.
+func (d *driver) InContext(ordinal int, work func() error) error {
+	g, err := d.enter(ordinal)
+	if err != nil {
+		return err
+	}
+	defer d.leave(g)
+	err, failed := d.visit(g, work)
+	if failed != nil {
+		return failed
+	}
+	return err
+}
+
+// visit runs work in a device's context, which is not destroyed meanwhile. failed is set if the context could not be
+// entered.
+func (d *driver) visit(g *device, work func() error) (err, failed error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var visit C.struct_cuda_visit
+	result := C.cudacall_enter(d.machine, C.uint64_t(g.context), &visit)
+	if err := d.failure(result, "enter the context of GPU %d", uint64(g.info.Ordinal)); err != nil {
+		return nil, err
+	}
+	defer C.cudacall_leave(&visit)
+	return work(), nil
+}
+
+// AtContextEnd registers end to be called before the context ends.
+func (d *driver) AtContextEnd(ordinal int, end func(entered bool)) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	g, err := d.contextLocked(ordinal)
+	if err != nil {
+		return err
+	}
+	g.endings = append(g.endings, end)
+	return nil
+}
+
+// runEndings calls the functions registered by AtContextEnd. No call is inside the device, and none can enter. Entering
+// the context may report a failure of work queued earlier, so it is tried twice.
+func (d *driver) runEndings(g *device) {
+	d.mu.Lock()
+	endings := g.endings
+	g.endings = nil
+	d.mu.Unlock()
+	for _, end := range slices.Backward(endings) {
+		inside := func() error { end(true); return nil }
+		if _, failed := d.visit(g, inside); failed == nil {
+			continue
+		}
+		if _, failed := d.visit(g, inside); failed != nil {
+			end(false)
+		}
+	}
+}
+
+var _ gpu.Budgeted = (*driver)(nil)
+
+// TellIdle says to gpuconf's guard, if the library is loaded through it, which C function returns the bytes that this
+// process's pools on a device, an int, have in no block: they count as free in what programs ask. MemGetInfo does not
+// count them.
+func TellIdle(function uintptr) { C.cuda_guard_idle(C.uintptr_t(function)) }
+
+// Budget returns the job's budget on a device, as gpuconf's guard counts it (gocore/lease/guard). A budget may name a
+// MIG instance or its card.
+func (d *driver) Budget(ordinal int) (gpu.Budget, bool) {
+	if ordinal < 0 || ordinal >= len(d.devices) {
+		return gpu.Budget{}, false
+	}
+	var c C.struct_card_figures
+	g := d.devices[ordinal]
+	if C.cuda_guard_figures(&g.instance, &c) == 0 && C.cuda_guard_figures(&g.card, &c) == 0 {
+		return gpu.Budget{}, false
+	}
+	return gpu.Budget{
+		LimitBytes: uint64(c.limit), PoolBytes: uint64(c.pools), OutsideBytes: uint64(c.outside),
+		FreeBytes: uint64(c.left),
+	}, true
 }

@@ -4,7 +4,11 @@
 
 package cuda
 
+// #cgo CFLAGS: -std=gnu11 -Wall -Wextra -Wno-unused-parameter
+// #cgo LDFLAGS: -ldl
+// #include <stdlib.h>
 // #include "calls.h"
+// #include "library.h"
 import "C"
 
 import (
@@ -234,6 +238,80 @@ func (d *driver) leave(g *device) {
 	}
 }
 
+// in makes a call in a device's context. what describes the call, for a failure; its number is the ordinal.
+func (d *driver) in(ordinal int, what string, call func(context C.uint64_t) C.CUresult) error {
+	g, err := d.enter(ordinal)
+	if err != nil {
+		return err
+	}
+	defer d.leave(g)
+	return d.failure(call(C.uint64_t(g.context)), what, uint64(ordinal))
+}
+
+// ask is in for a call with an answer.
+func (d *driver) ask(ordinal int, what string, call func(context C.uint64_t) C.struct_cuda_answer) (
+	answer C.struct_cuda_answer, err error) {
+	err = d.in(ordinal, what, func(context C.uint64_t) C.CUresult {
+		answer = call(context)
+		return answer.result
+	})
+	return answer, err
+}
+
+// created keeps account of what a call in a device's context creates; kept is the device's map of such.
+func created[K ~uint64](d *driver, ordinal int, what string, kept func(*device) map[K]struct{},
+	create func(context C.uint64_t) C.struct_cuda_answer) (resource K, err error) {
+	g, err := d.enter(ordinal)
+	if err != nil {
+		return 0, err
+	}
+	defer d.leave(g)
+	answer := create(C.uint64_t(g.context))
+	if err := d.failure(answer.result, what, uint64(ordinal)); err != nil {
+		return 0, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	kept(g)[K(answer.value)] = struct{}{}
+	return K(answer.value), nil
+}
+
+// surrender frees a resource that is in a map of the accounting (invariant 5); unknown is the error if it is not.
+func surrender[K comparable, V any](d *driver, kept map[K]V, resource K, unknown func() error,
+	free func() error) error {
+	d.mu.Lock()
+	value, ok := kept[resource]
+	delete(kept, resource)
+	d.mu.Unlock()
+	if !ok {
+		return unknown()
+	}
+	err := free()
+	if err != nil {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		kept[resource] = value
+	}
+	return err
+}
+
+// surrenderSpan is surrender for an allocation. The numbers of unknown are its address and the ordinal.
+func (d *driver) surrenderSpan(kept *spans, addr uint64, unknown string, ordinal int, free func() error) error {
+	d.mu.Lock()
+	bytes, ok := kept.takeAllocation(addr)
+	d.mu.Unlock()
+	if !ok {
+		return fmt.Errorf(unknown+": %w", addr, ordinal, gpu.ErrorInvalidValue)
+	}
+	err := free()
+	if err != nil {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		kept.addAllocation(addr, bytes)
+	}
+	return err
+}
+
 func (d *driver) deviceLocked(ordinal int) (*device, error) {
 	if d.closed {
 		return nil, gpu.ErrorDeinitialized
@@ -278,3 +356,130 @@ func (d *driver) Close() error {
 	}
 	return failed
 }
+
+// candidates are the names of the library, in the order in which they are tried. The loader finds the first where the
+// driver's package or LD_LIBRARY_PATH put it, or where another library of the process loaded it from. The others, of
+// WSL and NixOS, are outside the loader's search path. libcuda.so is not a candidate: it is the toolkit's stub for
+// linking.
+var candidates = []string{
+	"libcuda.so.1",
+	"/usr/lib/wsl/lib/libcuda.so.1",
+	"/run/opengl-driver/lib/libcuda.so.1",
+}
+
+// library is process-wide: the table of functions.
+var library struct {
+	sync.Mutex
+	version   C.int  // 0 until the table is filled
+	simulator string // its path if the table is of the simulator that OpenSimulator has loaded
+}
+
+// load fills the table from the first candidate that can be loaded. After a failure a later call tries again.
+func load() (version C.int, err error) {
+	library.Lock()
+	defer library.Unlock()
+	if library.version != 0 {
+		return library.version, nil
+	}
+	var complaints []string
+	for _, path := range candidates {
+		var answer C.struct_cuda_load_answer
+		name := C.CString(path)
+		C.cuda_load(name, &answer)
+		C.free(unsafe.Pointer(name))
+		switch answer.state {
+		case C.CUDA_LOADED:
+			library.version = answer.version
+			return answer.version, nil
+		case C.CUDA_NO_LIBRARY:
+			complaints = append(complaints, C.GoString(&answer.text[0]))
+		default:
+			return 0, unusable(path, &answer)
+		}
+	}
+	return 0, status.Errorf(status.Unavailable, "CUDA is not available (%s). The library comes with the NVIDIA "+
+		"driver. In a container it comes from the host: start the container with GPU access, and include `compute` in "+
+		"NVIDIA_DRIVER_CAPABILITIES",
+		strings.Join(complaints, "; "))
+}
+
+// unusable returns the error for a library that loaded but cannot be used.
+func unusable(path string, answer *C.struct_cuda_load_answer) error {
+	switch answer.state {
+	case C.CUDA_TOO_OLD:
+		return status.Errorf(status.Unavailable, "the NVIDIA driver is too old: %s supports CUDA %s, and gpuconf "+
+			"needs %s or newer (driver 450 or newer). Update the driver",
+			path, version(answer.version), version(C.OLDEST_CUDA))
+	case C.CUDA_INCOMPLETE:
+		return status.Errorf(status.Unavailable, "%s reports CUDA %s, but it lacks %s, which every NVIDIA driver "+
+			"since CUDA %s has. Check that it belongs to the NVIDIA driver",
+			path, version(answer.version), C.GoString(&answer.text[0]),
+			version(C.OLDEST_CUDA))
+	}
+	if answer.result != 0 {
+		return status.Errorf(status.Unavailable, "%s does not report its version: %w", path,
+			startFailure(answer.result))
+	}
+	return status.Errorf(status.Unavailable, "%s is not a CUDA driver: it lacks cuDriverGetVersion", path)
+}
+
+// hints are the next step after a failure to start the driver.
+var hints = map[gpu.Result]string{
+	gpu.ErrorNotInitialized: "a process that was forked after its parent used CUDA cannot use CUDA; start it with " +
+		"spawn",
+	gpu.ErrorStubLibrary: "this is the CUDA toolkit's stub library for linking, not a driver; remove its folder " +
+		"(stubs) from LD_LIBRARY_PATH",
+	gpu.ErrorDeviceUnavailable: "the GPU is busy or unavailable; see nvidia-smi",
+	gpu.ErrorInvalidDevice:     "a GPU is present but cannot be used; see nvidia-smi and the kernel log",
+	gpu.ErrorSystemNotReady:    "the GPU fabric is not ready; check that nvidia-fabricmanager is running",
+	gpu.ErrorSystemDriverMismatch: "the library and the kernel driver have different versions; " +
+		"after a driver update, restart the machine; in a container, look for a second libcuda",
+	gpu.ErrorCompatNotSupportedOnDevice: "the compatibility library (cuda-compat) does not support this GPU or driver",
+	gpu.ErrorUnknown: "check that the nvidia_uvm module is loaded and that this user can open /dev/nvidia*; " +
+		"this error also occurs after a suspend",
+}
+
+// startFailure returns the error for a driver that does not start, with a hint if there is one.
+func startFailure(result C.CUresult) error {
+	failure := gpu.Result(result)
+	if hint := hints[failure]; hint != "" {
+		return status.Errorf(status.Unavailable, "%w: %s", failure, hint)
+	}
+	return failure
+}
+
+// failure returns a call's result as an error, nil for success. what is a format that describes the call; its arguments
+// are numbers only, so that a successful call does not allocate.
+func (d *driver) failure(result C.CUresult, what string, numbers ...uint64) error {
+	switch {
+	case result == 0:
+		return nil
+	case result < 0:
+		return d.missing(int(-1 - result))
+	}
+	args := make([]any, len(numbers))
+	for i, number := range numbers {
+		args[i] = number
+	}
+	return fmt.Errorf("%s: %w", fmt.Sprintf(what, args...), gpu.Result(result))
+}
+
+// missing returns the error for a call to a function that the driver lacks.
+func (d *driver) missing(symbol int) error {
+	info := C.cuda_symbol_info(C.int(symbol))
+	return status.Errorf(status.Unimplemented, "%s needs an NVIDIA driver for CUDA %s or newer, but this driver is "+
+		"for CUDA %s: %w",
+		C.GoString(info.name), version(info.version), version(d.version), gpu.ErrorNotSupported)
+}
+
+// noStreamMemOps returns the error for a device or driver without stream memory operations.
+func (d *driver) noStreamMemOps(g *device) error {
+	if C.cuda_has(C.SYMBOL_cuStreamWriteValue64) == 0 {
+		return d.missing(C.SYMBOL_cuStreamWriteValue64)
+	}
+	return fmt.Errorf("GPU %d (%s) does not support 64-bit stream memory operations: %w", g.info.Ordinal, g.info.Name,
+		gpu.ErrorNotSupported)
+}
+
+// version formats a CUDA version: 12040 is 12.4.
+func version(number C.int) string { return fmt.Sprintf("%d.%d", number/1000, number%1000/10) }

@@ -6,12 +6,12 @@ package cuda
 
 // #include <stdlib.h>
 // #include "library.h"
-// #include "simulated.h"
 import "C"
 
 import (
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -256,18 +256,12 @@ func trusted(path string) (string, error) {
 // unmapped is the owner that every file of a user who does not exist in this user namespace has, root's too.
 const unmapped = 65534
 
-// isCovered reports whether this process is in a rehearsal's cover of overlays (gocore/plan/cover): elsewhere only root
-// can make this file.
-func isCovered() bool {
-	_, err := os.Stat("/run/gpuconf/environment")
-	return err == nil
-}
-
 // writers says which other users can write a file, "" if none. A group with its owner's number is taken as that user's
 // own. In a rehearsal's cover (gocore/plan/cover) root may be unmapped. The process that made the cover has loaded the
 // same library before, and no one but root can make the cover's folder.
 func writers(owner, group, mode uint32) string {
-	rehearsed := owner == unmapped && isCovered()
+	_, err := os.Stat("/run/gpuconf/environment") // elsewhere than in a cover of overlays only root can make it
+	rehearsed := owner == unmapped && err == nil
 	switch {
 	case owner != 0 && int(owner) != os.Geteuid() && !rehearsed:
 		return "belongs to another user"
@@ -349,4 +343,82 @@ func text(out []C.char, value string) {
 	for i := range min(len(value), len(out)-1) {
 		out[i] = C.char(value[i])
 	}
+}
+
+// SimulatedCard is a GPU of a simulated machine.
+type SimulatedCard struct {
+	Device    gpu.Device // as it is to be reported; Ordinal and LeastPriority are not read
+	UsedBytes uint64     // of its memory, by other processes
+
+	// Model is the place in models.Models, from 1: what gpu.Device does not have is the model's. 0 is no model.
+	Model   int
+	Profile uint // models.Profile's words
+}
+
+// SimulatedOptions changes a simulated machine.
+type SimulatedOptions struct {
+	// OfProcess makes it the machine that other libraries of the process find: CUDA's functions use it in every thread.
+	OfProcess bool
+
+	// Version is the CUDA version of the driver, such as 12040; 0 is the simulator's own. It is the same for all
+	// machines of a process.
+	Version int
+
+	// SharedCards is the path of a file through which several processes use the same simulated cards and their memory;
+	// "" keeps the cards of this machine to itself. Only this user may have access to the file. A file of other cards
+	// has no effect.
+	SharedCards string
+}
+
+const (
+	chargeUnitBytes = 256
+	granuleBytes    = 2 << 20
+	mostCardBytes   = 16 << 40
+)
+
+func (card SimulatedCard) check(ordinal int) error {
+	total := card.Device.TotalBytes
+	if total == 0 || total > mostCardBytes || total%chargeUnitBytes != 0 {
+		return status.Errorf(status.InvalidArgument, "cannot simulate a GPU %d of %d bytes; its memory is a "+
+			"multiple of %d bytes, at most 16TiB",
+			ordinal, total, chargeUnitBytes)
+	}
+	if card.UsedBytes > total {
+		return status.Errorf(status.InvalidArgument, "%d bytes cannot be in use on a GPU of %d bytes",
+			card.UsedBytes, total)
+	}
+	return nil
+}
+
+// uuid is a CUuuid: sixteen bytes, in the order in which they are printed.
+type uuid [16]byte
+
+func (u uuid) String() string {
+	return fmt.Sprintf("%x-%x-%x-%x-%x", u[0:4], u[4:6], u[6:8], u[8:10], u[10:16])
+}
+
+// uuidName returns a device's UUID as NVIDIA's tools print it. The driver has no call that identifies MIG instances;
+// they are recognized by a UUID that differs from the card's, or by the model's name.
+func uuidName(card, instance uuid, model string) string {
+	if instance != card || strings.Contains(model, " MIG ") {
+		return "MIG-" + instance.String()
+	}
+	return "GPU-" + card.String()
+}
+
+// leastUrgent and mostUrgent are the bounds of stream priorities; see the package comment.
+const (
+	leastUrgent      = 0
+	mostUrgent       = -5 // for compute capability 7.0 and newer
+	mostUrgentBefore = -2
+)
+
+func priorityRange(supported bool, computeMajor int) (least, greatest int) {
+	switch {
+	case !supported:
+		return 0, 0
+	case computeMajor < 7:
+		return leastUrgent, mostUrgentBefore
+	}
+	return leastUrgent, mostUrgent
 }

@@ -109,20 +109,9 @@ func (d *driver) MemRelease(handle gpu.Handle) error {
 		return err
 	}
 	defer d.finish()
-	d.mu.Lock()
-	_, ok := d.handles[handle]
-	delete(d.handles, handle)
-	d.mu.Unlock()
-	if !ok {
-		return noHandle(handle)
-	}
-	err := d.failure(C.cudacall_mem_release(d.machine, C.uint64_t(handle)), "cuMemRelease of %#x", uint64(handle))
-	if err != nil {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		d.handles[handle] = struct{}{}
-	}
-	return err
+	return surrender(d, d.handles, handle, func() error { return noHandle(handle) }, func() error {
+		return d.failure(C.cudacall_mem_release(d.machine, C.uint64_t(handle)), "cuMemRelease of %#x", uint64(handle))
+	})
 }
 
 func noHandle(handle gpu.Handle) error {

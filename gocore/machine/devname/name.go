@@ -5,6 +5,8 @@ package devname
 import (
 	"strconv"
 	"strings"
+
+	"gpuconf/gocore/base/status"
 )
 
 // Name is a device name as used by placement and statistics: a device's full name, or a pattern in which any field may
@@ -77,3 +79,210 @@ func (n Name) Matches(device Name) bool {
 		(!n.HasType || device.HasType && device.Type == n.Type) &&
 		(!n.HasID || device.HasID && device.ID == n.ID)
 }
+
+// MergeHard merges two partial names into one that satisfies both. If a field differs, it returns an InvalidArgument
+// error.
+func MergeHard(a, b Name) (Name, error) { return merge(a, b, false) }
+
+// MergeSoft merges two partial names under soft placement: if the types differ, the result has neither type nor id; if
+// only the ids differ, it has no id. Job, replica and task must still agree.
+func MergeSoft(a, b Name) (Name, error) { return merge(a, b, true) }
+
+// merge adds b's fields to a one by one, so an error shows a with the fields of b merged so far.
+func merge(a, b Name, soft bool) (Name, error) {
+	conflict := func(what string) (Name, error) {
+		return Name{}, status.Errorf(status.InvalidArgument,
+			"Cannot merge devices with incompatible %s: '%s' and '%s'", what, a, b)
+	}
+	switch {
+	case !mergeField(&a.HasJob, &a.Job, b.HasJob, b.Job):
+		return conflict("jobs")
+	case !mergeField(&a.HasReplica, &a.Replica, b.HasReplica, b.Replica):
+		return conflict("replicas")
+	case !mergeField(&a.HasTask, &a.Task, b.HasTask, b.Task):
+		return conflict("tasks")
+	case !mergeField(&a.HasType, &a.Type, b.HasType, b.Type):
+		if !soft {
+			return conflict("types")
+		}
+		a.HasType, a.Type, a.HasID, a.ID = false, "", false, 0
+	case !mergeField(&a.HasID, &a.ID, b.HasID, b.ID):
+		if !soft {
+			return conflict("ids")
+		}
+		a.HasID, a.ID = false, 0
+	}
+	return a, nil
+}
+
+// mergeField sets a field to another's value if that is set, and reports false, and sets nothing, if the two differ.
+func mergeField[T comparable](has *bool, value *T, otherHas bool, other T) bool {
+	if otherHas && *has && *value != other {
+		return false
+	}
+	if otherHas {
+		*has, *value = true, other
+	}
+	return true
+}
+
+// MatchMemoryDevice returns the index of the one device that text names, parsed by F, else by L. devices are full names
+// in the order of the device list. No match, several matches, and text that neither parser accepts are InvalidArgument
+// errors with TensorFlow's texts.
+func MatchMemoryDevice(devices []Name, text string) (int, error) {
+	pattern, ok := ParseFullName(text)
+	if !ok {
+		pattern, ok = ParseLocalName(text)
+	}
+	if !ok {
+		return 0, status.Errorf(status.InvalidArgument, "Failed parsing device name: '%s'. Note a valid device string "+
+			"should at least contain a device type and a device index, like \"GPU:0\".", text)
+	}
+	match := -1
+	for i, device := range devices {
+		if !Compatible(pattern, device) {
+			continue
+		}
+		if match >= 0 {
+			return 0, status.Errorf(status.InvalidArgument,
+				"Multiple devices match the provided string '%s': '%s' and '%s'.", text, devices[match], device)
+		}
+		match = i
+	}
+	if match < 0 {
+		return 0, status.Errorf(status.InvalidArgument,
+			"No matching devices found for '%s' (available: %s; device types are case-sensitive)%s", text,
+			localNames(devices),
+			meant(devices, text))
+	}
+	return match, nil
+}
+
+// meant returns a question for the names that PyTorch and others use: "cuda:0", "gpu:0".
+func meant(devices []Name, text string) string {
+	kind, index, _ := strings.Cut(strings.ToLower(text), ":")
+	if kind != "cuda" && kind != "gpu" {
+		return ""
+	}
+	for _, device := range devices {
+		if name := localName(device); name == "GPU:"+index && name != text {
+			return ". Did you mean '" + name + "'?"
+		}
+	}
+	return ""
+}
+
+// localNames formats devices for an error: "CPU:0, GPU:0".
+func localNames(devices []Name) string {
+	texts := make([]string, len(devices))
+	for i, device := range devices {
+		texts[i] = localName(device)
+	}
+	return strings.Join(texts, ", ")
+}
+
+func localName(device Name) string { return strings.TrimPrefix(device.Local(), "/device:") }
+
+// ParseFullName is parser F:
+//
+//	full := "/" | part*
+//	part := "/job:" ("*" | word) | "/replica:" ("*" | digits) | "/task:" ("*" | digits)
+//	      | "/device:" ("*" | word) [":" ("*" | digits)]
+//	      | ("/cpu:" | "/CPU:" | "/gpu:" | "/GPU:") ("*" | digits)
+//	word := letter (letter | digit | "_")*
+//
+// The empty string is a full name with no field set. Parts may repeat; the last one wins. "*" unsets a field.
+func ParseFullName(text string) (Name, bool) {
+	var n Name
+	if text == "/" {
+		return n, true
+	}
+	for text != "" {
+		var ok bool
+		if text, ok = n.part(text); !ok {
+			return Name{}, false
+		}
+	}
+	return n, true
+}
+
+// part parses one part at the start of text into n.
+func (n *Name) part(text string) (rest string, ok bool) {
+	prefix, rest, _ := strings.Cut(text, ":")
+	switch prefix {
+	case "/job":
+		return field(rest, word, &n.HasJob, &n.Job)
+	case "/replica":
+		return field(rest, number, &n.HasReplica, &n.Replica)
+	case "/task":
+		return field(rest, number, &n.HasTask, &n.Task)
+	case "/cpu", "/CPU":
+		n.HasType, n.Type = true, "CPU"
+	case "/gpu", "/GPU":
+		n.HasType, n.Type = true, "GPU"
+	case "/device":
+		if rest, ok = field(rest, word, &n.HasType, &n.Type); !ok {
+			return "", false
+		}
+		if !strings.HasPrefix(rest, ":") {
+			n.HasID, n.ID = false, 0
+			return rest, true
+		}
+		rest = rest[1:]
+	default:
+		return "", false
+	}
+	return field(rest, number, &n.HasID, &n.ID)
+}
+
+// ParseLocalName is parser L.
+func ParseLocalName(text string) (Name, bool) {
+	deviceType, rest, ok := word(text)
+	if !ok || !strings.HasPrefix(rest, ":") {
+		return Name{}, false
+	}
+	id, rest, ok := number(rest[1:])
+	if !ok || rest != "" {
+		return Name{}, false
+	}
+	return Name{HasType: true, Type: deviceType, HasID: true, ID: id}, true
+}
+
+// field parses "*" (the field becomes unset) or a value at the start of text.
+func field[T any](text string, read func(string) (T, string, bool), has *bool, value *T) (rest string, ok bool) {
+	var zero T
+	if strings.HasPrefix(text, "*") {
+		*has, *value = false, zero
+		return text[1:], true
+	}
+	*has = true
+	*value, rest, ok = read(text)
+	return rest, ok
+}
+
+// word parses a letter followed by letters, digits and underscores.
+func word(text string) (value, rest string, ok bool) {
+	end := 0
+	for end < len(text) && (isLetter(text[end]) || end > 0 && (isDigit(text[end]) || text[end] == '_')) {
+		end++
+	}
+	return text[:end], text[end:], end > 0
+}
+
+// number parses digits as 64 bits, fails if they overflow, and keeps the low 32 bits: "4294967296" is 0.
+func number(text string) (value int32, rest string, ok bool) {
+	var v uint64
+	end := 0
+	for ; end < len(text) && isDigit(text[end]); end++ {
+		digit := uint64(text[end] - '0')
+		if v > (1<<64-1-digit)/10 {
+			return 0, "", false
+		}
+		v = v*10 + digit
+	}
+	return int32(v), text[end:], end > 0
+}
+
+func isLetter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
+
+func isDigit(c byte) bool { return c >= '0' && c <= '9' }

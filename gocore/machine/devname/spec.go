@@ -104,22 +104,8 @@ func (s Spec) String() string {
 
 // Override returns s with every part that over has replaced by over's. This is DeviceSpec.make_merged_spec.
 func (s Spec) Override(over Spec) Spec {
-	if over.Job != nil {
-		s.Job = over.Job
-	}
-	if over.Replica != nil {
-		s.Replica = over.Replica
-	}
-	if over.Task != nil {
-		s.Task = over.Task
-	}
-	if over.Type != nil {
-		s.Type = over.Type
-	}
-	if over.Index != nil {
-		s.Index = over.Index
-	}
-	return s
+	return Spec{Job: cmp.Or(over.Job, s.Job), Replica: cmp.Or(over.Replica, s.Replica), Task: cmp.Or(over.Task, s.Task),
+		Type: cmp.Or(over.Type, s.Type), Index: cmp.Or(over.Index, s.Index)}
 }
 
 // meantGPU returns a question for PyTorch's name of a device, split at its colon, and for one without a colon: cuda:1,
@@ -136,4 +122,31 @@ func meantGPU(field []string) string {
 		return ""
 	}
 	return " Did you mean 'GPU:" + cmp.Or(index, "0") + "'?"
+}
+
+// FirstDevice is the default outer device of a scope that is not nested: the first device of the process, which is
+// always a CPU.
+const FirstDevice = "/job:localhost/replica:0/task:0/device:CPU:0"
+
+// EnterScope returns the device name in effect inside `with device(arg)`. outer is the name in effect outside, "" for
+// none. A nil arg is Python's None: no device, so placement is automatic again.
+//
+// Each part is inherited separately: "CPU" inside GPU:1 is CPU:1. "" outside any scope is CPU:0. EnterScope does not
+// check whether the device exists or whether F can parse the name.
+func EnterScope(outer string, arg *string) (string, error) {
+	if arg == nil {
+		return "", nil
+	}
+	inner, err := ParseSpec(*arg)
+	if err != nil {
+		return "", err
+	}
+	if outer == "" {
+		outer = FirstDevice
+	}
+	base, err := ParseSpec(outer)
+	if err != nil {
+		return "", err
+	}
+	return base.Override(inner).String(), nil
 }

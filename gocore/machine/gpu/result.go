@@ -14,6 +14,8 @@ const (
 	ErrorOutOfMemory          Result = 2
 	ErrorNotInitialized       Result = 3
 	ErrorDeinitialized        Result = 4
+	ErrorStubLibrary          Result = 34
+	ErrorDeviceUnavailable    Result = 46
 	ErrorNoDevice             Result = 100
 	ErrorInvalidDevice        Result = 101
 	ErrorInvalidContext       Result = 201
@@ -27,6 +29,8 @@ const (
 	ErrorSystemNotReady       Result = 802
 	ErrorSystemDriverMismatch Result = 803
 	ErrorUnknown              Result = 999
+
+	ErrorCompatNotSupportedOnDevice Result = 804
 
 	ErrorContextIsDestroyed       Result = 709
 	ErrorStreamCaptureUnsupported Result = 900
@@ -58,6 +62,10 @@ var resultNames = map[Result]string{
 	ErrorSystemDriverMismatch: "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH",
 	ErrorUnknown:              "CUDA_ERROR_UNKNOWN",
 
+	ErrorStubLibrary:                "CUDA_ERROR_STUB_LIBRARY",
+	ErrorDeviceUnavailable:          "CUDA_ERROR_DEVICE_UNAVAILABLE",
+	ErrorCompatNotSupportedOnDevice: "CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE",
+
 	ErrorContextIsDestroyed:       "CUDA_ERROR_CONTEXT_IS_DESTROYED",
 	ErrorStreamCaptureUnsupported: "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
 	ErrorStreamCaptureInvalidated: "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED",
@@ -69,8 +77,6 @@ var resultNames = map[Result]string{
 	ErrorCapturedEvent:            "CUDA_ERROR_CAPTURED_EVENT",
 
 	// Only used in messages.
-	34:  "CUDA_ERROR_STUB_LIBRARY",
-	46:  "CUDA_ERROR_DEVICE_UNAVAILABLE",
 	205: "CUDA_ERROR_MAP_FAILED",
 	206: "CUDA_ERROR_UNMAP_FAILED",
 	214: "CUDA_ERROR_ECC_UNCORRECTABLE",
@@ -85,7 +91,6 @@ var resultNames = map[Result]string{
 	717: "CUDA_ERROR_INVALID_ADDRESS_SPACE",
 	718: "CUDA_ERROR_INVALID_PC",
 	719: "CUDA_ERROR_LAUNCH_FAILED",
-	804: "CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE",
 	908: "CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD",
 }
 

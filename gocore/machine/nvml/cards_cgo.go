@@ -7,6 +7,7 @@ package nvml
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -115,4 +116,163 @@ func migMode(device nvml.Device) (gpu.MIGMode, nvml.Return) {
 		return gpu.MIGOn, ret
 	}
 	return gpu.MIGOff, ret
+}
+
+// instances returns the MIG devices of a card that can be read; failed says which could not.
+func instances(card nvml.Device, who string) (listed []gpu.Instance, failed error) {
+	places, ret := card.GetMaxMigDeviceCount()
+	if err := failure(ret, "nvmlDeviceGetMaxMigDeviceCount of "+who); err != nil {
+		return nil, err
+	}
+	for place := range places {
+		device, ret := card.GetMigDeviceHandleByIndex(place)
+		if Result(ret) == ErrorNotFound {
+			continue // no instance was created here
+		}
+		instance, err := gpu.Instance{}, failure(ret, fmt.Sprintf("nvmlDeviceGetMigDeviceHandleByIndex %d of %s",
+			place, who))
+		if err == nil {
+			instance, err = readInstance(device, fmt.Sprintf("MIG instance %d of %s", place, who))
+		}
+		if err != nil {
+			failed = errors.Join(failed, err)
+			continue
+		}
+		listed = append(listed, instance)
+	}
+	return listed, failed
+}
+
+// readInstance reads one MIG device. If part of it cannot be read, that is an error: without it the instance cannot be
+// identified.
+func readInstance(device nvml.Device, who string) (instance gpu.Instance, failed error) {
+	read := func(ret nvml.Return, call string) {
+		failed = errors.Join(failed, failure(ret, call+" of "+who))
+	}
+	var ret nvml.Return
+	instance.UUID, ret = device.GetUUID()
+	read(ret, "nvmlDeviceGetUUID")
+	instance.Name, ret = device.GetName()
+	read(ret, "nvmlDeviceGetName")
+	instance.GPUInstanceID, ret = device.GetGpuInstanceId()
+	read(ret, "nvmlDeviceGetGpuInstanceId")
+	instance.ComputeInstanceID, ret = device.GetComputeInstanceId()
+	read(ret, "nvmlDeviceGetComputeInstanceId")
+	return instance, failed
+}
+
+// Memory returns the memory use of a card or an instance.
+//
+// It calls nvmlDeviceGetMemoryInfo instead of _v2: the only difference is that _v2 reports the driver's reserved memory
+// separately, and old drivers do not have it.
+func (m *monitor) Memory(uuid string) (gpu.MemoryUse, error) {
+	leave, err := m.enter()
+	if err != nil {
+		return gpu.MemoryUse{}, err
+	}
+	defer leave()
+	device, err := m.find(uuid)
+	if err != nil {
+		return gpu.MemoryUse{}, err
+	}
+	memory, ret := device.GetMemoryInfo()
+	if Result(ret) == ErrorNotSupported {
+		return gpu.MemoryUse{}, status.Errorf(status.Unimplemented, "nvmlDeviceGetMemoryInfo of %s: %w: the GPU has "+
+			"no dedicated memory, for example because it shares the host's; use CUDA to query what it may use",
+			uuid, ErrorNotSupported)
+	}
+	if err := failure(ret, "nvmlDeviceGetMemoryInfo of "+uuid); err != nil {
+		return gpu.MemoryUse{}, err
+	}
+	return gpu.MemoryUse{TotalBytes: memory.Total, UsedBytes: memory.Used, FreeBytes: memory.Free}, nil
+}
+
+const (
+	bytesNotKnown = math.MaxUint64 // NVML_VALUE_NOT_AVAILABLE
+	noInstance    = math.MaxUint32 // without MIG
+)
+
+// Processes returns the processes that use a card or an instance, in the order of NVML's lists: compute, compute
+// through the multi-process service, graphics. NVML lists a process in each list that applies, with the same memory;
+// here it is listed once.
+func (m *monitor) Processes(uuid string) ([]gpu.Process, error) {
+	leave, err := m.enter()
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	device, err := m.find(uuid)
+	if err != nil {
+		return nil, err
+	}
+	merged := processList{}
+	var unsupported error
+	supported := false
+	for _, list := range []struct {
+		name string
+		get  func() ([]nvml.ProcessInfo, nvml.Return)
+	}{
+		{"nvmlDeviceGetComputeRunningProcesses", device.GetComputeRunningProcesses},
+		{"nvmlDeviceGetMPSComputeRunningProcesses", device.GetMPSComputeRunningProcesses},
+		{"nvmlDeviceGetGraphicsRunningProcesses", device.GetGraphicsRunningProcesses},
+	} {
+		infos, ret := list.get()
+		err := failure(ret, list.name+" of "+uuid)
+		switch {
+		case err == nil:
+			supported = true
+			merged.add(infos)
+		case status.CodeOf(err) != status.Unimplemented:
+			return nil, err
+		case unsupported == nil:
+			unsupported = err
+		}
+	}
+	switch {
+	case !supported:
+		return nil, unsupported
+	case len(merged.list) == 0 && m.host.WSL:
+		return nil, status.Errorf(status.Unimplemented, "the NVIDIA driver does not list processes under WSL, so "+
+			"the processes that use %s are unknown", uuid)
+	}
+	return merged.list, nil
+}
+
+// processList contains each process once per instance that it uses.
+type processList struct {
+	list []gpu.Process
+}
+
+func (p *processList) add(infos []nvml.ProcessInfo) {
+	for _, info := range infos {
+		next := gpu.Process{
+			PID:               int(info.Pid),
+			GPUInstanceID:     instanceID(info.GpuInstanceId),
+			ComputeInstanceID: instanceID(info.ComputeInstanceId),
+		}
+		if info.UsedGpuMemory != bytesNotKnown {
+			next.UsedBytes, next.BytesKnown = info.UsedGpuMemory, true
+		}
+		p.merge(next)
+	}
+}
+
+func (p *processList) merge(next gpu.Process) {
+	for i := range p.list {
+		known := &p.list[i]
+		if known.PID == next.PID && known.GPUInstanceID == next.GPUInstanceID &&
+			known.ComputeInstanceID == next.ComputeInstanceID {
+			known.UsedBytes = max(known.UsedBytes, next.UsedBytes)
+			known.BytesKnown = known.BytesKnown || next.BytesKnown
+			return
+		}
+	}
+	p.list = append(p.list, next)
+}
+
+func instanceID(id uint32) int {
+	if id == noInstance {
+		return -1
+	}
+	return int(id)
 }

@@ -27,8 +27,8 @@
 //  3. The table is filled when the first Monitor opens, and emptied when the last one closes.
 //  4. go-nvml's own symbol lookups find only the driver's library: they use its handle, and our definitions are hidden.
 //
-// generate_trampolines.py generates symbols.h, the list of functions, from go-nvml's source; a test checks it against
-// the version in go.mod.
+// pybind/build/generate.py writes symbols.h, the list of functions, from go-nvml's source; a test checks it against the
+// version in go.mod.
 //
 // # Peculiarities of NVML
 //

@@ -5,6 +5,7 @@ package caching
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 )
@@ -208,4 +209,204 @@ func byWalk(a, b *shelf) int {
 		return 1
 	}
 	return cmp.Compare(a.stream, b.stream)
+}
+
+// fit takes the free block that serves a request from its shelf, or returns nil.
+func (a *Allocator) fit(s *shelf, rounded uint64) *Block {
+	if a.collects() {
+		*s.counted++
+	}
+	b := a.bestFit(s, rounded)
+	if b == nil || a.settings.oversize(rounded, b.Bytes) {
+		return nil
+	}
+	s.free.remove(b)
+	return b
+}
+
+// bestFit returns the smallest block that is large enough, and of several the lowest.
+func (a *Allocator) bestFit(s *shelf, rounded uint64) (best *Block) {
+	for b := range s.free.from(key{first: rounded}) {
+		switch {
+		case b.segment.expandable && !a.settings.ExpandableSegments:
+			continue // expandable segments have been turned off: they only get blocks back
+		case best == nil:
+			best = b
+			if !a.settings.ExpandableSegments || !best.segment.expandable {
+				return best
+			}
+		// The size of a block that can grow is the size that it can grow to. It is taken only if no block is smaller
+		// than that.
+		case room(b) < room(best):
+			best = b
+			if !best.segment.expandable {
+				return best
+			}
+		default:
+			return best
+		}
+	}
+	return best
+}
+
+// room is the size that a block can grow to.
+func room(b *Block) uint64 {
+	if b.next != nil && b.next.state == unmapped {
+		return b.Bytes + b.next.Bytes
+	}
+	return b.Bytes
+}
+
+// ReleaseCached releases every segment without allocated blocks, and the unused granules of expandable ones, as
+// torch.cuda.empty_cache() does. Private pools keep theirs: PyTorch waits until the graphs that use them are gone.
+func (a *Allocator) ReleaseCached() {
+	for _, s := range a.order {
+		if s.pool != (PoolID{}) {
+			continue
+		}
+		for _, b := range s.free.all() {
+			if b.segment.expandable {
+				a.unmap(b)
+			} else if b.whole() {
+				a.release(b)
+			}
+		}
+	}
+}
+
+// release releases a segment that is one free block.
+func (a *Allocator) release(b *Block) {
+	b.shelf.free.remove(b)
+	a.device.MemFree(b.Addr, b.Bytes)
+	a.reserved -= b.Bytes
+	a.drop(b)
+}
+
+// drop forgets a segment that is one block.
+func (a *Allocator) drop(b *Block) {
+	delete(a.segments, b.segment)
+	a.spare = append(a.spare, b)
+}
+
+// ReleaseOversize releases what an allocation that finds no memory releases first.
+func (a *Allocator) ReleaseOversize(r Request) {
+	rounded := a.settings.Round(r.Bytes)
+	a.releaseOversize(a.shelf(shelfKey{r.Pool, rounded <= mostSmall, r.Stream}), rounded)
+}
+
+// releaseOversize releases cached blocks that may not be split: one that is large enough for the request, or as many of
+// the largest as are together. It reports whether the request may fit now.
+func (a *Allocator) releaseOversize(s *shelf, rounded uint64) bool {
+	if a.settings.MaxSplitBytes == 0 {
+		return false
+	}
+	target := max(rounded, a.settings.MaxSplitBytes)
+	for b := range s.free.from(key{first: target}) {
+		if b.segment.expandable {
+			return false
+		}
+		a.release(b)
+		return true
+	}
+	var released uint64
+	for released < target {
+		b := s.free.last()
+		if b == nil || b.Bytes < a.settings.MaxSplitBytes || b.segment.expandable {
+			break
+		}
+		released += b.Bytes
+		a.release(b)
+	}
+	return released >= target
+}
+
+// collects reports whether cached blocks are released by age. That needs a limit.
+func (a *Allocator) collects() bool { return a.limit > 0 && a.settings.GarbageThreshold > 0 }
+
+// collectGarbage releases cached segments that have not been used for longest until the reserved memory is below the
+// threshold.
+func (a *Allocator) collectGarbage() {
+	threshold := uint64(a.settings.GarbageThreshold * float64(a.limit))
+	if a.reserved <= threshold {
+		return
+	}
+	target := a.reserved - threshold
+	var candidates []*Block
+	var age uint64
+	for _, s := range a.order {
+		if s.pool != (PoolID{}) || s.small {
+			continue
+		}
+		for _, b := range s.free.all() {
+			if b.whole() {
+				candidates = append(candidates, b)
+				age += s.searches() - b.shelved
+			}
+		}
+	}
+	var collected uint64
+	for collected < target && len(candidates) > 0 {
+		mean := float64(age) / float64(len(candidates))
+		var younger []*Block
+		for _, b := range candidates {
+			old := b.shelf.searches() - b.shelved
+			if float64(old) < mean {
+				younger = append(younger, b)
+				continue
+			}
+			collected += b.Bytes
+			age -= old
+			a.release(b)
+		}
+		if len(younger) == len(candidates) {
+			return
+		}
+		candidates = younger
+	}
+}
+
+// Check returns an error that names the first broken invariant. Its time is proportional to the number of blocks.
+func (a *Allocator) Check() error {
+	var reserved uint64
+	shelved := map[*Block]bool{}
+	for _, s := range a.order {
+		for _, list := range []*ordered{&s.free, &s.unmapped} {
+			var before *Block
+			for _, b := range list.all() {
+				if before != nil && !list.keyOf(before).before(list.keyOf(b)) {
+					return fmt.Errorf("the blocks at %#x and %#x are out of order", before.Addr, b.Addr)
+				}
+				if b.shelf != s || (b.state == unmapped) != (list == &s.unmapped) ||
+					b.state != free && b.state != unmapped {
+					return fmt.Errorf("the block at %#x is on the wrong shelf", b.Addr)
+				}
+				before, shelved[b] = b, true
+			}
+		}
+	}
+	for s := range a.segments {
+		at := s.addr
+		var before *Block
+		for b := s.head; b != nil; before, b = b, b.next {
+			switch {
+			case b.Addr != at || b.Bytes == 0 || b.prev != before || b.segment != s:
+				return fmt.Errorf("the segment at %#x has a gap at %#x", s.addr, at)
+			case before != nil && before.state == b.state && (b.state == free || b.state == unmapped):
+				return fmt.Errorf("the blocks at %#x and %#x are not merged", before.Addr, b.Addr)
+			case (b.state == free || b.state == unmapped) != shelved[b]:
+				return fmt.Errorf("the block at %#x is free and on no shelf, or the other way round", b.Addr)
+			}
+			at += b.Bytes
+			if b.state != unmapped {
+				reserved += b.Bytes
+			}
+		}
+		if at != s.addr+s.bytes {
+			return fmt.Errorf("the blocks of the segment at %#x have %d bytes, not %d", s.addr, at-s.addr, s.bytes)
+		}
+	}
+	if reserved != a.reserved {
+		return fmt.Errorf("the segments have %d bytes, and %d are counted", reserved, a.reserved)
+	}
+	return nil
 }

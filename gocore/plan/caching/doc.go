@@ -6,9 +6,9 @@
 // # Overview
 //
 // An Allocator takes segments from a Device and cuts them into blocks. A request is rounded up (Settings.round), served
-// by the smallest free block that holds it (fit.go), and that block is split if enough is left (Settings.splits). Freed
+// by the smallest free block that holds it and that block is split if enough is left (Settings.splits). Freed
 // blocks merge with their free neighbors and stay cached. If no free block fits, the allocator asks the device for a
-// segment; if the device has no more memory, it releases cached segments and asks again (release.go), and fails with
+// segment; if the device has no more memory, it releases cached segments and asks again, and fails with
 // ErrOutOfMemory after that.
 //
 // Blocks of 1 MiB or less come from segments of 2 MiB, larger ones from segments of 20 MiB or more; the two never mix.

@@ -37,7 +37,7 @@ type properties struct {
 }
 
 // policies are all, in the order of a plan's results; of gpuconf's own that fit, a plan recommends the last.
-// pybind/build/generate_policies.py writes Python's copy of this table.
+// pybind/build/generate_tables.py writes Python's copy of this table.
 var policies = []properties{
 	{PyTorch, "PyTorch", false},
 	{PyTorchExpandable, "PyTorch", true},

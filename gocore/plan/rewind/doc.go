@@ -9,7 +9,7 @@
 // address, and every segment must be taken and released when it was.
 //
 //	rewind   the end, undone event by event: which blocks and segments there were at the beginning (start.go)
-//	sizes    how large the blocks were that a program freed later (sizes.go)
+//	sizes    how large the blocks were that a program freed later (start.go)
 //	replay   the model beside the record (replay.go), over a device that answers as the recorded one did (device.go)
 //	end      the model's blocks against the recorded ones
 //

@@ -16,17 +16,17 @@
 //   - A chunk is live if a caller holds it; a live chunk is also called a block. Otherwise it is free or, with
 //     several streams, held (see Streams).
 //   - A granule is the unit in which a Mapper maps memory. A large step gets handles of several granules, which are
-//     split into granules before a block takes a part of one (mapper_split.go).
-//   - Spare memory is mapped but belongs to no region (mapper_spare.go).
+//     split into granules before a block takes a part of one (mapper_grow.go).
+//   - Spare memory is mapped but belongs to no region (mapper_grow.go).
 //
 // Memory moves between these states:
 //
 //	none  -> free   a new region is one free chunk (addRegionLocked), merged with adjacent regions (joinRegionsLocked)
 //	free  -> live   Allocate takes the smallest free chunk that fits, and may split the rest off as a new free chunk
 //	live  -> free   Free; the chunk is merged with its free neighbors in the region
-//	free  -> none   a region that is one free chunk, or part of a Mapper's range, is released (trim.go);
+//	free  -> none   a region that is one free chunk, or part of a Mapper's range, is released (region.go);
 //	                or every region is (Close)
-//	free  -> spare  part of a Mapper's range is about to be moved, or the whole pool is empty (mapper_spare.go)
+//	free  -> spare  part of a Mapper's range is about to be moved, or the whole pool is empty (mapper_grow.go)
 //	spare -> free   new memory is mapped over it, or it is moved to where memory is missing
 //
 // # Files
@@ -74,7 +74,7 @@
 // # An empty pool
 //
 // While there is one stream, a pool whose last block is freed makes all its memory spare except the first
-// granule (mapper_spare.go). Its accounting is then that of a new pool, while the memory stays mapped where it
+// granule (mapper_grow.go). Its accounting is then that of a new pool, while the memory stays mapped where it
 // is. From there, which chunk is taken, what is mapped and what is moved follow from the accounting; whether the
 // mapper can do it follows from the accounting and the limit (suballoc's invariant 11). So a sequence of requests
 // that succeeded once, from empty to empty, succeeds every time, whatever ran in between and without exceeding
@@ -143,7 +143,7 @@
 // # Holders
 //
 // Each block counts for a holder, which is a library and a tag (package holder). Its chunk record keeps the holder
-// beside the id, and the allocator has a row of counters for each holder, by number (usage.go). Rows change together
+// beside the id, and the allocator has a row of counters for each holder, by number (stats.go). Rows change together
 // with the statistics, so they add up to them at any time. The table of rows grows when a new holder comes, not before,
 // and an allocation by a holder without a row leaves the fast path for that.
 //

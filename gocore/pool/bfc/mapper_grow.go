@@ -239,3 +239,199 @@ func (a *Allocator) freeBytesLocked(i uint32, s Stream) uint64 {
 	}
 	return a.chunks.Records[i].FreeBytes()
 }
+
+// A mapper's handle of several granules can only be moved or released together, so a block that touches a part of it
+// would hold all of it. In single mode, no handle lies partly in a block and partly in free memory: before a block
+// takes a part of a handle, the handle is split into granules. It is the price of a large step's few calls, and is paid
+// once. What a pool can serve, and where, is therefore the same as if every granule had its own handle.
+//
+// In shared mode free memory may belong to several streams, and nothing is split.
+
+// neverSplit is the value of uncut while there are no handles of several granules.
+const neverSplit = math.MaxUint64
+
+func (a *Allocator) hasLarge() bool { return a.uncut != neverSplit }
+
+// splitLocked splits the handle in free chunk i, if there is one, that reaches across an address. Afterwards chunks and
+// regions may have other numbers. The memory is back at its place, or, if the device refuses it, no longer the pool's.
+func (a *Allocator) splitLocked(i uint32, addr uint64) (split bool, err error) {
+	c := a.chunks.Records[i]
+	if !a.hasLarge() || a.shared || !a.space.holds(c.Addr()) {
+		return false, nil
+	}
+	end := c.Addr() + c.Bytes()
+	_, low := a.mapper.Whole(c.Addr(), addr)
+	high, _ := a.mapper.Whole(addr, end)
+	if low >= addr || high <= addr || high-low <= a.space.granule || low < c.Addr() || high > end {
+		return false, nil
+	}
+	if err := a.chunks.RoomFor(4); err != nil {
+		return false, err
+	}
+	if err := a.quietLocked(); err != nil {
+		return false, err
+	}
+	at, found := a.regionAfterLocked(low)
+	if !found {
+		at--
+	}
+	if err := a.spareLocked(at, i, low, high); err != nil {
+		return false, err
+	}
+	if _, err := a.mapper.Stitch(low, high-low); err != nil {
+		return true, err
+	}
+	a.arriveLocked(low, high-low, a.only)
+	return true, nil
+}
+
+// splitForLocked splits the handle that a block at the beginning of free chunk i would end in, and returns the chunk's
+// new number, or None if the device has refused its memory. If the handle cannot be split, the block takes a part of
+// it.
+func (a *Allocator) splitForLocked(i uint32, rounded uint64) uint32 {
+	c := a.chunks.Records[i]
+	split, err := a.splitLocked(i, c.Addr()+rounded)
+	if !split {
+		return i
+	}
+	at, found := a.regionAfterLocked(c.Addr())
+	switch {
+	case err != nil:
+		return chunks.None
+	case found:
+		return a.regions[at].first
+	default:
+		return a.chunks.Records[c.Prev].Next
+	}
+}
+
+// Spare memory is mapped in the mapper's range, or is a region from its Extend, but belongs to no region of the
+// allocator: free -> spare. The next Map that reaches it takes it over, or Stitch moves it. In single mode, queued work
+// may still touch it; in shared mode it is clean (invariant 19). It counts as reserved (invariants 1 and 11).
+
+// spareLocked makes part of free chunk i spare. The part consists of whole handles.
+func (a *Allocator) spareLocked(at int, i uint32, from, to uint64) error {
+	if err := a.chunks.RoomFor(2); err != nil {
+		return err
+	}
+	if err := a.mapper.Spare(from, to-from); err != nil {
+		return err
+	}
+	a.cutLocked(at, i, from, to)
+	return nil
+}
+
+// startAnewLocked makes all memory spare except the first granule, once no block is live and while there is one
+// stream. What an empty pool does next then does not depend on anything it did before: a sequence of requests that
+// succeeded once succeeds again, and finds memory mapped where it was mapped last time.
+//
+// The first granule stays because every sequence needs it first: a pool that keeps becoming empty at a small size
+// does nothing here.
+func (a *Allocator) startAnewLocked() {
+	if a.mapper != nil && a.space.addr != a.space.end && !a.firstOnlyLocked() {
+		a.spareAllLocked(a.space.addr + a.space.granule)
+		a.publishReservedLocked()
+	}
+}
+
+// spareAllLocked makes all regions of an empty pool spare, except what lies in the range below keep.
+func (a *Allocator) spareAllLocked(keep uint64) {
+	for at := len(a.regions) - 1; at >= 0; at-- {
+		r := a.regions[at]
+		from := r.addr
+		if a.space.holds(from) {
+			from = max(from, keep)
+		}
+		switch {
+		case from >= r.end():
+		case a.space.holds(from):
+			_ = a.spareLocked(at, r.first, from, r.end()) // memory that cannot be made spare stays
+		case a.mapper.Spare(r.addr, r.bytes) == nil:
+			a.forgetLocked(at)
+		}
+	}
+}
+
+// spareRestLocked makes a region from Extend spare if no block lies in it and it holds whole granules' worth of
+// bytes, which may be needed now.
+func (a *Allocator) spareRestLocked() bool {
+	for at, r := range a.regions {
+		if !a.space.holds(r.addr) && r.bytes >= a.space.granule && a.whollyIdleLocked(r) &&
+			a.mapper.Spare(r.addr, r.bytes) == nil {
+			a.forgetLocked(at)
+			return true
+		}
+	}
+	return false
+}
+
+// restFreedLocked reports whether spareRestLocked could succeed after waiting for queued work.
+func (a *Allocator) restFreedLocked() bool {
+	for _, r := range a.regions {
+		if !a.space.holds(r.addr) && r.bytes >= a.space.granule {
+			for i := r.first; i != r.fence; i = a.chunks.Records[i].Next {
+				if !a.freedLocked(i) {
+					return false
+				}
+			}
+			return true
+		}
+	}
+	return false
+}
+
+// firstOnlyLocked reports whether the pool consists of its first granule only.
+func (a *Allocator) firstOnlyLocked() bool {
+	return len(a.regions) == 1 && a.regions[0].addr == a.space.addr && a.regions[0].bytes == a.space.granule
+}
+
+// takeSpareLocked returns all spare memory to the allocator: spare -> free.
+func (a *Allocator) takeSpareLocked() error {
+	if a.spareBytesLocked() == 0 {
+		return nil
+	}
+	var runs []part
+	a.mapper.EachSpare(func(addr, bytes uint64) { runs = append(runs, part{addr: addr, end: addr + bytes}) })
+	for _, r := range runs {
+		if err := a.chunks.RoomFor(2); err != nil {
+			return err
+		}
+		if err := a.mapper.Unspare(r.addr, r.end-r.addr); err != nil {
+			return err
+		}
+		a.arriveLocked(r.addr, r.end-r.addr, noStream)
+	}
+	return nil
+}
+
+// spareBytesLocked returns the size of all spare memory.
+func (a *Allocator) spareBytesLocked() uint64 {
+	if a.mapper == nil || a.closed {
+		return 0
+	}
+	return a.mapper.SpareBytes()
+}
+
+// dropSpareLocked returns spare memory to the device.
+func (a *Allocator) dropSpareLocked() error {
+	if a.spareBytesLocked() == 0 {
+		return nil
+	}
+	return a.mapper.DropSpare()
+}
+
+// notePeakLocked raises the peak of reserved bytes, which include spare memory.
+func (a *Allocator) notePeakLocked() {
+	a.raiseReservedLocked(a.stats.BytesReserved + a.spareBytesLocked())
+}
+
+// forgetLocked removes a wholly free region from the accounting.
+func (a *Allocator) forgetLocked(at int) {
+	r := a.regions[at]
+	a.unlistLocked(r.first)
+	a.chunks.Recycle(r.first)
+	a.chunks.Recycle(r.fence)
+	a.stats.BytesReserved -= r.bytes
+	a.recordSegmentLocked(false, r.addr, r.bytes)
+	a.regions = append(a.regions[:at], a.regions[at+1:]...)
+}

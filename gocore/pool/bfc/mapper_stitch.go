@@ -316,7 +316,7 @@ func (a *Allocator) largeSupplyLocked(enough uint64) (bytes uint64) {
 }
 
 // wholeLocked returns the part of a free stretch that can be moved: whole granules, and in shared mode whole handles.
-// In single mode a handle is split where necessary (mapper_split.go).
+// In single mode a handle is split where necessary (mapper_grow.go).
 func (a *Allocator) wholeLocked(addr, end uint64) (from, to uint64) {
 	from = down(addr+a.space.granule-1, a.space.granule)
 	to = max(from, down(end, a.space.granule))

@@ -297,3 +297,84 @@ func (a *Allocator) followsLocked(s, other Stream) uint64 {
 	}
 	return 0
 }
+
+// queue is a first-in-first-out, doubly linked list of indexes of tags or uses. The links are stored in its members.
+type queue struct{ oldest, newest uint32 }
+
+// links are a member's neighbors in its queue.
+type links struct{ before, after uint32 }
+
+func (l *links) queued() *links { return l }
+
+// member is a record that embeds links, so that it can be in a queue.
+type member[T any] interface {
+	*T
+	queued() *links
+}
+
+// push appends i as the newest member.
+func push[T any, M member[T]](q *queue, table []T, i uint32) {
+	*M(&table[i]).queued() = links{before: q.newest}
+	link[T, M](q, table, q.newest, i)
+	q.newest = i
+}
+
+// drop removes i.
+func drop[T any, M member[T]](q *queue, table []T, i uint32) {
+	l := *M(&table[i]).queued()
+	link[T, M](q, table, l.before, l.after)
+}
+
+// replace puts another record in i's position.
+func replace[T any, M member[T]](q *queue, table []T, i, other uint32) {
+	l := *M(&table[i]).queued()
+	*M(&table[other]).queued() = l
+	link[T, M](q, table, l.before, other)
+	link[T, M](q, table, other, l.after)
+}
+
+// link makes two members neighbors; None stands for an end of the queue.
+func link[T any, M member[T]](q *queue, table []T, before, after uint32) {
+	if before == chunks.None {
+		q.oldest = after
+	} else {
+		M(&table[before]).queued().after = after
+	}
+	if after == chunks.None {
+		q.newest = before
+	} else {
+		M(&table[after]).queued().before = before
+	}
+}
+
+// Timeline reports how far a device is with the work of its streams. The allocator calls it with its mutex held, and
+// only once a second stream is used. The exceptions are Trim, Close and releasing idle regions, which call it with a
+// single stream too.
+//
+// A mark is a point in a stream. The allocator numbers the marks of a stream number from 1 up, and never uses a
+// number twice, even if the call failed or the stream number was reused for another stream in between.
+//
+// A program may destroy a stream at any time, and the device does not report it. So the allocator calls Mark and Follow
+// only for a lasting stream, or for the one that the current call names. In place of a mark in any other stream, it
+// waits for the whole device.
+type Timeline interface {
+	// Lasting reports whether the stream exists until the allocator is closed.
+	Lasting(stream Stream) bool
+
+	// Mark queues a mark behind everything that is queued in the stream.
+	Mark(stream Stream, mark uint64) error
+
+	// Passed returns the last mark of the stream that the device has reached, or 0. It does not wait. Everything queued
+	// before that mark is done. It is called often and should cost no more than a memory load.
+	Passed(stream Stream) (mark uint64)
+
+	// Follow makes all later work of a stream wait until the device has reached a mark of another stream. The mark was
+	// queued.
+	Follow(stream, other Stream, mark uint64) error
+
+	// Sync waits until the device has reached a mark that was queued. It fails if the device never will.
+	Sync(stream Stream, mark uint64) error
+
+	// SyncAll waits until everything queued so far in any stream is done.
+	SyncAll() error
+}

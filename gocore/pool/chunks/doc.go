@@ -10,8 +10,8 @@
 //
 // Bins are lists by size class (bin.go). Below 63 MiB a class is exactly one size, so the first class at or above the
 // request that is not empty holds the best fit. Three levels of 64-bit words find it with at most five loads
-// (bitmap.go). Above, a class holds several sizes, and its list, which is short there, is sorted. So no step grows with
-// the number of chunks. Under the TensorFlow rule a class of one size is a heap (heap.go): O(log n) on average.
+// (bin.go). Above, a class holds several sizes, and its list, which is short there, is sorted. So no step grows with
+// the number of chunks. Under the TensorFlow rule a class of one size is a heap (index.go): O(log n) on average.
 //
 // # Ties
 //

@@ -20,7 +20,7 @@
 //
 // Virtual reserves one range of addresses and maps physical memory where its caller says, so that a pool can grow in
 // place and return any part. Memory comes in granules (2 MiB on current GPUs), with one handle each, except that a step
-// of 512 MiB or more takes handles of up to 64 MiB (handles.go): mapping costs per handle. The part of the limit that
+// of 512 MiB or more takes handles of up to 64 MiB (filling.go): mapping costs per handle. The part of the limit that
 // whole granules leave over, or all of a limit below one granule, is the rest: one region from MemAlloc, outside the
 // range. So every byte of any limit is usable.
 //

@@ -102,4 +102,24 @@
 //  8. The same state and facts always produce the same layout.
 //
 // Check verifies 1 to 3. A State has no lock; devmgr guards it.
+//
+// # From a call in Python to here
+//
+// gpuconf.config.experimental.set_memory_growth(gpu, True)
+//
+//  1. python/gpuconf/config/_devices.py looks up the position of the device in the physical list (position in
+//     _core/runtime.py). The first such call lists the devices with pybind.Enumerate. Python passes the
+//     environment along, because Go only sees the environment that the process started with.
+//  2. _core/native.py loads the extension on first use, and Python calls core.pybind_SetMemoryGrowth(...). The
+//     generated stub in pybind/_gpuconf releases the GIL and calls pybind.SetMemoryGrowth (pybind/config.go),
+//     which runs behind the gate. Arguments and results of several values are JSON (_core/message.py).
+//  3. devmgr.Manager.Configure takes the lock, and config.State.SetGrowth makes TensorFlow's checks in
+//     TensorFlow's order.
+//  4. An error returns as one string, \x1eINVALID_ARGUMENT\x1etext (pybind/process/gate.go). _core/native.py
+//     raises the class for that kind.
+//
+// The first call that needs a device (list_logical_devices, get_memory_info, device, allocate) ends the configuration.
+// pybind.Initialize calls devmgr.Manager.Initialize. config.State.Plan returns what to build, or the reason why it
+// cannot be built. devmgr builds a pool for each logical GPU (context, limit, growth: pool.go) and freezes the
+// configuration, with the file and line of the call. If a step fails, everything is undone.
 package config

@@ -128,3 +128,94 @@ func (d *Devices) preferredNames() string {
 	}
 	return strings.Join(names, ", ")
 }
+
+// Scope is one `with device(...)` around the creation of nodes in a graph.
+type Scope struct {
+	None      bool   // device(None): outer scopes are ignored
+	Device    string // a device string: it sets the parts that are still unset
+	Overwrite bool   // Device is the result of a device function: it replaces the request
+}
+
+// Request returns the device string for a node inside scopes, which are listed outermost first and applied innermost
+// first. own is the node's own request, "" for none.
+//
+// A device function must see the request that results from the scopes inside its own. So a caller that has functions
+// among its scopes calls Request for the inner scopes, then the function, and passes its result as a Scope.
+func Request(own string, scopes []Scope) (string, error) {
+	request, err := devname.ParseSpec(own)
+	if err != nil {
+		return "", err
+	}
+	for i := len(scopes) - 1; i >= 0 && !scopes[i].None; i-- {
+		outer, err := devname.ParseSpec(scopes[i].Device)
+		if err != nil {
+			return "", err
+		}
+		if scopes[i].Overwrite {
+			request = outer
+			continue
+		}
+		request = outer.Override(request)
+	}
+	return request.String(), nil
+}
+
+// stagingBytes is the size of the host buffer for copies between devices.
+const stagingBytes = 1 << 20
+
+// upload creates a tensor from a value.
+func (d *Devices) upload(v Value, device, memory int) (*Tensor, error) {
+	t, err := d.newTensor(v.DType, v.Shape, device, memory)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.fill(v); err != nil {
+		return nil, firstError(err, t.Release)
+	}
+	return t, nil
+}
+
+// fill writes a value into a new tensor.
+func (t *Tensor) fill(v Value) error {
+	to := t.buffer
+	if to.bytes == 0 {
+		return nil
+	}
+	if uint64(len(v.Bytes)) == to.bytes {
+		return to.device.CopyFromHost(to.at, 0, v.Bytes)
+	}
+	return pieces(to.bytes, func(offset uint64, staged []byte) error {
+		v.piece(staged, offset)
+		return to.device.CopyFromHost(to.at, offset, staged)
+	})
+}
+
+// copyTo creates a tensor with the same contents in another device's memory.
+func (t *Tensor) copyTo(memory int) (*Tensor, error) {
+	out, err := t.devices.newTensor(t.dtype, t.shape, memory, memory)
+	if err != nil {
+		return nil, err
+	}
+	from, to := t.buffer, out.buffer
+	err = pieces(from.bytes, func(offset uint64, staged []byte) error {
+		if err := from.device.CopyToHost(staged, from.at, offset); err != nil {
+			return err
+		}
+		return to.device.CopyFromHost(to.at, offset, staged)
+	})
+	if err != nil {
+		return nil, firstError(err, out.Release)
+	}
+	return out, nil
+}
+
+// pieces calls move for each piece of at most stagingBytes.
+func pieces(bytes uint64, move func(offset uint64, staged []byte) error) error {
+	staged := make([]byte, min(bytes, stagingBytes))
+	for offset := uint64(0); offset < bytes; offset += stagingBytes {
+		if err := move(offset, staged[:min(bytes-offset, stagingBytes)]); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -15,7 +15,7 @@
 // # Device names
 //
 // Graphs follow TensorFlow 1: their placement log, and the error for an unknown device, name devices as ".../gpu:0"
-// (devicetext.go). Eager calls follow TensorFlow 2: ".../device:GPU:0".
+// (placer.go). Eager calls follow TensorFlow 2: ".../device:GPU:0".
 //
 // # States
 //
@@ -44,4 +44,30 @@
 // A Graph's mutex guards its nodes and names; a Session's guards its placement, its log and its closed flag. Neither is
 // held while operations run. Lock order: Session, then Graph. Nodes and Devices are immutable. A buffer's reference
 // count is atomic.
+//
+// # From a call in Python to here
+//
+// c = gpuconf.matmul(a, b), under with gpuconf.device("GPU:1"):
+//
+//  1. tensors/operations.py converts non-tensor arguments (tensors/arrays.py is the only module that needs
+//     NumPy) and passes their handles and the thread's scope on.
+//  2. pybind.Execute calls process.Work.Execute, which looks up the tensors and reads soft placement, log and
+//     policy from the configuration.
+//  3. graph.Devices.Execute checks shapes and types, finds the device, copies inputs from other memories,
+//     allocates the result on the device (placement calls devmgr.Manager.Allocate, so the limit and the
+//     accounting apply), and computes through gpu.Compute. On the CPU and on simulated GPUs large products are a
+//     BLAS's (gocore/machine/blas), which the first one looks for, and all else is Go and gonum
+//     (gocore/machine/host). On a real GPU it is cuBLAS (gocore/machine/cublas), which the first operation
+//     loads. The cuBLAS workspace is a block of the same pool. cuBLAS runs in the GPU's context through
+//     gpu.Native, which cuda implements; pybind/process/work.go connects the two.
+//  4. The new tensor is stored in a table under a handle. Python's Tensor owns the handle from the start and
+//     releases it when the tensor is dropped.
+//
+// A session works in the same way. compat/v1/_graph.py adds nodes to a graph.Graph. OpenSession makes sure that the
+// devices exist (devmgr.Manager.Join: the first session builds the pools; later sessions join them, or rebuild them
+// while they are empty). RunSession writes results directly into NumPy arrays. The placement log returns as lines,
+// which Python writes to sys.stderr. A run executes the nodes that its fetches and targets need, including control
+// inputs, in the order in which they were created. A fed value replaces its node. Shapes that depend on what is fed
+// (gocore/tf/graph/infer.go) are determined before the first node runs; Python reads them (SessionShapes) before it
+// allocates the results. While a tensor is held or a session runs, a reset is refused.
 package graph

@@ -5,6 +5,7 @@ package graph
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"gpuconf/gocore/base/status"
@@ -261,6 +262,193 @@ func checkEagerTypes(op Op, types []gpu.DType) error {
 	if supportedTypes(op, types[0]) == 0 {
 		return status.Errorf(status.InvalidArgument, "Value for attr 'T' of %s is not in the list of allowed values: "+
 			"float, double, int32", typeName(types[0]))
+	}
+	return nil
+}
+
+// broadcastShape applies NumPy's rule, which is TensorFlow's: shapes are aligned at their last dimensions, and a
+// dimension that is missing or has size 1 is repeated. A size may be Unknown; against a size above 1 it must be that
+// size, or 1.
+func broadcastShape(a, b Shape) (Shape, string) {
+	out := make(Shape, max(len(a), len(b)))
+	for i := range out {
+		x, y := aligned(a, len(out), i), aligned(b, len(out), i)
+		switch {
+		case x == y || y == 1 || y == Unknown && x > 1:
+			out[i] = x
+		case x == 1 || x == Unknown && y > 1:
+			out[i] = y
+		case x == Unknown || y == Unknown: // the other one is 0
+			out[i] = Unknown
+		default:
+			return nil, fmt.Sprintf("Dimensions must be equal, but are %d and %d", x, y)
+		}
+	}
+	return out, ""
+}
+
+// aligned returns dimension i of a shape that is padded with leading ones to rank dimensions.
+func aligned(s Shape, rank, i int) int64 {
+	if i -= rank - len(s); i < 0 {
+		return 1
+	}
+	return s[i]
+}
+
+// axis is one loop of a broadcast sum: its length, and the strides of the three tensors, in elements.
+type axis struct {
+	size, out, a, b uint64
+}
+
+// axes converts a broadcast to as few loops as possible, outermost first. The result is not empty.
+func axes(out, a, b Shape) []axis {
+	var loops []axis
+	stepOut, stepA, stepB := uint64(1), uint64(1), uint64(1)
+	for i := len(out) - 1; i >= 0; i-- {
+		x, y := uint64(aligned(a, len(out), i)), uint64(aligned(b, len(out), i))
+		loop := axis{size: uint64(out[i]), out: stepOut}
+		if x > 1 {
+			loop.a = stepA
+		}
+		if y > 1 {
+			loop.b = stepB
+		}
+		stepOut, stepA, stepB = stepOut*loop.size, stepA*x, stepB*y
+		loops = appendLoop(loops, loop)
+	}
+	if len(loops) == 0 {
+		loops = append(loops, axis{size: 1, out: 1})
+	}
+	slices.Reverse(loops)
+	return loops
+}
+
+// appendLoop adds a loop outside the others, or extends the outermost loop if the new one continues it.
+func appendLoop(loops []axis, loop axis) []axis {
+	if loop.size == 1 {
+		return loops
+	}
+	if len(loops) > 0 {
+		last := &loops[len(loops)-1]
+		if loop.out == last.out*last.size && loop.a == last.a*last.size && loop.b == last.b*last.size {
+			last.size *= loop.size
+			return loops
+		}
+	}
+	return append(loops, loop)
+}
+
+// addBroadcast adds two tensors of different shapes: the longest loop is one vector call, inside the other loops.
+func addBroadcast(compute gpu.Compute, dtype gpu.DType, out, a, b *Tensor) error {
+	loops := axes(out.shape, a.shape, b.shape)
+	longest := 0
+	for i, loop := range loops {
+		if loop.size > loops[longest].size {
+			longest = i
+		}
+	}
+	inner := loops[longest]
+	loops = slices.Delete(loops, longest, longest+1)
+	size := dtype.Bytes()
+	at := make([]uint64, len(loops))
+	for {
+		var offset axis
+		for i, loop := range loops {
+			offset.out += at[i] * loop.out
+			offset.a += at[i] * loop.a
+			offset.b += at[i] * loop.b
+		}
+		err := compute.Add(gpu.Add{
+			DType: dtype, Count: inner.size,
+			Out: gpu.Vector{Addr: out.address() + offset.out*size, Step: inner.out},
+			A:   gpu.Vector{Addr: a.address() + offset.a*size, Step: inner.a},
+			B:   gpu.Vector{Addr: b.address() + offset.b*size, Step: inner.b},
+		})
+		if err != nil || !advance(at, loops) {
+			return err
+		}
+	}
+}
+
+// advance increments the index at, the last loop fastest, and reports whether it is still in range.
+func advance(at []uint64, loops []axis) bool {
+	for i := len(at) - 1; i >= 0; i-- {
+		if at[i]++; at[i] < loops[i].size {
+			return true
+		}
+		at[i] = 0
+	}
+	return false
+}
+
+// Unknown is a size in a Partial that is not known before a run.
+const Unknown = -1
+
+// Partial is what is known of a tensor's shape before a run. A placeholder's shape may be partly unknown, and so may
+// the shapes of the nodes that read it.
+type Partial struct {
+	Sizes    Shape // Unknown where a size is not known
+	Unranked bool  // not even the number of dimensions is known; then Sizes is nil
+}
+
+// String formats the shape like TensorFlow's errors: "[2,?]", or "?" for an unknown number of dimensions.
+func (p Partial) String() string {
+	if p.Unranked {
+		return "?"
+	}
+	return "[" + strings.Join(p.texts("?"), ",") + "]"
+}
+
+// texts formats the sizes.
+func (p Partial) texts(unknown string) []string {
+	texts := make([]string, len(p.Sizes))
+	for i, size := range p.Sizes {
+		texts[i] = unknown
+		if size != Unknown {
+			texts[i] = strconv.FormatInt(size, 10)
+		}
+	}
+	return texts
+}
+
+// Full returns the shape; ok is false if any of it is unknown.
+func (p Partial) Full() (s Shape, ok bool) {
+	for _, size := range p.Sizes {
+		if size == Unknown {
+			return nil, false
+		}
+	}
+	return p.Sizes, !p.Unranked
+}
+
+// matches reports whether a tensor of this shape may have the shape s.
+func (p Partial) matches(s Shape) bool {
+	if p.Unranked {
+		return true
+	}
+	if len(p.Sizes) != len(s) {
+		return false
+	}
+	for i, size := range p.Sizes {
+		if size != Unknown && size != s[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// check rejects an invalid shape. Of one that is not fully known, only what is known is checked.
+func (p Partial) check(d gpu.DType) error {
+	if s, full := p.Full(); full {
+		return s.check(d)
+	}
+	if len(p.Sizes) > maxRank {
+		return p.Sizes.check(d)
+	}
+	for _, size := range p.Sizes {
+		if size < Unknown {
+			return status.Errorf(status.Value, "Dimension %d must be >= 0", size)
+		}
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"gpuconf/gocore/base/status"
+	"gpuconf/gocore/machine/devname"
 )
 
 // SessionOptions are the placement options of a session.
@@ -163,4 +164,130 @@ func errForeign(n *Node) error {
 		return status.Errorf(status.InvalidArgument, "a fetch is not a node")
 	}
 	return status.Errorf(status.InvalidArgument, "Tensor %s is not an element of this graph.", n.describe())
+}
+
+// placePruned returns the devices of the nodes that a run executes, and -1 for all others, which may request devices
+// that do not exist. It places a copy of that part of the graph.
+func (s *Session) placePruned(request RunRequest) ([]int32, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, status.Errorf(status.FailedPrecondition, "Attempted to use a closed Session.")
+	}
+	nodes := request.needed()
+	part := pruned(nodes, request)
+	places, order, err := place(s.devices, s.options.SoftPlacement, part, nil)
+	if err != nil {
+		return nil, err
+	}
+	placed := make([]int32, len(s.graph.all()))
+	for i := range placed {
+		placed[i] = -1
+	}
+	for i, n := range nodes {
+		placed[n.id] = places[i]
+	}
+	if s.options.LogPlacement {
+		s.logged = append(s.logged, make([]bool, len(placed)-len(s.logged))...)
+		for _, at := range order {
+			if n := nodes[at]; !s.logged[n.id] {
+				s.logged[n.id] = true
+				s.log = append(s.log, placementLine(n, s.devices, int(places[at])))
+			}
+		}
+	}
+	return placed, nil
+}
+
+// pruned copies nodes, numbers the copies from 0, and connects them with each other only. A fed node reads nothing and
+// may be anywhere.
+func pruned(nodes []*Node, request RunRequest) []*Node {
+	copies := make(map[*Node]*Node, len(nodes))
+	part := make([]*Node, len(nodes))
+	for i, n := range nodes {
+		duplicate := *n
+		duplicate.id = i
+		part[i], copies[n] = &duplicate, &duplicate
+	}
+	for _, n := range part {
+		n.inputs, n.controls, n.colocated = among(n.inputs, copies), among(n.controls, copies), copies[n.colocated]
+	}
+	for _, feed := range request.Feeds {
+		if n := copies[feed.Node]; n != nil {
+			n.inputs, n.controls, n.colocated, n.request = nil, nil, nil, &devname.Name{}
+		}
+	}
+	return part
+}
+
+func among(nodes []*Node, copies map[*Node]*Node) []*Node {
+	var duplicates []*Node
+	for _, n := range nodes {
+		if duplicate := copies[n]; duplicate != nil {
+			duplicates = append(duplicates, duplicate)
+		}
+	}
+	return duplicates
+}
+
+// adjacency holds lists of node numbers in one array: list i is lists[start[i]:start[i+1]].
+type adjacency struct {
+	start, lists []int32
+}
+
+func (a adjacency) of(i int) []int32 { return a.lists[a.start[i]:a.start[i+1]] }
+
+// newReaders lists, for each node, the nodes that read it, once per read, and those that only wait for it, in order.
+// The nodes are numbered from first.
+func newReaders(nodes []*Node, first int) adjacency {
+	a := adjacency{start: make([]int32, len(nodes)+1)}
+	each := func(use func(input, reader int)) {
+		for _, n := range nodes {
+			for _, before := range [][]*Node{n.inputs, n.controls} {
+				for _, input := range before {
+					if input.id >= first {
+						use(input.id-first, n.id)
+					}
+				}
+			}
+		}
+	}
+	each(func(input, _ int) { a.start[input+1]++ })
+	for i := range nodes {
+		a.start[i+1] += a.start[i]
+	}
+	a.lists = make([]int32, a.start[len(nodes)])
+	end := append([]int32(nil), a.start...)
+	each(func(input, reader int) {
+		a.lists[end[input]] = int32(reader)
+		end[input]++
+	})
+	return a
+}
+
+// loadingOrder returns the order in which TensorFlow loads a graph, logs placements and reports errors: of the nodes
+// whose inputs are loaded, the one that became ready last comes next.
+func loadingOrder(readers adjacency, first int) []int32 {
+	waiting := make([]int32, len(readers.start)-1) // by node: inputs not yet loaded
+	for _, reader := range readers.lists {
+		waiting[int(reader)-first]++
+	}
+	var ready []int32
+	for i, inputs := range waiting {
+		if inputs == 0 {
+			ready = append(ready, int32(i))
+		}
+	}
+	order := make([]int32, 0, len(waiting))
+	for len(ready) > 0 {
+		i := ready[len(ready)-1]
+		ready = ready[:len(ready)-1]
+		order = append(order, i+int32(first))
+		for _, reader := range readers.of(int(i)) {
+			if waiting[int(reader)-first]--; waiting[int(reader)-first] == 0 {
+				ready = append(ready, reader-int32(first))
+			}
+		}
+	}
+	return order
 }

@@ -2,9 +2,8 @@
 """Writes the two lists beside it: what a build downloads, all of it, in exact versions with hashes.
 
 build.txt has what any build needs, and release.txt what `make wheels` needs. The versions that are chosen stand where
-they are used: hatchling's in pyproject.toml, Go's in pybind/build/hatch_build.py, the others here. `make lock-build` runs
-this; it
-needs uv.
+they are used: hatchling's in pyproject.toml, Go's in pybind/build/hatch_build.py, the others here. `make generate
+WHAT=requirements` runs this; it needs uv.
 """
 
 from __future__ import annotations

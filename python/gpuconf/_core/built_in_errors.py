@@ -42,14 +42,14 @@ def built_in(error: BaseException, everything: bool = False) -> Exception | None
     that turns them into Python's.
     """
     kind = type(error)
-    found = _ALWAYS.get(kind)
+    replacement = _ALWAYS.get(kind)
     if (
-        found is None
+        replacement is None
         and kind in _IN_PYTHON
         and (error.in_python or (everything and not str(error).startswith(_WHEN_RUN)))  # type: ignore[attr-defined]
     ):
-        found = _IN_PYTHON[kind]
-    return None if found is None else found(*error.args)
+        replacement = _IN_PYTHON[kind]
+    return None if replacement is None else replacement(*error.args)
 
 
 _made: dict[Any, Any] = {}  # a function is the same object in all modules that have it

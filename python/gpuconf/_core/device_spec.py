@@ -15,8 +15,8 @@ class DeviceSpec:
     ``job``, ``replica``, ``task``, ``device_type`` and ``device_index``. A part may be None.
 
     Use it in place of a device string, as in ``gpuconf.device(spec)``. It cannot be changed: :meth:`replace` and
-    :meth:`make_merged_spec` return new ones. ``replica``, ``task`` and ``device_index`` are converted to int; ``"cpu"`` and
-    ``"gpu"`` become upper case. An index of None stands for any device of the type, written ``*``.
+    :meth:`make_merged_spec` return new ones. ``replica``, ``task`` and ``device_index`` are converted to int; ``"cpu"``
+    and ``"gpu"`` become upper case. An index of None stands for any device of the type, written ``*``.
 
     Raises ValueError or TypeError for a number that ``int`` does not accept.
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory of other libraries, and ours for them: checks of host addresses that a program supplies, DLPack, and the CUDA array
-interface.
+"""Memory of other libraries, and ours for them: checks of host addresses that a program supplies, DLPack, and the CUDA
+array interface.
 """
 
 from __future__ import annotations

@@ -25,6 +25,8 @@ _MOVED = {
     "_trace": "gpuconf.memory",
     "_types": "gpuconf.config",
     "_visible": "gpuconf",
+    "compat._proto.message": "gpuconf.compat._message",
+    "compat.v1._config_proto": "gpuconf.compat._proto",
     "planning.fleet.cards": "gpuconf.plans.fleets.recorded_jobs",
     "planning.fleet.jobs": "gpuconf.plans.fleets.recorded_jobs",
     "planning.fleet.plan": "gpuconf.plans.fleets.fleet",

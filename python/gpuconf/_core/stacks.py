@@ -20,7 +20,7 @@ def call_site(stack: tuple[Frame, ...]) -> Frame | None:
     That is the innermost line of the program's own Python code or node of PyTorch's backward pass, whichever is further
     inside. A node has only a function: ``("", 0, "MmBackward0")``. Without both it is the innermost Python call;
     without Python, the operator that the backward pass called, or else the innermost call with a name.
-    gocore/base/trace/frames.go has the same rule, and one table tests both.
+    gocore/base/trace/names.go has the same rule, and one table tests both.
     """
     known = _kinds()
     python = named = None

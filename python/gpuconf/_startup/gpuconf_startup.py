@@ -170,7 +170,7 @@ def _size_of(text: str) -> int:
 
 
 def limit_of_rank(limit: int, ordinal: int, gpus: int) -> int:
-    """Return this process's part of the limit of a GPU, by its rank: the rule of gocore/tf/config/ceiling.go.
+    """Return this process's part of the limit of a GPU, by its rank: the rule of gocore/tf/config/sizing.go.
 
     tests_go/tf/config/ranks.table is its table.
     """

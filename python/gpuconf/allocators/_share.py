@@ -58,8 +58,8 @@ def stats_of(ordinal: int, function: str) -> MemoryStats:
 
 # The sets of library versions that gpuconf is tested with, and a warning for versions outside all sets.
 #
-# Each set is a file of exact requirements in ``tests_py/frameworks/requirements``; ``make test-frameworks SET=...`` runs
-# the tests on one.
+# Each set is a file of exact requirements in ``tests_py/frameworks/requirements``; ``make test-frameworks SET=...``
+# runs the tests on one.
 
 # For each set, the release series of each library and the CUDA version that its wheels are built for.
 SETS = {

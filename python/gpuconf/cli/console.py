@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command's exit codes and standard streams. These may be closed, full, no longer read, or unable to encode a character."""
+"""The command's exit codes and standard streams. These may be closed, full, no longer read, or unable to encode a
+character.
+"""
 
 from __future__ import annotations
 

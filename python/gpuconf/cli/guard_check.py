@@ -116,7 +116,8 @@ class _Shape(ctypes.Structure):
     """CUDA_ARRAY3D_DESCRIPTOR."""
 
     _fields_ = (
-        ("width", c_size_t), ("height", c_size_t), ("depth", c_size_t), ("format", c_int), ("channels", c_uint), ("flags", c_uint),
+        ("width", c_size_t), ("height", c_size_t), ("depth", c_size_t), ("format", c_int), ("channels", c_uint),
+        ("flags", c_uint),
     )  # fmt: skip
 
 

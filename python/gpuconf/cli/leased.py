@@ -187,13 +187,13 @@ class _Watch:
 
     def _missing(self, events: list[JobEvent], program: int, words: Sequence[str]) -> list[Found]:
         started = {event.pid for event in events if event.kind == "start"}
-        found = {
+        missing = {
             pid: one for pid, (first, last, one) in self._seen.items() if one.uses_gpu or last - first >= _LONG_ENOUGH
         }
         why = why_isolated(words) if is_python(words[0]) else ""
         if why:
-            found[program] = Found(program, shlex.join(words), why, program in found)
-        return [one for pid, one in sorted(found.items()) if pid not in started]
+            missing[program] = Found(program, shlex.join(words), why, program in missing)
+        return [one for pid, one in sorted(missing.items()) if pid not in started]
 
 
 def _disabled() -> bool:

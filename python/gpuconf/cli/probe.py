@@ -127,9 +127,10 @@ try:
     gpuconf = gpuconf.__version__
 except Exception as error:
     gpuconf = "" if isinstance(error, ImportError) else repr(error)
-flags = [n for n, f in (("-I", sys.flags.isolated), ("-E", sys.flags.ignore_environment), ("-S", sys.flags.no_site)) if f]
-print(json.dumps({"version": list(sys.version_info[:3]), "executable": sys.executable, "libraries": found, "start": start,
-                  "gpuconf": gpuconf, "flags": flags, "abiflags": getattr(sys, "abiflags", ""),
+options = (("-I", sys.flags.isolated), ("-E", sys.flags.ignore_environment), ("-S", sys.flags.no_site))
+flags = [name for name, is_set in options if is_set]
+print(json.dumps({"version": list(sys.version_info[:3]), "executable": sys.executable, "libraries": found,
+                  "start": start, "gpuconf": gpuconf, "flags": flags, "abiflags": getattr(sys, "abiflags", ""),
                   "path": [p for p in sys.path if isinstance(p, str)]}))
 """
 

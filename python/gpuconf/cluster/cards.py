@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The GPUs of this machine, listed in a process of its own, and the parts of Dask and Ray that are not in their documentation."""
+"""The GPUs of this machine, listed in a process of its own, and the parts of Dask and Ray that are not in their
+documentation.
+"""
 
 from __future__ import annotations
 

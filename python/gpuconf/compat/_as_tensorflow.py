@@ -18,7 +18,6 @@ from types import ModuleType
 from .. import errors
 from .._missing import reason
 from .._typing import Any
-from ._private_paths import PYTHON, private_module
 
 _ROOTS = {1: "gpuconf.compat.v1", 2: "gpuconf.compat.v2"}
 
@@ -42,11 +41,6 @@ class _Finder:
     ) -> ModuleSpec | None:
         if name == _NO_TENSORFLOW:
             return ModuleSpec(name, _Loader(ModuleType(name)))
-        if name.startswith(PYTHON):  # what `from tensorflow.python.ops import math_ops` looks for
-            private = private_module(name)
-            return (
-                None if private is None else ModuleSpec(name, _Loader(private), is_package=hasattr(private, "__path__"))
-            )
         if not _is_tensorflow(name):
             return None
         module = _module(name, self.version)
@@ -59,9 +53,34 @@ class _Finder:
         name = getattr(context, "name", None)
         if name is not None and name.lower().replace("_", "-") != "tensorflow":
             return []
-        from ._distribution import TensorFlow
+        return [_distribution(self.version)]
 
-        return [TensorFlow(self.version)]
+
+def _distribution(version: int) -> Any:
+    """Return the metadata of a package without files, and with the version that gpuconf is compared with.
+
+    That is 1.15.5 for TensorFlow 1.
+    """
+    from importlib.metadata import Distribution
+
+    from ._facts import VERSION
+
+    class TensorFlow(Distribution):
+        """TensorFlow as ``importlib.metadata`` finds it while gpuconf stands in for it."""
+
+        def read_text(self, filename: str) -> str | None:
+            """Return the text of a file of the metadata; None for those that there are not."""
+            if filename != "METADATA":
+                return None
+            number = VERSION if version == 2 else "1.15.5"
+            summary = "gpuconf stands in for TensorFlow in this process"
+            return f"Metadata-Version: 2.1\nName: tensorflow\nVersion: {number}\nSummary: {summary}\n"
+
+        def locate_file(self, path: Any) -> Any:
+            """Return the path itself: there are no files."""
+            return path
+
+    return TensorFlow()
 
 
 class _Loader(Loader):

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from .._typing import Any
+from ._names import publish
 
 # By name: TensorFlow's number, NumPy's name, and the kind.
 _KNOWN = {
@@ -178,3 +179,13 @@ def as_dtype(type_value: Any) -> DType:
     if name not in _made:
         _made[name] = DType(name)
     return _made[name]
+
+
+def __getattr__(name: str) -> DType:
+    """Return a type by its name in TensorFlow, such as ``float32``."""
+    if name in NAMES:
+        return as_dtype(name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+publish(__name__)

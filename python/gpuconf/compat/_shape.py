@@ -7,6 +7,7 @@ import operator
 from collections.abc import Iterator
 
 from .._typing import Any
+from ._names import publish
 
 _v2 = True  # sizes print as in TensorFlow 2: compat.v1.disable_v2_behavior changes it
 
@@ -110,3 +111,6 @@ def set_v2_shapes(enabled: bool) -> None:
     """Choose whether an unknown size prints as ``None``, and not as ``?``, for the whole program."""
     global _v2
     _v2 = enabled
+
+
+publish(__name__)

@@ -62,9 +62,9 @@ def _table(answers: dict[str, Any]) -> ClusterMemory:
 
 # The page ``/gpuconf`` of Dask's dashboard.
 #
-# Dask builds its dashboard when a scheduler starts, from a table of pages. So the page is added to that table when it is
-# imported: there is a page wherever gpuconf.dask was imported before the scheduler started, as with LocalCluster, or with
-# ``dask scheduler --preload gpuconf.dask``. Without Bokeh there is no dashboard, and this module is not used.
+# Dask builds its dashboard when a scheduler starts, from a table of pages. So the page is added to that table when it
+# is imported: there is a page wherever gpuconf.dask was imported before the scheduler started, as with LocalCluster, or
+# with ``dask scheduler --preload gpuconf.dask``. Without Bokeh there is no dashboard, and this module is not used.
 
 _PAGES = "distributed.dashboard.scheduler"
 

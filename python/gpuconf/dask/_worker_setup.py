@@ -31,9 +31,9 @@ class WorkerSetup(WorkerPlugin):  # type: ignore[misc]  # Dask has no types
 
     ``memory`` is the limit of each GPU that a worker sees: bytes, ``"8GiB"`` or ``"25%"``. None sets no limit.
     ``growth`` and ``libraries`` are as for :func:`gpuconf.configure`; on simulated GPUs only PyTorch is routed.
-    ``simulate`` is a machine as for
-    :func:`gpuconf.simulate`, for workers without GPUs. dask-cuda's names work too: ``device_memory_limit`` for ``memory``, also as
-    a fraction such as ``0.5``, and ``pre_import`` for modules that each worker then imports.
+    ``simulate`` is a machine as for :func:`gpuconf.simulate`, for workers without GPUs. dask-cuda's names work too:
+    ``device_memory_limit`` for ``memory``, also as a fraction such as ``0.5``, and ``pre_import`` for modules that each
+    worker then imports.
 
     The plugin does not pin workers to cards: start each worker with its own ``CUDA_VISIBLE_DEVICES``, as job queues do,
     or with ``--preload-nanny gpuconf.dask``. A worker announces its limit to the scheduler, for

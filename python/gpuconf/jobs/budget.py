@@ -245,7 +245,10 @@ def _warnings(program: str | None) -> Iterator[str]:
         return
     static, rpath = elf.program_facts(program)
     if static:
-        yield f"{program} is linked statically: the guard cannot limit it, only dynamically linked programs that it starts"
+        yield (
+            f"{program} is linked statically: the guard cannot limit it, only dynamically linked programs that it "
+            "starts"
+        )
     if any(os.path.exists(os.path.join(folder, "libcuda.so.1")) for folder in rpath):
         yield f"{program} looks for libcuda.so.1 in its DT_RPATH first: the guard cannot limit it"
     if _changes_identity(os.stat(program)):

@@ -113,8 +113,9 @@ def create(path: str, limits: Mapping[str, int], parent: str, job: str) -> int:
     Raises UnavailableError if there is no room.
     """
     header = BudgetHeader(
-        magic=BUDGET_MAGIC, version=BUDGET_VERSION, cards=len(limits), slots=MAX_SLOTS, high=0, size=file_bytes(len(limits)),
-        created=int(time.time()), launcher=os.getpid(), shares=0, job=job.encode()[:63], parent=os.fsencode(parent),
+        magic=BUDGET_MAGIC, version=BUDGET_VERSION, cards=len(limits), slots=MAX_SLOTS, high=0,
+        size=file_bytes(len(limits)), created=int(time.time()), launcher=os.getpid(), shares=0, job=job.encode()[:63],
+        parent=os.fsencode(parent),
     )  # fmt: skip
     cards = (
         BudgetCard(

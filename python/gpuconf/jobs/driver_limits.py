@@ -123,7 +123,8 @@ def below(limits: Mapping[str, int], bus_ids: Mapping[str, str], environ: Mappin
             text = "names a GPU that the program does not see: the multi-process service may then drop all its limits"
             yield f"{VARIABLE}={environ[VARIABLE]} {text}"
         elif smaller < max(limits.values()):
-            yield f"the multi-process service limits each process to {human_bytes(smaller)} of GPU {gpu} ({VARIABLE})"
+            share = f"{human_bytes(smaller)} of GPU {gpu} ({VARIABLE})"
+            yield f"the multi-process service limits each process to {share}"
 
 
 def _is_visible(gpu: str, uuids: Sequence[str]) -> bool:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs: where they are, which ones they are by their names, and starting one as env(1) and shells do: found on PATH, and a
-script without a first line such as #!/bin/sh by a shell.
+"""Programs: where they are, which ones they are by their names, and starting one as env(1) and shells do: found on
+PATH, and a script without a first line such as #!/bin/sh by a shell.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from .._typing import NoReturn
 
 # Programs: where they are, and which ones they are by their names.
 #
-# Without shutil and patterns, whose import and compilation take longer than all else that a command does with a program.
+# Without shutil and patterns, whose import and compilation take longer than all else that a command does with a
+# program.
 
 PYTHONS = ("python", "pypy")
 _VERSION = "0123456789."

@@ -121,8 +121,8 @@ def _rename(name: str) -> None:
 # systemd does: then a witness has them too. Each waits for a moment, because a sender that signals each process may
 # signal this one first.
 #
-# Equal signals that follow one another within the time that a process needs to run may merge in the witness and not here.
-# Then the program gets one more. None is lost.
+# Equal signals that follow one another within the time that a process needs to run may merge in the witness and not
+# here. Then the program gets one more. None is lost.
 
 _FROM_A_PROCESS = (0, -1)  # SI_USER and SI_QUEUE; a terminal's signal has SI_KERNEL
 _MOMENT = 0.05  # seconds

@@ -181,13 +181,17 @@ def _place(
     host_pids: bool,
 ) -> Place:
     known = {claim.id: claim for claim in claims}
-    held = {claim.id: claim for claim in claims if any(lease.uuid == uuid for lease in claim.cards)}
+    on_card = {claim.id: claim for claim in claims if any(lease.uuid == uuid for lease in claim.cards)}
     published = [process for process in processes if any(pool.uuid == uuid for pool in process.pools)]
     shares = list(_shares(uuid, listed, known, published, host_pids))
     busy = {share.claim for share in shares}
-    shares += [_idle(uuid, claim) for claim in held.values() if claim.id not in busy]
+    shares += [_idle(uuid, claim) for claim in on_card.values() if claim.id not in busy]
     leased = sum(
-        card.charge for claim in held.values() if claim.state == "granted" for card in claim.cards if card.uuid == uuid
+        card.charge
+        for claim in on_card.values()
+        if claim.state == "granted"
+        for card in claim.cards
+        if card.uuid == uuid
     )
     if card.memory.source == "simulation":
         memory = _simulated(memory, shares)

@@ -131,13 +131,13 @@ class MachineCollector:
 
     def collect(self) -> Iterable[Any]:
         """Return the metrics. Called by ``prometheus_client`` at each scrape."""
-        found = view()
+        current = view()
         families = _Families()
         families.gauge(
-            "gpuconf_gpus", "GPUs of the machine; a divided card counts as its MIG instances.", {}, len(found.places)
+            "gpuconf_gpus", "GPUs of the machine; a divided card counts as its MIG instances.", {}, len(current.places)
         )
-        for place in found.places:
-            _card(families, place, found)
+        for place in current.places:
+            _card(families, place, current)
             for share in place.shares:
                 _share(families, place, share)
             for share in {share.claim: share for share in place.shares if share.lease is not None}.values():

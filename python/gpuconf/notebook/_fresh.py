@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``%gpu fits``: whether what a cell does fits on cards, by a rehearsal of the cell on a simulated one, or, with ``--fresh``, of
-all cells of the notebook in a new process.
+"""``%gpu fits``: whether what a cell does fits on cards, by a rehearsal of the cell on a simulated one, or, with
+``--fresh``, of all cells of the notebook in a new process.
 """
 
 from __future__ import annotations

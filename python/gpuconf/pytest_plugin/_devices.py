@@ -42,13 +42,13 @@ def missing(need: Need) -> str:
     if not visible:
         return "no GPU found"
     if need.free or runtime.initialized():
-        found = len(logical_gpus(need))
+        fitting = len(logical_gpus(need))
     else:
-        found = sum(need.fits(device.compute_capability) for device in visible)
-    if found >= need.n:
+        fitting = sum(need.fits(device.compute_capability) for device in visible)
+    if fitting >= need.n:
         return ""
     return (
-        f"needs {need}, and {found or 'none'} of {len(visible)} visible GPU{'s' if len(visible) > 1 else ''} can "
+        f"needs {need}, and {fitting or 'none'} of {len(visible)} visible GPU{'s' if len(visible) > 1 else ''} can "
         "serve it"
     )
 

@@ -62,13 +62,13 @@ def of_driver() -> dict[int, int]:
     cuda = _cuda()
     if cuda is None or not simulated_torch.runs() or mode() or cuda.get_allocator_backend() != "native":
         return {}
-    found = {
+    sizes = {
         ordinal: simulated_torch.held(ordinal) - cuda.memory_reserved(ordinal) for ordinal in range(cuda.device_count())
     }
     if loaded() and runtime.initialized():
         for number, ordinal in enumerate(runtime.ordinals()):
-            found[ordinal] = found.get(ordinal, 0) - memory.stats(f"GPU:{number}").bytes_reserved
-    return {ordinal: size for ordinal, size in found.items() if size > 0}
+            sizes[ordinal] = sizes.get(ordinal, 0) - memory.stats(f"GPU:{number}").bytes_reserved
+    return {ordinal: size for ordinal, size in sizes.items() if size > 0}
 
 
 def device_names() -> set[str]:

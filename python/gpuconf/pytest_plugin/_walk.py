@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``gpu_oom_after`` and ``gpu_oom_each``: allocations that fail: one, and a warning if the test never came to it; or each,
-in a run of the test of its own. The runs before the one that counts, of ``warmup=1``, are here too.
+"""``gpu_oom_after`` and ``gpu_oom_each``: allocations that fail: one, and a warning if the test never came to it; or
+each, in a run of the test of its own. The runs before the one that counts, of ``warmup=1``, are here too.
 """
 
 from __future__ import annotations

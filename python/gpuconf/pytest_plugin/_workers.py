@@ -26,7 +26,8 @@ from gpuconf._core import runtime
 seen = {d.cuda_ordinal: d for d in gpuconf.visible_devices()}
 gpus = gpuconf.config.list_logical_devices("GPU")
 print(json.dumps([
-    {"uuid": seen[o].uuid, "name": seen[o].name, "total": seen[o].total_memory, "free": gpuconf.memory.stats(d.name).bytes_limit}
+    {"uuid": seen[o].uuid, "name": seen[o].name, "total": seen[o].total_memory,
+     "free": gpuconf.memory.stats(d.name).bytes_limit}
     for d, o in zip(gpus, runtime.ordinals())
 ]))
 """

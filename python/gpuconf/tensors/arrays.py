@@ -65,14 +65,14 @@ def dtype_of(dtype: Any) -> Any:
     if isinstance(dtype, (list, tuple, dict)):  # NumPy would read a structure, however deep
         raise errors.InvalidTypeError(f"Cannot convert the argument `type_value`: {shown(dtype)} to a DType")
     try:
-        found = numpy().dtype(dtype)
+        parsed = numpy().dtype(dtype)
     except (TypeError, ValueError, SyntaxError) as error:  # NumPy reads "," as a list of types, using Python's parser
         raise errors.InvalidTypeError(
             f"Cannot convert the argument `type_value`: {shown(dtype)} to a DType: {error}"
         ) from None
-    if found.name not in DTYPES:
-        raise errors.InvalidTypeError(f"unsupported dtype {found.name}: gpuconf supports {', '.join(DTYPES)}")
-    return found.newbyteorder("=")
+    if parsed.name not in DTYPES:
+        raise errors.InvalidTypeError(f"unsupported dtype {parsed.name}: gpuconf supports {', '.join(DTYPES)}")
+    return parsed.newbyteorder("=")
 
 
 def array_of(value: Any, dtype: Any = None) -> Any:

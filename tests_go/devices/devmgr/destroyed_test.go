@@ -144,6 +144,9 @@ func TestBlocksOutliveTheirStream(t *testing.T) {
 
 // A program may create and destroy any number of streams.
 func TestManyStreamsComeAndGo(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine")
+	}
 	for name, opts := range bothTimelines {
 		t.Run(name, func(t *testing.T) {
 			m, d := initialized(t, "T4", opts, nil, []float64{8})

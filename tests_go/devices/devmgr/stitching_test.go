@@ -14,6 +14,9 @@ import (
 
 // Blocks keep all their bytes while memory is moved beside them.
 func TestStitchingOnSimulatedGPUs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine")
+	}
 	seeds := uint64(2)
 	if underRace {
 		seeds = 1

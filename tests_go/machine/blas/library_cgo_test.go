@@ -142,6 +142,9 @@ func checkUndefinedResult(t *testing.T, library *blas.Library) {
 }
 
 func TestWheelsAreFound(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine")
+	}
 	for _, file := range []string{
 		"numpy.libs/libscipy_openblas64_-1.so", "numpy.libs/libopenblas64_p-r0-1.so",
 		"scipy_openblas64/lib/libscipy_openblas64_.so", "scipy_openblas32/lib/libscipy_openblas.so",

@@ -177,6 +177,9 @@ func requireWorks(t *testing.T, r report, library string) {
 }
 
 func TestNoCublasNamesWhatToInstall(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine")
+	}
 	for _, row := range []struct {
 		version     int
 		environ     string
@@ -204,6 +207,9 @@ func TestWhereTheLoaderLooks(t *testing.T) {
 }
 
 func TestWheelsComeBeforeTheLoader(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine")
+	}
 	wheel := blasFolder(t, "nvidia/cublas/lib", fakecublas.Options{})
 	site := filepath.Dir(filepath.Dir(wheel))
 	requireWorks(t, child(t, "product:/nowhere "+site, []string{os.Getenv(folderEnv)}), wheel+"/libcublas.so.12")
@@ -224,6 +230,9 @@ func TestWhatTheProcessHasComesFirst(t *testing.T) {
 }
 
 func TestALibraryThatIsNoneIsPassedOver(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine")
+	}
 	broken := blasFolder(t, "nvidia/cublas/lib", fakecublas.Options{Missing: []string{"cublasDgeam"}})
 	site := filepath.Dir(filepath.Dir(broken))
 	r := child(t, "product:"+site, []string{driverFolder(t, 12040), blasFolder(t, "", fakecublas.Options{Major: 11})})

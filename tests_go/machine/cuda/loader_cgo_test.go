@@ -59,6 +59,9 @@ func TestDriverThatDoesNotTellItsVersion(t *testing.T) {
 }
 
 func TestRequiredFunctionIsMissing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine")
+	}
 	for _, name := range []string{"cuMemCreate", "cuMemAlloc_v2", "cuDevicePrimaryCtxRelease_v2"} {
 		t.Run(name, func(t *testing.T) {
 			requireUnavailable(t, openIn(t, build(t, fakecuda.Options{Missing: []string{name}})), name, "CUDA 12.4",
@@ -82,6 +85,9 @@ func TestOptionalFunctionIsMissing(t *testing.T) {
 
 // TestVersions goes through the versions at which a function of the table appeared, and those before.
 func TestVersions(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine")
+	}
 	for _, row := range []struct {
 		version               int
 		opens, streamID, word bool
@@ -123,6 +129,9 @@ func TestAllSymbolsBoundAtOnce(t *testing.T) {
 }
 
 func TestDriverThatDoesNotStart(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine")
+	}
 	for result, hint := range map[int]string{
 		3: "forked", 34: "stubs", 46: "nvidia-smi", 101: "cannot be used", 802: "fabric", 803: "restart the machine",
 		804: "cuda-compat",
@@ -136,6 +145,9 @@ func TestDriverThatDoesNotStart(t *testing.T) {
 }
 
 func TestNoGPUIsAnEmptyList(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine")
+	}
 	for name, environ := range map[string]string{
 		"no GPU":             "FAKECUDA_FAIL=cuInit:0:100",
 		"all hidden":         "CUDA_VISIBLE_DEVICES=",

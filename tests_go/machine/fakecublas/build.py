@@ -1,7 +1,7 @@
 """Builds cuBLAS without a GPU: ``build(folder)``, or ``python build.py FOLDER`` from a shell.
 
-It runs over the driver that tests_go/machine/fakecuda builds. What it offers to tests and the environment that it reads are
-described in libcublas/fake.h and libcublas/control.c.
+It runs over the driver that tests_go/machine/fakecuda builds. What it offers to tests and the environment that it reads
+are described in libcublas/fake.h and libcublas/control.c.
 """
 
 from __future__ import annotations

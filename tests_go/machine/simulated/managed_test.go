@@ -21,6 +21,9 @@ func allocManaged(t testing.TB, m gpu.Driver, size uint64) uint64 {
 // TestHostMemoryStandsBehindACard writes and reads every byte of one and a half cards, through the driver and from the
 // host.
 func TestHostMemoryStandsBehindACard(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine")
+	}
 	m := retained(t, "T4:64MiB", simulated.Options{})
 	const size = 96 * mib
 	addr := allocManaged(t, m, size)

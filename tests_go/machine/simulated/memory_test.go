@@ -29,6 +29,9 @@ func runChild(t *testing.T, job string) string {
 }
 
 func TestSameCallsGiveSameAddressesInEveryProcess(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine")
+	}
 	first := runChild(t, "addresses")
 	require.NotEmpty(t, first)
 	require.Equal(t, first, runChild(t, "addresses"))

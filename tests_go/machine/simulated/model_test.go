@@ -38,6 +38,9 @@ func newModelGPU() *modelGPU { return &modelGPU{live: map[uint64][]byte{}, manag
 
 // TestMachineAgreesWithAPlainModel makes random calls, valid and invalid, on a machine and on the model.
 func TestMachineAgreesWithAPlainModel(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine")
+	}
 	rapid.Check(t, func(t *rapid.T) {
 		const total = 1 << 20
 		spec, err := models.ParseSpec("2xT4:1MiB")

@@ -352,6 +352,9 @@ func (d device) MemFree(addr uint64) error             { return d.Machine.MemFre
 
 // On a training loop with batches of many sizes the policies rank as designed.
 func TestTransformer(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine")
+	}
 	least := map[plan.Policy]uint64{}
 	for _, r := range finish(t, eventsOf(traces.Transformer()), plan.Request{}).Results() {
 		least[r.Policy] = r.LeastLimit

@@ -257,6 +257,9 @@ func TestPeakMeasurementsAreIndependent(t *testing.T) {
 
 // Any number of measurements may be open, each with its own peak, and they may end in any order.
 func TestPeakMeasurementsByTheHundredThousand(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine")
+	}
 	const n = 100_000
 	a := pool(t, 512*n, bfc.Options{})
 	rng := rand.New(rand.NewPCG(1, 2))

@@ -63,6 +63,9 @@ func playStreams(t *testing.T, program []byte) {
 
 // The same with random bytes, always the same ones.
 func TestManyRandomStreamPrograms(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine")
+	}
 	random := rand.New(rand.NewPCG(5, 6))
 	for range 300 {
 		program := make([]byte, 400)

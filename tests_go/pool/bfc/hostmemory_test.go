@@ -19,6 +19,9 @@ import (
 // A process with a limit on address space (ulimit -v) gets shorter tables. When they are full, allocations fail with an
 // error that says so, and everything else keeps working.
 func TestLittleAddressSpace(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine")
+	}
 	if os.Getenv("BFC_LITTLE_ADDRESS_SPACE") != "" {
 		fillTables(t)
 		return

@@ -61,14 +61,14 @@ func running(s bfc.Stream) move { return func(w *world) bool { return w.advance(
 
 // Every program of five steps on a pool of three units.
 func TestAllSmallPrograms(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine")
+	}
 	steps := []move{
 		allocating(0, 1), allocating(0, 2), allocating(1, 1), allocating(1, 2), freeing(false), freeing(true),
 		recording, running(0), running(1),
 	}
-	depth := 5
-	if testing.Short() {
-		depth = 4
-	}
+	const depth = 5
 	program := make([]int, depth)
 	for {
 		w := smallWorld(t)

@@ -232,6 +232,9 @@ func drawSize(t *rapid.T, s setting) uint64 {
 }
 
 func TestAgainstNaive(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine")
+	}
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawSetting(t)
 		p := newPair(t, s)

@@ -131,6 +131,9 @@ func upToGranule(bytes uint64) uint64 { return (bytes + granule - 1) / granule *
 // The memory that a trace needs, relative to its live peak, and how often memory is moved then, per request of a
 // granule or more.
 func TestLawsFitIntoLittleMoreThanTheirPeak(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine")
+	}
 	withHandles(t, testLawsFitIntoLittleMoreThanTheirPeak)
 }
 
@@ -434,6 +437,9 @@ func emptying(random *rand.Rand, steps int, most uint64) (ops []traces.Op) {
 // A sequence that a new pool serves is served again each time later, at the minimum limit at which it was served at
 // all, whatever else was served in between.
 func TestWhatWasServedOnceIsServedAgain(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine")
+	}
 	withHandles(t, testWhatWasServedOnceIsServedAgain)
 }
 
@@ -500,6 +506,9 @@ func testRoundsFromEmptyToEmptyMakeNoCalls(t *testing.T, opts suballoc.VirtualOp
 // TensorFlow's rule over its regions, and exact splitting with stitching, at the same limit: wherever they first
 // differ, stitching still serves the request.
 func TestStitchingServesWhereTensorFlowFails(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine")
+	}
 	withHandles(t, testStitchingServesWhereTensorFlowFails)
 }
 

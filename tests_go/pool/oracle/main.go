@@ -1,7 +1,7 @@
 // Command oracle runs allocation traces on gpuconf's allocator, for the comparison with TensorFlow's (make oracle). A
-// twin of this program in C++, tests_py/oracle/cpp/bfc_traces.cc, runs TensorFlow's on the same traces. Both read traces
-// from standard input until it ends, and write to standard output the number of steps and a record for each step,
-// little-endian.
+// twin of this program in C++, tests_py/oracle/cpp/bfc_traces.cc, runs TensorFlow's on the same traces. Both read
+// traces from standard input until it ends, and write to standard output the number of steps and a record for each
+// step, little-endian.
 package main
 
 import (

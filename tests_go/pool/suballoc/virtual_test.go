@@ -418,6 +418,9 @@ func TestRefusedReleases(t *testing.T) {
 
 // Every call of the device fails once, in turn, in a program that grows, trims, shares and closes.
 func TestWalkOfVirtualFailures(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine")
+	}
 	for name, always := range map[string]bool{"one call fails": false, "all calls fail from one on": true} {
 		t.Run(name, func(t *testing.T) {
 			at := 0

@@ -25,8 +25,9 @@ const long = 20 * time.Second
 func openJob(t *testing.T, do work) (id int64, job *process.Job, released *atomic.Int64) {
 	t.Helper()
 	released = new(atomic.Int64)
-	id = process.OpenJob(do, func() { released.Add(1) })
-	job, err := process.FindJob(id)
+	id, err := process.OpenJob(do, func() { released.Add(1) })
+	require.NoError(t, err)
+	job, err = process.FindJob(id)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = process.CloseJob(id) })
 	return id, job, released
@@ -162,10 +163,13 @@ func panics() string {
 	broken := func() { panic("chunk 7 is broken") }
 
 	released := 0
-	id := process.OpenJob(func(context.Context, *process.Input) (process.Outcome, error) {
+	id, err := process.OpenJob(func(context.Context, *process.Input) (process.Outcome, error) {
 		broken()
 		return process.Outcome{}, nil
 	}, func() { released++ })
+	if err != nil {
+		complain("open: %v", err)
+	}
 	job, err := process.FindJob(id)
 	if err != nil {
 		complain("find: %v", err)

@@ -299,7 +299,8 @@ def test_a_tensor_of_a_graph(one_gpu: None) -> None:
                                                                  "'MatMul'"),
         (lambda: tf.matmul(tf.constant([[1]]), tf.constant([[1.0]])), TypeError, "Input 'b' of 'MatMul' Op has type "
          "float32 that does not match type int32 of argument 'a'."),
-        (lambda: tf.add([1.0, 2.0], [1.0, 2.0, 3.0]), ValueError, "Dimensions must be equal, but are 2 and 3 for 'Add'"),
+        (lambda: tf.add([1.0, 2.0], [1.0, 2.0, 3.0]), ValueError,
+         "Dimensions must be equal, but are 2 and 3 for 'Add'"),
         (lambda: tf.add_n([tf.constant(1), tf.constant(1.0)]), TypeError, "Tensors in list passed to 'inputs' of "
                                                                           "'AddN' Op have "
          "types [int32, float32] that don't all match."),

@@ -91,7 +91,8 @@ def case_a_simulated_card_beside_the_real_one() -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         told = """
             import torch
-            print(torch.cuda.get_device_name(), torch.cuda.device_count(), (torch.ones(4, device="cuda") * 2).sum().item())
+            print(torch.cuda.get_device_name(), torch.cuda.device_count(),
+                  (torch.ones(4, device="cuda") * 2).sum().item())
         """
         said = _run(_gpuconf("run", "--simulate", "2xT4", sys.executable, _program(told, folder)))
         expect(said.split("\n")[-2] == "Tesla T4 (simulated) 2 8.0", said)

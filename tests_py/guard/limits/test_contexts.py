@@ -72,7 +72,8 @@ def test_the_contexts_of_several_processes_add_up_while_they_live(driver: Path) 
         assert one.budget.usage()[CARDS[0]].contexts_peak == 1
         told = one.python("""
             import subprocess
-            again = [sys.executable, "-c", "import ctypes, sys; c = ctypes.CDLL('libcuda.so.1'); x = ctypes.c_void_p(); "
+            again = [sys.executable, "-c",
+                     "import ctypes, sys; c = ctypes.CDLL('libcuda.so.1'); x = ctypes.c_void_p(); "
                      "print(c.cuInit(0), c.cuDevicePrimaryCtxRetain(ctypes.byref(x), 0), flush=True); sys.stdin.read()"]
             begin()
             children = [subprocess.Popen(again, stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(2)]

@@ -133,7 +133,8 @@ def test_errors_are_nvmls_own(ask: Ask) -> None:
     code = """
 device = HANDLES["UUID"]()
 wrong = Memory2(version=1)
-print(nvml.nvmlDeviceGetMemoryInfo_v2(device, byref(wrong)), wrong.total, nvml.nvmlDeviceGetMemoryInfo(OTHER, byref(Memory())))
+print(nvml.nvmlDeviceGetMemoryInfo_v2(device, byref(wrong)), wrong.total,
+      nvml.nvmlDeviceGetMemoryInfo(OTHER, byref(Memory())))
 """
     assert ask(code, 512 * MIB, machine=MACHINE + "fail nvmlDeviceGetMemoryInfo 3 {1}\n") == ["13 0 3"]
 

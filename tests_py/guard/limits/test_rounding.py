@@ -83,6 +83,7 @@ def test_rows_that_do_not_fit_with_what_the_driver_adds_are_refused(driver: Path
             begin()
             pitch, address = c_size_t(), c_uint64()
             for rows in (8192, 6144):
-                print(cuda.cuMemAllocPitch_v2(byref(address), byref(pitch), c_size_t(600), c_size_t(rows), 4), info()[0] // MIB)
+                print(cuda.cuMemAllocPitch_v2(byref(address), byref(pitch), c_size_t(600), c_size_t(rows), 4),
+                      info()[0] // MIB)
         """)
         assert told.splitlines() == ["2 6", "0 0"]

@@ -30,7 +30,7 @@ stop, refused = [], 0
 def ask():
     cuda.cuCtxSetCurrent(context)
     while not stop:
-        assert allocate(50 * MIB)[0] == 2         # fits into the inner job (306 of 320 MiB), not into the outer one (300)
+        assert allocate(50 * MIB)[0] == 2  # fits into the inner job (306 of 320 MiB), not into the outer one (300)
 thread = threading.Thread(target=ask)
 thread.start()
 for _ in range(20000):

@@ -13,14 +13,16 @@ CALLS = """
 class Location(ctypes.Structure):
     _fields_ = [("type", c_int), ("id", c_int)]
 class PoolProps(ctypes.Structure):
-    _fields_ = [("type", c_int), ("handles", c_int), ("location", Location), ("other", c_void_p), ("rest", c_uint64 * 8)]
+    _fields_ = [("type", c_int), ("handles", c_int), ("location", Location), ("other", c_void_p),
+                ("rest", c_uint64 * 8)]
 class Prop(ctypes.Structure):
     _fields_ = [("type", c_int), ("handles", c_int), ("location", Location), ("other", c_void_p), ("flags", c_uint64)]
 NONE, DEVICE, HOST, HOST_NUMA, HOST_NUMA_CURRENT = range(5)
 PINNED, MANAGED = 1, 2
 def create(where, id, mib):
     handle = c_uint64()
-    return cuda.cuMemCreate(byref(handle), c_size_t(mib * MIB), byref(Prop(PINNED, 0, Location(where, id))), c_uint64(0))
+    return cuda.cuMemCreate(byref(handle), c_size_t(mib * MIB), byref(Prop(PINNED, 0, Location(where, id))),
+                            c_uint64(0))
 def make_pool(where, id, type=PINNED, handle_types=0):
     pool = c_void_p()
     assert cuda.cuMemPoolCreate(byref(pool), byref(PoolProps(type, handle_types, Location(where, id)))) == 0
@@ -56,7 +58,8 @@ def test_memory_of_the_host_is_not_counted(driver: Path) -> None:
 begin()
 print(*(create(where, 0, 256) for where in (HOST, HOST_NUMA)), from_pool(make_pool(HOST, 0), 256)[0], left())
 memory = c_void_p()
-print(cuda.cuMemHostAlloc(byref(memory), c_size_t(256 * MIB), 0), left(), create(DEVICE, 0, 258), create(DEVICE, 0, 128), left())
+print(cuda.cuMemHostAlloc(byref(memory), c_size_t(256 * MIB), 0), left(), create(DEVICE, 0, 258),
+      create(DEVICE, 0, 128), left())
 """,
         ) == ["0 0 0 128", "0 128 2 0 0"]
 
@@ -154,7 +157,8 @@ def test_a_stream_of_another_card(driver: Path) -> None:
 second, stream = begin(1), c_void_p()
 assert cuda.cuStreamCreateWithPriority(byref(stream), 1, 0) == 0
 first = begin(0)
-print(ordered(stream, 128)[0], ordered(stream, 2)[0], left(), ordered(None, 200)[0], left(), cuda.cuCtxSetCurrent(second), left())
+print(ordered(stream, 128)[0], ordered(stream, 2)[0], left(), ordered(None, 200)[0], left(),
+      cuda.cuCtxSetCurrent(second), left())
 """,
         ) == ["0 2 256 0 32 0 0"]
 
@@ -170,7 +174,8 @@ shared, imported = c_int(), c_void_p()
 pool = make_pool(DEVICE, 0, handle_types=1)
 print(from_pool(pool, 64)[0], left(), cuda.cuMemPoolExportToShareableHandle(byref(shared), pool, 1, c_uint64(0)))
 shared = c_void_p(shared.value)
-print(cuda.cuMemPoolImportFromShareableHandle(byref(imported), shared, 1, c_uint64(0)), cuda.cuMemPoolDestroy(imported), left())
+print(cuda.cuMemPoolImportFromShareableHandle(byref(imported), shared, 1, c_uint64(0)), cuda.cuMemPoolDestroy(imported),
+      left())
 """,
         ) == ["0 64 0", "0 0 64"]
 
@@ -203,7 +208,8 @@ def make():
 make()
 print(allocate(100 * MIB)[0], allocate(100 * MIB)[0], left(), cuda.cuGreenCtxDestroy(green))
 make()
-print(left(), begin() is None, allocate(100 * MIB)[0], cuda.cuGreenCtxDestroy(green), left(), cuda.cuDevicePrimaryCtxRelease_v2(0))
+print(left(), begin() is None, allocate(100 * MIB)[0], cuda.cuGreenCtxDestroy(green), left(),
+      cuda.cuDevicePrimaryCtxRelease_v2(0))
 make()
 print(left())
 """,

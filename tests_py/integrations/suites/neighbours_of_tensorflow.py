@@ -3,8 +3,9 @@ docs/tensorflow.md.
 
     python tests_py/integrations/suites/neighbours_of_tensorflow.py FOLDER [CASE...]
 
-``make test-neighbours`` installs the packages of ``neighbours_of_tensorflow.txt`` into FOLDER before. A case passes if
-its last line, or the last line of its error, is the expected one. The process exits with 1 if one does not.
+``make test-suites WHAT=neighbours`` installs the packages of ``neighbours_of_tensorflow.txt`` into FOLDER before. A
+case passes if its last line, or the last line of its error, is the expected one. The process exits with 1 if one does
+not.
 """
 
 from __future__ import annotations

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import runpy
 import subprocess
 from pathlib import Path
 
 import pytest
-from simulated_libraries import run
+from simulated_libraries import SHIPPED, run
+
+BUILD = Path(__file__).resolve().parents[3] / "tests_go/machine/fakecuda/build.py"
 
 
 def test_what_computes_in_a_thread_that_is_not_marked_is_counted_by_name() -> None:
@@ -52,7 +55,8 @@ def test_the_drivers_launches_are_counted_too() -> None:
     program = """
     driver = ctypes.CDLL("libcuda.so.1")
     module, function = c_void_p(), c_void_p()
-    print(cuda.cudaFree(None), driver.cuModuleLoadData(byref(module), b".version 8.0\\n.visible .entry triton_add() { ret; }"))
+    print(cuda.cudaFree(None),
+          driver.cuModuleLoadData(byref(module), b".version 8.0\\n.visible .entry triton_add() { ret; }"))
     print(driver.cuModuleGetFunction(byref(function), module, b"triton_add"))
     def launch():
         return driver.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, None, None, None)
@@ -76,8 +80,10 @@ def test_a_launch_of_a_graph_is_told_and_a_graph_has_nodes() -> None:
         cuda.cudaLaunchKernel(c_void_p(1), Dim3(1, 1, 1), Dim3(1, 1, 1), None, c_size_t(0), stream)
     print(cuda.cudaStreamGetCaptureInfo_v2(*info), many.value, dependencies.value is not None)
     print(cuda.cudaStreamUpdateCaptureDependencies(stream, dependencies, c_size_t(1), c_size_t(1), c_size_t(0)))
-    print(cuda.cudaStreamEndCapture(stream, byref(graph)), cuda.cudaGraphGetNodes(graph, None, byref(nodes)), nodes.value)
-    print(cuda.cudaGraphInstantiate(byref(executable), graph, c_uint64(1)), cuda.cudaGraphLaunch(executable, stream), counted())
+    print(cuda.cudaStreamEndCapture(stream, byref(graph)), cuda.cudaGraphGetNodes(graph, None, byref(nodes)),
+          nodes.value)
+    print(cuda.cudaGraphInstantiate(byref(executable), graph, c_uint64(1)), cuda.cudaGraphLaunch(executable, stream),
+          counted())
     told = []
     tell = ctypes.CFUNCTYPE(None, c_void_p)(told.append)
     cuda.gpuconf_runtime_on_graph_launch(tell)
@@ -114,7 +120,8 @@ def test_cudnn_keeps_attributes_and_has_four_engines_for_a_convolution() -> None
     kept = ctypes.c_double(2.5)
     print(put(operation, 700, 5, kept), cuda.cudnnBackendFinalize(operation), put(operation, 700, 5, kept))
     kept.value = 0
-    print(get(operation, 700, 5, kept), kept.value, get(operation, 700, 3, c_int64()), get(operation, 701, 3, c_int64()))
+    print(get(operation, 700, 5, kept), kept.value, get(operation, 700, 3, c_int64()),
+          get(operation, 701, 3, c_int64()))
     print(get(graph, 802, 3, c_int64()), put(graph, 801, 15, operation), cuda.cudnnBackendFinalize(graph))
     print(cuda.cudnnBackendFinalize(heuristic), put(heuristic, 201, 15, graph), cuda.cudnnBackendFinalize(heuristic))
     print(get(heuristic, 202, 15, None), get(heuristic, 202, 15, config))
@@ -123,7 +130,8 @@ def test_cudnn_keeps_attributes_and_has_four_engines_for_a_convolution() -> None
     index, workspace, handle, pack = c_int64(-1), c_int64(-1), c_void_p(), make(16)
     print(get(config, 300, 15, engine), get(engine, 1301, 3, index), index.value, get(engine, 1303, 11, c_int()))
     print(put(plan, 401, 15, config), cuda.cudnnBackendFinalize(plan), get(plan, 402, 3, workspace), workspace.value)
-    print(cuda.cudnnCreate(byref(handle)), cuda.cudnnBackendExecute(handle, plan, pack), cuda.cudnnBackendFinalize(pack))
+    print(cuda.cudnnCreate(byref(handle)), cuda.cudnnBackendExecute(handle, plan, pack),
+          cuda.cudnnBackendFinalize(pack))
     print(cuda.cudnnBackendExecute(handle, plan, pack))
     """
     assert run(program) == [
@@ -161,7 +169,8 @@ def test_cudnn_lays_out_the_weights_of_recurrent_networks_without_gaps() -> None
                     if address.value is not None:
                         found.append((address.value - 4096, 4 * sizes[0] * sizes[1] * sizes[2]))
         found.sort()
-        whole = all(a + size == b for (a, size), (b, _) in zip(found, found[1:])) and found[-1][0] + found[-1][1] == bytes.value
+        joined = all(a + size == b for (a, size), (b, _) in zip(found, found[1:]))
+        whole = joined and found[-1][0] + found[-1][1] == bytes.value
         return bytes.value // 4, whole
     print(weights(2, 1, 1, 10, 20, 20), 4 * 20 * (10 + 20 + 2))
     print(weights(2, 2, 3, 10, 20, 5), 8 * 20 * (10 + 5 + 2) + 16 * 20 * (10 + 5 + 2) + 6 * 5 * 20)
@@ -176,11 +185,15 @@ def test_solvers_say_on_the_card_that_they_succeeded() -> None:
     program = """
     handle, stream, info, there = c_void_p(), c_void_p(), c_void_p(), (c_int * 4)(9, 9, 9, 9)
     lwork, card, host = c_int(7), c_size_t(7), c_size_t(7)
-    cuda.cudaMalloc(byref(info), c_size_t(16)), cuda.cudaMemcpy(info, there, c_size_t(16), 1), cuda.cudaStreamCreate(byref(stream))
+    cuda.cudaMalloc(byref(info), c_size_t(16))
+    cuda.cudaMemcpy(info, there, c_size_t(16), 1)
+    cuda.cudaStreamCreate(byref(stream))
     print(cuda.cusolverDnCreate(byref(handle)), cuda.cusolverDnSetStream(handle, stream))
     print(cuda.cusolverDnDgetrf_bufferSize(handle, 4, 4, None, 4, byref(lwork)), lwork.value)
-    print(cuda.cusolverDnXpotrf_bufferSize(handle, None, 0, 4, 0, None, 4, 0, byref(card), byref(host)), card.value, host.value)
-    print(cuda.cusolverDnSsyevjBatched(handle, 0, 0, 2, None, 2, None, None, 0, info, None, 3), cuda.cudaStreamSynchronize(stream))
+    print(cuda.cusolverDnXpotrf_bufferSize(handle, None, 0, 4, 0, None, 4, 0, byref(card), byref(host)), card.value,
+          host.value)
+    print(cuda.cusolverDnSsyevjBatched(handle, 0, 0, 2, None, 2, None, None, 0, info, None, 3),
+          cuda.cudaStreamSynchronize(stream))
     cuda.cudaMemcpy(there, info, c_size_t(16), 2)
     print(list(there))
     """
@@ -195,7 +208,8 @@ def test_a_program_compiles_to_kernels_that_the_driver_finds() -> None:
       second_kernel (float *a) { a[0] = 1; }
     extern "C" __global__ void first(int) {}"""
     made, bytes, module, function, lowered = c_void_p(), c_size_t(), c_void_p(), c_void_p(), c_char_p()
-    print(cuda.nvrtcCreateProgram(byref(made), source, b"x.cu", 0, None, None), cuda.nvrtcAddNameExpression(made, b"fill<float>"))
+    print(cuda.nvrtcCreateProgram(byref(made), source, b"x.cu", 0, None, None),
+          cuda.nvrtcAddNameExpression(made, b"fill<float>"))
     print(cuda.nvrtcGetPTXSize(made, byref(bytes)), cuda.nvrtcGetLoweredName(made, b"fill<float>", byref(lowered)))
     print(cuda.nvrtcCompileProgram(made, 0, None), cuda.nvrtcAddNameExpression(made, b"late"))
     print([cuda.nvrtcGetLoweredName(made, text, byref(lowered)) for text in (b"other", b"fill<float>")])
@@ -241,7 +255,8 @@ def test_sizes_of_nothing_are_answered_without_a_crash() -> None:
                     sizes[which][at] = size
                     assert workspace(kind, names, *sizes) >= 0, (kind, sizes)
     size, none = c_size_t(7), (ctypes.c_longlong * 1)(0)
-    print(cuda.cufftXtMakePlanMany(1, 1, none, None, ctypes.c_longlong(1), ctypes.c_longlong(1), 4, None, ctypes.c_longlong(1),
+    print(cuda.cufftXtMakePlanMany(1, 1, none, None, ctypes.c_longlong(1), ctypes.c_longlong(1), 4, None,
+                                   ctypes.c_longlong(1),
                                    ctypes.c_longlong(1), 4, ctypes.c_longlong(1), byref(size), 4), size.value)
     """
     assert run(program) == ["8 7"]
@@ -294,7 +309,10 @@ act = launch_another
 
 
 @pytest.mark.parametrize("lock", HOLDS)
-def test_a_child_does_not_wait_for_a_lock_that_a_thread_had_at_the_fork(lock: str) -> None:
+def test_a_child_does_not_wait_for_a_lock_that_a_thread_had_at_the_fork(lock: str, tmp_path: Path) -> None:
+    """The driver of a test build lets a child go on using it, so that the child reaches the libraries' locks."""
+    runpy.run_path(str(BUILD))["build"](tmp_path, 13000, newest=True)
+    (tmp_path / "libgpuconf-runtime.so").symlink_to(SHIPPED / "libgpuconf-runtime.so")
     program = """
 going = True
 def work():
@@ -319,7 +337,7 @@ for child in children:
 going = False
 print(len(children), "of them hung")
 """
-    assert run(LAUNCHES + HOLDS[lock] + program, FAKECUDA_FORKS="1") == ["0 of them hung"]
+    assert run(LAUNCHES + HOLDS[lock] + program, tmp_path, FAKECUDA_FORKS="1") == ["0 of them hung"]
 
 
 def test_a_library_of_kernels_may_be_loaded_while_another_thread_launches(tmp_path: Path) -> None:

@@ -48,7 +48,8 @@ def all_ranks(letter, values, after, call):
     return [back(rank, letter, tos[rank], after) for rank in range(3)]
 def collective(name, letter, values, after, count, *arguments):
     function = getattr(cuda, name)
-    return all_ranks(letter, values, after, lambda rank, a, b, comm: function(a, b, c_size_t(count), *arguments, comm, None))
+    return all_ranks(letter, values, after,
+                     lambda rank, a, b, comm: function(a, b, c_size_t(count), *arguments, comm, None))
 """
 )
 
@@ -60,7 +61,8 @@ def in_one_process(program: str) -> list[str]:
 def test_reductions_of_every_type() -> None:
     program = """
     for letter, number in {"b": 0, "B": 1, "i": 2, "I": 3, "q": 4, "Q": 5, "e": 6, "f": 7, "d": 8}.items():
-        results = [collective("ncclAllReduce", letter, lambda rank: [1, 2, 3 + rank], 3, 3, number, op)[1] for op in range(5)]
+        results = [collective("ncclAllReduce", letter, lambda rank: [1, 2, 3 + rank], 3, 3, number, op)[1]
+                   for op in range(5)]
         assert results == [[3, 6, 12], [1, 8, 60], [1, 2, 5], [1, 2, 3], [1, 2, 4]], letter
     # Half precision: the sum is rounded once. 2049 is no half, 2050 is one; 65504 is the largest.
     tiny, most, least = 2.0**-24, 65504.0, float("-inf")
@@ -95,7 +97,8 @@ def test_collectives_that_move_values() -> None:
     sums = [3 * value + 3 for value in range(3 * N)]
     print(collective("ncclReduce", "i", own, N, N, 2, SUM, 2) == [[0] * N, [0] * N, sums[:N]])
     wide = lambda rank: [value + rank for value in range(3 * N)]
-    print(collective("ncclReduceScatter", "i", wide, N, N, 2, SUM) == [sums[rank * N : rank * N + N] for rank in range(3)])
+    print(collective("ncclReduceScatter", "i", wide, N, N, 2, SUM)
+          == [sums[rank * N : rank * N + N] for rank in range(3)])
     print(collective("ncclAlltoAll", "i", lambda rank: [10 * rank, 10 * rank + 1, 10 * rank + 2], 3, 1, 2))
     print(collective("ncclGather", "i", lambda rank: [rank + 1], 3, 1, 2, 1))
     print(collective("ncclScatter", "i", lambda rank: [rank, rank + 1, rank + 2], 1, 1, 2, 2))
@@ -106,7 +109,8 @@ def test_collectives_that_move_values() -> None:
     cuda.gpuconf_runtime_collective_limit(c_uint64(4))
     print(counted(), collective("ncclAllReduce", "i", lambda rank: [1, 1], 2, 2, 2, SUM), counted())
     count, rank = c_int(), c_int()
-    print(cuda.ncclCommCount(comms[2], byref(count)), count.value, cuda.ncclCommUserRank(comms[2], byref(rank)), rank.value)
+    print(cuda.ncclCommCount(comms[2], byref(count)), count.value, cuda.ncclCommUserRank(comms[2], byref(rank)),
+          rank.value)
     print(*(cuda.ncclCommDestroy(comm) for comm in comms))
     """
     assert in_one_process(program) == [
@@ -221,7 +225,8 @@ def test_a_file_that_is_not_the_jobs_is_not_used() -> None:
             os.unlink(path)
     def as_file(mode):
         return lambda path: os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode))
-    for prepare in (lambda path: None, as_file(0o600), as_file(0o644), lambda path: os.symlink("/dev/null", path), os.mkfifo):
+    for prepare in (lambda path: None, as_file(0o600), as_file(0o644), lambda path: os.symlink("/dev/null", path),
+                    os.mkfifo):
         first_rank(prepare)
     """
     assert run(RANKS + textwrap.dedent(program)) == ["0 False", "0 False", "2 True", "2 True", "2 True"]

@@ -15,10 +15,12 @@ def test_memory_is_the_drivers_and_runs_out() -> None:
     back = (c_int * 4)()
     cuda.cudaGetErrorString.restype = cuda.cudaGetErrorName.restype = c_char_p
     print(cuda.cudaGetDeviceCount(byref(count)), count.value)
-    print(cuda.cudaMalloc(byref(address), c_size_t(16 << 20)), cuda.cudaMemGetInfo(byref(free), byref(total)), total.value >> 30)
+    print(cuda.cudaMalloc(byref(address), c_size_t(16 << 20)), cuda.cudaMemGetInfo(byref(free), byref(total)),
+          total.value >> 30)
     print(cuda.cudaMemcpy(address, there, c_size_t(16), 1), cuda.cudaMemcpy(back, address, c_size_t(16), 2), list(back))
     print(cuda.cudaMalloc(byref(c_void_p()), c_size_t(50 << 30)), cuda.cudaGetLastError(), cuda.cudaGetLastError())
-    print(cuda.cudaGetErrorName(2).decode(), cuda.cudaGetErrorString(2).decode(), cuda.cudaFree(address), cuda.cudaSetDevice(2))
+    print(cuda.cudaGetErrorName(2).decode(), cuda.cudaGetErrorString(2).decode(), cuda.cudaFree(address),
+          cuda.cudaSetDevice(2))
     """
     assert run(program) == [
         "0 2",
@@ -46,7 +48,8 @@ def test_properties_have_the_layout_of_the_version(cuda: int, function: str, mul
 def test_what_is_not_written_is_refused_and_noted_once() -> None:
     program = """
     cuda.gpuconf_runtime_noted.restype = c_char_p
-    print(cuda.nvshmem_init(None), cuda.nvshmem_init(None), cuda.ncclPutSignal(None), cuda.cuptiEventGroupSetsCreate(None))
+    print(cuda.nvshmem_init(None), cuda.nvshmem_init(None), cuda.ncclPutSignal(None),
+          cuda.cuptiEventGroupSetsCreate(None))
     print(*map(cuda.gpuconf_runtime_noted, range(4)))
     """
     assert run(program) == ["3 3 3 27", "b'nvshmem_init' b'ncclPutSignal' b'cuptiEventGroupSetsCreate' None"]
@@ -80,16 +83,19 @@ def test_what_extensions_of_pytorch_call_beside_it() -> None:
     address, host, seen, managed, graph, executable = (c_void_p() for _ in range(6))
     print(cuda.cudaMalloc(byref(address), c_size_t(64)))
     rows = (c_size_t(16), there, c_size_t(8), c_size_t(8), c_size_t(2))
-    print(cuda.cudaMemcpy2DAsync(address, *rows, 1, None), cuda.cudaMemcpy(pitched, address, c_size_t(24), 2), list(pitched))
+    print(cuda.cudaMemcpy2DAsync(address, *rows, 1, None), cuda.cudaMemcpy(pitched, address, c_size_t(24), 2),
+          list(pitched))
     print(cuda.cudaMemcpy2D(back, c_size_t(8), address, c_size_t(16), c_size_t(8), c_size_t(2), 2), list(back))
-    print(cuda.cudaMemcpy2D(back, c_size_t(4), address, c_size_t(16), c_size_t(8), c_size_t(2), 2), cuda.cudaGetLastError())
+    print(cuda.cudaMemcpy2D(back, c_size_t(4), address, c_size_t(16), c_size_t(8), c_size_t(2), 2),
+          cuda.cudaGetLastError())
     print(cuda.cudaMallocHost(byref(host), c_size_t(64)), cuda.cudaHostGetDevicePointer(byref(seen), host, 0))
     print(seen.value == host.value)
     print(cuda.cudaMallocManaged(byref(managed), c_size_t(64), 1), cuda.cudaFree(managed), cuda.cudaFreeHost(host))
     print(cuda.cudaMemcpyToSymbol(c_void_p(1), there, c_size_t(16), c_size_t(0), 1), cuda.cudaSetDeviceFlags(4))
     information = (c_uint64 * 3)(9, 9, 9)
     print(cuda.cudaGraphExecUpdate(c_void_p(1), c_void_p(1), information), [int(n) & 0xffffffff for n in information])
-    print(cuda.cudaDeviceEnablePeerAccess(1, 0), cuda.cudaDeviceDisablePeerAccess(1), cuda.cudaDeviceDisablePeerAccess(1) != 0)
+    print(cuda.cudaDeviceEnablePeerAccess(1, 0), cuda.cudaDeviceDisablePeerAccess(1),
+          cuda.cudaDeviceDisablePeerAccess(1) != 0)
     """
     assert run(program) == [
         "0",

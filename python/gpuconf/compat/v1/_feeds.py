@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The feeds of a session: values that replace tensors of the graph in one run."""
+"""What a run takes and returns: feeds and fetches."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from ..._typing import Any
 from ...tensors import arrays as _arrays
 from ...tensors.tensor import Tensor as EagerTensor
-from ._fetches import shown
-from ._graph import Graph, Tensor
+from ._graph import Graph, Operation, Tensor
 
 
 def arrays(graph: Graph, feed_dict: Any) -> dict[Tensor, Any]:
@@ -64,11 +63,9 @@ def _fed(graph: Graph, key: Any, value: Any) -> tuple[Tensor, Any]:
     assert isinstance(tensor, Tensor)
     if isinstance(value, (Tensor, EagerTensor)):
         raise TypeError(
-            "The value of a feed cannot be a tf.Tensor object. Acceptable feed values include Python scalars, "
-            "strings, lists, "
-            f"numpy ndarrays, or TensorHandles. For reference, the tensor object was {shown(value)} which was passed "
-            "to the "
-            f"argument `feed_dict` with key {shown(key)}."
+            "The value of a feed cannot be a tf.Tensor object. Acceptable feed values include Python scalars, strings, "
+            f"lists, numpy ndarrays, or TensorHandles. For reference, the tensor object was {shown(value)} which was "
+            f"passed to the argument `feed_dict` with key {shown(key)}."
         )
     array = _array(value, tensor.dtype.dtype)
     if not _fits(array.shape, tensor._shape):
@@ -91,8 +88,7 @@ def _array(value: Any, dtype: Any) -> Any:
     if isinstance(value, int) and not _holds(dtype, value):
         raise TypeError(
             f"Type of feed value {_arrays.shown(value)} with type {type(value)} is not compatible with Tensor type "
-            f"{dtype.type}. "
-            "Try explicitly setting the type of the feed tensor to a larger type (e.g. int64)."
+            f"{dtype.type}. Try explicitly setting the type of the feed tensor to a larger type (e.g. int64)."
         )
     _arrays.check_readable(value)
     try:
@@ -111,3 +107,76 @@ def _holds(dtype: Any, value: int) -> bool:
         return bool(dtype.type(value) == value)
     except OverflowError:
         return False
+
+
+Build = Callable[[dict[Tensor, Any]], Any]
+
+
+class Fetches:
+    """A structure of tensors, operations and names, nested in lists, tuples and mappings.
+
+    ``tensors`` and ``operations`` hold each element of the structure once.
+    """
+
+    def __init__(self, graph: Graph, structure: Any) -> None:
+        self.tensors: dict[Tensor, None] = {}  # a set that keeps its order
+        self.operations: dict[Operation, None] = {}
+        self._graph = graph
+        try:
+            self.build = self._parsed(structure)
+        except RecursionError:
+            raise ValueError("the fetches are recursive or nested too deeply") from None
+
+    def _parsed(self, fetch: Any) -> Build:
+        """Record the elements of a fetch, and return the function that builds its result."""
+        from collections.abc import Mapping
+
+        if fetch is None:
+            raise TypeError('Argument `fetch` = None has invalid type "NoneType". Cannot be None')
+        if isinstance(fetch, (list, tuple)):
+            return self._sequence(fetch)
+        if isinstance(fetch, Mapping):
+            return self._mapping(fetch)
+        element = self._element(getattr(fetch, "_value", fetch))  # of a variable
+        if isinstance(element, Operation):
+            self.operations[element] = None
+            return lambda _: None
+        self.tensors[element] = None
+        return lambda values: values[element]
+
+    def _sequence(self, fetch: list[Any] | tuple[Any, ...]) -> Build:
+        parts, kind = [self._parsed(each) for each in fetch], type(fetch)
+        if isinstance(fetch, list):
+            return lambda values: [part(values) for part in parts]
+        if kind is tuple:
+            return lambda values: tuple(part(values) for part in parts)
+        return lambda values: kind(*(part(values) for part in parts))  # a namedtuple
+
+    def _mapping(self, fetch: Any) -> Build:
+        from collections import defaultdict
+
+        items = [(key, self._parsed(each)) for key, each in fetch.items()]
+        first = (fetch.default_factory,) if isinstance(fetch, defaultdict) else ()
+        return lambda values: type(fetch)(*first, ((key, part(values)) for key, part in items))
+
+    def _element(self, fetch: Any) -> Tensor | Operation:
+        try:
+            return self._graph.as_graph_element(fetch)
+        except TypeError as error:
+            text = (
+                f'Argument `fetch` = {shown(fetch)} has invalid type "{type(fetch).__name__}" must be a string or '
+                f"Tensor. ({error})"
+            )
+            raise TypeError(text) from None
+        except (ValueError, KeyError) as error:
+            text = f"Argument `fetch` = {shown(fetch)} cannot be interpreted as a Tensor. ({error})"
+            raise ValueError(text) from None
+
+
+def shown(value: Any) -> str:
+    """Return ``str(value)`` for a message, shortened in the middle if it is long."""
+    try:
+        text = str(value)
+    except Exception as error:
+        return f"a {type(value).__name__} whose text is unavailable: {type(error).__name__}"
+    return text if len(text) <= 400 else f"{text[:200]}... {len(text) - 300} characters ...{text[-100:]}"

@@ -19,37 +19,13 @@ from ...tensors import arrays
 from ...tensors.tensor import Reference
 from ...tensors.tensor import Tensor as EagerTensor
 from .._dtypes import DType, as_dtype
-from .._proto.message import Message, define
-from .._proto.table import GRAPH_DEF
+from .._names import publish
+from .._proto import GraphDef, NodeDef, VersionDef
 from .._shape import TensorShape
-from ._control import ControlDependencies, Controller
-from ._name_scopes import NameScopes
-from ._scopes import Scopes
-from ._variable_scopes import VariableScopes
+from ._scopes import ControlDependencies, Controller, NameScopes, Scopes, VariableScopes
 
 _REMEDY = "Run it in a Session and use the array that run() returns, or use `gpuconf`'s eager tensors."
 _FORM = 'Tensor names must be of the form "<op_name>:<output_index>".'
-
-
-class NodeDef(Message):
-    """An operation as a message: its name, type, inputs, control inputs (``"^name"``) and requested device."""
-
-    __slots__ = ()
-
-
-class GraphDef(Message):
-    """A graph as a message: its operations, in the order in which they were added, and no more."""
-
-    __slots__ = ()
-
-
-class VersionDef(Message):
-    """Which releases of TensorFlow can read a graph."""
-
-    __slots__ = ()
-
-
-define(GRAPH_DEF, {}, {"NodeDef": NodeDef, "VersionDef": VersionDef, "GraphDef": GraphDef})
 _PRODUCER = 2474  # TensorFlow 2.21's GRAPH_DEF_VERSION
 
 
@@ -174,15 +150,13 @@ class Tensor(metaclass=Made):
     def __len__(self) -> NoReturn:
         raise TypeError(
             f"len is not well defined for a symbolic Tensor ({self.name}). Please call `x.shape` rather than `len(x)` "
-            "for shape "
-            "information."
+            "for shape information."
         )
 
     def __array__(self, *_: Any, **__: Any) -> NoReturn:
         raise NotImplementedError(
             f"Cannot convert a symbolic tf.Tensor ({self.name}) to a numpy array. This error may indicate that you're "
-            "trying to "
-            "pass a Tensor to a NumPy call, which is not supported."
+            "trying to pass a Tensor to a NumPy call, which is not supported."
         )
 
     def __str__(self) -> str:
@@ -542,9 +516,8 @@ def reset_default_graph() -> None:
     """
     if _graphs.entered:
         raise AssertionError(
-            "Do not use tf.reset_default_graph() to clear nested graphs. If you need a cleared graph, exit the "
-            "nesting and "
-            "create a new graph."
+            "Do not use tf.reset_default_graph() to clear nested graphs. If you need a cleared graph, exit the nesting "
+            "and create a new graph."
         )
     _graphs.own = None
 
@@ -558,20 +531,16 @@ def get_default_session() -> Any:
 # graph.
 _CANT_EVAL = (
     "Cannot evaluate tensor using `eval()`: No default session is registered. Use `with sess.as_default()` or pass an "
-    "explicit "
-    "session to `eval(session=sess)`",
+    "explicit session to `eval(session=sess)`",
     "Cannot use the default session to evaluate tensor: the tensor's graph is different from the session's graph. "
-    "Pass an explicit "
-    "session to `eval(session=sess)`.",
+    "Pass an explicit session to `eval(session=sess)`.",
     "Cannot use the given session to evaluate tensor: the tensor's graph is different from the session's graph.",
 )
 _CANT_RUN = (
     "Cannot execute operation using `run()`: No default session is registered. Use `with sess.as_default():` or pass "
-    "an explicit "
-    "session to `run(session=sess)`",
+    "an explicit session to `run(session=sess)`",
     "Cannot use the default session to execute operation: the operation's graph is different from the session's "
-    "graph. Pass an "
-    "explicit session to run(session=sess).",
+    "graph. Pass an explicit session to run(session=sess).",
     "Cannot use the given session to execute operation: the operation's graph is different from the session's graph.",
 )
 
@@ -623,3 +592,24 @@ def _binary(kind: str, left: Any, right: Any, name: str) -> Tensor:
 raise_built_in_class(Graph, everything=True)
 raise_built_in_class(Tensor)
 raise_built_in_class(Operation)
+
+
+def control_dependencies(control_inputs: Iterable[Any] | None) -> Controller:
+    """Add control dependencies to the operations that a ``with`` block adds to the default graph.
+
+    See :meth:`Graph.control_dependencies`.
+    """
+    return get_default_graph().control_dependencies(control_inputs)
+
+
+def device(device_name_or_function: Any) -> Any:
+    """Set the device of the operations that a ``with`` block adds to the default graph.
+
+    A string such as ``"/gpu:1"`` sets the fields that inner scopes leave unset. ``None`` disables all outer scopes. A
+    function takes the operation and returns a string, which overrides inner scopes. Raises ValueError on entry for a
+    malformed string. Whether the device exists is checked later, when the operation is placed.
+    """
+    return get_default_graph().device(device_name_or_function)
+
+
+publish(__name__)

@@ -1,13 +1,96 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether TensorFlow's functions run eagerly or build graphs."""
+"""Whether TensorFlow's functions run eagerly or build graphs; ConfigProtos for the whole program; seeds."""
 
 from __future__ import annotations
 
+from ..._core import runtime
+from ..._core.devices import LogicalDeviceConfiguration
+from ..._core.message import dumps
+from ..._core.native import core
 from ..._typing import Any
+from ...config import _devices, experimental
+from .._names import publish
+from .._proto import ConfigProto
 from .._shape import set_v2_shapes
 from . import _graph
-from ._config_proto import ConfigProto
-from ._eager import take_over
+from ._graph import get_default_graph
+
+
+def options_of(config: ConfigProto | None, place_pruned: bool = False) -> str:
+    """Return a ConfigProto as JSON for the core. For None, placement follows ``gpuconf.config``."""
+    if config is None:
+        return dumps({"place_pruned_graph": place_pruned})
+    gpu = config.gpu_options
+    more = gpu.experimental
+    virtual: list[dict[str, Any]] = [
+        {
+            "memory_limit_mb": [repr(limit) for limit in each.memory_limit_mb],
+            "priority": list(each.priority),
+            "device_ordinal": list(each.device_ordinal),
+        }
+        for each in more.virtual_devices
+    ]
+    return dumps(
+        {
+            "device_count": dict(config.device_count),
+            "visible_device_list": gpu.visible_device_list,
+            "allow_growth": gpu.allow_growth,
+            "allocator_type": gpu.allocator_type,
+            "per_process_gpu_memory_fraction": repr(gpu.per_process_gpu_memory_fraction),
+            "use_unified_memory": more.use_unified_memory,
+            "gpu_system_memory_size_in_mb": more.gpu_system_memory_size_in_mb,
+            "num_virtual_devices_per_gpu": more.num_virtual_devices_per_gpu,
+            "virtual_devices": virtual,
+            "allow_soft_placement": config.allow_soft_placement,
+            "log_device_placement": config.log_device_placement,
+            "place_pruned_graph": place_pruned or config.graph_options.place_pruned_graph,
+            "intra_op_parallelism_threads": config.intra_op_parallelism_threads,
+            "inter_op_parallelism_threads": config.inter_op_parallelism_threads,
+        }
+    )
+
+
+# TensorFlow's numbers for device policies and execution modes.
+_POLICIES = {0: "explicit", 1: "warn", 2: "silent", 3: "silent_for_int32"}
+_MODES = {0: True, 1: False}  # synchronous
+
+
+def take_over(config: ConfigProto | None, device_policy: Any, execution_mode: Any, switches: bool) -> None:
+    """Apply a ConfigProto to the configuration of ``gpuconf``.
+
+    ``switches`` is true if eager execution is disabled now.
+    """
+    if config is not None and not isinstance(config, ConfigProto):
+        raise TypeError(f"config must be a tf.ConfigProto, but got {type(config)}")
+    if device_policy is not None and device_policy not in _POLICIES:
+        raise ValueError("device_policy must be one of None, DEVICE_PLACEMENT_*")
+    if execution_mode is not None and execution_mode not in _MODES:
+        raise ValueError("execution_mode must be one of None, SYNC, ASYNC")
+    if switches and _graph.used():
+        raise ValueError("tf.enable_eager_execution must be called at program startup.")
+    if config is None and device_policy is None and execution_mode is None:
+        return
+    if runtime.enumerated() or runtime.current.at_enumeration:
+        raise ValueError(
+            "tf.enable_eager_execution must be called at program startup. The devices have already been listed: call "
+            "it before any function that lists devices, or call gpuconf.reset() first"
+        )
+    if device_policy is not None:
+        experimental.set_device_policy(_POLICIES[device_policy])
+    if execution_mode is not None:
+        experimental.set_synchronous_execution(_MODES[execution_mode])
+    if config is None:
+        return
+    # Copied: later changes of the config have no effect.
+    options, cpus = options_of(config), config.device_count.get("CPU", 1)
+
+    def apply() -> None:
+        core.pybind_ImportConfig(options)
+        if cpus > 1:
+            _devices.show(0, [LogicalDeviceConfiguration() for _ in range(cpus)])
+
+    runtime.current.at_enumeration.append(apply)
+
 
 _eager = True
 _equality = True
@@ -112,3 +195,35 @@ def enable_v2_behavior() -> None:
     enable_eager_execution()
     set_v2_shapes(True)
     enable_tensor_equality()
+
+
+def set_random_seed(seed: Any) -> None:
+    """Set the seed of the default graph, ``Graph.seed``. Random numbers of a seed repeat, but they are NumPy's.
+
+    Where operations run eagerly, the seed is only checked: raises TypeError for an unhashable seed that is not one
+    number.
+    """
+    if not executing_eagerly():
+        get_default_graph().seed = seed
+        _keep(seed)
+        return
+    try:
+        hash(seed)
+        _keep(seed)
+    except TypeError:
+        from ...tensors import arrays
+
+        try:
+            arrays.check_readable(seed)  # NumPy would never finish reading a list that contains itself
+            int(arrays.numpy().array(seed).item())
+        except (TypeError, ValueError) as error:
+            raise TypeError(f"the seed must be an integer, but got {arrays.shown(seed)}: {error}") from None
+
+
+def _keep(seed: Any) -> None:
+    from .. import _numpy_ops
+
+    _numpy_ops.seeds.set(seed)
+
+
+publish(__name__)

@@ -12,6 +12,7 @@ from ...tensors.operations import listed
 from ...tensors.tensor import Tensor as EagerTensor
 from ...tensors.tensor import name_of as _text_of
 from .. import _numpy_ops as numpy_ops
+from .._names import publish
 from . import _python_ops
 from ._graph import Operation, Tensor, get_default_graph, node
 
@@ -74,10 +75,6 @@ def local_variables_initializer() -> Operation:
 def tables_initializer(name: str = "init_all_tables") -> Operation:
     """Add an operation that does nothing: gpuconf has no tables to initialize."""
     return no_op(name)
-
-
-initialize_local_variables = local_variables_initializer
-initialize_all_tables = tables_initializer
 
 
 def matmul(a: Any, b: Any, transpose_a: bool = False, transpose_b: bool = False, name: str | None = None) -> Tensor:
@@ -268,3 +265,6 @@ def name_of(name: Any) -> str:
         except UnicodeDecodeError as error:
             raise ValueError(str(error)) from None
     return _text_of(name)
+
+
+publish(__name__)

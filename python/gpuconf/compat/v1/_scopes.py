@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Device scopes of a graph. Unlike those of ``gpuconf.device``, they do not fill in missing fields with CPU:0."""
+"""Scopes that apply to the operations that a thread adds to a graph: devices, names, control inputs, variables."""
 
 from __future__ import annotations
 
+import enum
+import re
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from types import TracebackType
 
 from ..._core import texts
@@ -14,6 +16,7 @@ from ..._core.device_spec import name_of
 from ..._core.message import dumps
 from ..._core.native import core
 from ..._typing import Any
+from .._names import publish
 
 Scope = str | Callable[[Any], Any] | None
 
@@ -123,3 +126,221 @@ class _Scope:
 
 
 raise_built_in_class(_Scope, everything=True)
+
+
+_FIRST = re.compile(r"^[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*$")
+_INNER = re.compile(r"^[A-Za-z0-9_.\\/>-]*$")
+
+
+class NameScopes:
+    """The name scopes of one graph. Each thread has its own, and the names in use are those of all."""
+
+    def __init__(self) -> None:
+        self._here = _Here()
+        self._operations: set[str] = set()  # lower case, as names are not case-sensitive
+        self._scopes: set[str] = set()
+
+    @property
+    def current(self) -> str:
+        """The current scope, without the slash; ``""`` outside of all."""
+        return self._here.name
+
+    def note(self, name: str) -> None:
+        """Mark the name of an operation as used."""
+        self._operations.add(name.lower())
+
+    def full(self, name: str) -> str:
+        """Return the name to request for an operation: the core adds a number if an operation has it, not if a scope
+        has it.
+        """
+        if name.endswith("/"):
+            return name
+        inner = f"{self.current}/{name}" if self.current else name
+        return self._free(inner) + "/" if inner.lower() in self._scopes else inner
+
+    def unique(self, name: str, mark_as_used: bool = True) -> str:
+        """Return a name in the current scope that is not in use."""
+        found = self._free(f"{self.current}/{name}" if self.current else name)
+        if mark_as_used:
+            self._scopes.add(found.lower())
+        return found
+
+    def _free(self, name: str) -> str:
+        found, number = name, 0
+        while found.lower() in self._operations or found.lower() in self._scopes:
+            number += 1
+            found = f"{name}_{number}"
+        return found
+
+    def scope(self, name: Any) -> _NameScope:
+        """Return a context manager for a name, or None."""
+        return _NameScope(self, name)
+
+    def enter(self, name: Any) -> str:
+        """Enter a scope, and return its name with a slash.
+
+        Raises ValueError for a bad name, and TypeError for no string.
+        """
+        if name and not (_INNER if self.current else _FIRST).match(name):
+            what, rule = ("", _INNER) if self.current else ("root ", _FIRST)
+            text = (
+                f"'{name}' is not a valid {what}scope name. A {what}scope name has to match the following pattern: "
+                f"{rule.pattern}"
+            )
+            raise ValueError(text)
+        before = self.current
+        self._here.name = name[:-1] if name and name.endswith("/") else self.unique(name) if name else ""
+        self._here.outer.append(before)
+        return f"{self.current}/" if self.current else ""
+
+    def leave(self) -> None:
+        """Leave the innermost scope."""
+        self._here.name = self._here.outer.pop()
+
+
+class _Here(threading.local):
+    """The scope of one thread."""
+
+    def __init__(self) -> None:
+        self.name = ""
+        self.outer: list[str] = []
+
+
+class _NameScope:
+    """The context manager that ``Graph.name_scope`` returns."""
+
+    _ending = staticmethod(sys.is_finalizing)
+
+    def __init__(self, scopes: NameScopes, name: Any) -> None:
+        self._scopes = scopes
+        self._name = name
+
+    def __enter__(self) -> str:
+        return self._scopes.enter(self._name)
+
+    def __exit__(self, *_: object) -> None:
+        if not self._ending():
+            self._scopes.leave()
+
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ._graph import Operation
+
+
+class ControlDependencies(threading.local):
+    """The ``with`` blocks of one thread in one graph, outermost first."""
+
+    def __init__(self) -> None:
+        self._stack: list[Controller] = []
+        self._outer: list[list[Controller]] = []  # for each entered block, the stack before it
+
+    def current(self) -> list[Operation]:
+        """Return the control inputs of all blocks."""
+        return [operation for controller in self._stack for operation in controller.control_inputs]
+
+    def of(self, inputs: Collection[Operation]) -> list[Operation]:
+        """Return the control inputs of a new operation that reads ``inputs``.
+
+        As in TensorFlow, a block adds none to an operation that reads the result of another operation in the block,
+        because that one has waited already.
+        """
+        found: list[Operation] = []
+        for controller in self._stack:
+            if not any(each in controller.made for each in inputs):
+                found.extend(each for each in controller.control_inputs if each not in inputs)
+        return found
+
+    def note(self, operation: Operation) -> None:
+        """Record that an operation was added inside the current blocks."""
+        for controller in self._stack:
+            controller.made.add(operation)
+
+    def enter(self, controller: Controller, clears: bool) -> None:
+        """Enter a block. If ``clears`` is true, it disables all outer blocks."""
+        self._outer.append(self._stack)
+        self._stack = [controller] if clears else [*self._stack, controller]
+
+    def leave(self, controller: Controller) -> None:
+        """Leave the innermost block. Raises AssertionError for any other block."""
+        if not self._stack or self._stack[-1] is not controller:
+            raise AssertionError("Nesting violated: this control_dependencies block is not the innermost one")
+        self._stack = self._outer.pop()
+
+    def block(self, operations: list[Operation] | None) -> Controller:
+        """Return a context manager for a block. None disables all outer blocks."""
+        return Controller(self, operations)
+
+
+class Controller:
+    """The result of ``Graph.control_dependencies``: a context manager, in effect for the thread that enters it."""
+
+    _ending = staticmethod(sys.is_finalizing)
+
+    def __init__(self, dependencies: ControlDependencies, operations: list[Operation] | None) -> None:
+        self.control_inputs: list[Operation] = operations or []
+        self.made: set[Operation] = set()
+        self._dependencies = dependencies
+        self._clears = operations is None
+
+    def __enter__(self) -> None:
+        self._dependencies.enter(self, self._clears)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not self._ending():
+            self._dependencies.leave(self)
+
+
+class _ReuseMode(enum.Enum):
+    """What the argument ``reuse`` can be beside True, False and None."""
+
+    AUTO_REUSE = 1
+
+
+AUTO_REUSE = _ReuseMode.AUTO_REUSE
+
+
+class VariableScope:
+    """A scope: what it sets applies inside it, except where an inner one sets something else."""
+
+    def __init__(
+        self, name: str, original_name_scope: str = "", reuse: Any = False, initializer: Any = None, dtype: Any = None
+    ) -> None:
+        self.name = name
+        self.original_name_scope = original_name_scope
+        self.reuse: Any = reuse
+        self.initializer: Any = initializer
+        self.dtype = dtype
+
+    def reuse_variables(self) -> None:
+        """Let ``get_variable`` return existing variables from here on."""
+        self.reuse = True
+
+    def set_initializer(self, initializer: Any) -> None:
+        """Set what initializes variables that are added without an initializer."""
+        self.initializer = initializer
+
+    def full(self, name: str) -> str:
+        """Return the whole name of a variable."""
+        return f"{self.name}/{name}" if self.name else name
+
+
+class VariableScopes(threading.local):
+    """The scope of one thread in one graph."""
+
+    def __init__(self) -> None:
+        self.current: VariableScope = VariableScope("")
+        self.counts: dict[str, int] = {}  # how often a scope was entered since its parent was
+
+    def unique(self, prefix: str) -> str:
+        """Return a name that has not been entered in the current scope: ``prefix``, or ``prefix_1`` and so on."""
+        found, number = prefix, 0
+        while self.counts.get(self.current.full(found)):
+            number += 1
+            found = f"{prefix}_{number}"
+        return found
+
+
+publish(__name__)

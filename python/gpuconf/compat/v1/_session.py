@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sessions, which place the operations of a graph on devices and run them."""
+"""Sessions, and the devices that they list."""
 
 from __future__ import annotations
 
@@ -9,19 +9,60 @@ from types import TracebackType
 
 from ... import errors
 from ..._core import runtime
+from ..._core.device_spec import DeviceSpec
 from ..._core.fork import module_lock
 from ..._core.message import dumps, loads
 from ..._core.native import core, loaded, refuse_in_child
 from ..._typing import Any
 from ...tensors import arrays as _arrays
 from ...tensors.tensor import write_log
-from .._logger import get_logger
+from .._logging import get_logger
+from .._names import publish
+from .._proto import ConfigProto, GPUOptions, GraphDef
 from . import _feeds, _graph, _python_ops
-from ._config_proto import ConfigProto, GPUOptions
-from ._device_attributes import DeviceAttributes
-from ._fetches import Fetches
-from ._graph import Graph, GraphDef, Operation, Tensor
-from ._session_options import options_of
+from ._feeds import Fetches
+from ._graph import Graph, Operation, Tensor
+from ._mode import options_of
+
+
+class DeviceAttributes:
+    """A device of a session: its full name, type (``"GPU"``), memory limit in bytes and incarnation.
+
+    The incarnation is a random 64-bit number that distinguishes the devices of different sessions.
+    """
+
+    def __init__(self, name: str, device_type: str, memory_limit_bytes: int, incarnation: int) -> None:
+        self._name: str = DeviceSpec.from_string(name).to_string()
+        self._device_type = device_type
+        self._memory_limit_bytes = memory_limit_bytes
+        self._incarnation = incarnation
+
+    @property
+    def name(self) -> str:
+        """The full name, such as ``"/job:localhost/replica:0/task:0/device:GPU:0"``."""
+        return self._name
+
+    @property
+    def device_type(self) -> str:
+        """The type: ``"CPU"`` or ``"GPU"``."""
+        return self._device_type
+
+    @property
+    def memory_limit_bytes(self) -> int:
+        """The hard limit of a logical GPU, in bytes. For a CPU, 256 MiB as in TensorFlow, not enforced."""
+        return self._memory_limit_bytes
+
+    @property
+    def incarnation(self) -> int:
+        """A random number, constant within a session."""
+        return self._incarnation
+
+    def __repr__(self) -> str:
+        return f"_DeviceAttributes({self.name}, {self.device_type}, {self.memory_limit_bytes}, {self.incarnation})"
+
+
+# TensorFlow's, which its error messages contain.
+DeviceAttributes.__name__ = DeviceAttributes.__qualname__ = "_DeviceAttributes"
 
 
 class Session:
@@ -232,8 +273,7 @@ class Session:
         if self._entered is not None:
             raise RuntimeError(
                 "Session context managers are not re-entrant. Use `Session.as_default()` if you want to enter a "
-                "session multiple "
-                "times."
+                "session multiple times."
             )
         graph, default = self._entered = self._graph.as_default(), self.as_default()
         graph.__enter__()
@@ -285,14 +325,14 @@ class InteractiveSession(Session):
     """
 
     _place_pruned = True
-    _defaults: Any = ()  # the contexts in which it is the default
+    _defaults = tuple[Any, ...]()  # the contexts in which it is the default
 
     def __init__(self, target: str = "", graph: Graph | None = None, config: ConfigProto | None = None) -> None:
         if not config:
             config = None if runtime.initialized() else ConfigProto(gpu_options=GPUOptions(allow_growth=True))
         super().__init__(target, graph, config)
         _count_interactive(1)
-        self._defaults = [self.as_default()] if graph is None else [self.as_default(), graph.as_default()]
+        self._defaults = (self.as_default(), *([] if graph is None else [graph.as_default()]))
         for each in self._defaults:
             each.__enter__()
 
@@ -330,11 +370,9 @@ def _count_interactive(change: int) -> None:
         if change > 0 and _interactive > 0:
             get_logger().error(
                 "An interactive session is already active. This can cause out-of-memory errors or some other "
-                "unexpected errors "
-                "(due to the unpredictable timing of garbage collection) in some cases. You must explicitly call "
-                "`InteractiveSession.close()` to release resources held by the other session(s). Please use "
-                "`tf.Session()` if "
-                "you intend to productionize."
+                "unexpected errors (due to the unpredictable timing of garbage collection) in some cases. You must "
+                "explicitly call `InteractiveSession.close()` to release resources held by the other session(s). "
+                "Please use `tf.Session()` if you intend to productionize."
             )
         _interactive += change
 
@@ -349,3 +387,6 @@ def _placed(arrays: dict[Tensor, Any]) -> list[list[int]]:
     return [
         [tensor.op._number, _arrays.address_of(array), array.nbytes, *array.shape] for tensor, array in arrays.items()
     ]
+
+
+publish(__name__)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``tf.compat.v1.Variable`` and ``get_variable``: values that a session keeps, as far as checking a device needs
-them.
-"""
+"""Variables of graphs: how they are made, initialized and shared by scopes."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 
 from ... import errors
 from ..._typing import Any
@@ -13,10 +13,11 @@ from ...tensors import arrays
 from ...tensors.tensor import Reference
 from .. import _numpy_ops as numpy_ops
 from .._dtypes import as_dtype
+from .._names import publish
 from .._shape import TensorShape
-from . import _python_ops
+from . import _ops, _python_ops
 from ._graph import Graph, Operation, Tensor, as_tensor, get_default_graph
-from ._variable_scopes import AUTO_REUSE
+from ._scopes import AUTO_REUSE, VariableScope
 
 
 class Variable:
@@ -222,9 +223,6 @@ def global_variables(scope: str | None = None) -> list[Any]:
     return [each for each in get_default_graph().variables if scope is None or each.op.name.startswith(scope)]
 
 
-all_variables = global_variables
-
-
 def local_variables(scope: str | None = None) -> list[Any]:
     """Return ``[]``: gpuconf has no local variables."""
     del scope
@@ -260,5 +258,179 @@ def global_variables_initializer() -> Operation:
     return variables_initializer(global_variables())
 
 
-initialize_all_variables = global_variables_initializer
-initialize_variables = variables_initializer
+class variable_scope:  # noqa: N801 - TensorFlow's name
+    """Put a name before those of the variables that ``get_variable`` adds in a ``with`` block.
+
+    ``name_or_scope`` is a name or a VariableScope; if it is None, ``default_name`` with a number that makes it new.
+    ``reuse`` is True, to return existing variables only, or ``AUTO_REUSE``, to return existing variables and add
+    others. ``initializer`` and ``dtype`` apply to variables that are added without. The block is in a name scope, too,
+    unless ``auxiliary_name_scope`` is False. The other arguments have no effect.
+
+    Raises ValueError if there is no name, and TypeError for something else than a name.
+
+    >>> import gpuconf.compat.v1 as tf
+    >>> with tf.Graph().as_default(), tf.variable_scope("layer"):
+    ...     tf.get_variable("weight", [2])
+    <tf.Variable 'layer/weight:0' shape=(2,) dtype=float32>
+    """
+
+    _ending = staticmethod(sys.is_finalizing)
+
+    def __init__(
+        self,
+        name_or_scope: Any,
+        default_name: str | None = None,
+        values: Any = None,
+        initializer: Any = None,
+        regularizer: Any = None,
+        caching_device: Any = None,
+        partitioner: Any = None,
+        custom_getter: Any = None,
+        reuse: Any = None,
+        dtype: Any = None,
+        use_resource: Any = None,
+        constraint: Any = None,
+        auxiliary_name_scope: bool = True,
+    ) -> None:
+        del values, regularizer, caching_device, partitioner, custom_getter, use_resource, constraint
+        if default_name is None and name_or_scope is None:
+            raise TypeError("If default_name is None then name_or_scope is required")
+        if not isinstance(name_or_scope, (str, VariableScope, type(None))):
+            raise TypeError("VariableScope: name_or_scope must be a string or VariableScope.")
+        if reuse is False:
+            reuse = None  # inherited, as in TensorFlow
+        if name_or_scope is None and reuse:
+            raise ValueError("reuse=True cannot be used without a name_or_scope")
+        self._asked, self._default = name_or_scope, default_name
+        self._set = {"initializer": initializer, "reuse": reuse, "dtype": dtype}
+        self._auxiliary = auxiliary_name_scope
+        self._left: list[Any] = []
+
+    def __enter__(self) -> VariableScope:
+        graph = get_default_graph()
+        scopes = graph.variable_scopes
+        outer = scopes.current
+        asked = self._asked if self._asked is not None else scopes.unique(str(self._default))
+        own = asked.name if isinstance(asked, VariableScope) else outer.full(asked) if asked else outer.name
+        last = (asked.name.rpartition("/")[2] if isinstance(asked, VariableScope) else asked) or None
+        names = (
+            graph.name_scope(last)
+            if self._auxiliary and last
+            else nullcontext(f"{graph.get_name_scope()}/".lstrip("/"))
+        )
+        name_scope = names.__enter__()
+        base = asked if isinstance(asked, VariableScope) else outer
+        scopes.current = VariableScope(
+            own,
+            asked.original_name_scope if isinstance(asked, VariableScope) else name_scope,
+            self._set["reuse"] or outer.reuse or base.reuse,
+            self._set["initializer"] or base.initializer,
+            self._set["dtype"] or base.dtype,
+        )
+        for name in [name for name in scopes.counts if name.startswith(f"{own}/")]:
+            del scopes.counts[name]
+        scopes.counts[own] = scopes.counts.get(own, 0) + 1
+        self._left.append((scopes, outer, names))
+        return scopes.current
+
+    def __exit__(self, *error: Any) -> None:
+        if self._ending():
+            return
+        scopes, outer, names = self._left.pop()
+        scopes.current = outer
+        names.__exit__(*error)
+
+
+def get_variable_scope() -> VariableScope:
+    """Return the variable scope of this thread in the default graph. Outside of all, its name is ``""``."""
+    return get_default_graph().variable_scopes.current
+
+
+class Initializer:
+    """The base of the initializers."""
+
+    def __init__(self, dtype: Any = "float32") -> None:
+        self.dtype = dtype
+
+    def _value(self, shape: Any, dtype: Any) -> Any:
+        raise NotImplementedError
+
+    def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Any:
+        """Return a tensor of a shape."""
+        del partition_info
+        return self._value(shape, self.dtype if dtype is None else dtype)
+
+
+class zeros_initializer(Initializer):  # noqa: N801 - TensorFlow's names
+    """Zeros."""
+
+    def _value(self, shape: Any, dtype: Any) -> Any:
+        return _ops.zeros(shape, dtype)
+
+
+class ones_initializer(Initializer):  # noqa: N801
+    """Ones."""
+
+    def _value(self, shape: Any, dtype: Any) -> Any:
+        return _ops.ones(shape, dtype)
+
+
+class constant_initializer(Initializer):  # noqa: N801
+    """A number, or an array that is filled into the shape."""
+
+    def __init__(self, value: Any = 0, dtype: Any = "float32", verify_shape: bool = False) -> None:
+        super().__init__(dtype)
+        self.value = value
+        self._verify = verify_shape
+
+    def _value(self, shape: Any, dtype: Any) -> Any:
+        return _ops.constant(self.value, dtype, shape, verify_shape=self._verify)
+
+
+class random_uniform_initializer(Initializer):  # noqa: N801
+    """Uniformly distributed numbers."""
+
+    def __init__(self, minval: float = 0.0, maxval: Any = None, seed: Any = None, dtype: Any = "float32") -> None:
+        super().__init__(dtype)
+        self.minval: float = minval
+        self.maxval: Any = maxval
+        self.seed: Any = seed
+
+    def _value(self, shape: Any, dtype: Any) -> Any:
+        return _ops.random_uniform(shape, self.minval, self.maxval, dtype, self.seed)
+
+
+class random_normal_initializer(Initializer):  # noqa: N801
+    """Normally distributed numbers."""
+
+    _draw = staticmethod(_ops.random_normal)
+
+    def __init__(self, mean: float = 0.0, stddev: float = 1.0, seed: Any = None, dtype: Any = "float32") -> None:
+        super().__init__(dtype)
+        self.mean: float = mean
+        self.stddev: float = stddev
+        self.seed: Any = seed
+
+    def _value(self, shape: Any, dtype: Any) -> Any:
+        return self._draw(shape, self.mean, self.stddev, dtype, self.seed)
+
+
+class truncated_normal_initializer(random_normal_initializer):  # noqa: N801
+    """Normally distributed numbers within two standard deviations."""
+
+    _draw = staticmethod(_ops.truncated_normal)
+
+
+class glorot_uniform_initializer(Initializer):  # noqa: N801
+    """Uniformly distributed numbers whose bound falls with the number of inputs and outputs."""
+
+    def __init__(self, seed: Any = None, dtype: Any = "float32") -> None:
+        super().__init__(dtype)
+        self.seed = seed
+
+    def _value(self, shape: Any, dtype: Any) -> Any:
+        bound = (6 / max(sum(list(shape)[-2:]), 1)) ** 0.5
+        return _ops.random_uniform(shape, -bound, bound, dtype, self.seed)
+
+
+publish(__name__)

@@ -130,7 +130,8 @@ def computed(array: Any, name: str = "") -> EagerTensor:
     array = np.asarray(array)
     if array.dtype.name not in arrays.DTYPES:
         raise TypeError(f"tensors of {array.dtype.name} need TensorFlow: gpuconf's are {', '.join(arrays.DTYPES)}")
-    return shown(operations.constant(np.ascontiguousarray(array).reshape(array.shape), name=name or "Const"))  # type: ignore[no-any-return]
+    whole = np.ascontiguousarray(array).reshape(array.shape)
+    return shown(operations.constant(whole, name=name or "Const"))  # type: ignore[no-any-return]
 
 
 def of(value: Any, like: Any = None) -> Any:

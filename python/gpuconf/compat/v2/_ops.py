@@ -4,21 +4,70 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from functools import update_wrapper
 
 from ... import errors
 from ..._core import scope
 from ..._core.built_in_errors import raise_built_in_class
+from ..._core.fork import module_lock
 from ..._typing import Any
 from ...tensors import arrays
 from ...tensors import operations as eager
 from ...tensors.tensor import Tensor as EagerTensor
 from .. import _numpy_ops as numpy_ops
+from .._logging import get_logger
+from .._names import publish
 from ..v1 import _graph, _python_ops
+from ..v1 import _ops as _graph_ops
 from ..v1 import _ops as graph
-from ..v1._mode import executing_eagerly
+from ..v1._mode import executing_eagerly, set_random_seed
 from . import _eager_tensor
-from ._eager_tensor import shown
+from ._eager_tensor import computed, shown
 from ._variable import tensor_of
+
+_lock = module_lock(globals(), "_lock")
+_said = False
+
+
+class Function:
+    """A function that ``tf.function`` decorates: calling it runs the Python function each time."""
+
+    def __init__(self, python_function: Callable[..., Any]) -> None:
+        self.python_function = python_function
+        update_wrapper(self, python_function)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.python_function(*args, **kwargs)
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else Function(self.python_function.__get__(instance, owner))
+
+
+def function(func: Any = None, **options: Any) -> Any:
+    """Return a function that runs ``func`` each time it is called.
+
+    ``options`` have no effect: nothing is traced or compiled.
+
+    The first call logs that.
+
+    >>> @function
+    ... def twice(x):
+    ...     return x + x
+    >>> twice(2)
+    4
+    """
+    del options
+    _say()
+    return Function if func is None else Function(func)
+
+
+def _say() -> None:
+    global _said
+    with _lock:
+        if not _said:
+            _said = True
+            get_logger().info("gpuconf runs tf.function's Python functions as they are: it traces and compiles nothing")
 
 
 class _TensorType(type):
@@ -312,3 +361,52 @@ def control_dependencies(control_inputs: Any) -> Any:
         if callable(each):
             each()
     return nullcontext()
+
+
+def set_seed(seed: Any) -> None:
+    """Set the seed, and that of the default graph if operations build graphs.
+
+    Raises TypeError for an unhashable seed that is not one number.
+
+    >>> set_seed(42)
+    """
+    set_random_seed(seed)
+
+
+def normal(
+    shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = "float32", seed: Any = None, name: str | None = None
+) -> Any:
+    """Draw normally distributed numbers.
+
+    >>> set_seed(1)
+    >>> normal([2, 3]).shape
+    TensorShape([2, 3])
+    """
+    if not executing_eagerly():
+        return _graph_ops.random_normal(shape, mean, stddev, dtype, seed, name)
+    return computed(numpy_ops.normal(_drawn_shape(shape), mean, stddev, dtype, seed), name or "random_normal")
+
+
+def truncated_normal(
+    shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = "float32", seed: Any = None, name: str | None = None
+) -> Any:
+    """Draw normally distributed numbers within two standard deviations."""
+    if not executing_eagerly():
+        return _graph_ops.truncated_normal(shape, mean, stddev, dtype, seed, name)
+    return computed(numpy_ops.normal(_drawn_shape(shape), mean, stddev, dtype, seed, True), name or "truncated_normal")
+
+
+def uniform(
+    shape: Any, minval: Any = 0, maxval: Any = None, dtype: Any = "float32", seed: Any = None, name: str | None = None
+) -> Any:
+    """Draw uniformly distributed numbers below ``maxval``, by default from 0 to 1. Integers need ``maxval``."""
+    if not executing_eagerly():
+        return _graph_ops.random_uniform(shape, minval, maxval, dtype, seed, name)
+    return computed(numpy_ops.uniform(_drawn_shape(shape), minval, maxval, dtype, seed), name or "random_uniform")
+
+
+def _drawn_shape(shape: Any) -> Any:
+    return tuple(map(int, shape)) if hasattr(shape, "__iter__") else (int(shape),)
+
+
+publish(__name__)

@@ -160,7 +160,8 @@ class FleetPlan(metaclass=Made):
 
     def _lines(self) -> Iterator[str]:
         yield f"fleet: {', '.join(f'{gpus.count}x{gpus.gpu}' for gpus in self.fleet)}"
-        yield f"{_count(len(self.jobs), 'job')}; each need includes {human_bytes(self.reserve)} for the CUDA context and libraries"
+        reserve = f"{human_bytes(self.reserve)} for the CUDA context and libraries"
+        yield f"{_count(len(self.jobs), 'job')}; each need includes {reserve}"
         on_card: dict[int, list[FleetJob]] = {}
         for job in self.jobs:
             for place in job.cards:

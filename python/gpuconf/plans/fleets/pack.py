@@ -78,14 +78,14 @@ class Search:
         self._progress("looking for a better packing")
         while not self.solved and is_small(self._sizes, self.best.used):
             missing = bool(self.best.unplaced)
-            found = fits(
+            packing = fits(
                 self._sizes, self._cards if missing else self._cards[: self.best.used - 1], end - time.monotonic()
             )
-            if found is None or (missing and found.unplaced):
+            if packing is None or (missing and packing.unplaced):
                 return
-            if found.unplaced:
+            if packing.unplaced:
                 self.bound = self.best.used
-            self._found(found)
+            self._found(packing)
 
     def _improve(self, part: float) -> None:
         self._progress("improving the packing")

@@ -128,8 +128,8 @@ def place(sizes: Iterable[int], rooms: Sequence[int]) -> tuple[list[list[int]], 
 # Fill one card after the other as full as possible: with the largest size, and then with what leaves the least room.
 #
 # The sums that are possible are the bits of one number, so one more size is a shift. Large problems have far more sizes
-# than a search needs: it draws from all that fit, evenly. Where several sums are equally good, chance decides: always to
-# prefer the large sizes would leave only small ones, or the other way round.
+# than a search needs: it draws from all that fit, evenly. Where several sums are equally good, chance decides: always
+# to prefer the large sizes would leave only small ones, or the other way round.
 
 _MOST_SIZES = 120  # that one search combines
 

@@ -56,7 +56,8 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], left: int) -> str:
 _STYLE = """
 :root{color-scheme:light dark;--text:#1b1f24;--dim:#59636e;--line:#d1d9e0;--back:#fff;--grid:#e6e9ec}
 @media (prefers-color-scheme:dark){:root{--text:#e6edf3;--dim:#9198a1;--line:#3d444d;--back:#0d1117;--grid:#2a3037}}
-body{font:15px/1.45 system-ui,sans-serif;color:var(--text);background:var(--back);margin:0 auto;padding:16px;max-width:1280px}
+body{font:15px/1.45 system-ui,sans-serif;color:var(--text);background:var(--back);margin:0 auto;padding:16px;
+max-width:1280px}
 h1{font-size:22px;margin:0}h2{font-size:19px;margin:28px 0 8px}h3{font-size:15px;margin:24px 0 6px}
 p{color:var(--dim);margin:4px 0}
 dl{display:flex;flex-wrap:wrap;gap:8px 28px;margin:0}dl div{min-width:110px}
@@ -90,7 +91,8 @@ _SCRIPT = """
       if (figure.texts) {
         figure.data[0].hovertext = figure.data[0].customdata.map(function (number) { return figure.texts[number]; });
       }
-      Plotly.react(name, figure.data, look(figure.layout), {displaylogo: false, responsive: true, displayModeBar: false});
+      Plotly.react(name, figure.data, look(figure.layout), {
+        displaylogo: false, responsive: true, displayModeBar: false});
     });
     document.documentElement.dataset.drawn = Math.round(performance.now());
   }

@@ -83,7 +83,7 @@ HOPPER_CONTEXT = Beside(
     "CUDA context",
     448 * _MIB,
     1184 * _MIB,
-    "measured on H200, driver 580.159.04, 2026-11-26: 610 to 1150MiB; docs/accuracy.md",
+    "measured on H200, driver 580.159.04, 2026-11-26: 610 to 1150MiB; docs/measurements.md",
 )
 
 # One communicator, of ranks on one machine.
@@ -93,7 +93,7 @@ NCCL = Beside(
     1638 * _MIB,
     "NVIDIA/nccl#34 (110MiB), #964 (544 and 688MiB), #864 (1.6GiB); 558MiB on H200, 2026-11-26",
 )
-# What the rehearsal may miss of the allocator's own memory, as a fraction: docs/accuracy.md.
+# What the rehearsal may miss of the allocator's own memory, as a fraction: benchmarks/reports/accuracy.md.
 MARGIN = 0.02
 
 
@@ -125,7 +125,7 @@ def group_of(capability: tuple[int, int]) -> tuple[int, int]:
     return (8, 6) if capability in ((8, 6), (8, 7), (8, 9)) else capability
 
 
-# The most of a recorded run is 3.1 times its largest tensor: multi_token_attention in docs/accuracy.md.
+# The most of a recorded run is 3.1 times its largest tensor: multi_token_attention in benchmarks/reports/accuracy.md.
 WORKSPACES = 4
 FITS, DOES_NOT_FIT, DEPENDS = "fits", "does not fit", "depends"
 # A setting of PYTORCH_ALLOC_CONF, and the planner's policy that replays it.
@@ -159,7 +159,7 @@ def beside(card: Card, gpu: Sequence[dict[str, Any]]) -> list[Beside]:
     convolutions = sum(one["convolutions"] for one in gpu)
     if convolutions:
         most = WORKSPACES * max(one["largest"] for one in gpu)
-        source = f"beyond those counted: at most {WORKSPACES} times the largest tensor, as in docs/accuracy.md"
+        source = f"beyond those counted: at most {WORKSPACES} times the largest tensor, as in docs/measurements.md"
         rows.append(Beside("workspaces of cuDNN", 0, most, source))
     return rows
 

@@ -14,7 +14,7 @@ import torch
 from ..._core.fork import module_lock
 from ..._core.stacks import OWN
 from ..._typing import Any
-from ...simulation.values import seen
+from ...simulation.values import kernels
 from .line import TORCH_REPORT, VARIABLE, line, repeat
 from .parts import parts, without_tried
 from .watching import BACKWARD, FORWARD, MADE, OPTIMIZER, Watcher
@@ -154,8 +154,8 @@ class Recording:
             "counts": dict(watcher.counts),
             "eager": not self._compiles,
             "batch": watcher.batch,
-            "paths": dict(seen.paths),
-            "sized_by_values": dict(seen.sized_by_values),
+            "paths": dict(kernels.paths),
+            "sized_by_values": dict(kernels.sized_by_values),
             "tried": tried,
             "waits_for": line.waits_for,
         }

@@ -96,13 +96,13 @@ class Difference:
             {**change._asdict(), "call_site": list(change.call_site) if change.call_site else None}
             for change in self.changes
         ]
-        found = {
+        row = {
             "gpu": self.gpu,
             "bytes_before": self.bytes_before,
             "bytes_after": self.bytes_after,
             "changes": changes,
         }
-        return found if self.moments is None else {**found, "seconds": list(self.moments)}
+        return row if self.moments is None else {**row, "seconds": list(self.moments)}
 
 
 def signed(count: int) -> str:

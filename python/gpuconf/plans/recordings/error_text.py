@@ -136,11 +136,17 @@ def _limited(m: Message) -> bool:
 def _helps(m: Message) -> Iterator[str]:
     if m.library == "PyTorch":
         if _fragmented(m):
-            yield "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; `gpuconf plan` of a snapshot of the job tries each setting"
+            yield (
+                "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; `gpuconf plan` of a snapshot of the job tries each "
+                "setting"
+            )
         elif m.missing and m.others and m.others >= m.missing and not _limited(m):
             yield "ending the other processes on the card, or `gpuconf run`, which leases memory"
         if m.missing or m.missing is None:
-            yield "a smaller batch, activation checkpointing, or what `gpuconf plan` of a snapshot names as the largest holders"
+            yield (
+                "a smaller batch, activation checkpointing, or what `gpuconf plan` of a snapshot names as the largest "
+                "holders"
+            )
         if _limited(m):
             yield "a larger fraction for torch.cuda.set_per_process_memory_fraction: the card had more free memory"
     elif m.library == "TensorFlow":

@@ -358,7 +358,8 @@ class Plan(metaclass=Made):
         for u in self.usages:
             name = f"GPU:{u.gpu}"
             if u.failures > any(failure.gpu == u.gpu for failure in self.out_of_memory):
-                yield f"{_plural(u.failures, 'allocation')} on {name} failed during recording: later allocations may be missing"
+                failed = f"{_plural(u.failures, 'allocation')} on {name} failed during recording"
+                yield f"{failed}: later allocations may be missing"
             if u.unfreed:
                 what = (
                     "free is missing: its block ends"

@@ -52,14 +52,14 @@ def on_cpu(tensor: torch.Tensor) -> torch.Tensor:
     address = storage.data_ptr()
     if not address:
         return _without_memory(tensor)
-    found = _base(address, storage.nbytes(), tensor.dtype).as_strided(
+    alias = _base(address, storage.nbytes(), tensor.dtype).as_strided(
         tensor.size(), tensor.stride(), tensor.storage_offset()
     )
     if tensor.is_conj():
-        torch._C._set_conj(found, True)
+        torch._C._set_conj(alias, True)
     if tensor.is_neg():
-        torch._C._set_neg(found, True)
-    return found
+        torch._C._set_neg(alias, True)
+    return alias
 
 
 def _without_memory(tensor: torch.Tensor) -> torch.Tensor:

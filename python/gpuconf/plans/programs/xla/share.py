@@ -284,15 +284,15 @@ def _replayed(trace: str, share: int | None) -> dict[int, _Replayed]:
     Return outcomes by GPU.
     """
     planned = find(load_trace(trace), share, None, [_AT_ONCE if share is None else _GROWING])
-    found = {}
+    outcomes = {}
     for usage in planned.usages:
         result = next(one for one in planned.results if one.gpu == usage.gpu)
         # A growing allocator often has no chunk to take a block from that it can split: some blocks get more than they
         # need.
-        found[usage.gpu] = _Replayed(
+        outcomes[usage.gpu] = _Replayed(
             usage, result, usage.peak_bytes_in_use if share is None else result.peak_bytes_in_use
         )
-    return found
+    return outcomes
 
 
 def _order(one: Verdict) -> tuple[int, int]:

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What pybind/build/generate.py writes from tables of another language: for Python the layout of budget files and the
+policies of plans, for C every NVML function that the pinned go-nvml calls.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PYTHON = ROOT / "python" / "gpuconf"
+
+# The guard and the simulator, in C, write budget files; python/gpuconf/jobs/budget_file.py creates and reads them.
+BUDGET = ROOT / "gocore" / "lease" / "budget" / "budget.h"
+# The constants that Python needs, and the structs of the file, each with the array that Python reads apart from it.
+CONSTANTS = (
+    *("BUDGET_MAGIC", "BUDGET_VERSION", "BUDGET_INSTANCE", "HEADER_BYTES", "MAX_CARDS", "MAX_SLOTS", "MAX_NESTED"),
+    *("SHARES", "LOCKS", "LAUNCHER_LOCK", "BYTES_MASK"),
+)
+STRUCTS = {"budget_header": "card", "budget_card": "", "budget_slot": "", "budget_share": ""}
+LETTERS = {"uint32_t": "I", "uint64_t": "Q"}
+
+POLICIES = ROOT / "gocore" / "plan" / "plan" / "policy.go"
+
+NVML = ROOT / "gocore" / "machine" / "nvml" / "symbols.h"
+NVML_MODULE = "github.com/NVIDIA/go-nvml"
+
+
+def module(text: str, source: Path, lines: list[str]) -> str:
+    """Return a Python module with lines from a source."""
+    name = source.relative_to(ROOT)
+    head = f'"""{text}, from {name}. Written by pybind/build/generate.py; DO NOT EDIT."""'
+    return "\n".join(
+        ["# SPDX-License-Identifier: Apache-2.0", head, "", "from __future__ import annotations", "", *lines, ""]
+    )
+
+
+def constants(header: str) -> dict[str, int | bytes]:
+    """Return the values of all constants of the header."""
+    values: dict[str, int | bytes] = {}
+    for name, text in re.findall(r"(?m)^#define (\w+) +(.+?)(?: */\*.*)?$", header):
+        if text.startswith('"'):
+            values[name] = text.strip('"').encode()
+        else:
+            expression = re.sub(r"U?INT64_C\((\d+)\)", r"\1", text)
+            values[name] = eval(expression, {}, values)
+    return values
+
+
+def fields(header: str, name: str, known: dict[str, int | bytes]) -> list[tuple[str, str]]:
+    """Return the members of a struct, each with its letters for the module struct."""
+    body = re.search(rf"(?ms)^struct {name} \{{\n(.*?)^\}};", header)
+    if not body:
+        raise SystemExit(f"gocore/lease/budget/budget.h has no struct {name}")
+    members: list[tuple[str, str]] = []
+    for line in re.sub(r"/\*.*?\*/", "", body[1], flags=re.DOTALL).splitlines():
+        parts = re.fullmatch(r"\s*(struct \w+|\w+) (.+?);\s*", line)
+        if not parts:
+            if line.strip():
+                raise SystemExit(f"struct {name} has a line that is no member: {line!r}")
+            continue
+        for member in parts[2].split(", "):
+            field, _, count = member.partition("[")
+            if field == STRUCTS[name]:
+                continue
+            length = eval(count.rstrip("]").replace("/", "//"), {}, dict(known)) if count else 0
+            letters = f"{length * (8 if parts[1] == 'uint64_t' else 1)}s" if length else LETTERS[parts[1]]
+            members.append((field, letters))
+    return members
+
+
+def budget_layout() -> str:
+    """Return the module with the layout of budget files."""
+    header = BUDGET.read_text()
+    known = constants(header)
+    lines = ["import struct", "", "from ..._typing import NamedTuple", ""]
+    for name in CONSTANTS:
+        value = known[name]
+        lines.append(f'{name} = b"{value.decode()}"' if isinstance(value, bytes) else f"{name} = {value}")
+    for name in STRUCTS:
+        members = fields(header, name, known)
+        title = "".join(part.title() for part in name.split("_"))
+        lines += ["", "", f"class {title}(NamedTuple):", f'    """struct {name}."""', ""]
+        lines += [f"    {field}: {'bytes' if letters.endswith('s') else 'int'}" for field, letters in members]
+        constant, letters = name.removeprefix("budget_").upper(), "".join(letters for _, letters in members)
+        lines += ["", "", f'{constant} = struct.Struct("<{letters}")']
+    return module("The layout of budget files", BUDGET, lines)
+
+
+def policies() -> str:
+    """Return the module with the policies of plans, which Python lists without the core."""
+    source = POLICIES.read_text()
+    names = dict(re.findall(r'(?m)^\t(\w+) +Policy = "([a-z-]+)"', source))
+    body = re.search(r"(?ms)^var policies = \[\]properties\{\n(.*?)^\}", source)
+    rows = re.findall(r'(?m)^\t\{(\w+), "(\w+)", (true|false)\},$', body[1]) if body else []
+    if not body or len(rows) != body[1].count("\n") or sorted(row[0] for row in rows) != sorted(names):
+        raise SystemExit(f"{POLICIES.name}: the table must have a row for each constant, and nothing else")
+    lists = {
+        "POLICIES": [names[policy] for policy, _, _ in rows],
+        "NEED_VIRTUAL": [names[policy] for policy, _, needs_virtual in rows if needs_virtual == "true"],
+        "OF_GPUCONF": [names[policy] for policy, of, _ in rows if of == "gpuconf"],
+    }
+    lines = []
+    for name, members in lists.items():
+        lines += [f"{name} = (", *(f'    "{member}",' for member in members), ")"]
+    return module("The policies of plans", POLICIES, lines)
+
+
+def nvml_symbols() -> str:
+    """Return symbols.h, from the version of go-nvml that go.mod requires."""
+    listing = subprocess.run(
+        ["go", "list", "-m", "-f", "{{.Version}} {{.Dir}}", NVML_MODULE],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    version, _, folder = listing.stdout.strip().partition(" ")
+    if not folder:
+        raise SystemExit(listing.stderr or f"{NVML_MODULE} is not downloaded: run go mod download")
+    source = Path(folder, "pkg", "nvml")
+    calls = {name for file in source.glob("*.go") for name in re.findall(r"\bC\.(nvml\w+)\(", file.read_text())}
+    answers = re.findall(
+        r"\b(nvmlReturn_t|char\*)\s+(?:DECLDIR\s+)?(nvml\w+)\s*\(", (source / "nvml.h").read_text(), re.M
+    )
+    # A function with another return type would need a third kind of trampolines_missing in trampolines.c.
+    kinds = {name: {"nvmlReturn_t": "STATUS", "char*": "TEXT"}[answer] for answer, name in answers if name in calls}
+    head = f"/* Code generated by pybind/build/generate.py from go-nvml {version}; DO NOT EDIT. */"
+    return "\n".join([head, *(f"{kind}({name})" for name, kind in sorted(kinds.items())), ""])
+
+
+def generate() -> dict[Path, str]:
+    """Return the files, by path."""
+    return {
+        PYTHON / "jobs" / "generated" / "budget_layout.py": budget_layout(),
+        PYTHON / "plans" / "generated" / "policies.py": policies(),
+        NVML: nvml_symbols(),
+    }

@@ -1,0 +1,25 @@
+# Generated from names.txt by tests_py/oracle/message_stubs.py.
+
+from gpuconf.compat._strategies import CrossDeviceOps as CrossDeviceOps
+from gpuconf.compat._replicas import DistributedValues as DistributedValues
+from gpuconf.compat._strategies import HierarchicalCopyAllReduce as HierarchicalCopyAllReduce
+from gpuconf.compat._strategies import InputOptions as InputOptions
+from gpuconf.compat._strategies import InputReplicationMode as InputReplicationMode
+from gpuconf.compat._strategies import MirroredStrategy as MirroredStrategy
+from gpuconf.compat._strategies import MultiWorkerMirroredStrategy as MultiWorkerMirroredStrategy
+from gpuconf.compat._strategies import NcclAllReduce as NcclAllReduce
+from gpuconf.compat._strategies import OneDeviceStrategy as OneDeviceStrategy
+from gpuconf.compat._strategies import ReduceOp as ReduceOp
+from gpuconf.compat._strategies import ReductionToOneDevice as ReductionToOneDevice
+from gpuconf.compat._replicas import ReplicaContext as ReplicaContext
+from gpuconf.compat._strategies import RunOptions as RunOptions
+from gpuconf.compat._strategies import Strategy as Strategy
+from gpuconf.compat._strategies import StrategyExtended as StrategyExtended
+from gpuconf.compat._strategies import TPUStrategy as TPUStrategy
+from gpuconf.compat._strategies import experimental_set_strategy as experimental_set_strategy
+from gpuconf.compat._strategies import get_replica_context as get_replica_context
+from gpuconf.compat._strategies import get_strategy as get_strategy
+from gpuconf.compat._strategies import has_strategy as has_strategy
+from gpuconf.compat._strategies import in_cross_replica_context as in_cross_replica_context
+from gpuconf.compat.v2.distribute import cluster_resolver as cluster_resolver
+from gpuconf.compat.v2.distribute import experimental as experimental

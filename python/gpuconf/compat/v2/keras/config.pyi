@@ -1,0 +1,22 @@
+# Generated from names.txt by tests_py/oracle/message_stubs.py.
+
+from gpuconf.compat._keras import backend as backend
+from gpuconf.compat._keras import disable_interactive_logging as disable_interactive_logging
+from gpuconf.compat._keras import disable_traceback_filtering as disable_traceback_filtering
+from gpuconf.compat._keras import dtype_policy as dtype_policy
+from gpuconf.compat._keras import enable_interactive_logging as enable_interactive_logging
+from gpuconf.compat._keras import enable_traceback_filtering as enable_traceback_filtering
+from gpuconf.compat._keras import enable_unsafe_deserialization as enable_unsafe_deserialization
+from gpuconf.compat._keras import epsilon as epsilon
+from gpuconf.compat._keras import floatx as floatx
+from gpuconf.compat._keras import image_data_format as image_data_format
+from gpuconf.compat._keras import is_interactive_logging_enabled as is_interactive_logging_enabled
+from gpuconf.compat._keras import is_traceback_filtering_enabled as is_traceback_filtering_enabled
+from gpuconf.compat._keras import max_epochs as max_epochs
+from gpuconf.compat._keras import max_steps_per_epoch as max_steps_per_epoch
+from gpuconf.compat._keras import set_dtype_policy as set_dtype_policy
+from gpuconf.compat._keras import set_epsilon as set_epsilon
+from gpuconf.compat._keras import set_floatx as set_floatx
+from gpuconf.compat._keras import set_image_data_format as set_image_data_format
+from gpuconf.compat._keras import set_max_epochs as set_max_epochs
+from gpuconf.compat._keras import set_max_steps_per_epoch as set_max_steps_per_epoch

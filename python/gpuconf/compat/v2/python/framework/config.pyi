@@ -1,0 +1,42 @@
+# Generated from names.txt by tests_py/oracle/message_stubs.py.
+
+from gpuconf.config.experimental import disable_mlir_bridge as disable_mlir_bridge
+from gpuconf.compat._no_effect import disable_op_determinism as disable_op_determinism
+from gpuconf.config.experimental import enable_mlir_bridge as enable_mlir_bridge
+from gpuconf.compat._no_effect import enable_op_determinism as enable_op_determinism
+from gpuconf.config.experimental import enable_tensor_float_32_execution as enable_tensor_float_32_execution
+from gpuconf.config import functions_run_eagerly as functions_run_eagerly
+from gpuconf.config.experimental import get_device_details as get_device_details
+from gpuconf.config.experimental import get_device_policy as get_device_policy
+from gpuconf.config.threading import get_inter_op_parallelism_threads as get_inter_op_parallelism_threads
+from gpuconf.config.threading import get_intra_op_parallelism_threads as get_intra_op_parallelism_threads
+from gpuconf.config import get_logical_device_configuration as get_logical_device_configuration
+from gpuconf.config.experimental import get_memory_growth as get_memory_growth
+from gpuconf.config.experimental import get_memory_info as get_memory_info
+from gpuconf.config.experimental import get_memory_usage as get_memory_usage
+from gpuconf.config.optimizer import get_experimental_options as _get_experimental_options
+from gpuconf.config.optimizer import get_jit as _get_jit
+from gpuconf.config import get_soft_device_placement as get_soft_device_placement
+from gpuconf.config.experimental import get_synchronous_execution as get_synchronous_execution
+from gpuconf.config import get_visible_devices as get_visible_devices
+from gpuconf.compat._no_effect import is_op_determinism_enabled as is_op_determinism_enabled
+from gpuconf.config import list_logical_devices as list_logical_devices
+from gpuconf.config import list_physical_devices as list_physical_devices
+from gpuconf.config.experimental import reset_memory_stats as reset_memory_stats
+from gpuconf.config import run_functions_eagerly as run_functions_eagerly
+from gpuconf.config.experimental import set_device_policy as set_device_policy
+from gpuconf.config.threading import set_inter_op_parallelism_threads as set_inter_op_parallelism_threads
+from gpuconf.config.threading import set_intra_op_parallelism_threads as set_intra_op_parallelism_threads
+from gpuconf.config import set_logical_device_configuration as set_logical_device_configuration
+from gpuconf.config.experimental import set_memory_growth as set_memory_growth
+from gpuconf.config.optimizer import set_experimental_options as _set_experimental_options
+from gpuconf.config.optimizer import set_jit as _set_jit
+from gpuconf.config import set_soft_device_placement as set_soft_device_placement
+from gpuconf.config.experimental import set_synchronous_execution as set_synchronous_execution
+from gpuconf.config import set_visible_devices as set_visible_devices
+from gpuconf.config.experimental import tensor_float_32_execution_enabled as tensor_float_32_execution_enabled
+
+get_optimizer_experimental_options = _get_experimental_options
+get_optimizer_jit = _get_jit
+set_optimizer_experimental_options = _set_experimental_options
+set_optimizer_jit = _set_jit

@@ -1,0 +1,22 @@
+# Generated from names.txt by tests_py/oracle/message_stubs.py.
+
+from gpuconf.compat._dtypes import DType as DType
+from gpuconf.compat._dtypes import as_dtype as as_dtype
+from gpuconf.compat._dtypes import bfloat16 as bfloat16
+from gpuconf.compat._dtypes import bool as bool
+from gpuconf.compat._dtypes import complex128 as complex128
+from gpuconf.compat._dtypes import complex64 as complex64
+from gpuconf.compat._dtypes import double as double
+from gpuconf.compat._dtypes import float16 as float16
+from gpuconf.compat._dtypes import float32 as float32
+from gpuconf.compat._dtypes import float64 as float64
+from gpuconf.compat._dtypes import half as half
+from gpuconf.compat._dtypes import int16 as int16
+from gpuconf.compat._dtypes import int32 as int32
+from gpuconf.compat._dtypes import int64 as int64
+from gpuconf.compat._dtypes import int8 as int8
+from gpuconf.compat._dtypes import string as string
+from gpuconf.compat._dtypes import uint16 as uint16
+from gpuconf.compat._dtypes import uint32 as uint32
+from gpuconf.compat._dtypes import uint64 as uint64
+from gpuconf.compat._dtypes import uint8 as uint8

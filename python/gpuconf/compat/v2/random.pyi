@@ -1,0 +1,6 @@
+# Generated from names.txt by tests_py/oracle/message_stubs.py.
+
+from gpuconf.compat.v2._ops import normal as normal
+from gpuconf.compat.v2._ops import set_seed as set_seed
+from gpuconf.compat.v2._ops import truncated_normal as truncated_normal
+from gpuconf.compat.v2._ops import uniform as uniform
