@@ -42,8 +42,8 @@ func given[T, R any](find func() (T, error), use func(T) (R, error)) (result R, 
 // onManager calls use with the device manager.
 func onManager[R any](use func(*devmgr.Manager) (R, error)) (R, error) { return given(manager, use) }
 
-// number converts a result.
-func number[T ~int | ~uint64 | ~uint16](n T, err error) (int64, error) { return int64(n), err }
+// toInt64 converts a result.
+func toInt64[T ~int | ~uint64 | ~uint16](n T, err error) (int64, error) { return int64(n), err }
 
 // send returns a result as a message of package wire.
 func send(message any, err error) (string, error) {

@@ -32,7 +32,7 @@ func LedgerMayMake(folder string) (done bool, err error) {
 
 // LedgerLost returns the leases of this user that the ledger of a folder no longer has, or that older ledgers have: a
 // list of sentences.
-func LedgerLost(folder string) (sentences string, err error) {
+func LedgerLost(folder string) (found string, err error) {
 	defer process.Gate(&err)
 	return encode(append([]string{}, ledger.Lost(folder)...))
 }

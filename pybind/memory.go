@@ -31,23 +31,23 @@ func onLogicalGPU[R any](number int64, use func(m *devmgr.Manager, gpu int) (R, 
 }
 
 // LimitBytes returns the most that can be allocated on a logical GPU.
-func LimitBytes(gpu int64) (bytes int64, err error) {
+func LimitBytes(number int64) (bytes int64, err error) {
 	defer process.Gate(&err)
-	return number(onLogicalGPU(gpu, (*devmgr.Manager).LimitBytes))
+	return toInt64(onLogicalGPU(number, (*devmgr.Manager).LimitBytes))
 }
 
 // Frees returns the number of frees on a logical GPU, for WaitForFree.
-func Frees(gpu int64) (count int64, err error) {
+func Frees(number int64) (count int64, err error) {
 	defer process.Gate(&err)
-	return number(onLogicalGPU(gpu, (*devmgr.Manager).Frees))
+	return toInt64(onLogicalGPU(number, (*devmgr.Manager).Frees))
 }
 
 // WaitForFree waits until the number of frees on a logical GPU exceeds seen, or for this many milliseconds. It returns
 // the number.
-func WaitForFree(gpu int64, seen int64, milliseconds int64) (count int64, err error) {
+func WaitForFree(number int64, seen int64, milliseconds int64) (count int64, err error) {
 	defer process.Gate(&err)
 	timeout := time.Duration(min(max(milliseconds, 0), maxWaitMS)) * time.Millisecond
-	return number(onLogicalGPU(gpu, func(m *devmgr.Manager, gpu int) (uint64, error) {
+	return toInt64(onLogicalGPU(number, func(m *devmgr.Manager, gpu int) (uint64, error) {
 		if err := m.WaitForFree(gpu, uint64(seen), timeout); err != nil {
 			return 0, err
 		}
@@ -56,9 +56,9 @@ func WaitForFree(gpu int64, seen int64, milliseconds int64) (count int64, err er
 }
 
 // ResolveGPU returns the number of the logical GPU that a device string names.
-func ResolveGPU(device string) (gpu int64, err error) {
+func ResolveGPU(device string) (number int64, err error) {
 	defer process.Gate(&err)
-	return number(onManager(func(m *devmgr.Manager) (int, error) { return m.ResolveGPU(device) }))
+	return toInt64(onManager(func(m *devmgr.Manager) (int, error) { return m.ResolveGPU(device) }))
 }
 
 // IsUnified reports whether a logical GPU's memory is unified memory.
@@ -232,12 +232,12 @@ func scopeNumber(gpus int, name string) int64 {
 }
 
 // InternTag returns the number of a tag's name, which stays the same for the life of the process.
-func InternTag(name string) (tag int64, err error) {
+func InternTag(name string) (number int64, err error) {
 	defer process.Gate(&err)
 	if err := process.Alive(); err != nil {
 		return 0, err
 	}
-	return number(holder.Intern(name))
+	return toInt64(holder.Intern(name))
 }
 
 // CurrentTag returns the number of the calling thread's tag; 0 for none.

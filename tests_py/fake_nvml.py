@@ -21,7 +21,9 @@ def fake_nvml(folder: Path, *defines: str) -> Path:
     """Build the library. Returns the folder for LD_LIBRARY_PATH; FAKE_NVML names the description of the machine."""
     library = folder / "libnvidia-ml.so.1"
     compiled = simulator_sources.objects(
-        SOURCES, ["-fPIC", "-fvisibility=hidden", "-O1", "-pthread"], dict.fromkeys(defines, "1")
+        SOURCES,
+        ["-fPIC", "-fvisibility=hidden", "-O1", "-pthread", "-DGPUCONF_TEST_HOOKS"],
+        dict.fromkeys(defines, "1"),
     )
     command = [
         *shlex.split(os.environ.get("CC", "cc")),

@@ -77,7 +77,7 @@ LINKER_SCRIPTS = dict.fromkeys(("link/libcuda.so", "link/libcuda.so.1"), "INPUT(
 COVER = {"gpuconf-cover": ("gocore/plan/cover",), "libgpuconf-mapped.so": ("gocore/plan/cover/mapped",)}
 COVER_FLAGS = ("-O2", "-std=gnu11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Wno-format-truncation", "-s")
 _OF_BOTH = (flag for flag in GUARD_FLAGS if flag not in ("-O3", "-Wl,-Bsymbolic"))
-SIMULATOR_FLAGS = ("-O2", *_OF_BOTH, "-Wl,-z,nodelete", "-DFAKECUDA_GPUS=0")
+SIMULATOR_FLAGS = ("-O2", *_OF_BOTH, "-Wl,-z,nodelete")
 
 
 def wanted_go(root: Path) -> tuple[int, int]:

@@ -51,7 +51,7 @@ bool gcgo_torch_lasting(void *stream, int device);
 void gcgo_tag_write(uint16_t tag);
 uint16_t gcgo_tag_read(void);
 
-/* backward.c: the tag of a thread without one, which may be one of PyTorch's for the backward pass; and after each
+/* tag.c: the tag of a thread without one, which may be one of PyTorch's for the backward pass; and after each
  * change of a thread's tag. */
 uint16_t gcgo_backward_tag(void);
 void gcgo_tag_written(uint16_t tag);
@@ -78,7 +78,7 @@ void gpuconf_python_stacks_end(void);
 int gcgo_redirect(void **slot, void *function);
 
 /*
- * torchfailure.c: counts the requests to PyTorch's own allocator, or no longer, among the allocations of which one
+ * torch.c: counts the requests to PyTorch's own allocator, or no longer, among the allocations of which one
  * fails. Returns 1, or 0 on failure. And how often the function that counts was called, to check that PyTorch calls it.
  */
 int gpuconf_torch_count(int on);

@@ -33,7 +33,7 @@ type machine struct {
 }
 
 // openMachine returns the machine to run on: the one requested by a call, else that of GPUCONF_SIMULATE, else the real
-// one.
+// one. CUDA_VISIBLE_DEVICES filters the GPUs of a simulated machine as it does real ones.
 func openMachine(asked string, env config.Env) (machine, error) {
 	if asked == "" {
 		asked = env["GPUCONF_SIMULATE"]
@@ -41,7 +41,28 @@ func openMachine(asked string, env config.Env) (machine, error) {
 	if asked == "" {
 		return openCUDA(env)
 	}
-	return openSimulated(asked, env)
+	parsed, err := models.ParseSpec(asked)
+	if err != nil {
+		return machine{}, err
+	}
+	m := machine{spec: parsed.String(), whyNone: noneShown(env, "")}
+	indices, said := visible.Select(visible.Env{VisibleDevices: lookup(env, "CUDA_VISIBLE_DEVICES"),
+		DeviceOrder: lookup(env, "CUDA_DEVICE_ORDER")}, parsed.Identities())
+	for _, text := range said {
+		m.notices = append(m.notices, config.Notice{Level: "warning", Text: text})
+		m.whyNone = text // the last one is about CUDA_VISIBLE_DEVICES
+	}
+	options := cuda.SimulatedOptions{OfProcess: true, Version: parsed.Driver(),
+		SharedCards: env["GPUCONF_SIMULATED_CARDS"]}
+	var cards []cuda.SimulatedCard
+	for ordinal, slot := range indices {
+		card := parsed.Cards[slot]
+		cards = append(cards, cuda.SimulatedCard{Device: card.Describe(slot, ordinal), Model: card.Model.Place(),
+			Profile: card.Profile.Words})
+	}
+	closeSurveyor()
+	m.driver, err = cuda.OpenSimulator(cuda.GuardedSimulator(env["GPUCONF_GUARD"]), cards, options)
+	return m, err
 }
 
 // openCUDA opens the real driver. A machine without a driver has no GPUs, which is not an error: a notice says what is
@@ -72,41 +93,6 @@ func noneShown(env config.Env, otherwise string) string {
 		return fmt.Sprintf("CUDA_VISIBLE_DEVICES=%q shows none", value)
 	}
 	return otherwise
-}
-
-// openSimulated creates the machine of a specification. CUDA_VISIBLE_DEVICES filters its GPUs as it does real ones.
-func openSimulated(asked string, env config.Env) (machine, error) {
-	parsed, err := models.ParseSpec(asked)
-	if err != nil {
-		return machine{}, err
-	}
-	m := machine{spec: parsed.String(), whyNone: noneShown(env, "")}
-	indices, said := visible.Select(visibleEnv(env), parsed.Identities())
-	for _, text := range said {
-		m.notices = append(m.notices, config.Notice{Level: "warning", Text: text})
-		m.whyNone = text // the last one is about CUDA_VISIBLE_DEVICES
-	}
-	options := cuda.SimulatedOptions{OfProcess: true, Version: parsed.Driver(),
-		SharedCards: env["GPUCONF_SIMULATED_CARDS"]}
-	closeSurveyor()
-	m.driver, err = cuda.OpenSimulator(cuda.GuardedSimulator(env["GPUCONF_GUARD"]), simulatedCards(parsed, indices),
-		options)
-	return m, err
-}
-
-// simulatedCards describes the visible cards to the simulator.
-func simulatedCards(spec models.Spec, visible []int) (cards []cuda.SimulatedCard) {
-	for ordinal, slot := range visible {
-		card := spec.Cards[slot]
-		cards = append(cards, cuda.SimulatedCard{Device: card.Describe(slot, ordinal), Model: card.Model.Place(),
-			Profile: card.Profile.Words})
-	}
-	return cards
-}
-
-func visibleEnv(env config.Env) visible.Env {
-	return visible.Env{VisibleDevices: lookup(env, "CUDA_VISIBLE_DEVICES"),
-		DeviceOrder: lookup(env, "CUDA_DEVICE_ORDER")}
 }
 
 func lookup(env config.Env, name string) *string {

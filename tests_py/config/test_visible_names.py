@@ -12,7 +12,7 @@ import gpuconf
 import pytest
 from fake_nvml import fake_nvml
 
-TESTS_GO = Path(__file__).resolve().parents[2] / "tests_go"
+MACHINE = Path(__file__).resolve().parents[2] / "tests_go" / "machine"
 
 PROGRAM = "import gpuconf, json; print(json.dumps([d._asdict() for d in gpuconf.visible_devices()]))"
 
@@ -21,7 +21,7 @@ PROGRAM = "import gpuconf, json; print(json.dumps([d._asdict() for d in gpuconf.
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Both of NVIDIA's libraries, for a machine without a GPU."""
     place = tmp_path_factory.mktemp("nvidia")
-    subprocess.run([sys.executable, TESTS_GO / "fakecuda" / "build.py", place], check=True, capture_output=True)
+    subprocess.run([sys.executable, MACHINE / "fakecuda" / "build.py", place], check=True, capture_output=True)
     return fake_nvml(place)
 
 

@@ -87,6 +87,21 @@ def test_every_declaration_is_nvidias(typedefs: Path, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize("typedefs", HEADERS, ids=str)
+def test_every_constant_is_nvidias(typedefs: Path, tmp_path: Path) -> None:
+    """Those that a header of an older CUDA lacks are left out."""
+    theirs = set(re.findall(r"\bCU\w+", typedefs.with_name("cuda.h").read_text()))
+    text = (ROOT / "gocore/machine/cuda/constants.h").read_text()
+    ours = {name: value for name, value in re.findall(r"^\t(CU\w+) = (\w+),$", text, re.M) if name in theirs}
+    assert len(ours) > 200
+    rows = [f'_Static_assert({name} == {value}, "{name}");' for name, value in ours.items()]
+    (tmp_path / "constants.c").write_text("\n".join(["#include <cuda.h>", *rows, ""]))
+    compiler = shlex.split(os.environ.get("CC", "cc"))
+    command = [*compiler, "-fsyntax-only", f"-I{typedefs.parent}", tmp_path / "constants.c"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 def _newest(exported: str, forms: set[str]) -> str:
     """The form of a function that is called by its exported name only."""
     base = exported.removesuffix("_ptsz").removesuffix("_v2")

@@ -14,7 +14,7 @@ from fake_nvml import fake_nvml
 from gpuconf import memory
 
 MIB = 1 << 20
-TESTS_GO = Path(__file__).resolve().parents[2] / "tests_go"
+MACHINE = Path(__file__).resolve().parents[2] / "tests_go" / "machine"
 
 
 def fail() -> list[str]:
@@ -70,7 +70,7 @@ def test_the_report_has_call_sites_while_stacks_are_recorded() -> None:
 def nvidia(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Both of NVIDIA's libraries, for a machine without a GPU."""
     place = tmp_path_factory.mktemp("nvidia")
-    subprocess.run([sys.executable, TESTS_GO / "fakecuda" / "build.py", place], check=True, capture_output=True)
+    subprocess.run([sys.executable, MACHINE / "fakecuda" / "build.py", place], check=True, capture_output=True)
     return fake_nvml(place)
 
 

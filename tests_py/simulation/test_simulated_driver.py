@@ -9,9 +9,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import gpuconf
 import pytest
 from driver import functions, observe
 from driver.answers import Answers
+from fake_nvml import fake_nvml
 
 ROOT = Path(__file__).resolve().parents[2]
 BEGIN = """
@@ -19,8 +21,8 @@ import ctypes, os, sys
 from ctypes import byref, c_char_p, c_int, c_uint64, c_void_p
 cuda = ctypes.CDLL(sys.argv[1])
 def noted():
-    cuda.simulator_noted.restype = c_char_p
-    names = iter(map(cuda.simulator_noted, range(2000)))
+    cuda.fakecuda_noted.restype = c_char_p
+    names = iter(map(cuda.fakecuda_noted, range(2000)))
     return [name.decode() for name in iter(lambda: next(names), None)]
 def resolve(name, version, flags=0):
     place, status = c_void_p(), c_int(-1)
@@ -65,6 +67,25 @@ def every_form() -> set[str]:
 def test_every_function_of_the_newest_driver_is_exported(newest: Path) -> None:
     assert len(every_form()) > 700
     assert every_form() <= observe.exports_of(newest)
+
+
+def test_the_hooks_of_tests_are_not_in_the_wheel(newest: Path, tmp_path: Path) -> None:
+    """The wheel's driver and NVML export what those of tests do, but for the hooks, and read no variable of tests."""
+
+    def exports_of(library: Path) -> set[str]:
+        command = ["nm", "-D", "--defined-only", library]
+        rows = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+        return {row.split()[-1] for row in rows}
+
+    for own in (newest, fake_nvml(tmp_path) / "libnvidia-ml.so.1"):
+        shipped = Path(gpuconf.__file__).parent / "_simulator" / own.name
+        exports = exports_of(own)
+        hooks = {name for name in exports if name.startswith("fakecuda_")}
+        assert exports_of(shipped) == exports - hooks
+        assert bool(hooks) == (own == newest)
+        assert b"FAKE" in own.read_bytes()
+        assert b"FAKE" not in shipped.read_bytes()
+        assert b"fakecuda" not in shipped.read_bytes()
 
 
 def test_what_is_not_written_says_so_and_is_noted_once(newest: Path) -> None:

@@ -56,10 +56,10 @@ def test_first_launches_in_two_threads(tmp_path: Path) -> None:
 
 def test_a_race_is_found(tmp_path: Path) -> None:
     """The same test over a driver that counts calls with plain additions. These are numbers: they race, and no more."""
-    text = (simulator_sources.ROOT / "gocore/sim/cuda/control.c").read_text()
+    text = (simulator_sources.ROOT / "gocore/sim/cuda/hooks.c").read_text()
     atomic = "__atomic_add_fetch(&counts[at].count, 1, __ATOMIC_RELAXED)"
     assert text.count(atomic) == 1
-    program = compiled(tmp_path, "control.c", text.replace(atomic, "counts[at].count++"))
+    program = compiled(tmp_path, "hooks.c", text.replace(atomic, "counts[at].count++"))
     code, text = run(program, "1", "2", "4")
     assert code == 66, text
     assert "ThreadSanitizer: data race" in text

@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 import run_programs
 
-TESTS_GO = Path(__file__).resolve().parents[2] / "tests_go"
+ROOT = Path(__file__).resolve().parents[2]
+MACHINE = ROOT / "tests_go" / "machine"
 
 
 def listing(name: str) -> str:
@@ -61,8 +62,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("gpu")
     wheel = place / "site" / "nvidia" / "cublas" / "lib"
     wheel.mkdir(parents=True)
-    subprocess.run([sys.executable, TESTS_GO / "fakecuda" / "build.py", place], check=True, capture_output=True)
-    subprocess.run([sys.executable, TESTS_GO / "fakecublas" / "build.py", wheel], check=True, capture_output=True)
+    subprocess.run([sys.executable, MACHINE / "fakecuda" / "build.py", place], check=True, capture_output=True)
+    subprocess.run([sys.executable, MACHINE / "fakecublas" / "build.py", wheel], check=True, capture_output=True)
     return place
 
 
@@ -104,8 +105,8 @@ for dtype in (np.float32, np.float64):
     assert ((z + 1).numpy() == a @ b + 1).all()
     assert ((z + tf.constant(b[0].astype(dtype))).numpy() == a @ b + b[0]).all()
     assert ((z + tf.constant((a @ b)[:, :1].astype(dtype))).numpy() == a @ b + (a @ b)[:, :1]).all()
-    empty = tf.matmul(tf.constant(np.zeros((2, 0), dtype)), tf.constant(np.zeros((0, 3), dtype)))
-    assert empty.numpy().tolist() == [[0.0] * 3] * 2
+    sums = tf.matmul(tf.constant(np.zeros((2, 0), dtype)), tf.constant(np.zeros((0, 3), dtype))).numpy()
+    assert sums.tolist() == [[0.0] * 3] * 2
     assert tf.add(tf.constant(np.zeros((0, 3), dtype)), tf.constant(np.zeros((0, 3), dtype))).shape == (0, 3)
     odd = tf.matmul(tf.constant(np.array([[0, np.inf]], dtype)),
                     tf.constant(np.array([[np.nan, 1], [1, 0]], dtype))).numpy()
@@ -288,7 +289,7 @@ print(live())
 
 
 def test_what_the_errors_name_is_an_extra() -> None:
-    candidates = (TESTS_GO.parent / "gocore" / "machine" / "cublas" / "library_cgo.go").read_text()
+    candidates = (ROOT / "gocore" / "machine" / "cublas" / "library_cgo.go").read_text()
     assert '"gpuconf[cublas-cu%d]"' in candidates
     extras = importlib.metadata.metadata("gpuconf").get_all("Provides-Extra") or []
     assert {"cublas-cu11", "cublas-cu12", "cublas-cu13"} <= set(extras)

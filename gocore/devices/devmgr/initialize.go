@@ -33,21 +33,17 @@ func (m *Manager) enumerate(env config.Env) ([]config.PhysicalDevice, error) {
 		return nil, driverError(err, "cannot list the GPUs")
 	}
 	m.found = devices
-	usable, notices := config.UsableGPUs(candidates(devices), env)
+	list := make([]config.Candidate, len(devices))
+	for i, d := range devices {
+		list[i] = candidate(d)
+	}
+	usable, notices := config.UsableGPUs(list, env)
 	m.notice(notices...)
 	for _, i := range usable {
 		m.listed = append(m.listed, devices[i])
 		physical = append(physical, config.PhysicalDevice{Name: physicalName(devices[i].Ordinal), Type: "GPU"})
 	}
 	return physical, nil
-}
-
-func candidates(devices []gpu.Device) []config.Candidate {
-	list := make([]config.Candidate, len(devices))
-	for i, d := range devices {
-		list[i] = candidate(d)
-	}
-	return list
 }
 
 func candidate(d gpu.Device) config.Candidate {
@@ -224,9 +220,8 @@ func (m *Manager) build(layout config.Layout, env config.Env) (pools []*pool, lo
 	m.noticeOvercommitted(pools)
 	m.noticePeers(pools)
 	for _, p := range pools {
-		m.notice(
-			config.Notice{Level: "info", Text: fmt.Sprintf("Created device %s/device:GPU:%d with %d MB memory:  -> %s",
-				localTask, p.number, p.limitBytes>>20, candidate(p.device))})
+		m.noticef("info", "Created device %s/device:GPU:%d with %d MB memory:  -> %s",
+			localTask, p.number, p.limitBytes>>20, candidate(p.device))
 	}
 	return pools, logical, nil
 }
@@ -235,9 +230,8 @@ func (m *Manager) build(layout config.Layout, env config.Env) (pools []*pool, lo
 func (m *Manager) noticeAllocator(env config.Env) {
 	switch name := env["TF_GPU_ALLOCATOR"]; name {
 	case "cuda_malloc", "memory_guard", "cuda_malloc_async":
-		m.notice(config.Notice{Level: "warning", Text: fmt.Sprintf(
-			"TF_GPU_ALLOCATOR=%s is ignored: gpuconf has a single allocator, which enforces limits and keeps "+
-				"statistics", name)})
+		m.noticef("warning", "TF_GPU_ALLOCATOR=%s is ignored: gpuconf has a single allocator, which enforces limits "+
+			"and keeps statistics", name)
 	}
 }
 
@@ -318,8 +312,7 @@ func (m *Manager) rebuildLocked(layout config.Layout, env config.Env, origin str
 	closeErr := closePools(m.driver, m.gpus)
 	m.putLocked(nil, m.logical[:len(m.logical)-len(m.gpus)]) // the CPUs
 	if closeErr != nil {
-		m.notice(config.Notice{Level: "warning", Text: fmt.Sprintf("some pools were not released cleanly: %v",
-			closeErr)})
+		m.noticef("warning", "some pools were not released cleanly: %v", closeErr)
 	}
 	err := m.buildLocked(layout, env, origin)
 	if err == nil {
@@ -344,12 +337,10 @@ func (m *Manager) noticePeers(pools []*pool) {
 			continue
 		}
 		m.saidPeers = true
-		m.notice(
-			config.Notice{Level: "warning",
-				Text: fmt.Sprintf("%s grows, and %d GPUs are visible: memory of a pool that grows can be copied "+
-					"between GPUs with peer access, but NCCL, CUDA IPC (Dask-CUDA, UCX) and RDMA (NCCL, UCX and NIXL "+
-					"across nodes) do not work with it; if the program uses them, configure growth=False",
-					shortName(p.number), len(m.listed))})
+		m.noticef("warning", "%s grows, and %d GPUs are visible: memory of a pool that grows can be copied "+
+			"between GPUs with peer access, but NCCL, CUDA IPC (Dask-CUDA, UCX) and RDMA (NCCL, UCX and NIXL "+
+			"across nodes) do not work with it; if the program uses them, configure growth=False",
+			shortName(p.number), len(m.listed))
 		return
 	}
 }

@@ -74,8 +74,8 @@ func (m *Manager) noticeOvercommitted(pools []*pool) {
 		if hint := wrongUnit(pools, first.device.Ordinal); hint != "" {
 			level, rest = "warning", rest+hint
 		}
-		m.notice(config.Notice{Level: level, Text: fmt.Sprintf("%s %s, and %s has only %s: %s",
-			limits, bytesText(bytes), first.device.Name, bytesText(first.device.TotalBytes), rest)})
+		m.noticef(level, "%s %s, and %s has only %s: %s",
+			limits, human.Bytes(bytes), first.device.Name, human.Bytes(first.device.TotalBytes), rest)
 	}
 }
 
@@ -102,8 +102,6 @@ func promised(pools []*pool, ordinal int) (limits string, bytes uint64) {
 	}
 	return limits, bytes
 }
-
-func bytesText(n uint64) string { return human.Bytes(n) }
 
 const mib = 1 << 20
 

@@ -174,14 +174,9 @@ func (m *Manager) Closed() bool {
 }
 
 // Physical returns the physical GPU of a logical GPU.
-func (m *Manager) Physical(number int) (gpu.Device, error) {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	p, err := m.poolLocked(number)
-	if err != nil {
-		return gpu.Device{}, err
-	}
-	return p.device, nil
+func (m *Manager) Physical(number int) (device gpu.Device, err error) {
+	err = m.onPool(number, func(p *pool) { device = p.device })
+	return device, err
 }
 
 // HostVisible reports whether device addresses are host addresses.
@@ -208,6 +203,10 @@ func (m *Manager) HasNotices() bool {
 	m.noticesMu.Lock()
 	defer m.noticesMu.Unlock()
 	return len(m.notices) > 0
+}
+
+func (m *Manager) noticef(level, format string, args ...any) {
+	m.notice(config.Notice{Level: level, Text: fmt.Sprintf(format, args...)})
 }
 
 func (m *Manager) notice(notices ...config.Notice) {

@@ -13,25 +13,15 @@ import (
 )
 
 // LimitBytes is the hard limit of a logical GPU.
-func (m *Manager) LimitBytes(number int) (uint64, error) {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	p, err := m.poolLocked(number)
-	if err != nil {
-		return 0, err
-	}
-	return p.limitBytes, nil
+func (m *Manager) LimitBytes(number int) (bytes uint64, err error) {
+	err = m.onPool(number, func(p *pool) { bytes = p.limitBytes })
+	return bytes, err
 }
 
 // Frees counts the frees on a logical GPU so far; WaitForFree sleeps until there is one more, or for timeout.
-func (m *Manager) Frees(number int) (uint64, error) {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	p, err := m.poolLocked(number)
-	if err != nil {
-		return 0, err
-	}
-	return p.bfc.Frees(), nil
+func (m *Manager) Frees(number int) (count uint64, err error) {
+	err = m.onPool(number, func(p *pool) { count = p.bfc.Frees() })
+	return count, err
 }
 
 // WaitForFree blocks until a block of the logical GPU is freed after seen was read from Frees, or until timeout. If the
@@ -48,6 +38,17 @@ func (m *Manager) WaitForFree(number int, seen uint64, timeout time.Duration) er
 		return errClosed()
 	}
 	return nil
+}
+
+// onPool calls use with a logical GPU's pool, and mu held for reading.
+func (m *Manager) onPool(number int, use func(*pool)) error {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	p, err := m.poolLocked(number)
+	if err == nil {
+		use(p)
+	}
+	return err
 }
 
 // poolLocked finds a logical GPU by number.

@@ -3,7 +3,6 @@
 package devmgr
 
 import (
-	"fmt"
 	"strings"
 
 	"gpuconf/gocore/base/status"
@@ -12,7 +11,6 @@ import (
 	"gpuconf/gocore/machine/gpu"
 	"gpuconf/gocore/pool/bfc"
 	"gpuconf/gocore/pool/figures"
-	"gpuconf/gocore/tf/config"
 )
 
 // ResolveGPU finds the logical GPU that a device string names, parsed as by get_memory_info. It returns TensorFlow's
@@ -126,45 +124,31 @@ type MemoryMap struct {
 }
 
 // MemoryMap returns the map of a device's pool.
-func (m *Manager) MemoryMap(text string) (MemoryMap, error) {
+func (m *Manager) MemoryMap(text string) (drawn MemoryMap, err error) {
 	number, err := m.ResolveGPU(text)
 	if err != nil {
-		return MemoryMap{}, err
+		return drawn, err
 	}
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	p, err := m.poolLocked(number)
-	if err != nil {
-		return MemoryMap{}, err
-	}
-	return MemoryMap{p.bfc.MemoryMap(), shortName(number), p.limitBytes, m.oversubscribedLocked(p)}, nil
+	err = m.onPool(number, func(p *pool) {
+		drawn = MemoryMap{p.bfc.MemoryMap(), shortName(number), p.limitBytes, m.oversubscribedLocked(p)}
+	})
+	return drawn, err
 }
 
 // Usage returns the memory in use on a device, by holder, and the device's short name.
-func (m *Manager) Usage(text string) (bfc.Usage, string, error) {
+func (m *Manager) Usage(text string) (usage bfc.Usage, name string, err error) {
 	number, err := m.ResolveGPU(text)
 	if err != nil {
-		return bfc.Usage{}, "", err
+		return usage, "", err
 	}
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	p, err := m.poolLocked(number)
-	if err != nil {
-		return bfc.Usage{}, "", err
-	}
-	return p.bfc.Usage(), shortName(number), nil
+	err = m.onPool(number, func(p *pool) { usage, name = p.bfc.Usage(), shortName(number) })
+	return usage, name, err
 }
 
 // StartPeak starts a measurement of a logical GPU's peaks and returns what is in use now.
 func (m *Manager) StartPeak(number int) (id bfc.PeakID, before bfc.Usage, err error) {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	p, err := m.poolLocked(number)
-	if err != nil {
-		return 0, bfc.Usage{}, err
-	}
-	id, before = p.bfc.StartPeak()
-	return id, before, nil
+	err = m.onPool(number, func(p *pool) { id, before = p.bfc.StartPeak() })
+	return id, before, err
 }
 
 // StopPeak ends a measurement and returns what is in use now, with the peaks since it started.
@@ -203,9 +187,7 @@ func (m *Manager) Publish(to Publisher) error {
 // publishNewLocked adds the pools of a new layout.
 func (m *Manager) publishNewLocked(pools []*pool) {
 	if err := m.publishLocked(pools); err != nil {
-		m.notice(
-			config.Notice{Level: "warning",
-				Text: fmt.Sprintf("other processes do not see this process's use of GPUs: %v", err)})
+		m.noticef("warning", "other processes do not see this process's use of GPUs: %v", err)
 	}
 }
 
@@ -290,6 +272,6 @@ func (m *Manager) recordNewLocked(pools []*pool) {
 		return
 	}
 	if err := recordPools(m.recorder, pools); err != nil {
-		m.notice(config.Notice{Level: "warning", Text: fmt.Sprintf("recording stopped: %v", err)})
+		m.noticef("warning", "recording stopped: %v", err)
 	}
 }

@@ -106,7 +106,7 @@ func (m *Manager) fill(p *pool, wanted config.LayoutDevice, env config.Env, coll
 		return err
 	}
 	if wanted.Allocator != "" {
-		m.notice(config.Notice{Level: "error", Text: "Invalid allocator type: " + wanted.Allocator})
+		m.noticef("error", "Invalid allocator type: %s", wanted.Allocator)
 		return status.Errorf(status.Internal, "Failed to get memory allocator for TF GPU %d with %d bytes of memory. "+
 			"allocator_type is '%s': the only allocator is 'BFC'", p.number, p.limitBytes, wanted.Allocator)
 	}
@@ -266,11 +266,9 @@ func (m *Manager) oversubscribedLocked(p *pool) uint64 {
 }
 
 // IsUnified reports whether a logical GPU's memory is unified memory.
-func (m *Manager) IsUnified(number int) (bool, error) {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	p, err := m.poolLocked(number)
-	return err == nil && p.unified, err
+func (m *Manager) IsUnified(number int) (unified bool, err error) {
+	err = m.onPool(number, func(p *pool) { unified = p.unified })
+	return unified, err
 }
 
 // virtualUpstream gives a pool access to its GPU's virtual memory management. The range that it reserves belongs to the

@@ -252,7 +252,7 @@ AFTER(cuDevicePrimaryCtxReset, (CUdevice device), (device), was_reset(device))
 AFTER(cuDevicePrimaryCtxReset_v2, (CUdevice device), (device), was_reset(device))
 
 static void limit_set(int limit, size_t value) {
-	if (limit == LIMIT_HEAP)
+	if (limit == CU_LIMIT_MALLOC_HEAP_SIZE)
 		NOTE_ONCE(
 		    "the heap of malloc() on the device was set to %zu bytes (cuCtxSetLimit), which are not counted", value);
 }

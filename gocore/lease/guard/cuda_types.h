@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The types of CUDA's driver and of NVML that hooked functions use. */
+/* The types of CUDA's driver and of NVML that hooked functions use. Their constants are in machine/cuda/constants.h. */
 #ifndef GPUCONF_GUARD_CUDA_TYPES_H
 #define GPUCONF_GUARD_CUDA_TYPES_H
 
@@ -18,7 +18,6 @@ enum {
 	CUDA_ERROR_NOT_SUPPORTED = 801,
 };
 
-enum { LIMIT_HEAP = 2 }; /* CU_LIMIT_MALLOC_HEAP_SIZE */
 typedef int CUdevice;
 typedef unsigned long long CUdeviceptr;
 typedef unsigned int CUdeviceptr_v1;
@@ -35,8 +34,9 @@ typedef struct CUgraphExec_st *CUgraphExec;
 typedef unsigned long long CUmemGenericAllocationHandle;
 #define OWN_STREAM ((CUstream)2) /* CU_STREAM_PER_THREAD */
 
-/* CUmemLocation. A locality domain's id is a struct whose first byte is the device. */
-enum { LOCATION_DEVICE = 1, LOCATION_DEVICE_LOCALITY_DOMAIN = 6 };
+/* CUmemLocation. A locality domain's id is a struct whose first byte is the device. Drivers of CUDA 13.3 have the type,
+ * and constants.h, of 13.2, has not. */
+enum { LOCATION_DEVICE_LOCALITY_DOMAIN = 6 };
 typedef struct {
 	int type;
 	int id;
@@ -49,10 +49,8 @@ typedef struct {
 	unsigned char flags[8];
 } CUmemAllocationProp;
 
-/* CUmemAllocationHandleType; a fabric handle is 64 bytes that mean the same everywhere. */
-enum { HANDLE_DESCRIPTOR = 1, HANDLE_FABRIC = 8, FABRIC_BYTES = 64 };
+enum { FABRIC_BYTES = 64 }; /* of a handle of CU_MEM_HANDLE_TYPE_FABRIC, which means the same everywhere */
 
-enum { ALLOCATION_PINNED = 1, ALLOCATION_MANAGED = 2 };
 typedef struct {
 	int type, handle_types;
 	CUmemLocation location;
@@ -60,10 +58,6 @@ typedef struct {
 	size_t max_size;
 	unsigned char rest[56];
 } CUmemPoolProps;
-
-enum { POOL_RESERVED = 5, POOL_USED = 7 };   /* CU_MEMPOOL_ATTR_*_MEM_CURRENT */
-enum { GRAPH_USED = 0, GRAPH_RESERVED = 2 }; /* CU_GRAPH_MEM_ATTR_*_MEM_CURRENT */
-enum { NODE_GRAPH = 4, NODE_MEM_ALLOC = 10, NODE_MEM_FREE = 11 };
 
 typedef struct {
 	CUmemPoolProps pool;
@@ -73,7 +67,6 @@ typedef struct {
 	CUdeviceptr address;
 } CUDA_MEM_ALLOC_NODE_PARAMS;
 
-enum { ARRAY_LAYERED = 1, ARRAY_CUBEMAP = 4, ARRAY_SPARSE = 0x40, ARRAY_DEFERRED = 0x80 };
 typedef struct {
 	unsigned int width, height;
 	int format;

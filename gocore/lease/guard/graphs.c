@@ -62,13 +62,13 @@ static CUresult visit(CUgraphNode node, struct need *need) {
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (type == NODE_MEM_ALLOC && real.cuGraphMemAllocNodeGetParams != NULL) {
+	if (type == CU_GRAPH_NODE_TYPE_MEM_ALLOC && real.cuGraphMemAllocNodeGetParams != NULL) {
 		if ((result = INSIDE(real.cuGraphMemAllocNodeGetParams(node, &params))) == CUDA_SUCCESS)
 			allocated(need, &params);
-	} else if (type == NODE_MEM_FREE && real.cuGraphMemFreeNodeGetParams != NULL) {
+	} else if (type == CU_GRAPH_NODE_TYPE_MEM_FREE && real.cuGraphMemFreeNodeGetParams != NULL) {
 		if ((result = INSIDE(real.cuGraphMemFreeNodeGetParams(node, &address))) == CUDA_SUCCESS)
 			freed(need, address);
-	} else if (type == NODE_GRAPH && real.cuGraphChildGraphNodeGetGraph != NULL) {
+	} else if (type == CU_GRAPH_NODE_TYPE_GRAPH && real.cuGraphChildGraphNodeGetGraph != NULL) {
 		if ((result = INSIDE(real.cuGraphChildGraphNodeGetGraph(node, &child))) == CUDA_SUCCESS)
 			result = walk(child, need);
 	}
@@ -189,7 +189,7 @@ static void recharge(CUdevice device, int own) {
 	struct reserve *one = &reserves[device];
 	int card = card_of_device(device);
 	uint64_t reserved = 0;
-	int known = ask(device, GRAPH_RESERVED, &reserved);
+	int known = ask(device, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, &reserved);
 	uint64_t kept = one->in_flight > (uint64_t)own ? one->spare : 0, have = one->charged + one->spare - kept;
 
 	if (!known)
@@ -252,7 +252,8 @@ static int takes(CUdevice device, uint64_t need) {
 	uint64_t used = 0;
 
 	pthread_mutex_lock(&lock);
-	uint64_t needed = (ask(device, GRAPH_USED, &used) ? used : one->charged) + one->claimed + need,
+	uint64_t needed =
+	             (ask(device, CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT, &used) ? used : one->charged) + one->claimed + need,
 	         have = one->charged + one->spare;
 	uint64_t extra = needed <= have ? 0 : segments(needed - have < need ? needed - have : need);
 	int fits = take(card_of_device(device), extra);

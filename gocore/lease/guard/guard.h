@@ -27,6 +27,7 @@
 #include <pthread.h>
 #include <stdint.h>
 
+#include "../../machine/cuda/constants.h"
 #include "../../machine/cuda/guard_figures.h"
 #include "../budget/budget.h"
 #include "functions.h"
@@ -35,16 +36,14 @@
 #define LIKELY(condition) __builtin_expect(!!(condition), 1)
 #define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
 
-/* real.c: the driver's own functions; NULL where it has none. */
+/* start.c: the driver's own functions; NULL where it has none. */
 struct real {
 #define FIELD(name, base, version, flag, parameters, arguments) CUresult(*name) parameters;
 	ALL_FUNCTIONS(FIELD)
 #undef FIELD
 };
 extern struct real real;
-void find_libraries(const char *folder);
 void look_again(void);
-void forget_libraries(void);
 #define HAS(name) (LIKELY(real.name != NULL) || (look_again(), real.name != NULL))
 
 /* The hooks, each in the file of its subject. */
@@ -74,7 +73,7 @@ extern __thread int for_pools __attribute__((tls_model("initial-exec")));
 		result_; \
 	})
 
-/* log.c */
+/* start.c */
 __attribute__((format(printf, 1, 2))) void note(const char *format, ...);
 #define NOTE_ONCE(...) \
 	do { \
@@ -104,8 +103,7 @@ void card_use(int card, struct card_use *out);
 uint64_t card_limit(int card);
 void card_figures(int card, struct card_figures *out);
 
-/* figures.c */
-uint64_t idle_of_pools(CUdevice device);
+/* cards.c */
 void forget_idle(void);
 
 /* Exported memory, by a number. 0: there is no room, or it is not the job's. */
@@ -127,7 +125,6 @@ struct card {
 };
 extern struct card cards[MAX_DEVICES];
 int card_of_device(CUdevice device); /* or NO_CARD */
-int card_of_uuid(const uint8_t uuid[16]);
 int device_count(void);
 int may_exist(CUdevice device);
 int on_device(const CUmemLocation *location, CUdevice *device);
@@ -160,7 +157,7 @@ int device_of_context(CUcontext context, CUdevice *device); /* 0 if it is not kn
 int driver_refuses(CUresult reason);
 void forget_contexts(void);
 
-/* sharedpages.c */
+/* descriptors.c */
 struct small {
 	struct entry entry;
 	int undecided;
@@ -186,7 +183,7 @@ void end_free(const struct entry *entry, CUresult result);
 	end_free(charged_ ? &entry_ : NULL, result_); \
 	return result_
 
-/* segments.c */
+/* pools.c */
 void learn_segment(uint64_t reserved, int grew_beyond); /* grew_beyond: by more than segments() of the request */
 uint64_t segments(uint64_t bytes); /* what a pool grows by at most for a request; UINT64_MAX: too much */
 

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Linear device memory: one address, freed as a whole. Managed memory counts with its whole size, wherever its pages
- * are. */
+/* Linear memory, page-locked memory and arrays: what a call allocates at once. */
 #include "guard.h"
 
 /*
  * What the driver takes for a request: pages of 2 MiB. An H200 with driver 580 does (tests_py/driver/calls/full.py),
  * and so do others that were measured (https://github.com/JustVugg/colibri/pull/1244: an RTX 3090 with CUDA 13.1).
- * Smaller requests share one (sharedpages.c).
+ * Smaller requests share one (descriptors.c).
  */
 static uint64_t pages(uint64_t bytes) {
 	const uint64_t page = UINT64_C(2) << 20;
@@ -129,4 +128,188 @@ EXPORT CUresult cuMemFree_v2(CUdeviceptr address) {
 EXPORT CUresult cuMemFree(CUdeviceptr_v1 address) {
 	GIVES(cuMemFree, (address));
 	FREE(find_linear(address, &entry_), real.cuMemFree(address));
+}
+
+/*
+ * Arrays and mipmapped arrays. The driver reports the size only for sparse and deferred arrays, which take no memory
+ * themselves (physical memory is mapped into them: vmm.c). The others are charged by formula, without the driver's
+ * padding.
+ */
+
+enum { LARGEST_ELEMENT = 16 };
+
+/* A block of elements: its bytes in all planes, and its width and height. The compressed formats have blocks of 4 x 4.
+ */
+struct format {
+	unsigned int bytes, width, height;
+	int per_channel; /* an element has as many bytes for each of its channels */
+};
+
+/*
+ * By CUarray_format in cuda.h. Video has a brightness for each element, and two colours for each 2 x 2 of them (420),
+ * for each pair in a row (422), or for each (444). 0 bytes: an unknown format.
+ */
+static const struct format formats[] = {
+    [CU_AD_FORMAT_UNSIGNED_INT8] = {1, 1, 1, 1},
+    [CU_AD_FORMAT_SIGNED_INT8] = {1, 1, 1, 1},
+    [CU_AD_FORMAT_UNSIGNED_INT16] = {2, 1, 1, 1},
+    [CU_AD_FORMAT_SIGNED_INT16] = {2, 1, 1, 1},
+    [CU_AD_FORMAT_HALF] = {2, 1, 1, 1},
+    [CU_AD_FORMAT_UNSIGNED_INT32] = {4, 1, 1, 1},
+    [CU_AD_FORMAT_SIGNED_INT32] = {4, 1, 1, 1},
+    [CU_AD_FORMAT_FLOAT] = {4, 1, 1, 1},
+    [CU_AD_FORMAT_UNORM_INT_101010_2] = {4, 1, 1, 0},
+    [CU_AD_FORMAT_UNORM_INT8X4] = {4, 1, 1, 0},
+    [CU_AD_FORMAT_UNORM_INT16X2] = {4, 1, 1, 0},
+    [CU_AD_FORMAT_SNORM_INT8X4] = {4, 1, 1, 0},
+    [CU_AD_FORMAT_SNORM_INT16X2] = {4, 1, 1, 0},
+    [CU_AD_FORMAT_AYUV] = {4, 1, 1, 0},
+    [CU_AD_FORMAT_Y410] = {4, 1, 1, 0},
+    [CU_AD_FORMAT_UINT8_PACKED_422] = {4, 1, 1, 0},
+    [CU_AD_FORMAT_UINT8_PACKED_444] = {4, 1, 1, 0},
+    [CU_AD_FORMAT_BC1_UNORM] = {8, 4, 4, 0},
+    [CU_AD_FORMAT_BC1_UNORM_SRGB] = {8, 4, 4, 0},
+    [CU_AD_FORMAT_BC4_UNORM] = {8, 4, 4, 0},
+    [CU_AD_FORMAT_BC4_SNORM] = {8, 4, 4, 0},
+    [CU_AD_FORMAT_BC2_UNORM] = {16, 4, 4, 0},
+    [CU_AD_FORMAT_BC2_UNORM_SRGB] = {16, 4, 4, 0},
+    [CU_AD_FORMAT_BC3_UNORM] = {16, 4, 4, 0},
+    [CU_AD_FORMAT_BC3_UNORM_SRGB] = {16, 4, 4, 0},
+    [CU_AD_FORMAT_BC5_UNORM] = {16, 4, 4, 0},
+    [CU_AD_FORMAT_BC5_SNORM] = {16, 4, 4, 0},
+    [CU_AD_FORMAT_BC6H_UF16] = {16, 4, 4, 0},
+    [CU_AD_FORMAT_BC6H_SF16] = {16, 4, 4, 0},
+    [CU_AD_FORMAT_BC7_UNORM] = {16, 4, 4, 0},
+    [CU_AD_FORMAT_BC7_UNORM_SRGB] = {16, 4, 4, 0},
+    [CU_AD_FORMAT_UNORM_INT8X1] = {1, 1, 1, 0},
+    [CU_AD_FORMAT_SNORM_INT8X1] = {1, 1, 1, 0},
+    [CU_AD_FORMAT_UNORM_INT8X2] = {2, 1, 1, 0},
+    [CU_AD_FORMAT_UNORM_INT16X1] = {2, 1, 1, 0},
+    [CU_AD_FORMAT_SNORM_INT8X2] = {2, 1, 1, 0},
+    [CU_AD_FORMAT_SNORM_INT16X1] = {2, 1, 1, 0},
+    [CU_AD_FORMAT_UNORM_INT16X4] = {8, 1, 1, 0},
+    [CU_AD_FORMAT_SNORM_INT16X4] = {8, 1, 1, 0},
+    [CU_AD_FORMAT_Y416] = {8, 1, 1, 0},
+    [CU_AD_FORMAT_NV12] = {6, 2, 2, 0},
+    [CU_AD_FORMAT_UINT8_SEMIPLANAR_420] = {6, 2, 2, 0},
+    [CU_AD_FORMAT_UINT8_PLANAR_420] = {6, 2, 2, 0},
+    [CU_AD_FORMAT_P010] = {12, 2, 2, 0},
+    [CU_AD_FORMAT_P016] = {12, 2, 2, 0},
+    [CU_AD_FORMAT_UINT16_SEMIPLANAR_420] = {12, 2, 2, 0},
+    [CU_AD_FORMAT_UINT16_PLANAR_420] = {12, 2, 2, 0},
+    [CU_AD_FORMAT_NV16] = {4, 2, 1, 0},
+    [CU_AD_FORMAT_YUY2] = {4, 2, 1, 0},
+    [CU_AD_FORMAT_UINT8_SEMIPLANAR_422] = {4, 2, 1, 0},
+    [CU_AD_FORMAT_UINT8_PLANAR_422] = {4, 2, 1, 0},
+    [CU_AD_FORMAT_P210] = {8, 2, 1, 0},
+    [CU_AD_FORMAT_P216] = {8, 2, 1, 0},
+    [CU_AD_FORMAT_Y210] = {8, 2, 1, 0},
+    [CU_AD_FORMAT_Y216] = {8, 2, 1, 0},
+    [CU_AD_FORMAT_UINT16_SEMIPLANAR_422] = {8, 2, 1, 0},
+    [CU_AD_FORMAT_UINT16_PLANAR_422] = {8, 2, 1, 0},
+    [CU_AD_FORMAT_Y444_PLANAR8] = {3, 1, 1, 0},
+    [CU_AD_FORMAT_YUV444_8bit_SemiPlanar] = {3, 1, 1, 0},
+    [CU_AD_FORMAT_UINT8_SEMIPLANAR_444] = {3, 1, 1, 0},
+    [CU_AD_FORMAT_UINT8_PLANAR_444] = {3, 1, 1, 0},
+    [CU_AD_FORMAT_Y444_PLANAR10] = {6, 1, 1, 0},
+    [CU_AD_FORMAT_YUV444_16bit_SemiPlanar] = {6, 1, 1, 0},
+    [CU_AD_FORMAT_UINT16_SEMIPLANAR_444] = {6, 1, 1, 0},
+    [CU_AD_FORMAT_UINT16_PLANAR_444] = {6, 1, 1, 0},
+};
+
+static struct format format_of(int format, unsigned int channels) {
+	static const struct format unknown = {0, 1, 1, 0};
+	if (format < 0 || (size_t)format >= sizeof formats / sizeof *formats || formats[format].bytes == 0)
+		return unknown;
+	struct format found = formats[format];
+	found.bytes *= found.per_channel ? channels : 1;
+	return found;
+}
+
+/* An array that the driver has made is charged in full if its format is newer than this file. */
+static CUresult made(CUresult result, int format, unsigned int channels) {
+	if (result == CUDA_SUCCESS && format_of(format, channels).bytes == 0 && channels > 0)
+		NOTE_ONCE("arrays of format %#x are charged with %d bytes per element", (unsigned int)format, LARGEST_ELEMENT);
+	return result;
+}
+
+static uint64_t at_least_one(uint64_t value) { return value == 0 ? 1 : value; }
+
+static uint64_t level_bytes(const CUDA_ARRAY3D_DESCRIPTOR *shape, unsigned int level) {
+	struct format format = format_of(shape->format, shape->channels);
+	uint64_t bytes = format.bytes == 0 ? LARGEST_ELEMENT : format.bytes;
+	uint64_t layers = shape->flags & (CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_CUBEMAP) ? at_least_one(shape->depth) : 1;
+	uint64_t depth =
+	    shape->flags & (CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_CUBEMAP) ? 1 : at_least_one(shape->depth >> level);
+	uint64_t width = (at_least_one(shape->width >> level) + format.width - 1) / format.width;
+	uint64_t height = (at_least_one(shape->height >> level) + format.height - 1) / format.height;
+
+	return product(product(product(product(width, height), depth), layers), bytes);
+}
+
+static uint64_t bytes_of(const CUDA_ARRAY3D_DESCRIPTOR *shape, unsigned int levels) {
+	uint64_t total = 0;
+
+	if (shape->flags & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING))
+		return 0;
+	for (unsigned int level = 0; level < levels && level < 64; level++)
+		if (__builtin_add_overflow(total, level_bytes(shape, level), &total))
+			return UINT64_MAX;
+	return total;
+}
+
+#define CREATE(array_kind, shape3d, levels, call, undo) \
+	ALLOCATE_CHARGED(array_kind, bytes_of(shape3d, levels), (uintptr_t)*out, \
+	    made(call, (shape3d)->format, (shape3d)->channels), undo)
+
+EXPORT CUresult cuArrayCreate_v2(CUarray *out, const CUDA_ARRAY_DESCRIPTOR *shape) {
+	TAKES(cuArrayCreate_v2, (out, shape));
+	if (shape == NULL)
+		return INSIDE(real.cuArrayCreate_v2(out, shape));
+	CUDA_ARRAY3D_DESCRIPTOR flat = {shape->width, shape->height, 0, shape->format, shape->channels, 0};
+	CREATE(ARRAY, &flat, 1, real.cuArrayCreate_v2(out, shape), real.cuArrayDestroy(*out));
+}
+
+EXPORT CUresult cuArrayCreate(CUarray *out, const CUDA_ARRAY_DESCRIPTOR_v1 *shape) {
+	TAKES(cuArrayCreate, (out, shape));
+	if (shape == NULL)
+		return INSIDE(real.cuArrayCreate(out, shape));
+	CUDA_ARRAY3D_DESCRIPTOR flat = {shape->width, shape->height, 0, shape->format, shape->channels, 0};
+	CREATE(ARRAY, &flat, 1, real.cuArrayCreate(out, shape), real.cuArrayDestroy(*out));
+}
+
+EXPORT CUresult cuArray3DCreate_v2(CUarray *out, const CUDA_ARRAY3D_DESCRIPTOR *shape) {
+	TAKES(cuArray3DCreate_v2, (out, shape));
+	if (shape == NULL)
+		return INSIDE(real.cuArray3DCreate_v2(out, shape));
+	CREATE(ARRAY, shape, 1, real.cuArray3DCreate_v2(out, shape), real.cuArrayDestroy(*out));
+}
+
+EXPORT CUresult cuArray3DCreate(CUarray *out, const CUDA_ARRAY3D_DESCRIPTOR_v1 *shape) {
+	TAKES(cuArray3DCreate, (out, shape));
+	if (shape == NULL)
+		return INSIDE(real.cuArray3DCreate(out, shape));
+	CUDA_ARRAY3D_DESCRIPTOR wide = {
+	    shape->width, shape->height, shape->depth, shape->format, shape->channels, shape->flags};
+	CREATE(ARRAY, &wide, 1, real.cuArray3DCreate(out, shape), real.cuArrayDestroy(*out));
+}
+
+EXPORT CUresult cuMipmappedArrayCreate(
+    CUmipmappedArray *out, const CUDA_ARRAY3D_DESCRIPTOR *shape, unsigned int levels) {
+	TAKES(cuMipmappedArrayCreate, (out, shape, levels));
+	if (shape == NULL)
+		return INSIDE(real.cuMipmappedArrayCreate(out, shape, levels));
+	CREATE(MIPMAP, shape, levels, real.cuMipmappedArrayCreate(out, shape, levels), real.cuMipmappedArrayDestroy(*out));
+}
+
+#define DESTROY(array_kind, call) FREE(table_remove(array_kind, (uint64_t)(uintptr_t)array, &entry_), call)
+
+EXPORT CUresult cuArrayDestroy(CUarray array) {
+	GIVES(cuArrayDestroy, (array));
+	DESTROY(ARRAY, real.cuArrayDestroy(array));
+}
+
+EXPORT CUresult cuMipmappedArrayDestroy(CUmipmappedArray array) {
+	GIVES(cuMipmappedArrayDestroy, (array));
+	DESTROY(MIPMAP, real.cuMipmappedArrayDestroy(array));
 }

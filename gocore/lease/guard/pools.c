@@ -127,7 +127,7 @@ static int ask(struct pool *pool, int which, uint64_t *value) {
  */
 static uint64_t recharge(struct pool *pool, int own, enum room room) {
 	uint64_t reserved = 0;
-	int known = ask(pool, POOL_RESERVED, &reserved);
+	int known = ask(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved);
 	uint64_t kept = pool->in_flight > (uint64_t)own ? pool->spare : 0, have = pool->charged + pool->spare - kept;
 
 	if (!known)
@@ -375,7 +375,7 @@ static int claims(struct request *request) {
 
 	pthread_mutex_lock(&lock);
 	recharge(pool, 0, NONE);
-	used = (ask(pool, POOL_USED, &used) ? used : pool->charged) + pool->claimed;
+	used = (ask(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used) ? used : pool->charged) + pool->claimed;
 	uint64_t claimed = pool->charged > used ? pool->charged - used : 0;
 	if (claimed > request->bytes)
 		claimed = request->bytes;
@@ -558,7 +558,8 @@ static int card_of_pool(const CUmemLocation *location, int type, int *card) {
 	CUdevice device;
 
 	*card = NO_CARD;
-	if (!on_device(location, &device) && (type != ALLOCATION_MANAGED || current_device(&device) != CUDA_SUCCESS))
+	if (!on_device(location, &device) &&
+	    (type != CU_MEM_ALLOCATION_TYPE_MANAGED || current_device(&device) != CUDA_SUCCESS))
 		return 1;
 	*card = card_of_device(device);
 	return *card != NO_CARD || !may_exist(device);
@@ -726,4 +727,43 @@ void forget_pools(void) {
 	pools = NULL;
 	pools_in_use = changed = 0;
 	forget_current();
+}
+
+/*
+ * The segments that a driver's pools, and its reserve for graphs, grow by: a request may take one more than its own
+ * bytes fill. An H200 with driver 580 has 32 MiB (tests_py/driver/calls). That is assumed until a pool has reserved
+ * something; from then on, it is the greatest common divisor of what was reserved, but not more than 32 MiB unless a
+ * pool has grown by more than that explains. So it is a multiple of the driver's, or its own.
+ */
+
+#define ASSUMED (UINT64_C(32) << 20)
+
+static uint64_t common; /* divisor of what was reserved; 0: nothing was yet */
+static int larger;
+
+static uint64_t divisor(uint64_t a, uint64_t b) {
+	while (b != 0) {
+		uint64_t rest = a % b;
+		a = b;
+		b = rest;
+	}
+	return a;
+}
+
+void learn_segment(uint64_t reserved, int grew_beyond) {
+	uint64_t seen = __atomic_load_n(&common, __ATOMIC_RELAXED), now = divisor(reserved, seen);
+
+	while (now != seen && !__atomic_compare_exchange_n(&common, &seen, now, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		now = divisor(reserved, seen);
+	if (UNLIKELY(grew_beyond))
+		__atomic_store_n(&larger, 1, __ATOMIC_RELAXED);
+}
+
+uint64_t segments(uint64_t bytes) {
+	uint64_t seen = __atomic_load_n(&common, __ATOMIC_RELAXED);
+	uint64_t unit = seen == 0 || __atomic_load_n(&larger, __ATOMIC_RELAXED) ? seen : divisor(ASSUMED, seen);
+
+	if (unit == 0)
+		unit = ASSUMED;
+	return bytes > UINT64_MAX - unit ? UINT64_MAX : (bytes + unit - 1) / unit * unit;
 }

@@ -1,11 +1,94 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The guard starts at the first call that it counts, and starts anew in a child. */
+/* The guard starts at the first call that it counts, finds the driver's own functions, and starts anew in a child. */
 #include "guard.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* The driver's own functions. The proxy has loaded the libraries; they are only looked up here. */
+
+struct real real;
+
+static void *open_loaded(const char *folder, const char *name) {
+	char path[4200];
+
+	snprintf(path, sizeof path, "%s/%s", folder, name);
+	return dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
+}
+
+#define FIND(name, base, version, flag, parameters, arguments) *(void **)&real.name = dlsym(library, #name);
+
+static pthread_mutex_t learning = PTHREAD_MUTEX_INITIALIZER;
+
+/*
+ * A program may load one of the two long after the other. A child has what its parent found. Threads that look at the
+ * same time find the same; the loader is asked without a lock (start.c).
+ */
+static void find_libraries(const char *folder) {
+	static int has_driver, has_nvml;
+	void *library = __atomic_load_n(&has_driver, __ATOMIC_ACQUIRE) ? NULL : open_loaded(folder, "libgpuconf-driver.so");
+
+	if (library != NULL) {
+		CUDA_HOOKS(FIND)
+		CUDA_CALLS(FIND)
+		pthread_mutex_lock(&learning);
+		if (!has_driver)
+			learn_addresses();
+		__atomic_store_n(&has_driver, 1, __ATOMIC_RELEASE);
+		pthread_mutex_unlock(&learning);
+	}
+	library = __atomic_load_n(&has_nvml, __ATOMIC_ACQUIRE) ? NULL : open_loaded(folder, "libgpuconf-nvml.so");
+	if (library != NULL) {
+		NVML_HOOKS(FIND)
+		NVML_CALLS(FIND)
+		__atomic_store_n(&has_nvml, 1, __ATOMIC_RELEASE);
+	}
+}
+
+static void forget_libraries(void) {
+	static const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
+
+	learning = fresh;
+}
+
+/* The log beside the budget: what the guard could not do, a line each. Programs see nothing of it; `gpuconf run`
+ * reports it at the end. */
+
+#define LARGEST_LOG (1 << 20)
+
+static void write_note(const char *format, va_list arguments) {
+	char path[4200], text[1024];
+	struct stat facts;
+	int head = snprintf(text, sizeof text, "%d: ", (int)getpid());
+
+	vsnprintf(text + head, sizeof text - (size_t)head - 1, format, arguments);
+	strcat(text, "\n");
+	snprintf(path, sizeof path, "%s/log", folder);
+	int file = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (file < 0)
+		return;
+	if (fstat(file, &facts) == 0 && facts.st_size < LARGEST_LOG) {
+		ssize_t written = write(file, text, strlen(text));
+		(void)written;
+	}
+	close(file);
+}
+
+#define WRITE(format) \
+	va_list arguments; \
+	va_start(arguments, format); \
+	write_note(format, arguments); \
+	va_end(arguments)
+
+void note(const char *format, ...) { WRITE(format); }
+
+void budget_note(const char *format, ...) { WRITE(format); }
 
 char folder[4096];
 int started;

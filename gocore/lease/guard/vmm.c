@@ -316,8 +316,9 @@ static uint64_t id_of_fabric(const void *handle) {
 
 /* The memory belongs to the job from now on. The caller holds it; what was exported before keeps its number. */
 static void exported(struct physical *physical, const void *out, int type) {
-	uint64_t id = type == HANDLE_FABRIC ? id_of_fabric(out)
-	                                    : mark_descriptor(*(const int *)out, physical->share & 1 ? 0 : physical->share);
+	uint64_t id = type == CU_MEM_HANDLE_TYPE_FABRIC
+	                  ? id_of_fabric(out)
+	                  : mark_descriptor(*(const int *)out, physical->share & 1 ? 0 : physical->share);
 
 	if (id == 0)
 		NOTE_ONCE("an exported descriptor cannot be told apart: what is imported of it is not counted when its "
@@ -331,7 +332,7 @@ static void exported(struct physical *physical, const void *out, int type) {
 		shares = physical;
 		pthread_mutex_unlock(&lock);
 	}
-	if (id == 0 || physical->share != id || type != HANDLE_DESCRIPTOR)
+	if (id == 0 || physical->share != id || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
 		return;
 	pthread_mutex_lock(&lock);
 	if (!physical->exported) {
@@ -348,7 +349,8 @@ EXPORT CUresult cuMemExportToShareableHandle(
 	GIVES(cuMemExportToShareableHandle, (out, handle, type, flags));
 	int charged = hold(handle, &physical);
 	CUresult result = INSIDE(real.cuMemExportToShareableHandle(out, handle, type, flags));
-	if (charged && result == CUDA_SUCCESS && (type == HANDLE_DESCRIPTOR || type == HANDLE_FABRIC)) {
+	if (charged && result == CUDA_SUCCESS &&
+	    (type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || type == CU_MEM_HANDLE_TYPE_FABRIC)) {
 		pthread_mutex_lock(&sharing);
 		exported(physical, out, type);
 		pthread_mutex_unlock(&sharing);
@@ -386,9 +388,9 @@ static struct physical *physical_of(uint64_t id) {
 /* The memory is held before the driver is asked, so that the exporter's release does not end it meanwhile. */
 EXPORT CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *out, void *shared, int type) {
 	GIVES(cuMemImportFromShareableHandle, (out, shared, type));
-	uint64_t id = type == HANDLE_DESCRIPTOR                 ? id_of_descriptor((int)(intptr_t)shared)
-	              : type == HANDLE_FABRIC && shared != NULL ? id_of_fabric(shared)
-	                                                        : 0;
+	uint64_t id = type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR      ? id_of_descriptor((int)(intptr_t)shared)
+	              : type == CU_MEM_HANDLE_TYPE_FABRIC && shared != NULL ? id_of_fabric(shared)
+	                                                                    : 0;
 	struct physical *physical = id == 0 ? NULL : physical_of(id);
 	CUresult result = INSIDE(real.cuMemImportFromShareableHandle(out, shared, type));
 	if (physical == NULL)

@@ -73,7 +73,10 @@ const least = 16 * 16 * 16
 // Gemm multiplies two matrices, as gpu.Compute does, and reports whether it did. If not, the product is small, of
 // integers, or there is no library. The error is InvalidArgument if the caller named a library that cannot be used.
 func (l *Library) Gemm(g gpu.Gemm) (done bool, err error) {
-	if g.DType == gpu.Int32 || l.choice == Gonum || g.Check() != nil || isSmall(g) {
+	if g.DType == gpu.Int32 || l.choice == Gonum || g.Check() != nil {
+		return false, nil
+	}
+	if g.K == 0 || g.M*g.N < (least+g.K-1)/g.K { // M × N does not overflow: Check has looked
 		return false, nil
 	}
 	s := l.find()
@@ -84,12 +87,6 @@ func (l *Library) Gemm(g gpu.Gemm) (done bool, err error) {
 	defer func() { <-l.calls }()
 	s.found.multiply(g)
 	return true, nil
-}
-
-// isSmall reports whether a product has fewer than the least multiplications. Its sizes have passed Check, so M × N
-// does not overflow.
-func isSmall(g gpu.Gemm) bool {
-	return g.K == 0 || g.M*g.N < (least+g.K-1)/g.K
 }
 
 // Describe looks for the library, and describes it.
@@ -184,7 +181,9 @@ func (l *Library) look() *search {
 	if l.choice != Auto {
 		one, about, complaint := load(l.choice, false)
 		if complaint != "" {
-			return &search{err: errChoice(l.choice, complaint)}
+			return &search{err: status.Errorf(status.InvalidArgument, "GPUCONF_BLAS is %q, which cannot be used: %s. "+
+				"Set it to the path of a library with the functions of CBLAS, to auto, or to gonum", l.choice,
+				complaint)}
 		}
 		return &search{found: one, about: about}
 	}
@@ -194,13 +193,8 @@ func (l *Library) look() *search {
 			return s
 		}
 	}
-	for _, path := range inWheels(l.folders) {
+	for _, path := range slices.Concat(inWheels(l.folders), systemNames) {
 		if s.try(path, false) {
-			return s
-		}
-	}
-	for _, name := range systemNames {
-		if s.try(name, false) {
 			return s
 		}
 	}
@@ -227,11 +221,6 @@ func (s *search) try(path string, onlyLoaded bool) bool {
 	return true
 }
 
-func errChoice(choice, complaint string) error {
-	return status.Errorf(status.InvalidArgument, "GPUCONF_BLAS is %q, which cannot be used: %s. Set it to the path of "+
-		"a library with the functions of CBLAS, to auto, or to gonum", choice, complaint)
-}
-
 // load returns a library, or why it cannot be used. Both are empty if it is not loaded and must be.
 func load(path string, onlyLoaded bool) (one *found, about About, complaint string) {
 	if strings.ContainsRune(path, 0) {
@@ -253,18 +242,13 @@ func load(path string, onlyLoaded bool) (one *found, about About, complaint stri
 	}
 	about = About{
 		Library: C.GoString(&answer.kind[0]), Version: strings.TrimSpace(C.GoString(&answer.version[0])),
-		Path: resolved(C.GoString(&answer.path[0])), Threads: int(answer.threads),
+		Path: C.GoString(&answer.path[0]), Threads: int(answer.threads),
+	}
+	if real, err := filepath.EvalSymlinks(about.Path); err == nil {
+		about.Path = real // it says what library.so.3 stands for
 	}
 	return &found{functions: answer.functions, wide: answer.wide != 0 ||
 		strings.Contains(about.Version, "USE64BITINT")}, about, ""
-}
-
-// resolved returns a path without links, which tell what library.so.3 stands for.
-func resolved(path string) string {
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		return real
-	}
-	return path
 }
 
 // loaded returns the paths of the BLAS libraries that the process has loaded.

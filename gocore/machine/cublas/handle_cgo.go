@@ -4,7 +4,6 @@
 
 package cublas
 
-// #include "calls.h"
 // #include "library.h"
 import "C"
 

@@ -98,13 +98,8 @@ func (l *Library) load() (version string, err error) {
 			complaints = append(complaints, text)
 		}
 	}
-	return "", errNone(usable, complaints)
-}
-
-func errNone(usable []int, complaints []string) error {
-	return status.Errorf(status.Unavailable, "operations on a GPU need cuBLAS (%s): pip install '%s', or run them on "+
-		"the CPU with gpuconf.device(\"CPU:0\")",
-		strings.Join(complaints, "; "), extra(usable[0]))
+	return "", status.Errorf(status.Unavailable, "operations on a GPU need cuBLAS (%s): pip install '%s', or run them "+
+		"on the CPU with gpuconf.device(\"CPU:0\")", strings.Join(complaints, "; "), extra(usable[0]))
 }
 
 func exists(path string) bool {

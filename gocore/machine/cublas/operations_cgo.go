@@ -4,7 +4,7 @@
 
 package cublas
 
-// #include "calls.h"
+// #include "library.h"
 import "C"
 
 import (

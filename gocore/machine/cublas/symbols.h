@@ -10,7 +10,25 @@
 #ifndef GPUCONF_CUBLAS_SYMBOLS_H
 #define GPUCONF_CUBLAS_SYMBOLS_H
 
-#include "cublas_abi.h"
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * The types and constants of cuBLAS's interface that are used here, so that building does not need CUDA. They are the
+ * same in cuBLAS 11, 12 and 13.
+ */
+typedef int cublasStatus_t; /* 0 is success; Status names the others */
+typedef struct cublasContext *cublasHandle_t;
+typedef int cublasOperation_t;
+
+enum {
+	OP_N = 0,
+	OP_T = 1,
+	PEDANTIC_MATH = 2,
+	PROPERTY_MAJOR = 0,
+	PROPERTY_MINOR = 1,
+	PROPERTY_PATCH = 2,
+};
 
 #define OLDEST_CUBLAS 11
 

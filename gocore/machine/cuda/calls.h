@@ -10,7 +10,7 @@
 #define GPUCONF_CUDA_CALLS_H
 
 #include "cuda_abi.h"
-#include "simulated.h"
+#include "library.h"
 
 #pragma GCC visibility push(hidden)
 

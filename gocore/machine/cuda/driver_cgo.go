@@ -384,7 +384,9 @@ func load() (version C.int, err error) {
 	var complaints []string
 	for _, path := range candidates {
 		var answer C.struct_cuda_load_answer
-		loadFrom(path, &answer)
+		name := C.CString(path)
+		C.cuda_load(name, &answer)
+		C.free(unsafe.Pointer(name))
 		switch answer.state {
 		case C.CUDA_LOADED:
 			library.version = answer.version
@@ -399,12 +401,6 @@ func load() (version C.int, err error) {
 		"driver. In a container it comes from the host: start the container with GPU access, and include `compute` in "+
 		"NVIDIA_DRIVER_CAPABILITIES",
 		strings.Join(complaints, "; "))
-}
-
-func loadFrom(path string, answer *C.struct_cuda_load_answer) {
-	name := C.CString(path)
-	defer C.free(unsafe.Pointer(name))
-	C.cuda_load(name, answer)
 }
 
 // unusable returns the error for a library that loaded but cannot be used.

@@ -6,7 +6,6 @@ package cuda
 
 // #include <stdlib.h>
 // #include "library.h"
-// #include "simulated.h"
 import "C"
 
 import (
@@ -257,18 +256,12 @@ func trusted(path string) (string, error) {
 // unmapped is the owner that every file of a user who does not exist in this user namespace has, root's too.
 const unmapped = 65534
 
-// isCovered reports whether this process is in a rehearsal's cover of overlays (gocore/plan/cover): elsewhere only root
-// can make this file.
-func isCovered() bool {
-	_, err := os.Stat("/run/gpuconf/environment")
-	return err == nil
-}
-
 // writers says which other users can write a file, "" if none. A group with its owner's number is taken as that user's
 // own. In a rehearsal's cover (gocore/plan/cover) root may be unmapped. The process that made the cover has loaded the
 // same library before, and no one but root can make the cover's folder.
 func writers(owner, group, mode uint32) string {
-	rehearsed := owner == unmapped && isCovered()
+	_, err := os.Stat("/run/gpuconf/environment") // elsewhere than in a cover of overlays only root can make it
+	rehearsed := owner == unmapped && err == nil
 	switch {
 	case owner != 0 && int(owner) != os.Geteuid() && !rehearsed:
 		return "belongs to another user"

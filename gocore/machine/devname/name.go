@@ -94,45 +94,36 @@ func merge(a, b Name, soft bool) (Name, error) {
 		return Name{}, status.Errorf(status.InvalidArgument,
 			"Cannot merge devices with incompatible %s: '%s' and '%s'", what, a, b)
 	}
-	if b.HasJob {
-		if a.HasJob && a.Job != b.Job {
-			return conflict("jobs")
+	switch {
+	case !mergeField(&a.HasJob, &a.Job, b.HasJob, b.Job):
+		return conflict("jobs")
+	case !mergeField(&a.HasReplica, &a.Replica, b.HasReplica, b.Replica):
+		return conflict("replicas")
+	case !mergeField(&a.HasTask, &a.Task, b.HasTask, b.Task):
+		return conflict("tasks")
+	case !mergeField(&a.HasType, &a.Type, b.HasType, b.Type):
+		if !soft {
+			return conflict("types")
 		}
-		a.HasJob, a.Job = true, b.Job
-	}
-	if b.HasReplica {
-		if a.HasReplica && a.Replica != b.Replica {
-			return conflict("replicas")
+		a.HasType, a.Type, a.HasID, a.ID = false, "", false, 0
+	case !mergeField(&a.HasID, &a.ID, b.HasID, b.ID):
+		if !soft {
+			return conflict("ids")
 		}
-		a.HasReplica, a.Replica = true, b.Replica
-	}
-	if b.HasTask {
-		if a.HasTask && a.Task != b.Task {
-			return conflict("tasks")
-		}
-		a.HasTask, a.Task = true, b.Task
-	}
-	if b.HasType {
-		if a.HasType && a.Type != b.Type {
-			if !soft {
-				return conflict("types")
-			}
-			a.HasType, a.Type, a.HasID, a.ID = false, "", false, 0
-			return a, nil
-		}
-		a.HasType, a.Type = true, b.Type
-	}
-	if b.HasID {
-		if a.HasID && a.ID != b.ID {
-			if !soft {
-				return conflict("ids")
-			}
-			a.HasID, a.ID = false, 0
-			return a, nil
-		}
-		a.HasID, a.ID = true, b.ID
+		a.HasID, a.ID = false, 0
 	}
 	return a, nil
+}
+
+// mergeField sets a field to another's value if that is set, and reports false, and sets nothing, if the two differ.
+func mergeField[T comparable](has *bool, value *T, otherHas bool, other T) bool {
+	if otherHas && *has && *value != other {
+		return false
+	}
+	if otherHas {
+		*has, *value = true, other
+	}
+	return true
 }
 
 // MatchMemoryDevice returns the index of the one device that text names, parsed by F, else by L. devices are full names

@@ -104,22 +104,8 @@ func (s Spec) String() string {
 
 // Override returns s with every part that over has replaced by over's. This is DeviceSpec.make_merged_spec.
 func (s Spec) Override(over Spec) Spec {
-	if over.Job != nil {
-		s.Job = over.Job
-	}
-	if over.Replica != nil {
-		s.Replica = over.Replica
-	}
-	if over.Task != nil {
-		s.Task = over.Task
-	}
-	if over.Type != nil {
-		s.Type = over.Type
-	}
-	if over.Index != nil {
-		s.Index = over.Index
-	}
-	return s
+	return Spec{Job: cmp.Or(over.Job, s.Job), Replica: cmp.Or(over.Replica, s.Replica), Task: cmp.Or(over.Task, s.Task),
+		Type: cmp.Or(over.Type, s.Type), Index: cmp.Or(over.Index, s.Index)}
 }
 
 // meantGPU returns a question for PyTorch's name of a device, split at its colon, and for one without a colon: cuda:1,

@@ -43,7 +43,7 @@ func Select(env Env, devices []Device) (indices []int, notices []string) {
 // selectList applies rules 2 to 9. The complaint, if any, is a single text about the whole value.
 func selectList(value string, order []int, devices []Device) (indices []int, complaint string) {
 	indices = []int{}
-	if hidesAll(value) {
+	if value == "" || value == "-1" || value == "NoDevFiles" { // Slurm sets the last one
 		return indices, ""
 	}
 	entries := strings.Split(value, ",")
@@ -55,21 +55,18 @@ func selectList(value string, order []int, devices []Device) (indices []int, com
 			complaint = endOfList(position, entries, problem, len(indices))
 			break
 		}
-		if kind == indexKind && !plainIndex(entry) {
-			loose = append(loose, fmt.Sprintf("%s is read as %d", describe(position, entries), find(order, index)))
+		if kind == indexKind && strings.Trim(strings.TrimSpace(entry), "0123456789") != "" {
+			loose = append(loose, fmt.Sprintf("%s is read as %d", describe(position, entries),
+				slices.Index(order, index)))
 		}
-		if first := find(indices, index); first >= 0 {
+		if first := slices.Index(indices, index); first >= 0 {
 			return []int{}, fmt.Sprintf("%s and %s name the same GPU, so CUDA hides all GPUs; list each GPU once",
 				describe(first, entries), describe(position, entries))
 		}
 		indices = append(indices, index)
 	}
-	return indices, joinComplaints(strings.Join(loose, ", "), complaint)
-}
-
-// hidesAll reports whether value is a conventional way to hide every GPU. The Slurm scheduler sets NoDevFiles.
-func hidesAll(value string) bool {
-	return value == "" || value == "-1" || value == "NoDevFiles"
+	texts := []string{strings.Join(loose, ", "), complaint}
+	return indices, strings.Join(slices.DeleteFunc(texts, func(text string) bool { return text == "" }), "; ")
 }
 
 // endOfList describes why the entry at position ended the list, and what is ignored as a result.
@@ -95,25 +92,6 @@ func plural(n int, one, many string) string {
 		return fmt.Sprintf("%d %s", n, one)
 	}
 	return fmt.Sprintf("%d %s", n, many)
-}
-
-func joinComplaints(parts ...string) string {
-	var said []string
-	for _, part := range parts {
-		if part != "" {
-			said = append(said, part)
-		}
-	}
-	return strings.Join(said, "; ")
-}
-
-func find(list []int, value int) int {
-	for i, v := range list {
-		if v == value {
-			return i
-		}
-	}
-	return -1
 }
 
 // entryKind is the kind of a list's entries; the first entry determines it.
@@ -217,11 +195,6 @@ func leadingNumber(text string) (number int, ok bool) {
 		number = -number
 	}
 	return number, ok
-}
-
-// plainIndex reports whether entry is only digits, with optional white space around them.
-func plainIndex(entry string) bool {
-	return strings.Trim(strings.TrimSpace(entry), "0123456789") == ""
 }
 
 // deviceOrder returns all GPUs in the order that value selects (rule 10).

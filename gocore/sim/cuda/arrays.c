@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arrays and mipmapped arrays: their shape, size and lifetime. They hold nothing. */
+/* Arrays and mipmapped arrays, which have a shape, a size and a lifetime but hold nothing; and maps of tensors. */
 #include "driver.h"
 
-#include <stdlib.h>
+#include "../../machine/cuda/constants.h"
 
-#define LAYERED 1
-#define CUBEMAP 4
-#define ALL_FLAGS 0xffU
-#define SPARSE 0x40
-#define DEFERRED 0x80
+#include <stdlib.h>
+#include <string.h>
+
+enum { OTHER_ELEMENT = 2 }; /* bytes, as if it were: what a block has of them differs by format */
+#define ALL_FLAGS 0xffU     /* but CUDA_ARRAY3D_VIDEO_ENCODE_DECODE, which is not done */
 
 typedef struct {
 	unsigned width, height;
@@ -49,28 +49,37 @@ int count_arrays(void) {
 	return count;
 }
 
-static uint64_t element_bytes(int format) {
-	return format == 0x20 || format == 0x03 || format == 0x0a ? 4 : format == 0x01 || format == 0x08 ? 1 : 2;
+size_t element_bytes(int format) {
+	switch (format) {
+	case CU_AD_FORMAT_UNSIGNED_INT8:
+	case CU_AD_FORMAT_SIGNED_INT8:
+		return 1;
+	case CU_AD_FORMAT_UNSIGNED_INT16:
+	case CU_AD_FORMAT_SIGNED_INT16:
+	case CU_AD_FORMAT_HALF:
+		return 2;
+	case CU_AD_FORMAT_UNSIGNED_INT32:
+	case CU_AD_FORMAT_SIGNED_INT32:
+	case CU_AD_FORMAT_FLOAT:
+		return 4;
+	}
+	return 0;
 }
 
-/* Integers and floating-point numbers, then what is packed, compressed or video. NV12 needs a flag of video, which is
- * not done. */
-static int is_plain(int format) {
-	return (format >= 1 && format <= 3) || (format >= 8 && format <= 10) || format == 0x10 || format == 0x20;
-}
-
+/* What is packed, compressed or video. NV12 needs a flag of video, which is not done. */
 static int is_other(int format) {
-	return (format >= 0x50 && format <= 0x5e) || (format >= 0x91 && format <= 0xff && format != 0xb0);
+	return (format >= CU_AD_FORMAT_UNORM_INT_101010_2 && format <= CU_AD_FORMAT_UINT16_PLANAR_444) ||
+	       (format >= CU_AD_FORMAT_BC1_UNORM && format <= 0xff && format != CU_AD_FORMAT_NV12);
 }
 
 /* The bounds are those of the attributes of devices. */
 static int is_possible(const shape3d *shape) {
-	int layered = (shape->flags & LAYERED) != 0, cube = (shape->flags & CUBEMAP) != 0,
+	int layered = (shape->flags & CUDA_ARRAY3D_LAYERED) != 0, cube = (shape->flags & CUDA_ARRAY3D_CUBEMAP) != 0,
 	    deep = shape->depth > 0 && !layered && !cube;
 	if (shape->width == 0 || shape->channels == 0 || shape->channels > 4 ||
 	    (shape->channels == 3 && !is_other(shape->format)) || (shape->flags & ~ALL_FLAGS) != 0)
 		return 0;
-	if (!is_plain(shape->format) && !is_other(shape->format))
+	if (element_bytes(shape->format) == 0 && !is_other(shape->format))
 		return 0;
 	if (cube && (shape->width != shape->height || shape->depth % 6 != 0 || shape->depth == 0 ||
 	                (!layered && shape->depth != 6)))
@@ -84,15 +93,15 @@ static uint64_t positive(uint64_t value) { return value == 0 ? 1 : value; }
 
 static CUresult create(struct array **out, const shape3d *shape, unsigned levels, int mipmapped) {
 	uint64_t bytes = 0;
-	int layered = shape->flags & LAYERED;
+	int layered = shape->flags & CUDA_ARRAY3D_LAYERED;
 	if (out == NULL)
 		return INVALID_VALUE;
 	levels = levels == 0 ? 1 : levels;
+	size_t element = element_bytes(shape->format) > 0 ? element_bytes(shape->format) : OTHER_ELEMENT;
 	for (unsigned i = 0; i < levels; i++)
 		bytes += positive(shape->width >> i) * positive(shape->height >> i) *
-		         (layered ? positive(shape->depth) : positive(shape->depth >> i)) * shape->channels *
-		         element_bytes(shape->format);
-	if (shape->flags & (SPARSE | DEFERRED))
+		         (layered ? positive(shape->depth) : positive(shape->depth >> i)) * shape->channels * element;
+	if (shape->flags & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING))
 		bytes = 0;
 	bytes = m->to_the_byte ? bytes : pages(bytes);
 	IN_CONTEXT({
@@ -213,4 +222,75 @@ EXPORT CUresult cuArrayGetDescriptor_v2(shape *out, struct array *array) {
 	if (result == SUCCESS)
 		*out = (shape){found.width, found.height, found.format, found.channels};
 	return result;
+}
+
+/*
+ * Descriptors of tensors for the copies of Hopper's kernels. A program encodes them on the host and passes them to
+ * kernels, which compute nothing: only the arguments are checked, as the documentation says and an H200 answered
+ * (tests_py/driver/calls/rest.py).
+ */
+
+enum { DESCRIPTOR = 128, LAST_TYPE = 15, LAST_SWIZZLE = 6 };
+
+struct tensor {
+	void *out;
+	unsigned type, rank;
+	CUdeviceptr address;
+	const uint64_t *sizes, *strides; /* strides in bytes, of all dimensions but the first */
+	const unsigned *steps;
+	unsigned interleave, swizzle, promotion, fill;
+};
+
+static int is_aligned(uint64_t number, unsigned to) { return number % to == 0; }
+
+static CUresult encode(const struct tensor *tensor) {
+	if (tensor->out == NULL || !is_aligned((uintptr_t)tensor->out, 64) || tensor->type > LAST_TYPE ||
+	    tensor->rank > 5 || !is_aligned(tensor->address, 16))
+		return INVALID_VALUE;
+	if (tensor->interleave > 2 || tensor->swizzle > LAST_SWIZZLE || tensor->promotion > 3 || tensor->fill > 1)
+		return INVALID_VALUE;
+	if (tensor->sizes == NULL || tensor->steps == NULL || (tensor->strides == NULL && tensor->rank > 1))
+		return INVALID_VALUE;
+	for (unsigned i = 0; i < tensor->rank; i++) {
+		if (tensor->sizes[i] == 0 || tensor->sizes[i] > UINT64_C(1) << 32 || tensor->steps[i] == 0 ||
+		    tensor->steps[i] > 8)
+			return INVALID_VALUE;
+		if (i > 0 && (!is_aligned(tensor->strides[i - 1], tensor->interleave == 2 ? 32 : 16) ||
+		                 tensor->strides[i - 1] >= UINT64_C(1) << 40))
+			return INVALID_VALUE;
+	}
+	memset(tensor->out, 0, DESCRIPTOR);
+	memcpy(tensor->out, &tensor->address, sizeof tensor->address);
+	return SUCCESS;
+}
+
+EXPORT CUresult cuTensorMapEncodeTiled(void *out, unsigned type, unsigned rank, CUdeviceptr address,
+    const uint64_t *sizes, const uint64_t *strides, const unsigned *box, const unsigned *steps, unsigned interleave,
+    unsigned swizzle, unsigned promotion, unsigned fill) {
+	CALLED_SINCE(12000, cuTensorMapEncodeTiled);
+	if (rank == 0 || box == NULL)
+		return INVALID_VALUE;
+	for (unsigned i = 0; i < rank && i < 5; i++)
+		if (box[i] == 0 || box[i] > 256)
+			return INVALID_VALUE;
+	return encode(
+	    &(struct tensor){out, type, rank, address, sizes, strides, steps, interleave, swizzle, promotion, fill});
+}
+
+EXPORT CUresult cuTensorMapEncodeIm2col(void *out, unsigned type, unsigned rank, CUdeviceptr address,
+    const uint64_t *sizes, const uint64_t *strides, const int *lower, const int *upper, unsigned channels,
+    unsigned pixels, const unsigned *steps, unsigned interleave, unsigned swizzle, unsigned promotion, unsigned fill) {
+	CALLED_SINCE(12000, cuTensorMapEncodeIm2col);
+	if (rank < 3 || lower == NULL || upper == NULL || channels > 256 || pixels > 1024)
+		return INVALID_VALUE;
+	return encode(
+	    &(struct tensor){out, type, rank, address, sizes, strides, steps, interleave, swizzle, promotion, fill});
+}
+
+EXPORT CUresult cuTensorMapReplaceAddress(void *map, CUdeviceptr address) {
+	CALLED_SINCE(12000, cuTensorMapReplaceAddress);
+	if (map == NULL || !is_aligned((uintptr_t)map, 64) || !is_aligned(address, 16))
+		return INVALID_VALUE;
+	memcpy(map, &address, sizeof address);
+	return SUCCESS;
 }

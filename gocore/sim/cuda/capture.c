@@ -6,13 +6,12 @@
  */
 #include "stream.h"
 
+#include "../../machine/cuda/constants.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-enum { GLOBAL, THREAD_LOCAL, RELAXED };
-enum { NONE, ACTIVE, INVALIDATED };
-
-static __thread int thread_mode = GLOBAL;
+static __thread int thread_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
 
 static struct graph *make_graph(struct body *body, int executable) {
 	struct graph *graph = calloc(1, sizeof *graph);
@@ -95,14 +94,16 @@ CUresult forbidden(const char *name) {
 		return SUCCESS;
 	while (i < sizeof unseen / sizeof *unseen && strcmp(unseen[i], name) != 0)
 		i++;
-	if (i == sizeof unseen / sizeof *unseen || thread_mode == RELAXED)
+	if (i == sizeof unseen / sizeof *unseen || thread_mode == CU_STREAM_CAPTURE_MODE_RELAXED)
 		return SUCCESS;
 	struct context *context;
 	if (i < NEED_CONTEXT && current_context(&context) == INVALID_CONTEXT)
 		return SUCCESS; /* which the call itself says */
 	for (struct capture *one = m->captures; one != NULL; one = one->next) {
 		int mine = pthread_equal(one->thread, pthread_self());
-		if (!one->over && (mine ? one->mode != RELAXED : one->mode == GLOBAL && thread_mode == GLOBAL))
+		if (!one->over &&
+		    (mine ? one->mode != CU_STREAM_CAPTURE_MODE_RELAXED
+			      : one->mode == CU_STREAM_CAPTURE_MODE_GLOBAL && thread_mode == CU_STREAM_CAPTURE_MODE_GLOBAL))
 			result = spoil(one, STREAM_CAPTURE_UNSUPPORTED);
 	}
 	return result;
@@ -118,7 +119,8 @@ CUresult legacy_admitted(struct context *context) {
 	return result;
 }
 
-CUresult legacy_implies(const struct stream *stream) {
+/* Is it the legacy stream, and one that it waits for is captured? */
+static CUresult legacy_implies(const struct stream *stream) {
 	const struct context *context = stream->context;
 	for (const struct stream *one = stream == context->legacy ? all_streams() : NULL; one != NULL; one = one->next)
 		if (one->context == context && one->blocking && one->capture != NULL)
@@ -223,7 +225,7 @@ EXPORT CUresult cuThreadExchangeStreamCaptureMode(int *mode) {
 }
 
 EXPORT CUresult cuStreamBeginCapture_v2(CUstream handle, int mode) {
-	REFUSE(ANY_TIME, mode < GLOBAL || mode > RELAXED, INVALID_VALUE);
+	REFUSE(ANY_TIME, mode < CU_STREAM_CAPTURE_MODE_GLOBAL || mode > CU_STREAM_CAPTURE_MODE_RELAXED, INVALID_VALUE);
 	CALLED_IN(handle, cuStreamBeginCapture);
 	IN_STREAM(handle, {
 		if (stream == context->legacy)
@@ -263,7 +265,7 @@ EXPORT CUresult cuStreamEndCapture(CUstream handle, CUgraph *graph) {
 			result = INVALID_VALUE;
 		else if (capture->members[0] != stream)
 			result = spoil(capture, STREAM_CAPTURE_UNMATCHED);
-		else if (capture->mode != RELAXED && !pthread_equal(capture->thread, pthread_self()))
+		else if (capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED && !pthread_equal(capture->thread, pthread_self()))
 			result = spoil(capture, STREAM_CAPTURE_WRONG_THREAD);
 		else {
 			end_capture(capture);
@@ -281,7 +283,9 @@ EXPORT CUresult cuStreamEndCapture(CUstream handle, CUgraph *graph) {
 static CUresult info(CUstream handle, int *status, uint64_t *id, CUgraph *graph) {
 	IN_STREAM(handle, {
 		struct capture *capture = stream->capture;
-		*status = capture == NULL ? NONE : capture->spoiled ? INVALIDATED : ACTIVE;
+		*status = capture == NULL    ? CU_STREAM_CAPTURE_STATUS_NONE
+		          : capture->spoiled ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
+		                             : CU_STREAM_CAPTURE_STATUS_ACTIVE;
 		if (capture != NULL) {
 			if (id != NULL)
 				*id = capture->id;
@@ -305,7 +309,7 @@ static CUresult info_with_dependencies(
 	uint64_t unused;
 	CUresult result = info(handle, status, id != NULL ? id : &unused, &captured);
 	int any = result == SUCCESS && captured != NULL && captured->body->last_node != NULL;
-	if (result == SUCCESS && *status == ACTIVE && graph != NULL)
+	if (result == SUCCESS && *status == CU_STREAM_CAPTURE_STATUS_ACTIVE && graph != NULL)
 		*graph = captured;
 	if (dependencies != NULL)
 		*dependencies = any ? &captured->body->last_node : NULL;
@@ -427,7 +431,9 @@ EXPORT CUresult cuStreamIsCapturing(CUstream handle, int *status) {
 	CALLED_IN(handle, cuStreamIsCapturing);
 	IN_STREAM(handle, {
 		result = legacy_implies(stream);
-		*status = stream->capture == NULL ? NONE : stream->capture->spoiled ? INVALIDATED : ACTIVE;
+		*status = stream->capture == NULL    ? CU_STREAM_CAPTURE_STATUS_NONE
+		          : stream->capture->spoiled ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
+		                                     : CU_STREAM_CAPTURE_STATUS_ACTIVE;
 	});
 }
 
@@ -441,8 +447,6 @@ EXPORT CUresult cuGraphCreate(CUgraph *out, unsigned flags) {
 	return SUCCESS;
 }
 
-enum { FREE_ON_LAUNCH = 1, UPLOAD = 2, NODE_PRIORITY = 8 };
-
 static CUresult instantiate(CUgraphExec *out, CUgraph graph, uint64_t flags) {
 	IN_CONTEXT({
 		result = out == NULL ? INVALID_VALUE : find_graph(graph, 0);
@@ -453,7 +457,7 @@ static CUresult instantiate(CUgraphExec *out, CUgraph graph, uint64_t flags) {
 				result = NOT_SUPPORTED; /* a graph that allocates has one executable at a time */
 		if (result == SUCCESS) {
 			*out = make_graph(graph->body, 1);
-			(*out)->frees_on_launch = (flags & FREE_ON_LAUNCH) != 0;
+			(*out)->frees_on_launch = (flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH) != 0;
 		}
 	});
 }
@@ -481,7 +485,7 @@ EXPORT CUresult cuGraphInstantiateWithParams(CUgraphExec *out, CUgraph graph, st
 	REFUSE(ANY_TIME, params == NULL, INVALID_VALUE);
 	CALLED_SINCE(12000, cuGraphInstantiateWithParams);
 	CUresult result = params->flags > 15 ? INVALID_VALUE : instantiate(out, graph, params->flags);
-	if (result == SUCCESS && params->flags & UPLOAD) {
+	if (result == SUCCESS && params->flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD) {
 		LOCK;
 		result = reserve_graph_memory((*out)->body);
 		UNLOCK;
@@ -501,7 +505,10 @@ EXPORT CUresult cuGraphUpload(CUgraphExec exec, CUstream handle) {
 EXPORT CUresult cuGraphInstantiateWithFlags(CUgraphExec *out, CUgraph graph, unsigned long long flags) {
 	REFUSE(ANY_TIME, flags > 15, INVALID_VALUE);
 	CALLED(cuGraphInstantiate);
-	return (flags & ~(FREE_ON_LAUNCH | NODE_PRIORITY)) != 0 ? NOT_SUPPORTED : instantiate(out, graph, flags);
+	return (flags &
+	           ~(CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH | CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY)) != 0
+	           ? NOT_SUPPORTED
+			   : instantiate(out, graph, flags);
 }
 
 static CUresult destroy(CUgraph graph, int executable) {
@@ -540,9 +547,6 @@ EXPORT CUresult cuGraphLaunch(CUgraphExec exec, CUstream handle) {
 		}
 	});
 }
-
-/* The number of nodes of a graph. */
-EXPORT int fakecuda_graph_pieces(CUgraph graph) { return graph->body->count; }
 
 EXPORT CUresult cuCtxSynchronize(void) {
 	CALLED(cuCtxSynchronize);

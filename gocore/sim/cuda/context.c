@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Contexts, and each thread's stack of them. */
+/* Contexts, each thread's stack of them, and their limits. */
 #include "driver.h"
+
+#include "../../machine/cuda/constants.h"
+#include "../../machine/models/models.h"
 
 #include <stdlib.h>
 
+static void set_default_limits(struct context *context);
+
 #define MAX_DEPTH 32
-#define MAP_HOST 8U /* the flags of contexts */
-#define PRIMARY_FLAGS 0xf7U
+#define PRIMARY_FLAGS (unsigned)(CU_CTX_FLAGS_MASK & ~CU_CTX_MAP_HOST) /* all map the host's memory */
 #define MAX_STACKS 4 /* machines that a thread has contexts of at one time */
 
 /* A stack belongs to one start of one machine; another one's counts as empty. */
@@ -31,11 +35,6 @@ static void refresh(void) {
 	stack->era = m->era, stack->depth = 0;
 }
 
-int depth_of_thread(void) {
-	refresh();
-	return stack->depth;
-}
-
 CUresult current_context(struct context **out) {
 	refresh();
 	if (stack->depth == 0)
@@ -44,7 +43,10 @@ CUresult current_context(struct context **out) {
 	return (*out)->alive ? (*out)->sticky : CONTEXT_IS_DESTROYED;
 }
 
-static int is_schedule(unsigned flags) { return (flags & 7) <= 2 || (flags & 7) == 4; }
+static int is_schedule(unsigned flags) {
+	return (flags & CU_CTX_SCHED_MASK) <= CU_CTX_SCHED_YIELD ||
+	       (flags & CU_CTX_SCHED_MASK) == CU_CTX_SCHED_BLOCKING_SYNC;
+}
 
 /* It takes memory of its card where the profile says so. */
 static CUresult begin_context(struct context *context) {
@@ -89,23 +91,21 @@ void end_context(struct context *context) {
 	end_memory(context);
 }
 
-/*
- * For fake libraries over this one: fakecuda_current returns the thread's current context, and fakecuda_alive whether a
- * context exists.
- */
+#ifdef GPUCONF_TEST_HOOKS
+/* fakecuda_current returns the thread's current context, for fake libraries over this one. */
 EXPORT CUcontext fakecuda_current(void) {
 	enter_machine();
 	refresh();
 	return stack->depth > 0 ? stack->at[stack->depth - 1] : NULL;
 }
 
-EXPORT int fakecuda_alive(CUcontext context) {
+/* fakecuda_depth returns how many contexts are on the calling thread's stack. */
+EXPORT int fakecuda_depth(void) {
 	enter_machine();
-	LOCK;
-	int alive = context->alive;
-	UNLOCK;
-	return alive;
+	refresh();
+	return stack->depth;
 }
+#endif
 
 EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice device) {
 	CALLED(cuDevicePrimaryCtxRetain);
@@ -120,7 +120,7 @@ EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice device) {
 	if (result == SUCCESS) {
 		gpu->retains++;
 		gpu->primary->primary = 1;
-		gpu->primary->flags = gpu->primary_flags | MAP_HOST;
+		gpu->primary->flags = gpu->primary_flags | CU_CTX_MAP_HOST;
 		*out = gpu->primary;
 	}
 	UNLOCK;
@@ -159,7 +159,7 @@ static CUresult set_flags(CUdevice device, unsigned flags) {
 	struct gpu *gpu = &m->gpu[device];
 	gpu->primary_flags = flags;
 	if (gpu->primary != NULL && gpu->primary->alive)
-		gpu->primary->flags = flags | MAP_HOST;
+		gpu->primary->flags = flags | CU_CTX_MAP_HOST;
 	UNLOCK;
 	return SUCCESS;
 }
@@ -233,7 +233,7 @@ EXPORT CUresult cuGreenCtxDestroy(struct green *green) {
 }
 
 static CUresult create(CUcontext *out, unsigned flags, CUdevice device) {
-	if (out == NULL || (flags & ~(PRIMARY_FLAGS | MAP_HOST)) != 0 || !is_schedule(flags))
+	if (out == NULL || (flags & ~(PRIMARY_FLAGS | CU_CTX_MAP_HOST)) != 0 || !is_schedule(flags))
 		return INVALID_VALUE;
 	if (unknown_device(device))
 		return INVALID_DEVICE;
@@ -382,4 +382,170 @@ EXPORT CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest) {
 	if (greatest != NULL)
 		*greatest = result == SUCCESS ? m->gpu[context->gpu].greatest_priority : 0;
 	return result;
+}
+
+/*
+ * Limits and other settings of contexts. They are kept and returned, and take no memory here. How a card rounds and
+ * bounds them was recorded on an H200 with driver 580 (tests_py/driver/calls).
+ */
+
+enum { UNSUPPORTED_AFFINITY = 224 };
+
+static uint64_t slice_of_l2(const struct context *context) { return (uint64_t)m->gpu[context->gpu].l2_bytes / 16; }
+
+static void set_default_limits(struct context *context) {
+	const struct gpu *gpu = &m->gpu[context->gpu];
+	context->limits[CU_LIMIT_STACK_SIZE] = 1024;
+	context->limits[CU_LIMIT_PRINTF_FIFO_SIZE] = (size_t)gpu->multiprocessors * 65536;
+	context->limits[CU_LIMIT_MALLOC_HEAP_SIZE] = 8 * MIB;
+	context->limits[CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH] = 2;
+	context->limits[CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT] = 2048;
+	context->limits[CU_LIMIT_MAX_L2_FETCH_GRANULARITY] = gpu->major >= 9 ? 64 : 128;
+	context->limits[CU_LIMIT_PERSISTING_L2_CACHE_SIZE] = gpu->major >= 8 ? 3 * slice_of_l2(context) : 0;
+	context->limits[CU_LIMIT_SHMEM_SIZE] = (size_t)gpu->limits->shared_bytes_of_block;
+}
+
+static size_t between(size_t value, size_t least, size_t most) {
+	return value < least ? least : value > most ? most : value;
+}
+
+static CUresult known(const struct context *context, int limit) {
+	if (limit < 0 || limit > CU_LIMIT_CIG_SHMEM_FALLBACK_ENABLED)
+		return INVALID_VALUE;
+	int old = driver_version() < 12000;
+	if (limit == CU_LIMIT_CIG_SHMEM_FALLBACK_ENABLED ||
+	    (limit == CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH && !old && m->gpu[context->gpu].major >= 9) ||
+	    (limit >= CU_LIMIT_SHMEM_SIZE && old))
+		return UNSUPPORTED_LIMIT;
+	return SUCCESS;
+}
+
+static CUresult set(struct context *context, int limit, size_t value) {
+	uint64_t slice = slice_of_l2(context);
+	switch (limit) {
+	case CU_LIMIT_STACK_SIZE:
+		if (value > 512 << 10)
+			return INVALID_VALUE;
+		value = (value + 15) / 16 * 16;
+		break;
+	case CU_LIMIT_PRINTF_FIFO_SIZE:
+		value = between(value, 512 << 10, (size_t)1 << 31);
+		break;
+	case CU_LIMIT_MALLOC_HEAP_SIZE:
+		value = between(value, 4 * MIB, m->gpu[context->gpu].total);
+		break;
+	case CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT:
+		value = between(value, 32, 599186);
+		break;
+	case CU_LIMIT_MAX_L2_FETCH_GRANULARITY:
+		if (value > 128)
+			return INVALID_VALUE;
+		break;
+	case CU_LIMIT_PERSISTING_L2_CACHE_SIZE:
+		if (value > 10 * slice || (slice == 0 && value > 0))
+			return INVALID_VALUE;
+		value = slice == 0 ? 0 : (value + slice - 1) / slice * slice;
+		break;
+	case CU_LIMIT_SHMEM_SIZE:
+	case CU_LIMIT_CIG_ENABLED:
+		return NOT_PERMITTED;
+	}
+	context->limits[limit] = value;
+	return SUCCESS;
+}
+
+EXPORT CUresult cuCtxSetLimit(int limit, size_t value) {
+	CALLED(cuCtxSetLimit);
+	IN_CONTEXT({
+		result = known(context, limit);
+		if (result == SUCCESS)
+			result = set(context, limit, value);
+	});
+}
+
+EXPORT CUresult cuCtxGetLimit(size_t *value, int limit) {
+	CALLED(cuCtxGetLimit);
+	IN_CONTEXT({
+		result = value == NULL ? INVALID_VALUE : known(context, limit);
+		if (result == SUCCESS)
+			*value = context->limits[limit];
+	});
+}
+
+EXPORT CUresult cuCtxGetFlags(unsigned *flags) {
+	REFUSE(ANY_TIME, flags == NULL, INVALID_VALUE);
+	CALLED(cuCtxGetFlags);
+	IN_CONTEXT(*flags = context->flags);
+}
+
+/* What is not about waiting, local memory or synchronous copies is accepted, and not kept. */
+EXPORT CUresult cuCtxSetFlags(unsigned flags) {
+	CALLED_SINCE(12010, cuCtxSetFlags);
+	if (flags > CU_CTX_FLAGS_MASK || !is_schedule(flags))
+		return INVALID_VALUE;
+	IN_CONTEXT(context->flags = (flags & ~(CU_CTX_COREDUMP_ENABLE | CU_CTX_USER_COREDUMP_ENABLE)) | CU_CTX_MAP_HOST);
+}
+
+EXPORT CUresult cuCtxGetCacheConfig(int *config) {
+	CALLED(cuCtxGetCacheConfig);
+	if (config == NULL)
+		return INVALID_VALUE;
+	IN_CONTEXT(*config = context->cache_config);
+}
+
+EXPORT CUresult cuCtxSetCacheConfig(int config) {
+	CALLED(cuCtxSetCacheConfig);
+	IN_CONTEXT(if (config < 0 || config > 3) result = INVALID_VALUE; else context->cache_config = config);
+}
+
+/* Newer GPUs have banks of four bytes only. */
+EXPORT CUresult cuCtxGetSharedMemConfig(int *config) {
+	CALLED(cuCtxGetSharedMemConfig);
+	if (config == NULL)
+		return INVALID_VALUE;
+	IN_CONTEXT(*config = 1);
+}
+
+EXPORT CUresult cuCtxSetSharedMemConfig(int config) {
+	CALLED(cuCtxSetSharedMemConfig);
+	IN_CONTEXT(if (config < 0 || config > 2) result = INVALID_VALUE);
+}
+
+EXPORT CUresult cuCtxResetPersistingL2Cache(void) {
+	CALLED_SINCE(11000, cuCtxResetPersistingL2Cache);
+	IN_CONTEXT();
+}
+
+/* Only the multi-process service gives contexts a part of the multiprocessors. */
+EXPORT CUresult cuDeviceGetExecAffinitySupport(int *supported, int type, CUdevice device) {
+	CALLED_SINCE(11040, cuDeviceGetExecAffinitySupport);
+	(void)type;
+	NEEDS(supported, device);
+	*supported = 0;
+	return SUCCESS;
+}
+
+EXPORT CUresult cuCtxGetExecAffinity(int *affinity, int type) {
+	CALLED_SINCE(11040, cuCtxGetExecAffinity);
+	if (affinity == NULL)
+		return INVALID_VALUE;
+	IN_CONTEXT(if (type != 0) result = (CUresult)UNSUPPORTED_AFFINITY;
+	    else affinity[0] = 0, affinity[1] = m->gpu[context->gpu].multiprocessors);
+}
+
+/* What other devices write is there at once. */
+EXPORT CUresult cuFlushGPUDirectRDMAWrites(int target, int scope) {
+	CALLED_SINCE(11030, cuFlushGPUDirectRDMAWrites);
+	IN_CONTEXT(if (target != 0 || (scope != 100 && scope != 200)) result = INVALID_VALUE);
+}
+
+/* There is no profiler to start. */
+EXPORT CUresult cuProfilerStart(void) {
+	CALLED(cuProfilerStart);
+	IN_CONTEXT();
+}
+
+EXPORT CUresult cuProfilerStop(void) {
+	CALLED(cuProfilerStop);
+	IN_CONTEXT();
 }

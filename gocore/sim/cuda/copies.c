@@ -3,6 +3,8 @@
  * kernels. */
 #include "stream.h"
 
+#include "../../machine/cuda/constants.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -162,8 +164,6 @@ EXPORT CUresult cuMemcpyPeerAsync(CUdeviceptr to, struct context *to_context, CU
 	return between(to, to_context, from, from_context, bytes, stream, 0);
 }
 
-enum memory_type { OF_HOST = 1, OF_DEVICE, OF_ARRAY, UNIFIED };
-
 struct end2d {
 	size_t x, y;
 	int type;
@@ -196,9 +196,9 @@ struct copy3d {
 /* Arrays have no bytes here. A pitch of 0 is the width, and a height of 0 the copy's, where there is only one row or
  * slice. */
 static CUresult resolve(const struct end3d *end, const struct copy3d *copy, struct side *side, enum place_kind *kind) {
-	if (end->type == OF_ARRAY)
+	if (end->type == CU_MEMORYTYPE_ARRAY)
 		return NOT_SUPPORTED;
-	if (end->type < OF_HOST || end->type > UNIFIED || end->level != 0)
+	if (end->type < CU_MEMORYTYPE_HOST || end->type > CU_MEMORYTYPE_UNIFIED || end->level != 0)
 		return INVALID_VALUE;
 	uint64_t pitch = end->pitch != 0 ? end->pitch : end->x + copy->width,
 	         height = end->height != 0 ? end->height : end->y + copy->height;
@@ -206,8 +206,8 @@ static CUresult resolve(const struct end3d *end, const struct copy3d *copy, stru
 	    ((copy->height > 1 || copy->depth > 1) &&
 	        (end->x + copy->width > pitch || (copy->depth > 1 && end->y + copy->height > height))))
 		return INVALID_VALUE;
-	uint64_t base = end->type == OF_HOST ? (uint64_t)(uintptr_t)end->host : end->device;
-	*kind = end->type == OF_HOST ? HOST : end->type == OF_DEVICE ? DEVICE : ANYWHERE;
+	uint64_t base = end->type == CU_MEMORYTYPE_HOST ? (uint64_t)(uintptr_t)end->host : end->device;
+	*kind = end->type == CU_MEMORYTYPE_HOST ? HOST : end->type == CU_MEMORYTYPE_DEVICE ? DEVICE : ANYWHERE;
 	*side = (struct side){base + end->z * pitch * height + end->y * pitch + end->x, pitch, pitch * height, 0};
 	return base == 0 && copy->width * copy->height * copy->depth != 0 ? INVALID_VALUE : SUCCESS;
 }
@@ -223,7 +223,7 @@ static CUresult copy_box(CUstream stream, const struct copy3d *copy, int wait) {
 
 /* Only memory of a device has a context. */
 static int accessed_by(const struct end3d *end, struct side *side) {
-	if (end->type != OF_DEVICE)
+	if (end->type != CU_MEMORYTYPE_DEVICE)
 		return 1;
 	int known = end->context == NULL || is_context(end->context); /* NULL: the current one */
 	side->by = known && end->context != NULL ? 1 + end->context->gpu : 0;

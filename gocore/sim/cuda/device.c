@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The GPUs and their properties. */
+/*
+ * The GPUs: those of the machine that GPUCONF_SIMULATE names, whose grammar, models and profiles are in
+ * gocore/machine/models, or of one that the core opens. What a program can ask of each is in properties.c.
+ */
 #include "driver.h"
 
 #include "../../machine/models/simulator.h"
-
 #include "../../machine/models/spec.h"
 
 #include <dlfcn.h>
@@ -12,10 +14,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-#ifndef FAKECUDA_GPUS
-#define FAKECUDA_GPUS 1 /* where the environment does not say */
-#endif
 
 static void uuid_bytes(int physical, int instance, unsigned char *bytes) {
 	if (m->cards != NULL) {
@@ -34,7 +32,7 @@ static int is_instance(int physical) {
 }
 
 /* "GPU-..." or, for a MIG instance, "MIG-...". */
-int device_uuid_text(int physical, char *text) {
+static int device_uuid_text(int physical, char *text) {
 	unsigned char b[16];
 	int instance = is_instance(physical);
 	uuid_bytes(physical, instance, b);
@@ -92,13 +90,12 @@ static int select_visible(int physical_count, int *physical) {
 	return count;
 }
 
-static uint64_t number_from(const char *name, uint64_t otherwise) {
-	const char *value = secure_getenv(name);
+static uint64_t number_from(const char *value, uint64_t otherwise) {
 	return value != NULL && *value != 0 ? strtoull(value, NULL, 10) : otherwise;
 }
 
 static int lacks(const char *what) {
-	const char *list = secure_getenv("FAKECUDA_WITHOUT");
+	const char *list = TEST_VARIABLE("WITHOUT");
 	return list != NULL && strstr(list, what) != NULL;
 }
 
@@ -165,9 +162,9 @@ static void read_model(struct gpu *gpu, int model, unsigned profile) {
 		gpu->spill = NO_LIMIT;
 }
 
-/* GPUs without a description of their own are alike. */
+/* GPUs without a description of their own are alike. Only a test build has such. */
 static void read_environment(struct gpu *gpu) {
-	gpu->total = number_from("FAKECUDA_MEMORY", 1024 * MIB);
+	gpu->total = number_from(TEST_VARIABLE("MEMORY"), 1024 * MIB);
 	gpu->major = 9, gpu->minor = 0;
 	gpu->vmm = !lacks("vmm");
 	gpu->memops = !lacks("memops");
@@ -244,10 +241,10 @@ CUresult start(void) {
 		m->lenient = 1; /* as NVIDIA's driver is: the checks are for tests */
 		count = select_visible(count, physical);
 	} else if (m->cards == NULL) {
-		m->lenient = number_from("FAKECUDA_LENIENT", 0) != 0;
-		m->overfull = secure_getenv("FAKECUDA_OVERFULL") != NULL;
-		m->segment = number_from("FAKECUDA_SEGMENT", 0);
-		count = (int)number_from("FAKECUDA_GPUS", FAKECUDA_GPUS);
+		m->lenient = number_from(TEST_VARIABLE("LENIENT"), 0) != 0;
+		m->overfull = TEST_VARIABLE("OVERFULL") != NULL;
+		m->segment = number_from(TEST_VARIABLE("SEGMENT"), 0);
+		count = (int)number_from(TEST_VARIABLE("GPUS"), DEFAULT_GPUS);
 		count = select_visible(count < MAX_GPUS ? count : MAX_GPUS, physical);
 	} else {
 		for (int i = 0; i < count; i++)
@@ -392,4 +389,87 @@ EXPORT int gpuconf_simulator_held(int device, uint64_t *held) {
 	UNLOCK;
 	let_machines_go();
 	return found;
+}
+
+/* The process's machine. A program with rights that its caller does not have gets none. FAKECUDA_GPUS, of tests, comes
+ * first. */
+
+static const char *specification(void) {
+	const char *spec = secure_getenv("GPUCONF_SIMULATE");
+	return spec != NULL && *spec != '\0' && TEST_VARIABLE("GPUS") == NULL ? spec : NULL;
+}
+
+/* Returns how many cards, -1 if the specification is wrong, which is said once. */
+static int read_specification(struct gpuconf_card *cards, int quiet) {
+	static int said;
+	char complaint[GPUCONF_COMPLAINT];
+	const char *spec = specification();
+	int count = spec != NULL ? gpuconf_read_spec(spec, strlen(spec), cards, complaint, sizeof complaint) : 0;
+	if (count < 0 && !quiet && !__atomic_exchange_n(&said, 1, __ATOMIC_RELAXED))
+		fprintf(stderr, "gpuconf's simulated CUDA driver has no GPUs: GPUCONF_SIMULATE: %s\n", complaint);
+	return count;
+}
+
+int version_of_environment(void) {
+	struct gpuconf_card cards[GPUCONF_MOST_CARDS];
+	int version = 0, count = read_specification(cards, 1);
+	for (int i = 0; i < count; i++)
+		version = cards[i].driver > 0 ? cards[i].driver : version;
+	return version;
+}
+
+static int place_of(const struct gpuconf_model *model) {
+	int place = 0;
+	while (gpuconf_model(place) != model)
+		place++;
+	return place;
+}
+
+static void describe(const struct gpuconf_card *card, int slot, struct simulator_card *out) {
+	const struct gpuconf_capability *limits = card->model->capability;
+	struct gpuconf_view view;
+	gpuconf_see(card, slot, &view);
+	*out = (struct simulator_card){.total = view.total,
+	    .granularity = limits->granularity,
+	    .major = limits->major,
+	    .minor = limits->minor,
+	    .multiprocessors = view.multiprocessors,
+	    .greatest_priority = limits->greatest_priority,
+	    .memops = 1,
+	    .managed = 1,
+	    .oversubscribes = view.oversubscribes,
+	    .integrated = view.integrated,
+	    .host_page_tables = view.host_page_tables,
+	    .model = place_of(card->model) + 1,
+	    .profile = card->profile};
+	snprintf(out->name, sizeof out->name, "%s", view.name);
+	snprintf(out->pci_bus_id, sizeof out->pci_bus_id, "%s", view.bus);
+	memcpy(out->uuid, view.uuid, sizeof out->uuid);
+	memcpy(out->instance, view.instance, sizeof out->instance);
+}
+
+/* In the order of CUDA_DEVICE_ORDER; equally fast ones in that of their buses. */
+static void put_in_order(const struct gpuconf_card *cards, int count, int *slots) {
+	const char *order = getenv("CUDA_DEVICE_ORDER");
+	int by_bus = order != NULL && strcmp(order, "PCI_BUS_ID") == 0;
+	for (int i = 0; i < count; i++) {
+		int at = i;
+		for (; !by_bus && at > 0 && gpuconf_card_speed(&cards[slots[at - 1]]) < gpuconf_card_speed(&cards[i]); at--)
+			slots[at] = slots[at - 1];
+		slots[at] = i;
+	}
+}
+
+int cards_of_environment(struct simulator_card **out) {
+	struct gpuconf_card cards[GPUCONF_MOST_CARDS];
+	int slots[GPUCONF_MOST_CARDS], count = read_specification(cards, 0);
+	if (count <= 0)
+		return count;
+	*out = calloc((size_t)count, sizeof **out);
+	if (*out == NULL)
+		return -1;
+	put_in_order(cards, count, slots);
+	for (int i = 0; i < count; i++)
+		describe(&cards[slots[i]], slots[i], &(*out)[i]);
+	return count;
 }

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A fake CUDA driver: libcuda.so.1 over host memory, for tests of code that loads the real one. It follows CUDA's rules
- * as far as they are known, and is stricter where CUDA leaves a mistake undefined. Its types are declared here a second
- * time on purpose: sharing a header with the code under test would hide a wrong layout.
+ * A simulated CUDA driver: libcuda.so.1 over host memory, for programs without a GPU and for tests of code that loads
+ * the real one. It follows CUDA's rules as far as they are known, and is stricter where CUDA leaves a mistake
+ * undefined. Its types are declared here a second time on purpose: sharing a header with the code under test would hide
+ * a wrong layout.
  *
  * The environment, read by cuInit:
  *
- *     GPUCONF_SIMULATE     the machine, such as 2xT4:8GiB (environment.c). What follows is for tests, without it:
+ *     GPUCONF_SIMULATE     the machine, such as 2xT4:8GiB (device.c)
+ *     CUDA_VISIBLE_DEVICES as for the real driver: indices, UUIDs, prefixes of UUIDs
+ *
+ * A build with GPUCONF_TEST_HOOKS (hooks.c) reads these, too, without GPUCONF_SIMULATE:
  *
  *     FAKECUDA_GPUS        number of GPUs (1)
  *     FAKECUDA_MEMORY      bytes of each (1 GiB)
@@ -21,7 +25,6 @@
  *     FAKECUDA_OVERFULL    set: it says that more is free than the card has, as under WSL2 when the card is full
  *     FAKECUDA_FORKS       set: a child that is forked after cuInit may go on using the driver, which NVIDIA's may not
  *     FAKECUDA_ALIASES     set: cuGetProcAddress returns other addresses than dlsym (resolver.c)
- *     CUDA_VISIBLE_DEVICES as for the real driver: indices, UUIDs, prefixes of UUIDs
  *
  * The CUDA version that it reports is GPUCONF_SIMULATE's (driver=), else 12040, or what the build says
  * (FAKECUDA_DEFAULT_VERSION). cuGetProcAddress does not find what is newer, and such a function returns
@@ -94,6 +97,24 @@ typedef enum {
 	STREAM_CAPTURE_WRONG_THREAD = 908,
 	UNKNOWN = 999,
 } CUresult;
+
+/* hooks.c, for tests. TEST_VARIABLE is the value of FAKECUDA_ and a literal; the wheel's library reads none. */
+#ifdef GPUCONF_TEST_HOOKS
+#define TEST_VARIABLE(name) secure_getenv("FAKECUDA_" name)
+#define DEFAULT_GPUS 1                    /* where the environment does not say */
+CUresult hooks_of_call(const char *name); /* counts it, and returns its injected failure, if any */
+void lock_hooks(void);                    /* for a fork */
+void unlock_hooks(void);
+#else
+#define TEST_VARIABLE(name) ((const char *)NULL)
+#define DEFAULT_GPUS 0
+static inline CUresult hooks_of_call(const char *name) {
+	(void)name;
+	return SUCCESS;
+}
+static inline void lock_hooks(void) {}
+static inline void unlock_hooks(void) {}
+#endif
 
 typedef int CUdevice;
 typedef unsigned long long CUdeviceptr;
@@ -172,7 +193,7 @@ struct context {
 	int primary; /* of its GPU: it lives again when it is retained anew */
 	unsigned flags;
 	int cache_config;
-	size_t limits[LIMITS]; /* limits.c */
+	size_t limits[LIMITS]; /* context.c */
 };
 
 struct pool {
@@ -284,8 +305,8 @@ void let_machines_go(void);
 int new_era(void);
 int driver_version(void); /* of the machine of the calling thread */
 
-/* control.c. CALLED begins every function of the driver: it counts the call and injects failures. It must not hold the
- * lock. */
+/* machine.c. CALLED begins every function of the driver: it enters the machine, and looks whether it has started. It
+ * must not hold the lock. */
 CUresult called(const char *name, int needs_start);
 #define CALLED(name) \
 	do { \
@@ -325,9 +346,6 @@ enum when time_of_call(void);
 #define CALLED_IN_SINCE(version, stream, name) \
 	REFUSE(NO_DEVICE_FOUND, (uintptr_t)(stream) > 2, INVALID_HANDLE); \
 	CALLED_SINCE(version, name)
-void drop_faults(void);
-void lock_counters(void);
-void unlock_counters(void);
 #define LOCK pthread_mutex_lock(&m->lock)
 #define UNLOCK pthread_mutex_unlock(&m->lock)
 
@@ -346,25 +364,22 @@ CUresult current_context(struct context **out);
 	UNLOCK; \
 	return result
 void end_context(struct context *context);
-int depth_of_thread(void);
 
-/* limits.c */
-void set_default_limits(struct context *context);
+/* context.c */
 
 /* device.c */
 CUresult start(void);
-int device_uuid_text(int physical, char *text);
 void card_uuid(int gpu, unsigned char uuid[16]);
 
-/* environment.c: the cards of GPUCONF_SIMULATE, 0 without it, -1 if it is wrong; and its CUDA version, 0 if it has
+/* device.c: the cards of GPUCONF_SIMULATE, 0 without it, -1 if it is wrong; and its CUDA version, 0 if it has
  * none. */
 int cards_of_environment(struct simulator_card **out);
 int version_of_environment(void);
 
-/* control.c: drops all that programs have made. */
+/* machine.c: drops all that programs have made. */
 void end_machine(void);
 
-/* ranges.c: addresses from the host, 0 if it refuses; a range that is returned stays mapped, but its pages are dropped.
+/* blocks.c: addresses from the host, 0 if it refuses; a range that is returned stays mapped, but its pages are dropped.
  */
 uint64_t take_range(uint64_t bytes, uint64_t alignment, int access);
 void give_range(uint64_t addr);
@@ -430,10 +445,10 @@ int can_access(CUdevice device, CUdevice memory); /* may a GPU access another on
 int is_context(const struct context *context);
 void end_peers(struct context *context);
 
-/* hostregister.c */
+/* hostmemory.c */
 void end_registered(struct context *context);
 
-/* ipcevents.c: an event that processes share. A reference each for the event and for work that is about it. */
+/* ipc.c: an event that processes share. A reference each for the event and for work that is about it. */
 struct shared_event;
 struct shared_event *make_shared_event(void);                  /* NULL: it cannot be made */
 uint64_t begin_shared(struct shared_event *shared);            /* a record, whose number it returns */
@@ -457,6 +472,7 @@ void end_modules(void);
 void free_modules(void);
 
 /* arrays.c */
+size_t element_bytes(int format); /* of a plain one, a CUarray_format; 0 for another one */
 int count_arrays(void);
 void end_arrays(struct context *context);
 
@@ -523,7 +539,6 @@ struct work {
 int start_thread(pthread_t *thread, const pthread_attr_t *how, void *(*run)(void *),
     void *argument); /* pthread_create, without signals */
 CUstream own_stream(CUstream handle);
-CUresult find_stream(CUstream handle, struct context *context, struct stream **out);
 uint64_t enqueue(struct stream *stream, struct work work);
 void wait_idle(struct context *context);
 void wait_done(struct stream *stream, uint64_t seq);
@@ -537,5 +552,30 @@ CUresult uncaptured(void);                         /* may the thread take memory
 CUresult forbidden(const char *name);              /* does a capture forbid this thread a call of that name? */
 int count_graphs(void);
 void end_captures(void);
+
+/* Memory outside of the arenas (outside.c), and the pools that have most of it. */
+#define POOL_FILE "gpuconf-simulated-pool"
+
+struct outside {
+	struct range range, pages; /* pages: what is mapped of a file */
+	uint64_t offset;           /* of range in the file */
+	int gpu;
+	enum outside_kind kind;
+	struct pool *pool;
+	uint64_t at;                /* in what the pool has reserved */
+	struct outside *next_there; /* of the pool, in that order */
+	struct context *context;
+	struct handle *part; /* of external memory */
+	struct outside *next;
+	struct notes notes;
+};
+
+struct outside *add_outside(uint64_t bytes, int gpu, enum outside_kind kind, int flags);
+struct outside *add_mapped(int file, uint64_t offset, uint64_t bytes, int gpu, enum outside_kind kind);
+void drop_outside(struct outside **at);
+
+/* pools.c */
+void leave_pool(struct outside *gone);
+void pool_freed(struct pool *pool);
 
 #endif

@@ -32,10 +32,12 @@ CUresult not_done(const char *name) {
 	return NOT_SUPPORTED;
 }
 
-/* simulator_noted returns the name of the function that was noted as the nth, from 0, or NULL. */
-EXPORT const char *simulator_noted(unsigned n) {
+#ifdef GPUCONF_TEST_HOOKS
+/* fakecuda_noted returns the name of the function that was noted as the nth, from 0, or NULL. */
+EXPORT const char *fakecuda_noted(unsigned n) {
 	return n < sizeof noted / sizeof *noted ? __atomic_load_n(&noted[n].name, __ATOMIC_SEQ_CST) : NULL;
 }
+#endif
 
 static CUresult stub(const char *name) {
 	CUresult result = called(name, 1);

@@ -3,7 +3,9 @@
  * External memory: a descriptor that this driver has exported is imported and mapped. What other interfaces export,
  * such as Vulkan's and Direct3D's memory and all semaphores, does not exist here: it is refused and noted by its name.
  */
-#include "outside.h"
+#include "driver.h"
+
+#include "../../machine/cuda/constants.h"
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -30,31 +32,32 @@ struct buffer_description {
 	unsigned flags, reserved[16];
 };
 
-enum { OPAQUE_DESCRIPTOR = 1, DEDICATED = 1 };
-
 #define COUNT(list) ((int)(sizeof(list) / sizeof *(list)))
 
 static const char *const memory_names[] = {
-    [2] = "cuImportExternalMemory of a Windows handle",
-    [3] = "cuImportExternalMemory of a Windows KMT handle",
-    [4] = "cuImportExternalMemory of a Direct3D 12 heap",
-    [5] = "cuImportExternalMemory of a Direct3D 12 resource",
-    [6] = "cuImportExternalMemory of a Direct3D 11 resource",
-    [7] = "cuImportExternalMemory of a Direct3D 11 KMT resource",
-    [8] = "cuImportExternalMemory of an NvSciBuf object",
-    [9] = "cuImportExternalMemory of a DMA-BUF descriptor",
+    [CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_WIN32] = "cuImportExternalMemory of a Windows handle",
+    [CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_WIN32_KMT] = "cuImportExternalMemory of a Windows KMT handle",
+    [CU_EXTERNAL_MEMORY_HANDLE_TYPE_D3D12_HEAP] = "cuImportExternalMemory of a Direct3D 12 heap",
+    [CU_EXTERNAL_MEMORY_HANDLE_TYPE_D3D12_RESOURCE] = "cuImportExternalMemory of a Direct3D 12 resource",
+    [CU_EXTERNAL_MEMORY_HANDLE_TYPE_D3D11_RESOURCE] = "cuImportExternalMemory of a Direct3D 11 resource",
+    [CU_EXTERNAL_MEMORY_HANDLE_TYPE_D3D11_RESOURCE_KMT] = "cuImportExternalMemory of a Direct3D 11 KMT resource",
+    [CU_EXTERNAL_MEMORY_HANDLE_TYPE_NVSCIBUF] = "cuImportExternalMemory of an NvSciBuf object",
+    [CU_EXTERNAL_MEMORY_HANDLE_TYPE_DMABUF_FD] = "cuImportExternalMemory of a DMA-BUF descriptor",
 };
 static const char *const semaphore_names[] = {
-    [1] = "cuImportExternalSemaphore of a descriptor",
-    [2] = "cuImportExternalSemaphore of a Windows handle",
-    [3] = "cuImportExternalSemaphore of a Windows KMT handle",
-    [4] = "cuImportExternalSemaphore of a Direct3D 12 fence",
-    [5] = "cuImportExternalSemaphore of a Direct3D 11 fence",
-    [6] = "cuImportExternalSemaphore of an NvSciSync object",
-    [7] = "cuImportExternalSemaphore of a Direct3D 11 keyed mutex",
-    [8] = "cuImportExternalSemaphore of a Direct3D 11 KMT keyed mutex",
-    [9] = "cuImportExternalSemaphore of a timeline semaphore's descriptor",
-    [10] = "cuImportExternalSemaphore of a timeline semaphore's Windows handle",
+    [CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD] = "cuImportExternalSemaphore of a descriptor",
+    [CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_WIN32] = "cuImportExternalSemaphore of a Windows handle",
+    [CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_WIN32_KMT] = "cuImportExternalSemaphore of a Windows KMT handle",
+    [CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_D3D12_FENCE] = "cuImportExternalSemaphore of a Direct3D 12 fence",
+    [CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_D3D11_FENCE] = "cuImportExternalSemaphore of a Direct3D 11 fence",
+    [CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_NVSCISYNC] = "cuImportExternalSemaphore of an NvSciSync object",
+    [CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_D3D11_KEYED_MUTEX] = "cuImportExternalSemaphore of a Direct3D 11 keyed mutex",
+    [CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_D3D11_KEYED_MUTEX_KMT] =
+        "cuImportExternalSemaphore of a Direct3D 11 KMT keyed mutex",
+    [CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_TIMELINE_SEMAPHORE_FD] =
+        "cuImportExternalSemaphore of a timeline semaphore's descriptor",
+    [CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_TIMELINE_SEMAPHORE_WIN32] =
+        "cuImportExternalSemaphore of a timeline semaphore's Windows handle",
 };
 
 static CUresult refuse(const char *const *names, int count, int type) {
@@ -79,9 +82,9 @@ static CUresult import(struct external **out, const struct handle_description *w
 
 EXPORT CUresult cuImportExternalMemory(struct external **out, const struct handle_description *wanted) {
 	CALLED(cuImportExternalMemory);
-	if (out == NULL || wanted == NULL || (wanted->flags & ~(unsigned)DEDICATED) != 0)
+	if (out == NULL || wanted == NULL || (wanted->flags & ~(unsigned)CUDA_EXTERNAL_MEMORY_DEDICATED) != 0)
 		return INVALID_VALUE;
-	if (wanted->type != OPAQUE_DESCRIPTOR)
+	if (wanted->type != CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD)
 		return refuse(memory_names, COUNT(memory_names), wanted->type);
 	IN_CONTEXT(result = import(out, wanted));
 }

@@ -5,20 +5,10 @@
  */
 #include "stream.h"
 
+#include "../../machine/cuda/constants.h"
+
 #include <stdlib.h>
 #include <string.h>
-
-enum {
-	KERNEL_NODE = 0,
-	COPY_NODE = 1,
-	FILL_NODE = 2,
-	GRAPH_NODE = 4,
-	EMPTY_NODE = 5,
-	ALLOC_NODE = 10,
-	FREE_NODE = 11,
-	WAIT_NODE = 6,
-	RECORD_NODE = 7
-};
 
 struct node {
 	int type;
@@ -63,19 +53,19 @@ static struct node *append(struct body *body, struct node node) {
 
 /* Host functions are kernels here, too, and a write of a word is a fill. */
 void add_work_node(struct body *body, enum work_kind kind) {
-	append(body, (struct node){.type = kind == COPY     ? COPY_NODE
-	                                   : kind == KERNEL ? KERNEL_NODE
-	                                   : kind == GRAPH  ? GRAPH_NODE
-	                                                    : FILL_NODE});
+	append(body, (struct node){.type = kind == COPY     ? CU_GRAPH_NODE_TYPE_MEMCPY
+	                                   : kind == KERNEL ? CU_GRAPH_NODE_TYPE_KERNEL
+	                                   : kind == GRAPH  ? CU_GRAPH_NODE_TYPE_GRAPH
+	                                                    : CU_GRAPH_NODE_TYPE_MEMSET});
 }
 
 void add_event_node(struct body *body, int waits) {
-	append(body, (struct node){.type = waits ? WAIT_NODE : RECORD_NODE});
+	append(body, (struct node){.type = waits ? CU_GRAPH_NODE_TYPE_WAIT_EVENT : CU_GRAPH_NODE_TYPE_EVENT_RECORD});
 }
 
 int allocates(const struct body *body) {
 	for (const struct node *one = body->nodes; one != NULL; one = one->next)
-		if (one->type == ALLOC_NODE)
+		if (one->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
 			return 1;
 	return 0;
 }
@@ -89,7 +79,7 @@ static int is_live(uint64_t addr) {
 
 CUresult admit_launch(const struct graph *exec) {
 	for (struct node *one = exec->body->nodes; one != NULL; one = one->next) {
-		if (one->type != ALLOC_NODE || !is_live(one->addr))
+		if (one->type != CU_GRAPH_NODE_TYPE_MEM_ALLOC || !is_live(one->addr))
 			continue;
 		if (!exec->frees_on_launch)
 			return INVALID_VALUE;
@@ -113,15 +103,15 @@ CUresult graph_memory_freed(uint64_t addr) {
 /* What a launch takes at most, beyond what earlier launches left. */
 static void walk(const struct node *first, uint64_t *now, uint64_t *most, int *gpu) {
 	for (const struct node *one = first; one != NULL; one = one->next) {
-		if (one->type == GRAPH_NODE)
+		if (one->type == CU_GRAPH_NODE_TYPE_GRAPH)
 			walk(one->child->body->nodes, now, most, gpu);
-		if (one->type == ALLOC_NODE) {
+		if (one->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC) {
 			*now += charge(one->bytes);
 			*gpu = one->gpu;
 		}
-		if (one->type == FREE_NODE)
+		if (one->type == CU_GRAPH_NODE_TYPE_MEM_FREE)
 			for (const struct node *other = first; other != one; other = other->next)
-				if (other->type == ALLOC_NODE && other->addr == one->addr)
+				if (other->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC && other->addr == one->addr)
 					*now -= charge(other->bytes);
 		if (*now > *most)
 			*most = *now;
@@ -156,11 +146,11 @@ CUresult reserve_graph_memory(struct body *body) {
 
 void run_graph_memory(struct body *body) {
 	for (struct node *one = body->nodes; one != NULL; one = one->next) {
-		if (one->type == GRAPH_NODE) {
+		if (one->type == CU_GRAPH_NODE_TYPE_GRAPH) {
 			run_graph_memory(one->child->body);
-		} else if (one->type == FREE_NODE) {
+		} else if (one->type == CU_GRAPH_NODE_TYPE_MEM_FREE) {
 			graph_memory_freed(one->addr);
-		} else if (one->type == ALLOC_NODE) {
+		} else if (one->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC) {
 			struct live *new = malloc(sizeof *new);
 			*new = (struct live){one->addr, one->bytes, one->gpu, m->graph_lives};
 			m->graph_lives = new;
@@ -183,7 +173,8 @@ CUresult captured_allocation(CUdeviceptr *out, size_t bytes, CUstream handle) {
 		return SUCCESS;
 	}
 	*out = add_graph_memory(bytes, context->gpu);
-	append(stream->capture->graph->body, (struct node){ALLOC_NODE, *out, bytes, context->gpu, NULL, NULL});
+	append(stream->capture->graph->body,
+	    (struct node){CU_GRAPH_NODE_TYPE_MEM_ALLOC, *out, bytes, context->gpu, NULL, NULL});
 	return *out != 0 ? SUCCESS : OUT_OF_MEMORY;
 }
 
@@ -191,7 +182,7 @@ CUresult captured_allocation(CUdeviceptr *out, size_t bytes, CUstream handle) {
 static int may_free(const struct body *body, uint64_t addr) {
 	int there = is_live(addr);
 	for (const struct node *one = body->nodes; one != NULL; one = one->next)
-		there = one->addr != addr ? there : one->type == ALLOC_NODE;
+		there = one->addr != addr ? there : one->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC;
 	return there;
 }
 
@@ -205,7 +196,7 @@ CUresult captured_free(CUdeviceptr addr, CUstream handle) {
 		return SUCCESS;
 	if (!may_free(stream->capture->graph->body, addr))
 		return INVALID_VALUE;
-	append(stream->capture->graph->body, (struct node){FREE_NODE, addr, 0, context->gpu, NULL, NULL});
+	append(stream->capture->graph->body, (struct node){CU_GRAPH_NODE_TYPE_MEM_FREE, addr, 0, context->gpu, NULL, NULL});
 	return SUCCESS;
 }
 
@@ -215,7 +206,7 @@ EXPORT CUresult cuGraphAddEmptyNode(struct node **out, CUgraph graph, struct nod
 	if (out == NULL || graph == NULL || (count > 0 && after == NULL))
 		return INVALID_VALUE;
 	LOCK;
-	*out = append(graph->body, (struct node){.type = EMPTY_NODE});
+	*out = append(graph->body, (struct node){.type = CU_GRAPH_NODE_TYPE_EMPTY});
 	UNLOCK;
 	return SUCCESS;
 }
@@ -232,7 +223,8 @@ EXPORT CUresult cuGraphAddMemAllocNode(
 		return OUT_OF_MEMORY;
 	}
 	params->addr = add_graph_memory(params->bytes, params->location.id);
-	*out = append(graph->body, (struct node){ALLOC_NODE, params->addr, params->bytes, params->location.id, NULL, NULL});
+	*out = append(graph->body,
+	    (struct node){CU_GRAPH_NODE_TYPE_MEM_ALLOC, params->addr, params->bytes, params->location.id, NULL, NULL});
 	UNLOCK;
 	return params->addr != 0 ? SUCCESS : OUT_OF_MEMORY;
 }
@@ -248,7 +240,7 @@ EXPORT CUresult cuGraphAddMemFreeNode(
 		UNLOCK;
 		return INVALID_VALUE;
 	}
-	*out = append(graph->body, (struct node){FREE_NODE, addr, 0, 0, NULL, NULL});
+	*out = append(graph->body, (struct node){CU_GRAPH_NODE_TYPE_MEM_FREE, addr, 0, 0, NULL, NULL});
 	UNLOCK;
 	return SUCCESS;
 }
@@ -264,7 +256,7 @@ EXPORT CUresult cuGraphAddChildGraphNode(
 	copy->body = calloc(1, sizeof *copy->body);
 	for (struct node *one = child->body->nodes; one != NULL; one = one->next)
 		append(copy->body, *one);
-	*out = append(graph->body, (struct node){.type = GRAPH_NODE, .child = copy});
+	*out = append(graph->body, (struct node){.type = CU_GRAPH_NODE_TYPE_GRAPH, .child = copy});
 	UNLOCK;
 	return SUCCESS;
 }
@@ -274,7 +266,7 @@ EXPORT CUresult cuGraphChildGraphNodeGetGraph(struct node *node, CUgraph *out) {
 	if (node == NULL || out == NULL)
 		return INVALID_VALUE;
 	*out = node->child;
-	return node->type == GRAPH_NODE ? SUCCESS : INVALID_VALUE;
+	return node->type == CU_GRAPH_NODE_TYPE_GRAPH ? SUCCESS : INVALID_VALUE;
 }
 
 EXPORT CUresult cuGraphGetNodes(CUgraph graph, struct node **out, size_t *count) {
@@ -309,7 +301,7 @@ EXPORT CUresult cuGraphMemAllocNodeGetParams(struct node *node, alloc_params *pa
 	params->location.id = node->gpu;
 	params->bytes = node->bytes;
 	params->addr = node->addr;
-	return node->type == ALLOC_NODE ? SUCCESS : INVALID_VALUE;
+	return node->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC ? SUCCESS : INVALID_VALUE;
 }
 
 EXPORT CUresult cuGraphMemFreeNodeGetParams(struct node *node, CUdeviceptr *addr) {
@@ -318,20 +310,19 @@ EXPORT CUresult cuGraphMemFreeNodeGetParams(struct node *node, CUdeviceptr *addr
 	if (node == NULL || addr == NULL)
 		return INVALID_VALUE;
 	*addr = node->addr;
-	return node->type == FREE_NODE ? SUCCESS : INVALID_VALUE;
+	return node->type == CU_GRAPH_NODE_TYPE_MEM_FREE ? SUCCESS : INVALID_VALUE;
 }
-
-enum { USED_NOW, USED_MOST, RESERVED_NOW, RESERVED_MOST };
 
 /* What is reserved counts as used until it is trimmed. */
 EXPORT CUresult cuDeviceGetGraphMemAttribute(CUdevice device, int attribute, void *value) {
 	CALLED_SINCE(11040, cuDeviceGetGraphMemAttribute);
-	if (value == NULL || attribute < USED_NOW || attribute > RESERVED_MOST)
+	if (value == NULL || attribute < CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT ||
+	    attribute > CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH)
 		return INVALID_VALUE;
 	if (unknown_device(device))
 		return INVALID_DEVICE;
 	LOCK;
-	int most = attribute == USED_MOST || attribute == RESERVED_MOST;
+	int most = attribute == CU_GRAPH_MEM_ATTR_USED_MEM_HIGH || attribute == CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH;
 	*(uint64_t *)value = most ? m->graph_reserve[device].most : m->graph_reserve[device].reserved;
 	UNLOCK;
 	return SUCCESS;
@@ -340,7 +331,9 @@ EXPORT CUresult cuDeviceGetGraphMemAttribute(CUdevice device, int attribute, voi
 /* A peak can only be set to 0, which begins it anew. */
 EXPORT CUresult cuDeviceSetGraphMemAttribute(CUdevice device, int attribute, const void *value) {
 	CALLED_SINCE(11040, cuDeviceSetGraphMemAttribute);
-	if (value == NULL || (attribute != USED_MOST && attribute != RESERVED_MOST) || *(const uint64_t *)value != 0)
+	if (value == NULL ||
+	    (attribute != CU_GRAPH_MEM_ATTR_USED_MEM_HIGH && attribute != CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH) ||
+	    *(const uint64_t *)value != 0)
 		return INVALID_VALUE;
 	if (unknown_device(device))
 		return INVALID_DEVICE;

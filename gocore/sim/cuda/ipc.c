@@ -10,8 +10,9 @@
  * The process that made a handle cannot open it: NVIDIA's driver says "invalid device context" (openucx/ucx#11603,
  * ROCm/hip#1984).
  */
-#include "ipc.h"
+#include "stream.h"
 
+#include "../../machine/cuda/constants.h"
 #include "../../lease/budget/budget.h"
 
 #include <fcntl.h>
@@ -19,10 +20,87 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { PAGE = 4096, LAZY_PEER_ACCESS = 1 };
+/*
+ * The files by which the processes of a job find what another one has exported. A handle is the name of a file in the
+ * job's private folder, which is the one of the shared cards. A name has 128 random bits. Nothing is found without it,
+ * and other users cannot enter the folder.
+ */
+
+enum { NAME_BYTES = 16 };
+
+/* As CUipcMemHandle and CUipcEventHandle. */
+struct ipc_handle {
+	char kind[8];
+	unsigned char name[NAME_BYTES];
+	unsigned char zero[40];
+};
+
+static const char memory_kind[8] = "gpuconfM", event_kind[8] = "gpuconfE";
+
+static int fill_random(void *out, size_t bytes) { return getrandom(out, bytes, 0) == (ssize_t)bytes; }
+
+static uint64_t random_number(void) {
+	uint64_t number;
+	return fill_random(&number, sizeof number) ? number : 0;
+}
+
+static int is_handle(const struct ipc_handle *handle, const char kind[8]) {
+	static const unsigned char zero[sizeof handle->zero];
+	return memcmp(handle->kind, kind, 8) == 0 && memcmp(handle->zero, zero, sizeof zero) == 0;
+}
+
+/* A job file returns a descriptor, or -1; the lock is held. The folder was checked when the shared cards were opened:
+ * it is this user's alone. */
+static int open_folder(void) {
+	char folder[sizeof m->shared->path];
+	snprintf(folder, sizeof folder, "%s", m->shared->path);
+	char *slash = strrchr(folder, '/');
+	if (slash == NULL)
+		return -1;
+	*slash = 0;
+	return open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+}
+
+static void path_of(const struct ipc_handle *handle, char path[48]) {
+	int at = snprintf(path, 48, "ipc-");
+	for (int i = 0; i < NAME_BYTES; i++)
+		at += snprintf(path + at, 48 - (size_t)at, "%02x", handle->name[i]);
+}
+
+static int open_named(const struct ipc_handle *handle, int flags) {
+	char path[48];
+	int folder = m->shared != NULL ? open_folder() : -1, file;
+	if (folder < 0)
+		return -1;
+	path_of(handle, path);
+	file = openat(folder, path, flags | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0600);
+	close(folder);
+	return file;
+}
+
+static int make_job_file(struct ipc_handle *handle, const char kind[8]) {
+	*handle = (struct ipc_handle){0};
+	memcpy(handle->kind, kind, sizeof handle->kind);
+	return fill_random(handle->name, sizeof handle->name) ? open_named(handle, O_CREAT | O_EXCL) : -1;
+}
+
+static int open_job_file(const struct ipc_handle *handle) { return open_named(handle, 0); }
+
+static void remove_job_file(const struct ipc_handle *handle) {
+	char path[48];
+	int folder = m->shared != NULL ? open_folder() : -1;
+	if (folder < 0)
+		return;
+	path_of(handle, path);
+	unlinkat(folder, path, 0);
+	close(folder);
+}
+
+enum { PAGE = 4096 };
 
 /* What an exporter has. */
 struct export {
@@ -217,7 +295,7 @@ static CUresult import(CUdeviceptr *out, const struct ipc_handle *handle, struct
 		free(new);
 		return result;
 	}
-	if (gpu != context->gpu && flags == LAZY_PEER_ACCESS)
+	if (gpu != context->gpu && flags == CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS)
 		context->peers |= UINT64_C(1) << gpu;
 	new->next = m->imports;
 	m->imports = new;
@@ -240,13 +318,15 @@ static CUresult open_handle(CUdeviceptr *out, const struct ipc_handle *handle, u
 }
 
 EXPORT CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *out, struct ipc_handle handle, unsigned flags) {
-	REFUSE(ANY_TIME, out == NULL || flags != LAZY_PEER_ACCESS || !is_handle(&handle, memory_kind), INVALID_VALUE);
+	REFUSE(ANY_TIME, out == NULL || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS || !is_handle(&handle, memory_kind),
+	    INVALID_VALUE);
 	CALLED_SINCE(11000, cuIpcOpenMemHandle);
 	return open_handle(out, &handle, flags);
 }
 
 EXPORT CUresult cuIpcOpenMemHandle(CUdeviceptr *out, struct ipc_handle handle, unsigned flags) {
-	REFUSE(ANY_TIME, out == NULL || flags != LAZY_PEER_ACCESS || !is_handle(&handle, memory_kind), INVALID_VALUE);
+	REFUSE(ANY_TIME, out == NULL || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS || !is_handle(&handle, memory_kind),
+	    INVALID_VALUE);
 	CALLED(cuIpcOpenMemHandle);
 	return open_handle(out, &handle, flags);
 }
@@ -293,4 +373,139 @@ int count_imports(void) {
 	for (struct import *one = m->imports; one != NULL; one = one->next)
 		count++;
 	return count;
+}
+
+/*
+ * Events that the processes of a job share. Each is a page of such a file that counts its records: how many there
+ * were, and up to which one the work is done. A wait is for the last record of that moment. If a process ends with its
+ * work undone, no other one waits forever: a wait looks whether the process of the record lives.
+ */
+
+enum { LOOKS = 400 }; /* at a record before its process is looked for: 20 ms */
+
+/* Shared. The process that recorded last, by its slot and its number. */
+struct page {
+	uint64_t recorded, done;
+	int32_t slot, process;
+	int32_t maker;
+};
+
+struct shared_event {
+	struct page *page;
+	struct ipc_handle handle;
+	int references, looks;
+};
+
+static struct shared_event *map_event(int file, const struct ipc_handle *handle) {
+	void *at = file >= 0 ? mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) : MAP_FAILED;
+	struct shared_event *new = at != MAP_FAILED ? calloc(1, sizeof *new) : NULL;
+	if (file >= 0)
+		close(file);
+	if (new != NULL)
+		*new = (struct shared_event){.page = at, .handle = *handle, .references = 1};
+	else if (at != MAP_FAILED)
+		munmap(at, PAGE);
+	return new;
+}
+
+/* A page that the file system has no room for would end the process with SIGBUS. */
+struct shared_event *make_shared_event(void) {
+	struct ipc_handle handle;
+	int file = has_slot(m->shared) ? make_job_file(&handle, event_kind) : -1;
+	if (file < 0)
+		return NULL;
+	if (posix_fallocate(file, 0, PAGE) != 0) {
+		close(file);
+		file = -1;
+	}
+	struct shared_event *new = map_event(file, &handle);
+	if (new == NULL)
+		remove_job_file(&handle);
+	else
+		new->page->maker = getpid();
+	return new;
+}
+
+struct shared_event *hold_shared(struct shared_event *shared) {
+	shared->references++;
+	return shared;
+}
+
+void drop_shared(struct shared_event *shared) {
+	if (--shared->references > 0)
+		return;
+	munmap(shared->page, PAGE);
+	free(shared);
+}
+
+void forget_shared(struct shared_event *shared) { remove_job_file(&shared->handle); }
+
+uint64_t begin_shared(struct shared_event *shared) {
+	struct page *page = shared->page;
+	__atomic_store_n(&page->slot, m->shared != NULL && has_slot(m->shared) ? m->shared->slot : -1, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&page->process, getpid(), __ATOMIC_SEQ_CST);
+	return __atomic_add_fetch(&page->recorded, 1, __ATOMIC_SEQ_CST);
+}
+
+void end_shared(struct shared_event *shared, uint64_t number) {
+	uint64_t done = __atomic_load_n(&shared->page->done, __ATOMIC_SEQ_CST);
+	while (done < number &&
+	       !__atomic_compare_exchange_n(&shared->page->done, &done, number, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+		;
+}
+
+uint64_t last_shared(const struct shared_event *shared) {
+	return __atomic_load_n(&shared->page->recorded, __ATOMIC_SEQ_CST);
+}
+
+/* Whether the work of a record is done, or never will be. */
+int shared_done(struct shared_event *shared, uint64_t number) {
+	struct page *page = shared->page;
+	if (__atomic_load_n(&page->done, __ATOMIC_SEQ_CST) >= number)
+		return 1;
+	if (++shared->looks % LOOKS != 0 || m->shared == NULL)
+		return 0;
+	int slot = __atomic_load_n(&page->slot, __ATOMIC_SEQ_CST),
+	    process = __atomic_load_n(&page->process, __ATOMIC_SEQ_CST);
+	if (holder_lives(m->shared, slot, (uint32_t)process))
+		return 0;
+	end_shared(shared, number);
+	return 1;
+}
+
+EXPORT CUresult cuIpcGetEventHandle(struct ipc_handle *out, CUevent event) {
+	REFUSE(ANY_TIME, out == NULL || event == NULL, INVALID_VALUE);
+	CALLED(cuIpcGetEventHandle);
+	IN_CONTEXT({
+		if (event_gone(event) || event->foreign || !event->interprocess)
+			result = INVALID_HANDLE;
+		if (result == SUCCESS && event->shared == NULL)
+			result = not_done(
+			    "cuIpcGetEventHandle for cards that no other process shares (gpuconf run --simulate shares them)");
+		if (result == SUCCESS)
+			*out = event->shared->handle;
+	});
+}
+
+static CUresult open_event(CUevent *out, const struct ipc_handle *handle, struct context *context) {
+	if (m->shared == NULL)
+		return not_done(
+		    "cuIpcOpenEventHandle for cards that no other process shares (gpuconf run --simulate shares them)");
+	struct shared_event *shared = map_event(open_job_file(handle), handle);
+	if (shared == NULL)
+		return INVALID_VALUE; /* it was destroyed */
+	if (shared->page->maker == getpid()) {
+		drop_shared(shared);
+		return INVALID_CONTEXT; /* as of memory; ROCm/hip#1984 */
+	}
+	*out = add_event(context, 1);
+	(*out)->shared = shared;
+	(*out)->foreign = 1;
+	return SUCCESS;
+}
+
+EXPORT CUresult cuIpcOpenEventHandle(CUevent *out, struct ipc_handle handle) {
+	REFUSE(ANY_TIME, out == NULL, INVALID_VALUE);
+	CALLED(cuIpcOpenEventHandle);
+	IN_CONTEXT(result = is_handle(&handle, event_kind) ? open_event(out, &handle, context) : MAP_FAILED_IN_DRIVER);
 }

@@ -46,6 +46,40 @@ int driver_version(void) {
 	return version;
 }
 
+CUresult called(const char *name, int needs_start) {
+	enter_machine();
+	CUresult result = hooks_of_call(name);
+	if (result == SUCCESS && needs_start) {
+		LOCK;
+		result = m->started ? forbidden(name) : NOT_INITIALIZED;
+		UNLOCK;
+	}
+	return result;
+}
+
+enum when time_of_call(void) {
+	enter_machine();
+	LOCK;
+	enum when when = m->started ? STARTED : m->no_device ? NO_DEVICE_FOUND : NOT_CALLED;
+	UNLOCK;
+	return when;
+}
+
+void end_machine(void) {
+	for (struct context *context = m->contexts; context != NULL; context = context->next)
+		if (context->alive)
+			end_context(context);
+	end_externals();
+	end_virtual();
+	end_captures();
+	end_modules();
+	end_pools();
+	end_graph_memory();
+	end_sharing(); /* after all that returns memory to it */
+	end_gone();
+	drop_blocks();
+}
+
 static struct machine *bind_machine(struct machine *machine) {
 	struct machine *before = bound_to;
 	bound_to = machine;
@@ -223,11 +257,11 @@ static void before_fork(void) {
 	pthread_mutex_lock(&opened_lock);
 	for (struct machine *one = opened; one != NULL; one = one->next)
 		pthread_mutex_lock(&one->lock);
-	lock_counters();
+	lock_hooks();
 }
 
 static void after_fork(void) {
-	unlock_counters();
+	unlock_hooks();
 	for (struct machine *one = opened; one != NULL; one = one->next)
 		pthread_mutex_unlock(&one->lock);
 	pthread_mutex_unlock(&opened_lock);
@@ -253,7 +287,7 @@ void drop_memory(struct machine *machine) {
 static void after_fork_in_child(void) {
 	for (struct machine *one = opened; one != NULL; one = one->next)
 		forget_sharing(one);
-	int usable = secure_getenv("FAKECUDA_FORKS") != NULL; /* for tests of what counts a child's calls */
+	int usable = TEST_VARIABLE("FORKS") != NULL; /* for tests of what counts a child's calls */
 	for (struct machine *one = opened; one != NULL && !usable; one = one->next) {
 		one->forked = !one->only_listed && (one->version == 0 || one->version >= 12040 || one->started) &&
 		              (one->started || one->no_device);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Managed memory. Pages that move between the GPU and the host are only counted, not moved. */
 #include "driver.h"
+#include "stream.h"
+
+#include "../../machine/cuda/constants.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>
-
-#define ATTACH_GLOBAL 1
-#define ATTACH_HOST 2 /* a GPU without concurrent access needs cuStreamAttachMemAsync, which is not implemented */
 
 void drop_managed(struct allocation **at) {
 	struct allocation *gone = *at;
@@ -48,11 +48,78 @@ EXPORT CUresult cuMemAllocManaged(CUdeviceptr *out, size_t bytes, unsigned flags
 	IN_CONTEXT({
 		if (!m->gpu[context->gpu].managed_memory)
 			result = NOT_SUPPORTED;
-		/* ATTACH_SINGLE and combinations are for cuStreamAttachMemAsync. */
-		if (result == SUCCESS &&
-		    (bytes == 0 || (flags != ATTACH_GLOBAL && (flags != ATTACH_HOST || !m->gpu[context->gpu].concurrent))))
+		/* CU_MEM_ATTACH_SINGLE, combinations, and CU_MEM_ATTACH_HOST on a GPU without concurrent access are for
+		 * cuStreamAttachMemAsync, which is not implemented. */
+		if (result == SUCCESS && (bytes == 0 || (flags != CU_MEM_ATTACH_GLOBAL &&
+		                                            (flags != CU_MEM_ATTACH_HOST || !m->gpu[context->gpu].concurrent))))
 			result = INVALID_VALUE;
 		if (result == SUCCESS)
 			result = allocate(context, out, bytes);
 	});
+}
+
+/* Hints: they are checked, and change nothing, since its pages do not move here. */
+
+struct location {
+	int type, id;
+};
+
+static struct location of_device(CUdevice device) {
+	return device == -1 ? (struct location){CU_MEM_LOCATION_TYPE_HOST, 0}
+	                    : (struct location){CU_MEM_LOCATION_TYPE_DEVICE, device};
+}
+
+static int is_location(struct location one) {
+	return one.type >= CU_MEM_LOCATION_TYPE_DEVICE && one.type <= CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT;
+}
+
+static CUresult check_hint(uint64_t addr, uint64_t bytes, struct location location) {
+	struct place place;
+	if (bytes == 0 || !find_place(addr, &place) || !place.managed || !inside(addr, bytes, place.range))
+		return INVALID_VALUE;
+	if (location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+		return SUCCESS;
+	return location.id < 0 || location.id >= m->gpus || !m->gpu[location.id].concurrent ? INVALID_DEVICE : SUCCESS;
+}
+
+static CUresult prefetch(CUdeviceptr addr, size_t bytes, struct location location, CUstream handle) {
+	IN_STREAM(handle, {
+		result = check_hint(addr, bytes, location);
+		if (result == SUCCESS && (result = admits(stream)) == SUCCESS)
+			enqueue(stream, (struct work){.kind = MARK});
+	});
+}
+
+static CUresult advise(CUdeviceptr addr, size_t bytes, int advice, struct location location) {
+	if (advice < CU_MEM_ADVISE_SET_READ_MOSTLY || advice > CU_MEM_ADVISE_UNSET_ACCESSED_BY)
+		return INVALID_VALUE;
+	IN_CONTEXT(result = check_hint(addr, bytes, advice <= CU_MEM_ADVISE_UNSET_READ_MOSTLY ? of_device(-1) : location));
+}
+
+EXPORT CUresult cuMemPrefetchAsync(CUdeviceptr addr, size_t bytes, CUdevice device, CUstream stream) {
+	CALLED_IN(stream, cuMemPrefetchAsync);
+	return prefetch(addr, bytes, of_device(device), stream);
+}
+
+EXPORT CUresult cuMemPrefetchAsync_v2(
+    CUdeviceptr addr, size_t bytes, struct location location, unsigned flags, CUstream stream) {
+	REFUSE(ANY_TIME, !is_location(location) || flags != 0, INVALID_VALUE);
+	CALLED_SINCE(12020, cuMemPrefetchAsync_v2);
+	return prefetch(addr, bytes, location, stream);
+}
+
+EXPORT CUresult cuMemPrefetchAsync_v2_ptsz(
+    CUdeviceptr addr, size_t bytes, struct location location, unsigned flags, CUstream stream) {
+	return cuMemPrefetchAsync_v2(addr, bytes, location, flags, own_stream(stream));
+}
+
+EXPORT CUresult cuMemAdvise(CUdeviceptr addr, size_t bytes, int advice, CUdevice device) {
+	CALLED(cuMemAdvise);
+	return advise(addr, bytes, advice, of_device(device));
+}
+
+EXPORT CUresult cuMemAdvise_v2(CUdeviceptr addr, size_t bytes, int advice, struct location location) {
+	REFUSE(ANY_TIME, !is_location(location), INVALID_VALUE);
+	CALLED_SINCE(12020, cuMemAdvise_v2);
+	return advise(addr, bytes, advice, location);
 }

@@ -2,8 +2,9 @@
 /* Words of memory that streams write, and wait for. */
 #include "stream.h"
 
-enum { GREATER_OR_EQUAL, EQUAL, ANY_BIT, NO_BIT_IN_BOTH, FLUSH = 1 << 30 }; /* CUstreamWaitValue_flags */
-enum { WAIT_32 = 1, WRITE_32 = 2, REMOTE_WRITES = 3, WAIT_64 = 4, WRITE_64 = 5, BARRIER = 6, MOST_OPERATIONS = 256 };
+#include "../../machine/cuda/constants.h"
+
+enum { MOST_OPERATIONS = 256 };
 
 static uint64_t read_word(const struct work *work) {
 	const void *at = (const void *)(uintptr_t)work->dst;
@@ -23,11 +24,11 @@ void write_word(const struct work *work) {
 int word_holds(const struct work *work) {
 	uint64_t word = read_word(work), all = work->bytes == 4 ? UINT32_MAX : UINT64_MAX;
 	switch (work->src) {
-	case EQUAL:
+	case CU_STREAM_WAIT_VALUE_EQ:
 		return word == (work->value & all);
-	case ANY_BIT:
+	case CU_STREAM_WAIT_VALUE_AND:
 		return (word & work->value) != 0;
-	case NO_BIT_IN_BOTH:
+	case CU_STREAM_WAIT_VALUE_NOR:
 		return (~(word | work->value) & all) != 0;
 	}
 	return work->bytes == 4 ? (int32_t)((uint32_t)word - (uint32_t)work->value) >= 0
@@ -35,9 +36,9 @@ int word_holds(const struct work *work) {
 }
 
 static CUresult check(const struct work *work, unsigned flags, int gpu) {
-	if (!m->gpu[gpu].memops || (work->kind == WAIT_WORD && (flags & FLUSH) != 0))
+	if (!m->gpu[gpu].memops || (work->kind == WAIT_WORD && (flags & CU_STREAM_WAIT_VALUE_FLUSH) != 0))
 		return NOT_SUPPORTED;
-	if (flags > (work->kind == WAIT_WORD ? NO_BIT_IN_BOTH : 0) || work->dst % work->bytes != 0 ||
+	if (flags > (work->kind == WAIT_WORD ? CU_STREAM_WAIT_VALUE_NOR : 0) || work->dst % work->bytes != 0 ||
 	    !within(work->dst, work->bytes, gpu))
 		return INVALID_VALUE;
 	return SUCCESS;
@@ -74,11 +75,11 @@ struct operation {
 };
 
 static struct work work_of(const struct operation *one) {
-	int waits = one->kind == WAIT_32 || one->kind == WAIT_64;
+	int waits = one->kind == CU_STREAM_MEM_OP_WAIT_VALUE_32 || one->kind == CU_STREAM_MEM_OP_WAIT_VALUE_64;
 	return (struct work){.kind = waits ? WAIT_WORD : WRITE_WORD,
 	    .dst = one->addr,
 	    .src = one->flags,
-	    .bytes = one->kind <= WRITE_32 ? 4 : 8,
+	    .bytes = one->kind <= CU_STREAM_MEM_OP_WRITE_VALUE_32 ? 4 : 8,
 	    .value = one->value};
 }
 
@@ -91,15 +92,16 @@ EXPORT CUresult cuStreamBatchMemOp_v2(CUstream handle, unsigned count, const str
 	IN_STREAM(handle, {
 		for (unsigned i = 0; i < count && result == SUCCESS; i++) {
 			struct work work = work_of(&list[i]);
-			if (list[i].kind == REMOTE_WRITES || list[i].kind == BARRIER)
+			if (list[i].kind == CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES || list[i].kind == CU_STREAM_MEM_OP_BARRIER)
 				continue;
-			result = list[i].kind < WAIT_32 || list[i].kind > BARRIER ? INVALID_VALUE
-			                                                          : check(&work, list[i].flags, context->gpu);
+			result = list[i].kind < CU_STREAM_MEM_OP_WAIT_VALUE_32 || list[i].kind > CU_STREAM_MEM_OP_BARRIER
+			             ? INVALID_VALUE
+			             : check(&work, list[i].flags, context->gpu);
 		}
 		if (result == SUCCESS)
 			result = admits(stream);
 		for (unsigned i = 0; i < count && result == SUCCESS; i++)
-			if (list[i].kind != REMOTE_WRITES && list[i].kind != BARRIER)
+			if (list[i].kind != CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES && list[i].kind != CU_STREAM_MEM_OP_BARRIER)
 				enqueue(stream, work_of(&list[i]));
 	});
 }

@@ -6,6 +6,8 @@
  */
 #include "modules.h"
 
+#include "../../machine/cuda/constants.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -301,35 +303,21 @@ EXPORT CUresult cuFuncLoad(struct function *function) {
 	return result;
 }
 
-enum {
-	MAX_THREADS,
-	STATIC_SHARED,
-	CONSTANT,
-	LOCAL,
-	REGISTERS,
-	PTX_VERSION,
-	BINARY_VERSION,
-	CACHE_MODE,
-	DYNAMIC_SHARED,
-	CARVEOUT,
-	LAST_SIMPLE = CARVEOUT,
-	LAST_OF_ALL = 15
-};
-
 static CUresult get_attribute(int *value, int attribute, struct function *function) {
-	if (value == NULL || attribute < 0 || attribute > LAST_OF_ALL)
+	if (value == NULL || attribute < 0 || attribute > CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE)
 		return INVALID_VALUE;
 	LOCK;
 	CUresult result = find_function(function) == NULL ? INVALID_HANDLE : SUCCESS;
 	if (result == SUCCESS) {
 		int gpu = function->module->context != NULL ? function->module->context->gpu : 0,
 		    version = m->gpu[gpu].major * 10 + m->gpu[gpu].minor;
-		const int values[LAST_OF_ALL + 1] = {[MAX_THREADS] = function->max_threads,
-		    [REGISTERS] = function->registers,
-		    [PTX_VERSION] = version,
-		    [BINARY_VERSION] = version,
-		    [DYNAMIC_SHARED] = most_dynamic_shared(function),
-		    [CARVEOUT] = function->carveout};
+		const int values[CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE + 1] = {
+		    [CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK] = function->max_threads,
+		    [CU_FUNC_ATTRIBUTE_NUM_REGS] = function->registers,
+		    [CU_FUNC_ATTRIBUTE_PTX_VERSION] = version,
+		    [CU_FUNC_ATTRIBUTE_BINARY_VERSION] = version,
+		    [CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES] = most_dynamic_shared(function),
+		    [CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT] = function->carveout};
 		*value = values[attribute];
 	}
 	UNLOCK;
@@ -339,12 +327,15 @@ static CUresult get_attribute(int *value, int attribute, struct function *functi
 static CUresult set_attribute(int attribute, int value, struct function *function) {
 	LOCK;
 	CUresult result = find_function(function) == NULL ? INVALID_HANDLE : SUCCESS;
-	if (result == SUCCESS && attribute == DYNAMIC_SHARED && value >= 0 &&
+	if (result == SUCCESS && attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES && value >= 0 &&
 	    value <= limits_of(function)->shared_bytes_of_block)
 		function->dynamic_shared = value;
-	else if (result == SUCCESS && attribute == CARVEOUT && value >= -1 && value <= 100)
+	else if (result == SUCCESS && attribute == CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT && value >= -1 &&
+	         value <= 100)
 		function->carveout = value;
-	else if (result == SUCCESS && (attribute < CARVEOUT || attribute > LAST_OF_ALL || attribute == CARVEOUT))
+	else if (result == SUCCESS && (attribute < CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT ||
+	                                  attribute > CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE ||
+	                                  attribute == CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT))
 		result = INVALID_VALUE;
 	UNLOCK;
 	return result;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by modules.c, launch.c and occupancy.c. */
+/* Shared by modules.c, images.c and launch.c. */
 #ifndef MODULES_H
 #define MODULES_H
 

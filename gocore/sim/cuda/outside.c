@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory outside of the arenas: of pools, of graphs, CUDA 2's 32-bit addresses, and what is mapped of external memory.
  */
-#include "outside.h"
+#include "driver.h"
 
 #include <fcntl.h>
 #include <stdlib.h>

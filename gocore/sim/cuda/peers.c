@@ -14,6 +14,7 @@
  */
 #include "driver.h"
 
+#include "../../machine/cuda/constants.h"
 #include "../../machine/models/spec.h"
 
 #include <string.h>
@@ -40,15 +41,16 @@ EXPORT CUresult cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer) 
 /* Cards with a bus of 4096 bits or more have NVLink, in the table of models, and with it native atomics. */
 EXPORT CUresult cuDeviceGetP2PAttribute(int *value, int attribute, CUdevice device, CUdevice peer) {
 	CALLED(cuDeviceGetP2PAttribute);
-	enum { RANK = 1, ACCESS, ATOMICS, ARRAYS, NVLINK_BITS = 4096 };
+	enum { NVLINK_BITS = 4096 };
 	if (value == NULL)
 		return INVALID_VALUE;
 	if (unknown_device(device) || unknown_device(peer) || device == peer)
 		return INVALID_DEVICE;
-	if (attribute < RANK || attribute > ARRAYS)
+	if (attribute < CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK ||
+	    attribute > CU_DEVICE_P2P_ATTRIBUTE_CUDA_ARRAY_ACCESS_SUPPORTED)
 		return INVALID_VALUE;
-	*value = attribute != RANK && can_access(device, peer);
-	if (attribute == ATOMICS)
+	*value = attribute != CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK && can_access(device, peer);
+	if (attribute == CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED)
 		*value = *value && m->gpu[device].model != NULL && m->gpu[device].model->bus_bits >= NVLINK_BITS;
 	return SUCCESS;
 }

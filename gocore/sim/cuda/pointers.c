@@ -2,6 +2,8 @@
 /* What the driver knows of an address. */
 #include "driver.h"
 
+#include "../../machine/cuda/constants.h"
+
 #include <string.h>
 
 static int find_in(const uint64_t addr, struct allocation *list, struct place *out) {
@@ -46,37 +48,14 @@ int find_place(uint64_t addr, struct place *out) {
 	return find_import(addr, out) || find_outside(addr, out) || find_mapping(addr, out);
 }
 
-enum {
-	CONTEXT = 1,
-	MEMORY_TYPE,
-	DEVICE_POINTER,
-	HOST_POINTER,
-	P2P_TOKENS,
-	SYNC_MEMOPS,
-	BUFFER_ID,
-	IS_MANAGED,
-	DEVICE_ORDINAL,
-	LEGACY_IPC,
-	RANGE_START,
-	RANGE_SIZE,
-	MAPPED,
-	HANDLE_TYPES,
-	RDMA_CAPABLE,
-	ACCESS_FLAGS,
-	MEMPOOL,
-	MAPPING_SIZE,
-	MAPPING_BASE,
-	MEMORY_BLOCK_ID,
-	HARDWARE_DECOMPRESSES,
-	LAST_ATTRIBUTE = HARDWARE_DECOMPRESSES
-};
+enum { LAST_ATTRIBUTE = CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE };
 #define NO_DEVICE_NUMBER (-2)
 
 static const unsigned char sizes[LAST_ATTRIBUTE + 1] = {
     0, 8, 4, 8, 8, 16, 1, 8, 4, 4, 1, 8, 8, 4, 8, 1, 4, 8, 8, 8, 8, 1};
 
 static void put(void *out, int attribute, uint64_t value) {
-	if (attribute == P2P_TOKENS)
+	if (attribute == CU_POINTER_ATTRIBUTE_P2P_TOKENS)
 		memset(out, 0, 16);
 	else
 		memcpy(out, &value, sizes[attribute]); /* little-endian */
@@ -96,13 +75,13 @@ static uint64_t buffer(struct notes *notes) {
 /* What the place does not have. Tokens are for other devices' drivers, and no driver makes them any more. */
 static int lacks(const struct place *place, int attribute) {
 	switch (attribute) {
-	case P2P_TOKENS:
+	case CU_POINTER_ATTRIBUTE_P2P_TOKENS:
 		return 1;
-	case DEVICE_POINTER:
+	case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
 		return place->access == 0;
-	case HOST_POINTER:
+	case CU_POINTER_ATTRIBUTE_HOST_POINTER:
 		return place->gpu >= 0 && !place->managed;
-	case HARDWARE_DECOMPRESSES:
+	case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
 		return driver_version() < 12080;
 	}
 	return 0;
@@ -111,33 +90,36 @@ static int lacks(const struct place *place, int attribute) {
 static CUresult attribute_of(const struct place *place, int attribute, uint64_t addr, uint64_t *value) {
 	struct range mapping = place->mapping.bytes > 0 ? place->mapping : place->range;
 	const uint64_t values[LAST_ATTRIBUTE + 1] = {
-	    [CONTEXT] = (uint64_t)(uintptr_t)place->context, /* memory of pools and mappings has none */
-	    [MEMORY_TYPE] = place->gpu < 0 ? 1 : 2,
-	    [DEVICE_POINTER] = addr,
-	    [HOST_POINTER] = addr,
-	    [SYNC_MEMOPS] =
+	    [CU_POINTER_ATTRIBUTE_CONTEXT] =
+	        (uint64_t)(uintptr_t)place->context, /* memory of pools and mappings has none */
+	    [CU_POINTER_ATTRIBUTE_MEMORY_TYPE] = place->gpu < 0 ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE,
+	    [CU_POINTER_ATTRIBUTE_DEVICE_POINTER] = addr,
+	    [CU_POINTER_ATTRIBUTE_HOST_POINTER] = addr,
+	    [CU_POINTER_ATTRIBUTE_SYNC_MEMOPS] =
 	        place->notes != NULL && place->notes->sync_memops != 0 ? place->notes->sync_memops > 0 : place->managed,
-	    [IS_MANAGED] = (uint64_t)place->managed,
-	    [DEVICE_ORDINAL] = (uint64_t)ordinal(place),
-	    [LEGACY_IPC] = (uint64_t)place->linear,
-	    [RANGE_START] = place->range.addr,
-	    [RANGE_SIZE] = place->range.bytes,
-	    [MAPPED] = 1,
-	    [HANDLE_TYPES] = (uint64_t)place->handle_types,
-	    [RDMA_CAPABLE] = (uint64_t)place->rdma,
-	    [ACCESS_FLAGS] = (uint64_t)place->access,
-	    [MEMPOOL] = (uint64_t)(uintptr_t)place->pool,
-	    [MAPPING_SIZE] = mapping.bytes,
-	    [MAPPING_BASE] = mapping.addr,
-	    [HARDWARE_DECOMPRESSES] = (uint64_t)place->linear,
+	    [CU_POINTER_ATTRIBUTE_IS_MANAGED] = (uint64_t)place->managed,
+	    [CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL] = (uint64_t)ordinal(place),
+	    [CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE] = (uint64_t)place->linear,
+	    [CU_POINTER_ATTRIBUTE_RANGE_START_ADDR] = place->range.addr,
+	    [CU_POINTER_ATTRIBUTE_RANGE_SIZE] = place->range.bytes,
+	    [CU_POINTER_ATTRIBUTE_MAPPED] = 1,
+	    [CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES] = (uint64_t)place->handle_types,
+	    [CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE] = (uint64_t)place->rdma,
+	    [CU_POINTER_ATTRIBUTE_ACCESS_FLAGS] = (uint64_t)place->access,
+	    [CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE] = (uint64_t)(uintptr_t)place->pool,
+	    [CU_POINTER_ATTRIBUTE_MAPPING_SIZE] = mapping.bytes,
+	    [CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR] = mapping.addr,
+	    [CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE] = (uint64_t)place->linear,
 	};
-	*value = attribute == BUFFER_ID || attribute == MEMORY_BLOCK_ID ? buffer(place->notes) : values[attribute];
+	*value = attribute == CU_POINTER_ATTRIBUTE_BUFFER_ID || attribute == CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID
+	             ? buffer(place->notes)
+	             : values[attribute];
 	return lacks(place, attribute) ? INVALID_VALUE : SUCCESS;
 }
 
 EXPORT CUresult cuPointerGetAttribute(void *out, int attribute, CUdeviceptr addr) {
 	CALLED(cuPointerGetAttribute);
-	if (out == NULL || attribute < CONTEXT || attribute > LAST_ATTRIBUTE)
+	if (out == NULL || attribute < CU_POINTER_ATTRIBUTE_CONTEXT || attribute > LAST_ATTRIBUTE)
 		return INVALID_VALUE;
 	struct place place;
 	uint64_t value = 0;
@@ -155,20 +137,21 @@ EXPORT CUresult cuPointerGetAttributes(unsigned count, const int *attributes, vo
 	if (attributes == NULL || out == NULL || count == 0)
 		return INVALID_VALUE;
 	for (unsigned i = 0; i < count; i++)
-		if (out[i] == NULL || attributes[i] < CONTEXT || attributes[i] > LAST_ATTRIBUTE)
+		if (out[i] == NULL || attributes[i] < CU_POINTER_ATTRIBUTE_CONTEXT || attributes[i] > LAST_ATTRIBUTE)
 			return INVALID_VALUE;
 	struct place place;
 	LOCK;
 	int known = find_place(addr, &place);
 	for (unsigned i = 0; i < count; i++) {
 		uint64_t value = 0;
-		if (!known && (attributes[i] == RANGE_START || attributes[i] == RANGE_SIZE))
+		if (!known && (attributes[i] == CU_POINTER_ATTRIBUTE_RANGE_START_ADDR ||
+		                  attributes[i] == CU_POINTER_ATTRIBUTE_RANGE_SIZE))
 			continue;
 		if (!known || attribute_of(&place, attributes[i], addr, &value) != SUCCESS)
-			value = known                             ? 0
-			        : attributes[i] == DEVICE_ORDINAL ? (uint64_t)NO_DEVICE_NUMBER
-			        : attributes[i] == HOST_POINTER   ? addr
-			                                          : 0;
+			value = known                                                  ? 0
+			        : attributes[i] == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL ? (uint64_t)NO_DEVICE_NUMBER
+			        : attributes[i] == CU_POINTER_ATTRIBUTE_HOST_POINTER   ? addr
+			                                                               : 0;
 		put(out[i], attributes[i], value);
 	}
 	UNLOCK;
@@ -178,7 +161,7 @@ EXPORT CUresult cuPointerGetAttributes(unsigned count, const int *attributes, vo
 EXPORT CUresult cuPointerSetAttribute(const void *value, int attribute, CUdeviceptr addr) {
 	CALLED(cuPointerSetAttribute);
 	struct place place;
-	if (value == NULL || attribute != SYNC_MEMOPS)
+	if (value == NULL || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS)
 		return INVALID_VALUE;
 	LOCK;
 	CUresult result = find_place(addr, &place) && place.gpu >= 0 ? SUCCESS : INVALID_VALUE;

@@ -6,19 +6,20 @@
  * order within streams is not modeled. A real driver trims only frees that it has observed, which may need a
  * synchronization of every stream that freed (github.com/rapidsai/rmm/issues/1245).
  *
- * A pool that may be exported has its memory in a file (poolexport.c).
+ * A pool that may be exported has its memory in a file.
  */
-#include "outside.h"
+#include "driver.h"
 #include "stream.h"
 
+#include "../../machine/cuda/constants.h"
+#include "../../lease/budget/locks.h"
+
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
-
-enum { LOCATION_NONE = 0, LOCATION_DEVICE = 1, LOCATION_LAST = 4 }; /* others are the host's */
-enum { PINNED = 1, MANAGED = 2 };                                   /* CUmemAllocationType */
-enum { DESCRIPTOR = 1, FABRIC = 8 };                                /* CUmemAllocationHandleType */
 
 uint64_t segment(void) { return m->to_the_byte ? GRANULE : m->segment > 0 ? m->segment : 32 * MIB; }
 
@@ -165,7 +166,7 @@ typedef struct {
 	unsigned char reserved[56];
 } pool_props;
 
-struct pool *find_pool(struct pool *handle) {
+static struct pool *find_pool(struct pool *handle) {
 	for (int i = 0; i < m->gpus; i++)
 		if (handle == &m->standard[i])
 			return handle;
@@ -185,24 +186,27 @@ static struct pool *standard_pool(int gpu) {
 EXPORT CUresult cuMemPoolCreate(struct pool **out, const pool_props *props) {
 	CALLED_SINCE(11020, cuMemPoolCreate);
 	if (out == NULL || props == NULL ||
-	    props->location.type < (props->type == MANAGED ? LOCATION_NONE : LOCATION_DEVICE) ||
-	    props->location.type > LOCATION_LAST)
+	    props->location.type <
+	        (props->type == CU_MEM_ALLOCATION_TYPE_MANAGED ? CU_MEM_LOCATION_TYPE_NONE : CU_MEM_LOCATION_TYPE_DEVICE) ||
+	    props->location.type > CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT)
 		return INVALID_VALUE;
 	if ((props->type != 1 && (props->type != 2 || driver_version() < 13000)) ||
-	    (props->location.type == LOCATION_DEVICE && unknown_device(props->location.id)))
+	    (props->location.type == CU_MEM_LOCATION_TYPE_DEVICE && unknown_device(props->location.id)))
 		return INVALID_VALUE;
-	if ((props->handle_types & ~(DESCRIPTOR | FABRIC)) != 0)
+	if ((props->handle_types & ~(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR | CU_MEM_HANDLE_TYPE_FABRIC)) != 0)
 		return INVALID_VALUE;
-	if (props->handle_types > DESCRIPTOR)
+	if (props->handle_types > CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
 		return not_done("cuMemPoolCreate for other handles than descriptors");
-	if (props->handle_types == DESCRIPTOR && (props->type == MANAGED || props->location.type != LOCATION_DEVICE))
+	if (props->handle_types == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR &&
+	    (props->type == CU_MEM_ALLOCATION_TYPE_MANAGED || props->location.type != CU_MEM_LOCATION_TYPE_DEVICE))
 		return not_done("cuMemPoolCreate with descriptors, for the host or managed memory");
-	int file = props->handle_types == DESCRIPTOR ? memfd_create(POOL_FILE, MFD_CLOEXEC) : 0;
+	int file =
+	    props->handle_types == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ? memfd_create(POOL_FILE, MFD_CLOEXEC) : 0;
 	if (file < 0)
 		return OPERATING_SYSTEM;
 	struct pool *new = calloc(1, sizeof *new);
-	new->gpu = props->location.type == LOCATION_DEVICE ? props->location.id : -1;
-	new->managed = props->type == MANAGED;
+	new->gpu = props->location.type == CU_MEM_LOCATION_TYPE_DEVICE ? props->location.id : -1;
+	new->managed = props->type == CU_MEM_ALLOCATION_TYPE_MANAGED;
 	new->most = driver_version() >= 12020 ? props->most : 0; /* reserved before */
 	new->file = file;
 	LOCK;
@@ -255,11 +259,11 @@ EXPORT CUresult cuMemGetDefaultMemPool(struct pool **out, const location *where,
 	CALLED_SINCE(13000, cuMemGetDefaultMemPool);
 	if (out == NULL || where == NULL)
 		return INVALID_VALUE;
-	if (where->type == LOCATION_DEVICE && unknown_device(where->id))
+	if (where->type == CU_MEM_LOCATION_TYPE_DEVICE && unknown_device(where->id))
 		return INVALID_DEVICE;
-	*out = type == 2                        ? &m->standard_managed
-	       : where->type == LOCATION_DEVICE ? standard_pool(where->id)
-	                                        : &m->standard_host;
+	*out = type == CU_MEM_ALLOCATION_TYPE_MANAGED       ? &m->standard_managed
+	       : where->type == CU_MEM_LOCATION_TYPE_DEVICE ? standard_pool(where->id)
+	                                                    : &m->standard_host;
 	return SUCCESS;
 }
 
@@ -289,11 +293,11 @@ EXPORT CUresult cuMemGetMemPool(struct pool **out, const location *where, int ty
 	CALLED_SINCE(13000, cuMemGetMemPool);
 	if (out == NULL || where == NULL)
 		return INVALID_VALUE;
-	if (type == PINNED && where->type == LOCATION_DEVICE)
+	if (type == CU_MEM_ALLOCATION_TYPE_PINNED && where->type == CU_MEM_LOCATION_TYPE_DEVICE)
 		return cuDeviceGetMemPool(out, where->id);
 	CUresult result = cuMemGetDefaultMemPool(out, where, type);
 	LOCK;
-	struct pool *current = type == MANAGED ? m->current_managed : m->current_host;
+	struct pool *current = type == CU_MEM_ALLOCATION_TYPE_MANAGED ? m->current_managed : m->current_host;
 	if (result == SUCCESS && current != NULL)
 		*out = current;
 	UNLOCK;
@@ -304,12 +308,12 @@ EXPORT CUresult cuMemSetMemPool(const location *where, int type, struct pool *po
 	CALLED_SINCE(13000, cuMemSetMemPool);
 	if (where == NULL)
 		return INVALID_VALUE;
-	if (type == PINNED && where->type == LOCATION_DEVICE)
+	if (type == CU_MEM_ALLOCATION_TYPE_PINNED && where->type == CU_MEM_LOCATION_TYPE_DEVICE)
 		return cuDeviceSetMemPool(where->id, pool);
 	LOCK;
 	struct pool *found = find_pool(pool);
 	int managed = found != NULL && (found->managed || found == &m->standard_managed);
-	int fits = found != NULL && managed == (type == MANAGED) && (managed || found->gpu < 0);
+	int fits = found != NULL && managed == (type == CU_MEM_ALLOCATION_TYPE_MANAGED) && (managed || found->gpu < 0);
 	if (fits && managed)
 		m->current_managed = found;
 	else if (fits)
@@ -422,4 +426,271 @@ EXPORT CUresult cuMemAllocFromPoolAsync(CUdeviceptr *out, size_t bytes, struct p
 EXPORT CUresult cuMemFreeAsync(CUdeviceptr addr, CUstream stream) {
 	CALLED_IN_SINCE(11020, stream, cuMemFreeAsync);
 	return free_async(addr, stream);
+}
+
+/* What programs ask and set of a memory pool: attributes, and which GPUs may access it. */
+
+struct location {
+	int type, id;
+};
+
+struct access {
+	struct location location;
+	int flags;
+};
+
+static int number_of(const struct pool *pool, int attribute) {
+	switch (attribute) {
+	case CU_MEMPOOL_ATTR_ALLOCATION_TYPE:
+		return pool->managed ? CU_MEM_ALLOCATION_TYPE_MANAGED : CU_MEM_ALLOCATION_TYPE_PINNED;
+	case CU_MEMPOOL_ATTR_EXPORT_HANDLE_TYPES:
+		return pool->file > 0;
+	case CU_MEMPOOL_ATTR_LOCATION_ID:
+		return pool->gpu >= 0 ? pool->gpu : 0;
+	case CU_MEMPOOL_ATTR_LOCATION_TYPE:
+		return pool->gpu >= 0  ? CU_MEM_LOCATION_TYPE_DEVICE
+		       : pool->managed ? CU_MEM_LOCATION_TYPE_NONE
+		                       : CU_MEM_LOCATION_TYPE_HOST;
+	}
+	return (pool->no_reuse >> attribute & 1) == 0;
+}
+
+static uint64_t size_of(const struct pool *pool, int attribute) {
+	switch (attribute) {
+	case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
+		return pool->threshold;
+	case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
+		return pool->reserved;
+	case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
+		return pool->most_reserved;
+	case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
+		return pool->used;
+	case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
+		return pool->most_used;
+	}
+	return pool->most;
+}
+
+static int is_size(int attribute) {
+	return (attribute >= CU_MEMPOOL_ATTR_RELEASE_THRESHOLD && attribute <= CU_MEMPOOL_ATTR_USED_MEM_HIGH) ||
+	       attribute == CU_MEMPOOL_ATTR_MAX_POOL_SIZE;
+}
+
+EXPORT CUresult cuMemPoolGetAttribute(struct pool *handle, int attribute, void *value) {
+	CALLED_SINCE(11020, cuMemPoolGetAttribute);
+	if (value == NULL || attribute < CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES ||
+	    attribute > (driver_version() >= 13010 ? CU_MEMPOOL_ATTR_MAX_POOL_SIZE : CU_MEMPOOL_ATTR_USED_MEM_HIGH))
+		return INVALID_VALUE;
+	LOCK;
+	const struct pool *pool = find_pool(handle);
+	if (pool != NULL && is_size(attribute))
+		*(uint64_t *)value = size_of(pool, attribute);
+	else if (pool != NULL)
+		*(int *)value = number_of(pool, attribute);
+	UNLOCK;
+	return pool != NULL && !pool->imported ? SUCCESS : INVALID_VALUE;
+}
+
+/* A peak can only be set to 0, which begins it anew. */
+static CUresult set(struct pool *pool, int attribute, const void *value) {
+	uint64_t size = is_size(attribute) ? *(const uint64_t *)value : 0;
+	switch (attribute) {
+	case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
+	case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC:
+	case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES:
+		pool->no_reuse = (pool->no_reuse & ~(1U << attribute)) | (*(const int *)value == 0) << attribute;
+		return SUCCESS;
+	case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
+		pool->threshold = size;
+		return SUCCESS;
+	case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
+		pool->most_reserved = size == 0 ? pool->reserved : pool->most_reserved;
+		return size == 0 ? SUCCESS : INVALID_VALUE;
+	case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
+		pool->most_used = size == 0 ? pool->used : pool->most_used;
+		return size == 0 ? SUCCESS : INVALID_VALUE;
+	}
+	return INVALID_VALUE;
+}
+
+EXPORT CUresult cuMemPoolSetAttribute(struct pool *handle, int attribute, const void *value) {
+	CALLED_SINCE(11020, cuMemPoolSetAttribute);
+	LOCK;
+	struct pool *pool = find_pool(handle);
+	CUresult result = pool == NULL || pool->imported || value == NULL ? INVALID_VALUE : set(pool, attribute, value);
+	UNLOCK;
+	return result;
+}
+
+/* A card's own access cannot be taken away, and other cards need to be its peers. */
+static CUresult check(const struct pool *pool, const struct access *wanted) {
+	int id = wanted->location.id;
+	if (wanted->location.type != CU_MEM_LOCATION_TYPE_DEVICE || wanted->flags == 1)
+		return NOT_SUPPORTED;
+	if ((wanted->flags != 0 && wanted->flags != 3) || pool->gpu < 0)
+		return INVALID_VALUE;
+	if (id < 0 || id >= m->gpus || (id != pool->gpu && !can_access(id, pool->gpu)))
+		return INVALID_DEVICE;
+	return id == pool->gpu && wanted->flags == 0 ? INVALID_DEVICE : SUCCESS;
+}
+
+/* All of the list, or nothing. */
+EXPORT CUresult cuMemPoolSetAccess(struct pool *handle, const struct access *list, size_t count) {
+	CALLED_SINCE(11020, cuMemPoolSetAccess);
+	if (list == NULL || count == 0)
+		return INVALID_VALUE;
+	LOCK;
+	struct pool *pool = find_pool(handle);
+	CUresult result = pool != NULL ? SUCCESS : INVALID_VALUE;
+	for (size_t i = 0; i < count && result == SUCCESS; i++)
+		result = check(pool, &list[i]);
+	for (size_t i = 0; i < count && result == SUCCESS; i++) {
+		uint64_t bit = UINT64_C(1) << list[i].location.id;
+		pool->granted = list[i].flags != 0 ? pool->granted | bit : pool->granted & ~bit;
+	}
+	UNLOCK;
+	return result;
+}
+
+EXPORT CUresult cuMemPoolGetAccess(int *flags, struct pool *handle, const struct location *location) {
+	CALLED_SINCE(11020, cuMemPoolGetAccess);
+	if (flags == NULL || location == NULL)
+		return INVALID_VALUE;
+	LOCK;
+	const struct pool *pool = find_pool(handle);
+	int known = pool != NULL && pool->gpu >= 0 && location->type == CU_MEM_LOCATION_TYPE_DEVICE && location->id >= 0 &&
+	            location->id < m->gpus;
+	if (known)
+		*flags = location->id == pool->gpu || (pool->granted >> location->id & 1) ? 3 : 0;
+	UNLOCK;
+	return known ? SUCCESS : INVALID_VALUE;
+}
+
+/*
+ * Pools of other processes. A pool that was made for descriptors has its memory in a file, and a descriptor is that
+ * file, open once more. An imported pool allocates nothing: it only gives the addresses of what its maker has allocated
+ * and described.
+ *
+ * From its first export on, all that a pool reserves is a share of the card, which ends with the last process that has
+ * the pool.
+ */
+
+/* As CUmemPoolPtrExportData. */
+struct description {
+	uint64_t device, inode, offset, bytes, rest[4];
+};
+
+/* The position of a descriptor names the card. */
+static int export_pool(struct pool *pool) {
+	int descriptor = open_again(pool->file);
+	if (descriptor >= 0 && lseek(descriptor, m->gpu[pool->gpu].physical + 1, SEEK_SET) < 0) {
+		close(descriptor);
+		return -1;
+	}
+	uint64_t number = pool->share == 0 && descriptor >= 0 ? number_of_export(pool->file, 0) : 0;
+	if (number != 0 && share_export(&m->gpu[pool->gpu], number, pool->reserved))
+		pool->share = number;
+	return descriptor;
+}
+
+EXPORT CUresult cuMemPoolExportToShareableHandle(void *out, struct pool *handle, int type, unsigned long long flags) {
+	CALLED_SINCE(11020, cuMemPoolExportToShareableHandle);
+	if (out == NULL || flags != 0 || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+		return INVALID_VALUE;
+	LOCK;
+	struct pool *pool = find_pool(handle);
+	CUresult result = pool == NULL || pool->file <= 0 || pool->imported ? INVALID_VALUE : SUCCESS;
+	if (result == SUCCESS) {
+		int descriptor = export_pool(pool);
+		result = descriptor < 0 ? OPERATING_SYSTEM : SUCCESS;
+		if (result == SUCCESS)
+			*(int *)out = descriptor;
+	}
+	UNLOCK;
+	return result;
+}
+
+/* The card of a descriptor that a pool was exported as, or -1. */
+static int card_of(int descriptor) {
+	static const char wanted[] = "/memfd:" POOL_FILE " ";
+	char path[64], name[64];
+	snprintf(path, sizeof path, "/proc/self/fd/%d", descriptor);
+	if (descriptor < 0 || readlink(path, name, sizeof name) < (ssize_t)sizeof wanted - 1 ||
+	    memcmp(name, wanted, sizeof wanted - 1) != 0)
+		return -1;
+	off_t at = lseek(descriptor, 0, SEEK_CUR);
+	for (int i = 0; i < m->gpus; i++)
+		if (at == m->gpu[i].physical + 1)
+			return i;
+	return -1;
+}
+
+/* A descriptor is passed by value, in place of the pointer. */
+EXPORT CUresult cuMemPoolImportFromShareableHandle(
+    struct pool **out, void *handle, int type, unsigned long long flags) {
+	CALLED_SINCE(11020, cuMemPoolImportFromShareableHandle);
+	if (out == NULL || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || flags != 0)
+		return INVALID_VALUE;
+	LOCK;
+	int gpu = card_of((int)(intptr_t)handle), file = gpu >= 0 ? open_again((int)(intptr_t)handle) : -1;
+	if (file >= 0) {
+		struct pool *new = calloc(1, sizeof *new);
+		uint64_t number = number_of_export(file, 0);
+		*new = (struct pool){
+		    .gpu = gpu, .imported = 1, .file = file, .share = join_export(number) ? number : 0, .next = m->pools};
+		m->pools = new;
+		*out = new;
+	}
+	UNLOCK;
+	return file >= 0 ? SUCCESS : UNKNOWN;
+}
+
+static int describe(int file, struct description *out) {
+	struct stat facts;
+	int known = fstat(file, &facts) == 0;
+	*out = (struct description){.device = known ? facts.st_dev : 0,
+	    .inode = known ? facts.st_ino : 0,
+	    .bytes = known ? (uint64_t)facts.st_size : 0};
+	return known;
+}
+
+EXPORT CUresult cuMemPoolExportPointer(struct description *out, CUdeviceptr addr) {
+	CALLED_SINCE(11020, cuMemPoolExportPointer);
+	CUresult result = INVALID_VALUE;
+	LOCK;
+	struct outside *one = m->outside;
+	while (one != NULL && one->range.addr != addr)
+		one = one->next;
+	if (out != NULL && one != NULL && one->kind == POOL_MEMORY && one->pool->file > 0 && !one->pool->imported &&
+	    describe(one->pool->file, out)) {
+		out->offset = one->offset, out->bytes = one->range.bytes;
+		result = SUCCESS;
+	}
+	UNLOCK;
+	return result;
+}
+
+EXPORT CUresult cuMemPoolImportPointer(CUdeviceptr *out, struct pool *handle, const struct description *described) {
+	CALLED_SINCE(11020, cuMemPoolImportPointer);
+	if (out == NULL || described == NULL)
+		return INVALID_VALUE;
+	struct description file;
+	LOCK;
+	struct pool *pool = find_pool(handle);
+	CUresult result = pool == NULL || !pool->imported || !describe(pool->file, &file) ? INVALID_VALUE : SUCCESS;
+	if (result == SUCCESS &&
+	    (described->device != file.device || described->inode != file.inode || described->bytes == 0 ||
+	        described->offset > file.bytes || described->bytes > file.bytes - described->offset))
+		result = INVALID_VALUE;
+	if (result == SUCCESS) {
+		struct outside *new = add_mapped(pool->file, described->offset, described->bytes, pool->gpu, POOL_MEMORY);
+		result = new == NULL ? OUT_OF_MEMORY : SUCCESS;
+		if (new != NULL) {
+			new->pool = pool;
+			pool->used += described->bytes;
+			*out = new->range.addr;
+		}
+	}
+	UNLOCK;
+	return result;
 }

@@ -6,6 +6,8 @@
  */
 #include "stream.h"
 
+#include "../../machine/cuda/constants.h"
+
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -79,7 +81,7 @@ static void note_destroyed(void) {
 		    stderr);
 }
 
-CUresult find_stream(CUstream handle, struct context *context, struct stream **out) {
+static CUresult find_stream(CUstream handle, struct context *context, struct stream **out) {
 	switch ((uintptr_t)handle) {
 	case 0:
 	case 1:
@@ -419,6 +421,8 @@ void end_streams(struct context *context) {
 				pthread_cond_wait(&m->progress, &m->lock);
 }
 
+#ifdef GPUCONF_TEST_HOOKS
+
 /* For tests that try every order: no work runs but what fakecuda_step runs. A call that waits for work never returns.
  */
 EXPORT void fakecuda_hold(void) {
@@ -465,6 +469,8 @@ EXPORT int fakecuda_step(int gpu, uint64_t handle) {
 	UNLOCK;
 	return ran;
 }
+
+#endif
 
 static CUresult create_stream(CUstream *out, unsigned flags, int priority) {
 	IN_CONTEXT({
@@ -642,8 +648,6 @@ EXPORT CUresult cuStreamWaitEvent(CUstream handle, CUevent event, unsigned flags
 	});
 }
 
-enum { UNTIMED = 2, INTERPROCESS = 4 };
-
 struct event *add_event(struct context *context, int untimed) {
 	struct event *event = calloc(1, sizeof *event);
 	event->context = context;
@@ -656,15 +660,16 @@ struct event *add_event(struct context *context, int untimed) {
 EXPORT CUresult cuEventCreate(CUevent *out, unsigned flags) {
 	CALLED(cuEventCreate);
 	IN_CONTEXT({
-		if (out == NULL || flags > 7 || (flags & (UNTIMED | INTERPROCESS)) == INTERPROCESS)
+		if (out == NULL || flags > 7 ||
+		    (flags & (CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS)) == CU_EVENT_INTERPROCESS)
 			result = INVALID_VALUE;
-		int shares = result == SUCCESS && (flags & INTERPROCESS) != 0 && m->shared != NULL;
+		int shares = result == SUCCESS && (flags & CU_EVENT_INTERPROCESS) != 0 && m->shared != NULL;
 		struct shared_event *shared = shares ? make_shared_event() : NULL;
 		if (shares && shared == NULL)
 			result = OUT_OF_MEMORY;
 		if (result == SUCCESS) {
-			*out = add_event(context, (flags & UNTIMED) != 0);
-			(*out)->interprocess = (flags & INTERPROCESS) != 0;
+			*out = add_event(context, (flags & CU_EVENT_DISABLE_TIMING) != 0);
+			(*out)->interprocess = (flags & CU_EVENT_INTERPROCESS) != 0;
 			(*out)->shared = shared;
 		}
 	});
@@ -881,26 +886,4 @@ EXPORT CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr dst, CUdeviceptr src, size_t by
 EXPORT CUresult cuMemsetD8Async(CUdeviceptr dst, unsigned char value, size_t bytes, CUstream stream) {
 	CALLED_IN(stream, cuMemsetD8Async);
 	return queue(stream, (struct work){.kind = FILL, .dst = dst, .value = value, .bytes = bytes}, 0, 0);
-}
-
-/*
- * For fake libraries over this one, such as tests_go/machine/fakecublas: fakecuda_launch queues a kernel in a stream of
- * the current context. It takes ownership of the argument, which must come from malloc. touched is MAX_TOUCHED ranges
- * of device memory, which must be accessible to the kernel now and when it runs; empty ranges are ignored.
- */
-EXPORT CUresult fakecuda_launch(CUstream handle, void (*kernel)(void *), void *argument, const struct range *touched) {
-	struct work work = {.kind = KERNEL, .kernel = kernel, .staged = argument};
-	memcpy(work.touched, touched, sizeof work.touched);
-	IN_STREAM(handle, {
-		for (int i = 0; i < MAX_TOUCHED; i++)
-			if (touched[i].bytes > 0 &&
-			    (!within(touched[i].addr, touched[i].bytes, context->gpu) || within_host(touched[i].addr, 1)))
-				result = ILLEGAL_ADDRESS;
-		if (result == SUCCESS)
-			result = admits(stream);
-		if (result == SUCCESS)
-			enqueue(stream, work);
-		else
-			free(argument);
-	});
 }

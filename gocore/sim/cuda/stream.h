@@ -99,9 +99,7 @@ void run_graph_memory(struct body *body);
 void add_work_node(struct body *body, enum work_kind kind);
 
 /* The lock is held. */
-CUresult admits(struct stream *stream); /* may work be queued in it? */
-CUresult legacy_implies(
-    const struct stream *stream);         /* is it the legacy stream, and one that it waits for is captured? */
+CUresult admits(struct stream *stream);   /* may work be queued in it? */
 CUresult observes(struct stream *stream); /* may its state be queried? */
 CUresult event_observed(struct event *event);
 void take_piece(struct stream *stream, struct work work);

@@ -2,6 +2,7 @@
 /* Virtual memory management: reservations, handles, mappings. */
 #include "driver.h"
 
+#include "../../machine/cuda/constants.h"
 #include "../../machine/models/spec.h"
 #include "../../lease/budget/locks.h"
 
@@ -19,10 +20,6 @@
  */
 #define FIRST_RESERVATION UINT64_C(0x7e8000000000)
 #define LAST_RESERVATION UINT64_C(0x7f0000000000)
-
-enum { READ = 1, WRITE = 2 };
-enum { DEVICE = 1, HOST, HOST_NODE, HOST_NODE_HERE }; /* locations */
-enum { DESCRIPTOR = 1, WIN32 = 2, FABRIC = 8 };       /* CUmemAllocationHandleType */
 
 typedef struct {
 	int type, id;
@@ -76,7 +73,9 @@ struct reservation { /* in order of their addresses */
 };
 
 static int flags_of(const struct mapping *mapping, int gpu) {
-	return (mapping->access >> gpu & 1) == 0 ? 0 : (mapping->writes >> gpu & 1) == 0 ? READ : READ | WRITE;
+	return (mapping->access >> gpu & 1) == 0   ? 0
+	       : (mapping->writes >> gpu & 1) == 0 ? CU_MEM_ACCESS_FLAGS_PROT_READ
+	                                           : CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
 }
 
 /* Of the GPU that has the memory. */
@@ -109,11 +108,12 @@ void count_virtual(int *handle_count, int *mapping_count, int *reservation_count
 }
 
 static CUresult check_prop(const allocation_prop *prop) {
-	if (prop->type != 1 || prop->location.type < DEVICE || prop->location.type > HOST_NODE || prop->compression > 1)
+	if (prop->type != CU_MEM_ALLOCATION_TYPE_PINNED || prop->location.type < CU_MEM_LOCATION_TYPE_DEVICE ||
+	    prop->location.type > CU_MEM_LOCATION_TYPE_HOST_NUMA || prop->compression > 1)
 		return INVALID_VALUE;
-	if (prop->location.type == HOST_NODE && prop->location.id != 0)
+	if (prop->location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA && prop->location.id != 0)
 		return INVALID_VALUE;
-	if (prop->location.type != DEVICE)
+	if (prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
 		return m->vmm ? SUCCESS : NOT_SUPPORTED;
 	if (prop->location.id < 0 || prop->location.id >= m->gpus)
 		return INVALID_DEVICE;
@@ -275,15 +275,15 @@ void exports_closed(void) {
 EXPORT CUresult cuMemCreate(CUhandle *out, size_t bytes, const allocation_prop *prop, unsigned long long flags) {
 	CALLED(cuMemCreate);
 	if (out == NULL || prop == NULL || bytes == 0 || bytes % GRANULE != 0 || flags != 0 ||
-	    (prop->handle_types & ~(DESCRIPTOR | FABRIC)) != 0)
+	    (prop->handle_types & ~(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR | CU_MEM_HANDLE_TYPE_FABRIC)) != 0)
 		return INVALID_VALUE;
 	CUresult result = check_prop(prop);
 	if (result != SUCCESS)
 		return result;
-	if ((prop->handle_types & FABRIC) != 0 && m->lenient)
+	if ((prop->handle_types & CU_MEM_HANDLE_TYPE_FABRIC) != 0 && m->lenient)
 		return NOT_PERMITTED; /* the process has no channel of an NVLink fabric */
 	LOCK;
-	int host = prop->location.type != 1, number = host ? 0 : prop->location.id;
+	int host = prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE, number = host ? 0 : prop->location.id;
 	struct gpu *gpu = &m->gpu[number];
 	exports_closed();
 	if (!host && !use_card(gpu, bytes)) {
@@ -325,7 +325,8 @@ EXPORT CUresult cuMemGetAllocationPropertiesFromHandle(allocation_prop *out, CUh
 		const struct memory *memory = handle->memory;
 		*out = (allocation_prop){.type = 1,
 		    .handle_types = handle->imported ? 0 : memory->types,
-		    .location = {memory->host ? HOST_NODE : DEVICE, memory->host ? 0 : memory->gpu},
+		    .location = {memory->host ? CU_MEM_LOCATION_TYPE_HOST_NUMA : CU_MEM_LOCATION_TYPE_DEVICE,
+		        memory->host ? 0 : memory->gpu},
 		    .compression = (unsigned char)memory->compression,
 		    .rdma = (unsigned char)memory->rdma};
 	}
@@ -407,7 +408,7 @@ EXPORT CUresult cuMemExportToShareableHandle(void *out, CUhandle number, int typ
 	CUresult result = handle == NULL || flags != 0 || (handle->memory->types & type) == 0 || handle->memory->foreign
 	                      ? INVALID_VALUE
 	                      : SUCCESS;
-	if (result == SUCCESS && type == DESCRIPTOR) {
+	if (result == SUCCESS && type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) {
 		*(int *)out = export_descriptor(handle->memory);
 		result = *(int *)out < 0 ? UNKNOWN : SUCCESS;
 		if (result == SUCCESS)
@@ -481,19 +482,19 @@ EXPORT CUresult cuMemImportFromShareableHandle(CUhandle *out, void *shared, int 
 	struct memory *memory = NULL;
 	if (out == NULL)
 		return INVALID_VALUE;
-	if (type == WIN32)
+	if (type == CU_MEM_HANDLE_TYPE_WIN32)
 		return NOT_SUPPORTED;
 	LOCK;
-	if (type == DESCRIPTOR)
+	if (type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
 		memory = import_descriptor((int)(intptr_t)shared);
-	else if (type == FABRIC && shared != NULL)
+	else if (type == CU_MEM_HANDLE_TYPE_FABRIC && shared != NULL)
 		memory = part_of_ours(shared);
 	if (memory != NULL) {
 		*out = add_handle(memory);
 		((struct handle *)(uintptr_t)*out)->imported = 1;
 	}
 	UNLOCK;
-	return memory != NULL ? SUCCESS : type == DESCRIPTOR ? UNKNOWN : INVALID_VALUE;
+	return memory != NULL ? SUCCESS : type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ? UNKNOWN : INVALID_VALUE;
 }
 
 struct handle *import_part(int descriptor, uint64_t *bytes) {
@@ -654,9 +655,13 @@ EXPORT CUresult cuMemUnmap(CUdeviceptr addr, size_t bytes) {
 
 static CUresult may_access(const access_desc *access, struct mapping *first, const struct mapping *end) {
 	int gpu = access->location.id;
-	if (access->location.type != DEVICE)
-		return access->location.type > 0 && access->location.type <= HOST_NODE_HERE ? NOT_SUPPORTED : INVALID_VALUE;
-	if ((access->flags != 0 && access->flags != READ && access->flags != (READ | WRITE)) || gpu < 0 || gpu >= m->gpus)
+	if (access->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+		return access->location.type > 0 && access->location.type <= CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT
+		           ? NOT_SUPPORTED
+				   : INVALID_VALUE;
+	if ((access->flags != 0 && access->flags != CU_MEM_ACCESS_FLAGS_PROT_READ &&
+	        access->flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE) ||
+	    gpu < 0 || gpu >= m->gpus)
 		return INVALID_VALUE;
 	for (struct mapping *one = first; one != end; one = one->next) {
 		int owner = one->handle->memory->gpu;
@@ -671,8 +676,8 @@ static CUresult may_access(const access_desc *access, struct mapping *first, con
 
 static void allow(struct mapping *mapping, int gpu, int flags) {
 	uint64_t bit = UINT64_C(1) << gpu;
-	mapping->access = flags & READ ? mapping->access | bit : mapping->access & ~bit;
-	mapping->writes = flags & WRITE ? mapping->writes | bit : mapping->writes & ~bit;
+	mapping->access = flags != 0 ? mapping->access | bit : mapping->access & ~bit;
+	mapping->writes = flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE ? mapping->writes | bit : mapping->writes & ~bit;
 }
 
 /* All GPUs of the list get access, or none. */
@@ -698,7 +703,7 @@ EXPORT CUresult cuMemSetAccess(CUdeviceptr addr, size_t bytes, const access_desc
 
 EXPORT CUresult cuMemGetAccess(unsigned long long *flags, const location *where, CUdeviceptr addr) {
 	CALLED(cuMemGetAccess);
-	if (flags == NULL || where == NULL || where->type != DEVICE)
+	if (flags == NULL || where == NULL || where->type != CU_MEM_LOCATION_TYPE_DEVICE)
 		return INVALID_VALUE;
 	if (where->id < 0 || where->id >= m->gpus)
 		return INVALID_DEVICE;

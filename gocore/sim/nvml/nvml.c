@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A simulated libnvidia-ml.so.1. Its cards are those of GPUCONF_SIMULATE, or, in tests, of the file that FAKE_NVML
- * names (describe.c). nvmlInit reads either. It says nothing of quantities that only a card can measure: they are not
- * supported.
+ * A simulated libnvidia-ml.so.1. Its cards are those of GPUCONF_SIMULATE, or, in a test build, of the file that
+ * FAKE_NVML names (hooks.c). nvmlInit reads either. It says nothing of quantities that only a card can measure: they
+ * are not supported.
  *
  * With GPUCONF_SIMULATOR_LOG each function that is called, and not implemented, is named once on standard error.
  *
@@ -42,15 +42,6 @@ static void after_fork(void) {
 
 __attribute__((constructor)) static void prepare(void) { pthread_atfork(before_fork, after_fork, after_fork); }
 
-static void note(const char *function) {
-	const char *path = secure_getenv("FAKE_NVML_LOG");
-	FILE *file = path == NULL ? NULL : fopen(path, "a");
-	if (file == NULL)
-		return;
-	fprintf(file, "%s\n", function);
-	fclose(file);
-}
-
 /* The checks of every call: 0 to continue. */
 static int refusal(const char *function, const struct device *device) {
 	static const char *const restricted[] = {"nvmlDeviceGetMemoryInfo", "nvmlDeviceGetMemoryInfo_v2",
@@ -61,17 +52,11 @@ static int refusal(const char *function, const struct device *device) {
 	for (size_t i = 0; device != NULL && device->restricted && i < sizeof restricted / sizeof *restricted; i++)
 		if (strcmp(function, restricted[i]) == 0)
 			return NO_PERMISSION;
-	for (int i = 0; i < machine.failures; i++) {
-		struct failure *failure = &machine.failure[i];
-		if (strcmp(failure->function, function) == 0 &&
-		    (failure->uuid[0] == '\0' || (device != NULL && strcmp(failure->uuid, device->uuid) == 0)))
-			return failure->result;
-	}
-	return SUCCESS;
+	return hooks_of_call(function, device);
 }
 
 int begin(const char *function, const struct device *device) {
-	note(function);
+	hooks_note(function);
 	pthread_mutex_lock(&lock);
 	int refused = refusal(function, device);
 	pthread_mutex_unlock(&lock);
@@ -91,16 +76,13 @@ static int copy(char *out, unsigned size, const char *text) {
 }
 
 static int read_machine(void) {
-	const char *path = secure_getenv("FAKE_NVML"), *spec = secure_getenv("GPUCONF_SIMULATE");
 	char complaint[GPUCONF_COMPLAINT] = "";
 
 	memset(&machine, 0, sizeof machine);
-	if (path != NULL) {
-		describe(path);
+	if (hooks_describe())
 		return SUCCESS;
-	}
 	machine.simulated = 1;
-	if (!simulate(spec, complaint, sizeof complaint))
+	if (!simulate(secure_getenv("GPUCONF_SIMULATE"), complaint, sizeof complaint))
 		fprintf(stderr, "gpuconf's simulated NVML: GPUCONF_SIMULATE: %s\n", complaint);
 	else if (machine.devices == 0 || open_shared_cards(complaint, sizeof complaint))
 		return SUCCESS;
@@ -110,7 +92,7 @@ static int read_machine(void) {
 }
 
 static int start(const char *function) {
-	note(function);
+	hooks_note(function);
 	pthread_mutex_lock(&lock);
 	int refused = users == 0 ? read_machine() : SUCCESS;
 	users++;
@@ -173,7 +155,7 @@ const char *nvmlErrorString(int result) {
 int nvmlInit(void) { return start(__func__); }
 
 int nvmlShutdown(void) {
-	note(__func__);
+	hooks_note(__func__);
 	pthread_mutex_lock(&lock);
 	int refused = refusal(__func__, NULL);
 	if (users > 0)
@@ -682,6 +664,94 @@ int nvmlDeviceGetMaxClockInfo(struct device *device, unsigned clock, unsigned *m
 		return NOT_SUPPORTED;
 	*mhz = (unsigned)known;
 	return SUCCESS;
+}
+
+#endif
+
+/*
+ * Sets of events. Nothing happens to a simulated card, so who waits waits until the time is over. Answers as recorded
+ * on an H200 with driver 580 (tests_py/driver/calls/facts.py).
+ */
+
+#ifndef FAKE_NVML_OLD
+
+#include <time.h>
+
+enum { SUPPORTED_TYPES = 0xff9f, MOST_SETS = 256, LOOK_MS = 50 };
+
+/* A handle is the address of one of these, so that a wrong one is noticed. */
+static char sets[MOST_SETS];
+
+static int is_set(const char *set) {
+	return set >= sets && set < sets + MOST_SETS && __atomic_load_n(set, __ATOMIC_ACQUIRE);
+}
+
+#pragma GCC visibility push(default)
+
+int nvmlEventSetCreate(char **set) {
+	BEGIN_SYSTEM(NULL, set);
+	SIMULATED();
+	for (char *one = sets; one < sets + MOST_SETS; one++)
+		if (!__atomic_exchange_n(one, 1, __ATOMIC_ACQ_REL)) {
+			*set = one;
+			return SUCCESS;
+		}
+	return INSUFFICIENT_RESOURCES;
+}
+
+int nvmlEventSetFree(char *set) {
+	BEGIN_SYSTEM(NULL, set);
+	SIMULATED();
+	if (!is_set(set))
+		return INVALID_ARGUMENT;
+	__atomic_store_n(set, 0, __ATOMIC_RELEASE);
+	return SUCCESS;
+}
+
+int nvmlDeviceGetSupportedEventTypes(struct device *device, unsigned long long *types) {
+	BEGIN(device, types);
+	SIMULATED();
+	*types = SUPPORTED_TYPES;
+	return SUCCESS;
+}
+
+int nvmlDeviceRegisterEvents(struct device *device, unsigned long long types, char *set) {
+	BEGIN(device, set);
+	SIMULATED();
+	if (!is_set(set))
+		return INVALID_ARGUMENT;
+	return types & ~(unsigned long long)SUPPORTED_TYPES ? NOT_SUPPORTED : SUCCESS;
+}
+
+static int64_t now_ms(void) {
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* A time of 2^32 - 1 has no end, as in NVML, until another thread frees the set or stops NVML. */
+static int wait_for_nothing(const char *function, char *set, unsigned milliseconds) {
+	int64_t end = now_ms() + milliseconds;
+	for (;;) {
+		int64_t left = milliseconds == UINT32_MAX ? LOOK_MS : end - now_ms();
+		int refused = begin(function, NULL);
+		if (refused || !is_set(set))
+			return refused ? refused : INVALID_ARGUMENT;
+		if (left <= 0)
+			return TIMEOUT;
+		struct timespec pause = {0, (left < LOOK_MS ? left : LOOK_MS) * 1000000L};
+		nanosleep(&pause, NULL);
+	}
+}
+
+int nvmlEventSetWait_v2(char *set, void *event, unsigned milliseconds) {
+	BEGIN_SYSTEM(NULL, event);
+	SIMULATED();
+	return wait_for_nothing(__func__, set, milliseconds);
+}
+
+int nvmlEventSetWait(char *set, void *event, unsigned milliseconds) {
+	return nvmlEventSetWait_v2(set, event, milliseconds);
 }
 
 #endif

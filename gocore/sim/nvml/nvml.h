@@ -12,7 +12,6 @@
 #define DEFAULT_CUDA 12040 /* what a simulated machine says of its driver */
 #define MAX_INSTANCES 7
 #define MAX_PROCESSES 256
-#define MAX_FAILURES 64
 
 enum {
 	SUCCESS = 0,
@@ -61,23 +60,28 @@ struct process {
 	unsigned gi, ci;
 };
 
-struct failure {
-	char function[64], uuid[80];
-	int result;
-};
-
 extern struct machine {
 	char driver[80];
 	int cuda;
 	int simulated; /* by GPUCONF_SIMULATE, not described by FAKE_NVML */
-	int devices, processes, failures;
+	int devices, processes;
 	struct device device[MAX_DEVICES];
-	struct process process[MAX_PROCESSES];
-	struct failure failure[MAX_FAILURES];
+	struct process process[MAX_PROCESSES]; /* that FAKE_NVML describes */
 } machine;
 
-/* describe.c: reads FAKE_NVML's file. */
-void describe(const char *path);
+/* hooks.c, for tests. They hold nvml.c's lock, but for hooks_note. */
+#ifdef GPUCONF_TEST_HOOKS
+int hooks_describe(void); /* reads FAKE_NVML's file; returns 0 without one */
+int hooks_of_call(const char *function, const struct device *device); /* its injected failure, if any */
+void hooks_note(const char *function);
+#else
+static inline int hooks_describe(void) { return 0; }
+static inline int hooks_of_call(const char *function, const struct device *device) {
+	(void)function, (void)device;
+	return SUCCESS;
+}
+static inline void hooks_note(const char *function) { (void)function; }
+#endif
 
 /* cards.c: the cards and the driver of a specification. Returns 0 and a sentence if it is wrong. */
 int simulate(const char *spec, char *complaint, unsigned room);
@@ -89,7 +93,7 @@ struct info {
 	unsigned gi, ci;
 };
 
-/* used.c: the bytes that this process's simulated CUDA driver has given out of a card. */
+/* cards.c: the bytes that this process's simulated CUDA driver has given out of a card. */
 uint64_t used_here(const char *uuid);
 int processes_here(const char *uuid, struct budget_process *out, int room);
 int open_shared_cards(char *complaint, unsigned room);

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cuBLAS and cuBLASLt. Products compute nothing: functions.h has most of them. */
-#include "unmarked.h"
-
-#include "arguments.h"
+#include "runtime.h"
 
 #include <string.h>
 

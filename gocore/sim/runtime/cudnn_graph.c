@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * cuDNN's graph functions. A descriptor keeps the attributes that are set, and gives them back. What cuDNN works out
- * has one answer: the engines of cudnn_graph.h, which have no knobs. Engines and their workspaces are not documented;
+ * has one answer: the engines of cudnn.h, which have no knobs. Engines and their workspaces are not documented;
  * cudnn_workspace.c has what was recorded.
  */
-#include "cudnn_graph.h"
+#include "cudnn.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -168,7 +168,7 @@ EXPORT int cudnnBackendGetAttribute(
 	return result;
 }
 
-static struct descriptor *make(int kind) {
+static struct descriptor *make_descriptor(int kind) {
 	struct descriptor *made = NULL;
 	if (cudnnBackendCreateDescriptor(kind, &made) == SUCCESS)
 		made->finalized = 1;
@@ -187,7 +187,7 @@ static int complete_config(struct descriptor *config) {
 static int make_config(const struct attribute *graph, int64_t number, struct descriptor **out) {
 	static const int32_t tensor_cores =
 	    0; /* CUDNN_NUMERICAL_NOTE_TENSOR_CORE, by which PyTorch leaves out TensorFloat-32 */
-	struct descriptor *engine = make(ENGINE), *config = *out = make(ENGINE_CONFIG);
+	struct descriptor *engine = make_descriptor(ENGINE), *config = *out = make_descriptor(ENGINE_CONFIG);
 	int result = engine == NULL || config == NULL ? CUDNN_NO_HOST_MEMORY
 	                                              : set(engine, ENGINE_GRAPH, TYPE_DESCRIPTOR, 1, graph->values);
 	if (result == SUCCESS)

@@ -4,7 +4,7 @@
  * (benchmarks/data/accuracy/operators_h200.jsonl.xz), and trees that were fitted to it
  * (benchmarks/accuracy/drawn/fit.py).
  */
-#include "cudnn_graph.h"
+#include "cudnn.h"
 
 #include <math.h>
 #include <string.h>
@@ -105,12 +105,19 @@ static int read_convolution(
 		return 0;
 	const struct attribute *sizes = x == NULL ? NULL : cudnn_attribute(x, TENSOR_SIZES),
 	                       *type = x == NULL ? NULL : cudnn_attribute(x, TENSOR_TYPE);
-	*one = (struct convolution){size(x, 0), size(x, 1), size(w, 0), plane(x), plane(y), plane(w),
-	    size(x, 1) / size(w, 1), size(w, 1), element(x)};
-	one->dimensions = sizes != NULL ? (int)sizes->count - 2 : 2;
-	one->last = channels_last(x);
-	one->half = type != NULL && *(int *)type->values == HALF;
-	one->steps = size(y, 2) < size(x, 2);
+	*one = (struct convolution){.n = size(x, 0),
+	    .c = size(x, 1),
+	    .k = size(w, 0),
+	    .x_plane = plane(x),
+	    .y_plane = plane(y),
+	    .window = plane(w),
+	    .groups = size(x, 1) / size(w, 1),
+	    .channels = size(w, 1),
+	    .element = element(x),
+	    .dimensions = sizes != NULL ? (int)sizes->count - 2 : 2,
+	    .last = channels_last(x),
+	    .half = type != NULL && *(int *)type->values == HALF,
+	    .steps = size(y, 2) < size(x, 2)};
 	return 1;
 }
 

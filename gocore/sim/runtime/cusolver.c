@@ -3,9 +3,8 @@
  * cuSOLVER. A solver computes nothing, and says on the card that it succeeded. The sizes of workspaces are in
  * cusolver_sizes.h; a solver that it does not have needs none here.
  */
-#include "unmarked.h"
+#include "runtime.h"
 
-#include "arguments.h"
 #include "cusolver_sizes.h"
 
 enum { ALLOC_FAILED = 2, NOT_SUPPORTED_HERE = 9 };

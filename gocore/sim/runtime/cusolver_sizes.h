@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The sizes of cuSOLVER's workspaces. NVIDIA documents none. These are rules for what the library of CUDA 13.0 answered
- * on an H200 for grids of shapes up to 4096 (tests_py/simulation/libraries/test_library_sizes.py has how many agree). Sizes are in elements
- * of the matrix unless their names say bytes.
+ * on an H200 for grids of shapes up to 4096 (tests_py/simulation/libraries/test_library_sizes.py has how many agree).
+ * Sizes are in elements of the matrix unless their names say bytes.
  */
 #ifndef CUSOLVER_SIZES_H
 #define CUSOLVER_SIZES_H

@@ -2,6 +2,8 @@
 /* Devices, their properties, contexts and errors. */
 #include "runtime.h"
 
+#include "../../machine/cuda/constants.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -156,7 +158,7 @@ static int properties(char *out, size_t bytes, int twelve, int device) {
 	static const struct {
 		int attribute, bytes, offset[2];
 	} fields[] = {
-#define PROPERTY(attribute, bytes, in_12, in_13) {attribute, bytes, {in_12, in_13}},
+#define PROPERTY(attribute, bytes, in_12, in_13) {CU_DEVICE_ATTRIBUTE_##attribute, bytes, {in_12, in_13}},
 #include "properties.h"
 #undef PROPERTY
 	};

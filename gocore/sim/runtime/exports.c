@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "unmarked.h"
+#include "runtime.h"
 
 static const char *noted[1024];
 

@@ -3,7 +3,7 @@
 #ifndef NCCL_H
 #define NCCL_H
 
-#include "unmarked.h"
+#include "runtime.h"
 
 #include <pthread.h>
 
@@ -50,14 +50,11 @@ struct nccl_comm {
 	uint64_t issued, done;
 };
 
-/* nccl_shared.c: the memory that the ranks share. Functions return a result. */
-int nccl_attach(struct nccl_comm *comm);
-void nccl_detach(struct nccl_comm *comm);
+/* nccl.c: the memory that the ranks share. Functions return a result. */
 int nccl_meet(
     struct nccl_comm *comm, int which); /* returns when all ranks have called it; 0 in the streams, 1 on the host */
 int nccl_lost(struct nccl_comm *comm);  /* whether a rank has gone, or the communicator is aborted */
 char *nccl_slot(struct nccl_comm *comm, int rank); /* of NCCL_CHUNK bytes, which its rank writes */
-int *nccl_word(struct nccl_comm *comm, int rank);  /* two words of a rank, for splits */
 /* A box of NCCL_MAIL bytes from a rank to another. Each takes one turn: the sender if full is even, the receiver if it
  * is odd. */
 struct nccl_box {
@@ -66,9 +63,8 @@ struct nccl_box {
 };
 struct nccl_box *nccl_box(struct nccl_comm *comm, int from, int to);
 
-/* nccl_reduce.c: reduces one chunk of all ranks' slots. */
+/* nccl_collective.c */
 int nccl_size(int type); /* bytes of an element; 0 for an unknown type */
 int nccl_reducible(int type);
-void nccl_reduce(struct nccl_comm *comm, int type, int op, const struct nccl_factor *factor, char *out, size_t count);
 
 #endif

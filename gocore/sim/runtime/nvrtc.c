@@ -96,7 +96,7 @@ static int is_name(char c) { return isalnum((unsigned char)c) || c == '_'; }
 
 /* The name before the parenthesis that opens a kernel's parameters. What the attribute __launch_bounds__ has in its own
  * is passed over. */
-static size_t kernel_name(const char *at, const char **name) {
+static size_t name_in_source(const char *at, const char **name) {
 	static const char bounds[] = "__launch_bounds__";
 	for (;;) {
 		const char *open = at + strcspn(at, "(;{");
@@ -127,7 +127,7 @@ static void write_ptx(const struct program *program, FILE *file) {
 	fprintf(file, ".version 8.0\n.target sm_50\n.address_size 64\n");
 	for (const char *at = program->source; (at = strstr(at, global)) != NULL;) {
 		at += sizeof global - 1;
-		size_t length = kernel_name(at, &name);
+		size_t length = name_in_source(at, &name);
 		if (length > 0)
 			fprintf(file, ".visible .entry %.*s()\n{\n\tret;\n}\n", (int)length, name);
 	}

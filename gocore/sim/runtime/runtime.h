@@ -13,6 +13,7 @@
 #include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -34,8 +35,8 @@ struct versions {
 };
 extern struct versions versions;
 
-/* fork.c: no thread has these at a fork, so that no child waits for one for ever. None is taken under another one, in
- * this order. */
+/* libraries.c: no thread has these at a fork, so that no child waits for one for ever. None is taken under another one,
+ * in this order. */
 extern pthread_mutex_t cudnn_lock, kernels_lock, names_lock;
 
 /* Remembers an error for cudaGetLastError, and returns it. */
@@ -58,7 +59,7 @@ int attribute_here(int attribute);
 /* Notes a function that does nothing but return that it is not supported, once for each name. */
 void not_done(const char *name);
 
-/* The driver's, but for what ofdriver.c declares. */
+/* The driver's, but for what streams.c declares. */
 int cuInit(unsigned flags);
 int cuDriverGetVersion(int *version);
 int cuGetErrorString(int result, const char **text);
@@ -95,5 +96,100 @@ int cuEventCreate(void **out, unsigned flags);
 int cuGraphLaunch(void *executable, void *stream);
 int cuMemPrefetchAsync(const void *address, size_t bytes, int device, void *stream);
 int cuGetProcAddress_v2(const char *symbol, void **function, int version, uint64_t flags, int *status);
+
+/* What computes on a card, and the interface by which Python says that it computes instead. The library exports
+ * gpuconf_runtime_*. */
+/* 1 begins and 0 ends a part of this thread in which the caller computes the values itself. Parts nest. */
+void gpuconf_runtime_mark(int on);
+
+/* The address of this thread's count of such parts, an int. */
+void *gpuconf_runtime_mark_address(void);
+
+/* The address of the count of pieces of work in the queues of all streams, a uint32_t. */
+const void *gpuconf_runtime_queued_address(void);
+
+/* Makes memory of a simulated GPU zero. Where that is much, the host need not have it until something is written. */
+void gpuconf_runtime_clear(void *memory, size_t bytes);
+
+/* How many launches and library calls computed nothing although their thread was not marked. */
+uint64_t gpuconf_runtime_unmarked(void);
+
+/* The name and the count of the nth of their functions, from 0. Returns 1 when there are no more. A kernel's name is as
+ * in its source. */
+int gpuconf_runtime_unmarked_name(unsigned index, char *name, size_t room, uint64_t *count);
+
+/* Is called at the first such call of each function, or at each one if they are errors, in the thread that calls. NULL:
+ * none. */
+void gpuconf_runtime_on_unmarked(void (*callback)(const char *name));
+
+/* Whether they are errors: cudaErrorNotSupported, or the library's status for what is not supported. */
+void gpuconf_runtime_strict(int on);
+
+/*
+ * Is called after each launch of a graph (a cudaGraphExec_t), in the thread that launches; the work may not have run.
+ * The launch is not counted then. NULL: none.
+ */
+void gpuconf_runtime_on_graph_launch(void (*callback)(void *executable));
+
+/*
+ * Is called for each group of NCCL's operations under capture, with what gpuconf_runtime_collective takes to do it,
+ * whenever the graph's other operations are computed. NULL: the graph does it when it is launched.
+ */
+void gpuconf_runtime_on_captured_collective(void (*callback)(void *batch));
+void gpuconf_runtime_collective(void *batch);
+
+int marked(void);
+
+/* Counts a function, whose name stays, unless the thread is marked. Returns NOT_SUPPORTED if that is an error. */
+int computes(const char *function);
+
+/* A copy of a name, which stays. For a name that computes is called with next. */
+const char *counted_name(const char *text);
+
+/* The driver's: calls a function before each launch, outside its lock; another value than 0 is the launch's result. */
+void gpuconf_simulator_on_launch(int (*hook)(const char *kernel));
+const uint32_t *gpuconf_simulator_queued(void);
+void gpuconf_simulator_clear(uint64_t addr, uint64_t bytes);
+
+/*
+ * Functions of which only some arguments are read, by their place. Integers and addresses are passed alike, each in a
+ * register or 8 bytes of the stack, so a0 is the first argument; the upper half of an int has no meaning. None of these
+ * functions takes a floating-point number.
+ */
+#define ARGUMENT __attribute__((unused)) uintptr_t
+#define ARGUMENTS \
+	ARGUMENT a0, ARGUMENT a1, ARGUMENT a2, ARGUMENT a3, ARGUMENT a4, ARGUMENT a5, ARGUMENT a6, ARGUMENT a7, \
+	    ARGUMENT a8, ARGUMENT a9, ARGUMENT a10, ARGUMENT a11, ARGUMENT a12, ARGUMENT a13, ARGUMENT a14, ARGUMENT a15, \
+	    ARGUMENT a16, ARGUMENT a17, ARGUMENT a18, ARGUMENT a19, ARGUMENT a20, ARGUMENT a21
+
+/* Writes 0 to a place of the caller's. */
+#define NOTHING_TO(type, argument) (*(type *)(argument) = 0)
+
+/* A library's handle: calls follow a stream. */
+struct follower {
+	void *stream;
+	int mode, math;
+};
+
+/* Fills results on the card with zeros, in the stream's order: one int that says that a solver succeeded, for each
+ * matrix. */
+int succeed(const struct follower *handle, uintptr_t info, int64_t count);
+
+/* Allocates a handle or a descriptor of zeros. Returns whether there was memory. */
+int make(void **out, size_t bytes);
+
+/* The functions that make and free such a one, and the library's status without memory. */
+#define OBJECT(create, destroy, bytes, failure) \
+	EXPORT int create(void **out) { return make(out, bytes) ? SUCCESS : (failure); } \
+	EXPORT int destroy(void *object) { \
+		free(object); \
+		return SUCCESS; \
+	}
+
+#define SETS_STREAM(name) \
+	EXPORT int name(struct follower *handle, void *stream) { \
+		handle->stream = stream; \
+		return SUCCESS; \
+	}
 
 #endif

@@ -6,8 +6,11 @@
  *
  * Copies and fills have values in any thread: the driver does them.
  */
-#include "unmarked.h"
+#include "runtime.h"
 
+#include <dlfcn.h>
+#include <execinfo.h>
+#include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -104,3 +107,29 @@ static int hear(const char *kernel) { return count(kernel, 0); }
 
 /* The driver's own launches, such as Triton's, are counted with the others. */
 __attribute__((constructor)) static void hear_of_launches(void) { gpuconf_simulator_on_launch(hear); }
+
+/* Whether a function of PyTorch is among the callers of the thread, by the addresses that they return to. */
+
+enum { MOST_CALLERS = 128 };
+
+static uintptr_t begins;
+static size_t length; /* 0: unknown */
+
+EXPORT void gpuconf_runtime_watch_caller(void *function) {
+	Dl_info info;
+	const ElfW(Sym) *symbol = NULL;
+	if (dladdr1(function, &info, (void **)&symbol, RTLD_DL_SYMENT) == 0 || symbol == NULL)
+		return;
+	begins = (uintptr_t)function;
+	__atomic_store_n(&length, symbol->st_size, __ATOMIC_RELEASE);
+}
+
+EXPORT int gpuconf_runtime_has_caller(void) {
+	void *callers[MOST_CALLERS];
+	size_t bytes = __atomic_load_n(&length, __ATOMIC_ACQUIRE);
+	int count = bytes == 0 ? 0 : backtrace(callers, MOST_CALLERS);
+	for (int i = 0; i < count; i++)
+		if ((uintptr_t)callers[i] - begins < bytes)
+			return 1;
+	return 0;
+}

@@ -36,6 +36,27 @@ type virtualDevices struct {
 	priorities, ordinals int
 }
 
+// virtualOf lists the logical device configurations of some GPUs.
+func (s *State) virtualOf(gpus []int) []virtualDevices {
+	list := make([]virtualDevices, len(gpus))
+	for i, index := range gpus {
+		configs := s.logical[index]
+		if configs == nil {
+			continue
+		}
+		list[i].items = configs.Items
+		for _, item := range configs.Items {
+			if item.Priority != nil {
+				list[i].priorities++
+			}
+			if item.Ordinal != nil {
+				list[i].ordinals++
+			}
+		}
+	}
+	return list
+}
+
 // Evaluate checks that the settings are consistent, which setters do not check. Getters of settings that TensorFlow
 // keeps in the same message return its error.
 func (s *State) Evaluate() error {
@@ -72,8 +93,10 @@ func (s *State) evaluate(ownProto bool) (evaluation, error) {
 	}
 	if anyLogical {
 		e.virtual = s.virtualOf(e.visibleGPUs)
-	}
-	if err := s.evaluateGPUs(&e, ownProto); err != nil {
+		if err := s.evaluateLogical(e); err != nil {
+			return e, err
+		}
+	} else if err := s.evaluateGrowth(&e); err != nil && !ownProto {
 		return e, err
 	}
 	e.merge(s.imported)
@@ -81,27 +104,6 @@ func (s *State) evaluate(ownProto bool) (evaluation, error) {
 		return e, nil
 	}
 	return e, s.applyLists(&e, s.imported)
-}
-
-// virtualOf lists the logical device configurations of some GPUs.
-func (s *State) virtualOf(gpus []int) []virtualDevices {
-	list := make([]virtualDevices, len(gpus))
-	for i, index := range gpus {
-		if configs := s.logical[index]; configs != nil {
-			list[i] = virtualDevices{configs.Items, countPriorities(configs.Items), countOrdinals(configs.Items)}
-		}
-	}
-	return list
-}
-
-func (s *State) evaluateGPUs(e *evaluation, ownProto bool) error {
-	if e.virtual != nil {
-		return s.evaluateLogical(*e)
-	}
-	if err := s.evaluateGrowth(e); err != nil && !ownProto {
-		return err
-	}
-	return nil
 }
 
 // evaluateLogical checks K1, then K2, for each GPU.
@@ -121,24 +123,6 @@ func (s *State) evaluateLogical(e evaluation) error {
 func someButNotAll(what, device string, given, of int) error {
 	return status.Errorf(status.Value,
 		"%s must be specified for all virtual devices: on %s, %d of %d have one", what, device, given, of)
-}
-
-func countPriorities(items []LogicalConfig) (n int) {
-	for _, item := range items {
-		if item.Priority != nil {
-			n++
-		}
-	}
-	return n
-}
-
-func countOrdinals(items []LogicalConfig) (n int) {
-	for _, item := range items {
-		if item.Ordinal != nil {
-			n++
-		}
-	}
-	return n
 }
 
 // evaluateGrowth checks K3 and sets growth. None is compared like any other value.

@@ -27,10 +27,15 @@ func (s *State) TakeSwitches(draft *State) { s.switches = draft.Clone().switches
 // SoftPlacement reports whether an operation may run on another device than requested. By default that is allowed only
 // in eager execution. Like every getter that reads the configuration as a whole, it returns Evaluate's error.
 func (s *State) SoftPlacement(eager bool) (bool, error) {
+	return evaluated(s, valueOr(s.switches.softPlacement, eager))
+}
+
+// evaluated returns a value, or Evaluate's error.
+func evaluated[T any](s *State, value T) (result T, err error) {
 	if err := s.Evaluate(); err != nil {
-		return false, err
+		return result, err
 	}
-	return valueOr(s.switches.softPlacement, eager), nil
+	return value, nil
 }
 
 // SetSoftPlacement may be called at any time; nil restores the default.
@@ -38,10 +43,7 @@ func (s *State) SetSoftPlacement(enabled *bool) { s.switches.softPlacement = clo
 
 // LogPlacement reports whether placements are logged; by default they are not. It returns Evaluate's error.
 func (s *State) LogPlacement() (bool, error) {
-	if err := s.Evaluate(); err != nil {
-		return false, err
-	}
-	return valueOr(s.switches.logPlacement, s.imported.LogPlacement), nil
+	return evaluated(s, valueOr(s.switches.logPlacement, s.imported.LogPlacement))
 }
 
 // SetLogPlacement may be called at any time; nil restores the default.
@@ -55,12 +57,7 @@ func (s *State) Placement() (soft, log bool, policy string) {
 }
 
 // Jit reports whether autoclustering is on. It returns Evaluate's error.
-func (s *State) Jit() (bool, error) {
-	if err := s.Evaluate(); err != nil {
-		return false, err
-	}
-	return s.switches.jit, nil
-}
+func (s *State) Jit() (bool, error) { return evaluated(s, s.switches.jit) }
 
 // SetJit may be called at any time.
 func (s *State) SetJit(enabled bool) { s.switches.jit = enabled }
@@ -68,7 +65,7 @@ func (s *State) SetJit(enabled bool) { s.switches.jit = enabled }
 // IntraOpThreads returns the number of threads inside one operation; 0 lets the runtime choose. It returns Evaluate's
 // error.
 func (s *State) IntraOpThreads() (int64, error) {
-	return s.threads(s.switches.intraOpThreads, s.imported.IntraOpThreads)
+	return evaluated(s, valueOr(s.switches.intraOpThreads, s.imported.IntraOpThreads))
 }
 
 // SetIntraOpThreads stores a number or None. After initialization the new value is compared with the stored value, not
@@ -79,19 +76,12 @@ func (s *State) SetIntraOpThreads(n *int64) error {
 
 // InterOpThreads returns the number of operations that run concurrently. It is otherwise like IntraOpThreads.
 func (s *State) InterOpThreads() (int64, error) {
-	return s.threads(s.switches.interOpThreads, s.imported.InterOpThreads)
+	return evaluated(s, valueOr(s.switches.interOpThreads, s.imported.InterOpThreads))
 }
 
 // SetInterOpThreads is like SetIntraOpThreads.
 func (s *State) SetInterOpThreads(n *int64) error {
 	return s.setThreads(&s.switches.interOpThreads, n, "Inter op parallelism cannot be modified after initialization.")
-}
-
-func (s *State) threads(stored *int64, imported int64) (int64, error) {
-	if err := s.Evaluate(); err != nil {
-		return 0, err
-	}
-	return valueOr(stored, imported), nil
 }
 
 func (s *State) setThreads(stored **int64, n *int64, tooLate string) error {

@@ -45,14 +45,15 @@ func Build(folder string, options Options) error {
 	}
 	if missing := append(newer, options.Missing...); len(missing) > 0 {
 		script := filepath.Join(folder, "exports.map")
-		text := "{ global: cu*; fakecuda_*; simulator_noted; gpuconf_*; local: " + strings.Join(missing, "; ") +
+		text := "{ global: cu*; fakecuda_*; gpuconf_*; local: " + strings.Join(missing, "; ") +
 			"; *; };\n"
 		if err := os.WriteFile(script, []byte(text), 0o600); err != nil {
 			return err
 		}
 		args = append(args, "-Wl,--version-script="+script)
 	}
-	flags := []string{"-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O0", "-fPIC", "-fvisibility=hidden"}
+	flags := []string{"-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O0", "-fPIC", "-fvisibility=hidden",
+		"-DGPUCONF_TEST_HOOKS"}
 	objects, err := compiled.Objects(sources, flags, []string{fmt.Sprintf("FAKECUDA_DEFAULT_VERSION=%d", version)})
 	if err != nil {
 		return err

@@ -1,7 +1,7 @@
 // Package fakenvml builds the simulated NVML of gocore/sim/nvml, a libnvidia-ml.so.1 that reports the machine
 // that a test describes, so that the code that calls NVIDIA's library can be tested without a GPU or a driver.
 //
-// describe.c documents the format of descriptions.
+// hooks.c documents the format of descriptions.
 package fakenvml
 
 import (
@@ -21,7 +21,7 @@ func Build(t testing.TB, defines ...string) (folder string) {
 	sources, err := compiled.Sources("gocore/sim/nvml", "gocore/lease/budget", "gocore/machine/models")
 	require.NoError(t, err)
 	objects, err := compiled.Objects(sources, []string{"-fPIC", "-fvisibility=hidden", "-O1", "-Wall", "-Werror",
-		"-pthread"}, defines)
+		"-pthread", "-DGPUCONF_TEST_HOOKS"}, defines)
 	require.NoError(t, err)
 	folder = t.TempDir()
 	args := append(compiled.Compiler(), "-shared", "-pthread", "-Wl,-soname,libnvidia-ml.so.1", "-o",

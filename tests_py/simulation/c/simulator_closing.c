@@ -6,7 +6,7 @@
  *
  *     simulator_closing SECONDS THREADS
  */
-#include "../gocore/machine/models/simulator.h"
+#include "../../../gocore/machine/models/simulator.h"
 
 #include <pthread.h>
 #include <stdio.h>

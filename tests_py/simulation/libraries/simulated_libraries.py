@@ -25,13 +25,13 @@ def counted():
 """
 
 
-def run(program: str, **environment: str) -> list[str]:
+def run(program: str, libraries: Path = SHIPPED, **environment: str) -> list[str]:
     kept = {
         name: value
         for name, value in os.environ.items()
         if not name.startswith(("GPUCONF_", "CUDA_", "FAKECUDA_", "LD_"))
     }
-    words = [sys.executable, "-c", BEGIN + textwrap.dedent(program), str(SHIPPED)]
+    words = [sys.executable, "-c", BEGIN + textwrap.dedent(program), str(libraries)]
     kept |= {"GPUCONF_SIMULATE": "2xA100-40GB", **environment}
     done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=120, env=kept)
     assert done.returncode == 0, done.stdout + done.stderr

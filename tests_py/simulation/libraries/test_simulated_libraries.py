@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import runpy
 import subprocess
 from pathlib import Path
 
 import pytest
-from simulated_libraries import run
+from simulated_libraries import SHIPPED, run
+
+BUILD = Path(__file__).resolve().parents[3] / "tests_go/machine/fakecuda/build.py"
 
 
 def test_what_computes_in_a_thread_that_is_not_marked_is_counted_by_name() -> None:
@@ -306,7 +309,10 @@ act = launch_another
 
 
 @pytest.mark.parametrize("lock", HOLDS)
-def test_a_child_does_not_wait_for_a_lock_that_a_thread_had_at_the_fork(lock: str) -> None:
+def test_a_child_does_not_wait_for_a_lock_that_a_thread_had_at_the_fork(lock: str, tmp_path: Path) -> None:
+    """The driver of a test build lets a child go on using it, so that the child reaches the libraries' locks."""
+    runpy.run_path(str(BUILD))["build"](tmp_path, 13000, newest=True)
+    (tmp_path / "libgpuconf-runtime.so").symlink_to(SHIPPED / "libgpuconf-runtime.so")
     program = """
 going = True
 def work():
@@ -331,7 +337,7 @@ for child in children:
 going = False
 print(len(children), "of them hung")
 """
-    assert run(LAUNCHES + HOLDS[lock] + program, FAKECUDA_FORKS="1") == ["0 of them hung"]
+    assert run(LAUNCHES + HOLDS[lock] + program, tmp_path, FAKECUDA_FORKS="1") == ["0 of them hung"]
 
 
 def test_a_library_of_kernels_may_be_loaded_while_another_thread_launches(tmp_path: Path) -> None:

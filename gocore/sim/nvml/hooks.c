@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The strict mode of the simulated NVML, for tests: a machine that a text file describes.
+ * The strict mode of the simulated NVML, for tests: a machine that a text file describes. Only a build with
+ * GPUCONF_TEST_HOOKS has it (tests_go/machine/fakenvml, tests_py/fake_nvml.py): the wheel's library reads no FAKE_NVML.
  *
  * FAKE_NVML names the file, which nvmlInit reads each time. FAKE_NVML_LOG, if set, names a file to which each call's
  * name is written.
@@ -21,11 +22,22 @@
  * to the card above it; "bytes=-1" is memory that the driver does not know; its list is "compute", "mps" or "graphics".
  * A call fails with the given number, for one UUID or for all.
  */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
 #include "nvml.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#ifdef GPUCONF_TEST_HOOKS
+
+static struct {
+	char function[64], uuid[80];
+	int result;
+} failures[64];
+static int failure_count;
 
 static void misread(const char *line) {
 	fprintf(stderr, "fake NVML: can't read the line: %s", line);
@@ -81,11 +93,21 @@ static void read_addressing(const char *line) {
 			machine.device[last_card()].addressing = i;
 }
 
-void describe(const char *path) {
-	FILE *file = fopen(path, "r");
+static int read_failure(const char *line) {
+	char *uuid = failures[failure_count].uuid;
+	*uuid = '\0'; /* that of a line before it, for any card */
+	int read =
+	    sscanf(line, "fail %63s %d %79s", failures[failure_count].function, &failures[failure_count].result, uuid);
+	failure_count += read >= 2;
+	return read >= 2;
+}
+
+int hooks_describe(void) {
+	const char *path = secure_getenv("FAKE_NVML");
+	FILE *file = path == NULL ? NULL : fopen(path, "r");
 	char line[512];
+	failure_count = 0;
 	while (file != NULL && fgets(line, sizeof line, file) != NULL) {
-		struct failure *failure = &machine.failure[machine.failures];
 		if (strncmp(line, "card ", 5) == 0)
 			read_card(line);
 		else if (strncmp(line, "instance ", 9) == 0)
@@ -98,11 +120,30 @@ void describe(const char *path) {
 			read_addressing(line);
 		else if (strncmp(line, "process ", 8) == 0)
 			read_process(line);
-		else if (sscanf(line, "fail %63s %d %79s", failure->function, &failure->result, failure->uuid) >= 2)
-			machine.failures++;
-		else if (sscanf(line, "driver %79s", machine.driver) != 1 && sscanf(line, "cuda %d", &machine.cuda) != 1)
+		else if (!read_failure(line) && sscanf(line, "driver %79s", machine.driver) != 1 &&
+		         sscanf(line, "cuda %d", &machine.cuda) != 1)
 			misread(line);
 	}
 	if (file != NULL)
 		fclose(file);
+	return path != NULL;
 }
+
+int hooks_of_call(const char *function, const struct device *device) {
+	for (int i = 0; i < failure_count; i++)
+		if (strcmp(failures[i].function, function) == 0 &&
+		    (failures[i].uuid[0] == '\0' || (device != NULL && strcmp(failures[i].uuid, device->uuid) == 0)))
+			return failures[i].result;
+	return SUCCESS;
+}
+
+void hooks_note(const char *function) {
+	const char *path = secure_getenv("FAKE_NVML_LOG");
+	FILE *file = path == NULL ? NULL : fopen(path, "a");
+	if (file == NULL)
+		return;
+	fprintf(file, "%s\n", function);
+	fclose(file);
+}
+
+#endif

@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Counters, injected failures, and functions for tests. */
-#include "driver.h"
+/*
+ * The hooks of tests: counted calls, injected failures, gates, and questions about what is left. Only a build with
+ * GPUCONF_TEST_HOOKS has them (tests_go/machine/fakecuda): the wheel's library exports no fakecuda_* and reads no
+ * FAKECUDA_*.
+ */
+#include "stream.h"
+
+#ifdef GPUCONF_TEST_HOOKS
 
 #include <signal.h>
 #include <stdio.h>
@@ -8,10 +14,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#define MAX_NAMES 1024
-#define MAX_FAULTS 32
+enum { MAX_NAMES = 1024, MAX_FAULTS = 32 };
 
-/* Separate from the big lock, so that a call can be counted while another one waits inside it. */
+/*
+ * Guards the counters, the faults and the gate. It is separate from the machine's lock, so that a call can be counted
+ * while another one waits inside that.
+ */
 static pthread_mutex_t counters_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {
 	const char *at; /* where the name was in memory when it was first counted */
@@ -32,15 +40,15 @@ static void arm(int difference) { __atomic_add_fetch(&faults_armed, difference, 
 
 EXPORT void fakecuda_fail(const char *name, unsigned long nth, int result);
 
-void lock_counters(void) { pthread_mutex_lock(&counters_lock); }
+void lock_hooks(void) { pthread_mutex_lock(&counters_lock); }
 
-void unlock_counters(void) { pthread_mutex_unlock(&counters_lock); }
+void unlock_hooks(void) { pthread_mutex_unlock(&counters_lock); }
 
 /* The failures in the environment apply once per process. */
 static pthread_once_t environ_read = PTHREAD_ONCE_INIT;
 
 static void read_faults(void) {
-	const char *list = secure_getenv("FAKECUDA_FAIL");
+	const char *list = TEST_VARIABLE("FAIL");
 	char name[64];
 	unsigned long nth;
 	int result, used;
@@ -117,23 +125,20 @@ static pthread_cond_t gate_opened = PTHREAD_COND_INITIALIZER;
 static char gate[64];
 static int waiting, first_only, held;
 
-/* fakecuda_gate closes the gate for calls of a name; "" opens it. */
-EXPORT void fakecuda_gate(const char *name) {
+static void set_gate(const char *name, int first) {
 	pthread_mutex_lock(&counters_lock);
 	snprintf(gate, sizeof gate, "%s", name);
-	first_only = held = 0;
-	pthread_cond_broadcast(&gate_opened);
+	first_only = first;
+	held = 0;
+	pthread_cond_broadcast(&gate_opened); /* those that wait look whether they still have to */
 	pthread_mutex_unlock(&counters_lock);
 }
 
+/* fakecuda_gate closes the gate for calls of a name; "" opens it. */
+EXPORT void fakecuda_gate(const char *name) { set_gate(name, 0); }
+
 /* fakecuda_gate_first closes the gate for the next call of a name; later ones pass. */
-EXPORT void fakecuda_gate_first(const char *name) {
-	pthread_mutex_lock(&counters_lock);
-	snprintf(gate, sizeof gate, "%s", name);
-	first_only = 1;
-	held = 0;
-	pthread_mutex_unlock(&counters_lock);
-}
+EXPORT void fakecuda_gate_first(const char *name) { set_gate(name, 1); }
 
 /* fakecuda_waiting counts the calls that wait. */
 EXPORT int fakecuda_waiting(void) { return __atomic_load_n(&waiting, __ATOMIC_SEQ_CST); }
@@ -151,24 +156,10 @@ static void wait_at_the_gate(const char *name) {
 	pthread_mutex_unlock(&counters_lock);
 }
 
-CUresult called(const char *name, int needs_start) {
-	enter_machine();
+CUresult hooks_of_call(const char *name) {
 	CUresult result = count_and_fail(name);
 	wait_at_the_gate(name);
-	if (result == SUCCESS && needs_start) {
-		LOCK;
-		result = m->started ? forbidden(name) : NOT_INITIALIZED;
-		UNLOCK;
-	}
 	return result;
-}
-
-enum when time_of_call(void) {
-	enter_machine();
-	LOCK;
-	enum when when = m->started ? STARTED : m->no_device ? NO_DEVICE_FOUND : NOT_CALLED;
-	UNLOCK;
-	return when;
 }
 
 /* fakecuda_called counts a call of a library over this one, and returns its injected failure, if any. */
@@ -214,9 +205,7 @@ EXPORT unsigned long fakecuda_count(const char *name) {
 }
 
 /* fakecuda_clear removes all injected failures. */
-EXPORT void fakecuda_clear(void) { drop_faults(); }
-
-void drop_faults(void) {
+EXPORT void fakecuda_clear(void) {
 	pthread_mutex_lock(&counters_lock);
 	memset(faults, 0, sizeof faults);
 	arm(-faults_armed);
@@ -259,31 +248,10 @@ EXPORT int fakecuda_live(const char *what) {
 	return -1;
 }
 
-/* fakecuda_depth returns how many contexts are on the calling thread's stack. */
-EXPORT int fakecuda_depth(void) {
-	enter_machine();
-	return depth_of_thread();
-}
-
-void end_machine(void) {
-	for (struct context *context = m->contexts; context != NULL; context = context->next)
-		if (context->alive)
-			end_context(context);
-	end_externals();
-	end_virtual();
-	end_captures();
-	end_modules();
-	end_pools();
-	end_graph_memory();
-	end_sharing(); /* after all that returns memory to it */
-	end_gone();
-	drop_blocks();
-}
-
 /* fakecuda_restart acts like a new process: all state is dropped, and cuInit reads the environment again. */
 EXPORT void fakecuda_restart(void) {
 	enter_machine();
-	drop_faults();
+	fakecuda_clear();
 	LOCK;
 	end_machine();
 	for (int i = 0; i < m->gpus; i++) {
@@ -302,3 +270,39 @@ EXPORT void fakecuda_restart(void) {
 	m->era = new_era();
 	UNLOCK;
 }
+
+/* fakecuda_graph_pieces returns the number of nodes of a graph. */
+EXPORT int fakecuda_graph_pieces(CUgraph graph) { return graph->body->count; }
+
+/* fakecuda_alive says whether a context exists, for fake libraries over this one. */
+EXPORT int fakecuda_alive(CUcontext context) {
+	enter_machine();
+	LOCK;
+	int alive = context->alive;
+	UNLOCK;
+	return alive;
+}
+
+/*
+ * For fake libraries over this one, such as tests_go/machine/fakecublas: fakecuda_launch queues a kernel in a stream of
+ * the current context. It takes ownership of the argument, which must come from malloc. touched is MAX_TOUCHED ranges
+ * of device memory, which must be accessible to the kernel now and when it runs; empty ranges are ignored.
+ */
+EXPORT CUresult fakecuda_launch(CUstream handle, void (*kernel)(void *), void *argument, const struct range *touched) {
+	struct work work = {.kind = KERNEL, .kernel = kernel, .staged = argument};
+	memcpy(work.touched, touched, sizeof work.touched);
+	IN_STREAM(handle, {
+		for (int i = 0; i < MAX_TOUCHED; i++)
+			if (touched[i].bytes > 0 &&
+			    (!within(touched[i].addr, touched[i].bytes, context->gpu) || within_host(touched[i].addr, 1)))
+				result = ILLEGAL_ADDRESS;
+		if (result == SUCCESS)
+			result = admits(stream);
+		if (result == SUCCESS)
+			enqueue(stream, work);
+		else
+			free(argument);
+	});
+}
+
+#endif
