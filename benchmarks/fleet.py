@@ -25,8 +25,7 @@ from pathlib import Path
 import distributed
 from gpuconf.leases import ledger as _ledger
 from gpuconf.plans.fleets import recorded_jobs
-from gpuconf.plans.fleets.bounds import lower_bound
-from gpuconf.plans.fleets.firstfit import first_fit
+from gpuconf.plans.fleets.packing import first_fit, lower_bound
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tests_py" / "plans")]

@@ -36,7 +36,7 @@ REQUEST = json.dumps(wire.Request((wire.Card(CARD, GIB // 16, GIB // 16, 40 * GI
 WAITER = f"""
 import sys, time
 from gpuconf.leases.ledger import open_ledger
-from gpuconf.leases.rows import Card
+from gpuconf.leases.ledger import Card
 ledger = open_ledger(sys.argv[1])
 print("ready", flush=True)
 while sys.stdin.readline():
@@ -49,7 +49,7 @@ while sys.stdin.readline():
 HOLDER = f"""
 import sys
 from gpuconf.leases.ledger import open_ledger
-from gpuconf.leases.rows import Card
+from gpuconf.leases.ledger import Card
 ledger = open_ledger(sys.argv[1])
 claim = ledger.claim([Card({CARD!r}, {40 * GIB}, {GIB})])
 print("ready", flush=True)
@@ -58,7 +58,7 @@ sys.stdin.read()
 BUSY = f"""
 import sys
 from gpuconf.leases.ledger import open_ledger
-from gpuconf.leases.rows import Card
+from gpuconf.leases.ledger import Card
 ledger = open_ledger(sys.argv[1])
 print("ready", flush=True)
 while True:
@@ -71,7 +71,7 @@ while True:
 CONTENDER = f"""
 import sys, time
 from gpuconf.leases.ledger import open_ledger
-from gpuconf.leases.rows import Card
+from gpuconf.leases.ledger import Card
 ledger = open_ledger(sys.argv[1])
 cards = [Card("GPU-%d" % number, {80 * GIB}, {GIB}) for number in range(8)]
 ledger.claim(cards).release()

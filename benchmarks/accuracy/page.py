@@ -12,7 +12,7 @@ from benchmarks.accuracy.drawn import page as drawn
 from benchmarks.accuracy.drawn_jax import page as drawn_jax
 from benchmarks.report import table
 
-MARGIN, WORKSPACES = 0.02, 4  # gpuconf/plans/programs/target_cards.py and needs.py
+MARGIN, WORKSPACES = 0.02, 4  # gpuconf/plans/programs/needs.py and needs.py
 MOST_ALLOCATED, MOST_RESERVED = 0.005, 0.02
 CUTS = (-0.02, 0.0, 0.02)
 REASONS = json.loads((Path(__file__).resolve().parent / "reasons.json").read_text())

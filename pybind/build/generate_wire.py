@@ -140,19 +140,17 @@ def _field(field: Field) -> list[str]:
 
 
 def _class(message: Message) -> list[str]:
-    lines = [f"class _{message.name}(NamedTuple):"]
-    for field in message.fields:
-        lines += _field(field)
     text = message.text if message.text.endswith(".") else f"{message.text}."
-    one = f'    """{text}"""'
-    lines += ["", "", f"class {message.name}(Table, _{message.name}):"]
-    if len(one) <= COLUMNS:
-        lines.append(one)
+    lines = [f"class {message.name}(Table):"]
+    if len(text) + 10 <= COLUMNS:
+        lines.append(f'    """{text}"""')
     else:
         first, _, rest = text.partition(". ")
         lines += [f'    """{first}.', ""] if rest else ['    """']
         lines += [*textwrap.wrap(rest or text, COLUMNS, initial_indent="    ", subsequent_indent="    "), '    """']
-    lines += ["", "    __slots__ = ()"]
+    lines.append("")
+    for field in message.fields:
+        lines += _field(field)
     if message.sent:
         return lines
     lines += ["", "    @classmethod", f"    def _read(cls, row: Any) -> {message.name}:"]
@@ -169,11 +167,11 @@ def module(name: str, source: str) -> str:
     sources = " and ".join(dict.fromkeys(str(path.parent.relative_to(ROOT)) for path in (SOURCE, *also)))
     lines = [
         "# SPDX-License-Identifier: Apache-2.0",
-        f'"""What Go says and reads, from {sources}. Written by pybind/build/generate.py; DO NOT EDIT."""',
+        f'"""Go's messages, from {sources}. Written by pybind/build/generate.py; DO NOT EDIT."""',
         "",
         "from __future__ import annotations",
         "",
-        "from ..._typing import Any, NamedTuple",
+        "from ..._typing import Any",
         "from ..table import Table",
     ]
     for message in messages("".join([*(path.read_text() for path in also), source])):

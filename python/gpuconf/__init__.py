@@ -87,8 +87,8 @@ if TYPE_CHECKING:
     from .compat.v2 import test as test
     from .compat.v2 import version as version
     from .leases.lease import Lease, lease
-    from .machine.visible import cuda_visible_devices, visible_devices
-    from .memory._max_memory import max_memory
+    from .machine.cards import cuda_visible_devices, visible_devices
+    from .memory._stats import max_memory
     from .notebook import load_ipython_extension as load_ipython_extension
     from .notebook import unload_ipython_extension as unload_ipython_extension
     from .plans.fleets.fleet import FleetPlan, plan_fleet
@@ -122,7 +122,7 @@ _HOMES = {
     "add_n": "tensors.operations",
     "configure": "allocators._configure",
     "constant": "tensors.operations",
-    "cuda_visible_devices": "machine.visible",
+    "cuda_visible_devices": "machine.cards",
     "current_scope": "_core.scope",
     "device": "_core.scope",
     "float32": "tensors.arrays",
@@ -134,7 +134,7 @@ _HOMES = {
     "library_path": "_core.native",
     "load_ipython_extension": "notebook",
     "matmul": "tensors.operations",
-    "max_memory": "memory._max_memory",
+    "max_memory": "memory._stats",
     "plan": "plans.plan",
     "plan_fleet": "plans.fleets.fleet",
     "rehearse": "plans.programs.block",
@@ -142,7 +142,7 @@ _HOMES = {
     "simulate": "simulation.simulate",
     "simulated": "simulation.simulate",
     "unload_ipython_extension": "notebook",
-    "visible_devices": "machine.visible",
+    "visible_devices": "machine.cards",
 }
 
 # TensorFlow's names that ``import gpuconf as tf`` has, too: those of compat.v2. They are not listed among gpuconf's

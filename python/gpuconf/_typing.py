@@ -22,11 +22,15 @@ else:
     class _FromAnnotations(type):
         """Makes a class of a named tuple whose fields are the annotated names in the class body."""
 
-        def __new__(cls, name: str, _: tuple[type, ...], body: dict[str, Any]) -> type:
+        def __new__(cls, name: str, bases: tuple[type, ...], body: dict[str, Any]) -> type:
             fields = body["__annotations__"]
             defaults = [body.pop(field) for field in fields if field in body]
             base = namedtuple(name.removeprefix("_"), fields, defaults=defaults, module=body["__module__"])
             base.__new__.__annotations__ = fields  # for inspect.signature
-            return type(name, (base,), {"__slots__": (), **body})
+            return type(name, (*bases[0]._methods, base), {"__slots__": (), **body})
 
-    NamedTuple = type.__new__(_FromAnnotations, "NamedTuple", (), {})
+    def named_tuple(name: str, *methods: type) -> type:
+        """Return a class like ``typing.NamedTuple``, whose classes also have the methods of others."""
+        return type.__new__(_FromAnnotations, name, (), {"_methods": methods})
+
+    NamedTuple = named_tuple("NamedTuple")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ._core.built_in_errors import raise_built_in
 from ._missing import watch
-from .config import _arguments, _switch
+from .config import _execution
 
 __all__ = [
     "disable_traceback_filtering",
@@ -25,12 +25,12 @@ def get_log_device_placement() -> bool:
 
     Raises ValueError for an inconsistent configuration.
     """
-    return bool(_switch.get("log_device_placement"))
+    return bool(_execution.get("log_device_placement"))
 
 
 def set_log_device_placement(enabled: bool) -> None:
     """Enable or disable the placement log, at any time. Raises TypeError for a non-bool value."""
-    _switch.put("log_device_placement", _arguments.switch("enabled", enabled))
+    _execution.put("log_device_placement", _execution.switch("enabled", enabled))
 
 
 def enable_traceback_filtering() -> None:

@@ -6,8 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from command import COMMAND
 from script import environment, run_well
+
+COMMAND = str(Path(sys.executable).with_name("gpuconf"))
 
 # What takes a millisecond or more beside a bare interpreter, and is of no use to a command that ends well.
 HEAVY = {
@@ -36,10 +37,9 @@ def own(names: set[str]) -> set[str]:
 
 
 SHARED = {
-    "_core", "_core.fork", "_core.public", "__main__", "cli", "cli.main", "cli.console", "cli.exits", "simulation",
-    "_typing",
+    "_core", "_core.fork", "_core.public", "__main__", "cli", "cli.main", "cli.console", "simulation", "_typing",
 }  # fmt: skip
-PARSED = {*SHARED, "_core.humanbytes", "cli.output", "cli.parser"}
+PARSED = {*SHARED, "_core.table", "cli.output", "cli.parser"}
 
 
 def test_the_version(tmp_path: Path) -> None:
@@ -50,42 +50,35 @@ def test_the_version(tmp_path: Path) -> None:
 
 def test_a_program_without_a_lease(tmp_path: Path) -> None:
     names = imported(tmp_path, "run", "true")
-    modules = {"jobs", "jobs.execute", "cli.late_options", "cli.requested", "cli.run"}
-    assert own(names) == {*PARSED, *modules, "_core.programs"}
+    modules = {"jobs", "jobs.execute", "cli.requested", "cli.run"}
+    assert own(names) == {*PARSED, *modules}
     assert names & {*HEAVY, "signal"} == set()
 
 
 # What reads the settings and calls the core.
 CALLING = {
-    "_core._gpuconf", "_core.device_spec", "_core.devices", "_core.extras", "_core.former_names", "_core.html",
-    "_core.ledger_folder", "_core.message", "_core.native", "_core.notices", "_core.runtime", "_core.settings",
-    "_core.settings_file", "_core.simulation_notice", "_core.size_text", "_core.sizes", "_core.table", "_core.texts",
-    "_core.trust", "_core.generated", "_core.generated.visible", "_missing", "errors",
+    "_core._gpuconf", "_core.device_spec", "_core.devices", "_core.html", "_core.message", "_core.native",
+    "_core.runtime", "_core.settings", "_core.settings_file", "_core.size_text", "_core.sizes", "_core.table",
+    "_core.texts", "_core.generated", "_core.generated.visible", "_missing", "errors",
 }  # fmt: skip
 LEDGER = {
     "_core.handle", "_core.generated.cards", "_core.generated.ledger", "machine", "machine.cards", "leases",
-    "leases.ledger", "leases.proc", "leases.rows",
+    "leases.ledger", "leases.proc",
 }  # fmt: skip
 
 
 def test_the_list_of_processes(tmp_path: Path) -> None:
     names = imported(tmp_path, "ps")
     modules = {
-        "cli.jobs",
         "cli.processes",
         "cli.ps",
-        "cli.simulated_cards",
         "jobs",
-        "jobs.private_folder",
-        "leases.view",
-    }
-    while_a_job_shares_cards = {
         "jobs.budget_file",
         "jobs.generated",
         "jobs.generated.budget_layout",
-        "jobs.simulated_cards",
+        "leases.view",
     }
-    assert own(names) - while_a_job_shares_cards == {*PARSED, *CALLING, *LEDGER, *modules}
+    assert own(names) - {"jobs.simulated_cards"} == {*PARSED, *CALLING, *LEDGER, *modules}
     assert names & {*HEAVY, "math", "signal", "weakref"} == set()
 
 

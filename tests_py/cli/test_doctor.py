@@ -19,7 +19,7 @@ import gpuconf
 import pytest
 from command import COMMAND
 from fake_nvml import ONE_H100, fake_nvml
-from gpuconf.cli import cover, diagnosis, go_runtimes, libraries
+from gpuconf.cli import diagnosis, libraries, probe
 from gpuconf.plans.programs.cover import LAUNCHER
 from holder import holder
 from script import environment
@@ -83,8 +83,8 @@ def test_a_misspelled_variable(simulated: dict[str, str]) -> None:
 
 
 def test_variables_that_gpuconf_reads_are_no_problem(simulated: dict[str, str]) -> None:
-    """Those of the simulator and the former names were unknown."""
-    code, out, _ = run(env={**simulated, "GPUCONF_SIMULATE_PLAIN_NAMES": "1", "GPUCONF_MEMORY_LIMIT": "6GiB"})
+    """Those of the simulator were unknown."""
+    code, out, _ = run(env={**simulated, "GPUCONF_SIMULATE_PLAIN_NAMES": "1", "GPUCONF_LIMIT": "6GiB"})
     assert code == 0
     assert "GPUCONF_LIMIT=6442450944 (environment)" in out
     assert out.endswith("no problems\n")
@@ -225,11 +225,11 @@ def test_a_folder_that_cannot_become_a_ledger(simulated: dict[str, str], tmp_pat
 
 def test_go_runtimes(simulated: dict[str, str]) -> None:
     library = gpuconf.library_path()
-    assert go_runtimes.is_go(library)
-    assert not go_runtimes.is_go("/bin/sh")
-    assert not go_runtimes.is_go(__file__)
+    assert diagnosis.is_go(library)
+    assert not diagnosis.is_go("/bin/sh")
+    assert not diagnosis.is_go(__file__)
     gpuconf.config.list_physical_devices()
-    assert go_runtimes.of_process(os.getpid()) == [os.path.realpath(library)]
+    assert diagnosis.of_process(os.getpid()) == [os.path.realpath(library)]
     _, found = findings({**simulated, "LD_PRELOAD": library})
     assert any("LD_PRELOAD loads" in text for text in about(found, "Go runtimes"))
 
@@ -505,7 +505,7 @@ def test_a_machine_that_allows_no_cover(monkeypatch: pytest.MonkeyPatch, tmp_pat
         'user "$@"'
     )
     monkeypatch.setattr("gpuconf.plans.programs.cover.LAUNCHER", launcher(tmp_path / "launcher", refusing))
-    told = cover.of_machine(os.environ)
+    told = probe.of_cover(os.environ)
     assert told.level == "note"
     assert told.text.startswith(
         "none is possible, because this machine has no cover for the program's writes (user: start a namespace"
@@ -520,7 +520,7 @@ def test_doctor_does_not_need_a_cover(monkeypatch: pytest.MonkeyPatch, tmp_path:
     path = launcher(tmp_path / "launcher", script) if script else str(tmp_path / "none")
     monkeypatch.setattr("gpuconf.plans.programs.cover.LAUNCHER", path)
     began = time.monotonic()
-    told = cover.of_machine(os.environ)
+    told = probe.of_cover(os.environ)
     assert time.monotonic() - began < 5
     assert told.level == "note"
     assert said in told.text
@@ -534,7 +534,7 @@ def test_what_to_set_for_a_cover(tmp_path: Path) -> None:
         for name, value in settings.items():
             folder = "user" if name.startswith("max") else "kernel"
             (tmp_path / folder / name).write_text(f"{value}\n")
-        return cover.advice("/opt/gpuconf-cover", str(tmp_path), container=container)
+        return probe.advice("/opt/gpuconf-cover", str(tmp_path), container=container)
 
     of_ubuntu = advice(
         apparmor_restrict_unprivileged_userns="1", max_user_namespaces="63000", unprivileged_userns_clone="1"

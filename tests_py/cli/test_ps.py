@@ -14,8 +14,7 @@ import command
 import pytest
 from command import COMMAND
 from fake_nvml import ONE_H100, fake_nvml
-from gpuconf.leases.ledger import init_shared, open_ledger
-from gpuconf.leases.rows import Card
+from gpuconf.leases.ledger import Card, init_shared, open_ledger
 from holder import holder
 from script import environment, without_others
 

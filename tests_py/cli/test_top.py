@@ -102,11 +102,14 @@ def env(tmp_path: Path) -> dict[str, str]:
     return {"GPUCONF_SIMULATE": "2xH100-80GB", "GPUCONF_LEDGER": str(tmp_path / "ledger")}
 
 
-@pytest.mark.parametrize("rich", [True, False], ids=["rich", "plain"])
-def test_it_fits_and_follows_the_size(env: dict[str, str], tmp_path: Path, rich: bool) -> None:
-    if not rich:
-        (tmp_path / "rich.py").write_text("raise ImportError('not here')")
-        env["PYTHONPATH"] = str(tmp_path)
+def test_without_rich_one_line_names_the_extra(env: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "rich.py").write_text("raise ImportError('not here')")
+    with top({**env, "PYTHONPATH": str(tmp_path)}, columns=120) as terminal:
+        terminal.shows("gpuconf top on a terminal needs rich (not here): pip install 'gpuconf[cli]'")
+        assert terminal.end() == 1
+
+
+def test_it_fits_and_follows_the_size(env: dict[str, str]) -> None:
     with holder(env, lease=10 * GIB, pool=8 * GIB, used=3 * GIB) as program, top(env) as terminal:
         shown = terminal.shows(str(program.pid)).splitlines()
         assert f"gpuconf {gpuconf.__version__}  simulated 2xH100-80GB" in shown[0]
@@ -125,7 +128,7 @@ def test_it_fits_and_follows_the_size(env: dict[str, str], tmp_path: Path, rich:
         assert len(small.splitlines()) == 8
         terminal.press("q")
         assert terminal.end() == 0
-        assert (b"\033[3" in terminal.written) == rich
+        assert b"\033[3" in terminal.written
 
 
 def test_the_help_fits(env: dict[str, str]) -> None:
@@ -175,7 +178,7 @@ def test_the_terminal_is_as_before(env: dict[str, str]) -> None:
             terminal.press(key)
             assert terminal.end() == code
             assert termios.tcgetattr(terminal.theirs) == terminal.before
-            assert terminal.written.endswith(b"\033[?7h\033[?25h\033[?1049l")
+            assert terminal.written.endswith(b"\033[?25h\033[?1049l")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
@@ -185,7 +188,7 @@ def test_a_signal_leaves_the_terminal_as_before(env: dict[str, str], number: sig
         terminal.program.send_signal(number)
         assert terminal.end() == 128 + number
         assert termios.tcgetattr(terminal.theirs) == terminal.before
-        assert terminal.written.endswith(b"\033[?7h\033[?25h\033[?1049l")
+        assert terminal.written.endswith(b"\033[?25h\033[?1049l")
 
 
 def test_ctrl_z_leaves_the_terminal_to_the_shell(env: dict[str, str]) -> None:

@@ -18,7 +18,7 @@ import gpuconf
 import numpy as np
 import pytest
 from gpuconf import errors, memory
-from gpuconf._core.made import make
+from gpuconf._core.table import make
 from gpuconf.memory._arrived import ArrivedBuffer
 from script import run, run_well
 

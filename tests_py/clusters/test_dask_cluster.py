@@ -283,7 +283,7 @@ def test_without_dask_it_says_what_to_install() -> None:
 
 
 def test_an_older_dask_without_a_hook_is_named() -> None:
-    from gpuconf.cluster.hooks import need
+    from gpuconf.cluster.cards import need
 
     with pytest.raises(
         errors.UnavailableError, match=r"x needs object\.state, which Dask 20\d\d\.\d+\.\d+ does not have"

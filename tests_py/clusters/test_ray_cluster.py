@@ -115,7 +115,7 @@ def test_bad_targets() -> None:
 
 
 def test_an_older_ray_without_a_hook_is_named() -> None:
-    from gpuconf.cluster.hooks import need
+    from gpuconf.cluster.cards import need
 
     with pytest.raises(errors.UnavailableError, match=rf"x needs object\.y, which Ray {ray.__version__} does not have"):
         need("Ray", object(), "y", "x")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import gpuconf
 import pytest
 from command import COMMAND
-from gpuconf._core import settings, settings_file, simulation_notice, trust
+from gpuconf._core import runtime, settings, settings_file
 from hypothesis import given
 from hypothesis import strategies as st
 from script import environment, run_well
@@ -289,10 +289,10 @@ def test_what_is_ignored_is_logged_once(
 )
 def test_an_entry_that_is_no_folder(entry: str, why: str) -> None:
     with pytest.raises(gpuconf.errors.InvalidArgumentError, match="GPUCONF_TRUST_SETTINGS has the entry ") as caught:
-        settings.explain({trust.VARIABLE: f"/srv:{entry}"}, {})
+        settings.explain({settings_file.VARIABLE: f"/srv:{entry}"}, {})
     assert why in str(caught.value)
     if "\0" not in entry:
-        code, said, _ = command("doctor", cwd=Path("/"), env={trust.VARIABLE: entry, "GPUCONF_SIMULATE": "T4"})
+        code, said, _ = command("doctor", cwd=Path("/"), env={settings_file.VARIABLE: entry, "GPUCONF_SIMULATE": "T4"})
         assert code == 3
         assert "problem settings: GPUCONF_TRUST_SETTINGS has the entry" in said
 
@@ -309,21 +309,21 @@ def test_entries_that_name_nothing(here: Path) -> None:
         str(here / "below"),
         str(here / "gpuconf.toml"),
     ):
-        assert len(settings.ignored({trust.VARIABLE: text})) == 1
+        assert len(settings.ignored({settings_file.VARIABLE: text})) == 1
     (here / "link").symlink_to(here)
     for text in (str(here), f"{here}/", f"::{here}:", f"{here}/below/..", str(here / "link")):
-        assert settings.ignored({trust.VARIABLE: text}) == []
+        assert settings.ignored({settings_file.VARIABLE: text}) == []
 
 
 @given(st.text(max_size=40))
 def test_no_text_trusts_this_folder(text: str) -> None:
     """Nor raises another error than the documented one."""
     try:
-        entries = trust.folders({trust.VARIABLE: text})
+        entries = settings_file.folders({settings_file.VARIABLE: text})
     except gpuconf.errors.InvalidArgumentError:
         return
     assert all(os.path.isabs(entry) for entry in entries)
-    assert not trust.names([entry for entry in entries if os.path.realpath(entry) != os.getcwd()], os.stat("."))
+    assert not settings_file.names([entry for entry in entries if os.path.realpath(entry) != os.getcwd()], os.stat("."))
 
 
 # Simulations beside real GPUs
@@ -333,8 +333,8 @@ def test_no_text_trusts_this_folder(text: str) -> None:
 def test_a_simulation_beside_real_gpus_says_who_requested_it(
     by: str, here: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(simulation_notice, "DRIVER_FILES", (str(here / "nvidiactl"),))
-    monkeypatch.setattr(simulation_notice, "_told", set())
+    monkeypatch.setattr(runtime, "DRIVER_FILES", (str(here / "nvidiactl"),))
+    monkeypatch.setattr(runtime, "_told", set())
 
     def simulated() -> list[str]:
         with caplog.at_level(logging.WARNING, "gpuconf"):
@@ -342,11 +342,7 @@ def test_a_simulation_beside_real_gpus_says_who_requested_it(
                 gpuconf.simulate("T4")
             assert gpuconf.simulated()
             gpuconf.reset()
-        return [
-            record.getMessage()
-            for record in caplog.records
-            if record.getMessage().startswith(simulation_notice.BEGINNING)
-        ]
+        return [record.getMessage() for record in caplog.records if record.getMessage().startswith(runtime.BEGINNING)]
 
     if by == "variable":
         monkeypatch.setenv("GPUCONF_SIMULATE", "T4")

@@ -297,7 +297,7 @@ def _import_of_a_library(world: World) -> None:
 
 
 def _notice(world: World) -> None:
-    from gpuconf._core.notices import log
+    from gpuconf._core.message import log
 
     log("warning", "a notice")
 

@@ -54,9 +54,9 @@ def test_every_lock_is_made_where_a_fork_is_thought_of() -> None:
         replaced += len(_MODULE_LOCK.findall(text))
         assert text.count("module_lock(globals()") == len(_MODULE_LOCK.findall(text)), path
         elsewhere.update((path.relative_to(PACKAGE).as_posix(), found[1]) for found in _LOCK.finditer(text))
-    made_and_used_by_one_call = {("plans/fleets/cpsat.py", "ThreadPoolExecutor")}
+    made_and_used_by_one_call = {("plans/fleets/patterns.py", "ThreadPoolExecutor")}
     # A child, which has no copy of the threads, never waits for them.
-    of_one_thread = {("ray/_publish.py", "Event"), ("compat/_train.py", "Event")}
+    of_one_thread = {("ray/_memory.py", "Event"), ("compat/_train.py", "Event")}
     assert (
         elsewhere
         == {("_core/fork.py", "RLock"), ("compat/v1/_graph.py", "RLock")} | made_and_used_by_one_call | of_one_thread

@@ -18,8 +18,9 @@ import textwrap
 from pathlib import Path
 
 import gpuconf
-from gpuconf.allocators._versions import SETS
-from gpuconf.simulation import elf, simulated_torch, stand_ins
+from gpuconf._core import elf
+from gpuconf.allocators._share import SETS
+from gpuconf.simulation import simulated_torch, stand_ins
 
 HERE = Path(__file__).parent
 FIRST_CARD = "GPU-f0ced00d-1234-4567-89ab-cdef01234500"
@@ -84,9 +85,7 @@ def build(folder: Path) -> None:
     empty = [folder / "cuda" / name for name in needed if re.match(stand_ins.CUDA, name)]
     (folder / "cuda").mkdir()
     for path in empty:
-        path.write_bytes(
-            elf.empty(path.name, "libgpuconf-runtime.so", {"x86_64": 62, "aarch64": 183}[os.uname().machine])
-        )
+        path.write_bytes(elf.library(path.name, ["libgpuconf-runtime.so"]))
     source, versions = folder / "runtime.c", simulated_torch._versions(str(libraries))
     source.write_text(RUNTIME % (versions, "".join(f'dlopen("{path}", RTLD_NOW | RTLD_GLOBAL);' for path in empty)))
     shipped = Path(gpuconf.__file__).parent / "_simulator"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpuconf.allocators import _versions
+from gpuconf.allocators import _share
 
 ROOT = Path(__file__).parents[2]
 REQUIREMENTS = Path(__file__).with_name("requirements")
@@ -15,8 +15,8 @@ DISTRIBUTIONS = {"torch": "torch", "cupy": "cupy-cuda{cuda}x", "numba-cuda": "nu
 
 
 def test_every_set_is_a_file_of_exact_requirements() -> None:
-    assert sorted(path.stem for path in REQUIREMENTS.glob("*.txt")) == sorted(_versions.SETS)
-    for name, versions in _versions.SETS.items():
+    assert sorted(path.stem for path in REQUIREMENTS.glob("*.txt")) == sorted(_share.SETS)
+    for name, versions in _share.SETS.items():
         text = (REQUIREMENTS / f"{name}.txt").read_text()
         assert all(re.match(r"[\w.-]+==[\w.]+( ; .*)?$", line) for line in text.splitlines()), f"{name} has a range"
         for library, distribution in DISTRIBUTIONS.items():
@@ -29,10 +29,10 @@ def test_every_set_is_a_file_of_exact_requirements() -> None:
 
 
 def test_every_place_with_versions_agrees_with_the_sets() -> None:
-    first, last = (list(_versions.SETS.values())[at] for at in (0, -1))
+    first, last = (list(_share.SETS.values())[at] for at in (0, -1))
     newest = f"torch-{last['torch']}-cuda{last['cuda']}"
     spans = {library: f"{first[library]} to {last[library]}" for library in ("torch", "cupy", "numba-cuda")}
-    numbers = [[tuple(map(int, each[library].split("."))) for each in _versions.SETS.values()] for library in spans]
+    numbers = [[tuple(map(int, each[library].split("."))) for each in _share.SETS.values()] for library in spans]
     assert numbers[0] == sorted(numbers[0]), "the newest PyTorch is last"
     assert all((min(each), max(each)) == (each[0], each[-1]) for each in numbers)
     places = {
@@ -48,7 +48,7 @@ def test_every_place_with_versions_agrees_with_the_sets() -> None:
     rows = re.findall(
         r"^\| `(torch-.+?)` \| (.+?) \| (.+?) \| (.+?) \| (.+?) \|$", (ROOT / "docs/frameworks.md").read_text(), re.M
     )
-    assert [name for name, *_ in rows] == list(_versions.SETS)
+    assert [name for name, *_ in rows] == list(_share.SETS)
     for name, torch, cupy, numba, cuda in rows:
         text = (REQUIREMENTS / f"{name}.txt").read_text()
         for distribution, version in (("torch", torch), (r"cupy-cuda\d+x", cupy), ("numba-cuda", numba)):
@@ -60,7 +60,7 @@ def test_every_place_with_versions_agrees_with_the_sets() -> None:
 
 @pytest.fixture
 def told(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setattr(_versions, "_checked", set())
+    monkeypatch.setattr(_share, "_checked", set())
     caplog.set_level("WARNING", "gpuconf")
     return lambda: [record.getMessage() for record in caplog.records]
 
@@ -70,7 +70,7 @@ def told(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> A
     [("torch", "2.9.1+cu128"), ("torch", "2.15.0"), ("cupy", "13.6.0"), ("numba-cuda", "0.30.4")],
 )
 def test_a_version_of_a_set_is_not_mentioned(told: Any, library: str, version: str) -> None:
-    _versions.check(library, version)
+    _share.check(library, version)
     assert told() == []
 
 
@@ -78,9 +78,9 @@ def test_a_version_of_a_set_is_not_mentioned(told: Any, library: str, version: s
     ("library", "version"), [("torch", "2.10.0+cu130"), ("torch", "2.1"), ("cupy", "15.0.0a1"), ("numba-cuda", None)]
 )
 def test_another_version_gets_one_warning_that_names_the_sets(told: Any, library: str, version: Any) -> None:
-    _versions.check(library, version)
-    _versions.check(library, version)
+    _share.check(library, version)
+    _share.check(library, version)
     (text,) = told()
     assert f"{version} is routed, but gpuconf is not tested with this version" in text
-    assert all(name in text for name in _versions.SETS)
+    assert all(name in text for name in _share.SETS)
     assert "(PyTorch 2.15, CuPy 14.2, numba-cuda 0.30, CUDA 13)" in text

@@ -16,7 +16,8 @@ import pytest
 import simulator_sources
 from conftest_guard import CARDS, MIB, PRELUDE, ROOT, build_driver, compile_c, environment, job
 from gpuconf import errors
-from gpuconf.jobs import budget, budget_file, elf
+from gpuconf._core import elf
+from gpuconf.jobs import budget, budget_file
 from gpuconf.jobs.generated import budget_layout
 
 HEADER = ROOT / "gocore/lease/budget/budget.h"

@@ -15,7 +15,7 @@ import pytest
 from conftest_guard import CARDS, MIB, Run, environment
 from gpuconf import errors
 from gpuconf.cli import diagnosis
-from gpuconf.jobs import cgroup, driver_limits, mps
+from gpuconf.jobs import cgroup, driver_limits
 from gpuconf.machine.cards import Survey
 
 GIB = 1 << 30
@@ -395,8 +395,8 @@ def test_the_default_limit_of_the_multi_process_service(tmp_path: Path) -> None:
     )
     tool.chmod(tool.stat().st_mode | stat.S_IXUSR)
     environ = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
-    assert [mps.default_limit(environ, gpu) for gpu in (0, 1)] == ["8G", ""]
-    assert mps.default_limit({"PATH": "/nowhere"}, 0) == ""
+    assert [driver_limits.mps_default_limit(environ, gpu) for gpu in (0, 1)] == ["8G", ""]
+    assert driver_limits.mps_default_limit({"PATH": "/nowhere"}, 0) == ""
 
 
 @pytest.mark.parametrize(
@@ -410,4 +410,4 @@ def test_the_default_limit_of_the_multi_process_service(tmp_path: Path) -> None:
     ],
 )
 def test_the_variable_of_the_multi_process_service(text: str, limits: dict[str, int]) -> None:
-    assert mps.limits({"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": text}) == limits
+    assert driver_limits.mps_limits({"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": text}) == limits

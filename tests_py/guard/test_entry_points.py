@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import simulator_sources
 from conftest_guard import CARDS, MIB, PRELUDE, build_driver, environment, job
-from gpuconf.jobs import elf
+from gpuconf._core import elf
 
 # The rows of rows.h, by the CUDA version that they need.
 ROWS = {

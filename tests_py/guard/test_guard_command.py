@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from conftest_guard import CARDS, MIB, ROOT, Run, compile_c, environment, job
-from gpuconf.jobs.not_counted import NOT_COUNTED
+from gpuconf.jobs.job_memory import NOT_COUNTED
 
 GIB = 1 << 30
 

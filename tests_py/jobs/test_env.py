@@ -11,7 +11,7 @@ from pathlib import Path
 import gpuconf
 import pytest
 from command import COMMAND
-from gpuconf.leases.frameworks import LeasedCard, of_frameworks
+from gpuconf.leases.environment import LeasedCard, of_frameworks
 from script import environment
 
 GIB = 1 << 30

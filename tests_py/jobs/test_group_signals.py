@@ -192,11 +192,11 @@ def test_a_witness_that_is_slow_is_waited_for() -> None:
     """On a busy machine it was taken for a stopped one, and a signal to the group reached the program twice."""
     program = """
     import os, time
-    from gpuconf.jobs import witness
+    from gpuconf.jobs import supervise
     def slow(asked, answers):
         os.read(asked, 1), time.sleep(2.5), os.write(answers, b"15:42\\n."), os._exit(0)
-    witness._witness = slow
-    print(witness.Witness().taken())
+    supervise._witness = slow
+    print(supervise.Witness().taken())
     """
     assert run_well(program) == "[(15, 42)]\n"
 
@@ -204,11 +204,11 @@ def test_a_witness_that_is_slow_is_waited_for() -> None:
 def test_a_witness_that_does_not_answer_is_given_up() -> None:
     program = """
     import time
-    from gpuconf.jobs import witness
-    witness._PATIENCE_MS, witness._LOOKS = 20, 3
-    witness._witness = lambda asked, answers: time.sleep(60)
+    from gpuconf.jobs import supervise
+    supervise._PATIENCE_MS, supervise._LOOKS = 20, 3
+    supervise._witness = lambda asked, answers: time.sleep(60)
     begin = time.monotonic()
-    silent = witness.Witness()
+    silent = supervise.Witness()
     print(silent.taken(), silent.taken(), time.monotonic() - begin < 20)
     """
     assert run_well(program) == "[] [] True\n"

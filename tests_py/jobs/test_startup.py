@@ -102,7 +102,7 @@ def test_hardly_anything_is_imported_for_a_program_that_does_not_need_it() -> No
         )
         before |= set(loader.stdout.split())
     more = set(out.split()) - before
-    assert more <= {"atexit", "gpuconf_startup", "sitecustomize"}
+    assert more <= {"atexit", "gpuconf_startup", "import_finder", "sitecustomize"}
     assert [(event.kind, event.text) for event in events] == [("start", sys.executable)]
 
 

@@ -13,8 +13,7 @@ import pytest
 from command import COMMAND
 from fake_nvml import ONE_H100, fake_nvml
 from gpuconf import errors
-from gpuconf.leases.ledger import Ledger, open_ledger
-from gpuconf.leases.rows import Card
+from gpuconf.leases.ledger import Card, Ledger, open_ledger
 from holder import holder
 from script import environment
 
@@ -104,7 +103,7 @@ def test_a_program_that_executes_another_one(ledger: Ledger) -> None:
     code = f"""
 import os, sys, gpuconf
 from gpuconf.leases.ledger import open_ledger
-from gpuconf.leases.rows import Card
+from gpuconf.leases.ledger import Card
 ledger = open_ledger({ledger.folder!r})
 kept, dropped = (ledger.claim([Card({CARD!r}, {40 * GIB}, {GIB})], name=name) for name in ("kept", "dropped"))
 gpuconf.simulate("T4")
@@ -131,7 +130,7 @@ def test_a_pid_that_is_used_again(ledger: Ledger) -> None:
     one's.
     """
     leave = (
-        "import subprocess; from gpuconf.leases.ledger import open_ledger; from gpuconf.leases.rows import Card; "
+        "import subprocess; from gpuconf.leases.ledger import open_ledger; from gpuconf.leases.ledger import Card; "
         f"claim = open_ledger({ledger.folder!r}).claim([Card({CARD!r}, {40 * GIB}, {GIB})]); "
         "subprocess.Popen(['sleep', '60'], pass_fds=[claim.fileno()])"
     )
@@ -169,7 +168,7 @@ def test_other_clocks(env: dict[str, str], ledger: Ledger, offset: list[str]) ->
         assert (inner["notes"], inner["pid"], inner["in_use"]) == ([], program.pid, 3 * GIB)
         assert inner == outer
         wait = f"open_ledger({ledger.folder!r}).claim([Card({CARD!r}, {40 * GIB}, {35 * GIB})])"
-        code = f"from gpuconf.leases.ledger import open_ledger; from gpuconf.leases.rows import Card; {wait}"
+        code = f"from gpuconf.leases.ledger import open_ledger; from gpuconf.leases.ledger import Card; {wait}"
         own = ledger.claim([Card(CARD, 40 * GIB, 10 * GIB)])
         with own, subprocess.Popen([*container(offset), sys.executable, "-c", code]) as waiter:
             try:

@@ -16,9 +16,8 @@ from typing import Any
 import gpuconf
 import pytest
 from gpuconf._core import settings
-from gpuconf.leases.ledger import Ledger, open_ledger
-from gpuconf.leases.rows import Card
-from gpuconf.leases.without_cuda import devices_elsewhere
+from gpuconf.leases.lease import devices_elsewhere
+from gpuconf.leases.ledger import Card, Ledger, open_ledger
 from script import environment
 
 GIB = 1 << 30

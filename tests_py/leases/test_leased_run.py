@@ -226,7 +226,7 @@ def test_ctrl_c_ends_the_wait(ledger: Ledger) -> None:
 
 def cards(nbytes: int) -> list[Any]:
     import gpuconf
-    from gpuconf.leases.rows import Card
+    from gpuconf.leases.ledger import Card
 
     with gpuconf.simulate("2xT4"):
         return [Card(device.uuid, device.total_memory, nbytes) for device in gpuconf.visible_devices()]

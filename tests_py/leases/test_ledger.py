@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING
 import gpuconf
 import pytest
 from gpuconf import errors
-from gpuconf._core import ledger_folder
+from gpuconf._core import settings
 from gpuconf.cli.main import main
 from gpuconf.leases import ledger as _ledger
-from gpuconf.leases.rows import Card, CardLease
+from gpuconf.leases.ledger import Card, CardLease
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -45,7 +45,7 @@ def ledger(tmp_path: Path) -> _ledger.Ledger:
 _HOLD = """
 import sys, time
 from gpuconf.leases import ledger as _ledger
-from gpuconf.leases.rows import Card
+from gpuconf.leases.ledger import Card
 claim = _ledger.open_ledger(sys.argv[1]).claim([Card(sys.argv[2], 40 << 30, int(sys.argv[3]) << 30)], name="holder")
 print("granted", flush=True)
 sys.stdin.read()
@@ -152,7 +152,7 @@ def test_a_stopped_waiter_is_in_nobodys_way(
             assert " stopped " in capsys.readouterr().out
         claims = "_ledger.open_ledger(sys.argv[1]).claim([Card(sys.argv[2], 40 << 30, 30 << 30)], timeout={})"
         for timeout in (0, 1):  # of a process that has never seen it
-            code = "import sys; from gpuconf.leases import ledger as _ledger; from gpuconf.leases.rows import Card; "
+            code = "import sys; from gpuconf.leases import ledger as _ledger; from gpuconf.leases.ledger import Card; "
             subprocess.run([sys.executable, "-c", code + claims.format(timeout), ledger.folder, CARD], check=True)
         waiter.send_signal(signal.SIGCONT)
         eventually(lambda: ledger.claims()[0].state == "granted")
@@ -199,7 +199,7 @@ def test_a_child_that_inherits_the_descriptor_keeps_the_claim(ledger: _ledger.Le
     code = f"""
 import subprocess, sys
 from gpuconf.leases import ledger as _ledger
-from gpuconf.leases.rows import Card
+from gpuconf.leases.ledger import Card
 claim = _ledger.open_ledger({ledger.folder!r}).claim([Card({CARD!r}, {40 * GIB}, {30 * GIB})])
 subprocess.Popen(["cat"], pass_fds=[claim.fileno()], stdout=subprocess.DEVNULL)
 """
@@ -340,21 +340,21 @@ def test_no_ledger(tmp_path: Path) -> None:
 
 
 def test_the_default_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ledger_folder, "MACHINE_FOLDER", str(tmp_path / "machine"))
+    monkeypatch.setattr(settings, "MACHINE_FOLDER", str(tmp_path / "machine"))
     user = os.geteuid()
-    assert ledger_folder.default_folder({"GPUCONF_LEDGER": str(tmp_path)}) == str(tmp_path)
+    assert settings.default_folder({"GPUCONF_LEDGER": str(tmp_path)}) == str(tmp_path)
     # A login has them, and cron has not.
     for variables in ({}, {"XDG_RUNTIME_DIR": str(tmp_path), "TMPDIR": str(tmp_path)}):
-        assert ledger_folder.default_folder(variables) == f"/var/tmp/gpuconf-{user}"
+        assert settings.default_folder(variables) == f"/var/tmp/gpuconf-{user}"
     _ledger.init_shared(str(tmp_path / "machine"))
-    assert ledger_folder.default_folder({}) == str(tmp_path / "machine")
+    assert settings.default_folder({}) == str(tmp_path / "machine")
     assert _ledger.open_ledger(str(tmp_path / "machine")).shared
 
 
 HOLDER = """
 import sys
 from gpuconf.leases.ledger import open_ledger
-from gpuconf.leases.rows import Card
+from gpuconf.leases.ledger import Card
 claim = open_ledger(sys.argv[1]).claim([Card(sys.argv[2], 40 << 30, 30 << 30)])
 print(1, flush=True)
 input()

@@ -14,7 +14,7 @@ import gpuconf
 import pytest
 from gpuconf.cli.main import main
 from gpuconf.leases import ledger as _ledger
-from gpuconf.leases.rows import Card
+from gpuconf.leases.ledger import Card
 from holder import holder
 from script import environment
 

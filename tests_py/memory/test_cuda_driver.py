@@ -406,7 +406,7 @@ def test_the_end_of_a_program_with_captured_graphs_is_quiet(folder: Path) -> Non
 
 
 LEASE = """
-from gpuconf.leases.without_cuda import cuda_started
+from gpuconf.leases.lease import cuda_started
 for _ in range(2):
     with tf.lease(memory="64MiB", timeout=5) as leased:
         print(len(leased.gpus), cuda_started(), tf.memory.stats().bytes_limit // MIB, len(tf.visible_devices()),

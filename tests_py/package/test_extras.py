@@ -139,14 +139,14 @@ def test_every_extra_is_here() -> None:
 
 def test_one_function_writes_the_line() -> None:
     """Each call of it is tried above; the other texts with the command are not about a missing package."""
-    others = {"blas.py": "note", "hooks.py": "an older version"}
+    others = {"libraries.py": "note", "cards.py": "an older version"}
     texts, called = [], set()
     for path in PACKAGE.rglob("*.py"):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         for node in ast.walk(tree):
             if isinstance(node, ast.Constant) and "pip install" in str(node.value) and "gpuconf[" in str(node.value):
                 texts.append((path.name, "``pip" in str(node.value)))  # a docstring may name it
-            if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("extras.missing"):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in ("texts.missing", "_texts.missing"):
                 called.add(str(ast.literal_eval(node.args[2])))
-    assert {name for name, documented in texts if not documented} - others.keys() == {"extras.py"}
+    assert {name for name, documented in texts if not documented} - others.keys() == {"texts.py"}
     assert called == {*CALLS, "cli", "jax-plan"}

@@ -291,13 +291,13 @@ def test_bad_arguments(jobs: Path, arguments: dict[str, Any], kind: type[Excepti
 INTERRUPTED = """
 import os, random, signal, threading, time
 from fleet_problems import hard
-from gpuconf.plans.fleets import cpsat, exact
+from gpuconf.plans.fleets import patterns
 
 problem = hard(random.Random(1), 40)
 threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
 began = time.monotonic()
 try:
-    exact.fits(problem.sizes, problem.cards, 60)
+    patterns.fits(problem.sizes, problem.cards, 60)
 except KeyboardInterrupt:
     print(time.monotonic() - began < 20)
 """

@@ -12,13 +12,9 @@ from typing import Any
 import fleet_problems
 import pytest
 from gpuconf.plans.fleets import phases
-from gpuconf.plans.fleets.assign import _by_jobs, assign
-from gpuconf.plans.fleets.bounds import lower_bound
-from gpuconf.plans.fleets.fill import best_fill
-from gpuconf.plans.fleets.firstfit import first_fit
-from gpuconf.plans.fleets.improve import improve
+from gpuconf.plans.fleets.lease_packing import _by_jobs, assign
 from gpuconf.plans.fleets.pack import pack
-from gpuconf.plans.fleets.packing import Packing
+from gpuconf.plans.fleets.packing import Packing, best_fill, first_fit, improve, lower_bound
 from gpuconf.plans.fleets.patterns import Patterns
 from gpuconf.plans.fleets.recorded_jobs import Need
 from hypothesis import given, settings

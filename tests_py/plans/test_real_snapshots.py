@@ -18,7 +18,7 @@ import pytest
 from command import run
 from gpuconf._core.stacks import call_site
 from gpuconf.plans.pages.history import histories
-from gpuconf.plans.recordings.verify import verify
+from gpuconf.plans.recordings.replay import verify
 from recordings import DATA, Recording
 
 FOLDER = DATA / "snapshots" / "recorded"

@@ -19,11 +19,10 @@ import pytest
 from gpuconf.cli import plan_program
 from gpuconf.plans.programs import largest, launch, trouble
 from gpuconf.plans.programs.framework import Run
-from gpuconf.plans.programs.needs import DEPENDS, DOES_NOT_FIT, FITS, verdict
+from gpuconf.plans.programs.line import repeat
+from gpuconf.plans.programs.needs import DEPENDS, DOES_NOT_FIT, FITS, Card, alike, parse, verdict
 from gpuconf.plans.programs.parts import ACTIVATIONS, GRADIENTS, OTHER, PARAMETERS, TEMPORARY, Seen, parts
-from gpuconf.plans.programs.repeats import repeat
-from gpuconf.plans.programs.target_cards import Card, alike, parse
-from gpuconf.plans.programs.xla import share, targets
+from gpuconf.plans.programs.xla import share
 from gpuconf.plans.programs.xla.card_memory import ARRAYS, STATE, Ledger
 
 MIB, GIB = 1 << 20, 1 << 30
@@ -554,7 +553,7 @@ OF_XLA = {
 @pytest.mark.parametrize("name", OF_XLA)
 def test_descriptions_of_cards_are_those_of_xla(name: str) -> None:
     (card,) = parse(name)
-    text = targets.description(card)
+    text = share.description(card)
     told = dict(line.strip().split(": ") for line in text.splitlines() if line.count(": ") == 1)
     sms, lanes, shared, opt_in, threads, gigabytes, l2, gigahertz = OF_XLA[name]
     assert int(told["core_count"]) == sms
@@ -565,7 +564,7 @@ def test_descriptions_of_cards_are_those_of_xla(name: str) -> None:
     assert int(told["l2_cache_size"]) == l2
     assert float(told["clock_rate_ghz"]) == gigahertz
     assert card.usable().low <= int(told["device_memory_size"]) <= card.usable().high
-    assert targets.is_described(card)
+    assert share.is_described(card)
 
 
 def test_cards_without_a_description_of_xla_are_unproven() -> None:
@@ -574,10 +573,9 @@ def test_cards_without_a_description_of_xla_are_unproven() -> None:
     run = Run(cards, launch.Outcome("program", 0, 1.0, 0, {}, ""), share.JAX(), [quiet], [])
     assert "unproven: XLA publishes no description of L4, T4, and got gpuconf's" in share.JAX().notes([run], [])
     assert (
-        targets.why_not(parse("V100-16GB")[0], 13)
-        == "CUDA 13, for which this JAX is built, needs compute capability 7.5"
+        share.why_not(parse("V100-16GB")[0], 13) == "CUDA 13, for which this JAX is built, needs compute capability 7.5"
     )
-    assert targets.why_not(parse("V100-16GB")[0], 12) == ""
+    assert share.why_not(parse("V100-16GB")[0], 12) == ""
 
 
 def of_jax(least: int, *, fraction: float = 0.75, uuid: str = "a") -> dict[str, Any]:

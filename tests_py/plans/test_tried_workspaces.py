@@ -1,4 +1,4 @@
-"""Workspaces that PyTorch only tries are no part of what a program needs (plans/programs/tried_workspaces.py)."""
+"""Workspaces that PyTorch only tries are no part of what a program needs (plans/programs/parts.py)."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import gpuconf
-from gpuconf.plans.programs.parts import PARAMETERS, WORKSPACES, Seen, parts
-from gpuconf.plans.programs.tried_workspaces import is_tried, without_tried
+from gpuconf.plans.programs.parts import PARAMETERS, WORKSPACES, Seen, is_tried, parts, without_tried
 
 MIB = 1 << 20
 MARKED = 64 * MIB + 435

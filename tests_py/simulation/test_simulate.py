@@ -11,8 +11,8 @@ from typing import Any
 
 import gpuconf
 import pytest
+from gpuconf._core import elf
 from gpuconf.config import list_physical_devices
-from gpuconf.simulation import elf
 from script import run_well
 
 GIB = 1 << 30
@@ -471,7 +471,7 @@ def test_what_others_can_write_is_not_loaded_for_pytorch(tmp_path: Path) -> None
     libraries.mkdir(parents=True)
     (tmp_path / "torch" / "__init__.py").write_text("print('imported')")
     (tmp_path / "torch" / "version.py").write_text("cuda = '12.8'")
-    (libraries / "libtorch_cuda.so").write_bytes(elf.empty("libtorch_cuda.so", "libc.so.6", 62))
+    (libraries / "libtorch_cuda.so").write_bytes(elf.library("libtorch_cuda.so", ["libc.so.6"]))
     program = """
     import gpuconf
     gpuconf.simulate("T4")

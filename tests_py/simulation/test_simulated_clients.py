@@ -17,8 +17,8 @@ import gpuconf
 import pytest
 import simulator_sources
 from gpuconf import errors
+from gpuconf._core import elf
 from gpuconf.leases import environment as _environment
-from gpuconf.simulation import elf
 
 ROOT = Path(__file__).resolve().parents[2]
 CLIENTS = ROOT / "tests_py" / "clients"

@@ -47,7 +47,7 @@ RUN = """
     compat/test_local_devices.py compat/test_missing_names.py compat/test_stored_switches.py
     compat/test_strategies.py compat/test_tensorflow_files.py compat/test_tensorflow_logger.py
     compat/test_tensorflow_root.py config/test_constructors.py config/test_device_arguments.py
-    config/test_former_names.py config/test_mistakes.py config/test_settings.py config/test_sizes.py conformance
+    config/test_mistakes.py config/test_settings.py config/test_sizes.py conformance
     core frameworks/test_versions.py gpu/test_gpu.py gpu/test_steps.py jobs/test_env.py
     jobs/test_python_options.py jobs/test_run.py jobs/test_startup.py jobs/test_startup_ranks.py
     leases/test_cards.py leases/test_context_memory.py leases/test_ledger.py leases/test_ledger_benchmark.py

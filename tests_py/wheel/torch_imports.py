@@ -12,7 +12,8 @@ import re
 import sys
 from pathlib import Path
 
-from gpuconf.simulation import elf, simulated_torch, stand_ins
+from gpuconf._core import elf
+from gpuconf.simulation import simulated_torch, stand_ins
 
 LIST = Path(__file__).resolve().parent.parent.parent / "gocore/sim/runtime/functions.h"
 HEAD = """/* SPDX-License-Identifier: Apache-2.0 */

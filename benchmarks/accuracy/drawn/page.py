@@ -15,7 +15,7 @@ HERE = Path(__file__).resolve().parent
 MIB = 1 << 20
 MOST_ALLOCATED, MOST_RESERVED = 0.005, 0.02
 CUTS = (-0.02, 0.0, 0.02)
-MARGIN, WORKSPACES = 0.02, 4  # gpuconf/plans/programs/target_cards.py and needs.py
+MARGIN, WORKSPACES = 0.02, 4  # gpuconf/plans/programs/needs.py and needs.py
 REASONS = json.loads((HERE / "reasons.json").read_text())
 
 TEXT = """## Programs that were drawn

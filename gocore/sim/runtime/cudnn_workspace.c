@@ -266,7 +266,7 @@ static int64_t of_tree(const struct convolution *one, int way, int tensor_cores)
 }
 
 /* A multiple of copies, mostly a whole one, or of the tensors (unit of fit.py). Sizes are marked for
- * gpuconf/plans/programs/tried_workspaces.py. */
+ * gpuconf/plans/programs/parts.py. */
 static int64_t of_largest(const struct convolution *one, int way, int tensor_cores) {
 	enum { GRAIN = 512, TRIED = 435 };
 	double ratio = exp2(leaf(trees_of(one, tensor_cores)->largest[way], one)), whole = round(ratio);

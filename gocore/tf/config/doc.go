@@ -107,7 +107,7 @@
 //
 // gpuconf.config.experimental.set_memory_growth(gpu, True)
 //
-//  1. python/gpuconf/config/_growth.py looks up the position of the device in the physical list (position in
+//  1. python/gpuconf/config/_devices.py looks up the position of the device in the physical list (position in
 //     _core/runtime.py). The first such call lists the devices with pybind.Enumerate. Python passes the
 //     environment along, because Go only sees the environment that the process started with.
 //  2. _core/native.py loads the extension on first use, and Python calls core.pybind_SetMemoryGrowth(...). The

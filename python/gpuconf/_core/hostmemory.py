@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from .. import errors
 from .._typing import Any
-from . import foreign
+from . import interchange
 
 
 class _PyBuffer(ctypes.Structure):
@@ -53,7 +53,7 @@ def _exported(data: Any, flags: int) -> Iterator[tuple[int, int]]:
     except (BufferError, ValueError) as error:
         raise errors.InvalidArgumentError(f"cannot access the bytes of {type(data).__name__}: {error}") from None
     try:
-        foreign.check(data, buffer.buf or 0, buffer.len, write=flags == _WRITABLE)
+        interchange.check(data, buffer.buf or 0, buffer.len, write=flags == _WRITABLE)
         yield buffer.buf or 0, buffer.len
     finally:
         _release_buffer(ctypes.byref(buffer))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from .humanbytes import human_bytes, human_limit
+from .table import human_bytes, human_limit
 
 USED = "#3b82d0"
 PEAK = "rgba(59,130,208,.45)"

@@ -7,9 +7,11 @@ behind it. Where Python lacks them, or has others, json does the work. Messages 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 
 from .._typing import Any
+from .native import core
 
 __all__ = ["dumps", "loads"]
 
@@ -42,3 +44,32 @@ def _functions() -> tuple[Callable[[str], Any], Callable[[Any], str]]:
 
 
 loads, dumps = _functions()
+
+
+# Notices, logged to the logger ``gpuconf``. The core itself never prints.
+#
+# As is usual for a library, the logger has a NullHandler: programs that configure logging see the notices, and other
+# programs print nothing to standard error.
+
+_LEVELS = {"info": 20, "warning": 30, "error": 40}
+
+
+def publish() -> None:
+    """Fetch the queued notices and log them. Called after core calls that can queue notices."""
+    encoded = core.pybind_DrainNotices()
+    if encoded == "[]":
+        return
+    for level, text in loads(encoded):
+        log(level, text)
+
+
+def log(level: str, text: str) -> None:
+    """Log one notice: ``"info"``, ``"warning"`` or ``"error"``."""
+    if "logging" not in sys.modules:
+        return  # no handler can be there, and importing it takes longer than loading the core
+    import logging
+
+    logger = logging.getLogger("gpuconf")
+    if not logger.handlers:
+        logger.addHandler(logging.NullHandler())
+    logger.log(_LEVELS[level], "%s", text)

@@ -27,13 +27,13 @@ _MOVED = {
     "_visible": "gpuconf",
     "compat._proto.message": "gpuconf.compat._message",
     "compat.v1._config_proto": "gpuconf.compat._proto",
-    "planning.fleet.cards": "gpuconf.plans.fleets.fleet_cards",
+    "planning.fleet.cards": "gpuconf.plans.fleets.recorded_jobs",
     "planning.fleet.jobs": "gpuconf.plans.fleets.recorded_jobs",
     "planning.fleet.plan": "gpuconf.plans.fleets.fleet",
     "planning.out_of_memory": "gpuconf.plans.recordings.out_of_memory",
     "planning.plan": "gpuconf.plans.recordings.replay",
     "planning.sites": "gpuconf.plans.recordings.sites",
-    "rehearsal.cards": "gpuconf.plans.programs.target_cards",
+    "rehearsal.cards": "gpuconf.plans.programs.needs",
     "rehearsal.needs": "gpuconf.plans.programs.needs",
 }
 

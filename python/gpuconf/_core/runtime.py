@@ -13,12 +13,11 @@ import sys
 from collections.abc import Callable
 
 from .._typing import Any
-from . import ledger_folder, settings, simulation_notice
+from . import message, settings
 from .devices import LogicalDevice, PhysicalDevice
 from .fork import module_lock
-from .message import dumps, loads
+from .message import dumps, loads, publish
 from .native import core
-from .notices import publish
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,6 +28,44 @@ if TYPE_CHECKING:
     from .generated import details as wire
 
     T = TypeVar("T")
+
+
+# The files that a driver's GPUs have: on a server or a desktop, under WSL, on Tegra.
+DRIVER_FILES = ("/dev/nvidiactl", "/dev/dxg", "/dev/nvmap")
+
+BEGINNING = "the GPUs are simulated ("
+
+_callers: dict[str, str] = {}  # by the machine's specification: the last call that requested it, as "file:line (call)"
+_caller = ""  # of the machine that a call has chosen; "" if none has
+_told: set[str] = set()
+
+
+def has_driver() -> bool:
+    """Whether this machine seems to have a GPU. Nothing is opened: a simulation uses nothing of the driver."""
+    return any(os.path.exists(path) for path in DRIVER_FILES)
+
+
+def chosen(spec: str, caller: str = "") -> None:
+    """Remember that a call has chosen a machine, or with "" that no call has.
+
+    Without a caller, it is the one of before.
+    """
+    global _caller
+    if spec and caller:
+        _callers[spec] = caller
+    _caller = _callers.get(spec, "") if spec else ""
+
+
+def warn(spec: str) -> None:
+    """Log once who requested a simulated machine, if there seems to be a real one."""
+    if not has_driver():
+        return
+    who = _caller or settings.asked("GPUCONF_SIMULATE", os.environ)
+    text = f"{BEGINNING}{spec}), although this machine has a driver of real ones. Requested by: {who}"
+    if text not in _told:
+        _told.add(text)
+        message.log("warning", text)
+
 
 _lock = module_lock(globals(), "_lock")
 
@@ -133,14 +170,14 @@ def environment() -> str:
     read["GPUCONF_MODULE_FOLDERS"] = "\n".join(folders)
     read["GPUCONF_PYTHON"] = (sys.executable or "").encode("utf-8", "replace").decode()
     read["GPUCONF_LIBRARY_FOLDERS"] = "\n".join(_library_folders(folders))
-    read[ledger_folder.VARIABLE] = _ledger()
+    read[settings.VARIABLE] = _ledger()
     return dumps({**read, **current.overrides})
 
 
 def _ledger() -> str:
     """Return the folder of the ledger in which the core publishes the use of the GPUs; "" if there is none."""
-    folder = ledger_folder.default_folder()
-    return folder.encode("utf-8", "replace").decode() if ledger_folder.has_ledger(folder) else ""
+    folder = settings.default_folder()
+    return folder.encode("utf-8", "replace").decode() if settings.has_ledger(folder) else ""
 
 
 def module_folders(path: list[str]) -> list[str]:
@@ -194,7 +231,7 @@ def _enumerate() -> None:
         current.positions.update({device: i for i, device in enumerate(devices)})
         current.simulated = listed["simulated"]
         if current.simulated:
-            simulation_notice.warn(current.simulated)
+            warn(current.simulated)
         current.physical = devices
         if current.at_enumeration:
             # Only once: if it raises, the next call continues without it, as in TensorFlow.

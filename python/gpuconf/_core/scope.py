@@ -13,14 +13,65 @@ from contextlib import AbstractContextManager, ExitStack
 
 from .. import errors
 from .._typing import Any
-from . import device_argument, runtime, texts
-from .device_spec import name_of
+from . import runtime, texts
+from .device_spec import DeviceSpec, name_of
 from .devices import LogicalDevice, PhysicalDevice, VisibleDevice
 from .native import by_hand, core
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from .device_argument import Device
+
+
+_PHYSICAL = "/physical_device:GPU:"  # as in the limits of gpuconf.configure's result
+
+Device = str | DeviceSpec | LogicalDevice | PhysicalDevice | VisibleDevice
+
+
+def text_of(device: object) -> str:
+    """Return the string that names the device. The runtime must be initialized.
+
+    Raises InvalidTypeError for an object of another type, and InvalidArgumentError for a string that cannot be passed
+    to the core or a GPU that is not exactly one logical GPU.
+    """
+    if isinstance(device, LogicalDevice):
+        device = device.name
+    elif isinstance(device, (PhysicalDevice, VisibleDevice)):
+        return _only_logical_gpu(device)
+    elif isinstance(device, str) and device.startswith(_PHYSICAL):
+        return _only_logical_gpu(PhysicalDevice(device, "GPU"))
+    return texts.device_text(device)
+
+
+def _only_logical_gpu(device: PhysicalDevice | VisibleDevice) -> str:
+    runtime.logical_devices("device")
+    kind, name = type(device).__name__, _name_of(device)
+    if name is None:
+        raise errors.InvalidArgumentError(f"{texts.shown(device)} is not a GPU of this process. {_there()}")
+    ordinal = int(name.rpartition(":")[2])
+    numbers = [number for number, at in enumerate(runtime.ordinals()) if at == ordinal]
+    if len(numbers) != 1:
+        split = ", ".join(f"GPU:{number}" for number in numbers)
+        what = f"is split into {len(numbers)} logical GPUs ({split}); name one of them" if numbers else "is not visible"
+        raise errors.InvalidArgumentError(f"the {kind} {name!r} {what}. {_there()}")
+    return runtime.logical_gpu(numbers[0]).name
+
+
+def _name_of(device: PhysicalDevice | VisibleDevice) -> str | None:
+    """Return the name in the list of physical devices, or None if it is not a GPU there: a CPU, or a device of another
+    machine.
+    """
+    name = device.name if isinstance(device, PhysicalDevice) else device.physical_device
+    position, _ = runtime.position((name, "GPU"))
+    if position < 0 or (isinstance(device, PhysicalDevice) and device.device_type != "GPU"):
+        return None
+    details = runtime.details(position)
+    if isinstance(device, VisibleDevice) and details is not None and details.uuid != device.uuid:
+        return None  # a GPU of an earlier simulation, at the same position
+    return name
+
+
+def _there() -> str:
+    gpus = ", ".join(f"GPU:{number}" for number in range(len(runtime.ordinals())))
+    return f"The logical GPUs are {gpus}" if gpus else "There is no logical GPU"
 
 
 _MISSING = -2  # the core's number for a scope with an unknown device
@@ -63,7 +114,7 @@ def gpu_number(device: Device | None, function: str) -> int:
     or GPU:0. If the core raises, call :func:`check_scope`.
     """
     runtime.logical_devices(function)
-    return -1 if device is None else core.pybind_ResolveGPU(device_argument.text_of(device))
+    return -1 if device is None else core.pybind_ResolveGPU(text_of(device))
 
 
 def gpu_text(device: Device | None, function: str) -> str:
@@ -73,7 +124,7 @@ def gpu_text(device: Device | None, function: str) -> str:
     """
     runtime.logical_devices(function)
     if device is not None:
-        return device_argument.text_of(device)
+        return text_of(device)
     check_scope()
     return f"GPU:{max(current_gpu(), 0)}"
 
@@ -104,7 +155,7 @@ def _check(argument: Any) -> None:
 def _text(argument: Any) -> str:
     """Return the text of an argument that is neither None nor a plain string."""
     if isinstance(argument, VisibleDevice) or (isinstance(argument, PhysicalDevice) and argument.device_type == "GPU"):
-        return device_argument.text_of(argument)
+        return text_of(argument)
     argument = name_of(argument.name if isinstance(argument, LogicalDevice) else argument)
     if not isinstance(argument, str):
         number = f"; write 'GPU:{argument if type(argument) is int and 0 <= argument < 64 else 0}'"

@@ -13,8 +13,12 @@ from collections.abc import Mapping
 
 from .. import errors
 from .._typing import Any, NamedTuple
-from . import former_names, notices, settings_file, sizes, texts, trust
+from . import message, settings_file, sizes, texts
 from .settings_file import Ignored
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 class Setting(NamedTuple):
@@ -78,7 +82,7 @@ SETTINGS = (
     ),
     Setting("TF_MIN_GPU_MULTIPROCESSOR_COUNT", "", "text", "8", "GPUs with fewer multiprocessors are ignored"),
     Setting("TF_ENABLED_DEVICE_TYPES", "", "text", "all", "the types of devices to list"),
-    Setting(trust.VARIABLE, "", "text", "", "folders whose settings files count in any case, with every key"),
+    Setting(settings_file.VARIABLE, "", "text", "", "folders whose settings files count in any case, with every key"),
     Setting("GPUCONF_DISABLE", "", "text", "", "1 turns off what `gpuconf run` adds to Python's startup"),
 )
 
@@ -138,7 +142,6 @@ def checked_values(values: str, name: str) -> str:
 
 def environment(environ: Mapping[str, str], prefixes: tuple[str, ...]) -> dict[str, str]:
     """Return the variables with one of the prefixes, completed by files and kept below ceilings."""
-    environ = former_names.current(environ)
     variables = {name: value for name, value in environ.items() if name.startswith(prefixes)}
     of_file, ignored = _from_file(environ)
     _log(ignored)
@@ -156,7 +159,6 @@ def environment(environ: Mapping[str, str], prefixes: tuple[str, ...]) -> dict[s
 
 def explain(environ: Mapping[str, str], called: Mapping[str, str]) -> dict[str, Origin]:
     """Return each setting's value and where it comes from. ``called`` are those that calls have set."""
-    environ = former_names.current(environ)
     files, _ = _from_file(environ)
     origins = {}
     for setting in SETTINGS:
@@ -198,15 +200,13 @@ def asked(name: str, environ: Mapping[str, str]) -> str:
 
     "" if nothing does.
     """
-    environ = former_names.current(environ)
     if name in environ:
         return f"{name}={environ[name]} in the environment"
     origin = _from_file(environ)[0].get(name)
     if origin is None:
         return ""
     key = next(key for key, setting in _KEYS.items() if setting.variable == name)
-    names = (key, *(former for former, name in former_names.KEYS.items() if name == key))
-    line = max(settings_file.line_of(origin.source, name) for name in names)
+    line = settings_file.line_of(origin.source, key)
     return f"{key} in {origin.source}" + (f", line {line}" if line else "")
 
 
@@ -250,30 +250,14 @@ def _from_file(environ: Mapping[str, str]) -> tuple[dict[str, Origin], list[Igno
     if file is None:
         return origins, ignored
     where = file.path + (", [tool.gpuconf]" if os.path.basename(file.path) == "pyproject.toml" else "")
-    table = _renamed(file.path, file.table)
-    _refuse_unknown(where, table, _KEYS)
-    for key, given in table.items():
+    _refuse_unknown(where, file.table, _KEYS)
+    for key, given in file.table.items():
         why = "" if file.trusted else _not_from_a_folder(key, given)
         if why:
             ignored.append(Ignored(file.path, key, why))
         else:
             origins[_KEYS[key].variable] = Origin(_text(file.path, key, given), file.path, "")
     return origins, ignored
-
-
-def _renamed(path: str, table: Any) -> Any:
-    """Return a file's settings under their present keys."""
-    if not isinstance(table, dict) or former_names.KEYS.keys().isdisjoint(table):
-        return table
-    renamed = {key: given for key, given in table.items() if key not in former_names.KEYS}
-    for former, key in former_names.KEYS.items():
-        if former not in table:
-            continue
-        if key in renamed:
-            raise errors.InvalidArgumentError(f"{path} has {former} and {key}, its new name: remove {former}")
-        former_names.note(f"{former} in {path} is now {key}; 0.4 will refuse the old name")
-        renamed[key] = table[former]
-    return renamed
 
 
 def _not_from_a_folder(key: str, given: Any) -> str:
@@ -301,7 +285,7 @@ def _log(ignored: list[Ignored]) -> None:
     for one in ignored:
         if one.text not in _logged:
             _logged.add(one.text)
-            notices.log("warning", f"{one.text}. {one.fix}")
+            message.log("warning", f"{one.text}. {one.fix}")
 
 
 def _refuse_unknown(where: str, table: Any, known: Mapping[str, Any]) -> None:
@@ -375,6 +359,39 @@ def _administrators() -> dict[str, int] | None:
         return None
     _refuse_unknown(ADMINISTRATOR, contents, {"ceilings": ()})
     where = f"{ADMINISTRATOR}, [ceilings]"
-    table = _renamed(where, contents.get("ceilings", {}))
+    table = contents.get("ceilings", {})
     _refuse_unknown(where, table, {"limit": ()})
     return {key: _limit(f"{key} in {where}", given) for key, given in table.items()}
+
+
+# Where the ledger is.
+
+VARIABLE = "GPUCONF_LEDGER"
+
+# An administrator makes this one for all users with `gpuconf ledger init --shared`.
+MACHINE_FOLDER = "/var/lib/gpuconf/ledger"
+
+
+def default_folder(environ: Mapping[str, str] | None = None) -> str:
+    """Return the ledger's folder: the one that is set, else the machine's if there is one, else a private one of this
+    user.
+
+    ``GPUCONF_LEDGER`` sets it, or ``ledger`` in gpuconf.toml.
+
+    A private ledger is in ``/var/tmp``, which outlives the login and is the same for cron and ssh. The user's run-time
+    directory and ``/dev/shm`` may be emptied at logout, and a home may be on a network file system. ``TMPDIR`` is not
+    read: batch systems give each job its own, and jobs with different ledgers would not see each other's leases.
+    """
+    environ = os.environ if environ is None else environ
+    chosen = value(VARIABLE, environ)
+    if chosen:
+        return os.path.abspath(os.path.expanduser(chosen))
+    if has_ledger(MACHINE_FOLDER):
+        return MACHINE_FOLDER
+    place = "/var/tmp" if os.path.isdir("/var/tmp") else "/tmp"
+    return f"{place}/gpuconf-{os.geteuid()}"
+
+
+def has_ledger(folder: str) -> bool:
+    """Whether a folder is a ledger."""
+    return os.path.exists(os.path.join(folder, "ledger"))

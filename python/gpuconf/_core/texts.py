@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Caller's objects as text, for messages and for passing to the core."""
+"""Caller's objects as text, for messages and for passing to the core; arguments and packages that are missing."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
 
 from .. import errors
 from .device_spec import name_of
@@ -57,3 +59,36 @@ def device_text(device: object) -> str:
         elif isinstance(device, int) and not isinstance(device, bool):
             remedy = f"; write 'GPU:{device}'" if 0 <= device < 10_000 else "; write 'GPU:0'"
         raise errors.InvalidTypeError(f"{error}{remedy}") from None
+
+
+# Keyword arguments that a function does not have: what was probably meant. Python names only the wrong one.
+
+
+def refuse_unknown(
+    function: str, unknown: Mapping[str, object], known: Sequence[str], meant: Mapping[str, str]
+) -> None:
+    """Raise InvalidTypeError for the first keyword that a function does not know.
+
+    ``meant`` has words of other tools.
+    """
+    for name in unknown:
+        import difflib
+
+        near = meant.get(name) or next(iter(difflib.get_close_matches(name, known, 1)), None)
+        hint = f". Did you mean {near!r}?" if near else f": it has {', '.join(known[:-1])} and {known[-1]}"
+        raise errors.InvalidTypeError(f"{function}() got an unexpected keyword argument {name!r}{hint}")
+
+
+# What needs a package that gpuconf does not depend on says so in one form, and with one class: see :func:`missing`.
+
+
+def missing(what: str, package: str, extra: str, error: ImportError) -> errors.MissingPackageError:
+    """Return the error for a feature whose package cannot be imported: one line that ends with the command that
+    installs it.
+
+    ``what`` is the feature, with its verb. If the package is there, but its import fails, the line has the reason, too.
+    """
+    reason = "" if isinstance(error, ModuleNotFoundError) and error.name and "." not in error.name else f" ({error})"
+    found = errors.MissingPackageError(f"{what} {package}{reason}: pip install 'gpuconf[{extra}]'")
+    found.name = error.name
+    return found

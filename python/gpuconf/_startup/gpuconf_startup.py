@@ -79,54 +79,23 @@ class _NotRehearsed:
             _end(f"gpuconf plan: {sys.executable} is not rehearsed: {self._why}")
 
 
-class _Watcher:
-    """The first finder in ``sys.meta_path``.
+def _watch_imports() -> None:
+    """Call `_imported` after the first import of each module that it is about."""
+    folder = os.path.join(_PACKAGE, "_core")
+    sys.path.insert(0, folder)
+    try:
+        from import_finder import ImportFinder  # type: ignore[import-not-found]
+    finally:
+        sys.path.remove(folder)
+    waiting = {*_ROUTED, _CORE}
 
-    It finds nothing itself, but wraps the loaders that other finders return.
-    """
+    def execute_and_follow_up(name, execute):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
+        execute()
+        if name in waiting:
+            waiting.discard(name)
+            _imported(name)
 
-    def __init__(self) -> None:
-        self.waiting = {*_ROUTED, _CORE}
-        self._looking = set()  # type: set[tuple[int, str]] # threads, and the names that they are asking the other finders for
-
-    def find_spec(self, name: str, path: object = None, target: object = None) -> object:
-        """Return what the other finders return."""
-        if name not in self.waiting:
-            return None
-        import _thread
-
-        key = (_thread.get_ident(), name)
-        if key in self._looking:
-            return None
-        self._looking.add(key)
-        try:
-            spec = self._ask_the_others(name, path, target)
-        finally:
-            self._looking.discard(key)
-        if hasattr(getattr(spec, "loader", None), "exec_module"):
-            self._wrap(name, spec.loader)  # type: ignore[attr-defined,no-untyped-call]
-        return spec
-
-    def _ask_the_others(self, name: str, path: object, target: object) -> object:
-        for finder in list(sys.meta_path):
-            find = getattr(finder, "find_spec", None)
-            if finder is not self and find is not None:  # type: ignore[comparison-overlap]
-                spec = find(name, path, target)  # type: object
-                if spec is not None:
-                    return spec
-        return None
-
-    def _wrap(self, name, loader):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
-        execute = loader.exec_module
-
-        def execute_and_follow_up(module):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
-            loader.exec_module = execute
-            execute(module)
-            if name in self.waiting:
-                self.waiting.discard(name)
-                _imported(name)
-
-        loader.exec_module = execute_and_follow_up
+    sys.meta_path.insert(0, ImportFinder(waiting.__contains__, execute_and_follow_up))
 
 
 def _imported(name: str) -> None:
@@ -171,7 +140,7 @@ def _limit_by_itself(name: str) -> str:
         return "it has no limit of its own"
     try:
         cuda = sys.modules["torch"].cuda
-        limit = _size_of(os.environ.get("GPUCONF_LIMIT") or os.environ["GPUCONF_MEMORY_LIMIT"])
+        limit = _size_of(os.environ["GPUCONF_LIMIT"])
 
         def limit_all() -> None:
             gpus = cuda.device_count()
@@ -358,8 +327,8 @@ def activate() -> None:
     _active = True
     if os.environ.get("GPUCONF_AS_TENSORFLOW"):
         _activate_as_tensorflow()
-    if os.environ.get("GPUCONF_LIMIT") or os.environ.get("GPUCONF_MEMORY_LIMIT"):  # its name in 0.2
-        sys.meta_path.insert(0, _Watcher())  # type: ignore[arg-type]
+    if os.environ.get("GPUCONF_LIMIT"):
+        _watch_imports()
     if os.environ.get("GPUCONF_SIMULATE"):
         sys.meta_path.insert(0, _Simulated())  # type: ignore[arg-type]
     if os.environ.get("GPUCONF_REHEARSAL"):

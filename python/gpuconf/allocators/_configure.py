@@ -11,12 +11,11 @@ from types import ModuleType
 from .. import errors
 from .._core import runtime, settings, sizes, texts
 from .._core.devices import ConfiguredLimit, PhysicalDevice
-from .._core.humanbytes import human_bytes
-from .._core.keywords import refuse_unknown
 from .._core.message import loads
 from .._core.native import refuse_in_child
-from .._core.table import Table
-from .._typing import Any, NamedTuple, NoReturn
+from .._core.table import Table, human_bytes
+from .._core.texts import refuse_unknown
+from .._typing import Any, NoReturn
 from ..simulation import simulated_torch
 
 Limit = int | str | None
@@ -34,14 +33,7 @@ _MODULES = {
 }
 
 
-class _Configuration(NamedTuple):
-    limits: dict[str, int]
-    growth: bool | None
-    libraries: dict[str, str]
-    notes: dict[str, str]
-
-
-class Configuration(Table, _Configuration):
+class Configuration(Table):
     """The result of :func:`configure`: what holds now, which may be less than what was requested.
 
     ``limits`` are in bytes, by device name: the ``bytes_limit`` of :func:`gpuconf.memory.stats`, or for a GPU with
@@ -51,7 +43,10 @@ class Configuration(Table, _Configuration):
 
     __module__ = "gpuconf"
 
-    __slots__ = ()
+    limits: dict[str, int]
+    growth: bool | None
+    libraries: dict[str, str]
+    notes: dict[str, str]
 
     @property
     def in_force(self) -> bool:
@@ -274,19 +269,19 @@ def _refuse_to_lift(gpus: list[PhysicalDevice], limits: list[int]) -> None:
 
 
 def _set(gpus: list[PhysicalDevice], limits: list[int], growth: bool | None) -> None:
-    from ..config import _growth, _logical  # whose errors are gpuconf's own classes
+    from ..config import _devices  # whose errors are gpuconf's own classes
 
     for gpu, wanted in zip(gpus, limits, strict=True):
-        if growth is not None and _logical.get_logical_device_configuration(gpu) is None:
+        if growth is not None and _devices.get_logical_device_configuration(gpu) is None:
             try:
-                _growth.set_memory_growth(gpu, growth)
+                _devices.set_memory_growth(gpu, growth)
             except errors.FailedPreconditionError:
                 if not runtime.initialized():
                     raise
                 raise errors.FailedPreconditionError(f"growth={growth} is too late: {_initialized()}") from None
         if wanted:
             try:
-                _logical.set_logical_device_configuration(gpu, [ConfiguredLimit.of(wanted)])
+                _devices.set_logical_device_configuration(gpu, [ConfiguredLimit.of(wanted)])
             except errors.FailedPreconditionError:
                 if not runtime.initialized():
                     raise
@@ -295,7 +290,7 @@ def _set(gpus: list[PhysicalDevice], limits: list[int], growth: bool | None) -> 
         return
     value = "true" if growth else "false"
     if runtime.initialized() and runtime.current.overrides.get("GPUCONF_GROWTH") != value:
-        limited = [gpu for gpu in gpus if _logical.get_logical_device_configuration(gpu) is not None]
+        limited = [gpu for gpu in gpus if _devices.get_logical_device_configuration(gpu) is not None]
         if limited:
             raise errors.FailedPreconditionError(f"growth={growth} is too late: {_initialized()}")
     runtime.current.overrides["GPUCONF_GROWTH"] = value  # for GPUs with a limit, which set_memory_growth rejects
@@ -371,9 +366,9 @@ def _can_route(name: str) -> tuple[bool, str]:
     if name == "torch" and "torch" in sys.modules and not sys.modules["torch"].backends.cuda.is_built():
         return False, "not routed: this PyTorch was built without CUDA"
     if name == "numba" and "numba.cuda" in sys.modules:
-        from . import _versions
+        from . import _share
 
-        if _versions.is_numbas_own(sys.modules["numba.cuda"]):
+        if _share.is_numbas_own(sys.modules["numba.cuda"]):
             return (
                 False,
                 "not routed: this numba.cuda is Numba's own, and gpuconf routes numba-cuda's: pip install numba-cuda",
@@ -382,7 +377,7 @@ def _can_route(name: str) -> tuple[bool, str]:
 
 
 def _route(name: str, mode: str) -> str:
-    from .._core import import_hook, notices
+    from .._core import import_hook, message
 
     installed = _ADAPTORS[name] in sys.modules or import_hook.installed(name)
     possible, why = _can_route(name)
@@ -396,7 +391,7 @@ def _route(name: str, mode: str) -> str:
         if possible:
             _install(name, mode)
         else:
-            notices.log("warning", f"{_NAMES[name]} was imported but {why}")
+            message.log("warning", f"{_NAMES[name]} was imported but {why}")
 
     import_hook.when_imported(_ADAPTORS[name], later)
     return f"will be routed on import{_where()}" if installed else "not installed"

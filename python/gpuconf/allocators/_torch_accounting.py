@@ -18,7 +18,7 @@ import os
 import torch
 
 from .. import errors
-from .._core import notices, runtime
+from .._core import message, runtime
 from .._typing import Any
 from . import _share
 
@@ -215,7 +215,7 @@ def snapshot(pool: Any = None, *_: Any, **__: Any) -> dict[str, Any]:
 def record_history(*args: Any, **_: Any) -> None:
     """``torch._C._cuda_record_memory_history``: records nothing, and logs a warning."""
     if args and args[0] is not None:
-        notices.log(
+        message.log(
             "warning",
             "torch.cuda.memory._record_memory_history records nothing in mode 'whole': snapshots show only the "
             "current state. "

@@ -16,7 +16,37 @@ from collections.abc import Callable
 from .. import errors
 from .._core import abi
 from .._typing import Any
-from . import _torch_processes
+
+_OFFSET = 3  # in what PyTorch's _share_cuda_ returns: device, handle, bytes, offset of the storage, ...
+
+
+def install_between_processes() -> None:
+    """Correct the offsets of the tensors that this process hands to others."""
+    storage: Any = sys.modules["torch"].UntypedStorage
+    storage._share_cuda_ = _corrected(storage._share_cuda_)
+
+
+def _corrected(share: Callable[..., Any]) -> Callable[..., Any]:
+    def shared(storage: Any, *arguments: Any) -> Any:
+        begin = abi.region(storage.data_ptr()) if storage.device.type == "cuda" and storage.nbytes() else 0
+        try:
+            answer = share(storage, *arguments)
+        except RuntimeError as error:
+            if not begin or "invalid argument" not in str(error):
+                raise
+            raise errors.FailedPreconditionError(
+                "a pool that grows cannot hand tensors to other processes: use gpuconf.configure(growth=False), or "
+                "send a copy "
+                "of the tensor in host memory"
+            ) from error
+        if not begin:
+            return answer
+        values = list(answer)
+        values[_OFFSET] = storage.data_ptr() - begin
+        return tuple(values)
+
+    return shared
+
 
 _VARIABLES = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
 _SETTERS = ("_cuda_cudaCachingAllocator_set_allocator_settings", "_accelerator_setAllocatorSettings")
@@ -53,7 +83,7 @@ def install() -> None:
     """
     refuse_expandable()
     abi.redirect_torch()
-    _torch_processes.install()
+    install_between_processes()
     native: Any = sys.modules["torch"]._C
     for names, wrap in ((_SETTERS, _refusing), (_EMPTIERS, _trimming)):
         for name in names:

@@ -23,14 +23,14 @@ try:
     import cupy
     from cupy.cuda import memory
 except ImportError as _error:
-    from .._core import extras as _extras
+    from .._core import texts as _texts
 
-    raise _extras.missing("gpuconf.allocators.cupy needs", "CuPy", "cupy", _error) from _error
+    raise _texts.missing("gpuconf.allocators.cupy needs", "CuPy", "cupy", _error) from _error
 
 from .. import errors
 from .._core import abi, runtime, scope
 from .._typing import Any
-from . import _share, _versions
+from . import _share
 
 __all__ = ["OutOfMemoryError", "allocate", "install", "installed"]
 
@@ -173,7 +173,7 @@ def install() -> None:
     cupy.cuda.set_allocator(allocate)
     scope.companions["cupy"] = _follow
     _installed = True
-    _versions.check("cupy", cupy.__version__)
+    _share.check("cupy", cupy.__version__)
 
 
 def _follow(number: int) -> AbstractContextManager[Any]:

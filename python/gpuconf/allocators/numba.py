@@ -18,19 +18,19 @@ import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
-from . import _versions
+from . import _share
 
 try:
     from cuda.bindings.driver import CUdeviceptr
     from numba import cuda
     from numba.cuda.cudadrv import driver
 
-    if _versions.is_numbas_own(cuda):
+    if _share.is_numbas_own(cuda):
         raise ImportError(f"{cuda.__file__} is Numba's own numba.cuda")
 except ImportError as _error:
-    from .._core import extras as _extras
+    from .._core import texts as _texts
 
-    raise _extras.missing("gpuconf.allocators.numba needs", "numba-cuda", "numba", _error) from _error
+    raise _texts.missing("gpuconf.allocators.numba needs", "numba-cuda", "numba", _error) from _error
 
 from .. import errors
 from .._core import abi, runtime, scope
@@ -197,7 +197,7 @@ def install() -> None:
                 "Call gpuconf.configure() or gpuconf.allocators.numba.install() before the first use of numba.cuda"
             )
         cuda.set_memory_manager(GpuconfMemoryManager)
-        _versions.check("numba-cuda", _version())
+        _share.check("numba-cuda", _version())
     scope.companions["numba"] = _follow
 
 

@@ -27,15 +27,15 @@ from contextlib import AbstractContextManager
 try:
     import torch
 except ImportError as _error:
-    from .._core import extras as _extras
+    from .._core import texts as _texts
 
-    raise _extras.missing("gpuconf.allocators.torch needs", "PyTorch", "torch", _error) from _error
+    raise _texts.missing("gpuconf.allocators.torch needs", "PyTorch", "torch", _error) from _error
 
 from .. import errors
 from .._core import abi, runtime, scope
 from .._core.fork import module_lock
 from .._typing import Any
-from . import _share, _torch_accounting, _torch_segments, _versions
+from . import _share, _torch_accounting, _torch_segments
 
 __all__ = ["MODES", "install", "installed"]
 
@@ -94,7 +94,7 @@ def install(mode: str = "whole") -> None:
         scope.companions["torch"] = _follow
         torch.cuda._lazy_call(_begin)
         _mode = mode
-    _versions.check("torch", torch.__version__)
+    _share.check("torch", torch.__version__)
 
 
 def _begin() -> None:

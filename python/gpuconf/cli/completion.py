@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import argparse
 
-from .._core import extras
+from .._core import texts
 from .._typing import Any
-from .exits import OK
+from .console import OK
 from .output import example
 
 _EXAMPLE = """
@@ -33,7 +33,7 @@ def _completion(options: argparse.Namespace) -> int:
     try:
         import shtab
     except ImportError as error:
-        raise extras.missing("completion needs", "shtab", "cli", error) from None
+        raise texts.missing("completion needs", "shtab", "cli", error) from None
     from .parser import parser
 
     print(shtab.complete(parser(), shell=options.shell))

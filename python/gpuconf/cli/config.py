@@ -7,10 +7,10 @@ import argparse
 import os
 
 from .._core import runtime
-from .._core.humanbytes import human_bytes
 from .._core.settings import SETTINGS, Origin, explain, ignored
+from .._core.table import human_bytes
 from .._typing import Any
-from .exits import OK
+from .console import OK
 from .output import Cell, add_json, example, print_json, print_table
 
 _EXAMPLE = """

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command's standard streams. They may be closed, full, no longer read, or unable to encode a character.
-
-Such an error must cause neither a traceback nor exit code 120, which Python returns when its final flush fails.
+"""The command's exit codes and standard streams. These may be closed, full, no longer read, or unable to encode a
+character.
 """
 
 from __future__ import annotations
@@ -10,6 +9,20 @@ import os
 import sys
 
 from .._typing import Any
+
+# Exit codes, and the usage error.
+
+OK, ERROR, USAGE = 0, 1, 2
+CONDITION = 3  # there is no GPU, or a condition that the command checks does not hold
+DOES_NOT_FIT = DIFFERS = CONDITION
+TIMED_OUT = 124  # as timeout(1)
+INTERRUPTED = 130
+
+EMPTY = "the name of the program is empty"  # that of an unset variable
+
+
+class UsageError(Exception):
+    """The command line is invalid."""
 
 
 def prepare() -> None:
@@ -53,4 +66,46 @@ def _discard(stream: Any) -> None:
         os.dup2(null, stream.fileno())
         os.close(null)
     except (OSError, ValueError):  # the stream has no file descriptor
+        pass
+
+
+# A line on the terminal that says what takes so long. Nothing is printed where standard error is not a terminal.
+
+_ERASE = "\r\033[K"
+_BAR = 20  # characters
+
+
+class Progress:
+    """A context manager; leaving the block erases the line."""
+
+    _ending = staticmethod(sys.is_finalizing)  # see Buffer._ending
+
+    def __init__(self, command: str) -> None:
+        terminal = sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+        self._command = command if terminal else ""
+        self._shown = ""
+
+    def show(self, what: str, fraction: float | None = None) -> None:
+        """Replace the line. A fraction adds a bar."""
+        done = "" if fraction is None else "#" * int(_BAR * fraction)
+        text = f"{self._command}: {what}" + ("" if fraction is None else f" {100 * fraction:.0f}% [{done:-<{_BAR}}]")
+        if self._command and text != self._shown:
+            self._shown = text
+            _write(_ERASE + text)
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._ending():
+            return
+        if self._shown:
+            _write(_ERASE)
+
+
+def _write(text: str) -> None:
+    try:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+    except OSError:
         pass

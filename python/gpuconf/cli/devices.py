@@ -1,16 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``gpuconf devices``."""
+"""``gpuconf devices`` and ``gpuconf visible``: the GPUs that a program sees."""
 
 from __future__ import annotations
 
 import argparse
+import logging
+import os
 
+from .. import errors
+from .._core.devices import VisibleDevice
 from .._typing import Any
 from ..leases.contexts import context_bytes
-from ..machine.cards import survey
-from ..machine.visible import visible_devices, why_no_gpu
+from ..machine.cards import survey, visible_devices, why_no_gpu
 from ..simulation.simulate import simulated
-from .exits import CONDITION, OK
+from . import console
+from .console import CONDITION, OK
 from .output import add_json, example, print_json, print_table, size
 from .processes import no_gpus
 
@@ -66,3 +70,86 @@ def _devices(options: argparse.Namespace) -> int:
     header = ("CUDA", "name", "memory", "context", "capability", "PCI bus", "NVML", "UUID", "device")
     print_table(header, rows, drop=("device", "PCI bus", "context", "capability", "NVML"))
     return code
+
+
+# ``gpuconf visible``.
+
+_VISIBLE_EXAMPLE = """
+gpuconf visible --as nvml 0,2,-1,1
+CUDA_VISIBLE_DEVICES=$(gpuconf visible) ./program
+"""
+
+_FORMS = {"uuid": "uuid", "cuda": "cuda_ordinal", "nvml": "nvml_index", "pci": "pci_bus_id"}
+
+
+def add_visible_to(commands: Any) -> None:
+    """Add the command to the parser's subcommands."""
+    parser = commands.add_parser(
+        "visible",
+        help="print the GPUs that CUDA_VISIBLE_DEVICES shows",
+        description="Print the GPUs that CUDA shows to a program, separated by commas, as UUIDs, which name the same "
+        "GPUs in every "
+        "order of devices. Entries that hide others, such as -1, are explained on standard error. The exit code is 3 "
+        "if there "
+        "is no GPU.",
+        **example(_VISIBLE_EXAMPLE),
+    )
+    parser.add_argument(
+        "value",
+        nargs="?",
+        metavar="VALUE",
+        help="a value of CUDA_VISIBLE_DEVICES to try (default: that of the environment)",
+    )
+    parser.add_argument(
+        "--as", dest="form", choices=_FORMS, default="uuid", help="what to print for each GPU (default: %(default)s)"
+    )
+    add_json(parser)
+    parser.set_defaults(run=_visible)
+
+
+def _visible(options: argparse.Namespace) -> int:
+    if options.value is not None:
+        os.environ["CUDA_VISIBLE_DEVICES"] = options.value  # before CUDA reads it
+    said = _Notices()
+    logging.getLogger("gpuconf").addHandler(said)
+    devices = visible_devices()
+    if options.json:
+        value = os.environ.get("CUDA_VISIBLE_DEVICES")
+        print_json({"value": value, "devices": [device.to_dict() for device in devices], "notices": said.texts})
+    else:
+        for text in said.texts:
+            console.complain(f"gpuconf visible: {text}")
+        if not devices and not said.texts:
+            console.complain(f"gpuconf visible: {_why_none()}")
+        print(",".join(_form(device, options.form) for device in devices))
+    return OK if devices else CONDITION
+
+
+def _why_none() -> str:
+    from ..machine.cards import survey
+    from .processes import no_gpus
+
+    found = survey()
+    shown = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if not found.cards or shown is None:
+        return no_gpus(found)
+    return f"no GPUs: CUDA_VISIBLE_DEVICES={shown!r} shows none of the {len(found.cards)} GPUs of this machine"
+
+
+def _form(device: VisibleDevice, form: str) -> str:
+    found = getattr(device, _FORMS[form])
+    if found is None:
+        raise errors.UnavailableError(f"NVML reports no number for GPU {device.uuid}; use --as uuid")
+    return str(found)
+
+
+class _Notices(logging.Handler):
+    """Keeps the notices about CUDA_VISIBLE_DEVICES."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.texts: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.levelno >= logging.WARNING:
+            self.texts.append(record.getMessage())

@@ -9,40 +9,64 @@ import json
 import logging
 import os
 import re
+import struct
 from collections.abc import Iterator, Mapping
 
 from .. import errors
-from .._core import former_names, runtime, settings, simulation_notice
+from .._core import runtime, settings
 from .._core.devices import VisibleDevice
 from .._core.generated.cards import Card
-from .._core.humanbytes import human_bytes
 from .._core.native import core
-from .._core.table import Table
-from .._typing import NamedTuple
+from .._core.table import Table, human_bytes
 from ..jobs.driver_limits import in_force, may_be_set
-from ..jobs.job_memory import of_this_job
-from ..jobs.not_counted import NOT_COUNTED
+from ..jobs.job_memory import NOT_COUNTED, of_this_job
 from ..leases.contexts import VARIABLE, context_bytes
 from ..leases.view import View, view
-from ..machine.cards import Survey
-from ..machine.visible import visible_devices
-from . import go_runtimes
+from ..machine.cards import Survey, visible_devices
 from .processes import WHOLE_CARD_UNKNOWN, refused_queries
+
+_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
+_MOST = 1 << 20  # bytes of section names; libraries have a few hundred
+_SECTION = b".go.buildinfo\0"
+
+
+def is_go(path: str) -> bool:
+    """Whether a file is a library or program with a Go runtime. A stripped one has the section, too."""
+    try:
+        with open(path, "rb") as file:
+            head = file.read(_HEADER.size)
+            if len(head) < _HEADER.size or head[:6] != b"\x7fELF\x02\x01":
+                return False
+            fields = _HEADER.unpack(head)
+            sections, size, names = fields[6], fields[11], fields[13]
+            file.seek(sections + names * size)
+            _, _, _, _, offset, length = struct.unpack("<IIQQQQ", file.read(40))
+            file.seek(offset)
+            return _SECTION in file.read(min(length, _MOST))
+    except (OSError, struct.error):
+        return False
+
+
+def of_process(pid: int) -> list[str]:
+    """Return the mapped files of a process with a Go runtime; none if its maps may not be read."""
+    try:
+        with open(f"/proc/{pid}/maps", errors="replace") as file:
+            mapped = {line.split(None, 5)[5].rstrip("\n") for line in file if " r-xp " in line and "/" in line}
+    except OSError:
+        return []
+    return sorted(path for path in mapped if is_go(path))
+
 
 OK, NOTE, PROBLEM = "ok", "note", "problem"
 
 
-class _Finding(NamedTuple):
+class Finding(Table):
+    """One finding."""
+
     level: str  # "ok", "note" or "problem"
     subject: str
     text: str
     fix: str = ""
-
-
-class Finding(Table, _Finding):
-    """One finding."""
-
-    __slots__ = ()
 
 
 def of_machine(environ: Mapping[str, str]) -> Iterator[Finding]:
@@ -86,7 +110,7 @@ def _settings(environ: Mapping[str, str]) -> Iterator[Finding]:
     for name, text in json.loads(core.pybind_MalformedVariables(runtime.environment())).items():
         yield Finding(PROBLEM, "settings", text, f"correct {name}, or unset it")
     known = [*(one.variable for one in settings.SETTINGS), *settings.OWN]
-    for name in sorted(former_names.current(environ)):
+    for name in sorted(environ):
         if name.startswith("GPUCONF_") and name not in known:
             close = difflib.get_close_matches(name, known, 1)
             fix = f"did you mean {close[0]}?" if close else "unset it"
@@ -228,7 +252,7 @@ class _Warnings(logging.Handler):
         text = record.getMessage()
         if record.levelno < logging.WARNING:
             self.infos.append(text)
-        elif not text.startswith(simulation_notice.BEGINNING):  # which another finding reports
+        elif not text.startswith(runtime.BEGINNING):  # which another finding reports
             self.texts.append(text)
 
 
@@ -445,7 +469,7 @@ def _stale(survey: Survey, environ: Mapping[str, str]) -> Iterator[Finding]:
                 PROBLEM, "environment", f"{name} names {path}, which is gone: its job has ended", f"unset {name}"
             )
     who = settings.asked("GPUCONF_SIMULATE", environ)
-    if survey.simulated and simulation_notice.has_driver():
+    if survey.simulated and runtime.has_driver():
         yield Finding(NOTE, "environment", f"the simulation hides the real GPUs of this machine. Requested by: {who}")
     disabled = environ.get("GPUCONF_DISABLE", "")
     if disabled not in ("", "0"):
@@ -463,14 +487,14 @@ def _stale(survey: Survey, environ: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def _two_go_runtimes(machine: View, environ: Mapping[str, str]) -> Iterator[Finding]:
-    preloaded = [path for path in re.split(r"[ :]", environ.get("LD_PRELOAD", "")) if path and go_runtimes.is_go(path)]
+    preloaded = [path for path in re.split(r"[ :]", environ.get("LD_PRELOAD", "")) if path and is_go(path)]
     fix = "load only one of them: Go does not support two runtimes in a process"
     if preloaded:
         yield Finding(
             PROBLEM, "Go runtimes", f"LD_PRELOAD loads {preloaded[0]}, which is written in Go, like gpuconf", fix
         )
     for pid in sorted({share.pid for place in machine.places for share in place.shares if not share.notes}):
-        libraries = go_runtimes.of_process(pid)
+        libraries = of_process(pid)
         if len(libraries) > 1:
             yield Finding(
                 PROBLEM,

@@ -10,9 +10,8 @@ import os
 from .._typing import Any
 from ..memory import load_trace
 from ..plans.recordings import difference
-from .exits import DIFFERS, OK, UsageError
+from .console import DIFFERS, OK, Progress, UsageError
 from .output import FILES, add_json, example, print_json
-from .progress import Progress
 
 _MOST = 20  # lines of a program, for each GPU
 

@@ -9,9 +9,9 @@ import shutil
 import textwrap
 
 from .._typing import Any
-from . import cover, diagnosis, probe
+from . import diagnosis, probe
+from .console import CONDITION, OK
 from .diagnosis import PROBLEM, Finding
-from .exits import CONDITION, OK
 from .output import add_json, colors, example, print_json
 
 _EXAMPLE = """
@@ -47,7 +47,7 @@ def add_to(commands: Any) -> None:
 
 def _doctor(options: argparse.Namespace) -> int:
     words = options.command_line[1:] if options.command_line[:1] == ["--"] else options.command_line
-    findings = [*diagnosis.of_machine(os.environ), cover.of_machine(os.environ), *probe.of_environment(words)]
+    findings = [*diagnosis.of_machine(os.environ), probe.of_cover(os.environ), *probe.of_environment(words)]
     if options.json:
         numbered = [{"number": i, **finding.to_dict()} for i, finding in enumerate(findings, 1)]
         print_json({"problems": _problems(findings), "findings": numbered})

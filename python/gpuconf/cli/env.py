@@ -10,11 +10,10 @@ from collections.abc import Callable
 from .. import errors
 from .._core import sizes
 from .._typing import Any
-from ..leases.environment import of_program
-from ..leases.frameworks import LeasedCard
-from ..machine.visible import visible_devices
+from ..leases.environment import LeasedCard, of_program
+from ..machine.cards import visible_devices
 from . import console
-from .exits import OK, UsageError
+from .console import OK, UsageError
 from .output import add_json, example, print_json
 from .requested import simulated_here
 

@@ -7,7 +7,7 @@ import argparse
 import sys
 
 from .._typing import Any
-from .exits import OK, UsageError
+from .console import OK, UsageError
 from .output import add_json, example, print_json
 
 _EXAMPLE = """

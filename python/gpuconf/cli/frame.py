@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 
 from .. import __version__
-from .._core.humanbytes import human_bytes
+from .._core.table import human_bytes
 from .._typing import Any
 from ..leases.view import Place, Share, View
 from .output import Cell, text_of

@@ -9,19 +9,93 @@ told apart from one by the guard. Without a budget, the driver itself keeps the 
 from __future__ import annotations
 
 import ctypes
+import glob
 import os
 import sys
-from collections.abc import Callable, Iterator
+import sysconfig
+from collections.abc import Callable, Iterator, Mapping
 from ctypes import byref, c_int, c_size_t, c_uint, c_uint64, c_ulonglong, c_void_p
 
-from .._core import former_names, sizes
-from .._core.humanbytes import human_bytes
+from .._core import sizes
+from .._core.table import human_bytes
 from .._typing import Any
-from ..jobs import guard_check_runtime as runtime
-from ..jobs.budget import Reader, current
-from ..jobs.driver_library import find
-from .exits import CONDITION, ERROR, OK
+from ..jobs.budget import Reader, current, find
+from .console import CONDITION, ERROR, OK
 from .output import print_table
+
+_NAMES = ("libcudart.so.13", "libcudart.so.12", "libcudart.so.11.0")
+
+Answer = tuple[int, Callable[[], object]]
+"""The result of a request, and what gives it back."""
+
+
+class _Extent(ctypes.Structure):
+    """cudaExtent."""
+
+    _fields_ = (("width", c_size_t), ("height", c_size_t), ("depth", c_size_t))
+
+
+class _Format(ctypes.Structure):
+    """cudaChannelFormatDesc: bits of each channel, and their kind."""
+
+    _fields_ = (("x", c_int), ("y", c_int), ("z", c_int), ("w", c_int), ("kind", c_int))
+
+
+def load_runtime() -> Any | None:
+    """Load the CUDA runtime that programs of this Python would find: on the loader's path, or as a package.
+
+    None without one.
+    """
+    for path in (*_NAMES, *_packaged()):
+        try:
+            return ctypes.CDLL(path)
+        except OSError:
+            continue
+    return None
+
+
+def _packaged() -> list[str]:
+    """NVIDIA's packages have a folder for each version of CUDA, and older ones a folder for the runtime."""
+    place = os.path.join(sysconfig.get_paths()["purelib"], "nvidia")
+    return sorted(glob.glob(f"{place}/*/lib/libcudart.so.*"), reverse=True)
+
+
+def _runtime_linear(runtime: Any, size: int) -> Answer:
+    address = c_void_p()
+    return runtime.cudaMalloc(byref(address), c_size_t(size)), lambda: runtime.cudaFree(address)
+
+
+def _runtime_pitched(runtime: Any, size: int) -> Answer:
+    address, pitch = c_void_p(), c_size_t()
+    result = runtime.cudaMallocPitch(byref(address), byref(pitch), c_size_t(65536), c_size_t(-(-size // 65536)))
+    return result, lambda: runtime.cudaFree(address)
+
+
+def _runtime_managed(runtime: Any, size: int) -> Answer:
+    address = c_void_p()
+    return runtime.cudaMallocManaged(byref(address), c_size_t(size), c_uint(1)), lambda: runtime.cudaFree(address)
+
+
+def _runtime_ordered(runtime: Any, size: int) -> Answer:
+    address = c_void_p()
+    return runtime.cudaMallocAsync(byref(address), c_size_t(size), None), lambda: runtime.cudaFreeAsync(address, None)
+
+
+def _runtime_array(runtime: Any, size: int) -> Answer:
+    array, form, extent = c_void_p(), _Format(32, 0, 0, 0, 2), _Extent(4096, 4096, -(-size // (4096 * 4096 * 4)))
+    result = runtime.cudaMalloc3DArray(byref(array), byref(form), extent, c_uint(0))
+    return result, lambda: runtime.cudaFreeArray(array)
+
+
+RUNTIME_CALLS: Mapping[str, Callable[[Any, int], Answer]] = {
+    "cuMemAlloc": _runtime_linear,
+    "cuMemAllocPitch": _runtime_pitched,
+    "cuMemAllocManaged": _runtime_managed,
+    "cuMemAllocAsync": _runtime_ordered,
+    "cuArray3DCreate": _runtime_array,
+}
+"""What the runtime does by each function of the driver. It has no way to ``cuMemCreate``."""
+
 
 _GRANULE = 2 << 20
 _OUT_OF_MEMORY = 2
@@ -47,32 +121,32 @@ class _Shape(ctypes.Structure):
     )  # fmt: skip
 
 
-def _linear(find: Find, size: int) -> runtime.Answer:
+def _linear(find: Find, size: int) -> Answer:
     address = c_uint64()
     result = find("cuMemAlloc_v2", "cuMemAlloc", 3020)(byref(address), c_size_t(size))
     return result, lambda: find("cuMemFree_v2", "cuMemFree", 3020)(address)
 
 
-def _pitched(find: Find, size: int) -> runtime.Answer:
+def _pitched(find: Find, size: int) -> Answer:
     address, pitch = c_uint64(), c_size_t()
     call = find("cuMemAllocPitch_v2", "cuMemAllocPitch", 3020)
     result = call(byref(address), byref(pitch), c_size_t(65536), c_size_t(-(-size // 65536)), c_uint(4))
     return result, lambda: find("cuMemFree_v2", "cuMemFree", 3020)(address)
 
 
-def _managed(find: Find, size: int) -> runtime.Answer:
+def _managed(find: Find, size: int) -> Answer:
     address = c_uint64()
     result = find("cuMemAllocManaged", "cuMemAllocManaged", 6000)(byref(address), c_size_t(size), c_uint(1))
     return result, lambda: find("cuMemFree_v2", "cuMemFree", 3020)(address)
 
 
-def _ordered(find: Find, size: int) -> runtime.Answer:
+def _ordered(find: Find, size: int) -> Answer:
     address = c_uint64()
     result = find("cuMemAllocAsync", "cuMemAllocAsync", 11020)(byref(address), c_size_t(size), None)
     return result, lambda: find("cuMemFreeAsync", "cuMemFreeAsync", 11020)(address, None)
 
 
-def _virtual(find: Find, size: int) -> runtime.Answer:
+def _virtual(find: Find, size: int) -> Answer:
     handle = c_uint64()
     prop = _Prop(1, 0, 1, 0, None)
     call = find("cuMemCreate", "cuMemCreate", 10020)
@@ -80,7 +154,7 @@ def _virtual(find: Find, size: int) -> runtime.Answer:
     return result, lambda: find("cuMemRelease", "cuMemRelease", 10020)(handle)
 
 
-def _array(find: Find, size: int) -> runtime.Answer:
+def _array(find: Find, size: int) -> Answer:
     array = c_void_p()
     shape = _Shape(4096, 4096, -(-size // (4096 * 4096 * 4)), 0x20, 1, 0)
     result = find("cuArray3DCreate_v2", "cuArray3DCreate", 3020)(byref(array), byref(shape))
@@ -129,7 +203,7 @@ def _refused(reader: Reader | None) -> int:
     return 0 if reader is None else sum(card.refused for card in reader.usage().values())
 
 
-def _verdict(reader: Reader | None, call: Callable[[Any, int], runtime.Answer] | None, find: Any, size: int) -> str:
+def _verdict(reader: Reader | None, call: Callable[[Any, int], Answer] | None, find: Any, size: int) -> str:
     if call is None:
         return "-"
     before = _refused(reader)
@@ -166,7 +240,7 @@ def _shown_total() -> int:
 def _limit(reader: Reader | None) -> int:
     """The limit of the first GPU, which is the same for all."""
     if reader is None:
-        return sizes.size("GPUCONF_LIMIT", former_names.variable("GPUCONF_LIMIT") or "0")
+        return sizes.size("GPUCONF_LIMIT", os.environ.get("GPUCONF_LIMIT") or "0")
     cards = reader.usage()
     first = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")[0]
     return cards[first].limit if first in cards else max(card.limit for card in cards.values())
@@ -187,11 +261,11 @@ def main() -> int:
     if wrong or real is None:
         print(f"gpuconf run --check: {wrong}", file=sys.stderr)
         return ERROR
-    library, size, rows = runtime.load(), limit + _GRANULE, list[list[str]]()
+    library, size, rows = load_runtime(), limit + _GRANULE, list[list[str]]()
     for way, found in _ways(real):
         if way == _BY_PATH and library is not None:  # before that one, whose memory the driver's pool may keep
             rows.append(
-                ["CUDA runtime", *(_verdict(reader, runtime.CALLS.get(name), library, size) for name in _CALLS)]
+                ["CUDA runtime", *(_verdict(reader, RUNTIME_CALLS.get(name), library, size) for name in _CALLS)]
             )
         rows.append([way, *(_verdict(reader, call, found, size) for call in _CALLS.values())])
     print_table(["way", *_CALLS], rows)

@@ -9,14 +9,13 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 
 from .. import errors
-from .._core.humanbytes import human_bytes
+from .._core.table import human_bytes
 from .._typing import Any
-from ..leases.environment import of_simulation
-from ..leases.frameworks import LeasedCard
+from ..leases.environment import LeasedCard, of_simulation
 from ..leases.grant import Grant
-from ..machine.visible import visible_devices
+from ..machine.cards import visible_devices
 from . import console
-from .exits import UsageError
+from .console import UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -88,7 +87,7 @@ class Guard:
             return {"mode": "driver", "why": self.describe(), "gpus": cards, "notes": []}
         if self._budget is None:
             return {"mode": "off", "why": self._why_not, "gpus": {}, "notes": []}
-        from ..jobs.not_counted import NOT_COUNTED
+        from ..jobs.job_memory import NOT_COUNTED
 
         try:
             use = self._budget.usage()

@@ -10,13 +10,12 @@ from collections.abc import Mapping
 from .. import errors
 from .._core.generated.cards import CardMemory
 from .._typing import Any
-from ..leases.ledger import open_ledger
+from ..leases.ledger import ClaimRow, open_ledger
 from ..leases.proc import user_name
 from ..leases.request import memories
-from ..leases.rows import ClaimRow
 from ..machine.cards import survey
 from . import leased
-from .exits import EMPTY, OK, UsageError
+from .console import EMPTY, OK, UsageError
 from .output import add_json, example, print_json, print_table, size
 from .processes import without_folder
 from .requested import add_request

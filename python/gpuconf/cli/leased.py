@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 
 from .. import errors
 from .._core.devices import VisibleDevice
-from .._core.humanbytes import human_bytes
+from .._core.table import human_bytes
 from .._typing import Any
 from ..jobs.descendants import Found, is_python, past_the_guard_below, pythons_below, why_isolated
 from ..jobs.job import Job, JobEvent, peaks
@@ -22,11 +22,10 @@ from ..leases.contexts import of_command
 from ..leases.environment import of_program
 from ..leases.grant import Grant, grant
 from ..leases.request import Request, checked
-from ..machine.visible import visible_devices
+from ..machine.cards import visible_devices
 from . import console, guarded
-from .exits import CONDITION, TIMED_OUT, UsageError
+from .console import CONDITION, TIMED_OUT, Progress, UsageError
 from .output import SCHEMA
-from .progress import Progress
 from .requested import simulated_here
 
 _SOON, _LATER = 0.25, 1.0  # seconds between two looks at the processes: at first, and then

@@ -8,12 +8,11 @@ import grp
 import os
 
 from .. import errors
-from .._core.ledger_folder import MACHINE_FOLDER, VARIABLE, default_folder
+from .._core.settings import MACHINE_FOLDER, VARIABLE, default_folder
 from .._typing import Any
-from ..leases.ledger import init_shared, lost, open_ledger
+from ..leases.ledger import CardLease, ClaimRow, ProcessRow, init_shared, lost, open_ledger
 from ..leases.proc import user_name
-from ..leases.rows import CardLease, ClaimRow, ProcessRow
-from .exits import CONDITION, OK, UsageError
+from .console import CONDITION, OK, UsageError
 from .output import add_json, example, print_json, print_table, size
 from .processes import without_folder
 

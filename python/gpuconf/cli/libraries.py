@@ -5,14 +5,17 @@ pools.
 
 from __future__ import annotations
 
+import json
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from .. import errors
-from .._core import former_names, runtime
+from .._core import runtime, settings
+from .._core.native import core
 from .._typing import Any
-from ..allocators._versions import SETS
-from .diagnosis import NOTE, OK, Finding
+from ..allocators._share import SETS
+from .diagnosis import NOTE, OK, PROBLEM, Finding
 
 # The packages of each library: CuPy and JAX have one for each version of CUDA.
 PACKAGES = {
@@ -72,7 +75,7 @@ def is_under_run(words: Sequence[str], environ: Mapping[str, str]) -> bool:
     """Whether gpuconf's startup code runs: in a job of ``gpuconf run``, or because the command is ``gpuconf run``."""
     if is_run(words):
         return True
-    return bool(former_names.current(environ).get("GPUCONF_LIMIT")) and os.path.isdir(environ.get("GPUCONF_RUN", ""))
+    return bool(environ.get("GPUCONF_LIMIT")) and os.path.isdir(environ.get("GPUCONF_RUN", ""))
 
 
 def _why_not(name: str, version: str, answer: Mapping[str, Any], environ: Mapping[str, str]) -> str:
@@ -104,3 +107,34 @@ def _why_not_under_run(answer: Mapping[str, Any], environ: Mapping[str, str]) ->
     return (
         f"not routed: {' '.join(answer['flags'])} keeps gpuconf's startup code from running" if answer["flags"] else ""
     )
+
+
+# The finding about what multiplies matrices on the CPU, for ``gpuconf doctor``.
+
+_INSTALL = "pip install 'gpuconf[blas]' installs OpenBLAS"
+
+
+def finding(path: Sequence[str]) -> Finding:
+    """Return the finding for a Python with a module search path."""
+    try:
+        choice = settings.value("GPUCONF_BLAS", os.environ).encode("utf-8", "replace").decode()
+    except errors.GpuconfError:  # another finding reports what is wrong with the settings
+        choice = ""
+    try:
+        description = json.loads(core.pybind_DescribeBLAS(choice, "\n".join(runtime.module_folders(list(path)))))
+    except errors.GpuconfError as error:
+        return Finding(PROBLEM, "BLAS", str(error), f"correct or unset GPUCONF_BLAS; {_INSTALL}")
+    if description["path"]:
+        version = re.search(r"\d+(\.\d+)+", description["version"])
+        name = " ".join([description["library"] or "an unnamed library", *([version[0]] if version else [])])
+        threads = (
+            f", {description['threads']} thread{'s' * (description['threads'] != 1)}" if description["threads"] else ""
+        )
+        return Finding(
+            OK, "BLAS", f"{name}{threads}, multiplies matrices on the CPU and on simulated GPUs: {description['path']}"
+        )
+    why = "GPUCONF_BLAS=gonum" if choice == "gonum" else "; ".join(description["complaints"]) or "no BLAS library found"
+    text = (
+        f"gonum multiplies matrices on the CPU and on simulated GPUs, several times slower than a BLAS library ({why})"
+    )
+    return Finding(NOTE, "BLAS", text, "unset it" if choice == "gonum" else _INSTALL)

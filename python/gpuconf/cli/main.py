@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from .. import __version__
 from . import console
-from .exits import ERROR, INTERRUPTED, OK, USAGE, UsageError
+from .console import ERROR, INTERRUPTED, OK, USAGE, UsageError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

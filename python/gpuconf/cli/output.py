@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What commands print: JSON objects, and tables, with rich on a terminal if it is installed."""
+"""What commands print: JSON objects, and tables, on a terminal in rich's colors if it is installed."""
 
 from __future__ import annotations
 
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from .._core.humanbytes import human_bytes
+from .._core.table import human_bytes
 from .._typing import Any
 
 SCHEMA = 1
@@ -100,14 +100,35 @@ def print_table(
     kept = _kept(header, rows, drop, cut, width)
     header = [header[i] for i in kept]
     rows = _cut(header, [[row[i] for i in kept] for row in rows], cut, width)
-    if sys.stdout.isatty() and _print_rich(header, rows, right):
-        return
-    print(*_plain([header, *rows], [name in right for name in header]), sep="\n")
+    widths = _widths(header, rows)
+    styled = _painter()
+    for row in [[(name, "bold") for name in header], *rows]:
+        cells = []
+        for name, cell, width in zip(header, row, widths, strict=True):
+            padding = " " * (width - len(text_of(cell)))
+            cells.append(padding + styled(cell) if name in right else styled(cell) + padding)
+        print((" " * _GAP).join(cells).rstrip())
+
+
+def _painter() -> Callable[[Cell], str]:
+    """Return what writes a cell: in its style if rich is installed, and colors are wanted."""
+    if not colors():
+        return text_of
+    try:
+        from rich.style import Style
+    except ImportError:
+        return text_of
+    return lambda cell: Style.parse(style_of(cell)).render(text_of(cell))
 
 
 def text_of(cell: Cell) -> str:
     """Return a cell without its style."""
     return cell if isinstance(cell, str) else cell[0]
+
+
+def style_of(cell: Cell) -> str:
+    """Return a cell's style."""
+    return "" if isinstance(cell, str) else cell[1]
 
 
 def _kept(
@@ -146,29 +167,3 @@ def _shortened(cell: Cell, room: int) -> Cell:
 
 def _widths(header: Sequence[str], rows: Sequence[Sequence[Cell]]) -> list[int]:
     return [max(len(text_of(row[i])) for row in [header, *rows]) for i in range(len(header))]
-
-
-def _plain(rows: Sequence[Sequence[Cell]], right: Sequence[bool]) -> list[str]:
-    texts = [tuple(map(text_of, row)) for row in rows]
-    widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
-    padded = [
-        [cell.rjust(w) if r else cell.ljust(w) for cell, w, r in zip(row, widths, right, strict=True)] for row in texts
-    ]
-    return [(" " * _GAP).join(row).rstrip() for row in padded]
-
-
-def _print_rich(header: Sequence[str], rows: Sequence[Sequence[Cell]], right: Sequence[str]) -> bool:
-    """Print with rich. Returns False if it is not installed."""
-    try:
-        from rich.console import Console
-        from rich.table import Table
-        from rich.text import Text
-    except ImportError:
-        return False
-    table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
-    for name in header:
-        table.add_column(name, justify="right" if name in right else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(*((cell,) if isinstance(cell, str) else cell)) for cell in row))
-    Console(highlight=False).print(table)
-    return True

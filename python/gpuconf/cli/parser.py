@@ -9,33 +9,33 @@ from collections.abc import Iterable, Sequence
 from .. import __version__
 from .._typing import Any, NoReturn
 from . import console
-from .exits import USAGE, UsageError
+from .console import USAGE, UsageError
 from .output import example
 
 # There are no translations of argparse's own texts. Its look for each of them, in several folders, takes longer than
 # the parser.
 vars(argparse)["_"] = str
 
-# Each command is the module of its name here, whose function `add_to` adds it to the parser. Only the module of the
-# command that runs is imported, because `gpuconf run` starts other programs.
-COMMANDS = (
-    "devices",
-    "ps",
-    "top",
-    "doctor",
-    "stats",
-    "visible",
-    "simulate",
-    "config",
-    "export",
-    "plan",
-    "diff",
-    "run",
-    "lease",
-    "env",
-    "ledger",
-    "completion",
-)
+# Each command, and the module and function that add it to the parser. Only the module of the command that runs is
+# imported, because `gpuconf run` starts other programs.
+COMMANDS = {
+    "devices": ("devices", "add_to"),
+    "ps": ("ps", "add_to"),
+    "top": ("top", "add_to"),
+    "doctor": ("doctor", "add_to"),
+    "stats": ("ps", "add_stats_to"),
+    "visible": ("devices", "add_visible_to"),
+    "simulate": ("simulate", "add_to"),
+    "config": ("config", "add_to"),
+    "export": ("export", "add_to"),
+    "plan": ("plan", "add_to"),
+    "diff": ("diff", "add_to"),
+    "run": ("run", "add_to"),
+    "lease": ("lease", "add_to"),
+    "env": ("env", "add_to"),
+    "ledger": ("ledger", "add_to"),
+    "completion": ("completion", "add_to"),
+}
 
 _EXAMPLES = """
 gpuconf run --memory 10GiB python train.py          # a share of a GPU
@@ -80,7 +80,7 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--version", action="version", version=f"gpuconf {__version__}")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name in COMMANDS:
-        _module(name).add_to(commands)
+        _add(name, commands)
     return top
 
 
@@ -96,7 +96,7 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
             raise UsageError(f"there is no command {name!r}.{guess} The commands are {', '.join(COMMANDS)}")
         return parser().parse_args(arguments)
     one = _OneCommand()
-    _module(name).add_to(one)
+    _add(name, one)
     options, unknown = one.parser.parse_known_args(arguments[1:])
     if unknown:
         one.parser.refuse(options, unknown)
@@ -104,8 +104,9 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
     return options
 
 
-def _module(command: str) -> Any:
-    return __import__(f"{__package__}.{command}", fromlist=["add_to"])
+def _add(command: str, commands: Any) -> None:
+    module, function = COMMANDS[command]
+    getattr(__import__(f"{__package__}.{module}", fromlist=[function]), function)(commands)
 
 
 class _OneCommand:

@@ -9,19 +9,17 @@ import os
 import sys
 
 from .. import errors
-from .._core.glyphs import glyphs_of
 from .._core.sizes import limit_bytes
+from .._core.table import glyphs_of
 from .._typing import Any
 from ..memory import load_trace
 from ..plans.generated.policies import POLICIES
 from ..plans.pages import plot, report
 from ..plans.recordings import error_text, ranks
-from ..plans.recordings.replay import SCHEMA, Plan, find
-from ..plans.recordings.verify import Verification, verify
+from ..plans.recordings.replay import SCHEMA, Plan, Verification, find, verify
 from . import console, plan_fleet, plan_program
-from .exits import DIFFERS, DOES_NOT_FIT, OK, UsageError
+from .console import DIFFERS, DOES_NOT_FIT, OK, Progress, UsageError
 from .output import colors
-from .progress import Progress
 
 
 def add_to(commands: Any) -> None:

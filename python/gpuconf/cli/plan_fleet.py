@@ -11,9 +11,8 @@ from .. import errors
 from ..plans.fleets.fleet import RESERVE, FleetPlan, find
 from ..plans.pages import fleet_page, report
 from . import console
-from .exits import DOES_NOT_FIT, ERROR, OK, UsageError
+from .console import DOES_NOT_FIT, ERROR, OK, Progress, UsageError
 from .output import colors
-from .progress import Progress
 
 
 def add_to(planning: argparse.ArgumentParser) -> None:

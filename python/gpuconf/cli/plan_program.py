@@ -22,8 +22,7 @@ from ..plans.programs.cover import UNPROTECTED, WRITES, Options
 from ..plans.programs.needs import FITS
 from . import console
 from . import run as run_command
-from .exits import DOES_NOT_FIT, ERROR, INTERRUPTED, OK, UsageError
-from .progress import Progress
+from .console import DOES_NOT_FIT, ERROR, INTERRUPTED, OK, Progress, UsageError
 
 DEPENDS = 4
 _SECONDS = 120.0
@@ -252,8 +251,8 @@ def _options(options: argparse.Namespace) -> Options:
 
 def _rehearsed(options: argparse.Namespace, words: list[str]) -> Rehearsal:
     from ..leases.contexts import of_command
+    from ..plans.programs.needs import parse
     from ..plans.programs.rehearse import Asked, rehearse
-    from ..plans.programs.target_cards import parse
 
     try:
         cards = parse(options.gpu)

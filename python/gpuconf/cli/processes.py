@@ -3,11 +3,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from .. import errors
 from .._core.generated.cards import Card
-from .._typing import Any
+from .._typing import Any, NamedTuple
+from ..jobs.budget_file import CARDS, existing
 from ..leases.view import Place, Share, View
 from ..machine.cards import Survey
-from .output import Cell, size
+from .output import Cell, print_table, size
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..jobs.job_memory import JobMemory
+    from ..jobs.simulated_cards import CardUse
+
 
 HEADER = (
     "GPU",
@@ -149,3 +159,85 @@ def _share(place: Place, share: Share) -> dict[str, Any]:
     fields = share.to_dict()
     figures = {name: getattr(share, name) for name in ("limit", "reserved", "in_use", "peak", "libraries")}
     return {"gpu": place.gpu, "uuid": place.uuid, **fields, **figures}
+
+
+# How the jobs of ``gpuconf run`` use their limits, as ``gpuconf ps`` and ``gpuconf stats`` show it.
+
+
+def jobs_on(machine: View) -> list[JobMemory]:
+    """Return what each job that has a lease here has of each card."""
+    leases = {(share.claim, place.uuid) for place in machine.places for share in place.shares}
+    if not leases:
+        return []
+    from ..jobs.job_memory import of_all_jobs
+
+    return [job for job in of_all_jobs() if (job.job, job.uuid) in leases]
+
+
+def print_jobs(machine: View, jobs: Sequence[JobMemory]) -> None:
+    """Print a line for each card of a job, and below it one for each process if there are several."""
+    gpus = {place.uuid: place.gpu for place in machine.places}
+    names = {share.claim: label(share) for place in machine.places for share in place.shares}
+    for job in jobs:
+        print(f"GPU {gpus[job.uuid]}, job {names[job.job]}: {job}")
+        for one in job.processes if len(job.processes) > 1 else ():
+            print(f"  PID {one.pid} {one.name}: pools {size(one.pools)}, outside {size(one.outside)}")
+
+
+# Simulated cards that the processes of a job share, as ``gpuconf ps`` shows them: apart from the cards of the
+# machine.
+
+
+class SimulatedCard(NamedTuple):
+    """One card of one job."""
+
+    launcher: int  # the PID of what started the job
+    spec: str  # the first 63 bytes
+    index: int  # type: ignore[assignment]  # hides tuple's
+    uuid: str
+    use: CardUse
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, in bytes."""
+        processes = [{"pid": one.pid, "name": one.name, "bytes": one.used + one.pools} for one in self.use.processes]
+        return {
+            "launcher": self.launcher,
+            "simulated": self.spec,
+            "index": self.index,
+            "uuid": self.uuid,
+            "total": self.use.limit,
+            "used": min(self.use.used + self.use.pools, self.use.limit),
+            "processes": processes,
+        }
+
+
+def simulated_cards() -> list[SimulatedCard]:
+    """Return the cards of every living job of this user."""
+    if next(existing(CARDS), None) is None:
+        return []  # without the modules that read their files
+    from ..jobs.simulated_cards import all_shared
+
+    cards = []
+    for job in all_shared():
+        try:
+            use = job.usage()
+        except errors.UnavailableError:  # it has just ended
+            continue
+        cards += [
+            SimulatedCard(job.launcher, job.spec, index, uuid, one) for index, (uuid, one) in enumerate(use.items())
+        ]
+    return cards
+
+
+def print_simulated(cards: Sequence[SimulatedCard]) -> None:
+    """Print a row for each process that has memory or a context on a card, and one for a card that has none."""
+    rows = []
+    for card in cards:
+        place = (card.spec, str(card.index), size(card.use.limit))
+        using = [one for one in card.use.processes if one.used or one.pools or one.contexts]
+        rows += [(*place, str(one.pid), size(one.used + one.pools), one.name) for one in using] or [
+            (*place, "-", "-", "-")
+        ]
+    if rows:
+        print("simulated cards, each shared by the processes of one job:")
+        print_table(("simulated", "GPU", "total", "PID", "memory", "process"), rows, right=("total", "PID", "memory"))

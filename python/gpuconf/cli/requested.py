@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import argparse
 
-from .exits import UsageError
+from .console import UsageError
 
 
 def add_request(parser: argparse.ArgumentParser) -> None:

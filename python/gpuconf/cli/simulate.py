@@ -11,7 +11,7 @@ from .._typing import Any
 from ..jobs.execute import become
 from ..machine.cards import models, survey
 from ..simulation.simulate import simulate
-from .exits import EMPTY, OK, UsageError
+from .console import EMPTY, OK, UsageError
 from .output import add_json, example, print_json, print_table, size
 from .requested import share_simulated
 

@@ -4,21 +4,137 @@
 from __future__ import annotations
 
 import argparse
+import codecs
+import contextlib
 import os
+import select
 import shutil
 import signal
 import sys
 import time
-from collections.abc import Callable
 
-from .._core.glyphs import writable
+from .._core import texts
+from .._core.table import writable
 from .._typing import Any
 from ..leases.view import View, view
-from .exits import CONDITION, OK
-from .frame import Line, State, frame, ordered
-from .keys import Keys
-from .output import add_json, colors, example, print_json, text_of
+from .console import CONDITION, OK
+from .frame import State, frame, ordered
+from .output import add_json, colors, example, print_json, style_of, text_of
 from .processes import as_json
+
+_SEQUENCES = {
+    "[A": "up",
+    "[B": "down",
+    "[C": "right",
+    "[D": "left",
+    "OA": "up",
+    "OB": "down",
+    "OC": "right",
+    "OD": "left",
+    "[H": "home",
+    "[F": "end",
+    "[1~": "home",
+    "[4~": "end",
+    "[5~": "page up",
+    "[6~": "page down",
+}
+
+# After Escape, the rest of a key's sequence follows at once, over a slow connection within this time.
+_SEQUENCE_SECONDS = 0.1
+
+
+class Keys:
+    """A context manager: keys are read as they are pressed, and not shown.
+
+    A change of the terminal's size wakes the reader.
+
+    Signals that end the program raise SystemExit, so that it leaves the terminal as it was. Ctrl-Z is a key.
+    """
+
+    _ending = staticmethod(sys.is_finalizing)  # see Buffer._ending
+
+    def __init__(self) -> None:
+        self._terminal = sys.stdin is not None and sys.stdin.isatty()
+        self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+        self._pending = ""
+        self._saved: Any = None
+        self._wake = self._woken = -1
+
+    def __enter__(self) -> Keys:
+        self._woken, self._wake = os.pipe()
+        os.set_blocking(self._wake, False)
+        self._before = {signal.SIGWINCH: signal.signal(signal.SIGWINCH, lambda *_: self._wake_with(b"r"))}
+        self._handle(signal.SIGTSTP, lambda *_: self._wake_with(b"s"))
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            self._handle(number, _end)
+        if self._terminal:
+            import termios
+            import tty
+
+            self._saved = termios.tcgetattr(sys.stdin)
+            tty.setcbreak(sys.stdin)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._ending():
+            return
+        if self._terminal:
+            import termios
+
+            termios.tcsetattr(sys.stdin, termios.TCSADRAIN, self._saved)
+        for number, before in self._before.items():
+            signal.signal(number, before)
+        os.close(self._woken)
+        os.close(self._wake)
+
+    def _handle(self, number: signal.Signals, handler: Any) -> None:
+        """Handle a signal, unless this process ignores it, as below nohup."""
+        if signal.getsignal(number) == signal.SIG_DFL:
+            self._before[number] = signal.signal(number, handler)
+
+    def _wake_with(self, why: bytes) -> None:
+        with contextlib.suppress(BlockingIOError):  # the reader has not read the last ones
+            os.write(self._wake, why)
+
+    def wait(self, until: float) -> str | None:
+        """Return the next key: a character, or a name such as "up"; None when it is time.
+
+        "resize" is a change of the size, "stop" Ctrl-Z. ``until`` is on the clock ``time.monotonic``.
+        """
+        while not self._pending:
+            sources = [self._woken, *([sys.stdin.fileno()] if self._terminal else [])]
+            ready, _, _ = select.select(sources, [], [], max(0.0, until - time.monotonic()))
+            if not ready:
+                return None
+            if self._woken in ready:
+                return "stop" if b"s" in os.read(self._woken, 4096) else "resize"
+            self._fill()
+        return self._next()
+
+    def _fill(self) -> None:
+        read = os.read(sys.stdin.fileno(), 1024)
+        if not read:  # the terminal is gone
+            self._pending = "q"
+        self._pending += self._decode(read)
+
+    def _next(self) -> str:
+        if self._pending[0] != "\033":
+            key, self._pending = self._pending[0], self._pending[1:]
+            return {"\r": "enter", "\n": "enter"}.get(key, key)
+        if len(self._pending) < 3 and select.select([sys.stdin], [], [], _SEQUENCE_SECONDS)[0]:
+            self._fill()
+        for sequence, key in _SEQUENCES.items():
+            if self._pending.startswith(sequence, 1):
+                self._pending = self._pending[1 + len(sequence) :]
+                return key
+        known = self._pending
+        self._pending = ""
+        return "escape" if known == "\033" else "unknown"
+
+
+def _end(number: int, _: object) -> None:
+    raise SystemExit(128 + number)
+
 
 _EXAMPLE = """
 gpuconf top
@@ -88,13 +204,26 @@ def _print(options: argparse.Namespace, machine: View) -> None:
 
 
 def _watch(options: argparse.Namespace, machine: View) -> None:
+    try:
+        from rich.console import Console, Group
+        from rich.live import Live
+        from rich.text import Text
+    except ImportError as error:
+        raise texts.missing("gpuconf top on a terminal needs", "rich", "cli", error) from None
+    encoded, colored = writable(sys.stdout), colors()
     state, updates, due = State(), 1, time.monotonic() + options.interval
     while True:
-        with Keys() as keys, _screen() as show:
+        # The terminal's other screen, so that the user's own is as before at the end.
+        with Keys() as keys, Live(console=Console(highlight=False), screen=True, auto_refresh=False) as screen:
             key: str | None = None
             while key != "stop":
                 size = shutil.get_terminal_size()
-                show(frame(machine, state, size.columns, size.lines), size.columns)
+                lines = frame(machine, state, size.columns, size.lines)
+                cells = [
+                    [(encoded(text_of(cell)), style_of(cell) if colored else "") for cell in line] for line in lines
+                ]
+                shown = (Text.assemble(*line, no_wrap=True, overflow="crop") for line in cells)
+                screen.update(Group(*shown), refresh=True)
                 if options.iterations is not None and updates >= options.iterations:
                     return
                 key = keys.wait(due)
@@ -105,57 +234,3 @@ def _watch(options: argparse.Namespace, machine: View) -> None:
                     return
         # By its default action, with the terminal as it was, until the shell continues us.
         os.kill(os.getpid(), signal.SIGTSTP)
-
-
-class _Screen:
-    """The terminal's other screen, so that the user's own is as before at the end. Without rich, in one color."""
-
-    _ending = staticmethod(sys.is_finalizing)  # see Buffer._ending
-
-    def __enter__(self) -> Callable[[list[Line], int], None]:
-        sys.stdout.write("\033[?1049h\033[?25l\033[?7l")  # no cursor, no wrapping
-        sys.stdout.flush()
-        return self._rich() or self._plain
-
-    def __exit__(self, *_: object) -> None:
-        if self._ending():
-            return
-        sys.stdout.write("\033[?7h\033[?25h\033[?1049l")
-        sys.stdout.flush()
-
-    def _plain(self, lines: list[Line], width: int) -> None:
-        _write(lines, width, text_of)
-
-    def _rich(self) -> Callable[[list[Line], int], None] | None:
-        try:
-            from rich.style import Style
-        except ImportError:
-            return None
-        if not colors():
-            return None
-        styles: dict[str, Any] = {}
-
-        def styled(cell: Any) -> str:
-            if isinstance(cell, str) or not cell[1]:
-                return text_of(cell)
-            text, name = cell
-            if name not in styles:
-                styles[name] = Style.parse(name)
-            return str(styles[name].render(text))
-
-        return lambda lines, width: _write(lines, width, styled)
-
-
-_screen = _Screen
-
-
-def _write(lines: list[Line], width: int, styled: Callable[[Any], str]) -> None:
-    """Draw a screen: each line over the old one, so that nothing flickers, padded, because erasing would erase the last
-    column.
-    """
-    drawn = []
-    for line in lines:
-        missing = width - sum(len(text_of(cell)) for cell in line)
-        drawn.append("".join(map(styled, line)) + " " * missing)
-    sys.stdout.write(writable(sys.stdout)("\033[H" + "\r\n".join(drawn) + "\033[J"))
-    sys.stdout.flush()

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The GPUs of this machine, listed in a process of its own.
-
-A program that starts a cluster leaves the GPUs to its workers. So it loads neither the core nor CUDA itself: it may
-still fork, and its own configuration stays as it is.
+"""The GPUs of this machine, listed in a process of its own, and the parts of Dask and Ray that are not in their
+documentation.
 """
 
 from __future__ import annotations
@@ -17,6 +15,26 @@ from .. import errors
 from .._core import runtime, texts
 from .._core.native import loaded
 from .._typing import Any, NamedTuple
+
+# The parts of Dask and Ray that are not in their documentation.
+#
+# A version without one of them is refused with its name.
+
+_MODULES = {"Dask": "distributed", "Ray": "ray"}  # by library: the one with its version
+
+
+def need(library: str, owner: object, attribute: str, what: str) -> Any:
+    """Return an attribute of one of a library's objects, or raise UnavailableError that names it and what needs it."""
+    try:
+        return getattr(owner, attribute)
+    except AttributeError:
+        kind = owner.__name__ if isinstance(owner, type) else type(owner).__name__
+        version = sys.modules[_MODULES[library]].__version__
+        raise errors.UnavailableError(
+            f"{what} needs {kind}.{attribute}, which {library} {version} does not have: "
+            f"pip install -U 'gpuconf[{library.lower()}]', or report the version"
+        ) from None
+
 
 # Prints the cards, or the error of listing them.
 _PROBE = """

@@ -6,18 +6,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from .._core import html, runtime
-from .._core.columns import columns
-from .._core.humanbytes import human_bytes
 from .._core.native import loaded
-from .._core.table import Table
-from .._typing import Any, NamedTuple
-from ..machine.visible import visible_devices
+from .._core.table import Fields, Table, columns, human_bytes
+from .._typing import Any
+from ..machine.cards import visible_devices
 from ..memory import stats, usage
 from ..memory._usage import UNTAGGED
 from .share import limit_of
 
 
-class _ProcessRow(NamedTuple):
+class ProcessRow(Table):
+    """The memory of one library under one tag on one GPU of one process.
+
+    An idle process has one row, without a library.
+    """
+
     process: str  # the worker, actor or task
     address: str
     card: str  # the GPU's UUID; "" if the process has no GPU, or has not listed its GPUs yet
@@ -29,15 +32,6 @@ class _ProcessRow(NamedTuple):
     live_blocks: int
     bytes_limit: int  # of the logical GPU; 0 for no limit
     problem: str  # why this process could not report its memory; "" if it did
-
-
-class ProcessRow(Table, _ProcessRow):
-    """The memory of one library under one tag on one GPU of one process.
-
-    An idle process has one row, without a library.
-    """
-
-    __slots__ = ()
 
     @classmethod
     def of(cls, process: str, address: str, row: Iterable[Any]) -> ProcessRow:
@@ -67,7 +61,7 @@ def report() -> list[list[Any]]:
     return rows or [["", "", "", "", 0, 0, 0, 0]]
 
 
-class ClusterMemory(Table):
+class ClusterMemory(Fields):
     """The memory of all processes of a cluster. ``print`` shows it as a table; iterating yields the rows."""
 
     _fields = ("rows",)

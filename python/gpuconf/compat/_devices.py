@@ -10,7 +10,7 @@ from .._core.built_in_errors import raising_built_in
 from .._core.devices import VisibleDevice
 from .._core.fork import module_lock
 from .._typing import Any, NamedTuple
-from ..machine.visible import visible_devices
+from ..machine.cards import visible_devices
 from ._logging import get_logger
 from ._names import publish
 from ._proto import ConfigProto, DeviceAttributes, DeviceLocality, LocalLinks

@@ -8,12 +8,12 @@ those of TensorFlow.
 from __future__ import annotations
 
 from .._typing import Any
-from ..tensors import arrays, elementwise
+from ..tensors import arrays
 
 OPERATORS = {"mul": "Mul", "sub": "Sub", "truediv": "RealDiv", "floordiv": "FloorDiv", "mod": "FloorMod", "pow": "Pow"}
 
 _FUNCTIONS = {
-    **dict(elementwise.COMPARISONS.values()),
+    **dict(arrays.COMPARISONS.values()),
     "Exp": "exp",
     "FloorDiv": "floor_divide",
     "FloorMod": "mod",
@@ -35,7 +35,7 @@ _FUNCTIONS = {
 def compute(kind: str, *inputs: Any, **options: Any) -> Any:
     """Compute an operation. Raises ValueError for shapes that do not fit."""
     np = arrays.numpy()
-    wanted = elementwise.type_of_result(kind, inputs[0].dtype.name)
+    wanted = arrays.type_of_result(kind, inputs[0].dtype.name)
     with np.errstate(all="ignore"):
         result = getattr(np, _FUNCTIONS[kind])(*inputs, **options)
     return np.asarray(result).astype(wanted, copy=False)

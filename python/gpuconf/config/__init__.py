@@ -17,9 +17,11 @@ from . import experimental, optimizer, threading
 from ._cluster import experimental_connect_to_cluster, experimental_connect_to_host
 from ._devices import (
     experimental_list_devices,
+    get_logical_device_configuration,
     get_visible_devices,
     list_logical_devices,
     list_physical_devices,
+    set_logical_device_configuration,
     set_visible_devices,
 )
 from ._execution import (
@@ -30,7 +32,6 @@ from ._execution import (
     run_functions_eagerly,
     set_soft_device_placement,
 )
-from ._logical import get_logical_device_configuration, set_logical_device_configuration
 
 __all__ = [
     "LogicalDevice",

@@ -5,7 +5,66 @@ eagerly.
 
 from __future__ import annotations
 
-from . import _arguments, _switch
+import operator
+
+from .. import errors
+from .._core import runtime, texts
+from .._core.message import dumps, loads
+from .._core.native import core
+from .._typing import Any
+
+# Settings whose getters do not depend on anything else. The others evaluate the whole configuration, which lists the
+# devices.
+_QUIET = ("device_policy", "synchronous_execution")
+
+
+def get(name: str) -> Any:
+    """Return the value of a setting. Some getters evaluate the whole configuration and raise if it is invalid."""
+    if name not in _QUIET:
+        runtime.physical_devices()
+    text = core.pybind_Setting(name)
+    return loads(text)
+
+
+def put(name: str, value: Any) -> None:
+    """Change a setting. None restores the default. Does not list devices: the environment may still select them."""
+    set_setting = core.pybind_SetSetting
+    set_setting(name, dumps(value))
+
+
+# Switches for TensorFlow's kernels and compiler. They store a value, do nothing, or raise UnimplementedError.
+
+_tensor_float_32 = True
+
+
+def enable_tensor_float_32_execution(enabled: bool) -> None:
+    """Store whether TensorFloat-32 may be used. Has no effect: gpuconf always computes in full precision."""
+    global _tensor_float_32
+    _tensor_float_32 = bool(enabled)
+
+
+def tensor_float_32_execution_enabled() -> bool:
+    """Return the value that ``enable_tensor_float_32_execution`` set, by default ``True``.
+
+    >>> tensor_float_32_execution_enabled()
+    True
+    """
+    return _tensor_float_32
+
+
+def enable_op_determinism() -> None:
+    """Do nothing: gpuconf's operations are always deterministic."""
+
+
+def enable_mlir_bridge() -> None:
+    """Not available: raises UnimplementedError."""
+    raise errors.UnimplementedError("enable_mlir_bridge controls TensorFlow's TPU compiler; gpuconf has no compiler")
+
+
+def disable_mlir_bridge() -> None:
+    """Not available: raises UnimplementedError."""
+    raise errors.UnimplementedError("disable_mlir_bridge controls TensorFlow's TPU compiler; gpuconf has no compiler")
+
 
 _eagerly = False
 
@@ -15,7 +74,7 @@ def get_soft_device_placement() -> bool:
 
     Raises ValueError for an inconsistent configuration.
     """
-    return bool(_switch.get("soft_device_placement"))
+    return bool(get("soft_device_placement"))
 
 
 def set_soft_device_placement(enabled: bool | None) -> None:
@@ -23,7 +82,7 @@ def set_soft_device_placement(enabled: bool | None) -> None:
 
     ``None`` restores the default. Raises TypeError for a non-bool value.
     """
-    _switch.put("soft_device_placement", _arguments.switch("enabled", enabled))
+    put("soft_device_placement", switch("enabled", enabled))
 
 
 def get_device_policy() -> str:
@@ -32,7 +91,7 @@ def get_device_policy() -> str:
     >>> get_device_policy()
     'silent'
     """
-    return str(_switch.get("device_policy"))
+    return str(get("device_policy"))
 
 
 def set_device_policy(device_policy: str | None) -> None:
@@ -41,15 +100,15 @@ def set_device_policy(device_policy: str | None) -> None:
     Raises ValueError for anything else.
     """
     if device_policy is None:
-        _switch.put("device_policy", None)
+        put("device_policy", None)
         return
     name = device_policy if isinstance(device_policy, str) else ""
-    _switch.put("device_policy", {"name": name, "repr": repr(device_policy)})
+    put("device_policy", {"name": name, "repr": repr(device_policy)})
 
 
 def get_synchronous_execution() -> bool:
     """Return whether operations run synchronously, by default ``True``."""
-    return bool(_switch.get("synchronous_execution"))
+    return bool(get("synchronous_execution"))
 
 
 def set_synchronous_execution(enable: bool | None) -> None:
@@ -57,7 +116,7 @@ def set_synchronous_execution(enable: bool | None) -> None:
 
     ``None`` restores the default. Has no effect: gpuconf always waits.
     """
-    _switch.put("synchronous_execution", None if enable is None else bool(enable))
+    put("synchronous_execution", None if enable is None else bool(enable))
 
 
 def run_functions_eagerly(run_eagerly: bool) -> None:
@@ -77,3 +136,35 @@ def functions_run_eagerly() -> bool:
 
 experimental_run_functions_eagerly = run_functions_eagerly
 experimental_functions_run_eagerly = functions_run_eagerly
+
+
+# Validates arguments as protobuf does. TensorFlow fails when the runtime starts; gpuconf raises at once.
+
+
+def integer(what: str, value: Any) -> int | None:
+    """Return a 32-bit integer, or None. Rejects bool; accepts integers of other libraries."""
+    if value is None:
+        return None
+    number = _index(value)
+    if number is None or isinstance(value, bool):
+        raise TypeError(f"{what} must be an integer, but got {type(value).__name__}: {texts.shown(value)}")
+    if not -(2**31) <= number < 2**31:
+        raise ValueError(f"{what} must fit in 32 bits, but got {value}")
+    return number
+
+
+def switch(what: str, value: Any) -> bool | None:
+    """Return a bool, or None. An integer counts as a bool."""
+    if value is None:
+        return None
+    number = _index(value)
+    if number is None:
+        raise TypeError(f"{what} must be True or False, but got {type(value).__name__}: {texts.shown(value)}")
+    return number != 0
+
+
+def _index(value: Any) -> int | None:
+    try:
+        return operator.index(value)
+    except TypeError:
+        return None

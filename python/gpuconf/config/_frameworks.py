@@ -12,15 +12,13 @@ import os
 import sys
 from collections.abc import Iterable
 
-from .._core import import_hook, notices, runtime
+from .._core import import_hook, message, runtime
 from .._core.devices import memory_limit_of
 from .._core.generated.visible import VisibleDevice
 from .._core.message import loads
 from .._core.native import core, loaded
 from .._typing import Any
-from ._devices import get_visible_devices, list_physical_devices
-from ._growth import growth_as_set
-from ._logical import get_logical_device_configuration
+from ._devices import get_logical_device_configuration, get_visible_devices, growth_as_set, list_physical_devices
 
 NAMES = {"jax": "JAX", "tensorflow": "TensorFlow"}
 
@@ -72,7 +70,7 @@ def _pass_on_imported(name: str) -> None:
     if name in _following and loaded() and runtime.enumerated():  # not loaded: in a forked child
         text = pass_on(name)
         if text.startswith("not "):
-            notices.log("info" if text.startswith("not passed on") else "warning", f"{NAMES[name]}: {text}")
+            message.log("info" if text.startswith("not passed on") else "warning", f"{NAMES[name]}: {text}")
 
 
 def pass_on(name: str) -> str:

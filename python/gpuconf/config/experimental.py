@@ -9,21 +9,27 @@ from .._missing import watch
 from ._cluster import ClusterDeviceFilters
 from ._devices import (
     get_device_details,
+    get_memory_growth,
+    get_memory_info,
+    get_memory_usage,
     get_visible_devices,
     list_logical_devices,
     list_physical_devices,
+    reset_memory_stats,
+    set_memory_growth,
+    set_virtual_device_configuration,
     set_visible_devices,
 )
-from ._execution import get_device_policy, get_synchronous_execution, set_device_policy, set_synchronous_execution
-from ._growth import get_memory_growth, set_memory_growth
-from ._logical import get_logical_device_configuration as get_virtual_device_configuration
-from ._logical import set_virtual_device_configuration
-from ._memory_info import get_memory_info, get_memory_usage, reset_memory_stats
-from ._native_flags import (
+from ._devices import get_logical_device_configuration as get_virtual_device_configuration
+from ._execution import (
     disable_mlir_bridge,
     enable_mlir_bridge,
     enable_op_determinism,
     enable_tensor_float_32_execution,
+    get_device_policy,
+    get_synchronous_execution,
+    set_device_policy,
+    set_synchronous_execution,
     tensor_float_32_execution_enabled,
 )
 

@@ -7,26 +7,26 @@ from .._core import texts
 from .._core.built_in_errors import raise_built_in
 from .._missing import watch
 from .._typing import Any
-from . import _arguments, _switch
+from . import _execution
 
 __all__ = ["get_experimental_options", "get_jit", "set_experimental_options", "set_jit"]
 
 
 def get_jit() -> str:
     """Return ``'autoclustering'`` or ``''``. Raises ValueError for an inconsistent configuration."""
-    return "autoclustering" if _switch.get("jit") else ""
+    return "autoclustering" if _execution.get("jit") else ""
 
 
 def set_jit(enabled: bool | str) -> None:
     """Store whether operations are compiled:
     ``'autoclustering'`` or ``True`` enables it, any other value disables it.
     """
-    _switch.put("jit", isinstance(enabled, (int, float, str)) and enabled in (True, "autoclustering"))
+    _execution.put("jit", isinstance(enabled, (int, float, str)) and enabled in (True, "autoclustering"))
 
 
 def get_experimental_options() -> dict[str, Any]:
     """Return the options in effect. Raises ValueError for an inconsistent configuration."""
-    options = _switch.get("optimizer_options")
+    options = _execution.get("optimizer_options")
     return {name: value if name == _COUNT else bool(value) for name, value in options.items()}
 
 
@@ -41,7 +41,7 @@ def set_experimental_options(options: dict[str, Any]) -> None:
         raise TypeError(f"{error}: options must be a dict, but got {texts.shown(options)}") from error
     except ValueError as error:
         raise ValueError(f"{error}: options must be a dict, but got {texts.shown(options)}") from error
-    _switch.put("optimizer_options", {name: _value(name, value) for name, value in items if isinstance(name, str)})
+    _execution.put("optimizer_options", {name: _value(name, value) for name, value in items if isinstance(name, str)})
 
 
 _COUNT = "min_graph_nodes"  # the only numeric option
@@ -50,8 +50,8 @@ _FLAGS = ("disable_model_pruning", "disable_meta_optimizer")  # stored in, and v
 
 def _value(name: str, value: Any) -> int | None:
     if name == _COUNT:
-        return _arguments.integer(_COUNT, value)
-    flag = _arguments.switch(name, value) if name in _FLAGS else value
+        return _execution.integer(_COUNT, value)
+    flag = _execution.switch(name, value) if name in _FLAGS else value
     return None if flag is None else int(bool(flag))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from .._core.built_in_errors import raise_built_in
 from .._missing import watch
-from . import _arguments, _switch
+from . import _execution
 
 __all__ = [
     "get_inter_op_parallelism_threads",
@@ -17,7 +17,7 @@ __all__ = [
 
 def get_intra_op_parallelism_threads() -> int:
     """Return the number of threads used within an operation. 0 lets the runtime choose."""
-    return int(_switch.get("intra_op_parallelism_threads"))
+    return int(_execution.get("intra_op_parallelism_threads"))
 
 
 def set_intra_op_parallelism_threads(num_threads: int | None) -> None:
@@ -25,12 +25,12 @@ def set_intra_op_parallelism_threads(num_threads: int | None) -> None:
 
     Raises RuntimeError if the runtime is initialized and it would change.
     """
-    _switch.put("intra_op_parallelism_threads", _arguments.integer("num_threads", num_threads))
+    _execution.put("intra_op_parallelism_threads", _execution.integer("num_threads", num_threads))
 
 
 def get_inter_op_parallelism_threads() -> int:
     """Return the number of operations that may run concurrently. 0 lets the runtime choose."""
-    return int(_switch.get("inter_op_parallelism_threads"))
+    return int(_execution.get("inter_op_parallelism_threads"))
 
 
 def set_inter_op_parallelism_threads(num_threads: int | None) -> None:
@@ -38,7 +38,7 @@ def set_inter_op_parallelism_threads(num_threads: int | None) -> None:
 
     Raises RuntimeError if the runtime is initialized and it would change.
     """
-    _switch.put("inter_op_parallelism_threads", _arguments.integer("num_threads", num_threads))
+    _execution.put("inter_op_parallelism_threads", _execution.integer("num_threads", num_threads))
 
 
 raise_built_in(__name__, __all__)

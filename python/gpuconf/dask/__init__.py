@@ -17,19 +17,18 @@ from __future__ import annotations
 try:
     import distributed as _distributed
 except ImportError as _error:
-    from .._core import extras as _extras
+    from .._core import texts as _texts
 
-    raise _extras.missing("gpuconf.dask needs", "Dask", "dask", _error) from _error
+    raise _texts.missing("gpuconf.dask needs", "Dask", "dask", _error) from _error
 
 from .._core.public import name_after
 from ..cluster.rows import ClusterMemory, ProcessRow
-from . import _page
+from . import _memory
 from ._local_cluster import LocalCluster
 from ._memory import memory
-from ._needs import RESOURCE, needs
 from ._preload import dask_setup as dask_setup  # Dask looks for these two
 from ._preload import dask_teardown as dask_teardown
-from ._retry import retry_larger
+from ._retry import RESOURCE, needs, retry_larger
 from ._worker_setup import WorkerSetup
 
 __all__ = [
@@ -43,7 +42,7 @@ __all__ = [
     "retry_larger",
 ]
 
-_page.add_to_dashboards()
+_memory.add_to_dashboards()
 name_after(__name__, ("LocalCluster", "WorkerSetup"))
 del _distributed
 

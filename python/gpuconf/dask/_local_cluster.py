@@ -12,8 +12,7 @@ from .. import errors
 from .._core import texts
 from .._typing import Any, NamedTuple
 from ..cluster.cards import choose, list_cards, simulation
-from ..cluster.lease import checked_timeout
-from ..cluster.share import checked, even, fitting
+from ..cluster.share import checked, checked_timeout, even, fitting
 from ._worker_setup import WorkerSetup, one_limit
 
 

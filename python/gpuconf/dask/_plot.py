@@ -14,7 +14,7 @@ from distributed.dashboard.components.scheduler import BOKEH_THEME, TICKS_1024, 
 from distributed.dashboard.utils import update
 from distributed.utils import log_errors
 
-from .._core.humanbytes import human_bytes
+from .._core.table import human_bytes
 from .._typing import Any
 from ..cluster.rows import ClusterMemory, ProcessRow
 from ..memory._usage import UNTAGGED

@@ -13,8 +13,7 @@ import click
 import distributed
 
 from .. import errors
-from ..cluster.cards import list_cards, simulation
-from ..cluster.hooks import need
+from ..cluster.cards import list_cards, need, simulation
 from ..cluster.share import checked
 from ._worker_setup import WorkerSetup
 

@@ -12,12 +12,10 @@ from distributed.diagnostics.plugin import WorkerPlugin
 from .. import errors
 from .._core import runtime
 from .._typing import Any
-from ..cluster.hooks import need
-from ..cluster.lease import checked_timeout, take_lease
+from ..cluster.cards import need
 from ..cluster.rows import report
-from ..cluster.share import Share, checked, take
-from ._failed_tasks import forget
-from ._needs import RESOURCE
+from ..cluster.share import Share, checked, checked_timeout, take, take_lease
+from ._retry import RESOURCE, forget
 
 _METRIC = "gpuconf"
 _MOST_ROWS = 50  # in a heartbeat

@@ -22,9 +22,46 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 
 from .. import errors
-from .._core.programs import PYTHONS, is_one_of, which
-from . import budget_file, driver_library, elf, private_folder
+from .._core import elf
+from . import budget_file
+from .execute import PYTHONS, is_one_of, which
 from .generated import budget_layout
+
+_CACHE_LINE = r"^\s*(\S+) \(.*\) => (\S+)$"
+_FOLDERS = (
+    "/lib64",
+    "/usr/lib64",
+    "/lib/{}-linux-gnu",
+    "/usr/lib/{}-linux-gnu",
+    "/lib",
+    "/usr/lib",
+    "/usr/lib/wsl/lib",
+)
+
+
+def find(name: str, environment: Mapping[str, str]) -> str | None:
+    """The path of a library, such as libcuda.so.1, that a program started with this environment would load."""
+    return next((path for path in _candidates(name, environment) if elf.header_fits(path)), None)
+
+
+def _candidates(name: str, environment: Mapping[str, str]) -> Iterator[str]:
+    for folder in environment.get("LD_LIBRARY_PATH", "").replace(";", ":").split(":"):
+        yield os.path.abspath(os.path.join(folder, name)) if folder else os.path.abspath(name)
+    import subprocess
+
+    for program in ("/sbin/ldconfig", "/usr/sbin/ldconfig", "ldconfig"):
+        try:
+            listed = subprocess.run(
+                [program, "-p"], capture_output=True, text=True, check=False, env={**os.environ, "LC_ALL": "C"}
+            )
+        except OSError:
+            continue
+        found = (re.match(_CACHE_LINE, line) for line in listed.stdout.splitlines())
+        yield from (line[2] for line in found if line and line[1] == name)
+        break
+    machine = os.uname().machine
+    yield from (os.path.join(folder.format(machine), name) for folder in _FOLDERS)
+
 
 CardUse = budget_file.CardUse
 ProcessUse = budget_file.ProcessUse
@@ -103,7 +140,7 @@ class Budget(Reader):
         os.close(self._held)
         self._held = None
         folder = os.path.dirname(self.path)
-        private_folder.remove(folder) if damaged else private_folder.remove_if_unused(folder, _FILE)
+        budget_file.remove(folder) if damaged else budget_file.remove_if_unused(folder, _FILE)
 
 
 def prepare(
@@ -125,7 +162,7 @@ def prepare(
     if mode not in MODES:
         raise errors.InvalidArgumentError(f"unknown mode {mode!r}; the modes are {', '.join(MODES)}")
     budget_file.check_limits(limits)
-    private_folder.sweep(private_folder.BUDGETS, _FILE)
+    budget_file.sweep(budget_file.BUDGETS, _FILE)
     parent = _outer(given)
     outer_folder = os.path.dirname(parent)
     libraries = {"libcuda.so.1": "libgpuconf-driver.so", "libnvidia-ml.so.1": "libgpuconf-nvml.so"}
@@ -137,13 +174,13 @@ def prepare(
     program = _program(command, given)
     notes = list(_warnings(program))
     chosen = _chosen(mode, program)
-    folder = private_folder.new(private_folder.BUDGETS, executable=True)
+    folder = budget_file.new(budget_file.BUDGETS, executable=True)
     try:
         path = os.path.join(folder, _FILE)
         held = budget_file.create(path, limits, parent, job)
         _fill(folder, {name: target for name, target in real.items() if target is not None}, libraries)
     except BaseException:
-        private_folder.remove(folder)
+        budget_file.remove(folder)
         raise
     return Budget(path, held, chosen, _variables(folder, outer_folder, chosen, given), notes)
 
@@ -160,7 +197,7 @@ def current() -> Reader | None:
 def budgets() -> list[Reader]:
     """Every budget of this user whose job lives."""
     readers = []
-    for folder in private_folder.existing(private_folder.BUDGETS):
+    for folder in budget_file.existing(budget_file.BUDGETS):
         try:
             reader = Reader(os.path.join(folder, _FILE))
             if reader._file.alive():
@@ -196,7 +233,7 @@ def _real(name: str, outer_folder: str, link: str, environment: Mapping[str, str
     linked = os.path.join(outer_folder, link) if outer_folder else ""
     if linked:
         return os.readlink(linked) if os.path.islink(linked) else None
-    return driver_library.find(name, environment)
+    return find(name, environment)
 
 
 def _program(command: Sequence[str], environment: Mapping[str, str]) -> str | None:

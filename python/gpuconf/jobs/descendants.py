@@ -7,16 +7,16 @@ import os
 import re
 from collections.abc import Sequence, Set
 
-from .._core.programs import PYTHONS, is_one_of
 from .._typing import NamedTuple
 from ..leases.proc import below, inner_pid
+from .execute import PYTHONS, is_one_of
 
-_OUR_FOLDER = b"/gpuconf-job-"  # jobs/private_folder.py
+_OUR_FOLDER = b"/gpuconf-job-"  # jobs/budget_file.py
 _OF_CUDA = "/dev/nvidia-uvm"  # NVML does not open it
 _DRIVERS = (b"libcuda.so", b"_gpuconf.abi3.so")  # the real one, and where the simulated GPUs are
 
 GUARDED = -1
-WITNESS = "signal-witness"  # the whole command line of jobs/witness.py's process, which runs nothing else
+WITNESS = "signal-witness"  # the whole command line of jobs/supervise.py's process, which runs nothing else
 
 QUESTION = ["-X", "gpuconf-question"]  # in the command line of gocore/machine/cuda/elsewhere_cgo.go's process
 

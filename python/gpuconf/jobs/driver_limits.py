@@ -4,11 +4,68 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from .. import errors
-from .._core.humanbytes import human_bytes
-from . import cgroup, mps
+from .._core.table import human_bytes
+from . import cgroup
+
+VARIABLE = "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"
+_PIPES = "CUDA_MPS_PIPE_DIRECTORY"
+_DEFAULT_PIPES = "/tmp/nvidia-mps"
+_ENTRY = r"\s*([^=\s]+)\s*=\s*(\d+)\s*([GMgm])[Bb]?\s*"
+_SECONDS = 2.0
+
+
+def mps_runs(environ: Mapping[str, str]) -> bool:
+    """Whether a program with this environment would become a client: the daemon's pipe is there, and the daemon
+    lives.
+    """
+    folder = environ.get(_PIPES) or _DEFAULT_PIPES
+    if not os.path.exists(f"{folder}/control"):
+        return False
+    try:
+        with open(f"{folder}/nvidia-cuda-mps-control.pid") as file:
+            os.kill(int(file.read()), 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, ValueError):  # of another user, or not readable: the pipe has to do
+        pass
+    return True
+
+
+def mps_limits(environ: Mapping[str, str]) -> dict[str, int]:
+    """Return the bytes that each process may have, by GPU as the variable names it: an ordinal or a UUID. {} if it is
+    malformed.
+    """
+    by_gpu = {}
+    for entry in filter(None, environ.get(VARIABLE, "").split(",")):
+        match = re.fullmatch(_ENTRY, entry)
+        if match is None:
+            return {}
+        by_gpu[match[1]] = int(match[2]) << (30 if match[3] in "gG" else 20)
+    return by_gpu
+
+
+def mps_default_limit(environ: Mapping[str, str], gpu: int) -> str:
+    """Return the daemon's limit for processes that set none, in its own words; "" if it has none or does not say."""
+    import subprocess
+
+    try:
+        done = subprocess.run(
+            ["nvidia-cuda-mps-control"],
+            input=f"get_default_device_pinned_mem_limit {gpu}\n",
+            env=dict(environ),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_SECONDS,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    words = done.stdout.strip()
+    return words if done.returncode == 0 and re.search(r"[1-9]", words) else ""
 
 
 class DriverLimit:
@@ -61,12 +118,12 @@ def below(limits: Mapping[str, int], bus_ids: Mapping[str, str], environ: Mappin
         if card in found and found[card][0] < limit:
             smaller, group = found[card]
             yield f"the control group {group} limits {uuid} to {human_bytes(smaller)}, less than {human_bytes(limit)}"
-    for gpu, smaller in mps.limits(environ).items() if mps.running(environ) else ():
+    for gpu, smaller in mps_limits(environ).items() if mps_runs(environ) else ():
         if not _is_visible(gpu, list(limits)):
             text = "names a GPU that the program does not see: the multi-process service may then drop all its limits"
-            yield f"{mps.VARIABLE}={environ[mps.VARIABLE]} {text}"
+            yield f"{VARIABLE}={environ[VARIABLE]} {text}"
         elif smaller < max(limits.values()):
-            share = f"{human_bytes(smaller)} of GPU {gpu} ({mps.VARIABLE})"
+            share = f"{human_bytes(smaller)} of GPU {gpu} ({VARIABLE})"
             yield f"the multi-process service limits each process to {share}"
 
 
@@ -102,15 +159,15 @@ def may_be_set() -> str:
 
 
 def _of_mps(gpus: int, environ: Mapping[str, str]) -> Iterator[tuple[bool, str]]:
-    runs, value = mps.running(environ), environ.get(mps.VARIABLE)
+    runs, value = mps_runs(environ), environ.get(VARIABLE)
     if value and not runs:
-        yield False, f"{mps.VARIABLE}={value} has no effect: no multi-process service is running here"
-    elif value and not mps.limits(environ):
-        yield False, f"{mps.VARIABLE}={value} is malformed: entries are like 0=8G, or GPU-...=512M"
+        yield False, f"{VARIABLE}={value} has no effect: no multi-process service is running here"
+    elif value and not mps_limits(environ):
+        yield False, f"{VARIABLE}={value} is malformed: entries are like 0=8G, or GPU-...=512M"
     elif value:
-        yield True, f"{mps.VARIABLE}={value}: the multi-process service enforces it for each process"
+        yield True, f"{VARIABLE}={value}: the multi-process service enforces it for each process"
     for gpu in range(gpus) if runs else ():
-        limit = mps.default_limit(environ, gpu)
+        limit = mps_default_limit(environ, gpu)
         if limit:
             yield (
                 True,

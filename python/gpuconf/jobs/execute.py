@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Starting a program as env(1) and shells do: found on PATH, and a script without a first line such as #!/bin/sh by
-/bin/sh.
+"""Programs: where they are, which ones they are by their names, and starting one as env(1) and shells do: found on
+PATH, and a script without a first line such as #!/bin/sh by a shell.
 """
 
 from __future__ import annotations
@@ -8,10 +8,39 @@ from __future__ import annotations
 import errno
 import os
 from _signal import SIG_DFL, SIGPIPE, signal  # type: ignore[import-not-found] # signal itself makes its numbers' classes first
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
-from .._core.programs import which
 from .._typing import NoReturn
+
+# Programs: where they are, and which ones they are by their names.
+#
+# Without shutil and patterns, whose import and compilation take longer than all else that a command does with a
+# program.
+
+PYTHONS = ("python", "pypy")
+_VERSION = "0123456789."
+
+
+def which(command: str, environ: Mapping[str, str] = os.environ) -> str | None:
+    """Return the path of a program, None if there is none, as shutil.which does."""
+    if os.path.dirname(command):
+        return command if _is_program(command) else None
+    folders = environ.get("PATH", os.defpath)
+    paths = (os.path.join(folder, command) for folder in folders.split(os.pathsep)) if folders else ()
+    return next(filter(_is_program, paths), None)
+
+
+def is_one_of(programs: Collection[str], path: str) -> bool:
+    """Whether a path is of one of these programs, whose names may end in a version, and in the t of a Python without
+    the lock.
+    """
+    name = os.path.basename(path)
+    return name.rstrip(_VERSION) in programs or name.removesuffix("t").rstrip(_VERSION) in programs
+
+
+def _is_program(path: str) -> bool:
+    return os.access(path, os.X_OK) and not os.path.isdir(path)
+
 
 _NOT_EXECUTABLE, _NOT_FOUND = 126, 127  # exit codes, as of env(1), timeout(1) and shells
 _LOOKED_AT = 128  # bytes of a file; a program in another machine's format has a zero byte there

@@ -6,26 +6,35 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .. import errors
-from .._core.humanbytes import job_memory_text
-from .._core.table import Table
-from .._typing import NamedTuple
+from .._core.table import Table, job_memory_text
 from .budget import Reader, budgets, current
 
+NOT_COUNTED = (
+    "a context's own memory: some hundred MiB for each process and card, with code, stacks and the buffer of printf()",
+    "global variables of modules and libraries (cuModuleLoad*, cuLibraryLoad*), which may be gigabytes",
+    "the heap of malloc() on the device (cuCtxSetLimit with CU_LIMIT_MALLOC_HEAP_SIZE); the log names processes that "
+    "set it",
+    "graphics: OpenGL, Vulkan, EGL and VDPAU, and what CUDA maps of them (cuGraphics*, cuImportExternalMemory)",
+    "memory imported from outside the job (cuIpc*, shareable handles, pools)",
+    "what is allocated through the unnamed functions of cuGetExportTable, and in the driver for itself",
+    "memory of an MPS server, and what only a logical endpoint of CUDA 13.3 still refers to",
+    "the padding of arrays",
+)
+"""Each is a kind of device memory that a program under the guard may have beyond its limit."""
 
-class _ProcessMemory(NamedTuple):
+
+class ProcessMemory(Table):
+    """What a process of a job has of one card, in bytes."""
+
     pid: int
     name: str  # of its program, at most 15 characters, as the kernel has it
     pools: int  # reserved by gpuconf's pools
     outside: int  # allocated otherwise
 
 
-class ProcessMemory(Table, _ProcessMemory):
-    """What a process of a job has of one card, in bytes."""
+class JobMemory(Table):
+    """What a job has of one card, in bytes."""
 
-    __slots__ = ()
-
-
-class _JobMemory(NamedTuple):
     job: str  # the lease
     uuid: str
     limit: int  # pools + outside + free, unless more is in use than the limit
@@ -34,12 +43,6 @@ class _JobMemory(NamedTuple):
     free: int
     peak: int  # of pools and outside together
     processes: tuple[ProcessMemory, ...]
-
-
-class JobMemory(Table, _JobMemory):
-    """What a job has of one card, in bytes."""
-
-    __slots__ = ()
 
     def __str__(self) -> str:
         return job_memory_text(self.limit, self.pools, self.outside, self.free)

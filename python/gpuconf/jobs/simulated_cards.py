@@ -14,7 +14,7 @@ from collections.abc import Mapping
 
 from .. import errors
 from ..machine.cards import survey
-from . import budget_file, private_folder
+from . import budget_file
 
 CardUse = budget_file.CardUse
 VARIABLE = "GPUCONF_SIMULATED_CARDS"  # SHARED_CARDS in gocore/machine/models/simulator.h
@@ -82,7 +82,7 @@ class OwnedCards(SimulatedCards):
         os.close(self._held)
         self._held = None
         folder = os.path.dirname(self.path)
-        private_folder.remove(folder) if alone else private_folder.remove_if_unused(folder, _FILE)
+        budget_file.remove(folder) if alone else budget_file.remove_if_unused(folder, _FILE)
 
     def _is_alone(self) -> bool:
         """Whether no process but this one has a part of a card. Its own machine goes on without the file."""
@@ -121,13 +121,13 @@ def create(path: str, cards: Mapping[str, int], spec: str) -> int:
 def share(cards: Mapping[str, int], spec: str = "") -> OwnedCards:
     """Make the file for cards of these sizes in bytes, by UUID. Raises UnavailableError if there is no room."""
     budget_file.check_limits(cards)
-    private_folder.sweep(private_folder.CARDS, _FILE)
-    folder = private_folder.new(private_folder.CARDS)
+    budget_file.sweep(budget_file.CARDS, _FILE)
+    folder = budget_file.new(budget_file.CARDS)
     path = os.path.join(folder, _FILE)
     try:
         return OwnedCards(path, budget_file.create(path, cards, "", spec))
     except BaseException:
-        private_folder.remove(folder)
+        budget_file.remove(folder)
         raise
 
 
@@ -143,7 +143,7 @@ def current() -> SimulatedCards | None:
 def all_shared() -> list[SimulatedCards]:
     """The simulated cards of every living job of this user."""
     jobs = []
-    for folder in private_folder.existing(private_folder.CARDS):
+    for folder in budget_file.existing(budget_file.CARDS):
         try:
             cards = SimulatedCards(os.path.join(folder, _FILE))
             if cards.alive():

@@ -2,7 +2,7 @@
 """Runs a program and waits for it, as if the shell had started it itself.
 
 The program is in our process group, so the terminal is its own, and the terminal's signals (Ctrl-C, Ctrl-Z, a hang-up)
-reach it directly. Signals that another process sends to this one are passed on (``passed_on.py``). If the program
+reach it directly. Signals that another process sends to this one are passed on (`PassedOn`). If the program
 stops, so does this process, and the shell's job control works. It ends as the program ends, also if a signal ends that.
 
 Between ``load`` and the end, signals are blocked in this process and taken by ``sigwaitinfo``, which distinguishes the
@@ -13,16 +13,178 @@ from __future__ import annotations
 
 import os
 import resource
+import select
 import signal
 import sys
 import time
 from _thread import get_ident, start_new_thread  # of threading, whose import this file does not need
 from collections.abc import Callable, Mapping, Sequence
 
-from .._typing import Any
+from .._typing import Any, NoReturn
 from ..leases.proc import stopped
+from .descendants import WITNESS
 from .execute import ProgramError, start
-from .passed_on import PassedOn
+
+_PATIENCE_MS = 1000  # how long to wait for an answer at a time; then a witness that was stopped is given up
+_LOOKS = 20  # how often to wait for one that is only slow, as on a busy machine
+_END = b"."  # of an answer, which is long after many real-time signals
+
+
+class Witness:
+    """Create it before the process has threads, with the signals blocked that it is to tell apart."""
+
+    def __init__(self) -> None:
+        asked, self._ask = os.pipe()
+        self._answers, answers = os.pipe()
+        self._pid = os.fork()
+        if self._pid == 0:
+            _witness(asked, answers)
+        os.close(asked)
+        os.close(answers)
+        self._readable = select.poll()  # select() takes no descriptor above 1023
+        self._readable.register(self._answers, select.POLLIN)
+
+    def taken(self) -> list[tuple[int, int]]:
+        """Return the signals that reached it since the last call, each with its sender; none once it has ended."""
+        if self._pid == 0:
+            return []
+        answer = b""
+        try:
+            os.write(self._ask, b"?")
+            while not answer.endswith(_END):
+                answer += self._read()
+        except BrokenPipeError:
+            self.end()
+            return []
+        lines = answer.removesuffix(_END).decode().splitlines()
+        return [(int(number), int(sender)) for number, _, sender in (one.partition(":") for one in lines)]
+
+    def _read(self) -> bytes:
+        for _ in range(_LOOKS):
+            if self._readable.poll(_PATIENCE_MS):
+                if more := os.read(self._answers, 4096):
+                    return more
+                break
+            if stopped(self._pid):
+                break
+        raise BrokenPipeError
+
+    def end(self) -> None:
+        """End it. A second call does nothing."""
+        if self._pid != 0:
+            os.kill(self._pid, signal.SIGKILL)
+            os.waitpid(self._pid, 0)
+            os.close(self._ask)
+            os.close(self._answers)
+            self._pid = 0
+
+
+def _witness(asked: int, answers: int) -> NoReturn:
+    """Answer until the other end is closed, also by the end of the process there."""
+    try:
+        everything = signal.valid_signals()
+        signal.pthread_sigmask(signal.SIG_BLOCK, everything)
+        for name in os.listdir("/proc/self/fd"):
+            if int(name) not in (asked, answers):
+                _close(int(name))
+        _rename(WITNESS)
+        while os.read(asked, 1):
+            seen = ""
+            while (taken := signal.sigtimedwait(everything, 0)) is not None:
+                seen += f"{taken.si_signo}:{taken.si_pid}\n"
+            os.write(answers, seen.encode() + _END)
+    finally:
+        os._exit(0)
+
+
+def _close(descriptor: int) -> None:
+    try:  # noqa: SIM105 - as a whole, this file imports little
+        os.close(descriptor)
+    except OSError:  # that of the listing itself
+        pass
+
+
+def _rename(name: str) -> None:
+    """Change the name and the command line that other processes see. Raises OSError where the system forbids it."""
+    with open("/proc/self/comm", "wb") as file:
+        file.write(name.encode())
+    with open("/proc/self/stat", "rb") as file:
+        begin, end = map(int, file.read().rpartition(b")")[2].split()[45:47])
+    with open("/proc/self/mem", "r+b", buffering=0) as memory:
+        memory.seek(begin)
+        memory.write(name.encode().ljust(end - begin, b"\0")[: end - begin])
+
+
+# Passes signals that other processes send to this one on to the program, unless they reached it by themselves.
+#
+# Those of the terminal always do. The others did if they were sent to the whole process group, or to each process, as
+# systemd does: then a witness has them too. Each waits for a moment, because a sender that signals each process may
+# signal this one first.
+#
+# Equal signals that follow one another within the time that a process needs to run may merge in the witness and not
+# here. Then the program gets one more. None is lost.
+
+_FROM_A_PROCESS = (0, -1)  # SI_USER and SI_QUEUE; a terminal's signal has SI_KERNEL
+_MOMENT = 0.05  # seconds
+
+
+class PassedOn:
+    """The signals of one program. Create it before the process has threads, and with the signals blocked."""
+
+    def __init__(self) -> None:
+        self._witness = Witness()
+        self._program = 0
+        # When to decide, the number and the sender, None for the kernel.
+        self._waiting: list[tuple[float, int, int | None]] = []
+        self._witnessed: list[tuple[int, int]] = []
+
+    def begin(self, program: int) -> None:
+        """Pass signals on to a program that has just started. It missed what the witness has seen so far."""
+        self._witness.taken()
+        self._program = program
+
+    def take(self, taken: Any) -> None:
+        """Note a signal, as sigtimedwait returned it."""
+        sender = taken.si_pid if taken.si_code in _FROM_A_PROCESS else None
+        self._waiting.append((time.monotonic() + _MOMENT, taken.si_signo, sender))
+        self._witnessed += self._witness.taken()  # a second one would be lost in it while the first waits
+
+    def due(self) -> float:
+        """When to call pass_on, by the monotonic clock."""
+        return self._waiting[0][0] if self._waiting else float("inf")
+
+    def pass_on(self) -> None:
+        """Send what is due and did not reach the program."""
+        now = time.monotonic()
+        if self.due() > now:
+            return
+        self._witnessed += self._witness.taken()
+        while self.due() <= now:
+            _, number, sender = self._waiting.pop(0)
+            if sender is not None and not self._has_reached_it(number, sender):
+                self._send(number)
+        if not self._waiting:
+            self._witnessed.clear()
+
+    def end(self) -> None:
+        """End the witness."""
+        self._witness.end()
+
+    def _has_reached_it(self, number: int, sender: int) -> bool:
+        if (number, sender) not in self._witnessed:
+            return False
+        self._witnessed.remove((number, sender))
+        try:
+            return os.getpgid(self._program) == os.getpgrp()  # else it left the group
+        except ProcessLookupError:
+            return True
+
+    def _send(self, number: int) -> None:
+        try:  # noqa: SIM105 - as a whole, this file imports little
+            os.kill(self._program, number)
+        except ProcessLookupError:  # it has just ended
+            pass
+
 
 # Not these: the kernel or Go's scheduler sends them to a thread for its own reasons, or Go's threads unblock them.
 _OWN = {

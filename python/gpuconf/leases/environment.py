@@ -8,7 +8,46 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from .. import errors
-from .frameworks import LeasedCard, of_frameworks
+from .._typing import NamedTuple
+
+_MIB = 1 << 20
+_PPM = 10**6
+
+
+class LeasedCard(NamedTuple):
+    """A GPU that the program may use, and its memory when the program starts."""
+
+    uuid: str
+    total_bytes: int
+    free_bytes: int
+    kind: str = "dedicated"  # of its memory: "dedicated", "unified" or "coherent"
+    source: str | None = None  # of free_bytes: "NVML", "/proc/meminfo" or "simulation"; None if the total stands for it
+
+
+def of_frameworks(
+    cards: Sequence[LeasedCard], limit: int, growth: bool | None, environ: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the variables for ``limit`` bytes of each card. ``environ`` is the user's environment."""
+    variables = {"CUDA_VISIBLE_DEVICES": ",".join(card.uuid for card in cards), "CUPY_GPU_MEMORY_LIMIT": str(limit)}
+    if cards:
+        variables["TF_DEVICE_MIN_SYS_MEMORY_IN_MB"] = str(
+            max(0, *(-(-(card.free_bytes - limit) // _MIB) for card in cards))
+        )
+        variables[_fraction_name(environ)] = _fraction(min(limit * _PPM // card.total_bytes for card in cards))
+    if growth is not None:
+        variables["TF_FORCE_GPU_ALLOW_GROWTH"] = "true" if growth else "false"
+        variables["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false" if growth else "true"
+    return variables
+
+
+def _fraction_name(environ: Mapping[str, str]) -> str:
+    return "XLA_CLIENT_MEM_FRACTION" if "XLA_CLIENT_MEM_FRACTION" in environ else "XLA_PYTHON_CLIENT_MEM_FRACTION"
+
+
+def _fraction(millionths: int) -> str:
+    """Return a fraction rounded down, of at most 1."""
+    return f"{min(millionths, _PPM) / _PPM:.6f}"
+
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 STARTUP = os.path.join(_PACKAGE, "_startup")

@@ -8,12 +8,12 @@ import sys
 from collections.abc import Callable, Sequence
 
 from .. import errors
-from .._core import former_names, sizes
+from .._core import sizes
 from .._core.devices import VisibleDevice
-from .._core.humanbytes import human_bytes
+from .._core.table import human_bytes
 from .._typing import Any
 from ..machine.cards import survey
-from .frameworks import LeasedCard
+from .environment import LeasedCard
 from .ledger import Claim
 from .request import Request, claim, memories, refuse_too_few
 
@@ -122,7 +122,7 @@ def _leased(devices: Sequence[VisibleDevice]) -> list[LeasedCard]:
 
 def _within(request: Request, devices: Sequence[VisibleDevice], lease: str) -> Grant:
     """Return a part of the lease that this process is in."""
-    limit = sizes.size("GPUCONF_LIMIT", former_names.variable("GPUCONF_LIMIT") or "0")
+    limit = sizes.size("GPUCONF_LIMIT", os.environ.get("GPUCONF_LIMIT") or "0")
     wanted = limit if request.memory is None else max(map(request.bytes_of, devices))
     if wanted > limit:
         raise errors.FailedPreconditionError(

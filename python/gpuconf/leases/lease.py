@@ -13,21 +13,130 @@ from .. import config, errors
 from .._core import runtime
 from .._core.devices import VisibleDevice
 from .._core.fork import module_lock
-from .._core.humanbytes import human_bytes
-from .._core.keywords import refuse_unknown
-from .._core.made import Made, make
-from .._core.native import loaded, refuse_in_child
-from .._typing import NoReturn
-from ..machine.cards import survey
-from ..machine.visible import visible_devices
+from .._core.native import core, loaded, refuse_in_child
+from .._core.table import Made, human_bytes, make
+from .._core.texts import refuse_unknown
+from .._typing import Any, NoReturn
+from ..machine.cards import survey, visible_devices
 from ..memory import stats
 from ..simulation.simulate import reset
 from .environment import of_process
 from .grant import Grant, grant
-from .kept_configuration import KeptConfiguration
 from .ledger import open_ledger, unpublish
 from .request import Request, checked, refuse_too_few
-from .without_cuda import cuda_started, devices_elsewhere
+
+# The switches of gpuconf.config that a reset discards.
+_SETTINGS = (
+    "soft_device_placement",
+    "log_device_placement",
+    "synchronous_execution",
+    "intra_op_parallelism_threads",
+    "inter_op_parallelism_threads",
+)
+
+
+class KeptConfiguration:
+    """Growth, limits and visibility of each GPU by its UUID, and the switches.
+
+    Takes them from devices that are listed already.
+    """
+
+    def __init__(self) -> None:
+        self._growth: dict[str, bool] = {}
+        self._logical: dict[str, list[Any]] = {}
+        self._visible: list[str] | None = None
+        self._settings: dict[str, str] = {}
+        self._overrides = dict(runtime.current.overrides)
+        if not runtime.enumerated():
+            return
+        uuids = _uuids()
+        self._settings = {name: core.pybind_Setting(name) for name in _SETTINGS}
+        shown = config.get_visible_devices("GPU")
+        if len(shown) != len(uuids):
+            self._visible = [uuids[gpu.name] for gpu in shown]
+        for gpu in config.list_physical_devices("GPU"):
+            growth, logical = config.experimental.get_memory_growth(gpu), config.get_logical_device_configuration(gpu)
+            if growth is not None:
+                self._growth[uuids[gpu.name]] = bool(growth)
+            if logical is not None:
+                self._logical[uuids[gpu.name]] = logical
+
+    def adopt(self) -> None:
+        """Apply the switches to the devices that are listed now, and growth, if it was the same for all GPUs that had a
+        value.
+        """
+        self._put_switches()
+        values = set(self._growth.values())
+        for gpu in config.list_physical_devices("GPU") if len(values) == 1 else ():
+            config.experimental.set_memory_growth(gpu, *values)
+
+    def restore(self) -> None:
+        """Apply all of it to the devices that are listed now, as far as they were listed before."""
+        self._put_switches()
+        if self._visible is None and not self._growth and not self._logical:
+            return
+        names = {uuid: name for name, uuid in _uuids().items()}
+        gpus = {uuid: gpu for gpu in config.list_physical_devices("GPU") for uuid in names if names[uuid] == gpu.name}
+        if self._visible is not None:
+            config.set_visible_devices([gpus[uuid] for uuid in self._visible if uuid in gpus], "GPU")
+        for uuid in gpus.keys() & self._growth.keys():
+            config.experimental.set_memory_growth(gpus[uuid], self._growth[uuid])
+        for uuid in gpus.keys() & self._logical.keys():
+            config.set_logical_device_configuration(gpus[uuid], self._logical[uuid])
+
+    def _put_switches(self) -> None:
+        runtime.current.overrides.update(self._overrides)
+        for name, value in self._settings.items():
+            core.pybind_SetSetting(name, value)
+
+
+def _uuids() -> dict[str, str]:
+    """Return the UUID of each physical GPU by its name."""
+    return {device.physical_device: device.uuid for device in visible_devices() if device.physical_device is not None}
+
+
+# What can be known of CUDA without starting it in this process: whether it has started, and which GPUs it would see.
+#
+# CUDA reads CUDA_VISIBLE_DEVICES when it starts, and never again.
+
+_NOT_INITIALIZED = 3  # CUDA_ERROR_NOT_INITIALIZED
+
+_PACKAGES = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+_CODE = """
+import json, sys
+sys.path.insert(0, sys.argv[1])
+from gpuconf.machine.cards import visible_devices
+print(json.dumps([device.to_dict() for device in visible_devices()]))
+"""
+_PATIENCE_S = 60.0
+
+
+def cuda_started() -> bool:
+    """Whether any library in this process has initialized the CUDA driver."""
+    import ctypes
+
+    try:
+        driver = ctypes.CDLL("libcuda.so.1", mode=os.RTLD_NOW | os.RTLD_NOLOAD)
+    except OSError:  # it is not loaded
+        return False
+    count = ctypes.c_int()
+    return int(driver.cuDeviceGetCount(ctypes.byref(count))) != _NOT_INITIALIZED
+
+
+def devices_elsewhere() -> list[VisibleDevice]:
+    """Return ``gpuconf.visible_devices()`` of a new process. Raises UnavailableError if that fails."""
+    import json
+    import subprocess
+
+    command = [sys.executable, "-I", "-c", _CODE, _PACKAGES]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=_PATIENCE_S)
+        listed = json.loads(done.stdout)
+    except (OSError, subprocess.SubprocessError, ValueError) as error:
+        said = getattr(error, "stderr", None) or str(error)
+        raise errors.UnavailableError(f"another process could not list the GPUs: {said.strip()}") from None
+    return [VisibleDevice(**{**one, "compute_capability": tuple(one["compute_capability"])}) for one in listed]
+
 
 _lock = module_lock(globals(), "_lock")
 _current: Lease | None = None  # guarded by _lock

@@ -11,15 +11,46 @@ from collections.abc import Callable, Sequence
 from .. import errors
 from .._core import runtime
 from .._core.generated import ledger as wire
+from .._core.generated.ledger import CardLease, ClaimRow, PoolFigures, ProcessRow
 from .._core.handle import Handle
-from .._core.humanbytes import human_bytes
-from .._core.ledger_folder import default_folder
 from .._core.message import dumps, loads
 from .._core.native import by_hand, core
+from .._core.settings import default_folder
+from .._core.table import Table, human_bytes
 from .proc import user_name
-from .rows import Card, CardLease, ClaimRow, ProcessRow
 
-__all__ = ["Claim", "Ledger", "default_folder", "init_shared", "open_ledger"]
+
+class Card(Table):
+    """A card that a claim may get, as the caller knows it. All numbers are bytes.
+
+    ``bytes`` is what the claim's programs may use on this card. ``charge`` is what the claim takes of it: ``bytes``,
+    unless the claim reserves more beside them. All claims together take at most ``capacity`` less ``reserve`` and
+    ``foreign``, which is what processes that are not in the ledger use of the card now. ``kind`` of memory
+    ("dedicated", "unified" or "coherent") and ``source`` of the numbers ("NVML", "/proc/meminfo") are for error texts.
+    """
+
+    uuid: str
+    capacity: int
+    bytes: int
+    reserve: int = 0
+    foreign: int = 0
+    kind: str = "dedicated"
+    source: str = ""
+    charge: int | None = None
+
+
+__all__ = [
+    "Card",
+    "CardLease",
+    "Claim",
+    "ClaimRow",
+    "Ledger",
+    "PoolFigures",
+    "ProcessRow",
+    "default_folder",
+    "init_shared",
+    "open_ledger",
+]
 
 # How often a waiting claim asks its caller for the state of the cards, in seconds.
 _REFRESH_S = 1.0

@@ -10,13 +10,12 @@ from .. import errors
 from .._core import settings, sizes
 from .._core.devices import VisibleDevice
 from .._core.generated.cards import CardMemory
-from .._core.humanbytes import human_bytes
+from .._core.table import human_bytes
 from .._typing import Any, NamedTuple
 from ..machine.cards import Survey, survey
 from .contexts import MOST, context_bytes, largest_lease, reserve_of
-from .ledger import POLICIES, Claim, Ledger, open_ledger
+from .ledger import POLICIES, Card, Claim, Ledger, open_ledger
 from .proc import below
-from .rows import Card
 
 _LEAST = 1 << 20
 

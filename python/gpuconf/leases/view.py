@@ -9,12 +9,14 @@ from collections.abc import Iterator, Sequence
 from .. import errors
 from .._core.generated.cards import Card, CardMemory, CardProcess
 from .._core.table import Table
-from .._typing import Any, NamedTuple
+from .._typing import Any
 from ..machine.cards import Survey, survey
 from . import proc
 
 
-class _Pool(NamedTuple):
+class Pool(Table):
+    """A process's memory pool on a card, in bytes, from the ledger."""
+
     device: str  # the logical device, such as "GPU:0"
     limit: int
     reserved: int
@@ -23,13 +25,9 @@ class _Pool(NamedTuple):
     libraries: dict[str, int]  # bytes in use by library
 
 
-class Pool(Table, _Pool):
-    """A process's memory pool on a card, in bytes, from the ledger."""
+class Share(Table):
+    """What one process has of one card."""
 
-    __slots__ = ()
-
-
-class _Share(NamedTuple):
     pid: int
     user: str | None
     command: str | None
@@ -44,12 +42,6 @@ class _Share(NamedTuple):
     notes: tuple[str, ...]  # "gone", "zombie", "other container", "host PID", "waiting", "stopped", "no memory in use"
     # The process that leased the memory, as `gpuconf lease --list` shows it; None without a lease.
     lease_pid: int | None
-
-
-class Share(Table, _Share):
-    """What one process has of one card."""
-
-    __slots__ = ()
 
     @property
     def limit(self) -> int | None:
@@ -81,7 +73,9 @@ class Share(Table, _Share):
         return added
 
 
-class _Place(NamedTuple):
+class Place(Table):
+    """A card, or a MIG instance of a card, that programs can use."""
+
     gpu: str  # nvidia-smi's number: "0", or "0.1" for a card's second MIG instance
     uuid: str
     name: str
@@ -90,12 +84,6 @@ class _Place(NamedTuple):
     leased: int  # bytes that live leases take of it
     shares: tuple[Share, ...]
     errors: tuple[str, ...]
-
-
-class Place(Table, _Place):
-    """A card, or a MIG instance of a card, that programs can use."""
-
-    __slots__ = ()
 
     @property
     def reserved(self) -> int:
@@ -108,19 +96,15 @@ class Place(Table, _Place):
         return sum(share.in_use or 0 for share in self.shares)
 
 
-class _View(NamedTuple):
+class View(Table):
+    """The machine at one moment."""
+
     survey: Survey
     places: tuple[Place, ...]
     ledger: str | None  # its folder; None if there is none
     ledger_error: str | None  # why it cannot be read
     # Cards that the ledger knows and this process does not see, such as those of a simulation elsewhere.
     others: tuple[Place, ...]
-
-
-class View(Table, _View):
-    """The machine at one moment."""
-
-    __slots__ = ()
 
 
 def view() -> View:

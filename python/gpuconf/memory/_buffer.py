@@ -18,13 +18,12 @@ from types import TracebackType
 
 from .. import errors
 from .._core import html, runtime, sizes, texts
-from .._core.device_argument import Device
 from .._core.devices import LogicalDevice
-from .._core.foreign import views
-from .._core.made import Made
+from .._core.interchange import views
+from .._core.message import publish
 from .._core.native import by_hand, core, loaded, refuse_in_child
-from .._core.notices import publish
-from .._core.scope import check_scope, gpu_number
+from .._core.scope import Device, check_scope, gpu_number
+from .._core.table import Made
 from .._typing import Any
 
 TYPE_CHECKING = False

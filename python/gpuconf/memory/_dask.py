@@ -60,7 +60,7 @@ def _dump(buffer: Buffer) -> tuple[dict[str, Any], list[bytearray]]:
 
 
 def _load(about: dict[str, Any], frames: Sequence[bytearray | memoryview]) -> Buffer:
-    from .._core.made import make
+    from .._core.table import make
     from ._arrived import ArrivedBuffer
 
     return make(ArrivedBuffer, about["nbytes"], None if about["freed"] else bytearray().join(frames))

@@ -10,15 +10,11 @@ from collections.abc import Callable
 
 from .. import errors
 from .._core import runtime, sizes, texts
-from .._core.columns import columns
-from .._core.device_argument import Device
-from .._core.humanbytes import human_bytes
-from .._core.keywords import refuse_unknown
-from .._core.made import Made, make
 from .._core.native import loaded
-from .._core.scope import gpu_number
-from .._core.table import Table
-from .._typing import Any, NamedTuple, NoReturn
+from .._core.scope import Device, gpu_number
+from .._core.table import Made, Table, columns, human_bytes, make
+from .._core.texts import refuse_unknown
+from .._typing import Any, NoReturn
 from . import _release, _tracebacks
 from ._measure import Measurement, measure
 from ._memory_curve import WORTHWHILE, Run, Use, next_size, predict
@@ -32,19 +28,15 @@ _DEFAULT = 128
 _VARIABLE_ARGUMENTS = 4  # inspect.CO_VARARGS
 
 
-class _BatchTry(NamedTuple):
+class BatchTry(Table):
+    """One run of the function. Sizes are in bytes, on the logical GPU that had the least memory left."""
+
     batch_size: int
     fits: bool  # False: it ran out of memory
     peak_increase: int | None  # the most that it used beyond what was in use before; None if nothing was measured
     bytes_available: int | None  # what it could use: the limit less what was in use before
     refused: int | None  # the size of the allocation that failed; None if it is unknown, or none failed
     reason: str  # why this size was tried
-
-
-class BatchTry(Table, _BatchTry):
-    """One run of the function. Sizes are in bytes, on the logical GPU that had the least memory left."""
-
-    __slots__ = ()
 
 
 class BatchFit(metaclass=Made):

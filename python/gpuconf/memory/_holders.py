@@ -10,21 +10,17 @@ from collections.abc import Iterator
 from types import FrameType
 
 from .._core.table import Table
-from .._core.tracked import instances
-from .._typing import Any, NamedTuple
+from .._typing import Any
 from ._buffer import Buffer
+from ._tracebacks import instances
 
 
-class _Holder(NamedTuple):
+class Holder(Table):
+    """An object that holds device memory."""
+
     nbytes: int
     what: str  # such as "torch.Tensor (32, 1000) float32"
     referrers: tuple[str, ...]  # the variables that keep it alive, as far as the garbage collector knows them
-
-
-class Holder(Table, _Holder):
-    """An object that holds device memory."""
-
-    __slots__ = ()
 
 
 _Block = tuple[Any, int]  # what identifies the memory, and its size in bytes

@@ -9,14 +9,12 @@ import sys
 
 from .. import errors
 from .._core import html, sizes, texts
-from .._core.device_argument import Device
 from .._core.generated import memorymap as wire
 from .._core.generated.memorymap import Region
-from .._core.glyphs import glyphs_of
-from .._core.humanbytes import human_bytes
 from .._core.message import loads
 from .._core.native import core
-from .._core.scope import gpu_text
+from .._core.scope import Device, gpu_text
+from .._core.table import glyphs_of, human_bytes
 from .._typing import Any
 
 

@@ -7,30 +7,23 @@ import sys
 
 from .. import errors
 from .._core import html, runtime
-from .._core.columns import columns
-from .._core.device_argument import Device
 from .._core.generated.usage import PeakStart, Usage
-from .._core.humanbytes import human_bytes
 from .._core.message import loads
 from .._core.native import core, loaded
-from .._core.scope import check_scope, gpu_number
-from .._core.table import Table
-from .._typing import Any, NamedTuple
+from .._core.scope import Device, check_scope, gpu_number
+from .._core.table import Table, columns, human_bytes
+from .._typing import Any
 from ._usage import UNTAGGED
 
 
-class _MeasureRow(NamedTuple):
+class MeasureRow(Table):
+    """The memory of one library under one tag during a measurement, in bytes."""
+
     library: str  # as in UsageRow
     tag: str  # "" for untagged memory
     before: int
     after: int
     peak: int
-
-
-class MeasureRow(Table, _MeasureRow):
-    """The memory of one library under one tag during a measurement, in bytes."""
-
-    __slots__ = ()
 
     @property
     def increase(self) -> int:

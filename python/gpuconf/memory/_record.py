@@ -12,10 +12,9 @@ from types import TracebackType
 
 from .. import errors
 from .._core import abi, sizes, texts
-from .._core.handle import Handle
-from .._core.job import Job
-from .._core.made import Made, make
+from .._core.handle import Handle, Job
 from .._core.native import core, loaded
+from .._core.table import Made, make
 from ._trace import Trace, TraceEvent
 
 TYPE_CHECKING = False

@@ -3,38 +3,129 @@
 
 from __future__ import annotations
 
+import builtins
 import gc
+import sys
 from collections.abc import Callable
 
 from .._core import html, runtime
-from .._core.columns import columns
-from .._core.device_argument import Device
-from .._core.humanbytes import human_bytes
-from .._core.made import Made, make
 from .._core.native import loaded, refuse_in_child
-from .._core.scope import gpu_number
-from .._core.table import Table
-from .._typing import Any, NamedTuple
-from . import _caches, _holders, _outputs, _tracebacks
-from ._holders import Holder
+from .._core.scope import Device, gpu_number
+from .._core.table import Made, Table, columns, human_bytes, make
+from .._typing import Any
+from . import _holders, _tracebacks
+from ._holders import Holder, holds_device_memory
 from ._stats import stats
+from ._tracebacks import shell
 from ._usage import UNTAGGED, MemoryUsage, usage
+
+
+def empty_caches() -> list[str]:
+    """Empty the caches of the libraries that are loaded and have used a GPU. Return the names of the libraries."""
+    return [name for name, empty in (("torch", _torch), ("cupy", _cupy), ("numba", _numba)) if empty()]
+
+
+def _torch() -> bool:
+    torch: Any = sys.modules.get("torch")
+    cuda = getattr(torch, "cuda", None)
+    if cuda is None or not getattr(cuda, "is_initialized", bool)():
+        return False
+    clear = getattr(torch._C, "_cuda_clearCublasWorkspaces", None)  # PyTorch's notes on CUDA semantics name it
+    try:
+        if clear is not None:
+            clear()
+        cuda.empty_cache()
+    except (
+        RuntimeError
+    ):  # while a CUDA graph is captured, as after a test that failed in one, and on a GPU that has failed
+        return False
+    return True
+
+
+def _cupy() -> bool:
+    cupy: Any = sys.modules.get("cupy")
+    if not hasattr(cupy, "get_default_memory_pool"):
+        return False
+    pools = [cupy.get_default_memory_pool(), getattr(cupy.cuda.get_allocator(), "__self__", None)]
+    try:
+        for pool in pools:
+            if hasattr(pool, "free_all_blocks"):
+                pool.free_all_blocks()
+    except cupy.cuda.runtime.CUDARuntimeError:  # no driver, no GPU
+        return False
+    return True
+
+
+def _numba() -> bool:
+    driver: Any = getattr(sys.modules.get("numba.cuda.cudadrv.driver"), "driver", None)
+    if not getattr(driver, "is_initialized", False):
+        return False
+    for device in driver.devices.values():
+        context = device.primary_context
+        if context is not None:
+            context.deallocations.clear()
+            getattr(context.memory_manager, "free_pending", bool)()  # gpuconf's own manager
+    return True
+
+
+# The results of earlier cells that IPython and the interactive interpreter keep:
+# ``Out``, ``_``, ``__``, ``___``, ``_1`` ...
+
+_UNDERSCORES = ("_", "__", "___")
+
+
+def drop_outputs() -> int:
+    """Drop the outputs that hold device memory, and only these. Return their number.
+
+    A name that the user has assigned, such as ``_ = batch``, is the user's variable and stays.
+    """
+    dropped = 0
+    # The interactive interpreter; gettext installs a function there.
+    if holds_device_memory(getattr(builtins, "_", None)):
+        builtins._ = None  # type: ignore[attr-defined]
+        dropped += 1
+    ipython = shell()
+    return dropped if ipython is None else dropped + _drop_from(ipython)
+
+
+def _drop_from(ipython: Any) -> int:
+    names, hidden, hook = ipython.user_ns, ipython.user_ns_hidden, ipython.displayhook
+    outputs = names.get("_oh")
+    dropped: dict[int, Any] = {}
+    if isinstance(outputs, dict):
+        for number, value in list(outputs.items()):
+            if holds_device_memory(value):
+                dropped[id(value)] = outputs.pop(number)
+                for namespace in (names, hidden):
+                    if namespace.get(f"_{number}") is value:
+                        del namespace[f"_{number}"]
+    for name in _UNDERSCORES:
+        value = getattr(hook, name, None)
+        if holds_device_memory(value):
+            dropped[id(value)] = value
+            setattr(hook, name, "")
+            for namespace in (names, hidden):
+                if namespace.get(name) is value:
+                    namespace[name] = ""
+    result: Any = getattr(ipython, "last_execution_result", None)
+    value = getattr(result, "result", None)
+    if holds_device_memory(value):
+        dropped[id(value)] = value
+        result.result = None
+    return len(dropped)
+
 
 _UNKNOWN = "no variable that is known, such as PyTorch's graph or a C extension"
 
 
-class _ReleaseStep(NamedTuple):
+class ReleaseStep(Table):
+    """One step of :func:`release`. Sizes are in bytes."""
+
     step: str  # "garbage", "tracebacks", "outputs", "caches", "pools"
     # objects collected, frames cleared, outputs dropped, libraries whose caches were emptied, pools trimmed
     count: int  # type: ignore[assignment]  # hides tuple's
     bytes_freed: int  # by how much the pools' memory in use fell
     bytes_unreserved: int  # how much memory the pools returned to the GPU
-
-
-class ReleaseStep(Table, _ReleaseStep):
-    """One step of :func:`release`. Sizes are in bytes."""
-
-    __slots__ = ()
 
 
 class Released(metaclass=Made):
@@ -208,7 +299,7 @@ def _trim() -> int:
 _STEPS: tuple[tuple[str, Callable[[], int]], ...] = (
     ("garbage", gc.collect),
     ("tracebacks", _and_collect(_tracebacks.clear_stored)),
-    ("outputs", _and_collect(_outputs.drop_outputs)),
-    ("caches", lambda: len(_caches.empty_caches())),
+    ("outputs", _and_collect(drop_outputs)),
+    ("caches", lambda: len(empty_caches())),
     ("pools", _trim),
 )

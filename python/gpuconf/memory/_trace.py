@@ -9,12 +9,11 @@ from collections.abc import Callable, Iterator
 
 from .. import errors
 from .._core import texts
-from .._core.job import Job
-from .._core.made import Made, make
+from .._core.handle import Job
 from .._core.native import core, refuse_in_child
 from .._core.stacks import Frame, call_site
-from .._core.table import Table
-from .._typing import Any, NamedTuple
+from .._core.table import Made, Table, make
+from .._typing import Any
 
 Pools = dict[int, list[Any]]
 
@@ -26,7 +25,9 @@ _NO_SNAPSHOT: dict[str, Any] = {"recorded": [], "incomplete": "", "hidden": 0}
 _NO_NAMES: dict[str, Any] = {"holders": [["", ""]], "frames": [], "stacks": [[]]}
 
 
-class _TraceEvent(NamedTuple):
+class TraceEvent(Table):
+    """One event on one logical GPU's memory."""
+
     time: float  # seconds since 1970, to the microsecond; since midnight if the file has no date
     thread: int  # threading.get_ident() of the thread on x86-64; 0 if unknown
     # "allocate", "allocate failure", "free"; "segment_alloc", "segment_free", "segment_map", "segment_unmap".
@@ -40,12 +41,6 @@ class _TraceEvent(NamedTuple):
     tag: str = ""  # "" for untagged memory
     # the calls that led to an allocation, (filename, line, function), innermost first; () if unknown
     stack: tuple[tuple[str, int, str], ...] = ()
-
-
-class TraceEvent(Table, _TraceEvent):
-    """One event on one logical GPU's memory."""
-
-    __slots__ = ()
 
     @property
     def call_site(self) -> Frame | None:

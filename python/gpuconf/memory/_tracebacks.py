@@ -3,13 +3,42 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Iterator
 from types import AsyncGeneratorType, CoroutineType, FrameType, GeneratorType, TracebackType
 
-from .._core.tracked import instances
+from .._core import native
 from .._typing import Any
-from ._ipython import shell
+
+
+def instances(kind: type) -> list[Any]:
+    """Return the objects of a class and its subclasses, without running code of theirs.
+
+    A tuple that another thread is building is among the collector's objects, and a reference to it makes ``tuple()``
+    fail there with SystemError. The core's function (``pybind/_gpuconf/tracked.c``) lets no other thread run; it works
+    in a forked
+    child too.
+    """
+    core = native.extension()
+    found: list[Any] = (
+        core.instances(kind)
+        if core is not None
+        else [each for each in gc.get_objects() if issubclass(type(each), kind)]
+    )
+    return found
+
+
+# The IPython shell that this process runs in.
+
+
+def shell() -> Any:
+    """Return IPython's shell if this process runs in one, else None. Imports nothing."""
+    module = sys.modules.get("IPython.core.interactiveshell")
+    cls = getattr(module, "InteractiveShell", None)
+    if cls is None or not cls.initialized():
+        return None
+    return cls.instance()
 
 
 def stored_exceptions() -> Iterator[BaseException]:

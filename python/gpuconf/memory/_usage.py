@@ -6,20 +6,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from .._core import html
-from .._core.columns import columns
-from .._core.device_argument import Device
 from .._core.generated.usage import DeviceUsage, UsageRow
-from .._core.humanbytes import human_bytes
 from .._core.message import loads
 from .._core.native import core
-from .._core.scope import gpu_text
-from .._core.table import Table
+from .._core.scope import Device, gpu_text
+from .._core.table import Fields, columns, human_bytes
 from .._typing import Any
 
 UNTAGGED = "(untagged)"
 
 
-class MemoryUsage(Table):
+class MemoryUsage(Fields):
     """The memory in use on one logical GPU, by library and tag.
 
     ``print`` shows it as a table; iterating yields the rows.

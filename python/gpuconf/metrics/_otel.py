@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from .. import errors
-from .._core import extras
+from .._core import texts
 from .._core.generated.cards import Card
 from .._typing import Any
 from ..machine.cards import survey
@@ -27,7 +27,7 @@ def instrument(meter: Any = None) -> None:
     try:
         from opentelemetry import metrics
     except ImportError as error:
-        raise extras.missing("metrics need", "the OpenTelemetry SDK", "otel", error) from None
+        raise texts.missing("metrics need", "the OpenTelemetry SDK", "otel", error) from None
     if meter is None:
         from .. import __version__
 
@@ -55,12 +55,6 @@ def instrument(meter: Any = None) -> None:
         "hw.gpu.memory.utilization", of_cards(_utilization), "1", "Fraction of GPU memory used."
     )
     added("gpuconf.memory.in_use", of_pools(_by_library), "By", "Memory in live blocks of gpuconf's pools.")
-    added(
-        "gpuconf.memory.used",
-        of_pools(_by_library),
-        "By",
-        "Former name of gpuconf.memory.in_use; 0.4 will not have it.",
-    )
     for name, field, text in (
         ("reserved", "bytes_reserved", "Memory that a pool has reserved on its GPU."),
         ("peak", "peak_bytes_in_use", "The most memory that was in live blocks."),

@@ -9,7 +9,7 @@ from .. import errors
 from .._core import runtime
 from .._core.devices import VisibleDevice
 from .._typing import Any, NamedTuple
-from ..machine.visible import visible_devices
+from ..machine.cards import visible_devices
 from ..memory import UsageRow, stats, usage
 from ..memory._stats import totals
 

@@ -7,7 +7,7 @@ import socket
 from collections.abc import Iterable, Iterator
 
 from .. import errors
-from .._core import extras, texts
+from .._core import texts
 from .._typing import Any
 from ..leases.view import Place, Share, View, view
 from ._pools import read_pools
@@ -44,7 +44,7 @@ def client() -> Any:
     try:
         import prometheus_client
     except ImportError as error:
-        raise extras.missing("metrics need", "prometheus-client", "prometheus", error) from None
+        raise texts.missing("metrics need", "prometheus-client", "prometheus", error) from None
     return prometheus_client
 
 
@@ -110,9 +110,6 @@ class ProcessCollector:
 
 def _in_use(families: _Families, labels: dict[str, str], count: int) -> None:
     families.gauge("gpuconf_memory_in_use_bytes", "Memory in live blocks of gpuconf's pools.", labels, count)
-    families.gauge(
-        "gpuconf_memory_used_bytes", "Former name of gpuconf_memory_in_use_bytes; 0.4 will not have it.", labels, count
-    )
 
 
 def _pool_gauges(families: _Families, labels: dict[str, str], reserved: int, peak: int, limit: int) -> None:

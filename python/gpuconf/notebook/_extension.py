@@ -10,11 +10,9 @@ from IPython.core.interactiveshell import InteractiveShell
 
 from .._typing import Any
 from ._cells import Cells, without_first_line
-from ._commands import Commands
-from ._fitting import Fitting
-from ._fresh import FreshFitting, whole_cell
-from ._lists import ListFormatter
-from ._simulation import SharedSimulation
+from ._commands import Commands, SharedSimulation
+from ._devices import ListFormatter
+from ._fresh import Fitting, FreshFitting, whole_cell
 
 
 class Extension:

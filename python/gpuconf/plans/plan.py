@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from .. import errors
 from .._core import texts
-from .._core.made import make
+from .._core.table import make
 from ..memory._record import Recording
 from ..memory._trace import Trace
 from .programs.answer import SCHEMA, Rehearsal

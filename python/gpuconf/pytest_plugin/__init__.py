@@ -37,7 +37,6 @@ __all__ = [
     "gpu_memory",
     "gpu_oom_after",
     "gpu_oom_each",
-    "gpu_sim",
     "gpu_simulate",
     "gpus",
     "pytest_addoption",
@@ -100,7 +99,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
     chosen = settings(config)
     watch()
-    from ._baselines import check
+    from ._limits import check
 
     check(config)
     if chosen.mode == "off":
@@ -131,7 +130,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     session: Any = config.pluginmanager.get_plugin("dsession")
     run = getattr(getattr(session, "nodemanager", None), "testrunuid", None)
     if run:
-        from ._exclusive import remove
+        from ._devices import remove
 
         remove(run)
 
@@ -203,9 +202,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def _register_reruns(config: pytest.Config, item: pytest.Item) -> None:
     """Register what runs a test in a process of its own, or more than once, if its marks say so."""
     if any(mark.name in ("gpu_leak", "gpu_peak") and "warmup" in mark.kwargs for mark in item.iter_markers()):
-        from . import _warmup
+        from . import _walk
 
-        _warmup.register(config)
+        _walk.register_warmup(config)
     if item.get_closest_marker("gpu_process") is not None:
         from . import _processes
 
@@ -266,26 +265,16 @@ def gpu_simulate(request: pytest.FixtureRequest) -> Iterator[Callable[[str | Non
 
 
 @pytest.fixture
-def gpu_sim(gpu_simulate: Callable[[str | None], Simulation]) -> Callable[[str | None], Simulation]:
-    """The name of ``gpu_simulate`` in 0.2."""
-    import warnings
-
-    text = "the fixture gpu_sim is now gpu_simulate; 0.4 will not have the old name"
-    warnings.warn(text, pytest.PytestDeprecationWarning, stacklevel=1)
-    return gpu_simulate
-
-
-@pytest.fixture
 def gpu_memory(request: pytest.FixtureRequest) -> Iterator[Any]:
     """The memory in use during the test, in bytes:
     ``start``, ``peak`` and ``end``, of the logical GPU of ``gpu``, else GPU:0.
     """
-    from . import _memory
+    from . import _peaks
 
     if "gpu_simulate" in request.fixturenames:
         request.getfixturevalue("gpu_simulate")  # whose machine must outlive the measurement
     device = request.getfixturevalue("gpu").name if "gpu" in request.fixturenames else "GPU:0"
-    measured = _memory.GpuMemory(device)
+    measured = _peaks.GpuMemory(device)
     yield measured
     measured.stop()
     request.node.user_properties.append(("gpuconf.peak_bytes", measured.peak))
@@ -301,9 +290,9 @@ def gpu_oom_after(request: pytest.FixtureRequest) -> Iterator[Callable[[int], No
     the test's end and a reset. ``gpu_simulate`` begins to count anew. A test that passes without the failure gets a
     warning.
     """
-    from . import _failing
+    from . import _walk
 
-    with _failing.for_a_test(request.node, request.config) as fail:
+    with _walk.for_a_test(request.node, request.config) as fail:
         yield fail
 
 

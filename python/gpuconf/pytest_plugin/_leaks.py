@@ -13,7 +13,7 @@ from .. import errors, memory
 from .._core import runtime, stacks
 from .._core.native import loaded
 from .._typing import Any
-from ..memory import _caches, _record, _tracebacks
+from ..memory import _record, _release, _tracebacks
 from . import _pytorch
 from ._marks import sizes_text
 from ._peaks import Peaks
@@ -197,7 +197,7 @@ class Watch:
                 # "dropped without free()" says less than the leak's own report.
                 warnings.simplefilter("ignore", ResourceWarning)
                 gc.collect()
-            _caches.empty_caches()
+            _release.empty_caches()
             leaked = _difference(holdings(), before)
             if leaked and self.file and drop_tracebacks(self.file):
                 leaked = _difference(holdings(), before)
@@ -262,7 +262,7 @@ def drop_tracebacks(file: str) -> bool:
         if not _tracebacks.clear_through(file):
             return False
         gc.collect()
-    _caches.empty_caches()
+    _release.empty_caches()
     return True
 
 

@@ -4,15 +4,141 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
+import tempfile
+from pathlib import Path
 
 import pytest
 
+from .._core import runtime
+from .._core.native import loaded
 from .._core.stacks import Frame
-from . import _baselines
-from ._failing import PASSED
+from .._typing import Any
+from ..machine.cards import visible_devices
+from . import _pytorch
 from ._leaks import Watch
 from ._marks import Need, sizes_text
+from ._options import is_plain
 from ._settings import settings
+from ._walk import PASSED
+
+SCHEMA = 1
+_MOST_RECORDED_LINES = 200
+_NO_LINE = ("", 0, "")  # of memory that no Python code allocated, as PyTorch's threads do in the backward pass
+ENTRY = "gpuconf.baseline"  # the property of a report that carries a test's new entry from a worker
+
+
+def place() -> str:
+    """Return what a peak depends on beside the test: the models of the GPUs in use, and PyTorch's minor version if it
+    is loaded.
+    """
+    names = _pytorch.device_names()
+    if loaded() and runtime.initialized():
+        ordinals = set(runtime.ordinals())
+        names |= {device.name for device in visible_devices() if device.cuda_ordinal in ordinals}
+    torch = getattr(sys.modules.get("torch"), "__version__", "")
+    return ", ".join(sorted(names) + ([f"PyTorch {'.'.join(str(torch).split('.')[:2])}"] if torch else []))
+
+
+class Baselines:
+    """The file's content. Raises pytest.UsageError if it cannot be read."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._tests: dict[str, dict[str, dict[str, Any]]] = _read(path)
+
+    def entry(self, test: str, where: str) -> dict[str, Any] | None:
+        """Return the entry of a test."""
+        return self._tests.get(test, {}).get(where)
+
+    def update(self, entries: dict[str, dict[str, dict[str, Any]]]) -> None:
+        """Replace the entries of tests and write the file."""
+        for test, by_place in entries.items():
+            self._tests.setdefault(test, {}).update(by_place)
+        ordered = {test: dict(sorted(found.items())) for test, found in sorted(self._tests.items())}
+        number, name = tempfile.mkstemp(dir=self.path.parent, prefix=self.path.name)
+        with open(number, "w", encoding="utf-8") as file:
+            json.dump({"schema": SCHEMA, "tests": ordered}, file, indent=1, ensure_ascii=False)
+            file.write("\n")
+        os.chmod(name, 0o644)
+        os.replace(name, self.path)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        schema, tests = found["schema"], found["tests"]
+        if schema == SCHEMA:
+            for by_place in tests.values():
+                for entry in by_place.values():
+                    if not isinstance(entry["peak_bytes"], int) or entry["peak_bytes"] < 0:
+                        raise ValueError(f"peak_bytes is {entry['peak_bytes']!r}")
+                    _sums(entry)
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise pytest.UsageError(f"gpuconf: {path}: {error.strerror}") from None
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        what = str(error) if isinstance(error, ValueError) else "its content is not what --gpuconf-update writes"
+        what = f"{error} is missing" if isinstance(error, KeyError) else what
+        told = f"gpuconf: {path.name} is damaged ({what}): restore it, or remove it and run with --gpuconf-update"
+        raise pytest.UsageError(told) from None
+    if schema != SCHEMA:
+        raise pytest.UsageError(
+            f"gpuconf: {path.name} has schema {schema!r}, and this version of gpuconf reads {SCHEMA}: update gpuconf"
+        )
+    return dict(tests)
+
+
+_KEY = pytest.StashKey[Baselines]()
+
+
+def of_run(config: pytest.Config) -> Baselines:
+    """Return the content of a run's file."""
+    if _KEY not in config.stash:
+        config.stash[_KEY] = Baselines(settings(config).baseline)
+    return config.stash[_KEY]
+
+
+def check(config: pytest.Config) -> None:
+    """Raise pytest.UsageError if the file cannot be read, before any test runs."""
+    if not is_plain(config):
+        of_run(config)
+
+
+def new_entry(peak: int, at_peak: dict[int, Any], root: Path) -> dict[str, Any]:
+    """Return an entry: a peak, and the lines that held the most of it."""
+    rows = []
+    for sums in at_peak.values():
+        for (library, tag, site), (size, blocks) in sums.items():
+            file, line, function = site or _NO_LINE
+            rows.append([_relative(file, root), line, function, library, tag, size, blocks])
+    rows.sort(key=lambda row: (-row[5], row[:3]))
+    return {"peak_bytes": peak, **({"lines": rows[:_MOST_RECORDED_LINES]} if rows else {})}
+
+
+def _relative(file: str, root: Path) -> str:
+    return os.path.relpath(file, root) if file.startswith(f"{root}{os.sep}") else file
+
+
+def grown_lines(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
+    """Return the lines that hold more than before, those that grew most first; [] if either entry has no lines."""
+    from ..plans.recordings.difference import Difference
+
+    if not old.get("lines") or not new.get("lines"):
+        return []
+    found = Difference(0, _sums(old), _sums(new))
+    return [str(change) for change in found.changes if change.bytes_grown > 0]
+
+
+def _sums(entry: dict[str, Any]) -> dict[Any, tuple[int, int]]:
+    sums: dict[Any, tuple[int, int]] = {}
+    for file, line, function, library, tag, size, blocks in entry.get("lines", []):
+        site = (str(file), int(line), str(function))
+        sums[str(library), str(tag), None if site == _NO_LINE else site] = int(size), int(blocks)
+    return sums
+
 
 _MOST_LINES = 10
 
@@ -42,12 +168,12 @@ def look(item: pytest.Item, report: pytest.TestReport, need: Need | None, watch:
 
 def _compare(item: pytest.Item, report: pytest.TestReport, need: Need, watch: Watch) -> None:
     config, chosen, peak = item.config, settings(item.config), watch.peaks.most
-    where = _baselines.place()
-    entry = _baselines.new_entry(peak, watch.at_peak, config.rootpath)
+    where = place()
+    entry = new_entry(peak, watch.at_peak, config.rootpath)
     if chosen.update:
-        report.user_properties.append((_baselines.ENTRY, json.dumps([where, entry])))
+        report.user_properties.append((ENTRY, json.dumps([where, entry])))
         return
-    old = _baselines.of_run(config).entry(item.nodeid, where)
+    old = of_run(config).entry(item.nodeid, where)
     if old is None:
         report.user_properties.append(("gpuconf.no_baseline", where))
         return
@@ -57,7 +183,7 @@ def _compare(item: pytest.Item, report: pytest.TestReport, need: Need, watch: Wa
         allowed = f" (at most {sizes_text(most)} with the tolerance)" if most > before else ""
         above = f"{sizes_text(peak - before)} above the baseline of {sizes_text(before)}{allowed}"
         text = f"peak {sizes_text(peak)} of GPU memory is {above}"
-        lines = [*_baselines.grown_lines(old, entry), f"{where}; --gpuconf-update accepts the new peak"]
+        lines = [*grown_lines(old, entry), f"{where}; --gpuconf-update accepts the new peak"]
         _fail(report, text, lines, chosen.report)
 
 

@@ -65,7 +65,7 @@ def sizes_text(count: int) -> str:
     >>> sizes_text(3145728), sizes_text(0)
     ('3.00MiB (3145728 bytes)', '0 bytes')
     """
-    from .._core.humanbytes import human_bytes
+    from .._core.table import human_bytes
 
     return f"{human_bytes(count)} ({count} bytes)" if count >= 1024 else f"{count} byte{'' if count == 1 else 's'}"
 

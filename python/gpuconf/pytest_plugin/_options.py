@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import argparse
 from typing import Any
 
 import pytest
@@ -25,15 +24,10 @@ MASK = pytest.StashKey["str | None"]()
 
 _NAMES = ("mode", "simulate", "memory", "fail_on_cuda_at_collection", "report", "update", "peak", "leak")
 
-# Names of 0.2 that 0.3 still takes, by the present ones.
-_FORMER = {"simulate": "sim", "memory": "per_worker"}
-
 
 def given(config: pytest.Config, name: str) -> Any:
     """Return the value of an option, else that of the key of the same name."""
     option = _option(config, name)
-    if option is None and name in _FORMER:
-        option = given(config, _FORMER[name]) or None
     return option if option is not None else _key(config, "gpuconf" if name == "mode" else f"gpuconf_{name}")
 
 
@@ -43,27 +37,6 @@ def _option(config: pytest.Config, name: str) -> Any:
     if option is None:
         option = getattr(getattr(config, "known_args_namespace", None), f"gpuconf_{name}", None)
     return option
-
-
-def mode(config: pytest.Config) -> Any:
-    """Return the value of ``--gpuconf``."""
-    value = given(config, "mode")
-    return "simulate" if value == "sim" else value
-
-
-def warn_of_former_names(config: pytest.Config) -> None:
-    """Warn of options, keys and a mode that have a new name."""
-    if hasattr(config, "workerinput"):  # the process that started this worker has
-        return
-    names = [("--gpuconf=sim", "--gpuconf=simulate")] if given(config, "mode") == "sim" else []
-    for new, old in _FORMER.items():
-        if _option(config, old):
-            names.append((f"--gpuconf-{old.replace('_', '-')}", f"--gpuconf-{new}"))
-        if _key(config, f"gpuconf_{old}"):
-            names.append((f"gpuconf_{old}", f"gpuconf_{new}"))
-    for old, new in names:
-        text = f"{old} is now {new}; 0.4 will refuse the old name"
-        config.issue_config_time_warning(pytest.PytestDeprecationWarning(text), stacklevel=2)
 
 
 def _key(config: pytest.Config, name: str) -> Any:
@@ -133,9 +106,6 @@ def add_options(parser: pytest.Parser) -> None:
         metavar="SIZE",
         help="Fail tests that leave more GPU memory allocated than this, such as 0 or 1MiB.",
     )
-    for former in _FORMER.values():
-        group.addoption(f"--gpuconf-{former.replace('_', '-')}", dest=f"gpuconf_{former}", help=argparse.SUPPRESS)
-        parser.addini(f"gpuconf_{former}", "a former name", default="")
     parser.addini("gpuconf_leak", "the most GPU memory that a test may leave allocated", default="")
     parser.addini("gpuconf_update", "write the peaks of tests to the baseline's file", type="bool", default=False)
     parser.addini("gpuconf_peak", "the most GPU memory that a test may have in use at once", default="")

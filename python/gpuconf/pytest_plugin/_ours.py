@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-FIXTURES = frozenset(("gpu", "gpus", "gpu_simulate", "gpu_sim", "gpu_memory", "gpu_oom_after", "gpu_oom_each"))
+FIXTURES = frozenset(("gpu", "gpus", "gpu_simulate", "gpu_memory", "gpu_oom_after", "gpu_oom_each"))
 _PLUGIN = __name__.rpartition(".")[0]
 
 

@@ -115,7 +115,7 @@ def _reports(item: pytest.Item) -> list[pytest.TestReport]:
 def _lock(item: pytest.Item, exclusive: bool) -> Any:
     if not hasattr(item.config, "workerinput"):
         return nullcontext()
-    from ._exclusive import held
+    from ._devices import held
 
     return held(item.config, exclusive)
 

@@ -7,7 +7,7 @@ import pytest
 
 from .._core import texts
 from .._typing import Any
-from ._options import given, mode, warn_of_former_names
+from ._options import given
 
 MODES = ("auto", "simulate", "required", "off")
 DEFAULT_MACHINE = "H100-80GB"
@@ -17,8 +17,7 @@ class Settings:
     """The values in force. An option takes precedence over the key of the same name."""
 
     def __init__(self, config: pytest.Config) -> None:
-        warn_of_former_names(config)
-        self.mode: str = mode(config) or "auto"
+        self.mode: str = given(config, "mode") or "auto"
         self.machine: str = given(config, "simulate") or ""
         self.fail_on_cuda_at_collection = bool(given(config, "fail_on_cuda_at_collection"))
         self.report = bool(given(config, "report"))

@@ -18,7 +18,7 @@ from .._core import abi, runtime
 from .._core.native import loaded
 from ..simulation import simulate as machine
 from ..simulation import simulated_torch
-from . import _failing, _leaks, _walk, _workers
+from . import _leaks, _walk, _workers
 
 
 @contextmanager
@@ -33,7 +33,7 @@ def for_a_test(config: pytest.Config) -> Iterator[Callable[[str | None], machine
     def simulate(spec: str | None) -> machine.Simulation:
         __tracebackhide__ = True  # the test's own line is what is wrong
         _clean(config, bool(entered))
-        failure = _failing.of_run(config)
+        failure = _walk.of_run(config)
         if failure is not None:
             failure.settle()
         if not entered:
@@ -63,7 +63,7 @@ def for_a_test(config: pytest.Config) -> Iterator[Callable[[str | None], machine
     yield simulate
     simulated_torch.starts_only_on = None
     runtime.other_machines_masks.difference_update(masks)
-    failure = _failing.of_run(config)
+    failure = _walk.of_run(config)
     if failure is not None:
         failure.settle()
     if entered:

@@ -11,12 +11,46 @@ import pytest
 from .. import errors
 from .._core.native import loaded
 from .._typing import Any
-from . import _baselines, _devices, _expected, _leaks, _limits, _pytorch, _warmup, _workers
-from ._failing import PASSED
+from . import _devices, _leaks, _limits, _pytorch, _walk, _workers
 from ._marks import MarkError, Need, need_of, requires_gpu, sizes_text
 from ._process import is_child
 from ._settings import settings
-from ._walk import STEP
+from ._walk import PASSED, STEP
+
+_REASON = pytest.StashKey[tuple[str, bool]]()  # of the mark xfail, and whether it is strict
+_STRICT = "[XPASS(strict)] "
+
+
+def put_off(item: pytest.Item, report: pytest.TestReport, need: Need | None) -> None:
+    """Report a marked test that passed as passed, for now."""
+    if _REASON in item.stash:
+        del item.stash[_REASON]  # of an earlier run
+    if need is None or (need.allowed is None and need.peak is None and not need.baseline):
+        return
+    if any("raises" in mark.kwargs for mark in item.iter_markers("xfail")):
+        return  # an exception is expected
+    strict = report.failed and isinstance(report.longrepr, str) and report.longrepr.startswith(_STRICT)
+    if strict:
+        item.stash[_REASON] = str(report.longrepr).removeprefix(_STRICT), True
+        report.outcome, report.longrepr = "passed", None
+    elif report.passed and hasattr(report, "wasxfail"):
+        item.stash[_REASON] = report.wasxfail, False
+        del report.wasxfail
+
+
+def settle(item: pytest.Item, report: pytest.TestReport) -> None:
+    """Report the teardown of such a test as expected to fail: it did, or it did not."""
+    if _REASON not in item.stash:
+        return
+    reason, strict = item.stash[_REASON]
+    del item.stash[_REASON]
+    if report.failed and isinstance(report.longrepr, str):  # ours; an exception has another type
+        report.outcome, report.wasxfail = "skipped", reason
+    elif report.passed and strict:
+        report.outcome, report.longrepr = "failed", f"{_STRICT}{reason}"
+    elif report.passed:
+        report.wasxfail = reason
+
 
 _LOCK = pytest.StashKey[Any]()  # the lock of the GPU, or None
 
@@ -45,7 +79,7 @@ class Tests:
             _workers.apply_share(item.config)
             _devices.require(item.config, need)
         if hasattr(item.config, "workerinput"):
-            from ._exclusive import held
+            from ._devices import held
 
             lock = held(item.config, need.exclusive)
             lock.__enter__()
@@ -83,12 +117,12 @@ class Tests:
             _leaks.drop_locals(call.excinfo.value)
             _leaks.watch_of(item.config).file = str(item.path)
         if call.when == "call":
-            _expected.put_off(item, report, _need(item))
+            put_off(item, report, _need(item))
             item.stash[PASSED] = report.passed
         if call.when == "teardown":
             if loaded() or _pytorch.in_use():
                 _look(item, report)
-            _expected.settle(item, report)
+            settle(item, report)
         return report
 
     def pytest_exception_interact(self, node: pytest.Item | pytest.Collector, call: pytest.CallInfo[Any]) -> None:
@@ -113,7 +147,7 @@ class Tests:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Collect the new entries of the baseline's file, from the workers too."""
-        found = dict(report.user_properties).get(_baselines.ENTRY)
+        found = dict(report.user_properties).get(_limits.ENTRY)
         if found and report.when == "teardown" and report.passed:
             where, entry = json.loads(str(found))
             self._entries.setdefault(report.nodeid, {})[where] = entry
@@ -121,7 +155,7 @@ class Tests:
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Write the baseline's file."""
         if self._entries and not hasattr(session.config, "workerinput") and not is_child():
-            _baselines.of_run(session.config).update(self._entries)
+            _limits.of_run(session.config).update(self._entries)
 
     @pytest.hookimpl
     def pytest_fixture_post_finalizer(self, fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest) -> None:
@@ -168,7 +202,7 @@ def _look(item: pytest.Item, report: pytest.TestReport) -> None:
     if settings(item.config).report and watch.peaks.most:
         _set_property(report, "gpuconf.peak_bytes", watch.peaks.total)
     need = _need(item)
-    if item.stash.get(_warmup.WARMING, False):
+    if item.stash.get(_walk.WARMING, False):
         return
     if leaked:
         _report(item, report, leaked, need)

@@ -1,20 +1,101 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``gpu_oom_each``: run a test once for each of its allocations, with that allocation failing.
-
-The walk runs before the ordinary run of the test, with fresh fixtures each time. A step passes if the test passes, or
-ends with the injected out-of-memory error. The first step that fails otherwise is the test's result.
+"""``gpu_oom_after`` and ``gpu_oom_each``: allocations that fail: one, and a warning if the test never came to it; or
+each, in a run of the test of its own. The runs before the one that counts, of ``warmup=1``, are here too.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
 from _pytest.runner import runtestprotocol
 
-from .._core import injected
-from ..memory import _caches
+from .. import errors
+from .._core import injected, runtime, texts
+from ..memory import _release
 from . import _leaks, _ours
+from ._marks import MarkError, need_of
+
+# ``gpu_oom_after``: an allocation that fails, and a warning if the test never came to it.
+
+
+class Failure:
+    """The failure that a test has requested."""
+
+    def __init__(self) -> None:
+        self._n = 0
+        self._counted = 0
+        self._generation = -1
+        self._known = True
+
+    def arm(self, n: int) -> None:
+        """Make the n-th allocation from now on fail. 0 takes an earlier request back."""
+        injected.fail_allocation(n)
+        self._n, self._counted, self._known = n, 0, True
+        self._generation = runtime.current.generation
+
+    def settle(self) -> None:
+        """Note how many allocations there were, before a reset forgets it."""
+        if self._generation == runtime.current.generation:
+            self._counted = injected.counted()
+        elif self._generation >= 0:
+            self._known = False  # the test itself has reset the devices
+        self._generation = -1
+
+    def go_on(self) -> None:
+        """Count again on the machine that ``gpu_simulate`` has simulated."""
+        if self._n and self._counted < self._n:
+            self.arm(self._n)
+
+    def complaint(self) -> str:
+        """Return what to say of a failure that no allocation came to."""
+        if not self._n or self._counted >= self._n or not self._known:
+            return ""
+        made = f"{self._counted or 'no'} allocation{'' if self._counted == 1 else 's'}"
+        return (
+            f"gpu_oom_after({self._n}) made no allocation fail: the test made {made} after it. gpu_oom_after(0) "
+            "takes it back."
+        )
+
+
+_KEY = pytest.StashKey[Failure]()
+PASSED = pytest.StashKey[bool]()  # whether the test's own code has passed
+
+
+def of_run(config: pytest.Config) -> Failure | None:
+    """Return the failure of the test that runs now, if it uses the fixture."""
+    return config.stash.get(_KEY, None)
+
+
+@contextmanager
+def for_a_test(item: object, config: pytest.Config) -> Iterator[Callable[[int], None]]:
+    """Yield a function that makes an allocation fail.
+
+    At the end, take that back, and warn if a test passed without it.
+    """
+    failure = config.stash[_KEY] = Failure()
+    _release.empty_caches()  # what earlier tests left there would serve this one's allocations, and none could fail
+
+    def fail(n: int) -> None:
+        __tracebackhide__ = True  # the test's own line is what is wrong
+        if not isinstance(n, int) or isinstance(n, bool) or not 0 <= n < 2**63:
+            raise errors.InvalidArgumentError(
+                f"gpu_oom_after takes the number of an allocation, at least 1, but got {texts.shown(n)}"
+            )
+        failure.arm(n)
+
+    try:
+        yield fail
+    finally:
+        failure.settle()
+        injected.stop()
+        del config.stash[_KEY]
+    complaint = failure.complaint()
+    if complaint and isinstance(item, pytest.Item) and item.stash.get(PASSED, False):
+        item.warn(pytest.PytestWarning(f"gpuconf: {complaint}"))
+
 
 _NONE = pytest.StashKey[bool]()  # whether the test has allocated nothing
 STEP = pytest.StashKey[int]()  # the number of the allocation that fails; 0: none
@@ -106,7 +187,7 @@ class Walker:
                 item.warn(pytest.PytestWarning("gpuconf: gpu_oom_each made no allocation fail: the test makes none"))
             return result
         self._fired, self._n = False, n
-        _caches.empty_caches()  # what an earlier step or test left there would serve this one's allocations
+        _release.empty_caches()  # what an earlier step or test left there would serve this one's allocations
         injected.fail_allocation(n)
         try:
             result = yield
@@ -151,3 +232,42 @@ def walker_of(config: pytest.Config) -> Walker | None:
     """Return the walker of a run, if any test uses the fixture."""
     found = config.pluginmanager.get_plugin(NAME)
     return found if isinstance(found, Walker) else None
+
+
+# ``gpu_leak(warmup=1)``, ``gpu_peak(warmup=1)``: runs before the one that counts, for what is allocated once and
+# kept.
+
+WARMING = pytest.StashKey[bool]()
+
+
+class Warmup:
+    """The hook. Registered when a mark has the argument."""
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+        """Run the test, with fresh fixtures of function scope each time; report a run that fails, else leave the last
+        to pytest.
+        """
+        try:
+            need = need_of(item)
+        except MarkError:
+            return None  # the setup reports it
+        for _ in range(need.warmup if need is not None else 0):
+            item.stash[WARMING] = True
+            try:
+                reports = runtestprotocol(item, nextitem=item.parent, log=False)  # type: ignore[arg-type]  # keeps wider fixtures
+            finally:
+                item.stash[WARMING] = False
+            if any(not report.passed for report in reports):
+                report_all(item, nextitem, reports)
+                return True
+        return None
+
+
+_WARMUP = "gpuconf-warmup"
+
+
+def register_warmup(config: pytest.Config) -> None:
+    """Register the hook."""
+    if not config.pluginmanager.has_plugin(_WARMUP):
+        config.pluginmanager.register(Warmup(), _WARMUP)

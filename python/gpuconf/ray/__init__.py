@@ -15,9 +15,9 @@ from __future__ import annotations
 try:
     import ray as _ray
 except ImportError as _error:
-    from .._core import extras as _extras
+    from .._core import texts as _texts
 
-    raise _extras.missing("gpuconf.ray needs", "Ray", "ray", _error) from _error
+    raise _texts.missing("gpuconf.ray needs", "Ray", "ray", _error) from _error
 
 from .._core.public import name_after
 from ..cluster.rows import ClusterMemory, ProcessRow

@@ -5,19 +5,76 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 from collections.abc import Callable, Iterable, Mapping
 
 import ray
 
 from .. import errors
-from .._core import texts
+from .._core import runtime, texts
+from .._core.table import human_bytes
 from .._typing import Any, NamedTuple
-from ..cluster.cards import simulation
-from ..cluster.hooks import need
-from ..cluster.share import Share, checked
-from . import _publish
-from ._process import describe, take_share
+from ..cluster.cards import need, simulation
+from ..cluster.share import Share, checked, take
+from ..machine.cards import visible_devices
+from ..simulation.simulate import reset
+from . import _memory
 from ._resources import check_model, fraction
+
+_taken: tuple[str | None, Share] | None = None
+
+
+def take_share(share: Share, name: str) -> None:
+    """Configure this process for a task or an actor.
+
+    Raises FailedPreconditionError if it has used other cards already.
+    """
+    global _taken
+    who = f"Ray process {os.getpid()}, {name}"
+    mask = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if share.simulate is not None:
+        os.environ["GPUCONF_SIMULATE"] = share.simulate
+    if runtime.enumerated() and _taken != (mask, share):
+        _leave(who, mask)
+    take(share, who)
+    _refuse_small_card(share, who)
+    _taken = (mask, share)
+    _memory.begin(name)
+
+
+def _leave(who: str, mask: str | None) -> None:
+    """Discard what an earlier task of this process configured."""
+    if not runtime.simulated() and (_taken is None or _taken[0] != mask):
+        raise errors.FailedPreconditionError(
+            f"{who}: this process has used GPUs already, and CUDA cannot change to CUDA_VISIBLE_DEVICES={mask!r}. "
+            "Decorate the earlier task with gpuconf.ray.remote too, or pass max_calls=1 to its ray.remote"
+        )
+    try:
+        reset()
+    except errors.FailedPreconditionError as error:
+        raise errors.FailedPreconditionError(
+            f"{who}: an earlier task of this process left memory in use: {error.message}"
+        ) from error
+
+
+def _refuse_small_card(share: Share, who: str) -> None:
+    """Raise if this card is smaller than the fraction assumed, so that the shares on it would not fit."""
+    part = float(ray.get_runtime_context().get_assigned_resources().get("GPU", 0))
+    for card in visible_devices():
+        if part and int(share.memory or 0) > part * card.total_memory:
+            bytes_here = human_bytes(int(part * card.total_memory))
+            raise errors.FailedPreconditionError(
+                f"{who}: its part of {card.name} is {part:g}, which is {bytes_here}, but its memory is "
+                f"{human_bytes(int(share.memory or 0))}: pass the smallest card's model as gpu=, or accelerator_type= "
+                "for a larger "
+                "card"
+            )
+
+
+def describe(name: Any, kind: str) -> str:
+    """Return the name of a task or an actor, for errors and for ``memory``."""
+    return f"{kind} {getattr(name, '__name__', name)}"
+
 
 _OURS = ("memory", "gpu", "growth", "libraries", "simulate", "pre_import", "host_memory")
 
@@ -220,7 +277,7 @@ def _limited(function: Callable[..., Any], share: Share) -> Callable[..., Any]:
             try:
                 yield from function(*args, **named)
             finally:
-                _publish.end()
+                _memory.end()
 
         return generate
 
@@ -230,7 +287,7 @@ def _limited(function: Callable[..., Any], share: Share) -> Callable[..., Any]:
         try:
             return function(*args, **named)
         finally:
-            _publish.end()
+            _memory.end()
 
     return run
 

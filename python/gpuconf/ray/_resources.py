@@ -10,7 +10,7 @@ import ray
 
 from .. import errors
 from .._core import sizes, texts
-from .._core.humanbytes import human_bytes
+from .._core.table import human_bytes
 from .._typing import Any
 from ..cluster.cards import Card, list_cards, simulation
 

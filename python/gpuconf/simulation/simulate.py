@@ -7,11 +7,11 @@ import sys
 from types import TracebackType
 
 from .. import errors
-from .._core import runtime, settings, simulation_notice, texts
-from .._core.keywords import refuse_unknown
-from .._core.made import Made, make
+from .._core import runtime, settings, texts
 from .._core.message import loads
 from .._core.native import core, loaded, refuse_in_child
+from .._core.table import Made, make
+from .._core.texts import refuse_unknown
 from .._typing import NoReturn
 from ..memory import _buffer
 from . import simulated_torch
@@ -134,7 +134,7 @@ def _choose(spec: str, refusal: str, caller: str = "") -> str:
         _refuse_while_in_use(refusal)
         found: str = core.pybind_Simulate(spec)
         now = found.partition("\n")[2]
-        simulation_notice.chosen(spec and now, caller)
+        runtime.chosen(spec and now, caller)
         return found
 
     return runtime.replace(change)

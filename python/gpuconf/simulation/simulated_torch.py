@@ -13,7 +13,7 @@ import sys
 from .. import errors
 from .._core import import_hook, runtime
 from .._core.settings import VALUES, checked_values, requested_values
-from . import llama, other_libraries, stand_ins
+from . import other_libraries, stand_ins
 
 STRICT_VARIABLE = "GPUCONF_SIMULATE_STRICT"
 _SMALL = 64 << 10  # bytes of what has a value with "none", in package `values`, too
@@ -198,11 +198,11 @@ def _before_llama() -> None:
     """
     global _llama_on, _of_environment
     machine = runtime.simulated()
-    if not machine or not (paths := llama.libraries()):
+    if not machine or not (paths := other_libraries.libraries()):
         return
-    version = llama.cuda_of([name for path in paths for name in stand_ins.needs(path)[0]])
+    version = other_libraries.cuda_of([name for path in paths for name in stand_ins.needs(path)[0]])
     if version is None:
-        llama.tell_without_cuda(machine)
+        other_libraries.tell_without_cuda(machine)
         return
     _of_environment = os.environ.get("GPUCONF_SIMULATE") == machine
     os.environ["GPUCONF_SIMULATE"] = machine  # which the driver reads
@@ -213,7 +213,7 @@ def _before_llama() -> None:
         stand_ins.library.gpuconf_runtime_versions(version, 0, 0, version * 10)
         unmarked.install(stand_ins.library, strict=_strict)
     _llama_on = machine
-    llama.tell(machine)
+    other_libraries.tell(machine)
 
 
 def _load(paths: list[str], what: str, instead: str) -> None:

@@ -95,7 +95,7 @@ def _trusted(library: str) -> str:
 
 def needs(path: str) -> tuple[list[str], set[str]]:
     """Return the libraries that one needs, and the functions that it imports."""
-    from .elf import needs
+    from .._core.elf import needs
 
     return needs(path)
 
@@ -104,14 +104,13 @@ def _stand_in(names: list[str]) -> None:
     """Load empty libraries of these names, so that neither NVIDIA's are loaded nor their absence is an error."""
     import ctypes
 
-    from .elf import empty
+    from .._core import elf
 
-    machine = {"x86_64": 62, "aarch64": 183}[os.uname().machine]
     files = []
     try:
         for name in names:
             files.append(os.memfd_create(name))
-            os.write(files[-1], empty(name, _RUNTIME, machine))
+            os.write(files[-1], elf.library(name, [_RUNTIME]))
             # The loader takes a path that it knows for the same library: the files stay open, and the spelling is our
             # own.
             _loaded.append(ctypes.CDLL(f"/proc/self/task/../fd/{files[-1]}", ctypes.RTLD_GLOBAL))

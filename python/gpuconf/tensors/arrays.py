@@ -4,13 +4,26 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
 
 from .. import errors
-from .._core import extras, foreign, texts
+from .._core import interchange, texts
 from .._core.native import refuse_in_child
 from .._typing import Any
 
 TYPE_CHECKING = False
+if TYPE_CHECKING:
+    float32: Any
+    float64: Any
+    int32: Any
+else:
+
+    def __getattr__(name: str) -> Any:
+        """``float32``, ``float64`` and ``int32`` are NumPy's, and nothing else that a program names needs NumPy."""
+        if name not in DTYPES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return numpy().dtype(name)
+
 
 # The element types that have kernels, by NumPy name.
 DTYPES = ("float32", "float64", "int32", "bool")
@@ -26,21 +39,8 @@ def numpy() -> Any:
     try:
         import numpy
     except ImportError as error:
-        raise extras.missing("tensors and sessions need", "NumPy", "numpy", error) from error
+        raise texts.missing("tensors and sessions need", "NumPy", "numpy", error) from error
     return numpy
-
-
-if TYPE_CHECKING:
-    float32: Any
-    float64: Any
-    int32: Any
-else:
-
-    def __getattr__(name: str) -> Any:
-        """``float32``, ``float64`` and ``int32`` are NumPy's, and nothing else that a program names needs NumPy."""
-        if name not in DTYPES:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return numpy().dtype(name)
 
 
 # The supported NumPy dtypes, in native byte order, with their names; the dtype's own ``name`` attribute is slow.
@@ -117,7 +117,7 @@ def check_readable(value: Any) -> bool:
         leaf, (bool, int, float, complex, str, bytes, list, tuple, type(None))
     )
     if leaf is value:
-        if foreign.made_up(foreign.owner_of(value)):
+        if interchange.made_up(interchange.owner_of(value)):
             _converted(value, np)
     elif typed and not isinstance(leaf, np.generic):
         _check_arrays(value, np)
@@ -174,14 +174,14 @@ def _converted(value: Any, np: Any) -> Any:
 
 
 def _readable(array: Any) -> Any:
-    owner = foreign.owner_of(array)
-    if foreign.made_up(owner):
+    owner = interchange.owner_of(array)
+    if interchange.made_up(owner):
         if array.dtype.hasobject:  # addresses of objects, which cannot be checked
             raise errors.InvalidTypeError(
                 f"Can't convert an object of type {type(owner).__name__} to Tensor: it holds Python objects"
             )
         low, high = _bounds(array)
-        foreign.check(owner, low, high - low)
+        interchange.check(owner, low, high - low)
     return array
 
 
@@ -316,3 +316,64 @@ def empty(shape: tuple[int, ...], dtype: str) -> Any:
         raise errors.ResourceExhaustedError(
             f"the host is out of memory for a result of shape {shape}: {error}"
         ) from None
+
+
+# What elementwise operations on arrays have in common, with TensorFlow's errors; comparisons, which NumPy computes.
+
+# By Python's method, without underscores: TensorFlow's name and NumPy's function.
+COMPARISONS = {
+    "eq": ("Equal", "equal"),
+    "ne": ("NotEqual", "not_equal"),
+    "lt": ("Less", "less"),
+    "le": ("LessEqual", "less_equal"),
+    "gt": ("Greater", "greater"),
+    "ge": ("GreaterEqual", "greater_equal"),
+}
+_EQUALITY = ("Equal", "NotEqual")
+_COMPARE = {kind for kind, _ in COMPARISONS.values()}
+
+
+def type_of_result(kind: str, dtype: str) -> str:
+    """Return the type of a result. Raises InvalidArgumentError for bools, of which there is nothing but equality."""
+    if dtype == "bool" and kind not in _EQUALITY:
+        text = "Value for attr 'T' of bool is not in the list of allowed values: float, double, int32"
+        raise errors.InvalidArgumentError(f"{text} [Op:{kind}]")
+    if kind in _COMPARE:
+        return "bool"
+    return "float64" if kind == "RealDiv" and dtype == "int32" else dtype
+
+
+def computed(kind: str, function: Callable[[Any, Any], Any], a: Any, b: Any, name: str | None = None) -> Any:
+    """Compute with a function of NumPy's on two arrays. Raises InvalidArgumentError for arrays that do not fit."""
+    if a.dtype != b.dtype:
+        differ = f"was expected to be a {_word(a)} tensor but is a {_word(b)} tensor"
+        text = f"cannot compute {kind} as input #1(zero-based) {differ}"
+        raise errors.InvalidArgumentError(f"{text} [Op:{kind}] name: {name or ''}")
+    type_of_result(kind, a.dtype.name)
+    try:
+        return function(a, b)
+    except ValueError:
+        shapes = f"{list(a.shape)} vs. {list(b.shape)}"
+        raise errors.InvalidArgumentError(f"Incompatible shapes: {shapes} [Op:{kind}] name: {name or ''}") from None
+
+
+def compared(method: str, a: Any, b: Any) -> Any:
+    """Compare two arrays, elementwise. Arrays whose shapes do not fit are not equal, which is one bool."""
+    np = numpy()
+    kind, function = COMPARISONS[method]
+    if kind in _EQUALITY and a.dtype == b.dtype and not _fit(a, b):
+        return np.asarray(kind == "NotEqual")
+    return np.asarray(computed(kind, getattr(np, function), a, b))
+
+
+def _fit(a: Any, b: Any) -> bool:
+    try:
+        numpy().broadcast_shapes(a.shape, b.shape)
+    except ValueError:
+        return False
+    return True
+
+
+def _word(array: Any) -> str:
+    name = str(array.dtype.name)
+    return {"float32": "float", "float64": "double"}.get(name, name)

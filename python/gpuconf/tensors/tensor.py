@@ -6,18 +6,76 @@ from __future__ import annotations
 import math
 import sys
 import weakref
+from collections.abc import Iterable
 
 from .. import errors
 from .._core import html, runtime, texts
-from .._core.made import Made
 from .._core.message import loads
 from .._core.native import core, keep, loaded, refuse_in_child
 from .._core.scope import current_scope
+from .._core.table import Made
 from .._typing import Any
-from . import arrays, elementwise, placement_log
-from .reference import Reference
+from . import arrays
 
 TYPE_CHECKING = False
+
+
+class Reference:
+    """A tensor or a variable as a key of a dict or an element of a set: references to the same object are equal.
+
+    >>> x = gpuconf.constant(1.0)
+    >>> {x.ref(): "x"}[x.ref()]
+    'x'
+    >>> del x
+    """
+
+    __slots__ = ("_wrapped",)
+
+    def __init__(self, wrapped: Any) -> None:
+        self._wrapped = wrapped
+
+    def deref(self) -> Any:
+        """Return the tensor or variable."""
+        return self._wrapped
+
+    def __eq__(self, other: object) -> bool:
+        if other is None:
+            return False
+        if not isinstance(other, Reference):
+            raise TypeError("Cannot compare wrapped object with unwrapped object")
+        return self._wrapped is other._wrapped
+
+    def __hash__(self) -> int:
+        return id(self._wrapped)
+
+    def __repr__(self) -> str:
+        return f"<Reference wrapping {self._wrapped!r}>"
+
+
+# The log of device placement, written to ``sys.stderr`` so that notebooks and pytest capture it.
+
+
+def write_log(lines: Iterable[str]) -> None:
+    """Write lines in one call, so that lines of different threads do not interleave."""
+    text = "".join(f"{line}\n" for line in lines)
+    if not text or sys.stderr is None:
+        return
+    try:
+        encoding = getattr(sys.stderr, "encoding", None)
+        sys.stderr.write(text.encode(encoding, "backslashreplace").decode(encoding) if encoding else text)
+        sys.stderr.flush()
+    except (OSError, ValueError, LookupError):
+        pass  # the stream is closed or full: the operations have run, and their results must not be lost
+
+
+def write_pending() -> None:
+    """Write the queued placements of eager operations, and log their warnings."""
+    text = core.pybind_DrainPlacementLog()
+    from .._core.message import publish
+
+    write_log(loads(text))
+    publish()
+
 
 _CPU = 1  # DLPack's kind of device
 
@@ -360,7 +418,7 @@ def execute(function: str, op: str, inputs: str, flags: int, name: str) -> Tenso
     receipt = tensor._receipt
     keep(receipt, core.pybind_Execute, op, inputs, flags, name, current_scope())
     if receipt[0] & 1:
-        placement_log.write_pending()
+        write_pending()
     return tensor
 
 
@@ -372,7 +430,7 @@ def execute_binary(function: str, op: str, x: Tensor, y: Tensor, flags: int, nam
     receipt = tensor._receipt
     keep(receipt, core.pybind_ExecuteBinary, op, first, second, flags, name, current_scope())
     if receipt[0] & 1:
-        placement_log.write_pending()
+        write_pending()
     return tensor
 
 
@@ -392,7 +450,7 @@ def make(function: str, array: Any, shape: tuple[int, ...], name: str) -> Tensor
         current_scope(),
     )
     if receipt[0] & 1:
-        placement_log.write_pending()
+        write_pending()
     return tensor
 
 
@@ -442,7 +500,7 @@ def _compared(method: str, tensor: Tensor, other: Any) -> Any:
         other = other.read_value()
     ours = Tensor.numpy(tensor)
     theirs = Tensor.numpy(other) if isinstance(other, Tensor) else arrays.array_of(other, ours.dtype)
-    array = arrays.array_of(elementwise.compared(method, ours, theirs))
-    result: Any = make(elementwise.COMPARISONS[method][0], array, array.shape, "")
+    array = arrays.array_of(arrays.compared(method, ours, theirs))
+    result: Any = make(arrays.COMPARISONS[method][0], array, array.shape, "")
     result.__class__ = type(tensor)
     return result

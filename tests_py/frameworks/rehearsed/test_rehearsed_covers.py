@@ -22,7 +22,7 @@ MIB = 1 << 20
 REHEARSE = """
 import json, sys
 from gpuconf.errors import UnavailableError
-from gpuconf.plans.programs.target_cards import parse
+from gpuconf.plans.programs.needs import parse
 from gpuconf.plans.programs.cover import Options
 from gpuconf.plans.programs.rehearse import Asked, rehearse
 only, gpus, *words = sys.argv[1:]

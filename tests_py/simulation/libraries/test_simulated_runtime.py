@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
-from gpuconf.simulation import elf
+from gpuconf._core import elf
 from simulated_libraries import SHIPPED, run
 
 
@@ -57,8 +56,7 @@ def test_what_is_not_written_is_refused_and_noted_once() -> None:
 
 
 def test_an_empty_library_is_the_one_of_its_name(tmp_path: Path) -> None:
-    machine = {"x86_64": 62, "aarch64": 183}[os.uname().machine]
-    (tmp_path / "any").write_bytes(elf.empty("libcudart.so.12", "libgpuconf-runtime.so", machine))
+    (tmp_path / "any").write_bytes(elf.library("libcudart.so.12", ["libgpuconf-runtime.so"]))
     program = f"""
     ctypes.CDLL({str(tmp_path / "any")!r})
     version = c_int()

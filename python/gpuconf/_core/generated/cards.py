@@ -1,56 +1,44 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Go's messages, from pybind/wire. Written by pybind/build/generate.py; DO NOT EDIT."""
+"""What Go says and reads, from pybind/wire. Written by pybind/build/generate.py; DO NOT EDIT."""
 
 from __future__ import annotations
 
-from ..._typing import Any, NamedTuple
+from ..._typing import Any
 from ..table import Table
 
 
-class _CardMemory(NamedTuple):
+class CardMemory(Table):
+    """The memory of a card or a MIG instance; None where unknown. Unified memory is the host's, with all its uses."""
+
     kind: str  # "dedicated", "unified" or "coherent"
     total: int | None  # all of it
     used: int | None  # what is in use, by whichever program
     free: int | None  # what is left
     source: str | None  # where the numbers come from: "NVML", "/proc/meminfo" or "simulation"
 
-
-class CardMemory(Table, _CardMemory):
-    """The memory of a card or a MIG instance; None where unknown. Unified memory is the host's, with all its uses."""
-
-    __slots__ = ()
-
     @classmethod
     def _read(cls, row: Any) -> CardMemory:
         return cls(*row)
 
 
-class _CardProcess(NamedTuple):
+class CardProcess(Table):
+    """A process that uses a card, as the driver reports it."""
+
     pid: int  # on the host: see Survey.host_pids
     bytes: int | None  # None if the driver does not report it
     instance: str | None  # the UUID of the MIG instance that it uses
-
-
-class CardProcess(Table, _CardProcess):
-    """A process that uses a card, as the driver reports it."""
-
-    __slots__ = ()
 
     @classmethod
     def _read(cls, row: Any) -> CardProcess:
         return cls(*row)
 
 
-class _CardInstance(NamedTuple):
+class CardInstance(Table):
+    """A MIG instance of a card."""
+
     uuid: str  # "MIG-..."
     name: str  # its profile, such as "3g.20gb"
     memory: CardMemory  # its own
-
-
-class CardInstance(Table, _CardInstance):
-    """A MIG instance of a card."""
-
-    __slots__ = ()
 
     @classmethod
     def _read(cls, row: Any) -> CardInstance:
@@ -58,7 +46,9 @@ class CardInstance(Table, _CardInstance):
         return cls(*row)
 
 
-class _Card(NamedTuple):
+class Card(Table):
+    """One card of the machine. A text that could not be read is empty; errors says why."""
+
     # its number in nvidia-smi
     index: int  # type: ignore[assignment]  # hides tuple's
     uuid: str  # "GPU-..."
@@ -72,12 +62,6 @@ class _Card(NamedTuple):
     instances: tuple[CardInstance, ...]  # its MIG instances
     errors: tuple[str, ...]  # what could not be read, and why
 
-
-class Card(Table, _Card):
-    """One card of the machine. A text that could not be read is empty; errors says why."""
-
-    __slots__ = ()
-
     @classmethod
     def _read(cls, row: Any) -> Card:
         row[4] = tuple(row[4])
@@ -88,19 +72,15 @@ class Card(Table, _Card):
         return cls(*row)
 
 
-class _Survey(NamedTuple):
+class Survey(Table):
+    """All cards of the machine."""
+
     simulated: str | None  # the simulated machine's spec
     why_none: str | None  # why there is no card
     driver: str | None  # its version
     cuda: tuple[int, int] | None  # the newest CUDA version that the driver supports
     host_pids: bool  # this process is in a container: the driver's PIDs are the host's
     cards: tuple[Card, ...]  # in nvidia-smi's order
-
-
-class Survey(Table, _Survey):
-    """All cards of the machine."""
-
-    __slots__ = ()
 
     @classmethod
     def _read(cls, row: Any) -> Survey:
@@ -109,18 +89,14 @@ class Survey(Table, _Survey):
         return cls(*row)
 
 
-class _SimulatedModel(NamedTuple):
+class SimulatedModel(Table):
+    """A model that gpuconf.simulate knows."""
+
     name: str  # in a spec
     product: str  # as a driver reports it
     memory: int  # bytes
     memory_kind: str  # as in CardMemory
     compute_capability: tuple[int, int]  # major and minor
-
-
-class SimulatedModel(Table, _SimulatedModel):
-    """A model that gpuconf.simulate knows."""
-
-    __slots__ = ()
 
     @classmethod
     def _read(cls, row: Any) -> SimulatedModel:

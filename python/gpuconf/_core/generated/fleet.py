@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Go's messages, from pybind/wire. Written by pybind/build/generate.py; DO NOT EDIT."""
+"""What Go says and reads, from pybind/wire. Written by pybind/build/generate.py; DO NOT EDIT."""
 
 from __future__ import annotations
 
-from ..._typing import Any, NamedTuple
+from ..._typing import Any
 from ..table import Table
 
 
-class _Hardware(NamedTuple):
+class Hardware(Table):
+    """What the size of a kernel's grid, and with it of its workspace, depends on."""
+
     lanes: int  # of single precision, of a multiprocessor
     shared: int  # bytes of a multiprocessor's shared memory
     shared_block: int  # of them, what a block may have that opts in
@@ -19,18 +21,14 @@ class _Hardware(NamedTuple):
     bus_bits: int  # width of the memory bus
     l2: int  # bytes
 
-
-class Hardware(Table, _Hardware):
-    """What the size of a kernel's grid, and with it of its workspace, depends on."""
-
-    __slots__ = ()
-
     @classmethod
     def _read(cls, row: Any) -> Hardware:
         return cls(*row)
 
 
-class _FleetBatch(NamedTuple):
+class FleetBatch(Table):
+    """Equal cards of a fleet."""
+
     gpu: str  # the model, as for gpuconf.simulate
     # how many cards
     count: int  # type: ignore[assignment]  # hides tuple's
@@ -41,12 +39,6 @@ class _FleetBatch(NamedTuple):
     virtual: bool  # whether it has virtual memory management
     compute: tuple[int, int]  # its compute capability
     hardware: Hardware  # what workspaces depend on
-
-
-class FleetBatch(Table, _FleetBatch):
-    """Equal cards of a fleet."""
-
-    __slots__ = ()
 
     @classmethod
     def _read(cls, row: Any) -> FleetBatch:

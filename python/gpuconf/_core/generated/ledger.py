@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Go's messages, from pybind/wire and gocore/lease/ledger. Written by pybind/build/generate.py; DO NOT EDIT."""
+"""What Go says and reads, from pybind/wire and gocore/lease/ledger. Written by pybind/build/generate.py; DO NOT EDIT."""
 
 from __future__ import annotations
 
-from ..._typing import Any, NamedTuple
+from ..._typing import Any
 from ..table import Table
 
 
-class _Card(NamedTuple):
+class Card(Table):
+    """A card that a claim may use, or uses."""
+
     uuid: str  # "GPU-..." or "MIG-..."
     bytes: int  # the memory that the program may use on the card
     charge: int  # what counts in all sums: these bytes or more; in a request, 0 means these bytes
@@ -15,29 +17,21 @@ class _Card(NamedTuple):
     total: int  # the card's memory less its reserve
 
 
-class Card(Table, _Card):
-    """A card that a claim may use, or uses."""
+class CardLease(Table):
+    """Bytes of a card that a claim leases, or waits for."""
 
-    __slots__ = ()
-
-
-class _CardLease(NamedTuple):
     uuid: str  # "GPU-..." or "MIG-..."
     bytes: int  # what the claim's programs may use on the card
     charge: int  # what it takes of the card: these bytes and what it reserves beside them
-
-
-class CardLease(Table, _CardLease):
-    """Bytes of a card that a claim leases, or waits for."""
-
-    __slots__ = ()
 
     @classmethod
     def _read(cls, row: Any) -> CardLease:
         return cls(*row)
 
 
-class _ClaimRow(NamedTuple):
+class ClaimRow(Table):
+    """A claim of a live process, or of a child that inherited it. The texts are what the process said of itself."""
+
     id: str  # 32 hexadecimal digits
     pid: int  # in its PID namespace
     # When the process started, in clock ticks since boot: field 22 of /proc/PID/stat, without the shift of a time
@@ -58,19 +52,15 @@ class _ClaimRow(NamedTuple):
     gone: bool  # the process has ended, and a child holds the claim
     local: bool  # pid is one of this PID namespace, not of another container's
 
-
-class ClaimRow(Table, _ClaimRow):
-    """A claim of a live process, or of a child that inherited it. The texts are what the process said of itself."""
-
-    __slots__ = ()
-
     @classmethod
     def _read(cls, row: Any) -> ClaimRow:
         row[9] = tuple(map(CardLease._read, row[9]))
         return cls(*row)
 
 
-class _PoolFigures(NamedTuple):
+class PoolFigures(Table):
+    """The figures of a memory pool, exact while the pool is idle."""
+
     uuid: str  # of its card
     number: int  # N of its name GPU:N
     limit: int  # the hard limit
@@ -80,18 +70,14 @@ class _PoolFigures(NamedTuple):
     # In use by library, "c", "gpuconf", "torch", "cupy" and "numba"; those that use none are left out
     libraries: dict[str, int]
 
-
-class PoolFigures(Table, _PoolFigures):
-    """The figures of a memory pool, exact while the pool is idle."""
-
-    __slots__ = ()
-
     @classmethod
     def _read(cls, row: Any) -> PoolFigures:
         return cls(*row)
 
 
-class _ProcessRow(NamedTuple):
+class ProcessRow(Table):
+    """A live process that publishes the figures of its pools. The texts are what it said of itself."""
+
     pid: int  # in its PID namespace
     # When the process started, in clock ticks since boot: field 22 of /proc/PID/stat, without the shift of a time
     # namespace; 0 if unknown
@@ -105,19 +91,15 @@ class _ProcessRow(NamedTuple):
     gone: bool  # the process has ended, and a child keeps its slot
     local: bool  # pid is one of this PID namespace, not of another container's
 
-
-class ProcessRow(Table, _ProcessRow):
-    """A live process that publishes the figures of its pools. The texts are what it said of itself."""
-
-    __slots__ = ()
-
     @classmethod
     def _read(cls, row: Any) -> ProcessRow:
         row[7] = tuple(map(PoolFigures._read, row[7]))
         return cls(*row)
 
 
-class _Request(NamedTuple):
+class Request(Table):
+    """For bytes on a number of cards, all or nothing."""
+
     cards: tuple[Card, ...]  # the candidates, of which the policy picks; Leased is ignored
     # the number of cards that are needed
     count: int  # type: ignore[assignment]  # hides tuple's
@@ -128,22 +110,12 @@ class _Request(NamedTuple):
     contexts: int  # How many CUDA contexts the charge has room for on each card; 0 if that is not known
 
 
-class Request(Table, _Request):
-    """For bytes on a number of cards, all or nothing."""
+class Grant(Table):
+    """The state of a claim of this process."""
 
-    __slots__ = ()
-
-
-class _Grant(NamedTuple):
     id: str  # the claim's, 32 hexadecimal digits
     cards: tuple[CardLease, ...]  # the leased cards; none while the claim waits
     descriptor: int  # the open file that holds the claim
-
-
-class Grant(Table, _Grant):
-    """The state of a claim of this process."""
-
-    __slots__ = ()
 
     @classmethod
     def _read(cls, row: Any) -> Grant:
@@ -151,15 +123,11 @@ class Grant(Table, _Grant):
         return cls(*row)
 
 
-class _LedgerRows(NamedTuple):
-    claims: tuple[ClaimRow, ...]  # in the order of their tickets
-    processes: tuple[ProcessRow, ...]  # those that publish figures
-
-
-class LedgerRows(Table, _LedgerRows):
+class LedgerRows(Table):
     """All that is alive in a ledger."""
 
-    __slots__ = ()
+    claims: tuple[ClaimRow, ...]  # in the order of their tickets
+    processes: tuple[ProcessRow, ...]  # those that publish figures
 
     @classmethod
     def _read(cls, row: Any) -> LedgerRows:

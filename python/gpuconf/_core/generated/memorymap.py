@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Go's messages, from pybind/wire. Written by pybind/build/generate.py; DO NOT EDIT."""
+"""What Go says and reads, from pybind/wire. Written by pybind/build/generate.py; DO NOT EDIT."""
 
 from __future__ import annotations
 
-from ..._typing import Any, NamedTuple
+from ..._typing import Any
 from ..table import Table
 
 
-class _Chunk(NamedTuple):
+class Chunk(Table):
+    """A chunk of a region: a block in use, or free memory."""
+
     address: int  # of the first byte
     nbytes: int  # its size
     requested: int  # the requested size; 0 for free memory
@@ -15,27 +17,17 @@ class _Chunk(NamedTuple):
     library: str = ""  # as in UsageRow; "" for free memory
     tag: str = ""  # "" for untagged and for free memory
 
-
-class Chunk(Table, _Chunk):
-    """A chunk of a region: a block in use, or free memory."""
-
-    __slots__ = ()
-
     @classmethod
     def _read(cls, row: Any) -> Chunk:
         return cls(*row)
 
 
-class _Region(NamedTuple):
+class Region(Table):
+    """A contiguous range that the pool has reserved on the GPU. Its chunks cover it, in order of address."""
+
     address: int  # of the first byte
     nbytes: int  # its size
     chunks: tuple[Chunk, ...]  # in order of address
-
-
-class Region(Table, _Region):
-    """A contiguous range that the pool has reserved on the GPU. Its chunks cover it, in order of address."""
-
-    __slots__ = ()
 
     @classmethod
     def _read(cls, row: Any) -> Region:
@@ -43,17 +35,13 @@ class Region(Table, _Region):
         return cls(*row)
 
 
-class _MemoryMap(NamedTuple):
+class MemoryMap(Table):
+    """All regions of a pool, in order of address."""
+
     device: str  # such as "GPU:0"
     bytes_limit: int  # the pool's hard limit
     regions: tuple[Region, ...]  # in order of address
     oversubscribed_bytes: int  # as in MemoryStats
-
-
-class MemoryMap(Table, _MemoryMap):
-    """All regions of a pool, in order of address."""
-
-    __slots__ = ()
 
     @classmethod
     def _read(cls, row: Any) -> MemoryMap:

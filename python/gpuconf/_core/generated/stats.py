@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Go's messages, from pybind/wire. Written by pybind/build/generate.py; DO NOT EDIT."""
+"""What Go says and reads, from pybind/wire. Written by pybind/build/generate.py; DO NOT EDIT."""
 
 from __future__ import annotations
 
-from ..._typing import Any, NamedTuple
+from ..._typing import Any
 from ..table import Table
 
 
-class _MemoryStats(NamedTuple):
+class MemoryStats(Table):
+    """The statistics of a pool. Names are those of TensorFlow's AllocatorStats where it has them."""
+
     num_allocs: int  # allocations since the last reset_memory_stats
     live_blocks: int  # allocations not yet freed
     bytes_in_use: int  # total size of the live blocks, each rounded up to a multiple of 256
@@ -31,29 +33,19 @@ class _MemoryStats(NamedTuple):
     budget_outside_bytes: int = 0
     budget_free_bytes: int = 0  # what is left of it
 
-
-class MemoryStats(Table, _MemoryStats):
-    """The statistics of a pool. Names are those of TensorFlow's AllocatorStats where it has them."""
-
-    __slots__ = ()
-
     @classmethod
     def _read(cls, row: Any) -> MemoryStats:
         return cls(*row)
 
 
-class _MemoryTotals(NamedTuple):
+class MemoryTotals(Table):
+    """The counters of a pool that PyTorch's statistics need besides MemoryStats."""
+
     allocs: int  # allocations since the pool was made
     allocated_bytes: int  # the sum of their sizes
     regions: int  # of reserved memory
     recent_peak_bytes_reserved: int  # since the last reset_memory_stats
     ooms: int  # requests that failed for lack of memory
-
-
-class MemoryTotals(Table, _MemoryTotals):
-    """The counters of a pool that PyTorch's statistics need besides MemoryStats."""
-
-    __slots__ = ()
 
     @classmethod
     def _read(cls, row: Any) -> MemoryTotals:

@@ -1,44 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Go's messages, from pybind/wire. Written by pybind/build/generate.py; DO NOT EDIT."""
+"""What Go says and reads, from pybind/wire. Written by pybind/build/generate.py; DO NOT EDIT."""
 
 from __future__ import annotations
 
-from ..._typing import Any, NamedTuple
+from ..._typing import Any
 from ..table import Table
 
 
-class _UsageRow(NamedTuple):
+class UsageRow(Table):
+    """The memory of one library under one tag."""
+
     library: str  # "torch", "cupy", "numba", "gpuconf" for buffers and tensors, "c" for gpuconf_malloc
     tag: str  # "" for untagged memory
     bytes_in_use: int  # total size of the live blocks, each a multiple of 256
     peak_bytes_in_use: int  # the maximum of bytes_in_use since the last reset_memory_stats
     live_blocks: int  # allocations not yet freed
 
-
-class UsageRow(Table, _UsageRow):
-    """The memory of one library under one tag."""
-
-    __slots__ = ()
-
     @classmethod
     def _read(cls, row: Any) -> UsageRow:
         return cls(*row)
 
 
-class _Usage(NamedTuple):
-    bytes_in_use: int  # as in MemoryStats
-    peak_bytes_in_use: int  # as in MemoryStats, or of a measurement
-    live_blocks: int  # allocations not yet freed
-    rows: tuple[UsageRow, ...]  # one for each library and tag
-
-
-class Usage(Table, _Usage):
+class Usage(Table):
     """The memory in use on one logical GPU, by library and tag.
 
     The rows add up to it, but for the peaks, which may have been reached at different times.
     """
 
-    __slots__ = ()
+    bytes_in_use: int  # as in MemoryStats
+    peak_bytes_in_use: int  # as in MemoryStats, or of a measurement
+    live_blocks: int  # allocations not yet freed
+    rows: tuple[UsageRow, ...]  # one for each library and tag
 
     @classmethod
     def _read(cls, row: Any) -> Usage:
@@ -46,15 +38,11 @@ class Usage(Table, _Usage):
         return cls(*row)
 
 
-class _DeviceUsage(NamedTuple):
-    device: str  # such as "GPU:0"
-    usage: Usage  # what is in use
-
-
-class DeviceUsage(Table, _DeviceUsage):
+class DeviceUsage(Table):
     """The memory in use on a device that a text names."""
 
-    __slots__ = ()
+    device: str  # such as "GPU:0"
+    usage: Usage  # what is in use
 
     @classmethod
     def _read(cls, row: Any) -> DeviceUsage:
@@ -62,16 +50,12 @@ class DeviceUsage(Table, _DeviceUsage):
         return cls(*row)
 
 
-class _PeakStart(NamedTuple):
+class PeakStart(Table):
+    """The start of a measurement of the peak on one logical GPU."""
+
     gpu: int  # the GPU's number
     id: int  # identifies the measurement until it ends
     before: Usage  # what was in use
-
-
-class PeakStart(Table, _PeakStart):
-    """The start of a measurement of the peak on one logical GPU."""
-
-    __slots__ = ()
 
     @classmethod
     def _read(cls, row: Any) -> PeakStart:

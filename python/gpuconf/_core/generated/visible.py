@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Go's messages, from pybind/wire. Written by pybind/build/generate.py; DO NOT EDIT."""
+"""What Go says and reads, from pybind/wire. Written by pybind/build/generate.py; DO NOT EDIT."""
 
 from __future__ import annotations
 
-from ..._typing import Any, NamedTuple
+from ..._typing import Any
 from ..table import Table
 
 
-class _VisibleDevice(NamedTuple):
+class VisibleDevice(Table):
+    """One GPU that this process sees, with all its names."""
+
     cuda_ordinal: int  # its number in CUDA and PyTorch, after CUDA_VISIBLE_DEVICES
     # Its name in list_physical_devices(); None if its compute capability is too low to be listed
     physical_device: str | None
@@ -21,12 +23,6 @@ class _VisibleDevice(NamedTuple):
     # for the GPU's own memory that the CPU can also access (GH200)
     memory_kind: str = "dedicated"
     memory_source: str = "CUDA"  # where total_memory comes from: "CUDA" or "simulation"
-
-
-class VisibleDevice(Table, _VisibleDevice):
-    """One GPU that this process sees, with all its names."""
-
-    __slots__ = ()
 
     @classmethod
     def _read(cls, row: Any) -> VisibleDevice:

@@ -11,12 +11,12 @@ from types import TracebackType
 from ... import errors
 from ..._core.built_in_errors import raise_built_in_class
 from ..._core.devices import LogicalDevice
-from ..._core.made import Made, make
 from ..._core.message import loads
 from ..._core.native import core, loaded, refuse_in_child
+from ..._core.table import Made, make
 from ..._typing import Any, NoReturn
 from ...tensors import arrays
-from ...tensors.reference import Reference
+from ...tensors.tensor import Reference
 from ...tensors.tensor import Tensor as EagerTensor
 from .._dtypes import DType, as_dtype
 from .._names import publish

@@ -8,7 +8,7 @@ from ..._core.devices import LogicalDeviceConfiguration
 from ..._core.message import dumps
 from ..._core.native import core
 from ..._typing import Any
-from ...config import _logical, experimental
+from ...config import _devices, experimental
 from .._names import publish
 from .._proto import ConfigProto
 from .._shape import set_v2_shapes
@@ -87,7 +87,7 @@ def take_over(config: ConfigProto | None, device_policy: Any, execution_mode: An
     def apply() -> None:
         core.pybind_ImportConfig(options)
         if cpus > 1:
-            _logical.show(0, [LogicalDeviceConfiguration() for _ in range(cpus)])
+            _devices.show(0, [LogicalDeviceConfiguration() for _ in range(cpus)])
 
     runtime.current.at_enumeration.append(apply)
 

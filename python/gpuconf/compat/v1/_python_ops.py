@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from ..._typing import Any
 from ...tensors import arrays
-from ...tensors import elementwise as checked
+from ...tensors import arrays as checked
 from .. import _numpy_ops as numpy_ops
 from ._graph import Graph, Operation, Tensor, as_tensor, get_default_graph
 

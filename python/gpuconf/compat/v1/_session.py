@@ -15,7 +15,7 @@ from ..._core.message import dumps, loads
 from ..._core.native import core, loaded, refuse_in_child
 from ..._typing import Any
 from ...tensors import arrays as _arrays
-from ...tensors import placement_log
+from ...tensors.tensor import write_log
 from .._logging import get_logger
 from .._names import publish
 from .._proto import ConfigProto, GPUOptions, GraphDef
@@ -246,7 +246,7 @@ class Session:
     def _write_log(self) -> bool:
         """Write new lines of the placement log. Returns whether there were any."""
         lines = loads(core.pybind_SessionLog(self._number))
-        placement_log.write(lines)
+        write_log(lines)
         return bool(lines)
 
     def _check_open(self) -> None:

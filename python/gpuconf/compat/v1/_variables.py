@@ -10,7 +10,7 @@ from contextlib import nullcontext
 from ... import errors
 from ..._typing import Any
 from ...tensors import arrays
-from ...tensors.reference import Reference
+from ...tensors.tensor import Reference
 from .. import _numpy_ops as numpy_ops
 from .._dtypes import as_dtype
 from .._names import publish

@@ -11,7 +11,7 @@ from functools import partial
 from ..._core import scope
 from ..._typing import Any
 from ...tensors import arrays, operations
-from ...tensors import elementwise as checked
+from ...tensors import arrays as checked
 from ...tensors.tensor import Tensor as Plain
 from .. import _numpy_ops as numpy_ops
 from .._dtypes import DType, as_dtype

@@ -9,7 +9,7 @@ import threading
 from ..._core import scope
 from ..._typing import Any
 from ...tensors import arrays
-from ...tensors.reference import Reference
+from ...tensors.tensor import Reference
 from ...tensors.tensor import Tensor as Plain
 from .._names import publish
 from ..v1._graph import get_default_graph

@@ -10,18 +10,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from ... import errors
 from ..._core import sizes as _sizes
 from ..._core import texts
-from ..._core.humanbytes import human_bytes, human_limit
-from ..._core.made import Made, make
 from ..._core.native import refuse_in_child
-from ..._core.table import Table
-from ..._typing import Any, NamedTuple
+from ..._core.table import Made, Table, human_bytes, human_limit, make
+from ..._typing import Any
 from ..recordings import ranks
 from ..recordings.replay import check_policies
 from . import lease_packing
 from . import phases as _phases
-from .fleet_cards import FleetGpus, parse
-from .recorded_jobs import AUTO, Need
-from .replays import replay
+from .phases import replay
+from .recorded_jobs import AUTO, FleetGpus, Need, parse
 
 SCHEMA = 1
 RESERVE = "512MiB"
@@ -31,7 +28,9 @@ _MOST_UNITS = 1 << 18  # in the largest card: of 256 GiB and more, a unit is lar
 Progress = Callable[[str, "float | None"], None]
 
 
-class _FleetJob(NamedTuple):
+class FleetJob(Table):
+    """A job, and its place in the fleet. Sizes are in bytes."""
+
     name: str  # of the trace
     gpus: int  # the cards that it needs: the logical GPUs in its trace
     need: int  # of each card: the limit, and what the context and libraries take
@@ -40,12 +39,6 @@ class _FleetJob(NamedTuple):
     settings: str  # of PYTORCH_CUDA_ALLOC_CONF; "" if the policy needs none
     cards: tuple[int, ...]  # places in FleetPlan.cards; () if there is no room for it
     command: str  # the beginning of the command that runs the job within its limit
-
-
-class FleetJob(Table, _FleetJob):
-    """A job, and its place in the fleet. Sizes are in bytes."""
-
-    __slots__ = ()
 
 
 def _command(need: Need, phases: bool) -> str:
@@ -58,18 +51,14 @@ def _command(need: Need, phases: bool) -> str:
     return f"{settings}gpuconf run --memory {limit}{gpus}{growth} --"
 
 
-class _FleetCard(NamedTuple):
+class FleetCard(Table):
+    """A card that holds jobs. Sizes are in bytes."""
+
     gpu: str  # the model
     number: int  # among the fleet's cards of this entry, from 0
     memory: int
     used: int  # the sum of the needs; with phases, the most at one time
     jobs: tuple[str, ...]  # names; the largest need first
-
-
-class FleetCard(Table, _FleetCard):
-    """A card that holds jobs. Sizes are in bytes."""
-
-    __slots__ = ()
 
     @property
     def free(self) -> int:

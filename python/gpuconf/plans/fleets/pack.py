@@ -7,11 +7,7 @@ import random
 import time
 from collections.abc import Callable, Sequence
 
-from .bounds import lower_bound
-from .fill import best_fill
-from .firstfit import first_fit, place
-from .improve import improve
-from .packing import Packing
+from .packing import Packing, best_fill, first_fit, improve, lower_bound, place
 
 SECONDS = 40.0  # for one problem, unless it is solved earlier
 _FILL = 0.25  # of that time, at most, to fill all cards
@@ -75,7 +71,7 @@ class Search:
         decide.
         """
         try:
-            from .exact import fits, is_small
+            from .patterns import fits, is_small
         except ImportError:
             return
         end = self._until(_EXACT)

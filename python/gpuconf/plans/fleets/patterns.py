@@ -16,15 +16,67 @@ import time
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from ortools.linear_solver import pywraplp
 from ortools.sat.python import cp_model
 
 from ..._typing import Any
-from .bounds import cards_for
-from .cpsat import solve
-from .packing import Packing
+from .packing import Packing, cards_for
+
+
+def solve(model: Any, seconds: float) -> Any:
+    """Return the solver with the best solution that it found in this time, or None without one.
+
+    False if there is none.
+    """
+    solver = cp_model.CpSolver()
+    solver.parameters.max_time_in_seconds = max(seconds, 0.1)
+    solver.parameters.catch_sigint_signal = False  # it would end the search only, and the program would go on
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(solver.solve, model)
+        try:
+            status = answer.result()
+        except BaseException:  # Ctrl-C, which no handler sees while the solver has this thread
+            solver.stop_search()
+            raise
+    if status == cp_model.INFEASIBLE:
+        return False
+    return solver if status in (cp_model.OPTIMAL, cp_model.FEASIBLE) else None
+
+
+# Decide small problems exactly, by CP-SAT.
+
+_MOST_VARIABLES = 3000
+
+
+def is_small(sizes: Sequence[int], used: int) -> bool:
+    """Return whether a problem is small enough."""
+    return len(set(sizes)) * used <= _MOST_VARIABLES
+
+
+def fits(sizes: Sequence[int], cards: Sequence[int], seconds: float) -> Packing | None:
+    """Return a packing onto these cards, which leaves all out if there is none, or None if the time was too short to
+    know.
+    """
+    model = cp_model.CpModel()
+    counts = Counter(sizes)
+    rows: list[dict[int, Any]] = []  # for each card, how many of each size
+    loads: list[Any] = []
+    for card, capacity in enumerate(cards):
+        rows.append({size: model.new_int_var(0, min(n, capacity // size), "") for size, n in counts.items()})
+        loads.append(sum(size * n for size, n in rows[-1].items()))
+        model.add(loads[-1] <= capacity)
+        if card and cards[card - 1] == capacity:  # equal cards are interchangeable
+            model.add(loads[-2] >= loads[-1])
+    for size, n in counts.items():
+        model.add(sum(row[size] for row in rows) == n)
+    solver = solve(model, seconds)
+    if not solver:
+        return Packing([], sizes) if solver is False else None
+    return Packing([[size for size, n in row.items() for _ in range(solver.value(n))] for row in rows])
+
 
 Pattern = tuple[tuple[int, int], ...]  # (group, how many)
 

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one recorded job needs."""
+"""The jobs and the cards of a fleet."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
 
 from ... import errors
+from ..._core import texts
+from ..._core.generated.fleet import FleetBatch
+from ..._core.native import core
 from ..._core.table import Table
-from ..._typing import Any, NamedTuple
+from ..._typing import Any
 from ...memory._record import Recording
 from ...memory._trace import Trace, load_trace
 from ..generated.policies import NEED_VIRTUAL, OF_GPUCONF
@@ -17,19 +20,15 @@ AUTO = "auto"  # for each job, the allocator that `gpuconf run` gives it
 _MIB = 1 << 20
 
 
-class _Need(NamedTuple):
+class Need(Table):
+    """The GPUs of a trace, and the least limit under which each of them fits."""
+
     gpus: int
     limit: int  # in bytes; the same for each GPU, as `gpuconf run --memory` sets it
     policy: str  # the one that needs the least
     settings: str  # of PYTORCH_CUDA_ALLOC_CONF, with which the job has that policy below `gpuconf run`
     # with phases: until when, in seconds since the start, at most how many bytes are in use
     curve: tuple[tuple[float, int], ...] = ()
-
-
-class Need(Table, _Need):
-    """The GPUs of a trace, and the least limit under which each of them fits."""
-
-    __slots__ = ()
 
 
 def need(trace: Any, policies: tuple[str, ...], phases: bool = False) -> Need:
@@ -108,3 +107,30 @@ def attempt(trace: Any, policies: tuple[str, ...], phases: bool = False) -> Need
         return need(trace, policies, phases)
     except (errors.GpuconfError, OSError) as error:
         return str(error)
+
+
+# The cards of a fleet.
+
+
+class FleetGpus(Table):
+    """Equal cards of a fleet."""
+
+    gpu: str  # the model, as for gpuconf.simulate
+    count: int  # type: ignore[assignment]  # hides tuple's
+    memory: int  # of each card, in bytes
+    leasable: int  # the most that one process can lease of a card, in bytes
+    context: int  # what a lease takes besides, in bytes, for the CUDA context of its process
+
+
+def parse(fleet: str, policies: tuple[str, ...]) -> tuple[FleetGpus, ...]:
+    """Return the cards of a fleet in the order of the text. Raises ValueError for an invalid one."""
+    import json
+
+    batches = list(map(FleetBatch._read, json.loads(core.pybind_ParseFleet(texts.check_text("fleet", fleet)))))
+    for batch in batches:
+        for policy in (name.replace("auto", "virtual") for name in policies):
+            if policy in NEED_VIRTUAL and not batch.virtual:
+                raise errors.InvalidArgumentError(
+                    f"{batch.gpu} has no virtual memory management, which policy {policy} requires; pass another policy"
+                )
+    return tuple(FleetGpus(b.gpu, b.count, b.memory, b.leasable, b.context) for b in batches)

@@ -7,8 +7,8 @@ import html
 import os
 from collections.abc import Iterable, Sequence
 
-from ..._core.humanbytes import human_bytes, human_limit
 from ..._core.stacks import call_site, shown
+from ..._core.table import human_bytes, human_limit
 from ..._typing import Any
 from ..recordings.replay import Plan, PlanResult, PlanUsage
 from . import segments

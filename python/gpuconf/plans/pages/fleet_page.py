@@ -7,7 +7,7 @@ import html
 import os
 from collections.abc import Iterable
 
-from ..._core.humanbytes import human_bytes
+from ..._core.table import human_bytes
 from ..._typing import Any
 from ..fleets.fleet import FleetPlan
 from .frame import bytes_axis, frame, table

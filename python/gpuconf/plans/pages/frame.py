@@ -9,7 +9,7 @@ import html
 import json
 from collections.abc import Iterable, Sequence
 
-from ..._core.humanbytes import human_bytes
+from ..._core.table import human_bytes
 from ..._typing import Any
 
 

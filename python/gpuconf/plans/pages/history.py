@@ -6,7 +6,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable
 
-from ..._core.job import Job
+from ..._core.handle import Job
 from ..._core.native import core
 from ..._core.stacks import call_site
 from ..._typing import Any, NamedTuple

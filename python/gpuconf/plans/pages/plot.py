@@ -6,9 +6,8 @@ from __future__ import annotations
 import os
 
 from ... import errors
-from ..._core import extras
-from ..._core.glyphs import BLOCKS, Glyphs
-from ..._core.humanbytes import human_bytes
+from ..._core import texts
+from ..._core.table import BLOCKS, Glyphs, human_bytes
 from ..._typing import Any
 
 TYPE_CHECKING = False
@@ -21,7 +20,7 @@ def checked_figure(path: str) -> Any:
     try:
         from matplotlib.figure import Figure  # type: ignore[import-not-found,import-untyped,unused-ignore]
     except ImportError as error:
-        raise extras.missing("plots need", "matplotlib", "plot", error) from None
+        raise texts.missing("plots need", "matplotlib", "plot", error) from None
     known = Figure().canvas.get_supported_filetypes()
     if os.path.splitext(path)[1][1:].lower() not in known:
         raise errors.InvalidArgumentError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 
-from ..._core import extras
+from ..._core import texts
 from ..._typing import Any
 from ...memory._record import Recording
 from ...memory._trace import Trace, load_trace
@@ -55,6 +55,6 @@ def plotly_script() -> str:
     try:
         from plotly.offline import get_plotlyjs  # type: ignore[import-not-found,import-untyped,unused-ignore]
     except ImportError as error:
-        raise extras.missing("the report needs", "plotly", "report", error) from None
+        raise texts.missing("the report needs", "plotly", "report", error) from None
     library: Any = get_plotlyjs()
     return str(library)

@@ -6,8 +6,8 @@ from __future__ import annotations
 import html
 from collections.abc import Iterator, Sequence
 
-from ..._core.humanbytes import human_bytes
 from ..._core.stacks import call_site, shown
+from ..._core.table import human_bytes
 from ..._typing import Any
 from ..recordings.out_of_memory import OutOfMemory, Segment, SegmentBlock
 from ..recordings.replay import Plan

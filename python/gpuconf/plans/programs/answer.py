@@ -6,9 +6,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Iterator
 
-from ..._core.columns import columns
-from ..._core.humanbytes import human_bytes, human_limit
-from ..._core.made import Made
+from ..._core.table import Made, columns, human_bytes, human_limit
 from ..._typing import Any
 from .needs import DEPENDS, DOES_NOT_FIT, FITS, SETTINGS
 

@@ -9,13 +9,13 @@ import tempfile
 from types import TracebackType
 
 from ... import errors
-from ..._core import extras, settings, texts
-from ..._core.made import Made, make
+from ..._core import settings, texts
+from ..._core.table import Made, make
 from ..._typing import Any
 from ...simulation import simulated_torch
 from ...simulation.simulate import simulate
 from .answer import Rehearsal
-from .target_cards import Card, alike, group_of, parse
+from .needs import Card, alike, group_of, parse
 
 
 class RehearsedBlock(metaclass=Made):
@@ -39,7 +39,7 @@ class RehearsedBlock(metaclass=Made):
         try:
             import torch
         except ImportError as error:
-            raise extras.missing("gpuconf.rehearse needs", "PyTorch, built for CUDA", "torch", error) from error
+            raise texts.missing("gpuconf.rehearse needs", "PyTorch, built for CUDA", "torch", error) from error
         from .torch_recording import Recording
 
         if not torch.cuda.is_available():

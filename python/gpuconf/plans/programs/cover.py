@@ -40,30 +40,22 @@ _SAID = {
 }
 
 
-class _Options(NamedTuple):
+class Options(NamedTuple):
+    """What a cover lets through."""
+
     network: bool = False  # whether the program has the machine's network
     writes: int = WRITES  # bytes that it may write, at most half of the memory that is free
     sockets: tuple[str, ...] = ()  # paths of sockets of others that it may use
     only: str = ""  # the one cover to use, "" for the first that works
 
 
-class Options(_Options):
-    """What a cover lets through."""
+class Entry(NamedTuple):
+    """A file that the program wrote, replaced or removed, as it saw it."""
 
-    __slots__ = ()
-
-
-class _Entry(NamedTuple):
     path: str
     existed: bool  # whether the machine has a file there, which is as it was
     removed: bool
     size: int  # bytes
-
-
-class Entry(_Entry):
-    """A file that the program wrote, replaced or removed, as it saw it."""
-
-    __slots__ = ()
 
 
 class Cover:

@@ -32,16 +32,16 @@ def _torch(asked: dict[str, Any]) -> None:
     line.tell("torch", version=torch.__version__, simulated=simulated_torch.runs())
     if not simulated_torch.runs():
         return
-    from ...simulation.values import compiled, install
-    from . import saving
+    from ...simulation.values import install, notice
+    from . import trackers
     from .torch_recording import Recording
 
     if not asked["cpu_values"]:
         install.leave_unwritten()
     if asked["compiles"]:
-        compiled.allow()
+        notice.allow()
     recording = Recording(asked)
-    saving.install()
+    trackers.keep_checkpoints_small()
     recording.install()
     _at_exit(recording.report)
 

@@ -9,9 +9,7 @@ from itertools import product
 
 from ... import errors
 from ..._core import texts
-from ..._core.columns import columns
-from ..._core.humanbytes import human_bytes, human_limit
-from ..._core.table import Table
+from ..._core.table import Table, columns, human_bytes, human_limit
 from ..._typing import Any, NamedTuple
 from .answer import SCHEMA, Rehearsal, settings_of
 from .needs import FITS
@@ -28,21 +26,17 @@ class Range(NamedTuple):
     high: int
 
 
-class _Found(NamedTuple):
-    card: str
-    setting: str
-    largest: int | None  # None if not even the smallest fits
-    needs: int
-    usable: int
-
-
-class Found(Table, _Found):
+class Found(Table):
     """The largest number for one card and setting of the allocator.
 
     ``needs`` is at most, and ``usable`` at least, in bytes.
     """
 
-    __slots__ = ()
+    card: str
+    setting: str
+    largest: int | None  # None if not even the smallest fits
+    needs: int
+    usable: int
 
 
 def parse(text: str) -> Range:

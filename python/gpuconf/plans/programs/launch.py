@@ -69,19 +69,15 @@ class Heard:
         return path if os.path.exists(path) else self.snapshot
 
 
-class _Outcome(NamedTuple):
+class Outcome(NamedTuple):
+    """How a run ended: as the fields of Program say. ``failure`` is why it failed, if that is known otherwise."""
+
     ended: str
     status: int
     seconds: float
     outlived: int
     processes: dict[int, Heard]
     failure: str
-
-
-class Outcome(_Outcome):
-    """How a run ended: as the fields of Program say. ``failure`` is why it failed, if that is known otherwise."""
-
-    __slots__ = ()
 
     def has_network(self) -> bool:
         """Whether it had the machine's network."""

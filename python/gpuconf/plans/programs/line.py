@@ -8,7 +8,7 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from ..._core.fork import module_lock
 from ..._typing import Any
@@ -69,3 +69,18 @@ class Line:
 
 
 line: Line = Line()
+
+
+# Whether the steps of a program repeat: then what comes later takes no more memory than what was seen.
+
+TIMES = 3
+_LONGEST = 16  # steps of a cycle, such as those of two optimizers in turn
+
+
+def repeat(steps: Sequence[object], times: int = TIMES) -> bool:
+    """Whether the last steps are the same cycle of steps, so many times."""
+    for length in range(1, min(_LONGEST, len(steps) // times) + 1):
+        last = steps[-length:]
+        if all(steps[-length * n : len(steps) - length * (n - 1)] == last for n in range(2, times + 1)):
+            return True
+    return False

@@ -4,10 +4,126 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
+from ... import errors
+from ..._core import texts
+from ..._core.generated.fleet import FleetBatch
+from ..._core.native import core
 from ..._core.table import Table
 from ..._typing import Any, NamedTuple
-from .target_cards import MARGIN, NCCL, Beside, Card
+
+_MIB, _GIB = 1 << 20, 1 << 30
+
+
+class Beside(Table):
+    """Memory of a card that is not the allocator's, in bytes: at least and at most, and where this is known from."""
+
+    what: str
+    low: int
+    high: int
+    source: str
+
+
+class Card(NamedTuple):
+    """A card model of the command line. ``memory`` is what the name says, in bytes."""
+
+    name: str
+    count: int  # type: ignore[assignment]  # not the method of tuples
+    memory: int
+    capability: tuple[int, int]
+    has_virtual_memory: bool
+    product: str = ""  # as the driver reports it
+    hardware: Mapping[str, int] = MappingProxyType({})  # what a compiler asks: models.Hardware in gocore/machine/models
+
+    def usable(self) -> Beside:
+        """Return how much a program sees of the card, which is less than its name says."""
+        if self.name in _SEEN:
+            low, high, source = _SEEN[self.name]
+            return Beside("memory that CUDA reports", int(low * _GIB), int(high * _GIB), source)
+        source = "unknown: the cards with public figures report 91.8 to 99.2 % of their memory"
+        return Beside("memory that CUDA reports", int(self.memory * 0.918), int(self.memory * 0.992), source)
+
+    def simulated(self, count: int) -> str:
+        """Return the machine on which a program is rehearsed: it sees this card's memory, and can allocate more."""
+        usable = self.usable()
+        seen = usable.low if self.name in _SEEN else usable.high
+        return f"{count}x{self.name.partition(':')[0]}:{seen // 256 * 256}B:no-limit"
+
+    def context(self) -> Beside:
+        """Return what a process's CUDA context takes, with the kernels that PyTorch loads."""
+        if self.capability == (9, 0) and self.memory > 64 * _GIB:  # no instance of MIG
+            return HOPPER_CONTEXT
+        usual: int = core.pybind_ContextBytes(self.memory, self.capability[0])
+        source = "gocore/machine/models/models.h, and the kernels that PyTorch loads"
+        return Beside("CUDA context", min(usual // 2, 256 * _MIB), usual + 256 * _MIB, source)
+
+
+# GiB that PyTorch's out-of-memory messages name as the total capacity, in public threads of GitHub; B200: its driver's
+# answer.
+_SEEN = {
+    "A10-24GB": (21.98, 22.2, "zai-org/CogVLM#236 (21.99GiB)"),
+    "A100-40GB": (39.38, 39.59, "TianheWu/CoSeR#10 (39.50GiB)"),
+    "A100-80GB": (79.14, 79.33, "levihsu/OOTDiffusion#235 (79.25GiB)"),
+    "H100-80GB": (79.09, 79.26, "vllm-project/vllm#27508 (79.11GiB)"),
+    "L4": (22.03, 22.28, "ArcInstitute/evo2#190 (22.03GiB)"),
+    "L40S": (44.39, 44.53, "stepfun-ai/Step-Video-T2V#8 (44.42GiB)"),
+    "T4": (14.56, 14.76, "Zheng-Chong/CatVTON#133 (14.56GiB), zai-org/CogVideo#741 (14.74GiB)"),
+    "V100-32GB": (31.73, 31.75, "liucongg/ChatGLM-Finetuning#73 (31.74GiB)"),
+    "RTX4090": (23.64, 23.69, "3DTopia/Phidias-Diffusion#8 (23.64GiB), zai-org/CogVideo#36 (23.68GiB)"),
+    "RTX5090-32GB": (31.36, 31.38, "Wan-Video/Wan2.1#465 (31.37GiB)"),
+    "B200-180GB": (178.34, 178.36, "pytorch/ao#4002 (178.35GiB)"),
+}
+
+# What NVML counted for PyTorch 2.11 (CUDA 13.0) beside its allocator: 610 MiB with one tensor, 66 MiB for each thread
+# that uses cuBLAS, 10 to 18 MiB for cuDNN, 164 MiB for cuBLAS and cuSOLVER; 634 to 686 MiB in inference, 694 to 768 MiB
+# in training, and once 1150 MiB, where cudnn.benchmark tried kernels. A bare context was 524 MiB. The low end is for
+# older drivers and CUDA 12.
+HOPPER_CONTEXT = Beside(
+    "CUDA context",
+    448 * _MIB,
+    1184 * _MIB,
+    "measured on H200, driver 580.159.04, 2026-11-26: 610 to 1150MiB; docs/measurements.md",
+)
+
+# One communicator, of ranks on one machine.
+NCCL = Beside(
+    "NCCL",
+    110 * _MIB,
+    1638 * _MIB,
+    "NVIDIA/nccl#34 (110MiB), #964 (544 and 688MiB), #864 (1.6GiB); 558MiB on H200, 2026-11-26",
+)
+# What the rehearsal may miss of the allocator's own memory, as a fraction: benchmarks/reports/accuracy.md.
+MARGIN = 0.02
+
+
+def parse(text: str) -> list[Card]:
+    """Return the cards of ``L4,A10,2xA100-40GB``. Raises InvalidArgumentError for an invalid text."""
+    import json
+
+    found = []
+    for b in map(FleetBatch._read, json.loads(core.pybind_ParseFleet(texts.check_text("gpu", text)))):
+        found.append(Card(b.gpu, b.count, b.memory, b.compute, b.virtual, b.product, b.hardware.to_dict()))
+    if len({card.name for card in found}) < len(found):
+        raise errors.InvalidArgumentError(f"a card is named twice in {texts.shown(text)}")
+    return found
+
+
+def alike(cards: list[Card]) -> list[list[Card]]:
+    """Return the cards in groups for which PyTorch does the same: it chooses kernels by the compute capability.
+
+    8.6 and 8.9 are one group: PyTorch treats them alike.
+    """
+    groups: dict[tuple[int, int], list[Card]] = {}
+    for card in cards:
+        groups.setdefault(group_of(card.capability), []).append(card)
+    return list(groups.values())
+
+
+def group_of(capability: tuple[int, int]) -> tuple[int, int]:
+    """Return the first compute capability for which PyTorch does the same."""
+    return (8, 6) if capability in ((8, 6), (8, 7), (8, 9)) else capability
+
 
 # The most of a recorded run is 3.1 times its largest tensor: multi_token_attention in benchmarks/reports/accuracy.md.
 WORKSPACES = 4
@@ -16,7 +132,9 @@ FITS, DOES_NOT_FIT, DEPENDS = "fits", "does not fit", "depends"
 SETTINGS = {"default": "pytorch", "expandable_segments": "pytorch-expandable"}
 
 
-class _Verdict(NamedTuple):
+class Verdict(Table):
+    """Whether one card holds the program under one setting of the allocator. Sizes are in bytes."""
+
     card: str
     setting: str
     needs_low: int  # of the GPU that needs most: the allocator's least memory, and what is beside it
@@ -24,12 +142,6 @@ class _Verdict(NamedTuple):
     usable_low: int
     usable_high: int
     verdict: str
-
-
-class Verdict(Table, _Verdict):
-    """Whether one card holds the program under one setting of the allocator. Sizes are in bytes."""
-
-    __slots__ = ()
 
 
 def convolutions_of(report: Mapping[str, Any]) -> int:

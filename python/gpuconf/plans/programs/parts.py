@@ -7,7 +7,47 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 
 from ..._typing import Any, NamedTuple
-from .tried_workspaces import is_freed_next, is_tried, of_blocks
+
+_TRIED_GRAIN = 512
+_MARK, _LEAST = 435, 1 << 20
+
+
+_OF_BLOCKS = ("alloc", "free_requested", "free_completed")
+
+
+def of_blocks(events: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the events of blocks. PyTorch records other actions, too, such as "oom", and not all have an address."""
+    return [event for event in events if event["action"] in _OF_BLOCKS]
+
+
+def is_tried(blocks: Sequence[dict[str, Any]], number: int) -> bool:
+    """Whether an allocation is such a workspace. ``blocks`` are one device's events of blocks, in order."""
+    event = blocks[number]
+    if event["action"] != "alloc" or event["size"] < _LEAST or event["size"] % _TRIED_GRAIN != _MARK:
+        return False
+    return is_freed_next(blocks, number)
+
+
+def is_freed_next(blocks: Sequence[dict[str, Any]], number: int) -> bool:
+    """Whether a block is freed before anything else happens to a block."""
+    after = blocks[number + 1] if number + 1 < len(blocks) else {}
+    return after.get("action") == "free_requested" and after["addr"] == blocks[number]["addr"]
+
+
+def without_tried(events: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the events of one device but for those of such workspaces."""
+    blocks = of_blocks(events)
+    tried, left = set(), 0
+    for number, event in enumerate(blocks):
+        if is_tried(blocks, number):
+            left = event["addr"]
+        elif event["addr"] == left and event["action"] != "alloc":
+            left = left if event["action"] == "free_requested" else 0
+        else:
+            continue
+        tried.add(id(event))
+    return [event for event in events if id(event) not in tried]
+
 
 PARAMETERS, GRADIENTS, STATE = "parameters and buffers", "gradients", "optimizer state"
 ACTIVATIONS, TEMPORARY, WORKSPACES, OTHER = "activations", "temporary", "workspaces", "other tensors"

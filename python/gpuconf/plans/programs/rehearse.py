@@ -8,8 +8,7 @@ import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from ..._core.humanbytes import human_bytes
-from ..._core.made import make
+from ..._core.table import human_bytes, make
 from ..._typing import Any
 from ...jobs import simulated_cards
 from ...leases.environment import of_simulation, of_startup
@@ -20,9 +19,8 @@ from ..recordings.replay import find
 from . import launch, needs, trackers, trouble
 from .answer import Rehearsal
 from .cover import UNPROTECTED, Cover, Entry, Options
-from .framework import Framework, Run
-from .pytorch import PyTorch
-from .target_cards import Card, alike
+from .framework import Framework, PyTorch, Run
+from .needs import Card, alike
 from .xla.share import JAX, settings_for
 
 _OF_TWO = (

@@ -14,11 +14,9 @@ import torch
 from ..._core.fork import module_lock
 from ..._core.stacks import OWN
 from ..._typing import Any
-from ...simulation.values import seen
-from .line import TORCH_REPORT, VARIABLE, line
-from .parts import parts
-from .repeats import repeat
-from .tried_workspaces import without_tried
+from ...simulation.values import kernels
+from .line import TORCH_REPORT, VARIABLE, line, repeat
+from .parts import parts, without_tried
 from .watching import BACKWARD, FORWARD, MADE, OPTIMIZER, Watcher
 
 _MOST_EVENTS = 4_000_000
@@ -156,8 +154,8 @@ class Recording:
             "counts": dict(watcher.counts),
             "eager": not self._compiles,
             "batch": watcher.batch,
-            "paths": dict(seen.paths),
-            "sized_by_values": dict(seen.sized_by_values),
+            "paths": dict(kernels.paths),
+            "sized_by_values": dict(kernels.sized_by_values),
             "tried": tried,
             "waits_for": line.waits_for,
         }

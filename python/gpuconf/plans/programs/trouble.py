@@ -8,7 +8,7 @@ import signal
 from collections.abc import Mapping, Sequence
 
 from ..._core import stacks
-from ..._core.humanbytes import human_bytes
+from ..._core.table import human_bytes
 from ..._typing import Any
 from . import launch
 

@@ -9,8 +9,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import chain
 
-from ..._core.humanbytes import human_bytes
 from ..._core.stacks import Frame, call_site
+from ..._core.table import human_bytes
 from ..._typing import Any, NamedTuple
 from ...memory._trace import Trace
 from ...memory._usage import UNTAGGED

@@ -7,12 +7,12 @@ import re
 from collections.abc import Iterable, Iterator
 
 from ... import errors
-from ..._core.humanbytes import human_bytes
-from ..._core.table import Table
-from ..._typing import NamedTuple
+from ..._core.table import Table, human_bytes
 
 
-class _Message(NamedTuple):
+class Message(Table):
+    """An out-of-memory error, as far as its text has the figures: None for what it does not say. Sizes are in bytes."""
+
     library: str  # "PyTorch", "TensorFlow", "JAX", "CuPy" or "CUDA"
     gpu: int | None = None
     requested: int | None = None
@@ -25,12 +25,6 @@ class _Message(NamedTuple):
     process: int | None = None  # in use by this process, by the driver's account
     others: int | None = None  # in use by other processes, by the driver's account
     largest_free: int | None = None  # the largest free block of the library's allocator
-
-
-class Message(Table, _Message):
-    """An out-of-memory error, as far as its text has the figures: None for what it does not say. Sizes are in bytes."""
-
-    __slots__ = ()
 
     @property
     def outside(self) -> int | None:

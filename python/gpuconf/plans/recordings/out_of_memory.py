@@ -7,11 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from ..._core.glyphs import BLOCKS, Glyphs
-from ..._core.humanbytes import human_bytes
 from ..._core.stacks import Frame, call_site
-from ..._core.table import Table
-from ..._typing import Any, NamedTuple
+from ..._core.table import BLOCKS, Glyphs, Table, human_bytes
+from ..._typing import Any
 from . import sites
 from .sites import PlanSite
 
@@ -19,7 +17,9 @@ _MIB = 1 << 20
 _SITES, _SEGMENTS, _WIDTH = 5, 12, 32  # lines, and cells of a bar: 80 columns hold it
 
 
-class _SegmentBlock(NamedTuple):
+class SegmentBlock(Table):
+    """A block of a segment, or free memory."""
+
     address: int
     nbytes: int
     requested: int  # the requested size; 0 for free memory
@@ -30,13 +30,9 @@ class _SegmentBlock(NamedTuple):
     before: bool  # allocated before the recording began, and nothing else is known
 
 
-class SegmentBlock(Table, _SegmentBlock):
-    """A block of a segment, or free memory."""
+class Segment(Table):
+    """Memory that PyTorch's allocator had taken from the GPU, with its blocks in the order of addresses."""
 
-    __slots__ = ()
-
-
-class _Segment(NamedTuple):
     address: int
     nbytes: int
     stream: int  # only for requests on this stream
@@ -45,19 +41,15 @@ class _Segment(NamedTuple):
     blocks: tuple[SegmentBlock, ...]
     private: bool  # of a private pool, as CUDA graphs have
 
-
-class Segment(Table, _Segment):
-    """Memory that PyTorch's allocator had taken from the GPU, with its blocks in the order of addresses."""
-
-    __slots__ = ()
-
     @property
     def free(self) -> int:
         """The bytes of free memory."""
         return sum(b.nbytes for b in self.blocks if not b.requested)
 
 
-class _OutOfMemory(NamedTuple):
+class OutOfMemory(Table):
+    """The state of a GPU when the allocation failed that ends a snapshot. Sizes are in bytes."""
+
     gpu: int
     event: int  # the event's number in the trace, from 1
     requested: int
@@ -72,12 +64,6 @@ class _OutOfMemory(NamedTuple):
     sites: tuple[PlanSite, ...]  # who held the memory, by line of code; the largest first
     segments: tuple[Segment, ...]  # in the order of addresses
     unknown: str  # why the snapshot does not determine the state, or ""
-
-
-class OutOfMemory(Table, _OutOfMemory):
-    """The state of a GPU when the allocation failed that ends a snapshot. Sizes are in bytes."""
-
-    __slots__ = ()
 
     def lines(self, glyphs: Glyphs = BLOCKS, width: int = _WIDTH) -> Iterator[str]:
         """Yield a description of at most 80 columns, if call sites are short; without the map if its bars have no

@@ -7,8 +7,7 @@ import os
 from collections.abc import Iterable, Iterator
 
 from ... import errors
-from ..._core.columns import columns
-from ..._core.humanbytes import human_bytes, human_limit
+from ..._core.table import columns, human_bytes, human_limit
 from ..._typing import Any
 from .replay import SCHEMA, Plan
 

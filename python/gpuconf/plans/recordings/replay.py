@@ -9,15 +9,11 @@ from collections.abc import Callable, Iterable
 
 from ... import errors
 from ..._core import html, runtime, sizes, texts
-from ..._core.columns import columns
-from ..._core.glyphs import glyphs_of
-from ..._core.humanbytes import human_bytes, human_limit
-from ..._core.job import Job
-from ..._core.made import Made, make
-from ..._core.native import core
+from ..._core.handle import Job
+from ..._core.native import core, refuse_in_child
 from ..._core.stacks import Frame, call_site
-from ..._core.table import Table
-from ..._typing import Any, NamedTuple
+from ..._core.table import Made, Table, columns, glyphs_of, human_bytes, human_limit, make
+from ..._typing import Any
 from ...memory._record import Recording
 from ...memory._trace import HEADER, Trace, load_trace
 from ..generated.policies import NEED_VIRTUAL, OF_GPUCONF, POLICIES
@@ -28,7 +24,9 @@ from .sites import PlanSite
 SCHEMA = 1
 
 
-class _PlanFailure(NamedTuple):
+class PlanFailure(Table):
+    """The first allocation that would fail. Sizes are in bytes, and named as in :class:`gpuconf.memory.MemoryStats`."""
+
     event: int  # the event's number in the trace, from 1; 0 if the block was live before the trace began
     requested: int
     cause: str  # "limit reached", "fragmented", "too large", "device full"
@@ -37,13 +35,9 @@ class _PlanFailure(NamedTuple):
     largest_free_block_bytes: int
 
 
-class PlanFailure(Table, _PlanFailure):
-    """The first allocation that would fail. Sizes are in bytes, and named as in :class:`gpuconf.memory.MemoryStats`."""
+class PlanResult(Table):
+    """One logical GPU under one policy. Sizes are in bytes, and named as in :class:`gpuconf.memory.MemoryStats`."""
 
-    __slots__ = ()
-
-
-class _PlanResult(NamedTuple):
     gpu: int
     policy: str
     settings: str  # of PYTORCH_CUDA_ALLOC_CONF, such as "max_split_size_mb:128"; "" if the policy needs none
@@ -58,25 +52,15 @@ class _PlanResult(NamedTuple):
     failure: PlanFailure | None  # under the given limit
 
 
-class PlanResult(Table, _PlanResult):
-    """One logical GPU under one policy. Sizes are in bytes, and named as in :class:`gpuconf.memory.MemoryStats`."""
+class PlanHolder(Table):
+    """Memory that is live at the peak, of one library under one tag, allocated by the same calls."""
 
-    __slots__ = ()
-
-
-class _PlanHolder(NamedTuple):
     library: str  # as in UsageRow; "" if unknown
     tag: str  # "" for untagged memory
     stack: tuple[tuple[str, int, str], ...]  # as in TraceEvent; () if unknown
     bytes_in_use: int  # as in PlanUsage
     live_blocks: int
     before: bool  # allocated before the trace began, and nothing else is known
-
-
-class PlanHolder(Table, _PlanHolder):
-    """Memory that is live at the peak, of one library under one tag, allocated by the same calls."""
-
-    __slots__ = ()
 
     @property
     def call_site(self) -> Frame | None:
@@ -87,7 +71,9 @@ class PlanHolder(Table, _PlanHolder):
         return call_site(self.stack)
 
 
-class _PlanUsage(NamedTuple):
+class PlanUsage(Table):
+    """The memory use of a trace on one logical GPU, independent of the policy."""
+
     gpu: int
     num_allocs: int
     # the maximum of live bytes: each block as PyTorch sized it, if known, or rounded up to a multiple of 256
@@ -106,24 +92,14 @@ class _PlanUsage(NamedTuple):
     sites_at_peak: tuple[PlanSite, ...] = ()
 
 
-class PlanUsage(Table, _PlanUsage):
-    """The memory use of a trace on one logical GPU, independent of the policy."""
-
-    __slots__ = ()
-
-
-class _PlanPoint(NamedTuple):
-    time: float
-    bytes_in_use: int
-    bytes_reserved: int
-
-
-class PlanPoint(Table, _PlanPoint):
+class PlanPoint(Table):
     """An interval of a replay: its end, in seconds since the first event of its GPU, and the maximum bytes during
     it.
     """
 
-    __slots__ = ()
+    time: float
+    bytes_in_use: int
+    bytes_reserved: int
 
 
 class Plan(metaclass=Made):
@@ -505,7 +481,7 @@ def find(
     open_plan = core.pybind_OpenPlan  # loads the core, which must precede all imports
     import json
 
-    from ..._core.notices import log
+    from ..._core.message import log
 
     trace = trace if isinstance(trace, Trace) else trace.trace if isinstance(trace, Recording) else load_trace(trace)
     request = {
@@ -547,3 +523,33 @@ def _policy(policy: object) -> str:
             f"policy must be one of {', '.join(map(repr, POLICIES))}, but got {texts.shown(policy)}"
         )
     return policy
+
+
+# Check the model of PyTorch's allocator against a snapshot that PyTorch wrote.
+
+
+class Verification(Table):
+    """How far a replay of a snapshot agrees with what PyTorch recorded."""
+
+    allocations: int  # in the snapshot's events
+    same_address: int  # allocations that got the recorded address
+    undetermined: int  # allocations that depend on something that the snapshot does not contain
+    segments: int  # segments taken and released, and ranges mapped and unmapped
+    same_segments: int  # of these, those that the replay took and released at the same time
+    difference: str  # the first difference, or ""
+
+
+def verify(path: str | os.PathLike[str]) -> Verification:
+    """Replay a snapshot of ``torch.cuda.memory._dump_snapshot()`` on the model of PyTorch's allocator, and compare.
+
+    Raises ValueError for a file that is not such a snapshot, and OSError as ``open`` does.
+    """
+    name = os.fspath(path)
+    refuse_in_child()
+    with open(name, "rb", buffering=0) as file:
+        try:
+            with Job(core.pybind_OpenVerify, file.fileno()) as job:
+                result = job.finish()
+        except errors.InvalidArgumentError as error:
+            raise errors.InvalidArgumentError(f"cannot verify {name!r}: {error}") from None
+    return Verification(**result["verdict"], difference=result["difference"])

@@ -5,16 +5,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from ..._core.humanbytes import human_bytes
 from ..._core.stacks import Frame, call_site, shown
-from ..._core.table import Table
-from ..._typing import Any, NamedTuple
+from ..._core.table import Table, human_bytes
+from ..._typing import Any
 from ...memory._usage import UNTAGGED
 
 _WIDTH = 80
 
 
-class _PlanSite(NamedTuple):
+class PlanSite(Table):
+    """Live memory of one library under one tag, allocated by the same line of a program, through whichever library
+    functions.
+    """
+
     library: str  # as in UsageRow; "" if unknown
     tag: str  # "" for untagged memory
     call_site: Frame | None  # the program's line or, ("", 0, name), a node of the backward pass; None if unknown
@@ -22,14 +25,6 @@ class _PlanSite(NamedTuple):
     live_blocks: int
     before: bool = False  # allocated before the trace began, and nothing else is known
     lines: int = 1  # of the program; more than 1: a sum of those with less than all others
-
-
-class PlanSite(Table, _PlanSite):
-    """Live memory of one library under one tag, allocated by the same line of a program, through whichever library
-    functions.
-    """
-
-    __slots__ = ()
 
     @property
     def known(self) -> bool:

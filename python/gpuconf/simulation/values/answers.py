@@ -15,7 +15,7 @@ from collections.abc import Callable
 import torch
 
 from ..._typing import Any
-from .thread import state
+from .unmarked import state
 
 Answers = Callable[[Any, tuple[Any, ...]], "list[Any] | None"]
 _LONG = 2048  # elements that the fused kernel of mode takes

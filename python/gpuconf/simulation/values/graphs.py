@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import weakref
 from collections import Counter
 from collections.abc import Callable
@@ -11,8 +12,8 @@ from typing import NamedTuple
 import torch
 
 from ..._typing import Any
-from . import generators, waits
-from .thread import state
+from . import generators, moves, notice
+from .unmarked import state
 
 _open: list[Any] = []  # the graphs whose capture has begun and not ended
 
@@ -108,7 +109,7 @@ def install() -> None:
             state.mark.value -= 1
         for one in draws.values():
             one.begin()
-        waits.synchronize(torch.cuda.current_stream())
+        notice.synchronize(torch.cuda.current_stream())
         for operation in operations:
             operation.compute(0 if operation.source is None else draws[operation.source].seed(operation))
 
@@ -124,3 +125,34 @@ def install() -> None:
     ):
         own.__name__, own.__doc__ = theirs.__name__, theirs.__doc__
         setattr(graph_class, theirs.__name__, own)
+
+
+# Work that is left in the queues of streams: NCCL's, host functions, and what comes after these.
+#
+# The CPU computes an operation when it is queued. So the thread waits first until the work before it in its stream is
+# done. NCCL's operations under capture are recorded with the others, and done in their turn at each replay.
+
+left: ctypes.c_uint32 = ctypes.c_uint32(0)  # pieces of work in the queues of all streams
+_kept: list[Any] = []
+
+
+def install_queues(library: Any) -> None:
+    """Use the replacement libraries' count."""
+    global left
+    library.gpuconf_runtime_queued_address.restype = ctypes.c_void_p
+    left = ctypes.c_uint32.from_address(library.gpuconf_runtime_queued_address())
+    collective = library.gpuconf_runtime_collective
+    collective.argtypes, collective.restype = [ctypes.c_void_p], None
+    callback = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda batch: record(lambda _seed: collective(batch)))
+    _kept.append(callback)
+    library.gpuconf_runtime_on_captured_collective(callback)
+
+
+def wait(*arguments: Any) -> None:
+    """Return when the work before an operation in its stream is done, unless it is captured.
+
+    Call it only if there is work left.
+    """
+    stream = torch.cuda.current_stream(moves.device_among(arguments))
+    if not capturing():
+        notice.synchronize(stream)

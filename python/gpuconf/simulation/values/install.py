@@ -12,25 +12,7 @@ import torch
 
 from ..._core import import_hook
 from ..._typing import Any
-from . import (
-    accumulation,
-    answers,
-    cleared,
-    compiled,
-    graphs,
-    kernels,
-    memory,
-    moves,
-    nested,
-    notice,
-    numbers,
-    queues,
-    seen,
-    small,
-    sparse,
-    unmarked,
-    unwritten,
-)
+from . import accumulation, answers, graphs, kernels, memory, moves, notice, small, sparse, unmarked, unwritten
 from .formulas import formula_of, refusal_of
 
 _only_small = False
@@ -117,7 +99,7 @@ def install(values: str, machine: str, library: Any, *, strict: bool) -> None:
     """
     unmarked.install(library, strict=strict)
     memory.install(library)
-    queues.install(library)
+    graphs.install_queues(library)
     answers.install(library)
     accumulation.install(library, _at_first_call)
     # Not before PyTorch starts CUDA: a process that is forked after the question has no CUDA.
@@ -128,7 +110,7 @@ def install(values: str, machine: str, library: Any, *, strict: bool) -> None:
     torch._C._jit_override_can_fuse_on_gpu(False)
     # That of nn.TransformerEncoder has kernels for nested tensors, whose sizes are values.
     torch.backends.mha.set_fastpath_enabled(False)
-    compiled.install()
+    notice.install_compiled()
     if values == "none":
         global _only_small
         _only_small = moves.only_small = True
@@ -139,13 +121,13 @@ def install(values: str, machine: str, library: Any, *, strict: bool) -> None:
         for key in ("SparseCUDA", "SparseCsrCUDA"):
             for name in sparse.names(key):
                 _put(name, _at_first_call(functools.partial(_sparse, name)), key)
-        _put("aten::to_padded_tensor", nested.padded, "NestedTensorCUDA")
+        _put("aten::to_padded_tensor", sparse.padded, "NestedTensorCUDA")
         if _HAS_GET_KERNEL:  # else the operators of all devices would pass through Python
             for name in _QUANTIZED:
                 original = torch._C._dispatch_get_computed_kernel_for_dispatch_key(name, "QuantizedCUDA").call_boxed
                 _put(name, kernels.refusing(_overload(name), original, "Quantize tensors on the CPU"), "QuantizedCUDA")
-            for name in cleared.NAMES:
-                _put(name, cleared.clearing(_original(name)), "CUDA")
+            for name in unwritten.REQUESTS:
+                _put(name, unwritten.clearing(_original(name)), "CUDA")
     import_hook.when_imported("torchvision", lambda: _register_all(("torchvision",)))
 
 
@@ -227,7 +209,7 @@ def _on_gpus_only(kernel: Any, overload: Any) -> Any:
     name = overload.name()
 
     def select(keys: Any, *args: Any, **named: Any) -> Any:
-        args = numbers.as_tensors(args, places)
+        args = memory.as_tensors(args, places)
         device = (keys & _AFTER_SELECTION).highestPriorityTypeId()
         if device == torch._C.DispatchKey.CUDA:
             return kernel(keys, *args, **named)
@@ -252,7 +234,7 @@ def _register(name: str) -> None:
 
     def make() -> kernels.Kernel:
         overload = _overload(name)
-        kernel = seen.counting(name, _kernel(name, overload, original))
+        kernel = kernels.counting(name, _kernel(name, overload, original))
         return kernel if _HAS_GET_KERNEL else _on_gpus_only(kernel, overload)
 
     _put(name, _at_first_call(make), "CUDA" if _HAS_GET_KERNEL else "BackendSelect")

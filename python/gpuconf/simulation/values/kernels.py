@@ -3,13 +3,40 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Callable
 
 import torch
 
 from ..._typing import Any
-from . import answers, errors, generators, graphs, moves, notice, numbers, queues, seen, small, unmarked, waits
-from .thread import state
+from . import answers, errors, generators, graphs, memory, moves, notice, small, unmarked
+from .unmarked import state
+
+_WITH_PATHS = re.compile(
+    r"aten::(_scaled_dot_product_\w+_attention|_flash_attention_forward|_efficient_attention_forward)(\.\w+)?"
+)
+_CONVOLUTIONS = re.compile(
+    r"aten::(cudnn_convolution\w*|slow_conv\w+|_slow_conv2d_forward|_conv_depthwise2d|conv_depthwise3d)(\.\w+)?"
+)
+
+paths: Counter[str] = Counter()  # by operator, without "aten::"
+sized_by_values: Counter[str] = Counter()  # operators whose results have as many elements as values of no tensor say
+
+
+def counting(name: str, kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a kernel that is counted, if its operator is one of several for the same task."""
+    found = _WITH_PATHS.fullmatch(name) or _CONVOLUTIONS.fullmatch(name)
+    if found is None:
+        return kernel
+    path = found[1]
+
+    def counted(*args: Any, **named: Any) -> Any:
+        paths[path] += 1
+        return kernel(*args, **named)
+
+    return counted
+
 
 _CPU = torch.device("cpu")
 CPU_KEYS = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
@@ -173,7 +200,7 @@ def computing(operator: Operator, *, only_small: bool) -> Kernel:
     fills = operator.name in _FILLS
 
     def kernel(keys: Any, *args: Any, **named: Any) -> Any:
-        args = numbers.as_tensors(args, tensors)
+        args = memory.as_tensors(args, tensors)
         if state.inside:
             if fills and _is_target(args[0]):
                 return args[0]  # the driver would do it before the CPU reads what is there
@@ -181,8 +208,8 @@ def computing(operator: Operator, *, only_small: bool) -> Kernel:
         state.inside = True
         state.mark.value += 1
         try:
-            if queues.left.value:
-                queues.wait(args, named)
+            if graphs.left.value:
+                graphs.wait(args, named)
             captured = graphs.capturing()
             source = draw(args, named) if is_random and not captured else None
             if fills and captured:
@@ -254,17 +281,17 @@ def alone(operator: Operator, *, reads: bool, sized: bool) -> Kernel:
     alike = answers.ANSWERS.get(operator.name)
 
     def kernel(keys: Any, *args: Any, **named: Any) -> Any:
-        args = numbers.as_tensors(args, operator.tensors)
+        args = memory.as_tensors(args, operator.tensors)
         before = state.inside
         state.inside = True
         state.mark.value += 1
         try:
-            if queues.left.value:
-                queues.wait(args, named)
+            if graphs.left.value:
+                graphs.wait(args, named)
             captured = graphs.capturing()
             source = draw(args, named) if operator.random and not captured else None
             if moves.only_small and sized and any(map(small.has_no_value, args)):
-                seen.sized_by_values[operator.name] += 1
+                sized_by_values[operator.name] += 1
             seed = None if source is None else source.seed
             results = _answered(keys, operator, args, named, alike, seed) if alike and not captured else _NO_RESULT
             if results is _NO_RESULT:
@@ -299,7 +326,7 @@ def _answered(
             results = operator.original(keys, *args, **named)
     except (RuntimeError, IndexError, errors.ReadInsideError) as error:
         # After a read without an answer, a size is what some memory held.
-        if (isinstance(error, torch.OutOfMemoryError) and not answering.missed) or waits.is_noticed(error):
+        if (isinstance(error, torch.OutOfMemoryError) and not answering.missed) or notice.is_noticed(error):
             raise
         return _NO_RESULT
     if not answers.same_shapes(results, computed):
@@ -320,7 +347,7 @@ def by_cpu(operator: Operator, args: Any, named: dict[str, Any], seed: int | Non
             f"CUDA error: operation not permitted when stream is capturing: {operator.name} waits for a value"
         )
     if reads:
-        waits.note()
+        notice.note()
     cpu_args, cpu_named = arguments_on_cpu(args), named_on_cpu(named)
     again = cpu_named
     outs = [named[name] for name in operator.out_names]
@@ -386,7 +413,7 @@ def reading(operator: Operator) -> Kernel:
 
     def kernel(keys: Any, *args: Any, **named: Any) -> Any:
         if state.inside and state.answers:
-            waits.note()
+            notice.note()
             return state.answers.pop(0)
         if state.inside and not moves.only_small:
             raise errors.ReadInsideError
@@ -400,14 +427,14 @@ def copying(operator: Operator, *, only_small: bool) -> Kernel:
     original = operator.original
 
     def kernel(keys: Any, to: torch.Tensor, source: Any, non_blocking: bool = False) -> torch.Tensor:
-        (source,) = numbers.as_tensors((source,), (0,))
+        (source,) = memory.as_tensors((source,), (0,))
         if not (to.layout is source.layout is torch.strided):
             return original(keys, to, source, non_blocking)
         if only_small and to.is_cuda and small.is_large(to):
             return to
         if state.inside:
             if state.answers and source.is_cuda and to.is_cpu and to.numel():
-                waits.note()
+                notice.note()
                 return to.fill_(state.answers.pop(0))
             if source.is_cuda and to.is_cpu and source.numel() and not (only_small or state.copying):
                 raise errors.ReadInsideError
@@ -417,8 +444,8 @@ def copying(operator: Operator, *, only_small: bool) -> Kernel:
         state.inside = True
         state.mark.value += 1
         try:
-            if queues.left.value:
-                queues.wait(to, source)
+            if graphs.left.value:
+                graphs.wait(to, source)
             if graphs.capturing():
                 target, values = arguments_on_cpu(to), arguments_on_cpu(source)
                 graphs.record(lambda _seed: target.copy_(values))
@@ -472,7 +499,7 @@ def refusing(overload: Any, original: Any, instead: str) -> Kernel:
 
     def kernel(keys: Any, *args: Any, **named: Any) -> Any:
         if state.inside:
-            return original(keys, *numbers.as_tensors(args, places), **named)
+            return original(keys, *memory.as_tensors(args, places), **named)
         raise NotImplementedError(f"gpuconf: {overload.name()} is not computed on simulated GPUs. {instead}")
 
     return kernel

@@ -14,7 +14,7 @@ from collections import Counter
 
 import torch
 
-from ..._core import notices
+from ..._core import message
 from ..._typing import Any
 from .memory import on_cpu
 
@@ -140,4 +140,4 @@ def _report() -> None:
     if _answered:
         most = ", ".join(f"{name} ({count})" for name, count in _answered.most_common(10))
         text = f'values="none": {sum(_answered.values())} results that a program can read have no value: {most}'
-        notices.log("info", text)
+        message.log("info", text)

@@ -12,9 +12,25 @@ from collections.abc import Iterator
 import torch
 
 from ..._typing import Any
-from . import errors, moves, numbers, queues
+from . import errors, graphs, memory, moves
 from .kernels import Kernel, arguments_on_cpu, named_on_cpu, tensor_places
-from .thread import state
+from .unmarked import state
+
+
+def padded(_keys: Any, nested: torch.Tensor, padding: float, output_size: Any = None) -> torch.Tensor:
+    """``aten::to_padded_tensor``, by operators that are computed."""
+    parts = nested.unbind()
+    if not parts:
+        raise RuntimeError("to_padded_tensor: at least one constituent tensor should have non-zero numel")
+    sizes = output_size or (
+        len(parts),
+        *(max(of_each) for of_each in zip(*(part.shape for part in parts), strict=True)),
+    )
+    result = torch.full(tuple(sizes), padding, dtype=nested.dtype, device=nested.device)
+    for row, part in zip(result, parts, strict=False):
+        row[tuple(slice(size) for size in part.shape)].copy_(part)
+    return result
+
 
 _PACKETS = [
     "_coalesce",
@@ -99,9 +115,9 @@ def computing(overload: Any) -> Kernel:
         state.inside = True
         state.mark.value += 1
         try:
-            if queues.left.value:
-                queues.wait(args, named)
-            cpu_args, cpu_named = arguments_on_cpu(numbers.as_tensors(args, tensors)), named_on_cpu(named)
+            if graphs.left.value:
+                graphs.wait(args, named)
+            cpu_args, cpu_named = arguments_on_cpu(memory.as_tensors(args, tensors)), named_on_cpu(named)
             computed = errors.attempt(call, None, cpu_args, cpu_named, narrowing=True)
             if not written:
                 return moves.to_gpu(computed, (args, named))

@@ -11,11 +11,43 @@ from __future__ import annotations
 import atexit
 import ctypes
 import sys
+import threading
+from collections.abc import Sequence
 from multiprocessing import util
 
-from ..._core import notices
+from ..._core import message
 from ..._typing import Any
-from . import thread
+
+_address: Any = None
+
+
+class State(threading.local):
+    """``inside`` is true while an operation runs: what PyTorch's kernels call themselves is not computed on its own.
+
+    ``copying`` is true while that is a copy, whose kernel copies what it has made contiguous. ``answers`` are what the
+    operation reads next on the host, and ``targets`` the addresses of the storages that it writes to.
+    """
+
+    def __init__(self) -> None:
+        self.inside = False
+        self.copying = False
+        self.answers: list[Any] = []
+        self.targets: Sequence[int] = ()
+        self.mark: ctypes.c_int = ctypes.c_int(0) if _address is None else ctypes.c_int.from_address(_address())
+
+
+state: State = State()
+
+
+def use_marks_of(library: Any) -> None:
+    """Let marks be those of the replacement libraries, in every thread from now on."""
+    global _address
+    found = library.gpuconf_runtime_mark_address
+    found.restype = ctypes.c_void_p
+    found.argtypes = []
+    _address = found
+    state.__init__()  # type: ignore[misc]  # of this thread
+
 
 _lines: dict[str, str] = {}  # the first Python line of each name
 _kept: list[Any] = []
@@ -24,7 +56,7 @@ _LAUNCHERS = ("/torch/", "/triton/")  # the line that called them is named
 
 def install(library: Any, *, strict: bool) -> None:
     """Use the marks and counters of the library. It may be called once for each framework that uses the library."""
-    thread.use_marks_of(library)
+    use_marks_of(library)
     if _kept:
         return
     callback = ctypes.CFUNCTYPE(None, ctypes.c_char_p)(_note)
@@ -87,4 +119,4 @@ def _report() -> None:
     ]
     text = "these have no value on simulated GPUs, and what depends on them is wrong:\n  " + "\n  ".join(lines)
     print(f"gpuconf: {text}", file=sys.stderr)
-    notices.log("warning", text)
+    message.log("warning", text)

@@ -15,9 +15,41 @@ from functools import wraps
 import torch
 
 from ..._typing import Any
-from . import numbers
+from . import graphs, memory, moves, small
 from .kernels import tensor_places
 from .small import LIMIT
+from .unmarked import state
+
+REQUESTS = ("aten::empty.memory_format", "aten::empty_strided", "aten::resize_")
+
+
+def clearing(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Make the kernel of an operator that allocates, which takes a dispatch key set first."""
+
+    def kernel(keys: Any, *args: Any, **named: Any) -> Any:
+        resized = isinstance(args[0], torch.Tensor)
+        kept = args[0].untyped_storage().nbytes() if resized else 0
+        result = original(keys, *args, **named)
+        if state.inside or _is_filled_by_pytorch() or (moves.only_small and small.is_never_written(result)):
+            return result
+        storage = result.untyped_storage()
+        address, size = storage.data_ptr() + kept, storage.nbytes() - kept
+        if size > 0 and storage.data_ptr():
+            if graphs.left.value:
+                graphs.wait(result)
+            if graphs.capturing():
+                graphs.record(lambda _seed: memory.clear(address, size))
+            else:
+                memory.clear(address, size)
+        return result
+
+    return kernel
+
+
+def _is_filled_by_pytorch() -> bool:
+    """Whether PyTorch fills the memory itself, with values that show a use of it."""
+    return torch.are_deterministic_algorithms_enabled() and bool(torch.utils.deterministic.fill_uninitialized_memory)
+
 
 _MARK = "_gpuconf_unwritten"
 _DRAWS = ("normal_", "uniform_", "log_normal_", "cauchy_", "exponential_", "geometric_")
@@ -112,6 +144,6 @@ def kernel_for(name: str, overload: Any, original: Callable[..., Any]) -> Callab
 
     def kernel(keys: Any, *args: Any, **named: Any) -> Any:
         found = kernels[name](*args, **named)
-        return original(keys, *numbers.as_tensors(args, places), **named) if found is None else found
+        return original(keys, *memory.as_tensors(args, places), **named) if found is None else found
 
     return kernel

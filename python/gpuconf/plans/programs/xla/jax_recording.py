@@ -16,9 +16,8 @@ import jax
 
 from ...._core.fork import module_lock
 from ...._typing import Any
-from ..line import JAX_REPORT, VARIABLE, line
-from ..repeats import repeat
-from . import changes, versions
+from ..line import JAX_REPORT, VARIABLE, line, repeat
+from . import changes, devices
 from .card_memory import TUNED, Ledger
 from .compiling import Compiler, Function
 from .devices import Devices
@@ -65,9 +64,9 @@ class Recording:
 
     def install(self) -> None:
         """Begin. What cannot be rehearsed is refused when JAX is first used, because many programs only import it."""
-        why_not = versions.why_not()
+        why_not = devices.why_not()
         if not why_not:
-            self._cuda, why_not = versions.plugin()
+            self._cuda, why_not = devices.plugin()
         why_not = why_not or self._why_not_card.get(str(self._cuda), "")
         if why_not:
             _refuse_first_use(lambda: self._refuse(why_not))

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 
-from ...._core.humanbytes import human_bytes
+from ...._core.table import human_bytes
 from ...._typing import Any, NamedTuple
 from ....memory import load_trace
 from ...recordings import sites
@@ -15,10 +15,82 @@ from .. import needs
 from ..framework import Framework, Run
 from ..launch import Heard
 from ..line import JAX_REPORT
-from ..needs import DEPENDS, DOES_NOT_FIT, FITS, Verdict
-from ..target_cards import HOPPER_CONTEXT, MARGIN, Beside, Card
-from . import targets
+from ..needs import DEPENDS, DOES_NOT_FIT, FITS, HOPPER_CONTEXT, MARGIN, Beside, Card, Verdict
 from .card_memory import TUNED
+
+# XLA publishes descriptions of these models (xla/backends/gpu/target_config/specs). A test compares the table with four
+# of them.
+DESCRIBED = ("A100-40GB", "A100-80GB", "B200-180GB", "GB200-186GB", "H100-80GB", "H200-141GB", "P100-16GB", "V100-16GB")
+_CUDA = "13.0.0"
+_CUDNN = (9, 10, 0)
+_FIRST = {12: (5, 0), 13: (7, 5)}  # the first compute capability for which a CUDA version compiles
+_KINDS = (
+    (9, 0),
+    (10, 0),
+    (10, 3),
+    (11, 0),
+    (12, 0),
+    (12, 1),
+)  # whose code may use instructions that later cards lack, such as sm_90a
+
+
+def is_described(card: Card) -> bool:
+    """Whether XLA publishes a description of the card."""
+    return card.name in DESCRIBED
+
+
+def why_not(card: Card, cuda: int) -> str:
+    """Return why a version of CUDA does not compile for a card; "" if it does."""
+    first = _FIRST.get(cuda, (0, 0))
+    if card.capability >= first:
+        return ""
+    return f"CUDA {cuda}, for which this JAX is built, needs compute capability {first[0]}.{first[1]}"
+
+
+def description(card: Card) -> str:
+    """Return the description of a card."""
+    has, usable = card.hardware, card.usable()
+    bandwidth = 2 * has["memory_mhz"] * 1_000_000 * has["bus_bits"] // 8
+    major, minor = card.capability
+    suffix, extension = ("a", "ACCELERATED_FEATURES") if card.capability in _KINDS else ("", "NONE")
+    cudnn = ".".join(map(str, _CUDNN))
+    return f"""\
+gpu_device_info {{
+  name: "{card.product}"
+  device_vendor: "NVIDIA Corporation"
+  platform_version: "Compute Capability {major}.{minor}{suffix}"
+  cuda_compute_capability {{ major: {major} minor: {minor} feature_extension: {extension} }}
+  core_count: {has["multiprocessors"]}
+  fpus_per_core: {has["lanes"]}
+  clock_rate_ghz: {has["clock_mhz"] / 1000}
+  device_memory_size: {(usable.low + usable.high) // 2}
+  memory_bandwidth: {bandwidth or 100_000_000_000}
+  l2_cache_size: {has["l2"]}
+  shared_memory_per_core: {has["shared"]}
+  shared_memory_per_block: 49152
+  shared_memory_per_block_optin: {has["shared_block"]}
+  registers_per_core_limit: {has["registers"]}
+  registers_per_block_limit: 65536
+  threads_per_core_limit: {has["threads"]}
+  threads_per_block_limit: 1024
+  threads_per_warp: 32
+  thread_dim_limit_x: 1024
+  thread_dim_limit_y: 1024
+  thread_dim_limit_z: 64
+  block_dim_limit_x: 2147483647
+  block_dim_limit_y: 65535
+  block_dim_limit_z: 65535
+  device_address_bits: 64
+  driver_version: "{_CUDA}"
+  runtime_version: "{_CUDA}"
+  compile_time_toolkit_version: "{_CUDA}"
+  dnn_version: "{cudnn}"
+}}
+platform_name: "CUDA"
+dnn_version_info {{ major: {_CUDNN[0]} minor: {_CUDNN[1]} patch: {_CUDNN[2]} }}
+device_description_str: "{card.product}"
+"""
+
 
 # XLA's allocator is TensorFlow's. It takes its share at once, or (XLA_PYTHON_CLIENT_PREALLOCATE=false) grows to at most
 # the same.
@@ -40,8 +112,8 @@ def settings_for(card: Card, gpus: int) -> dict[str, Any]:
             "product": card.product,
             "memory": card.usable().low,
             "workspace": _workspace(card),
-            "description": targets.description(card),
-            "why_not": {cuda: f"{card.name}: {why}" for cuda in (12, 13) if (why := targets.why_not(card, cuda))},
+            "description": description(card),
+            "why_not": {cuda: f"{card.name}: {why}" for cuda in (12, 13) if (why := why_not(card, cuda))},
         },
     }
 
@@ -165,7 +237,7 @@ class JAX(Framework):
         if any(one["convolutions"] for one in processes):
             tried = "XLA tries convolutions of cuDNN with workspaces of any size, as far as there is memory"
             texts.append(f"{tried}: peak_bytes_in_use may be far more than the program needs")
-        unproven = [card.name for run in runs for card in run.cards if not targets.is_described(card)]
+        unproven = [card.name for run in runs for card in run.cards if not is_described(card)]
         if unproven:
             names = ", ".join(unproven)
             texts.append(f"unproven: XLA publishes no description of {names}, and got gpuconf's")

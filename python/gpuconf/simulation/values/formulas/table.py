@@ -7,7 +7,7 @@ import re
 
 from ...._typing import Any
 from .. import memory
-from . import attention, cells, convolution, normalization, only_cuda, products, recurrent, sequences
+from . import attention, normalization, products, recurrent, sequences
 
 
 def _plain(formula: Any) -> Any:
@@ -32,12 +32,12 @@ def _into(formula: Any) -> Any:
 
 
 _BY_NAME = {
-    "cudnn_convolution": convolution.cudnn_convolution,
-    "cudnn_convolution_transpose": convolution.cudnn_convolution_transpose,
-    "cudnn_convolution_relu": convolution.cudnn_convolution_relu,
-    "cudnn_convolution_add_relu": convolution.cudnn_convolution_add_relu,
-    "_conv_depthwise2d": convolution.depthwise,
-    "conv_depthwise3d": convolution.depthwise,
+    "cudnn_convolution": products.cudnn_convolution,
+    "cudnn_convolution_transpose": products.cudnn_convolution_transpose,
+    "cudnn_convolution_relu": products.cudnn_convolution_relu,
+    "cudnn_convolution_add_relu": products.cudnn_convolution_add_relu,
+    "_conv_depthwise2d": products.depthwise,
+    "conv_depthwise3d": products.depthwise,
     "cudnn_batch_norm": normalization.cudnn_batch_norm,
     "cudnn_batch_norm_backward": normalization.cudnn_batch_norm_backward,
     "batch_norm_stats": normalization.stats,
@@ -51,17 +51,17 @@ _BY_NAME = {
     "native_batch_norm_backward": normalization.batch_norm_backward,
     "batch_norm_backward": normalization.batch_norm_with_update_backward,
     "_fused_rms_norm_backward": normalization.rms_norm_backward,
-    "_thnn_fused_lstm_cell": cells.lstm,
-    "_thnn_fused_lstm_cell_backward_impl": cells.lstm_backward,
-    "_thnn_fused_gru_cell": cells.gru,
-    "_thnn_fused_gru_cell_backward": cells.gru_backward,
+    "_thnn_fused_lstm_cell": recurrent.lstm,
+    "_thnn_fused_lstm_cell_backward_impl": recurrent.lstm_backward,
+    "_thnn_fused_gru_cell": recurrent.gru,
+    "_thnn_fused_gru_cell_backward": recurrent.gru_backward,
     "_cudnn_rnn": recurrent.forward,
     "_cudnn_rnn_backward": recurrent.backward,
-    "_softmax": only_cuda.softmax,
-    "_log_softmax": only_cuda.log_softmax,
-    "_softmax_backward_data": only_cuda.softmax_backward,
-    "_log_softmax_backward_data": only_cuda.log_softmax_backward,
-    "cholesky_inverse": only_cuda.cholesky_inverse,
+    "_softmax": products.softmax,
+    "_log_softmax": products.log_softmax,
+    "_softmax_backward_data": products.softmax_backward,
+    "_log_softmax_backward_data": products.log_softmax_backward,
+    "cholesky_inverse": products.cholesky_inverse,
     "_embedding_bag": products.embedding_bag,
     "_embedding_bag_forward_only": products.embedding_bag,
     "_fused_dropout": products.fused_dropout,
@@ -90,10 +90,10 @@ FORMULAS: dict[str, Any] = {
     "aten::log_sigmoid_backward": _plain(products.log_sigmoid_backward),
     "aten::log_sigmoid_backward.grad_input": _into(products.log_sigmoid_backward),
     "aten::zero_": memory.zero_,
-    "aten::_linalg_svd": _plain(only_cuda.svd),
-    "aten::_linalg_svd.U": _plain(only_cuda.svd),
-    "aten::nansum": _plain(only_cuda.nansum),
-    "aten::nansum.out": _into(only_cuda.nansum),
+    "aten::_linalg_svd": _plain(products.svd),
+    "aten::_linalg_svd.U": _plain(products.svd),
+    "aten::nansum": _plain(products.nansum),
+    "aten::nansum.out": _into(products.nansum),
     "aten::mm.dtype": _plain(products.mm),
     "aten::mm.dtype_out": _into(products.mm),
     "aten::bmm.dtype": _plain(products.mm),

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The few things about ELF files that the guard needs: what a library exports, and making and changing small libraries.
+"""The few things about ELF files that the guard and simulated GPUs need: what a library imports, exports and needs, and
+making and changing small libraries.
 
 Only 64-bit little-endian files, which is what x86-64 and arm64 have.
 """
 
 from __future__ import annotations
 
+import mmap
 import os
 import struct
+from array import array
 from collections.abc import Collection, Iterator, Sequence
 
 from .._typing import Any
@@ -19,7 +22,8 @@ _SYMBOL = struct.Struct("<IBBHQQ")
 _DYNAMIC = struct.Struct("<qQ")
 _IDENT = b"\x7fELF\x02\x01\x01" + bytes(9)
 _MACHINES = {"x86_64": 62, "aarch64": 183}
-_DYN, _INTERP, _LOAD, _DYNAMIC_SEGMENT, _STACK, _DYNSYM = 3, 3, 1, 2, 0x6474E551, 11
+_DYN, _INTERP, _LOAD, _DYNAMIC_SEGMENT, _STACK = 3, 3, 1, 2, 0x6474E551
+_DYNAMIC_SECTION, _DYNSYM = 6, 11
 _NEEDED, _HASH, _STRTAB, _SYMTAB, _STRSZ, _SYMENT, _SONAME, _RPATH = 1, 4, 5, 6, 10, 11, 14, 15
 _FLAGS_1, _NODELETE = 0x6FFFFFFB, 8
 
@@ -39,7 +43,7 @@ def header_fits(path: str) -> bool:
     return len(head) == _HEADER.size and head[:6] == _IDENT[:6] and _HEADER.unpack(head)[2] == machine()
 
 
-def _sections(data: bytes) -> list[Any]:
+def _sections(data: bytes | mmap.mmap) -> list[Any]:
     fields = _HEADER.unpack_from(data)
     offset, size, count = fields[6], fields[11], fields[12]
     return [_SECTION.unpack_from(data, offset + i * size) for i in range(count)]
@@ -56,6 +60,38 @@ def _defined(data: bytes) -> Iterator[tuple[bytes, int]]:
             if where != 0:
                 begin = strings + name
                 yield data[begin : data.index(b"\0", begin)], offset + number * _SYMBOL.size
+
+
+def needs(path: str) -> tuple[list[str], set[str]]:
+    """Return the libraries that a library names as needed, and the symbols that it imports.
+
+    Raises ValueError for another file.
+    """
+    libraries: list[str] = []
+    symbols: set[str] = set()
+    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+
+        def text(place: int) -> str:
+            return data[place : data.find(b"\0", place)].decode()
+
+        try:
+            if data[:6] != _IDENT[:6]:
+                raise IndexError("it has another header")
+            sections = _sections(data)
+            for _, kind, _, _, offset, length, link, _, _, _ in sections:
+                content = data[offset : offset + length] if kind in (_DYNAMIC_SECTION, _DYNSYM) else b""
+                texts = sections[link][4] if content else 0
+                if kind == _DYNAMIC_SECTION:
+                    entries = _DYNAMIC.iter_unpack(content)
+                    libraries += [text(texts + value) for tag, value in entries if tag == _NEEDED]
+                elif kind == _DYNSYM:
+                    # An entry begins with its name in 4 bytes, and has its section in the 7th and 8th of 24. PyTorch
+                    # has 100,000 of them.
+                    names, places = array("I", content)[::6], array("H", content)[3::12]
+                    symbols.update(text(texts + name) for name, place in zip(names, places, strict=True) if not place)
+        except (struct.error, IndexError, OverflowError, UnicodeDecodeError) as error:
+            raise ValueError(f"{path} is not a 64-bit ELF library: {error}") from None
+    return libraries, symbols
 
 
 def exports(path: str) -> set[str] | None:
@@ -119,7 +155,8 @@ def _facts(data: bytes) -> tuple[bool, list[str]]:
 
 
 def library(soname: str, needed: Sequence[str]) -> bytes:
-    """An empty shared library that only needs others, in their order.
+    """An empty shared library that only needs others, in their order, so that the loader takes it for the one of that
+    name.
 
     It stays in the process when it is closed: otherwise the driver below it may stay without it, and be found by its
     name the next time.
