@@ -17,7 +17,7 @@ def said(code: str) -> str:
 
 
 def test_the_build_says_so() -> None:
-    code = f"import sys, sysconfig; sys.path.insert(0, {str(ROOT / 'pybind')!r}); import hatch_build; "
+    code = f"import sys, sysconfig; sys.path.insert(0, {str(ROOT / 'pybind' / 'build')!r}); import hatch_build; "
     code += (
         "ask = sysconfig.get_config_var; sysconfig.get_config_var = lambda name: 1 if name == 'Py_GIL_DISABLED' "
         "else ask(name); "

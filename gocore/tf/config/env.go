@@ -131,8 +131,8 @@ func digit(value bool) string {
 	return "0"
 }
 
-// The names of variables in 0.2, which 0.3 still reads, and their present names. The same are in
-// _core/former_names.py: Python's callers pass variables under their present names.
+// The names of variables in 0.2 that programs in C may still set, and their present names. Python's callers know the
+// present names only.
 var formerNames = []struct{ former, name string }{
 	{"GPUCONF_MEMORY_LIMIT", "GPUCONF_LIMIT"},
 	{"GPUCONF_ALLOW_GROWTH", "GPUCONF_GROWTH"},
