@@ -22,8 +22,8 @@ CLAIMS = {
     "One hard limit": "tests_py/frameworks/allocators/test_readme.py::test_the_programs_of_readme",
     "and in CI": "tests_py/frameworks/simulated/test_ci_workflow.py::test_",
     "by library, tag and line of code": "tests_py/memory/test_usage.py::test_",
-    "54 of 56 cases passed and two have not run": "benchmarks/reports/gpu-results.md: **54 of 56 cases passed, and none "
-    "failed.**",
+    "54 of 56 cases passed and two have not run": "benchmarks/reports/gpu-results.md: "
+    "**54 of 56 cases passed, and none failed.**",
     "compared with NVIDIA's": "tests_py/driver/test_driver_answers.py::test_the_simulator_answers_as_the_driver",
     "make each call fail": "tests_go/devices/devmgr/failurewalk_test.go: func TestWalkOfFailures",
     "Linux with glibc": "pybind/build/hatch_build.py: gpuconf builds on Linux with glibc only",
