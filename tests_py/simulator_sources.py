@@ -45,7 +45,7 @@ def program(
     """Compile a program of the driver and more files, with another text in the place of the file that is named
     ``broken``.
     """
-    flags = ["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-g", "-O1", "-DGPUCONF_TEST_HOOKS", *flags]
+    flags = ["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-D_GNU_SOURCE", "-g", "-O1", "-DGPUCONF_TEST_HOOKS", *flags]
     parts = objects([main, *more, *(path for path in sources("cuda") if path.name != broken)], flags, {})
     if broken:
         file = target.with_name(broken)

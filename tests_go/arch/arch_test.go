@@ -69,6 +69,20 @@ func TestIncludesBite(t *testing.T) {
 		"sim/cuda on floor 14"}, broken)
 }
 
+// TestColumnsOfCBite: comments count, generated files do not.
+func TestColumnsOfCBite(t *testing.T) {
+	folder := t.TempDir()
+	long := "/* " + strings.Repeat("x", 120) + " */\n"
+	for name, text := range map[string]string{".clang-format-ignore": "gocore/made.h\n", "gocore/made.h": long,
+		"gocore/x.c": "int x;\n" + long} {
+		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(folder, name)), 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600))
+	}
+	broken, err := arch.CheckColumnsOfC(folder, "gocore")
+	require.NoError(t, err)
+	require.Equal(t, []string{"gocore/x.c:2: 126 columns: break the line, at most 120"}, broken)
+}
+
 func TestSourceKeepsTheRules(t *testing.T) {
 	check(t, tree(t, "gocore", "pybind"), arch.CheckSource)
 }
@@ -79,6 +93,10 @@ func TestSourceIsFormatted(t *testing.T) {
 
 func TestLinesAreShort(t *testing.T) {
 	check(t, tree(t, "gocore", "pybind", "tests_go", "benchmarks"), arch.CheckColumns)
+	broken, err := arch.CheckColumnsOfC(root(t), "gocore", "pybind", "tests_go", "tests_py", "benchmarks", "examples",
+		"python")
+	require.NoError(t, err)
+	require.Empty(t, broken)
 }
 
 func TestVariablesHaveNouns(t *testing.T) {

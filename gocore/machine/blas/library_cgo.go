@@ -245,7 +245,7 @@ func load(path string, onlyLoaded bool) (one *found, about About, complaint stri
 		Path: C.GoString(&answer.path[0]), Threads: int(answer.threads),
 	}
 	if real, err := filepath.EvalSymlinks(about.Path); err == nil {
-		about.Path = real // it tells what library.so.3 stands for
+		about.Path = real // it says what library.so.3 stands for
 	}
 	return &found{functions: answer.functions, wide: answer.wide != 0 ||
 		strings.Contains(about.Version, "USE64BITINT")}, about, ""

@@ -80,6 +80,14 @@ static void *pointer_of(uint64_t number) { return (void *)(uintptr_t)number; }
 /* A synchronous call may return before its work is done; done waits for it, in the legacy default stream. */
 static CUresult done(CUresult queued) { return queued != 0 ? queued : cuda.cuStreamSynchronize(NULL); }
 
+#define DEFINE(name, parameters, call) \
+	CUresult cudacall_##name parameters { \
+		BOUND(machine); \
+		return call; \
+	}
+CUDACALLS(DEFINE)
+#undef DEFINE
+
 CUresult cudacall_enter(void *machine, uint64_t context, struct cuda_visit *visit) {
 	visit->binding = simulated_bind(machine);
 	CUresult result = enter((CUcontext)(uintptr_t)context, visit);
@@ -91,11 +99,6 @@ CUresult cudacall_enter(void *machine, uint64_t context, struct cuda_visit *visi
 void cudacall_leave(const struct cuda_visit *visit) {
 	leave(visit);
 	simulated_unbind(&visit->binding);
-}
-
-CUresult cudacall_init(void *machine) {
-	BOUND(machine);
-	return cuda.cuInit(0);
 }
 
 struct cuda_answer cudacall_device_count(void *machine) {
@@ -172,36 +175,11 @@ struct cuda_answer cudacall_retain(void *machine, CUdevice device) {
 	return (struct cuda_answer){result, (uint64_t)(uintptr_t)context, 0};
 }
 
-CUresult cudacall_release(void *machine, CUdevice device) {
-	BOUND(machine);
-	return cuda.cuDevicePrimaryCtxRelease(device);
-}
-
 struct cuda_answer cudacall_address_reserve(void *machine, uint64_t bytes, uint64_t alignment) {
 	BOUND(machine);
 	CUdeviceptr addr = 0;
 	CUresult result = RELAXED(cuda.cuMemAddressReserve(&addr, bytes, alignment, 0, 0));
 	return (struct cuda_answer){result, addr, 0};
-}
-
-CUresult cudacall_address_free(void *machine, uint64_t addr, uint64_t bytes) {
-	BOUND(machine);
-	return RELAXED(cuda.cuMemAddressFree(addr, bytes));
-}
-
-CUresult cudacall_mem_release(void *machine, uint64_t handle) {
-	BOUND(machine);
-	return RELAXED(cuda.cuMemRelease(handle));
-}
-
-CUresult cudacall_mem_map(void *machine, uint64_t addr, uint64_t bytes, uint64_t handle) {
-	BOUND(machine);
-	return RELAXED(cuda.cuMemMap(addr, bytes, 0, handle, 0));
-}
-
-CUresult cudacall_mem_unmap(void *machine, uint64_t addr, uint64_t bytes) {
-	BOUND(machine);
-	return RELAXED(cuda.cuMemUnmap(addr, bytes));
 }
 
 struct cuda_answer cudacall_mem_create(void *machine, uint64_t context, CUdevice device, uint64_t bytes) {
@@ -248,55 +226,6 @@ struct cuda_answer cudacall_mem_alloc_managed(void *machine, uint64_t context, u
 	return (struct cuda_answer){result, addr, 0};
 }
 
-CUresult cudacall_mem_free(void *machine, uint64_t context, uint64_t addr) {
-	BOUND(machine);
-	return IN_RELAXED(context, cuMemFree, addr);
-}
-
-CUresult cudacall_copy_to(void *machine, uint64_t context, uint64_t dst, const void *src, uint64_t bytes) {
-	BOUND(machine);
-	return IN_DO(context, RELAXED(done(cuda.cuMemcpyHtoD(dst, src, bytes))));
-}
-
-CUresult cudacall_copy_from(void *machine, uint64_t context, void *dst, uint64_t src, uint64_t bytes) {
-	BOUND(machine);
-	return IN_RELAXED(context, cuMemcpyDtoH, dst, src, bytes); /* the only copy that is always done when it returns */
-}
-
-CUresult cudacall_copy_within(void *machine, uint64_t context, uint64_t dst, uint64_t src, uint64_t bytes) {
-	BOUND(machine);
-	return IN_DO(context, RELAXED(done(cuda.cuMemcpyDtoD(dst, src, bytes))));
-}
-
-CUresult cudacall_fill(void *machine, uint64_t context, uint64_t dst, uint8_t value, uint64_t bytes) {
-	BOUND(machine);
-	return IN_DO(context, RELAXED(done(cuda.cuMemsetD8(dst, value, bytes))));
-}
-
-CUresult cudacall_copy_to_async(
-    void *machine, uint64_t context, uint64_t dst, uint64_t src, uint64_t bytes, uint64_t stream) {
-	BOUND(machine);
-	return IN(context, cuMemcpyHtoDAsync, dst, pointer_of(src), bytes, stream_of(stream));
-}
-
-CUresult cudacall_copy_from_async(
-    void *machine, uint64_t context, uint64_t dst, uint64_t src, uint64_t bytes, uint64_t stream) {
-	BOUND(machine);
-	return IN(context, cuMemcpyDtoHAsync, pointer_of(dst), src, bytes, stream_of(stream));
-}
-
-CUresult cudacall_copy_within_async(
-    void *machine, uint64_t context, uint64_t dst, uint64_t src, uint64_t bytes, uint64_t stream) {
-	BOUND(machine);
-	return IN(context, cuMemcpyDtoDAsync, dst, src, bytes, stream_of(stream));
-}
-
-CUresult cudacall_fill_async(
-    void *machine, uint64_t context, uint64_t dst, uint8_t value, uint64_t bytes, uint64_t stream) {
-	BOUND(machine);
-	return IN(context, cuMemsetD8Async, dst, value, bytes, stream_of(stream));
-}
-
 struct cuda_memory cudacall_host_alloc(void *machine, uint64_t context, uint64_t bytes) {
 	BOUND(machine);
 	void *memory = NULL;
@@ -305,21 +234,11 @@ struct cuda_memory cudacall_host_alloc(void *machine, uint64_t context, uint64_t
 	return (struct cuda_memory){result, memory};
 }
 
-CUresult cudacall_host_free(void *machine, uint64_t context, uint64_t addr) {
-	BOUND(machine);
-	return IN_RELAXED(context, cuMemFreeHost, pointer_of(addr));
-}
-
 struct cuda_answer cudacall_stream_create(void *machine, uint64_t context, unsigned int flags, int priority) {
 	BOUND(machine);
 	CUstream stream = NULL;
 	CUresult result = IN(context, cuStreamCreateWithPriority, &stream, flags, priority);
 	return (struct cuda_answer){result, (uint64_t)(uintptr_t)stream, 0};
-}
-
-CUresult cudacall_stream_destroy(void *machine, uint64_t context, uint64_t stream) {
-	BOUND(machine);
-	return IN(context, cuStreamDestroy, stream_of(stream));
 }
 
 struct cuda_answer cudacall_stream_id(void *machine, uint64_t context, uint64_t stream) {
@@ -336,61 +255,11 @@ struct cuda_answer cudacall_stream_priority(void *machine, uint64_t context, uin
 	return (struct cuda_answer){result, (uint64_t)(int64_t)priority, 0};
 }
 
-CUresult cudacall_stream_synchronize(void *machine, uint64_t context, uint64_t stream) {
-	BOUND(machine);
-	return IN_RELAXED(context, cuStreamSynchronize, stream_of(stream));
-}
-
-CUresult cudacall_stream_query(void *machine, uint64_t context, uint64_t stream) {
-	BOUND(machine);
-	return IN_RELAXED(context, cuStreamQuery, stream_of(stream));
-}
-
-CUresult cudacall_stream_wait_event(void *machine, uint64_t context, uint64_t stream, uint64_t event) {
-	BOUND(machine);
-	return IN(context, cuStreamWaitEvent, stream_of(stream), event_of(event), 0);
-}
-
-CUresult cudacall_stream_write(void *machine, uint64_t context, uint64_t stream, uint64_t addr, uint64_t value) {
-	BOUND(machine);
-	return IN(context, cuStreamWriteValue64, stream_of(stream), addr, value, STREAM_WRITE_VALUE_DEFAULT);
-}
-
-CUresult cudacall_stream_wait(void *machine, uint64_t context, uint64_t stream, uint64_t addr, uint64_t value) {
-	BOUND(machine);
-	return IN(context, cuStreamWaitValue64, stream_of(stream), addr, value, STREAM_WAIT_VALUE_GEQ);
-}
-
 struct cuda_answer cudacall_event_create(void *machine, uint64_t context) {
 	BOUND(machine);
 	CUevent event = NULL;
 	CUresult result = IN(context, cuEventCreate, &event, EVENT_DISABLE_TIMING);
 	return (struct cuda_answer){result, (uint64_t)(uintptr_t)event, 0};
-}
-
-CUresult cudacall_event_destroy(void *machine, uint64_t context, uint64_t event) {
-	BOUND(machine);
-	return IN(context, cuEventDestroy, event_of(event));
-}
-
-CUresult cudacall_event_record(void *machine, uint64_t context, uint64_t event, uint64_t stream) {
-	BOUND(machine);
-	return IN(context, cuEventRecord, event_of(event), stream_of(stream));
-}
-
-CUresult cudacall_event_synchronize(void *machine, uint64_t context, uint64_t event) {
-	BOUND(machine);
-	return IN_RELAXED(context, cuEventSynchronize, event_of(event));
-}
-
-CUresult cudacall_event_query(void *machine, uint64_t context, uint64_t event) {
-	BOUND(machine);
-	return IN_RELAXED(context, cuEventQuery, event_of(event));
-}
-
-CUresult cudacall_context_synchronize(void *machine, uint64_t context) {
-	BOUND(machine);
-	return IN_DO(context, RELAXED(cuda.cuCtxSynchronize()));
 }
 
 struct cuda_answer cudacall_capture_info(void *machine, uint64_t context, uint64_t stream) {

@@ -3,7 +3,7 @@
  * The driver calls for Go: one cgo call each. A call that needs a context makes it current and restores the thread's
  * previous context. Handles are numbers, because Go must not hold foreign pointers.
  *
- * machine is a simulated one (simulated.h), which is bound to the thread for the time of the call; NULL for the loaded
+ * machine is a simulated one (library.h), which is bound to the thread for the time of the call; NULL for the loaded
  * driver's own.
  */
 #ifndef GPUCONF_CUDA_CALLS_H
@@ -45,18 +45,69 @@ struct cuda_description {
 	uint64_t granularity; /* the minimum, of virtual memory; 0 if not supported */
 };
 
+/*
+ * The calls that only pass their arguments on: the name, the parameters, and the call, in the words of calls.c. Copies
+ * from the device are always done when cuMemcpyDtoH returns; the other synchronous ones are waited for.
+ */
+#define CUDACALLS(X) \
+	X(init, (void *machine), cuda.cuInit(0)) \
+	X(release, (void *machine, CUdevice device), cuda.cuDevicePrimaryCtxRelease(device)) \
+	X(address_free, (void *machine, uint64_t addr, uint64_t bytes), RELAXED(cuda.cuMemAddressFree(addr, bytes))) \
+	X(mem_release, (void *machine, uint64_t handle), RELAXED(cuda.cuMemRelease(handle))) \
+	X(mem_map, (void *machine, uint64_t addr, uint64_t bytes, uint64_t handle), \
+	    RELAXED(cuda.cuMemMap(addr, bytes, 0, handle, 0))) \
+	X(mem_unmap, (void *machine, uint64_t addr, uint64_t bytes), RELAXED(cuda.cuMemUnmap(addr, bytes))) \
+	X(mem_free, (void *machine, uint64_t context, uint64_t addr), IN_RELAXED(context, cuMemFree, addr)) \
+	X(copy_to, (void *machine, uint64_t context, uint64_t dst, const void *src, uint64_t bytes), \
+	    IN_DO(context, RELAXED(done(cuda.cuMemcpyHtoD(dst, src, bytes))))) \
+	X(copy_from, (void *machine, uint64_t context, void *dst, uint64_t src, uint64_t bytes), \
+	    IN_RELAXED(context, cuMemcpyDtoH, dst, src, bytes)) \
+	X(copy_within, (void *machine, uint64_t context, uint64_t dst, uint64_t src, uint64_t bytes), \
+	    IN_DO(context, RELAXED(done(cuda.cuMemcpyDtoD(dst, src, bytes))))) \
+	X(fill, (void *machine, uint64_t context, uint64_t dst, uint8_t value, uint64_t bytes), \
+	    IN_DO(context, RELAXED(done(cuda.cuMemsetD8(dst, value, bytes))))) \
+	X(copy_to_async, (void *machine, uint64_t context, uint64_t dst, uint64_t src, uint64_t bytes, uint64_t stream), \
+	    IN(context, cuMemcpyHtoDAsync, dst, pointer_of(src), bytes, stream_of(stream))) \
+	X(copy_from_async, (void *machine, uint64_t context, uint64_t dst, uint64_t src, uint64_t bytes, uint64_t stream), \
+	    IN(context, cuMemcpyDtoHAsync, pointer_of(dst), src, bytes, stream_of(stream))) \
+	X(copy_within_async, \
+	    (void *machine, uint64_t context, uint64_t dst, uint64_t src, uint64_t bytes, uint64_t stream), \
+	    IN(context, cuMemcpyDtoDAsync, dst, src, bytes, stream_of(stream))) \
+	X(fill_async, (void *machine, uint64_t context, uint64_t dst, uint8_t value, uint64_t bytes, uint64_t stream), \
+	    IN(context, cuMemsetD8Async, dst, value, bytes, stream_of(stream))) \
+	X(host_free, (void *machine, uint64_t context, uint64_t addr), \
+	    IN_RELAXED(context, cuMemFreeHost, pointer_of(addr))) \
+	X(stream_destroy, (void *machine, uint64_t context, uint64_t stream), \
+	    IN(context, cuStreamDestroy, stream_of(stream))) \
+	X(stream_synchronize, (void *machine, uint64_t context, uint64_t stream), \
+	    IN_RELAXED(context, cuStreamSynchronize, stream_of(stream))) \
+	X(stream_query, (void *machine, uint64_t context, uint64_t stream), \
+	    IN_RELAXED(context, cuStreamQuery, stream_of(stream))) \
+	X(stream_wait_event, (void *machine, uint64_t context, uint64_t stream, uint64_t event), \
+	    IN(context, cuStreamWaitEvent, stream_of(stream), event_of(event), 0)) \
+	X(stream_write, (void *machine, uint64_t context, uint64_t stream, uint64_t addr, uint64_t value), \
+	    IN(context, cuStreamWriteValue64, stream_of(stream), addr, value, STREAM_WRITE_VALUE_DEFAULT)) \
+	X(stream_wait, (void *machine, uint64_t context, uint64_t stream, uint64_t addr, uint64_t value), \
+	    IN(context, cuStreamWaitValue64, stream_of(stream), addr, value, STREAM_WAIT_VALUE_GEQ)) \
+	X(event_destroy, (void *machine, uint64_t context, uint64_t event), IN(context, cuEventDestroy, event_of(event))) \
+	X(event_record, (void *machine, uint64_t context, uint64_t event, uint64_t stream), \
+	    IN(context, cuEventRecord, event_of(event), stream_of(stream))) \
+	X(event_synchronize, (void *machine, uint64_t context, uint64_t event), \
+	    IN_RELAXED(context, cuEventSynchronize, event_of(event))) \
+	X(event_query, (void *machine, uint64_t context, uint64_t event), \
+	    IN_RELAXED(context, cuEventQuery, event_of(event))) \
+	X(context_synchronize, (void *machine, uint64_t context), IN_DO(context, RELAXED(cuda.cuCtxSynchronize())))
+
+#define PROTOTYPE(name, parameters, call) CUresult cudacall_##name parameters;
+CUDACALLS(PROTOTYPE)
+#undef PROTOTYPE
+
 /* Calls without a context. */
-CUresult cudacall_init(void *machine);
 struct cuda_answer cudacall_device_count(void *machine);
 CUresult cudacall_describe(void *machine, int ordinal, struct cuda_description *out);
 struct cuda_answer cudacall_retain(void *machine, CUdevice device);
-CUresult cudacall_release(void *machine, CUdevice device);
 struct cuda_answer cudacall_granularity(void *machine, CUdevice device);
 struct cuda_answer cudacall_address_reserve(void *machine, uint64_t bytes, uint64_t alignment);
-CUresult cudacall_address_free(void *machine, uint64_t addr, uint64_t bytes);
-CUresult cudacall_mem_release(void *machine, uint64_t handle);
-CUresult cudacall_mem_map(void *machine, uint64_t addr, uint64_t bytes, uint64_t handle);
-CUresult cudacall_mem_unmap(void *machine, uint64_t addr, uint64_t bytes);
 
 /* Enter a context and leave it, on the same thread. */
 CUresult cudacall_enter(void *machine, uint64_t context, struct cuda_visit *visit);
@@ -66,21 +117,7 @@ void cudacall_leave(const struct cuda_visit *visit);
 struct cuda_answer cudacall_mem_info(void *machine, uint64_t context);
 struct cuda_answer cudacall_mem_alloc(void *machine, uint64_t context, uint64_t bytes);
 struct cuda_answer cudacall_mem_alloc_managed(void *machine, uint64_t context, uint64_t bytes);
-CUresult cudacall_mem_free(void *machine, uint64_t context, uint64_t addr);
-CUresult cudacall_copy_to(void *machine, uint64_t context, uint64_t dst, const void *src, uint64_t bytes);
-CUresult cudacall_copy_from(void *machine, uint64_t context, void *dst, uint64_t src, uint64_t bytes);
-CUresult cudacall_copy_within(void *machine, uint64_t context, uint64_t dst, uint64_t src, uint64_t bytes);
-CUresult cudacall_fill(void *machine, uint64_t context, uint64_t dst, uint8_t value, uint64_t bytes);
-CUresult cudacall_copy_to_async(
-    void *machine, uint64_t context, uint64_t dst, uint64_t src, uint64_t bytes, uint64_t stream);
-CUresult cudacall_copy_from_async(
-    void *machine, uint64_t context, uint64_t dst, uint64_t src, uint64_t bytes, uint64_t stream);
-CUresult cudacall_copy_within_async(
-    void *machine, uint64_t context, uint64_t dst, uint64_t src, uint64_t bytes, uint64_t stream);
-CUresult cudacall_fill_async(
-    void *machine, uint64_t context, uint64_t dst, uint8_t value, uint64_t bytes, uint64_t stream);
 struct cuda_memory cudacall_host_alloc(void *machine, uint64_t context, uint64_t bytes);
-CUresult cudacall_host_free(void *machine, uint64_t context, uint64_t addr);
 struct cuda_answer cudacall_mem_create(void *machine, uint64_t context, CUdevice device, uint64_t bytes);
 #define CUDACALL_MOST_DEVICES 64
 /* Whether a device can access another one's memory; 0 if the driver cannot say. */
@@ -88,20 +125,9 @@ int cudacall_can_access(void *machine, CUdevice device, CUdevice memory);
 CUresult cudacall_set_access(
     void *machine, uint64_t context, const CUdevice *devices, int count, uint64_t addr, uint64_t bytes);
 struct cuda_answer cudacall_stream_create(void *machine, uint64_t context, unsigned int flags, int priority);
-CUresult cudacall_stream_destroy(void *machine, uint64_t context, uint64_t stream);
 struct cuda_answer cudacall_stream_id(void *machine, uint64_t context, uint64_t stream);
 struct cuda_answer cudacall_stream_priority(void *machine, uint64_t context, uint64_t stream);
-CUresult cudacall_stream_synchronize(void *machine, uint64_t context, uint64_t stream);
-CUresult cudacall_stream_query(void *machine, uint64_t context, uint64_t stream);
-CUresult cudacall_stream_wait_event(void *machine, uint64_t context, uint64_t stream, uint64_t event);
-CUresult cudacall_stream_write(void *machine, uint64_t context, uint64_t stream, uint64_t addr, uint64_t value);
-CUresult cudacall_stream_wait(void *machine, uint64_t context, uint64_t stream, uint64_t addr, uint64_t value);
 struct cuda_answer cudacall_event_create(void *machine, uint64_t context);
-CUresult cudacall_event_destroy(void *machine, uint64_t context, uint64_t event);
-CUresult cudacall_event_record(void *machine, uint64_t context, uint64_t event, uint64_t stream);
-CUresult cudacall_event_synchronize(void *machine, uint64_t context, uint64_t event);
-CUresult cudacall_event_query(void *machine, uint64_t context, uint64_t event);
-CUresult cudacall_context_synchronize(void *machine, uint64_t context);
 struct cuda_answer cudacall_capture_info(void *machine, uint64_t context, uint64_t stream); /* the id, 0 for none */
 void *cudacall_capture_info_function(void);
 struct cuda_memory cudacall_capture_life(void *machine, uint64_t context,

@@ -201,7 +201,9 @@ static CUresult shape_of(struct array *array, const void *out, shape3d *found) {
 	const struct array *one = m->arrays;
 	while (one != NULL && one != array)
 		one = one->next;
-	CUresult result = one == NULL || one->mipmapped ? INVALID_HANDLE : out == NULL ? INVALID_VALUE : SUCCESS;
+	CUresult result = out == NULL ? INVALID_VALUE : SUCCESS;
+	if (one == NULL || one->mipmapped)
+		result = INVALID_HANDLE;
 	if (result == SUCCESS)
 		*found = one->shape;
 	UNLOCK;

@@ -269,9 +269,10 @@ EXPORT CUresult cuStreamEndCapture(CUstream handle, CUgraph *graph) {
 			result = spoil(capture, STREAM_CAPTURE_WRONG_THREAD);
 		else {
 			end_capture(capture);
-			result = capture->spoiled  ? STREAM_CAPTURE_INVALIDATED
-			         : joined(capture) ? SUCCESS
-			                           : STREAM_CAPTURE_UNJOINED;
+			if (capture->spoiled)
+				result = STREAM_CAPTURE_INVALIDATED;
+			else if (!joined(capture))
+				result = STREAM_CAPTURE_UNJOINED;
 			if (result == SUCCESS)
 				*graph = capture->graph;
 			else
@@ -280,12 +281,16 @@ EXPORT CUresult cuStreamEndCapture(CUstream handle, CUgraph *graph) {
 	});
 }
 
+static int status_of(const struct capture *capture) {
+	if (capture == NULL)
+		return CU_STREAM_CAPTURE_STATUS_NONE;
+	return capture->spoiled ? CU_STREAM_CAPTURE_STATUS_INVALIDATED : CU_STREAM_CAPTURE_STATUS_ACTIVE;
+}
+
 static CUresult info(CUstream handle, int *status, uint64_t *id, CUgraph *graph) {
 	IN_STREAM(handle, {
 		struct capture *capture = stream->capture;
-		*status = capture == NULL    ? CU_STREAM_CAPTURE_STATUS_NONE
-		          : capture->spoiled ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
-		                             : CU_STREAM_CAPTURE_STATUS_ACTIVE;
+		*status = status_of(capture);
 		if (capture != NULL) {
 			if (id != NULL)
 				*id = capture->id;
@@ -338,9 +343,12 @@ EXPORT CUresult cuStreamGetCaptureInfo_v3(CUstream handle, int *status, uint64_t
 static CUresult depend(CUstream handle, const void *nodes, size_t count, unsigned flags) {
 	if ((count > 0 && nodes == NULL) || flags > 1)
 		return INVALID_VALUE;
-	IN_STREAM(handle, result = stream->capture == NULL    ? ILLEGAL_STATE
-	                           : stream->capture->spoiled ? STREAM_CAPTURE_INVALIDATED
-	                                                      : SUCCESS);
+	IN_STREAM(handle, {
+		if (stream->capture == NULL)
+			result = ILLEGAL_STATE;
+		else if (stream->capture->spoiled)
+			result = STREAM_CAPTURE_INVALIDATED;
+	});
 }
 
 EXPORT CUresult cuStreamUpdateCaptureDependencies(CUstream handle, const void *nodes, size_t count, unsigned flags) {
@@ -431,9 +439,7 @@ EXPORT CUresult cuStreamIsCapturing(CUstream handle, int *status) {
 	CALLED_IN(handle, cuStreamIsCapturing);
 	IN_STREAM(handle, {
 		result = legacy_implies(stream);
-		*status = stream->capture == NULL    ? CU_STREAM_CAPTURE_STATUS_NONE
-		          : stream->capture->spoiled ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
-		                                     : CU_STREAM_CAPTURE_STATUS_ACTIVE;
+		*status = status_of(stream->capture);
 	});
 }
 

@@ -406,7 +406,9 @@ static void set_default_limits(struct context *context) {
 }
 
 static size_t between(size_t value, size_t least, size_t most) {
-	return value < least ? least : value > most ? most : value;
+	if (value < least)
+		return least;
+	return value < most ? value : most;
 }
 
 static CUresult known(const struct context *context, int limit) {

@@ -207,7 +207,9 @@ static CUresult resolve(const struct end3d *end, const struct copy3d *copy, stru
 	        (end->x + copy->width > pitch || (copy->depth > 1 && end->y + copy->height > height))))
 		return INVALID_VALUE;
 	uint64_t base = end->type == CU_MEMORYTYPE_HOST ? (uint64_t)(uintptr_t)end->host : end->device;
-	*kind = end->type == CU_MEMORYTYPE_HOST ? HOST : end->type == CU_MEMORYTYPE_DEVICE ? DEVICE : ANYWHERE;
+	static const enum place_kind kinds[] = {
+	    [CU_MEMORYTYPE_HOST] = HOST, [CU_MEMORYTYPE_DEVICE] = DEVICE, [CU_MEMORYTYPE_UNIFIED] = ANYWHERE};
+	*kind = kinds[end->type];
 	*side = (struct side){base + end->z * pitch * height + end->y * pitch + end->x, pitch, pitch * height, 0};
 	return base == 0 && copy->width * copy->height * copy->depth != 0 ? INVALID_VALUE : SUCCESS;
 }

@@ -5,38 +5,16 @@
  */
 #include "driver.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "../../machine/models/noted.h"
 
-static struct {
-	const char *name;
-} noted[1024];
-
-/*
- * Notes a call that the simulator does not do, once for each name. The list only grows: a thread that finds a place
- * taken by another name goes on to the next.
- */
 CUresult not_done(const char *name) {
-	for (size_t i = 0; i < sizeof noted / sizeof *noted; i++) {
-		const char *there = NULL;
-		if (__atomic_compare_exchange_n(&noted[i].name, &there, name, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
-			if (secure_getenv("GPUCONF_SIMULATOR_LOG") != NULL)
-				fprintf(stderr,
-				    "gpuconf: the simulated CUDA driver does not do %s; it returned CUDA_ERROR_NOT_SUPPORTED\n", name);
-			break;
-		}
-		if (strcmp(there, name) == 0)
-			break;
-	}
+	note_once(name, "gpuconf: the simulated CUDA driver does not do %s; it returned CUDA_ERROR_NOT_SUPPORTED\n");
 	return NOT_SUPPORTED;
 }
 
 #ifdef GPUCONF_TEST_HOOKS
 /* fakecuda_noted returns the name of the function that was noted as the nth, from 0, or NULL. */
-EXPORT const char *fakecuda_noted(unsigned n) {
-	return n < sizeof noted / sizeof *noted ? __atomic_load_n(&noted[n].name, __ATOMIC_SEQ_CST) : NULL;
-}
+EXPORT const char *fakecuda_noted(unsigned n) { return noted_name(n); }
 #endif
 
 static CUresult stub(const char *name) {

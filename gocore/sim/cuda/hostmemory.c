@@ -128,7 +128,10 @@ static void *watch(void *unused) {
 		if (room.left != 0 && room.left <= keep)
 			end_program(&room);
 		uint64_t ns = (room.left - keep) / (FASTEST / UINT64_C(1000000000));
-		ns = room.left == 0 || ns > MOST_NS ? MOST_NS : ns < LEAST_NS ? LEAST_NS : ns;
+		if (room.left == 0 || ns > MOST_NS)
+			ns = MOST_NS;
+		if (ns < LEAST_NS)
+			ns = LEAST_NS;
 		struct timespec moment = {0, (long)ns};
 		nanosleep(&moment, NULL);
 	}

@@ -60,7 +60,9 @@ CUresult called(const char *name, int needs_start) {
 enum when time_of_call(void) {
 	enter_machine();
 	LOCK;
-	enum when when = m->started ? STARTED : m->no_device ? NO_DEVICE_FOUND : NOT_CALLED;
+	enum when when = m->no_device ? NO_DEVICE_FOUND : NOT_CALLED;
+	if (m->started)
+		when = STARTED;
 	UNLOCK;
 	return when;
 }

@@ -174,7 +174,9 @@ EXPORT CUresult cuModuleGetGlobal_v2(CUdeviceptr *out, size_t *bytes, struct mod
 	CALLED(cuModuleGetGlobal);
 	(void)out, (void)bytes;
 	LOCK;
-	CUresult result = name == NULL ? INVALID_VALUE : usable(module, 0) ? NOT_FOUND : INVALID_HANDLE;
+	CUresult result = usable(module, 0) ? NOT_FOUND : INVALID_HANDLE;
+	if (name == NULL)
+		result = INVALID_VALUE;
 	UNLOCK;
 	return result;
 }
@@ -264,9 +266,9 @@ EXPORT CUresult cuKernelGetFunction(struct function **out, struct function *kern
 EXPORT CUresult cuFuncGetModule(struct module **out, struct function *function) {
 	CALLED(cuFuncGetModule);
 	LOCK;
-	CUresult result = out == NULL || function == NULL   ? INVALID_VALUE
-	                  : find_function(function) == NULL ? INVALID_HANDLE
-	                                                    : SUCCESS;
+	CUresult result = find_function(function) == NULL ? INVALID_HANDLE : SUCCESS;
+	if (out == NULL || function == NULL)
+		result = INVALID_VALUE;
 	if (result == SUCCESS)
 		*out = function->module;
 	UNLOCK;
@@ -275,7 +277,9 @@ EXPORT CUresult cuFuncGetModule(struct module **out, struct function *function) 
 
 static CUresult name_of(const char **out, struct function *function) {
 	LOCK;
-	CUresult result = out == NULL ? INVALID_VALUE : find_function(function) == NULL ? INVALID_HANDLE : SUCCESS;
+	CUresult result = find_function(function) == NULL ? INVALID_HANDLE : SUCCESS;
+	if (out == NULL)
+		result = INVALID_VALUE;
 	if (result == SUCCESS)
 		*out = function->name;
 	UNLOCK;
@@ -368,9 +372,9 @@ EXPORT CUresult cuKernelSetAttribute(int attribute, int value, struct function *
 EXPORT CUresult cuFuncSetCacheConfig(struct function *function, int config) {
 	CALLED(cuFuncSetCacheConfig);
 	LOCK;
-	CUresult result = config < 0 || config > 3          ? INVALID_VALUE
-	                  : find_function(function) == NULL ? INVALID_HANDLE
-	                                                    : SUCCESS;
+	CUresult result = find_function(function) == NULL ? INVALID_HANDLE : SUCCESS;
+	if (config < CU_FUNC_CACHE_PREFER_NONE || config > CU_FUNC_CACHE_PREFER_EQUAL)
+		result = INVALID_VALUE;
 	UNLOCK;
 	return result;
 }

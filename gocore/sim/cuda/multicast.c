@@ -175,9 +175,11 @@ EXPORT CUresult cuMulticastUnbind(CUhandle number, CUdevice device, size_t at, s
 	CALLED_SINCE(12010, cuMulticastUnbind);
 	LOCK;
 	struct multicast *one = find(number);
-	CUresult result = unknown_device(device)                           ? INVALID_DEVICE
-	                  : one == NULL || !unbind(one, device, at, bytes) ? INVALID_VALUE
-	                                                                   : SUCCESS;
+	CUresult result = SUCCESS;
+	if (unknown_device(device))
+		result = INVALID_DEVICE;
+	else if (one == NULL || !unbind(one, device, at, bytes))
+		result = INVALID_VALUE;
 	UNLOCK;
 	return result;
 }

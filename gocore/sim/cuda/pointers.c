@@ -63,7 +63,9 @@ static void put(void *out, int attribute, uint64_t value) {
 
 /* The device that other attributes are about: page-locked memory has its context's. */
 static int ordinal(const struct place *place) {
-	return place->gpu >= 0 ? place->gpu : place->context != NULL ? place->context->gpu : 0;
+	if (place->gpu >= 0)
+		return place->gpu;
+	return place->context != NULL ? place->context->gpu : 0;
 }
 
 static uint64_t buffer(struct notes *notes) {

@@ -21,7 +21,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-uint64_t segment(void) { return m->to_the_byte ? GRANULE : m->segment > 0 ? m->segment : 32 * MIB; }
+uint64_t segment(void) {
+	if (m->to_the_byte)
+		return GRANULE;
+	return m->segment > 0 ? m->segment : 32 * MIB;
+}
 
 static uint64_t segments(const struct pool *pool, uint64_t bytes) {
 	uint64_t unit = pool->imported ? GRANULE : segment();
@@ -261,9 +265,10 @@ EXPORT CUresult cuMemGetDefaultMemPool(struct pool **out, const location *where,
 		return INVALID_VALUE;
 	if (where->type == CU_MEM_LOCATION_TYPE_DEVICE && unknown_device(where->id))
 		return INVALID_DEVICE;
-	*out = type == CU_MEM_ALLOCATION_TYPE_MANAGED       ? &m->standard_managed
-	       : where->type == CU_MEM_LOCATION_TYPE_DEVICE ? standard_pool(where->id)
-	                                                    : &m->standard_host;
+	if (type == CU_MEM_ALLOCATION_TYPE_MANAGED)
+		*out = &m->standard_managed;
+	else
+		*out = where->type == CU_MEM_LOCATION_TYPE_DEVICE ? standard_pool(where->id) : &m->standard_host;
 	return SUCCESS;
 }
 
@@ -280,9 +285,11 @@ EXPORT CUresult cuDeviceSetMemPool(CUdevice device, struct pool *handle) {
 	CALLED_SINCE(11020, cuDeviceSetMemPool);
 	LOCK;
 	struct pool *pool = find_pool(handle);
-	CUresult result = unknown_device(device)                                  ? INVALID_DEVICE
-	                  : pool == NULL || pool->gpu != device || pool->imported ? INVALID_VALUE
-	                                                                          : SUCCESS;
+	CUresult result = SUCCESS;
+	if (unknown_device(device))
+		result = INVALID_DEVICE;
+	else if (pool == NULL || pool->gpu != device || pool->imported)
+		result = INVALID_VALUE;
 	if (result == SUCCESS)
 		m->current[device] = pool;
 	UNLOCK;
@@ -383,7 +390,8 @@ static CUresult allocate_async(CUdeviceptr *out, size_t bytes, int of_pool, stru
 		result = admits(its);
 	if (result == SUCCESS && its->capture == NULL)
 		result = uncaptured();
-	struct pool *pool = of_pool ? find_pool(handle) : m->current[gpu] != NULL ? m->current[gpu] : standard_pool(gpu);
+	struct pool *current = m->current[gpu] != NULL ? m->current[gpu] : standard_pool(gpu),
+	            *pool = of_pool ? find_pool(handle) : current;
 	if (result == SUCCESS && pool == NULL)
 		result = INVALID_VALUE;
 	if (result == SUCCESS && its->capture != NULL && pool->file > 0)
@@ -448,9 +456,9 @@ static int number_of(const struct pool *pool, int attribute) {
 	case CU_MEMPOOL_ATTR_LOCATION_ID:
 		return pool->gpu >= 0 ? pool->gpu : 0;
 	case CU_MEMPOOL_ATTR_LOCATION_TYPE:
-		return pool->gpu >= 0  ? CU_MEM_LOCATION_TYPE_DEVICE
-		       : pool->managed ? CU_MEM_LOCATION_TYPE_NONE
-		                       : CU_MEM_LOCATION_TYPE_HOST;
+		if (pool->gpu >= 0)
+			return CU_MEM_LOCATION_TYPE_DEVICE;
+		return pool->managed ? CU_MEM_LOCATION_TYPE_NONE : CU_MEM_LOCATION_TYPE_HOST;
 	}
 	return (pool->no_reuse >> attribute & 1) == 0;
 }

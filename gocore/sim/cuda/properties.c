@@ -26,7 +26,9 @@ static int has_ecc(const struct gpu *gpu) { return !gpu->integrated && strstr(gp
 /* deviceQuery reports 1 with unified memory, 3 on an A100, H100 and H200, and 2 or more elsewhere, which differs
  * between equal cards. */
 static int copy_engines(const struct gpu *gpu) {
-	return gpu->integrated ? 1 : gpu->major >= 8 && gpu->minor == 0 && gpu->major < 10 ? 3 : 2;
+	if (gpu->integrated)
+		return 1;
+	return gpu->major >= 8 && gpu->minor == 0 && gpu->major < 10 ? 3 : 2;
 }
 
 /* From Ampere on a part of L2 can be set aside. */
@@ -295,7 +297,9 @@ EXPORT CUresult cuDeviceGetByPCIBusId(CUdevice *out, const char *id) {
 /* Only Windows has them. */
 EXPORT CUresult cuDeviceGetLuid(char *luid, unsigned *mask, CUdevice device) {
 	CALLED(cuDeviceGetLuid);
-	return luid == NULL || mask == NULL ? INVALID_VALUE : unknown_device(device) ? INVALID_DEVICE : NOT_SUPPORTED;
+	if (luid == NULL || mask == NULL)
+		return INVALID_VALUE;
+	return unknown_device(device) ? INVALID_DEVICE : NOT_SUPPORTED;
 }
 
 EXPORT CUresult cuStreamCreate(CUstream *out, unsigned flags) {

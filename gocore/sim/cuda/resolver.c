@@ -141,9 +141,11 @@ EXPORT CUresult cuGetProcAddress(const char *symbol, void **function, int versio
 EXPORT CUresult cuGetProcAddress_v2(const char *symbol, void **function, int version, uint64_t flags, int *status) {
 	enum found found = UNKNOWN_NAME;
 	void *answer = NULL;
-	CUresult result = driver_version() < 12000 ? not_done("cuGetProcAddress_v2")
-	                  : function == NULL       ? INVALID_VALUE
-	                                           : resolve(symbol, &answer, version, flags, &found);
+	CUresult result = INVALID_VALUE;
+	if (driver_version() < 12000)
+		result = not_done("cuGetProcAddress_v2");
+	else if (function != NULL)
+		result = resolve(symbol, &answer, version, flags, &found);
 	if (result == INVALID_VALUE && symbol != NULL && flags <= 3 && status != NULL)
 		*status = 0;
 	if (result == SUCCESS) {

@@ -475,7 +475,9 @@ EXPORT int fakecuda_step(int gpu, uint64_t handle) {
 static CUresult create_stream(CUstream *out, unsigned flags, int priority) {
 	IN_CONTEXT({
 		int greatest = m->gpu[context->gpu].greatest_priority;
-		*out = make_stream(context, flags == 0, priority > 0 ? 0 : priority < greatest ? greatest : priority);
+		if (priority > 0)
+			priority = 0;
+		*out = make_stream(context, flags == 0, priority < greatest ? greatest : priority);
 	});
 }
 
@@ -783,7 +785,9 @@ static CUresult timed(struct event *event) {
 	if (event_gone(event) || event->untimed || (event->mark.stream == NULL && event->capture == NULL))
 		return INVALID_HANDLE;
 	CUresult result = event_observed(event);
-	return result != SUCCESS ? result : finished(event->mark) ? SUCCESS : NOT_READY;
+	if (result == SUCCESS && !finished(event->mark))
+		result = NOT_READY;
+	return result;
 }
 
 /* The host's time: it says nothing about a GPU's speed. */

@@ -73,9 +73,9 @@ struct reservation { /* in order of their addresses */
 };
 
 static int flags_of(const struct mapping *mapping, int gpu) {
-	return (mapping->access >> gpu & 1) == 0   ? 0
-	       : (mapping->writes >> gpu & 1) == 0 ? CU_MEM_ACCESS_FLAGS_PROT_READ
-	                                           : CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+	if ((mapping->access >> gpu & 1) == 0)
+		return CU_MEM_ACCESS_FLAGS_PROT_NONE;
+	return mapping->writes >> gpu & 1 ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_READ;
 }
 
 /* Of the GPU that has the memory. */
@@ -494,7 +494,9 @@ EXPORT CUresult cuMemImportFromShareableHandle(CUhandle *out, void *shared, int 
 		((struct handle *)(uintptr_t)*out)->imported = 1;
 	}
 	UNLOCK;
-	return memory != NULL ? SUCCESS : type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ? UNKNOWN : INVALID_VALUE;
+	if (memory != NULL)
+		return SUCCESS;
+	return type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ? UNKNOWN : INVALID_VALUE;
 }
 
 struct handle *import_part(int descriptor, uint64_t *bytes) {

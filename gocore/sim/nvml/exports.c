@@ -24,10 +24,7 @@ enum {
 	FUNCTIONS = 511
 }; /* driver 550 has 250, and 555 has 254 */
 
-static int without_a_name(void) {
-	static int told;
-	return unsupported("a function of nvmlInternalGetExportTable", &told);
-}
+static int without_a_name(void) { return unsupported("a function of nvmlInternalGetExportTable"); }
 
 /* A row of the lists: NVML's nvmlProcessDetail_v1_t, and the name. */
 struct named {

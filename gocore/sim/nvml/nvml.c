@@ -14,6 +14,7 @@
 #endif
 #include "nvml.h"
 
+#include "../../machine/models/noted.h"
 #include "../../machine/models/spec.h"
 
 #include <dlfcn.h>
@@ -104,12 +105,11 @@ static int start(const char *function) {
 	return refused;
 }
 
-int unsupported(const char *function, int *told) {
+int unsupported(const char *function) {
 	int refused = begin(function, NULL);
 	if (refused)
 		return refused;
-	if (secure_getenv("GPUCONF_SIMULATOR_LOG") != NULL && !__atomic_exchange_n(told, 1, __ATOMIC_RELAXED))
-		fprintf(stderr, "gpuconf: the simulated NVML does not support %s\n", function);
+	note_once(function, "gpuconf: the simulated NVML does not support %s\n");
 	return NOT_SUPPORTED;
 }
 
@@ -531,11 +531,17 @@ static int architecture(const struct device *device) {
 		return device->minor == 5 ? 6 : 5;
 	if (major == 8)
 		return device->minor == 9 ? 8 : 7;
-	return major == 3 ? 2 : major == 5 ? 3 : major == 6 ? 4 : major == 9 ? 9 : major >= 10 ? 10 : -1;
+	static const int by_major[] = {[3] = 2, [5] = 3, [6] = 4, [9] = 9};
+	if (major >= 10)
+		return 10;
+	return by_major[major] > 0 ? by_major[major] : -1;
 }
 
 static int brand(const struct device *device) {
-	return strncmp(device->name, "Tesla", 5) == 0 ? 2 : strstr(device->name, "GeForce") != NULL ? 5 : 14;
+	enum { TESLA = 2, GEFORCE = 5, NVIDIA = 14 }; /* nvmlBrandType_t */
+	if (strncmp(device->name, "Tesla", 5) == 0)
+		return TESLA;
+	return strstr(device->name, "GeForce") != NULL ? GEFORCE : NVIDIA;
 }
 
 NUMBER(nvmlDeviceGetIndex, unsigned, device - machine.device)
@@ -657,9 +663,9 @@ int nvmlDeviceGetMaxClockInfo(struct device *device, unsigned clock, unsigned *m
 	SIMULATED();
 	if (clock >= CLOCKS)
 		return INVALID_ARGUMENT;
-	int known = clock == GRAPHICS || clock == MULTIPROCESSOR ? device->clock
-	            : clock == MEMORY                            ? device->memory_clock
-	                                                         : 0;
+	int known = clock == MEMORY ? device->memory_clock : 0;
+	if (clock == GRAPHICS || clock == MULTIPROCESSOR)
+		known = device->clock;
 	if (known == 0)
 		return NOT_SUPPORTED;
 	*mhz = (unsigned)known;

@@ -131,6 +131,6 @@ int is_device(const struct device *device);
 	} while (0)
 
 /* nvml.c: the answer of a function without an implementation. */
-int unsupported(const char *function, int *told);
+int unsupported(const char *function);
 
 #endif

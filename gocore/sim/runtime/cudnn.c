@@ -44,7 +44,8 @@ EXPORT size_t cudnnGetCudartVersion(void) { return (size_t)versions.cuda; }
 EXPORT int cudnnGetProperty(int property, int *value) {
 	if (value == NULL || property < 0 || property > 2)
 		return value == NULL ? CUDNN_NULL_POINTER : CUDNN_BAD_PARAM;
-	*value = property == 0 ? versions.cudnn / 10000 : property == 1 ? versions.cudnn / 100 % 100 : versions.cudnn % 100;
+	const int parts[] = {versions.cudnn / 10000, versions.cudnn / 100 % 100, versions.cudnn % 100};
+	*value = parts[property];
 	return SUCCESS;
 }
 

@@ -116,7 +116,10 @@ EXPORT const char *cusparseLtGetErrorName(int status) {
 
 /* By cudaDataType. */
 static int bytes_of(int type) {
-	return type == 3 || type == 8 || type == 28 || type == 29 ? 1 : type == 2 || type == 14 ? 2 : 4;
+	enum { R_16F = 2, R_8I = 3, R_8U = 8, R_16BF = 14, R_8F_E4M3 = 28, R_8F_E5M2 = 29 };
+	if (type == R_8I || type == R_8U || type == R_8F_E4M3 || type == R_8F_E5M2)
+		return 1;
+	return type == R_16F || type == R_16BF ? 2 : 4;
 }
 
 EXPORT int cusparseLtDenseDescriptorInit(const void *handle, struct dense_matrix *out, int64_t rows, int64_t columns,

@@ -4,31 +4,14 @@
  * status for what is not supported, which is noted by name. The definitions are weak, so a function takes the place of
  * its stub by being defined.
  */
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "runtime.h"
 
-static const char *noted[1024];
+#include "../../machine/models/noted.h"
 
-/* The names have one address each: they are literals of one place. */
-void not_done(const char *name) {
-	for (size_t i = 0; i < sizeof noted / sizeof *noted; i++) {
-		const char *there = NULL;
-		if (__atomic_compare_exchange_n(&noted[i], &there, name, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
-			if (getenv("GPUCONF_SIMULATOR_LOG") != NULL)
-				fprintf(stderr, "gpuconf: the simulated GPU does not support %s\n", name);
-			return;
-		}
-		if (there == name)
-			return;
-	}
-}
+void not_done(const char *name) { note_once(name, "gpuconf: the simulated GPU does not support %s\n"); }
 
 /* gpuconf_runtime_noted returns the name of the function that was noted as the nth, from 0, or NULL. */
-EXPORT const char *gpuconf_runtime_noted(unsigned n) {
-	return n < sizeof noted / sizeof *noted ? __atomic_load_n(&noted[n], __ATOMIC_SEQ_CST) : NULL;
-}
+EXPORT const char *gpuconf_runtime_noted(unsigned n) { return noted_name(n); }
 
 #define COMPUTES(name, status) \
 	EXPORT __attribute__((weak)) long name(void) { return computes(#name) == SUCCESS ? SUCCESS : status; }

@@ -109,7 +109,9 @@ EXPORT int cufftXtMakePlanMany(int plan, int rank, const long long *n, void *in,
     long long batch, size_t *workspace, int type) {
 	enum { COMPLEX_SINGLE = 4, COMPLEX_DOUBLE = 5, INVALID_SIZE = 8 };
 	int is_real = in_type < COMPLEX_SINGLE || to_type < COMPLEX_SINGLE;
-	long long element = type == COMPLEX_DOUBLE ? 16 : type == COMPLEX_SINGLE ? 8 : 4, rows = 1;
+	long long element = 4, rows = 1;
+	if (type == COMPLEX_SINGLE || type == COMPLEX_DOUBLE)
+		element = type == COMPLEX_SINGLE ? 8 : 16;
 	(void)plan, (void)in, (void)in_stride, (void)in_distance, (void)to, (void)to_stride, (void)to_distance;
 	for (int i = 0; i < rank; i++)
 		if (n[i] < 1)
@@ -117,9 +119,8 @@ EXPORT int cufftXtMakePlanMany(int plan, int rank, const long long *n, void *in,
 	for (int i = 0; i < rank - 1; i++)
 		rows *= n[i];
 	long long last = n[rank - 1];
-	*workspace = (size_t)(rank > 1  ? of_rows(rows, last, batch, element, is_real)
-	                      : is_real ? of_real(last, batch, element)
-	                                : of_complex(last, batch, element));
+	long long bytes = is_real ? of_real(last, batch, element) : of_complex(last, batch, element);
+	*workspace = (size_t)(rank > 1 ? of_rows(rows, last, batch, element, is_real) : bytes);
 	return SUCCESS;
 }
 

@@ -139,7 +139,9 @@ EXPORT int cudaPointerGetAttributes(struct pointer *out, const void *address) {
  * before the stream. */
 EXPORT int cudaMemPrefetchAsync(const void *address, size_t bytes, uint64_t place, uintptr_t fourth, void *fifth) {
 	int result = begin(), old = versions.cuda < 13000;
-	int device = old ? (int)place : (uint32_t)place == 1 ? (int)(place >> 32) : -1;
+	int device = (uint32_t)place == CU_MEM_LOCATION_TYPE_DEVICE ? (int)(place >> 32) : -1;
+	if (old)
+		device = (int)place;
 	return keep(result != SUCCESS ? result : cuMemPrefetchAsync(address, bytes, device, old ? (void *)fourth : fifth));
 }
 

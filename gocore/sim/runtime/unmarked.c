@@ -74,7 +74,9 @@ static unsigned place_of(const char *name, int lasting) {
 	pthread_mutex_lock(&names_lock);
 	i = look_up(name, 1, &count);
 	if (i == count) {
-		const char *kept = i == MOST_NAMES - 1 ? "others" : lasting ? name : strdup(name);
+		const char *kept = "others";
+		if (i < MOST_NAMES - 1)
+			kept = lasting ? name : strdup(name);
 		if (i < MOST_NAMES && kept != NULL) {
 			names[i].name = kept;
 			__atomic_store_n(&used, i + 1, __ATOMIC_RELEASE);

@@ -68,8 +68,8 @@ __asm__(".text\n"
         "	adrp x16, gpuconf_next\n	add x16, x16, :lo12:gpuconf_next\n	ldr x16, [x16]\n	br x16\n"
         ".size dlopen, .-dlopen\n"
         ".globl dlmopen\n.type dlmopen, %function\ndlmopen:\n"
-        "	stp x0, x30, [sp, #-32]!\n	str x2, [sp, #16]\n	mov x0, x1\n	bl gpuconf_preload_path\n	mov x1, x0\n"
-        "	ldr x2, [sp, #16]\n	ldp x0, x30, [sp], #32\n"
+        "	stp x0, x30, [sp, #-32]!\n	str x2, [sp, #16]\n	mov x0, x1\n	bl gpuconf_preload_path\n"
+        "	mov x1, x0\n	ldr x2, [sp, #16]\n	ldp x0, x30, [sp], #32\n"
         "	adrp x16, gpuconf_next\n	add x16, x16, :lo12:gpuconf_next\n	ldr x16, [x16, #8]\n	br x16\n"
         ".size dlmopen, .-dlmopen\n");
 #else
