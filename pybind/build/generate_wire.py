@@ -167,7 +167,7 @@ def module(name: str, source: str) -> str:
     sources = " and ".join(dict.fromkeys(str(path.parent.relative_to(ROOT)) for path in (SOURCE, *also)))
     lines = [
         "# SPDX-License-Identifier: Apache-2.0",
-        f'"""Go's messages, from {sources}. Written by pybind/build/generate.py; DO NOT EDIT."""',
+        f'"""Messages from {sources}. Written by pybind/build/generate.py; DO NOT EDIT."""',
         "",
         "from __future__ import annotations",
         "",

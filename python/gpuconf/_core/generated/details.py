@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Go says and reads, from pybind/wire. Written by pybind/build/generate.py; DO NOT EDIT."""
+"""Messages from pybind/wire. Written by pybind/build/generate.py; DO NOT EDIT."""
 
 from __future__ import annotations
 
