@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 COMPAT = Path(__file__).parents[2] / "python" / "gpuconf" / "compat"
 
-_HEAD = '''"""The messages' fields for type checkers, from messages.proto by tests_py/oracle/message_stubs.py."""
+_HEAD = '''# SPDX-License-Identifier: Apache-2.0
+"""The messages' fields for type checkers, from messages.proto by tests_py/oracle/message_stubs.py."""
 
 from collections.abc import Iterable, Mapping, MutableMapping, MutableSequence
 from typing import Any, ClassVar, Generic, TypeVar

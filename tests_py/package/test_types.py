@@ -69,7 +69,6 @@ with tf.device("GPU:0"), tf.memory.allocate("1MiB") as buffer:
     tf.memory.alocate(1)  # attr-defined
 limit: int = tf.memory.stats().bytes_limit
 name: str = tf.memory.stats().bytes_limit  # assignment
-name = tf.memory.stats()[0]  # assignment
 row = tf.memory.usage().rows[0]
 tf.memory.UsageRow(row.library, row.tag, row.bytes_in_use, row.peak_bytes_in_use, "0")  # arg-type
 tf.simulat("T4")  # attr-defined

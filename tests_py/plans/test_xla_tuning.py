@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpuconf.plans.programs.xla.card_memory import TUNING, Ledger
-from gpuconf.plans.programs.xla.compiling import Tuned, tuned
+from gpuconf.plans.programs.xla.tuning import Tuned, tuned
 
 MIB = 1 << 20
 MATMUL = "__cublas$lt$matmul"

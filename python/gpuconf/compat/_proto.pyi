@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The messages' fields for type checkers, from messages.proto by tests_py/oracle/message_stubs.py."""
 
 from collections.abc import Iterable, Mapping, MutableMapping, MutableSequence

@@ -183,7 +183,7 @@ def _without_cuda(folder: str, machine: str) -> None:
         raise errors.FailedPreconditionError(text)
     import warnings
 
-    warnings.warn(text, RuntimeWarning, stacklevel=4)  # the line that imports torch
+    warnings.warn(text, RuntimeWarning, stacklevel=5)  # the line that imports torch
 
 
 def _after() -> None:

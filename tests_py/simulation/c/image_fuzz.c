@@ -3,7 +3,6 @@
  * Loads damaged kernel images: image_fuzz SEED COUNT. Each image ends where readable memory ends, so that a read behind
  * it is a fault; the same bytes are then loaded from a file, whose copy in the heap is AddressSanitizer's to watch.
  */
-#define _GNU_SOURCE
 #include <elf.h>
 #include <stdint.h>
 #include <stdio.h>

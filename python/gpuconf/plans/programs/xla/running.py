@@ -21,7 +21,8 @@ from jax.sharding import SingleDeviceSharding
 
 from ...._typing import Any
 from .card_memory import ARRAYS, FROM_HOST, STATE, TEMPORARY, TUNING, Block, Ledger, sizes
-from .compiling import Compiler, Function, Tuned, stack
+from .compiling import Compiler, Function, stack
+from .tuning import Tuned
 
 _SMALL = 64 << 10
 _MAP_NORESERVE = 0x4000  # of Linux; Python names it since 3.13
