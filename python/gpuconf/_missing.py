@@ -68,7 +68,7 @@ def reason(module: str, name: str) -> str:
         return f"gpuconf does not have tf.{full}: {_HINTS[full].format(name=name)}"
     found = next((root for root, mark in _ROOTS.items() if mark in (marks or "") and root != here), None)
     if found is not None:
-        return f"use {found}.{full}{_OF_1 if found == _V1 and here == _V2 and _stands_in() else ''}"
+        return f"use {found}.{full}{_OF_1 if found == _V1 and here == _V2 and stands_in() else ''}"
     if keras:
         remedy = "Keras 3 runs without it: set KERAS_BACKEND=torch or jax, and import keras"
         return f"gpuconf does not have tf.{full}: it needs TensorFlow. {remedy}"
@@ -142,7 +142,7 @@ def elsewhere(module: str, name: str) -> str:
     return ""
 
 
-def _stands_in() -> bool:
+def stands_in() -> bool:
     """Whether ``import tensorflow`` finds gpuconf."""
     return any(type(finder).__module__ == "gpuconf.compat._as_tensorflow" for finder in sys.meta_path)
 

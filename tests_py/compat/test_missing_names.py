@@ -54,7 +54,7 @@ def test_a_name_that_is_elsewhere_is_found_where_the_error_says(root: str) -> No
 
 INSTALL = "import gpuconf; gpuconf.install_as_tensorflow()"
 LAYERS = (
-    "does not have tf.keras.layers: it needs TensorFlow. Keras 3 runs without it: set KERAS_BACKEND=torch or "
+    "does not have tf.keras.preprocessing: it needs TensorFlow. Keras 3 runs without it: set KERAS_BACKEND=torch or "
     "jax, and import keras"
 )
 
@@ -66,10 +66,9 @@ LAYERS = (
         ("from gpuconf import keras", "ImportError", ": use gpuconf.compat.v2.keras"),
         ("import gpuconf.estimator", "ModuleNotFoundError", "gpuconf does not have tf.estimator: it needs TensorFlow, "
                                                             "up to 2.15"),
-        ("import gpuconf.compat.v2 as tf\ntf.nn.relu(1)", "AttributeError", "gpuconf does not have tf.nn: it needs "
-                                                                            "TensorFlow"),
-        ("import gpuconf.compat.v2.nn.relu", "ModuleNotFoundError", "gpuconf does not have tf.nn: it needs TensorFlow"),
-        ("from gpuconf.compat.v1 import layers", "ImportError", "gpuconf does not have tf.layers: it needs TensorFlow"),
+        ("import gpuconf.compat.v2 as tf\ntf.audio.x(1)", "AttributeError", "tf.audio: it needs TensorFlow"),
+        ("import gpuconf.compat.v2.audio.x", "ModuleNotFoundError", "does not have tf.audio: it needs TensorFlow"),
+        ("from gpuconf.compat.v1 import audio", "ImportError", "gpuconf does not have tf.audio: it needs TensorFlow"),
         ("import gpuconf.compat.v1 as tf\ntf.contrib", "AttributeError", "tf.contrib: TensorFlow 2 removed it"),
         ("import gpuconf\ngpuconf.Session()", "AttributeError", ": use gpuconf.compat.v1.Session"),
         ("from gpuconf.compat.v2 import ConfigProto", "ImportError", ": use gpuconf.compat.v1.ConfigProto"),
@@ -81,8 +80,8 @@ LAYERS = (
         ("import gpuconf.config\ngpuconf.config.set_memory_growth", "AttributeError",
          ".config.experimental.set_memory_growth"),
         ("from gpuconf import set_limit", "ImportError", ': use gpuconf.configure(limit="6GiB")'),
-        (f"{INSTALL}; from tensorflow.keras.layers import Dense", "ModuleNotFoundError", LAYERS),
-        (f"{INSTALL}; from tensorflow.keras import layers", "ImportError", LAYERS),
+        (f"{INSTALL}; from tensorflow.keras.preprocessing import image", "ModuleNotFoundError", LAYERS),
+        (f"{INSTALL}; from tensorflow.keras import preprocessing", "ImportError", LAYERS),
         (
             f"{INSTALL}; import tensorflow as tf; tf.keras.callbacks.ModelCheckpoint",
             "AttributeError",
@@ -130,7 +129,7 @@ def test_both_versions_have_the_other() -> None:
 
 def test_probing_still_works() -> None:
     tf: Any = gpuconf.compat.v2
-    assert not hasattr(tf, "nn")
+    assert not hasattr(tf, "audio")
     assert getattr(tf, "estimator", None) is None
     with pytest.raises(ModuleNotFoundError) as caught:
         importlib.import_module("gpuconf.keras")
@@ -144,5 +143,5 @@ def test_the_table_is_read_only_when_a_name_is_missed() -> None:
         tf.Session, tf.ConfigProto, gpuconf.config
         assert not _missing._names
         assert not hasattr(tf, "__wrapped__") and not _missing._names
-        assert not hasattr(tf, "layers") and _missing._names
+        assert not hasattr(tf, "audio") and _missing._names
     """)

@@ -117,6 +117,7 @@ def test_a_tensorflow_that_sees_no_gpus(driver: Path) -> None:
     program = """
 import logging, sys
 logging.basicConfig(stream=sys.stdout, format="%(levelname)s %(message)s", level="INFO")
+logging.getLogger("gpuconf").setLevel("INFO")
 print(gpuconf.configure(limit="256MiB", libraries="tensorflow").libraries["tensorflow"])
 import tensorflow as tf
 print(tf.config.list_physical_devices("GPU"), gpuconf.configure(limit="256MiB").libraries["tensorflow"])

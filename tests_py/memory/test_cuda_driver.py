@@ -216,7 +216,8 @@ def test_without_a_driver_there_are_no_gpus_and_the_log_says_why() -> None:
         None,
         """
 import logging, sys
-logging.basicConfig(level=logging.INFO, stream=sys.stdout)
+logging.basicConfig(stream=sys.stdout)
+logging.getLogger("gpuconf").setLevel(logging.INFO)
 import gpuconf
 print(gpuconf.config.list_physical_devices("GPU"))
 """,

@@ -61,7 +61,7 @@ RUN = """
     plans/test_report.py plans/test_snapshot_out_of_memory.py plans/test_snapshot_versions.py
     plans/test_trace_files.py plans/test_tried_workspaces.py plans/test_verify.py plans/test_xla_tuning.py
     pytest_plugin simulation/test_simulate.py tensors/test_blas.py tensors/test_endless_values.py
-    tensors/test_tensor_equality.py
+    tensors/test_tensor_equality.py compat/test_tensors_of_tensorflow.py
 """
 LEFT_OUT = {
     "needs a compiler, for some tests at least": """

@@ -237,7 +237,9 @@ def _parse(spec: str | None) -> dict[str, Any]:
     if spec is None:
         return {}
     if not isinstance(spec, str):
-        raise TypeError(f"a device spec must be a string, but got {type(spec).__name__}")
+        hash(spec)  # raises TypeError where TensorFlow does, whose cache needs it
+        text = f"a device spec must be a string, but got {type(spec).__name__}"
+        raise TypeError(text) if hasattr(spec, "split") else AttributeError(text)
     parts: dict[str, Any] = {}
     for attribute in filter(None, spec.split("/")):
         name, *values = attribute.split(":")

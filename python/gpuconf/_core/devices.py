@@ -26,8 +26,6 @@ class PhysicalDevice(html.InLists, _PhysicalDevice):
 
     __module__ = "gpuconf.config"
 
-    __slots__ = ()
-
     def _repr_html_(self) -> str:
         return html.shown(html.line(html.bold("PhysicalDevice"), html.code(self.name), self.device_type))
 
@@ -45,8 +43,6 @@ class LogicalDevice(html.InLists, _LogicalDevice):
     """
 
     __module__ = "gpuconf.config"
-
-    __slots__ = ()
 
     def _repr_html_(self) -> str:
         return html.shown(html.line(html.bold("LogicalDevice"), html.code(self.name), self.device_type))
@@ -70,8 +66,6 @@ class LogicalDeviceConfiguration(_LogicalDeviceConfiguration):
     """
 
     __module__ = "gpuconf.config"
-
-    __slots__ = ()
 
 
 class ConfiguredLimit(LogicalDeviceConfiguration):

@@ -48,8 +48,9 @@ loads, dumps = _functions()
 
 # Notices, logged to the logger ``gpuconf``. The core itself never prints.
 #
-# As is usual for a library, the logger has a NullHandler: programs that configure logging see the notices, and other
-# programs print nothing to standard error.
+# As is usual for a library, the logger has a NullHandler: programs that configure logging see the warnings and errors,
+# and other programs print nothing to standard error. Notices of level info are for programs that ask for them: those
+# that give the logger ``gpuconf`` a level or a handler. A program's own log is not for them.
 
 _LEVELS = {"info": 20, "warning": 30, "error": 40}
 
@@ -72,4 +73,7 @@ def log(level: str, text: str) -> None:
     logger = logging.getLogger("gpuconf")
     if not logger.handlers:
         logger.addHandler(logging.NullHandler())
+    asked = logger.level or any(not isinstance(each, logging.NullHandler) for each in logger.handlers)
+    if level == "info" and not asked:
+        return
     logger.log(_LEVELS[level], "%s", text)

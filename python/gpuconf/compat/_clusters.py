@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import abc
+from itertools import cycle
 
 from .. import errors
+from .._core.device_spec import DeviceSpec
 from .._typing import Any, NoReturn
 from ._names import publish
 
@@ -330,6 +332,51 @@ def _tf_config() -> dict[str, Any]:
 
 def _url(address: str, rpc_layer: str | None) -> str:
     return f"{rpc_layer}://{address}" if rpc_layer and address else address
+
+
+# The kinds of operations that a replica_device_setter puts on parameter servers: in gpuconf, variables.
+_PARAMETERS = ("Variable", "VariableV2", "VarHandleOp", "AutoReloadVariable")
+
+
+def replica_device_setter(
+    ps_tasks: int = 0,
+    ps_device: str = "/job:ps",
+    worker_device: str = "/job:worker",
+    merge_devices: bool = True,
+    cluster: Any = None,
+    ps_ops: Any = None,
+    ps_strategy: Any = None,
+) -> Any:
+    """Return a function for ``device`` that puts variables on parameter servers in turn, and the rest on a worker.
+
+    Returns None without parameter servers.
+
+    >>> import gpuconf.compat.v1 as tf
+    >>> with tf.Graph().as_default(), tf.device(tf.train.replica_device_setter(ps_tasks=2)):
+    ...     [tf.Variable(1.0).device, tf.Variable(1.0).device, tf.constant(1.0).device]
+    ['/job:ps/task:0', '/job:ps/task:1', '/job:worker']
+    """
+    if cluster is not None:
+        ps_tasks = len(ClusterSpec(cluster).as_dict().get(DeviceSpec.from_string(ps_device).job) or ())
+    if ps_tasks == 0:
+        return None
+    turns = cycle(range(ps_tasks))
+    choose = (lambda _: next(turns)) if ps_strategy is None else ps_strategy
+    if not callable(choose):
+        raise TypeError("ps_strategy must be callable")
+
+    def device_function(op: Any) -> str:
+        if not merge_devices and op.device:
+            return str(op.device)
+        current = DeviceSpec.from_string(op.device or "")
+        if not ps_device or op.type not in (_PARAMETERS if ps_ops is None else ps_ops):
+            return str(DeviceSpec.from_string(worker_device or "").make_merged_spec(current).to_string())
+        chosen = DeviceSpec.from_string(ps_device)
+        if chosen.job and current.job in (None, chosen.job):
+            chosen = chosen.replace(task=choose(op))
+        return str(chosen.make_merged_spec(current).to_string())
+
+    return device_function
 
 
 publish(__name__)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import OrderedDict
 
 from .._typing import Any
@@ -46,6 +47,34 @@ def get_build_info() -> OrderedDict[str, Any]:
     True
     """
     return build_info
+
+
+_HOME = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # gpuconf's; there is nothing of TensorFlow's in it
+
+
+def get_include() -> str:
+    """Return the folder of C headers, which are gpuconf's. TensorFlow's are not there."""
+    return os.path.join(_HOME, "include")
+
+
+def get_lib() -> str:
+    """Return the folder of libraries, which are gpuconf's. TensorFlow's are not there."""
+    return _HOME
+
+
+def get_compile_flags() -> list[str]:
+    """Return the flags for compilers that TensorFlow's release was built with."""
+    return [
+        f"-I{get_include()}",
+        f"-D_GLIBCXX_USE_CXX11_ABI={CXX11_ABI_FLAG}",
+        "--std=c++17",
+        "-DEIGEN_MAX_ALIGN_BYTES=64",
+    ]
+
+
+def get_link_flags() -> list[str]:
+    """Return the flags for linkers of TensorFlow's release, with gpuconf's folder."""
+    return [f"-L{get_lib()}", "-l:libtensorflow_framework.so.2"]
 
 
 # Switches of private modules, which programs set: gpuconf gives no such warnings.

@@ -25,6 +25,7 @@ docs: dict[str, str] = {}
 rows: dict[str, dict[str, tuple[str, str]]] = {}  # its names, and the module and name of what they stand for
 unlisted: dict[str, set[str]] = {}  # those of its names that dir() does not show
 others: dict[str, list[str]] = {}  # the modules whose other names it has, too
+on_use: set[str] = set()  # the modules whose other names raise when they are called
 aliases: dict[str, str] = {}  # a second name of a module, and the first
 _homes: dict[str, dict[str, str]] = {}  # by the module of the code: its names, and the first public module of each
 
@@ -43,6 +44,9 @@ def _read() -> None:
                 comment.append(line[2:].rstrip("\n"))
             elif line.startswith(" "):
                 source, _, names = line.strip().partition(":")
+                if source == "on use":
+                    on_use.add(module)
+                    continue
                 if source == "*":
                     others[module] = [_full(each) for each in names.split()]
                     continue
@@ -95,7 +99,19 @@ class Listed(ModuleType):
             if module.startswith(f"{_PYTHON}.") and others[module]:
                 path = f"{module.removeprefix(_PYTHON)}.{name}"
                 raise AttributeError(f"gpuconf does not have tensorflow.python{path}: it needs TensorFlow")
+        if module in on_use and not name.startswith("_"):
+            setattr(self, name, _raising(module, name))
+            return vars(self)[name]
         raise error_for(module, name, sys._getframe(1))
+
+
+def _raising(module: str, name: str) -> type:
+    """Return a class, which other classes can extend, that cannot be called: it needs TensorFlow."""
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise error_for(module, name)
+
+    return type(name, (), {"__init__": refuse, "__module__": module, "__doc__": "Needs TensorFlow."})
 
 
 def make_modules() -> None:

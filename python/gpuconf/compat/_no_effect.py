@@ -38,24 +38,4 @@ def shutdown_tpu_system(cluster_resolver: Any = None) -> None:
     initialize_tpu_system(cluster_resolver)
 
 
-_deterministic = False
-
-
-def enable_op_determinism() -> None:
-    """Store it. Has no effect: gpuconf's operations are always deterministic."""
-    global _deterministic
-    _deterministic = True
-
-
-def disable_op_determinism() -> None:
-    """Store it. Has no effect: gpuconf's operations are always deterministic."""
-    global _deterministic
-    _deterministic = False
-
-
-def is_op_determinism_enabled() -> bool:
-    """Return what was stored."""
-    return _deterministic
-
-
 publish(__name__)

@@ -7,23 +7,41 @@ those of TensorFlow.
 
 from __future__ import annotations
 
+from .. import errors
 from .._typing import Any
+from ..config._execution import is_op_determinism_enabled
 from ..tensors import arrays
+from ._arrays import name_of, type_name
+from ._dtypes import as_dtype
 
 OPERATORS = {"mul": "Mul", "sub": "Sub", "truediv": "RealDiv", "floordiv": "FloorDiv", "mod": "FloorMod", "pow": "Pow"}
 
-_FUNCTIONS = {
+_FUNCTIONS: dict[str, Any] = {
     **dict(arrays.COMPARISONS.values()),
+    **{f"Logical{kind}": function for kind, function in arrays.BITS.values()},
+    **{f"Bitwise{kind}": function for kind, function in arrays.BITS.values()},
+    "Abs": "abs",
+    "Add": "add",
+    "All": "all",
+    "Any": "any",
     "Exp": "exp",
     "FloorDiv": "floor_divide",
     "FloorMod": "mod",
+    "Invert": "invert",
+    "LogicalNot": "logical_not",
+    "MatMul": "matmul",
     "Max": "max",
+    "Maximum": "maximum",
     "Mean": "mean",
     "Min": "min",
+    "Minimum": "minimum",
     "Mul": "multiply",
     "Neg": "negative",
     "Pow": "power",
     "RealDiv": "true_divide",
+    "Relu": lambda a: arrays.numpy().maximum(a, 0),
+    "Sigmoid": lambda a: 1 / (1 + arrays.numpy().exp(-a)),
+    "Softmax": lambda a: _exponents(a) / _exponents(a).sum(-1, keepdims=True),
     "Sqrt": "sqrt",
     "Square": "square",
     "Sub": "subtract",
@@ -36,9 +54,60 @@ def compute(kind: str, *inputs: Any, **options: Any) -> Any:
     """Compute an operation. Raises ValueError for shapes that do not fit."""
     np = arrays.numpy()
     wanted = arrays.type_of_result(kind, inputs[0].dtype.name)
+    if kind == "MatMul":
+        check_matrices(*inputs)
     with np.errstate(all="ignore"):
-        result = getattr(np, _FUNCTIONS[kind])(*inputs, **options)
+        function = _FUNCTIONS[kind]
+        result = (getattr(np, function) if isinstance(function, str) else function)(*inputs, **options)
     return np.asarray(result).astype(wanted, copy=False)
+
+
+def _exponents(array: Any) -> Any:
+    np = arrays.numpy()
+    return np.exp(array - array.max(-1, keepdims=True))
+
+
+def cast(array: Any, wanted: str) -> Any:
+    """Convert an array to another type. Raises UnimplementedError for strings."""
+    has = name_of(array)
+    if has != wanted and "string" in (has, wanted):
+        raise errors.UnimplementedError(f"Cast {has} to {wanted} is not supported [Op:Cast]")
+    with arrays.numpy().errstate(all="ignore"):
+        return array.astype(as_dtype(wanted).dtype)
+
+
+def check_matrices(a: Any, b: Any) -> None:
+    """Raise InvalidArgumentError for arrays of which ``matmul`` has no product. NumPy accepts vectors, too."""
+    for index, each in enumerate((a, b)):
+        if each.ndim < 2:
+            raise errors.InvalidArgumentError(f"In[{index}] ndims must be >= 2: {each.ndim} [Op:MatMul]")
+    if a.shape[-1] != b.shape[-2]:
+        sizes = f"In[0]: {_sizes(a)}, In[1]: {_sizes(b)}"
+        raise errors.InvalidArgumentError(f"Matrix size-incompatible: {sizes} [Op:{_product(a, b)}] name: ")
+    try:
+        arrays.numpy().broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    except ValueError:
+        text = f"In[0] and In[1] must have compatible batch dimensions: {_sizes(a)} vs. {_sizes(b)}"
+        raise errors.InvalidArgumentError(f"{text} [Op:{_product(a, b)}] name: ") from None
+
+
+def shape_of_product(a: Any, b: Any) -> tuple[int, ...]:
+    """Return the shape of a product of matrices. Raises ValueError for shapes that do not fit."""
+    np = arrays.numpy()
+    first, second = np.broadcast_to(np.int8(0), a), np.broadcast_to(np.int8(0), b)
+    try:
+        check_matrices(first, second)
+    except errors.InvalidArgumentError as error:
+        raise ValueError(error.message) from None
+    return (*np.broadcast_shapes(a[:-2], b[:-2]), a[-2], b[-1])
+
+
+def _product(a: Any, b: Any) -> str:
+    return "BatchMatMulV2" if max(a.ndim, b.ndim) > 2 else "MatMul"
+
+
+def _sizes(array: Any) -> str:
+    return f"[{','.join(map(str, array.shape))}]"
 
 
 def shape_of_result(*shapes: Any, **options: Any) -> tuple[int | None, ...] | None:
@@ -72,6 +141,11 @@ class Seeds:
     def generator(self, seed: Any) -> Any:
         """Return the generator of an operation: its own for each seed of an operation."""
         np = arrays.numpy()
+        if seed is None and self.seed is None and is_op_determinism_enabled():
+            raise RuntimeError(
+                "Random ops require a seed to be set when determinism is enabled. Please set a seed before running the "
+                "op, e.g. by calling tf.random.set_seed(1)."
+            )
         if self._generator is None:
             self._generator = np.random.default_rng(None if self.seed is None else abs(self.seed))
         if seed is None:
@@ -107,8 +181,8 @@ def uniform(shape: Any, minval: Any, maxval: Any, dtype: Any, seed: Any) -> Any:
 
 def _numbers(dtype: Any) -> Any:
     """Return a type of random numbers. Raises ValueError for bool."""
-    wanted = arrays.dtype_of(dtype)
-    if wanted.kind == "b":
+    wanted = as_dtype(type_name(dtype)).dtype
+    if wanted.kind in "bO":
         text = "Argument `dtype` got invalid value <dtype: 'bool'>."
         raise ValueError(f"{text} Accepted dtypes are float32, float64, int32.")
     return wanted

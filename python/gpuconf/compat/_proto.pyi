@@ -817,6 +817,36 @@ class InterconnectLink(Message):
         strength: int | None = None,
     ) -> None: ...
 
+class RunOptions(Message):
+    TraceLevel: ClassVar[Enum]
+    NO_TRACE: ClassVar[int]
+    SOFTWARE_TRACE: ClassVar[int]
+    HARDWARE_TRACE: ClassVar[int]
+    FULL_TRACE: ClassVar[int]
+    trace_level: int
+    timeout_in_ms: int
+    inter_op_thread_pool: int
+    output_partition_graphs: bool
+    report_tensor_allocations_upon_oom: bool
+    def __init__(
+        self,
+        *,
+        trace_level: int | str | None = None,
+        timeout_in_ms: int | None = None,
+        inter_op_thread_pool: int | None = None,
+        output_partition_graphs: bool | None = None,
+        report_tensor_allocations_upon_oom: bool | None = None,
+    ) -> None: ...
+
+class RunMetadata(Message):
+    @property
+    def partition_graphs(self) -> _Messages[_GraphDef]: ...
+    def __init__(
+        self,
+        *,
+        partition_graphs: Iterable[_GraphDef | dict[str, Any]] | None = None,
+    ) -> None: ...
+
 class NodeDef(Message):
     name: str
     op: str
@@ -882,6 +912,8 @@ _DeviceAttributes = DeviceAttributes
 _DeviceLocality = DeviceLocality
 _LocalLinks = LocalLinks
 _InterconnectLink = InterconnectLink
+_RunOptions = RunOptions
+_RunMetadata = RunMetadata
 _NodeDef = NodeDef
 _VersionDef = VersionDef
 _GraphDef = GraphDef

@@ -190,9 +190,8 @@ class MirroredStrategy(Strategy):
 
     def __init__(self, devices: Any = None, cross_device_ops: Any = None) -> None:
         del cross_device_ops
-        logical = config.list_logical_devices("GPU") or config.list_logical_devices("CPU")
         try:
-            given = list(islice(devices or logical, _MOST + 1))  # an iterator may be endless
+            given = list(islice(devices or all_devices(), _MOST + 1))  # an iterator may be endless
         except TypeError as error:
             raise TypeError(str(error)) from None
         if len(given) > _MOST:
@@ -200,18 +199,39 @@ class MirroredStrategy(Strategy):
         names = tuple(map(full_name, given))
         if len(set(names)) != len(names):
             raise AssertionError(f"No duplicates allowed in `devices` argument: {names}")
+        _check_present(names)
         super().__init__(StrategyExtended(names))
 
 
+def all_devices() -> list[LogicalDevice]:
+    """Return the logical GPUs, or, without any, the logical CPUs. Initializes the runtime."""
+    return config.list_logical_devices("GPU") or config.list_logical_devices("CPU")
+
+
+def _check_present(names: tuple[str, ...]) -> None:
+    """Initialize the runtime. Raises InvalidArgumentError for an absent device if placement is not soft."""
+    present = [f"/job:localhost/replica:0/task:0{each.name}" for each in config.list_logical_devices()]
+    kinds = {"CPU" in name for name in names}
+    absent = [name for name in names if name not in present]
+    if absent and len(kinds) == 1 and not config.get_soft_device_placement():
+        types = ", ".join(sorted({name.rpartition(":")[0].rpartition(":")[2] for name in present}))
+        raise errors.InvalidArgumentError(
+            f"Could not satisfy device specification '{absent[0]}'. enable_soft_placement=0. "
+            f"Supported device types [{types}]. All available devices [{', '.join(present)}]."
+        )
+
+
 class OneDeviceStrategy(Strategy):
-    """One replica on one device, which need not exist: ``device`` is a device string.
+    """One replica on one device, which need not exist: ``device`` is a device string. Initializes the runtime.
 
     >>> OneDeviceStrategy("/gpu:1").extended.worker_devices
     ('/job:localhost/replica:0/task:0/device:GPU:1',)
     """
 
     def __init__(self, device: Any) -> None:
-        super().__init__(StrategyExtended((full_name(device),)))
+        name = full_name("" if device is None else device)
+        config.list_logical_devices()
+        super().__init__(StrategyExtended((name,)))
 
 
 class MultiWorkerMirroredStrategy(Strategy):

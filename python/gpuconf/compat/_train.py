@@ -8,11 +8,12 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
+from .. import errors
 from .._typing import Any
 from ._logging import get_logger
 from ._names import publish
-from .v1._graph import get_default_session
-from .v1._mode import executing_eagerly
+from .v1._graph import get_default_graph, get_default_session
+from .v1._mode import executing_eagerly, runs_eagerly
 from .v1._session import Session
 
 
@@ -104,6 +105,33 @@ class Coordinator:
         self.raise_requested_exception()
         if alive and not ignore_live_threads:
             raise RuntimeError(f"Coordinator stopped with threads still running: {' '.join(alive)}")
+
+
+class Saver:
+    """Writes and reads checkpoints in TensorFlow. Here it can be made, and its methods raise UnimplementedError.
+
+    Raises ValueError where the default graph has no variables, and RuntimeError where operations run eagerly, unless
+    there is a ``var_list``.
+    """
+
+    def __init__(self, var_list: Any = None, **_: Any) -> None:
+        if var_list is None and runs_eagerly():
+            raise RuntimeError(
+                "When eager execution is enabled, `var_list` must specify a list or dict of variables to save"
+            )
+        if var_list is None and not get_default_graph().variables:
+            raise ValueError("No variables to save")
+        self._variables = var_list
+
+    def save(self, sess: Any, save_path: Any, *_: Any, **__: Any) -> str:
+        """Not available: raises UnimplementedError."""
+        del sess
+        raise errors.UnimplementedError(f"saving {save_path!r} needs TensorFlow: gpuconf writes no checkpoints")
+
+    def restore(self, sess: Any, save_path: Any) -> None:
+        """Not available: raises UnimplementedError."""
+        del sess
+        raise errors.UnimplementedError(f"restoring {save_path!r} needs TensorFlow: gpuconf reads no checkpoints")
 
 
 def start_queue_runners(

@@ -35,11 +35,20 @@ def put(name: str, value: Any) -> None:
 # Switches for TensorFlow's kernels and compiler. They store a value, do nothing, or raise UnimplementedError.
 
 _tensor_float_32 = True
+_deterministic = False
 
 
 def enable_tensor_float_32_execution(enabled: bool) -> None:
-    """Store whether TensorFloat-32 may be used. Has no effect: gpuconf always computes in full precision."""
+    """Store whether TensorFloat-32 may be used. Has no effect: gpuconf always computes in full precision.
+
+    Raises TypeError for what has no truth value of its own, such as a list or a str, as TensorFlow's native code does.
+    """
     global _tensor_float_32
+    if not hasattr(type(enabled), "__bool__"):
+        raise errors.InvalidTypeError(
+            "enable(): incompatible function arguments. The following argument types are supported: (arg0: bool) -> "
+            f"None. Invoked with: {texts.bounded_repr(enabled)}"
+        )
     _tensor_float_32 = bool(enabled)
 
 
@@ -53,7 +62,20 @@ def tensor_float_32_execution_enabled() -> bool:
 
 
 def enable_op_determinism() -> None:
-    """Do nothing: gpuconf's operations are always deterministic."""
+    """Let random numbers need a seed. gpuconf's operations are always deterministic."""
+    global _deterministic
+    _deterministic = True
+
+
+def disable_op_determinism() -> None:
+    """Let random numbers need no seed again."""
+    global _deterministic
+    _deterministic = False
+
+
+def is_op_determinism_enabled() -> bool:
+    """Return whether ``enable_op_determinism`` was called."""
+    return _deterministic
 
 
 def enable_mlir_bridge() -> None:

@@ -21,13 +21,18 @@ def set_jit(enabled: bool | str) -> None:
     """Store whether operations are compiled:
     ``'autoclustering'`` or ``True`` enables it, any other value disables it.
     """
-    _execution.put("jit", isinstance(enabled, (int, float, str)) and enabled in (True, "autoclustering"))
+    _execution.put("jit", _comparable(enabled) and bool(enabled in (True, "autoclustering")))
+
+
+def _comparable(enabled: Any) -> bool:
+    return isinstance(enabled, (int, float, str)) or type(enabled).__module__ == "numpy"
 
 
 def get_experimental_options() -> dict[str, Any]:
     """Return the options in effect. Raises ValueError for an inconsistent configuration."""
     options = _execution.get("optimizer_options")
-    return {name: value if name == _COUNT else bool(value) for name, value in options.items()}
+    names = [*(name for name in _ORDER if name in options), *sorted(options.keys() - {*_ORDER})]
+    return {name: options[name] if name == _COUNT else bool(options[name]) for name in names}
 
 
 def set_experimental_options(options: dict[str, Any]) -> None:
@@ -45,6 +50,27 @@ def set_experimental_options(options: dict[str, Any]) -> None:
 
 
 _COUNT = "min_graph_nodes"  # the only numeric option
+_ORDER = (  # TensorFlow's
+    "layout_optimizer",
+    "constant_folding",
+    "shape_optimization",
+    "remapping",
+    "arithmetic_optimization",
+    "dependency_optimization",
+    "loop_optimization",
+    "function_optimization",
+    "debug_stripper",
+    "disable_model_pruning",
+    "scoped_allocator_optimization",
+    "pin_to_host_optimization",
+    "implementation_selector",
+    "auto_mixed_precision",
+    "use_plugin_optimizers",
+    "disable_meta_optimizer",
+    "auto_mixed_precision_onednn_bfloat16",
+    "auto_mixed_precision_mkl",
+    "min_graph_nodes",
+)
 _FLAGS = ("disable_model_pruning", "disable_meta_optimizer")  # stored in, and validated by, protobuf
 
 

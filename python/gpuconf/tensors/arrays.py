@@ -86,7 +86,7 @@ def array_of(value: Any, dtype: Any = None) -> Any:
         return _readable(value)
     wanted = None if dtype is None else dtype_of(dtype)
     typed = check_readable(value)
-    array = _converted(value, np)
+    array = converted(value, np)
     _check_kind(array, value)
     if not typed:
         wanted = _natural(array, value, wanted, np)
@@ -118,7 +118,7 @@ def check_readable(value: Any) -> bool:
     )
     if leaf is value:
         if interchange.made_up(interchange.owner_of(value)):
-            _converted(value, np)
+            converted(value, np)
     elif typed and not isinstance(leaf, np.generic):
         _check_arrays(value, np)
     return typed
@@ -151,13 +151,13 @@ def _check_arrays(value: Any, np: Any) -> None:
     while left:
         each = left.pop()
         if not isinstance(each, (list, tuple)):
-            _converted(each, np)
+            converted(each, np)
         elif id(each) not in seen:
             seen.add(id(each))
             left.extend(each)
 
 
-def _converted(value: Any, np: Any) -> Any:
+def converted(value: Any, np: Any) -> Any:
     """Convert an object to an array whose memory is readable."""
     try:
         array = np.asarray(value)
@@ -201,10 +201,9 @@ def _check_kind(array: Any, value: Any) -> None:
         return
     if array.dtype.kind == "O" and all(isinstance(each, int) and not isinstance(each, bool) for each in array.flat):
         return  # ints too large for any NumPy dtype
-    raise errors.InvalidTypeError(
-        f"Attempt to convert a value ({shown(value)}) with an unsupported type ({type(value)}) "
-        f"to a Tensor: gpuconf supports {', '.join(DTYPES)}"
-    )
+    text = f"Attempt to convert a value ({shown(value)}) with an unsupported type ({type(value)}) to a Tensor"
+    text = f"{text}: gpuconf supports {', '.join(DTYPES)}"
+    raise errors.InvalidTypeError(text)
 
 
 # Kinds of tensors that Python numbers of another kind do not become.
@@ -329,24 +328,54 @@ COMPARISONS = {
     "gt": ("Greater", "greater"),
     "ge": ("GreaterEqual", "greater_equal"),
 }
+# Those of bools and integers, which TensorFlow names "LogicalAnd" and "BitwiseAnd".
+BITS = {"and": ("And", "bitwise_and"), "or": ("Or", "bitwise_or"), "xor": ("Xor", "bitwise_xor")}
 _EQUALITY = ("Equal", "NotEqual")
 _COMPARE = {kind for kind, _ in COMPARISONS.values()}
+_NUMBERS = "float, double, int32"
+_INTEGERS = "int8, int16, int32, int64, uint8, uint16, uint32, uint64"
+
+
+def kind_of(method: str, dtype: str) -> str:
+    """Return TensorFlow's name of a comparison, or of ``and``, ``or``, ``xor`` and ``invert``, for an element type."""
+    if method in COMPARISONS:
+        return COMPARISONS[method][0]
+    if method == "invert":
+        return "LogicalNot" if dtype == "bool" else "Invert"
+    return f"{'Logical' if dtype == 'bool' else 'Bitwise'}{BITS[method][0]}"
 
 
 def type_of_result(kind: str, dtype: str) -> str:
-    """Return the type of a result. Raises InvalidArgumentError for bools, of which there is nothing but equality."""
-    if dtype == "bool" and kind not in _EQUALITY:
-        text = "Value for attr 'T' of bool is not in the list of allowed values: float, double, int32"
-        raise errors.InvalidArgumentError(f"{text} [Op:{kind}]")
+    """Return the type of a result. Raises InvalidArgumentError for an element type that the operation does not have.
+
+    There is nothing but equality and logic of bools, equality and ``+`` of strings, and logic of bools and integers.
+    """
+    if kind in _EQUALITY:
+        return "bool"
+    if kind.startswith("Logical") or kind in ("All", "Any"):
+        if dtype == "bool":
+            return dtype
+        text = f"was expected to be a bool tensor but is a {_word(dtype)} tensor"
+        raise errors.InvalidArgumentError(f"cannot compute {kind} as input #0(zero-based) {text} [Op:{kind}] name: ")
+    bits = kind.startswith("Bitwise") or kind == "Invert"
+    if (
+        dtype == "bool"
+        or (dtype in ("object", "string") and kind != "Add")
+        or (bits and dtype.startswith(("float", "complex")))
+    ):
+        text = f"Value for attr 'T' of {_word(dtype)} is not in the list of allowed values:"
+        raise errors.InvalidArgumentError(f"{text} {_INTEGERS if bits else _NUMBERS} [Op:{kind}]")
     if kind in _COMPARE:
         return "bool"
-    return "float64" if kind == "RealDiv" and dtype == "int32" else dtype
+    if kind == "RealDiv" and "int" in dtype:
+        return "float32" if dtype.endswith(("int8", "int16")) else "float64"
+    return dtype
 
 
 def computed(kind: str, function: Callable[[Any, Any], Any], a: Any, b: Any, name: str | None = None) -> Any:
     """Compute with a function of NumPy's on two arrays. Raises InvalidArgumentError for arrays that do not fit."""
     if a.dtype != b.dtype:
-        differ = f"was expected to be a {_word(a)} tensor but is a {_word(b)} tensor"
+        differ = f"was expected to be a {_word(a.dtype.name)} tensor but is a {_word(b.dtype.name)} tensor"
         text = f"cannot compute {kind} as input #1(zero-based) {differ}"
         raise errors.InvalidArgumentError(f"{text} [Op:{kind}] name: {name or ''}")
     type_of_result(kind, a.dtype.name)
@@ -357,12 +386,13 @@ def computed(kind: str, function: Callable[[Any, Any], Any], a: Any, b: Any, nam
         raise errors.InvalidArgumentError(f"Incompatible shapes: {shapes} [Op:{kind}] name: {name or ''}") from None
 
 
-def compared(method: str, a: Any, b: Any) -> Any:
-    """Compare two arrays, elementwise. Arrays whose shapes do not fit are not equal, which is one bool."""
+def of_operator(method: str, a: Any, b: Any) -> Any:
+    """Compute a comparison, or ``and``, ``or``, ``xor``. Arrays whose shapes do not fit are not equal: one bool."""
     np = numpy()
-    kind, function = COMPARISONS[method]
+    kind = kind_of(method, a.dtype.name)
     if kind in _EQUALITY and a.dtype == b.dtype and not _fit(a, b):
         return np.asarray(kind == "NotEqual")
+    _, function = COMPARISONS.get(method) or BITS[method]
     return np.asarray(computed(kind, getattr(np, function), a, b))
 
 
@@ -374,6 +404,5 @@ def _fit(a: Any, b: Any) -> bool:
     return True
 
 
-def _word(array: Any) -> str:
-    name = str(array.dtype.name)
-    return {"float32": "float", "float64": "double"}.get(name, name)
+def _word(dtype: str) -> str:
+    return {"float16": "half", "float32": "float", "float64": "double", "object": "string"}.get(dtype, dtype)

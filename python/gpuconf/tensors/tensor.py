@@ -107,7 +107,8 @@ class Tensor(metaclass=Made):
     and ``@``.
 
     Comparisons are elementwise, with NumPy, and their result is a tensor of bools; tensors whose shapes do not fit are
-    not equal. So a tensor has no hash: ``ref()`` is its key.
+    not equal. So a tensor has no hash: ``ref()`` is its key. ``&``, ``|``, ``^`` and ``~`` are those of bools, or of
+    the bits of integers.
     """
 
     __module__ = "gpuconf"
@@ -164,7 +165,9 @@ class Tensor(metaclass=Made):
     def numpy(self) -> Any:
         """Copy the tensor into a new NumPy array."""
         info = self._about()
-        array = arrays.empty(self.shape, info["dtype"])
+        if "values" in info:  # of a type that the core does not have, see compat.v2
+            return info["values"].copy()
+        array = arrays.empty(tuple(info["shape"]), info["dtype"])
         core.pybind_ReadTensor(self._receipt[0] >> 1, arrays.address_of(array), array.nbytes)
         return array
 
@@ -193,6 +196,25 @@ class Tensor(metaclass=Made):
         """Whether ``==`` compares the elements, and not the objects."""
         return True
 
+    def _beside(self, array: Any, other: Any) -> tuple[Any, Any]:
+        """Return the elements, ``array``, and another operand, as arrays of one type if that is possible."""
+        if isinstance(other, Tensor):
+            return array, Tensor.numpy(other)
+        try:
+            return array, arrays.array_of(other, array.dtype)
+        except errors.InvalidArgumentError:  # a number that int32 does not hold
+            wide = arrays.numpy().asarray(other)
+            if array.dtype.kind != "i" or wide.dtype != "int64":
+                raise
+            return array.astype("int64"), wide
+
+    def _computed(self, array: Any, kind: str) -> Any:
+        """Return a result of NumPy's, in the class of this tensor."""
+        array = arrays.array_of(array)
+        result: Any = make(kind, array, array.shape, "")
+        result.__class__ = type(self)
+        return result
+
     def __eq__(self, other: object) -> Any:
         return other is not None and (_compared("eq", self, other) if self._by_value() else self is other)
 
@@ -210,6 +232,27 @@ class Tensor(metaclass=Made):
 
     def __ge__(self, other: Any) -> Any:
         return _compared("ge", self, other)
+
+    def __and__(self, other: Any) -> Any:
+        return _compared("and", self, other)
+
+    __rand__ = __and__
+
+    def __or__(self, other: Any) -> Any:
+        return _compared("or", self, other)
+
+    __ror__ = __or__
+
+    def __xor__(self, other: Any) -> Any:
+        return _compared("xor", self, other)
+
+    __rxor__ = __xor__
+
+    def __invert__(self) -> Any:
+        array = Tensor.numpy(self)
+        kind = arrays.kind_of("invert", array.dtype.name)
+        arrays.type_of_result(kind, array.dtype.name)
+        return self._computed(arrays.numpy().invert(array), kind)
 
     def __hash__(self) -> int:
         raise errors.InvalidTypeError("Tensor is unhashable. Instead, use tensor.ref() as the key.")
@@ -259,14 +302,15 @@ class Tensor(metaclass=Made):
         invalid
         stream.
         """
-        if not self._about()["host_visible"]:
+        if not self._about()["host_visible"] and "values" not in self._about():
             from .._core import interchange
 
             return interchange.tensor_capsule(self, stream, max_version, dl_device, copy)
         if stream is not None:
             raise errors.InvalidArgumentError("stream must be None: the tensor is in CPU memory")
         np = arrays.numpy()
-        array = np.asarray(_Loan(self)) if self._about()["address"] else self.numpy()
+        info = self._about()
+        array = np.asarray(_Loan(self)) if info["address"] and "values" not in info else Tensor.numpy(self)
         if max_version is not None and tuple(max_version) >= (1, 0):
             try:  # marked as read-only
                 return array.__dlpack__(max_version=max_version, dl_device=dl_device, copy=copy)
@@ -296,7 +340,7 @@ class Tensor(metaclass=Made):
     def __cuda_array_interface__(self) -> dict[str, Any]:
         """The memory for CuPy, Numba and other libraries. Only tensors on a real GPU have this attribute."""
         info = self._about()
-        if info["host_visible"]:
+        if info["host_visible"] or "values" in info:
             raise AttributeError(
                 "a tensor that is not on a real GPU has no __cuda_array_interface__: use numpy.from_dlpack"
             )
@@ -463,6 +507,9 @@ def _rebuilt(array: Any) -> Tensor:
 def converted(value: Any, like: Any = None) -> Tensor:
     """Convert a value to a tensor. Python numbers take the dtype of the other operand, ``like``."""
     if isinstance(value, Tensor):
+        info = getattr(value, "_info", {})
+        if "values" in info:
+            raise errors.InvalidTypeError(f"gpuconf has no kernels for {info['dtype']}")
         return value
     if hasattr(value, "op") and hasattr(value, "graph"):
         raise errors.InvalidTypeError(f"{value} is a graph tensor: evaluate it with Session.run()")
@@ -498,9 +545,5 @@ def _compared(method: str, tensor: Tensor, other: Any) -> Any:
     refuse_in_child()
     if hasattr(other, "read_value"):  # a variable
         other = other.read_value()
-    ours = Tensor.numpy(tensor)
-    theirs = Tensor.numpy(other) if isinstance(other, Tensor) else arrays.array_of(other, ours.dtype)
-    array = arrays.array_of(arrays.compared(method, ours, theirs))
-    result: Any = make(arrays.COMPARISONS[method][0], array, array.shape, "")
-    result.__class__ = type(tensor)
-    return result
+    ours, theirs = tensor._beside(Tensor.numpy(tensor), other)
+    return tensor._computed(arrays.of_operator(method, ours, theirs), arrays.kind_of(method, ours.dtype.name))

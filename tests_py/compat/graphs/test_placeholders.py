@@ -126,7 +126,7 @@ def test_scopes_and_the_placement_log(two_gpus: None, capsys: pytest.CaptureFixt
     ("arguments", "kind", "text"),
     [
         ((None,), TypeError, "Expected DataType for argument 'dtype' not None"),
-        (("complex64",), TypeError, "unsupported dtype complex64: gpuconf supports float32, float64, int32, bool"),
+        (("datetime64",), TypeError, "unsupported dtype datetime64: gpuconf supports float32, float64, int32, bool"),
         (("float32", [-1, 3]), ValueError, "Error converting shape to a TensorShape: Dimension -1 must be >= 0."),
         (
             ("float32", [3.5]),

@@ -119,8 +119,15 @@ def test_what_a_session_has_not(one_gpu: None) -> None:
         for call in (session.run, session.make_callable(x, [x]), session.make_callable(x, accept_options=True)):
             arguments = [x] if call == session.run else []
             for name in ("options", "run_metadata"):
-                with pytest.raises(NotImplementedError, match="options and run_metadata are not supported"):
+                kind, text = {
+                    "options": (TypeError, "options must be a tf.RunOptions"),
+                    "run_metadata": (NotImplementedError, "run_metadata is not supported"),
+                }[name]
+                with pytest.raises(kind, match=text):
                     call(*arguments, **{name: object()})
+            options = tf.RunOptions(report_tensor_allocations_upon_oom=True)
+            if call != session.make_callable(x, [x]):
+                call(*arguments, options=options)
     with pytest.raises(NotImplementedError, match="sessions in this process only"):
         tf.Session("grpc://localhost:2222")
 

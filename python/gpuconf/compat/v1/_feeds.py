@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from ..._typing import Any
 from ...tensors import arrays as _arrays
 from ...tensors.tensor import Tensor as EagerTensor
+from .._arrays import array_of
 from ._graph import Graph, Operation, Tensor
 
 
@@ -91,6 +92,8 @@ def _array(value: Any, dtype: Any) -> Any:
             f"{dtype.type}. Try explicitly setting the type of the feed tensor to a larger type (e.g. int64)."
         )
     _arrays.check_readable(value)
+    if dtype.kind == "O":
+        return array_of(value, "string")
     try:
         return np.asarray(value, dtype)
     except TypeError as error:
@@ -101,8 +104,9 @@ def _array(value: Any, dtype: Any) -> Any:
 
 def _holds(dtype: Any, value: int) -> bool:
     """Whether a dtype can represent an int exactly."""
-    if dtype.kind == "i":
-        return bool(-(2**31) <= value < 2**31)
+    if dtype.kind in "iu":
+        limits = _arrays.numpy().iinfo(dtype)
+        return bool(limits.min <= value <= limits.max)
     try:
         return bool(dtype.type(value) == value)
     except OverflowError:

@@ -18,6 +18,7 @@ from ..._typing import Any, NoReturn
 from ...tensors import arrays
 from ...tensors.tensor import Reference
 from ...tensors.tensor import Tensor as EagerTensor
+from .._arrays import array_of, is_core, name_of
 from .._dtypes import DType, as_dtype
 from .._names import publish
 from .._proto import GraphDef, NodeDef, VersionDef
@@ -349,6 +350,9 @@ class Graph:
     def constant(self, array: Any, shape: tuple[int, ...], name: str) -> Tensor:
         """Add a constant. Internal: called by the operations of this package."""
         self._check_that_it_may_grow()  # before the lock, which another thread may have held
+        if not is_core(array.dtype.name):
+            whole = arrays.numpy().resize(array, shape)
+            return self.in_python("Const", (), lambda _: whole, name_of(array), shape, name)
         name = self._name_scopes.full(name or "Const")
         device = self._scopes.request("Const", name, self, ())
         controls = self._control.of(())
@@ -365,18 +369,42 @@ class Graph:
             )
             return self._added("Const", encoded, (), controls, device).outputs[0]
 
-    def placeholder(self, dtype: str, shape: tuple[int | None, ...] | None, name: str) -> Tensor:
+    def placeholder(
+        self,
+        dtype: str,
+        shape: tuple[int | None, ...] | None,
+        name: str,
+        kind: str = "Placeholder",
+        inputs: Sequence[Tensor] = (),
+    ) -> Tensor:
         """Add a placeholder. Internal: called by the operations of this package."""
         self._check_that_it_may_grow()
         name = self._name_scopes.full(name or "Placeholder")
-        device = self._scopes.request("Placeholder", name, self, ())
+        device = self._scopes.request(kind, name, self, inputs)
         controls = self._control.of(())
         sizes = arrays.shape_text(tuple(-1 if size is None else size for size in shape or ()))
         with self._lock:
             encoded = core.pybind_AddPlaceholder(
-                self._number, name, dtype, sizes, shape is None, _numbers(controls), device
+                self._number,
+                name,
+                dtype if is_core(dtype) else "float32",  # the core never reads it
+                sizes,
+                shape is None,
+                _numbers(controls),
+                device,
             )
-            return self._added("Placeholder", encoded, (), controls, device).outputs[0]
+            tensor = self._added("Placeholder", encoded, (), controls, device).outputs[0]
+            tensor._dtype = dtype
+            return tensor
+
+    def in_python(
+        self, kind: str, inputs: Sequence[Tensor], function: Any, dtype: str, shape: Any, name: str | None
+    ) -> Tensor:
+        """Add an operation that sessions compute in Python: see ``_python_ops``."""
+        tensor = self.placeholder(dtype, shape, name or kind, kind, inputs)
+        tensor.op.type, tensor.op.inputs = kind, tuple(inputs)
+        self.computed[tensor.op] = function
+        return tensor
 
     def operation(self, kind: str, inputs: tuple[Tensor, ...], flags: int, name: str) -> Operation:
         """Add an operation on tensors of this graph. Internal: called by the operations of this package."""
@@ -564,7 +592,23 @@ def node(kind: str, values: Sequence[Any], flags: int, name: str) -> Tensor:
         if tensor.graph is not graph:
             raise ValueError(f"{tensor} must be from the same graph as {tensors[0]}.")
     like = tensors[0] if tensors else None
-    return graph.operation(kind, tuple(_converted(value, like, graph) for value in values), flags, name).outputs[0]
+    inputs = tuple(_converted(value, like, graph) for value in values)
+    if all(is_core(each._dtype) for each in inputs) and not (kind == "MatMul" and _of_batches(inputs)):
+        return graph.operation(kind, inputs, flags, name).outputs[0]
+    made: Tensor = _in_python[0](kind, inputs, flags, name)
+    return made
+
+
+_in_python: list[Any] = []  # the function of _python_ops, which imports this module
+
+
+def compute_in_python(function: Any) -> None:
+    """Set the function that adds operations that the core does not compute."""
+    _in_python[:] = [function]
+
+
+def _of_batches(inputs: Sequence[Tensor]) -> bool:
+    return any(each._shape is not None and len(each._shape) > 2 for each in inputs)
 
 
 def as_tensor(value: Any, like: Any, graph: Graph) -> Tensor:
@@ -579,8 +623,7 @@ def _converted(value: Any, like: Tensor | None, graph: Graph) -> Tensor:
         return value
     if isinstance(value, EagerTensor):
         value = EagerTensor.numpy(value)
-    dtype = like._dtype if like is not None and isinstance(value, (int, float, list, tuple)) else None
-    array = arrays.array_of(value, dtype)
+    array = array_of(value, None if like is None else like._dtype)
     return graph.constant(array, array.shape, "")
 
 

@@ -7,6 +7,7 @@ from ..._core import runtime
 from ..._core.devices import LogicalDeviceConfiguration
 from ..._core.message import dumps
 from ..._core.native import core
+from ..._missing import stands_in
 from ..._typing import Any
 from ...config import _devices, experimental
 from .._names import publish
@@ -93,6 +94,7 @@ def take_over(config: ConfigProto | None, device_policy: Any, execution_mode: An
 
 
 _eager = True
+_eager_in_1 = False  # whether the functions of compat.v1 run eagerly, too
 _equality = True
 
 
@@ -101,7 +103,8 @@ def executing_eagerly() -> bool:
 
     True by default. False after ``disable_v2_behavior`` or ``disable_eager_execution``, and inside
     ``Graph.as_default()`` and ``with`` blocks of sessions. The functions of ``gpuconf`` always run eagerly, and those
-    of ``gpuconf.compat.v1`` always build graphs.
+    of ``gpuconf.compat.v1`` build graphs; where gpuconf is imported as TensorFlow, not after
+    ``enable_eager_execution``.
 
     >>> import gpuconf.compat.v1 as tf
     >>> with tf.Graph().as_default():
@@ -109,6 +112,13 @@ def executing_eagerly() -> bool:
     False
     """
     return _eager and not _graph.entered()
+
+
+def runs_eagerly() -> bool:
+    """Return whether the functions of ``compat.v1`` run eagerly: after ``enable_eager_execution``, outside of graphs,
+    in a program that imports gpuconf as TensorFlow.
+    """
+    return _eager_in_1 and executing_eagerly()
 
 
 def executing_eagerly_outside_functions() -> bool:
@@ -145,8 +155,8 @@ def enable_tensor_equality() -> None:
 
 def disable_eager_execution() -> None:
     """Let the functions of ``gpuconf.compat.v2`` build graphs, for all threads."""
-    global _eager
-    _eager = False
+    global _eager, _eager_in_1
+    _eager = _eager_in_1 = False
 
 
 def enable_eager_execution(
@@ -162,13 +172,14 @@ def enable_eager_execution(
     Raises TypeError if ``config`` is not a ConfigProto, and ValueError for an invalid ``device_policy`` or
     ``execution_mode``, if the devices have already been listed, or if eager execution is disabled and the default graph
     has been used.
+
+    In a program that imports gpuconf as TensorFlow, the functions of ``compat.v1`` then run eagerly, too, and a call
+    where operations run eagerly already has no other effect, as in TensorFlow.
     """
-    global _eager
-    take_over(config, device_policy, execution_mode, switches=not _eager)
-    _eager = True
-
-
-_equality = True
+    global _eager, _eager_in_1
+    if not _eager or not stands_in():
+        take_over(config, device_policy, execution_mode, switches=not _eager)
+    _eager, _eager_in_1 = True, stands_in()
 
 
 def disable_v2_behavior() -> None:

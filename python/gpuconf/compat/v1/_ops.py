@@ -12,9 +12,12 @@ from ...tensors.operations import listed
 from ...tensors.tensor import Tensor as EagerTensor
 from ...tensors.tensor import name_of as _text_of
 from .. import _numpy_ops as numpy_ops
+from .._arrays import array_of, type_name, zero
 from .._names import publish
 from . import _python_ops
+from ._both import in_2, run_eagerly_too
 from ._graph import Operation, Tensor, get_default_graph, node
+from ._mode import runs_eagerly
 
 
 def constant(
@@ -32,7 +35,7 @@ def constant(
     >>> constant([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], shape=[2, 3], name="a")
     <tf.Tensor 'a:0' shape=(2, 3) dtype=float32>
     """
-    array = arrays.array_of(EagerTensor.numpy(value) if isinstance(value, EagerTensor) else value, dtype)
+    array = array_of(EagerTensor.numpy(value) if isinstance(value, EagerTensor) else value, dtype)
     sizes = array.shape if shape is None else arrays.shape_of(shape)
     if verify_shape and sizes != array.shape:
         raise TypeError(f"Expected Tensor's shape: {sizes}, got {array.shape}.")
@@ -59,7 +62,7 @@ def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Tenso
     if dtype is None:
         raise TypeError("Expected DataType for argument 'dtype' not None.")
     sizes = None if shape is None else arrays.partial_shape_of(shape)
-    return get_default_graph().placeholder(arrays.dtype_of(dtype).name, sizes, name_of(name))
+    return get_default_graph().placeholder(type_name(dtype), sizes, name_of(name))
 
 
 def no_op(name: str | None = None) -> Operation:
@@ -147,17 +150,17 @@ def _reduced(kind: str, value: Any, axis: Any, keepdims: Any, name: str | None, 
 
 def cast(x: Any, dtype: Any, name: str | None = None) -> Tensor:
     """Add a conversion to another type."""
-    return _python_ops.cast(x, arrays.dtype_of(dtype).name, name)
+    return _python_ops.cast(x, type_name(dtype), name)
 
 
 def zeros(shape: Any, dtype: Any = "float32", name: str | None = None) -> Tensor:
     """Add a tensor of zeros."""
-    return constant(arrays.dtype_of(dtype).type(0), None, shape, name or "zeros")
+    return constant(zero(dtype), None, shape, name or "zeros")
 
 
 def ones(shape: Any, dtype: Any = "float32", name: str | None = None) -> Tensor:
     """Add a tensor of ones."""
-    return constant(arrays.dtype_of(dtype).type(1), None, shape, name or "ones")
+    return constant(zero(dtype, 1), None, shape, name or "ones")
 
 
 def fill(dims: Any, value: Any, name: str | None = None) -> Tensor:
@@ -248,7 +251,10 @@ class name_scope:  # noqa: N801 - TensorFlow's name
     def __enter__(self) -> str:
         if self._refused:
             raise ValueError("At least one of name (None) and default_name (None) must be provided.")
-        self._entered.append(get_default_graph().name_scope(self._name))
+        if runs_eagerly():
+            self._entered.append(in_2("name_scope")(self._name or ""))
+        else:
+            self._entered.append(get_default_graph().name_scope(self._name))
         entered: str = self._entered[-1].__enter__()
         return entered
 
@@ -268,3 +274,28 @@ def name_of(name: Any) -> str:
 
 
 publish(__name__)
+run_eagerly_too(
+    __name__,
+    "constant",
+    "placeholder",
+    "no_op",
+    "local_variables_initializer",
+    "tables_initializer",
+    "matmul",
+    "add",
+    "add_n",
+    "identity",
+    "multiply",
+    "subtract",
+    "divide",
+    "reduce_sum",
+    "reduce_mean",
+    "cast",
+    "zeros",
+    "ones",
+    "fill",
+    "random_normal",
+    "truncated_normal",
+    "random_uniform",
+    "group",
+)

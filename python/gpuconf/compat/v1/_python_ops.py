@@ -15,7 +15,8 @@ from ..._typing import Any
 from ...tensors import arrays
 from ...tensors import arrays as checked
 from .. import _numpy_ops as numpy_ops
-from ._graph import Graph, Operation, Tensor, as_tensor, get_default_graph
+from .._arrays import type_name
+from ._graph import Graph, Operation, Tensor, as_tensor, compute_in_python, get_default_graph
 
 # By operation: from the session and the values of the inputs to the value, or to nothing.
 Function = Callable[..., Any]
@@ -26,10 +27,7 @@ def add_result(
 ) -> Tensor:
     """Add an operation with a result."""
     graph = inputs[0].graph if inputs else get_default_graph()
-    tensor = graph.placeholder(dtype, shape, name or kind)
-    tensor.op.type, tensor.op.inputs = kind, tuple(inputs)
-    graph.computed[tensor.op] = function
-    return tensor
+    return graph.in_python(kind, inputs, function, dtype, shape, name)
 
 
 def add_action(kind: str, inputs: Sequence[Tensor], function: Function, name: str) -> Operation:
@@ -76,12 +74,53 @@ def of_one(kind: str, value: Any, name: str | None = None, **options: Any) -> Te
 def cast(value: Any, dtype: str, name: str | None = None) -> Tensor:
     """Add a conversion to another type."""
     x = as_tensor(value, None, get_default_graph())
-    return x if x._dtype == dtype else add_result("Cast", (x,), lambda _, a: a.astype(dtype), dtype, x._shape, name)
+    if x._dtype == dtype:
+        return x
+    return add_result("Cast", (x,), lambda _, a: numpy_ops.cast(a, dtype), dtype, x._shape, name)
+
+
+def beyond_the_core(kind: str, inputs: Sequence[Tensor], flags: int, name: str) -> Tensor:
+    """Add an operation of the core on types that it does not have, or on batches of matrices."""
+    if kind == "Identity":
+        return add_result(kind, inputs, lambda _, a: a, inputs[0]._dtype, inputs[0]._shape, name)
+    if kind == "MatMul":
+        a, b = (
+            add_result("Transpose", (each,), _turned, each._dtype, _swapped(each._shape), None) if flags & bit else each
+            for each, bit in zip(inputs, (1, 2), strict=True)
+        )
+        known = a._shape is not None and b._shape is not None and None not in (*a._shape, *b._shape)
+        shape = numpy_ops.shape_of_product(a._shape, b._shape) if known else None
+        return add_result(kind, (a, b), lambda _, *each: numpy_ops.compute(kind, *each), a._dtype, shape, name)
+    total = inputs[0]
+    for each in inputs[1:]:
+        total = elementwise("Add", total, each, name)
+    return total
+
+
+def _turned(_: Any, array: Any) -> Any:
+    return array.swapaxes(-1, -2) if array.ndim > 1 else array
+
+
+def _swapped(shape: Any) -> Any:
+    return shape if shape is None or len(shape) < 2 else (*shape[:-2], shape[-1], shape[-2])
+
+
+def arranged(
+    kind: str, values: Any, like: Any, function: Callable[..., Any], name: str | None, dtype: str | None = None
+) -> Tensor:
+    """Add an operation that arranges the elements of values. Raises ValueError if they do not fit."""
+    np = arrays.numpy()
+    inputs = [as_tensor(each, like, get_default_graph()) for each in values]
+    shapes = [each._shape for each in inputs]
+    shape = None
+    if not any(sizes is None or None in sizes for sizes in shapes):
+        shape = function(*(np.broadcast_to(np.int8(0), sizes) for sizes in shapes)).shape
+    return add_result(kind, inputs, lambda _, *each: function(*each), dtype or inputs[0]._dtype, shape, name)
 
 
 def drawn(kind: str, draw: Callable[[], Any], dtype: Any, shape: Any, name: str | None) -> Tensor:
     """Add random numbers, which each run draws anew."""
-    return add_result(kind, (), lambda _: draw(), arrays.dtype_of(dtype).name, shape, name)
+    return add_result(kind, (), lambda _: draw(), type_name(dtype), shape, name)
 
 
 def _needed(wanted: Iterable[Tensor], targets: Iterable[Operation], fed: dict[Tensor, Any]) -> list[Operation]:
@@ -118,7 +157,7 @@ def complete(
         values = {**known, **(step(inputs, [], known) if inputs else {})}
         result = graph.computed[operation](session, *(values[each] for each in operation.inputs))
         if operation.outputs:
-            known[operation.outputs[0]] = np.asarray(result, operation.outputs[0]._dtype)
+            known[operation.outputs[0]] = np.asarray(result, operation.outputs[0].dtype.dtype)
     return known
 
 
@@ -143,10 +182,21 @@ def _operators() -> None:
 
         setattr(Tensor, f"__{method}__", compared)
 
-    def negative(self: Tensor) -> Tensor:
-        return of_one("Neg", self)
+    for method in checked.BITS:
 
-    setattr(Tensor, "__neg__", negative)  # noqa: B010 - mypy does not know the attribute
+        def bits(self: Tensor, other: Any, name: str = method) -> Any:
+            return elementwise(checked.kind_of(name, self._dtype), self, other)
+
+        setattr(Tensor, f"__{method}__", bits)
+        setattr(Tensor, f"__r{method}__", bits)
+
+    for method, one in {"neg": "Neg", "abs": "Abs", "invert": ""}.items():
+
+        def unary(self: Tensor, kind: str = one) -> Tensor:
+            return of_one(kind or checked.kind_of("invert", self._dtype), self)
+
+        setattr(Tensor, f"__{method}__", unary)
 
 
 _operators()
+compute_in_python(beyond_the_core)

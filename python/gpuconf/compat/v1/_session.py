@@ -16,9 +16,10 @@ from ..._core.native import core, loaded, refuse_in_child
 from ..._typing import Any
 from ...tensors import arrays as _arrays
 from ...tensors.tensor import write_log
+from .._arrays import is_core
 from .._logging import get_logger
 from .._names import publish
-from .._proto import ConfigProto, GPUOptions, GraphDef
+from .._proto import ConfigProto, GPUOptions, GraphDef, RunOptions
 from . import _feeds, _graph, _python_ops
 from ._feeds import Fetches
 from ._graph import Graph, Operation, Tensor
@@ -99,6 +100,7 @@ class Session:
                 f"target={target!r} is not supported: gpuconf runs sessions in this process only"
             )
         self._graph = _graph.get_default_graph() if graph is None else graph
+        self._given = config
         self._closed = False
         self.variables: dict[object, Any] = {}  # the values of variables in this session
         self._entered: tuple[Any, Any] | None = None  # the contexts of the `with` block
@@ -115,6 +117,15 @@ class Session:
     def graph(self) -> Graph:
         """The graph that the session runs."""
         return self._graph
+
+    @property
+    def _config(self) -> ConfigProto:
+        """The ConfigProto that the session was made with, else the program's settings."""
+        if self._given is not None:
+            return self._given
+        from .._context import as_message
+
+        return as_message()
 
     @property
     def graph_def(self) -> GraphDef:
@@ -138,7 +149,7 @@ class Session:
 
         Raises RuntimeError for a closed session or an empty graph, TypeError and ValueError for invalid fetches or
         feeds, ValueError for an operation whose device does not exist, MemoryError if a device is out of memory, and
-        NotImplementedError for ``options`` and ``run_metadata``, which gpuconf does not support.
+        NotImplementedError for ``run_metadata``, which gpuconf does not support. ``options`` have no effect.
 
         >>> import gpuconf.compat.v1 as tf
         >>> x = tf.constant(1.0)
@@ -215,7 +226,7 @@ class Session:
         """Run one step in the core."""
         np = _arrays.numpy()
         # Kept alive until the run ends.
-        sources = {tensor: np.asarray(array, order="C") for tensor, array in fed.items()}
+        sources = {tensor: np.asarray(array, order="C") for tensor, array in fed.items() if is_core(tensor._dtype)}
         step = {"targets": [each._number for each in targets], "feeds": _placed(sources)}
         try:
             shapes: Any = [tensor._shape for tensor in wanted]
@@ -378,8 +389,10 @@ def _count_interactive(change: int) -> None:
 
 
 def _refuse_options(options: Any, run_metadata: Any) -> None:
-    if options is not None or run_metadata is not None:
-        raise errors.UnimplementedError("options and run_metadata are not supported")
+    if options is not None and not isinstance(options, RunOptions):
+        raise TypeError(f"options must be a tf.RunOptions, but got {type(options)}")
+    if run_metadata is not None:
+        raise errors.UnimplementedError("run_metadata is not supported: gpuconf records no steps")
 
 
 def _placed(arrays: dict[Tensor, Any]) -> list[list[int]]:

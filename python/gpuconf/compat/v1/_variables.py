@@ -12,15 +12,23 @@ from ..._typing import Any
 from ...tensors import arrays
 from ...tensors.tensor import Reference
 from .. import _numpy_ops as numpy_ops
+from .._arrays import type_name
 from .._dtypes import as_dtype
 from .._names import publish
 from .._shape import TensorShape
 from . import _ops, _python_ops
+from ._both import in_2, run_eagerly_too
 from ._graph import Graph, Operation, Tensor, as_tensor, get_default_graph
+from ._mode import runs_eagerly
 from ._scopes import AUTO_REUSE, VariableScope
 
 
-class Variable:
+class _VariableType(type):
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        return in_2("Variable")(*args, **kwargs) if runs_eagerly() else super().__call__(*args, **kwargs)
+
+
+class Variable(metaclass=_VariableType):
     """A value of a graph that each session keeps from run to run.
 
     There is no training: nothing else changes it than ``assign``.
@@ -37,9 +45,7 @@ class Variable:
             )
         graph = get_default_graph()
         value = initial_value() if callable(initial_value) else initial_value
-        first = (
-            _python_ops.cast(value, arrays.dtype_of(dtype).name) if dtype is not None else as_tensor(value, None, graph)
-        )
+        first = _python_ops.cast(value, type_name(dtype)) if dtype is not None else as_tensor(value, None, graph)
         self.trainable = trainable
         self._key = object()
         self._value = _python_ops.add_result(
@@ -130,13 +136,20 @@ class Variable:
 
 
 def _operators() -> None:
-    reversible = ("add", "sub", "mul", "truediv", "matmul", "pow", "floordiv", "mod")
+    reversible = ("add", "sub", "mul", "truediv", "matmul", "pow", "floordiv", "mod", "and", "or", "xor")
     for method in (*reversible, *(f"r{each}" for each in reversible), "lt", "le", "gt", "ge"):
 
         def forward(self: Variable, other: Any, name: str = f"__{method}__") -> Any:
             return getattr(self._value, name)(other._value if isinstance(other, Variable) else other)
 
         setattr(Variable, f"__{method}__", forward)
+
+    for method in ("neg", "abs", "invert"):
+
+        def of_one(self: Variable, name: str = f"__{method}__") -> Any:
+            return getattr(self._value, name)()
+
+        setattr(Variable, f"__{method}__", of_one)
 
 
 _operators()
@@ -181,9 +194,11 @@ def get_variable(
 
 def _added(name: str, shape: Any, dtype: Any, initializer: Any, trainable: bool) -> Any:
     """Add a variable."""
-    wanted = arrays.dtype_of("float32" if dtype is None else dtype).name
+    wanted = type_name("float32" if dtype is None else dtype)
     if shape is None and (initializer is None or callable(initializer)):
         raise ValueError(f"Variable {name} did not get an initializer, so its `shape` argument must be specified.")
+    if initializer is None and runs_eagerly():
+        initializer = glorot_uniform_initializer
     if initializer is None:
         sizes = arrays.shape_of(shape)
         bound = (6 / max(sum(sizes[-2:]), 1)) ** 0.5
@@ -434,3 +449,4 @@ class glorot_uniform_initializer(Initializer):  # noqa: N801
 
 
 publish(__name__)
+run_eagerly_too(__name__, "global_variables_initializer", "variables_initializer")

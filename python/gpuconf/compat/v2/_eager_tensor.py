@@ -6,14 +6,19 @@ Its arithmetic beyond ``+`` and ``@`` computes with NumPy, and puts the result o
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from functools import partial
 
+from ... import errors
 from ..._core import scope
+from ..._core.built_in_errors import raise_built_in_class
 from ..._typing import Any
 from ...tensors import arrays, operations
 from ...tensors import arrays as checked
 from ...tensors.tensor import Tensor as Plain
 from .. import _numpy_ops as numpy_ops
+from .._arrays import array_of as any_array_of
+from .._arrays import is_core, name_of
 from .._dtypes import DType, as_dtype
 from .._shape import TensorShape
 from ..v1._mode import by_value
@@ -50,6 +55,8 @@ class EagerTensor(Plain):
         array = super().numpy()
         return array if array.ndim else array[()]
 
+    experimental_ref = Plain.ref
+
     def gpu(self, gpu_index: int = 0) -> Any:
         """Copy the tensor to a GPU, also where the device policy forbids implicit copies."""
         return self._copied(f"GPU:{gpu_index}")
@@ -68,20 +75,23 @@ class EagerTensor(Plain):
         array = super().numpy()
         return array if dtype is None else array.astype(dtype, copy=False)
 
+    def __reduce__(self) -> Any:
+        return computed, (super().numpy(),)
+
     def __repr__(self) -> str:
         array = super().numpy()
         text = repr(array) if array.ndim else str(array[()])
         start = "\n" if "\n" in text else ""
-        return f"<tf.Tensor: shape={self.shape}, dtype={array.dtype.name}, numpy={start}{text}>"
+        return f"<tf.Tensor: shape={self.shape}, dtype={name_of(array)}, numpy={start}{text}>"
 
     def __str__(self) -> str:
         array = super().numpy()
         text = str(array) if array.ndim else str(array[()])
         start = "\n" if "\n" in text else ""
-        return f"tf.Tensor({start}{text}, shape={self.shape}, dtype={array.dtype.name})"
+        return f"tf.Tensor({start}{text}, shape={self.shape}, dtype={name_of(array)})"
 
     def __format__(self, spec: str) -> str:
-        return str(format(self.numpy(), spec)) if spec else str(self)
+        return str(format(self.numpy(), spec))
 
     def __bool__(self) -> bool:
         return bool(super().numpy())
@@ -101,20 +111,39 @@ class EagerTensor(Plain):
     def __iter__(self) -> Any:
         return (computed(each) for each in super().numpy())
 
+    def _beside(self, array: Any, other: Any) -> tuple[Any, Any]:
+        return (array, of(other, self)) if _by_numpy(self) or is_text(other) else super()._beside(array, other)
+
+    def _computed(self, array: Any, kind: str) -> EagerTensor:
+        return computed(array, kind)
+
     def __add__(self, other: Any) -> Any:
-        return shown(Plain.__add__(self, other))
+        return _core_operator("Add", Plain.__add__, self, other)
 
     def __radd__(self, other: Any) -> Any:
-        return shown(Plain.__radd__(self, other))
+        return _core_operator("Add", Plain.__radd__, self, other, reverse=True)
 
     def __matmul__(self, other: Any) -> Any:
-        return shown(Plain.__matmul__(self, other))
+        return _core_operator("MatMul", Plain.__matmul__, self, other)
 
     def __rmatmul__(self, other: Any) -> Any:
-        return shown(Plain.__rmatmul__(self, other))
+        return _core_operator("MatMul", Plain.__rmatmul__, self, other, reverse=True)
+
+    def __abs__(self) -> EagerTensor:
+        return computed(numpy_ops.compute("Abs", super().numpy()), "Abs")
 
     def __neg__(self) -> EagerTensor:
         return computed(numpy_ops.compute("Neg", super().numpy()))
+
+
+def array_of(value: Any, dtype: Any = None) -> Any:
+    """Convert a value to an array. Raises ValueError for an object that is neither a number nor a string."""
+    try:
+        return any_array_of(value, dtype)
+    except errors.InvalidTypeError as error:
+        if "with an unsupported type" not in error.message or arrays.numpy().asarray(value).dtype.kind != "O":
+            raise
+        raise errors.checked_in_python(errors.InvalidArgumentError(error.message)) from None
 
 
 def shown(tensor: Any) -> Any:
@@ -125,23 +154,60 @@ def shown(tensor: Any) -> Any:
 
 
 def computed(array: Any, name: str = "") -> EagerTensor:
-    """Put a result of NumPy's on the device. Raises TypeError for element types that gpuconf's tensors do not have."""
+    """Put a result of NumPy's on the device. Raises TypeError for element types that TensorFlow does not have."""
     np = arrays.numpy()
-    array = np.asarray(array)
-    if array.dtype.name not in arrays.DTYPES:
-        raise TypeError(f"tensors of {array.dtype.name} need TensorFlow: gpuconf's are {', '.join(arrays.DTYPES)}")
+    array = np.asarray(array) if not is_text(array) else array_of(array)
     whole = np.ascontiguousarray(array).reshape(array.shape)
-    return shown(operations.constant(whole, name=name or "Const"))  # type: ignore[no-any-return]
+    if is_core(array.dtype.name):
+        return shown(operations.constant(whole, name=name or "Const"))  # type: ignore[no-any-return]
+    kind = name_of(array)
+    as_dtype(kind)  # raises for what TensorFlow does not have
+    # The core holds as many bytes, on the device; strings are in host memory, as in TensorFlow.
+    with scope.device("CPU:0") if kind == "string" else nullcontext():
+        tensor = shown(operations.constant(np.zeros(-(-array.nbytes // 8), "float64"), name=name or "Const"))
+    tensor._info = {**tensor._about(), "shape": list(array.shape), "dtype": kind, "values": whole}
+    return tensor  # type: ignore[no-any-return]
 
 
 def of(value: Any, like: Any = None) -> Any:
     """Return a value as an array, Python numbers in the type of the other operand."""
     if isinstance(value, Plain):
         return Plain.numpy(value)
-    wanted = (
-        like._about()["dtype"] if isinstance(like, Plain) and isinstance(value, (int, float, list, tuple)) else None
-    )
-    return arrays.array_of(value, wanted)
+    return array_of(value, like._about()["dtype"] if isinstance(like, Plain) else None)
+
+
+def is_text(value: Any) -> bool:
+    """Whether a value is a string, of which the core has no tensors."""
+    return isinstance(value, (str, bytes))
+
+
+def _by_numpy(*values: Any) -> bool:
+    """Whether one of several values is a tensor of a type that the core does not have."""
+    return any("values" in getattr(value, "_info", ()) for value in values if isinstance(value, Plain))
+
+
+def is_plain(value: Any) -> bool:
+    """Whether the core can compute with a value as it is: not with an array of a type that it does not have."""
+    if isinstance(value, Plain):
+        return not _by_numpy(value)
+    return not is_text(value) and is_core(getattr(getattr(value, "dtype", None), "name", "int32"))
+
+
+def _core_operator(kind: str, operator: Any, tensor: EagerTensor, other: Any, reverse: bool = False) -> Any:
+    """Compute ``+`` or ``@`` by the core, or with NumPy if the core does not have the type or the shapes."""
+    if hasattr(other, "graph"):
+        return NotImplemented
+    if hasattr(other, "dtype") and hasattr(other, "__array__") and not isinstance(other, Plain):
+        other = of(other, tensor)  # in the type of the tensor, as TensorFlow has it
+    if is_plain(tensor) and is_plain(other) and (kind == "Add" or of_matrices(tensor, other)):
+        return shown(operator(tensor, other))
+    left, right = (other, tensor) if reverse else (tensor, other)
+    return elementwise(kind, left, right)
+
+
+def of_matrices(*values: Any) -> bool:
+    """Whether values have at most the two dimensions of a matrix."""
+    return all(arrays.numpy().ndim(value) <= 2 if not isinstance(value, Plain) else value.ndim <= 2 for value in values)
 
 
 def elementwise(kind: str, left: Any, right: Any, name: str | None = None) -> EagerTensor:
@@ -149,7 +215,16 @@ def elementwise(kind: str, left: Any, right: Any, name: str | None = None) -> Ea
 
     Raises InvalidArgumentError for other types.
     """
-    a, b = of(left, right), of(right, left)
+    if isinstance(left, Plain) or isinstance(right, Plain):
+        a, b = of(left, right), of(right, left)
+    else:  # the first one's type counts
+        a = array_of(left, "bool" if kind.startswith("Logical") else None)
+        b = array_of(right, name_of(a))
+    return of_arrays(kind, a, b, name)
+
+
+def of_arrays(kind: str, a: Any, b: Any, name: str | None = None) -> EagerTensor:
+    """Compute an operation on two arrays. Raises InvalidArgumentError if their types or shapes do not fit."""
     return computed(checked.computed(kind, partial(numpy_ops.compute, kind), a, b, name), name or kind)
 
 
@@ -165,5 +240,16 @@ def _operators() -> None:
         setattr(EagerTensor, f"__{method}__", forward)
         setattr(EagerTensor, f"__r{method}__", reverse)
 
+    for method in ("eq", "ne", "lt", "le", "gt", "ge", "and", "rand", "or", "ror", "xor", "rxor", "invert"):
+        inherited = getattr(Plain, f"__{method}__")
+
+        def own(self: Any, *other: Any, inherited: Any = inherited) -> Any:
+            return inherited(self, *other)
+
+        setattr(EagerTensor, f"__{method}__", own)  # its errors are those of TensorFlow
+
+    EagerTensor.__hash__ = Plain.__hash__  # type: ignore[method-assign]
+
 
 _operators()
+raise_built_in_class(EagerTensor)

@@ -8,9 +8,9 @@ import threading
 
 from ..._core import scope
 from ..._typing import Any
-from ...tensors import arrays
 from ...tensors.tensor import Reference
 from ...tensors.tensor import Tensor as Plain
+from .._arrays import name_of
 from .._names import publish
 from ..v1._graph import get_default_graph
 from ..v1._mode import by_value, executing_eagerly
@@ -103,7 +103,7 @@ class Variable(metaclass=_VariableType):
         self.name: str = f"{in_scope(name or 'Variable')}:0"
         self._scope = scope.current_scope()
         self._tensor = self._placed(
-            _eager_tensor.of(value) if dtype is None else arrays.array_of(_eager_tensor.of(value), dtype)
+            _eager_tensor.array_of(Plain.numpy(value) if isinstance(value, Plain) else value, dtype)
         )
 
     def _placed(self, array: Any) -> Any:
@@ -174,10 +174,16 @@ class Variable(metaclass=_VariableType):
         return int(self._tensor)
 
     def __eq__(self, other: object) -> Any:
-        return self._tensor == tensor_of(other) if by_value() else self is other
+        return self._compared("eq", other) if by_value() else self is other
 
     def __ne__(self, other: object) -> Any:
-        return self._tensor != tensor_of(other) if by_value() else self is not other
+        return self._compared("ne", other) if by_value() else self is not other
+
+    def _compared(self, method: str, other: Any) -> Any:
+        """Compare the elements, also with None, of which a tensor says that it is not equal, and a variable raises."""
+        if other is None:
+            _eager_tensor.array_of(other)
+        return getattr(self._tensor, f"__{method}__")(tensor_of(other))
 
     def __hash__(self) -> int:
         if by_value():
@@ -192,17 +198,24 @@ class Variable(metaclass=_VariableType):
         array = Plain.numpy(self._tensor)
         text = repr(array) if array.ndim else str(array[()])
         start = "\n" if "\n" in text else ""
-        return f"<tf.Variable '{self.name}' shape={self.shape} dtype={array.dtype.name}, numpy={start}{text}>"
+        return f"<tf.Variable '{self.name}' shape={self.shape} dtype={name_of(array)}, numpy={start}{text}>"
 
 
 def _operators() -> None:
-    reversible = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul")
+    reversible = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor")
     for method in (*reversible, *(f"r{each}" for each in reversible), "lt", "le", "gt", "ge"):
 
         def forward(self: Variable, other: Any, name: str = f"__{method}__") -> Any:
             return getattr(self._tensor, name)(tensor_of(other))
 
         setattr(Variable, f"__{method}__", forward)
+
+    for method in ("neg", "abs", "invert"):
+
+        def of_one(self: Variable, name: str = f"__{method}__") -> Any:
+            return getattr(self._tensor, name)()
+
+        setattr(Variable, f"__{method}__", of_one)
 
 
 _operators()

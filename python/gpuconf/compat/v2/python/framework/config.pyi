@@ -1,9 +1,9 @@
 # Generated from names.txt by tests_py/oracle/message_stubs.py.
 
 from gpuconf.config.experimental import disable_mlir_bridge as disable_mlir_bridge
-from gpuconf.compat._no_effect import disable_op_determinism as disable_op_determinism
+from gpuconf.config._execution import disable_op_determinism as disable_op_determinism
 from gpuconf.config.experimental import enable_mlir_bridge as enable_mlir_bridge
-from gpuconf.compat._no_effect import enable_op_determinism as enable_op_determinism
+from gpuconf.config._execution import enable_op_determinism as enable_op_determinism
 from gpuconf.config.experimental import enable_tensor_float_32_execution as enable_tensor_float_32_execution
 from gpuconf.config import functions_run_eagerly as functions_run_eagerly
 from gpuconf.config.experimental import get_device_details as get_device_details
@@ -19,7 +19,7 @@ from gpuconf.config.optimizer import get_jit as _get_jit
 from gpuconf.config import get_soft_device_placement as get_soft_device_placement
 from gpuconf.config.experimental import get_synchronous_execution as get_synchronous_execution
 from gpuconf.config import get_visible_devices as get_visible_devices
-from gpuconf.compat._no_effect import is_op_determinism_enabled as is_op_determinism_enabled
+from gpuconf.config._execution import is_op_determinism_enabled as is_op_determinism_enabled
 from gpuconf.config import list_logical_devices as list_logical_devices
 from gpuconf.config import list_physical_devices as list_physical_devices
 from gpuconf.config.experimental import reset_memory_stats as reset_memory_stats
