@@ -72,7 +72,7 @@ type VisibleDevice struct {
 	// Its name in list_physical_devices(); None if its compute capability is too low to be listed.
 	PhysicalDevice *string `py:"physical_device"`
 	Name           string  `py:"name"`       // the product
-	UUID           string  `py:"uuid"`       // "GPU-...", or "MIG-..." for a MIG instance; valid in CUDA_VISIBLE_DEVICES
+	UUID           string  `py:"uuid"`       // "GPU-...", or "MIG-..." for an instance; valid in CUDA_VISIBLE_DEVICES
 	PCIBusID       string  `py:"pci_bus_id"` // as the driver writes it
 	// Its number in nvidia-smi; None if NVML does not report it, as for simulated GPUs.
 	NVMLIndex         *int   `py:"nvml_index"`
@@ -101,9 +101,9 @@ type DeviceDetails struct {
 type MemoryStats struct {
 	NumAllocs           uint64 `py:"num_allocs"`             // allocations since the last reset_memory_stats
 	LiveBlocks          uint64 `py:"live_blocks"`            // allocations not yet freed
-	BytesInUse          uint64 `py:"bytes_in_use"`           // total size of the live blocks, each rounded up to a multiple of 256
+	BytesInUse          uint64 `py:"bytes_in_use"`           // size of the live blocks, each rounded up to a multiple of 256
 	RequestedBytesInUse uint64 `py:"requested_bytes_in_use"` // total requested size of the live blocks
-	PeakBytesInUse      uint64 `py:"peak_bytes_in_use"`      // the maximum of bytes_in_use since the last reset_memory_stats
+	PeakBytesInUse      uint64 `py:"peak_bytes_in_use"`      // the maximum of bytes_in_use since reset_memory_stats
 	LargestAllocSize    uint64 `py:"largest_alloc_size"`     // the largest block since the last reset_memory_stats
 	BytesLimit          uint64 `py:"bytes_limit"`            // the hard limit
 	BytesReserved       uint64 `py:"bytes_reserved"`         // memory that the pool has reserved on the GPU

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import errno
 import os
-from _signal import SIG_DFL, SIGPIPE, signal  # type: ignore[import-not-found] # signal itself makes its numbers' classes first
+
+# The module signal makes its numbers' classes first.
+from _signal import SIG_DFL, SIGPIPE, signal  # type: ignore[import-not-found]
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from .._typing import NoReturn

@@ -255,7 +255,8 @@ class Warmup:
         for _ in range(need.warmup if need is not None else 0):
             item.stash[WARMING] = True
             try:
-                reports = runtestprotocol(item, nextitem=item.parent, log=False)  # type: ignore[arg-type]  # keeps wider fixtures
+                # The parent as the next item keeps wider fixtures.
+                reports = runtestprotocol(item, nextitem=item.parent, log=False)  # type: ignore[arg-type]
             finally:
                 item.stash[WARMING] = False
             if any(not report.passed for report in reports):

@@ -14,7 +14,7 @@ class VisibleDevice(Table):
     # Its name in list_physical_devices(); None if its compute capability is too low to be listed
     physical_device: str | None
     name: str  # the product
-    uuid: str  # "GPU-...", or "MIG-..." for a MIG instance; valid in CUDA_VISIBLE_DEVICES
+    uuid: str  # "GPU-...", or "MIG-..." for an instance; valid in CUDA_VISIBLE_DEVICES
     pci_bus_id: str  # as the driver writes it
     nvml_index: int | None  # Its number in nvidia-smi; None if NVML does not report it, as for simulated GPUs
     compute_capability: tuple[int, int]  # major and minor
