@@ -206,7 +206,7 @@ def test_release(kernel: Kernel) -> None:
         ("%gpu limit 6XiB", "'6XiB' is not a size"),
         ("%gpu limit 0", "at least 1 MiB"),
         ("%gpu limit 1GiB, 2GiB, 3GiB", "limit has 3 entries, but 2 GPUs are visible"),
-        ("%gpu limit 1GiB --fast", "unknown option '--fast'"),
+        ("%gpu limit 1GiB --fast", "there is no option '--fast'"),
         ("%gpu limit 1GiB --growth --no-growth", "one of --growth and --no-growth"),
         ("%gpu limit 900%", "at most 100%"),
         ("%gpu map GPU:9", "No matching devices found for 'GPU:9'"),

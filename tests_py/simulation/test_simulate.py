@@ -105,8 +105,8 @@ BAD_SPECS = {
     "   ": "spec is empty",
     ",": "an entry is empty",
     "T4,": "an entry is empty",
-    "3xFoo": 'unknown GPU model "Foo"; an example is 2xH100-80GB; known models: GB200-186GB, B200-180GB, GB10, '
-    "Thor-128GB",
+    "3xFoo": 'unknown GPU model "Foo"; for another card write MODEL:MEMORY, such as RTX4090:12GiB; gpuconf simulate '
+    "--models lists the models",
     "A100-64GB": 'unknown GPU model "A100-64GB"; did you mean ',
     "0xT4": "must be from 1 to 64",
     "65xT4": "must be from 1 to 64",

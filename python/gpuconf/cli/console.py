@@ -24,6 +24,25 @@ EMPTY = "the name of the program is empty"  # that of an unset variable
 class UsageError(Exception):
     """The command line is invalid."""
 
+    command = ""  # set where the command is not known to the one who reports it
+
+
+class CheckingUsage:
+    """A context manager: an invalid argument of what is called in it is invalid usage. The message begins with this."""
+
+    def __init__(self, option: str = "") -> None:
+        self._option = option
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if error is not None:
+            from .. import errors
+
+            if isinstance(error, (errors.InvalidArgumentError, errors.InvalidTypeError)):
+                raise UsageError(f"{self._option}{error}") from None
+
 
 def prepare() -> None:
     """Prepare the streams before the first output: escape what cannot be encoded, and open standard error if it is

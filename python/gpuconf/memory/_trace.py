@@ -274,4 +274,5 @@ def load_trace(path: str | os.PathLike[str]) -> Trace:
                 trace._open_ended = _is_open_ended(file)
                 return trace
         except errors.InvalidArgumentError as error:
-            raise errors.InvalidArgumentError(f"cannot read {name!r} as a trace: {error}") from None
+            in_log = "; for the errors in a log: gpuconf plan --message FILE" if ": no column " in str(error) else ""
+            raise errors.InvalidArgumentError(f"cannot read {name!r} as a trace: {error}{in_log}") from None

@@ -42,9 +42,13 @@ class Found(Table):
 def parse(text: str) -> Range:
     """Return the range of ``BATCH=1..512``. Raises InvalidArgumentError for another text."""
     found = re.fullmatch(r"([A-Za-z_]\w*)=(\d+)\.\.(\d+)", text)
-    if found is None or not int(found[2]) <= int(found[3]):
+    if found is None:
         raise errors.InvalidArgumentError(
             f"{texts.shown(text)} is no range: write NAME=LOW..HIGH, such as BATCH=1..512"
+        )
+    if int(found[2]) > int(found[3]):
+        raise errors.InvalidArgumentError(
+            f"{texts.shown(text)} is empty: the lowest number comes first, as in {found[1]}={found[3]}..{found[2]}"
         )
     return Range(found[1], int(found[2]), int(found[3]))
 

@@ -55,7 +55,7 @@ class Card(NamedTuple):
         if self.capability == (9, 0) and self.memory > 64 * _GIB:  # no instance of MIG
             return HOPPER_CONTEXT
         usual: int = core.pybind_ContextBytes(self.memory, self.capability[0])
-        source = "gocore/machine/models/models.h, and the kernels that PyTorch loads"
+        source = "estimate"
         return Beside("CUDA context", min(usual // 2, 256 * _MIB), usual + 256 * _MIB, source)
 
 
