@@ -168,8 +168,10 @@ def pytest_configure_node(node: Any) -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
     """Free the place of a worker that is gone."""
+    from ._limits import collected
     from ._workers import worker_left
 
+    collected(node.config).update(getattr(node, "workeroutput", {}).get("gpuconf_collected", ()))
     worker_left(node.config, node.gateway.id)
 
 
@@ -182,8 +184,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     A suite that has not opted in has no other hook that runs for each test.
     """
-    result = yield  # to all others, which may add fixtures
     plain = is_plain(config)
+    if not plain:
+        from ._limits import note_collected
+
+        note_collected(config, items)
+    result = yield  # to all others, which may add fixtures
     for item in items:
         if _ours.FIXTURES.isdisjoint(getattr(item, "fixturenames", ())) and plain:
             continue

@@ -22,6 +22,7 @@ class Settings:
         self.fail_on_cuda_at_collection = bool(given(config, "fail_on_cuda_at_collection"))
         self.report = bool(given(config, "report"))
         self.update = bool(given(config, "update"))
+        self.require_baseline = bool(given(config, "require_baseline"))
         self.peak = self._peak(given(config, "peak"))
         self.leak = self._leak(given(config, "leak"))
         self.baseline = config.rootpath / str(config.getini("gpuconf_baseline"))
