@@ -203,7 +203,7 @@ def generate() -> dict[Path, str]:
 
 
 def command_pages() -> dict[Path, str]:
-    """The pages about commands, from their table in python/gpuconf/cli/commands.py."""
+    """The pages about commands, from their table in python/gpuconf/cli/commands.txt."""
     sys.path.insert(0, str(ROOT / "python"))
     from gpuconf.cli import manual
 

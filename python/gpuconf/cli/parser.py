@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line: the arguments of each command, read from ``commands.py``, and what is said of a mistyped one."""
+"""The command line: the arguments of each command, read from ``commands.txt``, and what is said of a mistyped one."""
 
 from __future__ import annotations
 
