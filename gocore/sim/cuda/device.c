@@ -391,7 +391,7 @@ EXPORT int gpuconf_simulator_held(int device, uint64_t *held) {
 	return found;
 }
 
-/* The process's machine. A program with rights that its caller does not have gets none. FAKECUDA_GPUS, of tests, comes
+/* The process's machine. Ignored in setuid programs. FAKECUDA_GPUS, of tests, comes
  * first. */
 
 static const char *specification(void) {

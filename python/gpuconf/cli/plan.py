@@ -7,6 +7,7 @@ import json
 import os
 import sys
 
+from .. import errors
 from .._core.sizes import limit_bytes
 from .._core.table import glyphs_of
 from ..memory import load_trace
@@ -23,8 +24,10 @@ def plan(options: Options) -> int:
     """Run the command."""
     for name in ("limit", "writes"):
         if getattr(options, name) is not None:
-            with CheckingUsage(f"--{name}: " if name == "writes" else "--"):
+            try:
                 setattr(options, name, limit_bytes(getattr(options, name)))
+            except errors.InvalidArgumentError as error:
+                raise UsageError(f"--{str(error).replace('limit', name, 1)}") from None
     if options.program is not None:
         return plan_program.run(options)
     plan_program.refuse(options)

@@ -1,0 +1,30 @@
+"""What users write by mistake, and what they are told: mistakes.txt, which mistakes.py writes anew."""
+
+from __future__ import annotations
+
+import difflib
+import subprocess
+import sys
+
+import mistakes
+import pytest
+from script import environment
+
+
+def test_mistakes() -> None:
+    """Each message says what is wrong, names the value, and says what to do. Read the difference before you accept it."""
+    pytest.importorskip("IPython", reason="IPython is not installed")
+    done = subprocess.run(
+        [sys.executable, mistakes.__file__], capture_output=True, text=True, check=True, timeout=600, env=environment()
+    )
+    wanted = mistakes.FILE.read_text()
+    assert done.stdout == wanted, "".join(
+        difflib.unified_diff(wanted.splitlines(keepends=True), done.stdout.splitlines(keepends=True), n=1)
+    )
+
+
+def test_no_message_is_a_traceback_or_points_nowhere() -> None:
+    text = mistakes.FILE.read_text()
+    assert "Traceback" not in text
+    assert "[Errno" not in text.replace("can't open file 'FOLDER/trian.py': [Errno 2]", "").replace("FileNotFoundError: [Errno 2]", "")
+    assert "expected one argument" not in text
