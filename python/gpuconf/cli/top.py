@@ -23,21 +23,9 @@ from .parser import Options
 from .processes import as_json
 
 _SEQUENCES = {
-    "[A": "up",
-    "[B": "down",
-    "[C": "right",
-    "[D": "left",
-    "OA": "up",
-    "OB": "down",
-    "OC": "right",
-    "OD": "left",
-    "[H": "home",
-    "[F": "end",
-    "[1~": "home",
-    "[4~": "end",
-    "[5~": "page up",
-    "[6~": "page down",
-}
+    "[A": "up", "[B": "down", "[C": "right", "[D": "left", "OA": "up", "OB": "down", "OC": "right", "OD": "left",
+    "[H": "home", "[F": "end", "[1~": "home", "[4~": "end", "[5~": "page up", "[6~": "page down",
+}  # fmt: skip
 
 # After Escape, the rest of a key's sequence follows at once, over a slow connection within this time.
 _SEQUENCE_SECONDS = 0.1

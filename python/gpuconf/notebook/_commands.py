@@ -92,16 +92,11 @@ class Commands:
         self._simulation = simulation
         # Each command, and the words that it knows: --options are all that it takes.
         self._commands: dict[str, tuple[Callable[[str], None], list[str]]] = {
-            "": (self._devices, []),
-            "simulate": (self._simulate, ["off"]),
-            "fits": (self._fits, ["--fresh"]),
-            "limit": (self._limit, ["--growth", "--no-growth"]),
-            "map": (self._map, []),
-            "release": (self._release, []),
-            "reset": (self._reset, []),
-            "watch": (self._watch, ["on", "off"]),
+            "": (self._devices, []), "simulate": (self._simulate, ["off"]), "fits": (self._fits, ["--fresh"]),
+            "limit": (self._limit, ["--growth", "--no-growth"]), "map": (self._map, []),
+            "release": (self._release, []), "reset": (self._reset, []), "watch": (self._watch, ["on", "off"]),
             "help": (self._help, []),
-        }
+        }  # fmt: skip
 
     def gpu(self, line: str) -> None:
         """Show the GPUs and their memory, or change how it is used.

@@ -33,23 +33,11 @@ else:
 
 
 __all__ = [
-    "gpu",
-    "gpu_memory",
-    "gpu_oom_after",
-    "gpu_oom_each",
-    "gpu_simulate",
-    "gpus",
-    "pytest_addoption",
-    "pytest_collection_modifyitems",
-    "pytest_configure",
-    "pytest_configure_node",
-    "pytest_load_initial_conftests",
-    "pytest_report_header",
-    "pytest_terminal_summary",
-    "pytest_testnodedown",
-    "pytest_unconfigure",
+    "gpu", "gpu_memory", "gpu_oom_after", "gpu_oom_each", "gpu_simulate", "gpus", "pytest_addoption",
+    "pytest_collection_modifyitems", "pytest_configure", "pytest_configure_node", "pytest_load_initial_conftests",
+    "pytest_report_header", "pytest_terminal_summary", "pytest_testnodedown", "pytest_unconfigure",
     "pytest_xdist_auto_num_workers",
-]
+]  # fmt: skip
 
 _CORE = "gpuconf._core._gpuconf"  # loaded by the first call that needs it
 _WATCH = pytest.StashKey[Callable[[], None]]()
