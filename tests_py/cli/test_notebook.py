@@ -49,6 +49,13 @@ def usage_error(kernel: Kernel, code: str) -> str:
     return cell.stderr.strip()
 
 
+def test_help_is_plain_text(kernel: Kernel) -> None:
+    told = kernel.run("%gpu help").stdout
+    assert "%gpu limit 6GiB\n" in told
+    assert "`" not in told, "the docstring's markup"
+    assert kernel.run("%gpu --help").stdout == told
+
+
 def test_devices_before_and_after_their_first_use(kernel: Kernel) -> None:
     before = kernel.run("%gpu")
     assert before.text.splitlines() == [

@@ -221,7 +221,7 @@ def _watch(config: pytest.Config) -> None:
 
 @pytest.fixture
 def gpus(request: pytest.FixtureRequest) -> list[LogicalDevice]:
-    """The logical GPUs that this test may use: all that the ``gpu`` mark accepts, of this worker's share below
+    """The logical GPUs that this test may use: all that the ``gpu`` mark accepts, of this worker's share under
     pytest-xdist.
 
     Initializes the devices. Skips the test if there are fewer than the mark requires, or fails it with

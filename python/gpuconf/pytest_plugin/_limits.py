@@ -29,7 +29,7 @@ ENTRY = "gpuconf.baseline"  # the property of a report that carries a test's new
 
 
 def place() -> str:
-    """Return what a peak depends on beside the test: the models of the GPUs in use, and PyTorch's minor version if it
+    """Return what else than the test a peak depends on: the models of the GPUs in use, and PyTorch's minor version if it
     is loaded.
     """
     names = _pytorch.device_names()
