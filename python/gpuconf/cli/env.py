@@ -33,8 +33,7 @@ def env(options: Options) -> int:
     if not devices:
         console.complain(
             "gpuconf env: there is no GPU here: XLA_PYTHON_CLIENT_MEM_FRACTION and TF_DEVICE_MIN_SYS_MEMORY_IN_MB are "
-            "missing, "
-            "because they depend on its memory. Run this where the program will run"
+            "missing, because they depend on its memory. Run this where the program will run"
         )
     if options.format == "docker":
         del variables["PYTHONPATH"]

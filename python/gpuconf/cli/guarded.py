@@ -112,8 +112,7 @@ class Guard:
             if peak > self._contexts > 0:
                 yield (
                     f"the program had {peak} CUDA contexts at a time on {uuid}, and the lease has room for "
-                    f"{self._contexts} beside "
-                    f"its memory: other leases may run out of memory. Pass --contexts {peak}"
+                    f"{self._contexts}: other leases may run out of memory. Pass --contexts {peak}"
                 )
 
 

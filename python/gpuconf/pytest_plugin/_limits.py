@@ -29,8 +29,8 @@ ENTRY = "gpuconf.baseline"  # the property of a report that carries a test's new
 
 
 def place() -> str:
-    """Return what else than the test a peak depends on: the models of the GPUs in use, and PyTorch's minor version if it
-    is loaded.
+    """Return what a peak depends on, apart from the test: the models of the GPUs in use, and PyTorch's minor version
+    if it is loaded.
     """
     names = _pytorch.device_names()
     if loaded() and runtime.initialized():
