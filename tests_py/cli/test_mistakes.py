@@ -26,5 +26,7 @@ def test_mistakes() -> None:
 def test_no_message_is_a_traceback_or_points_nowhere() -> None:
     text = mistakes.FILE.read_text()
     assert "Traceback" not in text
-    assert "[Errno" not in text.replace("can't open file 'FOLDER/trian.py': [Errno 2]", "").replace("FileNotFoundError: [Errno 2]", "")
+    assert "[Errno" not in text.replace("can't open file 'FOLDER/trian.py': [Errno 2]", "").replace(
+        "FileNotFoundError: [Errno 2]", ""
+    )
     assert "expected one argument" not in text

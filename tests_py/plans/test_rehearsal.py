@@ -286,7 +286,7 @@ def running_in(folder: Path) -> set[int]:
         (["--steps", "3", "trace.csv"], "--steps needs a program"),
         (["--compile", "trace.csv"], "--compile needs a program"),
         (["--gpu", "A10", "--compile", "--values", "cpu", "--", "x.py"], "--compile cannot be used with --values cpu"),
-        (["--gpu", "A10", "--steps", "0", "--", "x.py"], "is not a number of steps"),
+        (["--gpu", "A10", "--steps", "0", "--", "x.py"], "--steps must be a whole number, 1 or more, but got '0'"),
     ],
 )
 def test_invalid_usage(words: list[str], message: str) -> None:

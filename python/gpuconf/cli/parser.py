@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 
 from .._typing import Any, NoReturn
+from . import console
 from .commands import ABOUT, COMMANDS, EXAMPLES
 from .console import OK, UsageError
 
@@ -311,7 +313,8 @@ def show_help(options: Options) -> int:
 
 
 def _show(command: str) -> NoReturn:
-    print(help_of(command) if command else overview())
+    text = help_of(command) if command else overview()
+    print(text) if sys.stdout is not None else console.complain(text)
     raise SystemExit(OK)
 
 
