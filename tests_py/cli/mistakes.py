@@ -15,6 +15,7 @@ import shlex
 import signal
 import sys
 import tempfile
+import warnings
 from pathlib import Path
 
 FILE = Path(__file__).with_name("mistakes.txt")
@@ -48,6 +49,7 @@ def prepare(folder: Path) -> None:
 
 def in_child(function: object, *arguments: object) -> str:
     """Call a function in a child of this process, which has not loaded the core. Returns its output and status."""
+    warnings.simplefilter("ignore")  # they name files of this installation
     with tempfile.TemporaryFile() as file:
         child = os.fork()
         if child == 0:
@@ -123,8 +125,8 @@ def suite(line: str) -> str:
         return pytest.main(["-q", "-p", "no:cacheprovider", *words])
 
     said = in_child(run)
-    lines = [each for each in said.splitlines() if each.startswith(("ERROR", "FAILED")) or " error: " in each]
-    return f"{said.split(' ')[0]} {lines[-1] if lines else ''}"
+    lines = [each for each in said.splitlines() if "ERROR" in each or " error: " in each]
+    return f"{said.split(' ')[0]} {lines[-1].partition('] ')[2] or lines[-1] if lines else ''}"
 
 
 KINDS = {"$ ": command, ">>> ": call, "% ": magic, "# pytest ": suite}

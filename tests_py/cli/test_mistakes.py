@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 import subprocess
 import sys
 
@@ -12,7 +13,7 @@ from script import environment
 
 
 def test_mistakes() -> None:
-    """Each message says what is wrong, names the value, and says what to do. Read the difference before you accept it."""
+    """Each says what is wrong, names the value, and says what to do. Read the difference before you accept it."""
     pytest.importorskip("IPython", reason="IPython is not installed")
     done = subprocess.run(
         [sys.executable, mistakes.__file__], capture_output=True, text=True, check=True, timeout=600, env=environment()
@@ -23,10 +24,6 @@ def test_mistakes() -> None:
     )
 
 
-def test_no_message_is_a_traceback_or_points_nowhere() -> None:
-    text = mistakes.FILE.read_text()
-    assert "Traceback" not in text
-    assert "[Errno" not in text.replace("can't open file 'FOLDER/trian.py': [Errno 2]", "").replace(
-        "FileNotFoundError: [Errno 2]", ""
-    )
-    assert "expected one argument" not in text
+def test_no_message_is_a_traceback_or_a_system_s_number() -> None:
+    text = re.sub(r"python: can't open file .*|FileNotFoundError: .*", "", mistakes.FILE.read_text())
+    assert not re.search(r"Traceback|\[Errno|expected one argument", text)

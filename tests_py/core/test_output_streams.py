@@ -26,7 +26,7 @@ COMMANDS = {
     "plot": "plan trace.csv --plot",
     "json and plot": "plan trace.csv --json --plot",
     "no trace": "plan missing.csv",
-    "wrong usage": "plan trace.csv --limit much",
+    "wrong usage": "plan trace.csv --steps much",
     "unknown option": "plan trace.csv --nonsense",
     "devices": "devices",
     "help": "--help",

@@ -35,7 +35,7 @@ _MEANT = {
         "set": "a variable such as GPUCONF_LIMIT=6GiB, or gpuconf.toml",
         "--set": "a variable such as GPUCONF_LIMIT=6GiB, or gpuconf.toml",
     },
-    "env": {"--limit": "--memory", "--num-gpus": "gpuconf run --gpus"},
+    "env": {"--limit": "--memory", "--gpus": "gpuconf run --gpus", "--num-gpus": "gpuconf run --gpus"},
     "lease": {"--limit": "--memory", "--num-gpus": "--gpus"},
     "ledger check": {"--ledger": "--folder"},
     "ledger list": {"--ledger": "--folder"},
@@ -123,9 +123,10 @@ def _command(words: Sequence[str]) -> tuple[str, Sequence[str]]:
     if name in ("-h", "--help"):
         _show(words[1] if len(words) > 1 and words[1] in COMMANDS else "")
     if name.startswith("-"):
-        refused = _refused(name, ["--help", "--version"])
-        having = [command for command in COMMANDS if name.partition("=")[0] in _options(command)]
-        raise UsageError(f"{refused} It is an option of gpuconf {having[0]}" if having else refused)
+        having = [command for command in ("run", *COMMANDS) if name.partition("=")[0] in _options(command)]
+        if having:
+            raise UsageError(f"{name} is an option of a command: write gpuconf {having[0]} {name} ...")
+        raise UsageError(_refused(name, ["--help", "--version"]))
     if name not in COMMANDS or " " in name:
         guess = did_you_mean(name, ["version", *COMMANDS]).replace(" version?", " gpuconf --version?")
         names = ", ".join(command for command in COMMANDS if " " not in command)
