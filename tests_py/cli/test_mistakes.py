@@ -1,4 +1,4 @@
-"""What users write by mistake, and what they are told: mistakes.txt, which mistakes.py writes anew."""
+"""Mistakes of users and the answers to them: mistakes.txt, which mistakes.py writes anew."""
 
 from __future__ import annotations
 
