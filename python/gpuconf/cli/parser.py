@@ -17,12 +17,12 @@ _NUMBERS: dict[str, tuple[str, float, float]] = {
     "N": ("a whole number", 1, 1 << 30),
     "PID": ("a process ID, as gpuconf ps lists them", 1, 1 << 31),
     "PORT": ("a port", 0, 65535),
-    "SECONDS": ("a number of seconds", 0, 1e9),
-    "T1": ("a number of seconds", 0, 1e9),
-    "T2": ("a number of seconds", 0, 1e9),
+    "SECONDS": ("a number of seconds", 0, 1e9 - 1),
+    "T1": ("a number of seconds", 0, 1e9 - 1),
+    "T2": ("a number of seconds", 0, 1e9 - 1),
     "--interval": ("a number of seconds", 0.1, 3600),
     "--seconds": ("a number of seconds", 0.1, 1e6),
-    "--timeout": ("a number of seconds (without --timeout the wait has no limit)", 0, 1e9),
+    "--timeout": ("a number of seconds (without --timeout the wait has no limit)", 0, 1e9 - 1),
 }
 _SAMPLES = {"SIZE": "10GiB", "N": "2", "SECONDS": "60", "SPEC": "2xT4", "MODEL": "A10", "CARDS": "8xT4", "PORT": "9401"}
 _UNITS = {"s": 1, "m": 60, "min": 60, "h": 3600}
@@ -75,6 +75,9 @@ class Options:
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        vars(self)[name] = value
 
 
 def paragraphs(command: str) -> Iterator[tuple[str, str]]:

@@ -58,8 +58,8 @@ class Baselines:
         """
         files = {_file_of(test) for test in collected}
         for test in list(self._tests):
-            file = _file_of(test)
-            if test not in collected and (file in files or not (self.path.parent / file).exists()):
+            module = _file_of(test)
+            if test not in collected and (module in files or not (self.path.parent / module).exists()):
                 del self._tests[test]
         for test, by_place in entries.items():
             self._tests.setdefault(test, {}).update(by_place)

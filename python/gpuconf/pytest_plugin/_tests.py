@@ -166,10 +166,11 @@ class Tests:
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Write the baseline's file."""
-        if hasattr(session.config, "workerinput"):
-            session.config.workeroutput["gpuconf_collected"] = sorted(_limits.collected(session.config))
-        elif settings(session.config).update and not is_child():
-            _limits.of_run(session.config).update(self._entries, _limits.collected(session.config))
+        config: Any = session.config
+        if hasattr(config, "workerinput"):
+            config.workeroutput["gpuconf_collected"] = sorted(_limits.collected(config))
+        elif settings(config).update and not is_child():
+            _limits.of_run(config).update(self._entries, _limits.collected(config))
 
     @pytest.hookimpl
     def pytest_fixture_post_finalizer(self, fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest) -> None:
