@@ -74,6 +74,20 @@ def test_memory_is_what_the_spec_says() -> None:
 
 
 @pytest.mark.parametrize(
+    "name",
+    [
+        "A10G", "A2", "A16", "A40", "RTX A4000", "A5000", "NVIDIA RTX A6000", "RTX 2070", "RTX2080Ti", "TITAN RTX",
+        "RTX 3060", "RTX 3070", "RTX3080", "RTX 4060", "RTX 4070", "RTX 4080", "RTX 5070", "RTX 5080", "RTX PRO 6000",
+        "L20", "H20", "B300",
+    ],
+)  # fmt: skip
+def test_cards_that_people_have(name: str) -> None:
+    gpuconf.simulate(name)
+    [device] = gpuconf.visible_devices()
+    assert name.removeprefix("NVIDIA ").replace("2080Ti", "2080 Ti").replace("RTX3080", "RTX 3080") in device.name
+
+
+@pytest.mark.parametrize(
     ("spec", "machine", "name", "gib"),
     [
         ("2xV100", "2xV100-16GB", "Tesla V100-SXM2-16GB", 16),

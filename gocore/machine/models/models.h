@@ -21,7 +21,9 @@
  *        sheet)
  *     s  data sheet: 4.9 TB/s; the rest is as in an H200
  *     o  q, whose memory clock depends on the power mode of the board: 0, as the first drivers for Thor say
- *     w  NVIDIA's white paper of the architecture or product brief of the board
+ *     w  NVIDIA's white paper of the architecture, product brief of the board or data sheet: the memory clock is half
+ *        the data rate
+ *     x  the memory that programs saw on the card, in the artifact of the paper xMem (Stone-ResearchLife/xMem)
  */
 #ifndef GPUCONF_MODELS_H
 #define GPUCONF_MODELS_H
@@ -56,6 +58,7 @@ enum gpuconf_memory { GPUCONF_DEDICATED, GPUCONF_UNIFIED, GPUCONF_COHERENT };
 	X(8, 9, 128, 64, 100, 99, 64, 1536, 24, -5, 2) \
 	X(9, 0, 128, 2, 228, 227, 64, 2048, 32, -5, 2) \
 	X(10, 0, 128, 2, 228, 227, 64, 2048, 32, -5, 2) \
+	X(10, 3, 128, 64, 228, 227, 64, 2048, 32, -5, 2) \
 	X(11, 0, 128, 64, 228, 227, 64, 1536, 24, -5, 2) \
 	X(12, 0, 128, 64, 100, 99, 64, 1536, 24, -5, 2) \
 	X(12, 1, 128, 64, 100, 99, 64, 1536, 24, -5, 2)
@@ -70,30 +73,64 @@ enum gpuconf_memory { GPUCONF_DEDICATED, GPUCONF_UNIFIED, GPUCONF_COHERENT };
  * K80: one of the two GPUs of a board, which CUDA lists as two devices.
  */
 #define GPUCONF_MODELS(X) \
+	X("B300", "B300-288GB", "NVIDIA B300 SXM6 AC", 288, GPUCONF_DEDICATED, 10, 3, 148, 2032, 3996, 7680, \
+	    129536)                                                                                            /* w */ \
 	X("GB200-186GB", "GB200", "NVIDIA GB200", 186, GPUCONF_COHERENT, 10, 0, 152, 2056, 3996, 7680, 129536) /* g */ \
 	X("B200-180GB", "B200", "NVIDIA B200", 180, GPUCONF_DEDICATED, 10, 0, 148, 1965, 3996, 7680, 129536)   /* b */ \
 	X("GB10", "GB10-128GB", "NVIDIA GB10", 128, GPUCONF_UNIFIED, 12, 1, 48, 2418, 8533, 256, 24576)        /* q */ \
 	X("Thor-128GB", "Thor", "NVIDIA Thor", 128, GPUCONF_UNIFIED, 11, 0, 20, 1049, 4266, 256, 32768)        /* q */ \
 	X("Orin-64GB", "Orin", "Orin (nvgpu)", 64, GPUCONF_UNIFIED, 8, 7, 16, 1300, 0, 256, 4096)              /* o */ \
+	X("RTXPRO6000", "RTXPRO6000-96GB", "NVIDIA RTX PRO 6000 Blackwell Workstation Edition", 96, GPUCONF_DEDICATED, 12, \
+	    0, 188, 2617, 14001, 512, 131072) /* w */ \
 	X("RTX5090", "RTX5090-32GB", "NVIDIA GeForce RTX 5090", 32, GPUCONF_DEDICATED, 12, 0, 170, 2407, 14001, 512, \
 	    98304) /* q */ \
+	X("RTX5080", "RTX5080-16GB", "NVIDIA GeForce RTX 5080", 16, GPUCONF_DEDICATED, 12, 0, 84, 2617, 15001, 256, \
+	    65536) /* w */ \
+	X("RTX5070", "RTX5070-12GB", "NVIDIA GeForce RTX 5070", 12, GPUCONF_DEDICATED, 12, 0, 48, 2512, 14001, 192, \
+	    49152) /* w */ \
 	X("H200-141GB", "H200", "NVIDIA H200", 146591680, GPUCONF_DEDICATED, 9, 0, 132, 1980, 3201, 6016, \
 	    61440) /* h, a */ \
 	X("GH200-96GB", "GH200", "NVIDIA GH200 480GB", 96, GPUCONF_COHERENT, 9, 0, 132, 1980, 2619, 6144, 61440) /* q */ \
 	X("GH200-144GB", NULL, "NVIDIA GH200 144G HBM3e", 144, GPUCONF_COHERENT, 9, 0, 132, 1980, 3201, 6144, \
 	    61440)                                                                                                 /* s */ \
 	X("H100-80GB", "H100", "NVIDIA H100 80GB HBM3", 80, GPUCONF_DEDICATED, 9, 0, 132, 1980, 2619, 5120, 51200) /* q */ \
+	X("H20", "H20-96GB", "NVIDIA H20", 96, GPUCONF_DEDICATED, 9, 0, 78, 1980, 2619, 6144, 61440)               /* w */ \
 	X("L40S", "L40S-48GB", "NVIDIA L40S", 48, GPUCONF_DEDICATED, 8, 9, 142, 2520, 9001, 384, 98304)            /* q */ \
+	X("L20", "L20-48GB", "NVIDIA L20", 48, GPUCONF_DEDICATED, 8, 9, 92, 2520, 9001, 384, 98304)                /* w */ \
 	X("L4", "L4-24GB", "NVIDIA L4", 24, GPUCONF_DEDICATED, 8, 9, 58, 2040, 6251, 192, 49152)                   /* q */ \
 	X("RTX4090", "RTX4090-24GB", "NVIDIA GeForce RTX 4090", 24, GPUCONF_DEDICATED, 8, 9, 128, 2520, 10501, 384, \
-	    73728)                                                                                                 /* q */ \
+	    73728) /* q */ \
+	X("RTX4080", "RTX4080-16GB", "NVIDIA GeForce RTX 4080", 16, GPUCONF_DEDICATED, 8, 9, 76, 2505, 11201, 256, \
+	    65536) /* w */ \
+	X("RTX4070", "RTX4070-12GB", "NVIDIA GeForce RTX 4070", 12, GPUCONF_DEDICATED, 8, 9, 46, 2475, 10501, 192, \
+	    36864) /* w */ \
+	X("RTX4060", "RTX4060-8GB", "NVIDIA GeForce RTX 4060", 8123264, GPUCONF_DEDICATED, 8, 9, 24, 2460, 8501, 128, \
+	    24576) /* w, x */ \
 	X("A100-80GB", NULL, "NVIDIA A100-SXM4-80GB", 80, GPUCONF_DEDICATED, 8, 0, 108, 1410, 1593, 5120, 40960)   /* q */ \
 	X("A100-40GB", "A100", "NVIDIA A100-SXM4-40GB", 40, GPUCONF_DEDICATED, 8, 0, 108, 1410, 1215, 5120, 40960) /* q */ \
 	X("A30", "A30-24GB", "NVIDIA A30", 24, GPUCONF_DEDICATED, 8, 0, 56, 1440, 1215, 3072, 24576)               /* w */ \
 	X("A10-24GB", "A10", "NVIDIA A10", 24, GPUCONF_DEDICATED, 8, 6, 72, 1695, 6251, 384, 6144)                 /* q */ \
+	X("A10G", "A10G-24GB", "NVIDIA A10G", 24, GPUCONF_DEDICATED, 8, 6, 80, 1710, 6251, 384, 6144)              /* q */ \
+	X("A40", "A40-48GB", "NVIDIA A40", 48, GPUCONF_DEDICATED, 8, 6, 84, 1740, 7251, 384, 6144)                 /* w */ \
+	X("A16", "A16-16GB", "NVIDIA A16", 16, GPUCONF_DEDICATED, 8, 6, 10, 1755, 6251, 128, 2048)                 /* w */ \
+	X("A2", "A2-16GB", "NVIDIA A2", 16, GPUCONF_DEDICATED, 8, 6, 10, 1770, 6251, 128, 2048)                    /* w */ \
+	X("A6000", "RTXA6000", "NVIDIA RTX A6000", 48, GPUCONF_DEDICATED, 8, 6, 84, 1800, 8001, 384, 6144)         /* w */ \
+	X("A5000", "RTXA5000", "NVIDIA RTX A5000", 24, GPUCONF_DEDICATED, 8, 6, 64, 1695, 8001, 384, 6144)         /* w */ \
+	X("A4000", "RTXA4000", "NVIDIA RTX A4000", 16, GPUCONF_DEDICATED, 8, 6, 48, 1560, 7001, 256, 4096)         /* w */ \
 	X("RTX3090", "RTX3090-24GB", "NVIDIA GeForce RTX 3090", 24, GPUCONF_DEDICATED, 8, 6, 82, 1695, 9751, 384, \
-	    6144)                                                                                              /* q */ \
-	X("T4", "T4-16GB", "Tesla T4", 16, GPUCONF_DEDICATED, 7, 5, 40, 1590, 5001, 256, 4096)                 /* q */ \
+	    6144) /* q */ \
+	X("RTX3080", "RTX3080-10GB", "NVIDIA GeForce RTX 3080", 10, GPUCONF_DEDICATED, 8, 6, 68, 1710, 9501, 320, \
+	    5120) /* w */ \
+	X("RTX3070", "RTX3070-8GB", "NVIDIA GeForce RTX 3070", 8, GPUCONF_DEDICATED, 8, 6, 46, 1725, 7001, 256, \
+	    4096) /* w */ \
+	X("RTX3060", "RTX3060-12GB", "NVIDIA GeForce RTX 3060", 12326336, GPUCONF_DEDICATED, 8, 6, 28, 1777, 7501, 192, \
+	    2304) /* w, x */ \
+	X("TITANRTX", "TITANRTX-24GB", "NVIDIA TITAN RTX", 24, GPUCONF_DEDICATED, 7, 5, 72, 1770, 7001, 384, 6144) /* w */ \
+	X("T4", "T4-16GB", "Tesla T4", 16, GPUCONF_DEDICATED, 7, 5, 40, 1590, 5001, 256, 4096)                     /* q */ \
+	X("RTX2080Ti", "RTX2080Ti-11GB", "NVIDIA GeForce RTX 2080 Ti", 11, GPUCONF_DEDICATED, 7, 5, 68, 1545, 7000, 352, \
+	    5632) /* w */ \
+	X("RTX2070", "RTX2070-8GB", "NVIDIA GeForce RTX 2070", 8, GPUCONF_DEDICATED, 7, 5, 36, 1620, 7001, 256, \
+	    4096)                                                                                              /* w */ \
 	X("V100-32GB", NULL, "Tesla V100-SXM2-32GB", 32, GPUCONF_DEDICATED, 7, 0, 80, 1530, 877, 4096, 6144)   /* q */ \
 	X("V100-16GB", "V100", "Tesla V100-SXM2-16GB", 16, GPUCONF_DEDICATED, 7, 0, 80, 1530, 877, 4096, 6144) /* q */ \
 	X("GTX1080Ti", "GTX1080Ti-11GB", "NVIDIA GeForce GTX 1080 Ti", 11, GPUCONF_DEDICATED, 6, 1, 28, 1582, 5505, 352, \
