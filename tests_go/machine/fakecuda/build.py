@@ -34,7 +34,7 @@ def objects(sources: list[Path], flags: list[str], defines: dict[str, str]) -> l
     compiler = shlex.split(os.environ.get("CC", "cc"))
     headers = [
         path
-        for folder in ("gocore/machine/cuda", "gocore/machine/models", "gocore/lease/budget", "gocore/sim")
+        for folder in ("gocore/machine", "gocore/lease/budget", "gocore/sim")
         for path in sorted((ROOT / folder).rglob("*.h"))
     ]
     common = hashlib.sha256("\0".join([*compiler, *flags, *(path.read_text() for path in headers)]).encode())
