@@ -92,13 +92,6 @@ void end_context(struct context *context) {
 }
 
 #ifdef GPUCONF_TEST_HOOKS
-/* fakecuda_current returns the thread's current context, for fake libraries over this one. */
-EXPORT CUcontext fakecuda_current(void) {
-	enter_machine();
-	refresh();
-	return stack->depth > 0 ? stack->at[stack->depth - 1] : NULL;
-}
-
 /* fakecuda_depth returns how many contexts are on the calling thread's stack. */
 EXPORT int fakecuda_depth(void) {
 	enter_machine();

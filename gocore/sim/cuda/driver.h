@@ -10,7 +10,7 @@
  *     GPUCONF_SIMULATE     the machine, such as 2xT4:8GiB (device.c)
  *     CUDA_VISIBLE_DEVICES as for the real driver: indices, UUIDs, prefixes of UUIDs
  *
- * A build with GPUCONF_TEST_HOOKS (hooks.c) reads these, too, without GPUCONF_SIMULATE:
+ * A build with GPUCONF_TEST_HOOKS (tests_go/machine/fakecuda/libcuda) reads these, too, without GPUCONF_SIMULATE:
  *
  *     FAKECUDA_GPUS        number of GPUs (1)
  *     FAKECUDA_MEMORY      bytes of each (1 GiB)
@@ -98,7 +98,7 @@ typedef enum {
 	UNKNOWN = 999,
 } CUresult;
 
-/* hooks.c, for tests. TEST_VARIABLE is the value of FAKECUDA_ and a literal; the wheel's library reads none. */
+/* tests_go/machine/fakecuda/libcuda/hooks.c, for tests. TEST_VARIABLE is the value of FAKECUDA_ and a literal; the wheel's library reads none. */
 #ifdef GPUCONF_TEST_HOOKS
 #define TEST_VARIABLE(name) secure_getenv("FAKECUDA_" name)
 #define DEFAULT_GPUS 1                    /* where the environment does not say */

@@ -124,7 +124,7 @@ static int finished(struct mark mark) {
 	return mark.stream == NULL || mark.stream->ended || mark.stream->done >= mark.seq;
 }
 
-static int ready(const struct piece *piece) {
+int is_ready(const struct piece *piece) {
 	for (int i = 0; i < piece->after_count; i++)
 		if (!finished(piece->after[i]))
 			return 0;
@@ -264,7 +264,7 @@ static void *run_queue(void *argument) {
 	m = stream->context->machine;
 	LOCK;
 	while (stream->head != NULL) {
-		if (!stream->ended && !ready(stream->head))
+		if (!stream->ended && !is_ready(stream->head))
 			pthread_cond_wait(&m->progress, &m->lock);
 		else
 			run_head(stream);
@@ -275,7 +275,7 @@ static void *run_queue(void *argument) {
 	return NULL;
 }
 
-static void run_one(struct stream *stream) {
+void run_next(struct stream *stream) {
 	stream->worker = 1;
 	run_head(stream);
 	stream->worker = 0;
@@ -291,8 +291,8 @@ static int do_left_work(void) {
 		if (one->head == NULL || one->worker)
 			continue;
 		left = 1;
-		if (one->ended || (!m->stepped && ready(one->head))) {
-			run_one(one);
+		if (one->ended || (!m->stepped && is_ready(one->head))) {
+			run_next(one);
 			return 1;
 		}
 	}
@@ -420,57 +420,6 @@ void end_streams(struct context *context) {
 			if (!do_left_work())
 				pthread_cond_wait(&m->progress, &m->lock);
 }
-
-#ifdef GPUCONF_TEST_HOOKS
-
-/* For tests that try every order: no work runs but what fakecuda_step runs. A call that waits for work never returns.
- */
-EXPORT void fakecuda_hold(void) {
-	enter_machine();
-	LOCK;
-	m->stepped = 1;
-	UNLOCK;
-}
-
-/* Whether a stream's next piece of work could run now. A wait for a word could if the word is there. */
-static int steppable(const struct stream *stream) {
-	const struct piece *next = stream->head;
-	if (next == NULL || !ready(next))
-		return 0;
-	if (next->work.kind == AWAIT)
-		return shared_done(next->work.shared, next->work.value);
-	return next->work.kind != WAIT_WORD || word_holds(&next->work);
-}
-
-/* fakecuda_steppable lists the streams of a GPU whose next piece of work could run now, the newest first, and returns
- * how many. */
-EXPORT int fakecuda_steppable(int gpu, uint64_t *streams, int room) {
-	int found = 0;
-	enter_machine();
-	LOCK;
-	for (struct stream *one = m->streams; one != NULL && found < room; one = one->next)
-		if (one->context->gpu == gpu && steppable(one))
-			streams[found++] = one == one->context->legacy ? 0 : (uint64_t)(uintptr_t)one;
-	UNLOCK;
-	return found;
-}
-
-/* fakecuda_step runs the next piece of a stream's work. It returns 0 if none could run now. */
-EXPORT int fakecuda_step(int gpu, uint64_t handle) {
-	int ran = 0;
-	enter_machine();
-	LOCK;
-	for (struct stream *one = m->streams; one != NULL && !ran; one = one->next) {
-		uint64_t name = one == one->context->legacy ? 0 : (uint64_t)(uintptr_t)one;
-		ran = one->context->gpu == gpu && name == handle && steppable(one);
-		if (ran)
-			run_one(one);
-	}
-	UNLOCK;
-	return ran;
-}
-
-#endif
 
 static CUresult create_stream(CUstream *out, unsigned flags, int priority) {
 	IN_CONTEXT({

@@ -110,6 +110,8 @@ void run_body(struct stream *stream, struct body *body);
 void drop_body(struct body *body);
 void run_work(struct stream *stream, struct work *work);
 extern struct stream *all_streams(void);
+int is_ready(const struct piece *piece); /* the work that it waits for is done */
+void run_next(struct stream *stream);    /* the first piece of its queue, in the calling thread */
 
 /* memops.c: what a wait in a stream waits for, and a write; the word has work->bytes. */
 int word_holds(const struct work *work);

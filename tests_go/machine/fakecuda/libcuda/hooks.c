@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The hooks of tests: counted calls, injected failures, gates, and questions about what is left. Only a build with
- * GPUCONF_TEST_HOOKS has them (tests_go/machine/fakecuda): the wheel's library exports no fakecuda_* and reads no
- * FAKECUDA_*.
+ * The hooks of tests into the simulated CUDA driver: counted calls, injected failures, gates, work step by step, and
+ * questions about what is left. A test builds this file with the driver's own and GPUCONF_TEST_HOOKS: the wheel's library
+ * exports no fakecuda_* and reads no FAKECUDA_*.
  */
-#include "stream.h"
-
-#ifdef GPUCONF_TEST_HOOKS
+#include "../../../../gocore/sim/cuda/stream.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -305,4 +303,57 @@ EXPORT CUresult fakecuda_launch(CUstream handle, void (*kernel)(void *), void *a
 	});
 }
 
-#endif
+/* fakecuda_current returns the thread's current context, alive or not, for fake libraries over this one. */
+EXPORT CUcontext fakecuda_current(void) {
+	struct context *context = NULL;
+	enter_machine();
+	current_context(&context);
+	return context;
+}
+
+/* For tests that try every order: no work runs but what fakecuda_step runs. A call that waits for work never returns.
+ */
+EXPORT void fakecuda_hold(void) {
+	enter_machine();
+	LOCK;
+	m->stepped = 1;
+	UNLOCK;
+}
+
+/* Whether a stream's next piece of work could run now. A wait for a word could if the word is there. */
+static int steppable(const struct stream *stream) {
+	const struct piece *next = stream->head;
+	if (next == NULL || !is_ready(next))
+		return 0;
+	if (next->work.kind == AWAIT)
+		return shared_done(next->work.shared, next->work.value);
+	return next->work.kind != WAIT_WORD || word_holds(&next->work);
+}
+
+/* fakecuda_steppable lists the streams of a GPU whose next piece of work could run now, the newest first, and returns
+ * how many. */
+EXPORT int fakecuda_steppable(int gpu, uint64_t *streams, int room) {
+	int found = 0;
+	enter_machine();
+	LOCK;
+	for (struct stream *one = m->streams; one != NULL && found < room; one = one->next)
+		if (one->context->gpu == gpu && steppable(one))
+			streams[found++] = one == one->context->legacy ? 0 : (uint64_t)(uintptr_t)one;
+	UNLOCK;
+	return found;
+}
+
+/* fakecuda_step runs the next piece of a stream's work. It returns 0 if none could run now. */
+EXPORT int fakecuda_step(int gpu, uint64_t handle) {
+	int ran = 0;
+	enter_machine();
+	LOCK;
+	for (struct stream *one = m->streams; one != NULL && !ran; one = one->next) {
+		uint64_t name = one == one->context->legacy ? 0 : (uint64_t)(uintptr_t)one;
+		ran = one->context->gpu == gpu && name == handle && steppable(one);
+		if (ran)
+			run_next(one);
+	}
+	UNLOCK;
+	return ran;
+}
