@@ -14,13 +14,8 @@
 static __thread int thread_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
 
 static struct graph *make_graph(struct body *body, int executable) {
-	struct graph *graph = calloc(1, sizeof *graph);
 	body->holds++;
-	graph->body = body;
-	graph->executable = executable;
-	graph->next = m->graphs;
-	m->graphs = graph;
-	return graph;
+	return ADD(m->graphs, .body = body, .executable = executable);
 }
 
 static void drop_object(struct object *object, unsigned count) {
@@ -47,13 +42,6 @@ static CUresult find_graph(CUgraph handle, int executable) {
 		if (one == handle)
 			return one->executable == executable && !one->destroyed ? SUCCESS : INVALID_VALUE;
 	return INVALID_VALUE;
-}
-
-int count_graphs(void) {
-	int count = 0;
-	for (struct graph *one = m->graphs; one != NULL; one = one->next)
-		count += !one->destroyed;
-	return count;
 }
 
 static void end_capture(struct capture *capture) {
@@ -99,12 +87,13 @@ CUresult forbidden(const char *name) {
 	struct context *context;
 	if (i < NEED_CONTEXT && current_context(&context) == INVALID_CONTEXT)
 		return SUCCESS; /* which the call itself says */
-	for (struct capture *one = m->captures; one != NULL; one = one->next) {
-		int mine = pthread_equal(one->thread, pthread_self());
-		if (!one->over &&
-		    (mine ? one->mode != CU_STREAM_CAPTURE_MODE_RELAXED
-			      : one->mode == CU_STREAM_CAPTURE_MODE_GLOBAL && thread_mode == CU_STREAM_CAPTURE_MODE_GLOBAL))
-			result = spoil(one, STREAM_CAPTURE_UNSUPPORTED);
+	for (struct capture *capture = m->captures; capture != NULL; capture = capture->next) {
+		int mine = pthread_equal(capture->thread, pthread_self()),
+		    forbids_me = mine && capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED,
+		    forbids_all =
+		        !mine && capture->mode == CU_STREAM_CAPTURE_MODE_GLOBAL && thread_mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
+		if (!capture->over && (forbids_me || forbids_all))
+			result = spoil(capture, STREAM_CAPTURE_UNSUPPORTED);
 	}
 	return result;
 }
@@ -113,9 +102,9 @@ CUresult uncaptured(void) { return forbidden(NOT_CAPTURED); }
 
 CUresult legacy_admitted(struct context *context) {
 	CUresult result = SUCCESS;
-	for (struct stream *one = all_streams(); one != NULL; one = one->next)
-		if (one->context == context && one->blocking && one->capture != NULL)
-			result = spoil(one->capture, STREAM_CAPTURE_IMPLICIT);
+	for (struct stream *stream = all_streams(); stream != NULL; stream = stream->next)
+		if (stream->context == context && stream->blocking && stream->capture != NULL)
+			result = spoil(stream->capture, STREAM_CAPTURE_IMPLICIT);
 	return result;
 }
 
@@ -227,22 +216,15 @@ EXPORT CUresult cuThreadExchangeStreamCaptureMode(int *mode) {
 EXPORT CUresult cuStreamBeginCapture_v2(CUstream handle, int mode) {
 	REFUSE(ANY_TIME, mode < CU_STREAM_CAPTURE_MODE_GLOBAL || mode > CU_STREAM_CAPTURE_MODE_RELAXED, INVALID_VALUE);
 	CALLED_IN(handle, cuStreamBeginCapture);
-	IN_STREAM(handle, {
-		if (stream == context->legacy)
-			result = legacy_implies(stream) == SUCCESS ? STREAM_CAPTURE_UNSUPPORTED : STREAM_CAPTURE_IMPLICIT;
-		else if (stream->capture != NULL)
-			result = ILLEGAL_STATE;
-		else {
-			struct capture *capture = calloc(1, sizeof *capture);
-			capture->id = ++m->last_capture;
-			capture->mode = mode;
-			capture->thread = pthread_self();
-			capture->graph = make_graph(calloc(1, sizeof(struct body)), 0);
-			capture->next = m->captures;
-			m->captures = capture;
-			join_capture(capture, stream);
-		}
-	});
+	IN_STREAM(handle);
+	if (stream == context->legacy)
+		return legacy_implies(stream) == SUCCESS ? STREAM_CAPTURE_UNSUPPORTED : STREAM_CAPTURE_IMPLICIT;
+	if (stream->capture != NULL)
+		return ILLEGAL_STATE;
+	struct capture *capture = ADD(m->captures, .id = ++m->last_capture, .mode = mode, .thread = pthread_self(),
+	    .graph = make_graph(calloc(1, sizeof(struct body)), 0));
+	join_capture(capture, stream);
+	return SUCCESS;
 }
 
 static int joined(const struct capture *capture) {
@@ -257,28 +239,23 @@ EXPORT CUresult cuStreamEndCapture(CUstream handle, CUgraph *graph) {
 	CALLED_IN(handle, cuStreamEndCapture);
 	if (graph != NULL)
 		*graph = NULL;
-	IN_STREAM(handle, {
-		struct capture *capture = stream->capture;
-		if (capture == NULL)
-			result = legacy_implies(stream) == SUCCESS ? ILLEGAL_STATE : STREAM_CAPTURE_IMPLICIT;
-		else if (graph == NULL)
-			result = INVALID_VALUE;
-		else if (capture->members[0] != stream)
-			result = spoil(capture, STREAM_CAPTURE_UNMATCHED);
-		else if (capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED && !pthread_equal(capture->thread, pthread_self()))
-			result = spoil(capture, STREAM_CAPTURE_WRONG_THREAD);
-		else {
-			end_capture(capture);
-			if (capture->spoiled)
-				result = STREAM_CAPTURE_INVALIDATED;
-			else if (!joined(capture))
-				result = STREAM_CAPTURE_UNJOINED;
-			if (result == SUCCESS)
-				*graph = capture->graph;
-			else
-				destroy_graph(capture->graph);
-		}
-	});
+	IN_STREAM(handle);
+	struct capture *capture = stream->capture;
+	if (capture == NULL)
+		return legacy_implies(stream) == SUCCESS ? ILLEGAL_STATE : STREAM_CAPTURE_IMPLICIT;
+	if (graph == NULL)
+		return INVALID_VALUE;
+	if (capture->members[0] != stream)
+		return spoil(capture, STREAM_CAPTURE_UNMATCHED);
+	if (capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED && !pthread_equal(capture->thread, pthread_self()))
+		return spoil(capture, STREAM_CAPTURE_WRONG_THREAD);
+	end_capture(capture);
+	if (!capture->spoiled && joined(capture)) {
+		*graph = capture->graph;
+		return SUCCESS;
+	}
+	destroy_graph(capture->graph);
+	return capture->spoiled ? STREAM_CAPTURE_INVALIDATED : STREAM_CAPTURE_UNJOINED;
 }
 
 static int status_of(const struct capture *capture) {
@@ -288,17 +265,14 @@ static int status_of(const struct capture *capture) {
 }
 
 static CUresult info(CUstream handle, int *status, uint64_t *id, CUgraph *graph) {
-	IN_STREAM(handle, {
-		struct capture *capture = stream->capture;
-		*status = status_of(capture);
-		if (capture != NULL) {
-			if (id != NULL)
-				*id = capture->id;
-			if (graph != NULL)
-				*graph = capture->graph;
-		}
-		result = legacy_implies(stream);
-	});
+	IN_STREAM(handle);
+	struct capture *capture = stream->capture;
+	*status = status_of(capture);
+	if (capture != NULL && id != NULL)
+		*id = capture->id;
+	if (capture != NULL && graph != NULL)
+		*graph = capture->graph;
+	return legacy_implies(stream);
 }
 
 EXPORT CUresult cuStreamGetCaptureInfo(CUstream handle, int *status, uint64_t *id) {
@@ -341,14 +315,12 @@ EXPORT CUresult cuStreamGetCaptureInfo_v3(CUstream handle, int *status, uint64_t
 
 /* Those nodes come before in any case. */
 static CUresult depend(CUstream handle, const void *nodes, size_t count, unsigned flags) {
-	if ((count > 0 && nodes == NULL) || flags > 1)
+	if ((count > 0 && nodes == NULL) || flags > CU_STREAM_SET_CAPTURE_DEPENDENCIES)
 		return INVALID_VALUE;
-	IN_STREAM(handle, {
-		if (stream->capture == NULL)
-			result = ILLEGAL_STATE;
-		else if (stream->capture->spoiled)
-			result = STREAM_CAPTURE_INVALIDATED;
-	});
+	IN_STREAM(handle);
+	if (stream->capture == NULL)
+		return ILLEGAL_STATE;
+	return stream->capture->spoiled ? STREAM_CAPTURE_INVALIDATED : SUCCESS;
 }
 
 EXPORT CUresult cuStreamUpdateCaptureDependencies(CUstream handle, const void *nodes, size_t count, unsigned flags) {
@@ -364,7 +336,8 @@ EXPORT CUresult cuStreamUpdateCaptureDependencies_v2(
 
 EXPORT CUresult cuUserObjectCreate(
     CUuserObject *out, void *data, void (*destroy)(void *), unsigned references, unsigned flags) {
-	REFUSE(ANY_TIME, out == NULL || destroy == NULL || references == 0 || flags != 1, INVALID_VALUE);
+	REFUSE(ANY_TIME, out == NULL || destroy == NULL || references == 0 || flags != CU_USER_OBJECT_NO_DESTRUCTOR_SYNC,
+	    INVALID_VALUE);
 	CALLED_SINCE(11030, cuUserObjectCreate);
 	struct object *object = calloc(1, sizeof *object);
 	*object = (struct object){destroy, data, references, NULL};
@@ -375,110 +348,92 @@ EXPORT CUresult cuUserObjectCreate(
 EXPORT CUresult cuUserObjectRelease(CUuserObject object, unsigned count) {
 	REFUSE(NOT_STARTED, 1, INVALID_VALUE);
 	CALLED_SINCE(11030, cuUserObjectRelease);
-	LOCK;
-	CUresult result = count == 0 || count > object->references ? INVALID_VALUE : SUCCESS;
-	if (result == SUCCESS)
-		drop_object(object, count);
-	UNLOCK;
-	return result;
+	LOCKED;
+	if (count == 0 || count > object->references)
+		return INVALID_VALUE;
+	drop_object(object, count);
+	return SUCCESS;
 }
-
-enum { MOVE = 1 }; /* the caller's references become the graph's */
 
 EXPORT CUresult cuGraphRetainUserObject(CUgraph graph, CUuserObject object, unsigned count, unsigned flags) {
 	REFUSE(NOT_STARTED, 1, INVALID_VALUE);
 	CALLED_SINCE(11030, cuGraphRetainUserObject);
-	LOCK;
-	CUresult result = find_graph(graph, 0);
-	if (result == SUCCESS &&
-	    (object == NULL || count == 0 || flags > MOVE || count > (unsigned)(MAX_MEMBERS - graph->body->object_count)))
-		result = INVALID_VALUE;
-	if (result == SUCCESS && flags != MOVE)
+	LOCKED;
+	if (find_graph(graph, 0) != SUCCESS || object == NULL || count == 0 || flags > CU_GRAPH_USER_OBJECT_MOVE ||
+	    count > (unsigned)(MAX_MEMBERS - graph->body->object_count))
+		return INVALID_VALUE;
+	if (flags != CU_GRAPH_USER_OBJECT_MOVE) /* else the caller's references become the graph's */
 		object->references += count;
-	for (unsigned i = 0; i < count && result == SUCCESS; i++)
+	for (unsigned i = 0; i < count; i++)
 		graph->body->objects[graph->body->object_count++] = object;
-	UNLOCK;
-	return result;
-}
-
-static unsigned held_by(const struct body *body, const struct object *object) {
-	unsigned held = 0;
-	for (int i = 0; i < body->object_count; i++)
-		held += body->objects[i] == object;
-	return held;
-}
-
-static void give_up(struct body *body, struct object *object, unsigned count) {
-	int kept = 0;
-	for (int i = 0; i < body->object_count; i++) {
-		if (body->objects[i] == object && count > 0)
-			count--;
-		else
-			body->objects[kept++] = body->objects[i];
-	}
-	body->object_count = kept;
+	return SUCCESS;
 }
 
 EXPORT CUresult cuGraphReleaseUserObject(CUgraph graph, CUuserObject object, unsigned count) {
 	REFUSE(NOT_STARTED, 1, INVALID_VALUE);
 	CALLED_SINCE(11030, cuGraphReleaseUserObject);
-	LOCK;
-	CUresult result = find_graph(graph, 0);
-	if (result == SUCCESS && (count == 0 || held_by(graph->body, object) < count))
-		result = INVALID_VALUE;
-	if (result == SUCCESS) {
-		give_up(graph->body, object, count);
-		drop_object(object, count);
-	}
-	UNLOCK;
-	return result;
+	LOCKED;
+	if (find_graph(graph, 0) != SUCCESS || count == 0)
+		return INVALID_VALUE;
+	struct body *body = graph->body;
+	unsigned held = 0, left = count;
+	int kept = 0;
+	for (int i = 0; i < body->object_count; i++)
+		held += body->objects[i] == object;
+	if (held < count)
+		return INVALID_VALUE;
+	for (int i = 0; i < body->object_count; i++)
+		if (body->objects[i] == object && left > 0)
+			left--;
+		else
+			body->objects[kept++] = body->objects[i];
+	body->object_count = kept;
+	drop_object(object, count);
+	return SUCCESS;
 }
 
 EXPORT CUresult cuStreamIsCapturing(CUstream handle, int *status) {
 	REFUSE(ANY_TIME, status == NULL, INVALID_VALUE);
 	CALLED_IN(handle, cuStreamIsCapturing);
-	IN_STREAM(handle, {
-		result = legacy_implies(stream);
-		*status = status_of(stream->capture);
-	});
+	IN_STREAM(handle);
+	*status = status_of(stream->capture);
+	return legacy_implies(stream);
 }
 
 EXPORT CUresult cuGraphCreate(CUgraph *out, unsigned flags) {
 	CALLED(cuGraphCreate);
 	if (flags != 0 || out == NULL)
 		return INVALID_VALUE;
-	LOCK;
+	LOCKED;
 	*out = make_graph(calloc(1, sizeof(struct body)), 0);
-	UNLOCK;
 	return SUCCESS;
 }
 
 static CUresult instantiate(CUgraphExec *out, CUgraph graph, uint64_t flags) {
-	IN_CONTEXT({
-		result = out == NULL ? INVALID_VALUE : find_graph(graph, 0);
-		if (result == SUCCESS && graph->body->unusable)
-			result = INVALID_VALUE;
-		for (const struct graph *one = m->graphs; result == SUCCESS && one != NULL; one = one->next)
-			if (one->executable && !one->destroyed && one->body == graph->body && allocates(one->body))
-				result = NOT_SUPPORTED; /* a graph that allocates has one executable at a time */
-		if (result == SUCCESS) {
-			*out = make_graph(graph->body, 1);
-			(*out)->frees_on_launch = (flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH) != 0;
-		}
-	});
+	IN_CONTEXT;
+	if (out == NULL || find_graph(graph, 0) != SUCCESS || graph->body->unusable)
+		return INVALID_VALUE;
+	for (const struct graph *exec = m->graphs; exec != NULL; exec = exec->next)
+		if (exec->executable && !exec->destroyed && exec->body == graph->body && allocates(exec->body))
+			return NOT_SUPPORTED; /* a graph that allocates has one executable at a time */
+	*out = make_graph(graph->body, 1);
+	(*out)->frees_on_launch = (flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH) != 0;
+	return SUCCESS;
 }
 
-EXPORT CUresult cuGraphInstantiate(CUgraphExec *out, CUgraph graph, void **node, char *text, size_t room) {
-	CALLED(cuGraphInstantiate_v1);
-	(void)node, (void)text, (void)room;
-	return instantiate(out, graph, 0);
-}
+#define INSTANTIATES(function, name) \
+	EXPORT CUresult function(CUgraphExec *out, CUgraph graph, void **node, char *text, size_t room) { \
+		CALLED(name); \
+		(void)node, (void)text, (void)room; \
+		return instantiate(out, graph, 0); \
+	}
+INSTANTIATES(cuGraphInstantiate, cuGraphInstantiate_v1)
+INSTANTIATES(cuGraphInstantiate_v2, cuGraphInstantiate_v2)
 
-EXPORT CUresult cuGraphInstantiate_v2(CUgraphExec *out, CUgraph graph, void **node, char *text, size_t room) {
-	CALLED(cuGraphInstantiate_v2);
-	(void)node, (void)text, (void)room;
-	return instantiate(out, graph, 0);
-}
+enum {
+	ALL_INSTANTIATE_FLAGS = CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH | CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD |
+	CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH | CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY
+};
 
 struct instantiation {
 	uint64_t flags;
@@ -490,39 +445,33 @@ struct instantiation {
 EXPORT CUresult cuGraphInstantiateWithParams(CUgraphExec *out, CUgraph graph, struct instantiation *params) {
 	REFUSE(ANY_TIME, params == NULL, INVALID_VALUE);
 	CALLED_SINCE(12000, cuGraphInstantiateWithParams);
-	CUresult result = params->flags > 15 ? INVALID_VALUE : instantiate(out, graph, params->flags);
-	if (result == SUCCESS && params->flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD) {
-		LOCK;
-		result = reserve_graph_memory((*out)->body);
-		UNLOCK;
-	}
-	return result;
+	CUresult result = params->flags > ALL_INSTANTIATE_FLAGS ? INVALID_VALUE : instantiate(out, graph, params->flags);
+	if (result != SUCCESS || (params->flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD) == 0)
+		return result;
+	LOCKED;
+	return reserve_graph_memory((*out)->body);
 }
 
 EXPORT CUresult cuGraphUpload(CUgraphExec exec, CUstream handle) {
 	CALLED_IN(handle, cuGraphUpload);
-	IN_STREAM(handle, {
-		result = find_graph(exec, 1);
-		if (result == SUCCESS)
-			result = reserve_graph_memory(exec->body);
-	});
+	IN_STREAM(handle);
+	CUresult result = find_graph(exec, 1);
+	return result == SUCCESS ? reserve_graph_memory(exec->body) : result;
 }
 
 EXPORT CUresult cuGraphInstantiateWithFlags(CUgraphExec *out, CUgraph graph, unsigned long long flags) {
-	REFUSE(ANY_TIME, flags > 15, INVALID_VALUE);
+	const uint64_t done =
+	    CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH | CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
+	REFUSE(ANY_TIME, flags > ALL_INSTANTIATE_FLAGS, INVALID_VALUE);
 	CALLED(cuGraphInstantiate);
-	return (flags &
-	           ~(CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH | CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY)) != 0
-	           ? NOT_SUPPORTED
-			   : instantiate(out, graph, flags);
+	return (flags & ~done) != 0 ? NOT_SUPPORTED : instantiate(out, graph, flags);
 }
 
 static CUresult destroy(CUgraph graph, int executable) {
-	LOCK;
+	LOCKED;
 	CUresult result = find_graph(graph, executable);
 	if (result == SUCCESS)
 		destroy_graph(graph);
-	UNLOCK;
 	return result;
 }
 
@@ -538,53 +487,40 @@ EXPORT CUresult cuGraphExecDestroy(CUgraphExec exec) {
 
 EXPORT CUresult cuGraphLaunch(CUgraphExec exec, CUstream handle) {
 	CALLED_IN(handle, cuGraphLaunch);
-	IN_STREAM(handle, {
-		result = stream->capture != NULL ? spoil(stream->capture, STREAM_CAPTURE_UNSUPPORTED) : admits(stream);
-		if (result == SUCCESS)
-			result = find_graph(exec, 1);
-		if (result == SUCCESS)
-			result = admit_launch(exec);
-		if (result == SUCCESS)
-			result = reserve_graph_memory(exec->body);
-		if (result == SUCCESS) {
-			run_graph_memory(exec->body);
-			exec->body->holds++;
-			enqueue(stream, (struct work){.kind = GRAPH, .body = exec->body});
-		}
-	});
+	IN_STREAM(handle);
+	CUresult result = stream->capture != NULL ? spoil(stream->capture, STREAM_CAPTURE_UNSUPPORTED) : admits(stream);
+	if (result == SUCCESS)
+		result = find_graph(exec, 1);
+	if (result == SUCCESS)
+		result = admit_launch(exec);
+	if (result == SUCCESS)
+		result = reserve_graph_memory(exec->body);
+	if (result != SUCCESS)
+		return result;
+	run_graph_memory(exec->body);
+	exec->body->holds++;
+	enqueue(stream, (struct work){.kind = GRAPH, .body = exec->body});
+	return SUCCESS;
 }
 
 EXPORT CUresult cuCtxSynchronize(void) {
 	CALLED(cuCtxSynchronize);
-	IN_CONTEXT({
-		for (struct stream *one = all_streams(); result == SUCCESS && one != NULL; one = one->next)
-			if (one->context == context && one->capture != NULL)
-				result = spoil(one->capture, STREAM_CAPTURE_UNSUPPORTED);
-		for (struct stream *one = all_streams(); result == SUCCESS && one != NULL; one = one->next)
-			if (one->context == context)
-				wait_done(one, one->last);
-		if (result == SUCCESS) {
-			result = context->sticky;
-			pools_synchronized();
-		}
-	});
+	IN_CONTEXT;
+	for (struct stream *stream = all_streams(); stream != NULL; stream = stream->next)
+		if (stream->context == context && stream->capture != NULL)
+			return spoil(stream->capture, STREAM_CAPTURE_UNSUPPORTED);
+	wait_idle(context);
+	pools_synchronized();
+	return context->sticky;
 }
 
 EXPORT CUresult cuCtxSynchronize_v2(CUcontext wanted) {
 	CALLED_SINCE(13000, cuCtxSynchronize_v2);
-	LOCK;
-	struct context *current;
-	CUresult refused = wanted == NULL ? current_context(&current) : SUCCESS;
-	if (refused != SUCCESS) {
-		UNLOCK;
+	LOCKED;
+	CUresult refused = wanted == NULL ? current_context(&wanted) : SUCCESS;
+	if (refused != SUCCESS)
 		return refused;
-	}
-	wanted = wanted == NULL ? current : wanted;
-	for (struct stream *one = all_streams(); one != NULL; one = one->next)
-		if (one->context == wanted)
-			wait_done(one, one->last);
+	wait_idle(wanted);
 	pools_synchronized();
-	CUresult result = wanted->sticky;
-	UNLOCK;
-	return result;
+	return wanted->sticky;
 }

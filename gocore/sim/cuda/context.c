@@ -43,6 +43,11 @@ CUresult current_context(struct context **out) {
 	return (*out)->alive ? (*out)->sticky : CONTEXT_IS_DESTROYED;
 }
 
+CUresult usable_context(struct context **out) {
+	LOCKED;
+	return current_context(out);
+}
+
 static int is_schedule(unsigned flags) {
 	return (flags & CU_CTX_SCHED_MASK) <= CU_CTX_SCHED_YIELD ||
 	       (flags & CU_CTX_SCHED_MASK) == CU_CTX_SCHED_BLOCKING_SYNC;
@@ -103,21 +108,20 @@ EXPORT int fakecuda_depth(void) {
 EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice device) {
 	CALLED(cuDevicePrimaryCtxRetain);
 	NEEDS(out, device);
-	LOCK;
+	LOCKED;
 	struct gpu *gpu = &m->gpu[device];
 	CUresult result = SUCCESS;
 	if (gpu->primary == NULL)
 		result = make_context(&gpu->primary, device);
 	else if (!gpu->primary->alive)
 		result = begin_context(gpu->primary);
-	if (result == SUCCESS) {
-		gpu->retains++;
-		gpu->primary->primary = 1;
-		gpu->primary->flags = gpu->primary_flags | CU_CTX_MAP_HOST;
-		*out = gpu->primary;
-	}
-	UNLOCK;
-	return result;
+	if (result != SUCCESS)
+		return result;
+	gpu->retains++;
+	gpu->primary->primary = 1;
+	gpu->primary->flags = gpu->primary_flags | CU_CTX_MAP_HOST;
+	*out = gpu->primary;
+	return SUCCESS;
 }
 
 EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned *flags, int *active) {
@@ -125,10 +129,9 @@ EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned *flags, int
 	CALLED(cuDevicePrimaryCtxGetState);
 	if (unknown_device(device))
 		return INVALID_DEVICE;
-	LOCK;
+	LOCKED;
 	*flags = m->gpu[device].primary_flags;
 	*active = m->gpu[device].primary != NULL && m->gpu[device].primary->alive;
-	UNLOCK;
 	return SUCCESS;
 }
 
@@ -148,12 +151,11 @@ static CUresult set_flags(CUdevice device, unsigned flags) {
 		return INVALID_DEVICE;
 	if ((flags & ~PRIMARY_FLAGS) != 0 || !is_schedule(flags))
 		return INVALID_VALUE;
-	LOCK;
+	LOCKED;
 	struct gpu *gpu = &m->gpu[device];
 	gpu->primary_flags = flags;
 	if (gpu->primary != NULL && gpu->primary->alive)
 		gpu->primary->flags = flags | CU_CTX_MAP_HOST;
-	UNLOCK;
 	return SUCCESS;
 }
 
@@ -163,11 +165,10 @@ TWO_FORMS(cuDevicePrimaryCtxSetFlags, (CUdevice device, unsigned flags), set_fla
 static CUresult reset(CUdevice device) {
 	if (unknown_device(device))
 		return INVALID_DEVICE;
-	LOCK;
+	LOCKED;
 	struct gpu *gpu = &m->gpu[device];
 	if (gpu->primary != NULL && gpu->primary->alive)
 		end_context(gpu->primary);
-	UNLOCK;
 	return SUCCESS;
 }
 
@@ -176,18 +177,16 @@ TWO_FORMS(cuDevicePrimaryCtxReset, (CUdevice device), reset(device))
 static CUresult release(CUdevice device) {
 	if (unknown_device(device))
 		return INVALID_DEVICE;
-	CUresult result = INVALID_CONTEXT;
-	LOCK;
+	LOCKED;
 	struct gpu *gpu = &m->gpu[device];
-	if (gpu->retains > 0) {
-		result = SUCCESS;
-		if (--gpu->retains == 0 && gpu->primary->alive)
-			end_context(gpu->primary);
-		if (gpu->retains == 0)
-			gpu->primary_flags = 0;
-	}
-	UNLOCK;
-	return result;
+	if (gpu->retains == 0)
+		return INVALID_CONTEXT;
+	if (--gpu->retains > 0)
+		return SUCCESS;
+	if (gpu->primary->alive)
+		end_context(gpu->primary);
+	gpu->primary_flags = 0;
+	return SUCCESS;
 }
 
 TWO_FORMS(cuDevicePrimaryCtxRelease, (CUdevice device), release(device))
@@ -233,14 +232,13 @@ static CUresult create(CUcontext *out, unsigned flags, CUdevice device) {
 	refresh();
 	if (stack->depth == MAX_DEPTH)
 		return INVALID_CONTEXT;
-	LOCK;
+	LOCKED;
 	CUresult result = make_context(out, device);
-	if (result == SUCCESS) {
-		(*out)->flags = flags;
-		stack->at[stack->depth++] = *out;
-	}
-	UNLOCK;
-	return result;
+	if (result != SUCCESS)
+		return result;
+	(*out)->flags = flags;
+	stack->at[stack->depth++] = *out;
+	return SUCCESS;
 }
 
 TWO_FORMS(cuCtxCreate, (CUcontext * out, unsigned flags, CUdevice device), create(out, flags, device))
@@ -273,16 +271,13 @@ EXPORT CUresult cuCtxGetDevice(CUdevice *device) {
 
 EXPORT CUresult cuCtxGetApiVersion(CUcontext context, unsigned *version) {
 	CALLED(cuCtxGetApiVersion);
-	struct context *asked = context;
 	if (version == NULL)
 		return INVALID_VALUE;
-	LOCK;
-	CUresult result = context == NULL ? current_context(&asked) : SUCCESS;
-	UNLOCK;
+	CUresult result = context == NULL ? usable_context(&context) : SUCCESS;
 	if (result != SUCCESS)
 		return result;
 	*version = 3020;
-	return asked->alive ? SUCCESS : INVALID_CONTEXT;
+	return context->alive ? SUCCESS : INVALID_CONTEXT;
 }
 
 static CUresult destroy(CUcontext context) {
@@ -290,12 +285,11 @@ static CUresult destroy(CUcontext context) {
 		return INVALID_CONTEXT;
 	if (!context->alive)
 		return CONTEXT_IS_DESTROYED;
-	LOCK;
+	LOCKED;
 	refresh();
 	end_context(context);
 	if (stack->depth > 0 && stack->at[stack->depth - 1] == context)
 		stack->depth--;
-	UNLOCK;
 	return SUCCESS;
 }
 
@@ -367,9 +361,7 @@ EXPORT CUresult cuCtxPopCurrent_v2(CUcontext *out) {
 EXPORT CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest) {
 	CALLED(cuCtxGetStreamPriorityRange);
 	struct context *context;
-	LOCK;
-	CUresult result = current_context(&context);
-	UNLOCK;
+	CUresult result = usable_context(&context);
 	if (least != NULL)
 		*least = 0;
 	if (greatest != NULL)
@@ -381,8 +373,6 @@ EXPORT CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest) {
  * Limits and other settings of contexts. They are kept and returned, and take no memory here. How a card rounds and
  * bounds them was recorded on an H200 with driver 580 (tests_py/driver/calls).
  */
-
-enum { UNSUPPORTED_AFFINITY = 224 };
 
 static uint64_t slice_of_l2(const struct context *context) { return (uint64_t)m->gpu[context->gpu].l2_bytes / 16; }
 
@@ -451,26 +441,26 @@ static CUresult set(struct context *context, int limit, size_t value) {
 
 EXPORT CUresult cuCtxSetLimit(int limit, size_t value) {
 	CALLED(cuCtxSetLimit);
-	IN_CONTEXT({
-		result = known(context, limit);
-		if (result == SUCCESS)
-			result = set(context, limit, value);
-	});
+	IN_CONTEXT;
+	CUresult result = known(context, limit);
+	return result == SUCCESS ? set(context, limit, value) : result;
 }
 
 EXPORT CUresult cuCtxGetLimit(size_t *value, int limit) {
 	CALLED(cuCtxGetLimit);
-	IN_CONTEXT({
-		result = value == NULL ? INVALID_VALUE : known(context, limit);
-		if (result == SUCCESS)
-			*value = context->limits[limit];
-	});
+	IN_CONTEXT;
+	CUresult result = value == NULL ? INVALID_VALUE : known(context, limit);
+	if (result == SUCCESS)
+		*value = context->limits[limit];
+	return result;
 }
 
 EXPORT CUresult cuCtxGetFlags(unsigned *flags) {
 	REFUSE(ANY_TIME, flags == NULL, INVALID_VALUE);
 	CALLED(cuCtxGetFlags);
-	IN_CONTEXT(*flags = context->flags);
+	IN_CONTEXT;
+	*flags = context->flags;
+	return SUCCESS;
 }
 
 /* What is not about waiting, local memory or synchronous copies is accepted, and not kept. */
@@ -478,19 +468,27 @@ EXPORT CUresult cuCtxSetFlags(unsigned flags) {
 	CALLED_SINCE(12010, cuCtxSetFlags);
 	if (flags > CU_CTX_FLAGS_MASK || !is_schedule(flags))
 		return INVALID_VALUE;
-	IN_CONTEXT(context->flags = (flags & ~(CU_CTX_COREDUMP_ENABLE | CU_CTX_USER_COREDUMP_ENABLE)) | CU_CTX_MAP_HOST);
+	IN_CONTEXT;
+	context->flags = (flags & ~(CU_CTX_COREDUMP_ENABLE | CU_CTX_USER_COREDUMP_ENABLE)) | CU_CTX_MAP_HOST;
+	return SUCCESS;
 }
 
 EXPORT CUresult cuCtxGetCacheConfig(int *config) {
 	CALLED(cuCtxGetCacheConfig);
 	if (config == NULL)
 		return INVALID_VALUE;
-	IN_CONTEXT(*config = context->cache_config);
+	IN_CONTEXT;
+	*config = context->cache_config;
+	return SUCCESS;
 }
 
 EXPORT CUresult cuCtxSetCacheConfig(int config) {
 	CALLED(cuCtxSetCacheConfig);
-	IN_CONTEXT(if (config < 0 || config > 3) result = INVALID_VALUE; else context->cache_config = config);
+	IN_CONTEXT;
+	if (config < CU_FUNC_CACHE_PREFER_NONE || config > CU_FUNC_CACHE_PREFER_EQUAL)
+		return INVALID_VALUE;
+	context->cache_config = config;
+	return SUCCESS;
 }
 
 /* Newer GPUs have banks of four bytes only. */
@@ -498,17 +496,17 @@ EXPORT CUresult cuCtxGetSharedMemConfig(int *config) {
 	CALLED(cuCtxGetSharedMemConfig);
 	if (config == NULL)
 		return INVALID_VALUE;
-	IN_CONTEXT(*config = 1);
+	IN_CONTEXT;
+	*config = CU_SHARED_MEM_CONFIG_FOUR_BYTE_BANK_SIZE;
+	return SUCCESS;
 }
 
 EXPORT CUresult cuCtxSetSharedMemConfig(int config) {
 	CALLED(cuCtxSetSharedMemConfig);
-	IN_CONTEXT(if (config < 0 || config > 2) result = INVALID_VALUE);
-}
-
-EXPORT CUresult cuCtxResetPersistingL2Cache(void) {
-	CALLED_SINCE(11000, cuCtxResetPersistingL2Cache);
-	IN_CONTEXT();
+	IN_CONTEXT;
+	return config < CU_SHARED_MEM_CONFIG_DEFAULT_BANK_SIZE || config > CU_SHARED_MEM_CONFIG_EIGHT_BYTE_BANK_SIZE
+	           ? INVALID_VALUE
+			   : SUCCESS;
 }
 
 /* Only the multi-process service gives contexts a part of the multiprocessors. */
@@ -524,23 +522,32 @@ EXPORT CUresult cuCtxGetExecAffinity(int *affinity, int type) {
 	CALLED_SINCE(11040, cuCtxGetExecAffinity);
 	if (affinity == NULL)
 		return INVALID_VALUE;
-	IN_CONTEXT(if (type != 0) result = (CUresult)UNSUPPORTED_AFFINITY;
-	    else affinity[0] = 0, affinity[1] = m->gpu[context->gpu].multiprocessors);
+	IN_CONTEXT;
+	if (type != CU_EXEC_AFFINITY_TYPE_SM_COUNT)
+		return UNSUPPORTED_EXEC_AFFINITY;
+	affinity[0] = type;
+	affinity[1] = m->gpu[context->gpu].multiprocessors;
+	return SUCCESS;
 }
 
 /* What other devices write is there at once. */
 EXPORT CUresult cuFlushGPUDirectRDMAWrites(int target, int scope) {
 	CALLED_SINCE(11030, cuFlushGPUDirectRDMAWrites);
-	IN_CONTEXT(if (target != 0 || (scope != 100 && scope != 200)) result = INVALID_VALUE);
+	IN_CONTEXT;
+	return target != CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX ||
+	               (scope != CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_OWNER &&
+	                   scope != CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_ALL_DEVICES)
+	           ? INVALID_VALUE
+			   : SUCCESS;
 }
 
-/* There is no profiler to start. */
-EXPORT CUresult cuProfilerStart(void) {
-	CALLED(cuProfilerStart);
-	IN_CONTEXT();
-}
-
-EXPORT CUresult cuProfilerStop(void) {
-	CALLED(cuProfilerStop);
-	IN_CONTEXT();
-}
+/* There is no cache to reset, and no profiler to start. */
+#define ACCEPTED(name, since) \
+	EXPORT CUresult name(void) { \
+		CALLED_SINCE(since, name); \
+		IN_CONTEXT; \
+		return SUCCESS; \
+	}
+ACCEPTED(cuCtxResetPersistingL2Cache, 11000)
+ACCEPTED(cuProfilerStart, 0)
+ACCEPTED(cuProfilerStop, 0)

@@ -69,36 +69,35 @@ static CUresult look(
 	return SUCCESS;
 }
 
+static int gpu_of(struct side side, const struct context *context) { return side.by > 0 ? side.by - 1 : context->gpu; }
+
 /* Work of a call that waits may have pageable memory; so may one in a stream, if the machine is lenient, and then it
  * waits. */
 static CUresult queue(CUstream handle, struct box box, enum place_kind to, enum place_kind from, int wait) {
-	IN_STREAM(handle, {
-		struct work work = {.kind = KERNEL, .kernel = run_box};
-		int pageable = 0;
-		int empty = box.width == 0 || box.height == 0 || box.depth == 0;
-		result = admits(stream);
-		if (result == SUCCESS && wait && stream->capture != NULL)
-			result = observes(stream);
-		if (result == SUCCESS && !empty && box.size > 0 && box.to.addr % box.size != 0)
-			result = INVALID_VALUE;
-		if (result == SUCCESS && !empty)
-			result = look(box.to, &box, to, box.to.by > 0 ? box.to.by - 1 : context->gpu, &work.touched[0], &pageable);
-		if (result == SUCCESS && !empty && box.size == 0)
-			result = look(
-			    box.from, &box, from, box.from.by > 0 ? box.from.by - 1 : context->gpu, &work.touched[1], &pageable);
-		if (result == SUCCESS && pageable && !wait && !m->lenient)
-			result = INVALID_VALUE;
-		if (result == SUCCESS && !empty) {
-			work.staged = malloc(sizeof box);
-			memcpy(work.staged, &box, sizeof box);
-			work.touched_by[0] = box.to.by, work.touched_by[1] = box.from.by;
-			uint64_t number = enqueue(stream, work);
-			if (wait || (pageable && stream->capture == NULL)) {
-				wait_done(stream, number);
-				result = context->sticky;
-			}
-		}
-	});
+	struct work work = {.kind = KERNEL, .kernel = run_box, .touched_by = {box.to.by, box.from.by}};
+	int pageable = 0, empty = box.width == 0 || box.height == 0 || box.depth == 0;
+	IN_STREAM(handle);
+	CUresult result = admits(stream);
+	if (result == SUCCESS && wait && stream->capture != NULL)
+		result = observes(stream);
+	if (result != SUCCESS || empty)
+		return result;
+	if (box.size > 0 && box.to.addr % box.size != 0)
+		return INVALID_VALUE;
+	result = look(box.to, &box, to, gpu_of(box.to, context), &work.touched[0], &pageable);
+	if (result == SUCCESS && box.size == 0)
+		result = look(box.from, &box, from, gpu_of(box.from, context), &work.touched[1], &pageable);
+	if (result != SUCCESS)
+		return result;
+	if (pageable && !wait && !m->lenient)
+		return INVALID_VALUE;
+	work.staged = malloc(sizeof box);
+	memcpy(work.staged, &box, sizeof box);
+	uint64_t number = enqueue(stream, work);
+	if (!wait && (!pageable || stream->capture != NULL))
+		return SUCCESS;
+	wait_done(stream, number);
+	return context->sticky;
 }
 
 static struct box line(uint64_t to, uint64_t from, uint64_t bytes) {

@@ -90,15 +90,6 @@ static int select_visible(int physical_count, int *physical) {
 	return count;
 }
 
-static uint64_t number_from(const char *value, uint64_t otherwise) {
-	return value != NULL && *value != 0 ? strtoull(value, NULL, 10) : otherwise;
-}
-
-static int lacks(const char *what) {
-	const char *list = TEST_VARIABLE("WITHOUT");
-	return list != NULL && strstr(list, what) != NULL;
-}
-
 /* A machine with shared cards has its memory in a file, which grows with it (memory.c). */
 static uint64_t arena_of_file(int gpu, uint64_t bytes) {
 	uint64_t addr = map_in_order(bytes, BLOCK, PROT_NONE);
@@ -139,8 +130,9 @@ static uint64_t arena(int gpu, uint64_t bytes) {
 
 /* What a GPU of no known model has: the values of an H100, and the limits of its own compute capability where that is
  * known. */
-static void read_model(struct gpu *gpu, int model, unsigned profile) {
-	int place = model - 1;
+static void read_model(struct gpu *gpu, const struct simulator_card *card) {
+	int place = card->model - 1;
+	unsigned profile = card->profile;
 	for (int i = 0; gpuconf_model(place) == NULL; i++)
 		if (strcmp(gpuconf_model(i)->name, "H100-80GB") == 0)
 			place = i;
@@ -162,20 +154,6 @@ static void read_model(struct gpu *gpu, int model, unsigned profile) {
 		gpu->spill = NO_LIMIT;
 }
 
-/* GPUs without a description of their own are alike. Only a test build has such. */
-static void read_environment(struct gpu *gpu) {
-	gpu->total = number_from(TEST_VARIABLE("MEMORY"), 1024 * MIB);
-	gpu->major = 9, gpu->minor = 0;
-	gpu->vmm = !lacks("vmm");
-	gpu->memops = !lacks("memops");
-	gpu->greatest_priority = lacks("priorities") ? 0 : -5;
-	gpu->managed_memory = !lacks("managed");
-	gpu->concurrent = gpu->managed_memory && !lacks("concurrent");
-	gpu->multiprocessors = 132;
-	gpu->bus = 0x1a + 0x10 * gpu->physical;
-	read_model(gpu, 0, 0);
-}
-
 static void read_card(struct gpu *gpu, const struct simulator_card *card) {
 	gpu->total = card->total;
 	gpu->used = gpu->others = card->used_by_others;
@@ -189,7 +167,6 @@ static void read_card(struct gpu *gpu, const struct simulator_card *card) {
 	gpu->integrated = card->integrated;
 	gpu->host_page_tables = card->host_page_tables;
 	sscanf(card->pci_bus_id, "%*x:%x", (unsigned *)&gpu->bus);
-	read_model(gpu, card->model, card->profile);
 }
 
 /* After a failure, m->gpus is the GPU that could not be made. */
@@ -203,7 +180,8 @@ static CUresult make_gpus(const int *physical, int count) {
 		if (m->cards != NULL)
 			read_card(gpu, &m->cards[gpu->physical]);
 		else
-			read_environment(gpu);
+			hooks_gpu(gpu);
+		read_model(gpu, m->cards != NULL ? &m->cards[gpu->physical] : &(struct simulator_card){.model = 0});
 		m->vmm |= gpu->vmm;
 		gpu->arena = arena(m->gpus, (2 * (gpu->total + gpu->spill) + BLOCK - 1) / BLOCK * BLOCK);
 		gpu->committed =
@@ -241,10 +219,7 @@ CUresult start(void) {
 		m->lenient = 1; /* as NVIDIA's driver is: the checks are for tests */
 		count = select_visible(count, physical);
 	} else if (m->cards == NULL) {
-		m->lenient = number_from(TEST_VARIABLE("LENIENT"), 0) != 0;
-		m->overfull = TEST_VARIABLE("OVERFULL") != NULL;
-		m->segment = number_from(TEST_VARIABLE("SEGMENT"), 0);
-		count = (int)number_from(TEST_VARIABLE("GPUS"), DEFAULT_GPUS);
+		count = hooks_machine();
 		count = select_visible(count < MAX_GPUS ? count : MAX_GPUS, physical);
 	} else {
 		for (int i = 0; i < count; i++)
@@ -270,11 +245,9 @@ EXPORT CUresult cuInit(unsigned flags) {
 		return result;
 	if (flags != 0)
 		return INVALID_VALUE;
-	LOCK;
+	LOCKED;
 	__atomic_store_n(&m->only_listed, 0, __ATOMIC_SEQ_CST);
-	result = start();
-	UNLOCK;
-	return result;
+	return start();
 }
 
 EXPORT CUresult cuDriverGetVersion(int *version) {
@@ -315,19 +288,16 @@ EXPORT CUresult cuDeviceGetName(char *name, int bytes, CUdevice device) {
 	return SUCCESS;
 }
 
-EXPORT CUresult cuDeviceGetUuid(unsigned char *uuid, CUdevice device) {
-	CALLED(cuDeviceGetUuid);
-	NEEDS(uuid, device);
-	uuid_bytes(m->gpu[device].physical, 0, uuid);
-	return SUCCESS;
-}
-
-EXPORT CUresult cuDeviceGetUuid_v2(unsigned char *uuid, CUdevice device) {
-	CALLED_SINCE(11040, cuDeviceGetUuid_v2);
-	NEEDS(uuid, device);
-	uuid_bytes(m->gpu[device].physical, 1, uuid);
-	return SUCCESS;
-}
+/* The newer form names the instance of MIG, the older one its card. */
+#define UUID(name, since, instance) \
+	EXPORT CUresult name(unsigned char *uuid, CUdevice device) { \
+		CALLED_SINCE(since, name); \
+		NEEDS(uuid, device); \
+		uuid_bytes(m->gpu[device].physical, instance, uuid); \
+		return SUCCESS; \
+	}
+UUID(cuDeviceGetUuid, 0, 0)
+UUID(cuDeviceGetUuid_v2, 11040, 1)
 
 EXPORT CUresult cuDeviceGetPCIBusId(char *id, int bytes, CUdevice device) {
 	CALLED(cuDeviceGetPCIBusId);
@@ -359,21 +329,21 @@ EXPORT CUresult cuDeviceTotalMem(unsigned *bytes, CUdevice device) {
  * it does not have. */
 EXPORT int gpuconf_simulator_used(const char *uuid, uint64_t *total, uint64_t *used) {
 	char text[48];
-	int found = -1;
+	int result = -1;
 	hold_machines();
 	LOCK;
-	for (int i = 0; i < m->gpus && found < 0; i++) {
+	for (int i = 0; i < m->gpus && result < 0; i++) {
 		const struct gpu *gpu = &m->gpu[i];
 		device_uuid_text(gpu->physical, text);
 		if (strcmp(text, uuid) != 0)
 			continue;
 		*total = gpu->total;
 		*used = gpu->total - free_bytes(gpu);
-		found = 0;
+		result = 0;
 	}
 	UNLOCK;
 	let_machines_go();
-	return found;
+	return result;
 }
 
 /* gpuconf_simulator_held says how much of a card this process has beside its contexts: 0, or -1 for a device that it

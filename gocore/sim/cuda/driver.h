@@ -24,7 +24,7 @@
  *     FAKECUDA_SEGMENT     bytes by which a memory pool grows (32 MiB)
  *     FAKECUDA_OVERFULL    set: it says that more is free than the card has, as under WSL2 when the card is full
  *     FAKECUDA_FORKS       set: a child that is forked after cuInit may go on using the driver, which NVIDIA's may not
- *     FAKECUDA_ALIASES     set: cuGetProcAddress returns other addresses than dlsym (resolver.c)
+ *     FAKECUDA_ALIASES     set: cuGetProcAddress returns other addresses than dlsym
  *
  * The CUDA version that it reports is GPUCONF_SIMULATE's (driver=), else 12040, or what the build says
  * (FAKECUDA_DEFAULT_VERSION). cuGetProcAddress does not find what is newer, and such a function returns
@@ -71,6 +71,7 @@ typedef enum {
 	MAP_FAILED_IN_DRIVER = 205,
 	UNSUPPORTED_LIMIT = 215,
 	PEER_ACCESS_UNSUPPORTED = 217,
+	UNSUPPORTED_EXEC_AFFINITY = 224,
 	FILE_NOT_FOUND = 301,
 	OPERATING_SYSTEM = 304,
 	INVALID_HANDLE = 400,
@@ -101,19 +102,24 @@ typedef enum {
 /* tests_go/machine/fakecuda/libcuda/hooks.c, for tests. TEST_VARIABLE is the value of FAKECUDA_ and a literal; the wheel's library reads none. */
 #ifdef GPUCONF_TEST_HOOKS
 #define TEST_VARIABLE(name) secure_getenv("FAKECUDA_" name)
-#define DEFAULT_GPUS 1                    /* where the environment does not say */
 CUresult hooks_of_call(const char *name); /* counts it, and returns its injected failure, if any */
 void lock_hooks(void);                    /* for a fork */
 void unlock_hooks(void);
+void *hooks_entry(void *function); /* what the resolver returns for it */
+struct gpu;
+int hooks_machine(void); /* reads a machine from the environment, and returns how many GPUs it has */
+void hooks_gpu(struct gpu *gpu);
 #else
 #define TEST_VARIABLE(name) ((const char *)NULL)
-#define DEFAULT_GPUS 0
 static inline CUresult hooks_of_call(const char *name) {
 	(void)name;
 	return SUCCESS;
 }
 static inline void lock_hooks(void) {}
 static inline void unlock_hooks(void) {}
+static inline void *hooks_entry(void *function) { return function; }
+static inline int hooks_machine(void) { return 0; } /* without GPUCONF_SIMULATE there is no GPU */
+#define hooks_gpu(gpu) ((void)(gpu))
 #endif
 
 typedef int CUdevice;
@@ -125,6 +131,11 @@ typedef struct graph *CUgraph;
 typedef struct graph *CUgraphExec;
 typedef struct object *CUuserObject;
 typedef unsigned long long CUhandle;
+
+/* CUmemLocation. */
+struct location {
+	int type, id;
+};
 
 /* An element of a list of live objects. */
 struct range {
@@ -349,23 +360,48 @@ enum when time_of_call(void);
 #define LOCK pthread_mutex_lock(&m->lock)
 #define UNLOCK pthread_mutex_unlock(&m->lock)
 
+/* LOCKED holds the machine's lock until the end of the block that it stands in, however that is left. */
+static inline void unlock_at_end(pthread_mutex_t **lock) { pthread_mutex_unlock(*lock); }
+#define LOCKED \
+	__attribute__((cleanup(unlock_at_end), unused)) pthread_mutex_t *lock_ = &m->lock; \
+	pthread_mutex_lock(lock_)
+
+/*
+ * Lists have their elements' `next`. ADD puts a new element in front, and is it. FIND moves a link, a pointer to a pointer
+ * to an element, to the first element of which the condition about *link holds, or to the end. DROP_EACH calls drop with
+ * the link of each such element, which takes it out.
+ */
+#define ADD(list, ...) \
+	({ \
+		__typeof__(list) new_ = calloc(1, sizeof *new_); \
+		*new_ = (__typeof__(*new_)){__VA_ARGS__, .next = (list)}; \
+		(list) = new_; \
+	})
+#define FIND(link, condition) \
+	while (*(link) != NULL && !(condition)) \
+	(link) = &(*(link))->next
+#define DROP_EACH(list, condition, drop) \
+	for (__typeof__(&(list)) link = &(list); *link != NULL;) \
+		if (condition) \
+			drop(link); \
+		else \
+			link = &(*link)->next
+
 /* The functions below are called with the lock held. */
 
 /* context.c */
 CUresult current_context(struct context **out);
-/* IN_CONTEXT ends a function: it takes the lock, and runs statements with the current context if there is one. */
-#define IN_CONTEXT(...) \
+CUresult usable_context(struct context **out); /* the same; takes the lock for a moment */
+/* IN_CONTEXT is LOCKED, with the thread's current context. Without a usable one the function returns why. */
+#define IN_CONTEXT \
 	struct context *context; \
-	LOCK; \
-	CUresult result = current_context(&context); \
-	if (result == SUCCESS) { \
-		__VA_ARGS__; \
-	} \
-	UNLOCK; \
-	return result
+	LOCKED; \
+	do { \
+		CUresult refused_ = current_context(&context); \
+		if (refused_ != SUCCESS) \
+			return refused_; \
+	} while (0)
 void end_context(struct context *context);
-
-/* context.c */
 
 /* device.c */
 CUresult start(void);
@@ -405,7 +441,6 @@ int commit(const struct gpu *gpu, uint64_t begin, uint64_t end); /* makes a part
 int within(uint64_t addr, uint64_t bytes, int gpu); /* device memory that the GPU may access, or page-locked memory */
 int within_host(uint64_t addr, uint64_t bytes);
 int inside(uint64_t addr, uint64_t bytes, struct range range);
-int count_list(const struct allocation *list);
 uint64_t take_charge(
     struct allocation *one); /* of the pages that it shares, before it is exported; returns what it has */
 uint64_t charge(uint64_t bytes);
@@ -422,7 +457,6 @@ uint64_t pages(uint64_t bytes); /* what linear memory takes */
 enum outside_kind { POOL_MEMORY, LOW_MEMORY, GRAPH_MEMORY, EXTERNAL_MEMORY };
 int within_outside(uint64_t addr, uint64_t bytes, int gpu);
 int find_outside(uint64_t addr, struct place *out);
-int count_outside(void);
 uint64_t add_graph_memory(uint64_t bytes, int gpu);
 CUresult free_outside(uint64_t addr);
 void end_outside(struct context *context);
@@ -544,13 +578,11 @@ void wait_idle(struct context *context);
 void wait_done(struct stream *stream, uint64_t seq);
 struct stream *make_stream(struct context *context, int blocking, int priority);
 void end_streams(struct context *context);
-void count_streams(int *streams, int *events);
 
 /* capture.c */
 CUresult legacy_admitted(struct context *context); /* may the legacy stream be used? */
 CUresult uncaptured(void);                         /* may the thread take memory in a stream that is not captured? */
 CUresult forbidden(const char *name);              /* does a capture forbid this thread a call of that name? */
-int count_graphs(void);
 void end_captures(void);
 
 /* Memory outside of the arenas (outside.c), and the pools that have most of it. */

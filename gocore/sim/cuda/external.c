@@ -69,13 +69,11 @@ static CUresult import(struct external **out, const struct handle_description *w
 	struct handle *part = import_part(wanted->handle.descriptor, &bytes);
 	if (part == NULL)
 		return INVALID_VALUE;
-	struct external *new = wanted->bytes > 0 && wanted->bytes <= bytes ? calloc(1, sizeof *new) : NULL;
-	if (new == NULL) {
+	if (wanted->bytes == 0 || wanted->bytes > bytes) {
 		release_part(part);
 		return INVALID_VALUE;
 	}
-	*new = (struct external){.part = part, .bytes = wanted->bytes, .next = m->externals};
-	m->externals = *out = new;
+	*out = ADD(m->externals, .part = part, .bytes = wanted->bytes);
 	close(wanted->handle.descriptor); /* it is the driver's from now on */
 	return SUCCESS;
 }
@@ -86,14 +84,8 @@ EXPORT CUresult cuImportExternalMemory(struct external **out, const struct handl
 		return INVALID_VALUE;
 	if (wanted->type != CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD)
 		return refuse(memory_names, COUNT(memory_names), wanted->type);
-	IN_CONTEXT(result = import(out, wanted));
-}
-
-static struct external **find(const struct external *external) {
-	struct external **at = &m->externals;
-	while (*at != NULL && *at != external)
-		at = &(*at)->next;
-	return at;
+	IN_CONTEXT;
+	return import(out, wanted);
 }
 
 EXPORT CUresult cuExternalMemoryGetMappedBuffer(
@@ -101,31 +93,29 @@ EXPORT CUresult cuExternalMemoryGetMappedBuffer(
 	CALLED(cuExternalMemoryGetMappedBuffer);
 	if (out == NULL || wanted == NULL || wanted->flags != 0 || wanted->bytes == 0)
 		return INVALID_VALUE;
-	IN_CONTEXT({
-		const struct external *external = *find(handle);
-		if (external == NULL)
-			result = INVALID_HANDLE;
-		else if (wanted->offset > external->bytes || wanted->bytes > external->bytes - wanted->offset)
-			result = INVALID_VALUE;
-		if (result == SUCCESS) {
-			uint64_t offset;
-			int gpu, file = file_of_part(external->part, &offset, &gpu);
-			struct outside *new = add_mapped(file, offset + wanted->offset, wanted->bytes, gpu, EXTERNAL_MEMORY);
-			if (new == NULL) {
-				release_part(external->part);
-				result = OUT_OF_MEMORY;
-			} else {
-				new->part = external->part;
-				new->context = context;
-				*out = new->range.addr;
-			}
-		}
-	});
+	IN_CONTEXT;
+	struct external **link = &m->externals;
+	FIND(link, *link == handle);
+	if (*link == NULL)
+		return INVALID_HANDLE;
+	if (wanted->offset > handle->bytes || wanted->bytes > handle->bytes - wanted->offset)
+		return INVALID_VALUE;
+	uint64_t offset;
+	int gpu, file = file_of_part(handle->part, &offset, &gpu);
+	struct outside *new = add_mapped(file, offset + wanted->offset, wanted->bytes, gpu, EXTERNAL_MEMORY);
+	if (new == NULL) {
+		release_part(handle->part);
+		return OUT_OF_MEMORY;
+	}
+	new->part = handle->part;
+	new->context = context;
+	*out = new->range.addr;
+	return SUCCESS;
 }
 
-static void drop(struct external **at) {
-	struct external *gone = *at;
-	*at = gone->next;
+static void drop(struct external **link) {
+	struct external *gone = *link;
+	*link = gone->next;
 	release_part(gone->part);
 	free(gone);
 }
@@ -133,13 +123,13 @@ static void drop(struct external **at) {
 /* What is mapped of it stays until it is freed. */
 EXPORT CUresult cuDestroyExternalMemory(struct external *handle) {
 	CALLED(cuDestroyExternalMemory);
-	LOCK;
-	struct external **at = find(handle);
-	CUresult result = *at == NULL ? INVALID_HANDLE : SUCCESS;
-	if (result == SUCCESS)
-		drop(at);
-	UNLOCK;
-	return result;
+	LOCKED;
+	struct external **link = &m->externals;
+	FIND(link, *link == handle);
+	if (*link == NULL)
+		return INVALID_HANDLE;
+	drop(link);
+	return SUCCESS;
 }
 
 void end_externals(void) {

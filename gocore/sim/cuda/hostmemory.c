@@ -163,70 +163,54 @@ static int overlaps(struct range a, const struct allocation *list) {
 	return 0;
 }
 
-static void drop(struct allocation **at) {
-	struct allocation *gone = *at;
-	*at = gone->next;
+static void drop(struct allocation **link) {
+	struct allocation *gone = *link;
+	*link = gone->next;
 	free(gone);
 }
 
-void end_registered(struct context *context) {
-	for (struct allocation **at = &m->registered; *at != NULL;)
-		if ((*at)->context == context)
-			drop(at);
-		else
-			at = &(*at)->next;
-}
+void end_registered(struct context *context) { DROP_EACH(m->registered, (*link)->context == context, drop); }
 
 EXPORT CUresult cuMemHostRegister_v2(void *memory, size_t bytes, unsigned flags) {
+	const unsigned known = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP | CU_MEMHOSTREGISTER_READ_ONLY;
 	CALLED(cuMemHostRegister);
 	struct range range = {(uint64_t)(uintptr_t)memory, bytes};
-	IN_CONTEXT({
-		struct place place;
-		int others =
-		    find_place(range.addr, &place) && (place.gpu >= 0 || overlaps(range, m->hosts)); /* the driver's own */
-		if (result == SUCCESS && (memory == NULL || bytes == 0 ||
-		                             (flags & ~(CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP |
-		                                          CU_MEMHOSTREGISTER_READ_ONLY)) != 0 ||
-		                             range.addr + bytes < range.addr || others))
-			result = INVALID_VALUE;
-		if (result == SUCCESS && overlaps(range, m->registered))
-			result = HOST_MEMORY_ALREADY_REGISTERED;
-		if (result == SUCCESS) {
-			struct allocation *new = calloc(1, sizeof *new);
-			*new = (struct allocation){.range = range, .context = context, .next = m->registered, .flags = flags};
-			m->registered = new;
-		}
-	});
+	struct place place;
+	IN_CONTEXT;
+	if (memory == NULL || bytes == 0 || (flags & ~known) != 0 || range.addr + bytes < range.addr)
+		return INVALID_VALUE;
+	if (find_place(range.addr, &place) && (place.gpu >= 0 || overlaps(range, m->hosts))) /* the driver's own */
+		return INVALID_VALUE;
+	if (overlaps(range, m->registered))
+		return HOST_MEMORY_ALREADY_REGISTERED;
+	ADD(m->registered, .range = range, .context = context, .flags = flags);
+	return SUCCESS;
 }
 
 EXPORT CUresult cuMemHostUnregister(void *memory) {
 	CALLED(cuMemHostUnregister);
-	IN_CONTEXT({
-		if (memory == NULL)
-			result = INVALID_VALUE;
-		if (result == SUCCESS) {
-			wait_idle(context); /* no copy uses it any more */
-			struct allocation **at = &m->registered;
-			while (*at != NULL && (*at)->range.addr != (uint64_t)(uintptr_t)memory)
-				at = &(*at)->next;
-			if (*at != NULL)
-				drop(at);
-			else
-				result = within_host((uint64_t)(uintptr_t)memory, 1) ? INVALID_VALUE : HOST_MEMORY_NOT_REGISTERED;
-		}
-	});
+	uint64_t addr = (uint64_t)(uintptr_t)memory;
+	IN_CONTEXT;
+	if (memory == NULL)
+		return INVALID_VALUE;
+	wait_idle(context); /* no copy uses it any more */
+	struct allocation **link = &m->registered;
+	FIND(link, (*link)->range.addr == addr);
+	if (*link == NULL)
+		return within_host(addr, 1) ? INVALID_VALUE : HOST_MEMORY_NOT_REGISTERED;
+	drop(link);
+	return SUCCESS;
 }
 
 /* There is one address space. */
 EXPORT CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *out, void *memory, unsigned flags) {
 	CALLED(cuMemHostGetDevicePointer);
 	uint64_t addr = (uint64_t)(uintptr_t)memory;
-	IN_CONTEXT({
-		if (out == NULL || flags != 0 || !within_host(addr, 1))
-			result = INVALID_VALUE;
-		if (result == SUCCESS)
-			*out = addr;
-	});
+	IN_CONTEXT;
+	if (out == NULL || flags != 0 || !within_host(addr, 1))
+		return INVALID_VALUE;
+	*out = addr;
+	return SUCCESS;
 }
 
 static const struct allocation *containing(uint64_t addr, const struct allocation *list) {
@@ -235,19 +219,18 @@ static const struct allocation *containing(uint64_t addr, const struct allocatio
 	return list;
 }
 
-EXPORT CUresult cuMemHostGetFlags(unsigned *flags, void *memory) {
+EXPORT CUresult cuMemHostGetFlags(unsigned *flags, void *address) {
 	REFUSE(ANY_TIME, flags == NULL, INVALID_VALUE);
 	CALLED(cuMemHostGetFlags);
-	IN_CONTEXT({
-		const struct allocation *one = containing((uint64_t)(uintptr_t)memory, m->hosts);
-		if (one == NULL)
-			one = containing((uint64_t)(uintptr_t)memory, m->registered);
-		if (one == NULL)
-			result = INVALID_VALUE;
-		else
-			*flags = (one->flags & ~(unsigned)CU_MEMHOSTREGISTER_READ_ONLY) |
-			         CU_MEMHOSTREGISTER_DEVICEMAP; /* there is one address space */
-	});
+	IN_CONTEXT;
+	const struct allocation *memory = containing((uint64_t)(uintptr_t)address, m->hosts);
+	if (memory == NULL)
+		memory = containing((uint64_t)(uintptr_t)address, m->registered);
+	if (memory == NULL)
+		return INVALID_VALUE;
+	*flags = (memory->flags & ~(unsigned)CU_MEMHOSTREGISTER_READ_ONLY) |
+	         CU_MEMHOSTREGISTER_DEVICEMAP; /* there is one address space */
+	return SUCCESS;
 }
 
 EXPORT CUresult cuMemAllocHost_v2(void **out, size_t bytes) {

@@ -24,6 +24,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define ALONE " for cards that no other process shares (gpuconf run --simulate shares them)"
+
 /*
  * The files by which the processes of a job find what another one has exported. A handle is the name of a file in the
  * job's private folder, which is the one of the shared cards. A name has 128 random bits. Nothing is found without it,
@@ -136,8 +138,7 @@ static CUresult make_export(struct allocation *one) {
 	struct gpu *gpu = &m->gpu[context->gpu];
 	struct stat facts;
 	if (m->shared == NULL || m->arena_files[context->gpu] <= 0)
-		return not_done(
-		    "cuIpcGetMemHandle for cards that no other process shares (gpuconf run --simulate shares them)");
+		return not_done("cuIpcGetMemHandle" ALONE);
 	if (fstat(m->arena_files[context->gpu], &facts) != 0)
 		return UNKNOWN;
 	struct export *export = calloc(1, sizeof *export);
@@ -165,17 +166,15 @@ static CUresult make_export(struct allocation *one) {
 EXPORT CUresult cuIpcGetMemHandle(struct ipc_handle *out, CUdeviceptr addr) {
 	REFUSE(ANY_TIME, out == NULL || addr == 0, INVALID_VALUE);
 	CALLED(cuIpcGetMemHandle);
-	IN_CONTEXT({
-		struct allocation *one = m->allocations;
-		while (one != NULL && (one->gone || !inside(addr, 1, one->range)))
-			one = one->next;
-		if (result == SUCCESS && one == NULL) /* memory of pools, mappings and imports, too (chelsea0x3b/cudarc#521) */
-			result = INVALID_VALUE;
-		if (result == SUCCESS && one->export == NULL)
-			result = make_export(one);
-		if (result == SUCCESS)
-			*out = one->export->handle;
-	});
+	IN_CONTEXT;
+	struct allocation **link = &m->allocations;
+	FIND(link, !(*link)->gone && inside(addr, 1, (*link)->range));
+	if (*link == NULL) /* memory of pools, mappings and imports, too (chelsea0x3b/cudarc#521) */
+		return INVALID_VALUE;
+	CUresult result = (*link)->export == NULL ? make_export(*link) : SUCCESS;
+	if (result == SUCCESS)
+		*out = (*link)->export->handle;
+	return result;
 }
 
 /* The exporter has freed it. Returns whether an importer may still have it: then its addresses and pages stay. */
@@ -236,23 +235,17 @@ static CUresult map_import(struct import *new, int file, const struct found_memo
 }
 
 /* The addresses stay mapped: a stale pointer reads garbage but never faults. */
-static void drop(struct import **at) {
-	struct import *gone = *at;
+static void drop(struct import **link) {
+	struct import *gone = *link;
 	mmap((void *)(uintptr_t)gone->pages.addr, gone->pages.bytes, PROT_READ | PROT_WRITE,
 	    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 	give_range(gone->pages.addr);
 	leave_export(gone->share);
-	*at = gone->next;
+	*link = gone->next;
 	free(gone);
 }
 
-void end_imports(struct context *context) {
-	for (struct import **at = &m->imports; *at != NULL;)
-		if ((*at)->context == context)
-			drop(at);
-		else
-			at = &(*at)->next;
-}
+void end_imports(struct context *context) { DROP_EACH(m->imports, (*link)->context == context, drop); }
 
 /* What one process exports of a card is open in one context of each card (NVIDIA's documentation of
  * cuIpcOpenMemHandle). */
@@ -266,8 +259,7 @@ static int elsewhere(const struct context *context, int gpu, int process) {
 static CUresult import(CUdeviceptr *out, const struct ipc_handle *handle, struct context *context, unsigned flags) {
 	struct found_memory found;
 	if (m->shared == NULL)
-		return not_done(
-		    "cuIpcOpenMemHandle for cards that no other process shares (gpuconf run --simulate shares them)");
+		return not_done("cuIpcOpenMemHandle" ALONE);
 	if (!read_note(handle, &found))
 		return INVALID_VALUE; /* it was freed, or its process has ended */
 	if (found.process == getpid())
@@ -304,47 +296,40 @@ static CUresult import(CUdeviceptr *out, const struct ipc_handle *handle, struct
 }
 
 static CUresult open_handle(CUdeviceptr *out, const struct ipc_handle *handle, unsigned flags) {
-	IN_CONTEXT({
-		struct import *one = m->imports;
-		while (one != NULL && (one->context != context || memcmp(&one->handle, handle, sizeof *handle) != 0))
-			one = one->next;
-		if (result == SUCCESS && one != NULL) {
-			one->count++;
-			*out = one->range.addr;
-		} else if (result == SUCCESS) {
-			result = import(out, handle, context, flags);
-		}
-	});
+	IN_CONTEXT;
+	struct import **link = &m->imports;
+	FIND(link, (*link)->context == context && memcmp(&(*link)->handle, handle, sizeof *handle) == 0);
+	if (*link == NULL)
+		return import(out, handle, context, flags);
+	(*link)->count++;
+	*out = (*link)->range.addr;
+	return SUCCESS;
 }
 
-EXPORT CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *out, struct ipc_handle handle, unsigned flags) {
-	REFUSE(ANY_TIME, out == NULL || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS || !is_handle(&handle, memory_kind),
-	    INVALID_VALUE);
-	CALLED_SINCE(11000, cuIpcOpenMemHandle);
-	return open_handle(out, &handle, flags);
-}
-
-EXPORT CUresult cuIpcOpenMemHandle(CUdeviceptr *out, struct ipc_handle handle, unsigned flags) {
-	REFUSE(ANY_TIME, out == NULL || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS || !is_handle(&handle, memory_kind),
-	    INVALID_VALUE);
-	CALLED(cuIpcOpenMemHandle);
-	return open_handle(out, &handle, flags);
-}
+#define OPENS(function, since) \
+	EXPORT CUresult function(CUdeviceptr *out, struct ipc_handle handle, unsigned flags) { \
+		REFUSE(ANY_TIME, \
+		    out == NULL || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS || !is_handle(&handle, memory_kind), \
+		    INVALID_VALUE); \
+		CALLED_SINCE(since, cuIpcOpenMemHandle); \
+		return open_handle(out, &handle, flags); \
+	}
+OPENS(cuIpcOpenMemHandle_v2, 11000)
+OPENS(cuIpcOpenMemHandle, 0)
 
 EXPORT CUresult cuIpcCloseMemHandle(CUdeviceptr addr) {
 	CALLED(cuIpcCloseMemHandle);
-	IN_CONTEXT({
-		struct import **at = &m->imports;
-		while (*at != NULL && ((*at)->range.addr != addr || (*at)->context != context))
-			at = &(*at)->next;
-		if (result == SUCCESS && *at == NULL)
-			result = INVALID_VALUE;
-		if (result == SUCCESS && --(*at)->count == 0) {
-			if (m->lenient)
-				wait_idle(context);
-			drop(at);
-		}
-	});
+	IN_CONTEXT;
+	struct import **link = &m->imports;
+	FIND(link, (*link)->range.addr == addr && (*link)->context == context);
+	if (*link == NULL)
+		return INVALID_VALUE;
+	if (--(*link)->count > 0)
+		return SUCCESS;
+	if (m->lenient)
+		wait_idle(context);
+	drop(link);
+	return SUCCESS;
 }
 
 int within_imports(uint64_t addr, uint64_t bytes) {
@@ -476,21 +461,18 @@ int shared_done(struct shared_event *shared, uint64_t number) {
 EXPORT CUresult cuIpcGetEventHandle(struct ipc_handle *out, CUevent event) {
 	REFUSE(ANY_TIME, out == NULL || event == NULL, INVALID_VALUE);
 	CALLED(cuIpcGetEventHandle);
-	IN_CONTEXT({
-		if (event_gone(event) || event->foreign || !event->interprocess)
-			result = INVALID_HANDLE;
-		if (result == SUCCESS && event->shared == NULL)
-			result = not_done(
-			    "cuIpcGetEventHandle for cards that no other process shares (gpuconf run --simulate shares them)");
-		if (result == SUCCESS)
-			*out = event->shared->handle;
-	});
+	IN_CONTEXT;
+	if (event_gone(event) || event->foreign || !event->interprocess)
+		return INVALID_HANDLE;
+	if (event->shared == NULL)
+		return not_done("cuIpcGetEventHandle" ALONE);
+	*out = event->shared->handle;
+	return SUCCESS;
 }
 
 static CUresult open_event(CUevent *out, const struct ipc_handle *handle, struct context *context) {
 	if (m->shared == NULL)
-		return not_done(
-		    "cuIpcOpenEventHandle for cards that no other process shares (gpuconf run --simulate shares them)");
+		return not_done("cuIpcOpenEventHandle" ALONE);
 	struct shared_event *shared = map_event(open_job_file(handle), handle);
 	if (shared == NULL)
 		return INVALID_VALUE; /* it was destroyed */
@@ -507,5 +489,6 @@ static CUresult open_event(CUevent *out, const struct ipc_handle *handle, struct
 EXPORT CUresult cuIpcOpenEventHandle(CUevent *out, struct ipc_handle handle) {
 	REFUSE(ANY_TIME, out == NULL, INVALID_VALUE);
 	CALLED(cuIpcOpenEventHandle);
-	IN_CONTEXT(result = is_handle(&handle, event_kind) ? open_event(out, &handle, context) : MAP_FAILED_IN_DRIVER);
+	IN_CONTEXT;
+	return is_handle(&handle, event_kind) ? open_event(out, &handle, context) : MAP_FAILED_IN_DRIVER;
 }

@@ -49,22 +49,18 @@ int driver_version(void) {
 CUresult called(const char *name, int needs_start) {
 	enter_machine();
 	CUresult result = hooks_of_call(name);
-	if (result == SUCCESS && needs_start) {
-		LOCK;
-		result = m->started ? forbidden(name) : NOT_INITIALIZED;
-		UNLOCK;
-	}
-	return result;
+	if (result != SUCCESS || !needs_start)
+		return result;
+	LOCKED;
+	return m->started ? forbidden(name) : NOT_INITIALIZED;
 }
 
 enum when time_of_call(void) {
 	enter_machine();
-	LOCK;
-	enum when when = m->no_device ? NO_DEVICE_FOUND : NOT_CALLED;
+	LOCKED;
 	if (m->started)
-		when = STARTED;
-	UNLOCK;
-	return when;
+		return STARTED;
+	return m->no_device ? NO_DEVICE_FOUND : NOT_CALLED;
 }
 
 void end_machine(void) {

@@ -2,6 +2,8 @@
 /* Device memory, page-locked memory, and synchronous copies. */
 #include "driver.h"
 
+#include "../../machine/cuda/constants.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -25,13 +27,6 @@ static uint64_t page_of(uint64_t addr) { return addr / GRANULE; }
 uint64_t to_pages(uint64_t bytes) { return (bytes + GRANULE - 1) / GRANULE * GRANULE; }
 
 uint64_t pages(uint64_t bytes) { return m->to_the_byte ? charge(bytes) : to_pages(bytes); }
-
-int count_list(const struct allocation *list) {
-	int count = 0;
-	for (; list != NULL; list = list->next)
-		count += !list->gone;
-	return count;
-}
 
 int inside(uint64_t addr, uint64_t bytes, struct range range) {
 	return addr >= range.addr && addr - range.addr <= range.bytes && bytes <= range.bytes - (addr - range.addr);
@@ -157,45 +152,40 @@ static struct allocation **place(struct gpu *gpu, uint64_t bytes, uint64_t *addr
 
 EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *out, size_t bytes) {
 	CALLED(cuMemAlloc);
-	IN_CONTEXT({
-		if (bytes == 0 || out == NULL)
-			result = INVALID_VALUE;
-		if (result == SUCCESS) {
-			struct gpu *gpu = &m->gpu[context->gpu];
-			struct block *block = NULL;
-			uint64_t addr = 0;
-			drop_gone();
-			int possible = bytes <= gpu->total + gpu->spill;
-			struct allocation **at = possible && is_small(bytes) ? hole_in_page(context, charge(bytes), &addr) : NULL;
-			uint64_t charged = at != NULL && shares_charge(bytes) ? 0 : pages(bytes);
-			const struct allocation *mate = at != NULL ? in_page(page_of(addr), NULL) : NULL;
-			if (!possible || !use_card(gpu, charged)) {
-				result = OUT_OF_MEMORY;
-			} else if (at == NULL && (at = place(gpu, bytes, &addr, &block)) == NULL) {
-				leave_card(gpu, charged);
-				result = OUT_OF_MEMORY;
-			} else {
-				struct allocation *new = calloc(1, sizeof *new);
-				block = mate != NULL ? mate->block : block;
-				*new = (struct allocation){
-				    .range = {addr, bytes}, .context = context, .next = *at, .charged = charged, .block = block};
-				if (block != NULL)
-					enter_block(block, mate != NULL ? 0 : to_pages(bytes));
-				*at = new;
-				*out = addr;
-				watch_host_memory();
-			}
-		}
-	});
+	IN_CONTEXT;
+	if (bytes == 0 || out == NULL)
+		return INVALID_VALUE;
+	struct gpu *gpu = &m->gpu[context->gpu];
+	struct block *block = NULL;
+	uint64_t addr = 0;
+	drop_gone();
+	if (bytes > gpu->total + gpu->spill)
+		return OUT_OF_MEMORY;
+	struct allocation **link = is_small(bytes) ? hole_in_page(context, charge(bytes), &addr) : NULL;
+	uint64_t charged = link != NULL && shares_charge(bytes) ? 0 : pages(bytes);
+	const struct allocation *mate = link != NULL ? in_page(page_of(addr), NULL) : NULL;
+	if (!use_card(gpu, charged))
+		return OUT_OF_MEMORY;
+	if (link == NULL && (link = place(gpu, bytes, &addr, &block)) == NULL) {
+		leave_card(gpu, charged);
+		return OUT_OF_MEMORY;
+	}
+	block = mate != NULL ? mate->block : block;
+	ADD(*link, .range = {addr, bytes}, .context = context, .charged = charged, .block = block);
+	if (block != NULL)
+		enter_block(block, mate != NULL ? 0 : to_pages(bytes));
+	*out = addr;
+	watch_host_memory();
+	return SUCCESS;
 }
 
-static void drop(struct allocation **at) {
-	struct allocation *gone = *at;
-	*at = gone->next;
-	if (gone->block != NULL)
-		leave_block(gone->block, is_small(gone->range.bytes) && in_page(page_of(gone->range.addr), NULL) != NULL
-		                             ? 0
-									 : to_pages(gone->range.bytes));
+static void drop(struct allocation **link) {
+	struct allocation *gone = *link;
+	*link = gone->next;
+	if (gone->block != NULL) { /* what it shares its page with keeps the place */
+		int shared = is_small(gone->range.bytes) && in_page(page_of(gone->range.addr), NULL) != NULL;
+		leave_block(gone->block, shared ? 0 : to_pages(gone->range.bytes));
+	}
 	free(gone);
 }
 
@@ -265,9 +255,9 @@ static void drop_device(struct allocation **at) {
 }
 
 void end_gone(void) {
-	for (struct allocation **at = &m->allocations; *at != NULL;) {
-		free((*at)->export);
-		drop(at);
+	while (m->allocations != NULL) {
+		free(m->allocations->export);
+		drop(&m->allocations);
 	}
 }
 
@@ -285,31 +275,19 @@ static void drop_gone(void) {
 }
 
 /* Page-locked memory stays mapped: a stale pointer reads garbage but never faults. */
-static void drop_host(struct allocation **at) {
-	give_range((*at)->range.addr);
-	drop(at);
+static void drop_host(struct allocation **link) {
+	give_range((*link)->range.addr);
+	drop(link);
 }
 
 void end_memory(struct context *context) {
-	for (struct allocation **at = &m->allocations; *at != NULL;)
-		if ((*at)->context == context && !(*at)->gone)
-			drop_device(at);
-		else
-			at = &(*at)->next;
-	for (struct allocation **at = &m->managed_memory; *at != NULL;)
-		if ((*at)->context == context)
-			drop_managed(at);
-		else
-			at = &(*at)->next;
+	DROP_EACH(m->allocations, (*link)->context == context && !(*link)->gone, drop_device);
+	DROP_EACH(m->managed_memory, (*link)->context == context, drop_managed);
 	end_outside(context);
 	end_imports(context);
 	end_registered(context);
 	end_arrays(context);
-	for (struct allocation **at = &m->hosts; *at != NULL;)
-		if ((*at)->context == context)
-			drop_host(at);
-		else
-			at = &(*at)->next;
+	DROP_EACH(m->hosts, (*link)->context == context, drop_host);
 }
 
 /* Any context is accepted, whichever device the address is on, and none need be current. */
@@ -362,10 +340,8 @@ EXPORT CUresult cuMemAllocPitch_v2(CUdeviceptr *out, size_t *pitch, size_t width
 	CALLED(cuMemAllocPitch);
 	if (out == NULL || pitch == NULL || (element != 4 && element != 8 && element != 16))
 		return INVALID_VALUE;
-	struct context *context;
-	LOCK;
-	CUresult result = current_context(&context);
-	UNLOCK;
+	CUcontext context;
+	CUresult result = usable_context(&context);
 	if (result != SUCCESS)
 		return result;
 	*pitch = (width + 511) / 512 * 512;
@@ -381,42 +357,34 @@ EXPORT CUresult cuMemFreeHost(void *memory) {
 
 EXPORT CUresult cuMemHostAlloc(void **out, size_t bytes, unsigned flags) {
 	CALLED(cuMemHostAlloc);
-	IN_CONTEXT({
-		if (out == NULL || flags > 7)
-			result = result == SUCCESS ? INVALID_VALUE : result;
-		else if (result == SUCCESS && bytes == 0)
-			*out = NULL;
-		else if (result == SUCCESS) {
-			uint64_t addr = bytes > (UINT64_C(1) << 40) ? 0 : take_range(bytes, 4096, PROT_READ | PROT_WRITE);
-			*out = (void *)(uintptr_t)addr;
-			if (addr == 0) {
-				result = OUT_OF_MEMORY;
-			} else {
-				struct allocation *new = calloc(1, sizeof *new);
-				*new =
-				    (struct allocation){.range = {addr, bytes}, .context = context, .next = m->hosts, .flags = flags};
-				m->hosts = new;
-			}
-		}
-	});
+	IN_CONTEXT;
+	if (out == NULL || flags > (CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED))
+		return INVALID_VALUE;
+	*out = NULL;
+	if (bytes == 0)
+		return SUCCESS;
+	uint64_t addr = bytes > (UINT64_C(1) << 40) ? 0 : take_range(bytes, 4096, PROT_READ | PROT_WRITE);
+	if (addr == 0)
+		return OUT_OF_MEMORY;
+	*out = (void *)(uintptr_t)addr;
+	ADD(m->hosts, .range = {addr, bytes}, .context = context, .flags = flags);
+	return SUCCESS;
 }
 
 EXPORT CUresult cuMemGetInfo_v2(size_t *available, size_t *total) {
 	CALLED(cuMemGetInfo);
 	struct context *context;
-	LOCK;
+	LOCKED;
 	CUresult result = current_context(&context);
 	exports_closed();
 	drop_gone();
-	if (result == SUCCESS && total != NULL)
+	if (result != SUCCESS)
+		return result;
+	if (total != NULL)
 		*total = m->gpu[context->gpu].total;
-	if (result == SUCCESS && available != NULL) {
-		*available = free_bytes(&m->gpu[context->gpu]);
-		if (m->overfull) /* as WSL2 says of memory beyond the card's: the difference wraps around */
-			*available = 0 - (size_t)(16 << 20);
-	}
-	UNLOCK;
-	return result;
+	if (available != NULL) /* overfull: as WSL2 says of memory beyond the card's, where the difference wraps around */
+		*available = m->overfull ? 0 - (size_t)(16 << 20) : free_bytes(&m->gpu[context->gpu]);
+	return SUCCESS;
 }
 
 EXPORT CUresult cuMemGetInfo(unsigned *available, unsigned *total) {
@@ -433,28 +401,23 @@ EXPORT CUresult cuMemGetInfo(unsigned *available, unsigned *total) {
 
 /* A copy or fill in the legacy stream. Unless wait is set, it may still run when the call returns. */
 static CUresult legacy(struct work work, int from_host, int wait) {
-	IN_CONTEXT({
-		result = legacy_admitted(context);
-		if (result == SUCCESS && work.bytes > 0) {
-			if ((work.kind == COPY && work.src == 0) || work.dst == 0)
-				result = INVALID_VALUE;
-			if (!work.to_pageable && !within(work.dst, work.bytes, context->gpu))
-				result = INVALID_VALUE;
-			if (work.kind == COPY && !from_host && !within(work.src, work.bytes, context->gpu))
-				result = INVALID_VALUE;
-		}
-		if (result == SUCCESS && work.bytes > 0) {
-			if (from_host) { /* pageable memory is staged */
-				work.staged = malloc(work.bytes);
-				memcpy(work.staged, (const void *)(uintptr_t)work.src, work.bytes);
-			}
-			uint64_t seq = enqueue(context->legacy, work);
-			if (wait) {
-				wait_done(context->legacy, seq);
-				result = context->sticky;
-			}
-		}
-	});
+	IN_CONTEXT;
+	CUresult result = legacy_admitted(context);
+	if (result != SUCCESS || work.bytes == 0)
+		return result;
+	if ((work.kind == COPY && work.src == 0) || work.dst == 0 ||
+	    (!work.to_pageable && !within(work.dst, work.bytes, context->gpu)) ||
+	    (work.kind == COPY && !from_host && !within(work.src, work.bytes, context->gpu)))
+		return INVALID_VALUE;
+	if (from_host) { /* pageable memory is staged */
+		work.staged = malloc(work.bytes);
+		memcpy(work.staged, (const void *)(uintptr_t)work.src, work.bytes);
+	}
+	uint64_t seq = enqueue(context->legacy, work);
+	if (!wait)
+		return SUCCESS;
+	wait_done(context->legacy, seq);
+	return context->sticky;
 }
 
 EXPORT CUresult cuMemcpyHtoD_v2(CUdeviceptr dst, const void *src, size_t bytes) {

@@ -36,27 +36,17 @@ int find_outside(uint64_t addr, struct place *out) {
 	return 0;
 }
 
-int count_outside(void) {
-	int count = 0;
-	for (struct outside *one = m->outside; one != NULL; one = one->next)
-		count += one->kind != GRAPH_MEMORY;
-	return count;
-}
-
 struct outside *add_outside(uint64_t bytes, int gpu, enum outside_kind kind, int flags) {
 	const int access = PROT_READ | PROT_WRITE;
 	uint64_t addr = kind != LOW_MEMORY ? take_range(bytes, GRANULE, access) : 0;
 	if (kind == LOW_MEMORY && bytes > 0) {
-		void *at = mmap(NULL, bytes, access, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | flags, -1, 0);
-		addr = at == MAP_FAILED ? 0 : (uint64_t)(uintptr_t)at;
+		void *low = mmap(NULL, bytes, access, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | flags, -1, 0);
+		addr = low == MAP_FAILED ? 0 : (uint64_t)(uintptr_t)low;
 	}
 	if (addr == 0)
 		return NULL;
-	struct outside *new = calloc(1, sizeof *new);
-	*new = (struct outside){.range = {addr, bytes}, .gpu = gpu, .kind = kind, .next = m->outside};
-	m->outside = new;
 	watch_host_memory();
-	return new;
+	return ADD(m->outside, .range = {addr, bytes}, .gpu = gpu, .kind = kind);
 }
 
 uint64_t add_graph_memory(uint64_t bytes, int gpu) {
@@ -101,8 +91,8 @@ static void unmap(const struct outside *gone) {
 }
 
 /* It stays mapped: a stale pointer reads garbage but never faults. */
-void drop_outside(struct outside **at) {
-	struct outside *gone = *at;
+void drop_outside(struct outside **link) {
+	struct outside *gone = *link;
 	if (gone->pages.bytes > 0)
 		unmap(gone);
 	else
@@ -113,28 +103,23 @@ void drop_outside(struct outside **at) {
 		leave_card(&m->gpu[gone->gpu], pages(gone->range.bytes));
 		munmap((void *)(uintptr_t)gone->range.addr, gone->range.bytes); /* there is little of it */
 	}
-	*at = gone->next;
+	*link = gone->next;
 	free(gone);
 }
 
 void end_outside(struct context *context) {
-	for (struct outside **at = &m->outside; *at != NULL;)
-		if ((*at)->context != NULL && (*at)->context == context)
-			drop_outside(at);
-		else
-			at = &(*at)->next;
+	DROP_EACH(m->outside, (*link)->context != NULL && (*link)->context == context, drop_outside);
 }
 
 CUresult free_outside(uint64_t addr) {
-	struct outside **at = &m->outside;
-	while (*at != NULL && (*at)->range.addr != addr)
-		at = &(*at)->next;
-	if (*at == NULL)
+	struct outside **link = &m->outside;
+	FIND(link, (*link)->range.addr == addr);
+	if (*link == NULL)
 		return INVALID_VALUE;
-	if ((*at)->kind == GRAPH_MEMORY)
+	if ((*link)->kind == GRAPH_MEMORY)
 		return graph_memory_freed(addr);
-	struct pool *pool = (*at)->pool;
-	drop_outside(at);
+	struct pool *pool = (*link)->pool;
+	drop_outside(link);
 	if (pool != NULL)
 		pool_freed(pool);
 	return SUCCESS;

@@ -125,9 +125,8 @@ EXPORT CUresult cuPointerGetAttribute(void *out, int attribute, CUdeviceptr addr
 		return INVALID_VALUE;
 	struct place place;
 	uint64_t value = 0;
-	LOCK;
+	LOCKED;
 	CUresult result = find_place(addr, &place) ? attribute_of(&place, attribute, addr, &value) : INVALID_VALUE;
-	UNLOCK;
 	if (result == SUCCESS)
 		put(out, attribute, value);
 	return result;
@@ -142,21 +141,21 @@ EXPORT CUresult cuPointerGetAttributes(unsigned count, const int *attributes, vo
 		if (out[i] == NULL || attributes[i] < CU_POINTER_ATTRIBUTE_CONTEXT || attributes[i] > LAST_ATTRIBUTE)
 			return INVALID_VALUE;
 	struct place place;
-	LOCK;
+	LOCKED;
 	int known = find_place(addr, &place);
 	for (unsigned i = 0; i < count; i++) {
 		uint64_t value = 0;
+		if (known && attribute_of(&place, attributes[i], addr, &value) != SUCCESS)
+			value = 0;
 		if (!known && (attributes[i] == CU_POINTER_ATTRIBUTE_RANGE_START_ADDR ||
 		                  attributes[i] == CU_POINTER_ATTRIBUTE_RANGE_SIZE))
 			continue;
-		if (!known || attribute_of(&place, attributes[i], addr, &value) != SUCCESS)
-			value = known                                                  ? 0
-			        : attributes[i] == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL ? (uint64_t)NO_DEVICE_NUMBER
-			        : attributes[i] == CU_POINTER_ATTRIBUTE_HOST_POINTER   ? addr
-			                                                               : 0;
+		if (!known && attributes[i] == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL)
+			value = (uint64_t)NO_DEVICE_NUMBER;
+		if (!known && attributes[i] == CU_POINTER_ATTRIBUTE_HOST_POINTER)
+			value = addr;
 		put(out[i], attributes[i], value);
 	}
-	UNLOCK;
 	return SUCCESS;
 }
 
@@ -165,27 +164,23 @@ EXPORT CUresult cuPointerSetAttribute(const void *value, int attribute, CUdevice
 	struct place place;
 	if (value == NULL || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS)
 		return INVALID_VALUE;
-	LOCK;
-	CUresult result = find_place(addr, &place) && place.gpu >= 0 ? SUCCESS : INVALID_VALUE;
-	if (result == SUCCESS)
-		place.notes->sync_memops = *(const unsigned *)value != 0 ? 1 : -1;
-	UNLOCK;
-	return result;
+	LOCKED;
+	if (!find_place(addr, &place) || place.gpu < 0)
+		return INVALID_VALUE;
+	place.notes->sync_memops = *(const unsigned *)value != 0 ? 1 : -1;
+	return SUCCESS;
 }
 
 EXPORT CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes, CUdeviceptr addr) {
 	REFUSE(ANY_TIME, base == NULL && bytes == NULL, SUCCESS);
 	CALLED(cuMemGetAddressRange);
-	struct context *context;
 	struct place place;
-	LOCK;
-	CUresult result = current_context(&context);
-	if (result == SUCCESS && (!find_place(addr, &place) || (place.mapped && place.access == 0)))
-		result = NOT_FOUND;
-	UNLOCK;
-	if (result == SUCCESS && base != NULL)
+	IN_CONTEXT;
+	if (!find_place(addr, &place) || (place.mapped && place.access == 0))
+		return NOT_FOUND;
+	if (base != NULL)
 		*base = place.range.addr;
-	if (result == SUCCESS && bytes != NULL)
+	if (bytes != NULL)
 		*bytes = place.range.bytes;
-	return result;
+	return SUCCESS;
 }

@@ -311,38 +311,38 @@ EXPORT CUresult cuStreamCreate(CUstream *out, unsigned flags) {
 EXPORT CUresult cuStreamGetFlags(CUstream handle, unsigned *flags) {
 	REFUSE(ANY_TIME, flags == NULL, INVALID_VALUE);
 	CALLED_IN(handle, cuStreamGetFlags);
-	IN_STREAM(handle, {
-		result = admits(stream);
-		if (stream->capture != NULL) {
-			stream->capture->spoiled = 1;
-			result = STREAM_CAPTURE_UNSUPPORTED;
-		}
-		*flags = stream != context->legacy && !stream->blocking;
-	});
+	IN_STREAM(handle);
+	CUresult result = admits(stream);
+	*flags = stream != context->legacy && !stream->blocking;
+	if (stream->capture == NULL)
+		return result;
+	stream->capture->spoiled = 1;
+	return STREAM_CAPTURE_UNSUPPORTED;
 }
 
 EXPORT CUresult cuStreamGetDevice(CUstream handle, CUdevice *device) {
 	CALLED(cuStreamGetDevice);
 	if (device == NULL)
 		return INVALID_VALUE;
-	IN_STREAM(handle, *device = stream->context->gpu);
+	IN_STREAM(handle);
+	*device = stream->context->gpu;
+	return SUCCESS;
 }
 
 /* A context's number is its place in the order in which they were made. */
-EXPORT CUresult cuCtxGetId(struct context *asked, unsigned long long *id) {
+EXPORT CUresult cuCtxGetId(struct context *context, unsigned long long *id) {
 	REFUSE(ANY_TIME, id == NULL, INVALID_VALUE);
 	CALLED(cuCtxGetId);
-	struct context *context = asked;
-	LOCK;
-	CUresult result = asked == NULL ? current_context(&context) : INVALID_CONTEXT;
-	const struct context *one = m->contexts;
-	while (one != NULL && one != context)
-		one = one->next;
-	if (one != NULL && one->alive)
+	LOCKED;
+	CUresult result = context == NULL ? current_context(&context) : INVALID_CONTEXT;
+	struct context **link = &m->contexts;
+	FIND(link, *link == context);
+	if (*link != NULL && (*link)->alive)
 		result = SUCCESS;
-	if (result == SUCCESS)
-		for (*id = 0; one != NULL; one = one->next)
-			++*id;
-	UNLOCK;
-	return result;
+	if (result != SUCCESS)
+		return result;
+	*id = 0;
+	for (const struct context *older = *link; older != NULL; older = older->next)
+		++*id;
+	return SUCCESS;
 }

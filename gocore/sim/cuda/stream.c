@@ -43,23 +43,10 @@ static void retire_streams(void) {
 
 struct stream *make_stream(struct context *context, int blocking, int priority) {
 	retire_streams();
-	struct stream *stream = calloc(1, sizeof *stream);
-	stream->context = context;
-	stream->blocking = blocking;
-	stream->priority = priority;
-	stream->id = ++m->last_stream;
+	struct stream *stream =
+	    ADD(m->streams, .context = context, .blocking = blocking, .priority = priority, .id = ++m->last_stream);
 	stream->tail = &stream->head;
-	stream->next = m->streams;
-	m->streams = stream;
 	return stream;
-}
-
-void count_streams(int *stream_count, int *event_count) {
-	*stream_count = *event_count = 0;
-	for (struct stream *one = m->streams; one != NULL; one = one->next)
-		*stream_count += !one->destroyed && !one->ended && one != one->context->legacy && !one->own;
-	for (struct event *one = m->events; one != NULL; one = one->next)
-		*event_count += one->context->alive;
 }
 
 static struct stream *per_thread(struct context *context) {
@@ -422,12 +409,12 @@ void end_streams(struct context *context) {
 }
 
 static CUresult create_stream(CUstream *out, unsigned flags, int priority) {
-	IN_CONTEXT({
-		int greatest = m->gpu[context->gpu].greatest_priority;
-		if (priority > 0)
-			priority = 0;
-		*out = make_stream(context, flags == 0, priority < greatest ? greatest : priority);
-	});
+	IN_CONTEXT;
+	int greatest = m->gpu[context->gpu].greatest_priority;
+	if (priority > 0)
+		priority = 0;
+	*out = make_stream(context, flags == 0, priority < greatest ? greatest : priority);
+	return SUCCESS;
 }
 
 /* Without a context that can have the stream, NVIDIA's driver leaves a handle that no stream has, and not that of the
@@ -445,33 +432,29 @@ EXPORT CUresult cuStreamCreateWithPriority(CUstream *out, unsigned flags, int pr
 EXPORT CUresult cuStreamDestroy_v2(CUstream handle) {
 	REFUSE(ANY_TIME, handle == NULL, INVALID_HANDLE);
 	CALLED_IN(handle, cuStreamDestroy);
-	IN_STREAM(handle, {
-		if ((uintptr_t)handle <= 2)
-			result = INVALID_HANDLE;
-		else {
-			leave_capture(stream);
-			stream->destroyed = 1;
-		}
-	});
+	IN_STREAM(handle);
+	if ((uintptr_t)handle <= 2)
+		return INVALID_HANDLE;
+	leave_capture(stream);
+	stream->destroyed = 1;
+	return SUCCESS;
 }
 
 EXPORT CUresult cuStreamGetPriority(CUstream handle, int *priority) {
 	REFUSE(ANY_TIME, priority == NULL, INVALID_VALUE);
 	CALLED_IN(handle, cuStreamGetPriority);
-	IN_STREAM(handle, {
-		result = admits(stream);
-		*priority = stream->priority;
-	});
+	IN_STREAM(handle);
+	*priority = stream->priority;
+	return admits(stream);
 }
 
 EXPORT CUresult cuStreamGetCtx(CUstream handle, CUcontext *out) {
 	REFUSE(ANY_TIME, out == NULL, INVALID_VALUE);
 	REFUSE(NOT_STARTED, driver_version() >= 12050 && handle != NULL, INVALID_HANDLE);
 	CALLED_IN(handle, cuStreamGetCtx);
-	IN_STREAM(handle, {
-		result = admits(stream);
-		*out = stream->context;
-	});
+	IN_STREAM(handle);
+	*out = stream->context;
+	return admits(stream);
 }
 
 /* What is wrong with a stream or an event is said before CALLED. */
@@ -487,13 +470,12 @@ EXPORT CUresult cuStreamGetCtx(CUstream handle, CUcontext *out) {
 static CUresult stream_refused(CUstream handle) {
 	struct context *context = NULL;
 	struct stream *stream = NULL;
-	LOCK;
+	LOCKED;
 	CUresult result = SUCCESS;
 	if (m->started && ((uintptr_t)handle > 2 || current_context(&context) == SUCCESS))
 		result = find_stream(handle, context, &stream);
 	if (result == SUCCESS && stream != NULL && (stream->capture != NULL || stream == stream->context->legacy))
 		result = observes(stream);
-	UNLOCK;
 	return result;
 }
 
@@ -501,15 +483,14 @@ EXPORT CUresult cuStreamSynchronize(CUstream handle) {
 	REFUSE(NO_DEVICE_FOUND, (uintptr_t)handle > 2, INVALID_HANDLE);
 	SAY_FIRST(stream_refused(handle));
 	CALLED(cuStreamSynchronize);
-	IN_STREAM(handle, {
-		result = observes(stream);
-		if (result == SUCCESS) {
-			if (!nothing_before(stream, (struct mark){NULL, 0}))
-				wait_done(stream, enqueue(stream, (struct work){.kind = MARK}));
-			result = context->sticky;
-			pools_synchronized();
-		}
-	});
+	IN_STREAM(handle);
+	CUresult result = observes(stream);
+	if (result != SUCCESS)
+		return result;
+	if (!nothing_before(stream, (struct mark){NULL, 0}))
+		wait_done(stream, enqueue(stream, (struct work){.kind = MARK}));
+	pools_synchronized();
+	return context->sticky;
 }
 
 /* The forms with a per-thread default stream. */
@@ -529,29 +510,23 @@ EXPORT CUresult cuStreamQuery(CUstream handle) {
 	REFUSE(NO_DEVICE_FOUND, (uintptr_t)handle > 2, INVALID_HANDLE);
 	SAY_FIRST(stream_refused(handle));
 	CALLED(cuStreamQuery);
-	IN_STREAM(handle, {
-		result = observes(stream);
-		if (result == SUCCESS)
-			result = idle(stream) ? context->sticky : NOT_READY;
-	});
+	IN_STREAM(handle);
+	CUresult result = observes(stream);
+	if (result != SUCCESS)
+		return result;
+	return idle(stream) ? context->sticky : NOT_READY;
 }
 
 /* Where the list of events that are not destroyed has one, or its end. */
 static struct event **event_link(const struct event *event) {
-	struct event **at = &m->events;
-	while (*at != NULL && *at != event)
-		at = &(*at)->next;
-	return at;
+	struct event **link = &m->events;
+	FIND(link, *link == event);
+	return link;
 }
 
-int event_gone(const struct event *event) {
-	const struct event *one = *event_link(event);
-	return one == NULL || !one->context->alive;
-}
+int event_gone(const struct event *event) { return *event_link(event) == NULL || !event->context->alive; }
 
 CUresult cuEventRecord(CUevent event, CUstream handle);
-
-enum { EXTERNAL = 1 };
 
 /* A node about an event of other streams: only a capture makes one. */
 static CUresult external(struct stream *stream, int waits) {
@@ -563,95 +538,82 @@ static CUresult external(struct stream *stream, int waits) {
 
 EXPORT CUresult cuEventRecordWithFlags(CUevent event, CUstream handle, unsigned flags) {
 	CALLED_IN(handle, cuEventRecordWithFlags);
-	if (flags > EXTERNAL)
+	if (flags > CU_EVENT_RECORD_EXTERNAL)
 		return INVALID_VALUE;
 	if (flags == 0)
 		return cuEventRecord(event, handle);
-	IN_STREAM(handle, result = event_gone(event) ? INVALID_HANDLE : external(stream, 0));
-}
-
-/* For an event that there is not. */
-static CUresult wait_refused(struct stream *stream) {
-	CUresult result = admits(stream);
-	if (result == SUCCESS && stream->capture != NULL)
-		stream->capture->spoiled = 1;
-	return result == SUCCESS ? INVALID_HANDLE : result;
+	IN_STREAM(handle);
+	return event_gone(event) ? INVALID_HANDLE : external(stream, 0);
 }
 
 EXPORT CUresult cuStreamWaitEvent(CUstream handle, CUevent event, unsigned flags) {
 	CALLED_IN(handle, cuStreamWaitEvent);
-	IN_STREAM(handle, {
-		if (event_gone(event))
-			result = wait_refused(stream);
-		else if (flags > 1)
-			result = INVALID_VALUE;
-		else if (flags == EXTERNAL)
-			result = external(stream, 1);
-		else if (stream->capture != NULL || event->capture != NULL)
-			result = wait_captured(stream, event);
-		else if ((result = admits(stream)) == SUCCESS && event->shared != NULL &&
-		         !shared_done(event->shared, last_shared(event->shared)))
-			enqueue(
-			    stream, (struct work){
-			                .kind = AWAIT, .shared = hold_shared(event->shared), .value = last_shared(event->shared)});
-		else if (result == SUCCESS)
-			enqueue_after(stream, (struct work){.kind = MARK}, event->mark);
-	});
+	IN_STREAM(handle);
+	if (event_gone(event)) {
+		CUresult result = admits(stream);
+		if (result == SUCCESS && stream->capture != NULL)
+			stream->capture->spoiled = 1;
+		return result == SUCCESS ? INVALID_HANDLE : result;
+	}
+	if (flags > CU_EVENT_WAIT_EXTERNAL)
+		return INVALID_VALUE;
+	if (flags == CU_EVENT_WAIT_EXTERNAL)
+		return external(stream, 1);
+	if (stream->capture != NULL || event->capture != NULL)
+		return wait_captured(stream, event);
+	CUresult result = admits(stream);
+	if (result != SUCCESS)
+		return result;
+	uint64_t record = event->shared != NULL ? last_shared(event->shared) : 0;
+	if (event->shared != NULL && !shared_done(event->shared, record))
+		enqueue(stream, (struct work){.kind = AWAIT, .shared = hold_shared(event->shared), .value = record});
+	else
+		enqueue_after(stream, (struct work){.kind = MARK}, event->mark);
+	return SUCCESS;
 }
 
 struct event *add_event(struct context *context, int untimed) {
-	struct event *event = calloc(1, sizeof *event);
-	event->context = context;
-	event->untimed = untimed;
-	event->next = m->events;
-	m->events = event;
-	return event;
+	return ADD(m->events, .context = context, .untimed = untimed);
 }
 
 EXPORT CUresult cuEventCreate(CUevent *out, unsigned flags) {
+	const unsigned all = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
 	CALLED(cuEventCreate);
-	IN_CONTEXT({
-		if (out == NULL || flags > 7 ||
-		    (flags & (CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS)) == CU_EVENT_INTERPROCESS)
-			result = INVALID_VALUE;
-		int shares = result == SUCCESS && (flags & CU_EVENT_INTERPROCESS) != 0 && m->shared != NULL;
-		struct shared_event *shared = shares ? make_shared_event() : NULL;
-		if (shares && shared == NULL)
-			result = OUT_OF_MEMORY;
-		if (result == SUCCESS) {
-			*out = add_event(context, (flags & CU_EVENT_DISABLE_TIMING) != 0);
-			(*out)->interprocess = (flags & CU_EVENT_INTERPROCESS) != 0;
-			(*out)->shared = shared;
-		}
-	});
+	IN_CONTEXT;
+	int untimed = (flags & CU_EVENT_DISABLE_TIMING) != 0, interprocess = (flags & CU_EVENT_INTERPROCESS) != 0;
+	if (out == NULL || flags > all || (interprocess && !untimed))
+		return INVALID_VALUE;
+	int shares = interprocess && m->shared != NULL;
+	struct shared_event *shared = shares ? make_shared_event() : NULL;
+	if (shares && shared == NULL)
+		return OUT_OF_MEMORY;
+	*out = add_event(context, untimed);
+	(*out)->interprocess = interprocess;
+	(*out)->shared = shared;
+	return SUCCESS;
 }
 
-/* IN_EVENT runs a body with a valid event and its context, under the lock. No context need be current. */
-#define IN_EVENT(event, ...) \
-	LOCK; \
-	CUresult result = event_gone(event) ? INVALID_HANDLE : SUCCESS; \
-	struct context *context = result == SUCCESS ? event->context : NULL; \
-	if (result == SUCCESS && !context->alive) \
-		result = CONTEXT_IS_DESTROYED; \
-	if (result == SUCCESS) { \
-		__VA_ARGS__; \
-	} \
-	UNLOCK; \
-	return result
+/* IN_EVENT is LOCKED, with a valid event, whose context lives. No context need be current. */
+#define IN_EVENT(event) \
+	LOCKED; \
+	do { \
+		if (event_gone(event)) \
+			return INVALID_HANDLE; \
+	} while (0)
 
 EXPORT CUresult cuEventDestroy_v2(CUevent event) {
 	REFUSE(NOT_STARTED, 1, event == NULL ? INVALID_HANDLE : INVALID_CONTEXT);
 	CALLED(cuEventDestroy);
-	IN_EVENT(event, {
-		*event_link(event) = event->next;
-		event->next = m->destroyed_events;
-		m->destroyed_events = event;
-		if (event->shared != NULL && !event->foreign)
-			forget_shared(event->shared);
-		if (event->shared != NULL)
-			drop_shared(event->shared);
-		event->shared = NULL;
-	});
+	IN_EVENT(event);
+	*event_link(event) = event->next;
+	event->next = m->destroyed_events;
+	m->destroyed_events = event;
+	if (event->shared != NULL && !event->foreign)
+		forget_shared(event->shared);
+	if (event->shared != NULL)
+		drop_shared(event->shared);
+	event->shared = NULL;
+	return SUCCESS;
 }
 
 static void record_shared(struct event *event, struct stream *stream) {
@@ -673,61 +635,62 @@ static void wait_shared(struct event *event) {
 
 EXPORT CUresult cuEventRecord(CUevent event, CUstream handle) {
 	CALLED_IN(handle, cuEventRecord);
-	IN_STREAM(handle, {
-		if ((result = admits(stream)) != SUCCESS)
-			;
-		else if (event_gone(event) || event->context != stream->context)
-			result = INVALID_HANDLE;
-		else if (stream->capture != NULL)
-			record_captured(event, stream);
-		else if (event->shared != NULL)
-			record_shared(event, stream);
-		else
-			event->capture = NULL,
-			event->mark = (struct mark){stream,
-			    enqueue(stream, (struct work){.kind = MARK, .src = event->untimed ? 0 : (uint64_t)(uintptr_t)event})};
-	});
+	IN_STREAM(handle);
+	CUresult result = admits(stream);
+	if (result != SUCCESS)
+		return result;
+	if (event_gone(event) || event->context != stream->context)
+		return INVALID_HANDLE;
+	if (stream->capture != NULL) {
+		record_captured(event, stream);
+	} else if (event->shared != NULL) {
+		record_shared(event, stream);
+	} else {
+		uint64_t timed = event->untimed ? 0 : (uint64_t)(uintptr_t)event;
+		event->capture = NULL;
+		event->mark = (struct mark){stream, enqueue(stream, (struct work){.kind = MARK, .src = timed})};
+	}
+	return SUCCESS;
 }
 
 /* What is wrong with an event itself is said before what captures forbid. */
 static CUresult event_refused(CUevent event) {
-	LOCK;
-	CUresult result = !m->started ? SUCCESS : event_gone(event) ? INVALID_HANDLE : event_observed(event);
-	UNLOCK;
-	return result;
+	LOCKED;
+	if (!m->started)
+		return SUCCESS;
+	return event_gone(event) ? INVALID_HANDLE : event_observed(event);
 }
 
 EXPORT CUresult cuEventSynchronize(CUevent event) {
 	REFUSE(NOT_STARTED, 1, event == NULL ? INVALID_HANDLE : INVALID_CONTEXT);
 	SAY_FIRST(event_refused(event));
 	CALLED(cuEventSynchronize);
-	IN_EVENT(event, {
-		result = event_observed(event);
-		if (result == SUCCESS) {
-			if (event->shared != NULL)
-				wait_shared(event);
-			else
-				wait_done(event->mark.stream, event->mark.seq);
-			result = context->sticky;
-			pools_synchronized();
-		}
-	});
+	IN_EVENT(event);
+	struct context *context = event->context;
+	CUresult result = event_observed(event);
+	if (result != SUCCESS)
+		return result;
+	if (event->shared != NULL)
+		wait_shared(event);
+	else
+		wait_done(event->mark.stream, event->mark.seq);
+	pools_synchronized();
+	return context->sticky;
 }
 
 EXPORT CUresult cuEventQuery(CUevent event) {
 	REFUSE(NOT_STARTED, 1, event == NULL ? INVALID_HANDLE : INVALID_CONTEXT);
 	SAY_FIRST(event_refused(event));
 	CALLED(cuEventQuery);
-	IN_EVENT(event, {
-		while (do_left_work())
-			;
-		result = event_observed(event);
-		if (result == SUCCESS)
-			result =
-			    (event->shared != NULL ? shared_done(event->shared, last_shared(event->shared)) : finished(event->mark))
-			        ? context->sticky
-			        : NOT_READY;
-	});
+	IN_EVENT(event);
+	struct context *context = event->context;
+	while (do_left_work())
+		;
+	CUresult result = event_observed(event);
+	if (result != SUCCESS)
+		return result;
+	int done = event->shared != NULL ? shared_done(event->shared, last_shared(event->shared)) : finished(event->mark);
+	return done ? context->sticky : NOT_READY;
 }
 
 static CUresult timed(struct event *event) {
@@ -743,19 +706,20 @@ static CUresult timed(struct event *event) {
 EXPORT CUresult cuEventElapsedTime(float *ms, CUevent from, CUevent to) {
 	REFUSE(NOT_STARTED, 1, from == NULL || to == NULL ? INVALID_HANDLE : INVALID_CONTEXT);
 	CALLED(cuEventElapsedTime);
-	IN_EVENT(from, {
-		while (do_left_work())
-			;
-		result = ms == NULL ? INVALID_HANDLE : timed(from);
-		if (result == SUCCESS)
-			result = timed(to);
-		if (result == SUCCESS && to->context->gpu != from->context->gpu)
-			result = INVALID_HANDLE; /* GPUs have no common clock */
-		if (result == SUCCESS)
-			result = context->sticky;
-		if (result == SUCCESS)
-			*ms = (float)((double)(int64_t)(to->when - from->when) / 1e6);
-	});
+	IN_EVENT(from);
+	struct context *context = from->context;
+	while (do_left_work())
+		;
+	CUresult result = ms == NULL ? INVALID_HANDLE : timed(from);
+	if (result == SUCCESS)
+		result = timed(to);
+	if (result == SUCCESS && to->context->gpu != from->context->gpu)
+		result = INVALID_HANDLE; /* GPUs have no common clock */
+	if (result == SUCCESS)
+		result = context->sticky;
+	if (result == SUCCESS)
+		*ms = (float)((double)(int64_t)(to->when - from->when) / 1e6);
+	return result;
 }
 
 EXPORT CUresult cuEventElapsedTime_v2(float *ms, CUevent from, CUevent to) {
@@ -767,21 +731,10 @@ EXPORT CUresult cuEventElapsedTime_v2(float *ms, CUevent from, CUevent to) {
 EXPORT CUresult cuStreamGetId(CUstream handle, unsigned long long *id) {
 	REFUSE(ANY_TIME, id == NULL, INVALID_VALUE);
 	CALLED_IN_SINCE(12000, handle, cuStreamGetId);
-	IN_STREAM(handle, {
-		result = stream->capture != NULL ? observes(stream) : SUCCESS;
-		*id = result == SUCCESS ? stream->id : 0;
-	});
-}
-
-/* The device's side of a copy is checked, and what comes from the host is staged. */
-static CUresult copy_checked(struct work *work, int from_host, int gpu) {
-	if (!within(from_host ? work->dst : work->src, work->bytes, gpu))
-		return INVALID_VALUE;
-	if (from_host) {
-		work->staged = malloc(work->bytes);
-		memcpy(work->staged, (const void *)(uintptr_t)work->src, work->bytes);
-	}
-	return SUCCESS;
+	IN_STREAM(handle);
+	CUresult result = stream->capture != NULL ? observes(stream) : SUCCESS;
+	*id = result == SUCCESS ? stream->id : 0;
+	return result;
 }
 
 /*
@@ -798,25 +751,27 @@ static CUresult queue_in(struct stream *stream, struct work work, int dst_host, 
 	}
 	if (work.dst == 0 || (work.kind == COPY && work.src == 0) || (pageable && !m->lenient))
 		return INVALID_VALUE;
-	if (pageable) {
-		work.to_pageable = dst_host;
-		CUresult result = copy_checked(&work, src_host, gpu);
-		if (result != SUCCESS)
-			return result;
-		wait_done(stream, enqueue(stream, work));
-		return stream->context->sticky;
+	if (!pageable) {
+		if (!within(work.dst, work.bytes, gpu) || (work.kind == COPY && !within(work.src, work.bytes, gpu)))
+			return INVALID_VALUE;
+		enqueue(stream, work);
+		return SUCCESS;
 	}
-	if (!within(work.dst, work.bytes, gpu) || (work.kind == COPY && !within(work.src, work.bytes, gpu)))
+	if (!within(src_host ? work.dst : work.src, work.bytes, gpu)) /* the device's side */
 		return INVALID_VALUE;
-	enqueue(stream, work);
-	return SUCCESS;
+	if (src_host) {
+		work.staged = malloc(work.bytes);
+		memcpy(work.staged, (const void *)(uintptr_t)work.src, work.bytes);
+	}
+	work.to_pageable = dst_host;
+	wait_done(stream, enqueue(stream, work));
+	return stream->context->sticky;
 }
 
 static CUresult queue(CUstream handle, struct work work, int dst_host, int src_host) {
-	IN_STREAM(handle, {
-		if ((result = admits(stream)) == SUCCESS && work.bytes > 0)
-			result = queue_in(stream, work, dst_host, src_host);
-	});
+	IN_STREAM(handle);
+	CUresult result = admits(stream);
+	return result == SUCCESS && work.bytes > 0 ? queue_in(stream, work, dst_host, src_host) : result;
 }
 
 EXPORT CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr dst, const void *src, size_t bytes, CUstream stream) {

@@ -120,16 +120,15 @@ void write_word(const struct work *work);
 /* A default stream is the current context's; for others no context need be current. */
 CUresult stream_and_context(CUstream handle, struct stream **stream, struct context **context);
 
-/* IN_STREAM runs a body with the stream of a handle and its context, under the lock. */
-#define IN_STREAM(handle, ...) \
+/* IN_STREAM is LOCKED, with the stream of a handle and its context. For a wrong handle the function returns why. */
+#define IN_STREAM(handle) \
 	struct context *context; \
 	struct stream *stream; \
-	LOCK; \
-	CUresult result = stream_and_context(handle, &stream, &context); \
-	if (result == SUCCESS) { \
-		__VA_ARGS__; \
-	} \
-	UNLOCK; \
-	return result
+	LOCKED; \
+	do { \
+		CUresult refused_ = stream_and_context(handle, &stream, &context); \
+		if (refused_ != SUCCESS) \
+			return refused_; \
+	} while (0)
 
 #endif
