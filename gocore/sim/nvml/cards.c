@@ -114,14 +114,15 @@ void budget_note(const char *format, ...) {
 
 int open_shared_cards(char *complaint, unsigned room) {
 	const char *path = secure_getenv(SHARED_CARDS);
-
 	pthread_mutex_lock(&lock);
 	if (state == SHARED)
 		close_budget(&budget);
-	state = path == NULL || *path == '\0'                            ? ALONE
-	        : open_budget(path, 1, &budget, trouble, sizeof trouble) ? SHARED
-	                                                                 : UNKNOWN;
-	if (state == UNKNOWN)
+	state = UNKNOWN;
+	if (path == NULL || *path == '\0')
+		state = ALONE;
+	else if (open_budget(path, 1, &budget, trouble, sizeof trouble))
+		state = SHARED;
+	else
 		snprintf(complaint, room, SHARED_CARDS ": the file %.200s cannot be used: %s", path, trouble);
 	int usable = state != UNKNOWN;
 	pthread_mutex_unlock(&lock);

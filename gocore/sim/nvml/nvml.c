@@ -22,6 +22,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 struct machine machine;
@@ -116,39 +117,15 @@ int unsupported(const char *function) {
 #pragma GCC visibility push(default)
 
 const char *nvmlErrorString(int result) {
-	static const char *const texts[] = {
-	    "Success",
-	    "Uninitialized",
-	    "Invalid Argument",
-	    "Not Supported",
-	    "Insufficient Permissions",
-	    "Already Initialized",
-	    "Not Found",
-	    "Insufficient Size",
-	    "Insufficient External Power",
-	    "Driver Not Loaded",
-	    "Timeout",
-	    "Interrupt Request Issue",
-	    "NVML Shared Library Not Found",
-	    "Function Not Found",
-	    "Corrupted infoROM",
-	    "GPU is lost",
-	    "GPU requires reset",
-	    "GPU access blocked by the operating system",
-	    "Driver/library version mismatch",
-	    "In use by another client",
-	    "Insufficient Memory",
-	    "No data",
-	    "vGPU ECC not supported",
-	    "Insufficient Resources",
-	    "Invalid Frequency",
-	    "Argument version mismatch",
-	    "Requested functionality has been deprecated",
-	    "System is not in ready state",
-	    "No supported GPUs were found",
-	    "Resource not in correct state to perform requested operation",
-	    "Reset type is not supported for given device",
-	};
+	static const char *const texts[] = {"Success", "Uninitialized", "Invalid Argument", "Not Supported",
+	    "Insufficient Permissions", "Already Initialized", "Not Found", "Insufficient Size",
+	    "Insufficient External Power", "Driver Not Loaded", "Timeout", "Interrupt Request Issue",
+	    "NVML Shared Library Not Found", "Function Not Found", "Corrupted infoROM", "GPU is lost", "GPU requires reset",
+	    "GPU access blocked by the operating system", "Driver/library version mismatch", "In use by another client",
+	    "Insufficient Memory", "No data", "vGPU ECC not supported", "Insufficient Resources", "Invalid Frequency",
+	    "Argument version mismatch", "Requested functionality has been deprecated", "System is not in ready state",
+	    "No supported GPUs were found", "Resource not in correct state to perform requested operation",
+	    "Reset type is not supported for given device"};
 	return result >= 0 && result < (int)(sizeof texts / sizeof *texts) ? texts[result] : "Unknown Error";
 }
 
@@ -455,10 +432,6 @@ OF_INSTANCE(nvmlDeviceGetComputeInstanceId, ci)
 
 int nvmlSystemGetCudaDriverVersion_v2(int *version) { return nvmlSystemGetCudaDriverVersion(version); }
 
-#endif
-
-#ifndef FAKE_NVML_OLD
-
 int nvmlInitWithFlags(unsigned flags) {
 	(void)flags;
 	return start(__func__);
@@ -516,8 +489,7 @@ int nvmlDeviceGetComputeRunningProcesses_v2(struct device *device, unsigned *roo
 /* Defines a function that stores one number of a card. An expression may return an error instead. */
 #define NUMBER(function, type, expression) \
 	int function(struct device *device, type *out) { \
-		BEGIN(device, out); \
-		SIMULATED(); \
+		BEGIN_SIMULATED(device, out); \
 		type value = (type)(expression); \
 		if (value == (type) - 1) \
 			return NOT_SUPPORTED; \
@@ -526,15 +498,15 @@ int nvmlDeviceGetComputeRunningProcesses_v2(struct device *device, unsigned *roo
 	}
 
 static int architecture(const struct device *device) {
-	int major = device->major;
-	if (major == 7)
-		return device->minor == 5 ? 6 : 5;
-	if (major == 8)
-		return device->minor == 9 ? 8 : 7;
-	static const int by_major[] = {[3] = 2, [5] = 3, [6] = 4, [9] = 9};
-	if (major >= 10)
-		return 10;
-	return by_major[major] > 0 ? by_major[major] : -1;
+	enum { KEPLER = 2, MAXWELL, PASCAL, VOLTA, TURING, AMPERE, ADA, HOPPER, BLACKWELL }; /* nvmlDeviceArchitecture_t */
+	static const int by_major[] = {[3] = KEPLER, [5] = MAXWELL, [6] = PASCAL, [7] = VOLTA, [8] = AMPERE, [9] = HOPPER};
+	if (device->major >= 10)
+		return BLACKWELL;
+	if (device->major == 7 && device->minor == 5)
+		return TURING;
+	if (device->major == 8 && device->minor == 9)
+		return ADA;
+	return by_major[device->major] > 0 ? by_major[device->major] : -1;
 }
 
 static int brand(const struct device *device) {
@@ -558,8 +530,7 @@ NUMBER(nvmlDeviceIsMigDeviceHandle, unsigned, device->parent >= 0)
 NUMBER(nvmlDeviceGetMemoryBusWidth, unsigned, device->bus_bits > 0 ? device->bus_bits : -1)
 
 int nvmlDeviceGetDeviceHandleFromMigDeviceHandle(struct device *instance, struct device **card) {
-	BEGIN(instance, card);
-	SIMULATED();
+	BEGIN_SIMULATED(instance, card);
 	if (instance->parent < 0)
 		return INVALID_ARGUMENT;
 	*card = &machine.device[instance->parent];
@@ -577,8 +548,7 @@ struct field {
 int nvmlDeviceGetFieldValues(struct device *device, int count, struct field *fields) {
 	enum { UNSIGNED_LONG_LONG = 3 };
 
-	BEGIN(device, fields);
-	SIMULATED();
+	BEGIN_SIMULATED(device, fields);
 	if (count <= 0)
 		return INVALID_ARGUMENT;
 	for (int i = 0; i < count; i++)
@@ -596,8 +566,7 @@ int nvmlDeviceGetPciInfoExt(struct device *device, struct pci_classes *out) {
 	enum { DISPLAY = 3, VGA = 0, THREE_D = 2 };
 	struct pci known;
 
-	BEGIN(device, out);
-	SIMULATED();
+	BEGIN_SIMULATED(device, out);
 	if (out->version != (sizeof *out | 1 << 24))
 		return VERSION_MISMATCH;
 	pci(device, &known);
@@ -612,8 +581,7 @@ int nvmlDeviceGetPciInfoExt(struct device *device, struct pci_classes *out) {
 int nvmlDeviceGetTopologyCommonAncestor(struct device *one, struct device *other, unsigned *level) {
 	enum { NODE = 40 };
 
-	BEGIN(one, level);
-	SIMULATED();
+	BEGIN_SIMULATED(one, level);
 	if (!is_device(other))
 		return INVALID_ARGUMENT;
 	if (one == other)
@@ -635,8 +603,7 @@ int nvmlDeviceGetP2PStatus(struct device *one, struct device *other, unsigned ca
 	}; /* capabilities; and a bus that wide is of cards with native atomics */
 	enum { OK, GPU_UNSUPPORTED = 2, UNSUPPORTED = 5 };
 
-	BEGIN(one, status);
-	SIMULATED();
+	BEGIN_SIMULATED(one, status);
 	if (!is_device(other))
 		return INVALID_ARGUMENT;
 	int peers = one != other && one->model == other->model && !one->alone && !other->alone;
@@ -650,8 +617,7 @@ int nvmlDeviceGetP2PStatus(struct device *one, struct device *other, unsigned ca
 }
 
 int nvmlDeviceGetUtilizationRates(struct device *device, unsigned *rates) {
-	BEGIN(device, rates);
-	SIMULATED();
+	BEGIN_SIMULATED(device, rates);
 	rates[0] = rates[1] = 0; /* it executes nothing */
 	return SUCCESS;
 }
@@ -659,8 +625,7 @@ int nvmlDeviceGetUtilizationRates(struct device *device, unsigned *rates) {
 int nvmlDeviceGetMaxClockInfo(struct device *device, unsigned clock, unsigned *mhz) {
 	enum { GRAPHICS, MULTIPROCESSOR, MEMORY, CLOCKS = 4 };
 
-	BEGIN(device, mhz);
-	SIMULATED();
+	BEGIN_SIMULATED(device, mhz);
 	if (clock >= CLOCKS)
 		return INVALID_ARGUMENT;
 	int known = clock == MEMORY ? device->memory_clock : 0;
@@ -672,16 +637,10 @@ int nvmlDeviceGetMaxClockInfo(struct device *device, unsigned clock, unsigned *m
 	return SUCCESS;
 }
 
-#endif
-
 /*
  * Sets of events. Nothing happens to a simulated card, so who waits waits until the time is over. Answers as recorded
  * on an H200 with driver 580 (tests_py/driver/calls/facts.py).
  */
-
-#ifndef FAKE_NVML_OLD
-
-#include <time.h>
 
 enum { SUPPORTED_TYPES = 0xff9f, MOST_SETS = 256, LOOK_MS = 50 };
 
@@ -692,14 +651,12 @@ static int is_set(const char *set) {
 	return set >= sets && set < sets + MOST_SETS && __atomic_load_n(set, __ATOMIC_ACQUIRE);
 }
 
-#pragma GCC visibility push(default)
-
 int nvmlEventSetCreate(char **set) {
 	BEGIN_SYSTEM(NULL, set);
 	SIMULATED();
-	for (char *one = sets; one < sets + MOST_SETS; one++)
-		if (!__atomic_exchange_n(one, 1, __ATOMIC_ACQ_REL)) {
-			*set = one;
+	for (char *free_set = sets; free_set < sets + MOST_SETS; free_set++)
+		if (!__atomic_exchange_n(free_set, 1, __ATOMIC_ACQ_REL)) {
+			*set = free_set;
 			return SUCCESS;
 		}
 	return INSUFFICIENT_RESOURCES;
@@ -715,15 +672,13 @@ int nvmlEventSetFree(char *set) {
 }
 
 int nvmlDeviceGetSupportedEventTypes(struct device *device, unsigned long long *types) {
-	BEGIN(device, types);
-	SIMULATED();
+	BEGIN_SIMULATED(device, types);
 	*types = SUPPORTED_TYPES;
 	return SUCCESS;
 }
 
 int nvmlDeviceRegisterEvents(struct device *device, unsigned long long types, char *set) {
-	BEGIN(device, set);
-	SIMULATED();
+	BEGIN_SIMULATED(device, set);
 	if (!is_set(set))
 		return INVALID_ARGUMENT;
 	return types & ~(unsigned long long)SUPPORTED_TYPES ? NOT_SUPPORTED : SUCCESS;

@@ -130,6 +130,10 @@ int is_device(const struct device *device);
 			return NOT_SUPPORTED; \
 	} while (0)
 
+#define BEGIN_SIMULATED(device, out) \
+	BEGIN(device, out); \
+	SIMULATED()
+
 /* nvml.c: the answer of a function without an implementation. */
 int unsupported(const char *function);
 

@@ -50,7 +50,9 @@ static void read_card(const char *line) {
 	        card->name) != 10)
 		misread(line);
 	card->parent = -1;
-	card->mig = strcmp(mig, "on") == 0 ? MIG_ON : strcmp(mig, "off") == 0 ? MIG_OFF : MIG_NONE;
+	card->mig = strcmp(mig, "off") == 0 ? MIG_OFF : MIG_NONE;
+	if (strcmp(mig, "on") == 0)
+		card->mig = MIG_ON;
 }
 
 static int last_card(void) {
