@@ -71,7 +71,7 @@ def main() -> None:
     asked = parser.parse_args()
     convolutions = read()
     print(f"{len(convolutions)} convolutions")
-    text = [HEAD]
+    text = [HEAD, tables()]
     for kind, last in [(kind, last) for kind in KINDS for last in (False, True)]:
         ours = [one for one in convolutions if one["type"] in KINDS[kind] and one["channels_last"] == last]
         name = f"{kind}_{'last' if last else 'first'}"
@@ -90,6 +90,22 @@ HEAD = """/* SPDX-License-Identifier: Apache-2.0 */
  * 9.19. A node is a feature, the threshold up to which the next node follows, and the node that follows else; or a
  * leaf, with its value.
  */
+"""
+
+
+def tables() -> str:
+    """Return what nodes and their values mean, as C."""
+    forms = ", ".join(f'"{form}"' for form in FORMS)
+    return f"""enum feature {{ LEAF = -1, {", ".join(FEATURES[:14])},
+	{", ".join(FEATURES[14:])} }};
+enum {{ FIRST_WITH_SUMS = {FORMS.index("s")} }};
+static const char *const forms[] = {{{forms}}};
+
+struct node {{
+	int feature;
+	float value;
+	int otherwise;
+}};
 """
 
 

@@ -6,6 +6,17 @@
  * leaf, with its value.
  */
 
+enum feature { LEAF = -1, N, C, K, X_PLANE, Y_PLANE, WINDOW, GROUPS, DEPTH, ROWS, X, Y, W, C_REST, K_REST,
+	DIMENSIONS, TILES_128, TILES_64, IS_HALF, GROUP_C };
+enum { FIRST_WITH_SUMS = 9 };
+static const char *const forms[] = {"", "xy", "xyw", "xw", "x", "y", "w", "yw", "n", "s", "xyws", "xys"};
+
+struct node {
+	int feature;
+	float value;
+	int otherwise;
+};
+
 static const struct node narrow_first_filter_form[] = {
 	{GROUP_C, 2.5, 4}, {C, 3, 3}, {LEAF, 10, 0}, {LEAF, 0, 0}, {WINDOW, 2.5, 48}, {Y_PLANE, 5, 7}, {LEAF, 0, 0},
 	{C, 392, 21}, {ROWS, 80.5, 12}, {ROWS, 48.5, 11}, {LEAF, 8, 0}, {LEAF, 0, 0}, {N, 1.5, 16}, {ROWS, 4160.5, 15},

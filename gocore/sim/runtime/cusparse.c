@@ -6,16 +6,15 @@
 
 enum { ALLOC_FAILED = 2 };
 
-EXPORT const char *cusparseGetErrorString(int status) {
-	static const char *const texts[] = {"success", "initialization error", "out of memory", "invalid value",
-	    "architecture mismatch", "mapping error", "kernel launch failure", "internal error",
-	    "matrix type not supported", "zero pivot", "operation not supported", "insufficient resources"};
-	return status >= 0 && (size_t)status < sizeof texts / sizeof *texts ? texts[status] : "unknown error";
-}
+enum { NOT_SUPPORTED_HERE = 10 };
 
-EXPORT const char *cusparseGetErrorName(int status) {
-	return status == SUCCESS ? "CUSPARSE_STATUS_SUCCESS" : "CUSPARSE_STATUS_NOT_SUPPORTED";
-}
+STATUS_TEXTS(cusparseGetErrorString, "unknown error", {SUCCESS, "success"}, {1, "initialization error"},
+    {ALLOC_FAILED, "out of memory"}, {3, "invalid value"}, {4, "architecture mismatch"}, {5, "mapping error"},
+    {6, "kernel launch failure"}, {7, "internal error"}, {8, "matrix type not supported"}, {9, "zero pivot"},
+    {NOT_SUPPORTED_HERE, "operation not supported"}, {11, "insufficient resources"})
+STATUS_TEXTS(cusparseGetErrorName, "CUSPARSE_STATUS_NOT_SUPPORTED", {SUCCESS, "CUSPARSE_STATUS_SUCCESS"})
+STATUS_TEXTS(cusparseLtGetErrorString, "operation not supported", {SUCCESS, "success"})
+STATUS_TEXTS(cusparseLtGetErrorName, "CUSPARSE_STATUS_NOT_SUPPORTED", {SUCCESS, "CUSPARSE_STATUS_SUCCESS"})
 
 /* The descriptor of a sparse matrix has its sizes. */
 struct matrix {
@@ -55,14 +54,9 @@ EXPORT int cusparseSpMatGetSize(const struct matrix *matrix, int64_t *rows, int6
 	return SUCCESS;
 }
 
-SETS_STREAM(cusparseSetStream)
+SETS(cusparseSetStream, struct follower, stream)
 
-/* The place of a size in bytes. */
-#define SIZED(name, type, size) \
-	EXPORT int name(ARGUMENTS) { \
-		NOTHING_TO(type, size); \
-		return SUCCESS; \
-	}
+/* No kernel needs a buffer here. */
 #define ALL(M, name, ...) \
 	M(cusparseS##name, __VA_ARGS__) \
 	M(cusparseD##name, __VA_ARGS__) M(cusparseC##name, __VA_ARGS__) M(cusparseZ##name, __VA_ARGS__)
@@ -82,7 +76,7 @@ SIZED(cusparseSpGEMM_workEstimation, size_t, a11)
 #define COMPUTES_SIZE(name, type, size) \
 	EXPORT int name(ARGUMENTS) { \
 		if (computes(#name) != SUCCESS) \
-			return 10; /* CUSPARSE_STATUS_NOT_SUPPORTED */ \
+			return NOT_SUPPORTED_HERE; \
 		NOTHING_TO(type, size); \
 		return SUCCESS; \
 	}
@@ -105,14 +99,6 @@ PIVOT(cusparseXbsrsm2_zeroPivot)
 struct dense_matrix {
 	int64_t rows, columns, bytes_of_element;
 };
-
-EXPORT const char *cusparseLtGetErrorString(int status) {
-	return status == SUCCESS ? "success" : "operation not supported";
-}
-
-EXPORT const char *cusparseLtGetErrorName(int status) {
-	return status == SUCCESS ? "CUSPARSE_STATUS_SUCCESS" : "CUSPARSE_STATUS_NOT_SUPPORTED";
-}
 
 /* By cudaDataType. */
 static int bytes_of(int type) {
@@ -142,11 +128,7 @@ EXPORT int cusparseLtMatmulAlgGetAttribute(
 }
 
 /* Not documented: no kernel needs one here. */
-EXPORT int cusparseLtMatmulGetWorkspace(const void *handle, const void *plan, size_t *bytes) {
-	(void)handle, (void)plan;
-	*bytes = 0;
-	return SUCCESS;
-}
+SIZED(cusparseLtMatmulGetWorkspace, size_t, a2)
 
 /* Half of the elements, and two bits for the place of each: 9/16 of 16-bit elements, 10/16 of 8-bit ones, as in
  * PyTorch's SparseSemiStructuredTensor. */

@@ -64,21 +64,13 @@ EXPORT const char *cudaGetErrorString(int error) {
 	return cuGetErrorString(error, &text) == SUCCESS && text != NULL ? text : "unrecognized error code";
 }
 
-EXPORT const char *cudaGetErrorName(int error) {
-	static const struct {
-		int error;
-		const char *name;
-	} names[] = {{0, "cudaSuccess"}, {1, "cudaErrorInvalidValue"}, {2, "cudaErrorMemoryAllocation"},
-	    {3, "cudaErrorInitializationError"}, {9, "cudaErrorInvalidConfiguration"}, {100, "cudaErrorNoDevice"},
-	    {101, "cudaErrorInvalidDevice"}, {400, "cudaErrorInvalidResourceHandle"}, {600, "cudaErrorNotReady"},
-	    {700, "cudaErrorIllegalAddress"}, {704, "cudaErrorPeerAccessAlreadyEnabled"}, {801, "cudaErrorNotSupported"},
-	    {900, "cudaErrorStreamCaptureUnsupported"}, {901, "cudaErrorStreamCaptureInvalidated"},
-	    {906, "cudaErrorStreamCaptureImplicit"}, {999, "cudaErrorUnknown"}};
-	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-		if (names[i].error == error)
-			return names[i].name;
-	return "unrecognized error code";
-}
+STATUS_TEXTS(cudaGetErrorName, "unrecognized error code", {SUCCESS, "cudaSuccess"},
+    {INVALID_VALUE, "cudaErrorInvalidValue"}, {2, "cudaErrorMemoryAllocation"}, {3, "cudaErrorInitializationError"},
+    {INVALID_CONFIGURATION, "cudaErrorInvalidConfiguration"}, {100, "cudaErrorNoDevice"},
+    {INVALID_DEVICE, "cudaErrorInvalidDevice"}, {400, "cudaErrorInvalidResourceHandle"}, {600, "cudaErrorNotReady"},
+    {700, "cudaErrorIllegalAddress"}, {704, "cudaErrorPeerAccessAlreadyEnabled"},
+    {NOT_SUPPORTED, "cudaErrorNotSupported"}, {900, "cudaErrorStreamCaptureUnsupported"},
+    {901, "cudaErrorStreamCaptureInvalidated"}, {906, "cudaErrorStreamCaptureImplicit"}, {999, "cudaErrorUnknown"})
 
 EXPORT int cudaDriverGetVersion(int *version) { return keep(cuDriverGetVersion(version)); }
 
@@ -89,10 +81,15 @@ EXPORT int cudaRuntimeGetVersion(int *version) {
 	return SUCCESS;
 }
 
-EXPORT int cudaGetDeviceCount(int *count) {
-	int result = cuInit(0);
-	return keep(result != SUCCESS ? result : cuDeviceGetCount(count));
-}
+/* Functions of the driver that need it started, and no context. */
+#define STARTED(name, call, ...) \
+	EXPORT int name(__VA_ARGS__) { \
+		int result = cuInit(0); \
+		return keep(result != SUCCESS ? result : (call)); \
+	}
+STARTED(cudaGetDeviceCount, cuDeviceGetCount(count), int *count)
+STARTED(cudaDeviceGetAttribute, cuDeviceGetAttribute(value, attribute, device), int *value, int attribute, int device)
+STARTED(cudaDeviceCanAccessPeer, cuDeviceCanAccessPeer(can, device, peer), int *can, int device, int peer)
 
 EXPORT int cudaGetDevice(int *device) {
 	void *context = NULL;
@@ -109,18 +106,8 @@ EXPORT int cudaSetDevice(int device) {
 	return keep(result);
 }
 
-EXPORT int cudaDeviceGetAttribute(int *value, int attribute, int device) {
-	int result = cuInit(0);
-	return keep(result != SUCCESS ? result : cuDeviceGetAttribute(value, attribute, device));
-}
-
 EXPORT int cudaDeviceGetPCIBusId(char *text, int room, int device) {
 	return keep(cuDeviceGetPCIBusId(text, room, device));
-}
-
-EXPORT int cudaDeviceCanAccessPeer(int *can, int device, int peer) {
-	int result = cuInit(0);
-	return keep(result != SUCCESS ? result : cuDeviceCanAccessPeer(can, device, peer));
 }
 
 /* Makes the peer's context, if there is none, and stays in the thread's own. */
@@ -166,8 +153,12 @@ static int properties(char *out, size_t bytes, int twelve, int device) {
 	size_t total, wide;
 	if (result == SUCCESS)
 		result = cuDeviceGetCount(&count);
-	if (result != SUCCESS || out == NULL || device < 0 || device >= count)
-		return result != SUCCESS ? result : out == NULL ? INVALID_VALUE : INVALID_DEVICE;
+	if (result == SUCCESS && out == NULL)
+		result = INVALID_VALUE;
+	if (result == SUCCESS && (device < 0 || device >= count))
+		result = INVALID_DEVICE;
+	if (result != SUCCESS)
+		return result;
 	memset(out, 0, bytes);
 	name_of(out, 256, device);
 	cuDeviceGetUuid(out + 256, device);

@@ -66,7 +66,8 @@ EXPORT int gpuconf_runtime_answer(const int64_t *values, int count) {
 
 static int is_on_device(const void *address) {
 	unsigned type = 0;
-	return cuPointerGetAttribute(&type, 2, address) == SUCCESS && type == 2;
+	return cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) == SUCCESS &&
+	       type == CU_MEMORYTYPE_DEVICE;
 }
 
 static int answer(void *to, const void *from, size_t bytes, int kind) {
@@ -110,23 +111,24 @@ struct pointer {
 };
 
 static int describe(struct pointer *out, const void *address) {
+	enum { MANAGED = 3, INVALID_DEVICE_ID = -2 }; /* of cudaMemoryType; cudaInvalidDeviceId */
 	int managed = 0;
 	unsigned type = 0;
 	out->type = 0;
-	out->device = -2; /* cudaInvalidDeviceId */
+	out->device = INVALID_DEVICE_ID;
 	out->on_device = NULL;
 	out->on_host = (void *)(uintptr_t)address;
 	for (int i = 0; versions.cuda >= 13000 && i < 8; i++)
 		out->reserved[i] = 0;
-	if (cuPointerGetAttribute(&type, 2, address) != SUCCESS)
+	if (cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) != SUCCESS)
 		return SUCCESS;
-	cuPointerGetAttribute(&managed, 8, address);
-	out->type = managed ? 3 : (int)type;
-	if (cuPointerGetAttribute(&out->device, 9, address) != SUCCESS)
+	cuPointerGetAttribute(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, address);
+	out->type = managed ? MANAGED : (int)type;
+	if (cuPointerGetAttribute(&out->device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address) != SUCCESS)
 		out->device = 0;
-	if (cuPointerGetAttribute(&out->on_device, 3, address) != SUCCESS)
+	if (cuPointerGetAttribute(&out->on_device, CU_POINTER_ATTRIBUTE_DEVICE_POINTER, address) != SUCCESS)
 		out->on_device = NULL;
-	if (cuPointerGetAttribute(&out->on_host, 4, address) != SUCCESS)
+	if (cuPointerGetAttribute(&out->on_host, CU_POINTER_ATTRIBUTE_HOST_POINTER, address) != SUCCESS)
 		out->on_host = NULL;
 	return SUCCESS;
 }

@@ -160,12 +160,11 @@ EXPORT int ncclGetVersion(int *version) {
 	return SUCCESS;
 }
 
-EXPORT const char *ncclGetErrorString(int result) {
-	static const char *const texts[] = {"no error", "unhandled cuda error", "unhandled system error", "internal error",
-	    "invalid argument", "invalid usage", "remote process exited or there was a network error",
-	    "NCCL operation in progress"};
-	return result >= 0 && (size_t)result < sizeof texts / sizeof *texts ? texts[result] : "unknown result code";
-}
+STATUS_TEXTS(ncclGetErrorString, "unknown result code", {SUCCESS, "no error"},
+    {NCCL_UNHANDLED_CUDA, "unhandled cuda error"}, {NCCL_SYSTEM, "unhandled system error"},
+    {NCCL_INTERNAL, "internal error"}, {NCCL_INVALID_ARGUMENT, "invalid argument"},
+    {NCCL_INVALID_USAGE, "invalid usage"}, {NCCL_REMOTE, "remote process exited or there was a network error"},
+    {7, "NCCL operation in progress"})
 
 EXPORT const char *ncclGetLastError(const struct nccl_comm *comm) {
 	return comm != NULL && comm->error == NCCL_REMOTE
@@ -258,26 +257,16 @@ EXPORT int ncclCommRevoke(struct nccl_comm *comm, int flags) {
 	return SUCCESS;
 }
 
-EXPORT int ncclCommGetAsyncError(struct nccl_comm *comm, int *result) {
-	if (comm == NULL || result == NULL)
-		return NCCL_INVALID_ARGUMENT;
-	*result = __atomic_load_n(&comm->error, __ATOMIC_SEQ_CST);
-	return SUCCESS;
-}
-
-EXPORT int ncclCommCount(const struct nccl_comm *comm, int *count) {
-	if (comm == NULL || count == NULL)
-		return NCCL_INVALID_ARGUMENT;
-	*count = comm->ranks;
-	return SUCCESS;
-}
-
-EXPORT int ncclCommUserRank(const struct nccl_comm *comm, int *rank) {
-	if (comm == NULL || rank == NULL)
-		return NCCL_INVALID_ARGUMENT;
-	*rank = comm->rank;
-	return SUCCESS;
-}
+#define FACT(name, value) \
+	EXPORT int name(const struct nccl_comm *comm, int *out) { \
+		if (comm == NULL || out == NULL) \
+			return NCCL_INVALID_ARGUMENT; \
+		*out = value; \
+		return SUCCESS; \
+	}
+FACT(ncclCommGetAsyncError, __atomic_load_n(&comm->error, __ATOMIC_SEQ_CST))
+FACT(ncclCommCount, comm->ranks)
+FACT(ncclCommUserRank, comm->rank)
 
 /* The id of a communicator that is made of another: the same in all ranks, by the split's number and color. */
 static struct nccl_id derived(const struct nccl_id *from, int number, int color) {

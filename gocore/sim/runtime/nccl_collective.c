@@ -163,6 +163,11 @@ static int moves(const struct operation *operation) {
 	return bytes_of(operation) <= __atomic_load_n(&limit, __ATOMIC_RELAXED);
 }
 
+/* Whether each rank gets a part of its own. */
+static int has_parts(const struct operation *operation) {
+	return operation->kind == REDUCE_SCATTER || operation->kind == ALL_TO_ALL || operation->kind == SCATTER;
+}
+
 /* One chunk: all ranks that have something to say put it into their slots, then all that want to know take it. */
 struct chunk {
 	size_t at, bytes;
@@ -170,62 +175,41 @@ struct chunk {
 };
 
 static void put(struct nccl_comm *comm, const struct operation *operation, const struct chunk *chunk) {
-	size_t all = bytes_of(operation), at = chunk->at;
+	size_t offset = chunk->at;
 	int root = comm->rank == operation->peer;
-	switch (operation->kind) {
-	case BROADCAST:
-		if (!root)
-			return;
-		break;
-	case SCATTER:
-		if (!root)
-			return;
-		at += (size_t)chunk->whose * all;
-		break;
-	case REDUCE_SCATTER:
-	case ALL_TO_ALL:
-		at += (size_t)chunk->whose * all;
-		break;
-	default:
-		break;
-	}
-	memcpy(nccl_slot(comm, comm->rank), operation->from + at, chunk->bytes);
+	if ((operation->kind == BROADCAST || operation->kind == SCATTER) && !root)
+		return;
+	if (has_parts(operation))
+		offset += (size_t)chunk->whose * bytes_of(operation);
+	memcpy(nccl_slot(comm, comm->rank), operation->from + offset, chunk->bytes);
 }
 
 static void take(struct nccl_comm *comm, const struct operation *operation, const struct chunk *chunk) {
 	size_t all = bytes_of(operation), count = chunk->bytes / (size_t)nccl_size(operation->type);
 	int root = comm->rank == operation->peer, mine = comm->rank == chunk->whose;
+	char *to = operation->to + chunk->at;
 	switch (operation->kind) {
 	case ALL_REDUCE:
-		nccl_reduce(comm, operation->type, operation->op, &operation->factor, operation->to + chunk->at, count);
-		break;
 	case REDUCE:
-		if (root)
-			nccl_reduce(comm, operation->type, operation->op, &operation->factor, operation->to + chunk->at, count);
-		break;
 	case REDUCE_SCATTER:
-		if (mine)
-			nccl_reduce(comm, operation->type, operation->op, &operation->factor, operation->to + chunk->at, count);
+		if (operation->kind == ALL_REDUCE || (operation->kind == REDUCE ? root : mine))
+			nccl_reduce(comm, operation->type, operation->op, &operation->factor, to, count);
 		break;
 	case BROADCAST:
-		memcpy(operation->to + chunk->at, nccl_slot(comm, operation->peer), chunk->bytes);
-		break;
 	case SCATTER:
-		if (mine)
-			memcpy(operation->to + chunk->at, nccl_slot(comm, operation->peer), chunk->bytes);
+		if (operation->kind == BROADCAST || mine)
+			memcpy(to, nccl_slot(comm, operation->peer), chunk->bytes);
 		break;
 	default: /* each rank's part in its place */
 		if (operation->kind == ALL_GATHER || (operation->kind == GATHER && root) ||
 		    (operation->kind == ALL_TO_ALL && mine))
 			for (int i = 0; i < comm->ranks; i++)
-				memcpy(operation->to + (size_t)i * all + chunk->at, nccl_slot(comm, i), chunk->bytes);
+				memcpy(to + (size_t)i * all, nccl_slot(comm, i), chunk->bytes);
 	}
 }
 
 static int collect(struct nccl_comm *comm, const struct operation *operation) {
-	int parts = operation->kind == REDUCE_SCATTER || operation->kind == ALL_TO_ALL || operation->kind == SCATTER
-	                ? comm->ranks
-	                : 1;
+	int parts = has_parts(operation) ? comm->ranks : 1;
 	size_t all = moves(operation) ? bytes_of(operation) : 0;
 	int result = nccl_meet(comm, 0);
 	for (int whose = 0; whose < parts; whose++)
