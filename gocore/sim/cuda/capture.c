@@ -38,10 +38,9 @@ static void destroy_graph(struct graph *graph) {
 }
 
 static CUresult find_graph(CUgraph handle, int executable) {
-	for (struct graph *one = m->graphs; one != NULL; one = one->next)
-		if (one == handle)
-			return one->executable == executable && !one->destroyed ? SUCCESS : INVALID_VALUE;
-	return INVALID_VALUE;
+	struct graph **link = &m->graphs;
+	FIND(link, *link == handle);
+	return *link != NULL && handle->executable == executable && !handle->destroyed ? SUCCESS : INVALID_VALUE;
 }
 
 static void end_capture(struct capture *capture) {
@@ -475,15 +474,13 @@ static CUresult destroy(CUgraph graph, int executable) {
 	return result;
 }
 
-EXPORT CUresult cuGraphDestroy(CUgraph graph) {
-	CALLED(cuGraphDestroy);
-	return destroy(graph, 0);
-}
-
-EXPORT CUresult cuGraphExecDestroy(CUgraphExec exec) {
-	CALLED(cuGraphExecDestroy);
-	return destroy(exec, 1);
-}
+#define DESTROYS(name, executable) \
+	EXPORT CUresult name(CUgraph graph) { \
+		CALLED(name); \
+		return destroy(graph, executable); \
+	}
+DESTROYS(cuGraphDestroy, 0)
+DESTROYS(cuGraphExecDestroy, 1)
 
 EXPORT CUresult cuGraphLaunch(CUgraphExec exec, CUstream handle) {
 	CALLED_IN(handle, cuGraphLaunch);

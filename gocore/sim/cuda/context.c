@@ -293,17 +293,14 @@ static CUresult destroy(CUcontext context) {
 	return SUCCESS;
 }
 
-EXPORT CUresult cuCtxDestroy_v2(CUcontext context) {
-	REFUSE(ANY_TIME, driver_version() >= 12020 && context == NULL, INVALID_VALUE);
-	CALLED(cuCtxDestroy);
-	return destroy(context);
-}
-
-EXPORT CUresult cuCtxDestroy(CUcontext context) {
-	REFUSE(ANY_TIME, driver_version() >= 12020 && context == NULL, INVALID_VALUE);
-	CALLED(cuCtxDestroy_v1);
-	return destroy(context);
-}
+#define DESTROYS(function, name) \
+	EXPORT CUresult function(CUcontext context) { \
+		REFUSE(ANY_TIME, driver_version() >= 12020 && context == NULL, INVALID_VALUE); \
+		CALLED(name); \
+		return destroy(context); \
+	}
+DESTROYS(cuCtxDestroy_v2, cuCtxDestroy)
+DESTROYS(cuCtxDestroy, cuCtxDestroy_v1)
 
 EXPORT CUresult cuCtxDetach(CUcontext context) {
 	CALLED(cuCtxDetach);

@@ -21,10 +21,6 @@ struct box {
 	unsigned size;
 };
 
-static uint64_t extent(struct side side, const struct box *box) {
-	return side.slice * (box->depth - 1) + side.pitch * (box->height - 1) + box->width;
-}
-
 static void fill_row(char *row, const struct box *box) {
 	if (box->value == 0) {
 		gpuconf_simulator_clear((uint64_t)(uintptr_t)row, box->width);
@@ -53,7 +49,7 @@ enum place_kind { ANYWHERE, HOST, DEVICE };
  * page-locked. */
 static CUresult look(
     struct side side, const struct box *box, enum place_kind kind, int gpu, struct range *touched, int *pageable) {
-	uint64_t bytes = extent(side, box);
+	uint64_t bytes = side.slice * (box->depth - 1) + side.pitch * (box->height - 1) + box->width;
 	if (side.addr + bytes < side.addr || side.addr == 0)
 		return INVALID_VALUE;
 	if (within(side.addr, bytes, gpu)) {
@@ -119,20 +115,15 @@ static struct box line(uint64_t to, uint64_t from, uint64_t bytes) {
 IN_DEFAULT_STREAM(cuMemcpy, cuMemcpy, (CUdeviceptr to, CUdeviceptr from, size_t bytes),
     queue(stream, line(to, from, bytes), ANYWHERE, ANYWHERE, 1))
 
-EXPORT CUresult cuMemcpyHtoD_v2_ptds(CUdeviceptr to, const void *from, size_t bytes) {
-	CALLED(cuMemcpyHtoD);
-	return queue(own_stream(NULL), line(to, (uint64_t)(uintptr_t)from, bytes), DEVICE, HOST, 1);
-}
-
-EXPORT CUresult cuMemcpyDtoH_v2_ptds(void *to, CUdeviceptr from, size_t bytes) {
-	CALLED(cuMemcpyDtoH);
-	return queue(own_stream(NULL), line((uint64_t)(uintptr_t)to, from, bytes), HOST, DEVICE, 1);
-}
-
-EXPORT CUresult cuMemcpyDtoD_v2_ptds(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
-	CALLED(cuMemcpyDtoD);
-	return queue(own_stream(NULL), line(to, from, bytes), DEVICE, DEVICE, 1);
-}
+/* In the thread's stream; memory.c has those in the legacy one. */
+#define COPIES(name, to_type, to_kind, from_type, from_kind) \
+	EXPORT CUresult name##_v2_ptds(to_type to, from_type from, size_t bytes) { \
+		CALLED(name); \
+		return queue(own_stream(NULL), line((uint64_t)to, (uint64_t)from, bytes), to_kind, from_kind, 1); \
+	}
+COPIES(cuMemcpyHtoD, CUdeviceptr, DEVICE, const void *, HOST)
+COPIES(cuMemcpyDtoH, void *, HOST, CUdeviceptr, DEVICE)
+COPIES(cuMemcpyDtoD, CUdeviceptr, DEVICE, CUdeviceptr, DEVICE)
 
 EXPORT CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
 	CALLED(cuMemcpyAsync);
@@ -213,15 +204,6 @@ static CUresult resolve(const struct end3d *end, const struct copy3d *copy, stru
 	return base == 0 && copy->width * copy->height * copy->depth != 0 ? INVALID_VALUE : SUCCESS;
 }
 
-static CUresult copy_box(CUstream stream, const struct copy3d *copy, int wait) {
-	struct box box = {.width = copy->width, .height = copy->height, .depth = copy->depth};
-	enum place_kind to, from;
-	CUresult result = resolve(&copy->to, copy, &box.to, &to);
-	if (result == SUCCESS)
-		result = resolve(&copy->from, copy, &box.from, &from);
-	return result == SUCCESS ? queue(stream, box, to, from, wait) : result;
-}
-
 /* Only memory of a device has a context. */
 static int accessed_by(const struct end3d *end, struct side *side) {
 	if (end->type != CU_MEMORYTYPE_DEVICE)
@@ -231,26 +213,30 @@ static int accessed_by(const struct end3d *end, struct side *side) {
 	return known;
 }
 
-static CUresult copy_between(CUstream stream, const struct copy3d *copy, int wait) {
-	if (copy == NULL)
-		return INVALID_VALUE;
+static CUresult copy_box(CUstream stream, const struct copy3d *copy, int wait, int between_contexts) {
 	struct box box = {.width = copy->width, .height = copy->height, .depth = copy->depth};
 	enum place_kind to, from;
 	CUresult result = resolve(&copy->to, copy, &box.to, &to);
 	if (result == SUCCESS)
 		result = resolve(&copy->from, copy, &box.from, &from);
-	LOCK;
-	if (result == SUCCESS && (!accessed_by(&copy->to, &box.to) || !accessed_by(&copy->from, &box.from)))
-		result = INVALID_CONTEXT;
-	UNLOCK;
+	if (result == SUCCESS && between_contexts) {
+		LOCKED;
+		if (!accessed_by(&copy->to, &box.to) || !accessed_by(&copy->from, &box.from))
+			result = INVALID_CONTEXT;
+	}
 	return result == SUCCESS ? queue(stream, box, to, from, wait) : result;
 }
 
-IN_DEFAULT_STREAM(cuMemcpy3DPeer, cuMemcpy3DPeer, (const struct copy3d *copy), copy_between(stream, copy, 1))
+IN_DEFAULT_STREAM(cuMemcpy3DPeer, cuMemcpy3DPeer, (const struct copy3d *copy),
+    copy == NULL ? INVALID_VALUE : copy_box(stream, copy, 1, 1))
 
 EXPORT CUresult cuMemcpy3DPeerAsync(const struct copy3d *copy, CUstream stream) {
 	CALLED(cuMemcpy3DPeerAsync);
-	return copy_between(stream, copy, 0);
+	return copy == NULL ? INVALID_VALUE : copy_box(stream, copy, 0, 1);
+}
+
+static CUresult copy_3d(CUstream stream, const struct copy3d *copy, int wait) {
+	return copy_box(stream, copy, wait, 0);
 }
 
 static struct end3d widened(const struct end2d *end) {
@@ -259,10 +245,8 @@ static struct end3d widened(const struct end2d *end) {
 }
 
 static CUresult copy_rectangle(CUstream stream, const struct copy2d *copy, int wait) {
-	if (copy == NULL)
-		return INVALID_VALUE;
-	return copy_box(
-	    stream, &(struct copy3d){widened(&copy->from), widened(&copy->to), copy->width, copy->height, 1}, wait);
+	const struct copy3d box = {widened(&copy->from), widened(&copy->to), copy->width, copy->height, 1};
+	return copy_box(stream, &box, wait, 0);
 }
 
 #define WAITING(name, type, function) \
@@ -275,9 +259,9 @@ static CUresult copy_rectangle(CUstream stream, const struct copy2d *copy, int w
 	EXPORT CUresult name##_v2_ptsz(const type *copy, CUstream stream) { return name##_v2(copy, own_stream(stream)); }
 WAITING(cuMemcpy2D, struct copy2d, copy_rectangle)
 WAITING(cuMemcpy2DUnaligned, struct copy2d, copy_rectangle)
-WAITING(cuMemcpy3D, struct copy3d, copy_box)
+WAITING(cuMemcpy3D, struct copy3d, copy_3d)
 STREAMED(cuMemcpy2DAsync, struct copy2d, copy_rectangle)
-STREAMED(cuMemcpy3DAsync, struct copy3d, copy_box)
+STREAMED(cuMemcpy3DAsync, struct copy3d, copy_3d)
 
 static CUresult fill(
     CUstream stream, CUdeviceptr to, size_t pitch, uint32_t value, unsigned size, size_t width, size_t height) {

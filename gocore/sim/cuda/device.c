@@ -388,16 +388,12 @@ int version_of_environment(void) {
 	return version;
 }
 
-static int place_of(const struct gpuconf_model *model) {
-	int place = 0;
-	while (gpuconf_model(place) != model)
-		place++;
-	return place;
-}
-
 static void describe(const struct gpuconf_card *card, int slot, struct simulator_card *out) {
 	const struct gpuconf_capability *limits = card->model->capability;
 	struct gpuconf_view view;
+	int place = 0;
+	while (gpuconf_model(place) != card->model)
+		place++;
 	gpuconf_see(card, slot, &view);
 	*out = (struct simulator_card){.total = view.total,
 	    .granularity = limits->granularity,
@@ -410,7 +406,7 @@ static void describe(const struct gpuconf_card *card, int slot, struct simulator
 	    .oversubscribes = view.oversubscribes,
 	    .integrated = view.integrated,
 	    .host_page_tables = view.host_page_tables,
-	    .model = place_of(card->model) + 1,
+	    .model = place + 1,
 	    .profile = card->profile};
 	snprintf(out->name, sizeof out->name, "%s", view.name);
 	snprintf(out->pci_bus_id, sizeof out->pci_bus_id, "%s", view.bus);

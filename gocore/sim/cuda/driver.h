@@ -137,6 +137,15 @@ struct location {
 	int type, id;
 };
 
+/* CUmemPoolProps. */
+struct pool_props {
+	int type, handle_types;
+	struct location location;
+	void *security;
+	size_t most;
+	unsigned char reserved[56];
+};
+
 /* An element of a list of live objects. */
 struct range {
 	uint64_t addr, bytes;
@@ -604,7 +613,12 @@ struct outside {
 
 struct outside *add_outside(uint64_t bytes, int gpu, enum outside_kind kind, int flags);
 struct outside *add_mapped(int file, uint64_t offset, uint64_t bytes, int gpu, enum outside_kind kind);
-void drop_outside(struct outside **at);
+void drop_outside(struct outside **link);
+/* Whether a descriptor, which may be anything that the program says, is of a memfd of this name. */
+int is_memory_file(int descriptor, const char *name);
+/* A part of a file in the place of anonymous pages: the whole pages, and the part's own range in them. 0: no room. */
+int map_file(int file, uint64_t offset, uint64_t bytes, struct range *pages, struct range *range);
+void unmap_file(struct range pages); /* the addresses stay mapped, to anonymous pages */
 
 /* pools.c */
 void leave_pool(struct outside *gone);

@@ -19,11 +19,7 @@ struct node {
 };
 
 typedef struct {
-	int type, handle_types;
-	struct location location;
-	void *security;
-	size_t most;
-	unsigned char reserved[56];
+	struct pool_props pool;
 	const void *access;
 	size_t access_count, bytes;
 	CUdeviceptr addr;
@@ -67,26 +63,25 @@ void add_event_node(struct body *body, int waits) {
 }
 
 int allocates(const struct body *body) {
-	for (const struct node *one = body->nodes; one != NULL; one = one->next)
-		if (one->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
-			return 1;
-	return 0;
+	const struct node *node = body->nodes;
+	while (node != NULL && node->type != CU_GRAPH_NODE_TYPE_MEM_ALLOC)
+		node = node->next;
+	return node != NULL;
 }
 
 static int is_live(uint64_t addr) {
-	for (const struct live *one = m->graph_lives; one != NULL; one = one->next)
-		if (one->addr == addr)
-			return 1;
-	return 0;
+	struct live **link = &m->graph_lives;
+	FIND(link, (*link)->addr == addr);
+	return *link != NULL;
 }
 
 CUresult admit_launch(const struct graph *exec) {
-	for (struct node *one = exec->body->nodes; one != NULL; one = one->next) {
-		if (one->type != CU_GRAPH_NODE_TYPE_MEM_ALLOC || !is_live(one->addr))
+	for (struct node *node = exec->body->nodes; node != NULL; node = node->next) {
+		if (node->type != CU_GRAPH_NODE_TYPE_MEM_ALLOC || !is_live(node->addr))
 			continue;
 		if (!exec->frees_on_launch)
 			return INVALID_VALUE;
-		graph_memory_freed(one->addr);
+		graph_memory_freed(node->addr);
 	}
 	return SUCCESS;
 }
@@ -210,11 +205,11 @@ EXPORT CUresult cuGraphAddMemAllocNode(
     struct node **out, CUgraph graph, struct node *const *after, size_t count, alloc_params *params) {
 	CALLED_SINCE(11040, cuGraphAddMemAllocNode);
 	if (out == NULL || graph == NULL || params == NULL || (count > 0 && after == NULL) ||
-	    params->location.type != CU_MEM_LOCATION_TYPE_DEVICE || unknown_device(params->location.id) ||
+	    params->pool.location.type != CU_MEM_LOCATION_TYPE_DEVICE || unknown_device(params->pool.location.id) ||
 	    params->bytes == 0)
 		return INVALID_VALUE;
 	LOCKED;
-	int gpu = params->location.id;
+	int gpu = params->pool.location.id;
 	if (params->bytes > m->gpu[gpu].total + m->gpu[gpu].spill)
 		return OUT_OF_MEMORY;
 	params->addr = add_graph_memory(params->bytes, gpu);
@@ -284,8 +279,8 @@ EXPORT CUresult cuGraphMemAllocNodeGetParams(struct node *node, alloc_params *pa
 	CALLED_SINCE(11040, cuGraphMemAllocNodeGetParams);
 	if (node == NULL || params == NULL)
 		return INVALID_VALUE;
-	*params = (alloc_params){.type = CU_MEM_ALLOCATION_TYPE_PINNED,
-	    .location = {CU_MEM_LOCATION_TYPE_DEVICE, node->gpu},
+	*params = (alloc_params){.pool.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+	    .pool.location = {CU_MEM_LOCATION_TYPE_DEVICE, node->gpu},
 	    .bytes = node->bytes,
 	    .addr = node->addr};
 	return node->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC ? SUCCESS : INVALID_VALUE;

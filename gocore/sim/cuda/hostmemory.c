@@ -102,11 +102,6 @@ static void look(struct room *room) {
 		fclose(file);
 }
 
-static uint64_t margin(void) {
-	const char *asked = TEST_VARIABLE("HOST_MARGIN");
-	return asked != NULL ? strtoull(asked, NULL, 10) : MARGIN;
-}
-
 static void end_program(const struct room *room) {
 	char text[1024];
 	int length = snprintf(text, sizeof text,
@@ -120,7 +115,8 @@ static void end_program(const struct room *room) {
 }
 
 static void *watch(void *unused) {
-	const uint64_t keep = margin();
+	const char *asked = TEST_VARIABLE("HOST_MARGIN");
+	const uint64_t keep = asked != NULL ? strtoull(asked, NULL, 10) : MARGIN;
 	struct room room;
 	(void)unused;
 	for (;;) {
@@ -213,22 +209,20 @@ EXPORT CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *out, void *memory, uns
 	return SUCCESS;
 }
 
-static const struct allocation *containing(uint64_t addr, const struct allocation *list) {
-	while (list != NULL && !inside(addr, 1, list->range))
-		list = list->next;
-	return list;
-}
-
-EXPORT CUresult cuMemHostGetFlags(unsigned *flags, void *address) {
+EXPORT CUresult cuMemHostGetFlags(unsigned *flags, void *memory) {
 	REFUSE(ANY_TIME, flags == NULL, INVALID_VALUE);
 	CALLED(cuMemHostGetFlags);
+	uint64_t addr = (uint64_t)(uintptr_t)memory;
 	IN_CONTEXT;
-	const struct allocation *memory = containing((uint64_t)(uintptr_t)address, m->hosts);
-	if (memory == NULL)
-		memory = containing((uint64_t)(uintptr_t)address, m->registered);
-	if (memory == NULL)
+	struct allocation **link = &m->hosts;
+	FIND(link, inside(addr, 1, (*link)->range));
+	if (*link == NULL) {
+		link = &m->registered;
+		FIND(link, inside(addr, 1, (*link)->range));
+	}
+	if (*link == NULL)
 		return INVALID_VALUE;
-	*flags = (memory->flags & ~(unsigned)CU_MEMHOSTREGISTER_READ_ONLY) |
+	*flags = ((*link)->flags & ~(unsigned)CU_MEMHOSTREGISTER_READ_ONLY) |
 	         CU_MEMHOSTREGISTER_DEVICEMAP; /* there is one address space */
 	return SUCCESS;
 }

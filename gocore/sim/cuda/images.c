@@ -129,20 +129,22 @@ static enum image read_part(struct module *module, const unsigned char *image, u
 	return READ_IMAGE;
 }
 
-enum image read_image(struct module *module, const unsigned char *image, uint64_t left) {
+static uint32_t magic_of(const unsigned char *image, uint64_t left) {
 	uint32_t magic = 0;
-	const unsigned char *inner = NULL;
 	if (left >= sizeof magic)
 		memcpy(&magic, image, sizeof magic);
-	if (magic == WRAPPER) { /* it has the address of the fat binary */
-		if (left < 8 + sizeof inner)
-			return DAMAGED_IMAGE;
-		memcpy(&inner, image + 8, sizeof inner);
-		left = readable_bytes(inner);
-		magic = 0;
-		if (left >= sizeof magic)
-			memcpy(&magic, inner, sizeof magic);
-		return magic == FATBINARY ? read_fatbinary(module, inner, left) : DAMAGED_IMAGE;
-	}
-	return magic == FATBINARY ? read_fatbinary(module, image, left) : read_part(module, image, left);
+	return magic;
+}
+
+enum image read_image(struct module *module, const unsigned char *image, uint64_t left) {
+	if (magic_of(image, left) == FATBINARY)
+		return read_fatbinary(module, image, left);
+	if (magic_of(image, left) != WRAPPER)
+		return read_part(module, image, left);
+	const unsigned char *inner = NULL; /* a wrapper has the address of the fat binary */
+	if (left < 8 + sizeof inner)
+		return DAMAGED_IMAGE;
+	memcpy(&inner, image + 8, sizeof inner);
+	left = readable_bytes(inner);
+	return magic_of(inner, left) == FATBINARY ? read_fatbinary(module, inner, left) : DAMAGED_IMAGE;
 }

@@ -45,11 +45,6 @@ static const char memory_kind[8] = "gpuconfM", event_kind[8] = "gpuconfE";
 
 static int fill_random(void *out, size_t bytes) { return getrandom(out, bytes, 0) == (ssize_t)bytes; }
 
-static uint64_t random_number(void) {
-	uint64_t number;
-	return fill_random(&number, sizeof number) ? number : 0;
-}
-
 static int is_handle(const struct ipc_handle *handle, const char kind[8]) {
 	static const unsigned char zero[sizeof handle->zero];
 	return memcmp(handle->kind, kind, 8) == 0 && memcmp(handle->zero, zero, sizeof zero) == 0;
@@ -90,8 +85,6 @@ static int make_job_file(struct ipc_handle *handle, const char kind[8]) {
 	return fill_random(handle->name, sizeof handle->name) ? open_named(handle, O_CREAT | O_EXCL) : -1;
 }
 
-static int open_job_file(const struct ipc_handle *handle) { return open_named(handle, 0); }
-
 static void remove_job_file(const struct ipc_handle *handle) {
 	char path[48];
 	int folder = m->shared != NULL ? open_folder() : -1;
@@ -111,7 +104,7 @@ struct export {
 };
 
 /* What the file of a handle says: the exporter's descriptor, which file that has to be, and the allocation in it. */
-struct found_memory {
+struct memory_note {
 	uint64_t share, device, inode, offset, bytes;
 	int32_t process, descriptor;
 	unsigned char uuid[16];
@@ -127,14 +120,8 @@ struct import {
 	struct import *next;
 };
 
-static int write_note(int file, const struct found_memory *found) {
-	int whole = write(file, found, sizeof *found) == (ssize_t)sizeof *found;
-	close(file);
-	return whole;
-}
-
-static CUresult make_export(struct allocation *one) {
-	const struct context *context = one->context;
+static CUresult make_export(struct allocation *memory) {
+	const struct context *context = memory->context;
 	struct gpu *gpu = &m->gpu[context->gpu];
 	struct stat facts;
 	if (m->shared == NULL || m->arena_files[context->gpu] <= 0)
@@ -143,23 +130,25 @@ static CUresult make_export(struct allocation *one) {
 		return UNKNOWN;
 	struct export *export = calloc(1, sizeof *export);
 	int file = export != NULL ? make_job_file(&export->handle, memory_kind) : -1;
-	struct found_memory found = {.share = random_number(),
-	    .device = facts.st_dev,
+	struct memory_note note = {.device = facts.st_dev,
 	    .inode = facts.st_ino,
-	    .offset = one->range.addr - gpu->arena,
-	    .bytes = one->range.bytes,
+	    .offset = memory->range.addr - gpu->arena,
+	    .bytes = memory->range.bytes,
 	    .process = getpid(),
 	    .descriptor = m->arena_files[context->gpu]};
-	card_uuid(context->gpu, found.uuid);
-	int written = file >= 0 && write_note(file, &found);
-	if (!written || found.share == 0 || !share_export(gpu, found.share, take_charge(one))) {
+	card_uuid(context->gpu, note.uuid);
+	int numbered = fill_random(&note.share, sizeof note.share) && note.share != 0;
+	int written = file >= 0 && write(file, &note, sizeof note) == (ssize_t)sizeof note;
+	if (file >= 0)
+		close(file);
+	if (!written || !numbered || !share_export(gpu, note.share, take_charge(memory))) {
 		if (file >= 0)
 			remove_job_file(&export->handle);
 		free(export);
 		return OUT_OF_MEMORY;
 	}
-	export->share = found.share;
-	one->export = export;
+	export->share = note.share;
+	memory->export = export;
 	return SUCCESS;
 }
 
@@ -186,22 +175,22 @@ int end_export(struct allocation *one) {
 
 int export_lives(const struct allocation *one) { return m->shared != NULL && has_share(m->shared, one->export->share); }
 
-static int read_note(const struct ipc_handle *handle, struct found_memory *found) {
-	int file = open_job_file(handle);
+static int read_note(const struct ipc_handle *handle, struct memory_note *note) {
+	int file = open_named(handle, 0);
 	if (file < 0)
 		return 0;
-	int whole = read(file, found, sizeof *found) == (ssize_t)sizeof *found;
+	int whole = read(file, note, sizeof *note) == (ssize_t)sizeof *note;
 	close(file);
 	return whole;
 }
 
 /* Another file may have the place of the exporter's by now, or another process its number. */
-static int open_exported(const struct found_memory *found) {
+static int open_exported(const struct memory_note *note) {
 	char path[64];
 	struct stat facts;
-	snprintf(path, sizeof path, "/proc/%d/fd/%d", found->process, found->descriptor);
+	snprintf(path, sizeof path, "/proc/%d/fd/%d", note->process, note->descriptor);
 	int file = open(path, O_RDWR | O_CLOEXEC);
-	if (file >= 0 && (fstat(file, &facts) != 0 || facts.st_dev != found->device || facts.st_ino != found->inode)) {
+	if (file >= 0 && (fstat(file, &facts) != 0 || facts.st_dev != note->device || facts.st_ino != note->inode)) {
 		close(file);
 		return -1;
 	}
@@ -218,28 +207,10 @@ static int gpu_of(const unsigned char uuid[16]) {
 	return -1;
 }
 
-static CUresult map_import(struct import *new, int file, const struct found_memory *found) {
-	uint64_t begin = found->offset / PAGE * PAGE,
-	         bytes = (found->offset + found->bytes + PAGE - 1) / PAGE * PAGE - begin;
-	uint64_t addr = take_range(bytes, GRANULE, PROT_READ | PROT_WRITE);
-	if (addr == 0)
-		return OUT_OF_MEMORY;
-	if (mmap((void *)(uintptr_t)addr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, (off_t)begin) ==
-	    MAP_FAILED) {
-		give_range(addr);
-		return OUT_OF_MEMORY;
-	}
-	new->pages = (struct range){addr, bytes};
-	new->range = (struct range){addr + found->offset - begin, found->bytes};
-	return SUCCESS;
-}
-
 /* The addresses stay mapped: a stale pointer reads garbage but never faults. */
 static void drop(struct import **link) {
 	struct import *gone = *link;
-	mmap((void *)(uintptr_t)gone->pages.addr, gone->pages.bytes, PROT_READ | PROT_WRITE,
-	    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-	give_range(gone->pages.addr);
+	unmap_file(gone->pages);
 	leave_export(gone->share);
 	*link = gone->next;
 	free(gone);
@@ -257,41 +228,38 @@ static int elsewhere(const struct context *context, int gpu, int process) {
 }
 
 static CUresult import(CUdeviceptr *out, const struct ipc_handle *handle, struct context *context, unsigned flags) {
-	struct found_memory found;
+	struct memory_note note;
 	if (m->shared == NULL)
 		return not_done("cuIpcOpenMemHandle" ALONE);
-	if (!read_note(handle, &found))
+	if (!read_note(handle, &note))
 		return INVALID_VALUE; /* it was freed, or its process has ended */
-	if (found.process == getpid())
+	if (note.process == getpid())
 		return INVALID_CONTEXT;
-	int gpu = gpu_of(found.uuid);
+	int gpu = gpu_of(note.uuid);
 	if (gpu < 0)
 		return INVALID_HANDLE; /* CUDA_VISIBLE_DEVICES hides the card */
 	if (gpu != context->gpu && !can_access(context->gpu, gpu))
 		return PEER_ACCESS_UNSUPPORTED;
-	if (elsewhere(context, gpu, found.process))
+	if (elsewhere(context, gpu, note.process))
 		return INVALID_CONTEXT;
-	int file = open_exported(&found);
-	if (file < 0 || !join_export(found.share)) {
+	int file = open_exported(&note);
+	if (file < 0 || !join_export(note.share)) {
 		if (file >= 0)
 			close(file);
 		return INVALID_VALUE;
 	}
-	struct import *new = calloc(1, sizeof *new);
-	*new = (struct import){
-	    .handle = *handle, .context = context, .gpu = gpu, .process = found.process, .count = 1, .share = found.share};
-	CUresult result = map_import(new, file, &found);
+	struct range pages, range;
+	int mapped = map_file(file, note.offset, note.bytes, &pages, &range);
 	close(file);
-	if (result != SUCCESS) {
-		leave_export(found.share);
-		free(new);
-		return result;
+	if (!mapped) {
+		leave_export(note.share);
+		return OUT_OF_MEMORY;
 	}
 	if (gpu != context->gpu && flags == CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS)
 		context->peers |= UINT64_C(1) << gpu;
-	new->next = m->imports;
-	m->imports = new;
-	*out = new->range.addr;
+	ADD(m->imports, .range = range, .pages = pages, .handle = *handle, .context = context, .gpu = gpu,
+	    .process = note.process, .count = 1, .share = note.share);
+	*out = range.addr;
 	return SUCCESS;
 }
 
@@ -333,24 +301,23 @@ EXPORT CUresult cuIpcCloseMemHandle(CUdeviceptr addr) {
 }
 
 int within_imports(uint64_t addr, uint64_t bytes) {
-	for (struct import *one = m->imports; one != NULL; one = one->next)
-		if (inside(addr, bytes, one->range))
-			return 1;
-	return 0;
+	struct import **link = &m->imports;
+	FIND(link, inside(addr, bytes, (*link)->range));
+	return *link != NULL;
 }
 
 int find_import(uint64_t addr, struct place *out) {
-	for (struct import *one = m->imports; one != NULL; one = one->next)
-		if (inside(addr, 1, one->range)) {
-			*out = (struct place){.access = 3,
-			    .rdma = 1,
-			    .range = one->range,
-			    .context = one->context,
-			    .gpu = one->gpu,
-			    .notes = &one->notes};
-			return 1;
-		}
-	return 0;
+	struct import **link = &m->imports, *import;
+	FIND(link, inside(addr, 1, (*link)->range));
+	if ((import = *link) == NULL)
+		return 0;
+	*out = (struct place){.access = CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+	    .rdma = 1,
+	    .range = import->range,
+	    .context = import->context,
+	    .gpu = import->gpu,
+	    .notes = &import->notes};
+	return 1;
 }
 
 int count_imports(void) {
@@ -473,7 +440,7 @@ EXPORT CUresult cuIpcGetEventHandle(struct ipc_handle *out, CUevent event) {
 static CUresult open_event(CUevent *out, const struct ipc_handle *handle, struct context *context) {
 	if (m->shared == NULL)
 		return not_done("cuIpcOpenEventHandle" ALONE);
-	struct shared_event *shared = map_event(open_job_file(handle), handle);
+	struct shared_event *shared = map_event(open_named(handle, 0), handle);
 	if (shared == NULL)
 		return INVALID_VALUE; /* it was destroyed */
 	if (shared->page->maker == getpid()) {

@@ -173,20 +173,16 @@ static uint64_t up(uint64_t value, uint64_t unit) { return (value + unit - 1) / 
 
 static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
-static uint64_t shared_blocks(const struct gpuconf_capability *limits, uint64_t shared) {
-	uint64_t taken = up(shared + (uint64_t)reserved_shared(limits), SHARED_UNIT);
-	return taken > 0 ? (uint64_t)limits->shared_bytes / taken : UINT64_MAX;
-}
-
 static int blocks(const struct function *function, int threads, uint64_t shared) {
 	const struct gpuconf_capability *limits = limits_of(function);
 	uint64_t warps = up((uint64_t)threads, WARP) / WARP,
-	         of_warp = up((uint64_t)function->registers * WARP, REGISTER_UNIT);
+	         of_warp = up((uint64_t)function->registers * WARP, REGISTER_UNIT),
+	         of_block = up(shared + (uint64_t)reserved_shared(limits), SHARED_UNIT);
 	if (threads > function->max_threads || shared > (uint64_t)most_dynamic_shared(function))
 		return 0;
 	uint64_t fit = least((uint64_t)limits->blocks, (uint64_t)limits->threads / WARP / warps);
 	fit = least(fit, (uint64_t)limits->registers / (of_warp * warps));
-	return (int)least(fit, shared_blocks(limits, shared));
+	return (int)(of_block > 0 ? least(fit, (uint64_t)limits->shared_bytes / of_block) : fit);
 }
 
 static CUresult most_blocks(int *out, struct function *handle, int threads, size_t shared, unsigned flags) {

@@ -105,14 +105,7 @@ static void free_list(void *first, size_t next) {
 /* What a machine keeps so that stale handles and addresses are detected. No thread works in it any more. */
 static void free_machine(struct machine *machine) {
 	drop_ranges();
-	for (int i = 0; i < MAX_GPUS; i++) {
-		if (machine->gpu[i].memory_file > 0)
-			close(machine->gpu[i].memory_file);
-		if (machine->arena_files[i] > 0)
-			close(machine->arena_files[i]);
-		if (machine->arenas[i] != 0)
-			munmap((void *)(uintptr_t)machine->arenas[i], machine->arena_bytes[i]);
-	}
+	drop_memory(machine);
 	free_list(machine->streams, offsetof(struct stream, next));
 	free_list(machine->retired_streams, offsetof(struct stream, retired_before));
 	free_list(machine->events, offsetof(struct event, next));

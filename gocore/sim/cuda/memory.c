@@ -52,8 +52,6 @@ int within(uint64_t addr, uint64_t bytes, int gpu) {
 
 static void drop_gone(void);
 
-static uint64_t room(uint64_t bytes) { return is_small(bytes) ? charge(bytes) : to_pages(bytes); }
-
 /* First fit: the lowest hole of the arena. The list is in address order. */
 static struct allocation **lowest_hole(int gpu, uint64_t bytes, uint64_t *addr) {
 	struct allocation **at = &m->allocations;
@@ -85,7 +83,7 @@ static struct allocation **hole_in_page(const struct context *context, uint64_t 
 		}
 		if (one->range.addr >= *addr + bytes)
 			return at;
-		*addr = one->range.addr + room(one->range.bytes);
+		*addr = one->range.addr + charge(one->range.bytes);
 		behind = &one->next;
 	}
 	return page != UINT64_MAX && *addr + bytes <= (page + 1) * GRANULE ? behind : NULL;
@@ -96,11 +94,6 @@ static struct allocation *in_page(uint64_t page, const struct allocation *but) {
 	while (other != NULL && (other == but || page_of(other->range.addr) != page))
 		other = other->next;
 	return other;
-}
-
-/* Another allocation of its page, which then keeps the page; NULL: it has it alone. */
-static struct allocation *companion(const struct allocation *one) {
-	return shares_charge(one->range.bytes) ? in_page(page_of(one->range.addr), one) : NULL;
 }
 
 uint64_t take_charge(struct allocation *one) {
@@ -232,26 +225,31 @@ static void drop_pages(const struct allocation *gone) {
 		madvise((void *)(uintptr_t)from, to - from, MADV_DONTNEED);
 }
 
+static void drop_with_pages(struct allocation **link) {
+	drop_pages(*link);
+	free((*link)->export);
+	drop(link);
+}
+
 /* What another process has imported keeps its place and its pages until that is over, and stays in the list. */
-static void drop_device(struct allocation **at) {
-	struct allocation *one = *at;
-	uint64_t bytes = one->charged;
-	struct allocation *other = one->export == NULL && bytes > 0 ? companion(one) : NULL;
+static void drop_device(struct allocation **link) {
+	struct allocation *memory = *link;
+	uint64_t bytes = memory->charged;
+	struct allocation *other = NULL; /* of its page, which it then keeps */
+	if (memory->export == NULL && bytes > 0 && shares_charge(memory->range.bytes))
+		other = in_page(page_of(memory->range.addr), memory);
 	if (other != NULL) {
 		other->charged = bytes;
 		bytes = 0;
 	}
-	if (one->export != NULL) {
-		m->gpu[one->context->gpu].used -= bytes; /* the share has the charge */
-		one->gone = end_export(one);
+	if (memory->export != NULL) {
+		m->gpu[memory->context->gpu].used -= bytes; /* the share has the charge */
+		memory->gone = end_export(memory);
 	} else {
-		leave_card(&m->gpu[one->context->gpu], bytes);
+		leave_card(&m->gpu[memory->context->gpu], bytes);
 	}
-	if (!one->gone) {
-		drop_pages(one);
-		free(one->export);
-		drop(at);
-	}
+	if (!memory->gone)
+		drop_with_pages(link);
 }
 
 void end_gone(void) {
@@ -262,16 +260,9 @@ void end_gone(void) {
 }
 
 static void drop_gone(void) {
-	for (struct allocation **at = &m->allocations; m->shared != NULL && *at != NULL;) {
-		struct allocation *one = *at;
-		if (!one->gone || export_lives(one)) {
-			at = &one->next;
-			continue;
-		}
-		drop_pages(one);
-		free(one->export);
-		drop(at);
-	}
+	if (m->shared == NULL)
+		return;
+	DROP_EACH(m->allocations, (*link)->gone && !export_lives(*link), drop_with_pages);
 }
 
 /* Page-locked memory stays mapped: a stale pointer reads garbage but never faults. */
@@ -293,28 +284,25 @@ void end_memory(struct context *context) {
 /* Any context is accepted, whichever device the address is on, and none need be current. */
 static CUresult release(struct allocation **list, uint64_t addr, void (*drop_one)(struct allocation **)) {
 	struct context *context;
-	LOCK;
-	struct allocation **at = list;
-	while (*at != NULL && ((*at)->gone || (*at)->range.addr != addr))
-		at = &(*at)->next;
+	LOCKED;
+	struct allocation **link = list;
+	FIND(link, !(*link)->gone && (*link)->range.addr == addr);
 	CUresult result = current_context(&context);
-	if (result == INVALID_CONTEXT) {
-		context = *at != NULL ? (*at)->context : NULL;
-		result = SUCCESS;
-	}
-	if (result == SUCCESS && *at == NULL)
-		result = INVALID_VALUE;
-	if (result == SUCCESS && m->lenient) {
+	if (result != SUCCESS && result != INVALID_CONTEXT)
+		return result;
+	if (*link == NULL)
+		return INVALID_VALUE;
+	if (result == INVALID_CONTEXT)
+		context = (*link)->context;
+	if (m->lenient) {
 		wait_idle(context);
-		for (at = list;
-		    *at != NULL && ((*at)->gone || (*at)->range.addr != addr);) /* the list may have changed meanwhile */
-			at = &(*at)->next;
-		result = *at != NULL ? SUCCESS : INVALID_VALUE;
+		link = list; /* the list may have changed meanwhile */
+		FIND(link, !(*link)->gone && (*link)->range.addr == addr);
+		if (*link == NULL)
+			return INVALID_VALUE;
 	}
-	if (result == SUCCESS)
-		drop_one(at);
-	UNLOCK;
-	return result;
+	drop_one(link);
+	return SUCCESS;
 }
 
 CUresult free_linear(uint64_t addr) {

@@ -13,18 +13,12 @@
 #include <string.h>
 
 struct function *add_function(struct module *module, const char *name, size_t length) {
-	struct function *one = module->functions;
-	while (one != NULL && (strlen(one->name) != length || memcmp(one->name, name, length) != 0))
-		one = one->next;
-	if (one == NULL && (one = calloc(1, sizeof *one)) != NULL) {
-		one->module = module;
-		one->name = strndup(name, length);
-		one->registers = 32;
-		one->max_threads = 1024;
-		one->next = module->functions;
-		module->functions = one;
-	}
-	return one;
+	struct function **link = &module->functions;
+	FIND(link, strlen((*link)->name) == length && memcmp((*link)->name, name, length) == 0);
+	if (*link != NULL)
+		return *link;
+	return ADD(module->functions, .module = module, .name = strndup(name, length), .registers = 32,
+	    .max_threads = MOST_THREADS_OF_BLOCK);
 }
 
 static void free_module(struct module *gone) {
@@ -136,21 +130,19 @@ EXPORT CUresult cuModuleLoad(struct module **out, const char *path) {
 	return load_file(out, path, 0);
 }
 
-EXPORT CUresult cuModuleLoadData(struct module **out, const void *image) {
-	CALLED(cuModuleLoadData);
-	return load(out, image, 0);
-}
-
 EXPORT CUresult cuModuleLoadDataEx(
     struct module **out, const void *image, unsigned count, int *options, void **values) {
 	CALLED(cuModuleLoadDataEx);
 	return count > 0 && (options == NULL || values == NULL) ? INVALID_VALUE : load(out, image, 0);
 }
 
-EXPORT CUresult cuModuleLoadFatBinary(struct module **out, const void *image) {
-	CALLED(cuModuleLoadFatBinary);
-	return load(out, image, 0);
-}
+#define LOADS(name) \
+	EXPORT CUresult name(struct module **out, const void *image) { \
+		CALLED(name); \
+		return load(out, image, 0); \
+	}
+LOADS(cuModuleLoadData)
+LOADS(cuModuleLoadFatBinary)
 
 EXPORT CUresult cuModuleUnload(struct module *module) {
 	CALLED(cuModuleUnload);

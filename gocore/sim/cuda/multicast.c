@@ -6,6 +6,8 @@
  */
 #include "driver.h"
 
+#include "../../machine/cuda/constants.h"
+
 #include <stdlib.h>
 
 typedef struct {
@@ -41,7 +43,8 @@ static int valid(const multicast_prop *prop) {
 
 EXPORT CUresult cuMulticastGetGranularity(size_t *bytes, const multicast_prop *prop, int option) {
 	CALLED_SINCE(12010, cuMulticastGetGranularity);
-	if (bytes == NULL || prop == NULL || option < 0 || option > 1)
+	if (bytes == NULL || prop == NULL || option < CU_MULTICAST_GRANULARITY_MINIMUM ||
+	    option > CU_MULTICAST_GRANULARITY_RECOMMENDED)
 		return INVALID_VALUE;
 	*bytes = GRANULE;
 	return SUCCESS;

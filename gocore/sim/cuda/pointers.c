@@ -9,7 +9,7 @@
 static int find_in(const uint64_t addr, struct allocation *list, struct place *out) {
 	for (; list != NULL; list = list->next)
 		if (!list->gone && inside(addr, 1, list->range)) {
-			*out = (struct place){.access = 3,
+			*out = (struct place){.access = CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
 			    .range = list->range,
 			    .context = list->context,
 			    .gpu = list->context->gpu,

@@ -14,7 +14,6 @@
 #include "../../machine/cuda/constants.h"
 #include "../../lease/budget/locks.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -152,14 +151,6 @@ EXPORT CUresult cuMemFree(unsigned addr) {
 	return free_outside(addr);
 }
 
-typedef struct {
-	int type, handle_types;
-	struct location location;
-	void *security;
-	size_t most;
-	unsigned char reserved[56];
-} pool_props;
-
 static struct pool *find_pool(struct pool *handle) {
 	for (int i = 0; i < m->gpus; i++)
 		if (handle == &m->standard[i])
@@ -177,7 +168,7 @@ static struct pool *standard_pool(int gpu) {
 	return &m->standard[gpu];
 }
 
-EXPORT CUresult cuMemPoolCreate(struct pool **out, const pool_props *props) {
+EXPORT CUresult cuMemPoolCreate(struct pool **out, const struct pool_props *props) {
 	CALLED_SINCE(11020, cuMemPoolCreate);
 	if (out == NULL || props == NULL)
 		return INVALID_VALUE;
@@ -569,15 +560,11 @@ EXPORT CUresult cuMemPoolExportToShareableHandle(void *out, struct pool *handle,
 
 /* The card of a descriptor that a pool was exported as, or -1. */
 static int card_of(int descriptor) {
-	static const char wanted[] = "/memfd:" POOL_FILE " ";
-	char path[64], name[64];
-	snprintf(path, sizeof path, "/proc/self/fd/%d", descriptor);
-	if (descriptor < 0 || readlink(path, name, sizeof name) < (ssize_t)sizeof wanted - 1 ||
-	    memcmp(name, wanted, sizeof wanted - 1) != 0)
+	if (!is_memory_file(descriptor, POOL_FILE))
 		return -1;
-	off_t at = lseek(descriptor, 0, SEEK_CUR);
+	off_t position = lseek(descriptor, 0, SEEK_CUR);
 	for (int i = 0; i < m->gpus; i++)
-		if (at == m->gpu[i].physical + 1)
+		if (position == m->gpu[i].physical + 1)
 			return i;
 	return -1;
 }

@@ -269,25 +269,15 @@ static int read_place(const char *text, unsigned place[4]) {
 	return sscanf(text, "%x:%x.%x", &place[1], &place[2], &place[3]) >= 2;
 }
 
-static int is_place(const char *text) {
-	unsigned place[4];
-	return read_place(text, place);
-}
-
-static int same_place(const char *a, const char *b) {
-	unsigned x[4], y[4] = {0};
-	if (!read_place(a, x))
-		return 0;
-	return sscanf(b, "%x:%x:%x.%x", &y[0], &y[1], &y[2], &y[3]) >= 3 && memcmp(x, y, sizeof x) == 0;
-}
-
 EXPORT CUresult cuDeviceGetByPCIBusId(CUdevice *out, const char *id) {
 	CALLED(cuDeviceGetByPCIBusId);
-	char own[64];
-	if (out == NULL || id == NULL || !is_place(id))
+	char text[64];
+	unsigned wanted[4], place[4];
+	if (out == NULL || id == NULL || !read_place(id, wanted))
 		return INVALID_VALUE;
 	for (int i = 0; i < m->gpus; i++)
-		if (cuDeviceGetPCIBusId(own, sizeof own, i) == SUCCESS && same_place(id, own)) {
+		if (cuDeviceGetPCIBusId(text, sizeof text, i) == SUCCESS && read_place(text, place) &&
+		    memcmp(wanted, place, sizeof place) == 0) {
 			*out = i;
 			return SUCCESS;
 		}

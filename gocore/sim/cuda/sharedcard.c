@@ -145,18 +145,16 @@ uint64_t free_bytes(const struct gpu *gpu) {
 }
 
 static struct held_share **find_held(uint64_t number) {
-	struct held_share **at = &m->held_shares;
-	while (*at != NULL && (*at)->number != number)
-		at = &(*at)->next;
-	return at;
+	struct held_share **link = &m->held_shares;
+	FIND(link, (*link)->number == number);
+	return link;
 }
 
 static int hold(uint64_t number) {
-	struct held_share **at = find_held(number);
-	if (*at == NULL && (*at = calloc(1, sizeof **at)) == NULL)
-		return 0;
-	(*at)->number = number;
-	(*at)->count++;
+	struct held_share *held = *find_held(number);
+	if (held == NULL)
+		held = ADD(m->held_shares, .number = number);
+	held->count++;
 	return 1;
 }
 
@@ -167,10 +165,10 @@ int share_export(const struct gpu *gpu, uint64_t number, uint64_t bytes) {
 int join_export(uint64_t number) { return m->shared != NULL && join_share_in(m->shared, number) && hold(number); }
 
 void leave_export(uint64_t number) {
-	struct held_share **at = find_held(number), *gone = *at;
+	struct held_share **link = find_held(number), *gone = *link;
 	if (m->shared == NULL || gone == NULL || --gone->count > 0)
 		return;
-	*at = gone->next;
+	*link = gone->next;
 	free(gone);
 	leave_share_in(m->shared, number);
 }

@@ -299,13 +299,11 @@ int start_thread(pthread_t *thread, const pthread_attr_t *how, void *(*run)(void
 
 static void start_worker(struct stream *stream) {
 	pthread_t thread;
-	stream->worker = 1;
-	if (!m->stepped && start_thread(&thread, NULL, run_queue, stream) == 0) {
+	stream->worker = !m->stepped && start_thread(&thread, NULL, run_queue, stream) == 0;
+	if (stream->worker)
 		pthread_detach(thread);
-	} else {
-		stream->worker = 0;
+	else
 		m->left_work = 1;
-	}
 }
 
 static void depend(struct piece *piece, struct mark mark) {

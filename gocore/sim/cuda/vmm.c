@@ -7,9 +7,7 @@
 #include "../../lease/budget/locks.h"
 
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -348,13 +346,6 @@ static int export_descriptor(const struct memory *memory) {
 	return descriptor;
 }
 
-/* From now on another process may hold it, too. */
-static void share_memory(struct memory *memory) {
-	uint64_t number = memory->share == 0 && !memory->host ? number_of_export(memory->file, memory->offset) : 0;
-	if (number != 0 && share_export(&m->gpu[memory->gpu], number, memory->bytes))
-		memory->share = number;
-}
-
 EXPORT CUresult cuMemExportToShareableHandle(void *out, CUhandle number, int type, unsigned long long flags) {
 	CALLED(cuMemExportToShareableHandle);
 	struct stat facts;
@@ -370,7 +361,10 @@ EXPORT CUresult cuMemExportToShareableHandle(void *out, CUhandle number, int typ
 	*(int *)out = export_descriptor(handle->memory);
 	if (*(int *)out < 0)
 		return UNKNOWN;
-	share_memory(handle->memory);
+	struct memory *memory = handle->memory; /* from now on another process may hold it, too */
+	uint64_t share = memory->share == 0 && !memory->host ? number_of_export(memory->file, memory->offset) : 0;
+	if (share != 0 && share_export(&m->gpu[memory->gpu], share, memory->bytes))
+		memory->share = share;
 	return SUCCESS;
 }
 
@@ -382,27 +376,18 @@ static struct memory *part_of_ours(const struct part *part) {
 	return *link;
 }
 
-static int gpu_at(uint64_t physical) {
-	for (int i = 0; i < m->gpus; i++)
-		if ((uint64_t)m->gpu[i].physical == physical)
-			return i;
-	return -1;
-}
-
 /* Whatever the program says is a descriptor of memory, and of a card that it sees. */
 static int read_position(int descriptor, struct part *part, int *gpu) {
-	char path[64], name[64];
 	struct stat facts;
-	snprintf(path, sizeof path, "/proc/self/fd/%d", descriptor);
-	ssize_t length = descriptor < 0 ? -1 : readlink(path, name, sizeof name - 1);
-	off_t at = length < 0 ? -1 : lseek(descriptor, 0, SEEK_CUR);
-	if (at < 0 || strncmp(name, "/memfd:" MEMORY_FILE " ", sizeof MEMORY_FILE + 7) != 0 ||
-	    fstat(descriptor, &facts) != 0)
+	off_t at = is_memory_file(descriptor, MEMORY_FILE) ? lseek(descriptor, 0, SEEK_CUR) : -1;
+	if (at < 0 || fstat(descriptor, &facts) != 0)
 		return 0;
 	uint64_t position = (uint64_t)at & ((UINT64_C(1) << CARD_BITS) - 1);
 	*part = (struct part){facts.st_ino, position / GRANULE * GRANULE, position % GRANULE * GRANULE, {0}};
-	*gpu = gpu_at(((uint64_t)at >> CARD_BITS) - 1);
-	return part->bytes > 0 && *gpu >= 0;
+	for (*gpu = 0; *gpu < m->gpus; ++*gpu)
+		if ((uint64_t)m->gpu[*gpu].physical + 1 == (uint64_t)at >> CARD_BITS)
+			return part->bytes > 0;
+	return 0;
 }
 
 static struct memory *import_foreign(int descriptor, const struct part *part, int gpu) {

@@ -152,13 +152,6 @@ int nvmlSystemGetCudaDriverVersion(int *version) {
 	return SUCCESS;
 }
 
-static int count(unsigned *cards) {
-	*cards = 0;
-	for (int i = 0; i < machine.devices; i++)
-		*cards += machine.device[i].parent < 0;
-	return SUCCESS;
-}
-
 static int by_index(unsigned index, struct device **found) {
 	for (int i = 0; i < machine.devices; i++)
 		if (machine.device[i].parent < 0 && index-- == 0) {
@@ -172,7 +165,10 @@ static int by_index(unsigned index, struct device **found) {
 #define COUNT(function) \
 	int function(unsigned *cards) { \
 		BEGIN_SYSTEM(NULL, cards); \
-		return count(cards); \
+		*cards = 0; \
+		for (int i = 0; i < machine.devices; i++) \
+			*cards += machine.device[i].parent < 0; \
+		return SUCCESS; \
 	}
 #define BY_INDEX(function) \
 	int function(unsigned index, struct device **found) { \
@@ -258,6 +254,12 @@ static int pci(const struct device *device, struct pci *out) {
 	return SUCCESS;
 }
 
+#define PCI_INFO(function) \
+	int function(struct device *device, struct pci *out) { \
+		BEGIN(device, out); \
+		return pci(device, out); \
+	}
+
 struct info_v1 {
 	unsigned pid;
 	unsigned long long bytes;
@@ -309,11 +311,7 @@ PROCESSES(nvmlDeviceGetComputeRunningProcesses, "compute", struct info_v1)
 
 #ifdef FAKE_NVML_OLD
 
-int nvmlDeviceGetPciInfo(struct device *device, struct pci *out) {
-	BEGIN(device, out);
-	return pci(device, out);
-}
-
+PCI_INFO(nvmlDeviceGetPciInfo)
 PROCESSES(nvmlDeviceGetGraphicsRunningProcesses, "graphics", struct info_v1)
 
 #else
@@ -372,11 +370,7 @@ int nvmlDeviceGetBAR1MemoryInfo(struct device *device, struct memory *memory) {
 
 COUNT(nvmlDeviceGetCount_v2)
 BY_INDEX(nvmlDeviceGetHandleByIndex_v2)
-int nvmlDeviceGetPciInfo_v3(struct device *device, struct pci *out) {
-	BEGIN(device, out);
-	return pci(device, out);
-}
-
+PCI_INFO(nvmlDeviceGetPciInfo_v3)
 PROCESSES(nvmlDeviceGetComputeRunningProcesses_v3, "compute", struct info)
 PROCESSES(nvmlDeviceGetGraphicsRunningProcesses_v3, "graphics", struct info)
 PROCESSES(nvmlDeviceGetMPSComputeRunningProcesses_v3, "mps", struct info)
@@ -471,20 +465,14 @@ int nvmlDeviceGetHandleByPciBusId(const char *bus_id, struct device **found) {
 	return nvmlDeviceGetHandleByPciBusId_v2(bus_id, found);
 }
 
-int nvmlDeviceGetGraphicsRunningProcesses_v2(struct device *device, unsigned *room, struct info *infos) {
-	return nvmlDeviceGetGraphicsRunningProcesses_v3(device, room, infos);
-}
-
-int nvmlDeviceGetMPSComputeRunningProcesses_v2(struct device *device, unsigned *room, struct info *infos) {
-	return nvmlDeviceGetMPSComputeRunningProcesses_v3(device, room, infos);
-}
-
+/* The second versions are the third ones, under whose names they are counted and refused. */
+#define SAME_PROCESSES(function, other) \
+	int function(struct device *device, unsigned *room, struct info *infos) { return other(device, room, infos); }
+SAME_PROCESSES(nvmlDeviceGetComputeRunningProcesses_v2, nvmlDeviceGetComputeRunningProcesses_v3)
+SAME_PROCESSES(nvmlDeviceGetGraphicsRunningProcesses_v2, nvmlDeviceGetGraphicsRunningProcesses_v3)
+SAME_PROCESSES(nvmlDeviceGetMPSComputeRunningProcesses_v2, nvmlDeviceGetMPSComputeRunningProcesses_v3)
 PROCESSES(nvmlDeviceGetGraphicsRunningProcesses, "graphics", struct info_v1)
 PROCESSES(nvmlDeviceGetMPSComputeRunningProcesses, "mps", struct info_v1)
-
-int nvmlDeviceGetComputeRunningProcesses_v2(struct device *device, unsigned *room, struct info *infos) {
-	return nvmlDeviceGetComputeRunningProcesses_v3(device, room, infos);
-}
 
 /* Defines a function that stores one number of a card. An expression may return an error instead. */
 #define NUMBER(function, type, expression) \

@@ -14,21 +14,15 @@ pthread_mutex_t cudnn_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* Bytes of one value, by cudnnBackendAttributeType_t; the other types are enumerations. */
 static size_t bytes_of(int type) {
-	switch (type) {
-	case TYPE_BOOLEAN:
-	case TYPE_CHARACTER:
-		return 1;
-	case 26: /* a fraction of two INT64 */
-		return 16;
-	case 0: /* a handle */
-	case TYPE_INT64:
-	case 5: /* a double */
-	case 6: /* an address */
-	case TYPE_DESCRIPTOR:
-		return 8;
-	default:
-		return 4;
-	}
+	static const unsigned char bytes[] = {[TYPE_HANDLE] = 8,
+	    [TYPE_BOOLEAN] = 1,
+	    [TYPE_INT64] = 8,
+	    [TYPE_DOUBLE] = 8,
+	    [TYPE_VOID_PTR] = 8,
+	    [TYPE_DESCRIPTOR] = 8,
+	    [TYPE_CHARACTER] = 1,
+	    [TYPE_FRACTION] = 16};
+	return type >= 0 && (size_t)type < sizeof bytes && bytes[type] > 0 ? bytes[type] : sizeof(int);
 }
 
 static void release(struct descriptor *descriptor);

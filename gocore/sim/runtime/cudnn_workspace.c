@@ -133,9 +133,9 @@ static int64_t of_convolution(const struct convolution *shape, int forward) {
 
 /* Without tensor cores, tensors whose channels come last are copied, and the others taken as they are. */
 static int64_t of_plain_convolution(const struct convolution *shape) {
-	return !shape->last || shape->channels == 1
-	           ? 0
-			   : copied_x(shape) + copied_y(shape) + (shape->window == 1 ? 0 : copied_w(shape));
+	if (!shape->last || shape->channels == 1)
+		return 0;
+	return copied_x(shape) + copied_y(shape) + (shape->window == 1 ? 0 : copied_w(shape));
 }
 
 static double leaf(const struct node *tree, const struct convolution *shape) {
@@ -235,7 +235,7 @@ static int64_t of_largest(const struct convolution *shape, int way, int tensor_c
 	int of_tensors = way == FILTER || (way == FORWARD && shape->element == 4);
 	if (fabs(ratio - whole) < 0.08 * whole)
 		ratio = whole;
-	int64_t bytes = ratio <= 1.0 / 64 ? 0 : (int64_t)(ratio * (double)(of_tensors ? tensors : copies));
+	int64_t unit = of_tensors ? tensors : copies, bytes = ratio <= 1.0 / 64 ? 0 : (int64_t)(ratio * (double)unit);
 	return bytes < GRAIN ? bytes : bytes / GRAIN * GRAIN + TRIED;
 }
 

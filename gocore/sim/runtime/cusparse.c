@@ -31,16 +31,15 @@ OBJECT(cusparseSpSV_createDescr, cusparseSpSV_destroyDescr, sizeof(struct follow
 OBJECT(cusparseSpSM_createDescr, cusparseSpSM_destroyDescr, sizeof(struct follower), ALLOC_FAILED)
 OBJECT(cusparseSpGEMM_createDescr, cusparseSpGEMM_destroyDescr, sizeof(struct follower), ALLOC_FAILED)
 
-EXPORT int cusparseCreateCsr(void **out, int64_t rows, int64_t columns, int64_t elements) {
-	if (!make(out, sizeof(struct matrix)))
-		return ALLOC_FAILED;
-	*(struct matrix *)*out = (struct matrix){rows, columns, elements};
-	return SUCCESS;
-}
-
-EXPORT int cusparseCreateCoo(void **out, int64_t rows, int64_t columns, int64_t elements) {
-	return cusparseCreateCsr(out, rows, columns, elements);
-}
+#define SPARSE(name) \
+	EXPORT int name(void **out, int64_t rows, int64_t columns, int64_t elements) { \
+		if (!make(out, sizeof(struct matrix))) \
+			return ALLOC_FAILED; \
+		*(struct matrix *)*out = (struct matrix){rows, columns, elements}; \
+		return SUCCESS; \
+	}
+SPARSE(cusparseCreateCsr)
+SPARSE(cusparseCreateCoo)
 
 EXPORT int cusparseDestroySpMat(void *object) {
 	free(object);
@@ -108,17 +107,15 @@ static int bytes_of(int type) {
 	return type == R_16F || type == R_16BF ? 2 : 4;
 }
 
-EXPORT int cusparseLtDenseDescriptorInit(const void *handle, struct dense_matrix *out, int64_t rows, int64_t columns,
-    int64_t leading, uint32_t alignment, int type) {
-	(void)handle, (void)leading, (void)alignment;
-	*out = (struct dense_matrix){rows, columns, bytes_of(type)};
-	return SUCCESS;
-}
-
-EXPORT int cusparseLtStructuredDescriptorInit(const void *handle, struct dense_matrix *out, int64_t rows,
-    int64_t columns, int64_t leading, uint32_t alignment, int type) {
-	return cusparseLtDenseDescriptorInit(handle, out, rows, columns, leading, alignment, type);
-}
+#define DESCRIPTOR(name) \
+	EXPORT int name(const void *handle, struct dense_matrix *out, int64_t rows, int64_t columns, int64_t leading, \
+	    uint32_t alignment, int type) { \
+		(void)handle, (void)leading, (void)alignment; \
+		*out = (struct dense_matrix){rows, columns, bytes_of(type)}; \
+		return SUCCESS; \
+	}
+DESCRIPTOR(cusparseLtDenseDescriptorInit)
+DESCRIPTOR(cusparseLtStructuredDescriptorInit)
 
 EXPORT int cusparseLtMatmulAlgGetAttribute(
     const void *handle, const void *algorithm, int attribute, void *out, size_t bytes) {

@@ -119,15 +119,13 @@ static int reach(int peer) {
 	return result;
 }
 
-EXPORT int cudaDeviceEnablePeerAccess(int peer, unsigned flags) {
-	int result = reach(peer);
-	return keep(result != SUCCESS ? result : cuCtxEnablePeerAccess(primary[peer], flags));
-}
-
-EXPORT int cudaDeviceDisablePeerAccess(int peer) {
-	int result = reach(peer);
-	return keep(result != SUCCESS ? result : cuCtxDisablePeerAccess(primary[peer]));
-}
+#define PEER_ACCESS(name, call, ...) \
+	EXPORT int name(__VA_ARGS__) { \
+		int result = reach(peer); \
+		return keep(result != SUCCESS ? result : (call)); \
+	}
+PEER_ACCESS(cudaDeviceEnablePeerAccess, cuCtxEnablePeerAccess(primary[peer], flags), int peer, unsigned flags)
+PEER_ACCESS(cudaDeviceDisablePeerAccess, cuCtxDisablePeerAccess(primary[peer]), int peer)
 
 EXPORT int cudaDeviceSynchronize(void) { IN_CONTEXT(cuCtxSynchronize()); }
 

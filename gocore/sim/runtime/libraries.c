@@ -94,7 +94,9 @@ static long long of_real(long long n, long long count, long long element) {
 		return n % 2 == 0 ? 5 * half : 5 * n * (count + 1) / 2 * element;
 	if (n % 2 != 0)
 		return is_odd(n) || n > ONE_KERNEL ? n * (count + 1) * element : 0;
-	return n <= SHORT ? 0 : half + (n > 48000 ? count * element : 0);
+	if (n <= SHORT)
+		return 0;
+	return half + (n > 48000 ? count * element : 0);
 }
 
 /* Further dimensions need no more, but that rows of real numbers are kept. */

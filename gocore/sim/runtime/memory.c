@@ -140,11 +140,12 @@ EXPORT int cudaPointerGetAttributes(struct pointer *out, const void *address) {
 /* The place is a device, -1 the host; in CUDA 13 a cudaMemLocation of a kind, 1 for devices, and an id, with flags
  * before the stream. */
 EXPORT int cudaMemPrefetchAsync(const void *address, size_t bytes, uint64_t place, uintptr_t fourth, void *fifth) {
-	int result = begin(), old = versions.cuda < 13000;
 	int device = (uint32_t)place == CU_MEM_LOCATION_TYPE_DEVICE ? (int)(place >> 32) : -1;
-	if (old)
+	if (versions.cuda < 13000) {
 		device = (int)place;
-	return keep(result != SUCCESS ? result : cuMemPrefetchAsync(address, bytes, device, old ? (void *)fourth : fifth));
+		fifth = (void *)fourth;
+	}
+	IN_CONTEXT(cuMemPrefetchAsync(address, bytes, device, fifth));
 }
 
 /* Functions of the CUDA runtime that libraries with kernels of their own call, such as vLLM, flash-attn and llama.cpp,

@@ -405,49 +405,23 @@ static int add(const char *name, struct nccl_comm *comm, void *stream, struct op
 	return more == NULL ? NCCL_SYSTEM : result;
 }
 
-#define COLLECTIVE(name, kind, count, type, op, root) \
-	return add(#name, comm, stream, (struct operation){kind, from, to, count, 0, type, op, root, {0}})
-
-EXPORT int ncclAllReduce(
-    const void *from, void *to, size_t count, int type, int op, struct nccl_comm *comm, void *stream) {
-	COLLECTIVE(ncclAllReduce, ALL_REDUCE, count, type, op, 0);
-}
-
-EXPORT int ncclReduce(
-    const void *from, void *to, size_t count, int type, int op, int root, struct nccl_comm *comm, void *stream) {
-	COLLECTIVE(ncclReduce, REDUCE, count, type, op, root);
-}
-
-EXPORT int ncclReduceScatter(
-    const void *from, void *to, size_t count, int type, int op, struct nccl_comm *comm, void *stream) {
-	COLLECTIVE(ncclReduceScatter, REDUCE_SCATTER, count, type, op, 0);
-}
-
-EXPORT int ncclBroadcast(
-    const void *from, void *to, size_t count, int type, int root, struct nccl_comm *comm, void *stream) {
-	COLLECTIVE(ncclBroadcast, BROADCAST, count, type, 0, root);
-}
+/* COLLECTIVE(function, kind, operator, root, parameters of these two, each with a comma behind it). */
+#define COLLECTIVE(name, kind, op, root, ...) \
+	EXPORT int name( \
+	    const void *from, void *to, size_t count, int type, __VA_ARGS__ struct nccl_comm *comm, void *stream) { \
+		return add(#name, comm, stream, (struct operation){kind, from, to, count, 0, type, op, root, {0}}); \
+	}
+COLLECTIVE(ncclAllReduce, ALL_REDUCE, op, 0, int op, )
+COLLECTIVE(ncclReduce, REDUCE, op, root, int op, int root, )
+COLLECTIVE(ncclReduceScatter, REDUCE_SCATTER, op, 0, int op, )
+COLLECTIVE(ncclBroadcast, BROADCAST, 0, root, int root, )
+COLLECTIVE(ncclAllGather, ALL_GATHER, 0, 0, )
+COLLECTIVE(ncclAlltoAll, ALL_TO_ALL, 0, 0, )
+COLLECTIVE(ncclGather, GATHER, 0, root, int root, )
+COLLECTIVE(ncclScatter, SCATTER, 0, root, int root, )
 
 EXPORT int ncclBcast(void *buffer, size_t count, int type, int root, struct nccl_comm *comm, void *stream) {
 	return ncclBroadcast(buffer, buffer, count, type, root, comm, stream);
-}
-
-EXPORT int ncclAllGather(const void *from, void *to, size_t count, int type, struct nccl_comm *comm, void *stream) {
-	COLLECTIVE(ncclAllGather, ALL_GATHER, count, type, 0, 0);
-}
-
-EXPORT int ncclAlltoAll(const void *from, void *to, size_t count, int type, struct nccl_comm *comm, void *stream) {
-	COLLECTIVE(ncclAlltoAll, ALL_TO_ALL, count, type, 0, 0);
-}
-
-EXPORT int ncclGather(
-    const void *from, void *to, size_t count, int type, int root, struct nccl_comm *comm, void *stream) {
-	COLLECTIVE(ncclGather, GATHER, count, type, 0, root);
-}
-
-EXPORT int ncclScatter(
-    const void *from, void *to, size_t count, int type, int root, struct nccl_comm *comm, void *stream) {
-	COLLECTIVE(ncclScatter, SCATTER, count, type, 0, root);
 }
 
 EXPORT int ncclSend(const void *from, size_t count, int type, int peer, struct nccl_comm *comm, void *stream) {

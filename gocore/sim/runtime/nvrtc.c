@@ -162,7 +162,7 @@ EXPORT int nvrtcGetLoweredName(const struct program *program, const char *text, 
 	return EXPRESSION_NOT_VALID;
 }
 
-/* An image for expression architecture is the PTX, too: the simulated driver takes either. */
+/* An image for one architecture is the PTX, too: the simulated driver takes either. */
 #define RESULT(name) \
 	EXPORT int nvrtcGet##name##Size(const struct program *program, size_t *bytes) { \
 		if (program == NULL || program->ptx == NULL) \
