@@ -274,7 +274,9 @@ static void run_inside(const struct request *request, struct cover *cover, enum 
 			; /* until the parent has read the report */
 		remove_folder(cover->inside);
 	}
-	_exit(status < 0 ? 128 + SIGKILL : WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status));
+	if (status < 0)
+		_exit(128 + SIGKILL);
+	_exit(WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status));
 }
 
 /* Enter a cover in this process, which is new and has one thread, and run the program. Never returns. */
