@@ -32,12 +32,14 @@ static char *kept[KEPT]; /* NAME=VALUE */
 static size_t number_kept;
 static char library[4200], simulator[4200];
 
+/* Of the form NAME=VALUE, both. */
 static int names_same(const char *entry, const char *other) {
 	size_t length = strcspn(entry, "=");
 
 	return strncmp(entry, other, length) == 0 && other[length] == '=';
 }
 
+/* The first value of a name counts: what the process itself has comes before what the cover gave. */
 static void keep(const char *entry) {
 	for (size_t i = 0; i < number_kept; i++)
 		if (names_same(kept[i], entry))
@@ -88,6 +90,7 @@ static size_t room_for(char *const *environment) {
 	       (preloaded == NULL ? 0 : strlen(preloaded)) + (path == NULL ? 0 : strlen(path));
 }
 
+/* `room` is as room_for has counted. Pointers come first in it, and the texts behind them. */
 static char **complete(void *room, char *const *environment) {
 	const char *preloaded = gpuconf_value(environment, "LD_PRELOAD");
 	const char *path = gpuconf_value(environment, "LD_LIBRARY_PATH");

@@ -77,6 +77,7 @@ static void set(Object globals, const char *name, Object value) {
 	py.Py_DecRef(value);
 }
 
+/* In whichever thread holds the interpreter's lock. What fails leaves no error set in the program's Python. */
 static void start(const char *library) {
 	char folder[4200];
 	Object compiled, globals, result = NULL;
@@ -100,6 +101,7 @@ static void start(const char *library) {
 	started = 1;
 }
 
+/* The first argument of the event "import" is the module's whole name: only packages that use GPUs count. */
 static const char *library_of(Object arguments) {
 	static const char *const libraries[] = {"torch", "jax", "vllm", "llama_cpp", "tensorflow", "cupy", "numba"};
 	Object first = py.PyTuple_GetItem(arguments, 0);
@@ -138,6 +140,7 @@ static void free_all_but_entry(void *context, void *memory) {
 	py.PyMem_SetAllocator(RAW, &allocator);
 }
 
+/* Only of the domain "raw", which audit hooks' entries are of. */
 static void change_allocator(void *(*allocate)(void *, size_t), void (*release)(void *, void *)) {
 	Allocator changed;
 
@@ -150,6 +153,7 @@ static void change_allocator(void *(*allocate)(void *, size_t), void (*release)(
 	py.PyMem_SetAllocator(RAW, &changed);
 }
 
+/* PySys_AddAuditHook's: it must not raise, so it returns 0 always. */
 static int hook(const char *event, Object arguments, void *data) {
 	const char *library;
 

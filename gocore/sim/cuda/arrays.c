@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arrays and mipmapped arrays, which have a shape, a size and a lifetime but hold nothing; and maps of tensors. */
+/* Arrays and mipmapped arrays, which have a shape, a size and a lifetime but hold nothing; and maps of tensors. Their
+ * card is charged for whole pages. The machine's lock guards the list; an array ends with its context at the latest.
+ */
 #include "driver.h"
 
 #include "../../machine/cuda/constants.h"
@@ -42,6 +44,7 @@ struct array {
 	struct array *next;
 };
 
+/* For tests, which look for what a program has left. */
 int count_arrays(void) {
 	int count = 0;
 	for (struct array *one = m->arrays; one != NULL; one = one->next)
@@ -49,6 +52,7 @@ int count_arrays(void) {
 	return count;
 }
 
+/* Of the formats that have one size for each channel. */
 size_t element_bytes(int format) {
 	switch (format) {
 	case CU_AD_FORMAT_UNSIGNED_INT8:
@@ -89,8 +93,11 @@ static int is_possible(const shape3d *shape) {
 	return shape->width <= 131072 && shape->height <= 65536;
 }
 
+/* A dimension that is absent counts as 1, and so does one that a mipmap has halved away. */
 static uint64_t positive(uint64_t value) { return value == 0 ? 1 : value; }
 
+/* Each level of a mipmapped array halves its dimensions, but not its layers. A sparse array, and one whose memory is
+ * mapped later, has no memory of its own. */
 static CUresult create(struct array **out, const shape3d *shape, unsigned levels, int mipmapped) {
 	uint64_t bytes = 0;
 	int layered = shape->flags & CUDA_ARRAY3D_LAYERED;
@@ -121,6 +128,7 @@ static void drop(struct array **link) {
 	free(gone);
 }
 
+/* An array cannot be destroyed as a mipmapped one, nor the other way round. */
 static CUresult destroy(struct array *array, int mipmapped) {
 	LOCKED;
 	struct array **link = &m->arrays;
@@ -198,6 +206,8 @@ EXPORT CUresult cuArrayGetDescriptor_v2(shape *out, struct array *array) {
 
 enum { DESCRIPTOR = 128, MOST_RANK = 5, MOST_STEP = 8, MOST_BOX = 256, MOST_CHANNELS = 256, MOST_PIXELS = 1024 };
 
+/* The arguments that both encodings have. A descriptor is 128 bytes at a multiple of 64, and opaque: here it begins
+ * with the address. */
 struct tensor {
 	void *out;
 	unsigned type, rank;
@@ -209,6 +219,11 @@ struct tensor {
 
 static int is_aligned(uint64_t number, unsigned to) { return number % to == 0; }
 
+/*
+ * The bounds are those of https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__TENSOR__MEMORY.html: addresses
+ * and strides are multiples of 16, or of 32 for an interleave of 32 bytes; sizes have up to 32 bits, strides up to
+ * 40.
+ */
 static CUresult encode(const struct tensor *tensor) {
 	if (tensor->out == NULL || !is_aligned((uintptr_t)tensor->out, 64) ||
 	    tensor->type > CU_TENSOR_MAP_DATA_TYPE_16U6_ALIGN16B || tensor->rank > MOST_RANK ||

@@ -1,8 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Captures of streams, graphs, and the objects with the same lifetime. Calls that CUDA forbids while a stream is
- * captured fail and invalidate the captures involved. So do calls that a capture does not record, unless the thread has
- * chosen relaxed mode.
+ * Captures of streams, graphs, and the objects with the same lifetime, as
+ * https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__STREAM.html and group__CUDA__GRAPH.html there document
+ * them. Calls that CUDA forbids while a stream is captured fail and invalidate the captures involved. So do calls
+ * that a capture does not record, unless the thread has chosen relaxed mode.
+ *
+ * A capture's streams are its members. Which work of one member comes before which of another is kept as vector
+ * clocks: clocks[i][j] is the last piece of member j that member i's next piece comes after. So a wait for an event
+ * is a maximum of two vectors, and a capture is joined when the first member's vector has reached every other
+ * member's own count.
+ *
+ * The machine's lock guards all of it but thread_mode, which is its thread's. Always:
+ *
+ *  1. A stream's capture is not over, and has the stream as members[stream->member].
+ *  2. A body's holds are the graphs, executables and queued launches that have it; with the last one the references
+ *     to user objects end, and the body itself stays, so that a stale handle is detected.
+ *  3. A spoiled capture stays so until cuStreamEndCapture, which drops its graph.
  */
 #include "stream.h"
 
@@ -13,11 +26,13 @@
 
 static __thread int thread_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
 
+/* A graph or an executable: both are a hold on a body. */
 static struct graph *make_graph(struct body *body, int executable) {
 	body->holds++;
 	return ADD(m->graphs, .body = body, .executable = executable);
 }
 
+/* The program's destructor runs under the lock, as CUDA forbids it to call CUDA (cuUserObjectCreate). */
 static void drop_object(struct object *object, unsigned count) {
 	object->references -= count;
 	if (object->references == 0)
@@ -37,12 +52,15 @@ static void destroy_graph(struct graph *graph) {
 	drop_body(graph->body);
 }
 
+/* Graphs are never freed: an address that is in the list is a graph's, and whether it still is a valid one it says
+ * itself. */
 static CUresult find_graph(CUgraph handle, int executable) {
 	struct graph **link = &m->graphs;
 	FIND(link, *link == handle);
 	return *link != NULL && handle->executable == executable && !handle->destroyed ? SUCCESS : INVALID_VALUE;
 }
 
+/* Its streams run their work again. The graph is the caller's to give out or to drop. */
 static void end_capture(struct capture *capture) {
 	capture->over = 1;
 	for (int i = 0; i < capture->member_count; i++)
@@ -58,6 +76,7 @@ void end_captures(void) {
 			destroy_graph(one);
 }
 
+/* What was captured is of no use any more; the caller returns why. */
 static CUresult spoil(struct capture *capture, CUresult result) {
 	capture->spoiled = 1;
 	return result;
@@ -74,6 +93,11 @@ static const char *const unseen[] = {"cuMemAlloc", "cuMemAllocManaged", "cuMemHo
     NOT_CAPTURED, "cuEventQuery", "cuEventSynchronize", "cuStreamQuery", "cuStreamSynchronize", "cuStreamGetId",
     "cuCtxSetLimit", "cuProfilerStart", "cuProfilerStop"};
 
+/*
+ * Whether a call of this name would make the thread believe in what a capture has not recorded. In global mode every
+ * thread is forbidden that, in thread-local mode the capturing one, and in relaxed mode none:
+ * cuThreadExchangeStreamCaptureMode. All captures that forbid it are spoiled, not only the first.
+ */
 CUresult forbidden(const char *name) {
 	CUresult result = SUCCESS;
 	size_t i = 0;
@@ -99,6 +123,8 @@ CUresult forbidden(const char *name) {
 
 CUresult uncaptured(void) { return forbidden(NOT_CAPTURED); }
 
+/* The legacy stream waits for all blocking streams of its context, which a captured one cannot let it: its use spoils
+ * every such capture. */
 CUresult legacy_admitted(struct context *context) {
 	CUresult result = SUCCESS;
 	for (struct stream *stream = all_streams(); stream != NULL; stream = stream->next)
@@ -116,24 +142,29 @@ static CUresult legacy_implies(const struct stream *stream) {
 	return SUCCESS;
 }
 
+/* The check before work enters a stream. */
 CUresult admits(struct stream *stream) {
 	if (stream == stream->context->legacy)
 		return legacy_admitted(stream->context);
 	return stream->capture != NULL && stream->capture->spoiled ? STREAM_CAPTURE_INVALIDATED : SUCCESS;
 }
 
+/* The check before a stream's state is asked for: a captured one has none, as its work does not run. */
 CUresult observes(struct stream *stream) {
 	if (stream->capture != NULL)
 		return spoil(stream->capture, STREAM_CAPTURE_UNSUPPORTED);
 	return admits(stream);
 }
 
+/* The same for an event that was recorded in a capture. After the capture it is an event that was never recorded. */
 CUresult event_observed(struct event *event) {
 	if (event->capture == NULL)
 		return SUCCESS;
 	return event->capture->over || event->capture->spoiled ? INVALID_VALUE : spoil(event->capture, CAPTURED_EVENT);
 }
 
+/* Work that a captured stream is given becomes a piece of the body, and a node. A mark is neither: only the order
+ * counts, which the clock has. */
 void take_piece(struct stream *stream, struct work work) {
 	struct capture *capture = stream->capture;
 	struct body *body = capture->graph->body;
@@ -145,12 +176,14 @@ void take_piece(struct stream *stream, struct work work) {
 	add_work_node(body, work.kind);
 }
 
+/* The event remembers the order up to here, and no mark of a queue: nothing was queued. */
 void record_captured(struct event *event, struct stream *stream) {
 	event->mark = (struct mark){NULL, 0};
 	event->capture = stream->capture;
 	memcpy(event->clock, stream->capture->clocks[stream->member], sizeof event->clock);
 }
 
+/* The member count is bounded by who calls this: cuStreamBeginCapture is the first, wait_captured checks. */
 static void join_capture(struct capture *capture, struct stream *stream) {
 	stream->capture = capture;
 	stream->member = capture->member_count++;
@@ -158,6 +191,8 @@ static void join_capture(struct capture *capture, struct stream *stream) {
 	capture->clocks[stream->member][stream->member] = 1;
 }
 
+/* A wait for an event of a capture takes the stream into that capture. An event of no capture, waited for in a
+ * captured stream, would be an edge out of the graph: CUDA calls it isolation. */
 CUresult wait_captured(struct stream *stream, struct event *event) {
 	struct capture *from = event->capture;
 	if (from == NULL && event->mark.stream == NULL && event->shared == NULL)
@@ -197,6 +232,7 @@ void leave_capture(struct stream *stream) {
 	stream->capture = NULL;
 }
 
+/* In the order in which it was captured. That is one of the orders that the edges allow. */
 void run_body(struct stream *stream, struct body *body) {
 	for (int i = 0; i < body->count; i++)
 		run_work(stream, &body->pieces[i]);
@@ -226,6 +262,8 @@ EXPORT CUresult cuStreamBeginCapture_v2(CUstream handle, int mode) {
 	return SUCCESS;
 }
 
+/* All work of the other members comes before what the first member would do next. cuStreamEndCapture requires it, as
+ * the end would lose the rest. */
 static int joined(const struct capture *capture) {
 	for (int i = 1; i < capture->member_count; i++)
 		if (capture->clocks[0][i] < capture->clocks[i][i])
@@ -257,6 +295,7 @@ EXPORT CUresult cuStreamEndCapture(CUstream handle, CUgraph *graph) {
 	return capture->spoiled ? STREAM_CAPTURE_INVALIDATED : STREAM_CAPTURE_UNJOINED;
 }
 
+/* The status that programs read: PyTorch asks at each allocation. */
 static int status_of(const struct capture *capture) {
 	if (capture == NULL)
 		return CU_STREAM_CAPTURE_STATUS_NONE;
@@ -408,6 +447,8 @@ EXPORT CUresult cuGraphCreate(CUgraph *out, unsigned flags) {
 	return SUCCESS;
 }
 
+/* An executable shares the graph's body: nodes that are added to the graph later are in it, too, which CUDA's are
+ * not. */
 static CUresult instantiate(CUgraphExec *out, CUgraph graph, uint64_t flags) {
 	IN_CONTEXT;
 	if (out == NULL || find_graph(graph, 0) != SUCCESS || graph->body->unusable)
@@ -451,6 +492,7 @@ EXPORT CUresult cuGraphInstantiateWithParams(CUgraphExec *out, CUgraph graph, st
 	return reserve_graph_memory((*out)->body);
 }
 
+/* What a card would do at the upload, beside copying the nodes: take the memory that the graph allocates. */
 EXPORT CUresult cuGraphUpload(CUgraphExec exec, CUstream handle) {
 	CALLED_IN(handle, cuGraphUpload);
 	IN_STREAM(handle);
@@ -500,6 +542,8 @@ EXPORT CUresult cuGraphLaunch(CUgraphExec exec, CUstream handle) {
 	return SUCCESS;
 }
 
+/* It waits in the streams' order, and the lock is free meanwhile. Streams that other threads make while it waits are
+ * at the front of the list, where it does not come any more. */
 EXPORT CUresult cuCtxSynchronize(void) {
 	CALLED(cuCtxSynchronize);
 	IN_CONTEXT;

@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Contexts, each thread's stack of them, and their limits. */
+/*
+ * Contexts, each thread's stack of them, and their limits
+ * (https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__CTX.html and group__CUDA__PRIMARY__CTX.html).
+ *
+ * A context is never freed while its machine is open: `alive` says whether it is one. A primary context lives again
+ * when it is retained anew, and keeps its address, as NVIDIA's does. The machine's lock guards contexts; a stack is
+ * its thread's alone and needs none.
+ */
 #include "driver.h"
 
 #include "../../machine/cuda/constants.h"
@@ -21,6 +28,8 @@ static __thread struct stack_of_machine {
 /* The one that the last call used. It is found without a call of the loader, as the stacks would be. */
 static __thread struct stack_of_machine *stack __attribute__((tls_model("initial-exec")));
 
+/* Points `stack` to the thread's stack for the machine that the call entered. A machine that has none there takes an
+ * empty one, else the first, whose contexts are not current any more then. */
 static void refresh(void) {
 	if (stack != NULL && stack->era == m->era)
 		return;
@@ -35,6 +44,8 @@ static void refresh(void) {
 	stack->era = m->era, stack->depth = 0;
 }
 
+/* The context that a call works in, or why there is none: no context, one that was destroyed, or the error of failed
+ * work, which stays with its context for good. */
 CUresult current_context(struct context **out) {
 	refresh();
 	if (stack->depth == 0)
@@ -48,6 +59,7 @@ CUresult usable_context(struct context **out) {
 	return current_context(out);
 }
 
+/* How the host waits: one of the values of the mask, of which not all combinations are one. */
 static int is_schedule(unsigned flags) {
 	return (flags & CU_CTX_SCHED_MASK) <= CU_CTX_SCHED_YIELD ||
 	       (flags & CU_CTX_SCHED_MASK) == CU_CTX_SCHED_BLOCKING_SYNC;
@@ -146,6 +158,7 @@ EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned *flags, int
 		return call; \
 	}
 
+/* The flags of a primary context can be set before it is made and while it lives. */
 static CUresult set_flags(CUdevice device, unsigned flags) {
 	if (unknown_device(device))
 		return INVALID_DEVICE;
@@ -174,6 +187,7 @@ static CUresult reset(CUdevice device) {
 
 TWO_FORMS(cuDevicePrimaryCtxReset, (CUdevice device), reset(device))
 
+/* The last release ends the context, and the flags fall to their defaults. */
 static CUresult release(CUdevice device) {
 	if (unknown_device(device))
 		return INVALID_DEVICE;
@@ -224,6 +238,7 @@ EXPORT CUresult cuGreenCtxDestroy(struct green *green) {
 	return result;
 }
 
+/* A new context is current in the calling thread at once. A full stack is refused before anything is made. */
 static CUresult create(CUcontext *out, unsigned flags, CUdevice device) {
 	if (out == NULL || (flags & ~(PRIMARY_FLAGS | CU_CTX_MAP_HOST)) != 0 || !is_schedule(flags))
 		return INVALID_VALUE;
@@ -255,6 +270,8 @@ EXPORT CUresult cuCtxCreate_v4(CUcontext *out, void *params, unsigned flags, CUd
 	return create(out, flags, device);
 }
 
+/* Of the context at the top whatever its state, but for one that was destroyed: failed work does not hide the device.
+ */
 EXPORT CUresult cuCtxGetDevice(CUdevice *device) {
 	CALLED(cuCtxGetDevice);
 	if (device == NULL)
@@ -280,6 +297,7 @@ EXPORT CUresult cuCtxGetApiVersion(CUcontext context, unsigned *version) {
 	return context->alive ? SUCCESS : INVALID_CONTEXT;
 }
 
+/* It may be current in other threads. They find out by `alive`; only the own stack is popped, as CUDA documents. */
 static CUresult destroy(CUcontext context) {
 	if (context == NULL || context->primary)
 		return INVALID_CONTEXT;
@@ -371,8 +389,10 @@ EXPORT CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest) {
  * bounds them was recorded on an H200 with driver 580 (tests_py/driver/calls).
  */
 
+/* The part of L2 that can be set aside is counted in sixteenths. */
 static uint64_t slice_of_l2(const struct context *context) { return (uint64_t)m->gpu[context->gpu].l2_bytes / 16; }
 
+/* The values of an H200 with driver 580. Those that depend on the card follow its size here. */
 static void set_default_limits(struct context *context) {
 	const struct gpu *gpu = &m->gpu[context->gpu];
 	context->limits[CU_LIMIT_STACK_SIZE] = 1024;
@@ -391,6 +411,8 @@ static size_t between(size_t value, size_t least, size_t most) {
 	return value < most ? value : most;
 }
 
+/* Limits that the driver's version or the card does not have. SHMEM_SIZE and those after it came with CUDA 12; a
+ * Hopper card has no synchronization depth any more. */
 static CUresult known(const struct context *context, int limit) {
 	if (limit < 0 || limit > CU_LIMIT_CIG_SHMEM_FALLBACK_ENABLED)
 		return INVALID_VALUE;
@@ -402,6 +424,7 @@ static CUresult known(const struct context *context, int limit) {
 	return SUCCESS;
 }
 
+/* A card rounds a limit to what it can do, and refuses what is out of reach: which of both was recorded for each. */
 static CUresult set(struct context *context, int limit, size_t value) {
 	uint64_t slice = slice_of_l2(context);
 	switch (limit) {

@@ -21,6 +21,7 @@ struct box {
 	unsigned size;
 };
 
+/* Zeros need not be written where the host's pages can be dropped. */
 static void fill_row(char *row, const struct box *box) {
 	if (box->value == 0) {
 		gpuconf_simulator_clear((uint64_t)(uintptr_t)row, box->width);
@@ -30,6 +31,7 @@ static void fill_row(char *row, const struct box *box) {
 		memcpy(row + x, &box->value, box->size);
 }
 
+/* Row by row. Copies within one row may overlap, as those of the host may. */
 static void run_box(void *argument) {
 	const struct box *box = argument;
 	for (uint64_t z = 0; z < box->depth; z++)
@@ -65,6 +67,7 @@ static CUresult look(
 	return SUCCESS;
 }
 
+/* The GPU that accesses a side: that of the context which the call names for it, else of the current one. */
 static int gpu_of(struct side side, const struct context *context) { return side.by > 0 ? side.by - 1 : context->gpu; }
 
 /* Work of a call that waits may have pageable memory; so may one in a stream, if the machine is lenient, and then it
@@ -96,6 +99,7 @@ static CUresult queue(CUstream handle, struct box box, enum place_kind to, enum 
 	return context->sticky;
 }
 
+/* A copy of one row. */
 static struct box line(uint64_t to, uint64_t from, uint64_t bytes) {
 	return (struct box){.to = {.addr = to}, .from = {.addr = from}, .width = bytes, .height = 1, .depth = 1};
 }
@@ -154,6 +158,7 @@ EXPORT CUresult cuMemcpyPeerAsync(CUdeviceptr to, struct context *to_context, CU
 	return between(to, to_context, from, from_context, bytes, stream, 0);
 }
 
+/* CUDA_MEMCPY2D: an end has its own kind of memory, and its pitch. */
 struct end2d {
 	size_t x, y;
 	int type;
@@ -168,6 +173,8 @@ struct copy2d {
 	size_t width, height;
 };
 
+/* CUDA_MEMCPY3D and CUDA_MEMCPY3D_PEER, whose layouts are the same: where the latter has a context, the former has a
+ * reserved pointer. */
 struct end3d {
 	size_t x, y, z, level;
 	int type;
@@ -239,6 +246,7 @@ static CUresult copy_3d(CUstream stream, const struct copy3d *copy, int wait) {
 	return copy_box(stream, copy, wait, 0);
 }
 
+/* A rectangle is a box with one slice. */
 static struct end3d widened(const struct end2d *end) {
 	return (struct end3d){
 	    .x = end->x, .y = end->y, .type = end->type, .host = end->host, .device = end->device, .pitch = end->pitch};
@@ -263,6 +271,7 @@ WAITING(cuMemcpy3D, struct copy3d, copy_3d)
 STREAMED(cuMemcpy2DAsync, struct copy2d, copy_rectangle)
 STREAMED(cuMemcpy3DAsync, struct copy3d, copy_3d)
 
+/* Of elements of 1, 2 or 4 bytes. A pitch counts only where there is more than one row. */
 static CUresult fill(
     CUstream stream, CUdeviceptr to, size_t pitch, uint32_t value, unsigned size, size_t width, size_t height) {
 	struct box box = {.to = {.addr = to, .pitch = pitch},

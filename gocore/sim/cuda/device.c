@@ -15,6 +15,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+/* The UUID that programs see: of the card, or of its MIG instance. Without a description each GPU of a test has one
+ * of its own. */
 static void uuid_bytes(int physical, int instance, unsigned char *bytes) {
 	if (m->cards != NULL) {
 		memcpy(bytes, instance ? m->cards[physical].instance : m->cards[physical].uuid, 16);
@@ -41,8 +43,11 @@ static int device_uuid_text(int physical, char *text) {
 	    b[13], b[14], b[15]);
 }
 
+/* As the file of shared cards has it, in which an instance is a card. */
 void card_uuid(int gpu, unsigned char uuid[16]) { uuid_bytes(m->gpu[gpu].physical, 1, uuid); }
 
+/* An entry of CUDA_VISIBLE_DEVICES: an index, or the beginning of a UUID, which must name one card only. -1: it names
+ * no card. */
 static int physical_of(const char *entry, int physical_count, int *by_uuid) {
 	*by_uuid = strncmp(entry, "GPU-", 4) == 0 || strncmp(entry, "MIG-", 4) == 0;
 	if (!*by_uuid) {
@@ -109,6 +114,8 @@ static uint64_t arena_of_file(int gpu, uint64_t bytes) {
 	return m->arenas[gpu] = addr;
 }
 
+/* Address space for a GPU's linear memory, twice its size: blocks leave holes. It is kept across restarts of the
+ * driver, and grows when a later machine is larger. */
 static uint64_t arena(int gpu, uint64_t bytes) {
 	if (has_shared_cards())
 		return m->arena_files[gpu] > 0 && m->arena_bytes[gpu] >= bytes ? m->arenas[gpu] : arena_of_file(gpu, bytes);
@@ -154,6 +161,7 @@ static void read_model(struct gpu *gpu, const struct simulator_card *card) {
 		gpu->spill = NO_LIMIT;
 }
 
+/* What a description says of a GPU; what follows from its model is read_model's. */
 static void read_card(struct gpu *gpu, const struct simulator_card *card) {
 	gpu->total = card->total;
 	gpu->used = gpu->others = card->used_by_others;
@@ -194,6 +202,7 @@ static CUresult make_gpus(const int *physical, int count) {
 	return SUCCESS;
 }
 
+/* The cards of GPUCONF_SIMULATE become the machine's at its start, so that a restart may read others. */
 static int read_cards(void) {
 	struct simulator_card *cards = NULL;
 	m->card_count = cards_of_environment(&cards);
@@ -202,6 +211,11 @@ static int read_cards(void) {
 	return m->card_count;
 }
 
+/*
+ * The lock is held. It may be called again and again: a machine that has started, or has found no device, says so at
+ * once. Shared cards come after the GPUs, whose sizes they are compared with, and blocks after those, since they
+ * depend on whether cards are shared.
+ */
 CUresult start(void) {
 	if (m->forked) /* older drivers were asked without a device */
 		return driver_version() >= 13000 ? NOT_INITIALIZED : OPERATING_SYSTEM;
@@ -239,6 +253,8 @@ CUresult start(void) {
 	return SUCCESS;
 }
 
+/* A program that calls it wants the driver for itself: it no longer only lists the cards, which a fork would allow it
+ * to do again. */
 EXPORT CUresult cuInit(unsigned flags) {
 	CUresult result = called("cuInit", 0);
 	if (result != SUCCESS)
@@ -276,6 +292,7 @@ EXPORT CUresult cuDeviceGet(CUdevice *device, int ordinal) {
 	return SUCCESS;
 }
 
+/* The name is cut where there is no room, and always ends with a zero. */
 EXPORT CUresult cuDeviceGetName(char *name, int bytes, CUdevice device) {
 	CALLED(cuDeviceGetName);
 	NEEDS(name, device);
@@ -364,6 +381,7 @@ EXPORT int gpuconf_simulator_held(int device, uint64_t *held) {
 /* The process's machine. A program with rights that its caller does not have gets none. FAKECUDA_GPUS, of tests, comes
  * first. */
 
+/* secure_getenv: a program with other rights than its caller's reads no variable of the caller's. */
 static const char *specification(void) {
 	const char *spec = secure_getenv("GPUCONF_SIMULATE");
 	return spec != NULL && *spec != '\0' && TEST_VARIABLE("GPUS") == NULL ? spec : NULL;
@@ -388,6 +406,8 @@ int version_of_environment(void) {
 	return version;
 }
 
+/* A card of the grammar (gocore/machine/models/spec.h) as the driver needs it. `model` is a place in the table, plus
+ * 1: 0 is no model. */
 static void describe(const struct gpuconf_card *card, int slot, struct simulator_card *out) {
 	const struct gpuconf_capability *limits = card->model->capability;
 	struct gpuconf_view view;
@@ -426,6 +446,7 @@ static void put_in_order(const struct gpuconf_card *cards, int count, int *slots
 	}
 }
 
+/* Returns how many cards, with the memory that they are in, which the machine frees. */
 int cards_of_environment(struct simulator_card **out) {
 	struct gpuconf_card cards[GPUCONF_MOST_CARDS];
 	int slots[GPUCONF_MOST_CARDS], count = read_specification(cards, 0);

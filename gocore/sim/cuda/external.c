@@ -60,10 +60,13 @@ static const char *const semaphore_names[] = {
         "cuImportExternalSemaphore of a timeline semaphore's Windows handle",
 };
 
+/* What CUDA knows and the simulator has not is noted by its name, so that a user sees why; any other number is
+ * invalid. */
 static CUresult refuse(const char *const *names, int count, int type) {
 	return type > 0 && type < count && names[type] != NULL ? not_done(names[type]) : INVALID_VALUE;
 }
 
+/* A part of the memory may be requested, and never more than there is. */
 static CUresult import(struct external **out, const struct handle_description *wanted) {
 	uint64_t bytes;
 	struct handle *part = import_part(wanted->handle.descriptor, &bytes);
@@ -88,6 +91,7 @@ EXPORT CUresult cuImportExternalMemory(struct external **out, const struct handl
 	return import(out, wanted);
 }
 
+/* Each call maps anew, at an address of its own, and is a reference to the memory. */
 EXPORT CUresult cuExternalMemoryGetMappedBuffer(
     CUdeviceptr *out, struct external *handle, const struct buffer_description *wanted) {
 	CALLED(cuExternalMemoryGetMappedBuffer);

@@ -1,7 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Graphs that allocate memory. Each GPU has a m->graph_reserve for them, which a launch or an upload grows in whole
- * granules to what is needed, and which only a trim returns. Nodes take effect at the launch.
+ * Graphs that allocate memory, and nodes that programs add by hand. Each GPU has a m->graph_reserve for graphs, which
+ * a launch or an upload grows in whole granules to what is needed, and which only a trim returns. Nodes take effect
+ * at the launch.
+ *
+ *  1. graph_reserve[gpu].used is the sum of the charges of the graph_lives on that GPU.
+ *  2. reserved is at least used, is charged to the card, and is a whole number of segments.
+ *  3. most is the highest value of reserved since it was last set to 0.
+ *
+ * The machine's lock guards all of it.
  */
 #include "stream.h"
 
@@ -31,11 +38,13 @@ struct live {
 	struct live *next;
 };
 
+/* The list's elements are the process's until its end: a new driver starts without them. */
 void end_graph_memory(void) {
 	memset(m->graph_reserve, 0, sizeof m->graph_reserve);
 	m->graph_lives = NULL;
 }
 
+/* Nodes are in the order in which they were added, which is the order in which they run. */
 static struct node *append(struct body *body, struct node node) {
 	struct node *new = malloc(sizeof *new);
 	*new = node;
@@ -62,6 +71,7 @@ void add_event_node(struct body *body, int waits) {
 	append(body, (struct node){.type = waits ? CU_GRAPH_NODE_TYPE_WAIT_EVENT : CU_GRAPH_NODE_TYPE_EVENT_RECORD});
 }
 
+/* A graph with an allocation may have one executable at a time: its addresses are fixed when the node is made. */
 int allocates(const struct body *body) {
 	const struct node *node = body->nodes;
 	while (node != NULL && node->type != CU_GRAPH_NODE_TYPE_MEM_ALLOC)
@@ -69,12 +79,15 @@ int allocates(const struct body *body) {
 	return node != NULL;
 }
 
+/* Whether a graph has allocated it and no one has freed it. */
 static int is_live(uint64_t addr) {
 	struct live **link = &m->graph_lives;
 	FIND(link, (*link)->addr == addr);
 	return *link != NULL;
 }
 
+/* Whether what the graph allocated at its last launch is free again. CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH
+ * frees it here. */
 CUresult admit_launch(const struct graph *exec) {
 	for (struct node *node = exec->body->nodes; node != NULL; node = node->next) {
 		if (node->type != CU_GRAPH_NODE_TYPE_MEM_ALLOC || !is_live(node->addr))
@@ -86,6 +99,7 @@ CUresult admit_launch(const struct graph *exec) {
 	return SUCCESS;
 }
 
+/* A free by a graph's node or by cuMemFree. The reserve keeps the bytes; only its use falls. */
 CUresult graph_memory_freed(uint64_t addr) {
 	struct live **link = &m->graph_lives, *gone;
 	FIND(link, (*link)->addr == addr);
@@ -120,6 +134,7 @@ static uint64_t segments(uint64_t bytes) {
 	return (bytes + unit - 1) / unit * unit;
 }
 
+/* The reserve grows to its use and the launch's peak. It changes nothing if the card has not got that much. */
 CUresult reserve_graph_memory(struct body *body) {
 	int gpu = 0;
 	uint64_t now = 0, most = 0;
@@ -136,6 +151,7 @@ CUresult reserve_graph_memory(struct body *body) {
 	return SUCCESS;
 }
 
+/* The allocations and frees of one launch, in the order of the nodes. A child graph's stand in its node's place. */
 void run_graph_memory(struct body *body) {
 	for (struct node *node = body->nodes; node != NULL; node = node->next) {
 		if (node->type == CU_GRAPH_NODE_TYPE_GRAPH) {

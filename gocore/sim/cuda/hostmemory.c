@@ -81,6 +81,8 @@ static void look_at_groups(const char *root, char *group, int version, struct ro
 	}
 }
 
+/* Both versions of control groups may be there at one time (man 7 cgroups); a line of /proc/self/cgroup with the
+ * number 0 and no controllers is version 2. */
 static void look(struct room *room) {
 	char line[1024];
 	room->left = number_in("/proc/meminfo", "MemAvailable:") * 1024;
@@ -102,6 +104,7 @@ static void look(struct room *room) {
 		fclose(file);
 }
 
+/* write and _exit only: other threads may hold the locks of stdio and of malloc. */
 static void end_program(const struct room *room) {
 	char text[1024];
 	int length = snprintf(text, sizeof text,
@@ -114,6 +117,7 @@ static void end_program(const struct room *room) {
 	_exit(END_STATUS);
 }
 
+/* It holds no lock, so it runs while a copy does. */
 static void *watch(void *unused) {
 	const char *asked = TEST_VARIABLE("HOST_MARGIN");
 	const uint64_t keep = asked != NULL ? strtoull(asked, NULL, 10) : MARGIN;
@@ -136,6 +140,7 @@ static void *watch(void *unused) {
 
 static pthread_once_t started = PTHREAD_ONCE_INIT;
 
+/* A small stack: the thread is one more in each process that uses a simulated GPU. */
 static void start_watching(void) {
 	pthread_t thread;
 	pthread_attr_t small;
@@ -152,6 +157,7 @@ void watch_host_memory(void) { pthread_once(&started, start_watching); }
 
 CUresult cuMemHostAlloc(void **out, size_t bytes, unsigned flags);
 
+/* Whether a range has any byte in common with one of a list. */
 static int overlaps(struct range a, const struct allocation *list) {
 	for (; list != NULL; list = list->next)
 		if (a.addr < list->range.addr + list->range.bytes && list->range.addr < a.addr + a.bytes)
@@ -183,6 +189,8 @@ EXPORT CUresult cuMemHostRegister_v2(void *memory, size_t bytes, unsigned flags)
 	return SUCCESS;
 }
 
+/* What the driver has allocated itself cannot be unregistered, and is another error than memory that was never
+ * registered. */
 EXPORT CUresult cuMemHostUnregister(void *memory) {
 	CALLED(cuMemHostUnregister);
 	uint64_t addr = (uint64_t)(uintptr_t)memory;

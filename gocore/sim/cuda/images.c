@@ -15,6 +15,7 @@
 #define WRAPPER 0x466243b1u
 #define MOST_IMAGE (UINT64_C(1) << 30)
 
+/* Whether a part lies in what there is, without a sum that could overflow. */
 static int holds(uint64_t left, uint64_t offset, uint64_t bytes) { return offset <= left && bytes <= left - offset; }
 
 /* 0 where /proc is missing. */
@@ -36,6 +37,8 @@ static int name_character(int c) {
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '$';
 }
 
+/* ".entry" and a name, wherever they stand: comments in PTX that have them name one function more, which no program
+ * requests. */
 static void read_ptx(struct module *module, const char *text, size_t bytes) {
 	static const char entry[] = ".entry";
 	for (const char *at = text, *end = text + bytes;
@@ -129,6 +132,7 @@ static enum image read_part(struct module *module, const unsigned char *image, u
 	return READ_IMAGE;
 }
 
+/* 0 where there are not even four bytes. */
 static uint32_t magic_of(const unsigned char *image, uint64_t left) {
 	uint32_t magic = 0;
 	if (left >= sizeof magic)

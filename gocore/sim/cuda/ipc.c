@@ -43,8 +43,10 @@ struct ipc_handle {
 
 static const char memory_kind[8] = "gpuconfM", event_kind[8] = "gpuconfE";
 
+/* All or nothing: up to 256 bytes are never interrupted (man 2 getrandom). */
 static int fill_random(void *out, size_t bytes) { return getrandom(out, bytes, 0) == (ssize_t)bytes; }
 
+/* A handle of another kind, or one that something has written into, is refused before a file is looked for. */
 static int is_handle(const struct ipc_handle *handle, const char kind[8]) {
 	static const unsigned char zero[sizeof handle->zero];
 	return memcmp(handle->kind, kind, 8) == 0 && memcmp(handle->zero, zero, sizeof zero) == 0;
@@ -68,6 +70,7 @@ static void path_of(const struct ipc_handle *handle, char path[48]) {
 		at += snprintf(path + at, 48 - (size_t)at, "%02x", handle->name[i]);
 }
 
+/* Without shared cards there is no folder, and so no file. */
 static int open_named(const struct ipc_handle *handle, int flags) {
 	char path[48];
 	int folder = m->shared != NULL ? open_folder() : -1, file;
@@ -79,6 +82,7 @@ static int open_named(const struct ipc_handle *handle, int flags) {
 	return file;
 }
 
+/* O_EXCL: a name that is there already would be another's, however unlikely with 128 random bits. */
 static int make_job_file(struct ipc_handle *handle, const char kind[8]) {
 	*handle = (struct ipc_handle){0};
 	memcpy(handle->kind, kind, sizeof handle->kind);
@@ -120,6 +124,7 @@ struct import {
 	struct import *next;
 };
 
+/* The share is made last, so that what fails before leaves nothing but a file, which is removed. */
 static CUresult make_export(struct allocation *memory) {
 	const struct context *context = memory->context;
 	struct gpu *gpu = &m->gpu[context->gpu];
@@ -197,6 +202,7 @@ static int open_exported(const struct memory_note *note) {
 	return file;
 }
 
+/* A card has one UUID in all processes of the job, and may have another number in each. */
 static int gpu_of(const unsigned char uuid[16]) {
 	unsigned char own[16];
 	for (int i = 0; i < m->gpus; i++) {
@@ -227,6 +233,8 @@ static int elsewhere(const struct context *context, int gpu, int process) {
 	return 0;
 }
 
+/* The refusals are in the order in which an importer can find them out; the exporter's process is asked last, as only
+ * it may be gone. */
 static CUresult import(CUdeviceptr *out, const struct ipc_handle *handle, struct context *context, unsigned flags) {
 	struct memory_note note;
 	if (m->shared == NULL)
@@ -263,6 +271,7 @@ static CUresult import(CUdeviceptr *out, const struct ipc_handle *handle, struct
 	return SUCCESS;
 }
 
+/* Opened twice in one context, a handle has the same address, and must be closed twice. */
 static CUresult open_handle(CUdeviceptr *out, const struct ipc_handle *handle, unsigned flags) {
 	IN_CONTEXT;
 	struct import **link = &m->imports;
@@ -348,6 +357,7 @@ struct shared_event {
 	int references, looks;
 };
 
+/* The page outlives its file: processes that have it mapped go on with it. */
 static struct shared_event *map_event(int file, const struct ipc_handle *handle) {
 	void *at = file >= 0 ? mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) : MAP_FAILED;
 	struct shared_event *new = at != MAP_FAILED ? calloc(1, sizeof *new) : NULL;
@@ -378,6 +388,7 @@ struct shared_event *make_shared_event(void) {
 	return new;
 }
 
+/* The references are this process's; each process has its own mapping of the page. */
 struct shared_event *hold_shared(struct shared_event *shared) {
 	shared->references++;
 	return shared;
@@ -392,6 +403,7 @@ void drop_shared(struct shared_event *shared) {
 
 void forget_shared(struct shared_event *shared) { remove_job_file(&shared->handle); }
 
+/* Who records is written before the count is raised, so that a wait for the new number finds the right process. */
 uint64_t begin_shared(struct shared_event *shared) {
 	struct page *page = shared->page;
 	__atomic_store_n(&page->slot, m->shared != NULL && has_slot(m->shared) ? m->shared->slot : -1, __ATOMIC_SEQ_CST);
@@ -399,6 +411,7 @@ uint64_t begin_shared(struct shared_event *shared) {
 	return __atomic_add_fetch(&page->recorded, 1, __ATOMIC_SEQ_CST);
 }
 
+/* The highest number that is done only grows: records of several streams may end in any order. */
 void end_shared(struct shared_event *shared, uint64_t number) {
 	uint64_t done = __atomic_load_n(&shared->page->done, __ATOMIC_SEQ_CST);
 	while (done < number &&
@@ -437,6 +450,7 @@ EXPORT CUresult cuIpcGetEventHandle(struct ipc_handle *out, CUevent event) {
 	return SUCCESS;
 }
 
+/* It cannot time: the clocks of two processes' records are not compared. */
 static CUresult open_event(CUevent *out, const struct ipc_handle *handle, struct context *context) {
 	if (m->shared == NULL)
 		return not_done("cuIpcOpenEventHandle" ALONE);

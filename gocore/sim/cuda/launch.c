@@ -14,6 +14,8 @@ struct shape {
 
 static void nothing(void *unused) { (void)unused; }
 
+/* The limits of all GPUs since compute capability 3.0 (NVIDIA's CUDA C++ Programming Guide, technical specifications
+ * by compute capability), and then those of the function. */
 static CUresult check(const struct function *function, const struct shape *shape) {
 	static const uint64_t most_grid[3] = {INT32_MAX, 65535, 65535}, most_block[3] = {1024, 1024, 64};
 	uint64_t threads = 1;
@@ -37,6 +39,7 @@ EXPORT void gpuconf_simulator_on_launch(int (*called)(const char *kernel)) {
 	__atomic_store_n(&hook, called, __ATOMIC_RELEASE);
 }
 
+/* Reports the launch, by the name of the kernel, without the lock: the hook may call the driver. It may refuse. */
 static CUresult tell(const struct function *handle) {
 	int (*called)(const char *) = __atomic_load_n(&hook, __ATOMIC_ACQUIRE);
 	char name[512] = "";
@@ -50,6 +53,7 @@ static CUresult tell(const struct function *handle) {
 	return function == NULL ? SUCCESS : (CUresult)called(name);
 }
 
+/* A kernel is work that does nothing, so that events and other streams have something to wait for. */
 static CUresult launch(struct function *handle, const struct shape *shape, CUstream stream_handle) {
 	CUresult result = tell(handle);
 	if (result != SUCCESS)
@@ -127,6 +131,7 @@ static void call_host(void *argument) {
 	LOCK;
 }
 
+/* A host function is recorded by a capture, a callback is not: CUDA refuses that. */
 static CUresult queue_call(CUstream handle, struct host_call call, int recorded) {
 	IN_STREAM(handle);
 	CUresult result = recorded ? admits(stream) : observes(stream);
@@ -173,6 +178,7 @@ static uint64_t up(uint64_t value, uint64_t unit) { return (value + unit - 1) / 
 
 static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
+/* 0: the function cannot be launched so at all. */
 static int blocks(const struct function *function, int threads, uint64_t shared) {
 	const struct gpuconf_capability *limits = limits_of(function);
 	uint64_t warps = up((uint64_t)threads, WARP) / WARP,

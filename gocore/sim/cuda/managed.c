@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+/* Without concurrent access it was charged as device memory is; with it, only marked, since it may exceed the card. */
 void drop_managed(struct allocation **at) {
 	struct allocation *gone = *at;
 	struct gpu *gpu = &m->gpu[gone->context->gpu];
@@ -21,6 +22,8 @@ void drop_managed(struct allocation **at) {
 	free(gone);
 }
 
+/* Oversubscription needs concurrent access (CUDA C++ Programming Guide, Unified Memory): elsewhere all of it must fit
+ * on the card. */
 static CUresult allocate(struct context *context, CUdeviceptr *out, size_t bytes) {
 	struct gpu *gpu = &m->gpu[context->gpu];
 	if (!gpu->concurrent && (bytes > gpu->total || free_bytes(gpu) < charge(bytes) || !use_card(gpu, charge(bytes))))
@@ -56,6 +59,7 @@ EXPORT CUresult cuMemAllocManaged(CUdeviceptr *out, size_t bytes, unsigned flags
 
 /* Hints: they are checked, and change nothing, since its pages do not move here. */
 
+/* The older forms name a device, or -1 for the host (CU_DEVICE_CPU). */
 static struct location of_device(CUdevice device) {
 	return device == -1 ? (struct location){CU_MEM_LOCATION_TYPE_HOST, 0}
 	                    : (struct location){CU_MEM_LOCATION_TYPE_DEVICE, device};
@@ -65,6 +69,7 @@ static int is_location(struct location one) {
 	return one.type >= CU_MEM_LOCATION_TYPE_DEVICE && one.type <= CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT;
 }
 
+/* A location other than a device is not looked at further. */
 static CUresult check_hint(uint64_t addr, uint64_t bytes, struct location location) {
 	struct place place;
 	if (bytes == 0 || !find_place(addr, &place) || !place.managed || !inside(addr, bytes, place.range))
@@ -74,6 +79,7 @@ static CUresult check_hint(uint64_t addr, uint64_t bytes, struct location locati
 	return location.id < 0 || location.id >= m->gpus || !m->gpu[location.id].concurrent ? INVALID_DEVICE : SUCCESS;
 }
 
+/* Work without an effect: what waits for it waits in the right order. */
 static CUresult prefetch(CUdeviceptr addr, size_t bytes, struct location location, CUstream handle) {
 	IN_STREAM(handle);
 	CUresult result = check_hint(addr, bytes, location);

@@ -6,6 +6,7 @@
 
 enum { MOST_OPERATIONS = 256 };
 
+/* Atomic: a program on the host writes it at any time. */
 static uint64_t read_word(const struct work *work) {
 	const void *at = (const void *)(uintptr_t)work->dst;
 	return work->bytes == 4 ? __atomic_load_n((const uint32_t *)at, __ATOMIC_SEQ_CST)
@@ -35,6 +36,7 @@ int word_holds(const struct work *work) {
 	return narrow ? (int32_t)((uint32_t)word - (uint32_t)work->value) >= 0 : (int64_t)(word - work->value) >= 0;
 }
 
+/* A flush of remote writes needs a device attribute that no card has here. */
 static CUresult check(const struct work *work, unsigned flags, int gpu) {
 	if (!m->gpu[gpu].memops || (work->kind == WAIT_WORD && (flags & CU_STREAM_WAIT_VALUE_FLUSH) != 0))
 		return NOT_SUPPORTED;
@@ -44,6 +46,7 @@ static CUresult check(const struct work *work, unsigned flags, int gpu) {
 	return SUCCESS;
 }
 
+/* The flags of a wait say how the word is compared; those of a write are 0. */
 static CUresult word(CUstream handle, struct work work, unsigned flags) {
 	work.src = flags;
 	IN_STREAM(handle);

@@ -1,5 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Device memory, page-locked memory, and synchronous copies. */
+/*
+ * Device memory, page-locked memory, and synchronous copies
+ * (https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MEM.html).
+ *
+ * Linear memory is a part of its GPU's arena: one range of host addresses, of which blocks.c chooses the place. The
+ * card is charged for it in pages of 2 MiB. What is smaller than a page lies with others of its context in one, which
+ * is charged once. The machine's lock guards all lists. Always:
+ *
+ *  1. m->allocations is in the order of the addresses, and no two overlap.
+ *  2. Of the small allocations in one page exactly one has the page's charge, unless a machine counts to the byte.
+ *  3. An allocation that is `gone` was freed here and is still open in another process: it keeps its place and its
+ *     pages, and no call finds it.
+ */
 #include "driver.h"
 
 #include "../../machine/cuda/constants.h"
@@ -12,6 +24,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* How finely a card counts what is requested, where it does not count pages. */
 static uint64_t unit(void) { return m->to_the_byte ? 256 : 512; }
 
 uint64_t charge(uint64_t bytes) { return (bytes + unit() - 1) / unit() * unit(); }
@@ -26,12 +39,15 @@ static uint64_t page_of(uint64_t addr) { return addr / GRANULE; }
 
 uint64_t to_pages(uint64_t bytes) { return (bytes + GRANULE - 1) / GRANULE * GRANULE; }
 
+/* What an allocation takes of the card where it has its pages alone. */
 uint64_t pages(uint64_t bytes) { return m->to_the_byte ? charge(bytes) : to_pages(bytes); }
 
+/* Written so that no sum overflows: a program may pass any address and size. */
 int inside(uint64_t addr, uint64_t bytes, struct range range) {
 	return addr >= range.addr && addr - range.addr <= range.bytes && bytes <= range.bytes - (addr - range.addr);
 }
 
+/* Whether a range lies in one element: a copy over two that are adjacent is a mistake here. */
 static int inside_list(uint64_t addr, uint64_t bytes, const struct allocation *list) {
 	for (; list != NULL; list = list->next)
 		if (!list->gone && inside(addr, bytes, list->range))
@@ -39,6 +55,7 @@ static int inside_list(uint64_t addr, uint64_t bytes, const struct allocation *l
 	return 0;
 }
 
+/* Page-locked memory, whether the driver has allocated it or the program has registered it. */
 int within_host(uint64_t addr, uint64_t bytes) {
 	return inside_list(addr, bytes, m->hosts) || inside_list(addr, bytes, m->registered);
 }
@@ -89,6 +106,7 @@ static struct allocation **hole_in_page(const struct context *context, uint64_t 
 	return page != UINT64_MAX && *addr + bytes <= (page + 1) * GRANULE ? behind : NULL;
 }
 
+/* The first allocation in a page, but for one. */
 static struct allocation *in_page(uint64_t page, const struct allocation *but) {
 	struct allocation *other = m->allocations;
 	while (other != NULL && (other == but || page_of(other->range.addr) != page))
@@ -96,6 +114,8 @@ static struct allocation *in_page(uint64_t page, const struct allocation *but) {
 	return other;
 }
 
+/* An export is a share of the card, and must have its page's charge itself: it takes that over from whichever
+ * allocation of the page has it. */
 uint64_t take_charge(struct allocation *one) {
 	for (struct allocation *other = m->allocations; other != NULL && one->charged == 0; other = other->next)
 		if (other->context->gpu == one->context->gpu && page_of(other->range.addr) == page_of(one->range.addr) &&
@@ -117,6 +137,7 @@ int commit(const struct gpu *gpu, uint64_t begin, uint64_t end) {
 	return mprotect((void *)(uintptr_t)begin, end - begin, PROT_READ | PROT_WRITE) == 0;
 }
 
+/* For an arena that is used from its lowest address on. */
 static int commit_until(struct gpu *gpu, uint64_t end) {
 	end = (end + GRANULE - 1) / GRANULE * GRANULE;
 	if (end > gpu->committed && !commit(gpu, gpu->committed, end))
@@ -143,6 +164,8 @@ static struct allocation **place(struct gpu *gpu, uint64_t bytes, uint64_t *addr
 	return at;
 }
 
+/* The card is charged before a place is looked for, since blocks are made in the latter; what cannot be placed
+ * returns its charge. */
 EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *out, size_t bytes) {
 	CALLED(cuMemAlloc);
 	IN_CONTEXT;
@@ -172,6 +195,7 @@ EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *out, size_t bytes) {
 	return SUCCESS;
 }
 
+/* Takes an allocation out of the list and its block; its pages and its charge are the caller's. */
 static void drop(struct allocation **link) {
 	struct allocation *gone = *link;
 	*link = gone->next;
@@ -252,6 +276,7 @@ static void drop_device(struct allocation **link) {
 		drop_with_pages(link);
 }
 
+/* The machine ends, and with it what other processes still have open of it. */
 void end_gone(void) {
 	while (m->allocations != NULL) {
 		free(m->allocations->export);
@@ -259,6 +284,8 @@ void end_gone(void) {
 	}
 }
 
+/* Looks which of what was freed no other process has open any more. Nothing says so by itself: an importer may have
+ * ended. */
 static void drop_gone(void) {
 	if (m->shared == NULL)
 		return;
@@ -271,6 +298,7 @@ static void drop_host(struct allocation **link) {
 	drop(link);
 }
 
+/* All that a context owns. Its streams have ended, so no work uses it. */
 void end_memory(struct context *context) {
 	DROP_EACH(m->allocations, (*link)->context == context && !(*link)->gone, drop_device);
 	DROP_EACH(m->managed_memory, (*link)->context == context, drop_managed);
@@ -305,11 +333,14 @@ static CUresult release(struct allocation **list, uint64_t addr, void (*drop_one
 	return SUCCESS;
 }
 
+/* Linear memory and managed memory have one function to free them. */
 CUresult free_linear(uint64_t addr) {
 	CUresult result = release(&m->allocations, addr, drop_device);
 	return result == INVALID_VALUE ? release(&m->managed_memory, addr, drop_managed) : result;
 }
 
+/* The kinds of memory are tried in turn. Each looks its address up under a lock of its own, as free_linear waits for
+ * work. */
 EXPORT CUresult cuMemFree_v2(CUdeviceptr addr) {
 	CALLED(cuMemFree);
 	if (addr == 0)
@@ -343,6 +374,8 @@ EXPORT CUresult cuMemFreeHost(void *memory) {
 	return release(&m->hosts, (uint64_t)(uintptr_t)memory, drop_host);
 }
 
+/* Host memory cannot be refused by a card: only the host's address space bounds it, and a size that no host has is
+ * refused first. */
 EXPORT CUresult cuMemHostAlloc(void **out, size_t bytes, unsigned flags) {
 	CALLED(cuMemHostAlloc);
 	IN_CONTEXT;
@@ -359,6 +392,7 @@ EXPORT CUresult cuMemHostAlloc(void **out, size_t bytes, unsigned flags) {
 	return SUCCESS;
 }
 
+/* What other processes have closed or freed since is looked at first, and also in a thread without a context. */
 EXPORT CUresult cuMemGetInfo_v2(size_t *available, size_t *total) {
 	CALLED(cuMemGetInfo);
 	struct context *context;
@@ -375,6 +409,7 @@ EXPORT CUresult cuMemGetInfo_v2(size_t *available, size_t *total) {
 	return SUCCESS;
 }
 
+/* The form of CUDA 2 with numbers of 32 bits: more than these hold is said as the largest. */
 EXPORT CUresult cuMemGetInfo(unsigned *available, unsigned *total) {
 	size_t wide_available = 0, wide_total = 0;
 	CUresult result = cuMemGetInfo_v2(&wide_available, &wide_total);
@@ -408,6 +443,7 @@ static CUresult legacy(struct work work, int from_host, int wait) {
 	return context->sticky;
 }
 
+/* It returns before the copy: the source is staged, so that the program may change it. */
 EXPORT CUresult cuMemcpyHtoD_v2(CUdeviceptr dst, const void *src, size_t bytes) {
 	CALLED(cuMemcpyHtoD);
 	return legacy((struct work){.kind = COPY, .dst = dst, .src = (uint64_t)(uintptr_t)src, .bytes = bytes}, 1, 0);

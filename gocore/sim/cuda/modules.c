@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Modules, libraries and their functions. The names of functions are read from images (images.c); an image in another
- * form, or compressed, has every function that is requested. Modules that were unloaded are kept, so that use of a
- * stale handle is detected.
+ * Modules, libraries and their functions (https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MODULE.html and
+ * group__CUDA__LIBRARY.html).
+ *
+ * The names of functions are read from images (images.c); an image in another form, or compressed, has every function
+ * that is requested. Modules that were unloaded are kept, so that use of a stale handle is detected. A library is a
+ * module of no context, and its kernels are its functions: one handle in every context. The machine's lock guards the
+ * list.
  */
 #include "modules.h"
 
@@ -12,6 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Functions that are added twice, as of each architecture in an image, are one. 32 registers are what a small kernel
+ * takes: no image is looked into for more. */
 struct function *add_function(struct module *module, const char *name, size_t length) {
 	struct function **link = &module->functions;
 	FIND(link, strlen((*link)->name) == length && memcmp((*link)->name, name, length) == 0);
@@ -21,6 +27,7 @@ struct function *add_function(struct module *module, const char *name, size_t le
 	    .max_threads = MOST_THREADS_OF_BLOCK);
 }
 
+/* Only a module that never was in the list, or the whole list. */
 static void free_module(struct module *gone) {
 	while (gone->functions != NULL) {
 		struct function *one = gone->functions;
@@ -31,6 +38,7 @@ static void free_module(struct module *gone) {
 	free(gone);
 }
 
+/* An image that states more than there is, is refused; one that is not understood is not. */
 static CUresult load_bytes(struct module **out, const void *image, uint64_t bytes, int library) {
 	struct context *context = NULL;
 	LOCKED;
@@ -51,6 +59,7 @@ static CUresult load_bytes(struct module **out, const void *image, uint64_t byte
 	return SUCCESS;
 }
 
+/* The size of an image in memory is not known to the driver: readable_bytes bounds it. */
 static CUresult load(struct module **out, const void *image, int library) {
 	return out == NULL || image == NULL ? INVALID_VALUE : load_bytes(out, image, readable_bytes(image), library);
 }
@@ -72,6 +81,7 @@ static CUresult load_file(struct module **out, const char *path, int library) {
 	return result;
 }
 
+/* Whether a handle is that of a module, or of a library, that is loaded and whose context lives. */
 static int usable(const struct module *module, int library) {
 	for (const struct module *one = m->modules; one != NULL; one = one->next)
 		if (one == module)
@@ -79,6 +89,7 @@ static int usable(const struct module *module, int library) {
 	return 0;
 }
 
+/* Its functions are invalid from now on. */
 static CUresult unload(struct module *module, int library) {
 	LOCKED;
 	if (!usable(module, library))
@@ -108,6 +119,7 @@ struct function *find_function(const struct function *function) {
 	return NULL;
 }
 
+/* A name that the image does not have is an error only if its names could be read. */
 static CUresult get_function(struct function **out, struct module *module, const char *name, int library) {
 	if (out == NULL || name == NULL || *name == '\0')
 		return INVALID_VALUE;
@@ -270,6 +282,7 @@ EXPORT CUresult cuFuncLoad(struct function *function) {
 	return find_function(function) == NULL ? INVALID_HANDLE : SUCCESS;
 }
 
+/* What is not in the list is 0: shared, constant and local memory of kernels that compute nothing. */
 static CUresult get_attribute(int *value, int attribute, struct function *function) {
 	if (value == NULL || attribute < 0 || attribute > CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE)
 		return INVALID_VALUE;

@@ -30,12 +30,14 @@ struct multicast {
 	struct multicast *next;
 };
 
+/* The link of an object, or the list's end, which is a NULL. */
 static struct multicast **find(CUhandle number) {
 	struct multicast **link = &m->multicasts;
 	FIND(link, *link == (struct multicast *)(uintptr_t)number);
 	return link;
 }
 
+/* Sizes are whole granules; the kinds of handles are not looked at, since none is exported here. */
 static int valid(const multicast_prop *prop) {
 	return prop != NULL && prop->devices > 0 && prop->devices <= MAX_GPUS && prop->bytes > 0 &&
 	       prop->bytes % GRANULE == 0 && prop->flags == 0;
@@ -59,6 +61,7 @@ EXPORT CUresult cuMulticastCreate(CUhandle *out, const multicast_prop *prop) {
 	return SUCCESS;
 }
 
+/* The team is complete when it has as many GPUs as the object was made for. */
 EXPORT CUresult cuMulticastAddDevice(CUhandle number, CUdevice device) {
 	CALLED_SINCE(12010, cuMulticastAddDevice);
 	LOCKED;
@@ -139,6 +142,7 @@ EXPORT CUresult cuMulticastBindAddr_v2(
 	return unknown_device(device) ? INVALID_DEVICE : bind_address(multicast, device, at, addr, bytes, flags);
 }
 
+/* Bindings that lie in the range as a whole. Returns how many. */
 static int unbind(struct multicast *one, int gpu, uint64_t at, uint64_t bytes) {
 	int count = 0;
 	for (struct binding **place = &one->bindings; *place != NULL;) {
@@ -165,6 +169,7 @@ EXPORT CUresult cuMulticastUnbind(CUhandle number, CUdevice device, size_t at, s
 	return object == NULL || !unbind(object, device, at, bytes) ? INVALID_VALUE : SUCCESS;
 }
 
+/* For cuMemRelease, which has handles of both kinds. */
 int end_multicast(CUhandle number) {
 	struct multicast **link = find(number), *gone = *link;
 	if (gone == NULL)

@@ -20,6 +20,7 @@ static int may_access(const struct outside *one, int gpu) {
 	return one->pool == NULL || one->pool->gpu < 0 || one->pool->gpu == gpu || (one->pool->granted >> gpu & 1);
 }
 
+/* The first range that has it decides: no two overlap. */
 int within_outside(uint64_t addr, uint64_t bytes, int gpu) {
 	struct outside **link = &m->outside;
 	FIND(link, inside(addr, bytes, (*link)->range));
@@ -40,6 +41,7 @@ int find_outside(uint64_t addr, struct place *out) {
 	return 1;
 }
 
+/* Addresses below 4 GiB come from the kernel at each call, since the machine's own range is above them. */
 struct outside *add_outside(uint64_t bytes, int gpu, enum outside_kind kind, int flags) {
 	const int access = PROT_READ | PROT_WRITE;
 	uint64_t addr = kind != LOW_MEMORY ? take_range(bytes, GRANULE, access) : 0;
@@ -53,11 +55,13 @@ struct outside *add_outside(uint64_t bytes, int gpu, enum outside_kind kind, int
 	return ADD(m->outside, .range = {addr, bytes}, .gpu = gpu, .kind = kind);
 }
 
+/* A graph's addresses are fixed before it runs; its bytes are charged to the GPU's reserve for graphs. */
 uint64_t add_graph_memory(uint64_t bytes, int gpu) {
 	struct outside *new = add_outside(bytes, gpu, GRAPH_MEMORY, 0);
 	return new == NULL ? 0 : new->range.addr;
 }
 
+/* The kernel shows the file as "/memfd:NAME (deleted)". */
 int is_memory_file(int descriptor, const char *name) {
 	char path[64], target[64] = "";
 	size_t length = strlen(name);
@@ -127,6 +131,7 @@ void end_outside(struct context *context) {
 	DROP_EACH(m->outside, (*link)->context != NULL && (*link)->context == context, drop_outside);
 }
 
+/* A graph's memory stays where it is: the graph may run again. */
 CUresult free_outside(uint64_t addr) {
 	struct outside **link = &m->outside;
 	FIND(link, (*link)->range.addr == addr);

@@ -23,6 +23,7 @@ static int alone(const struct gpu *gpu) {
 	return gpu->integrated || (gpu->model != NULL && gpuconf_is_alone(gpu->model, gpu->profile));
 }
 
+/* A GPU always has access to its own memory, and is no peer of itself. */
 int can_access(CUdevice device, CUdevice memory) {
 	const struct gpu *one = &m->gpu[device], *other = &m->gpu[memory];
 	return m->cards != NULL && device != memory && one->model == other->model && !alone(one) && !alone(other);
@@ -55,6 +56,7 @@ EXPORT CUresult cuDeviceGetP2PAttribute(int *value, int attribute, CUdevice devi
 	return SUCCESS;
 }
 
+/* Any pointer of the caller's: it is looked for in the list before it is read. */
 int is_context(const struct context *context) {
 	struct context **link = &m->contexts;
 	FIND(link, *link == context);

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the driver knows of an address. */
+/* What the driver knows of an address (https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__UNIFIED.html). The
+ * lists are searched in turn, under the lock: linear, managed and page-locked memory, and then what other files have.
+ */
 #include "driver.h"
 
 #include "../../machine/cuda/constants.h"
 
 #include <string.h>
 
+/* What was freed is not found, though another process may still have it. */
 static int find_in(const uint64_t addr, struct allocation *list, struct place *out) {
 	for (; list != NULL; list = list->next)
 		if (!list->gone && inside(addr, 1, list->range)) {
@@ -19,11 +22,14 @@ static int find_in(const uint64_t addr, struct allocation *list, struct place *o
 	return 0;
 }
 
+/* The range that a page table has of it. */
 static struct range whole_pages(struct range range, uint64_t page) {
 	uint64_t begin = range.addr / page * page, end = (range.addr + range.bytes + page - 1) / page * page;
 	return (struct range){begin, end - begin};
 }
 
+/* Device memory is mapped in pages of 2 MiB, what the program registers in the host's; what the driver allocates of
+ * the host begins a mapping of its own. */
 int find_place(uint64_t addr, struct place *out) {
 	if (find_in(addr, m->allocations, out)) {
 		out->linear = out->rdma = 1;
@@ -51,6 +57,8 @@ int find_place(uint64_t addr, struct place *out) {
 enum { LAST_ATTRIBUTE = CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE };
 #define NO_DEVICE_NUMBER (-2)
 
+/* Bytes of each attribute's value, by its number in CUpointer_attribute; 0 is no attribute. Tokens are a struct of
+ * 16. */
 static const unsigned char sizes[LAST_ATTRIBUTE + 1] = {
     0, 8, 4, 8, 8, 16, 1, 8, 4, 4, 1, 8, 8, 4, 8, 1, 4, 8, 8, 8, 8, 1};
 
@@ -68,6 +76,7 @@ static int ordinal(const struct place *place) {
 	return place->context != NULL ? place->context->gpu : 0;
 }
 
+/* A number for each allocation, in the order in which they are asked for: programs only compare them. */
 static uint64_t buffer(struct notes *notes) {
 	if (notes->buffer == 0)
 		notes->buffer = ++m->last_buffer;
@@ -89,6 +98,7 @@ static int lacks(const struct place *place, int attribute) {
 	return 0;
 }
 
+/* All values at once: a list by attribute is shorter than a case for each, and none of them costs more than a load. */
 static CUresult attribute_of(const struct place *place, int attribute, uint64_t addr, uint64_t *value) {
 	struct range mapping = place->mapping.bytes > 0 ? place->mapping : place->range;
 	const uint64_t values[LAST_ATTRIBUTE + 1] = {

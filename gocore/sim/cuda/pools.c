@@ -20,12 +20,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* An H200's pools grew by 32 MiB. */
 uint64_t segment(void) {
 	if (m->to_the_byte)
 		return GRANULE;
 	return m->segment > 0 ? m->segment : 32 * MIB;
 }
 
+/* What another process maps is counted in pages, since its maker counts the segments. */
 static uint64_t segments(const struct pool *pool, uint64_t bytes) {
 	uint64_t unit = pool->imported ? GRANULE : segment();
 	return (bytes + unit - 1) / unit * unit;
@@ -42,6 +44,7 @@ static struct outside **hole(struct pool *pool, uint64_t bytes, uint64_t *at) {
 	return next;
 }
 
+/* Up to where a pool is used: nothing below it can be returned. */
 static uint64_t last_end(const struct pool *pool) {
 	uint64_t end = 0;
 	for (const struct outside *one = pool->first; one != NULL; one = one->next_there)
@@ -49,6 +52,7 @@ static uint64_t last_end(const struct pool *pool) {
 	return end;
 }
 
+/* A hole stays in its place. Only use falls; what is reserved is looked at when the device is synchronized. */
 void leave_pool(struct outside *gone) {
 	struct outside **link = &gone->pool->first;
 	while (*link != NULL && *link != gone)
@@ -91,6 +95,8 @@ void pool_freed(struct pool *pool) {
 		end_pool(pool);
 }
 
+/* What CUDA calls the release threshold: bytes that a pool may keep at a synchronization of a stream, an event or the
+ * context. */
 void pools_synchronized(void) {
 	for (int i = 0; i < m->gpus; i++)
 		shrink(&m->standard[i], m->standard[i].threshold);
@@ -113,6 +119,7 @@ void end_pools(void) {
 	m->current_host = m->current_managed = NULL;
 }
 
+/* CUDA 2's addresses have 32 bits: the memory lies below 4 GiB where the host can do that. */
 static CUresult low(CUcontext context, unsigned *out, unsigned bytes) {
 	struct gpu *gpu = &m->gpu[context->gpu];
 	if (bytes == 0)
@@ -151,6 +158,7 @@ EXPORT CUresult cuMemFree(unsigned addr) {
 	return free_outside(addr);
 }
 
+/* A default pool is always valid; one that was made is until it is destroyed. */
 static struct pool *find_pool(struct pool *handle) {
 	for (int i = 0; i < m->gpus; i++)
 		if (handle == &m->standard[i])
@@ -163,11 +171,13 @@ static struct pool *find_pool(struct pool *handle) {
 	return NULL;
 }
 
+/* The default pools are a part of the machine, and are set to zero when it starts. */
 static struct pool *standard_pool(int gpu) {
 	m->standard[gpu].gpu = gpu;
 	return &m->standard[gpu];
 }
 
+/* All that CUDA refuses, and then what is not done here, before anything is made. */
 EXPORT CUresult cuMemPoolCreate(struct pool **out, const struct pool_props *props) {
 	CALLED_SINCE(11020, cuMemPoolCreate);
 	if (out == NULL || props == NULL)
@@ -302,6 +312,8 @@ static struct outside *add_to_file(struct pool *pool, uint64_t bytes) {
 	return new;
 }
 
+/* The lowest hole. The card is charged for whole segments, and only if the pool grows: an allocation in what is
+ * reserved cannot fail for lack of memory. */
 static CUresult allocate(CUdeviceptr *out, size_t bytes, struct pool *pool) {
 	if (pool == NULL || pool->imported)
 		return INVALID_VALUE;
@@ -340,6 +352,7 @@ static CUresult allocate(CUdeviceptr *out, size_t bytes, struct pool *pool) {
 	return SUCCESS;
 }
 
+/* In a capture it is a node of the graph, and has its address at once. Otherwise no capture may forbid it. */
 static CUresult allocate_async(CUdeviceptr *out, size_t bytes, int of_pool, struct pool *pool, CUstream handle) {
 	LOCKED;
 	struct context *context;
@@ -364,6 +377,8 @@ static CUresult allocate_async(CUdeviceptr *out, size_t bytes, int of_pool, stru
 	return result == NOT_READY ? allocate(out, bytes, pool) : result;
 }
 
+/* Linear memory can be freed in a stream, too, and waits for the context's work as cuMemFree does: without the lock,
+ * which that takes. */
 static CUresult free_async(CUdeviceptr addr, CUstream stream) {
 	struct context *context;
 	struct stream *its;
@@ -425,6 +440,7 @@ static uint64_t value_of(const struct pool *pool, int attribute) {
 	return is_reuse ? (pool->no_reuse >> attribute & 1) == 0 : values[attribute];
 }
 
+/* Attributes of 64 bits; the others are an int. */
 static int is_size(int attribute) {
 	return (attribute >= CU_MEMPOOL_ATTR_RELEASE_THRESHOLD && attribute <= CU_MEMPOOL_ATTR_USED_MEM_HIGH) ||
 	       attribute == CU_MEMPOOL_ATTR_MAX_POOL_SIZE;
@@ -584,6 +600,7 @@ EXPORT CUresult cuMemPoolImportFromShareableHandle(
 	return SUCCESS;
 }
 
+/* Which file it is, so that an importer refuses the description of another pool's memory. */
 static int describe(int file, struct description *out) {
 	struct stat facts;
 	int known = fstat(file, &facts) == 0;

@@ -216,6 +216,7 @@ EXPORT CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice device)
 	return SUCCESS;
 }
 
+/* CUdevprop of CUDA 2. */
 struct properties {
 	int threads, block[3], grid[3], shared, constant, warp, pitch, registers, clock, texture_alignment;
 };

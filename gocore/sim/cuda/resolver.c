@@ -205,8 +205,10 @@ static const struct error {
 #include "errors.h"
 };
 
+/* What a driver of this version does not know has neither a name nor a text. */
 static const struct error unknown = {0, 0, NULL, NULL};
 
+/* A driver's texts do not change, so one list serves all versions. */
 static const struct error *find_error(int number) {
 	for (size_t i = 0; i < sizeof errors / sizeof *errors; i++)
 		if (errors[i].number == number && errors[i].since <= driver_version())

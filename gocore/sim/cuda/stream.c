@@ -41,6 +41,7 @@ static void retire_streams(void) {
 	}
 }
 
+/* The newest stream is the first of the list. Numbers are never used twice in a machine, as cuStreamGetId promises. */
 struct stream *make_stream(struct context *context, int blocking, int priority) {
 	retire_streams();
 	struct stream *stream =
@@ -49,6 +50,8 @@ struct stream *make_stream(struct context *context, int blocking, int priority) 
 	return stream;
 }
 
+/* The default stream of a thread in a context, which is made at its first use and is blocking, as cudaStreamPerThread
+ * is. */
 static struct stream *per_thread(struct context *context) {
 	for (struct stream *one = m->streams; one != NULL; one = one->next)
 		if (one->own && one->context == context && pthread_equal(one->thread, pthread_self()))
@@ -68,6 +71,8 @@ static void note_destroyed(void) {
 		    stderr);
 }
 
+/* Handles 0 and 1 are the legacy stream, 2 the thread's own: CU_STREAM_LEGACY and CU_STREAM_PER_THREAD of cuda.h. Any
+ * other is looked for by its address, and not read before it was found. */
 static CUresult find_stream(CUstream handle, struct context *context, struct stream **out) {
 	switch ((uintptr_t)handle) {
 	case 0:
@@ -93,6 +98,8 @@ static CUresult find_stream(CUstream handle, struct context *context, struct str
 	return SUCCESS;
 }
 
+/* A handle that names a stream brings its own context, whether or not that is current; a default stream needs the
+ * current one. */
 CUresult stream_and_context(CUstream handle, struct stream **stream, struct context **context) {
 	*context = NULL;
 	CUresult result = (uintptr_t)handle > 2 ? SUCCESS : current_context(context);
@@ -107,10 +114,12 @@ CUresult stream_and_context(CUstream handle, struct stream **stream, struct cont
 
 static int do_left_work(void);
 
+/* Whether the work up to a mark is done. No stream: there is no work to wait for. */
 static int finished(struct mark mark) {
 	return mark.stream == NULL || mark.stream->ended || mark.stream->done >= mark.seq;
 }
 
+/* Whether all that a piece of work waits for is done. */
 int is_ready(const struct piece *piece) {
 	for (int i = 0; i < piece->after_count; i++)
 		if (!finished(piece->after[i]))
@@ -130,12 +139,14 @@ static int touchable(struct stream *stream, uint64_t addr, uint64_t bytes) {
 	return touchable_by(stream, addr, bytes, stream->context->gpu);
 }
 
+/* Another thread's call is let through. What the caller has read under the lock may be different afterwards. */
 static void pause_unlocked(unsigned us) {
 	UNLOCK;
 	usleep(us);
 	LOCK;
 }
 
+/* Memory that the caller has staged, or waits for itself, is not looked up: it is not the driver's. */
 static void run_copy(struct stream *stream, struct work *work) {
 	const void *from = work->staged != NULL ? work->staged : (const void *)(uintptr_t)work->src;
 	if ((work->to_pageable || touchable(stream, work->dst, work->bytes)) &&
@@ -143,6 +154,7 @@ static void run_copy(struct stream *stream, struct work *work) {
 		memmove((void *)(uintptr_t)work->dst, from, work->bytes);
 }
 
+/* A wait for a word in memory. It is looked at again and again, since who writes it makes no call. */
 static void run_wait(struct stream *stream, struct work *work) {
 	while (!stream->ended && touchable(stream, work->dst, work->bytes)) {
 		if (word_holds(work))
@@ -152,12 +164,14 @@ static void run_wait(struct stream *stream, struct work *work) {
 	}
 }
 
+/* The same for an event of another process. */
 static void run_await(struct stream *stream, struct work *work) {
 	while (!stream->ended && !shared_done(work->shared, work->value))
 		if (!do_left_work())
 			pause_unlocked(50);
 }
 
+/* All that it touches is looked at first, so that it does nothing where it would fail. */
 static void run_kernel(struct stream *stream, struct work *work) {
 	for (int i = 0; i < MAX_TOUCHED; i++)
 		if (work->touched[i].bytes > 0 && !touchable_by(stream, work->touched[i].addr, work->touched[i].bytes,
@@ -172,6 +186,8 @@ static uint64_t now_ns(void) {
 	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
+/* Under the lock, which a wait, a delay and a host function let go. The stream may end meanwhile: its work is dropped
+ * then. */
 void run_work(struct stream *stream, struct work *work) {
 	if ((work->kind == COPY || work->kind == FILL || work->kind == KERNEL) && m->delay_us > 0)
 		pause_unlocked(m->delay_us);
@@ -222,6 +238,7 @@ static void done_with(struct work *work) {
 		drop_shared(work->shared);
 }
 
+/* Dependencies and staged bytes go with the piece. */
 static void drop_head(struct stream *stream) {
 	struct piece *gone = stream->head;
 	stream->head = gone->next;
@@ -235,6 +252,8 @@ static void drop_head(struct stream *stream) {
 	__atomic_sub_fetch(&queued, 1, __ATOMIC_RELEASE);
 }
 
+/* Failed work leaves its error in the context; what is queued behind it is dropped and not run, as after a fault on a
+ * card. */
 static void run_head(struct stream *stream) {
 	stream->running = 1;
 	if (!stream->ended && stream->context->sticky == SUCCESS)
@@ -262,6 +281,7 @@ static void *run_queue(void *argument) {
 	return NULL;
 }
 
+/* The worker's flag keeps others from the queue while the work waits without the lock. */
 void run_next(struct stream *stream) {
 	stream->worker = 1;
 	run_head(stream);
@@ -297,6 +317,8 @@ int start_thread(pthread_t *thread, const pthread_attr_t *how, void *(*run)(void
 	return failed;
 }
 
+/* The caller has the lock, so the thread does not look at the stream before its flag is set. Without a thread the
+ * work is left to those who wait for it. */
 static void start_worker(struct stream *stream) {
 	pthread_t thread;
 	stream->worker = !m->stepped && start_thread(&thread, NULL, run_queue, stream) == 0;
@@ -306,6 +328,7 @@ static void start_worker(struct stream *stream) {
 		m->left_work = 1;
 }
 
+/* Only work that is not done yet is remembered. */
 static void depend(struct piece *piece, struct mark mark) {
 	if (finished(mark))
 		return;
@@ -337,6 +360,7 @@ static int at_once(struct stream *stream, const struct work *work, struct mark o
 	return brief && m->cards != NULL && m->delay_us == 0 && !m->stepped && nothing_before(stream, other);
 }
 
+/* Work without a queue: it has a number all the same, for events that are recorded behind it. */
 static uint64_t do_now(struct stream *stream, struct work *work) {
 	stream->last++;
 	if (!stream->ended && stream->context->sticky == SUCCESS)
@@ -347,6 +371,8 @@ static uint64_t do_now(struct stream *stream, struct work *work) {
 	return stream->last;
 }
 
+/* The order that CUDA gives the legacy stream: its work waits for that of all blocking streams of its context, and
+ * theirs for its. Non-blocking streams have no part in that. `other` is an event's mark besides. */
 static uint64_t enqueue_after(struct stream *stream, struct work work, struct mark other) {
 	if (stream->capture != NULL) {
 		take_piece(stream, work);
@@ -378,6 +404,7 @@ uint64_t enqueue(struct stream *stream, struct work work) {
 	return enqueue_after(stream, work, (struct mark){NULL, 0});
 }
 
+/* The lock is free while it waits. */
 void wait_done(struct stream *stream, uint64_t seq) {
 	while (!finished((struct mark){stream, seq}))
 		if (!do_left_work())
@@ -406,6 +433,7 @@ void end_streams(struct context *context) {
 				pthread_cond_wait(&m->progress, &m->lock);
 }
 
+/* A priority out of range is brought into it, as CUDA documents; a smaller number is more urgent. */
 static CUresult create_stream(CUstream *out, unsigned flags, int priority) {
 	IN_CONTEXT;
 	int greatest = m->gpu[context->gpu].greatest_priority;
@@ -494,6 +522,7 @@ EXPORT CUresult cuStreamSynchronize(CUstream handle) {
 /* The forms with a per-thread default stream. */
 CUstream own_stream(CUstream handle) { return handle != NULL ? handle : (CUstream)(uintptr_t)2; }
 
+/* Of the legacy stream also the blocking ones of its context count, since its next work would wait for them. */
 static int idle(struct stream *stream) {
 	while (do_left_work())
 		;
@@ -570,6 +599,7 @@ EXPORT CUresult cuStreamWaitEvent(CUstream handle, CUevent event, unsigned flags
 	return SUCCESS;
 }
 
+/* It was never recorded: a wait for it ends at once. */
 struct event *add_event(struct context *context, int untimed) {
 	return ADD(m->events, .context = context, .untimed = untimed);
 }
@@ -614,6 +644,8 @@ EXPORT CUresult cuEventDestroy_v2(CUevent event) {
 	return SUCCESS;
 }
 
+/* The record's number is taken at once and signalled when the stream comes to it, so that another process's wait is
+ * for this record or a later one. */
 static void record_shared(struct event *event, struct stream *stream) {
 	uint64_t number = begin_shared(event->shared);
 	event->capture = NULL;
@@ -691,6 +723,7 @@ EXPORT CUresult cuEventQuery(CUevent event) {
 	return done ? context->sticky : NOT_READY;
 }
 
+/* Events that time can be taken between: recorded, with time, and done. */
 static CUresult timed(struct event *event) {
 	if (event_gone(event) || event->untimed || (event->mark.stream == NULL && event->capture == NULL))
 		return INVALID_HANDLE;

@@ -1,5 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Virtual memory management: reservations, handles, mappings. */
+/*
+ * Virtual memory management: reservations, handles, mappings
+ * (https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__VA.html).
+ *
+ * A handle refers to memory, and memory is a part of its GPU's file, so that it can be mapped at any address and sent
+ * to another process. The machine's lock guards all of it. Always:
+ *
+ *  1. Reservations and mappings are in the order of their addresses, no two of a kind overlap, and each mapping lies
+ *     in a reservation.
+ *  2. A handle lives while it is held or mapped, and memory while it has a handle or an open descriptor.
+ *     memory->handles counts its handles.
+ *  3. Memory of a GPU is charged to it in full from cuMemCreate to its end; what is exported is charged to the share
+ *     instead, and what was imported is not charged here.
+ */
 #include "driver.h"
 
 #include "../../machine/cuda/constants.h"
@@ -66,6 +79,7 @@ struct reservation { /* in order of their addresses */
 	struct reservation *next;
 };
 
+/* What a GPU may do with a mapping, as cuMemGetAccess says it. */
 static int flags_of(const struct mapping *mapping, int gpu) {
 	if ((mapping->access >> gpu & 1) == 0)
 		return CU_MEM_ACCESS_FLAGS_PROT_NONE;
@@ -88,6 +102,7 @@ int find_mapping(uint64_t addr, struct place *out) {
 	return 0;
 }
 
+/* For tests, which look for what a program has left. */
 void count_virtual(int *handle_count, int *mapping_count, int *reservation_count) {
 	*handle_count = *mapping_count = *reservation_count = 0;
 	for (struct handle *one = m->handles; one != NULL; one = one->next)
@@ -98,6 +113,7 @@ void count_virtual(int *handle_count, int *mapping_count, int *reservation_count
 		++*reservation_count;
 }
 
+/* Memory of the host lies in the file of the first GPU, and is not charged to it. */
 static CUresult check_prop(const allocation_prop *prop) {
 	if (prop->type != CU_MEM_ALLOCATION_TYPE_PINNED || prop->location.type < CU_MEM_LOCATION_TYPE_DEVICE ||
 	    prop->location.type > CU_MEM_LOCATION_TYPE_HOST_NUMA || prop->compression > 1)
@@ -111,6 +127,7 @@ static CUresult check_prop(const allocation_prop *prop) {
 	return m->gpu[prop->location.id].vmm ? SUCCESS : NOT_SUPPORTED;
 }
 
+/* A card's large page of 2 MiB, as the minimum and as what is recommended. */
 EXPORT CUresult cuMemGetAllocationGranularity(size_t *bytes, const allocation_prop *prop, int option) {
 	CALLED(cuMemGetAllocationGranularity);
 	if (bytes == NULL || prop == NULL || option < CU_MEM_ALLOC_GRANULARITY_MINIMUM ||
@@ -149,6 +166,7 @@ static uint64_t reserve(uint64_t bytes, uint64_t alignment) {
 	return addr != 0 ? addr : map_anywhere(bytes, alignment, PROT_NONE);
 }
 
+/* A machine that counts to the byte has its ranges from the list that it uses again. */
 static void unreserve(struct range range) {
 	if (m->to_the_byte)
 		give_range(range.addr);
@@ -156,6 +174,7 @@ static void unreserve(struct range range) {
 		munmap((void *)(uintptr_t)range.addr, range.bytes);
 }
 
+/* A hint is looked at only as far as that it is aligned: CUDA promises no more. */
 EXPORT CUresult cuMemAddressReserve(
     CUdeviceptr *out, size_t bytes, size_t alignment, CUdeviceptr hint, unsigned long long flags) {
 	CALLED(cuMemAddressReserve);
@@ -180,6 +199,7 @@ EXPORT CUresult cuMemAddressReserve(
 	return SUCCESS;
 }
 
+/* Exactly what was reserved, and nothing of it mapped. */
 EXPORT CUresult cuMemAddressFree(CUdeviceptr addr, size_t bytes) {
 	CALLED(cuMemAddressFree);
 	LOCKED;
@@ -193,6 +213,7 @@ EXPORT CUresult cuMemAddressFree(CUdeviceptr addr, size_t bytes) {
 	return SUCCESS;
 }
 
+/* The number of a handle is its address; it is looked up in the list before it is used as one. */
 static CUhandle add_handle(struct memory *memory) {
 	memory->handles++;
 	return (CUhandle)(uintptr_t)ADD(m->handles, .memory = memory, .held = 1);
@@ -212,6 +233,8 @@ uint64_t number_of_export(int file, uint64_t offset) {
 	return (facts.st_ino ^ facts.st_dev << 32) * UINT64_C(0x9e3779b97f4a7c15) + offset / GRANULE;
 }
 
+/* What no handle and no descriptor has any more. The bytes are punched out of the file, and its offsets are not used
+ * again: a stale descriptor finds nothing. */
 static void end_unused(void) {
 	for (struct memory **link = &m->memories; *link != NULL;) {
 		struct memory *gone = *link;
@@ -240,6 +263,7 @@ void exports_closed(void) {
 		end_unused();
 }
 
+/* All that is refused comes before the card is charged; then the file grows, which may fail, too. */
 EXPORT CUresult cuMemCreate(CUhandle *out, size_t bytes, const allocation_prop *prop, unsigned long long flags) {
 	CALLED(cuMemCreate);
 	if (out == NULL || prop == NULL || bytes == 0 || bytes % GRANULE != 0 || flags != 0 ||
@@ -268,6 +292,7 @@ EXPORT CUresult cuMemCreate(CUhandle *out, size_t bytes, const allocation_prop *
 	return SUCCESS;
 }
 
+/* A handle that was released is not valid, although its mappings keep it. */
 static struct handle *find_handle(CUhandle number) {
 	struct handle **link = &m->handles;
 	FIND(link, *link == (struct handle *)(uintptr_t)number && (*link)->held);
@@ -292,6 +317,7 @@ EXPORT CUresult cuMemGetAllocationPropertiesFromHandle(allocation_prop *out, CUh
 	return SUCCESS;
 }
 
+/* Memory is looked at when its last handle goes; a descriptor may still have it then. */
 static void drop_handle(struct handle *handle) {
 	if (handle->held || handle->mappings > 0)
 		return;
@@ -304,6 +330,7 @@ static void drop_handle(struct handle *handle) {
 	free(handle);
 }
 
+/* Multicast objects have handles, too. */
 EXPORT CUresult cuMemRelease(CUhandle number) {
 	CALLED(cuMemRelease);
 	LOCKED;
@@ -333,6 +360,8 @@ struct part {
 	uint64_t file, offset, bytes, rest[5];
 };
 
+/* Each descriptor is the file opened anew, with a lock of its own, which shows the exporter that it is open, and with
+ * a position that says which part it is. */
 static int export_descriptor(const struct memory *memory) {
 	int descriptor = open_again(memory->file);
 	off_t position =
@@ -368,6 +397,7 @@ EXPORT CUresult cuMemExportToShareableHandle(void *out, CUhandle number, int typ
 	return SUCCESS;
 }
 
+/* The same memory, where a process imports what it has exported itself. */
 static struct memory *part_of_ours(const struct part *part) {
 	struct stat facts;
 	struct memory **link = &m->memories;
@@ -390,6 +420,7 @@ static int read_position(int descriptor, struct part *part, int *gpu) {
 	return 0;
 }
 
+/* The exporter counts the bytes; here the memory is a view of its file. */
 static struct memory *import_foreign(int descriptor, const struct part *part, int gpu) {
 	int file = open_again(descriptor);
 	if (file < 0 || !share_byte(file, (int64_t)part->offset)) { /* so that its exporter keeps it */
@@ -515,6 +546,7 @@ static int reserved(uint64_t addr, uint64_t bytes) {
 	return *link != NULL;
 }
 
+/* Nothing can access it until cuMemSetAccess. */
 EXPORT CUresult cuMemMap(CUdeviceptr addr, size_t bytes, size_t offset, CUhandle number, unsigned long long flags) {
 	CALLED(cuMemMap);
 	LOCKED;
@@ -555,6 +587,7 @@ static struct mapping **whole(uint64_t addr, uint64_t bytes, struct mapping **en
 	return bytes > 0 && next == addr + bytes ? first : NULL;
 }
 
+/* Whole mappings only. The addresses stay reserved, and fault as before. */
 EXPORT CUresult cuMemUnmap(CUdeviceptr addr, size_t bytes) {
 	CALLED(cuMemUnmap);
 	struct mapping *end;
@@ -572,6 +605,7 @@ EXPORT CUresult cuMemUnmap(CUdeviceptr addr, size_t bytes) {
 	return SUCCESS;
 }
 
+/* The refusals by one GPU of a list, for mappings from first up to end. */
 static CUresult may_access(const access_desc *access, struct mapping *first, const struct mapping *end) {
 	int gpu = access->location.id, type = access->location.type;
 	if (type != CU_MEM_LOCATION_TYPE_DEVICE)
@@ -592,6 +626,7 @@ static CUresult may_access(const access_desc *access, struct mapping *first, con
 	return SUCCESS;
 }
 
+/* Access is a bit for each GPU, and to write one more. */
 static void allow(struct mapping *mapping, int gpu, int flags) {
 	uint64_t bit = UINT64_C(1) << gpu;
 	mapping->access = flags != 0 ? mapping->access | bit : mapping->access & ~bit;
@@ -631,6 +666,7 @@ EXPORT CUresult cuMemGetAccess(unsigned long long *flags, const struct location 
 	return SUCCESS;
 }
 
+/* A range may lie in several mappings that are adjacent, as one allocation of PyTorch's expandable segments does. */
 int within_mappings(uint64_t addr, uint64_t bytes, int gpu) {
 	for (struct mapping *mapping = m->mappings; mapping != NULL && bytes > 0; mapping = mapping->next) {
 		if (!inside(addr, 1, mapping->range))
@@ -646,6 +682,7 @@ int within_mappings(uint64_t addr, uint64_t bytes, int gpu) {
 	return 0;
 }
 
+/* Mappings first, since they hold handles, and then what is held. */
 void end_virtual(void) {
 	end_multicasts();
 	while (m->mappings != NULL)

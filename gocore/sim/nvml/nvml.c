@@ -70,6 +70,7 @@ int is_device(const struct device *device) {
 	return offset < (size_t)machine.devices * sizeof *device && offset % sizeof *device == 0;
 }
 
+/* NVML refuses a buffer that is too small, and cuts nothing. */
 static int copy(char *out, unsigned size, const char *text) {
 	if (strlen(text) + 1 > size)
 		return INSUFFICIENT_SIZE;
@@ -77,6 +78,7 @@ static int copy(char *out, unsigned size, const char *text) {
 	return SUCCESS;
 }
 
+/* The lock is held, and no user has NVML started, so no other thread reads the machine. */
 static int read_machine(void) {
 	char complaint[GPUCONF_COMPLAINT] = "";
 
@@ -93,6 +95,7 @@ static int read_machine(void) {
 	return DRIVER_NOT_LOADED;
 }
 
+/* Each start needs a stop. Only the first one reads the machine, and a start that fails counts for nothing. */
 static int start(const char *function) {
 	hooks_note(function);
 	pthread_mutex_lock(&lock);
@@ -106,6 +109,7 @@ static int start(const char *function) {
 	return refused;
 }
 
+/* For the stubs. It is noted once for each name, with GPUCONF_SIMULATOR_LOG. */
 int unsupported(const char *function) {
 	int refused = begin(function, NULL);
 	if (refused)
@@ -152,6 +156,7 @@ int nvmlSystemGetCudaDriverVersion(int *version) {
 	return SUCCESS;
 }
 
+/* Cards only, in the order of NVML's indices; instances are between them in the list. */
 static int by_index(unsigned index, struct device **found) {
 	for (int i = 0; i < machine.devices; i++)
 		if (machine.device[i].parent < 0 && index-- == 0) {
@@ -180,6 +185,7 @@ static int by_index(unsigned index, struct device **found) {
 COUNT(nvmlDeviceGetCount)
 BY_INDEX(nvmlDeviceGetHandleByIndex)
 
+/* A card's with or without the "GPU-" before it. */
 int nvmlDeviceGetHandleByUUID(const char *uuid, struct device **found) {
 	BEGIN_SYSTEM(NULL, (uuid && found) ? uuid : NULL);
 	for (int i = 0; i < machine.devices; i++)
@@ -212,6 +218,8 @@ struct memory {
 	unsigned long long total, free, used;
 };
 
+/* What a description says; what the driver of this process says, if the description is "live"; and what the job's
+ * processes have. The driver is looked for and never loaded. */
 static unsigned long long used(const struct device *device) {
 	void *driver = device->live ? dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD) : NULL;
 	int (*info)(size_t *, size_t *) =
@@ -265,6 +273,7 @@ struct info_v1 {
 	unsigned long long bytes;
 };
 
+/* Processes are described with their card, and belong to an instance by its two numbers. */
 static int runs_on(const struct process *process, const struct device *device) {
 	int on_card = process->card == device - machine.device;
 	int on_instance =
@@ -387,6 +396,7 @@ int nvmlDeviceGetAddressingMode(struct device *device, struct addressing *mode) 
 	return SUCCESS;
 }
 
+/* No change is pending: the mode is that of the specification. */
 int nvmlDeviceGetMigMode(struct device *device, unsigned *current, unsigned *pending) {
 	BEGIN(device, (current && pending) ? current : NULL);
 	if (device->mig == MIG_NONE)
@@ -497,6 +507,7 @@ static int architecture(const struct device *device) {
 	return by_major[device->major] > 0 ? by_major[device->major] : -1;
 }
 
+/* Where a product's name does not say it, it is NVML_BRAND_NVIDIA. */
 static int brand(const struct device *device) {
 	enum { TESLA = 2, GEFORCE = 5, NVIDIA = 14 }; /* nvmlBrandType_t */
 	if (strncmp(device->name, "Tesla", 5) == 0)
@@ -610,6 +621,7 @@ int nvmlDeviceGetUtilizationRates(struct device *device, unsigned *rates) {
 	return SUCCESS;
 }
 
+/* Of the video clock nothing is known. */
 int nvmlDeviceGetMaxClockInfo(struct device *device, unsigned clock, unsigned *mhz) {
 	enum { GRAPHICS, MULTIPROCESSOR, MEMORY, CLOCKS = 4 };
 

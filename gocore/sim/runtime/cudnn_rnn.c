@@ -69,6 +69,7 @@ static const struct {
 
 static int gates(const struct rnn *rnn) { return modes[rnn->mode].gates; }
 
+/* How many of the input's and the recurrent matrices have one (cudnnRNNBiasMode_t). */
 static int biases(const struct rnn *rnn) {
 	if (rnn->bias == NO_BIAS)
 		return 0;
@@ -110,6 +111,8 @@ struct part {
 	int64_t at, rows, columns;
 };
 
+/* By cuDNN's number of a linear layer: the input's gates, the recurrent ones, and for an LSTM the projection as the
+ * ninth. */
 static struct part matrix(const struct rnn *rnn, int pseudo, int linear) {
 	int64_t at = before(rnn, pseudo), each = columns(rnn, pseudo) * rnn->hidden,
 	        again = (int64_t)rnn->projection * rnn->hidden;
@@ -123,6 +126,7 @@ static struct part matrix(const struct rnn *rnn, int pseudo, int linear) {
 	    at + many * again, linear == 8 && rnn->projection < rnn->hidden ? rnn->projection : 0, rnn->hidden};
 }
 
+/* In the same numbers. One of the two kinds may be absent. */
 static struct part bias(const struct rnn *rnn, int pseudo, int linear) {
 	int many = gates(rnn), recurrent = linear >= many;
 	int64_t at = before(rnn, rnn->layers * rnn->directions) + (int64_t)pseudo * biases(rnn) * many * rnn->hidden;
@@ -133,6 +137,7 @@ static struct part bias(const struct rnn *rnn, int pseudo, int linear) {
 	    at + (int64_t)(rnn->bias == RECURRENT_BIAS ? linear - many : linear) * rnn->hidden, rnn->hidden, 1};
 }
 
+/* An address of NULL and a tensor without dimensions: the part does not exist. */
 static void describe(
     const struct rnn *rnn, struct part part, const char *space, struct cudnn_tensor *out, const void **address) {
 	if (out != NULL)

@@ -18,6 +18,7 @@ const struct descriptor *cudnn_held(const struct descriptor *descriptor, int nam
 	                                                                        : *(struct descriptor **)held->values;
 }
 
+/* A dimension that a tensor lacks counts as 1. */
 static int64_t size(const struct descriptor *tensor, int64_t dimension) {
 	const struct attribute *sizes = tensor == NULL ? NULL : cudnn_attribute(tensor, TENSOR_SIZES);
 	int known = sizes != NULL && sizes->type == TYPE_INT64 && dimension < sizes->count;
@@ -31,6 +32,7 @@ static int64_t elements(const struct descriptor *tensor) {
 	return product;
 }
 
+/* A tensor without a type is taken as float. */
 static int64_t element(const struct descriptor *tensor) {
 	const struct attribute *type = tensor == NULL ? NULL : cudnn_attribute(tensor, TENSOR_TYPE);
 	return type == NULL ? 4 : (int64_t)cudnn_element(*(int *)type->values);
@@ -61,6 +63,7 @@ struct convolution {
 
 static int64_t plane(const struct descriptor *tensor) { return elements(tensor) / size(tensor, 0) / size(tensor, 1); }
 
+/* By the strides: cuDNN has no other word for it. */
 static int channels_last(const struct descriptor *tensor) {
 	const struct attribute *strides = tensor == NULL ? NULL : cudnn_attribute(tensor, TENSOR_STRIDES);
 	return strides != NULL && strides->type == TYPE_INT64 && strides->count > 1 && ((int64_t *)strides->values)[1] == 1;
@@ -188,6 +191,7 @@ static const struct trees {
         {{[FORWARD] = FORM(float_last_forward), [FILTER] = FORM(float_last_filter)}, LARGEST(float_last)}},
 };
 
+/* By the type, by whether tensor cores are used, and by which dimension comes last. */
 static const struct trees *trees_of(const struct convolution *shape, int tensor_cores) {
 	int unit = tensor_cores ? 1 : 2; /* of float; narrow types have tensor cores in any case */
 	return &trees[shape->element == 2 ? 0 : unit][shape->last != 0];
@@ -239,6 +243,7 @@ static int64_t of_largest(const struct convolution *shape, int way, int tensor_c
 	return bytes < GRAIN ? bytes : bytes / GRAIN * GRAIN + TRIED;
 }
 
+/* A tree where there is one for the way and the type, else the rules above. */
 static int64_t of_engine(const struct convolution *shape, int way, int engine) {
 	int tensor_cores = engine == ENGINE_USUAL || engine == ENGINE_LARGEST;
 	if (engine == ENGINE_LARGEST || engine == ENGINE_LARGEST_PLAIN)

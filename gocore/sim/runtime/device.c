@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Devices, their properties, contexts and errors. */
+/*
+ * Devices, their properties, contexts and errors of the CUDA runtime
+ * (https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__DEVICE.html and group__CUDART__ERROR.html).
+ *
+ * The chosen device and the last error are the thread's. A device's primary context is retained at its first use, by
+ * whichever thread comes first, and never released: `primary` is read and written without a lock, as all threads
+ * write the same.
+ */
 #include "runtime.h"
 
 #include "../../machine/cuda/constants.h"
@@ -17,6 +24,7 @@ static __thread int last_error, chosen;
 /* The runtime works in the primary context of each device, and keeps it. */
 static void *primary[MOST_DEVICES];
 
+/* Called before PyTorch is loaded, so that no thread reads the versions meanwhile. */
 EXPORT void gpuconf_runtime_versions(int cuda, int cudnn, int nccl, int cublas) {
 	versions = (struct versions){cuda, cudnn, nccl, cublas};
 }
@@ -27,6 +35,7 @@ int keep(int result) {
 	return result;
 }
 
+/* The driver says what is wrong with a device that does not exist: here only the list must not be left. */
 static int enter(int device) {
 	int result = cuInit(0);
 	void *context = device >= 0 && device < MOST_DEVICES ? __atomic_load_n(&primary[device], __ATOMIC_ACQUIRE) : NULL;
@@ -38,17 +47,20 @@ static int enter(int device) {
 	return result == SUCCESS ? cuCtxSetCurrent(context) : result;
 }
 
+/* A context that the program has made current itself is used as it is, as the CUDA runtime does. */
 int begin(void) {
 	void *context = NULL;
 	return cuCtxGetCurrent(&context) == SUCCESS && context != NULL ? SUCCESS : enter(chosen);
 }
 
+/* Of the current context's device, and without one of the chosen one. */
 int attribute_here(int attribute) {
 	int device = chosen, value = 0;
 	cuCtxGetDevice(&device);
 	return cuDeviceGetAttribute(&value, attribute, device) == SUCCESS ? value : 0;
 }
 
+/* Reading it clears it; cudaPeekAtLastError does not. */
 EXPORT int cudaGetLastError(void) {
 	int result = last_error;
 	last_error = SUCCESS;
@@ -91,6 +103,7 @@ STARTED(cudaGetDeviceCount, cuDeviceGetCount(count), int *count)
 STARTED(cudaDeviceGetAttribute, cuDeviceGetAttribute(value, attribute, device), int *value, int attribute, int device)
 STARTED(cudaDeviceCanAccessPeer, cuDeviceCanAccessPeer(can, device, peer), int *can, int device, int peer)
 
+/* The device of the current context, which may be another than was chosen. */
 EXPORT int cudaGetDevice(int *device) {
 	void *context = NULL;
 	if (device == NULL)
@@ -99,6 +112,7 @@ EXPORT int cudaGetDevice(int *device) {
 	return cuCtxGetCurrent(&context) == SUCCESS && context != NULL ? keep(cuCtxGetDevice(device)) : SUCCESS;
 }
 
+/* From CUDA 12 on it makes the context at once. */
 EXPORT int cudaSetDevice(int device) {
 	int result = enter(device);
 	if (result == SUCCESS)

@@ -28,6 +28,7 @@ static struct kernel *place(struct kernel *in, size_t many, const void *function
 			return &in[at & (many - 1)];
 }
 
+/* The lock is held. If there is no memory the kernel stays without a name. */
 static int grow(void) {
 	size_t many = size == 0 ? 1024 : size * 2;
 	struct kernel *larger = calloc(many, sizeof *larger);
@@ -133,6 +134,7 @@ static __thread struct configuration {
 } pushed[8];
 static __thread unsigned depth;
 
+/* The compiler's code for a launch: it pushes what stands between the brackets, and the stub of the kernel pops it. */
 EXPORT unsigned __cudaPushCallConfiguration(struct dim3 grid, struct dim3 block, size_t shared, void *stream) {
 	if (depth == sizeof pushed / sizeof *pushed)
 		return INVALID_CONFIGURATION;
@@ -183,6 +185,7 @@ LAUNCHES(cudaLaunchKernel)
 LAUNCHES(__cudaLaunchKernel)
 LAUNCHES(cudaLaunchCooperativeKernel)
 
+/* Attributes of a launch, such as clusters, change nothing that is simulated. */
 EXPORT int cudaLaunchKernelExC(const struct configuration *configuration, const void *function, void **arguments) {
 	(void)arguments;
 	return configuration == NULL ? keep(INVALID_VALUE)

@@ -26,6 +26,7 @@ NO_MEMORY(nvshmem_ptr)
 
 /* Handles and results that the libraries have in common. */
 
+/* A solver's `info` lies on the card, and is read in the stream's order. */
 int succeed(const struct follower *handle, uintptr_t info, int64_t count) {
 	if (info == 0 || count <= 0)
 		return SUCCESS;
@@ -58,6 +59,7 @@ __attribute__((constructor)) static void watch_forks(void) { pthread_atfork(befo
  * what cuFFT of CUDA 13.0 answered on an H200 (tests_py/simulation/libraries/test_library_sizes.py has how many agree).
  */
 
+/* A plan is a number; nothing is kept of it. */
 EXPORT int cufftCreate(int *plan) {
 	static int last;
 	*plan = __atomic_add_fetch(&last, 1, __ATOMIC_RELAXED);
@@ -75,6 +77,7 @@ static int is_odd(long long n) {
 	return n > 1;
 }
 
+/* Of two. */
 static int is_power(long long n) { return (n & (n - 1)) == 0; }
 
 /* A transform of complex numbers: one kernel, or a copy. */

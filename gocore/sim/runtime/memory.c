@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+/* Zero bytes are no error in the runtime, other than in the driver. */
 EXPORT int cudaMalloc(void **out, size_t bytes) {
 	if (out == NULL)
 		return keep(INVALID_VALUE);
@@ -70,6 +71,8 @@ static int is_on_device(const void *address) {
 	       type == CU_MEMORYTYPE_DEVICE;
 }
 
+/* Only copies to the host of what a kernel would have written: those between two places of the host, or of a card,
+ * have their values. */
 static int answer(void *to, const void *from, size_t bytes, int kind) {
 	enum { TO_HOST = 2, BY_ADDRESS = 4 };
 	if (answers.values == NULL || bytes == 0 || bytes > sizeof *answers.values)
@@ -110,6 +113,7 @@ struct pointer {
 	long reserved[8]; /* from CUDA 13 on */
 };
 
+/* The struct of CUDA 12 ends before `reserved`, which is not written then. */
 static int describe(struct pointer *out, const void *address) {
 	enum { MANAGED = 3, INVALID_DEVICE_ID = -2 }; /* of cudaMemoryType; cudaInvalidDeviceId */
 	int managed = 0;
@@ -185,6 +189,7 @@ EXPORT int cudaMemcpyToSymbolAsync(
 	return cudaMemcpyToSymbol(symbol, from, bytes, offset, kind);
 }
 
+/* Rows that are adjacent on both sides are one copy. */
 static int copy_rows(
     char *to, size_t to_pitch, const char *from, size_t from_pitch, size_t width, size_t height, void *stream) {
 	int result = height > 1 && (to_pitch < width || from_pitch < width) ? INVALID_VALUE : SUCCESS;

@@ -59,6 +59,7 @@ EXPORT int nvrtcCreateProgram(struct program **out, const char *source, const ch
 	return SUCCESS;
 }
 
+/* The caller's handle becomes NULL, as documented. */
 EXPORT int nvrtcDestroyProgram(struct program **handle) {
 	if (handle == NULL || *handle == NULL)
 		return INVALID_PROGRAM;
@@ -74,6 +75,7 @@ EXPORT int nvrtcDestroyProgram(struct program **handle) {
 	return SUCCESS;
 }
 
+/* Each has a name of its own in the process: a lowered name that two programs share would be one kernel. */
 EXPORT int nvrtcAddNameExpression(struct program *program, const char *text) {
 	static unsigned last;
 	if (program == NULL)
@@ -120,6 +122,7 @@ static size_t name_in_source(const char *at, const char **name) {
 	}
 }
 
+/* The least that is a module: the simulated driver reads the names of entries, and nothing else. */
 static void write_ptx(const struct program *program, FILE *file) {
 	static const char global[] = "__global__";
 	const char *name;
@@ -134,6 +137,7 @@ static void write_ptx(const struct program *program, FILE *file) {
 		fprintf(file, ".visible .entry %s()\n{\n\tret;\n}\n", expression->lowered);
 }
 
+/* A program may be compiled again; the newer PTX is the one that counts. */
 EXPORT int nvrtcCompileProgram(struct program *program, int count, const char *const *options) {
 	(void)count, (void)options;
 	char *ptx = NULL;
