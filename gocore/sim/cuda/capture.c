@@ -149,7 +149,7 @@ CUresult admits(struct stream *stream) {
 	return stream->capture != NULL && stream->capture->spoiled ? STREAM_CAPTURE_INVALIDATED : SUCCESS;
 }
 
-/* The check before a stream's state is asked for: a captured one has none, as its work does not run. */
+/* The check before a stream's state is read: a captured one has no state, as its work does not run. */
 CUresult observes(struct stream *stream) {
 	if (stream->capture != NULL)
 		return spoil(stream->capture, STREAM_CAPTURE_UNSUPPORTED);

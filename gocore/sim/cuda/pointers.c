@@ -76,7 +76,7 @@ static int ordinal(const struct place *place) {
 	return place->context != NULL ? place->context->gpu : 0;
 }
 
-/* A number for each allocation, in the order in which they are asked for: programs only compare them. */
+/* A number for each allocation, in the order of the requests: programs only compare them. */
 static uint64_t buffer(struct notes *notes) {
 	if (notes->buffer == 0)
 		notes->buffer = ++m->last_buffer;
