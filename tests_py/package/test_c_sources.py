@@ -1,4 +1,4 @@
-"""C that a reader can follow: no conditional expression within another one."""
+"""C that a reader can follow: no conditional expression within another one, and comments."""
 
 from __future__ import annotations
 
@@ -42,3 +42,25 @@ def test_such_a_conditional_is_found() -> None:
     assert nested("x = a ? f(1,\n b ? 2 : 3) : 4;") == [2]
     assert nested("f(a ? b : c, d ? e : f);\nx = (a ? 1 : 2) | (b ? 3 : 4); /* ? ? */") == []
     assert nested('x = a ? "?" : "b"; y = {a ? 1 : 2, b ? 3 : 4};') == []
+
+
+def commented(text: str) -> tuple[int, int]:
+    """Return how many lines have a comment, and how many are not blank."""
+    lines = {
+        text.count("\n", 0, match.start()) + number
+        for match in C_COMMENT.finditer(text)
+        if not match[1]
+        for number in range(match[0].count("\n") + 1)
+    }
+    filled = {number for number, line in enumerate(text.split("\n")) if line.strip()}
+    return len(lines & filled), len(filled)
+
+
+def test_one_line_in_seven_has_a_comment() -> None:
+    """What is guarded by what, what surprised, and where a value comes from does not show in code."""
+    counts = [commented((ROOT / path).read_text(encoding="utf-8")) for path in product() if path.suffix in (".c", ".h")]
+    assert sum(some for some, _ in counts) * 7 > sum(every for _, every in counts)
+
+
+def test_comments_are_counted_by_line() -> None:
+    assert commented('/* a\n\n b */\nint x; // c\nchar y[] = "/* d */";\n') == (3, 4)

@@ -383,6 +383,7 @@ EXPORT CUresult cuUserObjectCreate(
 	return SUCCESS;
 }
 
+/* The last reference calls the program's destructor. */
 EXPORT CUresult cuUserObjectRelease(CUuserObject object, unsigned count) {
 	REFUSE(NOT_STARTED, 1, INVALID_VALUE);
 	CALLED_SINCE(11030, cuUserObjectRelease);
@@ -407,6 +408,7 @@ EXPORT CUresult cuGraphRetainUserObject(CUgraph graph, CUuserObject object, unsi
 	return SUCCESS;
 }
 
+/* As many references as are released must be the graph's, or nothing changes. */
 EXPORT CUresult cuGraphReleaseUserObject(CUgraph graph, CUuserObject object, unsigned count) {
 	REFUSE(NOT_STARTED, 1, INVALID_VALUE);
 	CALLED_SINCE(11030, cuGraphReleaseUserObject);
@@ -524,6 +526,7 @@ static CUresult destroy(CUgraph graph, int executable) {
 DESTROYS(cuGraphDestroy, 0)
 DESTROYS(cuGraphExecDestroy, 1)
 
+/* Each launch is a hold on the body: the executable may be destroyed while it runs. */
 EXPORT CUresult cuGraphLaunch(CUgraphExec exec, CUstream handle) {
 	CALLED_IN(handle, cuGraphLaunch);
 	IN_STREAM(handle);

@@ -349,6 +349,7 @@ EXPORT CUresult cuCtxSetCurrent(CUcontext context) {
 	return SUCCESS;
 }
 
+/* A primary context may be pushed while it is not alive: it may be retained again. */
 EXPORT CUresult cuCtxPushCurrent_v2(CUcontext context) {
 	CALLED(cuCtxPushCurrent);
 	refresh();
@@ -362,6 +363,7 @@ EXPORT CUresult cuCtxPushCurrent_v2(CUcontext context) {
 	return SUCCESS;
 }
 
+/* The stack changes even where an error of earlier work is returned. */
 EXPORT CUresult cuCtxPopCurrent_v2(CUcontext *out) {
 	CALLED(cuCtxPopCurrent);
 	refresh();

@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies between any two kinds of memory, rectangles and boxes, and fills with wider values. In a stream they are
- * kernels. */
+/*
+ * Copies between any two kinds of memory, rectangles and boxes, and fills with wider values
+ * (https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MEM.html). In a stream they are kernels.
+ *
+ * All of them become one box of rows, whose two sides are looked up when it is queued, and again when it runs: memory
+ * that was freed meanwhile ends the context, as on a card.
+ */
 #include "stream.h"
 
 #include "../../machine/cuda/constants.h"

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Launches, and how many blocks of a function fit on a multiprocessor. A kernel's arguments and place are checked, but
- * it computes nothing; a host function really runs. */
+/*
+ * Launches, and how many blocks of a function fit on a multiprocessor
+ * (https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__EXEC.html and group__CUDA__OCCUPANCY.html). A kernel's
+ * arguments and place are checked, but it computes nothing; a host function really runs, in the stream's order, and
+ * without the machine's lock.
+ */
 #include "modules.h"
 
 #include "../../machine/cuda/constants.h"

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Managed memory. Pages that move between the GPU and the host are only counted, not moved. */
+/*
+ * Managed memory (https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__UNIFIED.html). Pages that move between
+ * the GPU and the host are only counted, not moved: gpu->managed is what all of it would take. Only a GPU without
+ * concurrent access has it in `used`, too.
+ */
 #include "driver.h"
 #include "stream.h"
 

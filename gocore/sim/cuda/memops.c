@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Words of memory that streams write, and wait for. */
+/*
+ * Words of memory that streams write, and wait for
+ * (https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MEMOP.html). A word is read and written atomically,
+ * since kernels are not the only ones who use it: the host polls it.
+ */
 #include "stream.h"
 
 #include "../../machine/cuda/constants.h"

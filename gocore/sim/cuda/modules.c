@@ -302,6 +302,7 @@ static CUresult get_attribute(int *value, int attribute, struct function *functi
 	return SUCCESS;
 }
 
+/* The bounds are those of the GPU: shared memory that a block may opt in to, and a carveout in percent. */
 static CUresult set_attribute(int attribute, int value, struct function *function) {
 	LOCKED;
 	if (find_function(function) == NULL)

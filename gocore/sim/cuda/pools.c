@@ -221,6 +221,7 @@ EXPORT CUresult cuMemPoolDestroy(struct pool *handle) {
 	return SUCCESS;
 }
 
+/* An imported pool reserves nothing here. */
 EXPORT CUresult cuMemPoolTrimTo(struct pool *handle, size_t keep) {
 	CALLED_SINCE(11020, cuMemPoolTrimTo);
 	LOCKED;
@@ -260,6 +261,7 @@ EXPORT CUresult cuDeviceGetMemPool(struct pool **out, CUdevice device) {
 	return SUCCESS;
 }
 
+/* The pool that cuMemAllocAsync takes from, until it is destroyed: then it is the default one again. */
 EXPORT CUresult cuDeviceSetMemPool(CUdevice device, struct pool *handle) {
 	CALLED_SINCE(11020, cuDeviceSetMemPool);
 	LOCKED;
@@ -446,6 +448,7 @@ static int is_size(int attribute) {
 	       attribute == CU_MEMPOOL_ATTR_MAX_POOL_SIZE;
 }
 
+/* Those behind USED_MEM_HIGH, of where and what a pool is, came with CUDA 13.1. */
 EXPORT CUresult cuMemPoolGetAttribute(struct pool *handle, int attribute, void *value) {
 	CALLED_SINCE(11020, cuMemPoolGetAttribute);
 	if (value == NULL || attribute < CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES ||
@@ -610,6 +613,7 @@ static int describe(int file, struct description *out) {
 	return known;
 }
 
+/* What another process needs to map it beside the pool: where in the file it is. */
 EXPORT CUresult cuMemPoolExportPointer(struct description *out, CUdeviceptr addr) {
 	CALLED_SINCE(11020, cuMemPoolExportPointer);
 	LOCKED;

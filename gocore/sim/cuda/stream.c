@@ -455,6 +455,7 @@ EXPORT CUresult cuStreamCreateWithPriority(CUstream *out, unsigned flags, int pr
 	return result;
 }
 
+/* Its work goes on, as CUDA documents; only the handle is invalid from now on. A default stream cannot be destroyed. */
 EXPORT CUresult cuStreamDestroy_v2(CUstream handle) {
 	REFUSE(ANY_TIME, handle == NULL, INVALID_HANDLE);
 	CALLED_IN(handle, cuStreamDestroy);
@@ -505,6 +506,7 @@ static CUresult stream_refused(CUstream handle) {
 	return result;
 }
 
+/* What is wrong comes first, then what captures forbid. A stream that has nothing to do is not given work for it. */
 EXPORT CUresult cuStreamSynchronize(CUstream handle) {
 	REFUSE(NO_DEVICE_FOUND, (uintptr_t)handle > 2, INVALID_HANDLE);
 	SAY_FIRST(stream_refused(handle));
@@ -604,6 +606,7 @@ struct event *add_event(struct context *context, int untimed) {
 	return ADD(m->events, .context = context, .untimed = untimed);
 }
 
+/* An event that processes share cannot time, as CUDA requires. Without shared cards it is one of this process alone. */
 EXPORT CUresult cuEventCreate(CUevent *out, unsigned flags) {
 	const unsigned all = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
 	CALLED(cuEventCreate);
@@ -629,6 +632,7 @@ EXPORT CUresult cuEventCreate(CUevent *out, unsigned flags) {
 			return INVALID_HANDLE; \
 	} while (0)
 
+/* Waits for it that are queued have its mark, so the event may go before its work is done. */
 EXPORT CUresult cuEventDestroy_v2(CUevent event) {
 	REFUSE(NOT_STARTED, 1, event == NULL ? INVALID_HANDLE : INVALID_CONTEXT);
 	CALLED(cuEventDestroy);
@@ -663,6 +667,7 @@ static void wait_shared(struct event *event) {
 	drop_shared(shared);
 }
 
+/* A record replaces the one before; who waits for that has its mark already. */
 EXPORT CUresult cuEventRecord(CUevent event, CUstream handle) {
 	CALLED_IN(handle, cuEventRecord);
 	IN_STREAM(handle);
@@ -799,6 +804,7 @@ static CUresult queue_in(struct stream *stream, struct work work, int dst_host, 
 	return stream->context->sticky;
 }
 
+/* A copy of no bytes is checked for its stream, and does nothing. */
 static CUresult queue(CUstream handle, struct work work, int dst_host, int src_host) {
 	IN_STREAM(handle);
 	CUresult result = admits(stream);

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cuBLAS and cuBLASLt. Products compute nothing: functions.h has most of them. */
+/*
+ * cuBLAS and cuBLASLt (https://docs.nvidia.com/cuda/cublas/). Products compute nothing: functions.h has most of them.
+ * Descriptors keep nothing that is read again, so all are of one size. A handle is one thread's at a time, as NVIDIA
+ * requires, and has no lock.
+ */
 #include "runtime.h"
 
 #include <string.h>

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* cuDNN refuses a missing place, and its objects begin as zeros. */
 int cudnn_create(void **out, size_t bytes) {
 	if (out == NULL)
 		return CUDNN_NULL_POINTER;
@@ -18,6 +19,7 @@ int cudnn_create(void **out, size_t bytes) {
 /* The driver's: cuDNN's kernels are loaded. */
 void gpuconf_simulator_with_kernels(void);
 
+/* A handle is only the stream that it follows. */
 EXPORT int cudnnCreate(void **out) {
 	gpuconf_simulator_with_kernels();
 	return cudnn_create(out, sizeof(void *));
@@ -88,6 +90,7 @@ size_t cudnn_element(int type) {
 	return type >= 0 && (size_t)type < sizeof bytes ? bytes[type] : 4;
 }
 
+/* Shapes are kept as they are: PyTorch reads them again, and RNNs' weights are described in them. */
 EXPORT int cudnnSetTensorNdDescriptor(
     struct cudnn_tensor *tensor, int type, int dimensions, const int *sizes, const int *strides) {
 	if (tensor == NULL || sizes == NULL || strides == NULL)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cuSPARSE: descriptors that keep sizes. Products compute nothing, and need no buffer (NVIDIA documents no sizes). */
+/* cuSPARSE (https://docs.nvidia.com/cuda/cusparse/): descriptors that keep sizes. Products compute nothing, and need
+ * no buffer: NVIDIA documents that functions say their buffers' sizes, and no sizes. */
 #include "runtime.h"
 
 #include <string.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory and copies. The second part is called by libraries with kernels of their own, and not by PyTorch. */
+/* Memory and copies of the CUDA runtime (https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY.html).
+ * The second part is called by libraries with kernels of their own, and not by PyTorch. */
 #include "runtime.h"
 
 #include "../../machine/cuda/constants.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NCCL's communicators: of the ranks of one process, or of processes of this machine. No call waits for other ranks but
- * a split. */
+/* NCCL's communicators (https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api/comms.html): of the ranks of
+ * one process, or of processes of this machine. No call waits for other ranks but a split. */
 #include "nccl.h"
 
 #include "../../lease/budget/locks.h"
