@@ -122,9 +122,8 @@ static CUresult create(struct array **out, const shape3d *shape, unsigned levels
 }
 
 static void drop(struct array **link) {
-	struct array *gone = *link;
+	struct array *gone = TAKE_OUT(link);
 	leave_card(&m->gpu[gone->gpu], gone->bytes);
-	*link = gone->next;
 	free(gone);
 }
 

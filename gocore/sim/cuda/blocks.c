@@ -159,12 +159,8 @@ void leave_block(struct block *block, uint64_t bytes) {
 
 void drop_blocks(void) {
 	for (int i = 0; i < MAX_GPUS; i++) {
-		while (m->highest[i] != NULL) {
-			struct block *gone = m->highest[i];
-			m->highest[i] = gone->below;
-			free(gone);
-		}
-		m->room_for_kernels[i] = NULL;
+		free_list(m->highest[i], offsetof(struct block, below));
+		m->highest[i] = m->room_for_kernels[i] = NULL;
 	}
 	m->newest = NULL;
 }

@@ -376,9 +376,9 @@ static inline void unlock_at_end(pthread_mutex_t **lock) { pthread_mutex_unlock(
 	pthread_mutex_lock(lock_)
 
 /*
- * Lists have their elements' `next`. ADD puts a new element in front, and is it. FIND moves a link, a pointer to a pointer
- * to an element, to the first element of which the condition about *link holds, or to the end. DROP_EACH calls drop with
- * the link of each such element, which takes it out.
+ * Lists have their elements' `next`. ADD puts a new element in front, and is it. FIND moves a link, a pointer to a
+ * pointer to an element, to the first element of which the condition about *link holds, or to the end. TAKE_OUT takes the
+ * element of a link out, and is it. DROP_EACH calls drop with the link of each such element, which takes it out.
  */
 #define ADD(list, ...) \
 	({ \
@@ -389,6 +389,12 @@ static inline void unlock_at_end(pthread_mutex_t **lock) { pthread_mutex_unlock(
 #define FIND(link, condition) \
 	while (*(link) != NULL && !(condition)) \
 	(link) = &(*(link))->next
+#define TAKE_OUT(link) \
+	({ \
+		__typeof__(*(link)) gone_ = *(link); \
+		*(link) = gone_->next; \
+		gone_; \
+	})
 #define DROP_EACH(list, condition, drop) \
 	for (__typeof__(&(list)) link = &(list); *link != NULL;) \
 		if (condition) \
@@ -421,8 +427,9 @@ void card_uuid(int gpu, unsigned char uuid[16]);
 int cards_of_environment(struct simulator_card **out);
 int version_of_environment(void);
 
-/* machine.c: drops all that programs have made. */
+/* machine.c: drops all that programs have made; frees the elements of a list whose next is at an offset. */
 void end_machine(void);
+void free_list(void *first, size_t next);
 
 /* blocks.c: addresses from the host, 0 if it refuses; a range that is returned stays mapped, but its pages are dropped.
  */

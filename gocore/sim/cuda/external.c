@@ -118,8 +118,7 @@ EXPORT CUresult cuExternalMemoryGetMappedBuffer(
 }
 
 static void drop(struct external **link) {
-	struct external *gone = *link;
-	*link = gone->next;
+	struct external *gone = TAKE_OUT(link);
 	release_part(gone->part);
 	free(gone);
 }

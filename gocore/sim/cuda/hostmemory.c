@@ -166,8 +166,7 @@ static int overlaps(struct range a, const struct allocation *list) {
 }
 
 static void drop(struct allocation **link) {
-	struct allocation *gone = *link;
-	*link = gone->next;
+	struct allocation *gone = TAKE_OUT(link);
 	free(gone);
 }
 

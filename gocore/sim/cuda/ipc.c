@@ -215,10 +215,9 @@ static int gpu_of(const unsigned char uuid[16]) {
 
 /* The addresses stay mapped: a stale pointer reads garbage but never faults. */
 static void drop(struct import **link) {
-	struct import *gone = *link;
+	struct import *gone = TAKE_OUT(link);
 	unmap_file(gone->pages);
 	leave_export(gone->share);
-	*link = gone->next;
 	free(gone);
 }
 

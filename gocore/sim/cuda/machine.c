@@ -118,7 +118,7 @@ static void use_machine(struct machine *machine) {
 static void set_version(int version) { __atomic_store_n(&own.version, version, __ATOMIC_SEQ_CST); }
 
 /* Lists of different types differ only in where their `next` is. */
-static void free_list(void *first, size_t next) {
+void free_list(void *first, size_t next) {
 	while (first != NULL) {
 		char *gone = first;
 		memcpy(&first, gone + next, sizeof first);

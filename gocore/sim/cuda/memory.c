@@ -197,8 +197,7 @@ EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *out, size_t bytes) {
 
 /* Takes an allocation out of the list and its block; its pages and its charge are the caller's. */
 static void drop(struct allocation **link) {
-	struct allocation *gone = *link;
-	*link = gone->next;
+	struct allocation *gone = TAKE_OUT(link);
 	if (gone->block != NULL) { /* what it shares its page with keeps the place */
 		int shared = is_small(gone->range.bytes) && in_page(page_of(gone->range.addr), NULL) != NULL;
 		leave_block(gone->block, shared ? 0 : to_pages(gone->range.bytes));

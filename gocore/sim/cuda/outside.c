@@ -112,7 +112,7 @@ static void unmap(const struct outside *gone) {
 
 /* It stays mapped: a stale pointer reads garbage but never faults. */
 void drop_outside(struct outside **link) {
-	struct outside *gone = *link;
+	struct outside *gone = TAKE_OUT(link);
 	if (gone->pages.bytes > 0)
 		unmap(gone);
 	else
@@ -123,7 +123,6 @@ void drop_outside(struct outside **link) {
 		leave_card(&m->gpu[gone->gpu], pages(gone->range.bytes));
 		munmap((void *)(uintptr_t)gone->range.addr, gone->range.bytes); /* there is little of it */
 	}
-	*link = gone->next;
 	free(gone);
 }
 

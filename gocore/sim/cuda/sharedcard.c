@@ -91,11 +91,8 @@ void end_sharing(void) {
 		close_budget(m->shared);
 	free(m->shared);
 	m->shared = NULL;
-	while (m->held_shares != NULL) {
-		struct held_share *gone = m->held_shares;
-		m->held_shares = gone->next;
-		free(gone);
-	}
+	free_list(m->held_shares, offsetof(struct held_share, next));
+	m->held_shares = NULL;
 }
 
 /* The child has its parent's descriptors, and must not give up what that still has. */
@@ -174,11 +171,10 @@ int share_export(const struct gpu *gpu, uint64_t number, uint64_t bytes) {
 int join_export(uint64_t number) { return m->shared != NULL && join_share_in(m->shared, number) && hold(number); }
 
 void leave_export(uint64_t number) {
-	struct held_share **link = find_held(number), *gone = *link;
-	if (m->shared == NULL || gone == NULL || --gone->count > 0)
+	struct held_share **link = find_held(number);
+	if (m->shared == NULL || *link == NULL || --(*link)->count > 0)
 		return;
-	*link = gone->next;
-	free(gone);
+	free(TAKE_OUT(link));
 	leave_share_in(m->shared, number);
 }
 

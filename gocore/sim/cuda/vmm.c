@@ -167,11 +167,13 @@ static uint64_t reserve(uint64_t bytes, uint64_t alignment) {
 }
 
 /* A machine that counts to the byte has its ranges from the list that it uses again. */
-static void unreserve(struct range range) {
+static void drop_reservation(struct reservation **link) {
+	struct reservation *gone = TAKE_OUT(link);
 	if (m->to_the_byte)
-		give_range(range.addr);
+		give_range(gone->range.addr);
 	else
-		munmap((void *)(uintptr_t)range.addr, range.bytes);
+		munmap((void *)(uintptr_t)gone->range.addr, gone->range.bytes);
+	free(gone);
 }
 
 /* A hint is looked at only as far as that it is aligned: CUDA promises no more. */
@@ -203,13 +205,11 @@ EXPORT CUresult cuMemAddressReserve(
 EXPORT CUresult cuMemAddressFree(CUdeviceptr addr, size_t bytes) {
 	CALLED(cuMemAddressFree);
 	LOCKED;
-	struct reservation **link = &m->reservations, *gone;
+	struct reservation **link = &m->reservations;
 	FIND(link, (*link)->range.addr == addr && (*link)->range.bytes == bytes);
-	if ((gone = *link) == NULL || is_mapped(addr, bytes))
+	if (*link == NULL || is_mapped(addr, bytes))
 		return INVALID_VALUE;
-	*link = gone->next;
-	unreserve(gone->range);
-	free(gone);
+	drop_reservation(link);
 	return SUCCESS;
 }
 
@@ -581,8 +581,7 @@ EXPORT CUresult cuMemMap(CUdeviceptr addr, size_t bytes, size_t offset, CUhandle
 }
 
 static void drop_mapping(struct mapping **link) {
-	struct mapping *gone = *link;
-	*link = gone->next;
+	struct mapping *gone = TAKE_OUT(link);
 	gone->handle->mappings--;
 	drop_handle(gone->handle);
 	free(gone);
@@ -704,10 +703,6 @@ void end_virtual(void) {
 		m->handles->held = 0;
 		drop_handle(m->handles);
 	}
-	while (m->reservations != NULL) {
-		struct reservation *gone = m->reservations;
-		m->reservations = gone->next;
-		unreserve(gone->range);
-		free(gone);
-	}
+	while (m->reservations != NULL)
+		drop_reservation(&m->reservations);
 }
