@@ -2,14 +2,17 @@
 """The files that pybind/build/generate.py writes from tables of another language.
 
 For Python the layout of budget files and the policies of plans, for C every NVML function that the pinned go-nvml
-calls, for Go the names of CUDA's errors.
+calls, for Go the names of CUDA's errors, for type checkers the public names.
 """
 
 from __future__ import annotations
 
+import ast
+import contextlib
 import re
 import subprocess
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 PYTHON = ROOT / "python" / "gpuconf"
@@ -23,6 +26,9 @@ CONSTANTS = (
 )
 STRUCTS = {"budget_header": "card", "budget_card": "", "budget_slot": "", "budget_share": ""}
 LETTERS = {"uint32_t": "I", "uint64_t": "Q"}
+
+# The public names, and the stub that type checkers read in place of the module.
+PUBLIC = PYTHON / "__init__.py"
 
 POLICIES = ROOT / "gocore" / "plan" / "plan" / "policy.go"
 
@@ -114,6 +120,27 @@ def policies() -> str:
     return module("The policies of plans", POLICIES, lines)
 
 
+def public_names() -> str:
+    """Return __init__.pyi, from the tables of __init__.py."""
+    tables: dict[str, Any] = {}
+    for node in ast.parse(PUBLIC.read_text()).body:
+        if isinstance(node, ast.Assign) and isinstance(target := node.targets[0], ast.Name) and target.id != "__all__":
+            with contextlib.suppress(NameError):  # what is made of other modules
+                tables[target.id] = eval(ast.unparse(node.value), {"frozenset": frozenset})
+    homes, modules = tables["_HOMES"], tables["_SUBMODULES"]
+    imports = [f"from . import {name} as {name}" for name in sorted(modules)]
+    imports += [f"from .{home} import {name} as {name}" for name, home in homes.items()]
+    imports += [f"from .compat.v2 import {name} as {name}" for name in sorted(tables["_AS_TENSORFLOW"])]
+    listed = sorted({"__version__", "get_include", *homes, *modules}.difference(tables["_UNLISTED"]))
+    names = ["__all__ = [", *(f'    "{name}",' for name in listed), "]"]
+    private = ["_HOMES: dict[str, str]", "_SUBMODULES: frozenset[str]", "_AS_TENSORFLOW: frozenset[str]"]
+    functions = ["def get_include() -> str: ...", "def __dir__() -> list[str]: ..."]
+    text = module(
+        "The types of the public names", PUBLIC, [*imports, "", "__version__: str", *private, *names, "", *functions]
+    )
+    return text.replace("from __future__ import annotations\n\n", "")
+
+
 def result_names() -> str:
     """Return result_names.go: the names of all errors of CUDA that the simulator knows."""
     rows = re.findall(r"(?m)^ERROR\(([1-9]\d*), \d+, (\w+),", ERRORS.read_text())
@@ -155,4 +182,5 @@ def generate() -> dict[Path, str]:
         PYTHON / "plans" / "generated" / "policies.py": policies(),
         NVML: nvml_symbols(),
         NAMES: result_names(),
+        PUBLIC.with_suffix(".pyi"): public_names(),
     }
