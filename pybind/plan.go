@@ -121,7 +121,7 @@ func ParseFleet(text string) (fleet string, err error) {
 		}
 		list[i] = wire.FleetBatch{Name: b.Name(), Count: b.Count, Memory: memory, Leasable: leasable, Context: beside,
 			Product: model.Product, Virtual: model.GranularityBytes > 0,
-			Compute: [2]int{model.ComputeMajor, model.ComputeMinor}, Hardware: wire.Hardware(model.Hardware())}
+			Compute: [2]int{model.ComputeMajor, model.ComputeMinor}, Hardware: model.Hardware()}
 	}
 	return wire.Encode(list)
 }
@@ -146,12 +146,6 @@ func OpenPlan(request string) (job int64, err error) {
 	return process.OpenJob(func(ctx context.Context, input *process.Input) (process.Outcome, error) {
 		return replayed(ctx, input, wanted, said)
 	}, func() {})
-}
-
-// FeedJob appends text to the trace of a job that has not started: CSV with a header.
-func FeedJob(id int64, text string) (done bool, err error) {
-	defer process.Gate(&err)
-	return onJob(id, func(j *process.Job) (bool, error) { return true, j.Feed(text) })
 }
 
 func replayed(ctx context.Context, input *process.Input, wanted plan.Request, notices [][2]string) (

@@ -123,6 +123,19 @@ class Grant(Table):
         return cls(*row)
 
 
+class Nap(Table):
+    """The arguments of nap(), which sleeps until it is worth looking again at a ledger."""
+
+    word: int  # the number of the word to sleep on
+    was: int  # what the word was
+    milliseconds: int  # the longest time to sleep
+    deaf: bool  # there is no word: sleep for all of the time
+
+    @classmethod
+    def _read(cls, row: Any) -> Nap:
+        return cls(*row)
+
+
 class LedgerRows(Table):
     """All that is alive in a ledger."""
 
