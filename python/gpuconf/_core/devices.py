@@ -69,8 +69,8 @@ class LogicalDeviceConfiguration(_LogicalDeviceConfiguration):
 
 
 class ConfiguredLimit(LogicalDeviceConfiguration):
-    """What ``configure`` sets: a limit that counts to the byte, where TensorFlow's call truncates ``memory_limit`` to
-    whole MiB.
+    """A limit of ``configure``, which counts to the byte, where TensorFlow's call truncates ``memory_limit`` to whole
+    MiB.
     """
 
     limit_bytes: int | None = None  # None in what _replace returns

@@ -38,7 +38,7 @@ def folders(environ: Mapping[str, str]) -> list[str]:
 
 
 def names(trusted: list[str], folder: os.stat_result) -> bool:
-    """Whether one of the folders is this one.
+    """Report whether one of the folders is this one.
 
     Paths are followed now, so a folder need not exist before it is needed.
     """
@@ -69,8 +69,8 @@ def _ourselves() -> tuple[int, int]:
 
 
 def _is_ours(group: int) -> bool:
-    """Whether a group has no other members than this user and root, as the group that many systems create for each
-    user.
+    """Report whether a group has no other members than this user and root, as the group that many systems create for
+    each user.
     """
     import grp
     import pwd
@@ -90,7 +90,7 @@ def _is_ours(group: int) -> bool:
 
 
 def _has_acl(descriptor: int) -> bool:
-    """Whether the group's bits are those of a list of users and groups, any of which may write."""
+    """Report whether the group's bits are those of a list of users and groups, any of which may write."""
     try:
         return bool(os.getxattr(f"/proc/self/fd/{descriptor}", "system.posix_acl_access"))
     except OSError:
@@ -138,12 +138,12 @@ class Ignored(NamedTuple):
 
     @property
     def text(self) -> str:
-        """What is ignored and why."""
+        """The sentence that says what is ignored and why."""
         return f"{self.key + ' in ' if self.key else ''}{self.path} is ignored: {self.reason}"
 
     @property
     def fix(self) -> str:
-        """How to make it count."""
+        """The sentence that says how to make it count."""
         folder = os.path.dirname(self.path)
         return f"{VARIABLE}={folder} makes it count; do so only if you trust everyone who can write there"
 
@@ -239,7 +239,7 @@ def _checked(path: str, directory: int, named: bool) -> tuple[str, dict[str, Any
 
 
 def _mentions_us(path: str) -> bool:
-    """Whether a pyproject.toml that does not count has settings of gpuconf.
+    """Report whether a pyproject.toml that does not count has settings of gpuconf.
 
     It is not parsed, and no device is opened.
     """

@@ -12,7 +12,7 @@ from .. import errors
 from .._core import runtime, settings, sizes, texts
 from .._core.devices import ConfiguredLimit, PhysicalDevice
 from .._core.message import loads
-from .._core.native import refuse_in_child
+from .._core.native import core, refuse_in_child
 from .._core.table import Table, human_bytes
 from .._core.texts import refuse_unknown
 from .._typing import Any, NoReturn
@@ -50,7 +50,7 @@ class Configuration(Table):
 
     @property
     def in_force(self) -> bool:
-        """Whether any limit holds: False without a GPU, and if none was set."""
+        """True if any limit holds: False without a GPU, and if none was set."""
         return bool(self.limits)
 
 
@@ -201,8 +201,6 @@ def _refuse_without_gpu(limit: Any) -> None:
     """Raise if there is a limit, which cannot hold without a GPU: the program would run without it, and nothing would
     say so.
     """
-    from .._core.native import core
-
     what = (
         f"limit={texts.shown(limit)}"
         if limit is not None and limit != []
@@ -218,8 +216,6 @@ def _refuse_without_gpu(limit: Any) -> None:
 
 def _in_force(gpus: list[PhysicalDevice], wanted: list[int]) -> tuple[dict[str, int], dict[str, str]]:
     """Return the limit that holds on each GPU, and why where it is lower than requested."""
-    from .._core.native import core
-
     limits: dict[str, int] = {}
     notes: dict[str, str] = {}
     for gpu, requested in zip(gpus, wanted, strict=True):

@@ -95,7 +95,7 @@ def pass_on(name: str) -> str:
 
 
 def started(name: str) -> bool:
-    """Whether a framework has read its settings. Neither has a public function that says so without starting it."""
+    """Report whether a framework has read its settings. Neither has a public function for that which starts nothing."""
     if name == "jax":
         bridge = sys.modules.get("jax._src.xla_bridge")
         return bool(getattr(bridge, "backends_are_initialized", bool)())
