@@ -85,6 +85,11 @@ func CopyToHost(address int64, id int64, offset int64, host int64, nbytes int64)
 	return true, calls{}.CopyToHost(m, address, id, offset, host, nbytes)
 }
 
+func CountRecorded(id int64) (result string, err error) {
+	defer process.Gate(&err)
+	return calls{}.CountRecorded(id)
+}
+
 func CountedAllocations() (result int64, err error) {
 	defer process.Gate(&err)
 	m, err := process.Shared().Manager()
@@ -130,6 +135,11 @@ func DrainPlacementLog() (result string, err error) {
 func DropGraph(id int64) (result bool, err error) {
 	defer process.Gate(&err)
 	return true, calls{}.DropGraph(id)
+}
+
+func DropRecording(id int64) (result bool, err error) {
+	defer process.Gate(&err)
+	return true, calls{}.DropRecording(id)
 }
 
 func Enumerate(env string) (result string, err error) {
@@ -514,6 +524,16 @@ func OpenLoad(descriptor int64) (result int64, err error) {
 	return calls{}.OpenLoad(descriptor)
 }
 
+func OpenPlan(request string) (result int64, err error) {
+	defer process.Gate(&err)
+	return calls{}.OpenPlan(request)
+}
+
+func OpenRecorded(id int64) (result int64, err error) {
+	defer process.Gate(&err)
+	return calls{}.OpenRecorded(id)
+}
+
 func OpenSession(graphID int64, options string, env string, origin string) (result int64, err error) {
 	defer process.Gate(&err)
 	envValue, err := receive[config.Env](env)
@@ -521,6 +541,21 @@ func OpenSession(graphID int64, options string, env string, origin string) (resu
 		return 0, err
 	}
 	return calls{}.OpenSession(graphID, options, envValue, origin)
+}
+
+func OpenTimeline(intervals int64) (result int64, err error) {
+	defer process.Gate(&err)
+	return calls{}.OpenTimeline(intervals)
+}
+
+func OpenVerify(descriptor int64) (result int64, err error) {
+	defer process.Gate(&err)
+	return calls{}.OpenVerify(descriptor)
+}
+
+func ParseFleet(text string) (result string, err error) {
+	defer process.Gate(&err)
+	return send(calls{}.ParseFleet(text))
 }
 
 func ReadTensor(id int64, host int64, nbytes int64) (result bool, err error) {
@@ -683,6 +718,11 @@ func StartPeak(number int64) (result string, err error) {
 	return send(calls{}.StartPeak(on))
 }
 
+func StartRecording(events int64, stacks bool) (result int64, err error) {
+	defer process.Gate(&err)
+	return calls{}.StartRecording(events, stacks)
+}
+
 func StopPeak(number int64, id int64) (result string, err error) {
 	defer process.Gate(&err)
 	m, err := process.Shared().Manager()
@@ -690,6 +730,11 @@ func StopPeak(number int64, id int64) (result string, err error) {
 		return "", err
 	}
 	return send(calls{}.StopPeak(m, number, id))
+}
+
+func StopRecording(id int64) (result bool, err error) {
+	defer process.Gate(&err)
+	return true, calls{}.StopRecording(id)
 }
 
 func SystemReserve(totalBytes int64, computeMajor int64) (result int64, err error) {
