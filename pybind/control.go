@@ -108,9 +108,6 @@ func (calls) DrainNotices() (notices [][2]string, err error) {
 // DescribeBLAS looks for the library that multiplies matrices in host memory, as the first large product does: choice
 // is GPUCONF_BLAS, and folders are the folders from which Python imports modules, one per line.
 func (calls) DescribeBLAS(choice string, folders string) (about wire.BLAS, err error) {
-	if err := process.Alive(); err != nil {
-		return about, err
-	}
 	d, err := blas.New(choice, strings.FieldsFunc(folders, func(r rune) bool { return r == '\n' })).Describe()
 	return wire.BLAS{Library: d.Library, Version: d.Version, Path: d.Path, Threads: d.Threads,
 		Complaints: d.Complaints}, err

@@ -14,6 +14,9 @@ func AddConstant(
 	graphID int64, name string, host int64, nbytes int64, dtype string, shape string, after string, device string,
 ) (result string, err error) {
 	defer process.Gate(&err)
+	if err := process.Alive(); err != nil {
+		return "", err
+	}
 	g, err := process.Shared().Graph(graphID)
 	if err != nil {
 		return "", err
@@ -25,6 +28,9 @@ func AddNode(
 	graphID int64, op string, name string, inputs string, after string, flags int64, device string,
 ) (result string, err error) {
 	defer process.Gate(&err)
+	if err := process.Alive(); err != nil {
+		return "", err
+	}
 	g, err := process.Shared().Graph(graphID)
 	if err != nil {
 		return "", err
@@ -36,6 +42,9 @@ func AddPlaceholder(
 	graphID int64, name string, dtype string, shape string, unranked bool, after string, device string,
 ) (result string, err error) {
 	defer process.Gate(&err)
+	if err := process.Alive(); err != nil {
+		return "", err
+	}
 	g, err := process.Shared().Graph(graphID)
 	if err != nil {
 		return "", err
@@ -45,6 +54,9 @@ func AddPlaceholder(
 
 func Cards(env string) (result string, err error) {
 	defer process.Gate(&err)
+	if err := process.Alive(); err != nil {
+		return "", err
+	}
 	envValue, err := receive[config.Env](env)
 	if err != nil {
 		return "", err
@@ -54,11 +66,17 @@ func Cards(env string) (result string, err error) {
 
 func CloseJob(id int64) (result bool, err error) {
 	defer process.Gate(&err)
+	if err := process.Alive(); err != nil {
+		return false, err
+	}
 	return true, calls{}.CloseJob(id)
 }
 
 func CloseSession(id int64) (result bool, err error) {
 	defer process.Gate(&err)
+	if err := process.Alive(); err != nil {
+		return false, err
+	}
 	return true, calls{}.CloseSession(id)
 }
 
@@ -69,6 +87,9 @@ func ContextBytes(totalBytes int64, computeMajor int64) (result int64, err error
 
 func CopyFromHost(address int64, id int64, offset int64, host int64, nbytes int64) (result bool, err error) {
 	defer process.Gate(&err)
+	if err := process.Alive(); err != nil {
+		return false, err
+	}
 	m, err := process.Shared().Manager()
 	if err != nil {
 		return false, err
@@ -78,6 +99,9 @@ func CopyFromHost(address int64, id int64, offset int64, host int64, nbytes int6
 
 func CopyToHost(address int64, id int64, offset int64, host int64, nbytes int64) (result bool, err error) {
 	defer process.Gate(&err)
+	if err := process.Alive(); err != nil {
+		return false, err
+	}
 	m, err := process.Shared().Manager()
 	if err != nil {
 		return false, err
@@ -87,11 +111,17 @@ func CopyToHost(address int64, id int64, offset int64, host int64, nbytes int64)
 
 func CountRecorded(id int64) (result string, err error) {
 	defer process.Gate(&err)
+	if err := process.Alive(); err != nil {
+		return "", err
+	}
 	return calls{}.CountRecorded(id)
 }
 
 func CountedAllocations() (result int64, err error) {
 	defer process.Gate(&err)
+	if err := process.Alive(); err != nil {
+		return 0, err
+	}
 	m, err := process.Shared().Manager()
 	if err != nil {
 		return 0, err
@@ -101,16 +131,25 @@ func CountedAllocations() (result int64, err error) {
 
 func CurrentTag() (result int64, err error) {
 	defer process.Gate(&err)
+	if err := process.Alive(); err != nil {
+		return 0, err
+	}
 	return toInt64(calls{}.CurrentTag())
 }
 
 func DescribeBLAS(choice string, folders string) (result string, err error) {
 	defer process.Gate(&err)
+	if err := process.Alive(); err != nil {
+		return "", err
+	}
 	return send(calls{}.DescribeBLAS(choice, folders))
 }
 
 func DeviceDetails(position int64) (result string, err error) {
 	defer process.Gate(&err)
+	if err := process.Alive(); err != nil {
+		return "", err
+	}
 	m, err := process.Shared().Manager()
 	if err != nil {
 		return "", err
@@ -125,6 +164,9 @@ func DrainNotices() (result string, err error) {
 
 func DrainPlacementLog() (result string, err error) {
 	defer process.Gate(&err)
+	if err := process.Alive(); err != nil {
+		return "", err
+	}
 	w, err := process.Shared().Work()
 	if err != nil {
 		return "", err
@@ -134,16 +176,25 @@ func DrainPlacementLog() (result string, err error) {
 
 func DropGraph(id int64) (result bool, err error) {
 	defer process.Gate(&err)
+	if err := process.Alive(); err != nil {
+		return false, err
+	}
 	return true, calls{}.DropGraph(id)
 }
 
 func DropRecording(id int64) (result bool, err error) {
 	defer process.Gate(&err)
+	if err := process.Alive(); err != nil {
+		return false, err
+	}
 	return true, calls{}.DropRecording(id)
 }
 
 func Enumerate(env string) (result string, err error) {
 	defer process.Gate(&err)
+	if err := process.Alive(); err != nil {
+		return "", err
+	}
 	envValue, err := receive[config.Env](env)
 	if err != nil {
 		return "", err
@@ -153,6 +204,9 @@ func Enumerate(env string) (result string, err error) {
 
 func Execute(op string, inputs string, flags int64, name string, device string) (result int64, err error) {
 	defer process.Gate(&err)
+	if err := process.Alive(); err != nil {
+		return 0, err
+	}
 	w, err := process.Shared().Work()
 	if err != nil {
 		return 0, err
@@ -164,6 +218,9 @@ func ExecuteBinary(
 	op string, first int64, second int64, flags int64, name string, device string,
 ) (result int64, err error) {
 	defer process.Gate(&err)
+	if err := process.Alive(); err != nil {
+		return 0, err
+	}
 	w, err := process.Shared().Work()
 	if err != nil {
 		return 0, err
@@ -173,6 +230,9 @@ func ExecuteBinary(
 
 func FailAllocation(n int64) (result bool, err error) {
 	defer process.Gate(&err)
+	if err := process.Alive(); err != nil {
+		return false, err
+	}
 	m, err := process.Shared().Manager()
 	if err != nil {
 		return false, err
@@ -182,6 +242,9 @@ func FailAllocation(n int64) (result bool, err error) {
 
 func FeedJob(id int64, text string) (result bool, err error) {
 	defer process.Gate(&err)
+	if err := process.Alive(); err != nil {
+		return false, err
+	}
 	j, err := process.FindJob(id)
 	if err != nil {
 		return false, err
@@ -191,6 +254,9 @@ func FeedJob(id int64, text string) (result bool, err error) {
 
 func Frees(number int64) (result int64, err error) {
 	defer process.Gate(&err)
+	if err := process.Alive(); err != nil {
+		return 0, err
+	}
 	on, err := logicalGPU(number)
 	if err != nil {
 		return 0, err
@@ -200,11 +266,17 @@ func Frees(number int64) (result int64, err error) {
 
 func Identities() (result string, err error) {
 	defer process.Gate(&err)
+	if err := process.Alive(); err != nil {
+		return "", err
+	}
 	return send(calls{}.Identities())
 }
 
 func ImportConfig(options string) (result bool, err error) {
 	defer process.Gate(&err)
+	if err := process.Alive(); err != nil {
+		return false, err
+	}
 	m, err := process.Shared().Manager()
 	if err != nil {
 		return false, err
@@ -214,6 +286,9 @@ func ImportConfig(options string) (result bool, err error) {
 
 func Initialize(env string, origin string) (result string, err error) {
 	defer process.Gate(&err)
+	if err := process.Alive(); err != nil {
+		return "", err
+	}
 	envValue, err := receive[config.Env](env)
 	if err != nil {
 		return "", err
@@ -223,11 +298,17 @@ func Initialize(env string, origin string) (result string, err error) {
 
 func InternTag(name string) (result int64, err error) {
 	defer process.Gate(&err)
+	if err := process.Alive(); err != nil {
+		return 0, err
+	}
 	return toInt64(calls{}.InternTag(name))
 }
 
 func IsUnified(number int64) (result bool, err error) {
 	defer process.Gate(&err)
+	if err := process.Alive(); err != nil {
+		return false, err
+	}
 	m, err := process.Shared().Manager()
 	if err != nil {
 		return false, err
@@ -237,6 +318,9 @@ func IsUnified(number int64) (result bool, err error) {
 
 func JobPage(id int64, number int64) (result string, err error) {
 	defer process.Gate(&err)
+	if err := process.Alive(); err != nil {
+		return "", err
+	}
 	j, err := process.FindJob(id)
 	if err != nil {
 		return "", err
@@ -246,6 +330,9 @@ func JobPage(id int64, number int64) (result string, err error) {
 
 func JobProgress(id int64) (result int64, err error) {
 	defer process.Gate(&err)
+	if err := process.Alive(); err != nil {
+		return 0, err
+	}
 	j, err := process.FindJob(id)
 	if err != nil {
 		return 0, err
@@ -255,6 +342,9 @@ func JobProgress(id int64) (result int64, err error) {
 
 func JobResult(id int64) (result string, err error) {
 	defer process.Gate(&err)
+	if err := process.Alive(); err != nil {
+		return "", err
+	}
 	j, err := process.FindJob(id)
 	if err != nil {
 		return "", err
@@ -383,6 +473,9 @@ func LedgerWords(id int64) (result int64, err error) {
 
 func LimitBytes(number int64) (result int64, err error) {
 	defer process.Gate(&err)
+	if err := process.Alive(); err != nil {
+		return 0, err
+	}
 	on, err := logicalGPU(number)
 	if err != nil {
 		return 0, err
@@ -392,6 +485,9 @@ func LimitBytes(number int64) (result int64, err error) {
 
 func LimitInForce(position int64, env string) (result string, err error) {
 	defer process.Gate(&err)
+	if err := process.Alive(); err != nil {
+		return "", err
+	}
 	m, err := process.Shared().Manager()
 	if err != nil {
 		return "", err
@@ -405,6 +501,9 @@ func LimitInForce(position int64, env string) (result string, err error) {
 
 func LiveTensors() (result string, err error) {
 	defer process.Gate(&err)
+	if err := process.Alive(); err != nil {
+		return "", err
+	}
 	w, err := process.Shared().Work()
 	if err != nil {
 		return "", err
@@ -414,6 +513,9 @@ func LiveTensors() (result string, err error) {
 
 func LogicalConfigured(position int64, repr string) (result bool, err error) {
 	defer process.Gate(&err)
+	if err := process.Alive(); err != nil {
+		return false, err
+	}
 	m, err := process.Shared().Manager()
 	if err != nil {
 		return false, err
@@ -423,6 +525,9 @@ func LogicalConfigured(position int64, repr string) (result bool, err error) {
 
 func LogicalDevices() (result string, err error) {
 	defer process.Gate(&err)
+	if err := process.Alive(); err != nil {
+		return "", err
+	}
 	m, err := process.Shared().Manager()
 	if err != nil {
 		return "", err
@@ -434,6 +539,9 @@ func MakeTensor(
 	host int64, nbytes int64, dtype string, shape string, name string, device string,
 ) (result int64, err error) {
 	defer process.Gate(&err)
+	if err := process.Alive(); err != nil {
+		return 0, err
+	}
 	w, err := process.Shared().Work()
 	if err != nil {
 		return 0, err
@@ -452,6 +560,9 @@ func MalformedVariables(env string) (result string, err error) {
 
 func MemoryGrowth(position int64, repr string) (result int64, err error) {
 	defer process.Gate(&err)
+	if err := process.Alive(); err != nil {
+		return 0, err
+	}
 	m, err := process.Shared().Manager()
 	if err != nil {
 		return 0, err
@@ -461,6 +572,9 @@ func MemoryGrowth(position int64, repr string) (result int64, err error) {
 
 func MemoryInfo(device string) (result string, err error) {
 	defer process.Gate(&err)
+	if err := process.Alive(); err != nil {
+		return "", err
+	}
 	m, err := process.Shared().Manager()
 	if err != nil {
 		return "", err
@@ -470,6 +584,9 @@ func MemoryInfo(device string) (result string, err error) {
 
 func MemoryMap(device string) (result string, err error) {
 	defer process.Gate(&err)
+	if err := process.Alive(); err != nil {
+		return "", err
+	}
 	m, err := process.Shared().Manager()
 	if err != nil {
 		return "", err
@@ -479,6 +596,9 @@ func MemoryMap(device string) (result string, err error) {
 
 func MemoryStats(device string) (result string, err error) {
 	defer process.Gate(&err)
+	if err := process.Alive(); err != nil {
+		return "", err
+	}
 	m, err := process.Shared().Manager()
 	if err != nil {
 		return "", err
@@ -488,6 +608,9 @@ func MemoryStats(device string) (result string, err error) {
 
 func MemoryTotals(number int64) (result string, err error) {
 	defer process.Gate(&err)
+	if err := process.Alive(); err != nil {
+		return "", err
+	}
 	m, err := process.Shared().Manager()
 	if err != nil {
 		return "", err
@@ -497,6 +620,9 @@ func MemoryTotals(number int64) (result string, err error) {
 
 func MemoryUsage(device string) (result string, err error) {
 	defer process.Gate(&err)
+	if err := process.Alive(); err != nil {
+		return "", err
+	}
 	m, err := process.Shared().Manager()
 	if err != nil {
 		return "", err
@@ -516,26 +642,41 @@ func Models() (result string, err error) {
 
 func NewGraph() (result int64, err error) {
 	defer process.Gate(&err)
+	if err := process.Alive(); err != nil {
+		return 0, err
+	}
 	return calls{}.NewGraph()
 }
 
 func OpenLoad(descriptor int64) (result int64, err error) {
 	defer process.Gate(&err)
+	if err := process.Alive(); err != nil {
+		return 0, err
+	}
 	return calls{}.OpenLoad(descriptor)
 }
 
 func OpenPlan(request string) (result int64, err error) {
 	defer process.Gate(&err)
+	if err := process.Alive(); err != nil {
+		return 0, err
+	}
 	return calls{}.OpenPlan(request)
 }
 
 func OpenRecorded(id int64) (result int64, err error) {
 	defer process.Gate(&err)
+	if err := process.Alive(); err != nil {
+		return 0, err
+	}
 	return calls{}.OpenRecorded(id)
 }
 
 func OpenSession(graphID int64, options string, env string, origin string) (result int64, err error) {
 	defer process.Gate(&err)
+	if err := process.Alive(); err != nil {
+		return 0, err
+	}
 	envValue, err := receive[config.Env](env)
 	if err != nil {
 		return 0, err
@@ -545,11 +686,17 @@ func OpenSession(graphID int64, options string, env string, origin string) (resu
 
 func OpenTimeline(intervals int64) (result int64, err error) {
 	defer process.Gate(&err)
+	if err := process.Alive(); err != nil {
+		return 0, err
+	}
 	return calls{}.OpenTimeline(intervals)
 }
 
 func OpenVerify(descriptor int64) (result int64, err error) {
 	defer process.Gate(&err)
+	if err := process.Alive(); err != nil {
+		return 0, err
+	}
 	return calls{}.OpenVerify(descriptor)
 }
 
@@ -560,6 +707,9 @@ func ParseFleet(text string) (result string, err error) {
 
 func ReadTensor(id int64, host int64, nbytes int64) (result bool, err error) {
 	defer process.Gate(&err)
+	if err := process.Alive(); err != nil {
+		return false, err
+	}
 	t, err := findTensor(id)
 	if err != nil {
 		return false, err
@@ -569,6 +719,9 @@ func ReadTensor(id int64, host int64, nbytes int64) (result bool, err error) {
 
 func ReleaseTensor(id int64) (result bool, err error) {
 	defer process.Gate(&err)
+	if err := process.Alive(); err != nil {
+		return false, err
+	}
 	w, err := process.Shared().Work()
 	if err != nil {
 		return false, err
@@ -587,11 +740,17 @@ func RequestDevice(own string, scopes string) (result string, err error) {
 
 func Reset() (result bool, err error) {
 	defer process.Gate(&err)
+	if err := process.Alive(); err != nil {
+		return false, err
+	}
 	return true, calls{}.Reset()
 }
 
 func ResetMemoryStats(device string) (result bool, err error) {
 	defer process.Gate(&err)
+	if err := process.Alive(); err != nil {
+		return false, err
+	}
 	m, err := process.Shared().Manager()
 	if err != nil {
 		return false, err
@@ -601,6 +760,9 @@ func ResetMemoryStats(device string) (result bool, err error) {
 
 func ResolveGPU(device string) (result int64, err error) {
 	defer process.Gate(&err)
+	if err := process.Alive(); err != nil {
+		return 0, err
+	}
 	m, err := process.Shared().Manager()
 	if err != nil {
 		return 0, err
@@ -610,6 +772,9 @@ func ResolveGPU(device string) (result int64, err error) {
 
 func RunSession(id int64, step string) (result string, err error) {
 	defer process.Gate(&err)
+	if err := process.Alive(); err != nil {
+		return "", err
+	}
 	s, err := process.Shared().Session(id)
 	if err != nil {
 		return "", err
@@ -624,6 +789,9 @@ func ScopeNumber(name string) (result int64, err error) {
 
 func SessionDevices(id int64) (result string, err error) {
 	defer process.Gate(&err)
+	if err := process.Alive(); err != nil {
+		return "", err
+	}
 	s, err := process.Shared().Session(id)
 	if err != nil {
 		return "", err
@@ -633,6 +801,9 @@ func SessionDevices(id int64) (result string, err error) {
 
 func SessionLog(id int64) (result string, err error) {
 	defer process.Gate(&err)
+	if err := process.Alive(); err != nil {
+		return "", err
+	}
 	s, err := process.Shared().Session(id)
 	if err != nil {
 		return "", err
@@ -642,6 +813,9 @@ func SessionLog(id int64) (result string, err error) {
 
 func SessionShapes(id int64, step string) (result string, err error) {
 	defer process.Gate(&err)
+	if err := process.Alive(); err != nil {
+		return "", err
+	}
 	s, err := process.Shared().Session(id)
 	if err != nil {
 		return "", err
@@ -651,6 +825,9 @@ func SessionShapes(id int64, step string) (result string, err error) {
 
 func SetLogicalConfiguration(position int64, repr string, configuration string) (result bool, err error) {
 	defer process.Gate(&err)
+	if err := process.Alive(); err != nil {
+		return false, err
+	}
 	m, err := process.Shared().Manager()
 	if err != nil {
 		return false, err
@@ -664,6 +841,9 @@ func SetLogicalConfiguration(position int64, repr string, configuration string) 
 
 func SetMemoryGrowth(position int64, repr string, value int64, badType string) (result bool, err error) {
 	defer process.Gate(&err)
+	if err := process.Alive(); err != nil {
+		return false, err
+	}
 	m, err := process.Shared().Manager()
 	if err != nil {
 		return false, err
@@ -673,16 +853,25 @@ func SetMemoryGrowth(position int64, repr string, value int64, badType string) (
 
 func SetSetting(name string, value string) (result bool, err error) {
 	defer process.Gate(&err)
+	if err := process.Alive(); err != nil {
+		return false, err
+	}
 	return true, calls{}.SetSetting(name, value)
 }
 
 func SetTag(number int64) (result bool, err error) {
 	defer process.Gate(&err)
+	if err := process.Alive(); err != nil {
+		return false, err
+	}
 	return true, calls{}.SetTag(number)
 }
 
 func SetVisibleDevices(devices string, deviceType string, typed bool) (result bool, err error) {
 	defer process.Gate(&err)
+	if err := process.Alive(); err != nil {
+		return false, err
+	}
 	m, err := process.Shared().Manager()
 	if err != nil {
 		return false, err
@@ -696,11 +885,17 @@ func SetVisibleDevices(devices string, deviceType string, typed bool) (result bo
 
 func Setting(name string) (result string, err error) {
 	defer process.Gate(&err)
+	if err := process.Alive(); err != nil {
+		return "", err
+	}
 	return send(calls{}.Setting(name))
 }
 
 func Simulate(spec string) (result string, err error) {
 	defer process.Gate(&err)
+	if err := process.Alive(); err != nil {
+		return "", err
+	}
 	return calls{}.Simulate(spec)
 }
 
@@ -711,6 +906,9 @@ func Specification(machine string) (result string, err error) {
 
 func StartPeak(number int64) (result string, err error) {
 	defer process.Gate(&err)
+	if err := process.Alive(); err != nil {
+		return "", err
+	}
 	on, err := logicalGPU(number)
 	if err != nil {
 		return "", err
@@ -720,11 +918,17 @@ func StartPeak(number int64) (result string, err error) {
 
 func StartRecording(events int64, stacks bool) (result int64, err error) {
 	defer process.Gate(&err)
+	if err := process.Alive(); err != nil {
+		return 0, err
+	}
 	return calls{}.StartRecording(events, stacks)
 }
 
 func StopPeak(number int64, id int64) (result string, err error) {
 	defer process.Gate(&err)
+	if err := process.Alive(); err != nil {
+		return "", err
+	}
 	m, err := process.Shared().Manager()
 	if err != nil {
 		return "", err
@@ -734,6 +938,9 @@ func StopPeak(number int64, id int64) (result string, err error) {
 
 func StopRecording(id int64) (result bool, err error) {
 	defer process.Gate(&err)
+	if err := process.Alive(); err != nil {
+		return false, err
+	}
 	return true, calls{}.StopRecording(id)
 }
 
@@ -744,6 +951,9 @@ func SystemReserve(totalBytes int64, computeMajor int64) (result int64, err erro
 
 func TensorInfo(id int64) (result string, err error) {
 	defer process.Gate(&err)
+	if err := process.Alive(); err != nil {
+		return "", err
+	}
 	t, err := findTensor(id)
 	if err != nil {
 		return "", err
@@ -753,6 +963,9 @@ func TensorInfo(id int64) (result string, err error) {
 
 func VisibleDevices() (result string, err error) {
 	defer process.Gate(&err)
+	if err := process.Alive(); err != nil {
+		return "", err
+	}
 	m, err := process.Shared().Manager()
 	if err != nil {
 		return "", err
@@ -762,6 +975,9 @@ func VisibleDevices() (result string, err error) {
 
 func WaitForFree(number int64, seen int64, milliseconds int64) (result int64, err error) {
 	defer process.Gate(&err)
+	if err := process.Alive(); err != nil {
+		return 0, err
+	}
 	on, err := logicalGPU(number)
 	if err != nil {
 		return 0, err
@@ -771,6 +987,9 @@ func WaitForFree(number int64, seen int64, milliseconds int64) (result int64, er
 
 func WaitJob(id int64, milliseconds int64) (result bool, err error) {
 	defer process.Gate(&err)
+	if err := process.Alive(); err != nil {
+		return false, err
+	}
 	j, err := process.FindJob(id)
 	if err != nil {
 		return false, err
@@ -780,6 +999,9 @@ func WaitJob(id int64, milliseconds int64) (result bool, err error) {
 
 func WhyNoGPU() (result string, err error) {
 	defer process.Gate(&err)
+	if err := process.Alive(); err != nil {
+		return "", err
+	}
 	m, err := process.Shared().Manager()
 	if err != nil {
 		return "", err

@@ -248,9 +248,6 @@ func namesOf(names trace.Names) map[string]any {
 // OpenTimeline creates a job that sums up a trace, which FeedJob passes in, with time in at most so many intervals. The
 // job's result is {"gpus": [timeline.Timeline]}.
 func (calls) OpenTimeline(intervals int64) (job int64, err error) {
-	if err := process.Alive(); err != nil {
-		return 0, err
-	}
 	if intervals < 1 {
 		return 0, status.Errorf(status.InvalidArgument, "a timeline has at least one interval, but got %d", intervals)
 	}

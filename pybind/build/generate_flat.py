@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """pybind/flat.go: for each method of ``calls`` the flat function that gopy binds.
 
-A flat function opens the gate, finds the object that the method works on, reads messages, calls the method, and encodes
-its result. pybind/build/generate.py writes it.
+A flat function opens the gate, is refused after a panic, finds the object that the method works on, reads messages,
+calls the method, and encodes its result. pybind/build/generate.py writes it.
 """
 
 from __future__ import annotations
@@ -32,6 +32,12 @@ OBJECTS = {
     "onGPU": ("number", "logicalGPU(number)"),
     "tensor": ("id", "findTensor(id)"),
 }
+
+# Functions that need no devices: they work after a panic, too. All others are refused then.
+HARMLESS = re.compile(
+    "Ledger.*|ContextBytes|DrainNotices|MalformedVariables|MergeScope|Models|ParseFleet|RequestDevice|ScopeNumber"
+    "|Specification|SystemReserve"
+)
 
 
 def parameters(text: str) -> list[tuple[str, str]]:
@@ -67,8 +73,11 @@ def function(name: str, given: str, result: str) -> str:
     if len(head) > COLUMNS:
         head = f"func {name}(\n\t{', '.join(crossing)},\n) (result {flat}, err error) {{"
     lines = [head, "\tdefer process.Gate(&err)"]
+    refuse = [f"\t\treturn {FLAT[flat]}, err", "\t}"]
+    if not HARMLESS.fullmatch(name):
+        lines += ["\tif err := process.Alive(); err != nil {", *refuse]
     for step in steps:
-        lines += [f"\t{step}", "\tif err != nil {", f"\t\treturn {FLAT[flat]}, err", "\t}"]
+        lines += [f"\t{step}", "\tif err != nil {", *refuse]
     return "\n".join([*lines, f"\treturn {wrapper.get(kind, f'send({call})')}", "}"])
 
 
