@@ -61,9 +61,9 @@ def messages(source: str) -> list[Message]:
             known[name] = Message(name, _text(comment, name), _fields(body, name, known))
     for message in reversed(known.values()):  # what is used by others stands above them
         users = [
-            one for one in known.values() if any(message.name in re.split(r"\W", field.kind) for field in one.fields)
+            user for user in known.values() if any(message.name in re.split(r"\W", field.kind) for field in user.fields)
         ]
-        message.sent = all(one.sent for one in users) if users else message.name.endswith("Request")
+        message.sent = all(user.sent for user in users) if users else message.name.endswith("Request")
     return [message for message in known.values() if not message.embedded]
 
 

@@ -270,10 +270,10 @@ _logged: set[str] = set()
 
 def _log(ignored: list[Ignored]) -> None:
     """Log what does not count, once in a process."""
-    for one in ignored:
-        if one.text not in _logged:
-            _logged.add(one.text)
-            message.log("warning", f"{one.text}. {one.fix}")
+    for entry in ignored:
+        if entry.text not in _logged:
+            _logged.add(entry.text)
+            message.log("warning", f"{entry.text}. {entry.fix}")
 
 
 def _refuse_unknown(where: str, table: Any, known: Mapping[str, Any]) -> None:

@@ -82,9 +82,9 @@ def _is_ours(group: int) -> bool:
     except KeyError:  # a group or a member without a name: it may be anyone
         return False
     known = pwd.getpwall()
-    if all(one.pw_uid != user.pw_uid for one in known) and entry.gr_name != user.pw_name:
+    if all(user_entry.pw_uid != user.pw_uid for user_entry in known) and entry.gr_name != user.pw_name:
         return False  # the directory of users does not list them all, so others may have this group
-    members = listed | {one.pw_uid for one in known if one.pw_gid == group}
+    members = listed | {user_entry.pw_uid for user_entry in known if user_entry.pw_gid == group}
     members |= {user.pw_uid} if user.pw_gid == group else set()
     return bool(members) and members <= set(_ourselves())
 
@@ -219,11 +219,11 @@ def _checked(path: str, directory: int, named: bool) -> tuple[str, dict[str, Any
     try:
         if not named:
             # Opens no pipe or device that another user put there.
-            one = os.open(name, os.O_PATH | os.O_CLOEXEC, dir_fd=directory)
+            handle = os.open(name, os.O_PATH | os.O_CLOEXEC, dir_fd=directory)
             try:
-                why = why_not("it", one)
+                why = why_not("it", handle)
             finally:
-                os.close(one)
+                os.close(handle)
             if why:
                 return why, None
         descriptor = os.open(name, _READING, dir_fd=directory)
@@ -244,14 +244,14 @@ def _mentions_us(path: str) -> bool:
     It is not parsed, and no device is opened.
     """
     try:
-        one = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        handle = os.open(path, os.O_PATH | os.O_CLOEXEC)
         try:
-            if not stat.S_ISREG(os.fstat(one).st_mode):
+            if not stat.S_ISREG(os.fstat(handle).st_mode):
                 return False
-            with open(f"/proc/self/fd/{one}", "rb") as file:
+            with open(f"/proc/self/fd/{handle}", "rb") as file:
                 return _MENTION in _plain(file.read(_MOST_BYTES))
         finally:
-            os.close(one)
+            os.close(handle)
     except OSError:
         return False
 

@@ -173,9 +173,9 @@ def _limits(limit: Any, gpus: list[PhysicalDevice]) -> list[int]:
         text = "limit must be a number of bytes or text such as '6GiB' for all GPUs, or a list with one for each"
         raise errors.InvalidTypeError(f"{text}, but got {type(limit).__name__}: {texts.shown(limit)}")
     several = isinstance(limit, (list, tuple))
-    for one in limit if several and not gpus else () if several or limit is None else (limit,):
-        if one is not None:
-            sizes.limit_bytes(one, 1 << 40)  # an invalid limit is an error even without a GPU
+    for size in limit if several and not gpus else () if several or limit is None else (limit,):
+        if size is not None:
+            sizes.limit_bytes(size, 1 << 40)  # an invalid limit is an error even without a GPU
     each = list(limit) if several and gpus else [None if several else limit] * len(gpus)
     if len(each) != len(gpus) and gpus:
         given, visible = (
@@ -185,7 +185,7 @@ def _limits(limit: Any, gpus: list[PhysicalDevice]) -> list[int]:
         raise errors.InvalidArgumentError(
             f"limit has {given}, but {visible} visible: pass one size for all, or one for each GPU"
         )
-    return [_limit(one, gpu) if one is not None else 0 for one, gpu in zip(each, gpus, strict=True)]
+    return [_limit(size, gpu) if size is not None else 0 for size, gpu in zip(each, gpus, strict=True)]
 
 
 def _limit(limit: int | str, gpu: PhysicalDevice) -> int:

@@ -89,7 +89,8 @@ def check(library: str, version: object) -> None:
         return
     _checked.add(library)
     sets = "; ".join(
-        f"{name} ({', '.join(f'{_NAMES[one]} {which}' for one, which in each.items())})" for name, each in SETS.items()
+        f"{name} ({', '.join(f'{_NAMES[part]} {series}' for part, series in each.items())})"
+        for name, each in SETS.items()
     )
     message.log(
         "warning",

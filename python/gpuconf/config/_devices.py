@@ -273,8 +273,8 @@ def set_logical_device_configuration(
 
 def _warn_of_no_memory(device: PhysicalDevice, configurations: Any) -> None:
     """Log limits that TensorFlow rounds to nothing: they look like a part of the GPU or a number of GiB."""
-    for one in configurations:
-        limit = float(one.memory_limit or 0)
+    for configuration in configurations:
+        limit = float(configuration.memory_limit or 0)
         if 0 < limit < 1:
             meant = f"gpuconf.configure(limit='{limit * 100:g}%'), or for {limit:g} GiB memory_limit={limit * 1024:g}"
             text = f"memory_limit={limit:g} on {device.name} is less than 1 MiB, so the logical device has no memory"
@@ -292,7 +292,8 @@ def _complain_of_the_device_first(device: PhysicalDevice, position: int, text: s
     read: list[tuple[Any, Any, Any]] = []
     with contextlib.suppress(Exception):
         read.extend(
-            (one.memory_limit, one.experimental_priority, one.experimental_device_ordinal) for one in configurations
+            (entry.memory_limit, entry.experimental_priority, entry.experimental_device_ordinal)
+            for entry in configurations
         )
     cpu = device.device_type == "CPU"
     if any(any(field is not None for field in fields) if cpu else fields[0] is None for fields in read):
@@ -321,11 +322,11 @@ def set_virtual_device_configuration(
     set_logical_device_configuration(device, logical_devices if virtual_devices is ... else virtual_devices)
 
 
-def _fields(one: Any, configurations: Any) -> tuple[Any, Any, Any]:
+def _fields(entry: Any, configurations: Any) -> tuple[Any, Any, Any]:
     try:
-        return one.memory_limit, one.experimental_priority, one.experimental_device_ordinal
+        return entry.memory_limit, entry.experimental_priority, entry.experimental_device_ordinal
     except AttributeError as error:
-        limit = one if isinstance(one, (int, float)) else "..."
+        limit = entry if isinstance(entry, (int, float)) else "..."
         remedy = f"LogicalDeviceConfiguration(memory_limit={limit})"
         if isinstance(configurations, LogicalDeviceConfiguration):  # a tuple itself
             remedy = f"a list, [{remedy}]"
@@ -345,12 +346,12 @@ def _canonical(configurations: Any) -> str:
         )
     items = [
         [
-            _limit(one, limit),
+            _limit(configuration, limit),
             _execution.integer("experimental_priority", priority),
             _execution.integer("experimental_device_ordinal", ordinal),
         ]
-        for one in configurations
-        for limit, priority, ordinal in [_fields(one, configurations)]
+        for configuration in configurations
+        for limit, priority, ordinal in [_fields(configuration, configurations)]
     ]
     return dumps((isinstance(configurations, tuple), items))
 
