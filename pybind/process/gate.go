@@ -38,12 +38,17 @@ func Caught(r any, err *error) {
 		*err = marked(status.Internal, fmt.Sprintf("%s. Please report it with these lines:\n%s", text, debug.Stack()))
 		return
 	}
-	var busy *Busy
-	if errors.As(*err, &busy) {
-		*err = errors.New(mark + "BUSY" + mark + busy.Nap)
-	} else if *err != nil {
-		*err = marked(status.CodeOf(*err), shorten((*err).Error()))
+	if *err != nil { // what follows allocates memory, which an allocation without an error must not
+		*err = forPython(*err)
 	}
+}
+
+func forPython(err error) error {
+	var busy *Busy
+	if errors.As(err, &busy) {
+		return errors.New(mark + "BUSY" + mark + busy.Nap)
+	}
+	return marked(status.CodeOf(err), shorten(err.Error()))
 }
 
 // Busy is the error of a call that another process keeps from a ledger's lock. native.py raises it as Busy.
