@@ -171,8 +171,12 @@ def note_collected(config: pytest.Config, items: list[pytest.Item]) -> None:
 
 def measures(config: pytest.Config, need: Need | None) -> bool:
     """Whether the peak of a test matters."""
-    chosen = settings(config)
-    return chosen.report or chosen.peak is not None or (need is not None and (need.baseline or need.peak is not None))
+    return settings(config).report or compares(config, need)
+
+
+def compares(config: pytest.Config, need: Need | None) -> bool:
+    """Whether the peak of a test has a limit or a baseline."""
+    return settings(config).peak is not None or (need is not None and (need.baseline or need.peak is not None))
 
 
 def look(item: pytest.Item, need: Need | None, watch: Watch) -> str:

@@ -99,7 +99,9 @@ class Tests:
         result = yield
         if item.stash.get(STEP, 0) or item.stash.get(_walk.WARMING, False) or getattr(item, "_excinfo", None):
             return result  # it is not the run that counts; unittest keeps the error of a test that failed there
-        if _limits.measures(item.config, need) and (loaded() or _pytorch.in_use()):
+        if not _limits.compares(item.config, need):
+            return result
+        if loaded() or _pytorch.in_use():
             watch.at_end_of_call()
         why = _limits.look(item, need, watch)
         if why:
