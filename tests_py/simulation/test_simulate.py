@@ -84,7 +84,7 @@ def test_memory_is_what_the_spec_says() -> None:
 def test_cards_that_people_have(name: str) -> None:
     gpuconf.simulate(name)
     [device] = gpuconf.visible_devices()
-    assert name.removeprefix("NVIDIA ").replace("2080Ti", "2080 Ti").replace("RTX3080", "RTX 3080") in device.name
+    assert name.replace(" ", "") in device.name.replace(" ", "")
 
 
 @pytest.mark.parametrize(
