@@ -70,14 +70,14 @@ def test_nvidia_ml_py_sees_the_cards_of_the_spec(library: Path) -> None:
     print(json.dumps(out))
     """
     assert told(library, CARDS + textwrap.dedent(program), GPUCONF_SIMULATE="H100-80GB,T4:8GiB") == [
-        ["NVIDIA H100 80GB HBM3", 80 * GIB, 0, 80 * GIB, [9, 0], 9, 16896, 1980, [0, 0], 0, 0],
+        ["NVIDIA H100 80GB HBM3", 81559 << 20, 478 << 20, 81559 << 20, [9, 0], 9, 16896, 1980, [0, 0], 0, 0],
         ["Tesla T4", 8 * GIB, 0, 8 * GIB, [7, 5], 6, 2560, 1590, [1, 1], 0, 0],
     ]
 
 
 def test_the_cards_are_those_of_gpuconf(library: Path) -> None:
     """Gpuconf and NVML read names in the same way (test_simulated_cards.py has every model)."""
-    spec = "2 x h100,geforce rtx 4090,NVIDIA L4:4GB,a100:512MiB"
+    spec = "2 x h100:80GB,geforce rtx 4090:24GB,NVIDIA L4:4GB,a100:512MiB"
     theirs = """
     print(json.dumps([
         [n.nvmlDeviceGetUUID(c), n.nvmlDeviceGetName(c), n.nvmlDeviceGetMemoryInfo(c).total,
