@@ -110,13 +110,13 @@ def test_wrong_usage(tmp_path: Path, words: list[str], message: str) -> None:
     ("words", "noted"),
     [
         (
-            ["python", "--memory", "10GiB", "plain.py"],
+            ["--growth", "python", "--memory", "10GiB", "plain.py"],
             "gpuconf run: --memory is passed to python: gpuconf's own options come before",
         ),
-        (["plain.py", "--simulate=T4"], f"gpuconf run: --simulate is passed to {sys.executable}: "),
-        (["has.py", "--memory", "5"], ""),
-        (["calls.py", "--memory", "5"], ""),
-        (["--", "sh", "plain.sh", "--gpus", "2"], ""),
+        (["--growth", "plain.py", "--simulate=T4"], f"gpuconf run: --simulate is passed to {sys.executable}: "),
+        (["--growth", "has.py", "--memory", "5"], ""),
+        (["--growth", "calls.py", "--memory", "5"], ""),
+        (["--growth", "--", "sh", "plain.sh", "--gpus", "2"], ""),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -129,6 +129,25 @@ def test_options_after_the_program_are_noticed(tmp_path: Path, words: list[str],
     err = run(*words, cwd=tmp_path)[2]
     assert noted in err
     assert ("is passed to" in err) == bool(noted)
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["calls.py", "--memory", "5"], f"--memory is passed to {sys.executable}"),
+        (["sh", "plain.sh", "--gpus", "2"], "--gpus is passed to sh"),
+        (["sh", "plain.sh"], "no option is given"),
+    ],
+)
+def test_a_command_that_does_nothing_says_so(tmp_path: Path, words: list[str], why: str) -> None:
+    """Whatever the program reads: it has no limit."""
+    script(tmp_path, "import sys", "calls.py")
+    (tmp_path / "plain.sh").write_text("true\n")
+    said = (
+        f"gpuconf run: {why}, so the program runs as without gpuconf. gpuconf's own options come before the program's "
+        "name, as in gpuconf run --memory 10GiB python train.py\n"
+    )
+    assert run(*words, cwd=tmp_path) == (0, "", said)
 
 
 # The program runs as if Python had been called

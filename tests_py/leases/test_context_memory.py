@@ -24,7 +24,7 @@ def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "ledger"
 
 
-def claim(memory: int | None, contexts: int = 1) -> Claim:
+def claim(memory: int | str | None, contexts: int = 1) -> Claim:
     return request.claim(request.checked(memory, 1, 0, "", "spread", contexts), gpuconf.visible_devices())
 
 
@@ -241,10 +241,27 @@ def test_what_shows_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_request_inside_a_lease_is_for_the_card_that_needs_most(monkeypatch: pytest.MonkeyPatch) -> None:
     """A percentage of two cards of different sizes must fit into the lease on both."""
-    gpuconf.simulate("T4,A100-40GB")
+    gpuconf.simulate("T4,A100-40GB:40GiB")
     monkeypatch.setenv("GPUCONF_LEASE", "outer")
     monkeypatch.setenv("GPUCONF_LIMIT", str(10 * GIB))
     with pytest.raises(
         errors.FailedPreconditionError, match=r"20\.00GiB are requested inside lease outer, which has 10"
     ):
         gpuconf.lease(memory="50%", gpus=2).__enter__()
+
+
+@pytest.mark.parametrize("contexts", [1, 3])
+def test_all_of_a_card_in_percent_is_all_that_a_lease_can_have(contexts: int) -> None:
+    """It could never be leased, and the message named the size of the card as what could."""
+    gpuconf.simulate("A100-40GB:40GiB")
+    most = 40 * GIB - contexts * 448 * MIB
+    with claim("100%", contexts) as held:
+        assert [(card.bytes, card.charge) for card in held.cards] == [(most, 40 * GIB)]
+    with claim("50%", contexts) as held:
+        assert held.cards[0].bytes == 20 * GIB
+    with pytest.raises(
+        errors.InvalidArgumentError, match=rf"can never be leased: at most .* \({most} bytes\) of a card"
+    ):
+        claim(40 * GIB, contexts)
+    with pytest.raises(errors.InvalidArgumentError, match="can never be leased"):
+        claim("101%", contexts)
