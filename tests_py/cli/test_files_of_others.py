@@ -1,4 +1,4 @@
-"""Recordings and files that somebody else has made, and disks that are full."""
+"""Recordings and other files that are not the user's own, and disks that are full."""
 
 from __future__ import annotations
 

@@ -144,16 +144,16 @@ class Origin(NamedTuple):
 
 
 def misspelled(environ: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Return each variable that looks like a setting and is none, as a sentence, and what to do."""
-    found = []
+    """Return a sentence for each variable of gpuconf that it does not have, and what to do."""
+    sentences = []
     for name in sorted(environ):
         if name.startswith("GPUCONF_") and name not in _KNOWN and "_TEST" not in name:
             import difflib
 
             close = difflib.get_close_matches(name, _KNOWN, 1)
             fix = f"did you mean {close[0]}?" if close else "unset it"
-            found.append((f"{name} is set, but gpuconf has no such variable", fix))
-    return found
+            sentences.append((f"{name} is set, but gpuconf has no such variable", fix))
+    return sentences
 
 
 def requested_values() -> str:
@@ -246,7 +246,7 @@ def asked(name: str, environ: Mapping[str, str]) -> str:
 def ceiling() -> Ceiling | None:
     """Return the most that the administrator or the container allows a process on each GPU; None for any amount."""
     table = _administrators() or {}
-    found = [Ceiling(table["limit"], ADMINISTRATOR)] if "limit" in table else []
+    ceilings = [Ceiling(table["limit"], ADMINISTRATOR)] if "limit" in table else []
     most = _of_container(CONTAINER_LIMIT)
     if most is not None:
         requested = _of_container(CONTAINER_REQUEST)
@@ -255,8 +255,8 @@ def ceiling() -> Ceiling | None:
                 f"{CONTAINER_REQUEST}={os.environ[CONTAINER_REQUEST]} is more than "
                 f"{CONTAINER_LIMIT}={os.environ[CONTAINER_LIMIT]}"
             )
-        found.append(Ceiling(most, CONTAINER_LIMIT))
-    return min(found, default=None)
+        ceilings.append(Ceiling(most, CONTAINER_LIMIT))
+    return min(ceilings, default=None)
 
 
 def refuse_above_ceiling(wanted: int) -> None:

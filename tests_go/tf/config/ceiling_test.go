@@ -72,7 +72,8 @@ func TestInvalidRanksAreIgnored(t *testing.T) {
 
 func TestAnInvalidCeilingIsAnError(t *testing.T) {
 	for text, want := range map[string]string{
-		"0": "must be at least 1 MiB, such as '6GiB'", "512KiB": "must be at least 1 MiB", "-1": "is not a size", "ten": "is not a size", "1e9": "is not a size",
+		"0": "must be at least 1 MiB, such as '6GiB'", "512KiB": "must be at least 1 MiB",
+		"-1": "is not a size", "ten": "is not a size", "1e9": "is not a size",
 		"9223372036854775808": "is too large: at most 2**63 - 1 bytes",
 	} {
 		_, err := config.Env{"GPUCONF_LIMIT": text}.Ceiling(0, 1)
