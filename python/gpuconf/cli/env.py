@@ -66,12 +66,14 @@ def _env(options: argparse.Namespace) -> int:
     devices = visible_devices()
     try:
         most = settings.ceiling()
-        if options.memory is None and most is None:
+        if options.memory is not None:
+            total = min((device.total_memory for device in devices), default=None)
+            limit = sizes.size("--memory", options.memory, total)
+            settings.refuse_above_ceiling(limit)
+        elif most is not None:
+            limit = most.bytes
+        else:
             raise UsageError("--memory is missing: pass the memory of each GPU, such as --memory 10GiB")
-        totals = [device.total_memory for device in devices]
-        total = min(totals, default=None)
-        limit = most.bytes if options.memory is None else sizes.size("--memory", options.memory, total)
-        settings.refuse_above_ceiling(limit)
     except errors.InvalidArgumentError as error:
         raise UsageError(str(error)) from None
     if limit < 1 << 20:
