@@ -263,5 +263,5 @@ def test_all_of_a_card_in_percent_is_all_that_a_lease_can_have(contexts: int) ->
         errors.InvalidArgumentError, match=rf"can never be leased: at most .* \({most} bytes\) of a card"
     ):
         claim(40 * GIB, contexts)
-    with pytest.raises(errors.InvalidArgumentError, match="can never be leased"):
+    with pytest.raises(errors.InvalidArgumentError, match="must be more than 0% and at most 100%"):
         claim("101%", contexts)

@@ -45,7 +45,7 @@ class Request(NamedTuple):
             whole = max(largest_lease(device, self.contexts), _LEAST)
             return whole if most is None else min(whole, most.bytes)
         wanted = sizes.size("memory", self.memory, device.total_memory)
-        if isinstance(self.memory, str) and self.memory.rstrip().endswith("%") and wanted <= device.total_memory:
+        if isinstance(self.memory, str) and self.memory.rstrip().endswith("%"):
             wanted = min(wanted, max(most_leasable(device, self.contexts), _LEAST))
         settings.refuse_above_ceiling(wanted)
         return wanted
