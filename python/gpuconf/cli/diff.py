@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 
+from .._core.files import replacing
 from ..memory import load_trace
 from ..plans.recordings import difference
 from .console import DIFFERS, OK, Progress, UsageError
@@ -39,7 +40,7 @@ def diff(options: Options) -> int:
         names = [f"{options.old} after {seconds:g} s" for seconds in options.between]
     if options.html is not None:
         # File names may be undecodable.
-        with open(options.html, "w", encoding="utf-8", errors="backslashreplace") as file:
+        with replacing(options.html, encoding="utf-8", errors="backslashreplace") as file:
             file.write(difference.page(differences, (names[0], names[1])))
     if options.json:
         print_json({"old": options.old, "new": options.new, "gpus": [each.to_dict() for each in differences]})

@@ -6,7 +6,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable
 
-from .._core import sizes
+from .._core import settings, sizes
 from ..leases.environment import LeasedCard, of_program
 from ..machine.cards import visible_devices
 from . import console
@@ -24,7 +24,15 @@ def env(options: Options) -> int:
         simulated_here(options.simulate)
     devices = visible_devices()
     with CheckingUsage():
-        limit = sizes.size("--memory", options.memory, min((each.total_memory for each in devices), default=None))
+        most = settings.ceiling()
+        if options.memory is not None:
+            total = min((device.total_memory for device in devices), default=None)
+            limit = sizes.size("--memory", options.memory, total)
+            settings.refuse_above_ceiling(limit)
+        elif most is not None:
+            limit = most.bytes
+        else:
+            raise UsageError("--memory is missing: pass the memory of each GPU, such as --memory 10GiB")
     if limit < 1 << 20:
         raise UsageError(f"--memory must be at least 1 MiB, but got {options.memory!r}{sizes.unit_hint(limit)}")
     cards = [LeasedCard(device.uuid, device.total_memory, device.total_memory) for device in devices]
@@ -38,6 +46,10 @@ def env(options: Options) -> int:
     if options.format == "docker":
         del variables["PYTHONPATH"]
         variables.pop("LD_LIBRARY_PATH", None)  # a folder of this machine
+        console.complain(
+            "gpuconf env: PyTorch and Numba keep to these variables under gpuconf run, or in a program that "
+            "imports gpuconf: docker run ... IMAGE gpuconf run python train.py"
+        )
     if options.json:
         print_json({"limit": limit, "environment": variables})
     else:

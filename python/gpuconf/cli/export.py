@@ -27,7 +27,7 @@ def export(options: Options) -> int:
 
     options.address = options.address or "127.0.0.1"
     options.port = 9401 if options.port is None else options.port
-    server = ScrapeServer(options.address, options.port, prometheus.make_wsgi_app(registry))
+    server = ScrapeServer(options.address, options.port, prometheus.make_wsgi_app(registry), options.host or [])
     try:
         _announce(options, server.port)
         server.serve()  # until a signal
