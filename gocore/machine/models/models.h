@@ -9,17 +9,18 @@
  * Sources. Compute capabilities: developer.nvidia.com/cuda-gpus. Products: the names that nvidia-smi prints.
  * Multiprocessors, clocks, bus and L2: the letter in each row.
  *
- * Memory, NVML: what nvidia-smi prints with a driver of 2024 or newer (modal-labs/modal-client#2797 for H100, A100, A10,
- * L40S, L4 and T4; bottlerocket-os/bottlerocket-core-kit#834 for A100; nvidia-smi's output in public repositories for
- * the others); with driver 460 or 470 for P100 and older, of which newer ones report more. Memory, CUDA, with such a
- * driver: a for the H200; the total that llama.cpp and ggml print (T4, RTX 3090, 4090 and 5090, L40S, A10, A100-80GB,
+ * Memory, NVML: what nvidia-smi prints with a driver of 2024 or newer (modal-labs/modal-client#2797 for H100, A100,
+ * A10, L40S, L4 and T4; bottlerocket-os/bottlerocket-core-kit#834 for A100; nvidia-smi's output in public repositories
+ * for the others); with driver 460 or 470 for P100 and older, of which newer ones report more. Memory, CUDA, with such
+ * a driver: a for the H200; the total that llama.cpp and ggml print (T4, RTX 3090, 4090 and 5090, L40S, A10, A100-80GB,
  * H100, V100-32GB, GB10, Thor, Orin: outputs in public repositories, such as spiritbuun/buun-llama-cpp#91); deviceQuery
  * (A100-40GB: bottlerocket-os/bottlerocket#3873; P100, K80, K40, K20); PyTorch's total (GH200-144GB; B200:
  * pytorch/ao#4002), and what its out-of-memory errors name, to 10 MiB: 184.31 GiB for a GB200, 94.50 GiB for a
  * GH200-96GB, 22.03 GiB for an L4 (ArcInstitute/evo2#190), 23.50 GiB for an A30 (LHRLAB/ChatKBQA#2), 10.90 GiB for a
- * GTX 1080 Ti. llama.cpp also printed those of RTX 3070, 4070, 5080, RTX PRO 6000 and L20, and Ultralytics' YOLO those of
- * RTX 2080 Ti, TITAN RTX, RTX 3080, A4000 and A5000. V100-16GB: 16144 MiB, in the logs of programs. Older drivers report up to 1.4 % more; needs.py of the
- * plans has for which models. The unified ones share the host's memory, and NVML does not report it.
+ * GTX 1080 Ti. llama.cpp also printed those of RTX 3070, 4070, 5080, RTX PRO 6000 and L20, and Ultralytics' YOLO those
+ * of RTX 2080 Ti, TITAN RTX, RTX 3080, A4000 and A5000. V100-16GB: 16144 MiB, in the logs of programs. Older drivers
+ * report up to 1.4 % more; needs.py of the plans has for which models. The unified ones share the host's memory, and
+ * NVML does not report it.
  *
  *     q  the output of NVIDIA's deviceQuery sample on such a card: bottlerocket-os/bottlerocket#3873 (A100-40GB),
  *        NVIDIA/nccl#1637 (RTX 5090), NVIDIA/cutlass#2784 and Ubuntu's documentation of Tegra (Thor), and outputs that
