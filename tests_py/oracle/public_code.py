@@ -4,16 +4,18 @@
     python tests_py/oracle/public_code.py judge WORK PART      run one part of the list on TensorFlow and on gpuconf
 
 **The rule.** Repositories are the first (as many as ``NAMES`` says) that a search of repository names for each of its
-words gives, without those of other languages and uses (``OTHERS``), and ``ALSO``; ``MIRROR`` has a bare copy of each
-that could be had. Of the newest commit, text documents, notebooks and Python files of at most ``LINES`` lines count if they have one of ``STRINGS``, which no name of
-TensorFlow's suggests. Of these, a block is a fenced block, a cell or a file that
+words gives, without those of other languages and uses (``OTHERS``), and books, courses, translations and computing centres' pages that were
+known by name; ``MIRROR`` has a bare copy of each that could be had. Of the newest commit, text documents, notebooks and Python files of at most ``LINES`` lines count if
+they have one of ``STRINGS``, which no name of TensorFlow's suggests. Of these, a block is a fenced block, a cell or a
+file that
 
-- is Python without a shell's and IPython's lines, with the imports of the blocks before it (of TensorFlow, NumPy and the
-  standard library) and ``import tensorflow as tf`` where it has none;
+- is Python without a shell's and IPython's lines, with the imports of the blocks before it (of TensorFlow, NumPy and
+  the standard library) and ``import tensorflow as tf`` where it has none;
 - calls TensorFlow, and at least half of these calls configure, place or measure (``SETTINGS``);
-- is no other block's twin but for comments, texts and numbers; at most 2 of a file and 6 of a repository count.
+- is no other block's twin but for comments, texts and numbers; at most 3 of a file and 12 of a repository count.
 
-TensorFlow runs each on the machines of ``MACHINES``, beginning with the one that the block's hash chooses. The first on
+TensorFlow runs each without GPUs, since those of imaginary_gpus.cc compute nothing but zeros; a block that calls only
+``SETTINGS`` runs on the machines of ``MACHINES``, beginning with the one that the block's hash chooses. The first on
 which it ends with 0 within ``SECONDS`` is the block's machine; a block without one is not in the list. The hash also
 says which part a block is in: nobody looks at the second before the first is mended. A line that two runs of TensorFlow
 print differently is not compared.
@@ -51,57 +53,19 @@ NAMES = {
     "tensorflow-book": 12,
     "handson-ml": 12,
 }
-ALSO = ("tensorflow/docs-l10n", "snowkylin/tensorflow-handbook", "lyhue1991/eat_tensorflow2_in_30_days")
 OTHERS = re.compile(r"js|sharp|DotNet|ofx|docker|webgpu|wgpu|2048", re.IGNORECASE)
-STRINGS = [
-    "显存",
-    "显卡",
-    "메모리",
-    "그래픽",
-    "メモリ",
-    "の使用",
-    "видеопам",
-    "видеокарт",
-    "placa de v",
-    "memória",
-    "tarjeta gr",
-    "memoria",
-    "carte graph",
-    "mémoire",
-    "Grafikkarte",
-    "Speicher",
-    "ekran kart",
-    "card đồ",
-    "scheda video",
-    "pamięci",
-    "Num GPUs",
-    "Physical GPU",
-    "GPU is",
-    "GPU was",
-    "Is GPU",
-    "Is there",
-    "have been initialized",
-    "set before",
-    "out of memory",
-    "OOM",
-    "nvidia-smi",
-    "CUDA_VISIBLE",
-    "hogging",
-    "Colab",
-    "conda",
-    "Number of devices",
-    "several GPUs",
-    "multiple GPUs",
-    "multi-gpu",
-    "Found GPU",
-    "Default GPU",
-    "is installed",
-    "cuDNN",
-    "CUDA",
-    "on the GPU",
-    "on GPU",
-    "GPUs",
-]
+STRINGS = (
+    """
+显存|显卡|메모리|그래픽|メモリ|の使用|видеопам|видеокарт|placa de v|memória|tarjeta gr|memoria
+carte graph|mémoire|Grafikkarte|Speicher|ekran kart|card đồ|scheda video|pamięci
+Num GPUs|Physical GPU|GPU is|GPU was|Is GPU|Is there|have been initialized|set before
+out of memory|OOM|nvidia-smi|CUDA_VISIBLE|hogging|Colab|conda|Number of devices
+several GPUs|multiple GPUs|multi-gpu|Found GPU|Default GPU|is installed|cuDNN|CUDA
+on the GPU|on GPU|GPUs
+""".replace("\n", "|")
+    .strip("|")
+    .split("|")
+)
 SETTINGS = re.compile(
     r"tensorflow\.(compat\.v[12]\.|python\.)?(config\b|device$|distribute\b|(Interactive)?Session$|ConfigProto|GPUOptions"
     r"|test\.|sysconfig|client\.device_lib|debugging\.set_log|(keras\.)?backend\.(tensorflow_backend\.)?(set|get|clear)_ses"
@@ -109,7 +73,7 @@ SETTINGS = re.compile(
     r"|contrib\.distribute|saved_model\.load_options|Version|tpu\b|keras\.mixed_precision|keras\.utils\.multi_gpu)"
 )
 MACHINES = ("2xT4", "T4", "")
-LINES, SECONDS, OF_FILE, OF_REPOSITORY = 60, 60, 2, 6
+LINES, SECONDS, OF_FILE, OF_REPOSITORY = 150, 60, 3, 12
 SUFFIXES = (".md", ".rst", ".ipynb", ".py", ".txt")
 
 
@@ -120,6 +84,7 @@ class Block(NamedTuple):
     path: str
     number: int
     source: str
+    settings: bool  # it calls nothing else
 
     @property
     def key(self) -> str:
@@ -219,25 +184,34 @@ def collect(mirror: Path) -> list[Block]:
                 seen.add(shape_of(module))
                 of_file += 1
                 source = ast.unparse(ast.fix_missing_locations(body)) + "\n"
-                of_repository.append(Block(folder.name.replace("+", "/", 1), path, number, source))
+                of_repository.append(
+                    Block(folder.name.replace("+", "/", 1), path, number, source, settings == len(calls))
+                )
         blocks += sorted(of_repository, key=lambda block: block.key)[:OF_REPOSITORY]
     return blocks
 
 
 def _files(repository: Path) -> list[tuple[str, str]]:
-    git = ["git", "-C", str(repository)]
+    """The files of the newest commit that have TensorFlow's name and one of ``STRINGS``."""
+    git, environ = ["git", "-C", str(repository)], {**os.environ, "GIT_NO_LAZY_FETCH": "1"}
     listed = subprocess.run([*git, "ls-tree", "-rlz", "HEAD"], capture_output=True, text=True, check=False).stdout
-    files = []
+    names = {}
     for row in filter(None, listed.split("\0")):
         about, _, path = row.partition("\t")
         _, kind, name, size = about.split()
-        if kind != "blob" or not path.endswith(SUFFIXES) or size == "-" or int(size) > 1_000_000:
-            continue
-        text = subprocess.run([*git, "cat-file", "blob", name], capture_output=True, check=False).stdout.decode(
-            errors="replace"
-        )
-        if "tensorflow" in text and any(string in text for string in STRINGS):
-            files.append((path, text))
+        if kind == "blob" and path.endswith(SUFFIXES) and size.isdigit() and int(size) <= 1_000_000:
+            names[path] = name
+    command, rows = [*git, "cat-file", "--batch"], "\n".join(names.values()).encode() + b"\n"
+    content = subprocess.run(command, input=rows, capture_output=True, env=environ, check=False).stdout
+    files, start = [], 0
+    for path in names:
+        end = content.find(b"\n", start)
+        head, start = content[start:end], end + 1
+        if head.endswith(b"blob %d" % (size := int(head.split()[-1]) if head[-1:].isdigit() else -1)):
+            text = content[start : start + size].decode(errors="replace")
+            start += size + 1
+            if "tensorflow" in text and any(string in text for string in STRINGS):
+                files.append((path, text))
     return files
 
 
