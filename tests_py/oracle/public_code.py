@@ -4,10 +4,10 @@
     python tests_py/oracle/public_code.py judge WORK PART      run one part of the list on TensorFlow and on gpuconf
 
 **The rule.** Repositories are the first (as many as ``NAMES`` says) that a search of repository names for each of its
-words gives, without those of other languages and uses (``OTHERS``), and books, courses, translations and computing centres' pages that were
-known by name; ``MIRROR`` has a bare copy of each that could be had. Of the newest commit, text documents, notebooks and Python files of at most ``LINES`` lines count if
-they have one of ``STRINGS``, which no name of TensorFlow's suggests. Of these, a block is a fenced block, a cell or a
-file that
+words gives, without those of other languages and uses (``OTHERS``), and books, courses, translations and computing
+centres' pages that were known by name; ``MIRROR`` has a bare copy of each that could be had. Of the newest commit,
+text documents, notebooks and Python files of at most ``LINES`` lines count if they have one of ``STRINGS``, which no
+name of TensorFlow's suggests. Of these, a block is a fenced block, a cell or a file that
 
 - is Python without a shell's and IPython's lines, with the imports of the blocks before it (of TensorFlow, NumPy and
   the standard library) and ``import tensorflow as tf`` where it has none;
@@ -16,9 +16,10 @@ file that
 
 TensorFlow runs each without GPUs, since those of imaginary_gpus.cc compute nothing but zeros; a block that calls only
 ``SETTINGS`` runs on the machines of ``MACHINES``, beginning with the one that the block's hash chooses. The first on
-which it ends with 0 within ``SECONDS`` is the block's machine; a block without one is not in the list. The hash also
-says which part a block is in: nobody looks at the second before the first is mended. A line that two runs of TensorFlow
-print differently is not compared.
+which it ends with 0 within ``SECONDS`` is the block's machine. A block without one is tried once more after all blocks
+before it in its file, without GPUs, if the whole is short and meets the rule; else it is not in the list. TensorFlow
+says of its build what its wheel for GPUs says. The hash also says which part a block is in: nobody looks at the second
+before the first is mended. A line that two runs of TensorFlow print differently is not compared.
 
 The code is other people's: ``public_code.txt`` has where it is, and its hash.
 """
@@ -85,6 +86,7 @@ class Block(NamedTuple):
     number: int
     source: str
     settings: bool  # it calls nothing else
+    whole: str  # the same after all blocks before it in its file; "" if these are too long, or mostly do other things
 
     @property
     def key(self) -> str:
@@ -167,7 +169,7 @@ def collect(mirror: Path) -> list[Block]:
             continue
         of_repository: list[Block] = []
         for path, text in _files(folder / "repo"):
-            of_file, imports = 0, []
+            of_file, imports, before = 0, [], list[ast.stmt]()
             for number, block in enumerate(blocks_of(path, text)):
                 module = python_of(block)
                 if module is None:
@@ -177,6 +179,7 @@ def collect(mirror: Path) -> list[Block]:
                 if "tensorflow" not in ast.unparse(body):
                     body.body.insert(0, ast.parse("import tensorflow as tf").body[0])
                 imports += imports_of(module)
+                before += module.body
                 calls = calls_of(body) if calls_it else []
                 settings = sum(SETTINGS.match(name) is not None for name in calls)
                 if not settings or settings * 2 < len(calls) or of_file == OF_FILE or shape_of(module) in seen:
@@ -184,11 +187,19 @@ def collect(mirror: Path) -> list[Block]:
                 seen.add(shape_of(module))
                 of_file += 1
                 source = ast.unparse(ast.fix_missing_locations(body)) + "\n"
-                of_repository.append(
-                    Block(folder.name.replace("+", "/", 1), path, number, source, settings == len(calls))
-                )
+                name = folder.name.replace("+", "/", 1)
+                of_repository.append(Block(name, path, number, source, settings == len(calls), whole_of(before)))
         blocks += sorted(of_repository, key=lambda block: block.key)[:OF_REPOSITORY]
     return blocks
+
+
+def whole_of(body: list[ast.stmt]) -> str:
+    """Return a file's blocks up to one as a program, if it is short and mostly configures, places or measures."""
+    module = ast.Module(body, [])
+    calls = calls_of(module)
+    source = ast.unparse(ast.fix_missing_locations(module)) + "\n"
+    settings = sum(SETTINGS.match(name) is not None for name in calls)
+    return source if source.count("\n") <= LINES and settings * 2 >= len(calls) else ""
 
 
 def _files(repository: Path) -> list[tuple[str, str]]:
@@ -228,6 +239,8 @@ def results(mode: str, programs: list[tuple[str, str, str]]) -> dict[str, tuple[
 def run(mode: str, file: str) -> None:
     """Run programs as ``tests_py/run_programs.py`` does, with a limit of time."""
     sys.path[:0] = [str(HERE.parent)]
+    sys.path.append(str(HERE.parents[1] / "benchmarks" / "public_code"))
+    import compare
     import run_programs as runner
 
     table = runner.programs()
@@ -239,6 +252,8 @@ def run(mode: str, file: str) -> None:
     def limited(program: Any, mode: str) -> None:
         signal.alarm(SECONDS)
         os.chdir(tempfile.mkdtemp())
+        if mode == "tensorflow":
+            compare.build_for_gpus()
         become(program, mode)
 
     runner.become = limited
@@ -251,11 +266,24 @@ def draw(mirror: Path, work: Path) -> None:
     print(len(blocks), "blocks before TensorFlow runs them", flush=True)
     machines: dict[str, str] = {}
     for turn in range(len(MACHINES)):
-        order = {key: MACHINES[(int(key, 16) + turn) % len(MACHINES)] for key in sorted(blocks) if key not in machines}
+        order = {
+            key: MACHINES[(int(key, 16) + turn) % len(MACHINES)] if block.settings else ""
+            for key, block in sorted(blocks.items())
+            if key not in machines and (block.settings or not turn)
+        }
         programs = [(key, blocks[key].source, machine) for key, machine in order.items()]
         ended = results("tensorflow", programs)
         machines |= {key: order[key] for key, (code, _, _) in ended.items() if code == 0}
         print(len(machines), "run to their end", flush=True)
+    whole = {
+        block.key: block
+        for block in (each._replace(source=each.whole) for key, each in blocks.items() if key not in machines)
+        if block.source
+    }
+    ended = results("tensorflow", [(key, block.source, "") for key, block in whole.items()])
+    blocks |= whole
+    machines |= {key: "" for key, (code, _, _) in ended.items() if code == 0 and key not in machines}
+    print(len(machines), "with the blocks before them", flush=True)
     work.mkdir(exist_ok=True)
     rows = []
     for key in sorted(machines):
