@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from random import Random
+
 from ..._core import runtime
 from ..._core.devices import LogicalDeviceConfiguration
 from ..._core.message import dumps
@@ -217,7 +219,7 @@ def set_random_seed(seed: Any) -> None:
         _keep(seed)
         return
     try:
-        hash(seed)
+        Random(seed)
         _keep(seed)
     except TypeError:
         from ...tensors import arrays
