@@ -29,6 +29,7 @@ _FUNCTIONS: dict[str, Any] = {
     "LeakyRelu": lambda a, alpha: arrays.numpy().where(a > 0, a, a * alpha),
     "LogSoftmax": lambda a, axis=-1: arrays.numpy().log(_shares(a, axis)),
     "LogSumExp": lambda a, **options: arrays.numpy().log(arrays.numpy().exp(a).sum(**options)),
+    "Mean": lambda a, **options: _mean(a.sum(**options), a.size),
     "Relu": lambda a: arrays.numpy().maximum(a, 0),
     "Relu6": lambda a: a.clip(0, 6),
     "Rsqrt": lambda a: 1 / arrays.numpy().sqrt(a),
@@ -72,6 +73,10 @@ def compute(kind: str, *inputs: Any, **options: Any) -> Any:
         function = _FUNCTIONS.get(kind) or re.sub(r"(?<=[a-z])(?=[A-Z])", "_", kind).lower()
         result = (getattr(np, function) if isinstance(function, str) else function)(*inputs, **options)
     return np.asarray(result).astype(wanted, copy=False)
+
+
+def _mean(total: Any, size: int) -> Any:
+    return total / (size / max(total.size, 1))
 
 
 def _shares(array: Any, axis: int) -> Any:

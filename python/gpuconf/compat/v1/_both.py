@@ -11,6 +11,13 @@ from ..._typing import Any
 from . import _graph
 from ._mode import runs_eagerly
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeVar
+
+    F = TypeVar("F", bound=Callable[..., Any])
+
 # The functions of compat.v2 that have other names there.
 _EAGER = {"random_normal": "normal", "random_uniform": "uniform"}
 _OLD_ARGUMENTS = {"dim": "axis", "dimension": "axis", "keep_dims": "keepdims", "reduction_indices": "axis"}
@@ -54,7 +61,7 @@ def __getattr__(name: str) -> Any:
     return call
 
 
-def either(in_graph: Any) -> Any:
+def either(in_graph: F) -> F:
     """Let a function of ``compat.v1`` do what that of ``compat.v2`` does while operations run eagerly."""
     name, in_graph = in_graph.__name__, raising_built_in(in_graph)
 
@@ -69,7 +76,7 @@ def either(in_graph: Any) -> Any:
         kwargs.pop("verify_shape", None)
         return in_2(name)(*args, **kwargs)
 
-    return call
+    return call  # type: ignore[return-value]
 
 
 _graph.device, _graph.control_dependencies = either(_graph.device), either(_graph.control_dependencies)

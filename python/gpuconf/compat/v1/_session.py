@@ -35,13 +35,13 @@ class DeviceAttributes:
     def __init__(self, name: str, device_type: str, memory_limit_bytes: int, incarnation: int) -> None:
         self._about = DeviceSpec.from_string(name).to_string(), device_type, memory_limit_bytes, incarnation
 
-    name: str = property(lambda self: self._about[0], doc='The full name, such as "/job:localhost/.../device:GPU:0".')
-    device_type: str = property(lambda self: self._about[1], doc='The type: "CPU" or "GPU".')
-    memory_limit_bytes: int = property(
+    name: Any = property(lambda self: self._about[0], doc='The full name, such as "/job:localhost/.../device:GPU:0".')
+    device_type: Any = property(lambda self: self._about[1], doc='The type: "CPU" or "GPU".')
+    memory_limit_bytes: Any = property(
         lambda self: self._about[2],
         doc="The hard limit of a logical GPU, in bytes. For a CPU, 256 MiB as in TensorFlow, not enforced.",
     )
-    incarnation: int = property(lambda self: self._about[3], doc="A random number, constant within a session.")
+    incarnation: Any = property(lambda self: self._about[3], doc="A random number, constant within a session.")
 
     def __repr__(self) -> str:
         return f"_DeviceAttributes({self.name}, {self.device_type}, {self.memory_limit_bytes}, {self.incarnation})"
