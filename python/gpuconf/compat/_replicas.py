@@ -169,7 +169,7 @@ def reduced(operation: str, replicas: int, value: Any, axis: Any) -> Any:
         tensors = list(map(_tensor, parts if isinstance(value, PerReplica) else parts * replicas))
         if any(not tuple(each.shape) for each in tensors):
             raise ValueError(f"Invalid reduction dimension {axis} for input with 0 dimensions.")
-        parts = tuple((_ops.reduce_sum if operation == "SUM" else _ops.reduce_mean)(each, axis) for each in tensors)
+        parts = tuple(getattr(_ops, f"reduce_{operation.lower()}")(each, axis) for each in tensors)
     elif not isinstance(value, PerReplica) and replicas > 1:
         if operation == "SUM" and value:
             raise ValueError(
@@ -179,7 +179,7 @@ def reduced(operation: str, replicas: int, value: Any, axis: Any) -> Any:
     if len(parts) == 1:
         return parts[0]
     total = _ops.add_n([_tensor(each) for each in parts])
-    return total if operation == "SUM" else _ops.divide(total, float(len(parts)))
+    return total if operation == "SUM" else total / float(len(parts))
 
 
 def _tensor(value: Any) -> Any:
