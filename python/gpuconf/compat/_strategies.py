@@ -348,7 +348,7 @@ def full_name(device: Any) -> str:
 
     Raises ValueError for a malformed string, and AttributeError for what is no device, as TensorFlow does.
     """
-    text = device.name if isinstance(device, LogicalDevice) else name_of(device or "")
+    text = device.name if isinstance(device, LogicalDevice) else name_of("" if device is None else device)
     if not isinstance(text, str):
         raise AttributeError(f"{type(text).__name__!r} object has no attribute 'split'")
     return core.pybind_MergeScope("", texts.check_text("device", text))
