@@ -244,6 +244,7 @@ KNOWN: dict[str, tuple[str, str, str]] = {
     ),
     "eager-in-graph": (r"run\(lambda: v1.constant\([tv]\)\)$", "^NotImplementedError", "^ "),
     "job-in-mirrored": ("/job:localhost", "^RuntimeError In-graph", ""),
+    "device-objects": (r"on\(g0", "^ValueError", "^ "),
     "aborts": ("", "^ended", ""),
 }
 
