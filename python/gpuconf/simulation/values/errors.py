@@ -23,10 +23,6 @@ _INDEX = re.compile(r"\bindex\b.*out of (bounds|range)")
 _WIDER = {torch.float16: torch.float32, torch.bfloat16: torch.float32, torch.complex32: torch.complex64}
 
 
-class ReadInsideError(Exception):
-    """One of PyTorch's kernels for CUDA reads a value on the host that its own launches should have written."""
-
-
 def is_library(error: RuntimeError) -> bool:
     """Whether one of CUDA's libraries refused, rather than PyTorch."""
     return not isinstance(error, (torch.OutOfMemoryError, NotImplementedError)) and bool(_LIBRARY.search(str(error)))

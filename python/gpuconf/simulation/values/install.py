@@ -15,7 +15,6 @@ from ..._typing import Any
 from . import accumulation, answers, graphs, kernels, memory, moves, notice, small, sparse, unmarked, unwritten
 from .formulas import formula_of, refusal_of
 
-_only_small = False
 _registered: set[str] = set()
 _libraries: dict[str, torch.library.Library] = {}
 _ALONE = (torch.Tag.dynamic_output_shape, torch.Tag.data_dependent_output)
@@ -112,8 +111,7 @@ def install(values: str, machine: str, library: Any, *, strict: bool) -> None:
     torch.backends.mha.set_fastpath_enabled(False)
     notice.install_compiled()
     if values == "none":
-        global _only_small
-        _only_small = moves.only_small = True
+        moves.only_small = True
         small.install()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that a kernel is overridden
@@ -248,7 +246,7 @@ def _kernel(name: str, overload: Any, original: kernels.Kernel) -> kernels.Kerne
         return kernels.refusing(overload, original, refusal)
     operator = kernels.Operator(overload, original, formula)
     if name == "aten::copy_":
-        return kernels.copying(operator, only_small=_only_small)
+        return kernels.copying(operator)
     if name == "aten::_linalg_check_errors":
         return kernels.unless_inside(operator)
     if name == "aten::_local_scalar_dense":
@@ -258,10 +256,8 @@ def _kernel(name: str, overload: Any, original: kernels.Kernel) -> kernels.Kerne
         return kernels.alone(
             operator, reads=reads, sized=torch.Tag.dynamic_output_shape in overload.tags or name in _SIZED
         )
-    kernel = kernels.computing(operator, only_small=_only_small)
-    if name == "aten::add.Tensor" and _HAS_GET_KERNEL:
-        return accumulation.summing(kernel)
-    return kernels.zeroing(kernel) if _only_small and name == "aten::zero_" else kernel
+    kernel = kernels.computing(operator)
+    return accumulation.summing(kernel) if name == "aten::add.Tensor" and _HAS_GET_KERNEL else kernel
 
 
 def _put(name: str, kernel: kernels.Kernel, key: str) -> None:

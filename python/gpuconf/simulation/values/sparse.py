@@ -12,9 +12,8 @@ from collections.abc import Iterator
 import torch
 
 from ..._typing import Any
-from . import errors, graphs, memory, moves
-from .kernels import Kernel, arguments_on_cpu, named_on_cpu, tensor_places
-from .unmarked import state
+from . import errors, moves
+from .kernels import Call, Kernel, Operator, arguments_on_cpu, named_on_cpu
 
 
 def padded(_keys: Any, nested: torch.Tensor, padding: float, output_size: Any = None) -> torch.Tensor:
@@ -97,38 +96,22 @@ def _spread(value: Any) -> Any:
 
 def computing(overload: Any) -> Kernel:
     """Make the kernel of an operator on sparse tensors."""
-    arguments = overload._schema.arguments
-    tensors = tensor_places(overload)
-    written = [
-        (at, one.name) for at, one in enumerate(arguments) if one.alias_info is not None and one.alias_info.is_write
-    ]
-
+    operator = Operator(overload, None, None)
     adds = overload._schema.name.removeprefix("aten::").rstrip("_") in ("add", "sub")
 
-    def call(_keys: Any, *args: Any, **named: Any) -> Any:
+    def compute(_keys: Any, *args: Any, **named: Any) -> Any:
         if adds:
             args = (args[0], _spread(args[1]), *args[2:])
         return overload(*args, **named)
 
-    def kernel(_keys: Any, *args: Any, **named: Any) -> Any:
-        before = state.inside
-        state.inside = True
-        state.mark.value += 1
-        try:
-            if graphs.left.value:
-                graphs.wait(args, named)
-            cpu_args, cpu_named = arguments_on_cpu(memory.as_tensors(args, tensors)), named_on_cpu(named)
-            computed = errors.attempt(call, None, cpu_args, cpu_named, narrowing=True)
-            if not written:
-                return moves.to_gpu(computed, (args, named))
-            results = []
-            for at, name in written:
-                target, source = (args[at], cpu_args[at]) if at < len(args) else (named[name], cpu_named[name])
-                moves.replace(target, source)
-                results.append(target)
-            return results[0] if len(results) == 1 else tuple(results)
-        finally:
-            state.mark.value -= 1
-            state.inside = before
+    def stages(call: Call) -> Any:
+        args, named = arguments_on_cpu(call.args), named_on_cpu(call.named)
+        computed = errors.attempt(compute, None, args, named, narrowing=True)
+        if not operator.written:
+            return moves.to_gpu(computed, (call.args, call.named))
+        results = operator.targets(call.args, call.named)
+        for target, source in zip(results, operator.targets(args, named), strict=True):
+            moves.replace(target, source)
+        return results[0] if len(results) == 1 else tuple(results)
 
-    return kernel
+    return lambda keys, *args, **named: Call(operator, keys, args, named).run(stages)

@@ -12,28 +12,26 @@ import atexit
 import ctypes
 import sys
 import threading
-from collections.abc import Sequence
 from multiprocessing import util
 
 from ..._core import message
 from ..._typing import Any
 
+QUIET_BUT_READS, QUIET = 1, 2
 _address: Any = None
 
 
 class State(threading.local):
     """``inside`` is true while an operation runs: what PyTorch's kernels call themselves is not computed on its own.
 
-    ``copying`` is true while that is a copy, whose kernel copies what it has made contiguous. ``answers`` are what the
-    operation reads next on the host, and ``targets`` the addresses of the storages that it writes to.
+    ``answers`` are what the operation reads next on the host. The others are those of the library (runtime.h).
     """
 
     def __init__(self) -> None:
         self.inside = False
-        self.copying = False
         self.answers: list[Any] = []
-        self.targets: Sequence[int] = ()
-        self.mark: ctypes.c_int = ctypes.c_int(0) if _address is None else ctypes.c_int.from_address(_address())
+        shared = (ctypes.c_int * 3)() if _address is None else (ctypes.c_int * 3).from_address(_address())
+        self.mark, self.quiet, self.missed = (ctypes.c_int.from_buffer(shared, place) for place in (0, 4, 8))
 
 
 state: State = State()
