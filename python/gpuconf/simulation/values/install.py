@@ -81,6 +81,7 @@ _PLAIN = {
 }
 # They make a quantized tensor on a GPU, for which there is only what has kernels of its own.
 _QUANTIZED = ("aten::_empty_affine_quantized", "aten::_empty_per_channel_affine_quantized", "aten::empty_quantized")
+_NESTED = "NestedTensorCUDA"
 # Before 2.9 nothing returns a kernel that another one takes the place of. There the kernels are registered for the key
 # that comes before those of the devices, and operations on the CPU pass through them, too.
 _HAS_GET_KERNEL = hasattr(torch.library, "get_kernel")
@@ -119,13 +120,19 @@ def install(values: str, machine: str, library: Any, *, strict: bool) -> None:
         for key in ("SparseCUDA", "SparseCsrCUDA"):
             for name in sparse.names(key):
                 _put(name, _at_first_call(functools.partial(_sparse, name)), key)
-        _put("aten::to_padded_tensor", sparse.padded, "NestedTensorCUDA")
+        _put("aten::to_padded_tensor", sparse.padded, _NESTED)
         if _HAS_GET_KERNEL:  # else the operators of all devices would pass through Python
             for name in _QUANTIZED:
-                original = torch._C._dispatch_get_computed_kernel_for_dispatch_key(name, "QuantizedCUDA").call_boxed
+                original = _computed(name, "QuantizedCUDA")
                 _put(name, kernels.refusing(_overload(name), original, "Quantize tensors on the CPU"), "QuantizedCUDA")
+            for name in torch._C._dispatch_get_registrations_for_dispatch_key(_NESTED):
+                if name != "aten::to_padded_tensor" and not _is_view(name):
+                    _put(name, _at_first_call(functools.partial(_nested, name, _computed(name, _NESTED))), _NESTED)
             for name in unwritten.REQUESTS:
                 _put(name, unwritten.clearing(_original(name)), "CUDA")
+        else:  # what an operation resizes keeps its values
+            clearing = unwritten.clearing(_original("aten::resize_"))
+            _put("aten::resize_", _on_gpus_only(clearing, _overload("aten::resize_")), "BackendSelect")
     import_hook.when_imported("torchvision", lambda: _register_all(("torchvision",)))
 
 
@@ -180,10 +187,19 @@ def _sparse(name: str) -> kernels.Kernel:
     return sparse.computing(_overload(name))
 
 
+def _nested(name: str, original: kernels.Kernel) -> kernels.Kernel:
+    return sparse.nested(_overload(name), original)
+
+
 def _overload(name: str) -> Any:
     space, _, rest = name.partition("::")
     packet, _, overload = rest.partition(".")
     return getattr(getattr(getattr(torch.ops, space), packet), overload or "default")
+
+
+def _computed(name: str, key: str) -> kernels.Kernel:
+    kernel: kernels.Kernel = torch._C._dispatch_get_computed_kernel_for_dispatch_key(name, key).call_boxed
+    return kernel
 
 
 def _original(name: str) -> kernels.Kernel:
@@ -192,8 +208,7 @@ def _original(name: str) -> kernels.Kernel:
     Later it would be our own.
     """
     if _HAS_GET_KERNEL:
-        original: kernels.Kernel = torch._C._dispatch_get_computed_kernel_for_dispatch_key(name, "CUDA").call_boxed
-        return original
+        return _computed(name, "CUDA")
 
     def redispatched(keys: Any, *args: Any, **named: Any) -> Any:
         return _overload(name)._handle.redispatch_boxed(keys & _AFTER_SELECTION, *args, **named)

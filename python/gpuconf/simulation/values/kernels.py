@@ -65,7 +65,8 @@ class Operator:
         self.name: str = overload.name()
         self.is_foreign: bool = not self.name.startswith("aten::")
         self.original: Any = answers.without_errors(original) if self.name in answers.CHECKS else original
-        self.compute: Kernel = compute or overload._handle.redispatch_boxed
+        compute = compute or overload._handle.redispatch_boxed
+        self.compute: Kernel = errors.product(compute) if errors.PRODUCTS.fullmatch(self.name) else compute
         # Of each result, whether it is an argument that the operator wrote to.
         self.aliased: list[bool] = [result.alias_info is not None for result in schema.returns]
         self.returns: int = len(self.aliased)
@@ -182,7 +183,7 @@ class Call:
         try:
             self.finish(results, self._args_on_cpu(), named_on_cpu(self.named))
         except (IndexError, RuntimeError) as error:
-            if not errors.is_index(error) or not unmarked.has_any():
+            if not errors.is_index(error) or not unmarked.count():
                 raise
             if not moves.only_small:
                 raise IndexError(f"{error}. {unmarked.doubt()}") from error

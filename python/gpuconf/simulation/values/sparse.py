@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sparse tensors: operators with kernels of their own, which the CPU computes on the indices and values in the
-simulated memory.
+simulated memory. Nested tensors: those are refused.
 
-All other operators on sparse tensors call operators on their indices and values, which are computed like any others.
+All other operators on them call operators on their indices and values or on their parts, which are computed like any
+others.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from collections.abc import Iterator
 import torch
 
 from ..._typing import Any
-from . import errors, moves
-from .kernels import Call, Kernel, Operator, arguments_on_cpu, named_on_cpu
+from . import errors, memory, moves, unmarked
+from .kernels import Call, Kernel, Operator, arguments_on_cpu, named_on_cpu, tensor_places
 
 
 def padded(_keys: Any, nested: torch.Tensor, padding: float, output_size: Any = None) -> torch.Tensor:
@@ -29,6 +30,23 @@ def padded(_keys: Any, nested: torch.Tensor, padding: float, output_size: Any = 
     for row, part in zip(result, parts, strict=False):
         row[tuple(slice(size) for size in part.shape)].copy_(part)
     return result
+
+
+def nested(overload: Any, original: Kernel) -> Kernel:
+    """Make the kernel of an operator on nested tensors, which refuses what PyTorch's kernel launches itself."""
+    places = tensor_places(overload)
+
+    def kernel(keys: Any, *args: Any, **named: Any) -> Any:
+        before = unmarked.count()
+        results = original(keys, *memory.as_tensors(args, places), **named)
+        if unmarked.count() != before and not moves.only_small:
+            raise NotImplementedError(
+                f"gpuconf: {overload.name()} of nested tensors is not computed on simulated GPUs. "
+                "Use layout=torch.jagged or padded tensors"
+            )
+        return results
+
+    return kernel
 
 
 _PACKETS = [

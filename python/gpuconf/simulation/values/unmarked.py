@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import os
 import sys
 import threading
 from multiprocessing import util
@@ -49,7 +50,7 @@ def use_marks_of(library: Any) -> None:
 
 _lines: dict[str, str] = {}  # the first Python line of each name
 _kept: list[Any] = []
-_LAUNCHERS = ("/torch/", "/triton/")  # the line that called them is named
+_LAUNCHERS = ("/torch/", "/triton/", os.path.dirname(__file__))  # the line that called them is named
 
 
 def install(library: Any, *, strict: bool) -> None:
@@ -95,9 +96,9 @@ def counted() -> dict[str, int]:
     return counts
 
 
-def has_any() -> bool:
-    """Whether something ran without a value."""
-    return bool(_kept and _kept[1].gpuconf_runtime_unmarked())
+def count() -> int:
+    """Return how much ran without a value."""
+    return _kept[1].gpuconf_runtime_unmarked() if _kept else 0
 
 
 def doubt() -> str:
