@@ -15,70 +15,35 @@ from ..._typing import Any
 from . import accumulation, answers, graphs, kernels, memory, moves, notice, small, sparse, unmarked, unwritten
 from .formulas import formula_of, refusal_of
 
+
+def _operators(names: str) -> set[str]:
+    return {f"aten::{name}" for name in names.split()}
+
+
 _registered: set[str] = set()
 _libraries: dict[str, torch.library.Library] = {}
 _ALONE = (torch.Tag.dynamic_output_shape, torch.Tag.data_dependent_output)
 # Their kernels for CUDA read on the host what a kernel has written, which nothing does here. Those of a number and a
 # tensor make a tensor of the number on the GPU, which no Python kernel can be called with.
-_ALONE_NAMES = {
-    "aten::bucketize.Scalar",
-    "aten::histc",
-    "aten::histc.out",
-    "aten::isin.Scalar_Tensor",
-    "aten::isin.Scalar_Tensor_out",
-    "aten::searchsorted.Scalar",
-    "aten::searchsorted.Scalar_out",
-    "aten::segment_reduce",
-    "aten::_segment_reduce_backward",
-    "aten::linalg_eig",
-    "aten::linalg_eig.out",
-    "aten::linalg_matrix_exp",
-    "aten::median",
-    "aten::mode",
-    "aten::mode.values",
-    "aten::nanmedian",
-    "aten::normal.float_Tensor",
-    "aten::normal.Tensor_Tensor",
-    "aten::pow.Scalar",
-    "aten::pow.Scalar_out",
-}
+_ALONE_NAMES = _operators("""
+    bucketize.Scalar histc histc.out isin.Scalar_Tensor isin.Scalar_Tensor_out searchsorted.Scalar
+    searchsorted.Scalar_out segment_reduce _segment_reduce_backward linalg_eig linalg_eig.out linalg_matrix_exp
+    median mode mode.values nanmedian normal.float_Tensor normal.Tensor_Tensor pow.Scalar pow.Scalar_out
+""")
 # They have sizes that depend on values, or return one, and no tag says so.
 _WAITING = {"aten::_unique", "aten::_unique.out", "aten::equal", "aten::is_nonzero", "torchvision::nms"}
 # Of these, those with sizes that depend on values; the tag says so of the others.
 _SIZED = {"aten::_unique", "aten::_unique.out", "torchvision::nms"}
 # They have one kernel for all devices, which on a GPU launches kernels or checks values. Of ldexp that is so from
 # PyTorch 2.11 on: before, it calls other operators only.
-_MORE = {
-    "aten::copy_",
-    "aten::_linalg_check_errors",
-    "aten::conj_physical_",
-    "aten::ldexp.Tensor",
-    "aten::ldexp.out",
-    "aten::ldexp_",
-}
+_MORE = _operators("copy_ _linalg_check_errors conj_physical_ ldexp.Tensor ldexp.out ldexp_")
 # They allocate, or change sizes and storages, and launch nothing, or call other operators only.
-_PLAIN = {
-    "aten::_embedding_bag_backward",
-    "aten::empty.memory_format",
-    "aten::empty_strided",
-    "aten::resize_",
-    "aten::set_",
-    "aten::set_.source_Storage",
-    "aten::set_.source_Storage_storage_offset",
-    "aten::set_.source_Tensor",
-    "aten::record_stream",
-    "aten::is_set_to",
-    "aten::is_pinned",
-    "aten::_pin_memory",
-    "aten::_efficientzerotensor",
-    "aten::_fused_sdp_choice",
-    "aten::_cudnn_init_dropout_state",
-    "aten::_cudnn_rnn_flatten_weight",
-    "aten::_use_miopen_ctc_loss",
-    "aten::_use_miopen_ctc_loss.Tensor",
-    "aten::_use_cudnn_ctc_loss",
-    "aten::_use_cudnn_ctc_loss.Tensor",
-}
+_PLAIN = _operators("""
+    _embedding_bag_backward empty.memory_format empty_strided resize_ set_ set_.source_Storage
+    set_.source_Storage_storage_offset set_.source_Tensor record_stream is_set_to is_pinned _pin_memory
+    _efficientzerotensor _fused_sdp_choice _cudnn_init_dropout_state _cudnn_rnn_flatten_weight _use_miopen_ctc_loss
+    _use_miopen_ctc_loss.Tensor _use_cudnn_ctc_loss _use_cudnn_ctc_loss.Tensor
+""")
 # They make a quantized tensor on a GPU, for which there is only what has kernels of its own.
 _QUANTIZED = ("aten::_empty_affine_quantized", "aten::_empty_per_channel_affine_quantized", "aten::empty_quantized")
 _NESTED = "NestedTensorCUDA"

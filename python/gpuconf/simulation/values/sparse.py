@@ -49,54 +49,21 @@ def nested(overload: Any, original: Kernel) -> Kernel:
     return kernel
 
 
-_PACKETS = [
-    "_coalesce",
-    "_sparse_csr_prod",
-    "_sparse_csr_sum",
-    "_sparse_log_softmax",
-    "_sparse_log_softmax_backward_data",
-    "_sparse_mask_projection",
-    "_sparse_softmax",
-    "_sparse_softmax_backward_data",
-    "_sparse_sparse_matmul",
-    "_sparse_sum_backward",
-    "_spsolve",
-    "_to_dense",
-    "_to_sparse",
-    "_to_sparse_bsc",
-    "_to_sparse_bsr",
-    "_to_sparse_csc",
-    "_to_sparse_csr",
-    "add",
-    "add_",
-    "addmm",
-    "addmm_",
-    "addmv",
-    "any",
-    "baddbmm",
-    "bmm",
-    "cat",
-    "hspmm",
-    "index_select",
-    "mm",
-    "mul",
-    "mul_",
-    "mv",
-    "sparse_mask",
-    "sparse_sampled_addmm",
-    "sspaddmm",
-    "sub",
-    "sub_",
-    "sum",
-    "triangular_solve",
-]
+_PACKETS = """
+    _coalesce _sparse_csr_prod _sparse_csr_sum _sparse_log_softmax _sparse_log_softmax_backward_data
+    _sparse_mask_projection _sparse_softmax _sparse_softmax_backward_data _sparse_sparse_matmul _sparse_sum_backward
+    _spsolve _to_dense _to_sparse _to_sparse_bsc _to_sparse_bsr _to_sparse_csc _to_sparse_csr add add_ addmm addmm_
+    addmv any baddbmm bmm cat hspmm index_select mm mul mul_ mv sparse_mask sparse_sampled_addmm sspaddmm sub sub_
+    sum triangular_solve
+"""
 
 
 def names(key: str) -> Iterator[str]:
     """Yield the operators that have a kernel for a dispatch key which computes by itself."""
+    packets = _PACKETS.split()
     for name in torch._C._dispatch_get_registrations_for_dispatch_key(key):
         space, _, rest = name.partition("::")
-        if space == "aten" and rest.partition(".")[0] in _PACKETS:
+        if space == "aten" and rest.partition(".")[0] in packets:
             yield name
 
 
