@@ -212,7 +212,10 @@ def capture(device: Device, draw: random.Random) -> tuple[str, object]:
     inputs = [device.here((sample.input, sample.args, sample.kwargs)) for _, sample in steps]
     places = [x[0].detach() for x in inputs]  # an operator in place may transpose the input itself
     changed = [2 * x[0] if x[0].is_floating_point() else x[0].clone() for x in inputs]
-    in_place = [op.inplace_variant is not None and draw.random() < 0.5 for op, _ in steps]
+    # One that enlarges its input copies it, at each replay, from memory that was freed.
+    in_place = [
+        op.inplace_variant is not None and not sample.broadcasts_input and draw.random() < 0.5 for op, sample in steps
+    ]
 
     def run() -> list[object]:
         calls = zip(steps, in_place, inputs, strict=True)
