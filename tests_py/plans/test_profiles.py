@@ -66,6 +66,15 @@ def test_nsight_systems(tmp_path: pathlib.Path) -> None:
     assert (usage.peak_bytes_in_use, usage.live_blocks_after) == (22 * MIB, 1)
 
 
+def test_another_programs_database_is_not_nsights(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "history.sqlite"
+    with sqlite3.connect(path) as database:
+        database.execute("CREATE TABLE visits (url TEXT)")
+    database.close()
+    with pytest.raises(ValueError, match="is an SQLite database without the memory events of Nsight Systems"):
+        gpuconf.plan(path, policy="virtual")
+
+
 @pytest.mark.parametrize(
     ("contents", "message"),
     [
