@@ -43,6 +43,9 @@ def add_to(planning: Any) -> None:
         help=f"end the program after this time (default: {_SECONDS:.0f}), for each run of it",
     )
     group.add_argument(
+        "--all", action="store_true", help="run all of the program: no loop ends early, and no time does"
+    )
+    group.add_argument(
         "--values",
         choices=("none", "cpu"),
         help="what PyTorch computes: small tensors only (default), or all, by the CPU",
@@ -126,7 +129,7 @@ def refuse(options: argparse.Namespace) -> None:
     for name in ("steps", "seconds", "values", "record", "largest", "keep", "writes", "socket"):
         if getattr(options, name) is not None:
             raise UsageError(f"--{name} needs a program: gpuconf plan --gpu CARDS -- PROGRAM")
-    for name in ("cpu_values", "compile", "smallest_card", "network", "unprotected"):
+    for name in ("all", "cpu_values", "compile", "smallest_card", "network", "unprotected"):
         if getattr(options, name):
             raise UsageError(f"--{name.replace('_', '-')} needs a program: gpuconf plan --gpu CARDS -- PROGRAM")
 
@@ -143,6 +146,8 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError(
             "--compile cannot be used with --values cpu, which computes no kernel that torch.compile makes"
         )
+    if options.all and options.steps is not None:
+        raise UsageError("--all cannot be used with --steps, which ends the program")
     if options.gpu is None:
         options.gpu = _cards_here()
     words = run_command.words_of(options.program)
@@ -271,7 +276,9 @@ def _rehearsed(options: argparse.Namespace, words: list[str]) -> Rehearsal:
             cards,
             gpus=gpus,
             steps=options.steps,
-            seconds=options.seconds or _SECONDS,
+            seconds=options.seconds or (None if options.all else _SECONDS),
+            cuts=not options.all,
+            until_repeated=options.largest is not None,
             cpu_values=options.cpu_values,
             values=options.values or "none",
             compiles=options.compile,

@@ -95,6 +95,8 @@ class Rehearsal(metaclass=Made):
             yield from wrapped("helps: ", _help(one))
         for note in self._fields["outputs"]:
             yield from wrapped("", note)
+        for text in self._fields["unseen"]:
+            yield from wrapped("not seen: ", text)
         yield from wrapped("", self.verdict())
 
     def verdict(self) -> str:
@@ -216,7 +218,8 @@ def _ran(ran: dict[str, Any]) -> str:
             if ran["evaluations"]
             else "no evaluation"
         )
-    parts.append(_count(ran["saved"], "checkpoint") if ran["saved"] else "no checkpoint")
+    parts.append(_count(ran["saved"], "file saved", "files saved") if ran["saved"] else "no file saved")
+    parts += [f"the loop at {one['place']} was cut short: {one['iterations']} of {one['of'] or 'its'} rounds" for one in ran["cut"]]
     if ran["compiled"]:
         parts.append("torch.compile ran eagerly (see --compile)" if ran["eager"] else "torch.compile compiled")
     if ran["ended"] != "block":
@@ -234,6 +237,7 @@ _WHY = {
     "seconds": "ended by --seconds",
     "interrupted": "interrupted",
     "program": "the program ended",
+    "full": "ended because its recording was full",
 }
 
 

@@ -52,7 +52,7 @@ class RehearsedBlock(metaclass=Made):
                 f"PyTorch has started on {started}, and chooses other kernels on {self._cards[0].name}: restart the "
                 "process for it"
             )
-        self._recording = Recording({"steps": None, "stacks": True, "compiles": False})
+        self._recording = Recording({"steps": None, "stacks": True, "compiles": False, "cuts": False, "until_repeated": False})
         self._recording.watch()
         return self
 

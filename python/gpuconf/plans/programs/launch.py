@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import selectors
 import signal
@@ -163,7 +164,7 @@ class Program:
                 self._hear(0.1)
                 self.ended, self.status, self.outlived = "program", status, self.cover.outlived
                 return
-            left = begin + self._settings["seconds"] - time.monotonic()
+            left = begin + (self._settings["seconds"] or math.inf) - time.monotonic()
             if left <= 0:
                 self.ended = "seconds"
                 return

@@ -41,7 +41,9 @@ class Asked:
     cards: list[Card]
     gpus: int = 1
     steps: int | None = None
-    seconds: float = 120.0
+    seconds: float | None = 120.0  # None: until it ends
+    cuts: bool = True  # whether loops over loaders end early once they repeat
+    until_repeated: bool = False  # whether the program ends once its steps repeat
     cpu_values: bool = False
     values: str = "none"
     compiles: bool = False  # whether torch.compile compiles
@@ -67,6 +69,11 @@ def rehearse(asked: Asked) -> Rehearsal:
             names = ", ".join(card.name for card in group)
             asked.progress(f"running the program as on {names}")
             program = _run_program(asked, group[0], covers, stacks=not runs)
+            if asked.cuts and trouble.failed_after_cut(program):
+                asked.progress("it failed where a loop had ended early: running it again, with whole loops")
+                asked.cuts = False
+                covers.pop().close()
+                program = _run_program(asked, group[0], covers, stacks=not runs)
             asked.progress("replaying its allocations")
             run = _run_of(program, list(program.processes.values()), group, first=not runs)
             alone = [card for card in group[1:] if run.framework.may_differ(run, card)]
@@ -79,7 +86,7 @@ def rehearse(asked: Asked) -> Rehearsal:
         answer = _answer(asked.words, [card.name for card in asked.cards], runs, covers[0].said(), outputs)
         if asked.changes and _is_short(answer["cards"]):
             answer["helps"] = _by_savings([*answer["helps"], *_changed(asked, runs[0], covers)])
-        _doubt(answer, runs)
+        _doubt(answer)
         if _reached_limit(covers[0], runs[0]):
             text = f"it may write {human_bytes(covers[0].writes)} in a rehearsal, and that was reached: see --writes"
             if answer["why_no_verdict"]:
@@ -102,6 +109,8 @@ def _run_program(asked: Asked, card: Card, covers: list[Cover], *, stacks: bool,
     settings = {
         "steps": asked.steps,
         "seconds": asked.seconds,
+        "cuts": asked.cuts,
+        "until_repeated": asked.until_repeated,
         "cpu_values": asked.cpu_values or asked.values == "cpu",
         "stacks": stacks,
         "change": change,
@@ -171,7 +180,7 @@ def of_block(folder: str, cards: list[Card], *, failed: str) -> Rehearsal:
     ended = launch.Outcome("block", 1 if failed else 0, 0.0, 0, {}, f"the block failed: {failed}" if failed else "")
     runs = [_run_of(ended, [block], cards, first=True)]
     answer = _answer([], [card.name for card in cards], runs, _IN_PROCESS, [])
-    _doubt(answer, runs)
+    _doubt(answer)
     return make(Rehearsal, answer)
 
 
@@ -195,6 +204,7 @@ def _answer(
         "cover": cover,
         "ran": ran,
         "notes": trouble.notes(ended, ran, processes, first.reports) + framework.notes(runs, order),
+        "unseen": list(dict.fromkeys(text for run in runs for text in trouble.unseen(run.ended, run.reports))),
         "processes": [{name: value for name, value in one.items() if name not in _INNER} for one in processes],
         "cards": verdicts,
         "beside": [] if why_not else _beside(runs, framework),
@@ -206,12 +216,11 @@ def _answer(
     }
 
 
-def _doubt(answer: dict[str, Any], runs: Sequence[Run]) -> None:
-    """Say of no card that it holds a program whose sizes come from values not computed, or that did not train yet."""
-    if any(report["sized_by_values"] or trouble.never_stepped(report) for run in runs for report in run.reports):
-        for one in answer["cards"]:
-            if one["verdict"] == needs.FITS:
-                one["verdict"] = needs.DEPENDS
+def _doubt(answer: dict[str, Any]) -> None:
+    """Say of no card that it holds a program of which something was not seen."""
+    for one in answer["cards"] if answer["unseen"] else ():
+        if one["verdict"] == needs.FITS:
+            one["verdict"] = needs.DEPENDS
 
 
 def _beside(runs: Sequence[Run], framework: Framework) -> list[dict[str, Any]]:
@@ -293,12 +302,19 @@ def _ran(run: launch.Program | launch.Outcome, reports: Sequence[dict[str, Any]]
         "saved": most("saved"),
         "compiled": most("compiled"),
         "eager": any(report.get("eager", False) for report in reports),
+        "cut": _cut(reports),
         "batch": max((report["batch"] or 0 for report in reports), default=0) or None,
         "torch": reports[0]["torch"] if reports else None,
         "jax": reports[0].get("jax") if reports else None,
         "calls": most("calls"),
         "status": run.status,
     }
+
+
+def _cut(reports: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the loops that ended early: where, after how many rounds, and of how many."""
+    rows = {place: (done, of) for report in reports for place, (done, of) in report.get("cut", {}).items()}
+    return [{"place": place, "iterations": done, "of": of} for place, (done, of) in rows.items()]
 
 
 def _keep_recording(run: Run, path: str) -> None:

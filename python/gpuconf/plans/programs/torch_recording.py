@@ -16,12 +16,12 @@ from ..._core.stacks import OWN
 from ..._typing import Any
 from ...simulation.values import kernels
 from .line import TORCH_REPORT, VARIABLE, line, repeat
+from .loops import Counted, Loops, between, figures
 from .parts import parts, without_tried
-from .watching import BACKWARD, FORWARD, MADE, OPTIMIZER, Watcher
+from .watching import BACKWARD, MADE, OPTIMIZER, Watcher
 
 _MOST_EVENTS = 4_000_000
-# A program without an optimizer only evaluates. One with an optimizer trains, and may evaluate before its first step.
-_EVALUATIONS = 20
+_MOST_BLOCKS = 1_000_000  # allocations after which the program is ended: each is up to three events
 
 _lock = module_lock(globals(), "_lock")  # one report
 
@@ -31,18 +31,23 @@ class Recording:
 
     def __init__(self, settings: dict[str, Any]) -> None:
         self._steps: int | None = settings["steps"]
+        self._until_repeated: bool = settings["until_repeated"]
+        self._cuts: bool = settings["cuts"]
         self._stacks: bool = settings["stacks"]
         self._compiles: bool = settings["compiles"]
         self._pid = os.getpid()
         self._ready = False
         self._reported = False
-        self._signatures: dict[str, list[Any]] = {OPTIMIZER: [], BACKWARD: [], FORWARD: []}
-        self._before: dict[str, Any] = {}
+        self._signatures: list[Any] = []  # of steps
+        self._before: list[Any] = []
         self.watcher: Watcher = Watcher(self._boundary, compiles=self._compiles)
+        self._loops = Loops(self._counted)
 
     def install(self) -> None:
         """Begin when the program first uses a GPU."""
         self.watcher.install()
+        if self._cuts and self._steps is None:
+            self._loops.install()
         torch.cuda._lazy_call(self._start)
 
     def watch(self) -> None:
@@ -70,49 +75,37 @@ class Recording:
         line.tell("cuda", **_rank())
         line.listen()
 
+    def _counted(self) -> Counted:
+        counts = self.watcher.counts
+        return Counted(counts[OPTIMIZER], counts[BACKWARD], bool(counts[MADE]))
+
     def _boundary(self, kind: str) -> None:
+        """End the program after an optimizer's step or a pass, if that was to be the last one."""
         if not torch.cuda.is_initialized() or self._ready or threading.current_thread() is not threading.main_thread():
             return
         if line.waits_for:
             return
-        signature = self._signature(kind)
-        steps = self._signatures[kind]
-        steps.append(signature)
-        if self._enough(kind, steps):
+        why = self._enough(kind)
+        if why:
             self._ready = True
             self.report()
-            line.tell("ready", why="steps" if self._steps is not None and len(steps) >= self._steps else "repeated")
+            line.tell("ready", why=why)
             while int(os.environ.get("WORLD_SIZE", "1")) == 1:
                 time.sleep(3600)  # the rehearsal ends the program; with other ranks, these still need this one
 
-    def _enough(self, kind: str, steps: list[Any]) -> bool:
-        counts = self.watcher.counts
+    def _enough(self, kind: str) -> str:
+        """Return why the program has run for long enough, "" if it has not."""
+        now, counts = figures(), self.watcher.counts
+        if sum(gpu.blocks for gpu in now) > _MOST_BLOCKS:
+            return "full"
         if kind == OPTIMIZER:
-            return len(steps) == self._steps if self._steps is not None else repeat(steps[1:])
-        if counts[MADE] or counts[OPTIMIZER]:
-            return False
-        if self._steps is not None:
-            return kind == (BACKWARD if counts[BACKWARD] else FORWARD) and len(steps) == self._steps
-        return kind == FORWARD and not counts[BACKWARD] and not counts[FORWARD] and repeat(steps, _EVALUATIONS)
-
-    def _signature(self, kind: str) -> Any:
-        """Return what the program requested and freed since the last such boundary, on each GPU, and what is reserved.
-
-        What is allocated differs from step to step: which cached block serves a request depends on those before.
-        """
-        now = [torch._C._cuda_memoryStats(gpu) for gpu in range(torch.cuda.device_count())]
-        figures = [
-            (
-                stats["allocation"]["all"]["allocated"],
-                stats["requested_bytes"]["all"]["allocated"],
-                stats["requested_bytes"]["all"]["freed"],
-                stats["reserved_bytes"]["all"]["current"],
-            )
-            for stats in now
-        ]
-        before = self._before.get(kind) or [(0, 0, 0, 0)] * len(figures)
-        self._before[kind] = figures
-        return tuple((a - d, b - e, c - f, r) for (a, b, c, r), (d, e, f, _) in zip(figures, before, strict=True))
+            self._signatures.append(between(self._before or [type(one)(0, 0, 0, 0, 0) for one in now], now))
+            self._before = now
+            if self._until_repeated and repeat(self._signatures[1:]):
+                return "repeated"
+        steps = counts[OPTIMIZER] if counts[MADE] or counts[OPTIMIZER] else counts[kind]
+        counted = OPTIMIZER if counts[MADE] or counts[OPTIMIZER] else BACKWARD if counts[BACKWARD] else kind
+        return "steps" if kind == counted and steps == self._steps else ""
 
     def report(self) -> None:
         """Write what is known, once: PyTorch's snapshot, and what it is made of."""
@@ -158,14 +151,17 @@ class Recording:
             "sized_by_values": dict(kernels.sized_by_values),
             "tried": tried,
             "waits_for": line.waits_for,
+            "cut": dict(self._loops.cut),
+            "unseen": {place: text for place, text in self._loops.unseen.items() if text},
         }
         with open(f"{name}.{TORCH_REPORT}", "w", encoding="utf-8") as file:
             json.dump(report, file)
 
     def _growth(self, gpu: int) -> int:
-        """Return by how much memory in use grew in the last step."""
-        steps = self._signatures[OPTIMIZER]
-        return steps[-1][gpu][1] - steps[-1][gpu][2] if len(steps) > 1 else 0
+        """Return by how much memory in use grows with each step, if the last ones did the same again and again."""
+        steps = [step[gpu] for step in self._signatures[1:]]
+        cycle = repeat(steps)
+        return sum(requested - freed for _, requested, freed, _ in steps[-cycle:]) // cycle if cycle else 0
 
 
 def _forget_own_calls(snapshot: Any) -> None:

@@ -55,6 +55,8 @@ class Watcher:
         self.batch: int | None = None
         self._modules: weakref.WeakSet[Any] = weakref.WeakSet()
         self._depth = 0
+        self._in_backward = 0
+        self._stepped_in_backward = False  # by hooks of gradients, in a thread of PyTorch's
         self._handles: list[Any] = []
         self._replaced: list[tuple[Any, str, Any]] = []
 
@@ -100,9 +102,16 @@ class Watcher:
         def watched(*args: Any, **named: Any) -> Any:
             self.backward.append(now())
             self.counts[BACKWARD] += 1
-            found = engine(*args, **named)
+            self._in_backward += 1
+            try:
+                result = engine(*args, **named)
+            finally:
+                self._in_backward -= 1
+            if self._stepped_in_backward and not self._in_backward:
+                self._stepped_in_backward = False
+                self._stepped()
             self._boundary(BACKWARD)
-            return found
+            return result
 
         self._replace(graph, "_engine_run_backward", watched)
         self._replace(torch.autograd, "_engine_run_backward", watched)
@@ -159,6 +168,12 @@ class Watcher:
 
     def _after_step(self, optimizer: Any, _args: Any, _named: Any) -> None:
         self._note(STATE, _tensors_in(optimizer.state.values()))
+        if self._in_backward:
+            self._stepped_in_backward = True
+        else:
+            self._stepped()
+
+    def _stepped(self) -> None:
         self.counts[OPTIMIZER] += 1
         self.steps.append(now())
         self._boundary(OPTIMIZER)
@@ -166,7 +181,7 @@ class Watcher:
     def _before_forward(self, module: Any, inputs: Any) -> None:
         if torch.compiler.is_compiling():  # what the hooks do would end the compiler's graph
             return
-        if self._depth == 0 and module.training is not None:
+        if self._depth == 0 and any(True for _ in module.parameters()):
             first = next((one for one in inputs if isinstance(one, torch.Tensor) and one.dim() > 1), None)
             if first is not None and module.training:
                 self.batch = first.shape[0]
