@@ -390,7 +390,7 @@ def test_files_of_a_program_stay_as_they_were(tmp_path: Path) -> None:
     ],
 )
 def test_steps_repeat_as_a_cycle_three_times(steps: str, repeats: bool) -> None:
-    assert repeat(list(steps)) is repeats
+    assert bool(repeat(list(steps))) is repeats
 
 
 def event(action: str, address: int, size: int, time: int) -> dict[str, object]:

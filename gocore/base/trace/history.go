@@ -35,6 +35,10 @@ type HistorySettings struct {
 	// TiesByAge is not a setting, but whether PyTorch is 2.15 or later: of free blocks of one size, it takes one in the
 	// oldest segment. Its snapshots are recognized by a setting of pinned memory.
 	TiesByAge bool `json:"ties_by_age"`
+	// Card, Torch and Command are those of the rehearsal that recorded it: a model, a version, and words. "": unknown.
+	Card    string `json:"card"`
+	Torch   string `json:"torch"`
+	Command string `json:"command"`
 }
 
 // GPUHistory is the part of one GPU.
@@ -250,6 +254,9 @@ func (s *snapshot) settings(root pickle.Value) (read HistorySettings) {
 		read.GarbageThreshold = threshold
 	}
 	read.TiesByAge = s.tree.Get(entry, wordMaxCached).Kind() != pickle.Unset
+	rehearsal := s.tree.Get(root, wordGpuconf)
+	read.Card, read.Torch = s.textOf(s.tree.Get(rehearsal, wordCard)), s.textOf(s.tree.Get(rehearsal, wordTorch))
+	read.Command = s.textOf(s.tree.Get(rehearsal, wordCommand))
 	roundup := s.tree.Get(entry, wordRoundup)
 	for i := range read.RoundupDivisions {
 		read.RoundupDivisions[i] = bytes(roundup, wordInterval+i)

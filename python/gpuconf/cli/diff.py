@@ -9,6 +9,7 @@ import os
 
 from .._typing import Any
 from ..memory import load_trace
+from ..plans.programs import needs
 from ..plans.recordings import difference
 from .console import DIFFERS, OK, Progress, UsageError
 from .output import FILES, add_json, example, print_json
@@ -54,6 +55,15 @@ def _seconds(text: str) -> float:
     return seconds
 
 
+def _refuse_unlike(names: list[str], cards: list[str]) -> None:
+    """Refuse recordings of rehearsals on cards on which PyTorch uses other kernels, with other temporary memory."""
+    if len(set(cards)) > 1 and all(cards) and len(needs.alike(needs.parse(",".join(cards)))) > 1:
+        raise UsageError(
+            f"{names[0]} was recorded on {cards[0]} and {names[1]} on {cards[1]}, where PyTorch uses other kernels: "
+            "record both with the same --gpu"
+        )
+
+
 def _run(options: argparse.Namespace) -> int:
     if (options.new is None) == (options.between is None):
         raise UsageError("name two recordings, or one and two moments in it: --between T1 T2")
@@ -69,6 +79,7 @@ def _run(options: argparse.Namespace) -> int:
     with Progress("gpuconf diff") as progress:
         progress.show("reading the traces")
         traces = [load_trace(name) for name in names]
+        _refuse_unlike(names, [trace._settings.get("card", "") for trace in traces])
         differences = (
             difference.difference(*traces)
             if options.between is None

@@ -124,7 +124,12 @@ class Rehearsal(metaclass=Made):
             yield ""
         reserved = human_bytes(most["reserved"])
         needs = f"JAX's allocator needs {reserved} for it" if self.ran["jax"] else f"{reserved} reserved by PyTorch"
-        yield f"peak: {human_bytes(most['allocated'])} allocated, {needs}"
+        first, *others = self._fields["groups"]
+        on = f" on {', '.join(first['cards'])}" if others else ""
+        yield from wrapped(f"peak{on}: ", f"{human_bytes(most['allocated'])} allocated, {needs}")
+        for one in others:
+            figures = f"{human_bytes(one['allocated'])} allocated, {human_bytes(one['reserved'])} reserved"
+            yield from wrapped(f"peak on {', '.join(one['cards'])}: ", figures)
         rows = [(f"  {part}", human_bytes(size)) for part, size in most["parts"].items()]
         yield from columns(rows, left=1) if rows else ()
         if most["lines"]:
@@ -219,7 +224,10 @@ def _ran(ran: dict[str, Any]) -> str:
             else "no evaluation"
         )
     parts.append(_count(ran["saved"], "file saved", "files saved") if ran["saved"] else "no file saved")
-    parts += [f"the loop at {one['place']} was cut short: {one['iterations']} of {one['of'] or 'its'} rounds" for one in ran["cut"]]
+    parts += [
+        f"the loop at {one['place']} was cut short: {one['iterations']} of {one['of'] or 'its'} rounds"
+        for one in ran["cut"]
+    ]
     if ran["compiled"]:
         parts.append("torch.compile ran eagerly (see --compile)" if ran["eager"] else "torch.compile compiled")
     if ran["ended"] != "block":

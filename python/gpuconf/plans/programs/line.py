@@ -12,20 +12,20 @@ from collections.abc import Callable, Sequence
 
 from ..._core.fork import module_lock
 from ..._typing import Any
+from .records import Request
 
 VARIABLE = "GPUCONF_REHEARSAL"  # the folder of the rehearsal
 SOCKET = "line"
-SETTINGS = "settings.json"
+REQUEST = "request.json"
 TORCH_REPORT, JAX_REPORT = "torch.json", "jax.json"  # after the process's number and a point
 
 _lock = module_lock(globals(), "_lock")  # messages are whole lines
 
 
-def settings() -> dict[str, Any]:
-    """Return the options of the rehearsal."""
-    with open(os.path.join(os.environ[VARIABLE], SETTINGS), encoding="utf-8") as file:
-        found: dict[str, Any] = json.load(file)
-    return found
+def request() -> Request:
+    """Return what the rehearsal asks of this process."""
+    with open(os.path.join(os.environ[VARIABLE], REQUEST), encoding="utf-8") as file:
+        return Request(**json.load(file))
 
 
 class Line:

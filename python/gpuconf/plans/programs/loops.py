@@ -33,10 +33,23 @@ _BY_HAND = 20  # equal rounds with backward passes and without an optimizer: gra
 _GROWTH = 2 << 20  # bytes that the rest of a loop may add: a segment of small blocks
 _MOST_INDICES = 2_000_000
 _ITEMS, _SECONDS = 4096, 1.0  # of a data set, to see whether its items have one size
-_QUIET = frozenset(
-    "print log info debug warning write flush append item format time perf_counter add_scalar add_scalars "
-    "set_postfix set_postfix_str set_description update len int float str round max min join".split()
+# Functions that take no memory of a GPU worth a wait.
+_QUIET: tuple[str, ...] = (
+    "print",
+    "log",
+    "info",
+    "debug",
+    "warning",
+    "write",
+    "flush",
+    "append",
+    "item",
+    "format",
+    "time",
+    "join",
 )
+_QUIET += ("perf_counter", "add_scalar", "add_scalars", "set_postfix", "set_postfix_str", "set_description", "update")
+_QUIET += ("len", "int", "float", "str", "round", "max", "min")
 
 
 class Figures(NamedTuple):
@@ -101,7 +114,7 @@ class Loops:
         kind: Any = dataloader._BaseDataLoaderIter
         following = kind.__next__
 
-        def __next__(iterator: Any) -> Any:
+        def next_batch(iterator: Any) -> Any:
             if not torch.cuda.is_initialized():
                 return following(iterator)
             loop = self._loop(iterator)
@@ -115,7 +128,7 @@ class Loops:
             loop.note(batch)
             return batch
 
-        kind.__next__ = __next__
+        kind.__next__ = next_batch
 
     def _loop(self, iterator: Any) -> _Loop:
         loop = self._loops.get(id(iterator))
@@ -191,7 +204,9 @@ class _Loop:
         reach = _reach(self.iterator, self.indices.longest)
         if self._largest[0] >= reach[0]:
             return ""
-        return f"batches of several sizes: the largest that ran is {self._largest[1]}, and the data set's reach {reach[1]}"
+        return (
+            f"batches of several sizes: the largest that ran is {self._largest[1]}, and the data set's reach {reach[1]}"
+        )
 
     def end(self) -> None:
         """Let the loader end. Its last batch comes before, if that has another size."""
@@ -231,7 +246,9 @@ class _Indices:
 
     def end(self, *, at_least_one: bool) -> None:
         """Keep what no batch so far was like: one with more items, and the last one, if it has fewer."""
-        rest = [] if self.longest == 0 else [one for one in islice(self._indices, _MOST_INDICES) if isinstance(one, list)]
+        rest = (
+            [] if self.longest == 0 else [one for one in islice(self._indices, _MOST_INDICES) if isinstance(one, list)]
+        )
         longest = max(rest, key=len, default=[])
         kept = [longest] if len(longest) > self.longest else []
         if rest and (len(rest[-1]) != self.longest or (at_least_one and not kept)):
@@ -255,7 +272,7 @@ def _length(iterator: Any) -> int | None:
 def _numbers(value: Any, *, texts: bool = False) -> int:
     """Return how many numbers a batch or an item has, and letters, if ``texts``."""
     if isinstance(value, torch.Tensor):
-        return value.numel()
+        return int(value.numel())
     if isinstance(value, (str, bytes)):
         return len(value) if texts else 0
     if isinstance(value, Mapping):
@@ -353,7 +370,7 @@ class _Place:
             sys.settrace(_calls)
 
     def _trace(self, frame: FrameType, event: str, _argument: Any) -> Any:
-        if event == "line" and self._waiting.pop(frame.f_lineno, None) and not self._waiting:
+        if event == "line" and self._waiting.pop(frame.f_lineno, "") and not self._waiting:
             self.leave()
         return self._trace
 
@@ -377,7 +394,8 @@ class _Place:
                 every = one.trainer.val_check_batch
                 if one.batch_idx + 1 <= every < one.trainer.num_training_batches:
                     return f"the validation each {every} batches"
-            state, options = getattr(one, "state", None), getattr(one, "args", None)
+            state: Any = getattr(one, "state", None)
+            options: Any = getattr(one, "args", None)
             if getattr(options, "eval_strategy", None) == "steps":  # transformers'
                 every = min(options.eval_steps or 0, state.max_steps)
                 if state.global_step < every:
@@ -409,7 +427,10 @@ class _Place:
             kind = type(one)
             if kind.__name__.endswith("DataFetcher") and "lightning" in kind.__module__ and one.length is not None:
                 one.length, is_lightning = one.fetched + 1, True
-            if kind.__name__ == "_TrainingEpochLoop" and one.trainer.val_check_batch >= one.trainer.num_training_batches:
+            if (
+                kind.__name__ == "_TrainingEpochLoop"
+                and one.trainer.val_check_batch >= one.trainer.num_training_batches
+            ):
                 one.trainer.val_check_batch = float("inf")  # with the last batch
         return is_lightning
 
@@ -441,7 +462,7 @@ def _branches(frame: FrameType) -> dict[int, str]:
     inner = list(_inside(loop.body))
     changed = {ast.unparse(node.target) for node in inner if isinstance(node, ast.AugAssign)}
     changed |= {node.id for node in ast.walk(loop.target) if isinstance(node, ast.Name)}
-    found = {}
+    found: dict[int, str] = {}
     for node in inner:
         for field in ("body", "orelse"):
             statements = getattr(node, field, None)

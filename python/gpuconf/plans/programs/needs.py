@@ -12,6 +12,7 @@ from ..._core.generated.fleet import FleetBatch
 from ..._core.native import core
 from ..._core.table import Table
 from ..._typing import Any, NamedTuple
+from .records import Report
 
 _MIB, _GIB = 1 << 20, 1 << 30
 
@@ -44,11 +45,13 @@ class Card(NamedTuple):
         source = "unknown: the cards with public figures report 91.8 to 99.2 % of their memory"
         return Beside("memory that CUDA reports", int(self.memory * 0.918), int(self.memory * 0.992), source)
 
-    def simulated(self, count: int) -> str:
-        """Return the machine on which a program is rehearsed: it sees this card's memory, and can allocate more."""
+    def simulated(self, count: int, *, limited: bool = False) -> str:
+        """Return the machine on which a program is rehearsed: it sees this card's memory, and can allocate more unless
+        it is ``limited``.
+        """
         usable = self.usable()
         seen = usable.low if self.name in _SEEN else usable.high
-        return f"{count}x{self.name.partition(':')[0]}:{seen // 256 * 256}B:no-limit"
+        return f"{count}x{self.name.partition(':')[0]}:{seen // 256 * 256}B" + ("" if limited else ":no-limit")
 
     def context(self) -> Beside:
         """Return what a process's CUDA context takes, with the kernels that PyTorch loads."""
@@ -144,9 +147,9 @@ class Verdict(Table):
     verdict: str
 
 
-def convolutions_of(report: Mapping[str, Any]) -> int:
+def convolutions_of(report: Report) -> int:
     """Return how many convolutions of cuDNN a process ran."""
-    return sum(n for name, n in report["paths"].items() if "conv" in name)
+    return sum(n for name, n in report.paths.items() if "conv" in name)
 
 
 def beside(card: Card, gpu: Sequence[dict[str, Any]]) -> list[Beside]:

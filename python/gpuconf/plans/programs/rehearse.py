@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ from .answer import Rehearsal
 from .cover import UNPROTECTED, Cover, Entry, Options
 from .framework import Framework, PyTorch, Run
 from .needs import Card, alike
+from .records import Report, Request
 from .xla.share import JAX, settings_for
 
 _OF_TWO = (
@@ -44,6 +46,7 @@ class Asked:
     seconds: float | None = 120.0  # None: until it ends
     cuts: bool = True  # whether loops over loaders end early once they repeat
     until_repeated: bool = False  # whether the program ends once its steps repeat
+    limited: bool = False  # whether cards have the memory that they have
     cpu_values: bool = False
     values: str = "none"
     compiles: bool = False  # whether torch.compile compiles
@@ -76,6 +79,12 @@ def rehearse(asked: Asked) -> Rehearsal:
                 program = _run_program(asked, group[0], covers, stacks=not runs)
             asked.progress("replaying its allocations")
             run = _run_of(program, list(program.processes.values()), group, first=not runs)
+            if not asked.limited and run.framework.adapts(run):
+                asked.progress("it catches out-of-memory errors: running it on each card with that card's memory")
+                asked.limited, groups, runs = True, [[card] for card in asked.cards], []
+                covers.pop().close()
+                continue
+            run.limited = asked.limited
             alone = [card for card in group[1:] if run.framework.may_differ(run, card)]
             groups[:0] = [[card] for card in alone]
             run.cards = [card for card in group if card not in alone]
@@ -105,23 +114,25 @@ def rehearse(asked: Asked) -> Rehearsal:
 
 
 def _run_program(asked: Asked, card: Card, covers: list[Cover], *, stacks: bool, change: str = "") -> launch.Program:
-    spec = card.simulated(asked.gpus)
-    settings = {
-        "steps": asked.steps,
-        "seconds": asked.seconds,
-        "cuts": asked.cuts,
-        "until_repeated": asked.until_repeated,
-        "cpu_values": asked.cpu_values or asked.values == "cpu",
-        "stacks": stacks,
-        "change": change,
-        "computes": asked.values == "cpu",
-        "compiles": asked.compiles,
-        "jax": settings_for(card, asked.gpus),
-    }
+    spec = card.simulated(asked.gpus, limited=asked.limited)
+    request = Request(
+        card=card.name,
+        command=shlex.join(asked.words)[:1000],
+        steps=asked.steps,
+        seconds=asked.seconds,
+        cuts=asked.cuts,
+        until_repeated=asked.until_repeated,
+        stacks=stacks,
+        cpu_values=asked.cpu_values or asked.values == "cpu",
+        computes=asked.values == "cpu",
+        compiles=asked.compiles,
+        change=change,
+        jax=settings_for(card, asked.gpus),
+    )
     environment = {name: value for name, value in os.environ.items() if name not in _DROPPED}
     startup = of_startup(environment)
     environment |= {"PYTHONUNBUFFERED": "1", "PYTHONPATH": startup["PYTHONPATH"]}
-    program = launch.Program(asked.words, environment, settings, asked.options)
+    program = launch.Program(asked.words, environment, request, asked.options)
     program.prepare(silent=bool(change))
     cover = program.cover
     covers.append(cover)
@@ -195,8 +206,13 @@ def _answer(
         if not first.alone
         else trouble.why_no_verdict(ended, ran, processes) or trouble.unreached(first.reports)
     )
+    if first.limited and trouble.ran_out(ended):
+        why_not = ""
     verdicts = [
-        one.to_dict() for run in runs if run.gpus and not why_not for one in framework.verdicts(run.cards, run.gpus)
+        one.to_dict()
+        for run in runs
+        if run.gpus and not why_not
+        for one in (_seen(run) if run.limited else framework.verdicts(run.cards, run.gpus))
     ]
     verdicts.sort(key=lambda one: order.index(one["card"]))
     return {
@@ -207,6 +223,7 @@ def _answer(
         "unseen": list(dict.fromkeys(text for run in runs for text in trouble.unseen(run.ended, run.reports))),
         "processes": [{name: value for name, value in one.items() if name not in _INNER} for one in processes],
         "cards": verdicts,
+        "groups": [_group(run) for run in runs if run.processes],
         "beside": [] if why_not else _beside(runs, framework),
         "paths": framework.paths(runs),
         "helps": _helps(processes, verdicts, framework),
@@ -214,6 +231,21 @@ def _answer(
         "outputs": outputs,
         "why_no_verdict": why_not,
     }
+
+
+def _seen(run: Run) -> list[needs.Verdict]:
+    """Return the verdict of a run on the card itself: it has what the program needed, if the program ended well."""
+    row = run.framework.verdicts(run.cards, run.gpus)[0]
+    ended_well = run.ended.ended == "program" and run.ended.status == 0
+    verdict = needs.DOES_NOT_FIT if trouble.ran_out(run.ended) else needs.FITS if ended_well else needs.DEPENDS
+    return [row._replace(verdict=verdict)]
+
+
+def _group(run: Run) -> dict[str, Any]:
+    """Return the peak of the process that needs most, and the cards that it is of."""
+    most = max(run.processes, key=lambda one: one["allocated"])
+    names = [card.name for card in run.cards]
+    return {"cards": names, "allocated": most["allocated"], "reserved": most["reserved"]}
 
 
 def _doubt(answer: dict[str, Any]) -> None:
@@ -287,9 +319,9 @@ def _least(run: Run) -> int:
     return least
 
 
-def _ran(run: launch.Program | launch.Outcome, reports: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def _ran(run: launch.Program | launch.Outcome, reports: Sequence[Report]) -> dict[str, Any]:
     def most(name: str) -> int:
-        return max((report["counts"].get(name, 0) for report in reports), default=0)
+        return max((report.counts.get(name, 0) for report in reports), default=0)
 
     return {
         "ended": run.ended,
@@ -301,25 +333,25 @@ def _ran(run: launch.Program | launch.Outcome, reports: Sequence[dict[str, Any]]
         "evaluations": most("evaluation"),
         "saved": most("saved"),
         "compiled": most("compiled"),
-        "eager": any(report.get("eager", False) for report in reports),
+        "eager": any(report.eager for report in reports),
         "cut": _cut(reports),
-        "batch": max((report["batch"] or 0 for report in reports), default=0) or None,
-        "torch": reports[0]["torch"] if reports else None,
-        "jax": reports[0].get("jax") if reports else None,
+        "batch": max((report.batch or 0 for report in reports), default=0) or None,
+        "torch": reports[0].torch if reports else None,
+        "jax": reports[0].jax if reports else None,
         "calls": most("calls"),
         "status": run.status,
     }
 
 
-def _cut(reports: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def _cut(reports: Sequence[Report]) -> list[dict[str, Any]]:
     """Return the loops that ended early: where, after how many rounds, and of how many."""
-    rows = {place: (done, of) for report in reports for place, (done, of) in report.get("cut", {}).items()}
+    rows = {place: (done, of) for report in reports for place, (done, of) in report.cut.items()}
     return [{"place": place, "iterations": done, "of": of} for place, (done, of) in rows.items()]
 
 
 def _keep_recording(run: Run, path: str) -> None:
     """Copy the recordings: one to this file, several into a folder of this name."""
-    names = [(one["rank"], one["pid"]) for one in run.reports]
+    names = [(one.rank, one.pid) for one in run.reports]
     files = [run.framework.recording(one) for one in run.ended.processes.values() if one.report(run.framework.report)]
     if len(files) == 1:
         shutil.copyfile(files[0], path)

@@ -6,11 +6,15 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import re
+import sys
 import threading
 import time
+from dataclasses import asdict
 
 import torch
 
+from ..._core import stacks
 from ..._core.fork import module_lock
 from ..._core.stacks import OWN
 from ..._typing import Any
@@ -18,10 +22,13 @@ from ...simulation.values import kernels
 from .line import TORCH_REPORT, VARIABLE, line, repeat
 from .loops import Counted, Loops, between, figures
 from .parts import parts, without_tried
-from .watching import BACKWARD, MADE, OPTIMIZER, Watcher
+from .records import OfGPU, Report, Request
+from .watching import BACKWARD, CATCHES, MADE, OPTIMIZER, Watcher
 
 _MOST_EVENTS = 4_000_000
 _MOST_BLOCKS = 1_000_000  # allocations after which the program is ended: each is up to three events
+
+_CATCHES = re.compile(r"except[^\n:]*OutOfMemoryError|out of memory")  # in the source of a program
 
 _lock = module_lock(globals(), "_lock")  # one report
 
@@ -29,12 +36,13 @@ _lock = module_lock(globals(), "_lock")  # one report
 class Recording:
     """The record of one process."""
 
-    def __init__(self, settings: dict[str, Any]) -> None:
-        self._steps: int | None = settings["steps"]
-        self._until_repeated: bool = settings["until_repeated"]
-        self._cuts: bool = settings["cuts"]
-        self._stacks: bool = settings["stacks"]
-        self._compiles: bool = settings["compiles"]
+    def __init__(self, request: Request) -> None:
+        self._steps: int | None = request.steps
+        self._until_repeated: bool = request.until_repeated
+        self._cuts: bool = request.cuts
+        self._stacks: bool = request.stacks
+        self._compiles: bool = request.compiles
+        self._made_of = {"card": request.card, "torch": str(torch.__version__), "command": request.command}
         self._pid = os.getpid()
         self._ready = False
         self._reported = False
@@ -69,7 +77,12 @@ class Recording:
     def _start(self) -> None:
         if self._pid != os.getpid():  # forked before CUDA was used
             self._pid = os.getpid()
+        if torch.cuda.get_allocator_backend() != "native":
+            _refuse(
+                "uses PyTorch's allocator cudaMallocAsync, which records nothing: leave it out of PYTORCH_ALLOC_CONF"
+            )
         self._record()
+        torch.cuda.memory.change_current_allocator = _refuse_other_allocator
         torch.cuda.memory._record_memory_history = _leave_alone  # the program's own would end this one
         line.report = self.report
         line.tell("cuda", **_rank())
@@ -121,6 +134,7 @@ class Recording:
         watcher = self.watcher
         noted = [*watcher.seen, watcher.of_modules()]
         snapshot = torch.cuda.memory._snapshot()
+        snapshot["gpuconf"] = self._made_of
         _forget_own_calls(snapshot)
         name = os.path.join(folder, f"{os.getpid()}")
         gpus = []
@@ -130,32 +144,31 @@ class Recording:
                 made_of = parts(events, noted, watcher.backward, watcher.steps)
                 largest = max((event["size"] for event in needed[gpu] if event["action"] == "alloc"), default=0)
                 uuid = str(getattr(torch.cuda.get_device_properties(gpu), "uuid", gpu))  # since PyTorch 2.5
-                gpus.append(
-                    {"gpu": gpu, "uuid": uuid, "parts": made_of, "growth": self._growth(gpu), "largest": largest}
-                )
+                gpus.append(OfGPU(gpu, uuid, made_of, self._growth(gpu), largest))
         with open(f"{name}.pickle", "wb") as file:
             pickle.dump(snapshot, file)
         tried = any(len(less) < len(events) for less, events in zip(needed, snapshot["device_traces"], strict=True))
         if tried:
             with open(f"{name}.needed.pickle", "wb") as file:
                 pickle.dump(snapshot | {"device_traces": needed}, file)
-        report = {
+        report = Report(
             **_rank(),
-            "pid": os.getpid(),
-            "torch": torch.__version__,
-            "gpus": gpus,
-            "counts": dict(watcher.counts),
-            "eager": not self._compiles,
-            "batch": watcher.batch,
-            "paths": dict(kernels.paths),
-            "sized_by_values": dict(kernels.sized_by_values),
-            "tried": tried,
-            "waits_for": line.waits_for,
-            "cut": dict(self._loops.cut),
-            "unseen": {place: text for place, text in self._loops.unseen.items() if text},
-        }
+            pid=os.getpid(),
+            torch=str(torch.__version__),
+            gpus=gpus,
+            counts={**watcher.counts, CATCHES: watcher.counts[CATCHES] + _catches()},
+            pinned=_pinned(),
+            eager=not self._compiles,
+            batch=watcher.batch,
+            paths=dict(kernels.paths),
+            sized_by_values=dict(kernels.sized_by_values),
+            tried=tried,
+            waits_for=line.waits_for,
+            cut=self._loops.cut,
+            unseen={place: text for place, text in self._loops.unseen.items() if text},
+        )
         with open(f"{name}.{TORCH_REPORT}", "w", encoding="utf-8") as file:
-            json.dump(report, file)
+            json.dump(asdict(report), file)
 
     def _growth(self, gpu: int) -> int:
         """Return by how much memory in use grows with each step, if the last ones did the same again and again."""
@@ -171,6 +184,39 @@ def _forget_own_calls(snapshot: Any) -> None:
             frames = event.get("frames")
             if frames and any(frame["filename"].startswith(OWN) for frame in frames):
                 event["frames"] = [frame for frame in frames if not frame["filename"].startswith(OWN)]
+
+
+def _refuse(why: str) -> None:
+    """Say why there can be no answer. The rehearsal ends the program."""
+    line.tell("refused", why=f"the program {why}")
+    while True:
+        time.sleep(3600)
+
+
+def _refuse_other_allocator(_allocator: Any) -> None:
+    _refuse("replaces PyTorch's allocator by change_current_allocator(), and that one records nothing: leave it out")
+
+
+def _pinned() -> int:
+    """Return the most pinned memory of the host that PyTorch held, in bytes."""
+    if not hasattr(torch.cuda, "host_memory_stats"):  # before PyTorch 2.7
+        return 0
+    stats = torch.cuda.host_memory_stats()
+    return int(stats.get("allocated_bytes.peak", 0))
+
+
+def _catches() -> bool:
+    """Whether a module of the program names the error that PyTorch raises without memory."""
+    files = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
+    for file in filter(None, files):
+        if file.endswith(".py") and stacks.is_program((file, 1, "")):
+            try:
+                with open(file, encoding="utf-8", errors="replace") as source:
+                    if _CATCHES.search(source.read()):
+                        return True
+            except OSError:
+                continue
+    return False
 
 
 def _leave_alone(*_args: Any, **_named: Any) -> None:

@@ -12,6 +12,7 @@ from ..._core.table import human_bytes
 from ..._typing import Any
 from . import launch
 from .line import TORCH_REPORT
+from .records import Report
 
 _LONGEST = 200  # of an error's text
 
@@ -38,20 +39,26 @@ def why_no_verdict(
 def failed_after_cut(run: launch.Program) -> bool:
     """Whether a program failed, and loops of it had ended early, which may be the cause."""
     reports = [one.report(TORCH_REPORT) for one in run.processes.values()]
-    return run.ended == "program" and run.status != 0 and any(report and report["cut"] for report in reports)
+    return run.ended == "program" and run.status != 0 and any(report and report.cut for report in reports)
 
 
-def unseen(run: launch.Program | launch.Outcome, reports: Sequence[dict[str, Any]]) -> list[str]:
+def ran_out(run: launch.Program | launch.Outcome) -> bool:
+    """Whether the program ended by PyTorch's out-of-memory error."""
+    failures = [one.failed for one in run.processes.values() if one.failed is not None]
+    return run.ended == "program" and run.status != 0 and any(one["error"] == "OutOfMemoryError" for one in failures)
+
+
+def unseen(run: launch.Program | launch.Outcome, reports: Sequence[Report]) -> list[str]:
     """Return what a program may do that was not seen, so that no card surely holds it."""
     texts = []
-    if run.ended in _LEFT and any(report["torch"] for report in reports):
+    if run.ended in _LEFT and any(report.torch for report in reports):
         texts.append(_LEFT[run.ended])
     for report in reports:
-        texts += [f"{text} ({place})" for place, text in report.get("unseen", {}).items()]
-        if report["sized_by_values"]:
-            names = ", ".join(sorted(one.removeprefix("aten::") for one in report["sized_by_values"]))
+        texts += [f"{text} ({place})" for place, text in report.unseen.items()]
+        if report.sized_by_values:
+            names = ", ".join(sorted(one.removeprefix("aten::") for one in report.sized_by_values))
             texts.append(f"sizes that come from {names} of tensors without values: run it with --values cpu")
-        if report["counts"].get("optimizers") and not report["counts"].get("optimizer"):
+        if report.counts.get("optimizers") and not report.counts.get("optimizer"):
             texts.append("a step of the optimizer that was made")
     return texts
 
@@ -66,9 +73,9 @@ _LEFT = {
 }
 
 
-def unreached(reports: Sequence[dict[str, Any]]) -> str:
+def unreached(reports: Sequence[Report]) -> str:
     """Return why there can be no verdict if the part of the program that the answer is for did not begin."""
-    waits = next((report["waits_for"] for report in reports if report["waits_for"]), "")
+    waits = next((report.waits_for for report in reports if report.waits_for), "")
     return f"{waits}, which the answer is for, was not reached" if waits else ""
 
 
@@ -133,7 +140,7 @@ def notes(
     run: launch.Program | launch.Outcome,
     ran: dict[str, Any],
     processes: Sequence[dict[str, Any]],
-    reports: Sequence[dict[str, Any]],
+    reports: Sequence[Report],
 ) -> list[str]:
     """Return what a reader has to know beside the figures."""
     texts = []
@@ -150,7 +157,7 @@ def notes(
         texts.append(f"{ran['skipped_steps']} steps of the optimizer were skipped")
     if run.outlived and processes:
         texts.append(f"the program left {run.outlived} processes running, which were ended")
-    if any(report["tried"] for report in reports):
+    if any(report.tried for report in reports):
         texts.append(
             "torch.backends.cudnn.benchmark is on: PyTorch also tries kernels whose workspaces need no more than the "
             "free memory. "

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 import weakref
 from collections import Counter
@@ -16,7 +17,8 @@ from .parts import GRADIENTS, PARAMETERS, STATE, Seen
 
 OPTIMIZER, BACKWARD, FORWARD = "optimizer", "backward", "forward"
 MADE = "optimizers"  # that were made
-_MOST_SEEN = 200  # of each part: a peak comes early, or the steps are too different to be told apart
+CATCHES = "catches"  # functions that catch out-of-memory errors
+_MOST_SEEN = 2000  # of each part: a peak comes early, or the steps are too different to be told apart
 
 
 def now() -> int:
@@ -127,6 +129,10 @@ class Watcher:
             return found
 
         self._replace(scaler, "_maybe_opt_step", watched)
+
+    def watch_accelerate(self) -> None:
+        """Count the searches for a batch that fits, which catch out-of-memory errors."""
+        self._count(sys.modules["accelerate.utils.memory"], "find_executable_batch_size", CATCHES)
 
     def _watch_memory(self) -> None:
         """Count the program's questions for the memory of a card."""

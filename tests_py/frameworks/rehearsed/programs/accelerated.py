@@ -1,5 +1,6 @@
 # fits, cut, accelerate
 """accelerate's loader looks one batch ahead, and its last batch ends an accumulation."""
+
 import torch
 from accelerate import Accelerator
 from torch.utils.data import DataLoader, TensorDataset

@@ -1,5 +1,6 @@
 # fits, cut
 """A step for each eight batches, with a scaler, gradients that are clipped and a schedule."""
+
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset

@@ -1,5 +1,6 @@
 # fits, whole
 """The program takes batches by next(), and begins the loader again."""
+
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 

@@ -1,5 +1,6 @@
 # fits, cut
 """Parameters are updated by hand."""
+
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 

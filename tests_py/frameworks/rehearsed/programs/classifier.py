@@ -1,11 +1,12 @@
 # fits, cut
 """Validation takes larger batches than training, and comes after it."""
+
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 
-def rows(count):
+def rows(count: int) -> TensorDataset:
     return TensorDataset(torch.randn(count, 1, 28, 28), torch.randint(0, 10, (count,)))
 
 

@@ -1,5 +1,6 @@
 # fits, whole
 """The program counts what it got, and ends with an error if a loop ended early."""
+
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 

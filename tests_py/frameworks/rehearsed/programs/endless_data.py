@@ -1,11 +1,14 @@
 # depends, cut
 """An iterable data set, whose later batches nobody sees without running them."""
+
+from collections.abc import Iterator
+
 import torch
 from torch.utils.data import DataLoader, IterableDataset
 
 
 class Rows(IterableDataset):
-    def __iter__(self):
+    def __iter__(self) -> Iterator[torch.Tensor]:
         return (torch.zeros(256) for _ in range(10_000))
 
 

@@ -1,5 +1,6 @@
 # fits, whole
 """What a loop gathers on the GPU, and in the host's memory to go there in the end."""
+
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 

@@ -1,5 +1,6 @@
 # fits, whole
 """Batches become longer from the twelfth on."""
+
 import torch
 from torch import nn
 from torch.nn.utils.rnn import pad_sequence

@@ -1,5 +1,6 @@
 # fits, cut
 """An optimizer for each parameter, which steps within the backward pass."""
+
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -7,7 +8,7 @@ model = torch.nn.Sequential(*(torch.nn.Linear(512, 512) for _ in range(6))).cuda
 optimizers = {parameter: torch.optim.AdamW([parameter]) for parameter in model.parameters()}
 
 
-def step(parameter):
+def step(parameter: torch.Tensor) -> None:
     optimizers[parameter].step()
     optimizers[parameter].zero_grad()
 

@@ -1,18 +1,19 @@
 # fits, cut, transformers, accelerate
 """transformers' Trainer, which evaluates each 30 steps."""
+
 import torch
 from torch.utils.data import Dataset
 from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainingArguments
 
 
 class Rows(Dataset):
-    def __init__(self, count):
+    def __init__(self, count: int) -> None:
         self.rows = torch.randint(0, 500, (count, 64))
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.rows)
 
-    def __getitem__(self, number):
+    def __getitem__(self, number: int) -> dict[str, torch.Tensor]:
         return {"input_ids": self.rows[number], "labels": self.rows[number]}
 
 

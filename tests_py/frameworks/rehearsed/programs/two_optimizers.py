@@ -1,5 +1,6 @@
 # fits, cut
 """Two networks that train against each other, and pictures of one of them after each epoch."""
+
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset

@@ -1,5 +1,6 @@
 # fits, whole
 """Thirty forward passes come before the first step, which needs far more."""
+
 import torch
 
 model = torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.ReLU(), torch.nn.Linear(256, 64)).cuda()

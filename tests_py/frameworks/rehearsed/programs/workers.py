@@ -1,5 +1,8 @@
 # fits, cut, tqdm
 """Processes load the data, a generator and a progress bar stand around the loader, and the last batch is smaller."""
+
+from collections.abc import Iterator
+
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 from tqdm import tqdm
@@ -11,7 +14,7 @@ loader = DataLoader(
 )
 
 
-def batches():
+def batches() -> Iterator[torch.Tensor]:
     for (rows,) in loader:
         yield rows.cuda(non_blocking=True)
 
