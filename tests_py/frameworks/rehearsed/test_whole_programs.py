@@ -100,3 +100,84 @@ def test_a_program_that_did_not_end_depends(tmp_path: Path) -> None:
     found = planned(tmp_path, program, "--gpu", "A10", "--seconds", "15")
     assert {one["verdict"] for one in found["cards"]} == {"depends"}
     assert found["unseen"] == ["the program's end: see --seconds and --all"]
+
+
+GRAPHS = """
+import torch
+kept = []
+for _ in range(3):
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        tensor = torch.empty(15 << 30, dtype=torch.uint8, device="cuda")
+        del tensor
+    kept.append(graph)
+"""
+POOL = """
+import torch
+tensor = torch.empty(24 << 30, dtype=torch.uint8, device="cuda")
+pool = torch.cuda.MemPool()
+with torch.cuda.use_mem_pool(pool):
+    held = torch.empty(24 << 30, dtype=torch.uint8, device="cuda")
+    del held
+del tensor
+held = torch.empty(12 << 30, dtype=torch.uint8, device="cuda")
+"""
+
+
+@pytest.mark.parametrize("program", [GRAPHS, POOL], ids=["graphs", "a pool"])
+def test_what_a_private_pool_keeps_serves_nothing_else(tmp_path: Path, program: str) -> None:
+    """Three graphs were said to need the memory of one. A recording of them is replayed in the same way."""
+    recording = tmp_path / "recording.pickle"
+    found = planned(tmp_path, program, "--gpu", "A100-40GB", "--record", str(recording))
+    assert {one["verdict"] for one in found["cards"]} == {"does not fit"}
+    assert gpuconf(tmp_path, "plan", str(recording), "--gpu", "A100-40GB").returncode == 3
+    assert gpuconf(tmp_path, "plan", str(recording), "--gpu", "A100-80GB").returncode == 0
+    assert "agrees" in gpuconf(tmp_path, "plan", "--verify", str(recording)).stdout
+
+
+ADAPTS = """
+import torch
+batch = 1 << 20
+while True:
+    try:
+        held = [torch.empty(batch << 15, dtype=torch.uint8, device="cuda") for _ in range(2)]
+        break
+    except torch.OutOfMemoryError:
+        held = None
+        batch //= 2
+print("batch", batch)
+"""
+
+
+def test_a_program_that_adapts_to_a_card_runs_on_that_card(tmp_path: Path) -> None:
+    """On a card without a limit its first batch, of 64 GiB, needs more than each of the cards has."""
+    found = planned(tmp_path, ADAPTS, "--gpu", "T4,L4")
+    assert {(one["card"], one["verdict"]) for one in found["cards"]} == {("T4", "fits"), ("L4", "fits")}
+    assert [one["cards"] for one in found["groups"]] == [["T4"], ["L4"]]
+    assert [one["allocated"] >> 30 for one in found["groups"]] == [8, 16]
+    assert any("catches out-of-memory errors" in note for note in found["notes"])
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        (
+            'os.environ["PYTORCH_CUDA_ALLOC_CONF"] = os.environ["PYTORCH_ALLOC_CONF"] = "backend:cudaMallocAsync"',
+            "leave it",
+        ),
+        ("torch.cuda.init(); torch.cuda.memory.change_current_allocator(None)", "change_current_allocator()"),
+    ],
+    ids=["a setting", "a call"],
+)
+def test_other_allocators_are_named(tmp_path: Path, line: str, says: str) -> None:
+    program = f"import os\n{line if 'environ' in line else ''}\nimport torch\n{line}\ntorch.zeros(9, device='cuda')\n"
+    (tmp_path / "train.py").write_text(program, encoding="utf-8")
+    done = gpuconf(tmp_path, "plan", "--gpu", "A10", "--", sys.executable, "train.py")
+    assert done.returncode in (1, 4)
+    assert says in done.stderr + done.stdout
+
+
+def test_pinned_memory_of_the_host_is_named(tmp_path: Path) -> None:
+    program = "import torch\nheld = torch.empty(1 << 28, dtype=torch.uint8).pin_memory()\nheld.cuda()\n"
+    found = planned(tmp_path, program, "--gpu", "A10")
+    assert "it pins 256.00MiB of the host's memory" in found["notes"]

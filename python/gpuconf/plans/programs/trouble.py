@@ -68,7 +68,6 @@ _LEFT = {
     "seconds": "the program's end: see --seconds and --all",
     "interrupted": "the program's end: it was interrupted",
     "steps": "what comes after these steps",
-    "repeated": "what comes after the steps that repeat",
     "full": "the program's end: its recording was full",
 }
 
