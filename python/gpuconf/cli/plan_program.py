@@ -87,7 +87,7 @@ def add_to(planning: Any) -> None:
     group.add_argument(
         "--smallest-card", action="store_true", help="name the smallest of the cards that holds the program"
     )
-    planning.set_defaults(program=None)
+    planning.set_defaults(program=None, progress=None)
     parse = planning.parse_known_args
 
     def parse_up_to_program(args: Sequence[str], namespace: Any = None) -> tuple[Any, list[str]]:
@@ -196,6 +196,7 @@ def _largest(options: argparse.Namespace, words: list[str]) -> int:
     except errors.InvalidArgumentError as error:
         raise UsageError(f"--largest: {error}") from None
     asked = ranges[0]
+    options.progress = Progress("gpuconf plan")  # one for all, so that a pipe has a line for each try
     searches = []
     for values in largest.combinations(ranges):
         search = largest.Search(asked, _rehearsing(options, words, asked.name, values))
@@ -226,7 +227,14 @@ def _rehearsing(
     """Return what rehearses the command with a number for a name, and these for others."""
     for other, number in values.items():
         words = largest.substituted(words, other, number)
-    return lambda value: _rehearsed(options, largest.substituted(words, name, value))
+    tries: list[int] = []
+
+    def rehearse(value: int) -> Rehearsal:
+        tries.append(value)
+        with_others = ", ".join(f"{other}={number}" for other, number in {name: value, **values}.items())
+        return _rehearsed(options, largest.substituted(words, name, value), f"try {len(tries)}, {with_others}: ")
+
+    return rehearse
 
 
 def _code(answer: Rehearsal) -> int:
@@ -254,7 +262,7 @@ def _options(options: argparse.Namespace) -> Options:
     )
 
 
-def _rehearsed(options: argparse.Namespace, words: list[str]) -> Rehearsal:
+def _rehearsed(options: argparse.Namespace, words: list[str], start: str = "") -> Rehearsal:
     from ..leases.contexts import of_command
     from ..plans.programs.needs import parse
     from ..plans.programs.rehearse import Asked, rehearse
@@ -270,7 +278,7 @@ def _rehearsed(options: argparse.Namespace, words: list[str]) -> Rehearsal:
             raise UsageError(text) from None
         raise UsageError(f"--gpu: {error}") from None
     gpus = max(*(card.count for card in cards), of_command(words, 1, {}))
-    with Progress("gpuconf plan") as progress:
+    with options.progress or Progress("gpuconf plan") as progress:
         asked = Asked(
             words,
             cards,
@@ -287,7 +295,7 @@ def _rehearsed(options: argparse.Namespace, words: list[str]) -> Rehearsal:
             options=_options(options),
             keep=options.keep,
             changes=options.largest is None,  # a search is for the program as it is
-            progress=progress.show,
+            progress=lambda what: progress.show(start + what),
         )
         try:
             return rehearse(asked)

@@ -85,7 +85,7 @@ class Recording:
         torch.cuda.memory.change_current_allocator = _refuse_other_allocator
         torch.cuda.memory._record_memory_history = _leave_alone  # the program's own would end this one
         line.report = self.report
-        line.tell("cuda", **_rank())
+        line.tell("cuda", rank=_number("RANK"), world=_number("WORLD_SIZE"))
         line.listen()
 
     def _counted(self) -> Counted:
@@ -152,7 +152,8 @@ class Recording:
             with open(f"{name}.needed.pickle", "wb") as file:
                 pickle.dump(snapshot | {"device_traces": needed}, file)
         report = Report(
-            **_rank(),
+            rank=_number("RANK"),
+            world=_number("WORLD_SIZE"),
             pid=os.getpid(),
             torch=str(torch.__version__),
             gpus=gpus,
@@ -223,9 +224,6 @@ def _leave_alone(*_args: Any, **_named: Any) -> None:
     """Stand in for the function that would end the rehearsal's record."""
 
 
-def _rank() -> dict[str, int | None]:
-    def number(name: str) -> int | None:
-        text = os.environ.get(name, "")
-        return int(text) if text.isdigit() else None
-
-    return {"rank": number("RANK"), "world": number("WORLD_SIZE")}
+def _number(variable: str) -> int | None:
+    text = os.environ.get(variable, "")
+    return int(text) if text.isdigit() else None

@@ -95,7 +95,7 @@ class OutOfMemory(Table):
 def read(
     fields: dict[str, Any], holders: list[tuple[str, str]], stacks: list[tuple[Frame, ...]], most_reserved: int
 ) -> OutOfMemory:
-    """Return what Go found (gocore/plan/rewind/outofmemory.go). PyTorch once reserved ``most_reserved``, and so could."""
+    """Return what Go has (gocore/plan/rewind/outofmemory.go). PyTorch once reserved ``most_reserved``, so it could."""
     segments = tuple(_segment(s, holders, stacks) for s in fields["segments"] or ())
     blocks = [b for s in segments for b in s.blocks]
     reserved, device_free = sum(s.nbytes for s in segments), fields["device_free"]

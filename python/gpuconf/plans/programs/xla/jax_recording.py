@@ -123,7 +123,7 @@ class Recording:
         if len(self._updates) >= 3 and repeat(before):
             cycle = next(n for n in range(1, _LONGEST + 1) if before[-n:] == before[-2 * n : -n])
             return self._updates[-1] > len(before) - cycle
-        return not self._updates and repeat(before, _WITHOUT_UPDATES)
+        return not self._updates and repeat(before, _WITHOUT_UPDATES) > 0
 
     def report(self) -> None:
         """Write what is known, once."""
