@@ -501,7 +501,7 @@ def test_the_answer_on_readme(tmp_path: Path) -> None:
     rows = [
         line.strip()
         for line in shown.splitlines()
-        if line.strip().startswith(("ran:", "peak:", "card ", "T4 ", "L4 ", "A100"))
+        if line.strip().startswith(("ran:", "peak on T4", "card ", "T4 ", "L4 ", "A100"))
     ]
     assert len(rows) == 6
     assert "\n    cover: overlays in a" in shown

@@ -11,9 +11,7 @@ Only the loader ends: its last batch comes next, and the program goes on with wh
 
 from __future__ import annotations
 
-import ast
 import dis
-import linecache
 import os
 import random
 import sys
@@ -27,29 +25,13 @@ from torch.utils.data import dataloader
 
 from ..._core import stacks
 from ..._typing import Any, NamedTuple
+from .branches import Watch, forget
 from .line import TIMES, repeat
 
 _BY_HAND = 20  # equal rounds with backward passes and without an optimizer: gradients may add up
 _GROWTH = 2 << 20  # bytes that the rest of a loop may add: a segment of small blocks
 _MOST_INDICES = 2_000_000
 _ITEMS, _SECONDS = 4096, 1.0  # of a data set, to see whether its items have one size
-# Functions that take no memory of a GPU worth a wait.
-_QUIET: tuple[str, ...] = (
-    "print",
-    "log",
-    "info",
-    "debug",
-    "warning",
-    "write",
-    "flush",
-    "append",
-    "item",
-    "format",
-    "time",
-    "join",
-)
-_QUIET += ("perf_counter", "add_scalar", "add_scalars", "set_postfix", "set_postfix_str", "set_description", "update")
-_QUIET += ("len", "int", "float", "str", "round", "max", "min")
 
 
 class Figures(NamedTuple):
@@ -106,6 +88,7 @@ class Loops:
         self.counted = counted
         self._loops: dict[int, _Loop] = {}  # by the loader's iterator
         self.known: set[Any] = set()  # rounds of loops that were cut
+        self.stepped = False  # whether a loop has seen an optimizer's step
         self.cut: dict[str, tuple[int, int | None]] = {}  # by the place of the loop: how often it ran, of how many
         self.unseen: dict[str, str] = {}  # by the place of the loop
 
@@ -174,6 +157,9 @@ class _Loop:
         steps, backward = counted.steps - self._counted.steps, counted.backward - self._counted.backward
         self._round.append((between(self._before, now), steps, backward))
         self._before, self._counted = now, counted
+        if steps and not self._loops.stepped:
+            self._loops.stepped = True
+            forget()
         self._trains = self._trains or bool(backward)
         if self._trains and counted.has_optimizer and not steps:
             return False
@@ -362,33 +348,18 @@ class _Place:
                 self._selves.append(frame.f_locals.get("self"))
             frame = frame.f_back
         self._lengths: list[dict[str, int]] = []
-        self._waiting = {line: text for one in self._frames for line, text in _branches(one).items()}
-        self._traces = bool(self._waiting) and sys.gettrace() is None
-        if self._traces:
-            for one in self._frames:
-                one.f_trace = self._trace
-            sys.settrace(_calls)
-
-    def _trace(self, frame: FrameType, event: str, _argument: Any) -> Any:
-        if event == "line" and self._waiting.pop(frame.f_lineno, "") and not self._waiting:
-            self.leave()
-        return self._trace
+        self._branches = Watch(self._frames)
 
     def leave(self) -> None:
-        """End watching the loop's lines."""
-        if self._traces:
-            self._traces = False
-            for one in self._frames:
-                one.f_trace = None
-            if sys.gettrace() is _calls:
-                sys.settrace(None)
+        """End watching the loop."""
+        self._branches.leave()
         self._frames = []
 
     def untaken(self) -> str:
         """Return what the loop has not done yet, as far as its program says so; "" if there is nothing."""
-        if self._waiting:
-            line, text = min(self._waiting.items())
-            return f"line {line}: {text}"
+        branch = self._branches.untaken()
+        if branch:
+            return branch
         for one in self._selves:
             if type(one).__name__ == "_TrainingEpochLoop":  # Lightning's
                 every = one.trainer.val_check_batch
@@ -433,80 +404,3 @@ class _Place:
             ):
                 one.trainer.val_check_batch = float("inf")  # with the last batch
         return is_lightning
-
-
-def _calls(_frame: FrameType, _event: str, _argument: Any) -> None:
-    """Trace no call but those that have a function of their own for it."""
-
-
-_trees: dict[str, ast.Module | None] = {}
-
-
-def _branches(frame: FrameType) -> dict[int, str]:
-    """Return the first lines of what a loop does only now and then, with the condition."""
-    file = frame.f_code.co_filename
-    if file not in _trees:
-        try:
-            _trees[file] = ast.parse("".join(linecache.getlines(file, frame.f_globals)))
-        except (SyntaxError, ValueError):
-            _trees[file] = None
-    tree = _trees[file]
-    loops = [
-        node
-        for node in (ast.walk(tree) if tree else ())
-        if isinstance(node, (ast.For, ast.AsyncFor)) and node.lineno <= frame.f_lineno <= node.iter.end_lineno  # type: ignore[operator]
-    ]
-    if not loops:
-        return {}
-    loop = max(loops, key=lambda node: node.lineno)
-    inner = list(_inside(loop.body))
-    changed = {ast.unparse(node.target) for node in inner if isinstance(node, ast.AugAssign)}
-    changed |= {node.id for node in ast.walk(loop.target) if isinstance(node, ast.Name)}
-    found: dict[int, str] = {}
-    for node in inner:
-        for field in ("body", "orelse"):
-            statements = getattr(node, field, None)
-            if not isinstance(statements, list):
-                continue
-            for number, one in enumerate(statements):
-                if isinstance(one, ast.If) and _depends(one.test, changed):
-                    text = f"if {ast.unparse(one.test)}"
-                    found |= {part[0].lineno: text for part in (one.body, one.orelse) if _does_work(part)}
-                    if isinstance(one.body[-1], ast.Continue) and _does_work(statements[number + 1 :]):
-                        found[statements[number + 1].lineno] = text
-    return found
-
-
-def _inside(statements: Sequence[ast.stmt]) -> Iterator[ast.AST]:
-    """Yield the nodes of a loop, but for those of functions that it defines, and the loop's own list of statements."""
-    yield ast.Module(list(statements), [])
-    waiting: list[ast.AST] = list(statements)
-    while waiting:
-        node = waiting.pop()
-        yield node
-        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
-            waiting.extend(ast.iter_child_nodes(node))
-
-
-def _depends(test: ast.expr, changed: set[str]) -> bool:
-    """Whether a condition is about one of these names, in numbers: ``%`` or a comparison with one."""
-    for node in ast.walk(test):
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
-            sides: list[ast.expr] = [node.left]
-        elif isinstance(node, ast.Compare):
-            sides = [node.left, *node.comparators]
-        else:
-            continue
-        if any(isinstance(one, ast.expr) and ast.unparse(one) in changed for side in sides for one in ast.walk(side)):
-            return True
-    return False
-
-
-def _does_work(statements: Sequence[ast.stmt]) -> bool:
-    """Whether statements call something that may take memory of a GPU."""
-    for node in (inner for one in statements for inner in ast.walk(one)):
-        if isinstance(node, ast.Call):
-            name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-            if name not in _QUIET:
-                return True
-    return False
