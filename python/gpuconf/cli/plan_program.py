@@ -265,6 +265,7 @@ def _options(options: argparse.Namespace) -> Options:
 def _rehearsed(options: argparse.Namespace, words: list[str], start: str = "") -> Rehearsal:
     from ..leases.contexts import of_command
     from ..plans.programs.needs import parse
+    from ..plans.programs.records import Request
     from ..plans.programs.rehearse import Asked, rehearse
 
     try:
@@ -283,13 +284,15 @@ def _rehearsed(options: argparse.Namespace, words: list[str], start: str = "") -
             words,
             cards,
             gpus=gpus,
-            steps=options.steps,
-            seconds=options.seconds or (None if options.all else _SECONDS),
-            cuts=not options.all,
-            until_repeated=options.largest is not None,
-            cpu_values=options.cpu_values,
-            values=options.values or "none",
-            compiles=options.compile,
+            request=Request(
+                steps=options.steps,
+                seconds=options.seconds or (None if options.all else _SECONDS),
+                cuts=not options.all,
+                until_repeated=options.largest is not None,
+                cpu_values=options.cpu_values or options.values == "cpu",
+                computes=options.values == "cpu",
+                compiles=options.compile,
+            ),
             record=options.record,
             html=options.html,
             options=_options(options),

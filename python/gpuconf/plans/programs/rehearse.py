@@ -7,7 +7,7 @@ import os
 import shlex
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ..._core.table import human_bytes, make
 from ..._typing import Any
@@ -42,14 +42,8 @@ class Asked:
     words: Sequence[str]
     cards: list[Card]
     gpus: int = 1
-    steps: int | None = None
-    seconds: float | None = 120.0  # None: until it ends
-    cuts: bool = True  # whether loops over loaders end early once they repeat
-    until_repeated: bool = False  # whether the program ends once its steps repeat
+    request: Request = field(default_factory=lambda: Request(seconds=120.0, cuts=True))  # of each of its processes
     limited: bool = False  # whether cards have the memory that they have
-    cpu_values: bool = False
-    values: str = "none"
-    compiles: bool = False  # whether torch.compile compiles
     record: str | None = None
     html: str | None = None
     options: Options = field(default_factory=Options)  # what the program's cover lets through
@@ -72,9 +66,9 @@ def rehearse(asked: Asked) -> Rehearsal:
             names = ", ".join(card.name for card in group)
             asked.progress(f"running the program as on {names}")
             program = _run_program(asked, group[0], covers, stacks=not runs)
-            if asked.cuts and trouble.failed_after_cut(program):
+            if asked.request.cuts and trouble.failed_after_cut(program):
                 asked.progress("it failed where a loop had ended early: running it again, with whole loops")
-                asked.cuts = False
+                asked.request.cuts = False
                 covers.pop().close()
                 program = _run_program(asked, group[0], covers, stacks=not runs)
             asked.progress("replaying its allocations")
@@ -115,20 +109,9 @@ def rehearse(asked: Asked) -> Rehearsal:
 
 def _run_program(asked: Asked, card: Card, covers: list[Cover], *, stacks: bool, change: str = "") -> launch.Program:
     spec = card.simulated(asked.gpus, limited=asked.limited)
-    request = Request(
-        card=card.name,
-        command=shlex.join(asked.words)[:1000],
-        steps=asked.steps,
-        seconds=asked.seconds,
-        cuts=asked.cuts,
-        until_repeated=asked.until_repeated,
-        stacks=stacks,
-        cpu_values=asked.cpu_values or asked.values == "cpu",
-        computes=asked.values == "cpu",
-        compiles=asked.compiles,
-        change=change,
-        jax=settings_for(card, asked.gpus),
-    )
+    jax = settings_for(card, asked.gpus)
+    command = shlex.join(asked.words)[:1000]
+    request = replace(asked.request, card=card.name, command=command, stacks=stacks, change=change, jax=jax)
     environment = {name: value for name, value in os.environ.items() if name not in _DROPPED}
     startup = of_startup(environment)
     environment |= {"PYTHONUNBUFFERED": "1", "PYTHONPATH": startup["PYTHONPATH"]}
@@ -142,9 +125,9 @@ def _run_program(asked: Asked, card: Card, covers: list[Cover], *, stacks: bool,
         **of_simulation(environment),
         **startup,
         "GPUCONF_SIMULATE": spec,
-        "GPUCONF_SIMULATE_VALUES": asked.values,
+        "GPUCONF_SIMULATE_VALUES": "cpu" if request.computes else "none",
         **trackers.environment(cover.inside, environment, network=cover.has_network()),
-        **(_of_compiler(cover.inside) if asked.compiles else {"TORCHDYNAMO_DISABLE": "1"}),
+        **(_of_compiler(cover.inside) if request.compiles else {"TORCHDYNAMO_DISABLE": "1"}),
     }
     with simulate_buffers(spec):
         sizes = simulated_cards.sizes()
