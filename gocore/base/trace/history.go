@@ -34,11 +34,10 @@ type HistorySettings struct {
 	RoundupDivisions [numIntervals]uint64 `json:"roundup_power2_divisions"`
 	// TiesByAge is not a setting, but whether PyTorch is 2.15 or later: of free blocks of one size, it takes one in the
 	// oldest segment. Its snapshots are recognized by a setting of pinned memory.
-	TiesByAge bool `json:"ties_by_age"`
-	// Card, Torch and Command are those of the rehearsal that recorded it: a model, a version, and words. "": unknown.
-	Card    string `json:"card"`
-	Torch   string `json:"torch"`
-	Command string `json:"command"`
+	TiesByAge bool   `json:"ties_by_age"`
+	Card      string `json:"card"`    // the model of GPU that a rehearsal recorded it on; "": unknown
+	Torch     string `json:"torch"`   // the version of PyTorch, if a rehearsal recorded it
+	Command   string `json:"command"` // the words of the rehearsed program
 }
 
 // GPUHistory is the part of one GPU.

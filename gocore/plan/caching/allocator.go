@@ -260,8 +260,8 @@ func room(b *Block) uint64 {
 }
 
 // ReleaseCached releases every segment without allocated blocks, and the unused granules of expandable ones, as
-// torch.cuda.empty_cache() does. Private pools keep theirs: PyTorch waits until the graphs that use them are gone, which
-// Leave says.
+// torch.cuda.empty_cache() does. Private pools keep theirs: PyTorch waits until the graphs that use them are gone,
+// which Leave says.
 func (a *Allocator) ReleaseCached() {
 	for _, s := range a.order {
 		if s.pool != (PoolID{}) && !a.left[s.pool] {

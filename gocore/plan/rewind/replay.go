@@ -367,14 +367,14 @@ func poolsOf(gpu trace.GPUHistory) func(number int, e trace.Event) caching.PoolI
 	segments := slices.SortedFunc(slices.Values(gpu.Segments),
 		func(a, b trace.Segment) int { return cmp.Compare(a.Addr, b.Addr) })
 	gpu.Segments = segments
-	taken := takenAt(gpu)
+	eventOfSegment := takenAt(gpu)
 	return func(number int, e trace.Event) caching.PoolID {
 		i, there := slices.BinarySearchFunc(segments, e.Addr,
 			func(s trace.Segment, addr uint64) int { return cmp.Compare(s.Addr, addr) })
 		if !there {
 			i--
 		}
-		if i < 0 || e.Addr-segments[i].Addr >= segments[i].Bytes || number < taken[i] {
+		if i < 0 || e.Addr-segments[i].Addr >= segments[i].Bytes || number < eventOfSegment[i] {
 			return caching.PoolID{}
 		}
 		return segments[i].Pool

@@ -57,8 +57,8 @@ func TestAPlanGoesOnWithTheSegmentsThatPyTorchHad(t *testing.T) {
 func TestPrivatePoolsAreKeptApart(t *testing.T) {
 	events := func(left bool) (events []trace.Event) {
 		for graph := range uint64(3) {
-			e := trace.Event{Action: trace.Allocate, Addr: (graph + 1) << 41, Bytes: 15 * mib, Pool: trace.PoolNumber([2]uint64{graph + 1, 0}),
-				Micros: int64(len(events))}
+			e := trace.Event{Action: trace.Allocate, Addr: (graph + 1) << 41, Bytes: 15 * mib,
+				Pool: trace.PoolNumber([2]uint64{graph + 1, 0}), Micros: int64(len(events))}
 			events = append(events, e)
 			e.Action = trace.Free
 			if events = append(events, e); left {
