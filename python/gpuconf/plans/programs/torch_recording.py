@@ -46,6 +46,7 @@ class Recording:
         self._pid = os.getpid()
         self._ready = False
         self._reported = False
+        self._main: str | None = None  # the program's file, which Python forgets at the end
         self._signatures: list[Any] = []  # of steps
         self._before: list[Any] = []
         self.watcher: Watcher = Watcher(self._boundary, compiles=self._compiles)
@@ -81,6 +82,7 @@ class Recording:
             _refuse(
                 "uses PyTorch's allocator cudaMallocAsync, which records nothing: leave it out of PYTORCH_ALLOC_CONF"
             )
+        self._main = getattr(sys.modules["__main__"], "__file__", None)
         self._record()
         torch.cuda.memory.change_current_allocator = _refuse_other_allocator
         torch.cuda.memory._record_memory_history = _leave_alone  # the program's own would end this one
@@ -157,7 +159,7 @@ class Recording:
             pid=os.getpid(),
             torch=str(torch.__version__),
             gpus=gpus,
-            counts={**watcher.counts, CATCHES: watcher.counts[CATCHES] + _catches()},
+            counts={**watcher.counts, CATCHES: watcher.counts[CATCHES] + _catches(self._main)},
             pinned=_pinned(),
             eager=not self._compiles,
             batch=watcher.batch,
@@ -206,9 +208,9 @@ def _pinned() -> int:
     return int(stats.get("allocated_bytes.peak", 0))
 
 
-def _catches() -> bool:
-    """Whether a module of the program names the error that PyTorch raises without memory."""
-    files = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
+def _catches(main: str | None) -> bool:
+    """Whether a module of the program catches the error that PyTorch raises without memory."""
+    files = {main, *(getattr(module, "__file__", None) for module in list(sys.modules.values()))}
     for file in filter(None, files):
         if file.endswith(".py") and stacks.is_program((file, 1, "")):
             try:

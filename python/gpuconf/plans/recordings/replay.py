@@ -502,7 +502,18 @@ def find(
         fields = job.finish(progress)
     for level, text in fields["notices"]:
         log(level, text)
+    if policy is None and trace._recorded:
+        others = _of_others(trace)
+        fields["results"] = [one for one in fields["results"] or () if one["policy"] not in others]
     return make(Plan, trace, fields)
+
+
+def _of_others(trace: Trace) -> tuple[str, ...]:
+    """Return the policies that are not for PyTorch's recordings: TensorFlow's, and, if graphs or the program have pools
+    of their own, all that know no such pools.
+    """
+    has_pools = any(page.count("\n") != page.count(",\n") for page in trace._pages)  # the last column
+    return ("tensorflow", "regions", "virtual") if has_pools else ("tensorflow",)
 
 
 def check_policies(policy: Any) -> list[str]:

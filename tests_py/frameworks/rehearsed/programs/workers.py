@@ -20,7 +20,7 @@ def batches() -> Iterator[torch.Tensor]:
 
 
 for _epoch in range(2):
-    for number, rows in enumerate(tqdm(batches(), total=len(loader))):
+    for _number, rows in enumerate(tqdm(batches(), total=len(loader))):
         model(rows).sum().backward()
         optimizer.step()
-        optimizer.zero_grad(set_to_none=number % 2 == 0)
+        optimizer.zero_grad()
