@@ -102,7 +102,7 @@ def test_pytorchs_own_limit(tmp_path: pathlib.Path) -> None:
         "  the GPU had enough left: PyTorch reached its own limit, which snapshots do not record"
         in str(found).splitlines()
     )
-    assert "no setting helps" not in str(found)  # with a limit that nobody knows
+    assert "no setting helps" not in str(found)  # its limit is unknown
     assert "has at least 502.00MiB" in str(found).splitlines()[0]
 
 

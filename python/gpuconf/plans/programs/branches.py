@@ -8,6 +8,8 @@ in a function of the program that the loop calls. Lines are traced only in such 
 from __future__ import annotations
 
 import ast
+import functools
+import inspect
 import linecache
 import os
 import sys
@@ -22,20 +24,20 @@ _QUIET: tuple[str, ...] = ("print", "log", "info", "debug", "warning", "write", 
 _QUIET += ("time", "perf_counter", "join", "len", "int", "float", "str", "round", "max", "min", "update")
 _QUIET += ("add_scalar", "add_scalars", "set_postfix", "set_postfix_str", "set_description")
 
-Line = tuple[str, int]  # a file, and a line of it; the line's negative, if nobody sees whether it runs
+Line = tuple[str, int]  # a file, and a line of it; the line's negative, if it cannot be seen whether it runs
 
 
 class Watch:
-    """The branches of one loop, whose frames are given. ``leave`` ends it."""
+    """The branches of one loop, whose calls are given. ``leave`` ends it."""
 
     def __init__(self, frames: Sequence[FrameType]) -> None:
-        self._frames = list(frames)
         self.expected: dict[Line, str] = {}
         for frame in frames:
             self.expected |= _of_loop(frame)
+        if not self.expected and not any(map(_functions, _files())):
+            return  # tracing keeps the arguments of calls alive, which a program without such branches is spared
         if os.environ.get("TORCHDYNAMO_DISABLE") != "1" or sys.gettrace() not in (None, _call):
-            self._frames = []  # the compiler, or a debugger, is not to be disturbed: what the loop shows has to do
-            return
+            return  # the compiler, or a debugger, is not to be disturbed: what the loop shows has to do
         _watches.append(self)
         for frame in frames:
             frame.f_trace = _line
@@ -48,18 +50,30 @@ class Watch:
 
     def leave(self) -> None:
         """End watching the loop."""
-        if self in _watches:
-            _watches.remove(self)
-        for frame in self._frames:
-            frame.f_trace = None
-        self._frames = []
+        if self not in _watches:
+            return
+        _watches.remove(self)
         if not _watches and sys.gettrace() is _call:
             sys.settrace(None)
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None:  # what was traced keeps the variables of its last line
+            locals_of(frame)
+            frame = frame.f_back
 
 
 def forget() -> None:
     """Forget what was taken: the program has stepped for the first time, and has more in memory from now on."""
     _taken.clear()
+
+
+def locals_of(frame: FrameType) -> dict[str, Any]:
+    """Return a call's variables. Before Python 3.13 a call that was looked at keeps what they held then: it forgets."""
+    values = frame.f_locals
+    copy = dict(values)
+    of_function = frame.f_code.co_flags & inspect.CO_OPTIMIZED
+    if of_function and sys.version_info < (3, 13) and sys.getrefcount(values) <= 3:  # else locals() has it, too
+        values.clear()
+    return copy
 
 
 _watches: list[Watch] = []
@@ -87,16 +101,13 @@ def _line(frame: FrameType, event: str, _argument: Any) -> Any:
 
 # The source.
 
-_trees: dict[str, ast.Module] = {}
 
-
+@functools.cache
 def _tree(file: str) -> ast.Module:
-    if file not in _trees:
-        try:
-            _trees[file] = ast.parse("".join(linecache.getlines(file)))
-        except (SyntaxError, ValueError):
-            _trees[file] = ast.Module([], [])
-    return _trees[file]
+    try:
+        return ast.parse("".join(linecache.getlines(file)))
+    except (SyntaxError, ValueError):
+        return ast.Module([], [])
 
 
 def _of_loop(frame: FrameType) -> dict[Line, str]:
@@ -118,19 +129,32 @@ def _of_function(code: CodeType) -> dict[Line, str]:
     file, first = code.co_filename, code.co_firstlineno
     if not stacks.is_program((file, first, code.co_name)):
         return {}
+    return _functions(file).get((first, code.co_name), {})
+
+
+def _files() -> list[str]:
+    """Return the files of the program's modules."""
+    files = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
+    return [file for file in files if file and file.endswith(".py") and stacks.is_program((file, 1, ""))]
+
+
+@functools.cache
+def _functions(file: str) -> dict[tuple[int, str], dict[Line, str]]:
+    """Return the branches of each function in a file that has any, by its first line and name."""
+    found = {}
     for node in ast.walk(_tree(file)):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            begin = min([node.lineno, *(one.lineno for one in node.decorator_list)])
-            if (begin, node.name) == (first, code.co_name):
-                return _branches(file, node.body, set())
-    return {}
+            branches = _branches(file, node.body, set())
+            if branches:
+                found[min([node.lineno, *(one.lineno for one in node.decorator_list)]), node.name] = branches
+    return found
 
 
 def _branches(file: str, body: Sequence[ast.stmt], counters: set[str]) -> dict[Line, str]:
     """Return the first lines of branches that depend on these names, or on what the code counts, with the condition."""
     inner = list(_inside(body))
     counters = counters | {ast.unparse(node.target) for node in inner if isinstance(node, ast.AugAssign)}
-    found: dict[Line, str] = {}
+    conditions: dict[Line, str] = {}
     for node in inner:
         for field in ("body", "orelse"):
             statements: Any = getattr(node, field, None)
@@ -142,8 +166,8 @@ def _branches(file: str, body: Sequence[ast.stmt], counters: set[str]) -> dict[L
                     parts.append(statements[number + 1 :])
                 for part in filter(_does_work, parts):
                     line = part[0].lineno
-                    found[file, line if line != one.lineno else -line] = f"if {ast.unparse(one.test)}"
-    return found
+                    conditions[file, line if line != one.lineno else -line] = f"if {ast.unparse(one.test)}"
+    return conditions
 
 
 def _inside(statements: Sequence[ast.stmt]) -> Iterator[ast.AST]:

@@ -11,11 +11,13 @@ Only the loader ends: its last batch comes next, and the program goes on with wh
 
 from __future__ import annotations
 
+import contextlib
 import dis
 import os
 import random
 import sys
 import time
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from types import FrameType
@@ -25,11 +27,12 @@ from torch.utils.data import dataloader
 
 from ..._core import stacks
 from ..._typing import Any, NamedTuple
-from .branches import Watch, forget
+from .branches import Watch, forget, locals_of
 from .line import TIMES, repeat
 
 _BY_HAND = 20  # equal rounds with backward passes and without an optimizer: gradients may add up
 _GROWTH = 2 << 20  # bytes that the rest of a loop may add: a segment of small blocks
+_ATTRIBUTE = "_gpuconf_loop"
 _MOST_INDICES = 2_000_000
 _ITEMS, _SECONDS = 4096, 1.0  # of a data set, to see whether its items have one size
 
@@ -46,11 +49,11 @@ class Figures(NamedTuple):
 
 def figures() -> list[Figures]:
     """Return the figures of each GPU."""
-    found = []
+    of_gpus = []
     for gpu in range(torch.cuda.device_count()):
         stats = torch._C._cuda_memoryStats(gpu)
         requested = stats["requested_bytes"]["all"]
-        found.append(
+        of_gpus.append(
             Figures(
                 stats["allocation"]["all"]["allocated"],
                 requested["allocated"],
@@ -59,7 +62,7 @@ def figures() -> list[Figures]:
                 stats["allocated_bytes"]["all"]["current"],
             )
         )
-    return found
+    return of_gpus
 
 
 def between(before: Sequence[Figures], now: Sequence[Figures]) -> tuple[Any, ...]:
@@ -86,7 +89,6 @@ class Loops:
 
     def __init__(self, counted: Callable[[], Counted]) -> None:
         self.counted = counted
-        self._loops: dict[int, _Loop] = {}  # by the loader's iterator
         self.known: set[Any] = set()  # rounds of loops that were cut
         self.stepped = False  # whether a loop has seen an optimizer's step
         self.cut: dict[str, tuple[int, int | None]] = {}  # by the place of the loop: how often it ran, of how many
@@ -114,14 +116,11 @@ class Loops:
         kind.__next__ = next_batch
 
     def _loop(self, iterator: Any) -> _Loop:
-        loop = self._loops.get(id(iterator))
+        loop: _Loop | None = getattr(iterator, _ATTRIBUTE, None)
         if loop is None or iterator._sampler_iter is not loop.indices:
-            loop = self._loops[id(iterator)] = _Loop(self, iterator)
+            loop = _Loop(self, iterator)
+            setattr(iterator, _ATTRIBUTE, loop)  # which so ends with it
         return loop
-
-    def leave(self, loop: _Loop) -> None:
-        """Forget a loop that has ended by itself."""
-        self._loops.pop(id(loop.iterator), None)
 
 
 class _Loop:
@@ -129,11 +128,12 @@ class _Loop:
 
     def __init__(self, loops: Loops, iterator: Any) -> None:
         self._loops = loops
-        self.iterator = iterator
+        self._iterator = weakref.ref(iterator)
         self.indices = iterator._sampler_iter = _Indices(iterator._sampler_iter)
         self.ended = False
         self._length = _length(iterator)
         self._place = _Place(sys._getframe(3))
+        weakref.finalize(iterator, self._place.leave)
         self._before: list[Figures] | None = None
         self._counted = loops.counted()
         self._round: list[Any] = []
@@ -187,7 +187,7 @@ class _Loop:
 
     def _larger(self) -> str:
         """Return what is known of batches that are larger than all that came, "" if there are none."""
-        reach = _reach(self.iterator, self.indices.longest)
+        reach = _reach(self._iterator(), self.indices.longest)
         if self._largest[0] >= reach[0]:
             return ""
         return (
@@ -211,7 +211,6 @@ class _Loop:
         if not self.ended:
             self._loops.unseen.pop(self._place.text, None)
         self._place.leave()
-        self._loops.leave(self)
 
 
 class _Indices:
@@ -243,7 +242,7 @@ class _Indices:
 
 
 def _length(iterator: Any) -> int | None:
-    """Return how many batches a loader has, None if nobody knows."""
+    """Return how many batches a loader has, None if that is unknown."""
     if iterator._dataset_kind == dataloader._DatasetKind.Iterable:
         return None
     try:
@@ -330,37 +329,31 @@ class _Place:
     """Where a loop is: the calls that wait for the loader's next batch."""
 
     def __init__(self, frame: FrameType | None) -> None:
-        self._frames: list[FrameType] = []  # of the program, which are at a loop
+        frames = _program_of(frame)
         self._selves: list[Any] = []  # of libraries
-        self._is_loop = True
-        self.text = ""
-        first = frame
-        while frame is not None:
-            name = frame.f_code.co_filename
-            if stacks.is_program((name, frame.f_lineno, frame.f_code.co_name)):
-                at_loop = dis.opname[frame.f_code.co_code[frame.f_lasti]] == "FOR_ITER"
-                if frame is first:
-                    self._is_loop = at_loop  # else it calls next(): it may begin again, or gather everything
-                self.text = self.text or f"{os.path.basename(name)}:{frame.f_lineno}"
-                if at_loop:
-                    self._frames.append(frame)
-            elif "self" in frame.f_code.co_varnames:
-                self._selves.append(frame.f_locals.get("self"))
-            frame = frame.f_back
+        # Else it calls next(): it may begin again, or gather everything.
+        self._is_loop = not frames or frames[0] is not frame or _is_at_loop(frames[0])
+        self.text = f"{os.path.basename(frames[0].f_code.co_filename)}:{frames[0].f_lineno}" if frames else "a loop"
         self._lengths: list[dict[str, int]] = []
-        self._branches = Watch(self._frames)
+        self._branches = Watch(list(filter(_is_at_loop, frames)))
+        while frame is not None:
+            if "self" in frame.f_code.co_varnames and frame not in frames:
+                with contextlib.suppress(
+                    TypeError
+                ):  # not all can be referred to weakly, and nothing here is to keep them
+                    self._selves.append(weakref.ref(locals_of(frame).get("self")))
+            frame = frame.f_back
 
     def leave(self) -> None:
         """End watching the loop."""
         self._branches.leave()
-        self._frames = []
 
     def untaken(self) -> str:
         """Return what the loop has not done yet, as far as its program says so; "" if there is nothing."""
         branch = self._branches.untaken()
         if branch:
             return branch
-        for one in self._selves:
+        for one in self._libraries():
             if type(one).__name__ == "_TrainingEpochLoop":  # Lightning's
                 every = one.trainer.val_check_batch
                 if one.batch_idx + 1 <= every < one.trainer.num_training_batches:
@@ -378,9 +371,9 @@ class _Place:
         if not self._is_loop:
             return True
         lengths = {}
-        for frame in self._frames[:1]:
-            own = frame.f_locals.get("self")
-            for owner, names in (("", frame.f_locals), ("self.", getattr(own, "__dict__", {}))):
+        for frame in list(filter(_is_at_loop, _program_of(sys._getframe(1))))[:1]:
+            variables = locals_of(frame)
+            for owner, names in (("", variables), ("self.", getattr(variables.get("self"), "__dict__", {}))):
                 for name, value in names.items():
                     if isinstance(value, list) and value and _numbers(value[-1]) > 1:
                         lengths[owner + name] = len(value)
@@ -389,12 +382,16 @@ class _Place:
         # The first time nothing is known: the next round shows it.
         return bool(lengths) and (before is None or any(n > before.get(name, 0) for name, n in lengths.items()))
 
+    def _libraries(self) -> Iterator[Any]:
+        """Yield the objects of libraries whose calls lead to the loader."""
+        return (one for one in (reference() for reference in self._selves) if one is not None)
+
     def tell_lightning(self) -> bool:
         """Tell Lightning, which counts a loader's batches, that the next one is the last. Returns whether it is
         Lightning.
         """
         is_lightning = False
-        for one in self._selves:
+        for one in self._libraries():
             kind = type(one)
             if kind.__name__.endswith("DataFetcher") and "lightning" in kind.__module__ and one.length is not None:
                 one.length, is_lightning = one.fetched + 1, True
@@ -404,3 +401,18 @@ class _Place:
             ):
                 one.trainer.val_check_batch = float("inf")  # with the last batch
         return is_lightning
+
+
+def _program_of(frame: FrameType | None) -> list[FrameType]:
+    """Return the program's own calls that led to one, the innermost first."""
+    frames = []
+    while frame is not None:
+        if stacks.is_program((frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)):
+            frames.append(frame)
+        frame = frame.f_back
+    return frames
+
+
+def _is_at_loop(frame: FrameType) -> bool:
+    """Whether a call is at a loop that takes its next item."""
+    return dis.opname[frame.f_code.co_code[frame.f_lasti]] == "FOR_ITER"

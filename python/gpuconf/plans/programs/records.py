@@ -13,7 +13,7 @@ from ..._typing import Any
 
 @dataclass
 class Request:
-    """What each process of a program is asked for."""
+    """What a rehearsal wants of each process of a program."""
 
     card: str = ""  # the model that the program sees
     command: str = ""  # the program's words

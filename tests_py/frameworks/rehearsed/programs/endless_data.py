@@ -1,5 +1,5 @@
 # depends, cut
-"""An iterable data set, whose later batches nobody sees without running them."""
+"""An iterable data set: its later batches are not known without running them."""
 
 from collections.abc import Iterator
 
