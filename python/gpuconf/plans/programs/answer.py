@@ -20,6 +20,7 @@ class Rehearsal(metaclass=Made):
     Attributes: ``ran``, what ran and why it ended; ``processes``, the peak of each process on each GPU and what it is
     made of, for the first group of cards that PyTorch treats alike; ``cards``, a verdict for each card and setting of
     PyTorch's allocator;
+    ``unseen``, what the program may do that was not seen, because of which no card surely holds it;
     ``helps``, the settings and changes that were tried, and what they save; ``functions``, what the compiled functions
     of a JAX program need; ``why_no_verdict``, "" if there is one. Sizes are in bytes.
     :meth:`to_dict` has the same under the same names.
@@ -36,6 +37,7 @@ class Rehearsal(metaclass=Made):
         self.processes: list[dict[str, Any]] = fields["processes"]
         self.cards: list[dict[str, Any]] = fields["cards"]
         self.beside: list[dict[str, Any]] = fields["beside"]
+        self.unseen: list[str] = fields["unseen"]
         self.helps: list[dict[str, Any]] = fields["helps"]
         self.functions: list[dict[str, Any]] = fields["functions"]
         self.why_no_verdict: str = fields["why_no_verdict"]
@@ -95,7 +97,7 @@ class Rehearsal(metaclass=Made):
             yield from wrapped("helps: ", _help(one))
         for note in self._fields["outputs"]:
             yield from wrapped("", note)
-        for text in self._fields["unseen"]:
+        for text in self.unseen:
             yield from wrapped("not seen: ", text)
         yield from wrapped("", self.verdict())
 
