@@ -92,7 +92,8 @@ class Loops:
         self.known: set[Any] = set()  # rounds of loops that were cut
         self.stepped = False  # whether a loop has seen an optimizer's step
         self.cut: dict[str, tuple[int, int | None]] = {}  # by the place of the loop: how often it ran, of how many
-        self.unseen: dict[str, str] = {}  # by the place of the loop
+        self.running: dict[str, str] = {}  # by the place of a loop that is not over: why it was not cut
+        self.unseen: dict[str, str] = {}  # by the place of a loop
 
     def install(self) -> None:
         """Stand before the iterators of torch.utils.data."""
@@ -108,12 +109,17 @@ class Loops:
             try:
                 batch = following(iterator)
             except StopIteration:
-                loop.leave()
+                self.leave(loop.place)
                 raise
             loop.note(batch)
             return batch
 
         kind.__next__ = next_batch
+
+    def leave(self, place: _Place) -> None:
+        """Note that a loop is over."""
+        self.running.pop(place.text, None)
+        place.leave()
 
     def _loop(self, iterator: Any) -> _Loop:
         loop: _Loop | None = getattr(iterator, _ATTRIBUTE, None)
@@ -132,8 +138,8 @@ class _Loop:
         self.indices = iterator._sampler_iter = _Indices(iterator._sampler_iter)
         self.ended = False
         self._length = _length(iterator)
-        self._place = _Place(sys._getframe(3))
-        weakref.finalize(iterator, self._place.leave)
+        self.place = _Place(sys._getframe(3))
+        weakref.finalize(iterator, loops.leave, self.place)
         self._before: list[Figures] | None = None
         self._counted = loops.counted()
         self._round: list[Any] = []
@@ -170,10 +176,11 @@ class _Loop:
         if self._rounds[-1] not in self._loops.known and not repeat(self._rounds[1:], times):
             return False
         uses_gpu = any(gpu[0] for figures, _, _ in self._rounds[-1] for gpu in figures)
-        if not uses_gpu or self._grows() or self._place.gathers():
+        if not uses_gpu or self._grows() or self.place.gathers():
             return False
-        reason = self._place.untaken() or self._larger()
-        self._loops.unseen[self._place.text] = reason
+        reason = self.place.untaken() or self._larger()
+        if reason:
+            self._loops.running[self.place.text] = reason
         return not reason
 
     def _grows(self) -> bool:
@@ -199,18 +206,12 @@ class _Loop:
         self.ended = True
         cycle = repeat(self._rounds[1:]) or 1
         self._loops.known.update(self._rounds[-cycle:])
-        done, _ = self._loops.cut.get(self._place.text, (0, 0))
-        self._loops.cut[self._place.text] = max(done, self._iterations), self._length
-        self.indices.end(at_least_one=self._place.tell_lightning())
+        done, _ = self._loops.cut.get(self.place.text, (0, 0))
+        self._loops.cut[self.place.text] = max(done, self._iterations), self._length
+        self.indices.end(at_least_one=self.place.tell_lightning())
         if self._length is None:
-            self._loops.unseen[self._place.text] = f"batches after the first {self._iterations} of an iterable data set"
-        self._place.leave()
-
-    def leave(self) -> None:
-        """Note that the loader has ended."""
-        if not self.ended:
-            self._loops.unseen.pop(self._place.text, None)
-        self._place.leave()
+            self._loops.unseen[self.place.text] = f"batches after the first {self._iterations} of an iterable data set"
+        self._loops.leave(self.place)
 
 
 class _Indices:

@@ -168,7 +168,7 @@ class Recording:
             tried=tried,
             waits_for=line.waits_for,
             cut=self._loops.cut,
-            unseen={place: text for place, text in self._loops.unseen.items() if text},
+            unseen={**self._loops.unseen, **self._loops.running},
         )
         with open(f"{name}.{TORCH_REPORT}", "w", encoding="utf-8") as file:
             json.dump(asdict(report), file)
