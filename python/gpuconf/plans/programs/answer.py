@@ -129,14 +129,14 @@ class Rehearsal(metaclass=Made):
         first, *others = self._fields["groups"]
         on = f" on {', '.join(first['cards'])}" if others else ""
         yield from wrapped(f"peak{on}: ", f"{human_bytes(most['allocated'])} allocated, {needs}")
-        for one in others:
-            figures = f"{human_bytes(one['allocated'])} allocated, {human_bytes(one['reserved'])} reserved"
-            yield from wrapped(f"peak on {', '.join(one['cards'])}: ", figures)
         rows = [(f"  {part}", human_bytes(size)) for part, size in most["parts"].items()]
         yield from columns(rows, left=1) if rows else ()
         if most["lines"]:
             yield "lines that hold the most of it:"
             yield from (f"  {line}" for line in most["lines"])
+        for one in others:
+            figures = f"{human_bytes(one['allocated'])} allocated, {human_bytes(one['reserved'])} reserved"
+            yield from wrapped(f"peak on {', '.join(one['cards'])}: ", figures)
         if self.functions:
             yield ""
             yield from self._functions()
