@@ -141,13 +141,13 @@ def _files() -> list[str]:
 @functools.cache
 def _functions(file: str) -> dict[tuple[int, str], dict[Line, str]]:
     """Return the branches of each function in a file that has any, by its first line and name."""
-    found = {}
+    functions = {}
     for node in ast.walk(_tree(file)):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             branches = _branches(file, node.body, set())
             if branches:
-                found[min([node.lineno, *(one.lineno for one in node.decorator_list)]), node.name] = branches
-    return found
+                functions[min([node.lineno, *(one.lineno for one in node.decorator_list)]), node.name] = branches
+    return functions
 
 
 def _branches(file: str, body: Sequence[ast.stmt], counters: set[str]) -> dict[Line, str]:
