@@ -23,8 +23,8 @@ CALLS = {
     "gpuconf.configure('6G')": "limit '6G' is not a size: write bytes, '500MB', '6GiB' or '50%'; did you mean '6GiB'?",
     "gpuconf.configure('6 gigs')": "did you mean '6GiB'?",
     "gpuconf.configure('500 megabytes')": "did you mean '500MiB'?",
-    "gpuconf.configure('120GiB')": "is more than the 16.00GiB of /physical_device:GPU:0. Write at most that",
-    "gpuconf.configure(120 * 2**30)": "is more than the 16.00GiB of /physical_device:GPU:0. Write at most that",
+    "gpuconf.configure('120GiB')": "is more than the 14.56GiB of /physical_device:GPU:0. Write at most that",
+    "gpuconf.configure(120 * 2**30)": "is more than the 14.56GiB of /physical_device:GPU:0. Write at most that",
     "gpuconf.configure(['6GiB', '6GiB'])": "2 entries, but 1 GPU is visible: pass one size for all, or one for each "
     "GPU",
     "gpuconf.configure('6GiB', groth=True)": "unexpected keyword argument 'groth'. Did you mean 'growth'?",
@@ -72,7 +72,7 @@ CALLS = {
     "gpuconf.simulate('T4', values='gpu')": "values is 'gpu': choose \"cpu\"",
     "gpuconf.lease('1').__enter__()": "memory must be at least 1 MiB, but got '1'; did you mean '1GiB'?",
     "gpuconf.lease('1GiB', gpus=0).__enter__()": "gpus must be at least 1, but got 0",
-    "gpuconf.lease('1TiB').__enter__()": "can never be leased: at most 16.00GiB (17179869184 bytes) of a card. "
+    "gpuconf.lease('1TiB').__enter__()": "can never be leased: at most 14.25GiB (15300820992 bytes) of a card. "
     "Request less memory",
     "gpuconf.lease(mem='1GiB')": "lease() got an unexpected keyword argument 'mem'. Did you mean 'memory'?",
     "gpuconf.lease('1GiB', cards=2)": "it has memory, gpus, timeout, name, policy and contexts",
@@ -109,21 +109,21 @@ CALLS = {
 COMMANDS: dict[str, tuple[Any, ...]] = {
     "run --memory true": (2, "--memory 'true' is not a size: write bytes, '500MB', '6GiB' or '50%'"),
     "run --memory 10 true": (2, "--memory must be at least 1 MiB, but got '10'; did you mean '10GiB'?"),
-    "run": (2, "no program: name a command or a Python script, such as gpuconf run --memory 10GiB python train.py"),
-    "run --limit 1GiB true": (2, "unrecognized arguments: --limit. Did you mean --memory?"),
-    "run --mem 1GiB true": (2, "unrecognized arguments: --mem. Did you mean --memory?"),
-    "run --gpus two true": (2, "argument --gpus: 'two' is not a number: pass 1 or more"),
+    "run": (2, "no program: after the options, name a command or a Python script, such as python train.py"),
+    "run --limit 1GiB true": (2, "there is no option '--limit'. Did you mean --memory?"),
+    "run --mem 1GiB true": (2, "there is no option '--mem'. Did you mean --memory?"),
+    "run --gpus two true": (2, "--gpus must be a whole number, 1 or more, but got 'two'"),
     "run --simulate 2 true": (2, "did you mean 2xT4?"),
     "env --memory 6": (2, "--memory must be at least 1 MiB, but got '6'; did you mean '6GiB'?"),
     "plan": (2, "A program needs --: gpuconf plan --gpu L4 -- python train.py"),
-    "plan --gpu L4 python train.py": (2, "train.py. Did you mean gpuconf plan --gpu CARDS -- PROGRAM ...?"),
+    "plan --gpu L4 python train.py": (2, "'train.py'. Did you mean gpuconf plan --gpu CARDS -- PROGRAM ...?"),
     "plan --gpu A11 -- python -c 1": (
         2,
         '--gpu: invalid list of GPUs "A11": unknown GPU model "A11"; did you mean A10-24GB?',
     ),
-    "top --once": (2, "unrecognized arguments: --once. Did you mean --iterations 1?"),
-    "ledger int": (2, "invalid choice: 'int' (choose from ", ". Did you mean init?"),
-    "plan trace.csv --policy virtaul": (2, "invalid choice: 'virtaul' (choose from ", ". Did you mean virtual?"),
+    "top --once": (2, "there is no option '--once'. Did you mean --iterations 1?"),
+    "ledger int": (2, "there is no command 'ledger int'. Did you mean ledger init?"),
+    "plan trace.csv --policy virtaul": (2, ", virtual, but got 'virtaul'. Did you mean virtual?"),
     "plan --gpu 16GiB -- python -c 1": (
         2,
         "--gpu names cards, such as L4 or A10, and 16GiB is a size: ",
@@ -135,14 +135,17 @@ COMMANDS: dict[str, tuple[Any, ...]] = {
         ": gpuconf plan --gpu A10 -- python train.py",
     ),
     "plan a.csv -- python x.py": (2, "the trace a.csv cannot be used with a program: leave it or the program out"),
-    "ps 4711": (2, "gpuconf ps: error: unrecognized arguments: 4711\n"),
-    "devices --jsn": (2, "unrecognized arguments: --jsn. Did you mean --json?\n"),
-    "run --timeout soon true": (2, "pass 0 or more, or leave --timeout out to wait without limit\n"),
-    "stats --pid me": (2, "argument --pid: 'me' is not a process ID: gpuconf ps lists them\n"),
+    "ps 4711": (2, "gpuconf ps: unexpected argument '4711'. Did you mean gpuconf stats --pid 4711?\n"),
+    "devices --jsn": (2, "there is no option '--jsn'. Did you mean --json?\n"),
+    "run --timeout soon true": (
+        2,
+        "--timeout must be a number of seconds (without --timeout the wait has no limit), 0 or more",
+    ),
+    "stats --pid me": (2, "--pid must be a process ID, as gpuconf ps lists them, 1 or more, but got 'me'\n"),
     "lease --list --memory 1GiB": (2, "--list lists leases and takes none: leave --memory out, or leave --list out"),
     "env --memory 6GiB --json --format docker": (2, "--json is a format of its own: leave --format docker out"),
     "config limit 6GiB": (2, "Did you mean GPUCONF_LIMIT=6GiB before the command, or limit in gpuconf.toml?"),
-    "help": (2, "there is no command 'help'. Did you mean gpuconf --help?"),
+    "help runn": (2, "there is no command 'runn'. Did you mean run?"),
 }
 
 # Variables: what `gpuconf devices` says, with exit code 1, or 3 if there is no GPU.
@@ -221,6 +224,25 @@ def test_a_lease_without_with() -> None:
         gpuconf.lease(memory="1GiB")
 
 
+def test_a_lease_that_lives_as_long_as_the_process() -> None:
+    """Where it ended with the process, nothing was said."""
+    done = run("import gpuconf\n\nkept = gpuconf.lease(memory='1GiB')\n", env={"GPUCONF_SIMULATE": "T4"})
+    (line,) = [line for line in done.stderr.splitlines() if "Warning" in line]
+    assert line.endswith(
+        ":3: UserWarning: this lease was never entered, so nothing was leased: write `with gpuconf.lease(...):`"
+    )
+
+
+@pytest.mark.parametrize("name", ["GPUCONF_LIMT", "GPUCONF_MEMORY_LIMIT"])
+def test_a_misspelled_variable(name: str) -> None:
+    """It was no limit, and only doctor said so. Once in a process."""
+    program = "import gpuconf; gpuconf.configure(growth=True, libraries=[]); gpuconf.memory.stats('GPU:0')"
+    done = run(program, env={"GPUCONF_SIMULATE": "T4", name: "1GiB"})
+    assert done.stderr == (
+        f"environment:0: UserWarning: {name} is set, but gpuconf has no such variable: did you mean GPUCONF_LIMIT?\n"
+    )
+
+
 def test_a_tag_without_with() -> None:
     with pytest.warns(UserWarning, match="this tag was never entered: write `with gpuconf.memory.tag"):
         gpuconf.memory.tag("weights")
@@ -268,7 +290,7 @@ def test_silent_calls() -> None:
 
 
 def test_options_after_the_program(tmp_path: Path) -> None:
-    command = [Path(sys.executable).with_name("gpuconf"), "run", "python", "--memory", "1GiB", "-c", "1"]
+    command = [Path(sys.executable).with_name("gpuconf"), "run", "--growth", "python", "--memory", "1GiB", "-c", "1"]
     done = subprocess.run(
         command, env=environment({"GPUCONF_SIMULATE": "T4"}), cwd=tmp_path, capture_output=True, text=True, check=False
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import pickle
+import re
 import resource
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from script import environment, run_well
 
 
 def run(*arguments: str, cwd: Path, **more: Any) -> tuple[int, str, str]:
+    """Run the command, and leave out what it says without an option."""
     env = environment({**more.pop("env", {}), "PYTHONDONTWRITEBYTECODE": "1"})
     done = subprocess.run(
         [*more.pop("command", [COMMAND, "run"]), *arguments],
@@ -32,7 +34,14 @@ def run(*arguments: str, cwd: Path, **more: Any) -> tuple[int, str, str]:
         env=env,
         **more,
     )
-    return done.returncode, done.stdout, done.stderr
+    return done.returncode, done.stdout, re.sub(f"gpuconf run: .*?{re.escape(NOTHING)}", "", done.stderr)
+
+
+# After why: the program has no limit.
+NOTHING = (
+    ", so the program runs as without gpuconf. gpuconf's own options come before the program's name, as in gpuconf run "
+    "--memory 10GiB python train.py\n"
+)
 
 
 def script(folder: Path, code: str, name: str = "script.py") -> str:
@@ -86,14 +95,14 @@ def test_a_module_runs_as_python_runs_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "gpuconf run: no program: name a command or a Python script"),
+        ([], "gpuconf run: no program: after the options, name a command or a Python script"),
         (["--as-tensorflow"], "no program"),
-        (["--simulat", "T4", "x.py"], "unrecognized arguments: --simulat"),
-        (["-u", "x.py"], "unrecognized arguments: -u"),
-        (["--simulate"], "argument --simulate: expected one argument"),
+        (["--simulat", "T4", "x.py"], "there is no option '--simulat'. Did you mean --simulate?"),
+        (["-u", "x.py"], "there is no option '-u'. "),
+        (["--simulate"], "--simulate needs SPEC, such as --simulate 2xT4: simulated GPUs"),
         (["--simulate", "Z80", "x.py"], 'gpuconf run: --simulate: cannot simulate "Z80": unknown GPU model "Z80"'),
-        (["--simulate", "", "x.py"], "gpuconf run: --simulate: spec is empty"),
-        (["-m"], "gpuconf run: argument expected for -m"),
+        (["--simulate", "", "x.py"], "gpuconf run: --simulate needs SPEC"),
+        (["-m"], "gpuconf run: -m needs a MODULE"),
         (["--as-tensorflow", "python", "-I", "x.py"], "gpuconf run: --as-tensorflow does not work with -I"),
         (["--as-tensorflow", "python", "-X", "dev", "-uBE", "x.py"], "does not work with -uBE"),
     ],
@@ -110,13 +119,13 @@ def test_wrong_usage(tmp_path: Path, words: list[str], message: str) -> None:
     ("words", "noted"),
     [
         (
-            ["python", "--memory", "10GiB", "plain.py"],
+            ["--growth", "python", "--memory", "10GiB", "plain.py"],
             "gpuconf run: --memory is passed to python: gpuconf's own options come before",
         ),
-        (["plain.py", "--simulate=T4"], f"gpuconf run: --simulate is passed to {sys.executable}: "),
-        (["has.py", "--memory", "5"], ""),
-        (["calls.py", "--memory", "5"], ""),
-        (["--", "sh", "plain.sh", "--gpus", "2"], ""),
+        (["--growth", "plain.py", "--simulate=T4"], f"gpuconf run: --simulate is passed to {sys.executable}: "),
+        (["--growth", "has.py", "--memory", "5"], ""),
+        (["--growth", "calls.py", "--memory", "5"], ""),
+        (["--growth", "--", "sh", "plain.sh", "--gpus", "2"], ""),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -129,6 +138,30 @@ def test_options_after_the_program_are_noticed(tmp_path: Path, words: list[str],
     err = run(*words, cwd=tmp_path)[2]
     assert noted in err
     assert ("is passed to" in err) == bool(noted)
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["calls.py", "--memory", "5"], f"--memory is passed to {sys.executable}"),
+        (["sh", "plain.sh", "--gpus", "2"], "--gpus is passed to sh"),
+        (["sh", "plain.sh"], "no option is given"),
+    ],
+)
+def test_a_command_that_does_nothing_says_so(tmp_path: Path, words: list[str], why: str) -> None:
+    """Whatever the program reads: it has no limit."""
+    script(tmp_path, "import sys", "calls.py")
+    (tmp_path / "plain.sh").write_text("true\n")
+    done = subprocess.run(
+        [COMMAND, "run", *words],
+        cwd=tmp_path,
+        env=environment({}),
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert (done.stdout, done.stderr) == ("", f"gpuconf run: {why}{NOTHING}")
 
 
 # The program runs as if Python had been called
@@ -170,7 +203,7 @@ def test_a_program_that_cannot_start(tmp_path: Path, command: list[str]) -> None
     cases = [
         ("no-such-command", 127, "command not found"),
         (str(tmp_path / "missing"), 127, "command not found"),
-        ("./folder", 126, "Permission denied"),
+        ("./folder", 126, "it is a folder, and no program"),
         ("./text", 126, "Permission denied"),
         ("./bare", 126, "Exec format error: it is no program of this machine, and no script"),
     ]
@@ -220,7 +253,8 @@ def test_a_timeout_that_is_no_time(tmp_path: Path, seconds: str) -> None:
         "--memory", "1GiB", f"--timeout={seconds}", "true", cwd=tmp_path, env={"GPUCONF_SIMULATE": "T4"}
     )
     assert (code, out) == (2, "")
-    assert f"argument --timeout: '{seconds}' is not a number of seconds: pass 0 or more, or leave --timeout out" in err
+    what = "a number of seconds (without --timeout the wait has no limit), 0 or more"
+    assert f"--timeout must be {what}, but got {seconds!r}" in err
     assert "None" not in err
 
 

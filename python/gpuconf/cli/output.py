@@ -3,49 +3,21 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from collections.abc import Callable, Sequence
 
 from .._core.table import human_bytes
 from .._typing import Any
+from .console import plain, raw
 
 SCHEMA = 1
-
-# What shtab completes for an argument that is a file.
-FILES = {"bash": "_shtab_compgen_files", "zsh": "_files", "tcsh": "f"}
 
 # A cell is a text, or a text and its style on a terminal, such as "bold" or "red".
 Cell = str | tuple[str, str]
 
 _GAP = 2  # spaces between columns
 _LEAST = 20  # what remains at least of a text that is cut
-
-
-def add_json(parser: argparse.ArgumentParser) -> None:
-    """Add the option --json."""
-    parser.add_argument("--json", action="store_true", help="print one JSON object, with sizes in bytes")
-
-
-def example(text: str) -> dict[str, Any]:
-    """Return the arguments of ``add_parser`` that end a command's help with an example, printed as it is written."""
-    lines = "\n".join(f"  {line}" for line in text.strip("\n").splitlines())
-    return {"epilog": f"{_EXAMPLE}\n{lines}", "formatter_class": _Help}
-
-
-_EXAMPLE = "example:"
-
-
-class _Help(argparse.HelpFormatter):
-    """Wraps a description, but not an example. argparse makes one for each option that is added."""
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        options.setdefault("width", terminal_width() - 2)  # argparse's own default, without its import of shutil
-        super().__init__(*args, **options)
-
-    def _fill_text(self, text: str, width: int, indent: str) -> str:
-        return text if text.startswith(_EXAMPLE) else super()._fill_text(text, width, indent)
 
 
 def print_json(fields: dict[str, Any]) -> None:
@@ -107,7 +79,7 @@ def print_table(
         for name, cell, width in zip(header, row, widths, strict=True):
             padding = " " * (width - len(text_of(cell)))
             cells.append(padding + styled(cell) if name in right else styled(cell) + padding)
-        print((" " * _GAP).join(cells).rstrip())
+        print((" " * _GAP).join(cells).rstrip(), file=raw(sys.stdout))
 
 
 def _painter() -> Callable[[Cell], str]:
@@ -123,7 +95,7 @@ def _painter() -> Callable[[Cell], str]:
 
 def text_of(cell: Cell) -> str:
     """Return a cell without its style."""
-    return cell if isinstance(cell, str) else cell[0]
+    return plain(cell if isinstance(cell, str) else cell[0])
 
 
 def style_of(cell: Cell) -> str:

@@ -132,7 +132,7 @@ class Rehearsal(metaclass=Made):
         rows = [(f"  {part}", human_bytes(size)) for part, size in most["parts"].items()]
         yield from columns(rows, left=1) if rows else ()
         if most["lines"]:
-            yield "lines that hold the most of it:"
+            yield "lines that hold most of it:"
             yield from (f"  {line}" for line in most["lines"])
         for one in others:
             figures = f"{human_bytes(one['allocated'])} allocated, {human_bytes(one['reserved'])} reserved"
@@ -155,7 +155,7 @@ class Rehearsal(metaclass=Made):
 
     def _table(self) -> Iterator[str]:
         settings = settings_of(self.cards)
-        rows = [("card", "JAX's share" if self.ran["jax"] else "memory", *(f"{name}, GiB" for name in settings))]
+        rows = [("card", "JAX's share" if self.ran["jax"] else "memory", *(_heading(name) for name in settings))]
         for card in dict.fromkeys(one["card"] for one in self.cards):
             of_card = {one["setting"]: one for one in self.cards if one["card"] == card}
             first = next(iter(of_card.values()))
@@ -163,11 +163,15 @@ class Rehearsal(metaclass=Made):
             rows.append((card, _range(first["usable_low"], first["usable_high"]), *cells))
         yield from columns(rows, left=len(rows[0]))
         yield ""
-        yield "beside JAX's share of the card:" if self.ran["jax"] else "in these sums, beside PyTorch's allocator:"
+        yield "besides JAX's share of the card:" if self.ran["jax"] else "included above, besides PyTorch's allocator:"
         for one in self.beside:
             yield from wrapped("  ", f"{one['what']}: {_range(one['low'], one['high'])} ({one['source']})", "    ")
         for path in self._fields["paths"]:
             yield from wrapped("  ", path, "    ")
+
+
+def _heading(setting: str) -> str:
+    return f"{'needs with defaults' if setting == 'default' else setting}, GiB"
 
 
 def wrapped(start: str, text: str, further: str = "  ") -> Iterable[str]:
@@ -220,12 +224,12 @@ def _ran(ran: dict[str, Any]) -> str:
     )
     parts = [what + (f", batches of {ran['batch']}" if ran["batch"] else "")]
     if steps:
-        parts.append(
-            _count(ran["evaluations"], "evaluation pass", "evaluation passes")
-            if ran["evaluations"]
-            else "no evaluation"
-        )
-    parts.append(_count(ran["saved"], "file saved", "files saved") if ran["saved"] else "no file saved")
+        evaluations, files = ran["evaluations"], ran["saved"]
+        parts.append(_count(evaluations, "evaluation pass", "evaluation passes") if evaluations else "")
+        parts.append(_count(files, "saved checkpoint") if files else "nothing saved" if evaluations else "")
+        parts.append("" if evaluations or files else "nothing evaluated or saved")
+    elif ran["saved"]:
+        parts.append(_count(ran["saved"], "saved checkpoint"))
     parts += [
         f"the loop at {one['place']} was cut short: {one['iterations']} of {one['of'] or 'its'} rounds"
         for one in ran["cut"]
@@ -234,17 +238,17 @@ def _ran(ran: dict[str, Any]) -> str:
         parts.append("torch.compile ran eagerly (see --compile)" if ran["eager"] else "torch.compile compiled")
     if ran["ended"] != "block":
         parts.append(_ended(ran))
-    return "; ".join(parts)
+    return "; ".join(filter(None, parts))
 
 
 def _ended(ran: dict[str, Any]) -> str:
-    return f"{_WHY[ran['ended']]} after {ran['seconds']:.0f} s"
+    after = f"after {ran['seconds']:.0f} s"
+    return f"stopped {after}: the steps repeat" if ran["ended"] == "repeated" else f"{_WHY[ran['ended']]} {after}"
 
 
 _WHY = {
-    "repeated": "ended because the steps repeat",
-    "steps": "ended by --steps",
-    "seconds": "ended by --seconds",
+    "steps": "stopped by --steps",
+    "seconds": "stopped by --seconds",
     "interrupted": "interrupted",
     "program": "the program ended",
     "full": "ended because its recording was full",

@@ -42,12 +42,16 @@ class Found(Table):
 
 def parse(text: str) -> Range:
     """Return the range of ``BATCH=1..512``. Raises InvalidArgumentError for another text."""
-    found = re.fullmatch(r"([A-Za-z_]\w*)=(\d+)\.\.(\d+)", text)
-    if found is None or not int(found[2]) <= int(found[3]):
+    match = re.fullmatch(r"([A-Za-z_]\w*)=(\d+)\.\.(\d+)", text)
+    if match is None:
+        form = "write NAME=LOW..HIGH, such as BATCH=1..512"
+        raise errors.InvalidArgumentError(f"{texts.shown(text)} is no range: {form}")
+    name, low, high = match[1], int(match[2]), int(match[3])
+    if low > high:
         raise errors.InvalidArgumentError(
-            f"{texts.shown(text)} is no range: write NAME=LOW..HIGH, such as BATCH=1..512"
+            f"{texts.shown(text)} is empty: the lowest number comes first, as in {name}={high}..{low}"
         )
-    return Range(found[1], int(found[2]), int(found[3]))
+    return Range(name, low, high)
 
 
 def parse_all(texts_of: Iterable[str], words: Sequence[str]) -> list[Range]:

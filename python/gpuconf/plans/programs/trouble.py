@@ -103,7 +103,7 @@ def line(run: launch.Program | launch.Outcome) -> str:
         return (
             "the program's PyTorch is built without CUDA; the wheel of https://pypi.org/project/torch is built with it"
         )
-    return "the program allocates nothing on a GPU"
+    return 'the program allocates nothing on a GPU: move its model and data there, as with .to("cuda")'
 
 
 def _failure(run: launch.Program | launch.Outcome) -> str:
