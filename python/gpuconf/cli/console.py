@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 
 from .._typing import Any
 
@@ -118,29 +119,39 @@ def _discard(stream: Any) -> None:
         pass
 
 
-# A line on the terminal that says what takes so long. Nothing is printed where standard error is not a terminal.
+# A line on the terminal that says what takes so long.
 
 _ERASE = "\r\033[K"
 _BAR = 20  # characters
+_PAUSE = 10  # seconds
 
 
 class Progress:
-    """A context manager; leaving the block erases the line."""
+    """A context manager; leaving the block erases the line. Where it is no terminal, a line is written at most each 10
+    seconds.
+    """
 
     _ending = staticmethod(sys.is_finalizing)  # see Buffer._ending
 
     def __init__(self, command: str) -> None:
-        terminal = sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
-        self._command = command if terminal else ""
+        self._terminal = sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+        self._command = command if sys.stderr is not None else ""
         self._shown = ""
+        self._said = 0.0  # when it last wrote a line, or began
 
     def show(self, what: str, fraction: float | None = None) -> None:
         """Replace the line. A fraction adds a bar."""
         done = "" if fraction is None else "#" * int(_BAR * fraction)
         text = f"{self._command}: {what}" + ("" if fraction is None else f" {100 * fraction:.0f}% [{done:-<{_BAR}}]")
-        if self._command and text != self._shown:
-            self._shown = text
+        if not self._command or text == self._shown:
+            return
+        if self._terminal:
             _write(_ERASE + plain(text))
+        elif self._said and time.monotonic() - self._said >= _PAUSE:
+            _write(f"{plain(text)}\n")
+            self._said = 0.0
+        self._said = self._said or time.monotonic()
+        self._shown = text
 
     def __enter__(self) -> Progress:
         return self
@@ -148,7 +159,7 @@ class Progress:
     def __exit__(self, *_: object) -> None:
         if self._ending():
             return
-        if self._shown:
+        if self._shown and self._terminal:
             _write(_ERASE)
 
 

@@ -7,12 +7,22 @@ import os
 
 from .._core.files import replacing
 from ..memory import load_trace
+from ..plans.programs import needs
 from ..plans.recordings import difference
 from .console import DIFFERS, OK, Progress, UsageError
 from .output import print_json
 from .parser import Options
 
 _MOST = 20  # lines of a program, for each GPU
+
+
+def _refuse_unlike(names: list[str], cards: list[str]) -> None:
+    """Refuse recordings of rehearsals on cards on which PyTorch uses other kernels, with other temporary memory."""
+    if len(set(cards)) > 1 and all(cards) and len(needs.alike(needs.parse(",".join(cards)))) > 1:
+        raise UsageError(
+            f"{names[0]} was recorded on {cards[0]} and {names[1]} on {cards[1]}, where PyTorch uses other kernels: "
+            "record both with the same --gpu"
+        )
 
 
 def diff(options: Options) -> int:
@@ -31,6 +41,7 @@ def diff(options: Options) -> int:
     with Progress("gpuconf diff") as progress:
         progress.show("reading the traces")
         traces = [load_trace(name) for name in names]
+        _refuse_unlike(names, [trace._settings.get("card", "") for trace in traces])
         differences = (
             difference.difference(*traces)
             if options.between is None

@@ -32,7 +32,7 @@ def refuse(options: Options) -> None:
     for name in ("steps", "seconds", "values", "record", "largest", "keep", "writes", "socket"):
         if getattr(options, name) is not None:
             raise UsageError(f"--{name} needs a program: gpuconf plan --gpu CARDS -- PROGRAM")
-    for name in ("cpu_values", "compile", "smallest_card", "network", "unprotected"):
+    for name in ("all", "cpu_values", "compile", "smallest_card", "network", "unprotected"):
         if getattr(options, name):
             raise UsageError(f"--{name.replace('_', '-')} needs a program: gpuconf plan --gpu CARDS -- PROGRAM")
 
@@ -49,6 +49,8 @@ def run(options: Options) -> int:
         raise UsageError(
             "--compile cannot be used with --values cpu, which computes no kernel that torch.compile makes"
         )
+    if options.all and options.steps is not None:
+        raise UsageError("--all cannot be used with --steps, which ends the program")
     if options.gpu is None:
         options.gpu = _cards_here()
     words = run_command.words_of(options.program)
@@ -95,6 +97,7 @@ def _largest(options: Options, words: list[str]) -> int:
     with CheckingUsage("--largest: "):
         ranges = largest.parse_all(options.largest, words)
     asked = ranges[0]
+    options.progress = Progress("gpuconf plan")  # one for all, so that a pipe has a line for each try
     searches = []
     for values in largest.combinations(ranges):
         search = largest.Search(asked, _rehearsing(options, words, asked.name, values))
@@ -123,7 +126,14 @@ def _rehearsing(options: Options, words: list[str], name: str, values: dict[str,
     """Return what rehearses the command with a number for a name, and these for others."""
     for other, number in values.items():
         words = largest.substituted(words, other, number)
-    return lambda value: _rehearsed(options, largest.substituted(words, name, value))
+    tries: list[int] = []
+
+    def rehearse(value: int) -> Rehearsal:
+        tries.append(value)
+        with_others = ", ".join(f"{other}={number}" for other, number in {name: value, **values}.items())
+        return _rehearsed(options, largest.substituted(words, name, value), f"try {len(tries)}, {with_others}: ")
+
+    return rehearse
 
 
 def _code(answer: Rehearsal) -> int:
@@ -151,9 +161,10 @@ def _options(options: Options) -> Allowed:
     )
 
 
-def _rehearsed(options: Options, words: list[str]) -> Rehearsal:
+def _rehearsed(options: Options, words: list[str], start: str = "") -> Rehearsal:
     from ..leases.contexts import of_command
     from ..plans.programs.needs import parse
+    from ..plans.programs.records import Request
     from ..plans.programs.rehearse import Asked, rehearse
 
     try:
@@ -167,22 +178,26 @@ def _rehearsed(options: Options, words: list[str]) -> Rehearsal:
             raise UsageError(text) from None
         raise UsageError(f"--gpu: {error}") from None
     gpus = max(*(card.count for card in cards), of_command(words, 1, {}))
-    with Progress("gpuconf plan") as progress:
+    with vars(options).get("progress") or Progress("gpuconf plan") as progress:
         asked = Asked(
             words,
             cards,
             gpus=gpus,
-            steps=options.steps,
-            seconds=options.seconds or _SECONDS,
-            cpu_values=options.cpu_values,
-            values=options.values or "none",
-            compiles=options.compile,
+            request=Request(
+                steps=options.steps,
+                seconds=options.seconds or (None if options.all else _SECONDS),
+                cuts=not options.all,
+                until_repeated=options.largest is not None,
+                cpu_values=options.cpu_values or options.values == "cpu",
+                computes=options.values == "cpu",
+                compiles=options.compile,
+            ),
             record=options.record,
             html=options.html,
             options=_options(options),
             keep=options.keep,
             changes=options.largest is None,  # a search is for the program as it is
-            progress=progress.show,
+            progress=lambda what: progress.show(start + what),
         )
         try:
             return rehearse(asked)

@@ -15,6 +15,7 @@ from .answer import SCHEMA, Rehearsal, settings_of
 from .needs import FITS
 
 _COMBINATIONS = 32
+_UNSEEN = "not seen: what comes after the steps that repeat, such as a validation"
 _GUESSES = 8  # afterwards each try halves the range
 
 
@@ -169,7 +170,7 @@ def table(asked: Range, results: Sequence[Found], answers: dict[int, Rehearsal])
     tried = sorted(answers.items())
     lines += columns([(asked.name, "allocated", "reserved"), *(_tried(*one) for one in tried)], left=0)
     lines += [f"{asked.name}={value}: {one.why_no_verdict}" for value, one in tried if one.why_no_verdict]
-    return lines
+    return [*lines, _UNSEEN]
 
 
 def _cell(asked: Range, one: Found | None) -> str:
@@ -210,4 +211,4 @@ def table_of_all(asked: Sequence[Range], searches: Sequence[tuple[Mapping[str, i
         if not results:
             rows.append((*start, "nothing is known", *("" for _ in settings)))
     head = f"the largest {first.name} from {first.low} to {first.high} that fits:"
-    return [head, "", *columns(rows, left=len(asked))]
+    return [head, "", *columns(rows, left=len(asked)), "", _UNSEEN]
