@@ -81,8 +81,8 @@ def prepare() -> None:
     if getattr(sys.stdout, "errors", None) in ("strict", "surrogateescape") and hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="backslashreplace")
     if sys.stdout is not None:
-        sys.stdout = _Plain(sys.stdout)  # type: ignore[assignment]
-    sys.stderr = _Plain(sys.stderr)  # type: ignore[assignment]
+        sys.stdout = _Plain(sys.stdout)
+    sys.stderr = _Plain(sys.stderr)
 
 
 def complain(text: str) -> None:
