@@ -274,6 +274,8 @@ EXPORT CUresult cuInit(unsigned flags) {
 	__atomic_store_n(&m->only_listed, 0, __ATOMIC_SEQ_CST);
 	result = start();
 	UNLOCK;
+	if (result == SUCCESS)
+		begin_control();
 	return result;
 }
 
@@ -361,7 +363,7 @@ EXPORT int gpuconf_simulator_used(const char *uuid, uint64_t *total, uint64_t *u
 	char text[48];
 	int found = -1;
 	hold_machines();
-	LOCK;
+	LOCK_ANYWAY;
 	for (int i = 0; i < m->gpus && found < 0; i++) {
 		const struct gpu *gpu = &m->gpu[i];
 		device_uuid_text(gpu->physical, text);
@@ -380,7 +382,7 @@ EXPORT int gpuconf_simulator_used(const char *uuid, uint64_t *total, uint64_t *u
  * does not have. */
 EXPORT int gpuconf_simulator_held(int device, uint64_t *held) {
 	hold_machines();
-	LOCK;
+	LOCK_ANYWAY;
 	int found = device >= 0 && device < m->gpus ? 0 : -1;
 	if (found == 0)
 		*held = m->gpu[device].used - m->gpu[device].others;

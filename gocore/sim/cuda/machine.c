@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 __thread struct machine *m __attribute__((tls_model("initial-exec")));
+__thread int works_for_machine __attribute__((tls_model("initial-exec")));
 static __thread struct machine *bound_to __attribute__((tls_model("initial-exec")));
 
 static struct machine own = {.lock = PTHREAD_MUTEX_INITIALIZER,
@@ -50,7 +51,7 @@ CUresult called(const char *name, int needs_start) {
 	enter_machine();
 	CUresult result = hooks_of_call(name);
 	if (result == SUCCESS && needs_start) {
-		LOCK;
+		LOCK_ANYWAY;
 		result = m->started ? forbidden(name) : NOT_INITIALIZED;
 		UNLOCK;
 	}
@@ -59,7 +60,7 @@ CUresult called(const char *name, int needs_start) {
 
 enum when time_of_call(void) {
 	enter_machine();
-	LOCK;
+	LOCK_ANYWAY;
 	enum when when = m->no_device ? NO_DEVICE_FOUND : NOT_CALLED;
 	if (m->started)
 		when = STARTED;
@@ -287,8 +288,11 @@ void drop_memory(struct machine *machine) {
 
 /* Later drivers of NVIDIA refuse cuInit there, where it was called before. */
 static void after_fork_in_child(void) {
-	for (struct machine *one = opened; one != NULL; one = one->next)
+	forget_control();
+	for (struct machine *one = opened; one != NULL; one = one->next) {
 		forget_sharing(one);
+		forget_checkpoint(one);
+	}
 	int usable = TEST_VARIABLE("FORKS") != NULL; /* for tests of what counts a child's calls */
 	for (struct machine *one = opened; one != NULL && !usable; one = one->next) {
 		one->forked = !one->only_listed && (one->version == 0 || one->version >= 12040 || one->started) &&

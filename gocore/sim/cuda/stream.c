@@ -146,7 +146,7 @@ static int touchable(struct stream *stream, uint64_t addr, uint64_t bytes) {
 static void pause_unlocked(unsigned us) {
 	UNLOCK;
 	usleep(us);
-	LOCK;
+	LOCK_ANYWAY;
 }
 
 static void run_copy(struct stream *stream, struct work *work) {
@@ -262,6 +262,7 @@ static void run_head(struct stream *stream) {
 static void *run_queue(void *argument) {
 	struct stream *stream = argument;
 	m = stream->context->machine;
+	works_for_machine = 1;
 	LOCK;
 	while (stream->head != NULL) {
 		if (!stream->ended && !ready(stream->head))
@@ -397,6 +398,16 @@ void wait_done(struct stream *stream, uint64_t seq) {
 	while (!finished((struct mark){stream, seq}))
 		if (!do_left_work())
 			pthread_cond_wait(&m->progress, &m->lock);
+	wait_while_suspended();
+}
+
+int streams_idle(void) {
+	while (do_left_work())
+		;
+	for (const struct stream *one = m->streams; one != NULL; one = one->next)
+		if (one->head != NULL || one->worker)
+			return 0;
+	return 1;
 }
 
 /* Returns when all work of the context that is queued by now is done. */
@@ -419,6 +430,7 @@ void end_streams(struct context *context) {
 		while (one->context == context && (one->worker || one->head != NULL))
 			if (!do_left_work())
 				pthread_cond_wait(&m->progress, &m->lock);
+	wait_while_suspended();
 }
 
 #ifdef GPUCONF_TEST_HOOKS

@@ -272,6 +272,14 @@ void exports_closed(void) {
 		end_unused();
 }
 
+int exports_live(void) {
+	exports_closed();
+	for (const struct memory *one = m->memories; one != NULL; one = one->next)
+		if (one->foreign || is_exported(one))
+			return 1;
+	return 0;
+}
+
 EXPORT CUresult cuMemCreate(CUhandle *out, size_t bytes, const allocation_prop *prop, unsigned long long flags) {
 	CALLED(cuMemCreate);
 	if (out == NULL || prop == NULL || bytes == 0 || bytes % GRANULE != 0 || flags != 0 ||
