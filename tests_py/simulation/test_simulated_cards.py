@@ -341,6 +341,34 @@ def test_a_freed_reservation_is_the_next_ones_whatever_the_process_maps() -> Non
     assert driver(program, "H200") == [[], True, 0, 0, 1, [0, 2 * block], 0]
 
 
+def test_a_card_without_a_limit_refuses_handles_beyond_its_size_until_they_are_mapped() -> None:
+    """PyTorch up to 2.6 fills a segment of 9/8 of a card with handles, then maps them: it must meet the card's end."""
+    program = """
+    class Prop(ctypes.Structure):
+        _fields_ = [(n, c_int) for n in ("type", "handles", "kind", "id")] + [("meta", c_void_p), ("rest", c_ubyte * 8)]
+    size, card = c_size_t(512 << 20), 8 << 30
+    reserved = c_uint64()
+    context(), ok(cu.cuMemAddressReserve(byref(reserved), c_size_t(4 * card), c_size_t(0), c_uint64(0), c_uint64(0)))
+    def create():
+        handle = c_uint64()
+        return cu.cuMemCreate(byref(handle), size, byref(Prop(1, 0, 1, 0)), c_uint64(0)), handle
+    rounds, place = [], reserved.value
+    for _ in range(3):
+        handles = []
+        while len(handles) < 100:
+            result, handle = create()
+            if result:
+                break
+            handles.append(handle)
+        rounds.append([result, len(handles)])
+        for handle in handles:
+            ok(cu.cuMemMap(c_uint64(place), size, c_size_t(0), handle, c_uint64(0)))
+            place += size.value
+    print(json.dumps(rounds))
+    """
+    assert driver(program, "A100-40GB:8GiB:no-limit") == [[2, 16]] * 3
+
+
 def test_gpuconf_under_wsl() -> None:
     """A pool has its limit, though the driver gives more; unified memory does not oversubscribe."""
     program = """

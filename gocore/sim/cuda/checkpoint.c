@@ -103,8 +103,14 @@ static int drain(uint32_t timeout_ms) {
 	return 1;
 }
 
+static void keep_calls_waiting(void) {
+	m->suspended = 1;
+	count_as_queued(1);
+}
+
 static void let_calls_pass(void) {
 	m->suspended = 0;
+	count_as_queued(-1);
 	pthread_cond_broadcast(&m->progress);
 }
 
@@ -115,7 +121,7 @@ static CUresult lock_process(uint32_t timeout_ms) {
 		return NOT_INITIALIZED;
 	if (profiles() & GPUCONF_MPS)
 		return NOT_SUPPORTED;
-	m->suspended = 1;
+	keep_calls_waiting();
 	if (checkpoint_mode("not-ready") || !drain(timeout_ms)) {
 		let_calls_pass();
 		return NOT_READY;
@@ -306,6 +312,7 @@ void forget_control(void) {
 }
 
 void forget_checkpoint(struct machine *machine) {
+	count_as_queued(-machine->suspended);
 	machine->suspended = 0;
 	memset(&machine->checkpoint, 0, sizeof machine->checkpoint);
 }

@@ -570,6 +570,7 @@ int start_thread(pthread_t *thread, const pthread_attr_t *how, void *(*run)(void
 CUstream own_stream(CUstream handle);
 uint64_t enqueue(struct stream *stream, struct work work);
 void wait_idle(struct context *context);
+void count_as_queued(int difference);
 int streams_idle(void); /* whether no stream has work. Where no thread does it, this does */
 void wait_done(struct stream *stream, uint64_t seq);
 struct stream *make_stream(struct context *context, int blocking, int priority);

@@ -16,8 +16,10 @@
 #include <unistd.h>
 
 /* How many pieces of work all queues hold. Python computes at once what a card's stream would later, and reads without
- * a call whether it has to wait. */
+ * a call whether it has to wait. A process that is suspended has to. */
 static uint32_t queued;
+
+void count_as_queued(int difference) { __atomic_add_fetch(&queued, (uint32_t)difference, __ATOMIC_RELEASE); }
 
 EXPORT const uint32_t *gpuconf_simulator_queued(void) { return &queued; }
 

@@ -280,6 +280,19 @@ int exports_live(void) {
 	return 0;
 }
 
+/*
+ * A card without a limit still holds no more than its size in memory that is mapped nowhere. PyTorch reserves 9/8 of a
+ * card for a segment, fills it before it maps anything, and up to 2.6 reads beyond its end if the card never refuses.
+ */
+static int too_much_unmapped(const struct gpu *gpu, int number, uint64_t bytes) {
+	if (gpu->spill != NO_LIMIT)
+		return 0;
+	for (struct handle *handle = m->handles; handle != NULL; handle = handle->next)
+		if (handle->mappings == 0 && !handle->memory->host && handle->memory->gpu == number)
+			bytes += handle->memory->bytes;
+	return bytes > gpu->total;
+}
+
 EXPORT CUresult cuMemCreate(CUhandle *out, size_t bytes, const allocation_prop *prop, unsigned long long flags) {
 	CALLED(cuMemCreate);
 	if (out == NULL || prop == NULL || bytes == 0 || bytes % GRANULE != 0 || flags != 0 ||
@@ -294,7 +307,7 @@ EXPORT CUresult cuMemCreate(CUhandle *out, size_t bytes, const allocation_prop *
 	int host = prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE, number = host ? 0 : prop->location.id;
 	struct gpu *gpu = &m->gpu[number];
 	exports_closed();
-	if (!host && !use_card(gpu, bytes)) {
+	if (!host && (too_much_unmapped(gpu, number, bytes) || !use_card(gpu, bytes))) {
 		result = OUT_OF_MEMORY;
 	} else if (ftruncate64(gpu->memory_file, (off64_t)(gpu->file_end + bytes)) != 0) {
 		if (!host)
