@@ -335,6 +335,9 @@ static int opened_control(const char *folder) {
 	return file;
 }
 
+/* The file has its size before the lock. */
+static int has_ended(int file) { return locked_byte(file, LIFE, LIFE) == UNLOCKED; }
+
 static CUresult open_control(int pid, int *file) {
 	char folder[32];
 	snprintf(folder, sizeof folder, "/proc/%d/fd", pid);
@@ -345,10 +348,12 @@ static CUresult open_control(int pid, int *file) {
 		return errno == ENOENT ? INVALID_VALUE : OPERATING_SYSTEM;
 	closedir(list);
 	*file = opened_control(folder);
+	if (*file >= 0 && has_ended(*file)) { /* or it has not begun */
+		close(*file);
+		*file = -1;
+	}
 	return *file >= 0 ? SUCCESS : NOT_INITIALIZED;
 }
-
-static int has_ended(int file) { return locked_byte(file, LIFE, LIFE) == UNLOCKED; }
 
 /* Returns 0 if the process has ended before it answered. One that is stopped is waited for, as NVIDIA's driver does. */
 static int await_answer(struct control *page, int file) {

@@ -273,9 +273,9 @@ EXPORT CUresult cuInit(unsigned flags) {
 	LOCK;
 	__atomic_store_n(&m->only_listed, 0, __ATOMIC_SEQ_CST);
 	result = start();
-	UNLOCK;
 	if (result == SUCCESS)
 		begin_control();
+	UNLOCK;
 	return result;
 }
 

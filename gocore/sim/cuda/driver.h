@@ -578,7 +578,7 @@ void end_streams(struct context *context);
 void count_streams(int *streams, int *events);
 
 /* checkpoint.c */
-void begin_control(void);  /* from now on other processes can suspend this one; the lock is not held */
+void begin_control(void);  /* from now on other processes can suspend this one */
 void forget_control(void); /* in a child */
 void forget_checkpoint(struct machine *machine);
 

@@ -734,6 +734,7 @@ static void wait_shared(struct event *event) {
 		if (!do_left_work())
 			pause_unlocked(50);
 	drop_shared(shared);
+	wait_while_suspended();
 }
 
 EXPORT CUresult cuEventRecord(CUevent event, CUstream handle) {
