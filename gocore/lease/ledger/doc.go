@@ -60,8 +60,8 @@
 //     since boot is one for all processes; who states it wrongly only steps aside.
 //  11. What a writer writes, every reader accepts, whatever hostile files the writer has read.
 //  12. The host's memory is a card for 1. A parked claim has reserved as much of it as its program saved, and has had
-//     cards, which it leases no longer. One write of an entry, under the grant lock, parks a claim or brings it back;
-//     whoever ends in between, the slot is one or the other, and stays as long as its program lives.
+//     cards, which it leases no longer. One write of an entry, under the grant lock, parks a claim or brings it back:
+//     if the process that does it is killed, the slot is one or the other, and stays as long as its program lives.
 //
 // Check checks 1, 2, 4 and 12, that directory and records agree, and what reading refuses or passes over: damaged
 // files, other versions, wrong owners, modes and sizes.

@@ -57,7 +57,7 @@ func (p *Program) Leaves() time.Duration {
 }
 
 // IsOffered reports whether a program that has been parked for a time, and has not said that it wants its turn, is to
-// get one: what it calls may wait where nobody sees it.
+// get one: it may wait in a call that is not seen.
 func IsOffered(parked time.Duration) bool { return parked >= offeredAfter }
 
 // Waiter is a claim that waits.

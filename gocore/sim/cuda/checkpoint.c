@@ -10,7 +10,7 @@
  * process that closes all its descriptors, or a child that is forked, cannot be reached.
  *
  * A lock keeps calls that need the machine's lock waiting (LOCK), and returns when the queued work is done. Questions
- * that do not need it are answered. A checkpoint gives back what the process has of its cards, contexts included. The
+ * that do not need it are answered. A checkpoint releases what the process has of its cards, contexts included. The
  * bytes themselves stay where they are: a simulated card's memory is the host's. A restore takes all of it again, or
  * nothing.
  *
@@ -253,7 +253,7 @@ static CUresult perform(void) {
 	return INVALID_VALUE;
 }
 
-/* The machine that lasts as long as the process, whoever closes another one meanwhile. */
+/* The machine that lasts as long as the process; others may be closed meanwhile. */
 static int enter_lasting_machine(void) {
 	hold_machines();
 	int lasts = !m->opened || m->kept;
@@ -437,7 +437,7 @@ static int is_zero(const void *bytes, size_t count) {
 	return count == 0;
 }
 
-/* Custom storage is refused: the simulator hands nobody the bytes. */
+/* Custom storage is refused: the bytes of a simulated card do not move. */
 static CUresult check_checkpoint(const struct checkpoint_args *args) {
 	if (args == NULL)
 		return SUCCESS;

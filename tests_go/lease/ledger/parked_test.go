@@ -162,7 +162,7 @@ func TestWrongOrdersOfParkingChangeNothing(t *testing.T) {
 	refused(c.Park())
 	refused(c.Unreserve())
 	refused(c.Return(c))
-	refused(c.Return(waiting)) // which nobody has looked for since
+	refused(c.Return(waiting)) // which has not looked since
 	_, err = c.Wait(nil, 0)
 	refused(err)
 	require.NoError(t, c.Return(other))
@@ -234,7 +234,7 @@ func init() {
 }
 
 // Who parks a program is killed before each step. The program lives: its claim is granted with all of its bytes, or
-// parked with all of them reserved, and nobody else loses or gets anything by it. It ends, and all is free.
+// parked with all of them reserved, and no other claim loses or gets anything by it. It ends, and all is free.
 func TestAKillWhileParkingLeavesTheProgramItsClaim(t *testing.T) {
 	needsHook(t)
 	seen := map[string]int{}

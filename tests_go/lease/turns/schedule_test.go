@@ -82,19 +82,19 @@ func (j *job) swaps() bool           { return j.state == saving || j.state == lo
 type schedule struct {
 	random *rand.Rand
 	jobs   []*job
-	books  books
+	ledger leases
 	now    time.Duration
 	host   uint64
 	calm   bool // nothing fails, all can be parked, and the host has room for all
 
 	driver          map[string]uint64 // what it has given out
 	mostBehind      time.Duration     // longest wait beyond its bound; never above 0
-	waited, working time.Duration     // somebody waits; and somebody's gate is open then
+	waited, working time.Duration     // a program waits; and another one has its turn then
 	swapped, turned time.Duration     // in swaps; in turns that ended by a swap
 	parks           int
 }
 
-func newSchedule(seed uint64, makeBooks func(host uint64) books) *schedule {
+func newSchedule(seed uint64, make func(host uint64) leases) *schedule {
 	s := &schedule{random: rand.New(rand.NewPCG(seed, 55)), driver: map[string]uint64{}, calm: seed%2 == 0}
 	cards, steady := 1+s.random.IntN(2), seed%4 == 0
 	s.host = 1024 * gib
@@ -135,7 +135,7 @@ func newSchedule(seed uint64, makeBooks func(host uint64) books) *schedule {
 		}
 		s.jobs = append(s.jobs, j)
 	}
-	s.books = makeBooks(s.host)
+	s.ledger = make(s.host)
 	return s
 }
 
@@ -254,7 +254,7 @@ func (s *schedule) act(j *job) (did bool, err error) {
 			return true, s.wait(j, waiting)
 		}
 	case waiting, wanting:
-		granted, err := s.books.look(j)
+		granted, err := s.ledger.look(j)
 		if err != nil || !granted {
 			return did, err
 		}
@@ -283,7 +283,7 @@ func (s *schedule) act(j *job) (did bool, err error) {
 func (s *schedule) wait(j *job, as state) error {
 	s.enter(j, as, never)
 	j.claimed, j.queued = s.now, 0
-	return s.books.claim(j)
+	return s.ledger.claim(j)
 }
 
 func (s *schedule) take(j *job, cards []ledger.Card) {
@@ -317,7 +317,7 @@ func (s *schedule) granted(j *job) error {
 				s.driver[c.UUID]/gib, c.UUID, c.Charge/gib)
 		}
 	}
-	if err := s.books.comeBack(j); err != nil {
+	if err := s.ledger.comeBack(j); err != nil {
 		return err
 	}
 	s.take(j, cards)
@@ -336,10 +336,10 @@ func (s *schedule) bound(j *job) time.Duration {
 }
 
 func (s *schedule) leaseOf(j *job) (cards []ledger.Card) {
-	switch b := s.books.(type) {
+	switch b := s.ledger.(type) {
 	case *inMemory:
 		return b.leases[j]
-	case *realBooks:
+	case *inLedger:
 		for _, lease := range j.claim.Cards() {
 			cards = append(cards, card(lease.UUID, lease.Bytes))
 		}
@@ -376,7 +376,7 @@ func (s *schedule) maybeLeave(j *job, did bool) (bool, error) {
 			j.began = s.now // a lock that is not ready: it goes on, and is asked again after a turn
 			return true, nil
 		}
-		room, err := s.books.reserve(j)
+		room, err := s.ledger.reserve(j)
 		if err != nil || !room {
 			return did, fmt.Errorf("the plan found no room of the host's memory: %w", err)
 		}
@@ -420,11 +420,11 @@ func (s *schedule) isNeeded(j *job, plan turns.Plan) error {
 func (s *schedule) saved(j *job) error {
 	if s.fails(20) { // the checkpoint is refused
 		s.begin(j)
-		return s.books.unreserve(j)
+		return s.ledger.unreserve(j)
 	}
 	s.give(j) // invariant 3: before its lease ends
 	s.enter(j, parked, never)
-	return s.books.park(j)
+	return s.ledger.park(j)
 }
 
 func (s *schedule) loaded(j *job) error {
@@ -432,18 +432,18 @@ func (s *schedule) loaded(j *job) error {
 		s.give(j)
 		s.enter(j, stuck, never)
 		room := j.bytes()
-		if real, isReal := s.books.(*realBooks); isReal {
+		if real, isReal := s.ledger.(*inLedger); isReal {
 			real.filled += room
 		}
-		return s.books.park(j)
+		return s.ledger.park(j)
 	}
 	s.begin(j)
-	return s.books.unreserve(j)
+	return s.ledger.unreserve(j)
 }
 
 func (s *schedule) end(j *job) error {
 	s.give(j)
-	err := s.books.release(j)
+	err := s.ledger.release(j)
 	s.enter(j, finished, never)
 	return err
 }
@@ -476,10 +476,10 @@ func (s *schedule) scene() *turns.Scene {
 }
 
 func (s *schedule) ticket(j *job) int {
-	if b, ok := s.books.(*inMemory); ok {
+	if b, ok := s.ledger.(*inMemory); ok {
 		return slices.Index(b.waiting, j)
 	}
-	b := s.books.(*realBooks)
+	b := s.ledger.(*inLedger)
 	rows, _, _ := b.ledger.Rows()
 	c := j.claim
 	if j.again != nil {
@@ -526,10 +526,10 @@ func (s *schedule) check() error {
 	if s.mostBehind > 0 {
 		return fmt.Errorf("invariant 6: somebody waited %v too long", s.mostBehind)
 	}
-	return s.books.sound()
+	return s.ledger.sound()
 }
 
-// blockedAreNamed checks that the first waiter, if nobody can leave for it, is told why.
+// blockedAreNamed checks that a plan says why no program can leave for the first waiter.
 func (s *schedule) blockedAreNamed() error {
 	moves := slices.ContainsFunc(s.jobs, (*job).swaps)
 	plans := s.plans()

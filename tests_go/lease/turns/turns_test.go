@@ -30,7 +30,7 @@ func TestRandomSchedulesKeepTheInvariants(t *testing.T) {
 		parks                            int
 	}
 	const workers = 4
-	many := number("SCHEDULES", 400)
+	many := number("SCHEDULES", 200)
 	first := number("SEED", 0) * many
 	parts, failed := make([]sums, workers), make([]error, workers)
 	var group sync.WaitGroup
@@ -39,7 +39,7 @@ func TestRandomSchedulesKeepTheInvariants(t *testing.T) {
 		go func() {
 			defer group.Done()
 			for seed := first + uint64(part); seed < first+many && failed[part] == nil; seed += workers {
-				s := newSchedule(seed, func(host uint64) books { return newInMemory(host) })
+				s := newSchedule(seed, func(host uint64) leases { return newInMemory(host) })
 				if err := s.run(2 * time.Hour); err != nil {
 					failed[part] = fmt.Errorf("seed %d: %w", seed, err)
 				}
@@ -62,7 +62,7 @@ func TestRandomSchedulesKeepTheInvariants(t *testing.T) {
 	occupied := float64(all.working) / float64(all.waited)
 	t.Logf("%d schedules, %d parks: %.2f %% of the time in swaps, %.2f %% occupied while somebody waits",
 		many, all.parks, 100*swapping, 100*occupied)
-	require.Greater(t, all.parks, 20)
+	require.Greater(t, all.parks, 10)
 	require.LessOrEqual(t, swapping, 0.10)
 	require.GreaterOrEqual(t, occupied, 0.89)
 }
@@ -70,11 +70,11 @@ func TestRandomSchedulesKeepTheInvariants(t *testing.T) {
 // The same schedules do the same with the real ledger.
 func TestTheRealLedgerDecidesTheSame(t *testing.T) {
 	for seed := range uint64(2) {
-		s := newSchedule(seed, func(host uint64) books { return newInMemory(host) })
+		s := newSchedule(seed, func(host uint64) leases { return newInMemory(host) })
 		require.NoError(t, s.run(30*time.Minute), "seed %d", seed)
 		l, err := ledger.Open(t.TempDir()+"/ledger", true)
 		require.NoError(t, err)
-		r := newSchedule(seed, func(host uint64) books { return &realBooks{ledger: l, host: host} })
+		r := newSchedule(seed, func(host uint64) leases { return &inLedger{ledger: l, host: host} })
 		require.NoError(t, r.run(30*time.Minute), "seed %d", seed)
 		for i, j := range s.jobs {
 			other := r.jobs[i]
@@ -82,7 +82,7 @@ func TestTheRealLedgerDecidesTheSame(t *testing.T) {
 				[]any{other.state, other.since, other.ran, other.held}, "seed %d, %s", seed, j.name)
 		}
 		for _, j := range r.jobs {
-			require.NoError(t, r.books.release(j))
+			require.NoError(t, r.ledger.release(j))
 		}
 		require.NoError(t, l.Close())
 	}

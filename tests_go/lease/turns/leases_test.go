@@ -7,9 +7,9 @@ import (
 	"gpuconf/gocore/lease/ledger"
 )
 
-// books are what the schedules of a test have for a ledger: the decisions of the real one on numbers in memory, or the
-// real one (realBooks).
-type books interface {
+// leases is what the schedules of a test have for a ledger: the decisions of the real one on numbers in memory, or the
+// real one (inLedger).
+type leases interface {
 	claim(j *job) error           // it waits, or is granted at once
 	look(j *job) (bool, error)    // whether its claim is granted
 	reserve(j *job) (bool, error) // room for it in the host's memory
@@ -67,7 +67,6 @@ func (b *inMemory) look(j *job) (bool, error) {
 	b.waiting = slices.Delete(b.waiting, place, place+1)
 	if b.parked[j] { // it is another claim than the parked one
 		j.back = cards
-		b.leases[&job{name: j.name}] = nil
 		j.shadow = &job{name: j.name + "'"}
 		b.leases[j.shadow] = cards
 		return true, nil
@@ -127,19 +126,19 @@ func (b *inMemory) sound() error {
 	return nil
 }
 
-// realBooks is a ledger in a folder. The agents and programs of the test are all in this process.
-type realBooks struct {
+// inLedger is a ledger in a folder. The agents and programs of the test are all in this process.
+type inLedger struct {
 	ledger *ledger.Ledger
 	host   uint64
 	filled uint64 // of the host's memory, by parked programs
 }
 
-func (b *realBooks) request(j *job) ledger.Request {
+func (b *inLedger) request(j *job) ledger.Request {
 	w := j.wanted()
 	return ledger.Request{Cards: w.Cards, Count: w.Count, Text: ledger.Text{Name: j.name}}
 }
 
-func (b *realBooks) claim(j *job) error {
+func (b *inLedger) claim(j *job) error {
 	c, err := b.ledger.Claim(b.request(j))
 	if j.claim == nil {
 		j.claim = c
@@ -149,7 +148,7 @@ func (b *realBooks) claim(j *job) error {
 	return err
 }
 
-func (b *realBooks) look(j *job) (bool, error) {
+func (b *inLedger) look(j *job) (bool, error) {
 	c := j.claim
 	if j.again != nil {
 		c = j.again
@@ -164,25 +163,25 @@ func (b *realBooks) look(j *job) (bool, error) {
 	return granted, err
 }
 
-func (b *realBooks) reserve(j *job) (bool, error) {
+func (b *inLedger) reserve(j *job) (bool, error) {
 	return j.claim.Reserve(j.bytes(), ledger.Host{Total: b.host, Available: b.host - b.filled, Group: b.host})
 }
 
-func (b *realBooks) unreserve(j *job) error { return j.claim.Unreserve() }
+func (b *inLedger) unreserve(j *job) error { return j.claim.Unreserve() }
 
-func (b *realBooks) park(j *job) error {
+func (b *inLedger) park(j *job) error {
 	b.filled += j.bytes()
 	return j.claim.Park()
 }
 
-func (b *realBooks) comeBack(j *job) error {
+func (b *inLedger) comeBack(j *job) error {
 	b.filled -= j.bytes()
 	err := j.claim.Return(j.again)
 	j.again = nil
 	return err
 }
 
-func (b *realBooks) release(j *job) error {
+func (b *inLedger) release(j *job) error {
 	if j.parkedNow() {
 		b.filled -= j.bytes()
 	}
@@ -195,7 +194,7 @@ func (b *realBooks) release(j *job) error {
 	return nil
 }
 
-func (b *realBooks) sound() error {
+func (b *inLedger) sound() error {
 	if findings := b.ledger.Check(); len(findings) > 0 {
 		return fmt.Errorf("the ledger is not sound: %v", findings)
 	}
