@@ -122,7 +122,7 @@ race: $(VENV)/dev ## run the Go tests of packages with goroutines under the race
 # Targets with parts, which WHAT chooses. tests_py/parts.py has them, with the variables that they take.
 soak: ## run random operations for long: the parts allocator, ledger, forks, guard, crowd and random
 fuzz: ## fuzz the parsers and the allocator, and load changed snapshots
-generate: ## write generated sources anew; WHAT=requirements, driver or picture: what comes from others
+generate: ## write generated sources anew; WHAT=requirements, driver, trees or picture: the others
 check: ## run a check that takes long or downloads: workflows, types, c-api, reproducible, versions, ...
 test-suites: ## run others' tests: the parts foreign, simulated, pytorch, workflow, neighbours and tensorflow
 bench: ## measure what gpuconf costs, or WHAT=allocator, fleet, or profile for the compiler

@@ -11,19 +11,18 @@ import (
 	"gpuconf/gocore/machine/models"
 	"gpuconf/gocore/tf/config"
 	"gpuconf/pybind/process"
+	"gpuconf/pybind/wire"
 )
 
 // Simulate selects the machine to simulate; "" leaves the choice to the environment. It returns the previous and the
 // new choice, one per line.
-func Simulate(spec string) (choices string, err error) {
-	defer process.Gate(&err)
+func (calls) Simulate(spec string) (choices string, err error) {
 	before, now, err := process.Shared().Simulate(spec)
 	return before + "\n" + now, err
 }
 
 // Specification returns the specification of a machine as Simulate returns it, and changes nothing.
-func Specification(machine string) (full string, err error) {
-	defer process.Gate(&err)
+func (calls) Specification(machine string) (full string, err error) {
 	spec, err := models.ParseSpec(machine)
 	if err != nil {
 		return "", err
@@ -31,110 +30,87 @@ func Specification(machine string) (full string, err error) {
 	return spec.String(), nil
 }
 
-// Reset releases the devices and discards the configuration. It returns true.
-func Reset() (done bool, err error) {
-	defer process.Gate(&err)
-	return true, process.Shared().Reset()
+// Reset releases the devices and discards the configuration.
+func (calls) Reset() error { return process.Shared().Reset() }
+
+// physicalDevices is the physical devices, each as [name, type], and the specification of a simulated machine.
+type physicalDevices struct {
+	Devices   [][2]string
+	Simulated string
 }
 
-// Enumerate lists the physical devices: {"physical": [[name, type], ...], "simulated": spec}.
-func Enumerate(env string) (devices string, err error) {
-	defer process.Gate(&err)
-	variables, err := decodeEnv(env)
+// Enumerate lists the physical devices.
+func (calls) Enumerate(env config.Env) (listed physicalDevices, err error) {
+	m, spec, err := process.Shared().Enumerate(env)
 	if err != nil {
-		return "", err
+		return listed, err
 	}
-	m, spec, err := process.Shared().Enumerate(variables)
-	if err != nil {
-		return "", err
-	}
-	physical := [][2]string{}
-	return sendJSON(map[string]any{"physical": &physical, "simulated": spec}, m.Inspect(func(s *config.State) error {
+	listed.Simulated = spec
+	return listed, m.Inspect(func(s *config.State) error {
 		for _, d := range s.Physical() {
-			physical = append(physical, [2]string{d.Name, d.Type})
+			listed.Devices = append(listed.Devices, [2]string{d.Name, d.Type})
 		}
 		return nil
-	}))
+	})
 }
 
-// Initialize builds the logical devices: {"logical": [[name, type, full name, CUDA ordinal], ...], "host_visible":
-// bool}. origin is the caller, as "file:line (call)".
-func Initialize(env string, origin string) (devices string, err error) {
-	defer process.Gate(&err)
-	variables, err := decodeEnv(env)
+// logicalDevices is the logical devices, each as [name, type, full name, CUDA ordinal], whether the host can read their
+// memory, and State.Published.
+type logicalDevices struct {
+	Devices     [][4]any
+	HostVisible bool
+	Published   int
+}
+
+// Initialize builds the logical devices. origin is the caller, as "file:line (call)".
+func (calls) Initialize(env config.Env, origin string) (listed logicalDevices, err error) {
+	m, err := process.Shared().Initialize(env, origin)
 	if err != nil {
-		return "", err
+		return listed, err
 	}
-	m, err := process.Shared().Initialize(variables, origin)
-	if err != nil {
-		return "", err
-	}
-	return encodeLogical(m)
+	return calls{}.LogicalDevices(m)
 }
 
 // LogicalDevices lists the logical devices that a session has created, as Initialize does. It initializes nothing, so
 // the list may be empty.
-func LogicalDevices() (devices string, err error) {
-	defer process.Gate(&err)
-	return onManager(encodeLogical)
-}
-
-// encodeLogical returns {"logical": [[name, type, full name, ordinal], ...], "host_visible", "published": as
-// State.Published}.
-func encodeLogical(m *devmgr.Manager) (string, error) {
+func (calls) LogicalDevices(m *devmgr.Manager) (listed logicalDevices, err error) {
 	list, err := m.LogicalDevices()
 	if err != nil {
-		return "", err
+		return listed, err
 	}
-	logical := [][4]any{}
 	for _, d := range list {
-		logical = append(logical, [4]any{d.Name, d.Type, d.FullName, d.Ordinal})
+		listed.Devices = append(listed.Devices, [4]any{d.Name, d.Type, d.FullName, d.Ordinal})
 	}
-	return encode(map[string]any{"logical": logical, "host_visible": m.HostVisible(),
-		"published": process.Shared().Published()})
+	listed.HostVisible, listed.Published = m.HostVisible(), process.Shared().Published()
+	return listed, nil
 }
 
 // MalformedVariables returns a text for each variable of TensorFlow that cannot be parsed, and would be ignored when
-// the pools are built: {variable: text, ...}.
-func MalformedVariables(env string) (texts string, err error) {
-	defer process.Gate(&err)
-	variables, err := decodeEnv(env)
-	if err != nil {
-		return "", err
-	}
-	byName := map[string]string{}
-	for name, notices := range variables.Malformed() {
+// the pools are built, by variable.
+func (calls) MalformedVariables(env config.Env) (texts map[string]string, err error) {
+	texts = map[string]string{}
+	for name, notices := range env.Malformed() {
 		for _, notice := range notices {
-			byName[name] = notice.Text
+			texts[name] = notice.Text
 		}
 	}
-	return encode(byName)
+	return texts, nil
 }
 
 // DrainNotices returns and clears the pending notices for the user: [[level, text], ...].
-func DrainNotices() (notices string, err error) {
-	defer process.Gate(&err)
-	list := [][2]string{}
+func (calls) DrainNotices() (notices [][2]string, err error) {
 	for _, n := range process.Shared().DrainNotices() {
-		list = append(list, [2]string{n.Level, n.Text})
+		notices = append(notices, [2]string{n.Level, n.Text})
 	}
-	return encode(list)
+	return notices, nil
 }
 
 // DescribeBLAS looks for the library that multiplies matrices in host memory, as the first large product does: choice
-// is GPUCONF_BLAS, and folders are the folders from which Python imports modules, one per line. The result is
-// {"library": name, "version": ..., "path": ..., "threads": n, "complaints": [line, ...]}; the name is "" if there is
-// none.
-func DescribeBLAS(choice string, folders string) (about string, err error) {
-	defer process.Gate(&err)
-	if err := process.Alive(); err != nil {
-		return "", err
-	}
-	description, err := blas.New(choice, strings.FieldsFunc(folders, func(r rune) bool { return r == '\n' })).Describe()
-	return sendJSON(map[string]any{
-		"library": description.Library, "version": description.Version, "path": description.Path,
-		"threads": description.Threads, "complaints": append([]string{}, description.Complaints...),
-	}, err)
+// is GPUCONF_BLAS, and folders are the folders from which Python imports modules, one per line.
+func (calls) DescribeBLAS(choice string, folders string) (about wire.BLAS, err error) {
+	d, err := blas.New(choice, strings.FieldsFunc(folders, func(r rune) bool { return r == '\n' })).Describe()
+	return wire.BLAS{Library: d.Library, Version: d.Version, Path: d.Path, Threads: d.Threads,
+		Complaints: d.Complaints}, err
 }
 
 // A setting is a switch of config.State by name: how to read it and how to store a JSON value. null is None.
@@ -214,26 +190,22 @@ func findSetting(name string) (setting, error) {
 }
 
 // Setting returns the value of a switch as JSON.
-func Setting(name string) (value string, err error) {
-	defer process.Gate(&err)
+func (calls) Setting(name string) (value any, err error) {
 	entry, err := findSetting(name)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	var got any
-	err = process.Shared().Switches(func(s *config.State) (err error) {
-		got, err = entry.get(s)
+	return value, process.Shared().Switches(func(s *config.State) (err error) {
+		value, err = entry.get(s)
 		return err
 	})
-	return sendJSON(got, err)
 }
 
 // SetSetting stores a JSON value in a switch.
-func SetSetting(name string, value string) (done bool, err error) {
-	defer process.Gate(&err)
+func (calls) SetSetting(name string, value string) error {
 	entry, err := findSetting(name)
 	if err != nil {
-		return false, err
+		return err
 	}
-	return true, process.Shared().Switches(func(s *config.State) error { return entry.set(s, value) })
+	return process.Shared().Switches(func(s *config.State) error { return entry.set(s, value) })
 }

@@ -1,49 +1,46 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package pybind contains the flat functions that gopy binds for Python.
+// Package pybind contains the functions that Python calls: methods of calls, with Go's types. For each of them flat.go,
+// which is generated, has the flat function that gopy binds.
 //
 // # Rules
 //
-//  1. Functions only. Arguments and results are int64, string and bool; structures are passed as JSON, mostly as
-//     messages of package wire, objects as numbers that Go checks. (gopy does not check unsigned numbers, leaks if a
-//     function returns only an error, and its handles crash the process when stale.)
-//  2. Results are always (T, error), with the error named err.
-//  3. The first line is "defer process.Gate(&err)": no panic reaches Python, and every error has a kind.
+//  1. Flat functions only cross. Their arguments and results are int64, string and bool; structures are passed as JSON,
+//     mostly as messages of package wire, objects as numbers that Go checks. (gopy does not check unsigned numbers,
+//     leaks if a function returns only an error, and its handles crash the process when stale.)
+//  2. Their results are always (T, error), with the error named err.
+//  3. Their first line is "defer process.Gate(&err)": no panic reaches Python, and every error has a kind. After a panic
+//     they are refused, but for those that need no devices.
 //  4. No function blocks for long: WaitForFree and WaitJob take a timeout, and Python loops, so that Ctrl-C works. Long
 //     work is a job.
 //  5. No function reads the environment: Python passes it in, because Go sees only the environment at the start of the
 //     process.
 //
-// The functions are thin: decode, call, encode. The logic is in gocore and pybind/process.
+// The methods are thin. The logic is in gocore and pybind/process.
 package pybind
 
 import (
 	"encoding/json"
 
 	"gpuconf/gocore/base/status"
-	"gpuconf/gocore/devices/devmgr"
-	"gpuconf/gocore/tf/config"
-	"gpuconf/pybind/process"
 	"gpuconf/pybind/wire"
 )
 
-// manager returns the device manager of this process.
-func manager() (*devmgr.Manager, error) { return process.Shared().Manager() }
+// calls has the functions that Python calls.
+type calls struct{}
 
-// given calls use with what find returns, unless that fails.
-func given[T, R any](find func() (T, error), use func(T) (R, error)) (result R, err error) {
-	value, err := find()
-	if err != nil {
-		return result, err
+// receive reads a message of Python's; no text is the zero value.
+func receive[T any](text string) (message T, err error) {
+	if text != "" {
+		err = wire.Decode(text, &message)
 	}
-	return use(value)
+	return message, err
 }
 
-// onManager calls use with the device manager.
-func onManager[R any](use func(*devmgr.Manager) (R, error)) (R, error) { return given(manager, use) }
-
 // toInt64 converts a result.
-func toInt64[T ~int | ~uint64 | ~uint16](n T, err error) (int64, error) { return int64(n), err }
+func toInt64[T ~int | ~uint64 | ~uint16 | ~uintptr](n T, err error) (int64, error) {
+	return int64(n), err
+}
 
 // send returns a result as a message of package wire.
 func send(message any, err error) (string, error) {
@@ -51,14 +48,6 @@ func send(message any, err error) (string, error) {
 		return "", err
 	}
 	return wire.Encode(message)
-}
-
-// sendJSON returns a result as JSON.
-func sendJSON(value any, err error) (string, error) {
-	if err != nil {
-		return "", err
-	}
-	return encode(value)
 }
 
 // encode returns a value as JSON.
@@ -76,9 +65,4 @@ func decode(text string, value any) error {
 		return status.Errorf(status.Internal, "decoding %T: %w", value, err)
 	}
 	return nil
-}
-
-func decodeEnv(text string) (env config.Env, err error) {
-	err = decode(text, &env)
-	return env, err
 }

@@ -7,84 +7,62 @@ import (
 	"strconv"
 
 	"gpuconf/gocore/base/status"
+	"gpuconf/gocore/devices/devmgr"
 	"gpuconf/gocore/tf/config"
 	"gpuconf/gocore/tf/graph"
 	"gpuconf/pybind/process"
 )
 
 // NewGraph creates an empty graph. It survives a reset.
-func NewGraph() (id int64, err error) {
-	defer process.Gate(&err)
-	return process.Shared().NewGraph()
-}
+func (calls) NewGraph() (id int64, err error) { return process.Shared().NewGraph(), nil }
 
 // DropGraph releases a graph.
-func DropGraph(id int64) (done bool, err error) {
-	defer process.Gate(&err)
-	return true, process.Shared().DropGraph(id)
-}
+func (calls) DropGraph(id int64) error { return process.Shared().DropGraph(id) }
 
 // AddConstant adds a constant to a graph. Its value is copied from host memory. device is a result of RequestDevice.
 // after lists the nodes that run before it, "0 1". The result describes the node: {"id": n, "name": ..., "dtype": name,
 // "shape": [...]}. The shape has -1 for a size that is not known before a run, and is null if not even their number is.
 // A node without a tensor has neither type nor shape.
-func AddConstant(
-	graphID int64, name string, host int64, nbytes int64, dtype string, shape string, after string, device string,
-) (node string, err error) {
-	defer process.Gate(&err)
-	g, err := process.Shared().Graph(graphID)
-	if err != nil {
-		return "", err
-	}
+func (calls) AddConstant(g *graph.Graph, name string, host int64, nbytes int64, dtype string, shape string,
+	after string, device string) (node map[string]any, err error) {
 	value, err := hostValue(host, nbytes, dtype, shape)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	before, err := nodes(g, after)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	return addNode(g, graph.NodeSpec{Op: graph.Const, Name: name, Value: value, Controls: before, Device: device})
 }
 
 // AddPlaceholder adds a placeholder, whose value is fed. shape is like "2,3", with -1 for an unknown size. If unranked
 // is set, not even the number of sizes is known. Its other arguments and its result are those of AddConstant.
-func AddPlaceholder(
-	graphID int64, name string, dtype string, shape string, unranked bool, after string, device string,
-) (node string, err error) {
-	defer process.Gate(&err)
-	g, err := process.Shared().Graph(graphID)
-	if err != nil {
-		return "", err
-	}
+func (calls) AddPlaceholder(g *graph.Graph, name string, dtype string, shape string, unranked bool, after string,
+	device string) (node map[string]any, err error) {
 	spec := graph.NodeSpec{Op: graph.Placeholder, Name: name, Device: device, Shape: graph.Partial{Unranked: unranked}}
 	if spec.DType, err = parseDType(dtype); err != nil {
-		return "", err
+		return nil, err
 	}
 	if spec.Shape.Sizes, err = parseShape(shape); err != nil {
-		return "", err
+		return nil, err
 	}
 	if spec.Controls, err = nodes(g, after); err != nil {
-		return "", err
+		return nil, err
 	}
 	return addNode(g, spec)
 }
 
 // AddNode adds an operation on nodes of a graph, "0 1". Its other arguments and its result are those of AddConstant.
-func AddNode(graphID int64, op string, name string, inputs string, after string, flags int64, device string) (
-	node string, err error) {
-	defer process.Gate(&err)
-	g, err := process.Shared().Graph(graphID)
-	if err != nil {
-		return "", err
-	}
+func (calls) AddNode(g *graph.Graph, op string, name string, inputs string, after string, flags int64, device string) (
+	node map[string]any, err error) {
 	read, err := nodes(g, inputs)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	before, err := nodes(g, after)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	return addNode(g, graph.NodeSpec{
 		Op: graph.Op(op), Name: name, Inputs: read, Controls: before, Device: device,
@@ -101,10 +79,10 @@ func nodes(g *graph.Graph, text string) ([]*graph.Node, error) {
 	return process.NodesOf(g, ids)
 }
 
-func addNode(g *graph.Graph, spec graph.NodeSpec) (string, error) {
+func addNode(g *graph.Graph, spec graph.NodeSpec) (map[string]any, error) {
 	n, err := g.Add(spec)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	described := map[string]any{"id": n.ID(), "name": n.Name()}
 	if n.HasTensor() {
@@ -113,20 +91,15 @@ func addNode(g *graph.Graph, spec graph.NodeSpec) (string, error) {
 			described["shape"] = nil
 		}
 	}
-	return encode(described)
+	return described, nil
 }
 
 // RequestDevice returns the device that a node requests inside scopes, the outermost first: [null, "/gpu:1",
 // ["/cpu:0"], ...]. null is None; a list of one element is the result of a device function. own is the device that the
 // node itself requests.
-func RequestDevice(own string, scopes string) (device string, err error) {
-	defer process.Gate(&err)
-	var sent []any
-	if err := decode(scopes, &sent); err != nil {
-		return "", err
-	}
-	list := make([]graph.Scope, len(sent))
-	for i, each := range sent {
+func (calls) RequestDevice(own string, scopes []any) (device string, err error) {
+	list := make([]graph.Scope, len(scopes))
+	for i, each := range scopes {
 		switch scope := each.(type) {
 		case string:
 			list[i] = graph.Scope{Device: scope}
@@ -178,15 +151,15 @@ func decodeOptions(text string) (sent protoOptions, o config.Options, err error)
 		return sent, o, err
 	}
 	for _, v := range sent.Virtual {
-		one := config.VirtualDevices{Priority: v.Priority, Ordinal: v.Ordinal}
+		virtual := config.VirtualDevices{Priority: v.Priority, Ordinal: v.Ordinal}
 		for _, text := range v.Limits {
 			limit, err := decodeFloat(text)
 			if err != nil {
 				return sent, o, err
 			}
-			one.MemoryLimitMiB = append(one.MemoryLimitMiB, limit)
+			virtual.MemoryLimitMiB = append(virtual.MemoryLimitMiB, limit)
 		}
-		o.VirtualDevices = append(o.VirtualDevices, one)
+		o.VirtualDevices = append(o.VirtualDevices, virtual)
 	}
 	return sent, o, nil
 }
@@ -204,51 +177,36 @@ func decodeFloat(text string) (float64, error) {
 }
 
 // ImportConfig applies the ConfigProto that a program starts with.
-func ImportConfig(options string) (done bool, err error) {
-	defer process.Gate(&err)
+func (calls) ImportConfig(m *devmgr.Manager, options string) error {
 	sent, o, err := decodeOptions(options)
 	if err != nil {
-		return false, err
+		return err
 	}
 	o.LogPlacement = sent.LogPlacement != nil && *sent.LogPlacement
 	o.IntraOpThreads, o.InterOpThreads = sent.IntraOpThreads, sent.InterOpThreads
-	return true, configure(func(s *config.State) error { return s.Import(o) })
+	return m.Configure(func(s *config.State) error { return s.Import(o) })
 }
 
 // OpenSession opens a session on a graph and creates the devices that it requests, if they do not exist. It returns the
 // session's number times 2, plus 1 if the logical devices have changed. origin is the caller, as "file:line (call)".
-func OpenSession(graphID int64, options string, env string, origin string) (receipt int64, err error) {
-	defer process.Gate(&err)
-	if err := process.Alive(); err != nil {
-		return 0, err
-	}
+func (calls) OpenSession(graphID int64, options string, env config.Env, origin string) (receipt int64, err error) {
 	sent, o, err := decodeOptions(options)
-	if err != nil {
-		return 0, err
-	}
-	variables, err := decodeEnv(env)
 	if err != nil {
 		return 0, err
 	}
 	id, renamed, err := process.Shared().OpenSession(process.SessionRequest{
 		Graph: graphID, Devices: o, SoftPlacement: sent.SoftPlacement, LogPlacement: sent.LogPlacement,
 		PlacePruned: sent.PlacePruned,
-	}, variables, origin)
+	}, env, origin)
 	return receiptOf(id, renamed), err
-}
-
-// onSession calls use with a session.
-func onSession[R any](id int64, use func(*process.Session) (R, error)) (R, error) {
-	return given(func() (*process.Session, error) { return process.Shared().Session(id) }, use)
 }
 
 // RunSession computes a step: {"fetches": [array, ...], "targets": [node, ...], "feeds": [array, ...]}, where an array
 // is [node, address, bytes, size, size, ...]. The addresses are of host memory, which the caller keeps alive: fetches
 // are written to it, feeds are read from it. It returns "nodes copies bytes": the number of operations run, and the
 // number and total bytes of the tensors copied between devices.
-func RunSession(id int64, step string) (ran string, err error) {
-	defer process.Gate(&err)
-	s, decoded, err := decodeStep(id, step)
+func (calls) RunSession(s *process.Session, step string) (ran string, err error) {
+	decoded, err := decodeStep(step)
 	if err != nil {
 		return "", err
 	}
@@ -258,32 +216,28 @@ func RunSession(id int64, step string) (ran string, err error) {
 
 // SessionShapes returns the shapes of a step's results, which depend on what is fed: [[size, ...], ...]. The step is
 // that of RunSession; the addresses and sizes of its fetches are ignored.
-func SessionShapes(id int64, step string) (shapes string, err error) {
-	defer process.Gate(&err)
-	s, decoded, err := decodeStep(id, step)
+func (calls) SessionShapes(s *process.Session, step string) (shapes []graph.Shape, err error) {
+	decoded, err := decodeStep(step)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	return sendJSON(s.Shapes(decoded))
+	return s.Shapes(decoded)
 }
 
-func decodeStep(id int64, step string) (s *process.Session, decoded process.Step, err error) {
-	if s, err = process.Shared().Session(id); err != nil {
-		return nil, decoded, err
-	}
+func decodeStep(step string) (decoded process.Step, err error) {
 	var sent struct {
 		Fetches, Feeds []hostArray
 		Targets        []int64
 	}
 	if err := decode(step, &sent); err != nil {
-		return nil, decoded, err
+		return decoded, err
 	}
 	decoded.Targets = sent.Targets
 	if decoded.Fetches, decoded.Into, _, err = hostArrays(sent.Fetches); err != nil {
-		return nil, decoded, err
+		return decoded, err
 	}
 	decoded.Feeds, decoded.From, decoded.Shapes, err = hostArrays(sent.Feeds)
-	return s, decoded, err
+	return decoded, err
 }
 
 // hostArray is [node, address, bytes, size, size, ...].
@@ -305,28 +259,16 @@ func hostArrays(sent []hostArray) (nodes []int64, memory [][]byte, shapes []grap
 }
 
 // SessionDevices describes a session's devices: [[name, type, bytes of the memory limit, incarnation], ...].
-func SessionDevices(id int64) (list string, err error) {
-	defer process.Gate(&err)
-	return sendJSON(onSession(id, func(s *process.Session) ([][4]any, error) {
-		devices, err := s.ListDevices()
-		rows := make([][4]any, len(devices))
-		for i, d := range devices {
-			rows[i] = [4]any{d.Name, d.Type, d.MemoryLimit, d.Incarnation}
-		}
-		return rows, err
-	}))
+func (calls) SessionDevices(s *process.Session) (rows [][4]any, err error) {
+	devices, err := s.ListDevices()
+	for _, d := range devices {
+		rows = append(rows, [4]any{d.Name, d.Type, d.MemoryLimit, d.Incarnation})
+	}
+	return rows, err
 }
 
-// SessionLog returns and clears a session's placement log: [line, ...].
-func SessionLog(id int64) (lines string, err error) {
-	defer process.Gate(&err)
-	return sendJSON(onSession(id, func(s *process.Session) ([]string, error) {
-		return append([]string{}, s.DrainLog()...), nil
-	}))
-}
+// SessionLog returns and clears a session's placement log.
+func (calls) SessionLog(s *process.Session) (lines []string, err error) { return s.DrainLog(), nil }
 
 // CloseSession ends a session.
-func CloseSession(id int64) (done bool, err error) {
-	defer process.Gate(&err)
-	return true, process.Shared().CloseSession(id)
-}
+func (calls) CloseSession(id int64) error { return process.Shared().CloseSession(id) }

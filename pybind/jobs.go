@@ -17,8 +17,7 @@ import (
 // [rewind.OutOfMemory] of a snapshot that ends with failed allocations, "recorded": [rewind.Recorded] of a snapshot of
 // PyTorch, "incomplete": why a snapshot has nothing of that; "", "hidden": how many of the events stand for segments
 // that there were before}; its pages are the events.
-func OpenLoad(descriptor int64) (job int64, err error) {
-	defer process.Gate(&err)
+func (calls) OpenLoad(descriptor int64) (job int64, err error) {
 	return openFileJob(descriptor, func(ctx context.Context, file *process.File) (process.Outcome, error) {
 		l, err := load(ctx, file)
 		events := l.Events
@@ -32,9 +31,6 @@ func OpenLoad(descriptor int64) (job int64, err error) {
 // openFileJob creates a job that works on an open file.
 func openFileJob(descriptor int64, work func(context.Context, *process.File) (process.Outcome, error)) (
 	job int64, err error) {
-	if err := process.Alive(); err != nil {
-		return 0, err
-	}
 	file, err := process.ShareFile(descriptor)
 	if err != nil {
 		return 0, err
@@ -100,31 +96,27 @@ func errNoTrace() error {
 // isLarge reports whether events take more than about 50 MiB; processing them takes at least as much again.
 func isLarge(events []trace.Event) bool { return len(events) > 1<<20 }
 
-// onJob calls use with a job.
-func onJob[R any](id int64, use func(*process.Job) (R, error)) (R, error) {
-	return given(func() (*process.Job, error) { return process.FindJob(id) }, use)
-}
+// FeedJob appends text to the trace of a job that has not started: CSV with a header.
+func (calls) FeedJob(j *process.Job, text string) error { return j.Feed(text) }
 
 // WaitJob starts a job if necessary and waits until it is done, for at most this many milliseconds, and at most 100. If
 // the job fails, it returns the job's error.
-func WaitJob(id int64, milliseconds int64) (done bool, err error) {
-	defer process.Gate(&err)
-	return onJob(id, func(j *process.Job) (bool, error) {
-		return j.Wait(time.Duration(min(max(milliseconds, 0), maxWaitMS)) * time.Millisecond)
-	})
+func (calls) WaitJob(j *process.Job, milliseconds int64) (done bool, err error) {
+	return j.Wait(time.Duration(min(max(milliseconds, 0), maxWaitMS)) * time.Millisecond)
 }
 
 // JobProgress returns how many thousandths of a job's work are done. Only plans report it.
-func JobProgress(id int64) (thousandths int64, err error) {
-	defer process.Gate(&err)
-	return onJob(id, func(j *process.Job) (int64, error) { return int64(1000 * j.Progress()), nil })
+func (calls) JobProgress(j *process.Job) (thousandths int64, err error) {
+	return int64(1000 * j.Progress()), nil
 }
 
 // JobResult returns the result of a finished job as JSON.
-func JobResult(id int64) (result string, err error) {
-	defer process.Gate(&err)
-	outcome, err := onJob(id, (*process.Job).Outcome)
-	return sendJSON(outcome.Head, err)
+func (calls) JobResult(j *process.Job) (result string, err error) {
+	outcome, err := j.Outcome()
+	if err != nil {
+		return "", err
+	}
+	return encode(outcome.Head)
 }
 
 // pageEvents is the number of events in a page. Formatting a page takes a millisecond or two.
@@ -132,9 +124,8 @@ const pageEvents = 1 << 13
 
 // JobPage returns a page of the events of a finished job, counted from 0: lines of CSV, without the header. After the
 // last page it returns "".
-func JobPage(id int64, number int64) (lines string, err error) {
-	defer process.Gate(&err)
-	outcome, err := onJob(id, (*process.Job).Outcome)
+func (calls) JobPage(j *process.Job, number int64) (lines string, err error) {
+	outcome, err := j.Outcome()
 	if err != nil {
 		return "", err
 	}
@@ -147,10 +138,4 @@ func JobPage(id int64, number int64) (lines string, err error) {
 }
 
 // CloseJob removes a job, and cancels its work if it is still running.
-func CloseJob(id int64) (done bool, err error) {
-	defer process.Gate(&err)
-	if err := process.Alive(); err != nil {
-		return false, err
-	}
-	return true, process.CloseJob(id)
-}
+func (calls) CloseJob(id int64) error { return process.CloseJob(id) }

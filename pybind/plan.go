@@ -100,17 +100,16 @@ func plannable(card models.Card) error {
 	return nil
 }
 
-// ParseFleet returns a fleet as a list of wire.FleetBatch.
-func ParseFleet(text string) (fleet string, err error) {
-	defer process.Gate(&err)
+// ParseFleet returns the batches of a fleet.
+func (calls) ParseFleet(text string) (list []wire.FleetBatch, err error) {
 	batches, err := models.ParseFleet(text)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	list := make([]wire.FleetBatch, len(batches))
+	list = make([]wire.FleetBatch, len(batches))
 	for i, b := range batches {
 		if err := plannable(b.Card); err != nil {
-			return "", err
+			return nil, err
 		}
 		model, memory := b.Card.Model, b.Card.MemoryBytes
 		beside := models.ContextBytes(memory, model.ComputeMajor)
@@ -121,16 +120,15 @@ func ParseFleet(text string) (fleet string, err error) {
 		}
 		list[i] = wire.FleetBatch{Name: b.Name(), Count: b.Count, Memory: memory, Leasable: leasable, Context: beside,
 			Product: model.Product, Virtual: model.GranularityBytes > 0,
-			Compute: [2]int{model.ComputeMajor, model.ComputeMinor}, Hardware: wire.Hardware(model.Hardware())}
+			Compute: [2]int{model.ComputeMajor, model.ComputeMinor}, Hardware: model.Hardware()}
 	}
-	return wire.Encode(list)
+	return list, nil
 }
 
 // OpenPlan creates a job that finds out whether a trace, which FeedJob passes in, would fit. The job's result is
 // {"limit": bytes, "gpu": name, "memory": bytes, "usage": [plan.Usage], "results": [plan.Result], "notices": [[level,
 // text], ...]}.
-func OpenPlan(request string) (job int64, err error) {
-	defer process.Gate(&err)
+func (calls) OpenPlan(request string) (job int64, err error) {
 	var asked planRequest
 	if err := decode(request, &asked); err != nil {
 		return 0, err
@@ -146,12 +144,6 @@ func OpenPlan(request string) (job int64, err error) {
 	return process.OpenJob(func(ctx context.Context, input *process.Input) (process.Outcome, error) {
 		return replayed(ctx, input, wanted, said)
 	}, func() {})
-}
-
-// FeedJob appends text to the trace of a job that has not started: CSV with a header.
-func FeedJob(id int64, text string) (done bool, err error) {
-	defer process.Gate(&err)
-	return onJob(id, func(j *process.Job) (bool, error) { return true, j.Feed(text) })
 }
 
 func replayed(ctx context.Context, input *process.Input, wanted plan.Request, notices [][2]string) (
@@ -179,14 +171,12 @@ func replayed(ctx context.Context, input *process.Input, wanted plan.Request, no
 // StartRecording starts recording memory events of all logical GPUs and keeps the newest events of each, up to the
 // given number, with stacks if Python has prepared them. It returns the recording's number, which is valid until
 // DropRecording.
-func StartRecording(events int64, stacks bool) (id int64, err error) {
-	defer process.Gate(&err)
+func (calls) StartRecording(events int64, stacks bool) (id int64, err error) {
 	return process.Shared().StartRecording(int(min(events, trace.MostEvents+1)), stacks)
 }
 
 // CountRecorded returns "events lost running" of a recording; running is 0 or 1.
-func CountRecorded(id int64) (counts string, err error) {
-	defer process.Gate(&err)
+func (calls) CountRecorded(id int64) (counts string, err error) {
 	all, lost, running, err := process.Shared().CountRecorded(id)
 	runs := 0
 	if running {
@@ -196,15 +186,11 @@ func CountRecorded(id int64) (counts string, err error) {
 }
 
 // StopRecording stops a recording if it is running. OpenRecorded returns its events.
-func StopRecording(id int64) (done bool, err error) {
-	defer process.Gate(&err)
-	return true, process.Shared().StopRecording(id)
-}
+func (calls) StopRecording(id int64) error { return process.Shared().StopRecording(id) }
 
 // OpenRecorded creates a job that returns the events of a stopped recording. The job's result is {"events": count,
 // "lost": events, "pools": {number: regions as in wire.MemoryMap}, "names": as in namesOf}; its pages are the events.
-func OpenRecorded(id int64) (job int64, err error) {
-	defer process.Gate(&err)
+func (calls) OpenRecorded(id int64) (job int64, err error) {
 	return process.OpenJob(func(ctx context.Context, _ *process.Input) (process.Outcome, error) {
 		recording, pools, err := process.Shared().Recorded(ctx, id)
 		pictures := map[int]any{}
@@ -218,10 +204,7 @@ func OpenRecorded(id int64) (job int64, err error) {
 }
 
 // DropRecording removes a recording, and stops it if it is running.
-func DropRecording(id int64) (done bool, err error) {
-	defer process.Gate(&err)
-	return true, process.Shared().DropRecording(id)
-}
+func (calls) DropRecording(id int64) error { return process.Shared().DropRecording(id) }
 
 // regionsOf returns the regions of a pool. Free chunks have no library.
 func regionsOf(drawn bfc.MemoryMap) []wire.Region {
@@ -264,11 +247,7 @@ func namesOf(names trace.Names) map[string]any {
 
 // OpenTimeline creates a job that sums up a trace, which FeedJob passes in, with time in at most so many intervals. The
 // job's result is {"gpus": [timeline.Timeline]}.
-func OpenTimeline(intervals int64) (job int64, err error) {
-	defer process.Gate(&err)
-	if err := process.Alive(); err != nil {
-		return 0, err
-	}
+func (calls) OpenTimeline(intervals int64) (job int64, err error) {
 	if intervals < 1 {
 		return 0, status.Errorf(status.InvalidArgument, "a timeline has at least one interval, but got %d", intervals)
 	}
@@ -285,8 +264,7 @@ func OpenTimeline(intervals int64) (job int64, err error) {
 
 // OpenVerify creates a job that replays a PyTorch snapshot from an open file on the model of PyTorch's allocator. The
 // job's result is {"verdict": rewind.Verdict, "difference": the first one, or ""}.
-func OpenVerify(descriptor int64) (job int64, err error) {
-	defer process.Gate(&err)
+func (calls) OpenVerify(descriptor int64) (job int64, err error) {
 	return openFileJob(descriptor, verified)
 }
 

@@ -20,13 +20,8 @@ const (
 
 // MakeTensor copies host memory, which the caller keeps alive, into a new tensor. device is the current scope, and
 // shape is like "2,3". It returns the tensor's number times 2, plus 1 if log lines or notices are pending.
-func MakeTensor(host int64, nbytes int64, dtype string, shape string, name string, device string) (
-	receipt int64, err error) {
-	defer process.Gate(&err)
-	w, err := process.Shared().Work()
-	if err != nil {
-		return 0, err
-	}
+func (calls) MakeTensor(w *process.Work, host int64, nbytes int64, dtype string, shape string, name string,
+	device string) (receipt int64, err error) {
 	value, err := hostValue(host, nbytes, dtype, shape)
 	if err != nil {
 		return 0, err
@@ -35,12 +30,8 @@ func MakeTensor(host int64, nbytes int64, dtype string, shape string, name strin
 }
 
 // Execute runs one operation on tensors, "7 12"; device is the current scope. Its result is like MakeTensor's.
-func Execute(op string, inputs string, flags int64, name string, device string) (receipt int64, err error) {
-	defer process.Gate(&err)
-	w, err := process.Shared().Work()
-	if err != nil {
-		return 0, err
-	}
+func (calls) Execute(w *process.Work, op string, inputs string, flags int64, name string, device string) (
+	receipt int64, err error) {
 	ids, err := numbers(inputs)
 	if err != nil {
 		return 0, err
@@ -49,13 +40,8 @@ func Execute(op string, inputs string, flags int64, name string, device string) 
 }
 
 // ExecuteBinary is Execute for two tensors, without the cost of their numbers as text.
-func ExecuteBinary(op string, first int64, second int64, flags int64, name string, device string) (
-	receipt int64, err error) {
-	defer process.Gate(&err)
-	w, err := process.Shared().Work()
-	if err != nil {
-		return 0, err
-	}
+func (calls) ExecuteBinary(w *process.Work, op string, first int64, second int64, flags int64, name string,
+	device string) (receipt int64, err error) {
 	return execute(w, callOf(op, flags, name, device), []int64{first, second})
 }
 
@@ -132,65 +118,47 @@ func parseShape(text string) (graph.Shape, error) {
 	return shape, nil
 }
 
+// tensor is a tensor that Python holds.
+type tensor struct {
+	*graph.Tensor
+	work *process.Work
+}
+
+func findTensor(id int64) (t tensor, err error) {
+	if t.work, err = process.Shared().Work(); err == nil {
+		t.Tensor, err = t.work.Tensor(id)
+	}
+	return t, err
+}
+
 // TensorInfo describes a tensor: {"shape": [...], "dtype": name, "device": ..., "backing_device": ..., "address": ...,
 // "host_visible": bool}.
-func TensorInfo(id int64) (info string, err error) {
-	defer process.Gate(&err)
-	return sendJSON(onTensor(id, func(w *process.Work, t *graph.Tensor) (map[string]any, error) {
-		return map[string]any{"shape": t.Shape(), "dtype": t.DType().String(), "device": t.Device(),
-			"backing_device": t.BackingDevice().String(), "address": t.Buffer().Addr,
-			"host_visible": w.HostVisible(t)}, nil
-	}))
+func (calls) TensorInfo(t tensor) (map[string]any, error) {
+	return map[string]any{"shape": t.Shape(), "dtype": t.DType().String(), "device": t.Device(),
+		"backing_device": t.BackingDevice().String(), "address": t.Buffer().Addr,
+		"host_visible": t.work.HostVisible(t.Tensor)}, nil
 }
 
 // ReadTensor copies a tensor into host memory, which the caller keeps alive.
-func ReadTensor(id int64, host int64, nbytes int64) (done bool, err error) {
-	defer process.Gate(&err)
-	return onTensor(id, func(_ *process.Work, t *graph.Tensor) (bool, error) {
-		into, err := hostMemory(host, nbytes)
-		if err != nil {
-			return false, err
-		}
-		return true, t.Read(into)
-	})
+func (calls) ReadTensor(t tensor, host int64, nbytes int64) error {
+	into, err := hostMemory(host, nbytes)
+	if err != nil {
+		return err
+	}
+	return t.Read(into)
 }
 
 // ReleaseTensor releases a tensor.
-func ReleaseTensor(id int64) (done bool, err error) {
-	defer process.Gate(&err)
-	return onWork(func(w *process.Work) (bool, error) { return true, w.Release(id) })
-}
-
-// onWork calls use with the operations on the devices.
-func onWork[R any](use func(*process.Work) (R, error)) (R, error) {
-	return given(process.Shared().Work, use)
-}
-
-// onTensor calls use with a tensor.
-func onTensor[R any](id int64, use func(*process.Work, *graph.Tensor) (R, error)) (R, error) {
-	return onWork(func(w *process.Work) (result R, err error) {
-		t, err := w.Tensor(id)
-		if err != nil {
-			return result, err
-		}
-		return use(w, t)
-	})
-}
+func (calls) ReleaseTensor(w *process.Work, id int64) error { return w.Release(id) }
 
 // LiveTensors describes the live tensors and the host memory of operations: {"tensors": [line, ...], "host_blocks": n,
 // "host_bytes": n}.
-func LiveTensors() (live string, err error) {
-	defer process.Gate(&err)
-	return sendJSON(onWork(func(w *process.Work) (map[string]any, error) {
-		blocks, bytes := w.HostMemory()
-		return map[string]any{"tensors": w.LiveTensors(), "host_blocks": blocks, "host_bytes": bytes}, nil
-	}))
+func (calls) LiveTensors(w *process.Work) (map[string]any, error) {
+	blocks, bytes := w.HostMemory()
+	return map[string]any{"tensors": w.LiveTensors(), "host_blocks": blocks, "host_bytes": bytes}, nil
 }
 
-// DrainPlacementLog returns and clears the placement log of eager operations: [line, ...].
-func DrainPlacementLog() (lines string, err error) {
-	defer process.Gate(&err)
-	return sendJSON(onWork(func(w *process.Work) ([]string, error) {
-		return append([]string{}, w.DrainLines()...), nil
-	}))
+// DrainPlacementLog returns and clears the placement log of eager operations.
+func (calls) DrainPlacementLog(w *process.Work) (lines []string, err error) {
+	return w.DrainLines(), nil
 }

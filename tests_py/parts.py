@@ -89,6 +89,10 @@ PARTS = {
             "what NVIDIA's drivers (Debian's packages, 15 MB) answer without a GPU; it needs apt's tools",
             "$PY tests_py/driver/headers.py\n$PY tests_py/driver/record.py\n$PY tests_py/driver/functions.py",
         ),
+        "trees": (
+            "the trees of cuDNN's workspaces, of recorded convolutions; it installs scikit-learn",
+            f"{PIP} scikit-learn==1.9.1\n$PY benchmarks/accuracy/drawn/fit.py --write",
+        ),
         "picture": (
             "docs/notebook.png, a notebook in JupyterLab",
             "$PY tests_py/integrations/debian_packages.py chromium chromium-driver\n"

@@ -26,8 +26,9 @@ def rust() -> bool:
 
 
 def sources(library: str) -> list[Path]:
-    """Return the files of a library, "cuda" or "nvml"."""
-    folders = (f"gocore/sim/{library}", "gocore/lease/budget", "gocore/machine/models")
+    """Return the files of a library, "cuda" or "nvml", with the hooks of tests."""
+    hooks = {"cuda": "fakecuda/libcuda", "nvml": "fakenvml/libnvidia-ml"}[library]
+    folders = (f"gocore/sim/{library}", "gocore/lease/budget", "gocore/machine/models", f"tests_go/machine/{hooks}")
     return [path for folder in folders for path in sorted((ROOT / folder).glob("*.c"))]
 
 

@@ -590,7 +590,7 @@ PyObject *
 _wrap__gpuconf_pybind_LedgerLook(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
 {
     PyObject *py_retval;
-    int64_t retval;
+    char *retval;
     int64_t claim;
     char *cards;
     bool last;
@@ -606,9 +606,11 @@ _wrap__gpuconf_pybind_LedgerLook(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *a
     }
     retval = pybind_LedgerLook(claim, cards, last);
     if (PyErr_Occurred()) {
+        if (retval != NULL) free(retval);
         return NULL;
     }
-    py_retval = Py_BuildValue((char *) "L", retval);
+    py_retval = Py_BuildValue((char *) "s", retval);
+    free(retval);
     return py_retval;
 }
 PyObject * _wrap__gpuconf_pybind_LedgerLook(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);

@@ -698,7 +698,7 @@ func pybind_LedgerIsShared(id C.longlong) C.char {
 }
 
 //export pybind_LedgerLook
-func pybind_LedgerLook(claim C.longlong, cards *C.char, last C.char) C.longlong {
+func pybind_LedgerLook(claim C.longlong, cards *C.char, last C.char) *C.char {
 	_saved_thread := C.PyEval_SaveThread()
 	cret, __err := pybind.LedgerLook(int64(claim), C.GoString(cards), boolPyToGo(last))
 
@@ -707,9 +707,9 @@ func pybind_LedgerLook(claim C.longlong, cards *C.char, last C.char) C.longlong 
 		estr := C.CString(__err.Error())
 		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
-		return C.longlong(0)
+		return C.CString("")
 	}
-	return C.longlong(cret)
+	return C.CString(cret)
 }
 
 //export pybind_LedgerLost

@@ -38,29 +38,26 @@ static int sleep_on(const uint32_t *word, uint32_t was, int64_t left) {
 }
 
 /*
- * nap(words, number, most): takes the nap that pybind/ledger.go's napOf made a number, negative or not, for at most so
- * many milliseconds. words is the address from LedgerWords. Signal handlers run; what they raise ends the nap.
+ * nap(words, word, was, milliseconds, deaf): takes a wire.Nap. words is the address from LedgerWords. Signal handlers
+ * run; what they raise ends the nap.
  */
 static PyObject *nap(PyObject *module, PyObject *args) {
-	long long words, signed_number, most;
-	unsigned long long number;
+	long long words, milliseconds;
+	unsigned int number, was;
 	int64_t end, left;
 	const uint32_t *word = NULL;
-	int why = 0;
+	int deaf, why = 0;
 
 	(void)module;
-	if (!PyArg_ParseTuple(args, "LLL", &words, &signed_number, &most))
+	if (!PyArg_ParseTuple(args, "LIILp", &words, &number, &was, &milliseconds, &deaf))
 		return NULL;
-	number = signed_number < 0 ? 0 - (unsigned long long)signed_number : (unsigned long long)signed_number;
-	if (words != 0 && (number >> 52) == 0)
-		word = (const uint32_t *)(uintptr_t)words + (number >> 32 & 1023);
-	if (most < 0 || most > (long long)(number >> 42 & 1023))
-		most = most < 0 ? 0 : (long long)(number >> 42 & 1023);
-	end = now() + most * 1000000;
+	if (words != 0 && !deaf)
+		word = (const uint32_t *)(uintptr_t)words + number;
+	end = now() + milliseconds * 1000000;
 	while (why != EAGAIN && (left = end - now()) > 0) {
 		if (left > SLICE_MS * 1000000)
 			left = SLICE_MS * 1000000;
-		Py_BEGIN_ALLOW_THREADS why = sleep_on(word, (uint32_t)number, left);
+		Py_BEGIN_ALLOW_THREADS why = sleep_on(word, was, left);
 		Py_END_ALLOW_THREADS if (PyErr_CheckSignals() < 0) return NULL;
 		if (why != 0 && why != EAGAIN && why != EINTR) { /* the file is unusable, or the ledger closed */
 			word = NULL;

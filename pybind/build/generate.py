@@ -2,7 +2,7 @@
 """Write the Python binding of package pybind: run gopy, make its output canonical, commit the result.
 
     python pybind/build/generate.py            rewrites pybind/_gpuconf/*, the stub _gpuconf.pyi, and what
-                                               generate_wire.py and generate_tables.py say
+                                               generate_flat.py, generate_wire.py and generate_tables.py say
     python pybind/build/generate.py --check    writes nothing; exit 1 and a diff where they are not current
 
 Needs Go on PATH and pybindgen in this interpreter; gopy and goimports are pinned in pybind/build/tools/go.mod.
@@ -29,6 +29,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import generate_flat
 import generate_tables
 import generate_wire
 
@@ -152,7 +153,7 @@ BY_HAND = [
     "def generation() -> int: ...",
     "def held_buffers() -> list[object]: ...",
     "def instances(kind: type) -> list[object]: ...",
-    "def nap(words: int, number: int, most: int) -> None: ...",
+    "def nap(words: int, word: int, was: int, milliseconds: int, deaf: bool) -> None: ...",
     "def remember(device: object, number: int) -> None: ...",
     "def scope(device: object) -> object: ...",
     "def scope_name() -> str: ...",
@@ -178,7 +179,11 @@ def stub(recipe: str) -> str:
 
 
 def generate() -> dict[Path, str]:
-    """Run the whole chain in a temporary folder inside the module (gopy requires that)."""
+    """Run the whole chain in a temporary folder inside the module (gopy requires that).
+
+    gopy binds the flat functions as they are to be, so that file is written first.
+    """
+    flat = generate_flat.generate()
     (ROOT / "build").mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="generate-", dir=ROOT / "build") as folder:
         work = Path(folder)
@@ -195,6 +200,7 @@ def generate() -> dict[Path, str]:
             STUB: stub(recipe.read_text()),
             **generate_wire.generate(),
             **generate_tables.generate(),
+            **flat,
         }
 
 

@@ -18,7 +18,10 @@ TARGET = ROOT / "python" / "gpuconf" / "_core" / "generated"
 COLUMNS = 120
 
 LEDGER = ROOT / "gocore" / "lease" / "ledger"
-ALSO = {"ledger": [LEDGER / name for name in ("process.go", "record.go", "rows.go", "claim.go")]}  # by module
+ALSO = {  # by module
+    "fleet": [ROOT / "gocore" / "machine" / "models" / "spec_cgo.go"],
+    "ledger": [LEDGER / name for name in ("process.go", "record.go", "rows.go", "claim.go")],
+}
 
 PART = re.compile(r"(?m)^// Messages of _core/generated/(\w+)\.py\.$")
 STRUCT = re.compile(r"(?ms)^((?:// [^\n]*\n)+)type (\w+) struct \{\n(.*?)^\}\n")
@@ -58,14 +61,14 @@ def messages(source: str) -> list[Message]:
             known[name] = Message(name, _text(comment, name), _fields(body, name, known))
     for message in reversed(known.values()):  # what is used by others stands above them
         users = [
-            one for one in known.values() if any(message.name in re.split(r"\W", field.kind) for field in one.fields)
+            user for user in known.values() if any(message.name in re.split(r"\W", field.kind) for field in user.fields)
         ]
-        message.sent = all(one.sent for one in users) if users else message.name.endswith("Request")
+        message.sent = all(user.sent for user in users) if users else message.name.endswith("Request")
     return [message for message in known.values() if not message.embedded]
 
 
 def _text(comment: str, name: str) -> str:
-    """What a docstring says: Go's comment without its first words."""
+    """Return a docstring's text: Go's comment without its first words."""
     text = " ".join(line.removeprefix("// ") for line in comment.splitlines())
     head, verb, rest = text.partition(" is " if text.startswith(f"{name} is ") else " are ")
     if head != name or not verb:
@@ -91,7 +94,7 @@ def _fields(body: str, message: str, known: dict[str, Message]) -> list[Field]:
         if not comment:
             raise SystemExit(f"{message}.{name} has no comment")
         if name != "-":
-            fields.append(Field(name, kind.replace("ledger.", ""), default, comment))
+            fields.append(Field(name, re.sub(r"\b\w+\.", "", kind), default, comment))
     return fields
 
 
@@ -113,7 +116,7 @@ def _type(kind: str) -> str:
 
 
 def _read(kind: str, value: str) -> str:
-    """How Python makes a field of what JSON has; the value itself where that is the same."""
+    """Return the code that makes a field of what JSON has; the value itself where that is the same."""
     if kind.startswith("*"):
         inner = _read(kind[1:], value)
         return value if inner == value else f"{value} and {inner}"

@@ -106,7 +106,7 @@ def suitable_go(root: Path) -> str | None:
 
 
 def version_of(go: str, root: Path) -> str:
-    """What a Go says of its version, for the module of this checkout, which may make it choose a newer toolchain:
+    """Return the version that a Go reports in this checkout, whose module may make it choose a newer toolchain:
     go1.26.6.
     """
     return subprocess.run(
@@ -115,7 +115,7 @@ def version_of(go: str, root: Path) -> str:
 
 
 def is_suitable(version: str, wanted: tuple[int, int], pinned: str | None) -> bool:
-    """Whether a Go of this version may build."""
+    """Report whether a Go of this version may build."""
     found = re.match(r"go(\d+)\.(\d+)", version)
     return bool(found) and version == (pinned or version) and (int(found[1]), int(found[2])) >= wanted
 
@@ -250,7 +250,7 @@ class GoBuildHook(BuildHookInterface):  # type: ignore[type-arg]
 
 
 def before_path(root: Path, folder: str) -> str:
-    """What the Makefile puts before PATH, which has `folder` at its end: "" unless PATH's first Go is too old.
+    """Return what the Makefile puts before PATH, which has `folder` at its end: "" unless PATH's first Go is too old.
 
     Then it is the folder of a later Go that is suitable, else `folder`, where `make` installs one.
     """

@@ -97,16 +97,7 @@ uintptr_t gcgo_idle_function(void) { return (uintptr_t)idle; }
 
 extern char **environ;
 
-int gpuconf_init(void) {
-	char *lines = NULL;
-	if (gcgo_refuse())
-		return 0;
-	int done = gcgo_init(environ, &lines);
-	if (lines)
-		fputs(lines, stderr);
-	free(lines);
-	return done;
-}
+int gpuconf_init(void) { return gcgo_refuse() ? 0 : gcgo_init(environ); }
 
 int gpuconf_abi_version(void) { return GPUCONF_ABI_VERSION; }
 

@@ -274,17 +274,13 @@ func gcgo_require_fraction(fraction C.double, device C.int) C.int {
 }
 
 // gcgo_init lists the devices and creates the logical GPUs, unless they exist, with the variables of the caller's
-// environment: Go's own copy is that of the start of the process. lines are for the user; the caller frees them.
+// environment: Go's own copy is that of the start of the process.
 //
 //export gcgo_init
-func gcgo_init(environment, lines **C.char) (done C.int) {
+func gcgo_init(environment **C.char) (done C.int) {
 	var err error
 	defer gate(&err)
-	env := environ(environment)
-	if renamed := env.Rename(); len(renamed) > 0 {
-		*lines = C.CString("gpuconf: " + strings.Join(renamed, "\ngpuconf: ") + "\n")
-	}
-	if err = initialize(env); err != nil {
+	if err = initialize(environ(environment)); err != nil {
 		return 0
 	}
 	return 1

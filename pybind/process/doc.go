@@ -46,7 +46,7 @@
 // calls of Go, too, except for a free that does not wait; the GIL guards its own lists. C takes the GIL to note a stack
 // (pybind/cabi/stack.c), before it enters Go, and only where the caller holds no lock that a thread with the GIL may
 // want. In Go only WaitForFree and WaitJob block, for at most 100 ms and without a lock. Python calls them in a loop,
-// so that Ctrl-C works. A process that waits for a ledger sleeps in C (pybind/_gpuconf/nap.c), for at most 1,023 ms a
+// so that Ctrl-C works. A process that waits for a ledger sleeps in C (pybind/_gpuconf/nap.c), for at most a second a
 // call and without the GIL; signal handlers run at least every 100 ms. Longer work (reading a file, a plan, the events
 // of a recording) is a job (pybind/process/jobs.go) on its own goroutine, and Python fetches the result in pages.
 // Python owns jobs and recordings through a Handle (_core/handle.py), which ends them when it is dropped.

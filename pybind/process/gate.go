@@ -38,10 +38,25 @@ func Caught(r any, err *error) {
 		*err = marked(status.Internal, fmt.Sprintf("%s. Please report it with these lines:\n%s", text, debug.Stack()))
 		return
 	}
-	if *err != nil {
-		*err = marked(status.CodeOf(*err), shorten((*err).Error()))
+	if *err != nil { // what follows allocates memory, which an allocation without an error must not
+		*err = forPython(*err)
 	}
 }
+
+func forPython(err error) error {
+	var busy *Busy
+	if errors.As(err, &busy) {
+		return errors.New(mark + "BUSY" + mark + busy.Nap)
+	}
+	return marked(status.CodeOf(err), shorten(err.Error()))
+}
+
+// Busy is the error of a call that another process keeps from a ledger's lock. native.py raises it as Busy.
+type Busy struct {
+	Nap string // the nap to take before the next try, as JSON
+}
+
+func (b *Busy) Error() string { return "the ledger is locked: " + b.Nap }
 
 // Alive returns an error after a panic.
 func Alive() error {

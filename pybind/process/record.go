@@ -22,9 +22,6 @@ type recording struct {
 // capacity events of each, with the Python calls that lead to them if stacks is set, and returns the recording's
 // number.
 func (p *State) StartRecording(capacity int, stacks bool) (id int64, err error) {
-	if err := Alive(); err != nil {
-		return 0, err
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.running != nil {
@@ -52,9 +49,6 @@ func (p *State) StartRecording(capacity int, stacks bool) (id int64, err error) 
 // CountRecorded returns how many events a recording has seen so far, how many of them were overwritten, and whether it
 // is running.
 func (p *State) CountRecorded(id int64) (all, lost uint64, running bool, err error) {
-	if err := Alive(); err != nil {
-		return 0, 0, false, err
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	recorded, err := p.recordings.get(id, "recording")
@@ -67,7 +61,7 @@ func (p *State) CountRecorded(id int64) (all, lost uint64, running bool, err err
 
 // StopRecording stops a recording. It does nothing if the recording has ended.
 func (p *State) StopRecording(id int64) error {
-	recorded, err := p.recordings.getAlive(id, "recording")
+	recorded, err := p.recordings.get(id, "recording")
 	if err != nil {
 		return err
 	}
@@ -128,7 +122,7 @@ func (p *State) Recorded(ctx context.Context, id int64) (
 // DropRecording removes a recording, and stops it if it is running. Its memory is freed once no call of Recorded uses
 // it.
 func (p *State) DropRecording(id int64) error {
-	recorded, err := p.recordings.removeAlive(id, "recording")
+	recorded, err := p.recordings.remove(id, "recording")
 	if err != nil {
 		return err
 	}

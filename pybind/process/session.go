@@ -202,19 +202,14 @@ func (w *Work) begin() error {
 }
 
 // NewGraph creates an empty graph. Graphs are independent of the devices and survive a reset.
-func (p *State) NewGraph() (int64, error) {
-	if err := Alive(); err != nil {
-		return 0, err
-	}
-	return p.graphs.put(&graph.Graph{}), nil
-}
+func (p *State) NewGraph() int64 { return p.graphs.put(&graph.Graph{}) }
 
 // Graph finds a graph.
-func (p *State) Graph(id int64) (*graph.Graph, error) { return p.graphs.getAlive(id, "graph") }
+func (p *State) Graph(id int64) (*graph.Graph, error) { return p.graphs.get(id, "graph") }
 
 // DropGraph releases a graph. Sessions on it keep working.
 func (p *State) DropGraph(id int64) error {
-	_, err := p.graphs.removeAlive(id, "graph")
+	_, err := p.graphs.remove(id, "graph")
 	return err
 }
 
@@ -232,11 +227,11 @@ func NodesOf(g *graph.Graph, ids []int64) ([]*graph.Node, error) {
 }
 
 // Session finds an open session.
-func (p *State) Session(id int64) (*Session, error) { return p.sessions.getAlive(id, "session") }
+func (p *State) Session(id int64) (*Session, error) { return p.sessions.get(id, "session") }
 
 // CloseSession closes a session. Runs in progress continue.
 func (p *State) CloseSession(id int64) error {
-	s, err := p.sessions.removeAlive(id, "session")
+	s, err := p.sessions.remove(id, "session")
 	if err == nil {
 		s.Close()
 	}

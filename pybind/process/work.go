@@ -282,22 +282,6 @@ func (t *table[T]) remove(id int64, what string) (T, error) {
 	return value, nil
 }
 
-// getAlive is get, unless a panic has stopped the core.
-func (t *table[T]) getAlive(id int64, what string) (value T, err error) {
-	if err := Alive(); err != nil {
-		return value, err
-	}
-	return t.get(id, what)
-}
-
-// removeAlive is remove, unless a panic has stopped the core.
-func (t *table[T]) removeAlive(id int64, what string) (value T, err error) {
-	if err := Alive(); err != nil {
-		return value, err
-	}
-	return t.remove(id, what)
-}
-
 // each returns all values, in no particular order.
 func (t *table[T]) each() []T {
 	t.mu.RLock()

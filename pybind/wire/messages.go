@@ -2,7 +2,10 @@
 
 package wire
 
-import "gpuconf/gocore/lease/ledger"
+import (
+	"gpuconf/gocore/lease/ledger"
+	"gpuconf/gocore/machine/models"
+)
 
 // Messages of _core/generated/cards.py.
 
@@ -93,6 +96,15 @@ type DeviceDetails struct {
 	Minor      int    `py:"minor"`       // of the compute capability
 	TotalBytes uint64 `py:"total_bytes"` // its memory
 	UUID       string `py:"uuid"`        // "GPU-..." or "MIG-..."
+}
+
+// BLAS is the library that multiplies matrices in host memory.
+type BLAS struct {
+	Library    string   `py:"library"`    // "" if there is none
+	Version    string   `py:"version"`    // as it says itself
+	Path       string   `py:"path"`       // of its file
+	Threads    int      `py:"threads"`    // that it uses
+	Complaints []string `py:"complaints"` // about what was tried
 }
 
 // Messages of _core/generated/stats.py.
@@ -197,31 +209,17 @@ type MemoryMap struct {
 
 // Messages of _core/generated/fleet.py.
 
-// Hardware is what the size of a kernel's grid, and with it of its workspace, depends on.
-type Hardware struct {
-	Lanes            int `py:"lanes"`           // of single precision, of a multiprocessor
-	SharedBytes      int `py:"shared"`          // bytes of a multiprocessor's shared memory
-	SharedBlockBytes int `py:"shared_block"`    // of them, what a block may have that opts in
-	Registers        int `py:"registers"`       // of a multiprocessor
-	Threads          int `py:"threads"`         // of a multiprocessor
-	Multiprocessors  int `py:"multiprocessors"` // of the card
-	ClockMHz         int `py:"clock_mhz"`       // boost clock
-	MemoryMHz        int `py:"memory_mhz"`      // which transfers twice in a cycle
-	BusBits          int `py:"bus_bits"`        // width of the memory bus
-	L2Bytes          int `py:"l2"`              // bytes
-}
-
 // FleetBatch is equal cards of a fleet.
 type FleetBatch struct {
-	Name     string   `py:"gpu"`      // the model, as for gpuconf.simulate
-	Count    int      `py:"count"`    // how many cards
-	Memory   uint64   `py:"memory"`   // of each card, in bytes
-	Leasable uint64   `py:"leasable"` // the most that one process can lease of a card, in bytes
-	Context  uint64   `py:"context"`  // what a lease takes besides, in bytes, for the CUDA context of its process
-	Product  string   `py:"product"`  // as a driver reports it
-	Virtual  bool     `py:"virtual"`  // whether it has virtual memory management
-	Compute  [2]int   `py:"compute"`  // its compute capability
-	Hardware Hardware `py:"hardware"` // what workspaces depend on
+	Name     string          `py:"gpu"`      // the model, as for gpuconf.simulate
+	Count    int             `py:"count"`    // how many cards
+	Memory   uint64          `py:"memory"`   // of each card, in bytes
+	Leasable uint64          `py:"leasable"` // the most that one process can lease of a card, in bytes
+	Context  uint64          `py:"context"`  // what a lease takes besides, in bytes, for the CUDA context of its process
+	Product  string          `py:"product"`  // as a driver reports it
+	Virtual  bool            `py:"virtual"`  // whether it has virtual memory management
+	Compute  [2]int          `py:"compute"`  // its compute capability
+	Hardware models.Hardware `py:"hardware"` // what workspaces depend on
 }
 
 // Messages of _core/generated/ledger.py.
@@ -231,6 +229,14 @@ type Grant struct {
 	ID         ledger.ID          `py:"id"`         // the claim's, 32 hexadecimal digits
 	Cards      []ledger.CardLease `py:"cards"`      // the leased cards; none while the claim waits
 	Descriptor int                `py:"descriptor"` // the open file that holds the claim
+}
+
+// Nap is the arguments of nap(), which sleeps until it is worth looking again at a ledger.
+type Nap struct {
+	Word         uint32 `py:"word"`         // the number of the word to sleep on
+	Was          uint32 `py:"was"`          // what the word was
+	Milliseconds int64  `py:"milliseconds"` // the longest time to sleep
+	Deaf         bool   `py:"deaf"`         // there is no word: sleep for all of the time
 }
 
 // LedgerRows is all that is alive in a ledger.

@@ -47,6 +47,8 @@ func (l List) MarshalJSON() ([]byte, error) { return appendValue(nil, reflect.Va
 
 func appendValue(b []byte, v reflect.Value) ([]byte, error) {
 	switch v.Kind() {
+	case reflect.Invalid: // nil
+		return append(b, "null"...), nil
 	case reflect.Struct:
 		fields := fieldsOf(v.Type())
 		return appendList(b, len(fields), func(i int) reflect.Value { return v.FieldByIndex(fields[i]) })

@@ -24,89 +24,10 @@ from ._core.public import explain_imports, load_old_pickles
 
 __version__ = "0.3.0"
 
-# A public name is three lines: in __all__, below TYPE_CHECKING for type checkers, and in _HOMES for run time.
-__all__ = [
-    "Configuration",
-    "DeviceSpec",
-    "FleetPlan",
-    "Lease",
-    "Plan",
-    "Rehearsal",
-    "RehearsedBlock",
-    "Simulation",
-    "Tensor",
-    "VisibleDevice",
-    "__version__",
-    "add",
-    "add_n",
-    "allocators",
-    "compat",
-    "config",
-    "configure",
-    "constant",
-    "cuda_visible_devices",
-    "current_scope",
-    "debugging",
-    "device",
-    "errors",
-    "get_include",
-    "identity",
-    "install_as_tensorflow",
-    "lease",
-    "library_path",
-    "matmul",
-    "max_memory",
-    "memory",
-    "metrics",
-    "plan",
-    "plan_fleet",
-    "rehearse",
-    "reset",
-    "simulate",
-    "simulated",
-    "visible_devices",
-]
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from _thread import RLock
-
-    from . import allocators, compat, config, debugging, errors, memory, metrics
-    from . import dask as dask  # not in __all__: they import Dask and Ray
-    from . import ray as ray
-    from ._core.device_spec import DeviceSpec
-    from ._core.devices import VisibleDevice
-    from ._core.native import library_path
-    from ._core.scope import current_scope, device
-    from .allocators._configure import Configuration, configure
-    from .compat._as_tensorflow import install_as_tensorflow
-    from .compat.v2 import distribute as distribute  # see _AS_TENSORFLOW
-    from .compat.v2 import executing_eagerly as executing_eagerly
-    from .compat.v2 import random as random
-    from .compat.v2 import sysconfig as sysconfig
-    from .compat.v2 import test as test
-    from .compat.v2 import version as version
-    from .leases.lease import Lease, lease
-    from .machine.cards import cuda_visible_devices, visible_devices
-    from .memory._stats import max_memory
-    from .notebook import load_ipython_extension as load_ipython_extension
-    from .notebook import unload_ipython_extension as unload_ipython_extension
-    from .plans.fleets.fleet import FleetPlan, plan_fleet
-    from .plans.plan import plan
-    from .plans.programs.answer import Rehearsal
-    from .plans.programs.block import RehearsedBlock, rehearse
-    from .plans.recordings.replay import Plan
-    from .simulation.simulate import Simulation, reset, simulate, simulated
-    from .tensors.arrays import float32 as float32
-    from .tensors.arrays import float64 as float64
-    from .tensors.arrays import int32 as int32
-    from .tensors.operations import add, add_n, constant, identity, matmul
-    from .tensors.tensor import Tensor
-
 _SUBMODULES = frozenset(("allocators", "compat", "config", "dask", "debugging", "errors", "memory", "metrics", "ray"))
 
-# Public name: the module that defines it. A class there has `__module__ = "gpuconf"`. IPython looks for the two of the
-# extension.
+# Public name: the module that defines it. A class there has `__module__ = "gpuconf"`. `make generate` writes
+# __init__.pyi, which type checkers read, from these tables.
 _HOMES = {
     "Configuration": "allocators._configure",
     "DeviceSpec": "_core.device_spec",
@@ -149,6 +70,11 @@ _HOMES = {
 # own.
 _AS_TENSORFLOW = frozenset(("distribute", "executing_eagerly", "random", "sysconfig", "test", "version"))
 
+# What is not listed: modules that import Dask and Ray, TensorFlow's names of types, and those that IPython looks for.
+_UNLISTED = ("dask", "float32", "float64", "int32", "load_ipython_extension", "ray", "unload_ipython_extension")
+
+__all__ = sorted({"__version__", "get_include", *_HOMES, *_SUBMODULES}.difference(_UNLISTED))
+
 # What no signal handler uses. Importing it with the core would take as long as all else of the first call.
 _ON_FIRST_USE = ("allocators._", "leases", "plans", "tensors")
 
@@ -161,7 +87,7 @@ if _environ.get("GPUCONF_SIMULATE"):
 
 # The lock of imports on first use. Not a global: a fork's handlers keep what they refer to, and these globals refer to
 # much.
-_locks: dict[str, RLock] = {}
+_locks = {}
 _locks["importing"] = import_lock(_locks, "importing")
 
 
@@ -172,31 +98,29 @@ def get_include() -> str:
     return os.path.join(os.path.dirname(os.path.abspath(__file__)), "include")
 
 
-if not TYPE_CHECKING:
+def __getattr__(name: str) -> object:
+    """Import a public name on first use: importing all of them takes longer than starting Python."""
+    import sys
 
-    def __getattr__(name: str) -> object:
-        """Import a public name on first use: importing all of them takes longer than starting Python."""
-        import sys
-
-        if name in _AS_TENSORFLOW:
-            with _locks["importing"]:
-                __import__(f"{__name__}.compat.v2")
-                value = globals()[name] = getattr(sys.modules[f"{__name__}.compat.v2"], name)
-            return value
-        if name not in _HOMES and name not in _SUBMODULES:
-            frame = sys._getframe(1)
-            with _locks["importing"]:
-                from ._missing import error_for
-            raise error_for(__name__, name, frame)
-        module = f"{__name__}.{_HOMES.get(name, name)}"
-        with _locks["importing"]:  # one thread at a time, and no fork meanwhile
-            if _HOMES.get(name, "").startswith(_ON_FIRST_USE):  # a child must not import: see native._load
-                from ._core.native import refuse_in_child
-
-                refuse_in_child()
-            __import__(module)
-            value = globals()[name] = getattr(sys.modules[module], name) if name in _HOMES else sys.modules[module]
+    if name in _AS_TENSORFLOW:
+        with _locks["importing"]:
+            __import__(f"{__name__}.compat.v2")
+            value = globals()[name] = getattr(sys.modules[f"{__name__}.compat.v2"], name)
         return value
+    if name not in _HOMES and name not in _SUBMODULES:
+        frame = sys._getframe(1)
+        with _locks["importing"]:
+            from ._missing import error_for
+        raise error_for(__name__, name, frame)
+    module = f"{__name__}.{_HOMES.get(name, name)}"
+    with _locks["importing"]:  # one thread at a time, and no fork meanwhile
+        if _HOMES.get(name, "").startswith(_ON_FIRST_USE):  # a child must not import: see native._load
+            from ._core.native import refuse_in_child
+
+            refuse_in_child()
+        __import__(module)
+        value = globals()[name] = getattr(sys.modules[module], name) if name in _HOMES else sys.modules[module]
+    return value
 
 
 def _import_the_rest() -> None:

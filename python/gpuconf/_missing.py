@@ -143,7 +143,7 @@ def elsewhere(module: str, name: str) -> str:
 
 
 def stands_in() -> bool:
-    """Whether ``import tensorflow`` finds gpuconf."""
+    """Report whether ``import tensorflow`` finds gpuconf."""
     return any(type(finder).__module__ == "gpuconf.compat._as_tensorflow" for finder in sys.meta_path)
 
 

@@ -216,7 +216,11 @@ class OpError(GpuconfError):
 
 
 class _Coded(OpError):  # noqa: N818
-    """The base of the classes with a fixed numeric code, which their constructors do not take."""
+    """The base of the classes with the numeric code of their ``code``, which their constructors do not take."""
+
+    def __init_subclass__(cls, **named: Any) -> None:
+        super().__init_subclass__(**named)
+        cls._error_code = globals().get(cls.code, cls._error_code)
 
     def _take(self, node_def: Any, op: Any, message: str, *args: Any) -> str:
         return super()._take(node_def, op, message, self._error_code, *args)
@@ -226,7 +230,6 @@ class InvalidArgumentError(_Coded, ValueError):
     """An argument is invalid: an unknown device, an invalid size, a malformed device string."""
 
     code = "INVALID_ARGUMENT"
-    _error_code = INVALID_ARGUMENT
 
 
 class InvalidTypeError(GpuconfError, TypeError):
@@ -239,7 +242,6 @@ class FailedPreconditionError(_Coded, RuntimeError):
     """The call comes too late (the runtime is initialized) or too early, or something is still in use."""
 
     code = "FAILED_PRECONDITION"
-    _error_code = FAILED_PRECONDITION
 
 
 class ResourceExhaustedError(_Coded, MemoryError):
@@ -249,7 +251,6 @@ class ResourceExhaustedError(_Coded, MemoryError):
     """
 
     code = "RESOURCE_EXHAUSTED"
-    _error_code = RESOURCE_EXHAUSTED
 
 
 OutOfMemoryError = ResourceExhaustedError
@@ -259,35 +260,30 @@ class NotFoundError(_Coded, LookupError):
     """A named object does not exist."""
 
     code = "NOT_FOUND"
-    _error_code = NOT_FOUND
 
 
 class AlreadyExistsError(_Coded, RuntimeError):
     """An object already exists."""
 
     code = "ALREADY_EXISTS"
-    _error_code = ALREADY_EXISTS
 
 
 class UnavailableError(_Coded, RuntimeError):
     """A driver or a library is missing, or too old."""
 
     code = "UNAVAILABLE"
-    _error_code = UNAVAILABLE
 
 
 class UnimplementedError(_Coded, NotImplementedError):
     """The call has no meaning without TensorFlow. The message says why."""
 
     code = "UNIMPLEMENTED"
-    _error_code = UNIMPLEMENTED
 
 
 class UnknownError(_Coded, RuntimeError):
     """A failure that TensorFlow reports as UNKNOWN."""
 
     code = "UNKNOWN"
-    _error_code = UNKNOWN
 
 
 class InternalError(_Coded, RuntimeError):
@@ -297,7 +293,6 @@ class InternalError(_Coded, RuntimeError):
     """
 
     code = "INTERNAL"
-    _error_code = INTERNAL
 
 
 class ForkedProcessError(FailedPreconditionError):
@@ -308,49 +303,42 @@ class CancelledError(_Coded, RuntimeError):
     """The call is cancelled because the session is closed."""
 
     code = "CANCELLED"
-    _error_code = CANCELLED
 
 
 class DeadlineExceededError(_Coded, RuntimeError):
     """A deadline has passed: memory of a shared GPU was not granted in time. The message lists who holds it."""
 
     code = "DEADLINE_EXCEEDED"
-    _error_code = DEADLINE_EXCEEDED
 
 
 class PermissionDeniedError(_Coded, RuntimeError):
     """The caller lacks permission. TensorFlow class that gpuconf never raises."""
 
     code = "PERMISSION_DENIED"
-    _error_code = PERMISSION_DENIED
 
 
 class UnauthenticatedError(_Coded, RuntimeError):
     """The caller is not authenticated. TensorFlow class that gpuconf never raises."""
 
     code = "UNAUTHENTICATED"
-    _error_code = UNAUTHENTICATED
 
 
 class AbortedError(_Coded, RuntimeError):
     """An operation was aborted, usually by a concurrent one. TensorFlow class that gpuconf never raises."""
 
     code = "ABORTED"
-    _error_code = ABORTED
 
 
 class OutOfRangeError(_Coded, RuntimeError):
     """A read went past the end. TensorFlow class that gpuconf never raises."""
 
     code = "OUT_OF_RANGE"
-    _error_code = OUT_OF_RANGE
 
 
 class DataLossError(_Coded, RuntimeError):
     """Data is lost or corrupt. TensorFlow class that gpuconf never raises."""
 
     code = "DATA_LOSS"
-    _error_code = DATA_LOSS
 
 
 class MissingKeyError(NotFoundError, KeyError):

@@ -56,8 +56,7 @@ def test_each_variable_of_gpuconf_is_a_setting_or_its_own(monkeypatch: pytest.Mo
     """``gpuconf doctor`` takes all others for mistakes, as it did with GPUCONF_SIMULATE_PLAIN_NAMES."""
     texts = sources("python/gpuconf", "gocore", "pybind", suffixes=(".py", ".go", ".c", ".h"))
     named = {name for text in texts for name in re.findall(r'"(GPUCONF_[A-Z_]+)"', text)}
-    of_c_programs = {"GPUCONF_MEMORY_LIMIT", "GPUCONF_ALLOW_GROWTH"}  # 0.2's names, which only the core knows
-    assert named - of_c_programs - VARIABLES - passed(monkeypatch, {}) == set(OWN)
+    assert named - VARIABLES - passed(monkeypatch, {}) == set(OWN)
 
 
 def test_the_table_has_each_setting() -> None:

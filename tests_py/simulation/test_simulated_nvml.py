@@ -16,8 +16,8 @@ import pynvml
 import pytest
 from fake_nvml import fake_nvml
 
-SOURCES = Path(__file__).resolve().parents[2] / "gocore" / "sim" / "nvml"
-NAMES = re.findall(r"^FUNCTION\((\w+)\)", (SOURCES / "functions.h").read_text(), re.M)
+SYMBOLS = Path(__file__).resolve().parents[2] / "gocore" / "machine" / "nvml" / "symbols.h"
+NAMES = re.findall(r"^STATUS\((\w+)\)", SYMBOLS.read_text(), re.M)
 GIB = 1 << 30
 
 

@@ -56,7 +56,8 @@ def test_first_launches_in_two_threads(tmp_path: Path) -> None:
 
 def test_a_race_is_found(tmp_path: Path) -> None:
     """The same test over a driver that counts calls with plain additions. These are numbers: they race, and no more."""
-    text = (simulator_sources.ROOT / "gocore/sim/cuda/hooks.c").read_text()
+    hooks = simulator_sources.ROOT / "tests_go/machine/fakecuda/libcuda/hooks.c"
+    text = hooks.read_text().replace("../../../../gocore/sim/cuda/", "")
     atomic = "__atomic_add_fetch(&counts[at].count, 1, __ATOMIC_RELAXED)"
     assert text.count(atomic) == 1
     program = compiled(tmp_path, "hooks.c", text.replace(atomic, "counts[at].count++"))

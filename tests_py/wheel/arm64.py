@@ -80,8 +80,9 @@ LEFT_OUT = {
     """,
     "reads the sources or checks them with tools of this machine": """
         config/test_variables.py package/test_architecture.py package/test_arm64_lists.py
-        package/test_debian_packages.py package/test_docs.py package/test_fuzz_verdict.py package/test_license.py
-        package/test_package.py package/test_readme_claims.py package/test_types.py package/test_words.py
+        package/test_c_sources.py package/test_debian_packages.py package/test_docs.py
+        package/test_fuzz_verdict.py package/test_license.py package/test_package.py
+        package/test_readme_claims.py package/test_types.py package/test_words.py
     """,
     "needs programs that make test-integrations installs": "integrations",
     "qemu passes on no system calls that make namespaces and Landlock's rules for programs of this machine": """

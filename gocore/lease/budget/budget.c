@@ -94,9 +94,11 @@ static const char *stranger(const char *path, const struct stat *file) {
 /* A file with holes would end the process with SIGBUS where the file system is full. */
 static const char *map_budget(const char *path, int file, int only_ours, void **at, size_t *bytes) {
 	struct stat facts;
-	const char *why = fstat(file, &facts) != 0 || !S_ISREG(facts.st_mode) ? "it is not a file"
-	                  : only_ours                                         ? stranger(path, &facts)
-	                                                                      : NULL;
+	const char *why = NULL;
+	if (fstat(file, &facts) != 0 || !S_ISREG(facts.st_mode))
+		why = "it is not a file";
+	else if (only_ours)
+		why = stranger(path, &facts);
 
 	if (why != NULL)
 		return why;

@@ -39,7 +39,9 @@ static inline int64_t locked_byte(int file, int64_t from, int64_t to) {
 
 	if (fcntl(file, F_OFD_GETLK, &look) != 0)
 		return UNSEEN;
-	return look.l_type == F_UNLCK ? UNLOCKED : look.l_start < from || look.l_start > to ? from : look.l_start;
+	if (look.l_type == F_UNLCK)
+		return UNLOCKED;
+	return look.l_start < from || look.l_start > to ? from : look.l_start;
 }
 
 #endif

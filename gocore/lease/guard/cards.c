@@ -111,7 +111,9 @@ CUresult current_device(CUdevice *device) {
 	if (count == 0) { /* the driver's own reason, such as that it is not initialized */
 		CUresult result =
 		    real.cuDeviceGetCount == NULL ? CUDA_ERROR_NOT_SUPPORTED : INSIDE(real.cuDeviceGetCount(&count));
-		return result != CUDA_SUCCESS ? result : count == 0 ? CUDA_ERROR_NO_DEVICE : current_device(device);
+		if (result == CUDA_SUCCESS)
+			result = count == 0 ? CUDA_ERROR_NO_DEVICE : current_device(device);
+		return result;
 	}
 	if (real.cuCtxGetDevice == NULL) {
 		NOTE_ONCE("the driver lacks cuCtxGetDevice: everything is charged to device 0");

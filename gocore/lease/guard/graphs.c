@@ -204,7 +204,9 @@ static void recharge(CUdevice device, int own) {
 	one->changes++;
 	if (reserved < have) {
 		uint64_t back = have - reserved, kept_for = one->in_flight > (uint64_t)own ? segments(one->claimed) : 0;
-		uint64_t hold = kept_for <= one->spare ? 0 : kept_for - one->spare < back ? kept_for - one->spare : back;
+		uint64_t hold = kept_for > one->spare ? kept_for - one->spare : 0;
+		if (hold > back)
+			hold = back;
 		one->spare += hold;
 		give(card, back - hold);
 	}
@@ -255,7 +257,7 @@ static int takes(CUdevice device, uint64_t need) {
 	uint64_t needed =
 	             (ask(device, CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT, &used) ? used : one->charged) + one->claimed + need,
 	         have = one->charged + one->spare;
-	uint64_t extra = needed <= have ? 0 : segments(needed - have < need ? needed - have : need);
+	uint64_t missing = needed > have ? needed - have : 0, extra = segments(missing < need ? missing : need);
 	int fits = take(card_of_device(device), extra);
 	if (fits) {
 		one->in_flight++;

@@ -13,11 +13,14 @@ static uint64_t pages(uint64_t bytes) {
 	return bytes > UINT64_MAX - page ? UINT64_MAX : (bytes + page - 1) / page * page;
 }
 
+/* By the newest form that the driver has. */
 CUresult release_linear(CUdeviceptr address) {
 	return real.cuMemFree_v2 != NULL ? INSIDE(real.cuMemFree_v2(address))
 	                                 : INSIDE(real.cuMemFree((CUdeviceptr_v1)address));
 }
 
+/* Charged before the driver is called, and undone if that or the record fails: memory that is not charged is never
+ * handed out. */
 #define LINEAR_MEMORY(size, call) \
 	ALLOCATE_CHARGED(LINEAR, size, *out, call, ({ \
 		release_linear(*out); \
@@ -25,6 +28,8 @@ CUresult release_linear(CUdeviceptr address) {
 			leave_page(&entry); \
 	}))
 
+/* What shares a page with others is charged with it. The driver is also called where it would refuse by itself, so
+ * that its own reason is returned. */
 EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *out, size_t bytes) {
 	TAKES(cuMemAlloc_v2, (out, bytes));
 	if (shares_page(bytes)) {
@@ -44,6 +49,7 @@ EXPORT CUresult cuMemAlloc(CUdeviceptr_v1 *out, unsigned int bytes) {
 	LINEAR_MEMORY(pages(bytes), real.cuMemAlloc(out, bytes));
 }
 
+/* Managed memory has no pages of the card's own: it is charged to the byte. */
 EXPORT CUresult cuMemAllocManaged(CUdeviceptr *out, size_t bytes, unsigned int flags) {
 	TAKES(cuMemAllocManaged, (out, bytes, flags));
 	LINEAR_MEMORY(bytes, real.cuMemAllocManaged(out, bytes, flags));
@@ -81,6 +87,7 @@ static CUresult made_pitch(struct entry *entry, CUdeviceptr address, uint64_t by
 	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
+/* The driver chooses the pitch, so the rest is charged when it is known. */
 #define ALLOCATE_PITCH(call) \
 	LINEAR_MEMORY(pages(product(width, height)), ({ \
 		CUresult made_ = (call); \
@@ -106,6 +113,7 @@ int find_linear(CUdeviceptr address, struct entry *entry) {
 	return table_remove(LINEAR, address, entry) || (pools_in_use && table_remove(POOLED, address, entry));
 }
 
+/* After the driver's answer: what it did not free is charged again, and what it did is returned to the job. */
 void end_free(const struct entry *entry, CUresult result) {
 	if (UNLIKELY(entry == NULL))
 		pools_changed();
@@ -217,6 +225,7 @@ static const struct format formats[] = {
     [CU_AD_FORMAT_UINT16_PLANAR_444] = {6, 1, 1, 0},
 };
 
+/* Of a known format, with its channels counted. */
 static struct format format_of(int format, unsigned int channels) {
 	static const struct format unknown = {0, 1, 1, 0};
 	if (format < 0 || (size_t)format >= sizeof formats / sizeof *formats || formats[format].bytes == 0)
@@ -235,6 +244,7 @@ static CUresult made(CUresult result, int format, unsigned int channels) {
 
 static uint64_t at_least_one(uint64_t value) { return value == 0 ? 1 : value; }
 
+/* Dimensions halve with each level, layers do not; a block that is begun counts as a whole one. */
 static uint64_t level_bytes(const CUDA_ARRAY3D_DESCRIPTOR *shape, unsigned int level) {
 	struct format format = format_of(shape->format, shape->channels);
 	uint64_t bytes = format.bytes == 0 ? LARGEST_ELEMENT : format.bytes;
@@ -247,6 +257,7 @@ static uint64_t level_bytes(const CUDA_ARRAY3D_DESCRIPTOR *shape, unsigned int l
 	return product(product(product(product(width, height), depth), layers), bytes);
 }
 
+/* UINT64_MAX where it would overflow: more than any card has. */
 static uint64_t bytes_of(const CUDA_ARRAY3D_DESCRIPTOR *shape, unsigned int levels) {
 	uint64_t total = 0;
 

@@ -350,7 +350,9 @@ static int begin_request(struct request *request, uint64_t claimed) {
 
 	pthread_mutex_lock(&lock);
 	if (fits) {
-		request->room = growth > 0 || claimed == 0 ? claimed > 0 ? PART : WHOLE : OWN;
+		request->room = claimed > 0 ? PART : WHOLE;
+		if (growth == 0 && claimed > 0)
+			request->room = OWN;
 		request->taken = growth;
 		request->claimed = claimed;
 		pool->in_flight++;

@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A hash table of what is charged, in parts with a lock each. */
+/*
+ * A hash table of what is charged, in parts with a lock each, so that threads that allocate at one time seldom meet.
+ *
+ *  1. A part's lock guards all of its entries; no two parts' locks are held at one time.
+ *  2. Every entry can be reached from its home without a gap: an entry that goes is replaced by those behind it
+ *     (drop).
+ *  3. A part is at most half full, so a look ends.
+ */
 #include "guard.h"
 
 #include <stdlib.h>
@@ -15,6 +22,8 @@ struct part {
 
 static struct part parts[PARTS] = {[0 ... PARTS - 1] = {.lock = PTHREAD_MUTEX_INITIALIZER}};
 
+/* By multiplication: addresses differ in their middle bits most. The highest four bits choose the part, the lowest
+ * the place in it. */
 static uint64_t hash(enum kind kind, uint64_t key) {
 	uint64_t mixed = (key ^ (uint64_t)kind << 58) * UINT64_C(0x9E3779B97F4A7C15);
 
@@ -23,6 +32,7 @@ static uint64_t hash(enum kind kind, uint64_t key) {
 
 static struct part *part_of(uint64_t number) { return &parts[number >> 60]; }
 
+/* The entry, or the free place where it would be. NULL: the part has no place yet. */
 static struct entry *look(const struct part *part, enum kind kind, uint64_t key, uint64_t number) {
 	if (part->room == 0)
 		return NULL;
@@ -32,6 +42,7 @@ static struct entry *look(const struct part *part, enum kind kind, uint64_t key,
 	return &part->at[i];
 }
 
+/* Before an entry is added. Without host memory the part stays as it is, and the caller refuses the allocation. */
 static int grow(struct part *part) {
 	struct part larger = {.room = part->room == 0 ? SMALLEST : 2 * part->room};
 
@@ -116,6 +127,7 @@ int table_use_page(const struct entry *page, uint32_t bytes) {
 	return is_new;
 }
 
+/* Returns whether the page is free now. A page of another owner is another page at the same address. */
 int table_leave_page(const struct entry *page, uint32_t bytes) {
 	uint64_t number = hash(PAGE, page->key);
 	struct part *part = part_of(number);
@@ -133,6 +145,7 @@ int table_leave_page(const struct entry *page, uint32_t bytes) {
 	return ended;
 }
 
+/* A copy, since the entry may move as soon as the lock is free. */
 static int get(enum kind kind, uint64_t key, struct entry *out, int remove) {
 	uint64_t number = hash(kind, key);
 	struct part *part = part_of(number);
@@ -153,6 +166,7 @@ int table_remove(enum kind kind, uint64_t key, struct entry *out) { return get(k
 
 int table_find(enum kind kind, uint64_t key, struct entry *out) { return get(kind, key, out, 0); }
 
+/* One part after the other, with its lock held while the visitor decides whether an entry goes. */
 void table_each(int (*visit)(struct entry *entry, void *argument), void *argument) {
 	for (int i = 0; i < PARTS; i++) {
 		struct part *part = &parts[i];

@@ -316,9 +316,8 @@ static uint64_t id_of_fabric(const void *handle) {
 
 /* The memory belongs to the job from now on. The caller holds it; what was exported before keeps its number. */
 static void exported(struct physical *physical, const void *out, int type) {
-	uint64_t id = type == CU_MEM_HANDLE_TYPE_FABRIC
-	                  ? id_of_fabric(out)
-	                  : mark_descriptor(*(const int *)out, physical->share & 1 ? 0 : physical->share);
+	uint64_t before = physical->share & 1 ? 0 : physical->share;
+	uint64_t id = type == CU_MEM_HANDLE_TYPE_FABRIC ? id_of_fabric(out) : mark_descriptor(*(const int *)out, before);
 
 	if (id == 0)
 		NOTE_ONCE("an exported descriptor cannot be told apart: what is imported of it is not counted when its "
@@ -388,9 +387,11 @@ static struct physical *physical_of(uint64_t id) {
 /* The memory is held before the driver is asked, so that the exporter's release does not end it meanwhile. */
 EXPORT CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *out, void *shared, int type) {
 	GIVES(cuMemImportFromShareableHandle, (out, shared, type));
-	uint64_t id = type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR      ? id_of_descriptor((int)(intptr_t)shared)
-	              : type == CU_MEM_HANDLE_TYPE_FABRIC && shared != NULL ? id_of_fabric(shared)
-	                                                                    : 0;
+	uint64_t id = 0;
+	if (type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+		id = id_of_descriptor((int)(intptr_t)shared);
+	else if (type == CU_MEM_HANDLE_TYPE_FABRIC && shared != NULL)
+		id = id_of_fabric(shared);
 	struct physical *physical = id == 0 ? NULL : physical_of(id);
 	CUresult result = INSIDE(real.cuMemImportFromShareableHandle(out, shared, type));
 	if (physical == NULL)

@@ -20,8 +20,7 @@ type Request struct {
 	Count  int    `py:"count"`  // the number of cards that are needed
 	Policy Policy `py:"policy"` // which of the candidates with room to prefer
 	Text          // what others read about it
-	// How many CUDA contexts the charge has room for on each card; 0 if that is not known.
-	Contexts int `py:"contexts"`
+	Later         // what versions after 3 added
 }
 
 // Claim is a request of this process: waiting, granted or released. It is safe for concurrent use.
@@ -45,7 +44,7 @@ func (l *Ledger) Claim(request Request) (*Claim, error) {
 	}
 	c := &Claim{ledger: l, record: record{kind: kindClaim, state: stateWaiting, policy: request.Policy,
 		count: uint32(request.Count), process: l.self, since: now(), cards: request.Cards, text: request.Text,
-		later: later{contexts: uint32(request.Contexts)}}}
+		Later: request.Later}}
 	_, _ = rand.Read(c.record.id[:]) // never fails
 	c.record.word = order.Uint32(c.record.id[:]) % mostWords
 	if err := refuseLost(l.olderLeases()); err != nil {

@@ -146,7 +146,7 @@ type record struct {
 	cards       []Card
 	pools       []figures.Place
 	text        Text
-	later       // what later versions added
+	Later       // what later versions added
 }
 
 var order = binary.LittleEndian
@@ -417,22 +417,24 @@ const (
 	tailBytes    = tagHeadBytes + 4
 )
 
-// later is the part of a record that is in its tail.
-type later struct {
-	contexts uint32 // that a claim has room for on each card; 0 if it does not say
+// Later is what versions after 3 added to a claim: the part of its record that is in the tail. What is added here is in
+// requests and in the rows of claims, too.
+type Later struct {
+	// How many CUDA contexts the charge has room for on each card; 0 if that is not known, as of an older gpuconf.
+	Contexts int `py:"contexts"`
 }
 
-func (r *later) appendTail(b []byte) []byte {
-	if r.contexts == 0 {
+func (r *Later) appendTail(b []byte) []byte {
+	if r.Contexts == 0 {
 		return b
 	}
 	b = order.AppendUint16(b, tagContexts)
 	b = order.AppendUint16(b, 4)
-	return order.AppendUint32(b, r.contexts)
+	return order.AppendUint32(b, uint32(r.Contexts))
 }
 
 // decodeTail reads the items that it knows, and reports whether the tail is one. Anybody may have written it.
-func (r *later) decodeTail(b []byte) bool {
+func (r *Later) decodeTail(b []byte) bool {
 	for len(b) > 0 {
 		if len(b) < tagHeadBytes || len(b)-tagHeadBytes < int(order.Uint16(b[2:])) {
 			return false
@@ -440,7 +442,7 @@ func (r *later) decodeTail(b []byte) bool {
 		end := tagHeadBytes + int(order.Uint16(b[2:]))
 		tag, value := order.Uint16(b), b[tagHeadBytes:end]
 		if tag == tagContexts && len(value) >= 4 {
-			r.contexts = min(order.Uint32(value), MostContexts)
+			r.Contexts = int(min(order.Uint32(value), MostContexts))
 		}
 		b = b[end:]
 	}

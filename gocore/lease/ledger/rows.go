@@ -29,14 +29,13 @@ type ClaimRow struct {
 	Stopped bool `py:"stopped"`
 	// The leased cards; of a waiting claim, all that it may get, of which it needs count; of a parked one, those that
 	// it had.
-	Cards []CardLease `py:"cards"`
-	Count int         `py:"count"` // the number of cards that it needs
-	// CUDA contexts that the charge has room for on each card; 0 if an older gpuconf made the claim.
-	Contexts int     `py:"contexts"`
-	Ticket   uint64  `py:"ticket"`  // the order of the requests
-	Seconds  float64 `py:"seconds"` // the time since the grant, or since the request
-	Gone     bool    `py:"gone"`    // the process has ended, and a child holds the claim
-	Local    bool    `py:"local"`   // pid is one of this PID namespace, not of another container's
+	Cards   []CardLease `py:"cards"`
+	Count   int         `py:"count"` // the number of cards that it needs
+	Later               // what versions after 3 added
+	Ticket  uint64      `py:"ticket"`  // the order of the requests
+	Seconds float64     `py:"seconds"` // the time since the grant, or since the request
+	Gone    bool        `py:"gone"`    // the process has ended, and a child holds the claim
+	Local   bool        `py:"local"`   // pid is one of this PID namespace, not of another container's
 }
 
 // PoolFigures are the figures of a memory pool, exact while the pool is idle.
@@ -99,7 +98,7 @@ func (l *Ledger) Rows() (claims []ClaimRow, processes []ProcessRow, err error) {
 func (l *Ledger) claimRow(s *slotView) ClaimRow {
 	row := ClaimRow{ID: s.id, Process: s.process, UID: s.file.stat.Uid, Text: s.text, State: Waiting,
 		Stopped: s.stopped, Count: int(s.count), Ticket: s.ticket,
-		Contexts: int(s.contexts), Seconds: max(0, float64(int64(now()-s.since))/1e9)}
+		Later: s.Later, Seconds: max(0, float64(int64(now()-s.since))/1e9)}
 	row.Local, row.Gone = l.whereabouts(s.process)
 	if row.Cards = leasesOf(s.cards, false); s.isLease() {
 		row.State, row.Cards = Granted, leasesOf(s.cards, true)

@@ -4,9 +4,9 @@
 //
 // # Idea
 //
-// A program that takes turns can be parked: its memory goes to the host, and comes back before it goes on. The
-// swap costs time, in which the card is idle. So a program leaves only if a waiter gets its cards by it, and only after
-// a turn that pays for the swap. The processes that park programs all see the same ledger. So all come to the same plan,
+// A program that takes turns can be parked: its memory goes to the host, and comes back before it goes on. The swap
+// costs time, in which the card is idle. So a program leaves only if a waiter gets its cards by it, and only after a
+// turn that pays for the swap. The processes that park programs all see the same ledger. So all come to the same plan,
 // and each does its own part of it.
 //
 // A plan is made for one waiter after the other, in the order of tickets. The programs that can leave soonest leave for

@@ -179,13 +179,13 @@ type found struct {
 // look searches for the library. mu is held.
 func (l *Library) look() *search {
 	if l.choice != Auto {
-		one, about, complaint := load(l.choice, false)
+		library, about, complaint := load(l.choice, false)
 		if complaint != "" {
 			return &search{err: status.Errorf(status.InvalidArgument, "GPUCONF_BLAS is %q, which cannot be used: %s. "+
 				"Set it to the path of a library with the functions of CBLAS, to auto, or to gonum", l.choice,
 				complaint)}
 		}
-		return &search{found: one, about: about}
+		return &search{found: library, about: about}
 	}
 	s := &search{}
 	for _, path := range loaded() {
@@ -203,26 +203,26 @@ func (l *Library) look() *search {
 
 // try loads a library, and uses it if it is one that gpuconf knows: see the package comment.
 func (s *search) try(path string, onlyLoaded bool) bool {
-	one, about, complaint := load(path, onlyLoaded)
+	library, about, complaint := load(path, onlyLoaded)
 	switch {
 	case strings.HasPrefix(complaint, path+": cannot open shared object file: No such file"):
 		return false
 	case complaint != "":
 		s.about.Complaints = append(s.about.Complaints, complaint)
 		return false
-	case one == nil:
+	case library == nil:
 		return false
 	case about.Library == "":
 		s.about.Complaints = append(s.about.Complaints,
 			fmt.Sprintf("%s is not a library that gpuconf knows to be faster than gonum", about.Path))
 		return false
 	}
-	s.found, s.about = one, about
+	s.found, s.about = library, about
 	return true
 }
 
 // load returns a library, or why it cannot be used. Both are empty if it is not loaded and must be.
-func load(path string, onlyLoaded bool) (one *found, about About, complaint string) {
+func load(path string, onlyLoaded bool) (library *found, about About, complaint string) {
 	if strings.ContainsRune(path, 0) {
 		return nil, About{}, "its name contains a NUL character"
 	}

@@ -81,19 +81,19 @@ func (l *Library) load() (version string, err error) {
 	}
 	usable := majors(l.driver.Version(), devices)
 	var complaints []string
-	for _, one := range candidates(usable, l.folders) {
-		if one.before != "" && !exists(one.path) {
+	for _, candidate := range candidates(usable, l.folders) {
+		if candidate.before != "" && !exists(candidate.path) {
 			continue
 		}
 		var answer C.struct_cublas_load_answer
-		one.load(&answer)
+		candidate.load(&answer)
 		switch text := C.GoString(&answer.text[0]); {
 		case answer.state == C.CUBLAS_LOADED:
 			v := answer.version
 			loaded.version = fmt.Sprintf("%d.%d.%d", v[0], v[1], v[2])
 			return loaded.version, nil
 		case answer.state == C.CUBLAS_INCOMPLETE:
-			complaints = append(complaints, fmt.Sprintf("%s is not a cuBLAS library: it lacks %s", one.path, text))
+			complaints = append(complaints, fmt.Sprintf("%s is not a cuBLAS library: it lacks %s", candidate.path, text))
 		case text != "":
 			complaints = append(complaints, text)
 		}

@@ -88,6 +88,19 @@ static CUresult done(CUresult queued) { return queued != 0 ? queued : cuda.cuStr
 CUDACALLS(DEFINE)
 #undef DEFINE
 
+#define PINNED_ON(device) \
+	(CUmemAllocationProp) { .type = ALLOCATION_PINNED, .location = {LOCATION_DEVICE, device} }
+
+#define DEFINE(name, parameters, type, call) \
+	struct cuda_answer cudacall_##name parameters { \
+		BOUND(machine); \
+		type output = 0, *out = &output; \
+		CUresult result = call; \
+		return (struct cuda_answer){result, (uint64_t)(intptr_t)output, 0}; \
+	}
+CUDAANSWERS(DEFINE)
+#undef DEFINE
+
 CUresult cudacall_enter(void *machine, uint64_t context, struct cuda_visit *visit) {
 	visit->binding = simulated_bind(machine);
 	CUresult result = enter((CUcontext)(uintptr_t)context, visit);
@@ -101,26 +114,15 @@ void cudacall_leave(const struct cuda_visit *visit) {
 	simulated_unbind(&visit->binding);
 }
 
-struct cuda_answer cudacall_device_count(void *machine) {
-	BOUND(machine);
-	int count = 0;
-	CUresult result = cuda.cuDeviceGetCount(&count);
-	return (struct cuda_answer){result, (uint64_t)count, 0};
-}
-
 /* An attribute that an old driver does not know is a feature that it does not support. */
 static int supports(CUdevice device, int attribute) {
 	int value = 0;
 	return cuda.cuDeviceGetAttribute(&value, attribute, device) == 0 && value != 0;
 }
 
-static CUmemAllocationProp pinned_on(CUdevice device) {
-	return (CUmemAllocationProp){.type = ALLOCATION_PINNED, .location = {LOCATION_DEVICE, device}};
-}
-
 struct cuda_answer cudacall_granularity(void *machine, CUdevice device) {
 	BOUND(machine);
-	CUmemAllocationProp prop = pinned_on(device);
+	CUmemAllocationProp prop = PINNED_ON(device);
 	size_t minimum = 0, recommended = 0;
 	CUresult result = cuda.cuMemGetAllocationGranularity(&minimum, &prop, GRANULARITY_MINIMUM);
 	if (result == 0)
@@ -168,28 +170,6 @@ CUresult cudacall_describe(void *machine, int ordinal, struct cuda_description *
 	return result;
 }
 
-struct cuda_answer cudacall_retain(void *machine, CUdevice device) {
-	BOUND(machine);
-	CUcontext context = NULL;
-	CUresult result = cuda.cuDevicePrimaryCtxRetain(&context, device);
-	return (struct cuda_answer){result, (uint64_t)(uintptr_t)context, 0};
-}
-
-struct cuda_answer cudacall_address_reserve(void *machine, uint64_t bytes, uint64_t alignment) {
-	BOUND(machine);
-	CUdeviceptr addr = 0;
-	CUresult result = RELAXED(cuda.cuMemAddressReserve(&addr, bytes, alignment, 0, 0));
-	return (struct cuda_answer){result, addr, 0};
-}
-
-struct cuda_answer cudacall_mem_create(void *machine, uint64_t context, CUdevice device, uint64_t bytes) {
-	BOUND(machine);
-	CUmemAllocationProp prop = pinned_on(device);
-	CUmemGenericAllocationHandle handle = 0;
-	CUresult result = IN_RELAXED(context, cuMemCreate, &handle, bytes, &prop, 0);
-	return (struct cuda_answer){result, handle, 0};
-}
-
 int cudacall_can_access(void *machine, CUdevice device, CUdevice memory) {
 	BOUND(machine);
 	int can = 0;
@@ -212,54 +192,12 @@ struct cuda_answer cudacall_mem_info(void *machine, uint64_t context) {
 	return (struct cuda_answer){result, free, total};
 }
 
-struct cuda_answer cudacall_mem_alloc(void *machine, uint64_t context, uint64_t bytes) {
-	BOUND(machine);
-	CUdeviceptr addr = 0;
-	CUresult result = IN_RELAXED(context, cuMemAlloc, &addr, bytes);
-	return (struct cuda_answer){result, addr, 0};
-}
-
-struct cuda_answer cudacall_mem_alloc_managed(void *machine, uint64_t context, uint64_t bytes) {
-	BOUND(machine);
-	CUdeviceptr addr = 0;
-	CUresult result = IN_RELAXED(context, cuMemAllocManaged, &addr, bytes, MEM_ATTACH_GLOBAL);
-	return (struct cuda_answer){result, addr, 0};
-}
-
 struct cuda_memory cudacall_host_alloc(void *machine, uint64_t context, uint64_t bytes) {
 	BOUND(machine);
 	void *memory = NULL;
 	CUresult result =
 	    IN_RELAXED(context, cuMemHostAlloc, &memory, bytes, MEMHOSTALLOC_PORTABLE | MEMHOSTALLOC_DEVICEMAP);
 	return (struct cuda_memory){result, memory};
-}
-
-struct cuda_answer cudacall_stream_create(void *machine, uint64_t context, unsigned int flags, int priority) {
-	BOUND(machine);
-	CUstream stream = NULL;
-	CUresult result = IN(context, cuStreamCreateWithPriority, &stream, flags, priority);
-	return (struct cuda_answer){result, (uint64_t)(uintptr_t)stream, 0};
-}
-
-struct cuda_answer cudacall_stream_id(void *machine, uint64_t context, uint64_t stream) {
-	BOUND(machine);
-	unsigned long long id = 0;
-	CUresult result = IN_RELAXED(context, cuStreamGetId, stream_of(stream), &id);
-	return (struct cuda_answer){result, id, 0};
-}
-
-struct cuda_answer cudacall_stream_priority(void *machine, uint64_t context, uint64_t stream) {
-	BOUND(machine);
-	int priority = 0;
-	CUresult result = IN(context, cuStreamGetPriority, stream_of(stream), &priority);
-	return (struct cuda_answer){result, (uint64_t)(int64_t)priority, 0};
-}
-
-struct cuda_answer cudacall_event_create(void *machine, uint64_t context) {
-	BOUND(machine);
-	CUevent event = NULL;
-	CUresult result = IN(context, cuEventCreate, &event, EVENT_DISABLE_TIMING);
-	return (struct cuda_answer){result, (uint64_t)(uintptr_t)event, 0};
 }
 
 struct cuda_answer cudacall_capture_info(void *machine, uint64_t context, uint64_t stream) {

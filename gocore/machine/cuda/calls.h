@@ -102,12 +102,33 @@ struct cuda_description {
 CUDACALLS(PROTOTYPE)
 #undef PROTOTYPE
 
+/* The calls that have one output: the name, the parameters, the output's type, and the call, which stores it in *out. */
+#define CUDAANSWERS(X) \
+	X(device_count, (void *machine), int, cuda.cuDeviceGetCount(out)) \
+	X(retain, (void *machine, CUdevice device), CUcontext, cuda.cuDevicePrimaryCtxRetain(out, device)) \
+	X(address_reserve, (void *machine, uint64_t bytes, uint64_t alignment), CUdeviceptr, \
+	    RELAXED(cuda.cuMemAddressReserve(out, bytes, alignment, 0, 0))) \
+	X(mem_create, (void *machine, uint64_t context, CUdevice device, uint64_t bytes), CUmemGenericAllocationHandle, \
+	    IN_RELAXED(context, cuMemCreate, out, bytes, &PINNED_ON(device), 0)) \
+	X(mem_alloc, (void *machine, uint64_t context, uint64_t bytes), CUdeviceptr, \
+	    IN_RELAXED(context, cuMemAlloc, out, bytes)) \
+	X(mem_alloc_managed, (void *machine, uint64_t context, uint64_t bytes), CUdeviceptr, \
+	    IN_RELAXED(context, cuMemAllocManaged, out, bytes, MEM_ATTACH_GLOBAL)) \
+	X(stream_create, (void *machine, uint64_t context, unsigned int flags, int priority), CUstream, \
+	    IN(context, cuStreamCreateWithPriority, out, flags, priority)) \
+	X(stream_id, (void *machine, uint64_t context, uint64_t stream), unsigned long long, \
+	    IN_RELAXED(context, cuStreamGetId, stream_of(stream), out)) \
+	X(stream_priority, (void *machine, uint64_t context, uint64_t stream), int, \
+	    IN(context, cuStreamGetPriority, stream_of(stream), out)) \
+	X(event_create, (void *machine, uint64_t context), CUevent, IN(context, cuEventCreate, out, EVENT_DISABLE_TIMING))
+
+#define PROTOTYPE(name, parameters, type, call) struct cuda_answer cudacall_##name parameters;
+CUDAANSWERS(PROTOTYPE)
+#undef PROTOTYPE
+
 /* Calls without a context. */
-struct cuda_answer cudacall_device_count(void *machine);
 CUresult cudacall_describe(void *machine, int ordinal, struct cuda_description *out);
-struct cuda_answer cudacall_retain(void *machine, CUdevice device);
 struct cuda_answer cudacall_granularity(void *machine, CUdevice device);
-struct cuda_answer cudacall_address_reserve(void *machine, uint64_t bytes, uint64_t alignment);
 
 /* Enter a context and leave it, on the same thread. */
 CUresult cudacall_enter(void *machine, uint64_t context, struct cuda_visit *visit);
@@ -115,19 +136,12 @@ void cudacall_leave(const struct cuda_visit *visit);
 
 /* Calls with a context. */
 struct cuda_answer cudacall_mem_info(void *machine, uint64_t context);
-struct cuda_answer cudacall_mem_alloc(void *machine, uint64_t context, uint64_t bytes);
-struct cuda_answer cudacall_mem_alloc_managed(void *machine, uint64_t context, uint64_t bytes);
 struct cuda_memory cudacall_host_alloc(void *machine, uint64_t context, uint64_t bytes);
-struct cuda_answer cudacall_mem_create(void *machine, uint64_t context, CUdevice device, uint64_t bytes);
 #define CUDACALL_MOST_DEVICES 64
 /* Whether a device can access another one's memory; 0 if the driver cannot say. */
 int cudacall_can_access(void *machine, CUdevice device, CUdevice memory);
 CUresult cudacall_set_access(
     void *machine, uint64_t context, const CUdevice *devices, int count, uint64_t addr, uint64_t bytes);
-struct cuda_answer cudacall_stream_create(void *machine, uint64_t context, unsigned int flags, int priority);
-struct cuda_answer cudacall_stream_id(void *machine, uint64_t context, uint64_t stream);
-struct cuda_answer cudacall_stream_priority(void *machine, uint64_t context, uint64_t stream);
-struct cuda_answer cudacall_event_create(void *machine, uint64_t context);
 struct cuda_answer cudacall_capture_info(void *machine, uint64_t context, uint64_t stream); /* the id, 0 for none */
 void *cudacall_capture_info_function(void);
 struct cuda_memory cudacall_capture_life(void *machine, uint64_t context,

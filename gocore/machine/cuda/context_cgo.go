@@ -95,13 +95,13 @@ func (d *driver) dropContext(g *device) error {
 	for event := range events {
 		C.cudacall_event_destroy(d.machine, context, C.uint64_t(event))
 	}
-	for _, one := range memory {
-		if !one.mapped {
-			C.cudacall_mem_free(d.machine, context, C.uint64_t(one.begin))
+	for _, held := range memory {
+		if !held.mapped {
+			C.cudacall_mem_free(d.machine, context, C.uint64_t(held.begin))
 		}
 	}
-	for _, one := range host {
-		C.cudacall_host_free(d.machine, context, C.uint64_t(one.begin))
+	for _, held := range host {
+		C.cudacall_host_free(d.machine, context, C.uint64_t(held.begin))
 	}
 	result := C.cudacall_release(d.machine, g.number)
 

@@ -345,5 +345,5 @@ func (s *spans) cutMapped(addr, bytes uint64) (cut []span) {
 
 // onlyMapped returns a copy without the allocations.
 func (s spans) onlyMapped() spans {
-	return slices.DeleteFunc(slices.Clone(s), func(one span) bool { return !one.mapped })
+	return slices.DeleteFunc(slices.Clone(s), func(held span) bool { return !held.mapped })
 }

@@ -30,12 +30,17 @@ static int character(struct part p, unsigned *code) {
 	const unsigned char *s = (const unsigned char *)p.at;
 	static const unsigned least[] = {0, 0, 0x80, 0x800, 0x10000};
 	size_t left = length(p);
-	int bytes = left == 0                 ? 0
-	            : *s < 0x80               ? 1
-	            : *s >= 0xc2 && *s < 0xe0 ? 2
-	            : (*s & 0xf0) == 0xe0     ? 3
-	            : *s >= 0xf0 && *s < 0xf5 ? 4
-	                                      : 0;
+	int bytes = 0;
+	if (left == 0)
+		return 0;
+	if (*s < 0x80)
+		bytes = 1;
+	else if (*s >= 0xc2 && *s < 0xe0)
+		bytes = 2;
+	else if ((*s & 0xf0) == 0xe0)
+		bytes = 3;
+	else if (*s >= 0xf0 && *s < 0xf5)
+		bytes = 4;
 	if (bytes == 0 || left < (size_t)bytes)
 		return 0;
 	*code = bytes == 1 ? *s : *s & (0xffu >> (bytes + 1));
@@ -237,8 +242,8 @@ static int other_form(struct part p, char *meant, size_t room) {
 			continue;
 		struct part before = trim((struct part){p.at, at}), after = trim((struct part){at + 1, p.end});
 		int turned = all_digits(after);
-		struct part count = turned ? after : before;
-		const struct gpuconf_model *model = all_digits(count) ? exactly(turned ? before : after) : NULL;
+		struct part count = turned ? after : before, name = turned ? before : after;
+		const struct gpuconf_model *model = all_digits(count) ? exactly(name) : NULL;
 		if (model)
 			return snprintf(meant, room, "%.*sx%s", (int)(count.end - count.at), count.at, model->name);
 	}

@@ -82,18 +82,19 @@ func (m Model) MemoryKind() gpu.MemoryKind { return m.kind }
 // Place returns the model's place in Models, from 1, as the simulator's libraries take it.
 func (m Model) Place() int { return m.index + 1 }
 
-// Hardware is what a compiler asks about a model. It is an immutable value; 0 is unknown.
+// Hardware is what a compiler asks about a model, and what the size of a kernel's grid and of its workspace depend on.
+// 0 is unknown.
 type Hardware struct {
-	Lanes            int // of single precision, of a multiprocessor
-	SharedBytes      int // of a multiprocessor
-	SharedBlockBytes int // of a block that opts in
-	Registers        int // of a multiprocessor
-	Threads          int // of a multiprocessor
-	Multiprocessors  int // of the card
-	ClockMHz         int // boost clock
-	MemoryMHz        int // which transfers twice in a cycle
-	BusBits          int // width of the memory bus
-	L2Bytes          int // of the card
+	Lanes            int `py:"lanes"`           // of single precision, of a multiprocessor
+	SharedBytes      int `py:"shared"`          // bytes of a multiprocessor's shared memory
+	SharedBlockBytes int `py:"shared_block"`    // of them, what a block may have that opts in
+	Registers        int `py:"registers"`       // of a multiprocessor
+	Threads          int `py:"threads"`         // of a multiprocessor
+	Multiprocessors  int `py:"multiprocessors"` // of the card
+	ClockMHz         int `py:"clock_mhz"`       // boost clock
+	MemoryMHz        int `py:"memory_mhz"`      // which transfers twice in a cycle
+	BusBits          int `py:"bus_bits"`        // width of the memory bus
+	L2Bytes          int `py:"l2"`              // bytes
 }
 
 // Hardware returns what a compiler asks about the model.

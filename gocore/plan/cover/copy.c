@@ -19,6 +19,7 @@
 
 static long long files, bytes; /* of all folders that were found to be small */
 
+/* nftw's: another value than 0 ends the walk. */
 static int count(const char *path, const struct stat *facts, int type, struct FTW *place) {
 	(void)path, (void)type, (void)place;
 	files++;
@@ -50,6 +51,7 @@ long long bytes_beyond_copies(const char *folder) {
 	return taken - bytes;
 }
 
+/* In the kernel; a file that has become shorter meanwhile is copied as far as it goes. */
 static bool copy_part(int from, int to, off_t start, off_t end) {
 	while (start < end) {
 		ssize_t sent = sendfile(to, from, &start, (size_t)(end - start));
@@ -61,6 +63,8 @@ static bool copy_part(int from, int to, off_t start, off_t end) {
 	return true;
 }
 
+/* A clone shares the blocks (ioctl FICLONE, man 2 ioctl_ficlone). Where one file system refuses it, all further files
+ * are copied: a cover has few file systems. Holes stay holes, since a sparse file may be larger than the memory. */
 static bool copy_data(int from, int to, const struct stat *facts) {
 	static bool no_clones;
 	if (!no_clones && facts->st_size > 0) {
@@ -118,6 +122,7 @@ bool copy_file(const char *from, const char *to) {
 	return whole;
 }
 
+/* The text of the link as it is, whether or not it leads anywhere. */
 static bool copy_link(const char *from, const char *to, const struct stat *facts) {
 	char target[PATH_MAX];
 	ssize_t length = readlink(from, target, sizeof target - 1);
@@ -128,6 +133,7 @@ static bool copy_link(const char *from, const char *to, const struct stat *facts
 	return symlink(target, to) == 0 && utimensat(AT_FDCWD, to, times, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
+/* A file with several names, of which one is copied: the others become links of the copy. */
 struct linked {
 	struct linked *next;
 	dev_t device;
@@ -137,6 +143,7 @@ struct linked {
 
 static bool copy_into(const char *from, const char *to, struct linked **links);
 
+/* Sockets, FIFOs and devices are left out, and what has gone since the folder was read. */
 static bool copy_entry(const char *from, const char *to, struct linked **links) {
 	struct stat facts;
 	if (lstat(from, &facts) != 0)
@@ -161,6 +168,8 @@ static bool copy_entry(const char *from, const char *to, struct linked **links) 
 	return copy_file(from, to);
 }
 
+/* The mode and the times come last: a folder that cannot be written to could not be filled, and filling it changes
+ * its time. */
 static bool copy_into(const char *from, const char *to, struct linked **links) {
 	struct stat facts;
 	if (stat(from, &facts) != 0 || (mkdir(to, 0700) != 0 && errno != EEXIST))
@@ -187,6 +196,7 @@ static bool copy_into(const char *from, const char *to, struct linked **links) {
 	return whole && chmod(to, facts.st_mode & 07777) == 0 && utimensat(AT_FDCWD, to, times, 0) == 0;
 }
 
+/* errno is that of the copy, whatever freeing the list does to it. */
 bool copy_folder(const char *from, const char *to) {
 	struct linked *links = NULL;
 	bool whole = copy_into(from, to, &links);
@@ -210,6 +220,7 @@ static int remove_one(const char *path, const struct stat *facts, int type, stru
 	return remove(path);
 }
 
+/* Folders must be writable before anything in them can be removed. */
 void remove_folder(const char *folder) {
 	nftw(folder, make_removable, 32, FTW_PHYS);
 	nftw(folder, remove_one, 32, FTW_PHYS | FTW_DEPTH);

@@ -28,11 +28,14 @@ static sigset_t waited_for, of_program; /* signals: blocked and waited for here,
 
 const char *const kind_names[KINDS] = {"root", "user", "mirror", "unprotected"};
 
+/* Keeps what failed with its errno, for the answer to the parent, and is false, so that a caller can return it. */
 bool failed(struct cover *cover, const char *step, const char *path) {
 	snprintf(cover->what, sizeof cover->what, "%s %s: %s", step, path, strerror(errno));
 	return false;
 }
 
+/* A message to the parent, with up to two descriptors. It may have gone: that is noticed elsewhere, and is no
+ * SIGPIPE. */
 static void tell(int control, const char *text, const int *descriptors, int count) {
 	union {
 		struct cmsghdr header;
@@ -75,6 +78,7 @@ static bool drop_powers(struct cover *cover) {
 	return syscall(SYS_capset, &header, sets) == 0 || failed(cover, "drop", "capabilities");
 }
 
+/* A network namespace begins with a loopback interface that is down. */
 static bool start_loopback(struct cover *cover) {
 	struct ifreq request = {.ifr_name = "lo"};
 	int file = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -86,6 +90,7 @@ static bool start_loopback(struct cover *cover) {
 	return done || failed(cover, "start", "the loopback interface");
 }
 
+/* The kernel takes a whole file of /proc in one write or refuses it. */
 static bool write_text(struct cover *cover, const char *path, const char *text) {
 	int file = open(path, O_WRONLY | O_CLOEXEC);
 	bool done = file >= 0 && write(file, text, strlen(text)) == (ssize_t)strlen(text);
@@ -94,6 +99,8 @@ static bool write_text(struct cover *cover, const char *path, const char *text) 
 	return done || failed(cover, "write", path);
 }
 
+/* The user and the group keep their numbers. "deny" must come first: a kernel allows an unprivileged group map only
+ * without setgroups (man 7 user_namespaces). */
 static bool map_user(struct cover *cover, uid_t user, gid_t group) {
 	char users[64], groups[64];
 	snprintf(users, sizeof users, "%u %u 1\n", user, user);
@@ -148,6 +155,8 @@ static int end_all(void) {
 	}
 }
 
+/* Helpers end when the program's pipe to them is closed. They get a moment, so that they can remove what the program
+ * has left. */
 static void wait_for_helpers(void) {
 	for (int waited = 0; waited < GRACE_MS; waited += 5) {
 		pid_t child;
@@ -196,6 +205,11 @@ static int supervise(int control, pid_t program, int signals, int listener, cons
 	}
 }
 
+/*
+ * The program has its own signal mask again. A pipe that an exec closes says whether there was one: what comes out of
+ * it is the errno. In a mirror the program passes the listener of its seccomp filter, so that this process decides
+ * its calls from the first one on.
+ */
 static pid_t start_program(const struct request *request, const struct cover *cover, enum kind kind, int *listener) {
 	int problem[2], pair[2] = {-1, -1}, error = 0;
 	if (pipe2(problem, O_CLOEXEC) != 0 ||
@@ -274,7 +288,9 @@ static void run_inside(const struct request *request, struct cover *cover, enum 
 			; /* until the parent has read the report */
 		remove_folder(cover->inside);
 	}
-	_exit(status < 0 ? 128 + SIGKILL : WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status));
+	if (status < 0)
+		_exit(128 + SIGKILL);
+	_exit(WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status));
 }
 
 /* Enter a cover in this process, which is new and has one thread, and run the program. Never returns. */
@@ -351,6 +367,7 @@ static bool try_cover(const struct request *request, enum kind kind, bool first,
 	return ran;
 }
 
+/* The initial one maps all numbers onto themselves. Root elsewhere has no power to mount. */
 static bool is_initial_user_namespace(void) {
 	unsigned long inner, outer, count;
 	FILE *file = fopen("/proc/self/uid_map", "re");
@@ -361,6 +378,7 @@ static bool is_initial_user_namespace(void) {
 	return initial;
 }
 
+/* It is not meant for people: the parent passes a socket. */
 static void usage(void) {
 	fputs("gpuconf-cover is started by gpuconf: gpuconf-cover --control FD [--only KIND] [--network] [--writes BYTES] "
 	      "[--preload FILE] [--mapped FILE] [--socket PATH ...] -- PROGRAM [ARGUMENT ...]\n",

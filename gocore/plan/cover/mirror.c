@@ -140,8 +140,10 @@ static bool make_layer(struct cover *cover, int number, const char *of, mode_t m
 static bool try_to_confine(const struct request *request, struct cover *cover) {
 	int status = 0, listener = -1;
 	pid_t child = fork();
+	if (child == 0 && mirror_confine(request, cover, &listener))
+		_exit(0);
 	if (child == 0)
-		_exit(mirror_confine(request, cover, &listener) ? 0 : errno > 0 && errno < 256 ? errno : EPERM);
+		_exit(errno > 0 && errno < 256 ? errno : EPERM);
 	if (child < 0 || waitpid(child, &status, 0) < 0 || !WIFEXITED(status))
 		return failed(cover, "try", "Landlock and seccomp");
 	errno = WEXITSTATUS(status);

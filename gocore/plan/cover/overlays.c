@@ -51,6 +51,7 @@ struct mount_point {
 	bool gone; /* whether a later one covers it */
 };
 
+/* What is known while the tree is built. This process has one thread, so nothing guards it. */
 static struct mount_point *mounts;
 static int mounts_count;
 static int layers_count;
@@ -60,10 +61,12 @@ static bool in_user_namespace;
 static const struct request *asked;
 static struct cover *made;
 
+/* The types of file systems that have no files of a disk (man 5 filesystems, and what systemd mounts). */
 static const char *const VIRTUAL[] = {"proc", "sysfs", "devtmpfs", "devpts", "cgroup", "cgroup2", "securityfs",
     "debugfs", "tracefs", "bpf", "configfs", "pstore", "efivarfs", "hugetlbfs", "mqueue", "binfmt_misc", "autofs",
     "rpc_pipefs", "nsfs", "fusectl", "selinuxfs", "nfsd", NULL};
 
+/* Their files are made by the kernel when they are read, and must not be copied. */
 static bool is_virtual(const char *type) {
 	for (const char *const *one = VIRTUAL; *one != NULL; one++)
 		if (strcmp(type, *one) == 0)
@@ -91,6 +94,7 @@ static bool is_below(const char *path, const char *folder) {
 	return strncmp(path, folder, length) == 0 && path[length] == '/' && path[length + 1] != 0;
 }
 
+/* In the order in which they were mounted: a later one covers those at and below its path. */
 static bool read_mounts(void) {
 	FILE *file = fopen("/proc/self/mountinfo", "re");
 	char *line = NULL;
@@ -116,6 +120,7 @@ static bool read_mounts(void) {
 	return true;
 }
 
+/* Mounts that are covered by a later one cannot be reached, and do not count. */
 static bool has_mounts_below(const char *path) {
 	for (int i = 0; i < mounts_count; i++)
 		if (!mounts[i].gone && is_below(mounts[i].path, path))
@@ -136,6 +141,7 @@ static bool on_virtual_mount(const char *path) {
 /* Paths of the machine are at most this long, so that one of a tree has room. */
 #define PATH_MOST (PATH_MAX - 8)
 
+/* The root of a tree is written without its slash, so that no path has two. */
 static void join(char *to, const char *tree, const char *path) {
 	snprintf(to, PATH_MAX, "%s%.*s", tree, PATH_MOST, strcmp(path, "/") == 0 ? "" : path);
 }
@@ -192,6 +198,11 @@ static int handle(const char *path, char *name) {
 	return descriptor;
 }
 
+/*
+ * An overlay's own options have commas and colons, so the folders are passed as open descriptors. "volatile": nothing
+ * is synchronized with a disk, as the layers are in memory. A folder that is read-only on the machine is noted, and
+ * becomes so when all is in place.
+ */
 static bool overlay(const char *from, const char *to) {
 	char upper[PATH_MAX], work[PATH_MAX], options[512], names[3][64];
 	if (!new_layer(from, upper, work))
@@ -224,6 +235,7 @@ static bool is_foreign(const char *from, bool *shared) {
 	return access(from, W_OK) == 0;
 }
 
+/* The copy is bound and not overlaid: its files belong to this user, who may change them. */
 static bool cover_by_copy(const char *from, const char *to) {
 	char upper[PATH_MAX], work[PATH_MAX];
 	if (!new_folder(from, upper, work))
@@ -375,6 +387,7 @@ static bool cover_folder(const char *path) {
 	return true;
 }
 
+/* Folders on the way that exist are left as they are. */
 static void make_path(const char *path) {
 	char part[PATH_MAX];
 	for (const char *end = path + 1; (end = strchr(end, '/')) != NULL; end++) {
@@ -410,6 +423,8 @@ static bool cover_mounts(void) {
 	return true;
 }
 
+/* Only devices that keep nothing and belong to no one. A terminal of its own, and shared memory that ends with the
+ * cover. */
 static bool make_devices(void) {
 	static const char *const NODES[] = {"null", "zero", "full", "random", "urandom", "tty", NULL};
 	static const char *const LINKS[][2] = {{"/proc/self/fd", "fd"}, {"/proc/self/fd/0", "stdin"},
@@ -518,6 +533,11 @@ static bool make_stage(void) {
 	return (made->layers >= 0 && made->report >= 0) || failed(made, "open", "folders");
 }
 
+/*
+ * The report is mounted last, so that no folder of the machine hides it. Then the old root is detached with all that
+ * is below it: from here on the machine's tree cannot be reached by a path. What was read-only becomes so now, since
+ * the tree was built through it.
+ */
 static bool leave_old_root(void) {
 	if (mkdir(NEW "/run", 0755) != 0 && errno != EEXIST)
 		return failed(made, "make", "/run");
@@ -536,6 +556,7 @@ static bool leave_old_root(void) {
 	return true;
 }
 
+/* The steps in their order; each says in `cover` what failed. */
 bool overlays_enter(const struct request *request, struct cover *cover, enum kind kind) {
 	asked = request;
 	made = cover;

@@ -55,6 +55,7 @@ static char *read_cover(size_t *length) {
 	return text;
 }
 
+/* This library lies in the package, so the package is where it was loaded from. */
 static void find_package(void) {
 	Dl_info self;
 	char path[4096];

@@ -32,33 +32,31 @@ static char *kept[KEPT]; /* NAME=VALUE */
 static size_t number_kept;
 static char library[4200], simulator[4200];
 
-static int names_same(const char *one, const char *other) {
-	size_t length = strcspn(one, "=");
+/* Of the form NAME=VALUE, both. */
+static int names_same(const char *entry, const char *other) {
+	size_t length = strcspn(entry, "=");
 
-	return strncmp(one, other, length) == 0 && other[length] == '=';
+	return strncmp(entry, other, length) == 0 && other[length] == '=';
 }
 
+/* The first value of a name counts: what the process itself has comes before what the cover gave. */
 static void keep(const char *entry) {
-	for (size_t one = 0; one < number_kept; one++)
-		if (names_same(kept[one], entry))
+	for (size_t i = 0; i < number_kept; i++)
+		if (names_same(kept[i], entry))
 			return;
 	if (number_kept < KEPT && (kept[number_kept] = strdup(entry)) != NULL)
 		number_kept++;
 }
 
-/* What a simulation sets beside gpuconf's own. */
-static int is_of_frameworks(const char *entry) {
-	return names_same("ASAN_OPTIONS=", entry) || names_same("JAX_SKIP_CUDA_CONSTRAINTS_CHECK=", entry) ||
-	       names_same("TORCHDYNAMO_DISABLE=", entry);
-}
-
-/* Remembers gpuconf's variables, and those that a cover gave (a zero byte after each). */
+/* Remembers gpuconf's variables, what a simulation sets beside them for frameworks, and those that a cover gave (a zero
+ * byte after each). */
 void gpuconf_keep_environment(const char *given, size_t length) {
 	FUNCTIONS(FIND)
 	snprintf(library, sizeof library, "%s/_always/libgpuconf-always.so", gpuconf_package);
 	snprintf(simulator, sizeof simulator, "%s/_simulator", gpuconf_package);
 	for (char **entry = environ; entry != NULL && *entry != NULL; entry++)
-		if (strncmp(*entry, "GPUCONF_", 8) == 0 || is_of_frameworks(*entry))
+		if (strncmp(*entry, "GPUCONF_", 8) == 0 || names_same("ASAN_OPTIONS=", *entry) ||
+		    names_same("JAX_SKIP_CUDA_CONSTRAINTS_CHECK=", *entry) || names_same("TORCHDYNAMO_DISABLE=", *entry))
 			keep(*entry);
 	for (const char *entry = given; entry != NULL && entry < given + length; entry += strlen(entry) + 1)
 		if (strncmp(entry, "LD_LIBRARY_PATH=", 16) != 0 && strchr(entry, '=') != NULL)
@@ -92,6 +90,7 @@ static size_t room_for(char *const *environment) {
 	       (preloaded == NULL ? 0 : strlen(preloaded)) + (path == NULL ? 0 : strlen(path));
 }
 
+/* `room` is as room_for has counted. Pointers come first in it, and the texts behind them. */
 static char **complete(void *room, char *const *environment) {
 	const char *preloaded = gpuconf_value(environment, "LD_PRELOAD");
 	const char *path = gpuconf_value(environment, "LD_LIBRARY_PATH");
@@ -106,12 +105,12 @@ static char **complete(void *room, char *const *environment) {
 		    !(searches && strncmp(*environment, "LD_LIBRARY_PATH=", 16) == 0))
 			all[count++] = *environment;
 	before = count;
-	for (size_t one = 0; cleaned && one < number_kept; one++) {
+	for (size_t i = 0; cleaned && i < number_kept; i++) {
 		size_t other = 0;
-		while (other < before && !names_same(kept[one], all[other]))
+		while (other < before && !names_same(kept[i], all[other]))
 			other++;
 		if (other == before)
-			all[count++] = kept[one];
+			all[count++] = kept[i];
 	}
 	text = (char *)(all + count + 3);
 	if (preloads) { /* behind the program's own: AddressSanitizer must come first */
@@ -137,41 +136,32 @@ static char **complete(void *room, char *const *environment) {
 	if (room != 0) \
 	name = complete(alloca(room), environment)
 
-EXPORTED int execve(const char *path, char *const words[], char *const environment[]) {
-	COMPLETE(all, environment);
-	return REAL(execve)(path, words, all);
-}
+#define EXECS(name, program) \
+	EXPORTED int name(program, char *const words[], char *const environment[]) { \
+		COMPLETE(all, environment); \
+		return REAL(name)(it, words, all); \
+	}
+EXECS(execve, const char *it)
+EXECS(execvpe, const char *it)
+EXECS(fexecve, int it)
 
 EXPORTED int execv(const char *path, char *const words[]) { return execve(path, words, environ); }
 
-EXPORTED int execvpe(const char *file, char *const words[], char *const environment[]) {
-	COMPLETE(all, environment);
-	return REAL(execvpe)(file, words, all);
-}
-
 EXPORTED int execvp(const char *file, char *const words[]) { return execvpe(file, words, environ); }
-
-EXPORTED int fexecve(int file, char *const words[], char *const environment[]) {
-	COMPLETE(all, environment);
-	return REAL(fexecve)(file, words, all);
-}
 
 EXPORTED int execveat(int folder, const char *path, char *const words[], char *const environment[], int flags) {
 	COMPLETE(all, environment);
 	return (int)syscall(SYS_execveat, folder, path, words, all, flags);
 }
 
-EXPORTED int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
-    const posix_spawnattr_t *attributes, char *const words[], char *const environment[]) {
-	COMPLETE(all, environment);
-	return REAL(posix_spawn)(pid, path, actions, attributes, words, all);
-}
-
-EXPORTED int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_actions_t *actions,
-    const posix_spawnattr_t *attributes, char *const words[], char *const environment[]) {
-	COMPLETE(all, environment);
-	return REAL(posix_spawnp)(pid, file, actions, attributes, words, all);
-}
+#define SPAWNS(name) \
+	EXPORTED int name(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions, \
+	    const posix_spawnattr_t *attributes, char *const words[], char *const environment[]) { \
+		COMPLETE(all, environment); \
+		return REAL(name)(pid, path, actions, attributes, words, all); \
+	}
+SPAWNS(posix_spawn)
+SPAWNS(posix_spawnp)
 
 /* The words of execl() and its kin, as an array; with `environment`, what comes behind them. */
 #define WORDS(first) \
@@ -185,20 +175,17 @@ EXPORTED int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_a
 	words = alloca(count * sizeof *words); \
 	va_start(rest, first); \
 	words[0] = (char *)first; \
-	for (size_t one = 1; words[one - 1] != NULL; one++) \
-	words[one] = va_arg(rest, char *)
+	for (size_t i = 1; words[i - 1] != NULL; i++) \
+	words[i] = va_arg(rest, char *)
 
-EXPORTED int execl(const char *path, const char *first, ...) {
-	WORDS(first);
-	va_end(rest);
-	return execve(path, words, environ);
-}
-
-EXPORTED int execlp(const char *file, const char *first, ...) {
-	WORDS(first);
-	va_end(rest);
-	return execvpe(file, words, environ);
-}
+#define LISTS_WORDS(name, other) \
+	EXPORTED int name(const char *path, const char *first, ...) { \
+		WORDS(first); \
+		va_end(rest); \
+		return other(path, words, environ); \
+	}
+LISTS_WORDS(execl, execve)
+LISTS_WORDS(execlp, execvpe)
 
 EXPORTED int execle(const char *path, const char *first, ...) {
 	WORDS(first);

@@ -21,42 +21,29 @@ typedef struct {
 	void (*free)(void *, void *);
 } Allocator;
 
+/* Python's functions that are called here: what each returns, its name and its parameters. */
+#define FUNCTIONS(X) \
+	X(int, PySys_AddAuditHook, (Hook *, void *)) \
+	X(Object, Py_CompileString, (const char *code, const char *name, int start)) \
+	X(Object, PyEval_EvalCode, (Object code, Object globals, Object locals)) \
+	X(Object, PyEval_GetBuiltins, (void)) \
+	X(Object, PyDict_New, (void)) \
+	X(int, PyDict_SetItemString, (Object, const char *, Object)) \
+	X(Object, PyUnicode_FromString, (const char *)) \
+	X(Object, PyUnicode_DecodeFSDefault, (const char *)) \
+	X(const char *, PyUnicode_AsUTF8, (Object)) \
+	X(Object, PyTuple_GetItem, (Object, ssize_t)) \
+	X(void, PyErr_Clear, (void)) \
+	X(void, Py_DecRef, (Object)) \
+	X(void, PyMem_GetAllocator, (int, Allocator *)) \
+	X(void, PyMem_SetAllocator, (int, const Allocator *)) \
+	X(int, Py_IsInitialized, (void))
+#define POINTER(result, name, parameters) result(*name) parameters;
+#define NAME(result, name, parameters) #name,
 static struct {
-	int (*PySys_AddAuditHook)(Hook *, void *);
-	Object (*Py_CompileString)(const char *code, const char *name, int start);
-	Object (*PyEval_EvalCode)(Object code, Object globals, Object locals);
-	Object (*PyEval_GetBuiltins)(void);
-	Object (*PyDict_New)(void);
-	int (*PyDict_SetItemString)(Object, const char *, Object);
-	Object (*PyUnicode_FromString)(const char *);
-	Object (*PyUnicode_DecodeFSDefault)(const char *);
-	const char *(*PyUnicode_AsUTF8)(Object);
-	Object (*PyTuple_GetItem)(Object, ssize_t);
-	void (*PyErr_Clear)(void);
-	void (*Py_DecRef)(Object);
-	void (*PyMem_GetAllocator)(int, Allocator *);
-	void (*PyMem_SetAllocator)(int, const Allocator *);
-	int (*Py_IsInitialized)(void);
+	FUNCTIONS(POINTER)
 } py;
-
-static const char *const wanted[] = {
-    /* in this order */
-    "PySys_AddAuditHook",
-    "Py_CompileString",
-    "PyEval_EvalCode",
-    "PyEval_GetBuiltins",
-    "PyDict_New",
-    "PyDict_SetItemString",
-    "PyUnicode_FromString",
-    "PyUnicode_DecodeFSDefault",
-    "PyUnicode_AsUTF8",
-    "PyTuple_GetItem",
-    "PyErr_Clear",
-    "Py_DecRef",
-    "PyMem_GetAllocator",
-    "PyMem_SetAllocator",
-    "Py_IsInitialized",
-};
+static const char *const names[] = {FUNCTIONS(NAME)}; /* in the order of py's pointers */
 
 enum { RAW = 0 /* the domain of PyMem_RawMalloc */, FILE_INPUT = 257 /* of Py_CompileString: a module */ };
 
@@ -90,6 +77,7 @@ static void set(Object globals, const char *name, Object value) {
 	py.Py_DecRef(value);
 }
 
+/* In whichever thread holds the interpreter's lock. What fails leaves no error set in the program's Python. */
 static void start(const char *library) {
 	char folder[4200];
 	Object compiled, globals, result = NULL;
@@ -113,6 +101,7 @@ static void start(const char *library) {
 	started = 1;
 }
 
+/* The first argument of the event "import" is the module's whole name: only packages that use GPUs count. */
 static const char *library_of(Object arguments) {
 	static const char *const libraries[] = {"torch", "jax", "vllm", "llama_cpp", "tensorflow", "cupy", "numba"};
 	Object first = py.PyTuple_GetItem(arguments, 0);
@@ -151,6 +140,7 @@ static void free_all_but_entry(void *context, void *memory) {
 	py.PyMem_SetAllocator(RAW, &allocator);
 }
 
+/* Only of the domain "raw", which audit hooks' entries are of. */
 static void change_allocator(void *(*allocate)(void *, size_t), void (*release)(void *, void *)) {
 	Allocator changed;
 
@@ -163,6 +153,7 @@ static void change_allocator(void *(*allocate)(void *, size_t), void (*release)(
 	py.PyMem_SetAllocator(RAW, &changed);
 }
 
+/* PySys_AddAuditHook's: it must not raise, so it returns 0 always. */
 static int hook(const char *event, Object arguments, void *data) {
 	const char *library;
 
@@ -186,8 +177,8 @@ int gpuconf_python_is_watched(void) { return watched; }
 void gpuconf_watch_python(void *library) {
 	void **functions = (void **)&py;
 
-	for (size_t one = 0; one < sizeof wanted / sizeof *wanted; one++)
-		if ((functions[one] = dlsym(library, wanted[one])) == NULL)
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		if ((functions[i] = dlsym(library, names[i])) == NULL)
 			return; /* no Python, or one before 3.8 */
 	watched = 1;
 	if (py.Py_IsInitialized()) {

@@ -25,6 +25,7 @@ void gpuconf_note_tried(void) {
 		cover_began = status.st_mtime;
 }
 
+/* One write of a whole line, so that lines of several processes do not mix. errno stays the program's. */
 static void note(const char *path, size_t length) {
 	char line[2 * 4096] = "";
 	int before = errno, file = (int)syscall(SYS_openat, AT_FDCWD, COVER_TRIED, O_WRONLY | O_APPEND | O_CLOEXEC);
@@ -42,6 +43,7 @@ static void note(const char *path, size_t length) {
 	errno = before;
 }
 
+/* Only sockets with a path, and only errors that mean that no process listens there. */
 EXPORTED int connect(int socket, const struct sockaddr *address, socklen_t length) {
 	static __typeof__(&connect) real;
 	const struct sockaddr_un *one = (const void *)address;

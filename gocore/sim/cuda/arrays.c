@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arrays and mipmapped arrays, which have a shape, a size and a lifetime but hold nothing; and maps of tensors. */
+/* Arrays and mipmapped arrays, which have a shape, a size and a lifetime but hold nothing; and maps of tensors. Their
+ * card is charged for whole pages. The machine's lock guards the list; an array ends with its context at the latest.
+ */
 #include "driver.h"
 
 #include "../../machine/cuda/constants.h"
@@ -42,6 +44,7 @@ struct array {
 	struct array *next;
 };
 
+/* For tests, which look for what a program has left. */
 int count_arrays(void) {
 	int count = 0;
 	for (struct array *one = m->arrays; one != NULL; one = one->next)
@@ -49,6 +52,7 @@ int count_arrays(void) {
 	return count;
 }
 
+/* Of the formats that have one size for each channel. */
 size_t element_bytes(int format) {
 	switch (format) {
 	case CU_AD_FORMAT_UNSIGNED_INT8:
@@ -89,8 +93,11 @@ static int is_possible(const shape3d *shape) {
 	return shape->width <= 131072 && shape->height <= 65536;
 }
 
+/* A dimension that is absent counts as 1, and so does one that a mipmap has halved away. */
 static uint64_t positive(uint64_t value) { return value == 0 ? 1 : value; }
 
+/* Each level of a mipmapped array halves its dimensions, but not its layers. A sparse array, and one whose memory is
+ * mapped later, has no memory of its own. */
 static CUresult create(struct array **out, const shape3d *shape, unsigned levels, int mipmapped) {
 	uint64_t bytes = 0;
 	int layered = shape->flags & CUDA_ARRAY3D_LAYERED;
@@ -104,110 +111,74 @@ static CUresult create(struct array **out, const shape3d *shape, unsigned levels
 	if (shape->flags & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING))
 		bytes = 0;
 	bytes = m->to_the_byte ? bytes : pages(bytes);
-	IN_CONTEXT({
-		if (!is_possible(shape))
-			result = INVALID_VALUE;
-		if (result == SUCCESS && !use_card(&m->gpu[context->gpu], bytes))
-			result = OUT_OF_MEMORY;
-		if (result == SUCCESS) {
-			struct array *new = calloc(1, sizeof *new);
-			*new = (struct array){context->gpu, mipmapped, bytes, *shape, context, m->arrays};
-			m->arrays = new;
-			*out = new;
-		}
-	});
+	IN_CONTEXT;
+	if (!is_possible(shape))
+		return INVALID_VALUE;
+	if (!use_card(&m->gpu[context->gpu], bytes))
+		return OUT_OF_MEMORY;
+	*out = ADD(
+	    m->arrays, .gpu = context->gpu, .mipmapped = mipmapped, .bytes = bytes, .shape = *shape, .context = context);
+	return SUCCESS;
 }
 
-static void drop(struct array **at) {
-	struct array *gone = *at;
+static void drop(struct array **link) {
+	struct array *gone = TAKE_OUT(link);
 	leave_card(&m->gpu[gone->gpu], gone->bytes);
-	*at = gone->next;
 	free(gone);
 }
 
+/* An array cannot be destroyed as a mipmapped one, nor the other way round. */
 static CUresult destroy(struct array *array, int mipmapped) {
-	LOCK;
-	struct array **at = &m->arrays;
-	while (*at != NULL && *at != array)
-		at = &(*at)->next;
-	CUresult result = *at == NULL || (*at)->mipmapped != mipmapped ? INVALID_HANDLE : SUCCESS;
-	if (result == SUCCESS)
-		drop(at);
-	UNLOCK;
-	return result;
+	LOCKED;
+	struct array **link = &m->arrays;
+	FIND(link, *link == array);
+	if (*link == NULL || (*link)->mipmapped != mipmapped)
+		return INVALID_HANDLE;
+	drop(link);
+	return SUCCESS;
 }
 
-void end_arrays(struct context *context) {
-	for (struct array **at = &m->arrays; *at != NULL;)
-		if ((*at)->context == context)
-			drop(at);
-		else
-			at = &(*at)->next;
-}
+void end_arrays(struct context *context) { DROP_EACH(m->arrays, (*link)->context == context, drop); }
 
-EXPORT CUresult cuArrayCreate_v2(struct array **out, const shape *shape) {
-	CALLED(cuArrayCreate);
-	if (shape == NULL)
-		return INVALID_VALUE;
-	const shape3d wide = {shape->width, shape->height, 0, shape->format, shape->channels, 0};
-	return create(out, &wide, 1, 0);
-}
-
-EXPORT CUresult cuArrayCreate(struct array **out, const shape_v1 *shape) {
-	CALLED(cuArrayCreate_v1);
-	if (shape == NULL)
-		return INVALID_CONTEXT;
-	const shape3d wide = {shape->width, shape->height, 0, shape->format, shape->channels, 0};
-	return create(out, &wide, 1, 0);
-}
-
-EXPORT CUresult cuArray3DCreate_v2(struct array **out, const shape3d *shape) {
-	CALLED(cuArray3DCreate);
-	if (shape == NULL)
-		return INVALID_VALUE;
-	return create(out, shape, 1, 0);
-}
-
-EXPORT CUresult cuArray3DCreate(struct array **out, const shape3d_v1 *shape) {
-	CALLED(cuArray3DCreate_v1);
-	if (shape == NULL)
-		return INVALID_CONTEXT;
-	const shape3d wide = {shape->width, shape->height, shape->depth, shape->format, shape->channels, shape->flags};
-	return create(out, &wide, 1, 0);
-}
-
-EXPORT CUresult cuArrayDestroy(struct array *array) {
-	REFUSE(NO_DEVICE_FOUND, 1, array == NULL ? INVALID_HANDLE : INVALID_CONTEXT);
-	CALLED(cuArrayDestroy);
-	return destroy(array, 0);
-}
+/* CREATES(function, name in the log of calls, its shape, the refusal without one, depth, flags). */
+#define CREATES(function, name, type, refusal, shape_depth, shape_flags) \
+	EXPORT CUresult function(struct array **out, const type *shape) { \
+		CALLED(name); \
+		if (shape == NULL) \
+			return refusal; \
+		const shape3d wide = {shape->width, shape->height, shape_depth, shape->format, shape->channels, shape_flags}; \
+		return create(out, &wide, 1, 0); \
+	}
+CREATES(cuArrayCreate_v2, cuArrayCreate, shape, INVALID_VALUE, 0, 0)
+CREATES(cuArrayCreate, cuArrayCreate_v1, shape_v1, INVALID_CONTEXT, 0, 0)
+CREATES(cuArray3DCreate_v2, cuArray3DCreate, shape3d, INVALID_VALUE, shape->depth, shape->flags)
+CREATES(cuArray3DCreate, cuArray3DCreate_v1, shape3d_v1, INVALID_CONTEXT, shape->depth, shape->flags)
 
 EXPORT CUresult cuMipmappedArrayCreate(struct array **out, const shape3d *shape, unsigned levels) {
 	CALLED(cuMipmappedArrayCreate);
-	if (shape == NULL)
-		return INVALID_VALUE;
-	return create(out, shape, levels, 1);
+	return shape == NULL ? INVALID_VALUE : create(out, shape, levels, 1);
 }
 
-EXPORT CUresult cuMipmappedArrayDestroy(struct array *array) {
-	REFUSE(NO_DEVICE_FOUND, 1, array == NULL ? INVALID_HANDLE : INVALID_CONTEXT);
-	CALLED(cuMipmappedArrayDestroy);
-	return destroy(array, 1);
-}
+#define DESTROYS(function, mipmapped) \
+	EXPORT CUresult function(struct array *array) { \
+		REFUSE(NO_DEVICE_FOUND, 1, array == NULL ? INVALID_HANDLE : INVALID_CONTEXT); \
+		CALLED(function); \
+		return destroy(array, mipmapped); \
+	}
+DESTROYS(cuArrayDestroy, 0)
+DESTROYS(cuMipmappedArrayDestroy, 1)
 
 /* The shape of an array, for a caller that stores it in out. */
-static CUresult shape_of(struct array *array, const void *out, shape3d *found) {
-	LOCK;
-	const struct array *one = m->arrays;
-	while (one != NULL && one != array)
-		one = one->next;
-	CUresult result = out == NULL ? INVALID_VALUE : SUCCESS;
-	if (one == NULL || one->mipmapped)
-		result = INVALID_HANDLE;
-	if (result == SUCCESS)
-		*found = one->shape;
-	UNLOCK;
-	return result;
+static CUresult shape_of(struct array *array, const void *out, shape3d *shape) {
+	LOCKED;
+	struct array **link = &m->arrays;
+	FIND(link, *link == array);
+	if (*link == NULL || array->mipmapped)
+		return INVALID_HANDLE;
+	if (out == NULL)
+		return INVALID_VALUE;
+	*shape = array->shape;
+	return SUCCESS;
 }
 
 EXPORT CUresult cuArray3DGetDescriptor_v2(shape3d *out, struct array *array) {
@@ -219,10 +190,10 @@ EXPORT CUresult cuArray3DGetDescriptor_v2(shape3d *out, struct array *array) {
 EXPORT CUresult cuArrayGetDescriptor_v2(shape *out, struct array *array) {
 	REFUSE(NOT_STARTED, 1, array == NULL ? INVALID_HANDLE : INVALID_CONTEXT);
 	CALLED(cuArrayGetDescriptor);
-	shape3d found;
-	CUresult result = shape_of(array, out, &found);
+	shape3d wide;
+	CUresult result = shape_of(array, out, &wide);
 	if (result == SUCCESS)
-		*out = (shape){found.width, found.height, found.format, found.channels};
+		*out = (shape){wide.width, wide.height, wide.format, wide.channels};
 	return result;
 }
 
@@ -232,8 +203,10 @@ EXPORT CUresult cuArrayGetDescriptor_v2(shape *out, struct array *array) {
  * (tests_py/driver/calls/rest.py).
  */
 
-enum { DESCRIPTOR = 128, LAST_TYPE = 15, LAST_SWIZZLE = 6 };
+enum { DESCRIPTOR = 128, MOST_RANK = 5, MOST_STEP = 8, MOST_BOX = 256, MOST_CHANNELS = 256, MOST_PIXELS = 1024 };
 
+/* The arguments that both encodings have. A descriptor is 128 bytes at a multiple of 64, and opaque: here it begins
+ * with the address. */
 struct tensor {
 	void *out;
 	unsigned type, rank;
@@ -245,20 +218,28 @@ struct tensor {
 
 static int is_aligned(uint64_t number, unsigned to) { return number % to == 0; }
 
+/*
+ * The bounds are those of https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__TENSOR__MEMORY.html: addresses
+ * and strides are multiples of 16, or of 32 for an interleave of 32 bytes; sizes have up to 32 bits, strides up to
+ * 40.
+ */
 static CUresult encode(const struct tensor *tensor) {
-	if (tensor->out == NULL || !is_aligned((uintptr_t)tensor->out, 64) || tensor->type > LAST_TYPE ||
-	    tensor->rank > 5 || !is_aligned(tensor->address, 16))
-		return INVALID_VALUE;
-	if (tensor->interleave > 2 || tensor->swizzle > LAST_SWIZZLE || tensor->promotion > 3 || tensor->fill > 1)
+	if (tensor->out == NULL || !is_aligned((uintptr_t)tensor->out, 64) ||
+	    tensor->type > CU_TENSOR_MAP_DATA_TYPE_16U6_ALIGN16B || tensor->rank > MOST_RANK ||
+	    !is_aligned(tensor->address, 16) || tensor->interleave > CU_TENSOR_MAP_INTERLEAVE_32B ||
+	    tensor->swizzle > CU_TENSOR_MAP_SWIZZLE_128B_ATOM_64B ||
+	    tensor->promotion > CU_TENSOR_MAP_L2_PROMOTION_L2_256B ||
+	    tensor->fill > CU_TENSOR_MAP_FLOAT_OOB_FILL_NAN_REQUEST_ZERO_FMA)
 		return INVALID_VALUE;
 	if (tensor->sizes == NULL || tensor->steps == NULL || (tensor->strides == NULL && tensor->rank > 1))
 		return INVALID_VALUE;
 	for (unsigned i = 0; i < tensor->rank; i++) {
 		if (tensor->sizes[i] == 0 || tensor->sizes[i] > UINT64_C(1) << 32 || tensor->steps[i] == 0 ||
-		    tensor->steps[i] > 8)
+		    tensor->steps[i] > MOST_STEP)
 			return INVALID_VALUE;
-		if (i > 0 && (!is_aligned(tensor->strides[i - 1], tensor->interleave == 2 ? 32 : 16) ||
-		                 tensor->strides[i - 1] >= UINT64_C(1) << 40))
+		if (i > 0 &&
+		    (!is_aligned(tensor->strides[i - 1], tensor->interleave == CU_TENSOR_MAP_INTERLEAVE_32B ? 32 : 16) ||
+		        tensor->strides[i - 1] >= UINT64_C(1) << 40))
 			return INVALID_VALUE;
 	}
 	memset(tensor->out, 0, DESCRIPTOR);
@@ -272,8 +253,8 @@ EXPORT CUresult cuTensorMapEncodeTiled(void *out, unsigned type, unsigned rank, 
 	CALLED_SINCE(12000, cuTensorMapEncodeTiled);
 	if (rank == 0 || box == NULL)
 		return INVALID_VALUE;
-	for (unsigned i = 0; i < rank && i < 5; i++)
-		if (box[i] == 0 || box[i] > 256)
+	for (unsigned i = 0; i < rank && i < MOST_RANK; i++)
+		if (box[i] == 0 || box[i] > MOST_BOX)
 			return INVALID_VALUE;
 	return encode(
 	    &(struct tensor){out, type, rank, address, sizes, strides, steps, interleave, swizzle, promotion, fill});
@@ -283,7 +264,7 @@ EXPORT CUresult cuTensorMapEncodeIm2col(void *out, unsigned type, unsigned rank,
     const uint64_t *sizes, const uint64_t *strides, const int *lower, const int *upper, unsigned channels,
     unsigned pixels, const unsigned *steps, unsigned interleave, unsigned swizzle, unsigned promotion, unsigned fill) {
 	CALLED_SINCE(12000, cuTensorMapEncodeIm2col);
-	if (rank < 3 || lower == NULL || upper == NULL || channels > 256 || pixels > 1024)
+	if (rank < 3 || lower == NULL || upper == NULL || channels > MOST_CHANNELS || pixels > MOST_PIXELS)
 		return INVALID_VALUE;
 	return encode(
 	    &(struct tensor){out, type, rank, address, sizes, strides, steps, interleave, swizzle, promotion, fill});

@@ -70,6 +70,7 @@ static uint64_t place_of_block(const struct gpu *gpu, int number, uint64_t bytes
 	}
 }
 
+/* It counts as an allocation, so that the block is not returned. A small card has no such room. */
 static void keep_room_for_kernels(int number) {
 	struct block *first = m->highest[number], *room;
 	if (m->arena_bytes[number] < 8 * ROOM_FOR_KERNELS || first->range.addr < m->gpu[number].arena + ROOM_FOR_KERNELS ||
@@ -79,6 +80,7 @@ static void keep_room_for_kernels(int number) {
 	first->below = m->room_for_kernels[number] = room;
 }
 
+/* Called when cuDNN starts (runtime/cudnn.c): the room becomes the newest block of its GPU. */
 EXPORT void gpuconf_simulator_with_kernels(void) {
 	struct context *context;
 	hold_machines();
@@ -93,6 +95,7 @@ EXPORT void gpuconf_simulator_with_kernels(void) {
 	let_machines_go();
 }
 
+/* Whole units of 32 MiB with a page between blocks; where no hole is that large, exactly what is requested. */
 static struct block *new_block(int number, uint64_t bytes) {
 	const struct gpu *gpu = &m->gpu[number];
 	struct block **link, *new;
@@ -110,6 +113,7 @@ static struct block *new_block(int number, uint64_t bytes) {
 	return new;
 }
 
+/* The newest block first. A block of which less is free than requested is passed over without a look at its holes. */
 uint64_t take_place(int gpu, uint64_t bytes, struct block **of) {
 	for (struct block *one = m->newest; one != NULL; one = one->older) {
 		uint64_t addr = one->gpu == gpu && one->range.bytes - one->used >= bytes ? best_hole(one, bytes) : 0;
@@ -155,12 +159,8 @@ void leave_block(struct block *block, uint64_t bytes) {
 
 void drop_blocks(void) {
 	for (int i = 0; i < MAX_GPUS; i++) {
-		while (m->highest[i] != NULL) {
-			struct block *gone = m->highest[i];
-			m->highest[i] = gone->below;
-			free(gone);
-		}
-		m->room_for_kernels[i] = NULL;
+		free_list(m->highest[i], offsetof(struct block, below));
+		m->highest[i] = m->room_for_kernels[i] = NULL;
 	}
 	m->newest = NULL;
 }
@@ -232,6 +232,7 @@ uint64_t map_in_order(uint64_t bytes, uint64_t alignment, int access) {
 	return addr;
 }
 
+/* Ranges are multiples of the host's largest page, so that one may be dropped without its neighbours. */
 uint64_t take_range(uint64_t bytes, uint64_t alignment, int access) {
 	if (bytes == 0 || bytes > (UINT64_C(1) << 46) || alignment > (UINT64_C(1) << 46))
 		return 0;
@@ -252,6 +253,7 @@ uint64_t take_range(uint64_t bytes, uint64_t alignment, int access) {
 	return addr;
 }
 
+/* The pages go back to the host, and the addresses stay the machine's. */
 void give_range(uint64_t addr) {
 	for (struct held *one = m->ranges; one != NULL; one = one->next)
 		if (one->range.addr == addr) {
@@ -260,6 +262,7 @@ void give_range(uint64_t addr) {
 		}
 }
 
+/* Only when the machine is closed: until then a stale pointer must not meet other memory. */
 void drop_ranges(void) {
 	while (m->ranges != NULL) {
 		struct held *gone = m->ranges;

@@ -1,8 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Captures of streams, graphs, and the objects with the same lifetime. Calls that CUDA forbids while a stream is
- * captured fail and invalidate the captures involved. So do calls that a capture does not record, unless the thread has
- * chosen relaxed mode.
+ * Captures of streams, graphs, and the objects with the same lifetime, as
+ * https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__STREAM.html and group__CUDA__GRAPH.html there document
+ * them. Calls that CUDA forbids while a stream is captured fail and invalidate the captures involved. So do calls
+ * that a capture does not record, unless the thread has chosen relaxed mode.
+ *
+ * A capture's streams are its members. Which work of one member comes before which of another is kept as vector
+ * clocks: clocks[i][j] is the last piece of member j that member i's next piece comes after. So a wait for an event
+ * is a maximum of two vectors, and a capture is joined when the first member's vector has reached every other
+ * member's own count.
+ *
+ * The machine's lock guards all of it but thread_mode, which is its thread's. Always:
+ *
+ *  1. A stream's capture is not over, and has the stream as members[stream->member].
+ *  2. A body's holds are the graphs, executables and queued launches that have it; with the last one the references
+ *     to user objects end, and the body itself stays, so that a stale handle is detected.
+ *  3. A spoiled capture stays so until cuStreamEndCapture, which drops its graph.
  */
 #include "stream.h"
 
@@ -13,16 +26,13 @@
 
 static __thread int thread_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
 
+/* A graph or an executable: both are a hold on a body. */
 static struct graph *make_graph(struct body *body, int executable) {
-	struct graph *graph = calloc(1, sizeof *graph);
 	body->holds++;
-	graph->body = body;
-	graph->executable = executable;
-	graph->next = m->graphs;
-	m->graphs = graph;
-	return graph;
+	return ADD(m->graphs, .body = body, .executable = executable);
 }
 
+/* The program's destructor runs under the lock, as CUDA forbids it to call CUDA (cuUserObjectCreate). */
 static void drop_object(struct object *object, unsigned count) {
 	object->references -= count;
 	if (object->references == 0)
@@ -42,20 +52,15 @@ static void destroy_graph(struct graph *graph) {
 	drop_body(graph->body);
 }
 
+/* Graphs are never freed: an address that is in the list is a graph's, and whether it still is a valid one it says
+ * itself. */
 static CUresult find_graph(CUgraph handle, int executable) {
-	for (struct graph *one = m->graphs; one != NULL; one = one->next)
-		if (one == handle)
-			return one->executable == executable && !one->destroyed ? SUCCESS : INVALID_VALUE;
-	return INVALID_VALUE;
+	struct graph **link = &m->graphs;
+	FIND(link, *link == handle);
+	return *link != NULL && handle->executable == executable && !handle->destroyed ? SUCCESS : INVALID_VALUE;
 }
 
-int count_graphs(void) {
-	int count = 0;
-	for (struct graph *one = m->graphs; one != NULL; one = one->next)
-		count += !one->destroyed;
-	return count;
-}
-
+/* Its streams run their work again. The graph is the caller's to give out or to drop. */
 static void end_capture(struct capture *capture) {
 	capture->over = 1;
 	for (int i = 0; i < capture->member_count; i++)
@@ -71,6 +76,7 @@ void end_captures(void) {
 			destroy_graph(one);
 }
 
+/* What was captured is of no use any more; the caller returns why. */
 static CUresult spoil(struct capture *capture, CUresult result) {
 	capture->spoiled = 1;
 	return result;
@@ -87,6 +93,11 @@ static const char *const unseen[] = {"cuMemAlloc", "cuMemAllocManaged", "cuMemHo
     NOT_CAPTURED, "cuEventQuery", "cuEventSynchronize", "cuStreamQuery", "cuStreamSynchronize", "cuStreamGetId",
     "cuCtxSetLimit", "cuProfilerStart", "cuProfilerStop"};
 
+/*
+ * Whether a call of this name would make the thread believe in what a capture has not recorded. In global mode every
+ * thread is forbidden that, in thread-local mode the capturing one, and in relaxed mode none:
+ * cuThreadExchangeStreamCaptureMode. All captures that forbid it are spoiled, not only the first.
+ */
 CUresult forbidden(const char *name) {
 	CUresult result = SUCCESS;
 	size_t i = 0;
@@ -99,23 +110,26 @@ CUresult forbidden(const char *name) {
 	struct context *context;
 	if (i < NEED_CONTEXT && current_context(&context) == INVALID_CONTEXT)
 		return SUCCESS; /* which the call itself says */
-	for (struct capture *one = m->captures; one != NULL; one = one->next) {
-		int mine = pthread_equal(one->thread, pthread_self());
-		if (!one->over &&
-		    (mine ? one->mode != CU_STREAM_CAPTURE_MODE_RELAXED
-			      : one->mode == CU_STREAM_CAPTURE_MODE_GLOBAL && thread_mode == CU_STREAM_CAPTURE_MODE_GLOBAL))
-			result = spoil(one, STREAM_CAPTURE_UNSUPPORTED);
+	for (struct capture *capture = m->captures; capture != NULL; capture = capture->next) {
+		int mine = pthread_equal(capture->thread, pthread_self()),
+		    forbids_me = mine && capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED,
+		    forbids_all =
+		        !mine && capture->mode == CU_STREAM_CAPTURE_MODE_GLOBAL && thread_mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
+		if (!capture->over && (forbids_me || forbids_all))
+			result = spoil(capture, STREAM_CAPTURE_UNSUPPORTED);
 	}
 	return result;
 }
 
 CUresult uncaptured(void) { return forbidden(NOT_CAPTURED); }
 
+/* The legacy stream waits for all blocking streams of its context, which a captured one cannot let it: its use spoils
+ * every such capture. */
 CUresult legacy_admitted(struct context *context) {
 	CUresult result = SUCCESS;
-	for (struct stream *one = all_streams(); one != NULL; one = one->next)
-		if (one->context == context && one->blocking && one->capture != NULL)
-			result = spoil(one->capture, STREAM_CAPTURE_IMPLICIT);
+	for (struct stream *stream = all_streams(); stream != NULL; stream = stream->next)
+		if (stream->context == context && stream->blocking && stream->capture != NULL)
+			result = spoil(stream->capture, STREAM_CAPTURE_IMPLICIT);
 	return result;
 }
 
@@ -128,24 +142,29 @@ static CUresult legacy_implies(const struct stream *stream) {
 	return SUCCESS;
 }
 
+/* The check before work enters a stream. */
 CUresult admits(struct stream *stream) {
 	if (stream == stream->context->legacy)
 		return legacy_admitted(stream->context);
 	return stream->capture != NULL && stream->capture->spoiled ? STREAM_CAPTURE_INVALIDATED : SUCCESS;
 }
 
+/* The check before a stream's state is read: a captured one has no state, as its work does not run. */
 CUresult observes(struct stream *stream) {
 	if (stream->capture != NULL)
 		return spoil(stream->capture, STREAM_CAPTURE_UNSUPPORTED);
 	return admits(stream);
 }
 
+/* The same for an event that was recorded in a capture. After the capture it is an event that was never recorded. */
 CUresult event_observed(struct event *event) {
 	if (event->capture == NULL)
 		return SUCCESS;
 	return event->capture->over || event->capture->spoiled ? INVALID_VALUE : spoil(event->capture, CAPTURED_EVENT);
 }
 
+/* Work that a captured stream is given becomes a piece of the body, and a node. A mark is neither: only the order
+ * counts, which the clock has. */
 void take_piece(struct stream *stream, struct work work) {
 	struct capture *capture = stream->capture;
 	struct body *body = capture->graph->body;
@@ -157,12 +176,14 @@ void take_piece(struct stream *stream, struct work work) {
 	add_work_node(body, work.kind);
 }
 
+/* The event remembers the order up to here, and no mark of a queue: nothing was queued. */
 void record_captured(struct event *event, struct stream *stream) {
 	event->mark = (struct mark){NULL, 0};
 	event->capture = stream->capture;
 	memcpy(event->clock, stream->capture->clocks[stream->member], sizeof event->clock);
 }
 
+/* The member count is bounded by who calls this: cuStreamBeginCapture is the first, wait_captured checks. */
 static void join_capture(struct capture *capture, struct stream *stream) {
 	stream->capture = capture;
 	stream->member = capture->member_count++;
@@ -170,6 +191,8 @@ static void join_capture(struct capture *capture, struct stream *stream) {
 	capture->clocks[stream->member][stream->member] = 1;
 }
 
+/* A wait for an event of a capture takes the stream into that capture. An event of no capture, waited for in a
+ * captured stream, would be an edge out of the graph: CUDA calls it isolation. */
 CUresult wait_captured(struct stream *stream, struct event *event) {
 	struct capture *from = event->capture;
 	if (from == NULL && event->mark.stream == NULL && event->shared == NULL)
@@ -209,6 +232,7 @@ void leave_capture(struct stream *stream) {
 	stream->capture = NULL;
 }
 
+/* In the order in which it was captured. That is one of the orders that the edges allow. */
 void run_body(struct stream *stream, struct body *body) {
 	for (int i = 0; i < body->count; i++)
 		run_work(stream, &body->pieces[i]);
@@ -227,24 +251,19 @@ EXPORT CUresult cuThreadExchangeStreamCaptureMode(int *mode) {
 EXPORT CUresult cuStreamBeginCapture_v2(CUstream handle, int mode) {
 	REFUSE(ANY_TIME, mode < CU_STREAM_CAPTURE_MODE_GLOBAL || mode > CU_STREAM_CAPTURE_MODE_RELAXED, INVALID_VALUE);
 	CALLED_IN(handle, cuStreamBeginCapture);
-	IN_STREAM(handle, {
-		if (stream == context->legacy)
-			result = legacy_implies(stream) == SUCCESS ? STREAM_CAPTURE_UNSUPPORTED : STREAM_CAPTURE_IMPLICIT;
-		else if (stream->capture != NULL)
-			result = ILLEGAL_STATE;
-		else {
-			struct capture *capture = calloc(1, sizeof *capture);
-			capture->id = ++m->last_capture;
-			capture->mode = mode;
-			capture->thread = pthread_self();
-			capture->graph = make_graph(calloc(1, sizeof(struct body)), 0);
-			capture->next = m->captures;
-			m->captures = capture;
-			join_capture(capture, stream);
-		}
-	});
+	IN_STREAM(handle);
+	if (stream == context->legacy)
+		return legacy_implies(stream) == SUCCESS ? STREAM_CAPTURE_UNSUPPORTED : STREAM_CAPTURE_IMPLICIT;
+	if (stream->capture != NULL)
+		return ILLEGAL_STATE;
+	struct capture *capture = ADD(m->captures, .id = ++m->last_capture, .mode = mode, .thread = pthread_self(),
+	    .graph = make_graph(calloc(1, sizeof(struct body)), 0));
+	join_capture(capture, stream);
+	return SUCCESS;
 }
 
+/* All work of the other members comes before what the first member would do next. cuStreamEndCapture requires it, as
+ * the end would lose the rest. */
 static int joined(const struct capture *capture) {
 	for (int i = 1; i < capture->member_count; i++)
 		if (capture->clocks[0][i] < capture->clocks[i][i])
@@ -257,30 +276,26 @@ EXPORT CUresult cuStreamEndCapture(CUstream handle, CUgraph *graph) {
 	CALLED_IN(handle, cuStreamEndCapture);
 	if (graph != NULL)
 		*graph = NULL;
-	IN_STREAM(handle, {
-		struct capture *capture = stream->capture;
-		if (capture == NULL)
-			result = legacy_implies(stream) == SUCCESS ? ILLEGAL_STATE : STREAM_CAPTURE_IMPLICIT;
-		else if (graph == NULL)
-			result = INVALID_VALUE;
-		else if (capture->members[0] != stream)
-			result = spoil(capture, STREAM_CAPTURE_UNMATCHED);
-		else if (capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED && !pthread_equal(capture->thread, pthread_self()))
-			result = spoil(capture, STREAM_CAPTURE_WRONG_THREAD);
-		else {
-			end_capture(capture);
-			if (capture->spoiled)
-				result = STREAM_CAPTURE_INVALIDATED;
-			else if (!joined(capture))
-				result = STREAM_CAPTURE_UNJOINED;
-			if (result == SUCCESS)
-				*graph = capture->graph;
-			else
-				destroy_graph(capture->graph);
-		}
-	});
+	IN_STREAM(handle);
+	struct capture *capture = stream->capture;
+	if (capture == NULL)
+		return legacy_implies(stream) == SUCCESS ? ILLEGAL_STATE : STREAM_CAPTURE_IMPLICIT;
+	if (graph == NULL)
+		return INVALID_VALUE;
+	if (capture->members[0] != stream)
+		return spoil(capture, STREAM_CAPTURE_UNMATCHED);
+	if (capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED && !pthread_equal(capture->thread, pthread_self()))
+		return spoil(capture, STREAM_CAPTURE_WRONG_THREAD);
+	end_capture(capture);
+	if (!capture->spoiled && joined(capture)) {
+		*graph = capture->graph;
+		return SUCCESS;
+	}
+	destroy_graph(capture->graph);
+	return capture->spoiled ? STREAM_CAPTURE_INVALIDATED : STREAM_CAPTURE_UNJOINED;
 }
 
+/* The status that programs read: PyTorch asks at each allocation. */
 static int status_of(const struct capture *capture) {
 	if (capture == NULL)
 		return CU_STREAM_CAPTURE_STATUS_NONE;
@@ -288,17 +303,14 @@ static int status_of(const struct capture *capture) {
 }
 
 static CUresult info(CUstream handle, int *status, uint64_t *id, CUgraph *graph) {
-	IN_STREAM(handle, {
-		struct capture *capture = stream->capture;
-		*status = status_of(capture);
-		if (capture != NULL) {
-			if (id != NULL)
-				*id = capture->id;
-			if (graph != NULL)
-				*graph = capture->graph;
-		}
-		result = legacy_implies(stream);
-	});
+	IN_STREAM(handle);
+	struct capture *capture = stream->capture;
+	*status = status_of(capture);
+	if (capture != NULL && id != NULL)
+		*id = capture->id;
+	if (capture != NULL && graph != NULL)
+		*graph = capture->graph;
+	return legacy_implies(stream);
 }
 
 EXPORT CUresult cuStreamGetCaptureInfo(CUstream handle, int *status, uint64_t *id) {
@@ -341,14 +353,12 @@ EXPORT CUresult cuStreamGetCaptureInfo_v3(CUstream handle, int *status, uint64_t
 
 /* Those nodes come before in any case. */
 static CUresult depend(CUstream handle, const void *nodes, size_t count, unsigned flags) {
-	if ((count > 0 && nodes == NULL) || flags > 1)
+	if ((count > 0 && nodes == NULL) || flags > CU_STREAM_SET_CAPTURE_DEPENDENCIES)
 		return INVALID_VALUE;
-	IN_STREAM(handle, {
-		if (stream->capture == NULL)
-			result = ILLEGAL_STATE;
-		else if (stream->capture->spoiled)
-			result = STREAM_CAPTURE_INVALIDATED;
-	});
+	IN_STREAM(handle);
+	if (stream->capture == NULL)
+		return ILLEGAL_STATE;
+	return stream->capture->spoiled ? STREAM_CAPTURE_INVALIDATED : SUCCESS;
 }
 
 EXPORT CUresult cuStreamUpdateCaptureDependencies(CUstream handle, const void *nodes, size_t count, unsigned flags) {
@@ -364,7 +374,8 @@ EXPORT CUresult cuStreamUpdateCaptureDependencies_v2(
 
 EXPORT CUresult cuUserObjectCreate(
     CUuserObject *out, void *data, void (*destroy)(void *), unsigned references, unsigned flags) {
-	REFUSE(ANY_TIME, out == NULL || destroy == NULL || references == 0 || flags != 1, INVALID_VALUE);
+	REFUSE(ANY_TIME, out == NULL || destroy == NULL || references == 0 || flags != CU_USER_OBJECT_NO_DESTRUCTOR_SYNC,
+	    INVALID_VALUE);
 	CALLED_SINCE(11030, cuUserObjectCreate);
 	struct object *object = calloc(1, sizeof *object);
 	*object = (struct object){destroy, data, references, NULL};
@@ -372,113 +383,99 @@ EXPORT CUresult cuUserObjectCreate(
 	return SUCCESS;
 }
 
+/* The last reference calls the program's destructor. */
 EXPORT CUresult cuUserObjectRelease(CUuserObject object, unsigned count) {
 	REFUSE(NOT_STARTED, 1, INVALID_VALUE);
 	CALLED_SINCE(11030, cuUserObjectRelease);
-	LOCK;
-	CUresult result = count == 0 || count > object->references ? INVALID_VALUE : SUCCESS;
-	if (result == SUCCESS)
-		drop_object(object, count);
-	UNLOCK;
-	return result;
+	LOCKED;
+	if (count == 0 || count > object->references)
+		return INVALID_VALUE;
+	drop_object(object, count);
+	return SUCCESS;
 }
-
-enum { MOVE = 1 }; /* the caller's references become the graph's */
 
 EXPORT CUresult cuGraphRetainUserObject(CUgraph graph, CUuserObject object, unsigned count, unsigned flags) {
 	REFUSE(NOT_STARTED, 1, INVALID_VALUE);
 	CALLED_SINCE(11030, cuGraphRetainUserObject);
-	LOCK;
-	CUresult result = find_graph(graph, 0);
-	if (result == SUCCESS &&
-	    (object == NULL || count == 0 || flags > MOVE || count > (unsigned)(MAX_MEMBERS - graph->body->object_count)))
-		result = INVALID_VALUE;
-	if (result == SUCCESS && flags != MOVE)
+	LOCKED;
+	if (find_graph(graph, 0) != SUCCESS || object == NULL || count == 0 || flags > CU_GRAPH_USER_OBJECT_MOVE ||
+	    count > (unsigned)(MAX_MEMBERS - graph->body->object_count))
+		return INVALID_VALUE;
+	if (flags != CU_GRAPH_USER_OBJECT_MOVE) /* else the caller's references become the graph's */
 		object->references += count;
-	for (unsigned i = 0; i < count && result == SUCCESS; i++)
+	for (unsigned i = 0; i < count; i++)
 		graph->body->objects[graph->body->object_count++] = object;
-	UNLOCK;
-	return result;
+	return SUCCESS;
 }
 
-static unsigned held_by(const struct body *body, const struct object *object) {
-	unsigned held = 0;
-	for (int i = 0; i < body->object_count; i++)
-		held += body->objects[i] == object;
-	return held;
-}
-
-static void give_up(struct body *body, struct object *object, unsigned count) {
-	int kept = 0;
-	for (int i = 0; i < body->object_count; i++) {
-		if (body->objects[i] == object && count > 0)
-			count--;
-		else
-			body->objects[kept++] = body->objects[i];
-	}
-	body->object_count = kept;
-}
-
+/* As many references as are released must be the graph's, or nothing changes. */
 EXPORT CUresult cuGraphReleaseUserObject(CUgraph graph, CUuserObject object, unsigned count) {
 	REFUSE(NOT_STARTED, 1, INVALID_VALUE);
 	CALLED_SINCE(11030, cuGraphReleaseUserObject);
-	LOCK;
-	CUresult result = find_graph(graph, 0);
-	if (result == SUCCESS && (count == 0 || held_by(graph->body, object) < count))
-		result = INVALID_VALUE;
-	if (result == SUCCESS) {
-		give_up(graph->body, object, count);
-		drop_object(object, count);
-	}
-	UNLOCK;
-	return result;
+	LOCKED;
+	if (find_graph(graph, 0) != SUCCESS || count == 0)
+		return INVALID_VALUE;
+	struct body *body = graph->body;
+	unsigned held = 0, left = count;
+	int kept = 0;
+	for (int i = 0; i < body->object_count; i++)
+		held += body->objects[i] == object;
+	if (held < count)
+		return INVALID_VALUE;
+	for (int i = 0; i < body->object_count; i++)
+		if (body->objects[i] == object && left > 0)
+			left--;
+		else
+			body->objects[kept++] = body->objects[i];
+	body->object_count = kept;
+	drop_object(object, count);
+	return SUCCESS;
 }
 
 EXPORT CUresult cuStreamIsCapturing(CUstream handle, int *status) {
 	REFUSE(ANY_TIME, status == NULL, INVALID_VALUE);
 	CALLED_IN(handle, cuStreamIsCapturing);
-	IN_STREAM(handle, {
-		result = legacy_implies(stream);
-		*status = status_of(stream->capture);
-	});
+	IN_STREAM(handle);
+	*status = status_of(stream->capture);
+	return legacy_implies(stream);
 }
 
 EXPORT CUresult cuGraphCreate(CUgraph *out, unsigned flags) {
 	CALLED(cuGraphCreate);
 	if (flags != 0 || out == NULL)
 		return INVALID_VALUE;
-	LOCK;
+	LOCKED;
 	*out = make_graph(calloc(1, sizeof(struct body)), 0);
-	UNLOCK;
 	return SUCCESS;
 }
 
+/* An executable shares the graph's body: nodes that are added to the graph later are in it, too, which CUDA's are
+ * not. */
 static CUresult instantiate(CUgraphExec *out, CUgraph graph, uint64_t flags) {
-	IN_CONTEXT({
-		result = out == NULL ? INVALID_VALUE : find_graph(graph, 0);
-		if (result == SUCCESS && graph->body->unusable)
-			result = INVALID_VALUE;
-		for (const struct graph *one = m->graphs; result == SUCCESS && one != NULL; one = one->next)
-			if (one->executable && !one->destroyed && one->body == graph->body && allocates(one->body))
-				result = NOT_SUPPORTED; /* a graph that allocates has one executable at a time */
-		if (result == SUCCESS) {
-			*out = make_graph(graph->body, 1);
-			(*out)->frees_on_launch = (flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH) != 0;
-		}
-	});
+	IN_CONTEXT;
+	if (out == NULL || find_graph(graph, 0) != SUCCESS || graph->body->unusable)
+		return INVALID_VALUE;
+	for (const struct graph *exec = m->graphs; exec != NULL; exec = exec->next)
+		if (exec->executable && !exec->destroyed && exec->body == graph->body && allocates(exec->body))
+			return NOT_SUPPORTED; /* a graph that allocates has one executable at a time */
+	*out = make_graph(graph->body, 1);
+	(*out)->frees_on_launch = (flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH) != 0;
+	return SUCCESS;
 }
 
-EXPORT CUresult cuGraphInstantiate(CUgraphExec *out, CUgraph graph, void **node, char *text, size_t room) {
-	CALLED(cuGraphInstantiate_v1);
-	(void)node, (void)text, (void)room;
-	return instantiate(out, graph, 0);
-}
+#define INSTANTIATES(function, name) \
+	EXPORT CUresult function(CUgraphExec *out, CUgraph graph, void **node, char *text, size_t room) { \
+		CALLED(name); \
+		(void)node, (void)text, (void)room; \
+		return instantiate(out, graph, 0); \
+	}
+INSTANTIATES(cuGraphInstantiate, cuGraphInstantiate_v1)
+INSTANTIATES(cuGraphInstantiate_v2, cuGraphInstantiate_v2)
 
-EXPORT CUresult cuGraphInstantiate_v2(CUgraphExec *out, CUgraph graph, void **node, char *text, size_t room) {
-	CALLED(cuGraphInstantiate_v2);
-	(void)node, (void)text, (void)room;
-	return instantiate(out, graph, 0);
-}
+enum {
+	ALL_INSTANTIATE_FLAGS = CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH | CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD |
+	CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH | CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY
+};
 
 struct instantiation {
 	uint64_t flags;
@@ -490,101 +487,84 @@ struct instantiation {
 EXPORT CUresult cuGraphInstantiateWithParams(CUgraphExec *out, CUgraph graph, struct instantiation *params) {
 	REFUSE(ANY_TIME, params == NULL, INVALID_VALUE);
 	CALLED_SINCE(12000, cuGraphInstantiateWithParams);
-	CUresult result = params->flags > 15 ? INVALID_VALUE : instantiate(out, graph, params->flags);
-	if (result == SUCCESS && params->flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD) {
-		LOCK;
-		result = reserve_graph_memory((*out)->body);
-		UNLOCK;
-	}
-	return result;
+	CUresult result = params->flags > ALL_INSTANTIATE_FLAGS ? INVALID_VALUE : instantiate(out, graph, params->flags);
+	if (result != SUCCESS || (params->flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD) == 0)
+		return result;
+	LOCKED;
+	return reserve_graph_memory((*out)->body);
 }
 
+/* What a card would do at the upload, beside copying the nodes: take the memory that the graph allocates. */
 EXPORT CUresult cuGraphUpload(CUgraphExec exec, CUstream handle) {
 	CALLED_IN(handle, cuGraphUpload);
-	IN_STREAM(handle, {
-		result = find_graph(exec, 1);
-		if (result == SUCCESS)
-			result = reserve_graph_memory(exec->body);
-	});
+	IN_STREAM(handle);
+	CUresult result = find_graph(exec, 1);
+	return result == SUCCESS ? reserve_graph_memory(exec->body) : result;
 }
 
 EXPORT CUresult cuGraphInstantiateWithFlags(CUgraphExec *out, CUgraph graph, unsigned long long flags) {
-	REFUSE(ANY_TIME, flags > 15, INVALID_VALUE);
+	const uint64_t done =
+	    CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH | CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
+	REFUSE(ANY_TIME, flags > ALL_INSTANTIATE_FLAGS, INVALID_VALUE);
 	CALLED(cuGraphInstantiate);
-	return (flags &
-	           ~(CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH | CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY)) != 0
-	           ? NOT_SUPPORTED
-			   : instantiate(out, graph, flags);
+	return (flags & ~done) != 0 ? NOT_SUPPORTED : instantiate(out, graph, flags);
 }
 
 static CUresult destroy(CUgraph graph, int executable) {
-	LOCK;
+	LOCKED;
 	CUresult result = find_graph(graph, executable);
 	if (result == SUCCESS)
 		destroy_graph(graph);
-	UNLOCK;
 	return result;
 }
 
-EXPORT CUresult cuGraphDestroy(CUgraph graph) {
-	CALLED(cuGraphDestroy);
-	return destroy(graph, 0);
-}
+#define DESTROYS(name, executable) \
+	EXPORT CUresult name(CUgraph graph) { \
+		CALLED(name); \
+		return destroy(graph, executable); \
+	}
+DESTROYS(cuGraphDestroy, 0)
+DESTROYS(cuGraphExecDestroy, 1)
 
-EXPORT CUresult cuGraphExecDestroy(CUgraphExec exec) {
-	CALLED(cuGraphExecDestroy);
-	return destroy(exec, 1);
-}
-
+/* Each launch is a hold on the body: the executable may be destroyed while it runs. */
 EXPORT CUresult cuGraphLaunch(CUgraphExec exec, CUstream handle) {
 	CALLED_IN(handle, cuGraphLaunch);
-	IN_STREAM(handle, {
-		result = stream->capture != NULL ? spoil(stream->capture, STREAM_CAPTURE_UNSUPPORTED) : admits(stream);
-		if (result == SUCCESS)
-			result = find_graph(exec, 1);
-		if (result == SUCCESS)
-			result = admit_launch(exec);
-		if (result == SUCCESS)
-			result = reserve_graph_memory(exec->body);
-		if (result == SUCCESS) {
-			run_graph_memory(exec->body);
-			exec->body->holds++;
-			enqueue(stream, (struct work){.kind = GRAPH, .body = exec->body});
-		}
-	});
+	IN_STREAM(handle);
+	CUresult result = stream->capture != NULL ? spoil(stream->capture, STREAM_CAPTURE_UNSUPPORTED) : admits(stream);
+	if (result == SUCCESS)
+		result = find_graph(exec, 1);
+	if (result == SUCCESS)
+		result = admit_launch(exec);
+	if (result == SUCCESS)
+		result = reserve_graph_memory(exec->body);
+	if (result != SUCCESS)
+		return result;
+	run_graph_memory(exec->body);
+	exec->body->holds++;
+	enqueue(stream, (struct work){.kind = GRAPH, .body = exec->body});
+	return SUCCESS;
 }
 
+/* It waits in the streams' order, and the lock is free meanwhile. Streams that other threads make while it waits are
+ * at the front of the list, where it does not come any more. */
 EXPORT CUresult cuCtxSynchronize(void) {
 	CALLED(cuCtxSynchronize);
-	IN_CONTEXT({
-		for (struct stream *one = all_streams(); result == SUCCESS && one != NULL; one = one->next)
-			if (one->context == context && one->capture != NULL)
-				result = spoil(one->capture, STREAM_CAPTURE_UNSUPPORTED);
-		for (struct stream *one = all_streams(); result == SUCCESS && one != NULL; one = one->next)
-			if (one->context == context)
-				wait_done(one, one->last);
-		if (result == SUCCESS) {
-			result = context->sticky;
-			pools_synchronized();
-		}
-	});
+	IN_CONTEXT;
+	for (struct stream *stream = all_streams(); stream != NULL; stream = stream->next)
+		if (stream->context == context && stream->capture != NULL)
+			return spoil(stream->capture, STREAM_CAPTURE_UNSUPPORTED);
+	wait_idle(context);
+	pools_synchronized();
+	return context->sticky;
 }
 
 EXPORT CUresult cuCtxSynchronize_v2(CUcontext wanted) {
 	CALLED_SINCE(13000, cuCtxSynchronize_v2);
-	LOCK;
-	struct context *current;
-	CUresult refused = wanted == NULL ? current_context(&current) : SUCCESS;
-	if (refused != SUCCESS) {
-		UNLOCK;
+	LOCKED;
+	CUresult refused = wanted == NULL ? current_context(&wanted) : SUCCESS;
+	if (refused != SUCCESS)
 		return refused;
-	}
-	wanted = wanted == NULL ? current : wanted;
-	for (struct stream *one = all_streams(); one != NULL; one = one->next)
-		if (one->context == wanted)
-			wait_done(one, one->last);
+	wait_idle(wanted);
 	pools_synchronized();
-	CUresult result = wanted->sticky;
-	UNLOCK;
-	return result;
+	return wanted->sticky;
 }

@@ -115,7 +115,7 @@ static void let_calls_pass(void) {
 }
 
 static CUresult lock_process(uint32_t timeout_ms) {
-	if (m->checkpoint.state != RUNNING)
+	if (m->checkpoint.state != IS_RUNNING)
 		return ILLEGAL_STATE;
 	if (!has_context())
 		return NOT_INITIALIZED;
@@ -126,7 +126,7 @@ static CUresult lock_process(uint32_t timeout_ms) {
 		let_calls_pass();
 		return NOT_READY;
 	}
-	m->checkpoint.state = LOCKED;
+	m->checkpoint.state = IS_LOCKED;
 	return SUCCESS;
 }
 
@@ -171,7 +171,7 @@ static uint64_t saved(int gpus) {
 }
 
 static CUresult checkpoint(void) {
-	if (m->checkpoint.state != LOCKED)
+	if (m->checkpoint.state != IS_LOCKED)
 		return ILLEGAL_STATE;
 	CUresult result = unsuitable();
 	if (result != SUCCESS)
@@ -183,12 +183,12 @@ static CUresult checkpoint(void) {
 		leave_card(&m->gpu[i], m->checkpoint.bytes[i]);
 	count_contexts(-1);
 	count_managed(-1);
-	m->checkpoint.state = CHECKPOINTED;
+	m->checkpoint.state = IS_CHECKPOINTED;
 	return SUCCESS;
 }
 
 static CUresult restore(void) {
-	if (m->checkpoint.state != CHECKPOINTED)
+	if (m->checkpoint.state != IS_CHECKPOINTED)
 		return ILLEGAL_STATE;
 	if (m->checkpoint.ruined)
 		return OPERATING_SYSTEM;
@@ -204,14 +204,14 @@ static CUresult restore(void) {
 	count_contexts(1);
 	count_managed(1);
 	take_time("in", saved(m->gpus));
-	m->checkpoint.state = LOCKED;
+	m->checkpoint.state = IS_LOCKED;
 	return SUCCESS;
 }
 
 static CUresult unlock_process(void) {
-	if (m->checkpoint.state != LOCKED)
+	if (m->checkpoint.state != IS_LOCKED)
 		return ILLEGAL_STATE;
-	m->checkpoint.state = RUNNING;
+	m->checkpoint.state = IS_RUNNING;
 	let_calls_pass();
 	return SUCCESS;
 }

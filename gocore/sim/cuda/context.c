@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Contexts, each thread's stack of them, and their limits. */
+/*
+ * Contexts, each thread's stack of them, and their limits
+ * (https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__CTX.html and group__CUDA__PRIMARY__CTX.html).
+ *
+ * A context is never freed while its machine is open: `alive` says whether it is one. A primary context lives again
+ * when it is retained anew, and keeps its address, as NVIDIA's does. The machine's lock guards contexts; a stack is
+ * its thread's alone and needs none.
+ */
 #include "driver.h"
 
 #include "../../machine/cuda/constants.h"
@@ -21,6 +28,8 @@ static __thread struct stack_of_machine {
 /* The one that the last call used. It is found without a call of the loader, as the stacks would be. */
 static __thread struct stack_of_machine *stack __attribute__((tls_model("initial-exec")));
 
+/* Points `stack` to the thread's stack for the machine that the call entered. A machine that has none there takes an
+ * empty one, else the first, whose contexts are not current any more then. */
 static void refresh(void) {
 	if (stack != NULL && stack->era == m->era)
 		return;
@@ -35,6 +44,8 @@ static void refresh(void) {
 	stack->era = m->era, stack->depth = 0;
 }
 
+/* The context that a call works in, or why there is none: no context, one that was destroyed, or the error of failed
+ * work, which stays with its context for good. */
 CUresult current_context(struct context **out) {
 	refresh();
 	if (stack->depth == 0)
@@ -43,6 +54,12 @@ CUresult current_context(struct context **out) {
 	return (*out)->alive ? (*out)->sticky : CONTEXT_IS_DESTROYED;
 }
 
+CUresult usable_context(struct context **out) {
+	LOCKED;
+	return current_context(out);
+}
+
+/* How the host waits: one of the values of the mask, of which not all combinations are one. */
 static int is_schedule(unsigned flags) {
 	return (flags & CU_CTX_SCHED_MASK) <= CU_CTX_SCHED_YIELD ||
 	       (flags & CU_CTX_SCHED_MASK) == CU_CTX_SCHED_BLOCKING_SYNC;
@@ -92,13 +109,6 @@ void end_context(struct context *context) {
 }
 
 #ifdef GPUCONF_TEST_HOOKS
-/* fakecuda_current returns the thread's current context, for fake libraries over this one. */
-EXPORT CUcontext fakecuda_current(void) {
-	enter_machine();
-	refresh();
-	return stack->depth > 0 ? stack->at[stack->depth - 1] : NULL;
-}
-
 /* fakecuda_depth returns how many contexts are on the calling thread's stack. */
 EXPORT int fakecuda_depth(void) {
 	enter_machine();
@@ -110,21 +120,20 @@ EXPORT int fakecuda_depth(void) {
 EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice device) {
 	CALLED(cuDevicePrimaryCtxRetain);
 	NEEDS(out, device);
-	LOCK;
+	LOCKED;
 	struct gpu *gpu = &m->gpu[device];
 	CUresult result = SUCCESS;
 	if (gpu->primary == NULL)
 		result = make_context(&gpu->primary, device);
 	else if (!gpu->primary->alive)
 		result = begin_context(gpu->primary);
-	if (result == SUCCESS) {
-		gpu->retains++;
-		gpu->primary->primary = 1;
-		gpu->primary->flags = gpu->primary_flags | CU_CTX_MAP_HOST;
-		*out = gpu->primary;
-	}
-	UNLOCK;
-	return result;
+	if (result != SUCCESS)
+		return result;
+	gpu->retains++;
+	gpu->primary->primary = 1;
+	gpu->primary->flags = gpu->primary_flags | CU_CTX_MAP_HOST;
+	*out = gpu->primary;
+	return SUCCESS;
 }
 
 EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned *flags, int *active) {
@@ -132,10 +141,9 @@ EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned *flags, int
 	CALLED(cuDevicePrimaryCtxGetState);
 	if (unknown_device(device))
 		return INVALID_DEVICE;
-	LOCK;
+	LOCKED;
 	*flags = m->gpu[device].primary_flags;
 	*active = m->gpu[device].primary != NULL && m->gpu[device].primary->alive;
-	UNLOCK;
 	return SUCCESS;
 }
 
@@ -150,17 +158,17 @@ EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned *flags, int
 		return call; \
 	}
 
+/* The flags of a primary context can be set before it is made and while it lives. */
 static CUresult set_flags(CUdevice device, unsigned flags) {
 	if (unknown_device(device))
 		return INVALID_DEVICE;
 	if ((flags & ~PRIMARY_FLAGS) != 0 || !is_schedule(flags))
 		return INVALID_VALUE;
-	LOCK;
+	LOCKED;
 	struct gpu *gpu = &m->gpu[device];
 	gpu->primary_flags = flags;
 	if (gpu->primary != NULL && gpu->primary->alive)
 		gpu->primary->flags = flags | CU_CTX_MAP_HOST;
-	UNLOCK;
 	return SUCCESS;
 }
 
@@ -170,31 +178,29 @@ TWO_FORMS(cuDevicePrimaryCtxSetFlags, (CUdevice device, unsigned flags), set_fla
 static CUresult reset(CUdevice device) {
 	if (unknown_device(device))
 		return INVALID_DEVICE;
-	LOCK;
+	LOCKED;
 	struct gpu *gpu = &m->gpu[device];
 	if (gpu->primary != NULL && gpu->primary->alive)
 		end_context(gpu->primary);
-	UNLOCK;
 	return SUCCESS;
 }
 
 TWO_FORMS(cuDevicePrimaryCtxReset, (CUdevice device), reset(device))
 
+/* The last release ends the context, and the flags fall to their defaults. */
 static CUresult release(CUdevice device) {
 	if (unknown_device(device))
 		return INVALID_DEVICE;
-	CUresult result = INVALID_CONTEXT;
-	LOCK;
+	LOCKED;
 	struct gpu *gpu = &m->gpu[device];
-	if (gpu->retains > 0) {
-		result = SUCCESS;
-		if (--gpu->retains == 0 && gpu->primary->alive)
-			end_context(gpu->primary);
-		if (gpu->retains == 0)
-			gpu->primary_flags = 0;
-	}
-	UNLOCK;
-	return result;
+	if (gpu->retains == 0)
+		return INVALID_CONTEXT;
+	if (--gpu->retains > 0)
+		return SUCCESS;
+	if (gpu->primary->alive)
+		end_context(gpu->primary);
+	gpu->primary_flags = 0;
+	return SUCCESS;
 }
 
 TWO_FORMS(cuDevicePrimaryCtxRelease, (CUdevice device), release(device))
@@ -232,6 +238,7 @@ EXPORT CUresult cuGreenCtxDestroy(struct green *green) {
 	return result;
 }
 
+/* A new context is current in the calling thread at once. A full stack is refused before anything is made. */
 static CUresult create(CUcontext *out, unsigned flags, CUdevice device) {
 	if (out == NULL || (flags & ~(PRIMARY_FLAGS | CU_CTX_MAP_HOST)) != 0 || !is_schedule(flags))
 		return INVALID_VALUE;
@@ -240,14 +247,13 @@ static CUresult create(CUcontext *out, unsigned flags, CUdevice device) {
 	refresh();
 	if (stack->depth == MAX_DEPTH)
 		return INVALID_CONTEXT;
-	LOCK;
+	LOCKED;
 	CUresult result = make_context(out, device);
-	if (result == SUCCESS) {
-		(*out)->flags = flags;
-		stack->at[stack->depth++] = *out;
-	}
-	UNLOCK;
-	return result;
+	if (result != SUCCESS)
+		return result;
+	(*out)->flags = flags;
+	stack->at[stack->depth++] = *out;
+	return SUCCESS;
 }
 
 TWO_FORMS(cuCtxCreate, (CUcontext * out, unsigned flags, CUdevice device), create(out, flags, device))
@@ -264,6 +270,8 @@ EXPORT CUresult cuCtxCreate_v4(CUcontext *out, void *params, unsigned flags, CUd
 	return create(out, flags, device);
 }
 
+/* Of the context at the top whatever its state, but for one that was destroyed: failed work does not hide the device.
+ */
 EXPORT CUresult cuCtxGetDevice(CUdevice *device) {
 	CALLED(cuCtxGetDevice);
 	if (device == NULL)
@@ -280,43 +288,37 @@ EXPORT CUresult cuCtxGetDevice(CUdevice *device) {
 
 EXPORT CUresult cuCtxGetApiVersion(CUcontext context, unsigned *version) {
 	CALLED(cuCtxGetApiVersion);
-	struct context *asked = context;
 	if (version == NULL)
 		return INVALID_VALUE;
-	LOCK;
-	CUresult result = context == NULL ? current_context(&asked) : SUCCESS;
-	UNLOCK;
+	CUresult result = context == NULL ? usable_context(&context) : SUCCESS;
 	if (result != SUCCESS)
 		return result;
 	*version = 3020;
-	return asked->alive ? SUCCESS : INVALID_CONTEXT;
+	return context->alive ? SUCCESS : INVALID_CONTEXT;
 }
 
+/* It may be current in other threads. They find out by `alive`; only the own stack is popped, as CUDA documents. */
 static CUresult destroy(CUcontext context) {
 	if (context == NULL || context->primary)
 		return INVALID_CONTEXT;
 	if (!context->alive)
 		return CONTEXT_IS_DESTROYED;
-	LOCK;
+	LOCKED;
 	refresh();
 	end_context(context);
 	if (stack->depth > 0 && stack->at[stack->depth - 1] == context)
 		stack->depth--;
-	UNLOCK;
 	return SUCCESS;
 }
 
-EXPORT CUresult cuCtxDestroy_v2(CUcontext context) {
-	REFUSE(ANY_TIME, driver_version() >= 12020 && context == NULL, INVALID_VALUE);
-	CALLED(cuCtxDestroy);
-	return destroy(context);
-}
-
-EXPORT CUresult cuCtxDestroy(CUcontext context) {
-	REFUSE(ANY_TIME, driver_version() >= 12020 && context == NULL, INVALID_VALUE);
-	CALLED(cuCtxDestroy_v1);
-	return destroy(context);
-}
+#define DESTROYS(function, name) \
+	EXPORT CUresult function(CUcontext context) { \
+		REFUSE(ANY_TIME, driver_version() >= 12020 && context == NULL, INVALID_VALUE); \
+		CALLED(name); \
+		return destroy(context); \
+	}
+DESTROYS(cuCtxDestroy_v2, cuCtxDestroy)
+DESTROYS(cuCtxDestroy, cuCtxDestroy_v1)
 
 EXPORT CUresult cuCtxDetach(CUcontext context) {
 	CALLED(cuCtxDetach);
@@ -347,6 +349,7 @@ EXPORT CUresult cuCtxSetCurrent(CUcontext context) {
 	return SUCCESS;
 }
 
+/* A primary context may be pushed while it is not alive: it may be retained again. */
 EXPORT CUresult cuCtxPushCurrent_v2(CUcontext context) {
 	CALLED(cuCtxPushCurrent);
 	refresh();
@@ -360,6 +363,7 @@ EXPORT CUresult cuCtxPushCurrent_v2(CUcontext context) {
 	return SUCCESS;
 }
 
+/* The stack changes even where an error of earlier work is returned. */
 EXPORT CUresult cuCtxPopCurrent_v2(CUcontext *out) {
 	CALLED(cuCtxPopCurrent);
 	refresh();
@@ -374,9 +378,7 @@ EXPORT CUresult cuCtxPopCurrent_v2(CUcontext *out) {
 EXPORT CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest) {
 	CALLED(cuCtxGetStreamPriorityRange);
 	struct context *context;
-	LOCK;
-	CUresult result = current_context(&context);
-	UNLOCK;
+	CUresult result = usable_context(&context);
 	if (least != NULL)
 		*least = 0;
 	if (greatest != NULL)
@@ -389,10 +391,10 @@ EXPORT CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest) {
  * bounds them was recorded on an H200 with driver 580 (tests_py/driver/calls).
  */
 
-enum { UNSUPPORTED_AFFINITY = 224 };
-
+/* The part of L2 that can be set aside is counted in sixteenths. */
 static uint64_t slice_of_l2(const struct context *context) { return (uint64_t)m->gpu[context->gpu].l2_bytes / 16; }
 
+/* The values of an H200 with driver 580. Those that depend on the card follow its size here. */
 static void set_default_limits(struct context *context) {
 	const struct gpu *gpu = &m->gpu[context->gpu];
 	context->limits[CU_LIMIT_STACK_SIZE] = 1024;
@@ -411,6 +413,8 @@ static size_t between(size_t value, size_t least, size_t most) {
 	return value < most ? value : most;
 }
 
+/* Limits that the driver's version or the card does not have. SHMEM_SIZE and those after it came with CUDA 12; a
+ * Hopper card has no synchronization depth any more. */
 static CUresult known(const struct context *context, int limit) {
 	if (limit < 0 || limit > CU_LIMIT_CIG_SHMEM_FALLBACK_ENABLED)
 		return INVALID_VALUE;
@@ -422,6 +426,7 @@ static CUresult known(const struct context *context, int limit) {
 	return SUCCESS;
 }
 
+/* A card rounds a limit to what it can do, and refuses what is out of reach: which of both was recorded for each. */
 static CUresult set(struct context *context, int limit, size_t value) {
 	uint64_t slice = slice_of_l2(context);
 	switch (limit) {
@@ -458,26 +463,26 @@ static CUresult set(struct context *context, int limit, size_t value) {
 
 EXPORT CUresult cuCtxSetLimit(int limit, size_t value) {
 	CALLED(cuCtxSetLimit);
-	IN_CONTEXT({
-		result = known(context, limit);
-		if (result == SUCCESS)
-			result = set(context, limit, value);
-	});
+	IN_CONTEXT;
+	CUresult result = known(context, limit);
+	return result == SUCCESS ? set(context, limit, value) : result;
 }
 
 EXPORT CUresult cuCtxGetLimit(size_t *value, int limit) {
 	CALLED(cuCtxGetLimit);
-	IN_CONTEXT({
-		result = value == NULL ? INVALID_VALUE : known(context, limit);
-		if (result == SUCCESS)
-			*value = context->limits[limit];
-	});
+	IN_CONTEXT;
+	CUresult result = value == NULL ? INVALID_VALUE : known(context, limit);
+	if (result == SUCCESS)
+		*value = context->limits[limit];
+	return result;
 }
 
 EXPORT CUresult cuCtxGetFlags(unsigned *flags) {
 	REFUSE(ANY_TIME, flags == NULL, INVALID_VALUE);
 	CALLED(cuCtxGetFlags);
-	IN_CONTEXT(*flags = context->flags);
+	IN_CONTEXT;
+	*flags = context->flags;
+	return SUCCESS;
 }
 
 /* What is not about waiting, local memory or synchronous copies is accepted, and not kept. */
@@ -485,19 +490,27 @@ EXPORT CUresult cuCtxSetFlags(unsigned flags) {
 	CALLED_SINCE(12010, cuCtxSetFlags);
 	if (flags > CU_CTX_FLAGS_MASK || !is_schedule(flags))
 		return INVALID_VALUE;
-	IN_CONTEXT(context->flags = (flags & ~(CU_CTX_COREDUMP_ENABLE | CU_CTX_USER_COREDUMP_ENABLE)) | CU_CTX_MAP_HOST);
+	IN_CONTEXT;
+	context->flags = (flags & ~(CU_CTX_COREDUMP_ENABLE | CU_CTX_USER_COREDUMP_ENABLE)) | CU_CTX_MAP_HOST;
+	return SUCCESS;
 }
 
 EXPORT CUresult cuCtxGetCacheConfig(int *config) {
 	CALLED(cuCtxGetCacheConfig);
 	if (config == NULL)
 		return INVALID_VALUE;
-	IN_CONTEXT(*config = context->cache_config);
+	IN_CONTEXT;
+	*config = context->cache_config;
+	return SUCCESS;
 }
 
 EXPORT CUresult cuCtxSetCacheConfig(int config) {
 	CALLED(cuCtxSetCacheConfig);
-	IN_CONTEXT(if (config < 0 || config > 3) result = INVALID_VALUE; else context->cache_config = config);
+	IN_CONTEXT;
+	if (config < CU_FUNC_CACHE_PREFER_NONE || config > CU_FUNC_CACHE_PREFER_EQUAL)
+		return INVALID_VALUE;
+	context->cache_config = config;
+	return SUCCESS;
 }
 
 /* Newer GPUs have banks of four bytes only. */
@@ -505,17 +518,17 @@ EXPORT CUresult cuCtxGetSharedMemConfig(int *config) {
 	CALLED(cuCtxGetSharedMemConfig);
 	if (config == NULL)
 		return INVALID_VALUE;
-	IN_CONTEXT(*config = 1);
+	IN_CONTEXT;
+	*config = CU_SHARED_MEM_CONFIG_FOUR_BYTE_BANK_SIZE;
+	return SUCCESS;
 }
 
 EXPORT CUresult cuCtxSetSharedMemConfig(int config) {
 	CALLED(cuCtxSetSharedMemConfig);
-	IN_CONTEXT(if (config < 0 || config > 2) result = INVALID_VALUE);
-}
-
-EXPORT CUresult cuCtxResetPersistingL2Cache(void) {
-	CALLED_SINCE(11000, cuCtxResetPersistingL2Cache);
-	IN_CONTEXT();
+	IN_CONTEXT;
+	return config < CU_SHARED_MEM_CONFIG_DEFAULT_BANK_SIZE || config > CU_SHARED_MEM_CONFIG_EIGHT_BYTE_BANK_SIZE
+	           ? INVALID_VALUE
+			   : SUCCESS;
 }
 
 /* Only the multi-process service gives contexts a part of the multiprocessors. */
@@ -531,23 +544,32 @@ EXPORT CUresult cuCtxGetExecAffinity(int *affinity, int type) {
 	CALLED_SINCE(11040, cuCtxGetExecAffinity);
 	if (affinity == NULL)
 		return INVALID_VALUE;
-	IN_CONTEXT(if (type != 0) result = (CUresult)UNSUPPORTED_AFFINITY;
-	    else affinity[0] = 0, affinity[1] = m->gpu[context->gpu].multiprocessors);
+	IN_CONTEXT;
+	if (type != CU_EXEC_AFFINITY_TYPE_SM_COUNT)
+		return UNSUPPORTED_EXEC_AFFINITY;
+	affinity[0] = type;
+	affinity[1] = m->gpu[context->gpu].multiprocessors;
+	return SUCCESS;
 }
 
 /* What other devices write is there at once. */
 EXPORT CUresult cuFlushGPUDirectRDMAWrites(int target, int scope) {
 	CALLED_SINCE(11030, cuFlushGPUDirectRDMAWrites);
-	IN_CONTEXT(if (target != 0 || (scope != 100 && scope != 200)) result = INVALID_VALUE);
+	IN_CONTEXT;
+	return target != CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX ||
+	               (scope != CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_OWNER &&
+	                   scope != CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_ALL_DEVICES)
+	           ? INVALID_VALUE
+			   : SUCCESS;
 }
 
-/* There is no profiler to start. */
-EXPORT CUresult cuProfilerStart(void) {
-	CALLED(cuProfilerStart);
-	IN_CONTEXT();
-}
-
-EXPORT CUresult cuProfilerStop(void) {
-	CALLED(cuProfilerStop);
-	IN_CONTEXT();
-}
+/* There is no cache to reset, and no profiler to start. */
+#define ACCEPTED(name, since) \
+	EXPORT CUresult name(void) { \
+		CALLED_SINCE(since, name); \
+		IN_CONTEXT; \
+		return SUCCESS; \
+	}
+ACCEPTED(cuCtxResetPersistingL2Cache, 11000)
+ACCEPTED(cuProfilerStart, 0)
+ACCEPTED(cuProfilerStop, 0)

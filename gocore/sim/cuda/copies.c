@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies between any two kinds of memory, rectangles and boxes, and fills with wider values. In a stream they are
- * kernels. */
+/*
+ * Copies between any two kinds of memory, rectangles and boxes, and fills with wider values
+ * (https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MEM.html). In a stream they are kernels.
+ *
+ * All of them become one box of rows, whose two sides are looked up when it is queued, and again when it runs: memory
+ * that was freed meanwhile ends the context, as on a card.
+ */
 #include "stream.h"
 
 #include "../../machine/cuda/constants.h"
@@ -21,10 +26,7 @@ struct box {
 	unsigned size;
 };
 
-static uint64_t extent(struct side side, const struct box *box) {
-	return side.slice * (box->depth - 1) + side.pitch * (box->height - 1) + box->width;
-}
-
+/* Zeros need not be written where the host's pages can be dropped. */
 static void fill_row(char *row, const struct box *box) {
 	if (box->value == 0) {
 		gpuconf_simulator_clear((uint64_t)(uintptr_t)row, box->width);
@@ -34,6 +36,7 @@ static void fill_row(char *row, const struct box *box) {
 		memcpy(row + x, &box->value, box->size);
 }
 
+/* Row by row. Copies within one row may overlap, as those of the host may. */
 static void run_box(void *argument) {
 	const struct box *box = argument;
 	for (uint64_t z = 0; z < box->depth; z++)
@@ -53,7 +56,7 @@ enum place_kind { ANYWHERE, HOST, DEVICE };
  * page-locked. */
 static CUresult look(
     struct side side, const struct box *box, enum place_kind kind, int gpu, struct range *touched, int *pageable) {
-	uint64_t bytes = extent(side, box);
+	uint64_t bytes = side.slice * (box->depth - 1) + side.pitch * (box->height - 1) + box->width;
 	if (side.addr + bytes < side.addr || side.addr == 0)
 		return INVALID_VALUE;
 	if (within(side.addr, bytes, gpu)) {
@@ -69,38 +72,39 @@ static CUresult look(
 	return SUCCESS;
 }
 
+/* The GPU that accesses a side: that of the context which the call names for it, else of the current one. */
+static int gpu_of(struct side side, const struct context *context) { return side.by > 0 ? side.by - 1 : context->gpu; }
+
 /* Work of a call that waits may have pageable memory; so may one in a stream, if the machine is lenient, and then it
  * waits. */
 static CUresult queue(CUstream handle, struct box box, enum place_kind to, enum place_kind from, int wait) {
-	IN_STREAM(handle, {
-		struct work work = {.kind = KERNEL, .kernel = run_box};
-		int pageable = 0;
-		int empty = box.width == 0 || box.height == 0 || box.depth == 0;
-		result = admits(stream);
-		if (result == SUCCESS && wait && stream->capture != NULL)
-			result = observes(stream);
-		if (result == SUCCESS && !empty && box.size > 0 && box.to.addr % box.size != 0)
-			result = INVALID_VALUE;
-		if (result == SUCCESS && !empty)
-			result = look(box.to, &box, to, box.to.by > 0 ? box.to.by - 1 : context->gpu, &work.touched[0], &pageable);
-		if (result == SUCCESS && !empty && box.size == 0)
-			result = look(
-			    box.from, &box, from, box.from.by > 0 ? box.from.by - 1 : context->gpu, &work.touched[1], &pageable);
-		if (result == SUCCESS && pageable && !wait && !m->lenient)
-			result = INVALID_VALUE;
-		if (result == SUCCESS && !empty) {
-			work.staged = malloc(sizeof box);
-			memcpy(work.staged, &box, sizeof box);
-			work.touched_by[0] = box.to.by, work.touched_by[1] = box.from.by;
-			uint64_t number = enqueue(stream, work);
-			if (wait || (pageable && stream->capture == NULL)) {
-				wait_done(stream, number);
-				result = context->sticky;
-			}
-		}
-	});
+	struct work work = {.kind = KERNEL, .kernel = run_box, .touched_by = {box.to.by, box.from.by}};
+	int pageable = 0, empty = box.width == 0 || box.height == 0 || box.depth == 0;
+	IN_STREAM(handle);
+	CUresult result = admits(stream);
+	if (result == SUCCESS && wait && stream->capture != NULL)
+		result = observes(stream);
+	if (result != SUCCESS || empty)
+		return result;
+	if (box.size > 0 && box.to.addr % box.size != 0)
+		return INVALID_VALUE;
+	result = look(box.to, &box, to, gpu_of(box.to, context), &work.touched[0], &pageable);
+	if (result == SUCCESS && box.size == 0)
+		result = look(box.from, &box, from, gpu_of(box.from, context), &work.touched[1], &pageable);
+	if (result != SUCCESS)
+		return result;
+	if (pageable && !wait && !m->lenient)
+		return INVALID_VALUE;
+	work.staged = malloc(sizeof box);
+	memcpy(work.staged, &box, sizeof box);
+	uint64_t number = enqueue(stream, work);
+	if (!wait && (!pageable || stream->capture != NULL))
+		return SUCCESS;
+	wait_done(stream, number);
+	return context->sticky;
 }
 
+/* A copy of one row. */
 static struct box line(uint64_t to, uint64_t from, uint64_t bytes) {
 	return (struct box){.to = {.addr = to}, .from = {.addr = from}, .width = bytes, .height = 1, .depth = 1};
 }
@@ -120,20 +124,15 @@ static struct box line(uint64_t to, uint64_t from, uint64_t bytes) {
 IN_DEFAULT_STREAM(cuMemcpy, cuMemcpy, (CUdeviceptr to, CUdeviceptr from, size_t bytes),
     queue(stream, line(to, from, bytes), ANYWHERE, ANYWHERE, 1))
 
-EXPORT CUresult cuMemcpyHtoD_v2_ptds(CUdeviceptr to, const void *from, size_t bytes) {
-	CALLED(cuMemcpyHtoD);
-	return queue(own_stream(NULL), line(to, (uint64_t)(uintptr_t)from, bytes), DEVICE, HOST, 1);
-}
-
-EXPORT CUresult cuMemcpyDtoH_v2_ptds(void *to, CUdeviceptr from, size_t bytes) {
-	CALLED(cuMemcpyDtoH);
-	return queue(own_stream(NULL), line((uint64_t)(uintptr_t)to, from, bytes), HOST, DEVICE, 1);
-}
-
-EXPORT CUresult cuMemcpyDtoD_v2_ptds(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
-	CALLED(cuMemcpyDtoD);
-	return queue(own_stream(NULL), line(to, from, bytes), DEVICE, DEVICE, 1);
-}
+/* In the thread's stream; memory.c has those in the legacy one. */
+#define COPIES(name, to_type, to_kind, from_type, from_kind) \
+	EXPORT CUresult name##_v2_ptds(to_type to, from_type from, size_t bytes) { \
+		CALLED(name); \
+		return queue(own_stream(NULL), line((uint64_t)to, (uint64_t)from, bytes), to_kind, from_kind, 1); \
+	}
+COPIES(cuMemcpyHtoD, CUdeviceptr, DEVICE, const void *, HOST)
+COPIES(cuMemcpyDtoH, void *, HOST, CUdeviceptr, DEVICE)
+COPIES(cuMemcpyDtoD, CUdeviceptr, DEVICE, CUdeviceptr, DEVICE)
 
 EXPORT CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
 	CALLED(cuMemcpyAsync);
@@ -164,6 +163,7 @@ EXPORT CUresult cuMemcpyPeerAsync(CUdeviceptr to, struct context *to_context, CU
 	return between(to, to_context, from, from_context, bytes, stream, 0);
 }
 
+/* CUDA_MEMCPY2D: an end has its own kind of memory, and its pitch. */
 struct end2d {
 	size_t x, y;
 	int type;
@@ -178,6 +178,8 @@ struct copy2d {
 	size_t width, height;
 };
 
+/* CUDA_MEMCPY3D and CUDA_MEMCPY3D_PEER, whose layouts are the same: where the latter has a context, the former has a
+ * reserved pointer. */
 struct end3d {
 	size_t x, y, z, level;
 	int type;
@@ -214,15 +216,6 @@ static CUresult resolve(const struct end3d *end, const struct copy3d *copy, stru
 	return base == 0 && copy->width * copy->height * copy->depth != 0 ? INVALID_VALUE : SUCCESS;
 }
 
-static CUresult copy_box(CUstream stream, const struct copy3d *copy, int wait) {
-	struct box box = {.width = copy->width, .height = copy->height, .depth = copy->depth};
-	enum place_kind to, from;
-	CUresult result = resolve(&copy->to, copy, &box.to, &to);
-	if (result == SUCCESS)
-		result = resolve(&copy->from, copy, &box.from, &from);
-	return result == SUCCESS ? queue(stream, box, to, from, wait) : result;
-}
-
 /* Only memory of a device has a context. */
 static int accessed_by(const struct end3d *end, struct side *side) {
 	if (end->type != CU_MEMORYTYPE_DEVICE)
@@ -232,38 +225,41 @@ static int accessed_by(const struct end3d *end, struct side *side) {
 	return known;
 }
 
-static CUresult copy_between(CUstream stream, const struct copy3d *copy, int wait) {
-	if (copy == NULL)
-		return INVALID_VALUE;
+static CUresult copy_box(CUstream stream, const struct copy3d *copy, int wait, int between_contexts) {
 	struct box box = {.width = copy->width, .height = copy->height, .depth = copy->depth};
 	enum place_kind to, from;
 	CUresult result = resolve(&copy->to, copy, &box.to, &to);
 	if (result == SUCCESS)
 		result = resolve(&copy->from, copy, &box.from, &from);
-	LOCK;
-	if (result == SUCCESS && (!accessed_by(&copy->to, &box.to) || !accessed_by(&copy->from, &box.from)))
-		result = INVALID_CONTEXT;
-	UNLOCK;
+	if (result == SUCCESS && between_contexts) {
+		LOCKED;
+		if (!accessed_by(&copy->to, &box.to) || !accessed_by(&copy->from, &box.from))
+			result = INVALID_CONTEXT;
+	}
 	return result == SUCCESS ? queue(stream, box, to, from, wait) : result;
 }
 
-IN_DEFAULT_STREAM(cuMemcpy3DPeer, cuMemcpy3DPeer, (const struct copy3d *copy), copy_between(stream, copy, 1))
+IN_DEFAULT_STREAM(cuMemcpy3DPeer, cuMemcpy3DPeer, (const struct copy3d *copy),
+    copy == NULL ? INVALID_VALUE : copy_box(stream, copy, 1, 1))
 
 EXPORT CUresult cuMemcpy3DPeerAsync(const struct copy3d *copy, CUstream stream) {
 	CALLED(cuMemcpy3DPeerAsync);
-	return copy_between(stream, copy, 0);
+	return copy == NULL ? INVALID_VALUE : copy_box(stream, copy, 0, 1);
 }
 
+static CUresult copy_3d(CUstream stream, const struct copy3d *copy, int wait) {
+	return copy_box(stream, copy, wait, 0);
+}
+
+/* A rectangle is a box with one slice. */
 static struct end3d widened(const struct end2d *end) {
 	return (struct end3d){
 	    .x = end->x, .y = end->y, .type = end->type, .host = end->host, .device = end->device, .pitch = end->pitch};
 }
 
 static CUresult copy_rectangle(CUstream stream, const struct copy2d *copy, int wait) {
-	if (copy == NULL)
-		return INVALID_VALUE;
-	return copy_box(
-	    stream, &(struct copy3d){widened(&copy->from), widened(&copy->to), copy->width, copy->height, 1}, wait);
+	const struct copy3d box = {widened(&copy->from), widened(&copy->to), copy->width, copy->height, 1};
+	return copy_box(stream, &box, wait, 0);
 }
 
 #define WAITING(name, type, function) \
@@ -276,10 +272,11 @@ static CUresult copy_rectangle(CUstream stream, const struct copy2d *copy, int w
 	EXPORT CUresult name##_v2_ptsz(const type *copy, CUstream stream) { return name##_v2(copy, own_stream(stream)); }
 WAITING(cuMemcpy2D, struct copy2d, copy_rectangle)
 WAITING(cuMemcpy2DUnaligned, struct copy2d, copy_rectangle)
-WAITING(cuMemcpy3D, struct copy3d, copy_box)
+WAITING(cuMemcpy3D, struct copy3d, copy_3d)
 STREAMED(cuMemcpy2DAsync, struct copy2d, copy_rectangle)
-STREAMED(cuMemcpy3DAsync, struct copy3d, copy_box)
+STREAMED(cuMemcpy3DAsync, struct copy3d, copy_3d)
 
+/* Of elements of 1, 2 or 4 bytes. A pitch counts only where there is more than one row. */
 static CUresult fill(
     CUstream stream, CUdeviceptr to, size_t pitch, uint32_t value, unsigned size, size_t width, size_t height) {
 	struct box box = {.to = {.addr = to, .pitch = pitch},

@@ -15,6 +15,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+/* The UUID that programs see: of the card, or of its MIG instance. Without a description each GPU of a test has one
+ * of its own. */
 static void uuid_bytes(int physical, int instance, unsigned char *bytes) {
 	if (m->cards != NULL) {
 		memcpy(bytes, instance ? m->cards[physical].instance : m->cards[physical].uuid, 16);
@@ -41,8 +43,11 @@ static int device_uuid_text(int physical, char *text) {
 	    b[13], b[14], b[15]);
 }
 
+/* As the file of shared cards has it, in which an instance is a card. */
 void card_uuid(int gpu, unsigned char uuid[16]) { uuid_bytes(m->gpu[gpu].physical, 1, uuid); }
 
+/* An entry of CUDA_VISIBLE_DEVICES: an index, or the beginning of a UUID, which must name one card only. -1: it names
+ * no card. */
 static int physical_of(const char *entry, int physical_count, int *by_uuid) {
 	*by_uuid = strncmp(entry, "GPU-", 4) == 0 || strncmp(entry, "MIG-", 4) == 0;
 	if (!*by_uuid) {
@@ -90,15 +95,6 @@ static int select_visible(int physical_count, int *physical) {
 	return count;
 }
 
-static uint64_t number_from(const char *value, uint64_t otherwise) {
-	return value != NULL && *value != 0 ? strtoull(value, NULL, 10) : otherwise;
-}
-
-static int lacks(const char *what) {
-	const char *list = TEST_VARIABLE("WITHOUT");
-	return list != NULL && strstr(list, what) != NULL;
-}
-
 /* A machine with shared cards has its memory in a file, which grows with it (memory.c). */
 static uint64_t arena_of_file(int gpu, uint64_t bytes) {
 	uint64_t addr = map_in_order(bytes, BLOCK, PROT_NONE);
@@ -118,6 +114,8 @@ static uint64_t arena_of_file(int gpu, uint64_t bytes) {
 	return m->arenas[gpu] = addr;
 }
 
+/* Address space for a GPU's linear memory, twice its size: blocks leave holes. It is kept across restarts of the
+ * driver, and grows when a later machine is larger. */
 static uint64_t arena(int gpu, uint64_t bytes) {
 	if (has_shared_cards())
 		return m->arena_files[gpu] > 0 && m->arena_bytes[gpu] >= bytes ? m->arenas[gpu] : arena_of_file(gpu, bytes);
@@ -139,8 +137,9 @@ static uint64_t arena(int gpu, uint64_t bytes) {
 
 /* What a GPU of no known model has: the values of an H100, and the limits of its own compute capability where that is
  * known. */
-static void read_model(struct gpu *gpu, int model, unsigned profile) {
-	int place = model - 1;
+static void read_model(struct gpu *gpu, const struct simulator_card *card) {
+	int place = card->model - 1;
+	unsigned profile = card->profile;
 	for (int i = 0; gpuconf_model(place) == NULL; i++)
 		if (strcmp(gpuconf_model(i)->name, "H100-80GB") == 0)
 			place = i;
@@ -162,20 +161,7 @@ static void read_model(struct gpu *gpu, int model, unsigned profile) {
 		gpu->spill = NO_LIMIT;
 }
 
-/* GPUs without a description of their own are alike. Only a test build has such. */
-static void read_environment(struct gpu *gpu) {
-	gpu->total = number_from(TEST_VARIABLE("MEMORY"), 1024 * MIB);
-	gpu->major = 9, gpu->minor = 0;
-	gpu->vmm = !lacks("vmm");
-	gpu->memops = !lacks("memops");
-	gpu->greatest_priority = lacks("priorities") ? 0 : -5;
-	gpu->managed_memory = !lacks("managed");
-	gpu->concurrent = gpu->managed_memory && !lacks("concurrent");
-	gpu->multiprocessors = 132;
-	gpu->bus = 0x1a + 0x10 * gpu->physical;
-	read_model(gpu, 0, 0);
-}
-
+/* What a description says of a GPU; what follows from its model is read_model's. */
 static void read_card(struct gpu *gpu, const struct simulator_card *card) {
 	gpu->total = card->total;
 	gpu->used = gpu->others = card->used_by_others;
@@ -189,7 +175,6 @@ static void read_card(struct gpu *gpu, const struct simulator_card *card) {
 	gpu->integrated = card->integrated;
 	gpu->host_page_tables = card->host_page_tables;
 	sscanf(card->pci_bus_id, "%*x:%x", (unsigned *)&gpu->bus);
-	read_model(gpu, card->model, card->profile);
 }
 
 /* After a failure, m->gpus is the GPU that could not be made. */
@@ -203,7 +188,8 @@ static CUresult make_gpus(const int *physical, int count) {
 		if (m->cards != NULL)
 			read_card(gpu, &m->cards[gpu->physical]);
 		else
-			read_environment(gpu);
+			hooks_gpu(gpu);
+		read_model(gpu, m->cards != NULL ? &m->cards[gpu->physical] : &(struct simulator_card){.model = 0});
 		m->vmm |= gpu->vmm;
 		gpu->arena = arena(m->gpus, (2 * (gpu->total + gpu->spill) + BLOCK - 1) / BLOCK * BLOCK);
 		gpu->committed =
@@ -216,6 +202,7 @@ static CUresult make_gpus(const int *physical, int count) {
 	return SUCCESS;
 }
 
+/* The cards of GPUCONF_SIMULATE become the machine's at its start, so that a restart may read others. */
 static int read_cards(void) {
 	struct simulator_card *cards = NULL;
 	m->card_count = cards_of_environment(&cards);
@@ -224,6 +211,11 @@ static int read_cards(void) {
 	return m->card_count;
 }
 
+/*
+ * The lock is held. It may be called again and again: a machine that has started, or has found no device, says so at
+ * once. Shared cards come after the GPUs, whose sizes they are compared with, and blocks after those, since they
+ * depend on whether cards are shared.
+ */
 CUresult start(void) {
 	if (m->forked) /* older drivers were asked without a device */
 		return driver_version() >= 13000 ? NOT_INITIALIZED : OPERATING_SYSTEM;
@@ -241,10 +233,7 @@ CUresult start(void) {
 		m->lenient = 1; /* as NVIDIA's driver is: the checks are for tests */
 		count = select_visible(count, physical);
 	} else if (m->cards == NULL) {
-		m->lenient = number_from(TEST_VARIABLE("LENIENT"), 0) != 0;
-		m->overfull = TEST_VARIABLE("OVERFULL") != NULL;
-		m->segment = number_from(TEST_VARIABLE("SEGMENT"), 0);
-		count = (int)number_from(TEST_VARIABLE("GPUS"), DEFAULT_GPUS);
+		count = hooks_machine();
 		count = select_visible(count < MAX_GPUS ? count : MAX_GPUS, physical);
 	} else {
 		for (int i = 0; i < count; i++)
@@ -264,18 +253,18 @@ CUresult start(void) {
 	return SUCCESS;
 }
 
+/* A program that calls it wants the driver for itself: it no longer only lists the cards, which a fork would allow it
+ * to do again. */
 EXPORT CUresult cuInit(unsigned flags) {
 	CUresult result = called("cuInit", 0);
 	if (result != SUCCESS)
 		return result;
 	if (flags != 0)
 		return INVALID_VALUE;
-	LOCK;
+	LOCKED;
 	__atomic_store_n(&m->only_listed, 0, __ATOMIC_SEQ_CST);
-	result = start();
-	if (result == SUCCESS)
+	if ((result = start()) == SUCCESS)
 		begin_control();
-	UNLOCK;
 	return result;
 }
 
@@ -305,6 +294,7 @@ EXPORT CUresult cuDeviceGet(CUdevice *device, int ordinal) {
 	return SUCCESS;
 }
 
+/* The name is cut where there is no room, and always ends with a zero. */
 EXPORT CUresult cuDeviceGetName(char *name, int bytes, CUdevice device) {
 	CALLED(cuDeviceGetName);
 	NEEDS(name, device);
@@ -317,19 +307,16 @@ EXPORT CUresult cuDeviceGetName(char *name, int bytes, CUdevice device) {
 	return SUCCESS;
 }
 
-EXPORT CUresult cuDeviceGetUuid(unsigned char *uuid, CUdevice device) {
-	CALLED(cuDeviceGetUuid);
-	NEEDS(uuid, device);
-	uuid_bytes(m->gpu[device].physical, 0, uuid);
-	return SUCCESS;
-}
-
-EXPORT CUresult cuDeviceGetUuid_v2(unsigned char *uuid, CUdevice device) {
-	CALLED_SINCE(11040, cuDeviceGetUuid_v2);
-	NEEDS(uuid, device);
-	uuid_bytes(m->gpu[device].physical, 1, uuid);
-	return SUCCESS;
-}
+/* The newer form names the instance of MIG, the older one its card. */
+#define UUID(name, since, instance) \
+	EXPORT CUresult name(unsigned char *uuid, CUdevice device) { \
+		CALLED_SINCE(since, name); \
+		NEEDS(uuid, device); \
+		uuid_bytes(m->gpu[device].physical, instance, uuid); \
+		return SUCCESS; \
+	}
+UUID(cuDeviceGetUuid, 0, 0)
+UUID(cuDeviceGetUuid_v2, 11040, 1)
 
 EXPORT CUresult cuDeviceGetPCIBusId(char *id, int bytes, CUdevice device) {
 	CALLED(cuDeviceGetPCIBusId);
@@ -361,21 +348,21 @@ EXPORT CUresult cuDeviceTotalMem(unsigned *bytes, CUdevice device) {
  * it does not have. */
 EXPORT int gpuconf_simulator_used(const char *uuid, uint64_t *total, uint64_t *used) {
 	char text[48];
-	int found = -1;
+	int result = -1;
 	hold_machines();
 	LOCK_ANYWAY;
-	for (int i = 0; i < m->gpus && found < 0; i++) {
+	for (int i = 0; i < m->gpus && result < 0; i++) {
 		const struct gpu *gpu = &m->gpu[i];
 		device_uuid_text(gpu->physical, text);
 		if (strcmp(text, uuid) != 0)
 			continue;
 		*total = gpu->total;
 		*used = gpu->total - free_bytes(gpu);
-		found = 0;
+		result = 0;
 	}
 	UNLOCK;
 	let_machines_go();
-	return found;
+	return result;
 }
 
 /* gpuconf_simulator_held says how much of a card this process has beside its contexts: 0, or -1 for a device that it
@@ -396,6 +383,7 @@ EXPORT int gpuconf_simulator_held(int device, uint64_t *held) {
 /* The process's machine. A program with rights that its caller does not have gets none. FAKECUDA_GPUS, of tests, comes
  * first. */
 
+/* secure_getenv: a program with other rights than its caller's reads no variable of the caller's. */
 static const char *specification(void) {
 	const char *spec = secure_getenv("GPUCONF_SIMULATE");
 	return spec != NULL && *spec != '\0' && TEST_VARIABLE("GPUS") == NULL ? spec : NULL;
@@ -420,16 +408,14 @@ int version_of_environment(void) {
 	return version;
 }
 
-static int place_of(const struct gpuconf_model *model) {
-	int place = 0;
-	while (gpuconf_model(place) != model)
-		place++;
-	return place;
-}
-
+/* A card of the grammar (gocore/machine/models/spec.h) as the driver needs it. `model` is a place in the table, plus
+ * 1: 0 is no model. */
 static void describe(const struct gpuconf_card *card, int slot, struct simulator_card *out) {
 	const struct gpuconf_capability *limits = card->model->capability;
 	struct gpuconf_view view;
+	int place = 0;
+	while (gpuconf_model(place) != card->model)
+		place++;
 	gpuconf_see(card, slot, &view);
 	*out = (struct simulator_card){.total = view.total,
 	    .granularity = limits->granularity,
@@ -442,7 +428,7 @@ static void describe(const struct gpuconf_card *card, int slot, struct simulator
 	    .oversubscribes = view.oversubscribes,
 	    .integrated = view.integrated,
 	    .host_page_tables = view.host_page_tables,
-	    .model = place_of(card->model) + 1,
+	    .model = place + 1,
 	    .profile = card->profile};
 	snprintf(out->name, sizeof out->name, "%s", view.name);
 	snprintf(out->pci_bus_id, sizeof out->pci_bus_id, "%s", view.bus);
@@ -462,6 +448,7 @@ static void put_in_order(const struct gpuconf_card *cards, int count, int *slots
 	}
 }
 
+/* Returns how many cards, with the memory that they are in, which the machine frees. */
 int cards_of_environment(struct simulator_card **out) {
 	struct gpuconf_card cards[GPUCONF_MOST_CARDS];
 	int slots[GPUCONF_MOST_CARDS], count = read_specification(cards, 0);

@@ -10,7 +10,7 @@
  *     GPUCONF_SIMULATE     the machine, such as 2xT4:8GiB (device.c)
  *     CUDA_VISIBLE_DEVICES as for the real driver: indices, UUIDs, prefixes of UUIDs
  *
- * A build with GPUCONF_TEST_HOOKS (hooks.c) reads these, too, without GPUCONF_SIMULATE:
+ * A build with GPUCONF_TEST_HOOKS (tests_go/machine/fakecuda/libcuda) reads these, too, without GPUCONF_SIMULATE:
  *
  *     FAKECUDA_GPUS        number of GPUs (1)
  *     FAKECUDA_MEMORY      bytes of each (1 GiB)
@@ -28,7 +28,7 @@
  *                          hang-OP, crash-OP (OP: state, thread, lock, checkpoint, restore, unlock); not-ready;
  *                          ruin: nothing repairs a restore that had no room; out-of-step: after a caller was killed,
  *                          each call fails; fixed=MS, out=N, in=N: what it takes, N in MiB a second
- *     FAKECUDA_ALIASES     set: cuGetProcAddress returns other addresses than dlsym (resolver.c)
+ *     FAKECUDA_ALIASES     set: cuGetProcAddress returns other addresses than dlsym
  *
  * The CUDA version that it reports is GPUCONF_SIMULATE's (driver=), else 12040, or what the build says
  * (FAKECUDA_DEFAULT_VERSION). cuGetProcAddress does not find what is newer, and such a function returns
@@ -75,6 +75,7 @@ typedef enum {
 	MAP_FAILED_IN_DRIVER = 205,
 	UNSUPPORTED_LIMIT = 215,
 	PEER_ACCESS_UNSUPPORTED = 217,
+	UNSUPPORTED_EXEC_AFFINITY = 224,
 	FILE_NOT_FOUND = 301,
 	OPERATING_SYSTEM = 304,
 	INVALID_HANDLE = 400,
@@ -102,17 +103,19 @@ typedef enum {
 	UNKNOWN = 999,
 } CUresult;
 
-/* hooks.c, for tests. TEST_VARIABLE is the value of FAKECUDA_ and a literal; the wheel's library reads none. */
+/* tests_go/machine/fakecuda/libcuda/hooks.c, for tests. TEST_VARIABLE is the value of FAKECUDA_ and a literal; the wheel's library reads none. */
 #ifdef GPUCONF_TEST_HOOKS
 #define TEST_VARIABLE(name) secure_getenv("FAKECUDA_" name)
-#define DEFAULT_GPUS 1                    /* where the environment does not say */
 CUresult hooks_of_call(const char *name); /* counts it, and returns its injected failure, if any */
 void lock_hooks(void);                    /* for a fork */
 void unlock_hooks(void);
 long checkpoint_mode(const char *word); /* FAKECUDA_CHECKPOINT's number of a word, 1 without one; 0: it is not there */
+void *hooks_entry(void *function);      /* what the resolver returns for it */
+struct gpu;
+int hooks_machine(void); /* reads a machine from the environment, and returns how many GPUs it has */
+void hooks_gpu(struct gpu *gpu);
 #else
 #define TEST_VARIABLE(name) ((const char *)NULL)
-#define DEFAULT_GPUS 0
 static inline CUresult hooks_of_call(const char *name) {
 	(void)name;
 	return SUCCESS;
@@ -123,6 +126,9 @@ static inline long checkpoint_mode(const char *word) {
 	(void)word;
 	return 0;
 }
+static inline void *hooks_entry(void *function) { return function; }
+static inline int hooks_machine(void) { return 0; } /* without GPUCONF_SIMULATE there is no GPU */
+#define hooks_gpu(gpu) ((void)(gpu))
 #endif
 
 typedef int CUdevice;
@@ -134,6 +140,20 @@ typedef struct graph *CUgraph;
 typedef struct graph *CUgraphExec;
 typedef struct object *CUuserObject;
 typedef unsigned long long CUhandle;
+
+/* CUmemLocation. */
+struct location {
+	int type, id;
+};
+
+/* CUmemPoolProps. */
+struct pool_props {
+	int type, handle_types;
+	struct location location;
+	void *security;
+	size_t most;
+	unsigned char reserved[56];
+};
 
 /* An element of a list of live objects. */
 struct range {
@@ -280,9 +300,9 @@ struct machine {
 
 	int suspended; /* calls wait */
 	struct {
-		enum { RUNNING, LOCKED, CHECKPOINTED } state; /* as CUprocessState */
-		int ruined;                                   /* a restore has failed, and none will succeed */
-		uint64_t bytes[MAX_GPUS];                     /* that are to be restored */
+		enum { IS_RUNNING, IS_LOCKED, IS_CHECKPOINTED } state; /* as CUprocessState */
+		int ruined;                                            /* a restore has failed, and none will succeed */
+		uint64_t bytes[MAX_GPUS];                              /* that are to be restored */
 	} checkpoint;
 
 	struct held_share *held_shares;
@@ -377,23 +397,57 @@ static inline void lock_machine(void) {
 /* For what a suspended process still answers, and for work that it has to finish. */
 #define LOCK_ANYWAY pthread_mutex_lock(&m->lock)
 
+/* LOCKED holds the machine's lock until the end of the block that it stands in, however that is left. */
+static inline void unlock_at_end(pthread_mutex_t **lock) { pthread_mutex_unlock(*lock); }
+#define LOCKED_ANYWAY \
+	__attribute__((cleanup(unlock_at_end), unused)) pthread_mutex_t *lock_ = &m->lock; \
+	pthread_mutex_lock(lock_)
+#define LOCKED \
+	LOCKED_ANYWAY; \
+	wait_while_suspended()
+
+/*
+ * Lists have their elements' `next`. ADD puts a new element in front, and is it. FIND moves a link, a pointer to a
+ * pointer to an element, to the first element of which the condition about *link holds, or to the end. TAKE_OUT takes the
+ * element of a link out, and is it. DROP_EACH calls drop with the link of each such element, which takes it out.
+ */
+#define ADD(list, ...) \
+	({ \
+		__typeof__(list) new_ = calloc(1, sizeof *new_); \
+		*new_ = (__typeof__(*new_)){__VA_ARGS__, .next = (list)}; \
+		(list) = new_; \
+	})
+#define FIND(link, condition) \
+	while (*(link) != NULL && !(condition)) \
+	(link) = &(*(link))->next
+#define TAKE_OUT(link) \
+	({ \
+		__typeof__(*(link)) gone_ = *(link); \
+		*(link) = gone_->next; \
+		gone_; \
+	})
+#define DROP_EACH(list, condition, drop) \
+	for (__typeof__(&(list)) link = &(list); *link != NULL;) \
+		if (condition) \
+			drop(link); \
+		else \
+			link = &(*link)->next
+
 /* The functions below are called with the lock held. */
 
 /* context.c */
 CUresult current_context(struct context **out);
-/* IN_CONTEXT ends a function: it takes the lock, and runs statements with the current context if there is one. */
-#define IN_CONTEXT(...) \
+CUresult usable_context(struct context **out); /* the same; takes the lock for a moment */
+/* IN_CONTEXT is LOCKED, with the thread's current context. Without a usable one the function returns why. */
+#define IN_CONTEXT \
 	struct context *context; \
-	LOCK; \
-	CUresult result = current_context(&context); \
-	if (result == SUCCESS) { \
-		__VA_ARGS__; \
-	} \
-	UNLOCK; \
-	return result
+	LOCKED; \
+	do { \
+		CUresult refused_ = current_context(&context); \
+		if (refused_ != SUCCESS) \
+			return refused_; \
+	} while (0)
 void end_context(struct context *context);
-
-/* context.c */
 
 /* device.c */
 CUresult start(void);
@@ -404,8 +458,9 @@ void card_uuid(int gpu, unsigned char uuid[16]);
 int cards_of_environment(struct simulator_card **out);
 int version_of_environment(void);
 
-/* machine.c: drops all that programs have made. */
+/* machine.c: drops all that programs have made; frees the elements of a list whose next is at an offset. */
 void end_machine(void);
+void free_list(void *first, size_t next);
 
 /* blocks.c: addresses from the host, 0 if it refuses; a range that is returned stays mapped, but its pages are dropped.
  */
@@ -433,7 +488,6 @@ int commit(const struct gpu *gpu, uint64_t begin, uint64_t end); /* makes a part
 int within(uint64_t addr, uint64_t bytes, int gpu); /* device memory that the GPU may access, or page-locked memory */
 int within_host(uint64_t addr, uint64_t bytes);
 int inside(uint64_t addr, uint64_t bytes, struct range range);
-int count_list(const struct allocation *list);
 uint64_t take_charge(
     struct allocation *one); /* of the pages that it shares, before it is exported; returns what it has */
 uint64_t charge(uint64_t bytes);
@@ -450,7 +504,6 @@ uint64_t pages(uint64_t bytes); /* what linear memory takes */
 enum outside_kind { POOL_MEMORY, LOW_MEMORY, GRAPH_MEMORY, EXTERNAL_MEMORY };
 int within_outside(uint64_t addr, uint64_t bytes, int gpu);
 int find_outside(uint64_t addr, struct place *out);
-int count_outside(void);
 uint64_t add_graph_memory(uint64_t bytes, int gpu);
 CUresult free_outside(uint64_t addr);
 void end_outside(struct context *context);
@@ -575,7 +628,6 @@ int streams_idle(void); /* whether no stream has work. Where no thread does it, 
 void wait_done(struct stream *stream, uint64_t seq);
 struct stream *make_stream(struct context *context, int blocking, int priority);
 void end_streams(struct context *context);
-void count_streams(int *streams, int *events);
 
 /* checkpoint.c */
 void begin_control(void);  /* from now on other processes can suspend this one */
@@ -586,7 +638,6 @@ void forget_checkpoint(struct machine *machine);
 CUresult legacy_admitted(struct context *context); /* may the legacy stream be used? */
 CUresult uncaptured(void);                         /* may the thread take memory in a stream that is not captured? */
 CUresult forbidden(const char *name);              /* does a capture forbid this thread a call of that name? */
-int count_graphs(void);
 void end_captures(void);
 
 /* Memory outside of the arenas (outside.c), and the pools that have most of it. */
@@ -608,7 +659,12 @@ struct outside {
 
 struct outside *add_outside(uint64_t bytes, int gpu, enum outside_kind kind, int flags);
 struct outside *add_mapped(int file, uint64_t offset, uint64_t bytes, int gpu, enum outside_kind kind);
-void drop_outside(struct outside **at);
+void drop_outside(struct outside **link);
+/* Whether a descriptor, which may be anything that the program says, is of a memfd of this name. */
+int is_memory_file(int descriptor, const char *name);
+/* A part of a file in the place of anonymous pages: the whole pages, and the part's own range in them. 0: no room. */
+int map_file(int file, uint64_t offset, uint64_t bytes, struct range *pages, struct range *range);
+void unmap_file(struct range pages); /* the addresses stay mapped, to anonymous pages */
 
 /* pools.c */
 void leave_pool(struct outside *gone);

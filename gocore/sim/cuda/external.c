@@ -60,22 +60,23 @@ static const char *const semaphore_names[] = {
         "cuImportExternalSemaphore of a timeline semaphore's Windows handle",
 };
 
+/* What CUDA knows and the simulator has not is noted by its name, so that a user sees why; any other number is
+ * invalid. */
 static CUresult refuse(const char *const *names, int count, int type) {
 	return type > 0 && type < count && names[type] != NULL ? not_done(names[type]) : INVALID_VALUE;
 }
 
+/* A part of the memory may be requested, and never more than there is. */
 static CUresult import(struct external **out, const struct handle_description *wanted) {
 	uint64_t bytes;
 	struct handle *part = import_part(wanted->handle.descriptor, &bytes);
 	if (part == NULL)
 		return INVALID_VALUE;
-	struct external *new = wanted->bytes > 0 && wanted->bytes <= bytes ? calloc(1, sizeof *new) : NULL;
-	if (new == NULL) {
+	if (wanted->bytes == 0 || wanted->bytes > bytes) {
 		release_part(part);
 		return INVALID_VALUE;
 	}
-	*new = (struct external){.part = part, .bytes = wanted->bytes, .next = m->externals};
-	m->externals = *out = new;
+	*out = ADD(m->externals, .part = part, .bytes = wanted->bytes);
 	close(wanted->handle.descriptor); /* it is the driver's from now on */
 	return SUCCESS;
 }
@@ -86,46 +87,38 @@ EXPORT CUresult cuImportExternalMemory(struct external **out, const struct handl
 		return INVALID_VALUE;
 	if (wanted->type != CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD)
 		return refuse(memory_names, COUNT(memory_names), wanted->type);
-	IN_CONTEXT(result = import(out, wanted));
+	IN_CONTEXT;
+	return import(out, wanted);
 }
 
-static struct external **find(const struct external *external) {
-	struct external **at = &m->externals;
-	while (*at != NULL && *at != external)
-		at = &(*at)->next;
-	return at;
-}
-
+/* Each call maps anew, at an address of its own, and is a reference to the memory. */
 EXPORT CUresult cuExternalMemoryGetMappedBuffer(
     CUdeviceptr *out, struct external *handle, const struct buffer_description *wanted) {
 	CALLED(cuExternalMemoryGetMappedBuffer);
 	if (out == NULL || wanted == NULL || wanted->flags != 0 || wanted->bytes == 0)
 		return INVALID_VALUE;
-	IN_CONTEXT({
-		const struct external *external = *find(handle);
-		if (external == NULL)
-			result = INVALID_HANDLE;
-		else if (wanted->offset > external->bytes || wanted->bytes > external->bytes - wanted->offset)
-			result = INVALID_VALUE;
-		if (result == SUCCESS) {
-			uint64_t offset;
-			int gpu, file = file_of_part(external->part, &offset, &gpu);
-			struct outside *new = add_mapped(file, offset + wanted->offset, wanted->bytes, gpu, EXTERNAL_MEMORY);
-			if (new == NULL) {
-				release_part(external->part);
-				result = OUT_OF_MEMORY;
-			} else {
-				new->part = external->part;
-				new->context = context;
-				*out = new->range.addr;
-			}
-		}
-	});
+	IN_CONTEXT;
+	struct external **link = &m->externals;
+	FIND(link, *link == handle);
+	if (*link == NULL)
+		return INVALID_HANDLE;
+	if (wanted->offset > handle->bytes || wanted->bytes > handle->bytes - wanted->offset)
+		return INVALID_VALUE;
+	uint64_t offset;
+	int gpu, file = file_of_part(handle->part, &offset, &gpu);
+	struct outside *new = add_mapped(file, offset + wanted->offset, wanted->bytes, gpu, EXTERNAL_MEMORY);
+	if (new == NULL) {
+		release_part(handle->part);
+		return OUT_OF_MEMORY;
+	}
+	new->part = handle->part;
+	new->context = context;
+	*out = new->range.addr;
+	return SUCCESS;
 }
 
-static void drop(struct external **at) {
-	struct external *gone = *at;
-	*at = gone->next;
+static void drop(struct external **link) {
+	struct external *gone = TAKE_OUT(link);
 	release_part(gone->part);
 	free(gone);
 }
@@ -133,13 +126,13 @@ static void drop(struct external **at) {
 /* What is mapped of it stays until it is freed. */
 EXPORT CUresult cuDestroyExternalMemory(struct external *handle) {
 	CALLED(cuDestroyExternalMemory);
-	LOCK;
-	struct external **at = find(handle);
-	CUresult result = *at == NULL ? INVALID_HANDLE : SUCCESS;
-	if (result == SUCCESS)
-		drop(at);
-	UNLOCK;
-	return result;
+	LOCKED;
+	struct external **link = &m->externals;
+	FIND(link, *link == handle);
+	if (*link == NULL)
+		return INVALID_HANDLE;
+	drop(link);
+	return SUCCESS;
 }
 
 void end_externals(void) {

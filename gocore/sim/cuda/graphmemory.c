@@ -1,7 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Graphs that allocate memory. Each GPU has a m->graph_reserve for them, which a launch or an upload grows in whole
- * granules to what is needed, and which only a trim returns. Nodes take effect at the launch.
+ * Graphs that allocate memory, and nodes that programs add by hand. Each GPU has a m->graph_reserve for graphs, which
+ * a launch or an upload grows in whole granules to what is needed, and which only a trim returns. Nodes take effect
+ * at the launch.
+ *
+ *  1. graph_reserve[gpu].used is the sum of the charges of the graph_lives on that GPU.
+ *  2. reserved is at least used, is charged to the card, and is a whole number of segments.
+ *  3. most is the highest value of reserved since it was last set to 0.
+ *
+ * The machine's lock guards all of it.
  */
 #include "stream.h"
 
@@ -19,13 +26,7 @@ struct node {
 };
 
 typedef struct {
-	int type, handle_types;
-	struct {
-		int type, id;
-	} location;
-	void *security;
-	size_t most;
-	unsigned char reserved[56];
+	struct pool_props pool;
 	const void *access;
 	size_t access_count, bytes;
 	CUdeviceptr addr;
@@ -37,11 +38,13 @@ struct live {
 	struct live *next;
 };
 
+/* The list's elements are the process's until its end: a new driver starts without them. */
 void end_graph_memory(void) {
 	memset(m->graph_reserve, 0, sizeof m->graph_reserve);
 	m->graph_lives = NULL;
 }
 
+/* Nodes are in the order in which they were added, which is the order in which they run. */
 static struct node *append(struct body *body, struct node node) {
 	struct node *new = malloc(sizeof *new);
 	*new = node;
@@ -51,77 +54,79 @@ static struct node *append(struct body *body, struct node node) {
 	return new;
 }
 
-/* Host functions are kernels here, too, and a write of a word is a fill. */
+/* Host functions are kernels here, too, and all that is about a word or an event is a fill. */
 void add_work_node(struct body *body, enum work_kind kind) {
-	append(body, (struct node){.type = kind == COPY     ? CU_GRAPH_NODE_TYPE_MEMCPY
-	                                   : kind == KERNEL ? CU_GRAPH_NODE_TYPE_KERNEL
-	                                   : kind == GRAPH  ? CU_GRAPH_NODE_TYPE_GRAPH
-	                                                    : CU_GRAPH_NODE_TYPE_MEMSET});
+	static const int types[] = {[COPY] = CU_GRAPH_NODE_TYPE_MEMCPY,
+	    [FILL] = CU_GRAPH_NODE_TYPE_MEMSET,
+	    [WRITE_WORD] = CU_GRAPH_NODE_TYPE_MEMSET,
+	    [WAIT_WORD] = CU_GRAPH_NODE_TYPE_MEMSET,
+	    [KERNEL] = CU_GRAPH_NODE_TYPE_KERNEL,
+	    [GRAPH] = CU_GRAPH_NODE_TYPE_GRAPH,
+	    [SIGNAL] = CU_GRAPH_NODE_TYPE_MEMSET,
+	    [AWAIT] = CU_GRAPH_NODE_TYPE_MEMSET};
+	append(body, (struct node){.type = types[kind]});
 }
 
 void add_event_node(struct body *body, int waits) {
 	append(body, (struct node){.type = waits ? CU_GRAPH_NODE_TYPE_WAIT_EVENT : CU_GRAPH_NODE_TYPE_EVENT_RECORD});
 }
 
+/* A graph with an allocation may have one executable at a time: its addresses are fixed when the node is made. */
 int allocates(const struct body *body) {
-	for (const struct node *one = body->nodes; one != NULL; one = one->next)
-		if (one->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
-			return 1;
-	return 0;
+	const struct node *node = body->nodes;
+	while (node != NULL && node->type != CU_GRAPH_NODE_TYPE_MEM_ALLOC)
+		node = node->next;
+	return node != NULL;
 }
 
+/* Whether a graph has allocated it and no one has freed it. */
 static int is_live(uint64_t addr) {
-	for (const struct live *one = m->graph_lives; one != NULL; one = one->next)
-		if (one->addr == addr)
-			return 1;
-	return 0;
+	struct live **link = &m->graph_lives;
+	FIND(link, (*link)->addr == addr);
+	return *link != NULL;
 }
 
+/* Whether what the graph allocated at its last launch is free again. CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH
+ * frees it here. */
 CUresult admit_launch(const struct graph *exec) {
-	for (struct node *one = exec->body->nodes; one != NULL; one = one->next) {
-		if (one->type != CU_GRAPH_NODE_TYPE_MEM_ALLOC || !is_live(one->addr))
+	for (struct node *node = exec->body->nodes; node != NULL; node = node->next) {
+		if (node->type != CU_GRAPH_NODE_TYPE_MEM_ALLOC || !is_live(node->addr))
 			continue;
 		if (!exec->frees_on_launch)
 			return INVALID_VALUE;
-		graph_memory_freed(one->addr);
+		graph_memory_freed(node->addr);
 	}
 	return SUCCESS;
 }
 
+/* A free by a graph's node or by cuMemFree. The reserve keeps the bytes; only its use falls. */
 CUresult graph_memory_freed(uint64_t addr) {
-	for (struct live **at = &m->graph_lives; *at != NULL; at = &(*at)->next)
-		if ((*at)->addr == addr) {
-			struct live *gone = *at;
-			m->graph_reserve[gone->gpu].used -= charge(gone->bytes);
-			*at = gone->next;
-			free(gone);
-			return SUCCESS;
-		}
-	return INVALID_VALUE;
+	struct live **link = &m->graph_lives, *gone;
+	FIND(link, (*link)->addr == addr);
+	if ((gone = *link) == NULL)
+		return INVALID_VALUE;
+	m->graph_reserve[gone->gpu].used -= charge(gone->bytes);
+	*link = gone->next;
+	free(gone);
+	return SUCCESS;
 }
 
 /* What a launch takes at most, beyond what earlier launches left. */
 static void walk(const struct node *first, uint64_t *now, uint64_t *most, int *gpu) {
-	for (const struct node *one = first; one != NULL; one = one->next) {
-		if (one->type == CU_GRAPH_NODE_TYPE_GRAPH)
-			walk(one->child->body->nodes, now, most, gpu);
-		if (one->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC) {
-			*now += charge(one->bytes);
-			*gpu = one->gpu;
+	for (const struct node *node = first; node != NULL; node = node->next) {
+		if (node->type == CU_GRAPH_NODE_TYPE_GRAPH)
+			walk(node->child->body->nodes, now, most, gpu);
+		if (node->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC) {
+			*now += charge(node->bytes);
+			*gpu = node->gpu;
 		}
-		if (one->type == CU_GRAPH_NODE_TYPE_MEM_FREE)
-			for (const struct node *other = first; other != one; other = other->next)
-				if (other->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC && other->addr == one->addr)
+		if (node->type == CU_GRAPH_NODE_TYPE_MEM_FREE)
+			for (const struct node *other = first; other != node; other = other->next)
+				if (other->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC && other->addr == node->addr)
 					*now -= charge(other->bytes);
 		if (*now > *most)
 			*most = *now;
 	}
-}
-
-static uint64_t need(const struct body *body, int *gpu) {
-	uint64_t now = 0, most = 0;
-	walk(body->nodes, &now, &most, gpu);
-	return most;
 }
 
 static uint64_t segments(uint64_t bytes) {
@@ -129,12 +134,14 @@ static uint64_t segments(uint64_t bytes) {
 	return (bytes + unit - 1) / unit * unit;
 }
 
+/* The reserve grows to its use and the launch's peak. It changes nothing if the card has not got that much. */
 CUresult reserve_graph_memory(struct body *body) {
 	int gpu = 0;
-	uint64_t wanted = need(body, &gpu);
-	if (wanted == 0)
+	uint64_t now = 0, most = 0;
+	walk(body->nodes, &now, &most, &gpu);
+	if (most == 0)
 		return SUCCESS;
-	wanted = segments(m->graph_reserve[gpu].used + wanted);
+	uint64_t wanted = segments(m->graph_reserve[gpu].used + most);
 	uint64_t growth = wanted > m->graph_reserve[gpu].reserved ? wanted - m->graph_reserve[gpu].reserved : 0;
 	if (!use_card(&m->gpu[gpu], growth))
 		return OUT_OF_MEMORY;
@@ -144,17 +151,16 @@ CUresult reserve_graph_memory(struct body *body) {
 	return SUCCESS;
 }
 
+/* The allocations and frees of one launch, in the order of the nodes. A child graph's stand in its node's place. */
 void run_graph_memory(struct body *body) {
-	for (struct node *one = body->nodes; one != NULL; one = one->next) {
-		if (one->type == CU_GRAPH_NODE_TYPE_GRAPH) {
-			run_graph_memory(one->child->body);
-		} else if (one->type == CU_GRAPH_NODE_TYPE_MEM_FREE) {
-			graph_memory_freed(one->addr);
-		} else if (one->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC) {
-			struct live *new = malloc(sizeof *new);
-			*new = (struct live){one->addr, one->bytes, one->gpu, m->graph_lives};
-			m->graph_lives = new;
-			m->graph_reserve[one->gpu].used += charge(one->bytes);
+	for (struct node *node = body->nodes; node != NULL; node = node->next) {
+		if (node->type == CU_GRAPH_NODE_TYPE_GRAPH) {
+			run_graph_memory(node->child->body);
+		} else if (node->type == CU_GRAPH_NODE_TYPE_MEM_FREE) {
+			graph_memory_freed(node->addr);
+		} else if (node->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC) {
+			ADD(m->graph_lives, .addr = node->addr, .bytes = node->bytes, .gpu = node->gpu);
+			m->graph_reserve[node->gpu].used += charge(node->bytes);
 		}
 	}
 }
@@ -181,8 +187,9 @@ CUresult captured_allocation(CUdeviceptr *out, size_t bytes, CUstream handle) {
 /* A graph frees what it allocates, or what another one has allocated; each once. */
 static int may_free(const struct body *body, uint64_t addr) {
 	int there = is_live(addr);
-	for (const struct node *one = body->nodes; one != NULL; one = one->next)
-		there = one->addr != addr ? there : one->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC;
+	for (const struct node *node = body->nodes; node != NULL; node = node->next)
+		if (node->addr == addr)
+			there = node->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC;
 	return there;
 }
 
@@ -205,27 +212,25 @@ EXPORT CUresult cuGraphAddEmptyNode(struct node **out, CUgraph graph, struct nod
 	CALLED(cuGraphAddEmptyNode);
 	if (out == NULL || graph == NULL || (count > 0 && after == NULL))
 		return INVALID_VALUE;
-	LOCK;
+	LOCKED;
 	*out = append(graph->body, (struct node){.type = CU_GRAPH_NODE_TYPE_EMPTY});
-	UNLOCK;
 	return SUCCESS;
 }
 
 EXPORT CUresult cuGraphAddMemAllocNode(
     struct node **out, CUgraph graph, struct node *const *after, size_t count, alloc_params *params) {
 	CALLED_SINCE(11040, cuGraphAddMemAllocNode);
-	if (out == NULL || graph == NULL || params == NULL || (count > 0 && after == NULL) || params->location.type != 1 ||
-	    params->location.id < 0 || params->location.id >= m->gpus || params->bytes == 0)
+	if (out == NULL || graph == NULL || params == NULL || (count > 0 && after == NULL) ||
+	    params->pool.location.type != CU_MEM_LOCATION_TYPE_DEVICE || unknown_device(params->pool.location.id) ||
+	    params->bytes == 0)
 		return INVALID_VALUE;
-	LOCK;
-	if (params->bytes > m->gpu[params->location.id].total + m->gpu[params->location.id].spill) {
-		UNLOCK;
+	LOCKED;
+	int gpu = params->pool.location.id;
+	if (params->bytes > m->gpu[gpu].total + m->gpu[gpu].spill)
 		return OUT_OF_MEMORY;
-	}
-	params->addr = add_graph_memory(params->bytes, params->location.id);
-	*out = append(graph->body,
-	    (struct node){CU_GRAPH_NODE_TYPE_MEM_ALLOC, params->addr, params->bytes, params->location.id, NULL, NULL});
-	UNLOCK;
+	params->addr = add_graph_memory(params->bytes, gpu);
+	*out =
+	    append(graph->body, (struct node){CU_GRAPH_NODE_TYPE_MEM_ALLOC, params->addr, params->bytes, gpu, NULL, NULL});
 	return params->addr != 0 ? SUCCESS : OUT_OF_MEMORY;
 }
 
@@ -234,14 +239,10 @@ EXPORT CUresult cuGraphAddMemFreeNode(
 	CALLED_SINCE(11040, cuGraphAddMemFreeNode);
 	if (out == NULL || graph == NULL || (count > 0 && after == NULL))
 		return INVALID_VALUE;
-	LOCK;
-	int allowed = may_free(graph->body, addr); /* wherever in the graph: edges are not modeled */
-	if (!allowed) {
-		UNLOCK;
+	LOCKED;
+	if (!may_free(graph->body, addr)) /* wherever in the graph: edges are not modeled */
 		return INVALID_VALUE;
-	}
 	*out = append(graph->body, (struct node){CU_GRAPH_NODE_TYPE_MEM_FREE, addr, 0, 0, NULL, NULL});
-	UNLOCK;
 	return SUCCESS;
 }
 
@@ -251,13 +252,12 @@ EXPORT CUresult cuGraphAddChildGraphNode(
 	CALLED_SINCE(11040, cuGraphAddChildGraphNode);
 	if (out == NULL || graph == NULL || child == NULL || (count > 0 && after == NULL))
 		return INVALID_VALUE;
-	LOCK;
+	LOCKED;
 	struct graph *copy = calloc(1, sizeof *copy);
 	copy->body = calloc(1, sizeof *copy->body);
-	for (struct node *one = child->body->nodes; one != NULL; one = one->next)
-		append(copy->body, *one);
+	for (struct node *node = child->body->nodes; node != NULL; node = node->next)
+		append(copy->body, *node);
 	*out = append(graph->body, (struct node){.type = CU_GRAPH_NODE_TYPE_GRAPH, .child = copy});
-	UNLOCK;
 	return SUCCESS;
 }
 
@@ -271,15 +271,14 @@ EXPORT CUresult cuGraphChildGraphNodeGetGraph(struct node *node, CUgraph *out) {
 
 EXPORT CUresult cuGraphGetNodes(CUgraph graph, struct node **out, size_t *count) {
 	CALLED_SINCE(11040, cuGraphGetNodes);
-	size_t found = 0;
+	size_t nodes = 0;
 	if (graph == NULL || count == NULL)
 		return INVALID_VALUE;
-	LOCK;
-	for (struct node *one = graph->body->nodes; one != NULL; one = one->next, found++)
-		if (out != NULL && found < *count)
-			out[found] = one;
-	UNLOCK;
-	*count = found;
+	LOCKED;
+	for (struct node *node = graph->body->nodes; node != NULL; node = node->next, nodes++)
+		if (out != NULL && nodes < *count)
+			out[nodes] = node;
+	*count = nodes;
 	return SUCCESS;
 }
 
@@ -296,11 +295,10 @@ EXPORT CUresult cuGraphMemAllocNodeGetParams(struct node *node, alloc_params *pa
 	CALLED_SINCE(11040, cuGraphMemAllocNodeGetParams);
 	if (node == NULL || params == NULL)
 		return INVALID_VALUE;
-	memset(params, 0, sizeof *params);
-	params->type = params->location.type = 1;
-	params->location.id = node->gpu;
-	params->bytes = node->bytes;
-	params->addr = node->addr;
+	*params = (alloc_params){.pool.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+	    .pool.location = {CU_MEM_LOCATION_TYPE_DEVICE, node->gpu},
+	    .bytes = node->bytes,
+	    .addr = node->addr};
 	return node->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC ? SUCCESS : INVALID_VALUE;
 }
 
@@ -321,10 +319,9 @@ EXPORT CUresult cuDeviceGetGraphMemAttribute(CUdevice device, int attribute, voi
 		return INVALID_VALUE;
 	if (unknown_device(device))
 		return INVALID_DEVICE;
-	LOCK;
-	int most = attribute == CU_GRAPH_MEM_ATTR_USED_MEM_HIGH || attribute == CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH;
-	*(uint64_t *)value = most ? m->graph_reserve[device].most : m->graph_reserve[device].reserved;
-	UNLOCK;
+	LOCKED;
+	int high = attribute == CU_GRAPH_MEM_ATTR_USED_MEM_HIGH || attribute == CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH;
+	*(uint64_t *)value = high ? m->graph_reserve[device].most : m->graph_reserve[device].reserved;
 	return SUCCESS;
 }
 
@@ -337,9 +334,8 @@ EXPORT CUresult cuDeviceSetGraphMemAttribute(CUdevice device, int attribute, con
 		return INVALID_VALUE;
 	if (unknown_device(device))
 		return INVALID_DEVICE;
-	LOCK;
+	LOCKED;
 	m->graph_reserve[device].most = m->graph_reserve[device].reserved;
-	UNLOCK;
 	return SUCCESS;
 }
 
@@ -347,10 +343,9 @@ EXPORT CUresult cuDeviceGraphMemTrim(CUdevice device) {
 	CALLED_SINCE(11040, cuDeviceGraphMemTrim);
 	if (unknown_device(device))
 		return INVALID_DEVICE;
-	LOCK;
+	LOCKED;
 	uint64_t wanted = segments(m->graph_reserve[device].used);
 	leave_card(&m->gpu[device], m->graph_reserve[device].reserved - wanted);
 	m->graph_reserve[device].reserved = wanted;
-	UNLOCK;
 	return SUCCESS;
 }

@@ -81,6 +81,8 @@ static void look_at_groups(const char *root, char *group, int version, struct ro
 	}
 }
 
+/* Both versions of control groups may be there at one time (man 7 cgroups); a line of /proc/self/cgroup with the
+ * number 0 and no controllers is version 2. */
 static void look(struct room *room) {
 	char line[1024];
 	room->left = number_in("/proc/meminfo", "MemAvailable:") * 1024;
@@ -102,11 +104,7 @@ static void look(struct room *room) {
 		fclose(file);
 }
 
-static uint64_t margin(void) {
-	const char *asked = TEST_VARIABLE("HOST_MARGIN");
-	return asked != NULL ? strtoull(asked, NULL, 10) : MARGIN;
-}
-
+/* write and _exit only: other threads may hold the locks of stdio and of malloc. */
 static void end_program(const struct room *room) {
 	char text[1024];
 	int length = snprintf(text, sizeof text,
@@ -119,8 +117,10 @@ static void end_program(const struct room *room) {
 	_exit(END_STATUS);
 }
 
+/* It holds no lock, so it runs while a copy does. */
 static void *watch(void *unused) {
-	const uint64_t keep = margin();
+	const char *asked = TEST_VARIABLE("HOST_MARGIN");
+	const uint64_t keep = asked != NULL ? strtoull(asked, NULL, 10) : MARGIN;
 	struct room room;
 	(void)unused;
 	for (;;) {
@@ -140,6 +140,7 @@ static void *watch(void *unused) {
 
 static pthread_once_t started = PTHREAD_ONCE_INIT;
 
+/* A small stack: the thread is one more in each process that uses a simulated GPU. */
 static void start_watching(void) {
 	pthread_t thread;
 	pthread_attr_t small;
@@ -156,6 +157,7 @@ void watch_host_memory(void) { pthread_once(&started, start_watching); }
 
 CUresult cuMemHostAlloc(void **out, size_t bytes, unsigned flags);
 
+/* Whether a range has any byte in common with one of a list. */
 static int overlaps(struct range a, const struct allocation *list) {
 	for (; list != NULL; list = list->next)
 		if (a.addr < list->range.addr + list->range.bytes && list->range.addr < a.addr + a.bytes)
@@ -163,91 +165,73 @@ static int overlaps(struct range a, const struct allocation *list) {
 	return 0;
 }
 
-static void drop(struct allocation **at) {
-	struct allocation *gone = *at;
-	*at = gone->next;
+static void drop(struct allocation **link) {
+	struct allocation *gone = TAKE_OUT(link);
 	free(gone);
 }
 
-void end_registered(struct context *context) {
-	for (struct allocation **at = &m->registered; *at != NULL;)
-		if ((*at)->context == context)
-			drop(at);
-		else
-			at = &(*at)->next;
-}
+void end_registered(struct context *context) { DROP_EACH(m->registered, (*link)->context == context, drop); }
 
 EXPORT CUresult cuMemHostRegister_v2(void *memory, size_t bytes, unsigned flags) {
+	const unsigned known = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP | CU_MEMHOSTREGISTER_READ_ONLY;
 	CALLED(cuMemHostRegister);
 	struct range range = {(uint64_t)(uintptr_t)memory, bytes};
-	IN_CONTEXT({
-		struct place place;
-		int others =
-		    find_place(range.addr, &place) && (place.gpu >= 0 || overlaps(range, m->hosts)); /* the driver's own */
-		if (result == SUCCESS && (memory == NULL || bytes == 0 ||
-		                             (flags & ~(CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP |
-		                                          CU_MEMHOSTREGISTER_READ_ONLY)) != 0 ||
-		                             range.addr + bytes < range.addr || others))
-			result = INVALID_VALUE;
-		if (result == SUCCESS && overlaps(range, m->registered))
-			result = HOST_MEMORY_ALREADY_REGISTERED;
-		if (result == SUCCESS) {
-			struct allocation *new = calloc(1, sizeof *new);
-			*new = (struct allocation){.range = range, .context = context, .next = m->registered, .flags = flags};
-			m->registered = new;
-		}
-	});
+	struct place place;
+	IN_CONTEXT;
+	if (memory == NULL || bytes == 0 || (flags & ~known) != 0 || range.addr + bytes < range.addr)
+		return INVALID_VALUE;
+	if (find_place(range.addr, &place) && (place.gpu >= 0 || overlaps(range, m->hosts))) /* the driver's own */
+		return INVALID_VALUE;
+	if (overlaps(range, m->registered))
+		return HOST_MEMORY_ALREADY_REGISTERED;
+	ADD(m->registered, .range = range, .context = context, .flags = flags);
+	return SUCCESS;
 }
 
+/* What the driver has allocated itself cannot be unregistered, and is another error than memory that was never
+ * registered. */
 EXPORT CUresult cuMemHostUnregister(void *memory) {
 	CALLED(cuMemHostUnregister);
-	IN_CONTEXT({
-		if (memory == NULL)
-			result = INVALID_VALUE;
-		if (result == SUCCESS) {
-			wait_idle(context); /* no copy uses it any more */
-			struct allocation **at = &m->registered;
-			while (*at != NULL && (*at)->range.addr != (uint64_t)(uintptr_t)memory)
-				at = &(*at)->next;
-			if (*at != NULL)
-				drop(at);
-			else
-				result = within_host((uint64_t)(uintptr_t)memory, 1) ? INVALID_VALUE : HOST_MEMORY_NOT_REGISTERED;
-		}
-	});
+	uint64_t addr = (uint64_t)(uintptr_t)memory;
+	IN_CONTEXT;
+	if (memory == NULL)
+		return INVALID_VALUE;
+	wait_idle(context); /* no copy uses it any more */
+	struct allocation **link = &m->registered;
+	FIND(link, (*link)->range.addr == addr);
+	if (*link == NULL)
+		return within_host(addr, 1) ? INVALID_VALUE : HOST_MEMORY_NOT_REGISTERED;
+	drop(link);
+	return SUCCESS;
 }
 
 /* There is one address space. */
 EXPORT CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *out, void *memory, unsigned flags) {
 	CALLED(cuMemHostGetDevicePointer);
 	uint64_t addr = (uint64_t)(uintptr_t)memory;
-	IN_CONTEXT({
-		if (out == NULL || flags != 0 || !within_host(addr, 1))
-			result = INVALID_VALUE;
-		if (result == SUCCESS)
-			*out = addr;
-	});
-}
-
-static const struct allocation *containing(uint64_t addr, const struct allocation *list) {
-	while (list != NULL && !inside(addr, 1, list->range))
-		list = list->next;
-	return list;
+	IN_CONTEXT;
+	if (out == NULL || flags != 0 || !within_host(addr, 1))
+		return INVALID_VALUE;
+	*out = addr;
+	return SUCCESS;
 }
 
 EXPORT CUresult cuMemHostGetFlags(unsigned *flags, void *memory) {
 	REFUSE(ANY_TIME, flags == NULL, INVALID_VALUE);
 	CALLED(cuMemHostGetFlags);
-	IN_CONTEXT({
-		const struct allocation *one = containing((uint64_t)(uintptr_t)memory, m->hosts);
-		if (one == NULL)
-			one = containing((uint64_t)(uintptr_t)memory, m->registered);
-		if (one == NULL)
-			result = INVALID_VALUE;
-		else
-			*flags = (one->flags & ~(unsigned)CU_MEMHOSTREGISTER_READ_ONLY) |
-			         CU_MEMHOSTREGISTER_DEVICEMAP; /* there is one address space */
-	});
+	uint64_t addr = (uint64_t)(uintptr_t)memory;
+	IN_CONTEXT;
+	struct allocation **link = &m->hosts;
+	FIND(link, inside(addr, 1, (*link)->range));
+	if (*link == NULL) {
+		link = &m->registered;
+		FIND(link, inside(addr, 1, (*link)->range));
+	}
+	if (*link == NULL)
+		return INVALID_VALUE;
+	*flags = ((*link)->flags & ~(unsigned)CU_MEMHOSTREGISTER_READ_ONLY) |
+	         CU_MEMHOSTREGISTER_DEVICEMAP; /* there is one address space */
+	return SUCCESS;
 }
 
 EXPORT CUresult cuMemAllocHost_v2(void **out, size_t bytes) {

@@ -15,6 +15,7 @@
 #define WRAPPER 0x466243b1u
 #define MOST_IMAGE (UINT64_C(1) << 30)
 
+/* Whether a part lies in what there is, without a sum that could overflow. */
 static int holds(uint64_t left, uint64_t offset, uint64_t bytes) { return offset <= left && bytes <= left - offset; }
 
 /* 0 where /proc is missing. */
@@ -36,6 +37,8 @@ static int name_character(int c) {
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '$';
 }
 
+/* ".entry" and a name, wherever they stand: comments in PTX that have them name one function more, which no program
+ * requests. */
 static void read_ptx(struct module *module, const char *text, size_t bytes) {
 	static const char entry[] = ".entry";
 	for (const char *at = text, *end = text + bytes;
@@ -129,20 +132,23 @@ static enum image read_part(struct module *module, const unsigned char *image, u
 	return READ_IMAGE;
 }
 
-enum image read_image(struct module *module, const unsigned char *image, uint64_t left) {
+/* 0 where there are not even four bytes. */
+static uint32_t magic_of(const unsigned char *image, uint64_t left) {
 	uint32_t magic = 0;
-	const unsigned char *inner = NULL;
 	if (left >= sizeof magic)
 		memcpy(&magic, image, sizeof magic);
-	if (magic == WRAPPER) { /* it has the address of the fat binary */
-		if (left < 8 + sizeof inner)
-			return DAMAGED_IMAGE;
-		memcpy(&inner, image + 8, sizeof inner);
-		left = readable_bytes(inner);
-		magic = 0;
-		if (left >= sizeof magic)
-			memcpy(&magic, inner, sizeof magic);
-		return magic == FATBINARY ? read_fatbinary(module, inner, left) : DAMAGED_IMAGE;
-	}
-	return magic == FATBINARY ? read_fatbinary(module, image, left) : read_part(module, image, left);
+	return magic;
+}
+
+enum image read_image(struct module *module, const unsigned char *image, uint64_t left) {
+	if (magic_of(image, left) == FATBINARY)
+		return read_fatbinary(module, image, left);
+	if (magic_of(image, left) != WRAPPER)
+		return read_part(module, image, left);
+	const unsigned char *inner = NULL; /* a wrapper has the address of the fat binary */
+	if (left < 8 + sizeof inner)
+		return DAMAGED_IMAGE;
+	memcpy(&inner, image + 8, sizeof inner);
+	left = readable_bytes(inner);
+	return magic_of(inner, left) == FATBINARY ? read_fatbinary(module, inner, left) : DAMAGED_IMAGE;
 }

@@ -24,6 +24,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define ALONE " for cards that no other process shares (gpuconf run --simulate shares them)"
+
 /*
  * The files by which the processes of a job find what another one has exported. A handle is the name of a file in the
  * job's private folder, which is the one of the shared cards. A name has 128 random bits. Nothing is found without it,
@@ -41,13 +43,10 @@ struct ipc_handle {
 
 static const char memory_kind[8] = "gpuconfM", event_kind[8] = "gpuconfE";
 
+/* All or nothing: up to 256 bytes are never interrupted (man 2 getrandom). */
 static int fill_random(void *out, size_t bytes) { return getrandom(out, bytes, 0) == (ssize_t)bytes; }
 
-static uint64_t random_number(void) {
-	uint64_t number;
-	return fill_random(&number, sizeof number) ? number : 0;
-}
-
+/* A handle of another kind, or one that something has written into, is refused before a file is looked for. */
 static int is_handle(const struct ipc_handle *handle, const char kind[8]) {
 	static const unsigned char zero[sizeof handle->zero];
 	return memcmp(handle->kind, kind, 8) == 0 && memcmp(handle->zero, zero, sizeof zero) == 0;
@@ -71,6 +70,7 @@ static void path_of(const struct ipc_handle *handle, char path[48]) {
 		at += snprintf(path + at, 48 - (size_t)at, "%02x", handle->name[i]);
 }
 
+/* Without shared cards there is no folder, and so no file. */
 static int open_named(const struct ipc_handle *handle, int flags) {
 	char path[48];
 	int folder = m->shared != NULL ? open_folder() : -1, file;
@@ -82,13 +82,12 @@ static int open_named(const struct ipc_handle *handle, int flags) {
 	return file;
 }
 
+/* O_EXCL: a name that is there already would be another's, however unlikely with 128 random bits. */
 static int make_job_file(struct ipc_handle *handle, const char kind[8]) {
 	*handle = (struct ipc_handle){0};
 	memcpy(handle->kind, kind, sizeof handle->kind);
 	return fill_random(handle->name, sizeof handle->name) ? open_named(handle, O_CREAT | O_EXCL) : -1;
 }
-
-static int open_job_file(const struct ipc_handle *handle) { return open_named(handle, 0); }
 
 static void remove_job_file(const struct ipc_handle *handle) {
 	char path[48];
@@ -109,7 +108,7 @@ struct export {
 };
 
 /* What the file of a handle says: the exporter's descriptor, which file that has to be, and the allocation in it. */
-struct found_memory {
+struct memory_note {
 	uint64_t share, device, inode, offset, bytes;
 	int32_t process, descriptor;
 	unsigned char uuid[16];
@@ -125,57 +124,51 @@ struct import {
 	struct import *next;
 };
 
-static int write_note(int file, const struct found_memory *found) {
-	int whole = write(file, found, sizeof *found) == (ssize_t)sizeof *found;
-	close(file);
-	return whole;
-}
-
-static CUresult make_export(struct allocation *one) {
-	const struct context *context = one->context;
+/* The share is made last, so that what fails before leaves nothing but a file, which is removed. */
+static CUresult make_export(struct allocation *memory) {
+	const struct context *context = memory->context;
 	struct gpu *gpu = &m->gpu[context->gpu];
 	struct stat facts;
 	if (m->shared == NULL || m->arena_files[context->gpu] <= 0)
-		return not_done(
-		    "cuIpcGetMemHandle for cards that no other process shares (gpuconf run --simulate shares them)");
+		return not_done("cuIpcGetMemHandle" ALONE);
 	if (fstat(m->arena_files[context->gpu], &facts) != 0)
 		return UNKNOWN;
 	struct export *export = calloc(1, sizeof *export);
 	int file = export != NULL ? make_job_file(&export->handle, memory_kind) : -1;
-	struct found_memory found = {.share = random_number(),
-	    .device = facts.st_dev,
+	struct memory_note note = {.device = facts.st_dev,
 	    .inode = facts.st_ino,
-	    .offset = one->range.addr - gpu->arena,
-	    .bytes = one->range.bytes,
+	    .offset = memory->range.addr - gpu->arena,
+	    .bytes = memory->range.bytes,
 	    .process = getpid(),
 	    .descriptor = m->arena_files[context->gpu]};
-	card_uuid(context->gpu, found.uuid);
-	int written = file >= 0 && write_note(file, &found);
-	if (!written || found.share == 0 || !share_export(gpu, found.share, take_charge(one))) {
+	card_uuid(context->gpu, note.uuid);
+	int numbered = fill_random(&note.share, sizeof note.share) && note.share != 0;
+	int written = file >= 0 && write(file, &note, sizeof note) == (ssize_t)sizeof note;
+	if (file >= 0)
+		close(file);
+	if (!written || !numbered || !share_export(gpu, note.share, take_charge(memory))) {
 		if (file >= 0)
 			remove_job_file(&export->handle);
 		free(export);
 		return OUT_OF_MEMORY;
 	}
-	export->share = found.share;
-	one->export = export;
+	export->share = note.share;
+	memory->export = export;
 	return SUCCESS;
 }
 
 EXPORT CUresult cuIpcGetMemHandle(struct ipc_handle *out, CUdeviceptr addr) {
 	REFUSE(ANY_TIME, out == NULL || addr == 0, INVALID_VALUE);
 	CALLED(cuIpcGetMemHandle);
-	IN_CONTEXT({
-		struct allocation *one = m->allocations;
-		while (one != NULL && (one->gone || !inside(addr, 1, one->range)))
-			one = one->next;
-		if (result == SUCCESS && one == NULL) /* memory of pools, mappings and imports, too (chelsea0x3b/cudarc#521) */
-			result = INVALID_VALUE;
-		if (result == SUCCESS && one->export == NULL)
-			result = make_export(one);
-		if (result == SUCCESS)
-			*out = one->export->handle;
-	});
+	IN_CONTEXT;
+	struct allocation **link = &m->allocations;
+	FIND(link, !(*link)->gone && inside(addr, 1, (*link)->range));
+	if (*link == NULL) /* memory of pools, mappings and imports, too (chelsea0x3b/cudarc#521) */
+		return INVALID_VALUE;
+	CUresult result = (*link)->export == NULL ? make_export(*link) : SUCCESS;
+	if (result == SUCCESS)
+		*out = (*link)->export->handle;
+	return result;
 }
 
 /* The exporter has freed it. Returns whether an importer may still have it: then its addresses and pages stay. */
@@ -187,28 +180,29 @@ int end_export(struct allocation *one) {
 
 int export_lives(const struct allocation *one) { return m->shared != NULL && has_share(m->shared, one->export->share); }
 
-static int read_note(const struct ipc_handle *handle, struct found_memory *found) {
-	int file = open_job_file(handle);
+static int read_note(const struct ipc_handle *handle, struct memory_note *note) {
+	int file = open_named(handle, 0);
 	if (file < 0)
 		return 0;
-	int whole = read(file, found, sizeof *found) == (ssize_t)sizeof *found;
+	int whole = read(file, note, sizeof *note) == (ssize_t)sizeof *note;
 	close(file);
 	return whole;
 }
 
 /* Another file may have the place of the exporter's by now, or another process its number. */
-static int open_exported(const struct found_memory *found) {
+static int open_exported(const struct memory_note *note) {
 	char path[64];
 	struct stat facts;
-	snprintf(path, sizeof path, "/proc/%d/fd/%d", found->process, found->descriptor);
+	snprintf(path, sizeof path, "/proc/%d/fd/%d", note->process, note->descriptor);
 	int file = open(path, O_RDWR | O_CLOEXEC);
-	if (file >= 0 && (fstat(file, &facts) != 0 || facts.st_dev != found->device || facts.st_ino != found->inode)) {
+	if (file >= 0 && (fstat(file, &facts) != 0 || facts.st_dev != note->device || facts.st_ino != note->inode)) {
 		close(file);
 		return -1;
 	}
 	return file;
 }
 
+/* A card has one UUID in all processes of the job, and may have another number in each. */
 static int gpu_of(const unsigned char uuid[16]) {
 	unsigned char own[16];
 	for (int i = 0; i < m->gpus; i++) {
@@ -219,40 +213,15 @@ static int gpu_of(const unsigned char uuid[16]) {
 	return -1;
 }
 
-static CUresult map_import(struct import *new, int file, const struct found_memory *found) {
-	uint64_t begin = found->offset / PAGE * PAGE,
-	         bytes = (found->offset + found->bytes + PAGE - 1) / PAGE * PAGE - begin;
-	uint64_t addr = take_range(bytes, GRANULE, PROT_READ | PROT_WRITE);
-	if (addr == 0)
-		return OUT_OF_MEMORY;
-	if (mmap((void *)(uintptr_t)addr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, (off_t)begin) ==
-	    MAP_FAILED) {
-		give_range(addr);
-		return OUT_OF_MEMORY;
-	}
-	new->pages = (struct range){addr, bytes};
-	new->range = (struct range){addr + found->offset - begin, found->bytes};
-	return SUCCESS;
-}
-
 /* The addresses stay mapped: a stale pointer reads garbage but never faults. */
-static void drop(struct import **at) {
-	struct import *gone = *at;
-	mmap((void *)(uintptr_t)gone->pages.addr, gone->pages.bytes, PROT_READ | PROT_WRITE,
-	    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-	give_range(gone->pages.addr);
+static void drop(struct import **link) {
+	struct import *gone = TAKE_OUT(link);
+	unmap_file(gone->pages);
 	leave_export(gone->share);
-	*at = gone->next;
 	free(gone);
 }
 
-void end_imports(struct context *context) {
-	for (struct import **at = &m->imports; *at != NULL;)
-		if ((*at)->context == context)
-			drop(at);
-		else
-			at = &(*at)->next;
-}
+void end_imports(struct context *context) { DROP_EACH(m->imports, (*link)->context == context, drop); }
 
 /* What one process exports of a card is open in one context of each card (NVIDIA's documentation of
  * cuIpcOpenMemHandle). */
@@ -263,109 +232,100 @@ static int elsewhere(const struct context *context, int gpu, int process) {
 	return 0;
 }
 
+/* The refusals are in the order in which an importer can find them out; the exporter's process is asked last, as only
+ * it may be gone. */
 static CUresult import(CUdeviceptr *out, const struct ipc_handle *handle, struct context *context, unsigned flags) {
-	struct found_memory found;
+	struct memory_note note;
 	if (m->shared == NULL)
-		return not_done(
-		    "cuIpcOpenMemHandle for cards that no other process shares (gpuconf run --simulate shares them)");
-	if (!read_note(handle, &found))
+		return not_done("cuIpcOpenMemHandle" ALONE);
+	if (!read_note(handle, &note))
 		return INVALID_VALUE; /* it was freed, or its process has ended */
-	if (found.process == getpid())
+	if (note.process == getpid())
 		return INVALID_CONTEXT;
-	int gpu = gpu_of(found.uuid);
+	int gpu = gpu_of(note.uuid);
 	if (gpu < 0)
 		return INVALID_HANDLE; /* CUDA_VISIBLE_DEVICES hides the card */
 	if (gpu != context->gpu && !can_access(context->gpu, gpu))
 		return PEER_ACCESS_UNSUPPORTED;
-	if (elsewhere(context, gpu, found.process))
+	if (elsewhere(context, gpu, note.process))
 		return INVALID_CONTEXT;
-	int file = open_exported(&found);
-	if (file < 0 || !join_export(found.share)) {
+	int file = open_exported(&note);
+	if (file < 0 || !join_export(note.share)) {
 		if (file >= 0)
 			close(file);
 		return INVALID_VALUE;
 	}
-	struct import *new = calloc(1, sizeof *new);
-	*new = (struct import){
-	    .handle = *handle, .context = context, .gpu = gpu, .process = found.process, .count = 1, .share = found.share};
-	CUresult result = map_import(new, file, &found);
+	struct range pages, range;
+	int mapped = map_file(file, note.offset, note.bytes, &pages, &range);
 	close(file);
-	if (result != SUCCESS) {
-		leave_export(found.share);
-		free(new);
-		return result;
+	if (!mapped) {
+		leave_export(note.share);
+		return OUT_OF_MEMORY;
 	}
 	if (gpu != context->gpu && flags == CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS)
 		context->peers |= UINT64_C(1) << gpu;
-	new->next = m->imports;
-	m->imports = new;
-	*out = new->range.addr;
+	ADD(m->imports, .range = range, .pages = pages, .handle = *handle, .context = context, .gpu = gpu,
+	    .process = note.process, .count = 1, .share = note.share);
+	*out = range.addr;
 	return SUCCESS;
 }
 
+/* Opened twice in one context, a handle has the same address, and must be closed twice. */
 static CUresult open_handle(CUdeviceptr *out, const struct ipc_handle *handle, unsigned flags) {
-	IN_CONTEXT({
-		struct import *one = m->imports;
-		while (one != NULL && (one->context != context || memcmp(&one->handle, handle, sizeof *handle) != 0))
-			one = one->next;
-		if (result == SUCCESS && one != NULL) {
-			one->count++;
-			*out = one->range.addr;
-		} else if (result == SUCCESS) {
-			result = import(out, handle, context, flags);
-		}
-	});
+	IN_CONTEXT;
+	struct import **link = &m->imports;
+	FIND(link, (*link)->context == context && memcmp(&(*link)->handle, handle, sizeof *handle) == 0);
+	if (*link == NULL)
+		return import(out, handle, context, flags);
+	(*link)->count++;
+	*out = (*link)->range.addr;
+	return SUCCESS;
 }
 
-EXPORT CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *out, struct ipc_handle handle, unsigned flags) {
-	REFUSE(ANY_TIME, out == NULL || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS || !is_handle(&handle, memory_kind),
-	    INVALID_VALUE);
-	CALLED_SINCE(11000, cuIpcOpenMemHandle);
-	return open_handle(out, &handle, flags);
-}
-
-EXPORT CUresult cuIpcOpenMemHandle(CUdeviceptr *out, struct ipc_handle handle, unsigned flags) {
-	REFUSE(ANY_TIME, out == NULL || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS || !is_handle(&handle, memory_kind),
-	    INVALID_VALUE);
-	CALLED(cuIpcOpenMemHandle);
-	return open_handle(out, &handle, flags);
-}
+#define OPENS(function, since) \
+	EXPORT CUresult function(CUdeviceptr *out, struct ipc_handle handle, unsigned flags) { \
+		REFUSE(ANY_TIME, \
+		    out == NULL || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS || !is_handle(&handle, memory_kind), \
+		    INVALID_VALUE); \
+		CALLED_SINCE(since, cuIpcOpenMemHandle); \
+		return open_handle(out, &handle, flags); \
+	}
+OPENS(cuIpcOpenMemHandle_v2, 11000)
+OPENS(cuIpcOpenMemHandle, 0)
 
 EXPORT CUresult cuIpcCloseMemHandle(CUdeviceptr addr) {
 	CALLED(cuIpcCloseMemHandle);
-	IN_CONTEXT({
-		struct import **at = &m->imports;
-		while (*at != NULL && ((*at)->range.addr != addr || (*at)->context != context))
-			at = &(*at)->next;
-		if (result == SUCCESS && *at == NULL)
-			result = INVALID_VALUE;
-		if (result == SUCCESS && --(*at)->count == 0) {
-			if (m->lenient)
-				wait_idle(context);
-			drop(at);
-		}
-	});
+	IN_CONTEXT;
+	struct import **link = &m->imports;
+	FIND(link, (*link)->range.addr == addr && (*link)->context == context);
+	if (*link == NULL)
+		return INVALID_VALUE;
+	if (--(*link)->count > 0)
+		return SUCCESS;
+	if (m->lenient)
+		wait_idle(context);
+	drop(link);
+	return SUCCESS;
 }
 
 int within_imports(uint64_t addr, uint64_t bytes) {
-	for (struct import *one = m->imports; one != NULL; one = one->next)
-		if (inside(addr, bytes, one->range))
-			return 1;
-	return 0;
+	struct import **link = &m->imports;
+	FIND(link, inside(addr, bytes, (*link)->range));
+	return *link != NULL;
 }
 
 int find_import(uint64_t addr, struct place *out) {
-	for (struct import *one = m->imports; one != NULL; one = one->next)
-		if (inside(addr, 1, one->range)) {
-			*out = (struct place){.access = 3,
-			    .rdma = 1,
-			    .range = one->range,
-			    .context = one->context,
-			    .gpu = one->gpu,
-			    .notes = &one->notes};
-			return 1;
-		}
-	return 0;
+	struct import **link = &m->imports, *import;
+	FIND(link, inside(addr, 1, (*link)->range));
+	if ((import = *link) == NULL)
+		return 0;
+	*out = (struct place){.access = CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+	    .rdma = 1,
+	    .range = import->range,
+	    .context = import->context,
+	    .gpu = import->gpu,
+	    .notes = &import->notes};
+	return 1;
 }
 
 int count_imports(void) {
@@ -396,6 +356,7 @@ struct shared_event {
 	int references, looks;
 };
 
+/* The page outlives its file: processes that have it mapped go on with it. */
 static struct shared_event *map_event(int file, const struct ipc_handle *handle) {
 	void *at = file >= 0 ? mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) : MAP_FAILED;
 	struct shared_event *new = at != MAP_FAILED ? calloc(1, sizeof *new) : NULL;
@@ -426,6 +387,7 @@ struct shared_event *make_shared_event(void) {
 	return new;
 }
 
+/* The references are this process's; each process has its own mapping of the page. */
 struct shared_event *hold_shared(struct shared_event *shared) {
 	shared->references++;
 	return shared;
@@ -440,6 +402,7 @@ void drop_shared(struct shared_event *shared) {
 
 void forget_shared(struct shared_event *shared) { remove_job_file(&shared->handle); }
 
+/* Who records is written before the count is raised, so that a wait for the new number finds the right process. */
 uint64_t begin_shared(struct shared_event *shared) {
 	struct page *page = shared->page;
 	__atomic_store_n(&page->slot, m->shared != NULL && has_slot(m->shared) ? m->shared->slot : -1, __ATOMIC_SEQ_CST);
@@ -447,6 +410,7 @@ uint64_t begin_shared(struct shared_event *shared) {
 	return __atomic_add_fetch(&page->recorded, 1, __ATOMIC_SEQ_CST);
 }
 
+/* The highest number that is done only grows: records of several streams may end in any order. */
 void end_shared(struct shared_event *shared, uint64_t number) {
 	uint64_t done = __atomic_load_n(&shared->page->done, __ATOMIC_SEQ_CST);
 	while (done < number &&
@@ -476,22 +440,20 @@ int shared_done(struct shared_event *shared, uint64_t number) {
 EXPORT CUresult cuIpcGetEventHandle(struct ipc_handle *out, CUevent event) {
 	REFUSE(ANY_TIME, out == NULL || event == NULL, INVALID_VALUE);
 	CALLED(cuIpcGetEventHandle);
-	IN_CONTEXT({
-		if (event_gone(event) || event->foreign || !event->interprocess)
-			result = INVALID_HANDLE;
-		if (result == SUCCESS && event->shared == NULL)
-			result = not_done(
-			    "cuIpcGetEventHandle for cards that no other process shares (gpuconf run --simulate shares them)");
-		if (result == SUCCESS)
-			*out = event->shared->handle;
-	});
+	IN_CONTEXT;
+	if (event_gone(event) || event->foreign || !event->interprocess)
+		return INVALID_HANDLE;
+	if (event->shared == NULL)
+		return not_done("cuIpcGetEventHandle" ALONE);
+	*out = event->shared->handle;
+	return SUCCESS;
 }
 
+/* It cannot time: the clocks of two processes' records are not compared. */
 static CUresult open_event(CUevent *out, const struct ipc_handle *handle, struct context *context) {
 	if (m->shared == NULL)
-		return not_done(
-		    "cuIpcOpenEventHandle for cards that no other process shares (gpuconf run --simulate shares them)");
-	struct shared_event *shared = map_event(open_job_file(handle), handle);
+		return not_done("cuIpcOpenEventHandle" ALONE);
+	struct shared_event *shared = map_event(open_named(handle, 0), handle);
 	if (shared == NULL)
 		return INVALID_VALUE; /* it was destroyed */
 	if (shared->page->maker == getpid()) {
@@ -507,5 +469,6 @@ static CUresult open_event(CUevent *out, const struct ipc_handle *handle, struct
 EXPORT CUresult cuIpcOpenEventHandle(CUevent *out, struct ipc_handle handle) {
 	REFUSE(ANY_TIME, out == NULL, INVALID_VALUE);
 	CALLED(cuIpcOpenEventHandle);
-	IN_CONTEXT(result = is_handle(&handle, event_kind) ? open_event(out, &handle, context) : MAP_FAILED_IN_DRIVER);
+	IN_CONTEXT;
+	return is_handle(&handle, event_kind) ? open_event(out, &handle, context) : MAP_FAILED_IN_DRIVER;
 }

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Launches, and how many blocks of a function fit on a multiprocessor. A kernel's arguments and place are checked, but
- * it computes nothing; a host function really runs. */
+/*
+ * Launches, and how many blocks of a function fit on a multiprocessor
+ * (https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__EXEC.html and group__CUDA__OCCUPANCY.html). A kernel's
+ * arguments and place are checked, but it computes nothing; a host function really runs, in the stream's order, and
+ * without the machine's lock.
+ */
 #include "modules.h"
 
 #include "../../machine/cuda/constants.h"
@@ -14,6 +18,8 @@ struct shape {
 
 static void nothing(void *unused) { (void)unused; }
 
+/* The limits of all GPUs since compute capability 3.0 (NVIDIA's CUDA C++ Programming Guide, technical specifications
+ * by compute capability), and then those of the function. */
 static CUresult check(const struct function *function, const struct shape *shape) {
 	static const uint64_t most_grid[3] = {INT32_MAX, 65535, 65535}, most_block[3] = {1024, 1024, 64};
 	uint64_t threads = 1;
@@ -25,9 +31,9 @@ static CUresult check(const struct function *function, const struct shape *shape
 	}
 	if (threads > MOST_THREADS_OF_BLOCK || shape->shared > (unsigned)most_dynamic_shared(function))
 		return INVALID_VALUE;
-	return threads > (uint64_t)function->max_threads || threads * (uint64_t)function->registers > REGISTERS_OF_BLOCK
-	           ? LAUNCH_OUT_OF_RESOURCES
-			   : SUCCESS;
+	int fits =
+	    threads <= (uint64_t)function->max_threads && threads * (uint64_t)function->registers <= REGISTERS_OF_BLOCK;
+	return fits ? SUCCESS : LAUNCH_OUT_OF_RESOURCES;
 }
 
 /* Of the library that stands in for CUDA's runtime (../runtime/unmarked.c). */
@@ -37,6 +43,7 @@ EXPORT void gpuconf_simulator_on_launch(int (*called)(const char *kernel)) {
 	__atomic_store_n(&hook, called, __ATOMIC_RELEASE);
 }
 
+/* Reports the launch, by the name of the kernel, without the lock: the hook may call the driver. It may refuse. */
 static CUresult tell(const struct function *handle) {
 	int (*called)(const char *) = __atomic_load_n(&hook, __ATOMIC_ACQUIRE);
 	char name[512] = "";
@@ -50,19 +57,20 @@ static CUresult tell(const struct function *handle) {
 	return function == NULL ? SUCCESS : (CUresult)called(name);
 }
 
+/* A kernel is work that does nothing, so that events and other streams have something to wait for. */
 static CUresult launch(struct function *handle, const struct shape *shape, CUstream stream_handle) {
-	CUresult told = tell(handle);
-	if (told != SUCCESS)
-		return told;
-	IN_STREAM(stream_handle, {
-		const struct function *function = find_function(handle);
-		if (function == NULL || (function->module->context != NULL && function->module->context != context))
-			result = INVALID_HANDLE;
-		else if ((result = check(function, shape)) == SUCCESS && (result = admits(stream)) == SUCCESS)
-			enqueue(stream, (struct work){.kind = KERNEL, .kernel = nothing});
-		if (result == INVALID_VALUE && stream->capture != NULL)
-			stream->capture->spoiled = 1; /* its graph would lack the kernel */
-	});
+	CUresult result = tell(handle);
+	if (result != SUCCESS)
+		return result;
+	IN_STREAM(stream_handle);
+	const struct function *function = find_function(handle);
+	if (function == NULL || (function->module->context != NULL && function->module->context != context))
+		return INVALID_HANDLE;
+	if ((result = check(function, shape)) == SUCCESS && (result = admits(stream)) == SUCCESS)
+		enqueue(stream, (struct work){.kind = KERNEL, .kernel = nothing});
+	if (result == INVALID_VALUE && stream->capture != NULL)
+		stream->capture->spoiled = 1; /* its graph would lack the kernel */
+	return result;
 }
 
 /* Without a device, drivers before CUDA 12.5 and since 12.0 look at the function first, and newer ones at the stream.
@@ -96,27 +104,18 @@ struct configuration {
 	unsigned count;
 };
 
-EXPORT CUresult cuLaunchKernelEx(
-    const struct configuration *configuration, struct function *function, void **arguments, void **extra) {
-	REFUSE(ANY_TIME, configuration == NULL, INVALID_VALUE);
-	REFUSE(NO_DEVICE_FOUND, driver_version() < 12050, INVALID_HANDLE);
-	CALLED(cuLaunchKernelEx);
-	if (configuration == NULL || (configuration->count > 0 && configuration->attributes == NULL) ||
-	    (arguments != NULL && extra != NULL))
-		return INVALID_VALUE;
-	return launch(function, &configuration->shape, configuration->stream);
-}
-
-EXPORT CUresult cuLaunchKernelEx_ptsz(
-    const struct configuration *configuration, struct function *function, void **arguments, void **extra) {
-	REFUSE(ANY_TIME, configuration == NULL, INVALID_VALUE);
-	REFUSE(NO_DEVICE_FOUND, driver_version() < 12050, INVALID_HANDLE);
-	CALLED(cuLaunchKernelEx);
-	if (configuration == NULL || (configuration->count > 0 && configuration->attributes == NULL) ||
-	    (arguments != NULL && extra != NULL))
-		return INVALID_VALUE;
-	return launch(function, &configuration->shape, own_stream(configuration->stream));
-}
+#define LAUNCHES(name, the_stream) \
+	EXPORT CUresult name( \
+	    const struct configuration *configuration, struct function *kernel, void **arguments, void **extra) { \
+		REFUSE(ANY_TIME, configuration == NULL, INVALID_VALUE); \
+		REFUSE(NO_DEVICE_FOUND, driver_version() < 12050, INVALID_HANDLE); \
+		CALLED(cuLaunchKernelEx); \
+		if ((configuration->count > 0 && configuration->attributes == NULL) || (arguments != NULL && extra != NULL)) \
+			return INVALID_VALUE; \
+		return launch(kernel, &configuration->shape, the_stream); \
+	}
+LAUNCHES(cuLaunchKernelEx, configuration->stream)
+LAUNCHES(cuLaunchKernelEx_ptsz, own_stream(configuration->stream))
 
 struct host_call {
 	void (*function)(void *);
@@ -136,16 +135,16 @@ static void call_host(void *argument) {
 	LOCK;
 }
 
+/* A host function is recorded by a capture, a callback is not: CUDA refuses that. */
 static CUresult queue_call(CUstream handle, struct host_call call, int recorded) {
-	IN_STREAM(handle, {
-		result = recorded ? admits(stream) : observes(stream);
-		struct host_call *copy = result == SUCCESS ? malloc(sizeof *copy) : NULL;
-		if (copy != NULL) {
-			*copy = call;
-			enqueue(stream, (struct work){.kind = KERNEL, .kernel = call_host, .staged = copy});
-		} else if (result == SUCCESS)
-			result = OUT_OF_MEMORY;
-	});
+	IN_STREAM(handle);
+	CUresult result = recorded ? admits(stream) : observes(stream);
+	struct host_call *copy = result == SUCCESS ? malloc(sizeof *copy) : NULL;
+	if (copy == NULL)
+		return result == SUCCESS ? OUT_OF_MEMORY : result;
+	*copy = call;
+	enqueue(stream, (struct work){.kind = KERNEL, .kernel = call_host, .staged = copy});
+	return SUCCESS;
 }
 
 EXPORT CUresult cuLaunchHostFunc(CUstream stream, void (*function)(void *), void *data) {
@@ -183,32 +182,28 @@ static uint64_t up(uint64_t value, uint64_t unit) { return (value + unit - 1) / 
 
 static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
-static uint64_t shared_blocks(const struct gpuconf_capability *limits, uint64_t shared) {
-	uint64_t taken = up(shared + (uint64_t)reserved_shared(limits), SHARED_UNIT);
-	return taken > 0 ? (uint64_t)limits->shared_bytes / taken : UINT64_MAX;
-}
-
+/* 0: the function cannot be launched so at all. */
 static int blocks(const struct function *function, int threads, uint64_t shared) {
 	const struct gpuconf_capability *limits = limits_of(function);
 	uint64_t warps = up((uint64_t)threads, WARP) / WARP,
-	         of_warp = up((uint64_t)function->registers * WARP, REGISTER_UNIT);
+	         of_warp = up((uint64_t)function->registers * WARP, REGISTER_UNIT),
+	         of_block = up(shared + (uint64_t)reserved_shared(limits), SHARED_UNIT);
 	if (threads > function->max_threads || shared > (uint64_t)most_dynamic_shared(function))
 		return 0;
 	uint64_t fit = least((uint64_t)limits->blocks, (uint64_t)limits->threads / WARP / warps);
 	fit = least(fit, (uint64_t)limits->registers / (of_warp * warps));
-	return (int)least(fit, shared_blocks(limits, shared));
+	return (int)(of_block > 0 ? least(fit, (uint64_t)limits->shared_bytes / of_block) : fit);
 }
 
 static CUresult most_blocks(int *out, struct function *handle, int threads, size_t shared, unsigned flags) {
-	IN_CONTEXT({
-		const struct function *function = find_function(handle);
-		if (result == SUCCESS && (out == NULL || threads <= 0 || flags > 1))
-			result = INVALID_VALUE;
-		if (result == SUCCESS && function == NULL)
-			result = INVALID_HANDLE;
-		if (result == SUCCESS)
-			*out = blocks(function, threads, shared);
-	});
+	IN_CONTEXT;
+	const struct function *function = find_function(handle);
+	if (out == NULL || threads <= 0 || flags > CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE)
+		return INVALID_VALUE;
+	if (function == NULL)
+		return INVALID_HANDLE;
+	*out = blocks(function, threads, shared);
+	return SUCCESS;
 }
 
 EXPORT CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(
@@ -227,34 +222,28 @@ EXPORT CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
  * lock. */
 static CUresult best_size(
     int *grid, int *block, struct function *handle, size_t (*shared_of)(int), size_t shared, int most, unsigned flags) {
-	int count = 0, best = 0, attributes[2] = {0, 0}, fit;
+	int fit, best_fit = 0, best_threads = 0, multiprocessors = 0;
 	struct context *context;
-	CUdevice device = 0;
 	CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice device);
 	if (grid == NULL || block == NULL || most < 0)
 		return INVALID_VALUE;
-	LOCK;
-	CUresult result = current_context(&context);
+	CUresult result = usable_context(&context);
 	if (result == SUCCESS)
-		device = context->gpu;
-	UNLOCK;
-	if (result == SUCCESS)
-		result = cuDeviceGetAttribute(&attributes[0], CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device);
+		result = cuDeviceGetAttribute(&multiprocessors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, context->gpu);
 	if (most == 0 || most > MOST_THREADS_OF_BLOCK)
 		most = MOST_THREADS_OF_BLOCK;
 	for (int threads = most; result == SUCCESS && threads > 0; threads = (threads - 1) / WARP * WARP) {
 		result = most_blocks(&fit, handle, threads, shared_of != NULL ? shared_of(threads) : shared, flags);
-		if (result == SUCCESS && fit * threads > best) {
-			best = fit * threads;
-			count = fit;
-			attributes[1] = threads;
+		if (result == SUCCESS && fit * threads > best_fit * best_threads) {
+			best_fit = fit;
+			best_threads = threads;
 		}
 	}
-	if (result == SUCCESS) {
-		*block = attributes[1];
-		*grid = count * attributes[0];
-	}
-	return result;
+	if (result != SUCCESS)
+		return result;
+	*block = best_threads;
+	*grid = best_fit * multiprocessors;
+	return SUCCESS;
 }
 
 EXPORT CUresult cuOccupancyMaxPotentialBlockSize(
@@ -279,12 +268,11 @@ EXPORT CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t *out, struct func
 		return result;
 	if (count > fit)
 		return INVALID_VALUE;
-	LOCK;
+	LOCKED;
 	const struct function *function = find_function(handle);
-	const struct gpuconf_capability *limits = function != NULL ? limits_of(function) : NULL;
-	UNLOCK;
-	if (limits == NULL)
+	if (function == NULL)
 		return INVALID_HANDLE;
+	const struct gpuconf_capability *limits = limits_of(function);
 	uint64_t each = (uint64_t)limits->shared_bytes / (uint64_t)count / SHARED_UNIT * SHARED_UNIT -
 	                (uint64_t)reserved_shared(limits);
 	*out = least((uint64_t)limits->shared_bytes_of_block, each);

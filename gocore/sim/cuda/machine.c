@@ -1,5 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The machines of a process, and which one a call is about. */
+/*
+ * The machines of a process, and which one a call is about.
+ *
+ * A process has one machine of its own, which cuInit starts. The core may open others (simulator.h), make one of them
+ * the process's, and bind a thread to one. `m` is the machine of the call that the thread is in: enter_machine sets
+ * it, and every function of the driver begins with that.
+ *
+ * opened_lock guards the list of machines and which one is the process's; it is taken before the lock of any machine,
+ * and a fork takes it and then all of those. of_process is read without it, so that calls stay cheap: a machine is
+ * taken out of the list, under opened_lock, before it is freed.
+ */
 #include "stream.h"
 
 #include "../../machine/models/simulator.h"
@@ -24,8 +34,11 @@ static pthread_mutex_t opened_lock = PTHREAD_MUTEX_INITIALIZER; /* taken before 
 static struct machine *opened = &own;                           /* all machines */
 static int last_era = 1;
 
+/* A number that no machine and no start of one has had: thread-local stacks of contexts know by it that they are
+ * stale. */
 int new_era(void) { return __atomic_add_fetch(&last_era, 1, __ATOMIC_SEQ_CST); }
 
+/* While it is held no machine is freed, so one that a monitor's thread looks at stays. */
 void hold_machines(void) {
 	pthread_mutex_lock(&opened_lock);
 	enter_machine();
@@ -35,6 +48,7 @@ void let_machines_go(void) { pthread_mutex_unlock(&opened_lock); }
 
 void enter_machine(void) { m = bound_to != NULL ? bound_to : __atomic_load_n(&of_process, __ATOMIC_SEQ_CST); }
 
+/* The answer is found once and kept. Two threads that find it at one time find the same. */
 int driver_version(void) {
 	enter_machine();
 	int version = __atomic_load_n(&m->version, __ATOMIC_RELAXED);
@@ -47,27 +61,30 @@ int driver_version(void) {
 	return version;
 }
 
+/* Injected failures of tests come first, then that the driver must have started, and then what captures forbid. */
 CUresult called(const char *name, int needs_start) {
 	enter_machine();
 	CUresult result = hooks_of_call(name);
-	if (result == SUCCESS && needs_start) {
-		LOCK_ANYWAY;
-		result = m->started ? forbidden(name) : NOT_INITIALIZED;
-		UNLOCK;
-	}
-	return result;
+	if (result != SUCCESS || !needs_start)
+		return result;
+	LOCKED_ANYWAY;
+	return m->started ? forbidden(name) : NOT_INITIALIZED;
 }
 
+/* For the refusals that come before cuInit: each has its own set of moments. */
 enum when time_of_call(void) {
 	enter_machine();
-	LOCK_ANYWAY;
-	enum when when = m->no_device ? NO_DEVICE_FOUND : NOT_CALLED;
+	LOCKED_ANYWAY;
 	if (m->started)
-		when = STARTED;
-	UNLOCK;
-	return when;
+		return STARTED;
+	return m->no_device ? NO_DEVICE_FOUND : NOT_CALLED;
 }
 
+/*
+ * The order matters: contexts first, as they end their streams and all that work could touch; then what refers to
+ * memory, then memory; the account of shared cards after all that returns bytes to it; and last what only other
+ * processes still had.
+ */
 void end_machine(void) {
 	for (struct context *context = m->contexts; context != NULL; context = context->next)
 		if (context->alive)
@@ -83,12 +100,14 @@ void end_machine(void) {
 	drop_blocks();
 }
 
+/* The thread's calls are about this machine until it is bound to another one. Returns the one before. */
 static struct machine *bind_machine(struct machine *machine) {
 	struct machine *before = bound_to;
 	bound_to = machine;
 	return before;
 }
 
+/* The process's machine, for threads that are bound to none. NULL: its own again. */
 static void use_machine(struct machine *machine) {
 	pthread_mutex_lock(&opened_lock);
 	if (machine != NULL && !machine->kept)
@@ -99,7 +118,8 @@ static void use_machine(struct machine *machine) {
 
 static void set_version(int version) { __atomic_store_n(&own.version, version, __ATOMIC_SEQ_CST); }
 
-static void free_list(void *first, size_t next) {
+/* Lists of different types differ only in where their `next` is. */
+void free_list(void *first, size_t next) {
 	while (first != NULL) {
 		char *gone = first;
 		memcpy(&first, gone + next, sizeof first);
@@ -110,14 +130,7 @@ static void free_list(void *first, size_t next) {
 /* What a machine keeps so that stale handles and addresses are detected. No thread works in it any more. */
 static void free_machine(struct machine *machine) {
 	drop_ranges();
-	for (int i = 0; i < MAX_GPUS; i++) {
-		if (machine->gpu[i].memory_file > 0)
-			close(machine->gpu[i].memory_file);
-		if (machine->arena_files[i] > 0)
-			close(machine->arena_files[i]);
-		if (machine->arenas[i] != 0)
-			munmap((void *)(uintptr_t)machine->arenas[i], machine->arena_bytes[i]);
-	}
+	drop_memory(machine);
 	free_list(machine->streams, offsetof(struct stream, next));
 	free_list(machine->retired_streams, offsetof(struct stream, retired_before));
 	free_list(machine->events, offsetof(struct event, next));
@@ -148,6 +161,7 @@ EXPORT void gpuconf_simulator_keep(void) {
 	pthread_mutex_unlock(&opened_lock);
 }
 
+/* Whether a machine that the process keeps is what is requested: then it is used again. */
 static int is_same(const struct machine *machine, const struct simulator_card *cards, int count,
     const struct simulator_options *options) {
 	const char *path = machine->shared_path, *wanted = options->shared_cards;
@@ -170,6 +184,8 @@ static int take_out(struct machine *machine) {
 	return out;
 }
 
+/* The machine ends under its own lock, with the thread bound to it, since `m` must be the machine whose lists are
+ * dropped. */
 static void close_machine(struct machine *machine) {
 	if (!take_out(machine))
 		return;
@@ -183,6 +199,8 @@ static void close_machine(struct machine *machine) {
 	enter_machine();
 }
 
+/* Returns NULL and a complaint if it cannot be opened; nothing is left of it then. It is in the list before it
+ * starts, so that a fork meanwhile finds its lock. */
 static struct machine *open_machine(const struct simulator_card *cards, int count,
     const struct simulator_options *options, char *complaint, size_t room) {
 	if (count < 0 || count > MAX_GPUS) {

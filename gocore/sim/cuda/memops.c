@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Words of memory that streams write, and wait for. */
+/*
+ * Words of memory that streams write, and wait for
+ * (https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MEMOP.html). A word is read and written atomically,
+ * since kernels are not the only ones who use it: the host polls it.
+ */
 #include "stream.h"
 
 #include "../../machine/cuda/constants.h"
 
 enum { MOST_OPERATIONS = 256 };
 
+/* Atomic: a program on the host writes it at any time. */
 static uint64_t read_word(const struct work *work) {
 	const void *at = (const void *)(uintptr_t)work->dst;
 	return work->bytes == 4 ? __atomic_load_n((const uint32_t *)at, __ATOMIC_SEQ_CST)
@@ -22,7 +27,8 @@ void write_word(const struct work *work) {
 
 /* "Greater" is meant cyclically, so that a counter may wrap around. */
 int word_holds(const struct work *work) {
-	uint64_t word = read_word(work), all = work->bytes == 4 ? UINT32_MAX : UINT64_MAX;
+	int narrow = work->bytes == sizeof(uint32_t);
+	uint64_t word = read_word(work), all = narrow ? UINT32_MAX : UINT64_MAX;
 	switch (work->src) {
 	case CU_STREAM_WAIT_VALUE_EQ:
 		return word == (work->value & all);
@@ -31,10 +37,10 @@ int word_holds(const struct work *work) {
 	case CU_STREAM_WAIT_VALUE_NOR:
 		return (~(word | work->value) & all) != 0;
 	}
-	return work->bytes == 4 ? (int32_t)((uint32_t)word - (uint32_t)work->value) >= 0
-	                        : (int64_t)(word - work->value) >= 0;
+	return narrow ? (int32_t)((uint32_t)word - (uint32_t)work->value) >= 0 : (int64_t)(word - work->value) >= 0;
 }
 
+/* A flush of remote writes needs a device attribute that no card has here. */
 static CUresult check(const struct work *work, unsigned flags, int gpu) {
 	if (!m->gpu[gpu].memops || (work->kind == WAIT_WORD && (flags & CU_STREAM_WAIT_VALUE_FLUSH) != 0))
 		return NOT_SUPPORTED;
@@ -44,13 +50,14 @@ static CUresult check(const struct work *work, unsigned flags, int gpu) {
 	return SUCCESS;
 }
 
+/* The flags of a wait say how the word is compared; those of a write are 0. */
 static CUresult word(CUstream handle, struct work work, unsigned flags) {
 	work.src = flags;
-	IN_STREAM(handle, {
-		result = check(&work, flags, context->gpu);
-		if (result == SUCCESS && (result = admits(stream)) == SUCCESS)
-			enqueue(stream, work);
-	});
+	IN_STREAM(handle);
+	CUresult result = check(&work, flags, context->gpu);
+	if (result == SUCCESS && (result = admits(stream)) == SUCCESS)
+		enqueue(stream, work);
+	return result;
 }
 
 #define WORD(function, what, type) \
@@ -74,13 +81,18 @@ struct operation {
 	uint64_t rest[2];
 };
 
-static struct work work_of(const struct operation *one) {
-	int waits = one->kind == CU_STREAM_MEM_OP_WAIT_VALUE_32 || one->kind == CU_STREAM_MEM_OP_WAIT_VALUE_64;
+static struct work work_of(const struct operation *operation) {
+	int waits = operation->kind == CU_STREAM_MEM_OP_WAIT_VALUE_32 || operation->kind == CU_STREAM_MEM_OP_WAIT_VALUE_64;
 	return (struct work){.kind = waits ? WAIT_WORD : WRITE_WORD,
-	    .dst = one->addr,
-	    .src = one->flags,
-	    .bytes = one->kind <= CU_STREAM_MEM_OP_WRITE_VALUE_32 ? 4 : 8,
-	    .value = one->value};
+	    .dst = operation->addr,
+	    .src = operation->flags,
+	    .bytes = operation->kind <= CU_STREAM_MEM_OP_WRITE_VALUE_32 ? 4 : 8,
+	    .value = operation->value};
+}
+
+/* Writes of other devices are there at once, and work of a stream is in order. */
+static int has_no_work(const struct operation *operation) {
+	return operation->kind == CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES || operation->kind == CU_STREAM_MEM_OP_BARRIER;
 }
 
 /* All of them, or none. */
@@ -89,19 +101,19 @@ EXPORT CUresult cuStreamBatchMemOp_v2(CUstream handle, unsigned count, const str
 	_Static_assert(sizeof *list == 48, "as in CUDA's union");
 	if (count > MOST_OPERATIONS || (count > 0 && list == NULL) || flags != 0)
 		return INVALID_VALUE;
-	IN_STREAM(handle, {
-		for (unsigned i = 0; i < count && result == SUCCESS; i++) {
-			struct work work = work_of(&list[i]);
-			if (list[i].kind == CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES || list[i].kind == CU_STREAM_MEM_OP_BARRIER)
-				continue;
-			result = list[i].kind < CU_STREAM_MEM_OP_WAIT_VALUE_32 || list[i].kind > CU_STREAM_MEM_OP_BARRIER
-			             ? INVALID_VALUE
-			             : check(&work, list[i].flags, context->gpu);
-		}
-		if (result == SUCCESS)
-			result = admits(stream);
-		for (unsigned i = 0; i < count && result == SUCCESS; i++)
-			if (list[i].kind != CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES && list[i].kind != CU_STREAM_MEM_OP_BARRIER)
-				enqueue(stream, work_of(&list[i]));
-	});
+	IN_STREAM(handle);
+	CUresult result = SUCCESS;
+	for (unsigned i = 0; i < count && result == SUCCESS; i++) {
+		struct work work = work_of(&list[i]);
+		if (list[i].kind < CU_STREAM_MEM_OP_WAIT_VALUE_32 || list[i].kind > CU_STREAM_MEM_OP_BARRIER)
+			return INVALID_VALUE;
+		if (!has_no_work(&list[i]))
+			result = check(&work, list[i].flags, context->gpu);
+	}
+	if (result == SUCCESS)
+		result = admits(stream);
+	for (unsigned i = 0; i < count && result == SUCCESS; i++)
+		if (!has_no_work(&list[i]))
+			enqueue(stream, work_of(&list[i]));
+	return result;
 }

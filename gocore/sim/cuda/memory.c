@@ -1,6 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Device memory, page-locked memory, and synchronous copies. */
+/*
+ * Device memory, page-locked memory, and synchronous copies
+ * (https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MEM.html).
+ *
+ * Linear memory is a part of its GPU's arena: one range of host addresses, of which blocks.c chooses the place. The
+ * card is charged for it in pages of 2 MiB. What is smaller than a page lies with others of its context in one, which
+ * is charged once. The machine's lock guards all lists. Always:
+ *
+ *  1. m->allocations is in the order of the addresses, and no two overlap.
+ *  2. Of the small allocations in one page exactly one has the page's charge, unless a machine counts to the byte.
+ *  3. An allocation that is `gone` was freed here and is still open in another process: it keeps its place and its
+ *     pages, and no call finds it.
+ */
 #include "driver.h"
+
+#include "../../machine/cuda/constants.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,6 +24,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* How finely a card counts what is requested, where it does not count pages. */
 static uint64_t unit(void) { return m->to_the_byte ? 256 : 512; }
 
 uint64_t charge(uint64_t bytes) { return (bytes + unit() - 1) / unit() * unit(); }
@@ -24,19 +39,15 @@ static uint64_t page_of(uint64_t addr) { return addr / GRANULE; }
 
 uint64_t to_pages(uint64_t bytes) { return (bytes + GRANULE - 1) / GRANULE * GRANULE; }
 
+/* What an allocation takes of the card where it has its pages alone. */
 uint64_t pages(uint64_t bytes) { return m->to_the_byte ? charge(bytes) : to_pages(bytes); }
 
-int count_list(const struct allocation *list) {
-	int count = 0;
-	for (; list != NULL; list = list->next)
-		count += !list->gone;
-	return count;
-}
-
+/* Written so that no sum overflows: a program may pass any address and size. */
 int inside(uint64_t addr, uint64_t bytes, struct range range) {
 	return addr >= range.addr && addr - range.addr <= range.bytes && bytes <= range.bytes - (addr - range.addr);
 }
 
+/* Whether a range lies in one element: a copy over two that are adjacent is a mistake here. */
 static int inside_list(uint64_t addr, uint64_t bytes, const struct allocation *list) {
 	for (; list != NULL; list = list->next)
 		if (!list->gone && inside(addr, bytes, list->range))
@@ -44,6 +55,7 @@ static int inside_list(uint64_t addr, uint64_t bytes, const struct allocation *l
 	return 0;
 }
 
+/* Page-locked memory, whether the driver has allocated it or the program has registered it. */
 int within_host(uint64_t addr, uint64_t bytes) {
 	return inside_list(addr, bytes, m->hosts) || inside_list(addr, bytes, m->registered);
 }
@@ -56,8 +68,6 @@ int within(uint64_t addr, uint64_t bytes, int gpu) {
 }
 
 static void drop_gone(void);
-
-static uint64_t room(uint64_t bytes) { return is_small(bytes) ? charge(bytes) : to_pages(bytes); }
 
 /* First fit: the lowest hole of the arena. The list is in address order. */
 static struct allocation **lowest_hole(int gpu, uint64_t bytes, uint64_t *addr) {
@@ -90,12 +100,13 @@ static struct allocation **hole_in_page(const struct context *context, uint64_t 
 		}
 		if (one->range.addr >= *addr + bytes)
 			return at;
-		*addr = one->range.addr + room(one->range.bytes);
+		*addr = one->range.addr + charge(one->range.bytes);
 		behind = &one->next;
 	}
 	return page != UINT64_MAX && *addr + bytes <= (page + 1) * GRANULE ? behind : NULL;
 }
 
+/* The first allocation in a page, but for one. */
 static struct allocation *in_page(uint64_t page, const struct allocation *but) {
 	struct allocation *other = m->allocations;
 	while (other != NULL && (other == but || page_of(other->range.addr) != page))
@@ -103,11 +114,8 @@ static struct allocation *in_page(uint64_t page, const struct allocation *but) {
 	return other;
 }
 
-/* Another allocation of its page, which then keeps the page; NULL: it has it alone. */
-static struct allocation *companion(const struct allocation *one) {
-	return shares_charge(one->range.bytes) ? in_page(page_of(one->range.addr), one) : NULL;
-}
-
+/* An export is a share of the card, and must have its page's charge itself: it takes that over from whichever
+ * allocation of the page has it. */
 uint64_t take_charge(struct allocation *one) {
 	for (struct allocation *other = m->allocations; other != NULL && one->charged == 0; other = other->next)
 		if (other->context->gpu == one->context->gpu && page_of(other->range.addr) == page_of(one->range.addr) &&
@@ -129,6 +137,7 @@ int commit(const struct gpu *gpu, uint64_t begin, uint64_t end) {
 	return mprotect((void *)(uintptr_t)begin, end - begin, PROT_READ | PROT_WRITE) == 0;
 }
 
+/* For an arena that is used from its lowest address on. */
 static int commit_until(struct gpu *gpu, uint64_t end) {
 	end = (end + GRANULE - 1) / GRANULE * GRANULE;
 	if (end > gpu->committed && !commit(gpu, gpu->committed, end))
@@ -155,47 +164,44 @@ static struct allocation **place(struct gpu *gpu, uint64_t bytes, uint64_t *addr
 	return at;
 }
 
+/* The card is charged before a place is looked for, since blocks are made in the latter; what cannot be placed
+ * returns its charge. */
 EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *out, size_t bytes) {
 	CALLED(cuMemAlloc);
-	IN_CONTEXT({
-		if (bytes == 0 || out == NULL)
-			result = INVALID_VALUE;
-		if (result == SUCCESS) {
-			struct gpu *gpu = &m->gpu[context->gpu];
-			struct block *block = NULL;
-			uint64_t addr = 0;
-			drop_gone();
-			int possible = bytes <= gpu->total + gpu->spill;
-			struct allocation **at = possible && is_small(bytes) ? hole_in_page(context, charge(bytes), &addr) : NULL;
-			uint64_t charged = at != NULL && shares_charge(bytes) ? 0 : pages(bytes);
-			const struct allocation *mate = at != NULL ? in_page(page_of(addr), NULL) : NULL;
-			if (!possible || !use_card(gpu, charged)) {
-				result = OUT_OF_MEMORY;
-			} else if (at == NULL && (at = place(gpu, bytes, &addr, &block)) == NULL) {
-				leave_card(gpu, charged);
-				result = OUT_OF_MEMORY;
-			} else {
-				struct allocation *new = calloc(1, sizeof *new);
-				block = mate != NULL ? mate->block : block;
-				*new = (struct allocation){
-				    .range = {addr, bytes}, .context = context, .next = *at, .charged = charged, .block = block};
-				if (block != NULL)
-					enter_block(block, mate != NULL ? 0 : to_pages(bytes));
-				*at = new;
-				*out = addr;
-				watch_host_memory();
-			}
-		}
-	});
+	IN_CONTEXT;
+	if (bytes == 0 || out == NULL)
+		return INVALID_VALUE;
+	struct gpu *gpu = &m->gpu[context->gpu];
+	struct block *block = NULL;
+	uint64_t addr = 0;
+	drop_gone();
+	if (bytes > gpu->total + gpu->spill)
+		return OUT_OF_MEMORY;
+	struct allocation **link = is_small(bytes) ? hole_in_page(context, charge(bytes), &addr) : NULL;
+	uint64_t charged = link != NULL && shares_charge(bytes) ? 0 : pages(bytes);
+	const struct allocation *mate = link != NULL ? in_page(page_of(addr), NULL) : NULL;
+	if (!use_card(gpu, charged))
+		return OUT_OF_MEMORY;
+	if (link == NULL && (link = place(gpu, bytes, &addr, &block)) == NULL) {
+		leave_card(gpu, charged);
+		return OUT_OF_MEMORY;
+	}
+	block = mate != NULL ? mate->block : block;
+	ADD(*link, .range = {addr, bytes}, .context = context, .charged = charged, .block = block);
+	if (block != NULL)
+		enter_block(block, mate != NULL ? 0 : to_pages(bytes));
+	*out = addr;
+	watch_host_memory();
+	return SUCCESS;
 }
 
-static void drop(struct allocation **at) {
-	struct allocation *gone = *at;
-	*at = gone->next;
-	if (gone->block != NULL)
-		leave_block(gone->block, is_small(gone->range.bytes) && in_page(page_of(gone->range.addr), NULL) != NULL
-		                             ? 0
-									 : to_pages(gone->range.bytes));
+/* Takes an allocation out of the list and its block; its pages and its charge are the caller's. */
+static void drop(struct allocation **link) {
+	struct allocation *gone = TAKE_OUT(link);
+	if (gone->block != NULL) { /* what it shares its page with keeps the place */
+		int shared = is_small(gone->range.bytes) && in_page(page_of(gone->range.addr), NULL) != NULL;
+		leave_block(gone->block, shared ? 0 : to_pages(gone->range.bytes));
+	}
 	free(gone);
 }
 
@@ -242,108 +248,98 @@ static void drop_pages(const struct allocation *gone) {
 		madvise((void *)(uintptr_t)from, to - from, MADV_DONTNEED);
 }
 
+static void drop_with_pages(struct allocation **link) {
+	drop_pages(*link);
+	free((*link)->export);
+	drop(link);
+}
+
 /* What another process has imported keeps its place and its pages until that is over, and stays in the list. */
-static void drop_device(struct allocation **at) {
-	struct allocation *one = *at;
-	uint64_t bytes = one->charged;
-	struct allocation *other = one->export == NULL && bytes > 0 ? companion(one) : NULL;
+static void drop_device(struct allocation **link) {
+	struct allocation *memory = *link;
+	uint64_t bytes = memory->charged;
+	struct allocation *other = NULL; /* of its page, which it then keeps */
+	if (memory->export == NULL && bytes > 0 && shares_charge(memory->range.bytes))
+		other = in_page(page_of(memory->range.addr), memory);
 	if (other != NULL) {
 		other->charged = bytes;
 		bytes = 0;
 	}
-	if (one->export != NULL) {
-		m->gpu[one->context->gpu].used -= bytes; /* the share has the charge */
-		one->gone = end_export(one);
+	if (memory->export != NULL) {
+		m->gpu[memory->context->gpu].used -= bytes; /* the share has the charge */
+		memory->gone = end_export(memory);
 	} else {
-		leave_card(&m->gpu[one->context->gpu], bytes);
+		leave_card(&m->gpu[memory->context->gpu], bytes);
 	}
-	if (!one->gone) {
-		drop_pages(one);
-		free(one->export);
-		drop(at);
-	}
+	if (!memory->gone)
+		drop_with_pages(link);
 }
 
+/* The machine ends, and with it what other processes still have open of it. */
 void end_gone(void) {
-	for (struct allocation **at = &m->allocations; *at != NULL;) {
-		free((*at)->export);
-		drop(at);
+	while (m->allocations != NULL) {
+		free(m->allocations->export);
+		drop(&m->allocations);
 	}
 }
 
+/* Looks which of what was freed no other process has open any more. Nothing says so by itself: an importer may have
+ * ended. */
 static void drop_gone(void) {
-	for (struct allocation **at = &m->allocations; m->shared != NULL && *at != NULL;) {
-		struct allocation *one = *at;
-		if (!one->gone || export_lives(one)) {
-			at = &one->next;
-			continue;
-		}
-		drop_pages(one);
-		free(one->export);
-		drop(at);
-	}
+	if (m->shared == NULL)
+		return;
+	DROP_EACH(m->allocations, (*link)->gone && !export_lives(*link), drop_with_pages);
 }
 
 /* Page-locked memory stays mapped: a stale pointer reads garbage but never faults. */
-static void drop_host(struct allocation **at) {
-	give_range((*at)->range.addr);
-	drop(at);
+static void drop_host(struct allocation **link) {
+	give_range((*link)->range.addr);
+	drop(link);
 }
 
+/* All that a context owns. Its streams have ended, so no work uses it. */
 void end_memory(struct context *context) {
-	for (struct allocation **at = &m->allocations; *at != NULL;)
-		if ((*at)->context == context && !(*at)->gone)
-			drop_device(at);
-		else
-			at = &(*at)->next;
-	for (struct allocation **at = &m->managed_memory; *at != NULL;)
-		if ((*at)->context == context)
-			drop_managed(at);
-		else
-			at = &(*at)->next;
+	DROP_EACH(m->allocations, (*link)->context == context && !(*link)->gone, drop_device);
+	DROP_EACH(m->managed_memory, (*link)->context == context, drop_managed);
 	end_outside(context);
 	end_imports(context);
 	end_registered(context);
 	end_arrays(context);
-	for (struct allocation **at = &m->hosts; *at != NULL;)
-		if ((*at)->context == context)
-			drop_host(at);
-		else
-			at = &(*at)->next;
+	DROP_EACH(m->hosts, (*link)->context == context, drop_host);
 }
 
 /* Any context is accepted, whichever device the address is on, and none need be current. */
 static CUresult release(struct allocation **list, uint64_t addr, void (*drop_one)(struct allocation **)) {
 	struct context *context;
-	LOCK;
-	struct allocation **at = list;
-	while (*at != NULL && ((*at)->gone || (*at)->range.addr != addr))
-		at = &(*at)->next;
+	LOCKED;
+	struct allocation **link = list;
+	FIND(link, !(*link)->gone && (*link)->range.addr == addr);
 	CUresult result = current_context(&context);
-	if (result == INVALID_CONTEXT) {
-		context = *at != NULL ? (*at)->context : NULL;
-		result = SUCCESS;
-	}
-	if (result == SUCCESS && *at == NULL)
-		result = INVALID_VALUE;
-	if (result == SUCCESS && m->lenient) {
+	if (result != SUCCESS && result != INVALID_CONTEXT)
+		return result;
+	if (*link == NULL)
+		return INVALID_VALUE;
+	if (result == INVALID_CONTEXT)
+		context = (*link)->context;
+	if (m->lenient) {
 		wait_idle(context);
-		for (at = list;
-		    *at != NULL && ((*at)->gone || (*at)->range.addr != addr);) /* the list may have changed meanwhile */
-			at = &(*at)->next;
-		result = *at != NULL ? SUCCESS : INVALID_VALUE;
+		link = list; /* the list may have changed meanwhile */
+		FIND(link, !(*link)->gone && (*link)->range.addr == addr);
+		if (*link == NULL)
+			return INVALID_VALUE;
 	}
-	if (result == SUCCESS)
-		drop_one(at);
-	UNLOCK;
-	return result;
+	drop_one(link);
+	return SUCCESS;
 }
 
+/* Linear memory and managed memory have one function to free them. */
 CUresult free_linear(uint64_t addr) {
 	CUresult result = release(&m->allocations, addr, drop_device);
 	return result == INVALID_VALUE ? release(&m->managed_memory, addr, drop_managed) : result;
 }
 
+/* The kinds of memory are tried in turn. Each looks its address up under a lock of its own, as free_linear waits for
+ * work. */
 EXPORT CUresult cuMemFree_v2(CUdeviceptr addr) {
 	CALLED(cuMemFree);
 	if (addr == 0)
@@ -362,10 +358,8 @@ EXPORT CUresult cuMemAllocPitch_v2(CUdeviceptr *out, size_t *pitch, size_t width
 	CALLED(cuMemAllocPitch);
 	if (out == NULL || pitch == NULL || (element != 4 && element != 8 && element != 16))
 		return INVALID_VALUE;
-	struct context *context;
-	LOCK;
-	CUresult result = current_context(&context);
-	UNLOCK;
+	CUcontext context;
+	CUresult result = usable_context(&context);
 	if (result != SUCCESS)
 		return result;
 	*pitch = (width + 511) / 512 * 512;
@@ -379,46 +373,42 @@ EXPORT CUresult cuMemFreeHost(void *memory) {
 	return release(&m->hosts, (uint64_t)(uintptr_t)memory, drop_host);
 }
 
+/* Host memory cannot be refused by a card: only the host's address space bounds it, and a size that no host has is
+ * refused first. */
 EXPORT CUresult cuMemHostAlloc(void **out, size_t bytes, unsigned flags) {
 	CALLED(cuMemHostAlloc);
-	IN_CONTEXT({
-		if (out == NULL || flags > 7)
-			result = result == SUCCESS ? INVALID_VALUE : result;
-		else if (result == SUCCESS && bytes == 0)
-			*out = NULL;
-		else if (result == SUCCESS) {
-			uint64_t addr = bytes > (UINT64_C(1) << 40) ? 0 : take_range(bytes, 4096, PROT_READ | PROT_WRITE);
-			*out = (void *)(uintptr_t)addr;
-			if (addr == 0) {
-				result = OUT_OF_MEMORY;
-			} else {
-				struct allocation *new = calloc(1, sizeof *new);
-				*new =
-				    (struct allocation){.range = {addr, bytes}, .context = context, .next = m->hosts, .flags = flags};
-				m->hosts = new;
-			}
-		}
-	});
+	IN_CONTEXT;
+	if (out == NULL || flags > (CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED))
+		return INVALID_VALUE;
+	*out = NULL;
+	if (bytes == 0)
+		return SUCCESS;
+	uint64_t addr = bytes > (UINT64_C(1) << 40) ? 0 : take_range(bytes, 4096, PROT_READ | PROT_WRITE);
+	if (addr == 0)
+		return OUT_OF_MEMORY;
+	*out = (void *)(uintptr_t)addr;
+	ADD(m->hosts, .range = {addr, bytes}, .context = context, .flags = flags);
+	return SUCCESS;
 }
 
+/* What other processes have closed or freed since is looked at first, and also in a thread without a context. */
 EXPORT CUresult cuMemGetInfo_v2(size_t *available, size_t *total) {
 	CALLED(cuMemGetInfo);
 	struct context *context;
-	LOCK;
+	LOCKED;
 	CUresult result = current_context(&context);
 	exports_closed();
 	drop_gone();
-	if (result == SUCCESS && total != NULL)
+	if (result != SUCCESS)
+		return result;
+	if (total != NULL)
 		*total = m->gpu[context->gpu].total;
-	if (result == SUCCESS && available != NULL) {
-		*available = free_bytes(&m->gpu[context->gpu]);
-		if (m->overfull) /* as WSL2 says of memory beyond the card's: the difference wraps around */
-			*available = 0 - (size_t)(16 << 20);
-	}
-	UNLOCK;
-	return result;
+	if (available != NULL) /* overfull: as WSL2 says of memory beyond the card's, where the difference wraps around */
+		*available = m->overfull ? 0 - (size_t)(16 << 20) : free_bytes(&m->gpu[context->gpu]);
+	return SUCCESS;
 }
 
+/* The form of CUDA 2 with numbers of 32 bits: more than these hold is said as the largest. */
 EXPORT CUresult cuMemGetInfo(unsigned *available, unsigned *total) {
 	size_t wide_available = 0, wide_total = 0;
 	CUresult result = cuMemGetInfo_v2(&wide_available, &wide_total);
@@ -433,30 +423,26 @@ EXPORT CUresult cuMemGetInfo(unsigned *available, unsigned *total) {
 
 /* A copy or fill in the legacy stream. Unless wait is set, it may still run when the call returns. */
 static CUresult legacy(struct work work, int from_host, int wait) {
-	IN_CONTEXT({
-		result = legacy_admitted(context);
-		if (result == SUCCESS && work.bytes > 0) {
-			if ((work.kind == COPY && work.src == 0) || work.dst == 0)
-				result = INVALID_VALUE;
-			if (!work.to_pageable && !within(work.dst, work.bytes, context->gpu))
-				result = INVALID_VALUE;
-			if (work.kind == COPY && !from_host && !within(work.src, work.bytes, context->gpu))
-				result = INVALID_VALUE;
-		}
-		if (result == SUCCESS && work.bytes > 0) {
-			if (from_host) { /* pageable memory is staged */
-				work.staged = malloc(work.bytes);
-				memcpy(work.staged, (const void *)(uintptr_t)work.src, work.bytes);
-			}
-			uint64_t seq = enqueue(context->legacy, work);
-			if (wait) {
-				wait_done(context->legacy, seq);
-				result = context->sticky;
-			}
-		}
-	});
+	IN_CONTEXT;
+	CUresult result = legacy_admitted(context);
+	if (result != SUCCESS || work.bytes == 0)
+		return result;
+	if ((work.kind == COPY && work.src == 0) || work.dst == 0 ||
+	    (!work.to_pageable && !within(work.dst, work.bytes, context->gpu)) ||
+	    (work.kind == COPY && !from_host && !within(work.src, work.bytes, context->gpu)))
+		return INVALID_VALUE;
+	if (from_host) { /* pageable memory is staged */
+		work.staged = malloc(work.bytes);
+		memcpy(work.staged, (const void *)(uintptr_t)work.src, work.bytes);
+	}
+	uint64_t seq = enqueue(context->legacy, work);
+	if (!wait)
+		return SUCCESS;
+	wait_done(context->legacy, seq);
+	return context->sticky;
 }
 
+/* It returns before the copy: the source is staged, so that the program may change it. */
 EXPORT CUresult cuMemcpyHtoD_v2(CUdeviceptr dst, const void *src, size_t bytes) {
 	CALLED(cuMemcpyHtoD);
 	return legacy((struct work){.kind = COPY, .dst = dst, .src = (uint64_t)(uintptr_t)src, .bytes = bytes}, 1, 0);

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Modules, libraries and their functions. The names of functions are read from images (images.c); an image in another
- * form, or compressed, has every function that is requested. Modules that were unloaded are kept, so that use of a
- * stale handle is detected.
+ * Modules, libraries and their functions (https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MODULE.html and
+ * group__CUDA__LIBRARY.html).
+ *
+ * The names of functions are read from images (images.c); an image in another form, or compressed, has every function
+ * that is requested. Modules that were unloaded are kept, so that use of a stale handle is detected. A library is a
+ * module of no context, and its kernels are its functions: one handle in every context. The machine's lock guards the
+ * list.
  */
 #include "modules.h"
 
@@ -12,21 +16,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Functions that are added twice, as of each architecture in an image, are one. 32 registers are what a small kernel
+ * takes: no image is looked into for more. */
 struct function *add_function(struct module *module, const char *name, size_t length) {
-	struct function *one = module->functions;
-	while (one != NULL && (strlen(one->name) != length || memcmp(one->name, name, length) != 0))
-		one = one->next;
-	if (one == NULL && (one = calloc(1, sizeof *one)) != NULL) {
-		one->module = module;
-		one->name = strndup(name, length);
-		one->registers = 32;
-		one->max_threads = 1024;
-		one->next = module->functions;
-		module->functions = one;
-	}
-	return one;
+	struct function **link = &module->functions;
+	FIND(link, strlen((*link)->name) == length && memcmp((*link)->name, name, length) == 0);
+	if (*link != NULL)
+		return *link;
+	return ADD(module->functions, .module = module, .name = strndup(name, length), .registers = 32,
+	    .max_threads = MOST_THREADS_OF_BLOCK);
 }
 
+/* Only a module that never was in the list, or the whole list. */
 static void free_module(struct module *gone) {
 	while (gone->functions != NULL) {
 		struct function *one = gone->functions;
@@ -37,28 +38,28 @@ static void free_module(struct module *gone) {
 	free(gone);
 }
 
+/* An image that states more than there is, is refused; one that is not understood is not. */
 static CUresult load_bytes(struct module **out, const void *image, uint64_t bytes, int library) {
 	struct context *context = NULL;
-	LOCK;
+	LOCKED;
 	CUresult result = library ? SUCCESS : current_context(&context);
-	if (result == SUCCESS) {
-		struct module *new = calloc(1, sizeof *new);
-		new->context = context;
-		new->library = library;
-		enum image kind = read_image(new, image, bytes);
-		new->any_name = kind == OTHER_IMAGE;
-		if (kind == DAMAGED_IMAGE) {
-			free_module(new);
-			result = INVALID_IMAGE;
-		} else {
-			new->next = m->modules;
-			m->modules = *out = new;
-		}
+	if (result != SUCCESS)
+		return result;
+	struct module *new = calloc(1, sizeof *new);
+	new->context = context;
+	new->library = library;
+	enum image kind = read_image(new, image, bytes);
+	new->any_name = kind == OTHER_IMAGE;
+	if (kind == DAMAGED_IMAGE) {
+		free_module(new);
+		return INVALID_IMAGE;
 	}
-	UNLOCK;
-	return result;
+	new->next = m->modules;
+	m->modules = *out = new;
+	return SUCCESS;
 }
 
+/* The size of an image in memory is not known to the driver: readable_bytes bounds it. */
 static CUresult load(struct module **out, const void *image, int library) {
 	return out == NULL || image == NULL ? INVALID_VALUE : load_bytes(out, image, readable_bytes(image), library);
 }
@@ -73,14 +74,14 @@ static CUresult load_file(struct module **out, const char *path, int library) {
 	long bytes = ftell(file);
 	rewind(file);
 	char *image = bytes >= 0 ? malloc((size_t)bytes + 1) : NULL;
-	CUresult result = image == NULL || fread(image, 1, (size_t)bytes, file) != (size_t)bytes
-	                      ? INVALID_VALUE
-	                      : load_bytes(out, image, (uint64_t)bytes, library);
+	int whole = image != NULL && fread(image, 1, (size_t)bytes, file) == (size_t)bytes;
+	CUresult result = whole ? load_bytes(out, image, (uint64_t)bytes, library) : INVALID_VALUE;
 	fclose(file);
 	free(image);
 	return result;
 }
 
+/* Whether a handle is that of a module, or of a library, that is loaded and whose context lives. */
 static int usable(const struct module *module, int library) {
 	for (const struct module *one = m->modules; one != NULL; one = one->next)
 		if (one == module)
@@ -88,13 +89,13 @@ static int usable(const struct module *module, int library) {
 	return 0;
 }
 
+/* Its functions are invalid from now on. */
 static CUresult unload(struct module *module, int library) {
-	LOCK;
-	CUresult result = usable(module, library) ? SUCCESS : INVALID_HANDLE;
-	if (result == SUCCESS)
-		module->unloaded = 1;
-	UNLOCK;
-	return result;
+	LOCKED;
+	if (!usable(module, library))
+		return INVALID_HANDLE;
+	module->unloaded = 1;
+	return SUCCESS;
 }
 
 void end_modules(void) {
@@ -118,34 +119,27 @@ struct function *find_function(const struct function *function) {
 	return NULL;
 }
 
+/* A name that the image does not have is an error only if its names could be read. */
 static CUresult get_function(struct function **out, struct module *module, const char *name, int library) {
 	if (out == NULL || name == NULL || *name == '\0')
 		return INVALID_VALUE;
-	LOCK;
-	CUresult result = usable(module, library) ? SUCCESS : INVALID_HANDLE;
-	if (result == SUCCESS) {
-		struct function *one = module->functions;
-		while (one != NULL && strcmp(one->name, name) != 0)
-			one = one->next;
-		if (one == NULL && module->any_name)
-			one = add_function(module, name, strlen(name));
-		if (one == NULL)
-			result = NOT_FOUND;
-		else
-			*out = one;
-	}
-	UNLOCK;
-	return result;
+	LOCKED;
+	if (!usable(module, library))
+		return INVALID_HANDLE;
+	struct function **link = &module->functions;
+	FIND(link, strcmp((*link)->name, name) == 0);
+	struct function *function = *link;
+	if (function == NULL && module->any_name)
+		function = add_function(module, name, strlen(name));
+	if (function == NULL)
+		return NOT_FOUND;
+	*out = function;
+	return SUCCESS;
 }
 
 EXPORT CUresult cuModuleLoad(struct module **out, const char *path) {
 	CALLED(cuModuleLoad);
 	return load_file(out, path, 0);
-}
-
-EXPORT CUresult cuModuleLoadData(struct module **out, const void *image) {
-	CALLED(cuModuleLoadData);
-	return load(out, image, 0);
 }
 
 EXPORT CUresult cuModuleLoadDataEx(
@@ -154,10 +148,13 @@ EXPORT CUresult cuModuleLoadDataEx(
 	return count > 0 && (options == NULL || values == NULL) ? INVALID_VALUE : load(out, image, 0);
 }
 
-EXPORT CUresult cuModuleLoadFatBinary(struct module **out, const void *image) {
-	CALLED(cuModuleLoadFatBinary);
-	return load(out, image, 0);
-}
+#define LOADS(name) \
+	EXPORT CUresult name(struct module **out, const void *image) { \
+		CALLED(name); \
+		return load(out, image, 0); \
+	}
+LOADS(cuModuleLoadData)
+LOADS(cuModuleLoadFatBinary)
 
 EXPORT CUresult cuModuleUnload(struct module *module) {
 	CALLED(cuModuleUnload);
@@ -173,41 +170,33 @@ EXPORT CUresult cuModuleGetFunction(struct function **out, struct module *module
 EXPORT CUresult cuModuleGetGlobal_v2(CUdeviceptr *out, size_t *bytes, struct module *module, const char *name) {
 	CALLED(cuModuleGetGlobal);
 	(void)out, (void)bytes;
-	LOCK;
-	CUresult result = usable(module, 0) ? NOT_FOUND : INVALID_HANDLE;
 	if (name == NULL)
-		result = INVALID_VALUE;
-	UNLOCK;
-	return result;
+		return INVALID_VALUE;
+	LOCKED;
+	return usable(module, 0) ? NOT_FOUND : INVALID_HANDLE;
 }
 
 EXPORT CUresult cuModuleGetLoadingMode(int *mode) {
 	CALLED(cuModuleGetLoadingMode);
 	if (mode == NULL)
 		return INVALID_VALUE;
-	*mode = 2; /* lazy */
+	*mode = CU_MODULE_LAZY_LOADING;
 	return SUCCESS;
 }
 
-EXPORT CUresult cuLibraryLoadData(struct module **out, const void *code, int *options, void **values, unsigned count,
-    int *more, void **more_values, unsigned more_count) {
-	REFUSE(NOT_STARTED, out == NULL || code == NULL, INVALID_VALUE);
-	CALLED(cuLibraryLoadData);
-	if ((count > 0 && (options == NULL || values == NULL)) || (more_count > 0 && more == NULL) ||
-	    (more_values == NULL && more_count > 1))
-		return INVALID_VALUE;
-	return load(out, code, 1);
-}
-
-EXPORT CUresult cuLibraryLoadFromFile(struct module **out, const char *path, int *options, void **values,
-    unsigned count, int *more, void **more_values, unsigned more_count) {
-	REFUSE(NOT_STARTED, out == NULL || path == NULL, INVALID_VALUE);
-	CALLED(cuLibraryLoadFromFile);
-	if ((count > 0 && (options == NULL || values == NULL)) || (more_count > 0 && more == NULL) ||
-	    (more_values == NULL && more_count > 1))
-		return INVALID_VALUE;
-	return load_file(out, path, 1);
-}
+/* Options, of the compiler and of the library, are looked at only as far as that their lists are there. */
+#define LIBRARY_LOADS(name, type, loads) \
+	EXPORT CUresult name(struct module **out, const type *source, int *options, void **values, unsigned count, \
+	    int *more, void **more_values, unsigned more_count) { \
+		REFUSE(NOT_STARTED, out == NULL || source == NULL, INVALID_VALUE); \
+		CALLED(name); \
+		if ((count > 0 && (options == NULL || values == NULL)) || (more_count > 0 && more == NULL) || \
+		    (more_values == NULL && more_count > 1)) \
+			return INVALID_VALUE; \
+		return loads(out, source, 1); \
+	}
+LIBRARY_LOADS(cuLibraryLoadData, void, load)
+LIBRARY_LOADS(cuLibraryLoadFromFile, char, load_file)
 
 EXPORT CUresult cuLibraryUnload(struct module *library) {
 	REFUSE(NOT_STARTED, library == NULL, INVALID_HANDLE);
@@ -228,24 +217,18 @@ EXPORT CUresult cuLibraryGetModule(struct module **out, struct module *library) 
 	CALLED(cuLibraryGetModule);
 	if (out == NULL)
 		return INVALID_VALUE;
-	IN_CONTEXT({
-		if (!usable(library, 1))
-			result = INVALID_HANDLE;
-		if (result == SUCCESS) {
-			struct module *new = m->modules;
-			while (new != NULL && (new->of != library || new->context != context || new->unloaded))
-				new = new->next;
-			if (new == NULL) {
-				new = calloc(1, sizeof *new);
-				*new = (struct module){
-				    .context = context, .any_name = library->any_name, .of = library, .next = m->modules};
-				for (const struct function *one = library->functions; one != NULL; one = one->next)
-					add_function(new, one->name, strlen(one->name));
-				m->modules = new;
-			}
-			*out = new;
-		}
-	});
+	IN_CONTEXT;
+	if (!usable(library, 1))
+		return INVALID_HANDLE;
+	struct module **link = &m->modules;
+	FIND(link, (*link)->of == library && (*link)->context == context && !(*link)->unloaded);
+	*out = *link;
+	if (*out != NULL)
+		return SUCCESS;
+	*out = ADD(m->modules, .context = context, .any_name = library->any_name, .of = library);
+	for (const struct function *function = library->functions; function != NULL; function = function->next)
+		add_function(*out, function->name, strlen(function->name));
+	return SUCCESS;
 }
 
 /* A kernel's handle is its function's in every context. */
@@ -253,96 +236,94 @@ EXPORT CUresult cuKernelGetFunction(struct function **out, struct function *kern
 	REFUSE(NOT_STARTED, out == NULL, INVALID_VALUE);
 	REFUSE(NOT_STARTED, kernel == NULL || driver_version() >= 12050, INVALID_HANDLE);
 	CALLED(cuKernelGetFunction);
-	IN_CONTEXT({
-		if (out == NULL || kernel == NULL)
-			result = INVALID_VALUE;
-		if (result == SUCCESS && find_function(kernel) == NULL)
-			result = INVALID_HANDLE;
-		if (result == SUCCESS)
-			*out = kernel;
-	});
+	IN_CONTEXT;
+	if (out == NULL || kernel == NULL)
+		return INVALID_VALUE;
+	if (find_function(kernel) == NULL)
+		return INVALID_HANDLE;
+	*out = kernel;
+	return SUCCESS;
 }
 
 EXPORT CUresult cuFuncGetModule(struct module **out, struct function *function) {
 	CALLED(cuFuncGetModule);
-	LOCK;
-	CUresult result = find_function(function) == NULL ? INVALID_HANDLE : SUCCESS;
 	if (out == NULL || function == NULL)
-		result = INVALID_VALUE;
-	if (result == SUCCESS)
-		*out = function->module;
-	UNLOCK;
-	return result;
+		return INVALID_VALUE;
+	LOCKED;
+	if (find_function(function) == NULL)
+		return INVALID_HANDLE;
+	*out = function->module;
+	return SUCCESS;
 }
 
 static CUresult name_of(const char **out, struct function *function) {
-	LOCK;
-	CUresult result = find_function(function) == NULL ? INVALID_HANDLE : SUCCESS;
 	if (out == NULL)
-		result = INVALID_VALUE;
-	if (result == SUCCESS)
-		*out = function->name;
-	UNLOCK;
-	return result;
+		return INVALID_VALUE;
+	LOCKED;
+	if (find_function(function) == NULL)
+		return INVALID_HANDLE;
+	*out = function->name;
+	return SUCCESS;
 }
 
-EXPORT CUresult cuFuncGetName(const char **out, struct function *function) {
-	REFUSE(NOT_STARTED, out == NULL || function == NULL, INVALID_VALUE);
-	CALLED(cuFuncGetName);
-	return name_of(out, function);
-}
-
-EXPORT CUresult cuKernelGetName(const char **out, struct function *kernel) {
-	REFUSE(NOT_STARTED, out == NULL || kernel == NULL, INVALID_VALUE);
-	CALLED(cuKernelGetName);
-	return name_of(out, kernel);
-}
+#define NAMES(name) \
+	EXPORT CUresult name(const char **out, struct function *function) { \
+		REFUSE(NOT_STARTED, out == NULL || function == NULL, INVALID_VALUE); \
+		CALLED(name); \
+		return name_of(out, function); \
+	}
+NAMES(cuFuncGetName)
+NAMES(cuKernelGetName)
 
 EXPORT CUresult cuFuncLoad(struct function *function) {
 	REFUSE(NOT_STARTED, function == NULL, INVALID_HANDLE);
 	CALLED(cuFuncLoad);
-	LOCK;
-	CUresult result = find_function(function) == NULL ? INVALID_HANDLE : SUCCESS;
-	UNLOCK;
-	return result;
+	LOCKED;
+	return find_function(function) == NULL ? INVALID_HANDLE : SUCCESS;
 }
 
+/* What is not in the list is 0: shared, constant and local memory of kernels that compute nothing. */
 static CUresult get_attribute(int *value, int attribute, struct function *function) {
 	if (value == NULL || attribute < 0 || attribute > CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE)
 		return INVALID_VALUE;
-	LOCK;
-	CUresult result = find_function(function) == NULL ? INVALID_HANDLE : SUCCESS;
-	if (result == SUCCESS) {
-		int gpu = function->module->context != NULL ? function->module->context->gpu : 0,
-		    version = m->gpu[gpu].major * 10 + m->gpu[gpu].minor;
-		const int values[CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE + 1] = {
-		    [CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK] = function->max_threads,
-		    [CU_FUNC_ATTRIBUTE_NUM_REGS] = function->registers,
-		    [CU_FUNC_ATTRIBUTE_PTX_VERSION] = version,
-		    [CU_FUNC_ATTRIBUTE_BINARY_VERSION] = version,
-		    [CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES] = most_dynamic_shared(function),
-		    [CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT] = function->carveout};
-		*value = values[attribute];
-	}
-	UNLOCK;
-	return result;
+	LOCKED;
+	if (find_function(function) == NULL)
+		return INVALID_HANDLE;
+	const struct gpu *gpu = &m->gpu[function->module->context != NULL ? function->module->context->gpu : 0];
+	const int version = gpu->major * 10 + gpu->minor;
+	const int values[CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE + 1] = {
+	    [CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK] = function->max_threads,
+	    [CU_FUNC_ATTRIBUTE_NUM_REGS] = function->registers,
+	    [CU_FUNC_ATTRIBUTE_PTX_VERSION] = version,
+	    [CU_FUNC_ATTRIBUTE_BINARY_VERSION] = version,
+	    [CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES] = most_dynamic_shared(function),
+	    [CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT] = function->carveout};
+	*value = values[attribute];
+	return SUCCESS;
 }
 
+/* The bounds are those of the GPU: shared memory that a block may opt in to, and a carveout in percent. */
 static CUresult set_attribute(int attribute, int value, struct function *function) {
-	LOCK;
-	CUresult result = find_function(function) == NULL ? INVALID_HANDLE : SUCCESS;
-	if (result == SUCCESS && attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES && value >= 0 &&
-	    value <= limits_of(function)->shared_bytes_of_block)
+	LOCKED;
+	if (find_function(function) == NULL)
+		return INVALID_HANDLE;
+	switch (attribute) {
+	case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
+		if (value < 0 || value > limits_of(function)->shared_bytes_of_block)
+			return INVALID_VALUE;
 		function->dynamic_shared = value;
-	else if (result == SUCCESS && attribute == CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT && value >= -1 &&
-	         value <= 100)
+		return SUCCESS;
+	case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
+		if (value < -1 || value > 100) /* percent; -1: as the driver likes */
+			return INVALID_VALUE;
 		function->carveout = value;
-	else if (result == SUCCESS && (attribute < CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT ||
-	                                  attribute > CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE ||
-	                                  attribute == CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT))
-		result = INVALID_VALUE;
-	UNLOCK;
-	return result;
+		return SUCCESS;
+	}
+	/* Those of clusters are accepted, and not kept; those before are read only. */
+	return attribute < CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT ||
+	               attribute > CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE
+	           ? INVALID_VALUE
+			   : SUCCESS;
 }
 
 EXPORT CUresult cuFuncGetAttribute(int *value, int attribute, struct function *function) {
@@ -371,10 +352,8 @@ EXPORT CUresult cuKernelSetAttribute(int attribute, int value, struct function *
 
 EXPORT CUresult cuFuncSetCacheConfig(struct function *function, int config) {
 	CALLED(cuFuncSetCacheConfig);
-	LOCK;
-	CUresult result = find_function(function) == NULL ? INVALID_HANDLE : SUCCESS;
 	if (config < CU_FUNC_CACHE_PREFER_NONE || config > CU_FUNC_CACHE_PREFER_EQUAL)
-		result = INVALID_VALUE;
-	UNLOCK;
-	return result;
+		return INVALID_VALUE;
+	LOCKED;
+	return find_function(function) == NULL ? INVALID_HANDLE : SUCCESS;
 }

@@ -6,6 +6,8 @@
  */
 #include "driver.h"
 
+#include "../../machine/cuda/constants.h"
+
 #include <stdlib.h>
 
 typedef struct {
@@ -28,13 +30,14 @@ struct multicast {
 	struct multicast *next;
 };
 
-static struct multicast *find(CUhandle number) {
-	struct multicast *one = m->multicasts;
-	while (one != NULL && one != (struct multicast *)(uintptr_t)number)
-		one = one->next;
-	return one;
+/* The link of an object, or the list's end, which is a NULL. */
+static struct multicast **find(CUhandle number) {
+	struct multicast **link = &m->multicasts;
+	FIND(link, *link == (struct multicast *)(uintptr_t)number);
+	return link;
 }
 
+/* Sizes are whole granules; the kinds of handles are not looked at, since none is exported here. */
 static int valid(const multicast_prop *prop) {
 	return prop != NULL && prop->devices > 0 && prop->devices <= MAX_GPUS && prop->bytes > 0 &&
 	       prop->bytes % GRANULE == 0 && prop->flags == 0;
@@ -42,7 +45,8 @@ static int valid(const multicast_prop *prop) {
 
 EXPORT CUresult cuMulticastGetGranularity(size_t *bytes, const multicast_prop *prop, int option) {
 	CALLED_SINCE(12010, cuMulticastGetGranularity);
-	if (bytes == NULL || prop == NULL || option < 0 || option > 1)
+	if (bytes == NULL || prop == NULL || option < CU_MULTICAST_GRANULARITY_MINIMUM ||
+	    option > CU_MULTICAST_GRANULARITY_RECOMMENDED)
 		return INVALID_VALUE;
 	*bytes = GRANULE;
 	return SUCCESS;
@@ -52,33 +56,23 @@ EXPORT CUresult cuMulticastCreate(CUhandle *out, const multicast_prop *prop) {
 	CALLED_SINCE(12010, cuMulticastCreate);
 	if (out == NULL || !valid(prop))
 		return INVALID_VALUE;
-	struct multicast *new = calloc(1, sizeof *new);
-	if (new == NULL)
-		return OUT_OF_MEMORY;
-	LOCK;
-	*new = (struct multicast){.bytes = prop->bytes, .devices = (int)prop->devices, .next = m->multicasts};
-	m->multicasts = new;
-	UNLOCK;
-	*out = (CUhandle)(uintptr_t)new;
+	LOCKED;
+	*out = (CUhandle)(uintptr_t)ADD(m->multicasts, .bytes = prop->bytes, .devices = (int)prop->devices);
 	return SUCCESS;
 }
 
-static CUresult join(struct multicast *one, CUdevice device) {
-	if (unknown_device(device))
-		return INVALID_DEVICE;
-	uint64_t bit = UINT64_C(1) << device;
-	if (one == NULL || (one->team & bit) || __builtin_popcountll(one->team) == one->devices)
-		return INVALID_VALUE;
-	one->team |= bit;
-	return SUCCESS;
-}
-
+/* The team is complete when it has as many GPUs as the object was made for. */
 EXPORT CUresult cuMulticastAddDevice(CUhandle number, CUdevice device) {
 	CALLED_SINCE(12010, cuMulticastAddDevice);
-	LOCK;
-	CUresult result = join(find(number), device);
-	UNLOCK;
-	return result;
+	LOCKED;
+	if (unknown_device(device))
+		return INVALID_DEVICE;
+	struct multicast *object = *find(number);
+	uint64_t bit = UINT64_C(1) << device;
+	if (object == NULL || (object->team & bit) || __builtin_popcountll(object->team) == object->devices)
+		return INVALID_VALUE;
+	object->team |= bit;
+	return SUCCESS;
 }
 
 /* Whether a range of the object is free for memory of a GPU of the team, all of which have joined. */
@@ -97,37 +91,31 @@ enum { ANY_DEVICE = -1 };
 
 /* Binds memory that is held: by a handle, at an offset, or where it is mapped. */
 static CUresult bind(CUhandle number, CUdevice device, uint64_t at, struct handle *handle, int gpu, uint64_t bytes) {
-	struct multicast *one = find(number);
+	struct multicast *object = *find(number);
 	if (handle == NULL)
 		return INVALID_VALUE;
-	if ((device != ANY_DEVICE && device != gpu) || !fits(one, gpu, at, bytes)) {
+	if ((device != ANY_DEVICE && device != gpu) || !fits(object, gpu, at, bytes)) {
 		release_part(handle);
 		return INVALID_VALUE;
 	}
-	struct binding *new = calloc(1, sizeof *new);
-	*new = (struct binding){handle, {at, bytes}, gpu, one->bindings};
-	one->bindings = new;
+	ADD(object->bindings, .handle = handle, .range = {at, bytes}, .gpu = gpu);
 	return SUCCESS;
 }
 
 static CUresult bind_memory(
     CUhandle number, CUdevice device, uint64_t at, CUhandle memory, uint64_t offset, uint64_t bytes, uint64_t flags) {
 	int gpu = 0;
-	LOCK;
+	LOCKED;
 	struct handle *handle = flags != 0 || offset % GRANULE != 0 ? NULL : hold_part(memory, offset, bytes, &gpu);
-	CUresult result = bind(number, device, at, handle, gpu, bytes);
-	UNLOCK;
-	return result;
+	return bind(number, device, at, handle, gpu, bytes);
 }
 
 static CUresult bind_address(
     CUhandle number, CUdevice device, uint64_t at, CUdeviceptr addr, uint64_t bytes, uint64_t flags) {
 	int gpu = 0;
-	LOCK;
+	LOCKED;
 	struct handle *handle = flags != 0 ? NULL : hold_mapped(addr, bytes, &gpu);
-	CUresult result = bind(number, device, at, handle, gpu, bytes);
-	UNLOCK;
-	return result;
+	return bind(number, device, at, handle, gpu, bytes);
 }
 
 EXPORT CUresult cuMulticastBindMem(
@@ -154,6 +142,7 @@ EXPORT CUresult cuMulticastBindAddr_v2(
 	return unknown_device(device) ? INVALID_DEVICE : bind_address(multicast, device, at, addr, bytes, flags);
 }
 
+/* Bindings that lie in the range as a whole. Returns how many. */
 static int unbind(struct multicast *one, int gpu, uint64_t at, uint64_t bytes) {
 	int count = 0;
 	for (struct binding **place = &one->bindings; *place != NULL;) {
@@ -173,26 +162,21 @@ static int unbind(struct multicast *one, int gpu, uint64_t at, uint64_t bytes) {
 
 EXPORT CUresult cuMulticastUnbind(CUhandle number, CUdevice device, size_t at, size_t bytes) {
 	CALLED_SINCE(12010, cuMulticastUnbind);
-	LOCK;
-	struct multicast *one = find(number);
-	CUresult result = SUCCESS;
+	LOCKED;
 	if (unknown_device(device))
-		result = INVALID_DEVICE;
-	else if (one == NULL || !unbind(one, device, at, bytes))
-		result = INVALID_VALUE;
-	UNLOCK;
-	return result;
+		return INVALID_DEVICE;
+	struct multicast *object = *find(number);
+	return object == NULL || !unbind(object, device, at, bytes) ? INVALID_VALUE : SUCCESS;
 }
 
+/* For cuMemRelease, which has handles of both kinds. */
 int end_multicast(CUhandle number) {
-	struct multicast *gone = find(number), **at = &m->multicasts;
+	struct multicast **link = find(number), *gone = *link;
 	if (gone == NULL)
 		return 0;
 	for (int gpu = 0; gpu < MAX_GPUS; gpu++)
 		unbind(gone, gpu, 0, gone->bytes);
-	while (*at != gone)
-		at = &(*at)->next;
-	*at = gone->next;
+	*link = gone->next;
 	free(gone);
 	return 1;
 }

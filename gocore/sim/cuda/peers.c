@@ -23,6 +23,7 @@ static int alone(const struct gpu *gpu) {
 	return gpu->integrated || (gpu->model != NULL && gpuconf_is_alone(gpu->model, gpu->profile));
 }
 
+/* A GPU always has access to its own memory, and is no peer of itself. */
 int can_access(CUdevice device, CUdevice memory) {
 	const struct gpu *one = &m->gpu[device], *other = &m->gpu[memory];
 	return m->cards != NULL && device != memory && one->model == other->model && !alone(one) && !alone(other);
@@ -55,11 +56,11 @@ EXPORT CUresult cuDeviceGetP2PAttribute(int *value, int attribute, CUdevice devi
 	return SUCCESS;
 }
 
+/* Any pointer of the caller's: it is looked for in the list before it is read. */
 int is_context(const struct context *context) {
-	const struct context *one = m->contexts;
-	while (one != NULL && one != context)
-		one = one->next;
-	return one != NULL && one->alive;
+	struct context **link = &m->contexts;
+	FIND(link, *link == context);
+	return *link != NULL && context->alive;
 }
 
 /* Access ends with either context. */
@@ -69,40 +70,30 @@ void end_peers(struct context *context) {
 		one->peers &= ~(UINT64_C(1) << context->gpu);
 }
 
-/* change is called with the lock held, and with another context than the current one. */
-static CUresult with_peer(const struct context *peer, CUresult (*change)(struct context *own, uint64_t bit, int gpu)) {
-	struct context *own;
-	LOCK;
-	CUresult result = current_context(&own);
-	if (result == SUCCESS)
-		result = !is_context(peer) ? INVALID_CONTEXT : change(own, UINT64_C(1) << peer->gpu, peer->gpu);
-	UNLOCK;
-	return result;
-}
-
-static CUresult enable(struct context *own, uint64_t bit, int gpu) {
-	if (!can_access(own->gpu, gpu))
-		return PEER_ACCESS_UNSUPPORTED;
-	if (own->peers & bit)
-		return PEER_ACCESS_ALREADY_ENABLED;
-	own->peers |= bit;
-	return SUCCESS;
-}
-
-static CUresult disable(struct context *own, uint64_t bit, int gpu) {
-	(void)gpu;
-	if ((own->peers & bit) == 0)
-		return PEER_ACCESS_NOT_ENABLED;
-	own->peers &= ~bit;
-	return SUCCESS;
-}
-
 EXPORT CUresult cuCtxEnablePeerAccess(struct context *peer, unsigned flags) {
 	CALLED(cuCtxEnablePeerAccess);
-	return flags != 0 ? INVALID_VALUE : with_peer(peer, enable);
+	if (flags != 0)
+		return INVALID_VALUE;
+	IN_CONTEXT;
+	if (!is_context(peer))
+		return INVALID_CONTEXT;
+	if (!can_access(context->gpu, peer->gpu))
+		return PEER_ACCESS_UNSUPPORTED;
+	uint64_t bit = UINT64_C(1) << peer->gpu;
+	if (context->peers & bit)
+		return PEER_ACCESS_ALREADY_ENABLED;
+	context->peers |= bit;
+	return SUCCESS;
 }
 
 EXPORT CUresult cuCtxDisablePeerAccess(struct context *peer) {
 	CALLED(cuCtxDisablePeerAccess);
-	return with_peer(peer, disable);
+	IN_CONTEXT;
+	if (!is_context(peer))
+		return INVALID_CONTEXT;
+	uint64_t bit = UINT64_C(1) << peer->gpu;
+	if ((context->peers & bit) == 0)
+		return PEER_ACCESS_NOT_ENABLED;
+	context->peers &= ~bit;
+	return SUCCESS;
 }

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the driver knows of an address. */
+/* What the driver knows of an address (https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__UNIFIED.html). The
+ * lists are searched in turn, under the lock: linear, managed and page-locked memory, and then what other files have.
+ */
 #include "driver.h"
 
 #include "../../machine/cuda/constants.h"
 
 #include <string.h>
 
+/* What was freed is not found, though another process may still have it. */
 static int find_in(const uint64_t addr, struct allocation *list, struct place *out) {
 	for (; list != NULL; list = list->next)
 		if (!list->gone && inside(addr, 1, list->range)) {
-			*out = (struct place){.access = 3,
+			*out = (struct place){.access = CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
 			    .range = list->range,
 			    .context = list->context,
 			    .gpu = list->context->gpu,
@@ -19,11 +22,14 @@ static int find_in(const uint64_t addr, struct allocation *list, struct place *o
 	return 0;
 }
 
+/* The range that a page table has of it. */
 static struct range whole_pages(struct range range, uint64_t page) {
 	uint64_t begin = range.addr / page * page, end = (range.addr + range.bytes + page - 1) / page * page;
 	return (struct range){begin, end - begin};
 }
 
+/* Device memory is mapped in pages of 2 MiB, what the program registers in the host's; what the driver allocates of
+ * the host begins a mapping of its own. */
 int find_place(uint64_t addr, struct place *out) {
 	if (find_in(addr, m->allocations, out)) {
 		out->linear = out->rdma = 1;
@@ -51,6 +57,8 @@ int find_place(uint64_t addr, struct place *out) {
 enum { LAST_ATTRIBUTE = CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE };
 #define NO_DEVICE_NUMBER (-2)
 
+/* Bytes of each attribute's value, by its number in CUpointer_attribute; 0 is no attribute. Tokens are a struct of
+ * 16. */
 static const unsigned char sizes[LAST_ATTRIBUTE + 1] = {
     0, 8, 4, 8, 8, 16, 1, 8, 4, 4, 1, 8, 8, 4, 8, 1, 4, 8, 8, 8, 8, 1};
 
@@ -68,6 +76,7 @@ static int ordinal(const struct place *place) {
 	return place->context != NULL ? place->context->gpu : 0;
 }
 
+/* A number for each allocation, in the order of the requests: programs only compare them. */
 static uint64_t buffer(struct notes *notes) {
 	if (notes->buffer == 0)
 		notes->buffer = ++m->last_buffer;
@@ -89,6 +98,7 @@ static int lacks(const struct place *place, int attribute) {
 	return 0;
 }
 
+/* All values at once: a list by attribute is shorter than a case for each, and none of them costs more than a load. */
 static CUresult attribute_of(const struct place *place, int attribute, uint64_t addr, uint64_t *value) {
 	struct range mapping = place->mapping.bytes > 0 ? place->mapping : place->range;
 	const uint64_t values[LAST_ATTRIBUTE + 1] = {
@@ -125,9 +135,8 @@ EXPORT CUresult cuPointerGetAttribute(void *out, int attribute, CUdeviceptr addr
 		return INVALID_VALUE;
 	struct place place;
 	uint64_t value = 0;
-	LOCK;
+	LOCKED;
 	CUresult result = find_place(addr, &place) ? attribute_of(&place, attribute, addr, &value) : INVALID_VALUE;
-	UNLOCK;
 	if (result == SUCCESS)
 		put(out, attribute, value);
 	return result;
@@ -142,21 +151,21 @@ EXPORT CUresult cuPointerGetAttributes(unsigned count, const int *attributes, vo
 		if (out[i] == NULL || attributes[i] < CU_POINTER_ATTRIBUTE_CONTEXT || attributes[i] > LAST_ATTRIBUTE)
 			return INVALID_VALUE;
 	struct place place;
-	LOCK;
+	LOCKED;
 	int known = find_place(addr, &place);
 	for (unsigned i = 0; i < count; i++) {
 		uint64_t value = 0;
+		if (known && attribute_of(&place, attributes[i], addr, &value) != SUCCESS)
+			value = 0;
 		if (!known && (attributes[i] == CU_POINTER_ATTRIBUTE_RANGE_START_ADDR ||
 		                  attributes[i] == CU_POINTER_ATTRIBUTE_RANGE_SIZE))
 			continue;
-		if (!known || attribute_of(&place, attributes[i], addr, &value) != SUCCESS)
-			value = known                                                  ? 0
-			        : attributes[i] == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL ? (uint64_t)NO_DEVICE_NUMBER
-			        : attributes[i] == CU_POINTER_ATTRIBUTE_HOST_POINTER   ? addr
-			                                                               : 0;
+		if (!known && attributes[i] == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL)
+			value = (uint64_t)NO_DEVICE_NUMBER;
+		if (!known && attributes[i] == CU_POINTER_ATTRIBUTE_HOST_POINTER)
+			value = addr;
 		put(out[i], attributes[i], value);
 	}
-	UNLOCK;
 	return SUCCESS;
 }
 
@@ -165,27 +174,23 @@ EXPORT CUresult cuPointerSetAttribute(const void *value, int attribute, CUdevice
 	struct place place;
 	if (value == NULL || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS)
 		return INVALID_VALUE;
-	LOCK;
-	CUresult result = find_place(addr, &place) && place.gpu >= 0 ? SUCCESS : INVALID_VALUE;
-	if (result == SUCCESS)
-		place.notes->sync_memops = *(const unsigned *)value != 0 ? 1 : -1;
-	UNLOCK;
-	return result;
+	LOCKED;
+	if (!find_place(addr, &place) || place.gpu < 0)
+		return INVALID_VALUE;
+	place.notes->sync_memops = *(const unsigned *)value != 0 ? 1 : -1;
+	return SUCCESS;
 }
 
 EXPORT CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes, CUdeviceptr addr) {
 	REFUSE(ANY_TIME, base == NULL && bytes == NULL, SUCCESS);
 	CALLED(cuMemGetAddressRange);
-	struct context *context;
 	struct place place;
-	LOCK;
-	CUresult result = current_context(&context);
-	if (result == SUCCESS && (!find_place(addr, &place) || (place.mapped && place.access == 0)))
-		result = NOT_FOUND;
-	UNLOCK;
-	if (result == SUCCESS && base != NULL)
+	IN_CONTEXT;
+	if (!find_place(addr, &place) || (place.mapped && place.access == 0))
+		return NOT_FOUND;
+	if (base != NULL)
 		*base = place.range.addr;
-	if (result == SUCCESS && bytes != NULL)
+	if (bytes != NULL)
 		*bytes = place.range.bytes;
-	return result;
+	return SUCCESS;
 }

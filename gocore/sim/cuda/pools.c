@@ -14,19 +14,20 @@
 #include "../../machine/cuda/constants.h"
 #include "../../lease/budget/locks.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* An H200's pools grew by 32 MiB. */
 uint64_t segment(void) {
 	if (m->to_the_byte)
 		return GRANULE;
 	return m->segment > 0 ? m->segment : 32 * MIB;
 }
 
+/* What another process maps is counted in pages, since its maker counts the segments. */
 static uint64_t segments(const struct pool *pool, uint64_t bytes) {
 	uint64_t unit = pool->imported ? GRANULE : segment();
 	return (bytes + unit - 1) / unit * unit;
@@ -43,6 +44,7 @@ static struct outside **hole(struct pool *pool, uint64_t bytes, uint64_t *at) {
 	return next;
 }
 
+/* Up to where a pool is used: nothing below it can be returned. */
 static uint64_t last_end(const struct pool *pool) {
 	uint64_t end = 0;
 	for (const struct outside *one = pool->first; one != NULL; one = one->next_there)
@@ -50,12 +52,13 @@ static uint64_t last_end(const struct pool *pool) {
 	return end;
 }
 
+/* A hole stays in its place. Only use falls; what is reserved is looked at when the device is synchronized. */
 void leave_pool(struct outside *gone) {
-	struct outside **at = &gone->pool->first;
-	while (*at != NULL && *at != gone)
-		at = &(*at)->next_there;
-	if (*at != NULL) /* not imported */
-		*at = gone->next_there;
+	struct outside **link = &gone->pool->first;
+	while (*link != NULL && *link != gone)
+		link = &(*link)->next_there;
+	if (*link != NULL) /* not imported */
+		*link = gone->next_there;
 	gone->pool->used -= gone->range.bytes;
 }
 
@@ -92,12 +95,14 @@ void pool_freed(struct pool *pool) {
 		end_pool(pool);
 }
 
+/* What CUDA calls the release threshold: bytes that a pool may keep at a synchronization of a stream, an event or the
+ * context. */
 void pools_synchronized(void) {
 	for (int i = 0; i < m->gpus; i++)
 		shrink(&m->standard[i], m->standard[i].threshold);
-	for (struct pool *one = m->pools; one != NULL; one = one->next)
-		if (!one->gone)
-			shrink(one, one->threshold);
+	for (struct pool *pool = m->pools; pool != NULL; pool = pool->next)
+		if (!pool->gone)
+			shrink(pool, pool->threshold);
 }
 
 /* A new driver: nothing is left of pools. */
@@ -114,6 +119,7 @@ void end_pools(void) {
 	m->current_host = m->current_managed = NULL;
 }
 
+/* CUDA 2's addresses have 32 bits: the memory lies below 4 GiB where the host can do that. */
 static CUresult low(CUcontext context, unsigned *out, unsigned bytes) {
 	struct gpu *gpu = &m->gpu[context->gpu];
 	if (bytes == 0)
@@ -132,44 +138,27 @@ static CUresult low(CUcontext context, unsigned *out, unsigned bytes) {
 
 EXPORT CUresult cuMemAlloc(unsigned *out, unsigned bytes) {
 	CALLED(cuMemAlloc_v1);
-	IN_CONTEXT({
-		if (out == NULL)
-			result = INVALID_VALUE;
-		if (result == SUCCESS)
-			result = low(context, out, bytes);
-	});
+	IN_CONTEXT;
+	return out == NULL ? INVALID_VALUE : low(context, out, bytes);
 }
 
 EXPORT CUresult cuMemAllocPitch(unsigned *out, unsigned *pitch, unsigned width, unsigned height, unsigned element) {
 	CALLED(cuMemAllocPitch_v1);
 	(void)element;
-	IN_CONTEXT({
-		if (out == NULL || pitch == NULL)
-			result = INVALID_VALUE;
-		if (result == SUCCESS)
-			*pitch = (width + 511) / 512 * 512;
-		if (result == SUCCESS)
-			result = low(context, out, *pitch * height);
-	});
+	IN_CONTEXT;
+	if (out == NULL || pitch == NULL)
+		return INVALID_VALUE;
+	*pitch = (width + 511) / 512 * 512;
+	return low(context, out, *pitch * height);
 }
 
 EXPORT CUresult cuMemFree(unsigned addr) {
 	CALLED(cuMemFree_v1);
-	IN_CONTEXT(result = free_outside(addr));
+	IN_CONTEXT;
+	return free_outside(addr);
 }
 
-typedef struct {
-	int type, id;
-} location;
-
-typedef struct {
-	int type, handle_types;
-	location location;
-	void *security;
-	size_t most;
-	unsigned char reserved[56];
-} pool_props;
-
+/* A default pool is always valid; one that was made is until it is destroyed. */
 static struct pool *find_pool(struct pool *handle) {
 	for (int i = 0; i < m->gpus; i++)
 		if (handle == &m->standard[i])
@@ -182,73 +171,65 @@ static struct pool *find_pool(struct pool *handle) {
 	return NULL;
 }
 
+/* The default pools are a part of the machine, and are set to zero when it starts. */
 static struct pool *standard_pool(int gpu) {
 	m->standard[gpu].gpu = gpu;
 	return &m->standard[gpu];
 }
 
-EXPORT CUresult cuMemPoolCreate(struct pool **out, const pool_props *props) {
+/* All that CUDA refuses, and then what is not done here, before anything is made. */
+EXPORT CUresult cuMemPoolCreate(struct pool **out, const struct pool_props *props) {
 	CALLED_SINCE(11020, cuMemPoolCreate);
-	if (out == NULL || props == NULL ||
-	    props->location.type <
-	        (props->type == CU_MEM_ALLOCATION_TYPE_MANAGED ? CU_MEM_LOCATION_TYPE_NONE : CU_MEM_LOCATION_TYPE_DEVICE) ||
-	    props->location.type > CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT)
+	if (out == NULL || props == NULL)
 		return INVALID_VALUE;
-	if ((props->type != 1 && (props->type != 2 || driver_version() < 13000)) ||
-	    (props->location.type == CU_MEM_LOCATION_TYPE_DEVICE && unknown_device(props->location.id)))
-		return INVALID_VALUE;
-	if ((props->handle_types & ~(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR | CU_MEM_HANDLE_TYPE_FABRIC)) != 0)
+	int managed = props->type == CU_MEM_ALLOCATION_TYPE_MANAGED,
+	    on_device = props->location.type == CU_MEM_LOCATION_TYPE_DEVICE,
+	    by_descriptor = props->handle_types == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+	if (props->location.type < (managed ? CU_MEM_LOCATION_TYPE_NONE : CU_MEM_LOCATION_TYPE_DEVICE) ||
+	    props->location.type > CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT ||
+	    (props->type != CU_MEM_ALLOCATION_TYPE_PINNED && (!managed || driver_version() < 13000)) ||
+	    (on_device && unknown_device(props->location.id)) ||
+	    (props->handle_types & ~(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR | CU_MEM_HANDLE_TYPE_FABRIC)) != 0)
 		return INVALID_VALUE;
 	if (props->handle_types > CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
 		return not_done("cuMemPoolCreate for other handles than descriptors");
-	if (props->handle_types == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR &&
-	    (props->type == CU_MEM_ALLOCATION_TYPE_MANAGED || props->location.type != CU_MEM_LOCATION_TYPE_DEVICE))
+	if (by_descriptor && (managed || !on_device))
 		return not_done("cuMemPoolCreate with descriptors, for the host or managed memory");
-	int file =
-	    props->handle_types == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ? memfd_create(POOL_FILE, MFD_CLOEXEC) : 0;
+	int file = by_descriptor ? memfd_create(POOL_FILE, MFD_CLOEXEC) : 0;
 	if (file < 0)
 		return OPERATING_SYSTEM;
-	struct pool *new = calloc(1, sizeof *new);
-	new->gpu = props->location.type == CU_MEM_LOCATION_TYPE_DEVICE ? props->location.id : -1;
-	new->managed = props->type == CU_MEM_ALLOCATION_TYPE_MANAGED;
-	new->most = driver_version() >= 12020 ? props->most : 0; /* reserved before */
-	new->file = file;
-	LOCK;
-	new->next = m->pools;
-	m->pools = new;
-	UNLOCK;
-	*out = new;
+	LOCKED;
+	*out = ADD(m->pools, .gpu = on_device ? props->location.id : -1, .managed = managed, .file = file,
+	    .most = driver_version() >= 12020 ? props->most : 0); /* reserved before */
 	return SUCCESS;
 }
 
 /* Its allocations live on. */
 EXPORT CUresult cuMemPoolDestroy(struct pool *handle) {
 	CALLED_SINCE(11020, cuMemPoolDestroy);
-	LOCK;
+	LOCKED;
 	struct pool *pool = find_pool(handle);
-	CUresult result = pool == NULL || pool == &m->standard[pool->gpu < 0 ? 0 : pool->gpu] ? INVALID_VALUE : SUCCESS;
-	if (result == SUCCESS) {
-		pool->gone = 1;
-		end_pool(pool);
-		for (int i = 0; i < m->gpus; i++)
-			if (m->current[i] == pool)
-				m->current[i] = NULL;
-		m->current_host = m->current_host == pool ? NULL : m->current_host;
-		m->current_managed = m->current_managed == pool ? NULL : m->current_managed;
-	}
-	UNLOCK;
-	return result;
+	if (pool == NULL || pool == &m->standard[pool->gpu < 0 ? 0 : pool->gpu])
+		return INVALID_VALUE;
+	pool->gone = 1;
+	end_pool(pool);
+	for (int i = 0; i < m->gpus; i++)
+		if (m->current[i] == pool)
+			m->current[i] = NULL;
+	m->current_host = m->current_host == pool ? NULL : m->current_host;
+	m->current_managed = m->current_managed == pool ? NULL : m->current_managed;
+	return SUCCESS;
 }
 
+/* An imported pool reserves nothing here. */
 EXPORT CUresult cuMemPoolTrimTo(struct pool *handle, size_t keep) {
 	CALLED_SINCE(11020, cuMemPoolTrimTo);
-	LOCK;
+	LOCKED;
 	struct pool *pool = find_pool(handle);
-	int own = pool != NULL && !pool->imported;
-	if (own)
-		shrink(pool, keep);
-	UNLOCK;
-	return own ? SUCCESS : INVALID_VALUE;
+	if (pool == NULL || pool->imported)
+		return INVALID_VALUE;
+	shrink(pool, keep);
+	return SUCCESS;
 }
 
 EXPORT CUresult cuDeviceGetDefaultMemPool(struct pool **out, CUdevice device) {
@@ -259,7 +240,7 @@ EXPORT CUresult cuDeviceGetDefaultMemPool(struct pool **out, CUdevice device) {
 }
 
 /* Managed memory has one pool, whatever the location. */
-EXPORT CUresult cuMemGetDefaultMemPool(struct pool **out, const location *where, int type) {
+EXPORT CUresult cuMemGetDefaultMemPool(struct pool **out, const struct location *where, int type) {
 	CALLED_SINCE(13000, cuMemGetDefaultMemPool);
 	if (out == NULL || where == NULL)
 		return INVALID_VALUE;
@@ -275,58 +256,51 @@ EXPORT CUresult cuMemGetDefaultMemPool(struct pool **out, const location *where,
 EXPORT CUresult cuDeviceGetMemPool(struct pool **out, CUdevice device) {
 	CALLED_SINCE(11020, cuDeviceGetMemPool);
 	NEEDS(out, device);
-	LOCK;
+	LOCKED;
 	*out = m->current[device] != NULL ? m->current[device] : standard_pool(device);
-	UNLOCK;
 	return SUCCESS;
 }
 
+/* The pool that cuMemAllocAsync takes from, until it is destroyed: then it is the default one again. */
 EXPORT CUresult cuDeviceSetMemPool(CUdevice device, struct pool *handle) {
 	CALLED_SINCE(11020, cuDeviceSetMemPool);
-	LOCK;
+	LOCKED;
 	struct pool *pool = find_pool(handle);
-	CUresult result = SUCCESS;
 	if (unknown_device(device))
-		result = INVALID_DEVICE;
-	else if (pool == NULL || pool->gpu != device || pool->imported)
-		result = INVALID_VALUE;
-	if (result == SUCCESS)
-		m->current[device] = pool;
-	UNLOCK;
-	return result;
+		return INVALID_DEVICE;
+	if (pool == NULL || pool->gpu != device || pool->imported)
+		return INVALID_VALUE;
+	m->current[device] = pool;
+	return SUCCESS;
 }
 
-EXPORT CUresult cuMemGetMemPool(struct pool **out, const location *where, int type) {
+EXPORT CUresult cuMemGetMemPool(struct pool **out, const struct location *where, int type) {
 	CALLED_SINCE(13000, cuMemGetMemPool);
 	if (out == NULL || where == NULL)
 		return INVALID_VALUE;
 	if (type == CU_MEM_ALLOCATION_TYPE_PINNED && where->type == CU_MEM_LOCATION_TYPE_DEVICE)
 		return cuDeviceGetMemPool(out, where->id);
-	CUresult result = cuMemGetDefaultMemPool(out, where, type);
-	LOCK;
+	CUresult result = cuMemGetDefaultMemPool(out, where, type); /* before the lock, which its CALLED takes */
+	LOCKED;
 	struct pool *current = type == CU_MEM_ALLOCATION_TYPE_MANAGED ? m->current_managed : m->current_host;
 	if (result == SUCCESS && current != NULL)
 		*out = current;
-	UNLOCK;
 	return result;
 }
 
-EXPORT CUresult cuMemSetMemPool(const location *where, int type, struct pool *pool) {
+EXPORT CUresult cuMemSetMemPool(const struct location *where, int type, struct pool *handle) {
 	CALLED_SINCE(13000, cuMemSetMemPool);
 	if (where == NULL)
 		return INVALID_VALUE;
 	if (type == CU_MEM_ALLOCATION_TYPE_PINNED && where->type == CU_MEM_LOCATION_TYPE_DEVICE)
-		return cuDeviceSetMemPool(where->id, pool);
-	LOCK;
-	struct pool *found = find_pool(pool);
-	int managed = found != NULL && (found->managed || found == &m->standard_managed);
-	int fits = found != NULL && managed == (type == CU_MEM_ALLOCATION_TYPE_MANAGED) && (managed || found->gpu < 0);
-	if (fits && managed)
-		m->current_managed = found;
-	else if (fits)
-		m->current_host = found;
-	UNLOCK;
-	return fits ? SUCCESS : INVALID_VALUE;
+		return cuDeviceSetMemPool(where->id, handle);
+	LOCKED;
+	struct pool *pool = find_pool(handle);
+	int managed = pool != NULL && (pool->managed || pool == &m->standard_managed);
+	if (pool == NULL || managed != (type == CU_MEM_ALLOCATION_TYPE_MANAGED) || (!managed && pool->gpu >= 0))
+		return INVALID_VALUE;
+	*(managed ? &m->current_managed : &m->current_host) = pool;
+	return SUCCESS;
 }
 
 /* Places in the file are never used again; holes cost nothing. */
@@ -340,6 +314,8 @@ static struct outside *add_to_file(struct pool *pool, uint64_t bytes) {
 	return new;
 }
 
+/* The lowest hole. The card is charged for whole segments, and only if the pool grows: an allocation in what is
+ * reserved cannot fail for lack of memory. */
 static CUresult allocate(CUdeviceptr *out, size_t bytes, struct pool *pool) {
 	if (pool == NULL || pool->imported)
 		return INVALID_VALUE;
@@ -378,30 +354,33 @@ static CUresult allocate(CUdeviceptr *out, size_t bytes, struct pool *pool) {
 	return SUCCESS;
 }
 
-static CUresult allocate_async(CUdeviceptr *out, size_t bytes, int of_pool, struct pool *handle, CUstream stream) {
+/* In a capture it is a node of the graph, and has its address at once. Otherwise no capture may forbid it. */
+static CUresult allocate_async(CUdeviceptr *out, size_t bytes, int of_pool, struct pool *pool, CUstream handle) {
+	LOCKED;
 	struct context *context;
-	struct stream *its = NULL;
-	LOCK;
-	CUresult result = stream_and_context(stream, &its, &context);
+	struct stream *stream;
+	CUresult result = stream_and_context(handle, &stream, &context);
 	if (result == SUCCESS && out == NULL)
 		result = INVALID_VALUE;
-	int gpu = result == SUCCESS ? its->context->gpu : 0;
 	if (result == SUCCESS)
-		result = admits(its);
-	if (result == SUCCESS && its->capture == NULL)
+		result = admits(stream);
+	if (result == SUCCESS && stream->capture == NULL)
 		result = uncaptured();
-	struct pool *current = m->current[gpu] != NULL ? m->current[gpu] : standard_pool(gpu),
-	            *pool = of_pool ? find_pool(handle) : current;
-	if (result == SUCCESS && pool == NULL)
-		result = INVALID_VALUE;
-	if (result == SUCCESS && its->capture != NULL && pool->file > 0)
-		result = NOT_SUPPORTED; /* a graph's memory is not exported */
-	if (result == SUCCESS && (result = captured_allocation(out, bytes, stream)) == NOT_READY)
-		result = allocate(out, bytes, pool);
-	UNLOCK;
-	return result;
+	if (result != SUCCESS)
+		return result;
+	int gpu = stream->context->gpu;
+	struct pool *current = m->current[gpu] != NULL ? m->current[gpu] : standard_pool(gpu);
+	pool = of_pool ? find_pool(pool) : current;
+	if (pool == NULL)
+		return INVALID_VALUE;
+	if (stream->capture != NULL && pool->file > 0)
+		return NOT_SUPPORTED; /* a graph's memory is not exported */
+	result = captured_allocation(out, bytes, handle);
+	return result == NOT_READY ? allocate(out, bytes, pool) : result;
 }
 
+/* Linear memory can be freed in a stream, too, and waits for the context's work as cuMemFree does: without the lock,
+ * which that takes. */
 static CUresult free_async(CUdeviceptr addr, CUstream stream) {
 	struct context *context;
 	struct stream *its;
@@ -438,65 +417,50 @@ EXPORT CUresult cuMemFreeAsync(CUdeviceptr addr, CUstream stream) {
 
 /* What programs ask and set of a memory pool: attributes, and which GPUs may access it. */
 
-struct location {
-	int type, id;
-};
-
 struct access {
 	struct location location;
 	int flags;
 };
 
-static int number_of(const struct pool *pool, int attribute) {
-	switch (attribute) {
-	case CU_MEMPOOL_ATTR_ALLOCATION_TYPE:
-		return pool->managed ? CU_MEM_ALLOCATION_TYPE_MANAGED : CU_MEM_ALLOCATION_TYPE_PINNED;
-	case CU_MEMPOOL_ATTR_EXPORT_HANDLE_TYPES:
-		return pool->file > 0;
-	case CU_MEMPOOL_ATTR_LOCATION_ID:
-		return pool->gpu >= 0 ? pool->gpu : 0;
-	case CU_MEMPOOL_ATTR_LOCATION_TYPE:
-		if (pool->gpu >= 0)
-			return CU_MEM_LOCATION_TYPE_DEVICE;
-		return pool->managed ? CU_MEM_LOCATION_TYPE_NONE : CU_MEM_LOCATION_TYPE_HOST;
-	}
-	return (pool->no_reuse >> attribute & 1) == 0;
+/* An attribute's value: a size, or a number in an int, which little-endian hosts read from the same bytes. */
+static uint64_t value_of(const struct pool *pool, int attribute) {
+	const int place = pool->managed ? CU_MEM_LOCATION_TYPE_NONE : CU_MEM_LOCATION_TYPE_HOST;
+	const uint64_t values[] = {
+	    [CU_MEMPOOL_ATTR_RELEASE_THRESHOLD] = pool->threshold,
+	    [CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT] = pool->reserved,
+	    [CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH] = pool->most_reserved,
+	    [CU_MEMPOOL_ATTR_USED_MEM_CURRENT] = pool->used,
+	    [CU_MEMPOOL_ATTR_USED_MEM_HIGH] = pool->most_used,
+	    [CU_MEMPOOL_ATTR_MAX_POOL_SIZE] = pool->most,
+	    [CU_MEMPOOL_ATTR_ALLOCATION_TYPE] =
+	        pool->managed ? CU_MEM_ALLOCATION_TYPE_MANAGED : CU_MEM_ALLOCATION_TYPE_PINNED,
+	    [CU_MEMPOOL_ATTR_EXPORT_HANDLE_TYPES] = pool->file > 0,
+	    [CU_MEMPOOL_ATTR_LOCATION_ID] = pool->gpu >= 0 ? (uint64_t)pool->gpu : 0,
+	    [CU_MEMPOOL_ATTR_LOCATION_TYPE] = (uint64_t)(pool->gpu >= 0 ? CU_MEM_LOCATION_TYPE_DEVICE : place),
+	};
+	int is_reuse = attribute <= CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES;
+	return is_reuse ? (pool->no_reuse >> attribute & 1) == 0 : values[attribute];
 }
 
-static uint64_t size_of(const struct pool *pool, int attribute) {
-	switch (attribute) {
-	case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
-		return pool->threshold;
-	case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
-		return pool->reserved;
-	case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
-		return pool->most_reserved;
-	case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
-		return pool->used;
-	case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
-		return pool->most_used;
-	}
-	return pool->most;
-}
-
+/* Attributes of 64 bits; the others are an int. */
 static int is_size(int attribute) {
 	return (attribute >= CU_MEMPOOL_ATTR_RELEASE_THRESHOLD && attribute <= CU_MEMPOOL_ATTR_USED_MEM_HIGH) ||
 	       attribute == CU_MEMPOOL_ATTR_MAX_POOL_SIZE;
 }
 
+/* Those behind USED_MEM_HIGH, of where and what a pool is, came with CUDA 13.1. */
 EXPORT CUresult cuMemPoolGetAttribute(struct pool *handle, int attribute, void *value) {
 	CALLED_SINCE(11020, cuMemPoolGetAttribute);
 	if (value == NULL || attribute < CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES ||
 	    attribute > (driver_version() >= 13010 ? CU_MEMPOOL_ATTR_MAX_POOL_SIZE : CU_MEMPOOL_ATTR_USED_MEM_HIGH))
 		return INVALID_VALUE;
-	LOCK;
+	LOCKED;
 	const struct pool *pool = find_pool(handle);
-	if (pool != NULL && is_size(attribute))
-		*(uint64_t *)value = size_of(pool, attribute);
-	else if (pool != NULL)
-		*(int *)value = number_of(pool, attribute);
-	UNLOCK;
-	return pool != NULL && !pool->imported ? SUCCESS : INVALID_VALUE;
+	if (pool == NULL)
+		return INVALID_VALUE;
+	uint64_t answer = value_of(pool, attribute);
+	memcpy(value, &answer, is_size(attribute) ? sizeof answer : sizeof(int));
+	return pool->imported ? INVALID_VALUE : SUCCESS;
 }
 
 /* A peak can only be set to 0, which begins it anew. */
@@ -523,23 +487,22 @@ static CUresult set(struct pool *pool, int attribute, const void *value) {
 
 EXPORT CUresult cuMemPoolSetAttribute(struct pool *handle, int attribute, const void *value) {
 	CALLED_SINCE(11020, cuMemPoolSetAttribute);
-	LOCK;
+	LOCKED;
 	struct pool *pool = find_pool(handle);
-	CUresult result = pool == NULL || pool->imported || value == NULL ? INVALID_VALUE : set(pool, attribute, value);
-	UNLOCK;
-	return result;
+	return pool == NULL || pool->imported || value == NULL ? INVALID_VALUE : set(pool, attribute, value);
 }
 
 /* A card's own access cannot be taken away, and other cards need to be its peers. */
 static CUresult check(const struct pool *pool, const struct access *wanted) {
 	int id = wanted->location.id;
-	if (wanted->location.type != CU_MEM_LOCATION_TYPE_DEVICE || wanted->flags == 1)
+	if (wanted->location.type != CU_MEM_LOCATION_TYPE_DEVICE || wanted->flags == CU_MEM_ACCESS_FLAGS_PROT_READ)
 		return NOT_SUPPORTED;
-	if ((wanted->flags != 0 && wanted->flags != 3) || pool->gpu < 0)
+	if ((wanted->flags != CU_MEM_ACCESS_FLAGS_PROT_NONE && wanted->flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE) ||
+	    pool->gpu < 0)
 		return INVALID_VALUE;
 	if (id < 0 || id >= m->gpus || (id != pool->gpu && !can_access(id, pool->gpu)))
 		return INVALID_DEVICE;
-	return id == pool->gpu && wanted->flags == 0 ? INVALID_DEVICE : SUCCESS;
+	return id == pool->gpu && wanted->flags == CU_MEM_ACCESS_FLAGS_PROT_NONE ? INVALID_DEVICE : SUCCESS;
 }
 
 /* All of the list, or nothing. */
@@ -547,7 +510,7 @@ EXPORT CUresult cuMemPoolSetAccess(struct pool *handle, const struct access *lis
 	CALLED_SINCE(11020, cuMemPoolSetAccess);
 	if (list == NULL || count == 0)
 		return INVALID_VALUE;
-	LOCK;
+	LOCKED;
 	struct pool *pool = find_pool(handle);
 	CUresult result = pool != NULL ? SUCCESS : INVALID_VALUE;
 	for (size_t i = 0; i < count && result == SUCCESS; i++)
@@ -556,7 +519,6 @@ EXPORT CUresult cuMemPoolSetAccess(struct pool *handle, const struct access *lis
 		uint64_t bit = UINT64_C(1) << list[i].location.id;
 		pool->granted = list[i].flags != 0 ? pool->granted | bit : pool->granted & ~bit;
 	}
-	UNLOCK;
 	return result;
 }
 
@@ -564,14 +526,13 @@ EXPORT CUresult cuMemPoolGetAccess(int *flags, struct pool *handle, const struct
 	CALLED_SINCE(11020, cuMemPoolGetAccess);
 	if (flags == NULL || location == NULL)
 		return INVALID_VALUE;
-	LOCK;
+	LOCKED;
 	const struct pool *pool = find_pool(handle);
-	int known = pool != NULL && pool->gpu >= 0 && location->type == CU_MEM_LOCATION_TYPE_DEVICE && location->id >= 0 &&
-	            location->id < m->gpus;
-	if (known)
-		*flags = location->id == pool->gpu || (pool->granted >> location->id & 1) ? 3 : 0;
-	UNLOCK;
-	return known ? SUCCESS : INVALID_VALUE;
+	if (pool == NULL || pool->gpu < 0 || location->type != CU_MEM_LOCATION_TYPE_DEVICE || unknown_device(location->id))
+		return INVALID_VALUE;
+	*flags = location->id == pool->gpu || (pool->granted >> location->id & 1) ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+	                                                                          : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+	return SUCCESS;
 }
 
 /*
@@ -605,30 +566,24 @@ EXPORT CUresult cuMemPoolExportToShareableHandle(void *out, struct pool *handle,
 	CALLED_SINCE(11020, cuMemPoolExportToShareableHandle);
 	if (out == NULL || flags != 0 || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
 		return INVALID_VALUE;
-	LOCK;
+	LOCKED;
 	struct pool *pool = find_pool(handle);
-	CUresult result = pool == NULL || pool->file <= 0 || pool->imported ? INVALID_VALUE : SUCCESS;
-	if (result == SUCCESS) {
-		int descriptor = export_pool(pool);
-		result = descriptor < 0 ? OPERATING_SYSTEM : SUCCESS;
-		if (result == SUCCESS)
-			*(int *)out = descriptor;
-	}
-	UNLOCK;
-	return result;
+	if (pool == NULL || pool->file <= 0 || pool->imported)
+		return INVALID_VALUE;
+	int descriptor = export_pool(pool);
+	if (descriptor < 0)
+		return OPERATING_SYSTEM;
+	*(int *)out = descriptor;
+	return SUCCESS;
 }
 
 /* The card of a descriptor that a pool was exported as, or -1. */
 static int card_of(int descriptor) {
-	static const char wanted[] = "/memfd:" POOL_FILE " ";
-	char path[64], name[64];
-	snprintf(path, sizeof path, "/proc/self/fd/%d", descriptor);
-	if (descriptor < 0 || readlink(path, name, sizeof name) < (ssize_t)sizeof wanted - 1 ||
-	    memcmp(name, wanted, sizeof wanted - 1) != 0)
+	if (!is_memory_file(descriptor, POOL_FILE))
 		return -1;
-	off_t at = lseek(descriptor, 0, SEEK_CUR);
+	off_t position = lseek(descriptor, 0, SEEK_CUR);
 	for (int i = 0; i < m->gpus; i++)
-		if (at == m->gpu[i].physical + 1)
+		if (position == m->gpu[i].physical + 1)
 			return i;
 	return -1;
 }
@@ -639,20 +594,16 @@ EXPORT CUresult cuMemPoolImportFromShareableHandle(
 	CALLED_SINCE(11020, cuMemPoolImportFromShareableHandle);
 	if (out == NULL || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || flags != 0)
 		return INVALID_VALUE;
-	LOCK;
+	LOCKED;
 	int gpu = card_of((int)(intptr_t)handle), file = gpu >= 0 ? open_again((int)(intptr_t)handle) : -1;
-	if (file >= 0) {
-		struct pool *new = calloc(1, sizeof *new);
-		uint64_t number = number_of_export(file, 0);
-		*new = (struct pool){
-		    .gpu = gpu, .imported = 1, .file = file, .share = join_export(number) ? number : 0, .next = m->pools};
-		m->pools = new;
-		*out = new;
-	}
-	UNLOCK;
-	return file >= 0 ? SUCCESS : UNKNOWN;
+	if (file < 0)
+		return UNKNOWN;
+	uint64_t number = number_of_export(file, 0);
+	*out = ADD(m->pools, .gpu = gpu, .imported = 1, .file = file, .share = join_export(number) ? number : 0);
+	return SUCCESS;
 }
 
+/* Which file it is, so that an importer refuses the description of another pool's memory. */
 static int describe(int file, struct description *out) {
 	struct stat facts;
 	int known = fstat(file, &facts) == 0;
@@ -662,20 +613,19 @@ static int describe(int file, struct description *out) {
 	return known;
 }
 
+/* What another process needs to map it beside the pool: where in the file it is. */
 EXPORT CUresult cuMemPoolExportPointer(struct description *out, CUdeviceptr addr) {
 	CALLED_SINCE(11020, cuMemPoolExportPointer);
-	CUresult result = INVALID_VALUE;
-	LOCK;
-	struct outside *one = m->outside;
-	while (one != NULL && one->range.addr != addr)
-		one = one->next;
-	if (out != NULL && one != NULL && one->kind == POOL_MEMORY && one->pool->file > 0 && !one->pool->imported &&
-	    describe(one->pool->file, out)) {
-		out->offset = one->offset, out->bytes = one->range.bytes;
-		result = SUCCESS;
-	}
-	UNLOCK;
-	return result;
+	LOCKED;
+	struct outside **link = &m->outside;
+	FIND(link, (*link)->range.addr == addr);
+	const struct outside *memory = *link;
+	if (out == NULL || memory == NULL || memory->kind != POOL_MEMORY || memory->pool->file <= 0 ||
+	    memory->pool->imported || !describe(memory->pool->file, out))
+		return INVALID_VALUE;
+	out->offset = memory->offset;
+	out->bytes = memory->range.bytes;
+	return SUCCESS;
 }
 
 EXPORT CUresult cuMemPoolImportPointer(CUdeviceptr *out, struct pool *handle, const struct description *described) {
@@ -683,22 +633,17 @@ EXPORT CUresult cuMemPoolImportPointer(CUdeviceptr *out, struct pool *handle, co
 	if (out == NULL || described == NULL)
 		return INVALID_VALUE;
 	struct description file;
-	LOCK;
+	LOCKED;
 	struct pool *pool = find_pool(handle);
-	CUresult result = pool == NULL || !pool->imported || !describe(pool->file, &file) ? INVALID_VALUE : SUCCESS;
-	if (result == SUCCESS &&
-	    (described->device != file.device || described->inode != file.inode || described->bytes == 0 ||
-	        described->offset > file.bytes || described->bytes > file.bytes - described->offset))
-		result = INVALID_VALUE;
-	if (result == SUCCESS) {
-		struct outside *new = add_mapped(pool->file, described->offset, described->bytes, pool->gpu, POOL_MEMORY);
-		result = new == NULL ? OUT_OF_MEMORY : SUCCESS;
-		if (new != NULL) {
-			new->pool = pool;
-			pool->used += described->bytes;
-			*out = new->range.addr;
-		}
-	}
-	UNLOCK;
-	return result;
+	if (pool == NULL || !pool->imported || !describe(pool->file, &file) || described->device != file.device ||
+	    described->inode != file.inode || described->bytes == 0 || described->offset > file.bytes ||
+	    described->bytes > file.bytes - described->offset)
+		return INVALID_VALUE;
+	struct outside *new = add_mapped(pool->file, described->offset, described->bytes, pool->gpu, POOL_MEMORY);
+	if (new == NULL)
+		return OUT_OF_MEMORY;
+	new->pool = pool;
+	pool->used += described->bytes;
+	*out = new->range.addr;
+	return SUCCESS;
 }

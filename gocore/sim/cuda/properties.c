@@ -216,6 +216,7 @@ EXPORT CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice device)
 	return SUCCESS;
 }
 
+/* CUdevprop of CUDA 2. */
 struct properties {
 	int threads, block[3], grid[3], shared, constant, warp, pitch, registers, clock, texture_alignment;
 };
@@ -269,25 +270,15 @@ static int read_place(const char *text, unsigned place[4]) {
 	return sscanf(text, "%x:%x.%x", &place[1], &place[2], &place[3]) >= 2;
 }
 
-static int is_place(const char *text) {
-	unsigned place[4];
-	return read_place(text, place);
-}
-
-static int same_place(const char *a, const char *b) {
-	unsigned x[4], y[4] = {0};
-	if (!read_place(a, x))
-		return 0;
-	return sscanf(b, "%x:%x:%x.%x", &y[0], &y[1], &y[2], &y[3]) >= 3 && memcmp(x, y, sizeof x) == 0;
-}
-
 EXPORT CUresult cuDeviceGetByPCIBusId(CUdevice *out, const char *id) {
 	CALLED(cuDeviceGetByPCIBusId);
-	char own[64];
-	if (out == NULL || id == NULL || !is_place(id))
+	char text[64];
+	unsigned wanted[4], place[4];
+	if (out == NULL || id == NULL || !read_place(id, wanted))
 		return INVALID_VALUE;
 	for (int i = 0; i < m->gpus; i++)
-		if (cuDeviceGetPCIBusId(own, sizeof own, i) == SUCCESS && same_place(id, own)) {
+		if (cuDeviceGetPCIBusId(text, sizeof text, i) == SUCCESS && read_place(text, place) &&
+		    memcmp(wanted, place, sizeof place) == 0) {
 			*out = i;
 			return SUCCESS;
 		}
@@ -311,38 +302,38 @@ EXPORT CUresult cuStreamCreate(CUstream *out, unsigned flags) {
 EXPORT CUresult cuStreamGetFlags(CUstream handle, unsigned *flags) {
 	REFUSE(ANY_TIME, flags == NULL, INVALID_VALUE);
 	CALLED_IN(handle, cuStreamGetFlags);
-	IN_STREAM(handle, {
-		result = admits(stream);
-		if (stream->capture != NULL) {
-			stream->capture->spoiled = 1;
-			result = STREAM_CAPTURE_UNSUPPORTED;
-		}
-		*flags = stream != context->legacy && !stream->blocking;
-	});
+	IN_STREAM(handle);
+	CUresult result = admits(stream);
+	*flags = stream != context->legacy && !stream->blocking;
+	if (stream->capture == NULL)
+		return result;
+	stream->capture->spoiled = 1;
+	return STREAM_CAPTURE_UNSUPPORTED;
 }
 
 EXPORT CUresult cuStreamGetDevice(CUstream handle, CUdevice *device) {
 	CALLED(cuStreamGetDevice);
 	if (device == NULL)
 		return INVALID_VALUE;
-	IN_STREAM(handle, *device = stream->context->gpu);
+	IN_STREAM(handle);
+	*device = stream->context->gpu;
+	return SUCCESS;
 }
 
 /* A context's number is its place in the order in which they were made. */
-EXPORT CUresult cuCtxGetId(struct context *asked, unsigned long long *id) {
+EXPORT CUresult cuCtxGetId(struct context *context, unsigned long long *id) {
 	REFUSE(ANY_TIME, id == NULL, INVALID_VALUE);
 	CALLED(cuCtxGetId);
-	struct context *context = asked;
-	LOCK;
-	CUresult result = asked == NULL ? current_context(&context) : INVALID_CONTEXT;
-	const struct context *one = m->contexts;
-	while (one != NULL && one != context)
-		one = one->next;
-	if (one != NULL && one->alive)
+	LOCKED;
+	CUresult result = context == NULL ? current_context(&context) : INVALID_CONTEXT;
+	struct context **link = &m->contexts;
+	FIND(link, *link == context);
+	if (*link != NULL && (*link)->alive)
 		result = SUCCESS;
-	if (result == SUCCESS)
-		for (*id = 0; one != NULL; one = one->next)
-			++*id;
-	UNLOCK;
-	return result;
+	if (result != SUCCESS)
+		return result;
+	*id = 0;
+	for (const struct context *older = *link; older != NULL; older = older->next)
+		++*id;
+	return SUCCESS;
 }

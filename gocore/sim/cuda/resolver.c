@@ -2,9 +2,6 @@
 /*
  * What a program asks of the driver itself: its functions by name and version (cuGetProcAddress), those that are
  * another one under an older name, and the names and texts of errors.
- *
- * With FAKECUDA_ALIASES in the environment of a test the resolver returns other addresses than dlsym: jumps to the
- * functions, as a driver may have entries of its own.
  */
 #include "driver.h"
 
@@ -13,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #define PER_THREAD_STREAM 2
 
@@ -28,43 +24,6 @@ static const struct form {
 #define UNRESOLVED(exported) {"", #exported, 0, ANY},
 #include "functions.h"
 };
-
-#define MAX_ALIASES 512
-
-/* One jump for each function, always the same. */
-static void *alias(void *function) {
-	static struct {
-		void *function;
-		unsigned char code[24];
-	} *aliases;
-	static int count;
-	void *found = NULL;
-	LOCK;
-	if (aliases == NULL)
-		aliases = mmap(NULL, MAX_ALIASES * sizeof *aliases, PROT_READ | PROT_WRITE | PROT_EXEC,
-		    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	for (int i = 0; i < count; i++)
-		if (aliases[i].function == function)
-			found = aliases[i].code;
-	if (found == NULL && count < MAX_ALIASES) {
-#if defined(__x86_64__)
-		const unsigned char jump[] = {0x48, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xe0}; /* mov rax, function; jmp rax */
-		const int operand = 2;
-#else
-		const unsigned char jump[] = {
-		    0x50, 0, 0, 0x58, 0, 2, 0x1f, 0xd6, 0, 0, 0, 0, 0, 0, 0, 0}; /* ldr x16, +8; br x16; function */
-		const int operand = 8;
-#endif
-		found = aliases[count].code;
-		aliases[count].function = function;
-		memcpy(aliases[count].code, jump, sizeof jump);
-		memcpy(aliases[count].code + operand, &function, sizeof function);
-		__builtin___clear_cache((char *)found, (char *)found + sizeof aliases->code);
-		count++;
-	}
-	UNLOCK;
-	return found;
-}
 
 /* The library stays loaded, and so may its handle. Looking for itself takes the loader as long as a hundred names. */
 static void *exported_as(const char *name) {
@@ -106,7 +65,7 @@ static enum found find(const char *symbol, void **function, int version, uint64_
 		newest = exported_as(symbol);
 	if (newest == NULL)
 		return found;
-	*function = TEST_VARIABLE("ALIASES") != NULL ? alias(newest) : newest;
+	*function = hooks_entry(newest);
 	return FOUND;
 }
 
@@ -246,28 +205,27 @@ static const struct error {
 #include "errors.h"
 };
 
+/* What a driver of this version does not know has neither a name nor a text. */
+static const struct error unknown = {0, 0, NULL, NULL};
+
+/* A driver's texts do not change, so one list serves all versions. */
 static const struct error *find_error(int number) {
 	for (size_t i = 0; i < sizeof errors / sizeof *errors; i++)
 		if (errors[i].number == number && errors[i].since <= driver_version())
 			return &errors[i];
-	return NULL;
+	return &unknown;
 }
 
-EXPORT CUresult cuGetErrorName(int number, const char **name) {
-	if (name == NULL)
-		return INVALID_VALUE;
-	const struct error *error = find_error(number);
-	*name = error != NULL ? error->name : NULL;
-	return error != NULL ? SUCCESS : INVALID_VALUE;
-}
-
-EXPORT CUresult cuGetErrorString(int number, const char **text) {
-	if (text == NULL)
-		return INVALID_VALUE;
-	const struct error *error = find_error(number);
-	*text = error != NULL ? error->text : NULL;
-	return error != NULL ? SUCCESS : INVALID_VALUE;
-}
+#define OF_ERROR(function, field) \
+	EXPORT CUresult function(int number, const char **field) { \
+		if (field == NULL) \
+			return INVALID_VALUE; \
+		const struct error *error = find_error(number); \
+		*field = error->field; \
+		return error != &unknown ? SUCCESS : INVALID_VALUE; \
+	}
+OF_ERROR(cuGetErrorName, name)
+OF_ERROR(cuGetErrorString, text)
 
 /*
  * The tables are not public, and the simulator has none. NVIDIA's driver answers so for an identifier that it does not

@@ -67,6 +67,7 @@ int has_shared_cards(void) {
 	return path != NULL && *path != 0;
 }
 
+/* Without a file the machine has its cards alone. A file that cannot be used is an error; one of other cards is not. */
 CUresult share_cards(void) {
 	const char *path = path_of_cards();
 	char why[256] = "the host has no memory left";
@@ -84,18 +85,17 @@ CUresult share_cards(void) {
 	return opened ? SUCCESS : complain(path, why);
 }
 
+/* What the process had is free for the others from here on, and what it holds of shares ends with it. */
 void end_sharing(void) {
 	if (m->shared != NULL)
 		close_budget(m->shared);
 	free(m->shared);
 	m->shared = NULL;
-	while (m->held_shares != NULL) {
-		struct held_share *gone = m->held_shares;
-		m->held_shares = gone->next;
-		free(gone);
-	}
+	free_list(m->held_shares, offsetof(struct held_share, next));
+	m->held_shares = NULL;
 }
 
+/* The child has its parent's descriptors, and must not give up what that still has. */
 void forget_sharing(struct machine *machine) {
 	if (machine->shared != NULL)
 		forget_budget(machine->shared);
@@ -104,6 +104,8 @@ void forget_sharing(struct machine *machine) {
 	machine->held_shares = NULL;
 }
 
+/* The own count is checked first, and then the file's, which another process may change at any time: only that
+ * decides. */
 int use_card(struct gpu *gpu, uint64_t bytes) {
 	if (bytes > left(gpu))
 		return 0;
@@ -118,6 +120,7 @@ int use_card(struct gpu *gpu, uint64_t bytes) {
 	return 1;
 }
 
+/* The own count falls before the file's, so that this process never says that it has more than it does. */
 void leave_card(struct gpu *gpu, uint64_t bytes) {
 	gpu->used -= bytes;
 	if (m->shared != NULL)
@@ -134,6 +137,7 @@ void count_context(const struct gpu *gpu, int difference) {
 		count_contexts_in(m->shared, gpu->place, difference);
 }
 
+/* What others use is the file's to say. Managed memory is on the card as far as other memory leaves room there. */
 uint64_t free_bytes(const struct gpu *gpu) {
 	uint64_t used = gpu->used, resident = gpu->concurrent ? gpu->managed : 0;
 	if (m->shared != NULL) {
@@ -145,21 +149,21 @@ uint64_t free_bytes(const struct gpu *gpu) {
 }
 
 static struct held_share **find_held(uint64_t number) {
-	struct held_share **at = &m->held_shares;
-	while (*at != NULL && (*at)->number != number)
-		at = &(*at)->next;
-	return at;
+	struct held_share **link = &m->held_shares;
+	FIND(link, (*link)->number == number);
+	return link;
 }
 
+/* The first reference in this process makes an element; the file has one bit for all of them. */
 static int hold(uint64_t number) {
-	struct held_share **at = find_held(number);
-	if (*at == NULL && (*at = calloc(1, sizeof **at)) == NULL)
-		return 0;
-	(*at)->number = number;
-	(*at)->count++;
+	struct held_share *held = *find_held(number);
+	if (held == NULL)
+		held = ADD(m->held_shares, .number = number);
+	held->count++;
 	return 1;
 }
 
+/* The bytes were charged to this process; from now on the share has them. */
 int share_export(const struct gpu *gpu, uint64_t number, uint64_t bytes) {
 	return m->shared != NULL && has_slot(m->shared) && share_in(m->shared, number, gpu->place, bytes) && hold(number);
 }
@@ -167,14 +171,14 @@ int share_export(const struct gpu *gpu, uint64_t number, uint64_t bytes) {
 int join_export(uint64_t number) { return m->shared != NULL && join_share_in(m->shared, number) && hold(number); }
 
 void leave_export(uint64_t number) {
-	struct held_share **at = find_held(number), *gone = *at;
-	if (m->shared == NULL || gone == NULL || --gone->count > 0)
+	struct held_share **link = find_held(number);
+	if (m->shared == NULL || *link == NULL || --(*link)->count > 0)
 		return;
-	*at = gone->next;
-	free(gone);
+	free(TAKE_OUT(link));
 	leave_share_in(m->shared, number);
 }
 
+/* Bytes that this process was charged become the share's: of a pool that grows after its export. */
 void grow_export(struct gpu *gpu, uint64_t number, uint64_t bytes) {
 	if (m->shared != NULL && bytes > 0)
 		grow_share_in(m->shared, number, gpu->place, bytes);

@@ -43,27 +43,17 @@ static void retire_streams(void) {
 	}
 }
 
+/* The newest stream is the first of the list. Numbers are never used twice in a machine, as cuStreamGetId promises. */
 struct stream *make_stream(struct context *context, int blocking, int priority) {
 	retire_streams();
-	struct stream *stream = calloc(1, sizeof *stream);
-	stream->context = context;
-	stream->blocking = blocking;
-	stream->priority = priority;
-	stream->id = ++m->last_stream;
+	struct stream *stream =
+	    ADD(m->streams, .context = context, .blocking = blocking, .priority = priority, .id = ++m->last_stream);
 	stream->tail = &stream->head;
-	stream->next = m->streams;
-	m->streams = stream;
 	return stream;
 }
 
-void count_streams(int *stream_count, int *event_count) {
-	*stream_count = *event_count = 0;
-	for (struct stream *one = m->streams; one != NULL; one = one->next)
-		*stream_count += !one->destroyed && !one->ended && one != one->context->legacy && !one->own;
-	for (struct event *one = m->events; one != NULL; one = one->next)
-		*event_count += one->context->alive;
-}
-
+/* The default stream of a thread in a context, which is made at its first use and is blocking, as cudaStreamPerThread
+ * is. */
 static struct stream *per_thread(struct context *context) {
 	for (struct stream *one = m->streams; one != NULL; one = one->next)
 		if (one->own && one->context == context && pthread_equal(one->thread, pthread_self()))
@@ -83,6 +73,8 @@ static void note_destroyed(void) {
 		    stderr);
 }
 
+/* Handles 0 and 1 are the legacy stream, 2 the thread's own: CU_STREAM_LEGACY and CU_STREAM_PER_THREAD of cuda.h. Any
+ * other is looked for by its address, and not read before it was found. */
 static CUresult find_stream(CUstream handle, struct context *context, struct stream **out) {
 	switch ((uintptr_t)handle) {
 	case 0:
@@ -108,6 +100,8 @@ static CUresult find_stream(CUstream handle, struct context *context, struct str
 	return SUCCESS;
 }
 
+/* A handle that names a stream brings its own context, whether or not that is current; a default stream needs the
+ * current one. */
 CUresult stream_and_context(CUstream handle, struct stream **stream, struct context **context) {
 	*context = NULL;
 	CUresult result = (uintptr_t)handle > 2 ? SUCCESS : current_context(context);
@@ -122,11 +116,13 @@ CUresult stream_and_context(CUstream handle, struct stream **stream, struct cont
 
 static int do_left_work(void);
 
+/* Whether the work up to a mark is done. No stream: there is no work to wait for. */
 static int finished(struct mark mark) {
 	return mark.stream == NULL || mark.stream->ended || mark.stream->done >= mark.seq;
 }
 
-static int ready(const struct piece *piece) {
+/* Whether all that a piece of work waits for is done. */
+int is_ready(const struct piece *piece) {
 	for (int i = 0; i < piece->after_count; i++)
 		if (!finished(piece->after[i]))
 			return 0;
@@ -145,12 +141,14 @@ static int touchable(struct stream *stream, uint64_t addr, uint64_t bytes) {
 	return touchable_by(stream, addr, bytes, stream->context->gpu);
 }
 
+/* Another thread's call is let through. What the caller has read under the lock may be different afterwards. */
 static void pause_unlocked(unsigned us) {
 	UNLOCK;
 	usleep(us);
 	LOCK_ANYWAY;
 }
 
+/* Memory that the caller has staged, or waits for itself, is not looked up: it is not the driver's. */
 static void run_copy(struct stream *stream, struct work *work) {
 	const void *from = work->staged != NULL ? work->staged : (const void *)(uintptr_t)work->src;
 	if ((work->to_pageable || touchable(stream, work->dst, work->bytes)) &&
@@ -158,6 +156,7 @@ static void run_copy(struct stream *stream, struct work *work) {
 		memmove((void *)(uintptr_t)work->dst, from, work->bytes);
 }
 
+/* A wait for a word in memory. It is looked at again and again, since who writes it makes no call. */
 static void run_wait(struct stream *stream, struct work *work) {
 	while (!stream->ended && touchable(stream, work->dst, work->bytes)) {
 		if (word_holds(work))
@@ -167,12 +166,14 @@ static void run_wait(struct stream *stream, struct work *work) {
 	}
 }
 
+/* The same for an event of another process. */
 static void run_await(struct stream *stream, struct work *work) {
 	while (!stream->ended && !shared_done(work->shared, work->value))
 		if (!do_left_work())
 			pause_unlocked(50);
 }
 
+/* All that it touches is looked at first, so that it does nothing where it would fail. */
 static void run_kernel(struct stream *stream, struct work *work) {
 	for (int i = 0; i < MAX_TOUCHED; i++)
 		if (work->touched[i].bytes > 0 && !touchable_by(stream, work->touched[i].addr, work->touched[i].bytes,
@@ -187,6 +188,8 @@ static uint64_t now_ns(void) {
 	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
+/* Under the lock, which a wait, a delay and a host function let go. The stream may end meanwhile: its work is dropped
+ * then. */
 void run_work(struct stream *stream, struct work *work) {
 	if ((work->kind == COPY || work->kind == FILL || work->kind == KERNEL) && m->delay_us > 0)
 		pause_unlocked(m->delay_us);
@@ -237,6 +240,7 @@ static void done_with(struct work *work) {
 		drop_shared(work->shared);
 }
 
+/* Dependencies and staged bytes go with the piece. */
 static void drop_head(struct stream *stream) {
 	struct piece *gone = stream->head;
 	stream->head = gone->next;
@@ -250,6 +254,8 @@ static void drop_head(struct stream *stream) {
 	__atomic_sub_fetch(&queued, 1, __ATOMIC_RELEASE);
 }
 
+/* Failed work leaves its error in the context; what is queued behind it is dropped and not run, as after a fault on a
+ * card. */
 static void run_head(struct stream *stream) {
 	stream->running = 1;
 	if (!stream->ended && stream->context->sticky == SUCCESS)
@@ -267,7 +273,7 @@ static void *run_queue(void *argument) {
 	works_for_machine = 1;
 	LOCK;
 	while (stream->head != NULL) {
-		if (!stream->ended && !ready(stream->head))
+		if (!stream->ended && !is_ready(stream->head))
 			pthread_cond_wait(&m->progress, &m->lock);
 		else
 			run_head(stream);
@@ -278,7 +284,8 @@ static void *run_queue(void *argument) {
 	return NULL;
 }
 
-static void run_one(struct stream *stream) {
+/* The worker's flag keeps others from the queue while the work waits without the lock. */
+void run_next(struct stream *stream) {
 	stream->worker = 1;
 	run_head(stream);
 	stream->worker = 0;
@@ -294,8 +301,8 @@ static int do_left_work(void) {
 		if (one->head == NULL || one->worker)
 			continue;
 		left = 1;
-		if (one->ended || (!m->stepped && ready(one->head))) {
-			run_one(one);
+		if (one->ended || (!m->stepped && is_ready(one->head))) {
+			run_next(one);
 			return 1;
 		}
 	}
@@ -313,17 +320,18 @@ int start_thread(pthread_t *thread, const pthread_attr_t *how, void *(*run)(void
 	return failed;
 }
 
+/* The caller has the lock, so the thread does not look at the stream before its flag is set. Without a thread the
+ * work is left to those who wait for it. */
 static void start_worker(struct stream *stream) {
 	pthread_t thread;
-	stream->worker = 1;
-	if (!m->stepped && start_thread(&thread, NULL, run_queue, stream) == 0) {
+	stream->worker = !m->stepped && start_thread(&thread, NULL, run_queue, stream) == 0;
+	if (stream->worker)
 		pthread_detach(thread);
-	} else {
-		stream->worker = 0;
+	else
 		m->left_work = 1;
-	}
 }
 
+/* Only work that is not done yet is remembered. */
 static void depend(struct piece *piece, struct mark mark) {
 	if (finished(mark))
 		return;
@@ -355,6 +363,7 @@ static int at_once(struct stream *stream, const struct work *work, struct mark o
 	return brief && m->cards != NULL && m->delay_us == 0 && !m->stepped && nothing_before(stream, other);
 }
 
+/* Work without a queue: it has a number all the same, for events that are recorded behind it. */
 static uint64_t do_now(struct stream *stream, struct work *work) {
 	stream->last++;
 	if (!stream->ended && stream->context->sticky == SUCCESS)
@@ -365,6 +374,8 @@ static uint64_t do_now(struct stream *stream, struct work *work) {
 	return stream->last;
 }
 
+/* The order that CUDA gives the legacy stream: its work waits for that of all blocking streams of its context, and
+ * theirs for its. Non-blocking streams have no part in that. `other` is an event's mark besides. */
 static uint64_t enqueue_after(struct stream *stream, struct work work, struct mark other) {
 	if (stream->capture != NULL) {
 		take_piece(stream, work);
@@ -396,6 +407,7 @@ uint64_t enqueue(struct stream *stream, struct work work) {
 	return enqueue_after(stream, work, (struct mark){NULL, 0});
 }
 
+/* The lock is free while it waits. */
 void wait_done(struct stream *stream, uint64_t seq) {
 	while (!finished((struct mark){stream, seq}))
 		if (!do_left_work())
@@ -435,64 +447,14 @@ void end_streams(struct context *context) {
 	wait_while_suspended();
 }
 
-#ifdef GPUCONF_TEST_HOOKS
-
-/* For tests that try every order: no work runs but what fakecuda_step runs. A call that waits for work never returns.
- */
-EXPORT void fakecuda_hold(void) {
-	enter_machine();
-	LOCK;
-	m->stepped = 1;
-	UNLOCK;
-}
-
-/* Whether a stream's next piece of work could run now. A wait for a word could if the word is there. */
-static int steppable(const struct stream *stream) {
-	const struct piece *next = stream->head;
-	if (next == NULL || !ready(next))
-		return 0;
-	if (next->work.kind == AWAIT)
-		return shared_done(next->work.shared, next->work.value);
-	return next->work.kind != WAIT_WORD || word_holds(&next->work);
-}
-
-/* fakecuda_steppable lists the streams of a GPU whose next piece of work could run now, the newest first, and returns
- * how many. */
-EXPORT int fakecuda_steppable(int gpu, uint64_t *streams, int room) {
-	int found = 0;
-	enter_machine();
-	LOCK;
-	for (struct stream *one = m->streams; one != NULL && found < room; one = one->next)
-		if (one->context->gpu == gpu && steppable(one))
-			streams[found++] = one == one->context->legacy ? 0 : (uint64_t)(uintptr_t)one;
-	UNLOCK;
-	return found;
-}
-
-/* fakecuda_step runs the next piece of a stream's work. It returns 0 if none could run now. */
-EXPORT int fakecuda_step(int gpu, uint64_t handle) {
-	int ran = 0;
-	enter_machine();
-	LOCK;
-	for (struct stream *one = m->streams; one != NULL && !ran; one = one->next) {
-		uint64_t name = one == one->context->legacy ? 0 : (uint64_t)(uintptr_t)one;
-		ran = one->context->gpu == gpu && name == handle && steppable(one);
-		if (ran)
-			run_one(one);
-	}
-	UNLOCK;
-	return ran;
-}
-
-#endif
-
+/* A priority out of range is brought into it, as CUDA documents; a smaller number is more urgent. */
 static CUresult create_stream(CUstream *out, unsigned flags, int priority) {
-	IN_CONTEXT({
-		int greatest = m->gpu[context->gpu].greatest_priority;
-		if (priority > 0)
-			priority = 0;
-		*out = make_stream(context, flags == 0, priority < greatest ? greatest : priority);
-	});
+	IN_CONTEXT;
+	int greatest = m->gpu[context->gpu].greatest_priority;
+	if (priority > 0)
+		priority = 0;
+	*out = make_stream(context, flags == 0, priority < greatest ? greatest : priority);
+	return SUCCESS;
 }
 
 /* Without a context that can have the stream, NVIDIA's driver leaves a handle that no stream has, and not that of the
@@ -507,36 +469,33 @@ EXPORT CUresult cuStreamCreateWithPriority(CUstream *out, unsigned flags, int pr
 	return result;
 }
 
+/* Its work goes on, as CUDA documents; only the handle is invalid from now on. A default stream cannot be destroyed. */
 EXPORT CUresult cuStreamDestroy_v2(CUstream handle) {
 	REFUSE(ANY_TIME, handle == NULL, INVALID_HANDLE);
 	CALLED_IN(handle, cuStreamDestroy);
-	IN_STREAM(handle, {
-		if ((uintptr_t)handle <= 2)
-			result = INVALID_HANDLE;
-		else {
-			leave_capture(stream);
-			stream->destroyed = 1;
-		}
-	});
+	IN_STREAM(handle);
+	if ((uintptr_t)handle <= 2)
+		return INVALID_HANDLE;
+	leave_capture(stream);
+	stream->destroyed = 1;
+	return SUCCESS;
 }
 
 EXPORT CUresult cuStreamGetPriority(CUstream handle, int *priority) {
 	REFUSE(ANY_TIME, priority == NULL, INVALID_VALUE);
 	CALLED_IN(handle, cuStreamGetPriority);
-	IN_STREAM(handle, {
-		result = admits(stream);
-		*priority = stream->priority;
-	});
+	IN_STREAM(handle);
+	*priority = stream->priority;
+	return admits(stream);
 }
 
 EXPORT CUresult cuStreamGetCtx(CUstream handle, CUcontext *out) {
 	REFUSE(ANY_TIME, out == NULL, INVALID_VALUE);
 	REFUSE(NOT_STARTED, driver_version() >= 12050 && handle != NULL, INVALID_HANDLE);
 	CALLED_IN(handle, cuStreamGetCtx);
-	IN_STREAM(handle, {
-		result = admits(stream);
-		*out = stream->context;
-	});
+	IN_STREAM(handle);
+	*out = stream->context;
+	return admits(stream);
 }
 
 /* What is wrong with a stream or an event is said before CALLED. */
@@ -552,34 +511,34 @@ EXPORT CUresult cuStreamGetCtx(CUstream handle, CUcontext *out) {
 static CUresult stream_refused(CUstream handle) {
 	struct context *context = NULL;
 	struct stream *stream = NULL;
-	LOCK;
+	LOCKED;
 	CUresult result = SUCCESS;
 	if (m->started && ((uintptr_t)handle > 2 || current_context(&context) == SUCCESS))
 		result = find_stream(handle, context, &stream);
 	if (result == SUCCESS && stream != NULL && (stream->capture != NULL || stream == stream->context->legacy))
 		result = observes(stream);
-	UNLOCK;
 	return result;
 }
 
+/* What is wrong comes first, then what captures forbid. A stream that has nothing to do is not given work for it. */
 EXPORT CUresult cuStreamSynchronize(CUstream handle) {
 	REFUSE(NO_DEVICE_FOUND, (uintptr_t)handle > 2, INVALID_HANDLE);
 	SAY_FIRST(stream_refused(handle));
 	CALLED(cuStreamSynchronize);
-	IN_STREAM(handle, {
-		result = observes(stream);
-		if (result == SUCCESS) {
-			if (!nothing_before(stream, (struct mark){NULL, 0}))
-				wait_done(stream, enqueue(stream, (struct work){.kind = MARK}));
-			result = context->sticky;
-			pools_synchronized();
-		}
-	});
+	IN_STREAM(handle);
+	CUresult result = observes(stream);
+	if (result != SUCCESS)
+		return result;
+	if (!nothing_before(stream, (struct mark){NULL, 0}))
+		wait_done(stream, enqueue(stream, (struct work){.kind = MARK}));
+	pools_synchronized();
+	return context->sticky;
 }
 
 /* The forms with a per-thread default stream. */
 CUstream own_stream(CUstream handle) { return handle != NULL ? handle : (CUstream)(uintptr_t)2; }
 
+/* Of the legacy stream also the blocking ones of its context count, since its next work would wait for them. */
 static int idle(struct stream *stream) {
 	while (do_left_work())
 		;
@@ -594,29 +553,23 @@ EXPORT CUresult cuStreamQuery(CUstream handle) {
 	REFUSE(NO_DEVICE_FOUND, (uintptr_t)handle > 2, INVALID_HANDLE);
 	SAY_FIRST(stream_refused(handle));
 	CALLED(cuStreamQuery);
-	IN_STREAM(handle, {
-		result = observes(stream);
-		if (result == SUCCESS)
-			result = idle(stream) ? context->sticky : NOT_READY;
-	});
+	IN_STREAM(handle);
+	CUresult result = observes(stream);
+	if (result != SUCCESS)
+		return result;
+	return idle(stream) ? context->sticky : NOT_READY;
 }
 
 /* Where the list of events that are not destroyed has one, or its end. */
 static struct event **event_link(const struct event *event) {
-	struct event **at = &m->events;
-	while (*at != NULL && *at != event)
-		at = &(*at)->next;
-	return at;
+	struct event **link = &m->events;
+	FIND(link, *link == event);
+	return link;
 }
 
-int event_gone(const struct event *event) {
-	const struct event *one = *event_link(event);
-	return one == NULL || !one->context->alive;
-}
+int event_gone(const struct event *event) { return *event_link(event) == NULL || !event->context->alive; }
 
 CUresult cuEventRecord(CUevent event, CUstream handle);
-
-enum { EXTERNAL = 1 };
 
 /* A node about an event of other streams: only a capture makes one. */
 static CUresult external(struct stream *stream, int waits) {
@@ -628,97 +581,89 @@ static CUresult external(struct stream *stream, int waits) {
 
 EXPORT CUresult cuEventRecordWithFlags(CUevent event, CUstream handle, unsigned flags) {
 	CALLED_IN(handle, cuEventRecordWithFlags);
-	if (flags > EXTERNAL)
+	if (flags > CU_EVENT_RECORD_EXTERNAL)
 		return INVALID_VALUE;
 	if (flags == 0)
 		return cuEventRecord(event, handle);
-	IN_STREAM(handle, result = event_gone(event) ? INVALID_HANDLE : external(stream, 0));
-}
-
-/* For an event that there is not. */
-static CUresult wait_refused(struct stream *stream) {
-	CUresult result = admits(stream);
-	if (result == SUCCESS && stream->capture != NULL)
-		stream->capture->spoiled = 1;
-	return result == SUCCESS ? INVALID_HANDLE : result;
+	IN_STREAM(handle);
+	return event_gone(event) ? INVALID_HANDLE : external(stream, 0);
 }
 
 EXPORT CUresult cuStreamWaitEvent(CUstream handle, CUevent event, unsigned flags) {
 	CALLED_IN(handle, cuStreamWaitEvent);
-	IN_STREAM(handle, {
-		if (event_gone(event))
-			result = wait_refused(stream);
-		else if (flags > 1)
-			result = INVALID_VALUE;
-		else if (flags == EXTERNAL)
-			result = external(stream, 1);
-		else if (stream->capture != NULL || event->capture != NULL)
-			result = wait_captured(stream, event);
-		else if ((result = admits(stream)) == SUCCESS && event->shared != NULL &&
-		         !shared_done(event->shared, last_shared(event->shared)))
-			enqueue(
-			    stream, (struct work){
-			                .kind = AWAIT, .shared = hold_shared(event->shared), .value = last_shared(event->shared)});
-		else if (result == SUCCESS)
-			enqueue_after(stream, (struct work){.kind = MARK}, event->mark);
-	});
+	IN_STREAM(handle);
+	if (event_gone(event)) {
+		CUresult result = admits(stream);
+		if (result == SUCCESS && stream->capture != NULL)
+			stream->capture->spoiled = 1;
+		return result == SUCCESS ? INVALID_HANDLE : result;
+	}
+	if (flags > CU_EVENT_WAIT_EXTERNAL)
+		return INVALID_VALUE;
+	if (flags == CU_EVENT_WAIT_EXTERNAL)
+		return external(stream, 1);
+	if (stream->capture != NULL || event->capture != NULL)
+		return wait_captured(stream, event);
+	CUresult result = admits(stream);
+	if (result != SUCCESS)
+		return result;
+	uint64_t record = event->shared != NULL ? last_shared(event->shared) : 0;
+	if (event->shared != NULL && !shared_done(event->shared, record))
+		enqueue(stream, (struct work){.kind = AWAIT, .shared = hold_shared(event->shared), .value = record});
+	else
+		enqueue_after(stream, (struct work){.kind = MARK}, event->mark);
+	return SUCCESS;
 }
 
+/* It was never recorded: a wait for it ends at once. */
 struct event *add_event(struct context *context, int untimed) {
-	struct event *event = calloc(1, sizeof *event);
-	event->context = context;
-	event->untimed = untimed;
-	event->next = m->events;
-	m->events = event;
-	return event;
+	return ADD(m->events, .context = context, .untimed = untimed);
 }
 
+/* An event that processes share cannot time, as CUDA requires. Without shared cards it is one of this process alone. */
 EXPORT CUresult cuEventCreate(CUevent *out, unsigned flags) {
+	const unsigned all = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
 	CALLED(cuEventCreate);
-	IN_CONTEXT({
-		if (out == NULL || flags > 7 ||
-		    (flags & (CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS)) == CU_EVENT_INTERPROCESS)
-			result = INVALID_VALUE;
-		int shares = result == SUCCESS && (flags & CU_EVENT_INTERPROCESS) != 0 && m->shared != NULL;
-		struct shared_event *shared = shares ? make_shared_event() : NULL;
-		if (shares && shared == NULL)
-			result = OUT_OF_MEMORY;
-		if (result == SUCCESS) {
-			*out = add_event(context, (flags & CU_EVENT_DISABLE_TIMING) != 0);
-			(*out)->interprocess = (flags & CU_EVENT_INTERPROCESS) != 0;
-			(*out)->shared = shared;
-		}
-	});
+	IN_CONTEXT;
+	int untimed = (flags & CU_EVENT_DISABLE_TIMING) != 0, interprocess = (flags & CU_EVENT_INTERPROCESS) != 0;
+	if (out == NULL || flags > all || (interprocess && !untimed))
+		return INVALID_VALUE;
+	int shares = interprocess && m->shared != NULL;
+	struct shared_event *shared = shares ? make_shared_event() : NULL;
+	if (shares && shared == NULL)
+		return OUT_OF_MEMORY;
+	*out = add_event(context, untimed);
+	(*out)->interprocess = interprocess;
+	(*out)->shared = shared;
+	return SUCCESS;
 }
 
-/* IN_EVENT runs a body with a valid event and its context, under the lock. No context need be current. */
-#define IN_EVENT(event, ...) \
-	LOCK; \
-	CUresult result = event_gone(event) ? INVALID_HANDLE : SUCCESS; \
-	struct context *context = result == SUCCESS ? event->context : NULL; \
-	if (result == SUCCESS && !context->alive) \
-		result = CONTEXT_IS_DESTROYED; \
-	if (result == SUCCESS) { \
-		__VA_ARGS__; \
-	} \
-	UNLOCK; \
-	return result
+/* IN_EVENT is LOCKED, with a valid event, whose context lives. No context need be current. */
+#define IN_EVENT(event) \
+	LOCKED; \
+	do { \
+		if (event_gone(event)) \
+			return INVALID_HANDLE; \
+	} while (0)
 
+/* Waits for it that are queued have its mark, so the event may go before its work is done. */
 EXPORT CUresult cuEventDestroy_v2(CUevent event) {
 	REFUSE(NOT_STARTED, 1, event == NULL ? INVALID_HANDLE : INVALID_CONTEXT);
 	CALLED(cuEventDestroy);
-	IN_EVENT(event, {
-		*event_link(event) = event->next;
-		event->next = m->destroyed_events;
-		m->destroyed_events = event;
-		if (event->shared != NULL && !event->foreign)
-			forget_shared(event->shared);
-		if (event->shared != NULL)
-			drop_shared(event->shared);
-		event->shared = NULL;
-	});
+	IN_EVENT(event);
+	*event_link(event) = event->next;
+	event->next = m->destroyed_events;
+	m->destroyed_events = event;
+	if (event->shared != NULL && !event->foreign)
+		forget_shared(event->shared);
+	if (event->shared != NULL)
+		drop_shared(event->shared);
+	event->shared = NULL;
+	return SUCCESS;
 }
 
+/* The record's number is taken at once and signalled when the stream comes to it, so that another process's wait is
+ * for this record or a later one. */
 static void record_shared(struct event *event, struct stream *stream) {
 	uint64_t number = begin_shared(event->shared);
 	event->capture = NULL;
@@ -737,65 +682,68 @@ static void wait_shared(struct event *event) {
 	wait_while_suspended();
 }
 
+/* A record replaces the one before; who waits for that has its mark already. */
 EXPORT CUresult cuEventRecord(CUevent event, CUstream handle) {
 	CALLED_IN(handle, cuEventRecord);
-	IN_STREAM(handle, {
-		if ((result = admits(stream)) != SUCCESS)
-			;
-		else if (event_gone(event) || event->context != stream->context)
-			result = INVALID_HANDLE;
-		else if (stream->capture != NULL)
-			record_captured(event, stream);
-		else if (event->shared != NULL)
-			record_shared(event, stream);
-		else
-			event->capture = NULL,
-			event->mark = (struct mark){stream,
-			    enqueue(stream, (struct work){.kind = MARK, .src = event->untimed ? 0 : (uint64_t)(uintptr_t)event})};
-	});
+	IN_STREAM(handle);
+	CUresult result = admits(stream);
+	if (result != SUCCESS)
+		return result;
+	if (event_gone(event) || event->context != stream->context)
+		return INVALID_HANDLE;
+	if (stream->capture != NULL) {
+		record_captured(event, stream);
+	} else if (event->shared != NULL) {
+		record_shared(event, stream);
+	} else {
+		uint64_t timed = event->untimed ? 0 : (uint64_t)(uintptr_t)event;
+		event->capture = NULL;
+		event->mark = (struct mark){stream, enqueue(stream, (struct work){.kind = MARK, .src = timed})};
+	}
+	return SUCCESS;
 }
 
 /* What is wrong with an event itself is said before what captures forbid. */
 static CUresult event_refused(CUevent event) {
-	LOCK;
-	CUresult result = !m->started ? SUCCESS : event_gone(event) ? INVALID_HANDLE : event_observed(event);
-	UNLOCK;
-	return result;
+	LOCKED;
+	if (!m->started)
+		return SUCCESS;
+	return event_gone(event) ? INVALID_HANDLE : event_observed(event);
 }
 
 EXPORT CUresult cuEventSynchronize(CUevent event) {
 	REFUSE(NOT_STARTED, 1, event == NULL ? INVALID_HANDLE : INVALID_CONTEXT);
 	SAY_FIRST(event_refused(event));
 	CALLED(cuEventSynchronize);
-	IN_EVENT(event, {
-		result = event_observed(event);
-		if (result == SUCCESS) {
-			if (event->shared != NULL)
-				wait_shared(event);
-			else
-				wait_done(event->mark.stream, event->mark.seq);
-			result = context->sticky;
-			pools_synchronized();
-		}
-	});
+	IN_EVENT(event);
+	struct context *context = event->context;
+	CUresult result = event_observed(event);
+	if (result != SUCCESS)
+		return result;
+	if (event->shared != NULL)
+		wait_shared(event);
+	else
+		wait_done(event->mark.stream, event->mark.seq);
+	pools_synchronized();
+	return context->sticky;
 }
 
 EXPORT CUresult cuEventQuery(CUevent event) {
 	REFUSE(NOT_STARTED, 1, event == NULL ? INVALID_HANDLE : INVALID_CONTEXT);
 	SAY_FIRST(event_refused(event));
 	CALLED(cuEventQuery);
-	IN_EVENT(event, {
-		while (do_left_work())
-			;
-		result = event_observed(event);
-		if (result == SUCCESS)
-			result =
-			    (event->shared != NULL ? shared_done(event->shared, last_shared(event->shared)) : finished(event->mark))
-			        ? context->sticky
-			        : NOT_READY;
-	});
+	IN_EVENT(event);
+	struct context *context = event->context;
+	while (do_left_work())
+		;
+	CUresult result = event_observed(event);
+	if (result != SUCCESS)
+		return result;
+	int done = event->shared != NULL ? shared_done(event->shared, last_shared(event->shared)) : finished(event->mark);
+	return done ? context->sticky : NOT_READY;
 }
 
+/* Events that time can be taken between: recorded, with time, and done. */
 static CUresult timed(struct event *event) {
 	if (event_gone(event) || event->untimed || (event->mark.stream == NULL && event->capture == NULL))
 		return INVALID_HANDLE;
@@ -809,19 +757,20 @@ static CUresult timed(struct event *event) {
 EXPORT CUresult cuEventElapsedTime(float *ms, CUevent from, CUevent to) {
 	REFUSE(NOT_STARTED, 1, from == NULL || to == NULL ? INVALID_HANDLE : INVALID_CONTEXT);
 	CALLED(cuEventElapsedTime);
-	IN_EVENT(from, {
-		while (do_left_work())
-			;
-		result = ms == NULL ? INVALID_HANDLE : timed(from);
-		if (result == SUCCESS)
-			result = timed(to);
-		if (result == SUCCESS && to->context->gpu != from->context->gpu)
-			result = INVALID_HANDLE; /* GPUs have no common clock */
-		if (result == SUCCESS)
-			result = context->sticky;
-		if (result == SUCCESS)
-			*ms = (float)((double)(int64_t)(to->when - from->when) / 1e6);
-	});
+	IN_EVENT(from);
+	struct context *context = from->context;
+	while (do_left_work())
+		;
+	CUresult result = ms == NULL ? INVALID_HANDLE : timed(from);
+	if (result == SUCCESS)
+		result = timed(to);
+	if (result == SUCCESS && to->context->gpu != from->context->gpu)
+		result = INVALID_HANDLE; /* GPUs have no common clock */
+	if (result == SUCCESS)
+		result = context->sticky;
+	if (result == SUCCESS)
+		*ms = (float)((double)(int64_t)(to->when - from->when) / 1e6);
+	return result;
 }
 
 EXPORT CUresult cuEventElapsedTime_v2(float *ms, CUevent from, CUevent to) {
@@ -833,21 +782,10 @@ EXPORT CUresult cuEventElapsedTime_v2(float *ms, CUevent from, CUevent to) {
 EXPORT CUresult cuStreamGetId(CUstream handle, unsigned long long *id) {
 	REFUSE(ANY_TIME, id == NULL, INVALID_VALUE);
 	CALLED_IN_SINCE(12000, handle, cuStreamGetId);
-	IN_STREAM(handle, {
-		result = stream->capture != NULL ? observes(stream) : SUCCESS;
-		*id = result == SUCCESS ? stream->id : 0;
-	});
-}
-
-/* The device's side of a copy is checked, and what comes from the host is staged. */
-static CUresult copy_checked(struct work *work, int from_host, int gpu) {
-	if (!within(from_host ? work->dst : work->src, work->bytes, gpu))
-		return INVALID_VALUE;
-	if (from_host) {
-		work->staged = malloc(work->bytes);
-		memcpy(work->staged, (const void *)(uintptr_t)work->src, work->bytes);
-	}
-	return SUCCESS;
+	IN_STREAM(handle);
+	CUresult result = stream->capture != NULL ? observes(stream) : SUCCESS;
+	*id = result == SUCCESS ? stream->id : 0;
+	return result;
 }
 
 /*
@@ -864,25 +802,28 @@ static CUresult queue_in(struct stream *stream, struct work work, int dst_host, 
 	}
 	if (work.dst == 0 || (work.kind == COPY && work.src == 0) || (pageable && !m->lenient))
 		return INVALID_VALUE;
-	if (pageable) {
-		work.to_pageable = dst_host;
-		CUresult result = copy_checked(&work, src_host, gpu);
-		if (result != SUCCESS)
-			return result;
-		wait_done(stream, enqueue(stream, work));
-		return stream->context->sticky;
+	if (!pageable) {
+		if (!within(work.dst, work.bytes, gpu) || (work.kind == COPY && !within(work.src, work.bytes, gpu)))
+			return INVALID_VALUE;
+		enqueue(stream, work);
+		return SUCCESS;
 	}
-	if (!within(work.dst, work.bytes, gpu) || (work.kind == COPY && !within(work.src, work.bytes, gpu)))
+	if (!within(src_host ? work.dst : work.src, work.bytes, gpu)) /* the device's side */
 		return INVALID_VALUE;
-	enqueue(stream, work);
-	return SUCCESS;
+	if (src_host) {
+		work.staged = malloc(work.bytes);
+		memcpy(work.staged, (const void *)(uintptr_t)work.src, work.bytes);
+	}
+	work.to_pageable = dst_host;
+	wait_done(stream, enqueue(stream, work));
+	return stream->context->sticky;
 }
 
+/* A copy of no bytes is checked for its stream, and does nothing. */
 static CUresult queue(CUstream handle, struct work work, int dst_host, int src_host) {
-	IN_STREAM(handle, {
-		if ((result = admits(stream)) == SUCCESS && work.bytes > 0)
-			result = queue_in(stream, work, dst_host, src_host);
-	});
+	IN_STREAM(handle);
+	CUresult result = admits(stream);
+	return result == SUCCESS && work.bytes > 0 ? queue_in(stream, work, dst_host, src_host) : result;
 }
 
 EXPORT CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr dst, const void *src, size_t bytes, CUstream stream) {

@@ -110,6 +110,8 @@ void run_body(struct stream *stream, struct body *body);
 void drop_body(struct body *body);
 void run_work(struct stream *stream, struct work *work);
 extern struct stream *all_streams(void);
+int is_ready(const struct piece *piece); /* the work that it waits for is done */
+void run_next(struct stream *stream);    /* the first piece of its queue, in the calling thread */
 
 /* memops.c: what a wait in a stream waits for, and a write; the word has work->bytes. */
 int word_holds(const struct work *work);
@@ -118,16 +120,15 @@ void write_word(const struct work *work);
 /* A default stream is the current context's; for others no context need be current. */
 CUresult stream_and_context(CUstream handle, struct stream **stream, struct context **context);
 
-/* IN_STREAM runs a body with the stream of a handle and its context, under the lock. */
-#define IN_STREAM(handle, ...) \
+/* IN_STREAM is LOCKED, with the stream of a handle and its context. For a wrong handle the function returns why. */
+#define IN_STREAM(handle) \
 	struct context *context; \
 	struct stream *stream; \
-	LOCK; \
-	CUresult result = stream_and_context(handle, &stream, &context); \
-	if (result == SUCCESS) { \
-		__VA_ARGS__; \
-	} \
-	UNLOCK; \
-	return result
+	LOCKED; \
+	do { \
+		CUresult refused_ = stream_and_context(handle, &stream, &context); \
+		if (refused_ != SUCCESS) \
+			return refused_; \
+	} while (0)
 
 #endif

@@ -1,5 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Virtual memory management: reservations, handles, mappings. */
+/*
+ * Virtual memory management: reservations, handles, mappings
+ * (https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__VA.html).
+ *
+ * A handle refers to memory, and memory is a part of its GPU's file, so that it can be mapped at any address and sent
+ * to another process. The machine's lock guards all of it. Always:
+ *
+ *  1. Reservations and mappings are in the order of their addresses, no two of a kind overlap, and each mapping lies
+ *     in a reservation.
+ *  2. A handle lives while it is held or mapped, and memory while it has a handle or an open descriptor.
+ *     memory->handles counts its handles.
+ *  3. Memory of a GPU is charged to it in full from cuMemCreate to its end; what is exported is charged to the share
+ *     instead, and what was imported is not charged here.
+ */
 #include "driver.h"
 
 #include "../../machine/cuda/constants.h"
@@ -7,9 +20,7 @@
 #include "../../lease/budget/locks.h"
 
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -22,19 +33,15 @@
 #define LAST_RESERVATION UINT64_C(0x7f0000000000)
 
 typedef struct {
-	int type, id;
-} location;
-
-typedef struct {
 	int type, handle_types;
-	location location;
+	struct location location;
 	void *metadata;
 	unsigned char compression, rdma; /* for GPUDirect RDMA */
 	unsigned char flags[6];
 } allocation_prop;
 
 typedef struct {
-	location location;
+	struct location location;
 	int flags;
 } access_desc;
 
@@ -72,31 +79,30 @@ struct reservation { /* in order of their addresses */
 	struct reservation *next;
 };
 
+/* What a GPU may do with a mapping, as cuMemGetAccess says it. */
 static int flags_of(const struct mapping *mapping, int gpu) {
 	if ((mapping->access >> gpu & 1) == 0)
 		return CU_MEM_ACCESS_FLAGS_PROT_NONE;
 	return mapping->writes >> gpu & 1 ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_READ;
 }
 
-/* Of the GPU that has the memory. */
-static int access_here(const struct mapping *mapping) { return flags_of(mapping, mapping->handle->memory->gpu); }
-
 int find_mapping(uint64_t addr, struct place *out) {
-	for (struct mapping *one = m->mappings; one != NULL; one = one->next)
-		if (inside(addr, 1, one->range)) {
-			const struct memory *memory = one->handle->memory;
-			*out = (struct place){.range = one->range,
+	for (struct mapping *mapping = m->mappings; mapping != NULL; mapping = mapping->next)
+		if (inside(addr, 1, mapping->range)) {
+			const struct memory *memory = mapping->handle->memory;
+			*out = (struct place){.range = mapping->range,
 			    .gpu = memory->host ? -1 : memory->gpu,
 			    .mapped = 1,
 			    .rdma = memory->rdma,
-			    .access = access_here(one),
+			    .access = flags_of(mapping, memory->gpu), /* of the GPU that has the memory */
 			    .handle_types = memory->types,
-			    .notes = &one->notes};
+			    .notes = &mapping->notes};
 			return 1;
 		}
 	return 0;
 }
 
+/* For tests, which look for what a program has left. */
 void count_virtual(int *handle_count, int *mapping_count, int *reservation_count) {
 	*handle_count = *mapping_count = *reservation_count = 0;
 	for (struct handle *one = m->handles; one != NULL; one = one->next)
@@ -107,6 +113,7 @@ void count_virtual(int *handle_count, int *mapping_count, int *reservation_count
 		++*reservation_count;
 }
 
+/* Memory of the host lies in the file of the first GPU, and is not charged to it. */
 static CUresult check_prop(const allocation_prop *prop) {
 	if (prop->type != CU_MEM_ALLOCATION_TYPE_PINNED || prop->location.type < CU_MEM_LOCATION_TYPE_DEVICE ||
 	    prop->location.type > CU_MEM_LOCATION_TYPE_HOST_NUMA || prop->compression > 1)
@@ -120,9 +127,11 @@ static CUresult check_prop(const allocation_prop *prop) {
 	return m->gpu[prop->location.id].vmm ? SUCCESS : NOT_SUPPORTED;
 }
 
+/* A card's large page of 2 MiB, as the minimum and as what is recommended. */
 EXPORT CUresult cuMemGetAllocationGranularity(size_t *bytes, const allocation_prop *prop, int option) {
 	CALLED(cuMemGetAllocationGranularity);
-	if (bytes == NULL || prop == NULL || option < 0 || option > 1)
+	if (bytes == NULL || prop == NULL || option < CU_MEM_ALLOC_GRANULARITY_MINIMUM ||
+	    option > CU_MEM_ALLOC_GRANULARITY_RECOMMENDED)
 		return INVALID_VALUE;
 	*bytes = GRANULE;
 	return m->vmm ? SUCCESS : NOT_SUPPORTED; /* it does not look at the properties */
@@ -130,6 +139,13 @@ EXPORT CUresult cuMemGetAllocationGranularity(size_t *bytes, const allocation_pr
 
 static int overlap(struct range range, uint64_t addr, uint64_t bytes) {
 	return range.addr < addr + bytes && addr < range.addr + range.bytes;
+}
+
+static int is_mapped(uint64_t addr, uint64_t bytes) {
+	for (const struct mapping *mapping = m->mappings; mapping != NULL; mapping = mapping->next)
+		if (overlap(mapping->range, addr, bytes))
+			return 1;
+	return 0;
 }
 
 /*
@@ -150,13 +166,17 @@ static uint64_t reserve(uint64_t bytes, uint64_t alignment) {
 	return addr != 0 ? addr : map_anywhere(bytes, alignment, PROT_NONE);
 }
 
-static void unreserve(struct range range) {
+/* A machine that counts to the byte has its ranges from the list that it uses again. */
+static void drop_reservation(struct reservation **link) {
+	struct reservation *gone = TAKE_OUT(link);
 	if (m->to_the_byte)
-		give_range(range.addr);
+		give_range(gone->range.addr);
 	else
-		munmap((void *)(uintptr_t)range.addr, range.bytes);
+		munmap((void *)(uintptr_t)gone->range.addr, gone->range.bytes);
+	free(gone);
 }
 
+/* A hint is looked at only as far as that it is aligned: CUDA promises no more. */
 EXPORT CUresult cuMemAddressReserve(
     CUdeviceptr *out, size_t bytes, size_t alignment, CUdeviceptr hint, unsigned long long flags) {
 	CALLED(cuMemAddressReserve);
@@ -170,57 +190,33 @@ EXPORT CUresult cuMemAddressReserve(
 		alignment = unit;
 	if (bytes > (UINT64_C(1) << 46) || alignment > (UINT64_C(1) << 46))
 		return OUT_OF_MEMORY;
-	LOCK;
+	LOCKED;
 	uint64_t addr = reserve(bytes, alignment);
-	if (addr == 0) {
-		UNLOCK;
+	if (addr == 0)
 		return OUT_OF_MEMORY;
-	}
-	struct reservation *new = calloc(1, sizeof *new), **at = &m->reservations;
-	while (*at != NULL && (*at)->range.addr < addr)
-		at = &(*at)->next;
-	*new = (struct reservation){{addr, bytes}, *at};
-	*at = new;
-	UNLOCK;
+	struct reservation **link = &m->reservations;
+	FIND(link, (*link)->range.addr >= addr);
+	ADD(*link, .range = {addr, bytes});
 	*out = addr;
 	return SUCCESS;
 }
 
+/* Exactly what was reserved, and nothing of it mapped. */
 EXPORT CUresult cuMemAddressFree(CUdeviceptr addr, size_t bytes) {
 	CALLED(cuMemAddressFree);
-	CUresult result = INVALID_VALUE;
-	LOCK;
-	struct reservation **at = &m->reservations;
-	while (*at != NULL && ((*at)->range.addr != addr || (*at)->range.bytes != bytes))
-		at = &(*at)->next;
-	int busy = 0;
-	for (struct mapping *one = m->mappings; one != NULL; one = one->next)
-		busy |= overlap(one->range, addr, bytes);
-	if (*at != NULL && !busy) {
-		struct reservation *gone = *at;
-		*at = gone->next;
-		unreserve(gone->range);
-		free(gone);
-		result = SUCCESS;
-	}
-	UNLOCK;
-	return result;
+	LOCKED;
+	struct reservation **link = &m->reservations;
+	FIND(link, (*link)->range.addr == addr && (*link)->range.bytes == bytes);
+	if (*link == NULL || is_mapped(addr, bytes))
+		return INVALID_VALUE;
+	drop_reservation(link);
+	return SUCCESS;
 }
 
+/* The number of a handle is its address; it is looked up in the list before it is used as one. */
 static CUhandle add_handle(struct memory *memory) {
-	struct handle *new = calloc(1, sizeof *new);
-	*new = (struct handle){.memory = memory, .held = 1, .next = m->handles};
-	m->handles = new;
 	memory->handles++;
-	return (CUhandle)(uintptr_t)new;
-}
-
-static struct memory *add_memory(struct memory memory) {
-	struct memory *new = calloc(1, sizeof *new);
-	*new = memory;
-	new->next = m->memories;
-	m->memories = new;
-	return new;
+	return (CUhandle)(uintptr_t)ADD(m->handles, .memory = memory, .held = 1);
 }
 
 /* Each open descriptor that exports memory has a lock on the byte of its offset in the file. */
@@ -229,40 +225,35 @@ static int is_exported(const struct memory *memory) {
 	       locked_byte(memory->file, (int64_t)memory->offset, (int64_t)memory->offset) >= 0;
 }
 
-/* What is exported is charged to the share. */
-static void leave_memory(const struct memory *memory) {
-	if (memory->share == 0)
-		leave_card(&m->gpu[memory->gpu], memory->bytes);
-	else
-		m->gpu[memory->gpu].used -= memory->bytes;
-}
-
 /* The same number in every process that has a descriptor of the memory. */
 uint64_t number_of_export(int file, uint64_t offset) {
 	struct stat facts;
-	uint64_t number = fstat(file, &facts) != 0
-	                      ? 0
-	                      : (facts.st_ino ^ facts.st_dev << 32) * UINT64_C(0x9e3779b97f4a7c15) + offset / GRANULE;
-	return number;
+	if (fstat(file, &facts) != 0)
+		return 0;
+	return (facts.st_ino ^ facts.st_dev << 32) * UINT64_C(0x9e3779b97f4a7c15) + offset / GRANULE;
 }
 
+/* What no handle and no descriptor has any more. The bytes are punched out of the file, and its offsets are not used
+ * again: a stale descriptor finds nothing. */
 static void end_unused(void) {
-	for (struct memory **at = &m->memories; *at != NULL;) {
-		struct memory *one = *at;
-		if (one->handles > 0 || is_exported(one)) {
-			at = &one->next;
+	for (struct memory **link = &m->memories; *link != NULL;) {
+		struct memory *gone = *link;
+		if (gone->handles > 0 || is_exported(gone)) {
+			link = &gone->next;
 			continue;
 		}
-		if (one->foreign)
-			close(one->file);
+		if (gone->foreign)
+			close(gone->file);
 		else
-			fallocate(one->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)one->offset, (off_t)one->bytes);
-		if (one->share != 0)
-			leave_export(one->share);
-		if (!one->foreign && !one->host)
-			leave_memory(one);
-		*at = one->next;
-		free(one);
+			fallocate(gone->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)gone->offset, (off_t)gone->bytes);
+		if (gone->share != 0)
+			leave_export(gone->share);
+		if (!gone->foreign && !gone->host && gone->share != 0) /* what is exported is charged to the share */
+			m->gpu[gone->gpu].used -= gone->bytes;
+		else if (!gone->foreign && !gone->host)
+			leave_card(&m->gpu[gone->gpu], gone->bytes);
+		*link = gone->next;
+		free(gone);
 	}
 }
 
@@ -293,6 +284,7 @@ static int too_much_unmapped(const struct gpu *gpu, int number, uint64_t bytes) 
 	return bytes > gpu->total;
 }
 
+/* All that is refused comes before the card is charged; then the file grows, which may fail, too. */
 EXPORT CUresult cuMemCreate(CUhandle *out, size_t bytes, const allocation_prop *prop, unsigned long long flags) {
 	CALLED(cuMemCreate);
 	if (out == NULL || prop == NULL || bytes == 0 || bytes % GRANULE != 0 || flags != 0 ||
@@ -303,58 +295,50 @@ EXPORT CUresult cuMemCreate(CUhandle *out, size_t bytes, const allocation_prop *
 		return result;
 	if ((prop->handle_types & CU_MEM_HANDLE_TYPE_FABRIC) != 0 && m->lenient)
 		return NOT_PERMITTED; /* the process has no channel of an NVLink fabric */
-	LOCK;
+	LOCKED;
 	int host = prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE, number = host ? 0 : prop->location.id;
 	struct gpu *gpu = &m->gpu[number];
 	exports_closed();
-	if (!host && (too_much_unmapped(gpu, number, bytes) || !use_card(gpu, bytes))) {
-		result = OUT_OF_MEMORY;
-	} else if (ftruncate64(gpu->memory_file, (off64_t)(gpu->file_end + bytes)) != 0) {
+	if (!host && (too_much_unmapped(gpu, number, bytes) || !use_card(gpu, bytes)))
+		return OUT_OF_MEMORY;
+	if (ftruncate64(gpu->memory_file, (off64_t)(gpu->file_end + bytes)) != 0) {
 		if (!host)
 			leave_card(gpu, bytes);
-		result = OUT_OF_MEMORY;
-	} else {
-		*out = add_handle(add_memory((struct memory){.bytes = bytes,
-		    .offset = gpu->file_end,
-		    .gpu = number,
-		    .file = gpu->memory_file,
-		    .host = host,
-		    .types = prop->handle_types,
-		    .rdma = prop->rdma,
-		    .compression = prop->compression}));
-		gpu->file_end += bytes; /* offsets in the file are never reused; holes cost nothing */
-		watch_host_memory();
+		return OUT_OF_MEMORY;
 	}
-	UNLOCK;
-	return result;
+	*out = add_handle(ADD(m->memories, .bytes = bytes, .offset = gpu->file_end, .gpu = number, .file = gpu->memory_file,
+	    .host = host, .types = prop->handle_types, .rdma = prop->rdma, .compression = prop->compression));
+	gpu->file_end += bytes; /* offsets in the file are never reused; holes cost nothing */
+	watch_host_memory();
+	return SUCCESS;
 }
 
+/* A handle that was released is not valid, although its mappings keep it. */
 static struct handle *find_handle(CUhandle number) {
-	struct handle *one = m->handles;
-	while (one != NULL && (one != (struct handle *)(uintptr_t)number || !one->held))
-		one = one->next;
-	return one;
+	struct handle **link = &m->handles;
+	FIND(link, *link == (struct handle *)(uintptr_t)number && (*link)->held);
+	return *link;
 }
 
 EXPORT CUresult cuMemGetAllocationPropertiesFromHandle(allocation_prop *out, CUhandle number) {
 	CALLED(cuMemGetAllocationPropertiesFromHandle);
 	if (out == NULL)
 		return INVALID_VALUE;
-	LOCK;
-	struct handle *handle = find_handle(number);
-	if (handle != NULL) {
-		const struct memory *memory = handle->memory;
-		*out = (allocation_prop){.type = 1,
-		    .handle_types = handle->imported ? 0 : memory->types,
-		    .location = {memory->host ? CU_MEM_LOCATION_TYPE_HOST_NUMA : CU_MEM_LOCATION_TYPE_DEVICE,
-		        memory->host ? 0 : memory->gpu},
-		    .compression = (unsigned char)memory->compression,
-		    .rdma = (unsigned char)memory->rdma};
-	}
-	UNLOCK;
-	return handle != NULL ? SUCCESS : INVALID_VALUE;
+	LOCKED;
+	const struct handle *handle = find_handle(number);
+	if (handle == NULL)
+		return INVALID_VALUE;
+	const struct memory *memory = handle->memory;
+	*out = (allocation_prop){.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+	    .handle_types = handle->imported ? 0 : memory->types,
+	    .location = {memory->host ? CU_MEM_LOCATION_TYPE_HOST_NUMA : CU_MEM_LOCATION_TYPE_DEVICE,
+	        memory->host ? 0 : memory->gpu},
+	    .compression = (unsigned char)memory->compression,
+	    .rdma = (unsigned char)memory->rdma};
+	return SUCCESS;
 }
 
+/* Memory is looked at when its last handle goes; a descriptor may still have it then. */
 static void drop_handle(struct handle *handle) {
 	if (handle->held || handle->mappings > 0)
 		return;
@@ -367,32 +351,28 @@ static void drop_handle(struct handle *handle) {
 	free(handle);
 }
 
+/* Multicast objects have handles, too. */
 EXPORT CUresult cuMemRelease(CUhandle number) {
 	CALLED(cuMemRelease);
-	LOCK;
+	LOCKED;
 	struct handle *handle = find_handle(number);
-	if (handle != NULL) {
-		handle->held--;
-		drop_handle(handle);
-	}
-	int found = handle != NULL || end_multicast(number);
-	UNLOCK;
-	return found ? SUCCESS : INVALID_VALUE;
+	if (handle == NULL)
+		return end_multicast(number) ? SUCCESS : INVALID_VALUE;
+	handle->held--;
+	drop_handle(handle);
+	return SUCCESS;
 }
 
 EXPORT CUresult cuMemRetainAllocationHandle(CUhandle *out, void *addr) {
 	CALLED(cuMemRetainAllocationHandle);
-	uint64_t at = (uint64_t)(uintptr_t)addr;
-	CUresult result = INVALID_VALUE;
-	LOCK;
-	for (struct mapping *one = m->mappings; one != NULL; one = one->next)
-		if (at >= one->range.addr && at - one->range.addr < one->range.bytes) {
-			one->handle->held++;
-			*out = (CUhandle)(uintptr_t)one->handle;
-			result = SUCCESS;
-		}
-	UNLOCK;
-	return result;
+	LOCKED;
+	struct mapping **link = &m->mappings;
+	FIND(link, inside((uint64_t)(uintptr_t)addr, 1, (*link)->range));
+	if (*link == NULL)
+		return INVALID_VALUE;
+	(*link)->handle->held++;
+	*out = (CUhandle)(uintptr_t)(*link)->handle;
+	return SUCCESS;
 }
 
 /* What a shareable handle says: the part of the file. A descriptor says it by its position, and the card, too. */
@@ -401,6 +381,8 @@ struct part {
 	uint64_t file, offset, bytes, rest[5];
 };
 
+/* Each descriptor is the file opened anew, with a lock of its own, which shows the exporter that it is open, and with
+ * a position that says which part it is. */
 static int export_descriptor(const struct memory *memory) {
 	int descriptor = open_again(memory->file);
 	off_t position =
@@ -414,64 +396,52 @@ static int export_descriptor(const struct memory *memory) {
 	return descriptor;
 }
 
-/* From now on another process may hold it, too. */
-static void share_memory(struct memory *memory) {
-	uint64_t number = memory->share == 0 && !memory->host ? number_of_export(memory->file, memory->offset) : 0;
-	if (number != 0 && share_export(&m->gpu[memory->gpu], number, memory->bytes))
-		memory->share = number;
-}
-
 EXPORT CUresult cuMemExportToShareableHandle(void *out, CUhandle number, int type, unsigned long long flags) {
 	CALLED(cuMemExportToShareableHandle);
 	struct stat facts;
-	LOCK;
+	LOCKED;
 	struct handle *handle = find_handle(number);
-	CUresult result = handle == NULL || flags != 0 || (handle->memory->types & type) == 0 || handle->memory->foreign
-	                      ? INVALID_VALUE
-	                      : SUCCESS;
-	if (result == SUCCESS && type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) {
-		*(int *)out = export_descriptor(handle->memory);
-		result = *(int *)out < 0 ? UNKNOWN : SUCCESS;
-		if (result == SUCCESS)
-			share_memory(handle->memory);
-	} else if (result == SUCCESS && fstat(handle->memory->file, &facts) == 0) {
-		*(struct part *)out = (struct part){facts.st_ino, handle->memory->offset, handle->memory->bytes, {0}};
+	if (handle == NULL || flags != 0 || (handle->memory->types & type) == 0 || handle->memory->foreign)
+		return INVALID_VALUE;
+	if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) {
+		if (fstat(handle->memory->file, &facts) == 0)
+			*(struct part *)out = (struct part){facts.st_ino, handle->memory->offset, handle->memory->bytes, {0}};
+		return SUCCESS;
 	}
-	UNLOCK;
-	return result;
+	*(int *)out = export_descriptor(handle->memory);
+	if (*(int *)out < 0)
+		return UNKNOWN;
+	struct memory *memory = handle->memory; /* from now on another process may hold it, too */
+	uint64_t share = memory->share == 0 && !memory->host ? number_of_export(memory->file, memory->offset) : 0;
+	if (share != 0 && share_export(&m->gpu[memory->gpu], share, memory->bytes))
+		memory->share = share;
+	return SUCCESS;
 }
 
+/* The same memory, where a process imports what it has exported itself. */
 static struct memory *part_of_ours(const struct part *part) {
 	struct stat facts;
-	for (struct memory *one = m->memories; one != NULL; one = one->next)
-		if (!one->foreign && one->offset == part->offset && fstat(one->file, &facts) == 0 && facts.st_ino == part->file)
-			return one;
-	return NULL;
-}
-
-static int gpu_at(uint64_t physical) {
-	for (int i = 0; i < m->gpus; i++)
-		if ((uint64_t)m->gpu[i].physical == physical)
-			return i;
-	return -1;
+	struct memory **link = &m->memories;
+	FIND(link, !(*link)->foreign && (*link)->offset == part->offset && fstat((*link)->file, &facts) == 0 &&
+	               facts.st_ino == part->file);
+	return *link;
 }
 
 /* Whatever the program says is a descriptor of memory, and of a card that it sees. */
 static int read_position(int descriptor, struct part *part, int *gpu) {
-	char path[64], name[64];
 	struct stat facts;
-	snprintf(path, sizeof path, "/proc/self/fd/%d", descriptor);
-	ssize_t length = descriptor < 0 ? -1 : readlink(path, name, sizeof name - 1);
-	off_t at = length < 0 ? -1 : lseek(descriptor, 0, SEEK_CUR);
-	if (at < 0 || strncmp(name, "/memfd:" MEMORY_FILE " ", sizeof MEMORY_FILE + 7) != 0 ||
-	    fstat(descriptor, &facts) != 0)
+	off_t at = is_memory_file(descriptor, MEMORY_FILE) ? lseek(descriptor, 0, SEEK_CUR) : -1;
+	if (at < 0 || fstat(descriptor, &facts) != 0)
 		return 0;
 	uint64_t position = (uint64_t)at & ((UINT64_C(1) << CARD_BITS) - 1);
 	*part = (struct part){facts.st_ino, position / GRANULE * GRANULE, position % GRANULE * GRANULE, {0}};
-	*gpu = gpu_at(((uint64_t)at >> CARD_BITS) - 1);
-	return part->bytes > 0 && *gpu >= 0;
+	for (*gpu = 0; *gpu < m->gpus; ++*gpu)
+		if ((uint64_t)m->gpu[*gpu].physical + 1 == (uint64_t)at >> CARD_BITS)
+			return part->bytes > 0;
+	return 0;
 }
 
+/* The exporter counts the bytes; here the memory is a view of its file. */
 static struct memory *import_foreign(int descriptor, const struct part *part, int gpu) {
 	int file = open_again(descriptor);
 	if (file < 0 || !share_byte(file, (int64_t)part->offset)) { /* so that its exporter keeps it */
@@ -480,12 +450,8 @@ static struct memory *import_foreign(int descriptor, const struct part *part, in
 		return NULL;
 	}
 	uint64_t number = number_of_export(file, part->offset);
-	return add_memory((struct memory){.bytes = part->bytes,
-	    .offset = part->offset,
-	    .gpu = gpu,
-	    .file = file,
-	    .foreign = 1,
-	    .share = join_export(number) ? number : 0});
+	return ADD(m->memories, .bytes = part->bytes, .offset = part->offset, .gpu = gpu, .file = file, .foreign = 1,
+	    .share = join_export(number) ? number : 0);
 }
 
 static struct memory *import_descriptor(int descriptor) {
@@ -505,19 +471,16 @@ EXPORT CUresult cuMemImportFromShareableHandle(CUhandle *out, void *shared, int 
 		return INVALID_VALUE;
 	if (type == CU_MEM_HANDLE_TYPE_WIN32)
 		return NOT_SUPPORTED;
-	LOCK;
+	LOCKED;
 	if (type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
 		memory = import_descriptor((int)(intptr_t)shared);
 	else if (type == CU_MEM_HANDLE_TYPE_FABRIC && shared != NULL)
 		memory = part_of_ours(shared);
-	if (memory != NULL) {
-		*out = add_handle(memory);
-		((struct handle *)(uintptr_t)*out)->imported = 1;
-	}
-	UNLOCK;
-	if (memory != NULL)
-		return SUCCESS;
-	return type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ? UNKNOWN : INVALID_VALUE;
+	if (memory == NULL)
+		return type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ? UNKNOWN : INVALID_VALUE;
+	*out = add_handle(memory);
+	((struct handle *)(uintptr_t)*out)->imported = 1;
+	return SUCCESS;
 }
 
 struct handle *import_part(int descriptor, uint64_t *bytes) {
@@ -550,14 +513,13 @@ struct handle *hold_part(CUhandle number, uint64_t offset, uint64_t bytes, int *
 }
 
 struct handle *hold_mapped(uint64_t addr, uint64_t bytes, int *gpu) {
-	struct mapping *one = m->mappings;
-	while (one != NULL && !inside(addr, bytes, one->range))
-		one = one->next;
-	if (one == NULL || one->handle->memory->host)
+	struct mapping **link = &m->mappings;
+	FIND(link, inside(addr, bytes, (*link)->range));
+	if (*link == NULL || (*link)->handle->memory->host)
 		return NULL;
-	one->handle->mappings++;
-	*gpu = one->handle->memory->gpu;
-	return one->handle;
+	(*link)->handle->mappings++;
+	*gpu = (*link)->handle->memory->gpu;
+	return (*link)->handle;
 }
 
 void release_part(struct handle *handle) {
@@ -581,21 +543,18 @@ typedef struct {
 EXPORT CUresult cuMemMapArrayAsync(array_map *list, unsigned count, CUstream stream) {
 	REFUSE(ANY_TIME, list == NULL || count == 0, INVALID_VALUE);
 	CALLED_IN_SINCE(11010, stream, cuMemMapArrayAsync);
-	CUresult result = SUCCESS;
 	(void)stream;
-	LOCK;
-	for (unsigned i = 0; i < count && result == SUCCESS; i++) {
-		struct handle *handle = list[i].operation == 1 ? find_handle(list[i].handle) : m->tiled;
-		if (handle == NULL) {
-			result = INVALID_VALUE;
-			break;
-		}
-		handle->mappings += list[i].operation == 1 ? 1 : -1;
-		m->tiled = list[i].operation == 1 ? handle : NULL;
+	LOCKED;
+	for (unsigned i = 0; i < count; i++) {
+		int maps = list[i].operation == CU_MEM_OPERATION_TYPE_MAP;
+		struct handle *handle = maps ? find_handle(list[i].handle) : m->tiled;
+		if (handle == NULL)
+			return INVALID_VALUE;
+		handle->mappings += maps ? 1 : -1;
+		m->tiled = maps ? handle : NULL;
 		drop_handle(handle);
 	}
-	UNLOCK;
-	return result;
+	return SUCCESS;
 }
 
 EXPORT CUresult cuMemMapArrayAsync_ptsz(array_map *list, unsigned count, CUstream stream) {
@@ -603,100 +562,91 @@ EXPORT CUresult cuMemMapArrayAsync_ptsz(array_map *list, unsigned count, CUstrea
 }
 
 static int reserved(uint64_t addr, uint64_t bytes) {
-	for (struct reservation *one = m->reservations; one != NULL; one = one->next)
-		if (addr >= one->range.addr && addr - one->range.addr < one->range.bytes &&
-		    bytes <= one->range.bytes - (addr - one->range.addr))
-			return 1;
-	return 0;
+	struct reservation **link = &m->reservations;
+	FIND(link, addr - (*link)->range.addr < (*link)->range.bytes && inside(addr, bytes, (*link)->range));
+	return *link != NULL;
 }
 
+/* Nothing can access it until cuMemSetAccess. */
 EXPORT CUresult cuMemMap(CUdeviceptr addr, size_t bytes, size_t offset, CUhandle number, unsigned long long flags) {
 	CALLED(cuMemMap);
-	CUresult result = INVALID_VALUE;
-	LOCK;
+	LOCKED;
 	struct handle *handle = find_handle(number);
-	int fits = handle != NULL && flags == 0 && bytes > 0 && addr != 0;
-	if (fits && (offset != 0 || bytes != handle->memory->bytes)) { /* a handle is mapped as a whole */
-		fits = 0;
-		result = NOT_SUPPORTED;
-	}
-	fits = fits && addr % GRANULE == 0 && reserved(addr, bytes);
-	struct mapping **at = &m->mappings;
-	for (; fits && *at != NULL && (*at)->range.addr < addr + bytes; at = &(*at)->next)
-		fits = !overlap((*at)->range, addr, bytes);
-	if (fits) {
-		result = OUT_OF_MEMORY; /* the host limits the number of mappings */
-		if (mmap((void *)(uintptr_t)addr, bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, handle->memory->file,
-		        (off_t)handle->memory->offset) != MAP_FAILED) {
-			struct mapping *new = calloc(1, sizeof *new);
-			*new = (struct mapping){.range = {addr, bytes}, .handle = handle, .next = *at};
-			*at = new;
-			handle->mappings++;
-			result = SUCCESS;
-		}
-	}
-	UNLOCK;
-	return result;
+	if (handle == NULL || flags != 0 || bytes == 0 || addr == 0)
+		return INVALID_VALUE;
+	if (offset != 0 || bytes != handle->memory->bytes) /* a handle is mapped as a whole */
+		return NOT_SUPPORTED;
+	if (addr % GRANULE != 0 || !reserved(addr, bytes) || is_mapped(addr, bytes))
+		return INVALID_VALUE;
+	if (mmap((void *)(uintptr_t)addr, bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, handle->memory->file,
+	        (off_t)handle->memory->offset) == MAP_FAILED)
+		return OUT_OF_MEMORY; /* the host limits the number of mappings */
+	struct mapping **link = &m->mappings;
+	FIND(link, (*link)->range.addr > addr);
+	ADD(*link, .range = {addr, bytes}, .handle = handle);
+	handle->mappings++;
+	return SUCCESS;
+}
+
+static void drop_mapping(struct mapping **link) {
+	struct mapping *gone = TAKE_OUT(link);
+	gone->handle->mappings--;
+	drop_handle(gone->handle);
+	free(gone);
 }
 
 /* The first of the whole mappings that make up a range, and the end of the last; NULL if they do not. */
 static struct mapping **whole(uint64_t addr, uint64_t bytes, struct mapping **end) {
 	struct mapping **first = &m->mappings;
-	while (*first != NULL && (*first)->range.addr < addr)
-		first = &(*first)->next;
+	FIND(first, (*first)->range.addr >= addr);
 	uint64_t next = addr;
-	struct mapping *one = *first;
-	for (; one != NULL && one->range.addr == next && next < addr + bytes; one = one->next)
-		next += one->range.bytes;
-	*end = one;
+	struct mapping *mapping = *first;
+	for (; mapping != NULL && mapping->range.addr == next && next < addr + bytes; mapping = mapping->next)
+		next += mapping->range.bytes;
+	*end = mapping;
 	return bytes > 0 && next == addr + bytes ? first : NULL;
 }
 
+/* Whole mappings only. The addresses stay reserved, and fault as before. */
 EXPORT CUresult cuMemUnmap(CUdeviceptr addr, size_t bytes) {
 	CALLED(cuMemUnmap);
 	struct mapping *end;
-	LOCK;
+	LOCKED;
 	struct mapping **first = whole(addr, bytes, &end);
-	if (first != NULL) {
-		mmap((void *)(uintptr_t)addr, bytes, m->to_the_byte ? PROT_READ | PROT_WRITE : PROT_NONE,
-		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-		while (*first != end) {
-			struct mapping *gone = *first;
-			*first = gone->next;
-			gone->handle->mappings--;
-			drop_handle(gone->handle);
-			free(gone);
-		}
+	if (first == NULL) { /* in reserved addresses where nothing is mapped, whose end NVIDIA's driver does not look at */
+		int nothing = m->lenient && bytes > 0 && addr % GRANULE == 0 && bytes % GRANULE == 0 &&
+		              reserved(addr, GRANULE) && !is_mapped(addr, bytes);
+		return nothing ? SUCCESS : INVALID_VALUE;
 	}
-	int nothing = first == NULL && m->lenient && bytes > 0 && addr % GRANULE == 0 && bytes % GRANULE == 0 &&
-	              reserved(addr, GRANULE); /* its end is not looked at */
-	for (const struct mapping *one = m->mappings; one != NULL; one = one->next)
-		nothing &= !overlap(one->range, addr, bytes);
-	UNLOCK;
-	return first != NULL || nothing ? SUCCESS : INVALID_VALUE;
+	mmap((void *)(uintptr_t)addr, bytes, m->to_the_byte ? PROT_READ | PROT_WRITE : PROT_NONE,
+	    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+	while (*first != end)
+		drop_mapping(first);
+	return SUCCESS;
 }
 
+/* The refusals by one GPU of a list, for mappings from first up to end. */
 static CUresult may_access(const access_desc *access, struct mapping *first, const struct mapping *end) {
-	int gpu = access->location.id;
-	if (access->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
-		return access->location.type > 0 && access->location.type <= CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT
-		           ? NOT_SUPPORTED
-				   : INVALID_VALUE;
-	if ((access->flags != 0 && access->flags != CU_MEM_ACCESS_FLAGS_PROT_READ &&
+	int gpu = access->location.id, type = access->location.type;
+	if (type != CU_MEM_LOCATION_TYPE_DEVICE)
+		return type > CU_MEM_LOCATION_TYPE_INVALID && type <= CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT ? NOT_SUPPORTED
+		                                                                                             : INVALID_VALUE;
+	if ((access->flags != CU_MEM_ACCESS_FLAGS_PROT_NONE && access->flags != CU_MEM_ACCESS_FLAGS_PROT_READ &&
 	        access->flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE) ||
-	    gpu < 0 || gpu >= m->gpus)
+	    unknown_device(gpu))
 		return INVALID_VALUE;
-	for (struct mapping *one = first; one != end; one = one->next) {
-		int owner = one->handle->memory->gpu;
+	for (struct mapping *mapping = first; mapping != end; mapping = mapping->next) {
+		int owner = mapping->handle->memory->gpu;
 		if (owner != gpu && (owner < 0 || !can_access(gpu, owner)))
 			return INVALID_DEVICE;
-		if (one->handle->memory->rdma && m->gpu[gpu].profile & GPUCONF_WSL)
-			return UNKNOWN; /* though the attribute says that it is supported: github.com/pytorch/pytorch/issues/192330
-			                 */
+		/* Though the attribute says that it is supported: github.com/pytorch/pytorch/issues/192330. */
+		if (mapping->handle->memory->rdma && m->gpu[gpu].profile & GPUCONF_WSL)
+			return UNKNOWN;
 	}
 	return SUCCESS;
 }
 
+/* Access is a bit for each GPU, and to write one more. */
 static void allow(struct mapping *mapping, int gpu, int flags) {
 	uint64_t bit = UINT64_C(1) << gpu;
 	mapping->access = flags != 0 ? mapping->access | bit : mapping->access & ~bit;
@@ -707,47 +657,43 @@ static void allow(struct mapping *mapping, int gpu, int flags) {
 EXPORT CUresult cuMemSetAccess(CUdeviceptr addr, size_t bytes, const access_desc *access, size_t count) {
 	CALLED(cuMemSetAccess);
 	struct mapping *end;
-	CUresult result = INVALID_VALUE;
-	LOCK;
+	LOCKED;
 	struct mapping **first = access != NULL && count > 0 ? whole(addr, bytes, &end) : NULL;
-	if (first != NULL)
-		result = SUCCESS;
+	CUresult result = first != NULL ? SUCCESS : INVALID_VALUE;
 	for (size_t i = 0; i < count && result == SUCCESS; i++)
 		result = may_access(&access[i], *first, end);
-	if (result == SUCCESS) {
-		mprotect((void *)(uintptr_t)addr, bytes, PROT_READ | PROT_WRITE);
-		for (struct mapping *one = *first; one != end; one = one->next)
-			for (size_t i = 0; i < count; i++)
-				allow(one, access[i].location.id, access[i].flags);
-	}
-	UNLOCK;
-	return result;
+	if (result != SUCCESS)
+		return result;
+	mprotect((void *)(uintptr_t)addr, bytes, PROT_READ | PROT_WRITE);
+	for (struct mapping *mapping = *first; mapping != end; mapping = mapping->next)
+		for (size_t i = 0; i < count; i++)
+			allow(mapping, access[i].location.id, access[i].flags);
+	return SUCCESS;
 }
 
-EXPORT CUresult cuMemGetAccess(unsigned long long *flags, const location *where, CUdeviceptr addr) {
+EXPORT CUresult cuMemGetAccess(unsigned long long *flags, const struct location *where, CUdeviceptr addr) {
 	CALLED(cuMemGetAccess);
 	if (flags == NULL || where == NULL || where->type != CU_MEM_LOCATION_TYPE_DEVICE)
 		return INVALID_VALUE;
-	if (where->id < 0 || where->id >= m->gpus)
+	if (unknown_device(where->id))
 		return INVALID_DEVICE;
-	CUresult result = INVALID_VALUE;
-	LOCK;
-	for (const struct mapping *one = m->mappings; one != NULL; one = one->next)
-		if (inside(addr, 1, one->range)) {
-			*flags = (unsigned long long)flags_of(one, where->id);
-			result = SUCCESS;
-		}
-	UNLOCK;
-	return result;
+	LOCKED;
+	struct mapping **link = &m->mappings;
+	FIND(link, inside(addr, 1, (*link)->range));
+	if (*link == NULL)
+		return INVALID_VALUE;
+	*flags = (unsigned long long)flags_of(*link, where->id);
+	return SUCCESS;
 }
 
+/* A range may lie in several mappings that are adjacent, as one allocation of PyTorch's expandable segments does. */
 int within_mappings(uint64_t addr, uint64_t bytes, int gpu) {
-	for (struct mapping *one = m->mappings; one != NULL && bytes > 0; one = one->next) {
-		if (addr < one->range.addr || addr - one->range.addr >= one->range.bytes)
+	for (struct mapping *mapping = m->mappings; mapping != NULL && bytes > 0; mapping = mapping->next) {
+		if (!inside(addr, 1, mapping->range))
 			continue;
-		if ((one->access >> gpu & 1) == 0)
+		if ((mapping->access >> gpu & 1) == 0)
 			return 0;
-		uint64_t here = one->range.bytes - (addr - one->range.addr);
+		uint64_t here = mapping->range.bytes - (addr - mapping->range.addr);
 		if (bytes <= here)
 			return 1;
 		addr += here;
@@ -756,23 +702,15 @@ int within_mappings(uint64_t addr, uint64_t bytes, int gpu) {
 	return 0;
 }
 
+/* Mappings first, since they hold handles, and then what is held. */
 void end_virtual(void) {
 	end_multicasts();
-	while (m->mappings != NULL) {
-		struct mapping *gone = m->mappings;
-		m->mappings = gone->next;
-		gone->handle->mappings--;
-		drop_handle(gone->handle);
-		free(gone);
-	}
+	while (m->mappings != NULL)
+		drop_mapping(&m->mappings);
 	while (m->handles != NULL) {
 		m->handles->held = 0;
 		drop_handle(m->handles);
 	}
-	while (m->reservations != NULL) {
-		struct reservation *gone = m->reservations;
-		m->reservations = gone->next;
-		unreserve(gone->range);
-		free(gone);
-	}
+	while (m->reservations != NULL)
+		drop_reservation(&m->reservations);
 }

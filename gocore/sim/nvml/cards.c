@@ -18,12 +18,15 @@
 #include <string.h>
 #include <unistd.h>
 
+/* 8-4-4-4-12 digits behind the kind. */
 static void write_uuid(char *out, size_t room, const char *kind, const unsigned char uuid[16]) {
 	int at = snprintf(out, room, "%s-", kind);
 	for (int i = 0; i < 16; i++)
 		at += snprintf(out + at, room - (size_t)at, i == 4 || i == 6 || i == 8 || i == 10 ? "-%02x" : "%02x", uuid[i]);
 }
 
+/* A card, and behind it its MIG instance if the container has one: the program sees both, and may use the instance
+ * only. */
 static void add(const struct gpuconf_card *simulated, int slot) {
 	const struct gpuconf_model *model = simulated->model;
 	struct device *card = &machine.device[machine.devices++];
@@ -67,6 +70,7 @@ static void add(const struct gpuconf_card *simulated, int slot) {
 	write_uuid(instance->uuid, sizeof instance->uuid, "MIG", view.instance);
 }
 
+/* The last driver of the table for a version of CUDA; an unknown version changes nothing. */
 static void set_driver(int cuda) {
 	const struct gpuconf_driver *driver;
 	for (int i = 0; (driver = gpuconf_driver(i)) != NULL; i++)
@@ -76,6 +80,7 @@ static void set_driver(int cuda) {
 		}
 }
 
+/* Later cards of a specification set the version of the driver, which is one for the machine. */
 int simulate(const char *spec, char *complaint, unsigned room) {
 	struct gpuconf_card cards[GPUCONF_MOST_CARDS];
 	int count = spec != NULL && *spec != '\0' ? gpuconf_read_spec(spec, strlen(spec), cards, complaint, room) : 0;
@@ -112,16 +117,18 @@ void budget_note(const char *format, ...) {
 	va_end(arguments);
 }
 
+/* Opened anew at each first nvmlInit, since the variable may have changed. */
 int open_shared_cards(char *complaint, unsigned room) {
 	const char *path = secure_getenv(SHARED_CARDS);
-
 	pthread_mutex_lock(&lock);
 	if (state == SHARED)
 		close_budget(&budget);
-	state = path == NULL || *path == '\0'                            ? ALONE
-	        : open_budget(path, 1, &budget, trouble, sizeof trouble) ? SHARED
-	                                                                 : UNKNOWN;
-	if (state == UNKNOWN)
+	state = UNKNOWN;
+	if (path == NULL || *path == '\0')
+		state = ALONE;
+	else if (open_budget(path, 1, &budget, trouble, sizeof trouble))
+		state = SHARED;
+	else
 		snprintf(complaint, room, SHARED_CARDS ": the file %.200s cannot be used: %s", path, trouble);
 	int usable = state != UNKNOWN;
 	pthread_mutex_unlock(&lock);
@@ -144,6 +151,7 @@ static int place_of(const char *uuid) {
 	return place_in_budget(&budget, number);
 }
 
+/* Asked of the driver beside this library only: another libcuda.so.1 would be a real one. */
 static uint64_t in_this_process(const char *uuid) {
 	static const char driver[] = "libcuda.so.1";
 	char path[PATH_MAX];
@@ -170,6 +178,7 @@ static uint64_t in_this_process(const char *uuid) {
 	return used;
 }
 
+/* The job's file, if it has the card; else this process alone. */
 uint64_t used_here(const char *uuid) {
 	uint64_t used = 0;
 

@@ -39,9 +39,8 @@ list nvmlDeviceGetComputeRunningProcesses_v3, nvmlDeviceGetMPSComputeRunningProc
     nvmlDeviceGetGraphicsRunningProcesses_v3;
 int nvmlSystemGetProcessName(unsigned pid, char *name, unsigned size);
 
-static int named(list *of, struct device *device, unsigned *room, struct named *rows) {
+static int with_names(list *of, struct device *device, unsigned *room, struct named *rows) {
 	struct info infos[MAX_SLOTS];
-
 	if (room != NULL && *room > MAX_SLOTS)
 		*room = MAX_SLOTS;
 	int result = of(device, room, infos);
@@ -52,18 +51,18 @@ static int named(list *of, struct device *device, unsigned *room, struct named *
 	return result;
 }
 
-static int mps(struct device *device, unsigned *room, struct named *rows) {
-	return named(nvmlDeviceGetMPSComputeRunningProcesses_v3, device, room, rows);
-}
-
-static int graphics(struct device *device, unsigned *room, struct named *rows) {
-	return named(nvmlDeviceGetGraphicsRunningProcesses_v3, device, room, rows);
-}
+#define LISTS(name, of) \
+	static int name(struct device *device, unsigned *room, struct named *rows) { \
+		return with_names(of, device, room, rows); \
+	}
+LISTS(mps, nvmlDeviceGetMPSComputeRunningProcesses_v3)
+LISTS(graphics, nvmlDeviceGetGraphicsRunningProcesses_v3)
 
 /* nvidia-smi shows those of the multi-process service only if they are in both lists, as M+C. */
 static int compute(struct device *device, unsigned *room, struct named *rows) {
-	return is_device(device) && device->mps ? mps(device, room, rows)
-	                                        : named(nvmlDeviceGetComputeRunningProcesses_v3, device, room, rows);
+	if (is_device(device) && device->mps)
+		return mps(device, room, rows);
+	return with_names(nvmlDeviceGetComputeRunningProcesses_v3, device, room, rows);
 }
 
 int nvmlDeviceGetHandleByPciBusId_v2(const char *bus_id, struct device **found);
@@ -85,8 +84,7 @@ static int connection(const char *one, const char *other, unsigned *out) {
 }
 
 static int watched(struct device *device, unsigned *out) {
-	BEGIN(device, out);
-	SIMULATED();
+	BEGIN_SIMULATED(device, out);
 	*out = 1;
 	return SUCCESS;
 }

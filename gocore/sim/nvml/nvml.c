@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A simulated libnvidia-ml.so.1. Its cards are those of GPUCONF_SIMULATE, or, in a test build, of the file that
- * FAKE_NVML names (hooks.c). nvmlInit reads either. It says nothing of quantities that only a card can measure: they
+ * FAKE_NVML names (tests_go/machine/fakenvml/libnvidia-ml). nvmlInit reads either. It says nothing of quantities that only a card can measure: they
  * are not supported.
  *
  * With GPUCONF_SIMULATOR_LOG each function that is called, and not implemented, is named once on standard error.
@@ -22,6 +22,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 struct machine machine;
@@ -69,6 +70,7 @@ int is_device(const struct device *device) {
 	return offset < (size_t)machine.devices * sizeof *device && offset % sizeof *device == 0;
 }
 
+/* NVML refuses a buffer that is too small, and cuts nothing. */
 static int copy(char *out, unsigned size, const char *text) {
 	if (strlen(text) + 1 > size)
 		return INSUFFICIENT_SIZE;
@@ -76,6 +78,7 @@ static int copy(char *out, unsigned size, const char *text) {
 	return SUCCESS;
 }
 
+/* The lock is held, and no user has NVML started, so no other thread reads the machine. */
 static int read_machine(void) {
 	char complaint[GPUCONF_COMPLAINT] = "";
 
@@ -92,6 +95,7 @@ static int read_machine(void) {
 	return DRIVER_NOT_LOADED;
 }
 
+/* Each start needs a stop. Only the first one reads the machine, and a start that fails counts for nothing. */
 static int start(const char *function) {
 	hooks_note(function);
 	pthread_mutex_lock(&lock);
@@ -105,6 +109,7 @@ static int start(const char *function) {
 	return refused;
 }
 
+/* For the stubs. It is noted once for each name, with GPUCONF_SIMULATOR_LOG. */
 int unsupported(const char *function) {
 	int refused = begin(function, NULL);
 	if (refused)
@@ -116,39 +121,15 @@ int unsupported(const char *function) {
 #pragma GCC visibility push(default)
 
 const char *nvmlErrorString(int result) {
-	static const char *const texts[] = {
-	    "Success",
-	    "Uninitialized",
-	    "Invalid Argument",
-	    "Not Supported",
-	    "Insufficient Permissions",
-	    "Already Initialized",
-	    "Not Found",
-	    "Insufficient Size",
-	    "Insufficient External Power",
-	    "Driver Not Loaded",
-	    "Timeout",
-	    "Interrupt Request Issue",
-	    "NVML Shared Library Not Found",
-	    "Function Not Found",
-	    "Corrupted infoROM",
-	    "GPU is lost",
-	    "GPU requires reset",
-	    "GPU access blocked by the operating system",
-	    "Driver/library version mismatch",
-	    "In use by another client",
-	    "Insufficient Memory",
-	    "No data",
-	    "vGPU ECC not supported",
-	    "Insufficient Resources",
-	    "Invalid Frequency",
-	    "Argument version mismatch",
-	    "Requested functionality has been deprecated",
-	    "System is not in ready state",
-	    "No supported GPUs were found",
-	    "Resource not in correct state to perform requested operation",
-	    "Reset type is not supported for given device",
-	};
+	static const char *const texts[] = {"Success", "Uninitialized", "Invalid Argument", "Not Supported",
+	    "Insufficient Permissions", "Already Initialized", "Not Found", "Insufficient Size",
+	    "Insufficient External Power", "Driver Not Loaded", "Timeout", "Interrupt Request Issue",
+	    "NVML Shared Library Not Found", "Function Not Found", "Corrupted infoROM", "GPU is lost", "GPU requires reset",
+	    "GPU access blocked by the operating system", "Driver/library version mismatch", "In use by another client",
+	    "Insufficient Memory", "No data", "vGPU ECC not supported", "Insufficient Resources", "Invalid Frequency",
+	    "Argument version mismatch", "Requested functionality has been deprecated", "System is not in ready state",
+	    "No supported GPUs were found", "Resource not in correct state to perform requested operation",
+	    "Reset type is not supported for given device"};
 	return result >= 0 && result < (int)(sizeof texts / sizeof *texts) ? texts[result] : "Unknown Error";
 }
 
@@ -175,13 +156,7 @@ int nvmlSystemGetCudaDriverVersion(int *version) {
 	return SUCCESS;
 }
 
-static int count(unsigned *cards) {
-	*cards = 0;
-	for (int i = 0; i < machine.devices; i++)
-		*cards += machine.device[i].parent < 0;
-	return SUCCESS;
-}
-
+/* Cards only, in the order of NVML's indices; instances are between them in the list. */
 static int by_index(unsigned index, struct device **found) {
 	for (int i = 0; i < machine.devices; i++)
 		if (machine.device[i].parent < 0 && index-- == 0) {
@@ -195,7 +170,10 @@ static int by_index(unsigned index, struct device **found) {
 #define COUNT(function) \
 	int function(unsigned *cards) { \
 		BEGIN_SYSTEM(NULL, cards); \
-		return count(cards); \
+		*cards = 0; \
+		for (int i = 0; i < machine.devices; i++) \
+			*cards += machine.device[i].parent < 0; \
+		return SUCCESS; \
 	}
 #define BY_INDEX(function) \
 	int function(unsigned index, struct device **found) { \
@@ -207,6 +185,7 @@ static int by_index(unsigned index, struct device **found) {
 COUNT(nvmlDeviceGetCount)
 BY_INDEX(nvmlDeviceGetHandleByIndex)
 
+/* A card's with or without the "GPU-" before it. */
 int nvmlDeviceGetHandleByUUID(const char *uuid, struct device **found) {
 	BEGIN_SYSTEM(NULL, (uuid && found) ? uuid : NULL);
 	for (int i = 0; i < machine.devices; i++)
@@ -239,6 +218,8 @@ struct memory {
 	unsigned long long total, free, used;
 };
 
+/* What a description says; what the driver of this process says, if the description is "live"; and what the job's
+ * processes have. The driver is looked for and never loaded. */
 static unsigned long long used(const struct device *device) {
 	void *driver = device->live ? dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD) : NULL;
 	int (*info)(size_t *, size_t *) =
@@ -281,11 +262,18 @@ static int pci(const struct device *device, struct pci *out) {
 	return SUCCESS;
 }
 
+#define PCI_INFO(function) \
+	int function(struct device *device, struct pci *out) { \
+		BEGIN(device, out); \
+		return pci(device, out); \
+	}
+
 struct info_v1 {
 	unsigned pid;
 	unsigned long long bytes;
 };
 
+/* Processes are described with their card, and belong to an instance by its two numbers. */
 static int runs_on(const struct process *process, const struct device *device) {
 	int on_card = process->card == device - machine.device;
 	int on_instance =
@@ -332,11 +320,7 @@ PROCESSES(nvmlDeviceGetComputeRunningProcesses, "compute", struct info_v1)
 
 #ifdef FAKE_NVML_OLD
 
-int nvmlDeviceGetPciInfo(struct device *device, struct pci *out) {
-	BEGIN(device, out);
-	return pci(device, out);
-}
-
+PCI_INFO(nvmlDeviceGetPciInfo)
 PROCESSES(nvmlDeviceGetGraphicsRunningProcesses, "graphics", struct info_v1)
 
 #else
@@ -395,11 +379,7 @@ int nvmlDeviceGetBAR1MemoryInfo(struct device *device, struct memory *memory) {
 
 COUNT(nvmlDeviceGetCount_v2)
 BY_INDEX(nvmlDeviceGetHandleByIndex_v2)
-int nvmlDeviceGetPciInfo_v3(struct device *device, struct pci *out) {
-	BEGIN(device, out);
-	return pci(device, out);
-}
-
+PCI_INFO(nvmlDeviceGetPciInfo_v3)
 PROCESSES(nvmlDeviceGetComputeRunningProcesses_v3, "compute", struct info)
 PROCESSES(nvmlDeviceGetGraphicsRunningProcesses_v3, "graphics", struct info)
 PROCESSES(nvmlDeviceGetMPSComputeRunningProcesses_v3, "mps", struct info)
@@ -416,6 +396,7 @@ int nvmlDeviceGetAddressingMode(struct device *device, struct addressing *mode) 
 	return SUCCESS;
 }
 
+/* No change is pending: the mode is that of the specification. */
 int nvmlDeviceGetMigMode(struct device *device, unsigned *current, unsigned *pending) {
 	BEGIN(device, (current && pending) ? current : NULL);
 	if (device->mig == MIG_NONE)
@@ -454,10 +435,6 @@ OF_INSTANCE(nvmlDeviceGetGpuInstanceId, gi)
 OF_INSTANCE(nvmlDeviceGetComputeInstanceId, ci)
 
 int nvmlSystemGetCudaDriverVersion_v2(int *version) { return nvmlSystemGetCudaDriverVersion(version); }
-
-#endif
-
-#ifndef FAKE_NVML_OLD
 
 int nvmlInitWithFlags(unsigned flags) {
 	(void)flags;
@@ -498,26 +475,19 @@ int nvmlDeviceGetHandleByPciBusId(const char *bus_id, struct device **found) {
 	return nvmlDeviceGetHandleByPciBusId_v2(bus_id, found);
 }
 
-int nvmlDeviceGetGraphicsRunningProcesses_v2(struct device *device, unsigned *room, struct info *infos) {
-	return nvmlDeviceGetGraphicsRunningProcesses_v3(device, room, infos);
-}
-
-int nvmlDeviceGetMPSComputeRunningProcesses_v2(struct device *device, unsigned *room, struct info *infos) {
-	return nvmlDeviceGetMPSComputeRunningProcesses_v3(device, room, infos);
-}
-
+/* The second versions are the third ones, under whose names they are counted and refused. */
+#define SAME_PROCESSES(function, other) \
+	int function(struct device *device, unsigned *room, struct info *infos) { return other(device, room, infos); }
+SAME_PROCESSES(nvmlDeviceGetComputeRunningProcesses_v2, nvmlDeviceGetComputeRunningProcesses_v3)
+SAME_PROCESSES(nvmlDeviceGetGraphicsRunningProcesses_v2, nvmlDeviceGetGraphicsRunningProcesses_v3)
+SAME_PROCESSES(nvmlDeviceGetMPSComputeRunningProcesses_v2, nvmlDeviceGetMPSComputeRunningProcesses_v3)
 PROCESSES(nvmlDeviceGetGraphicsRunningProcesses, "graphics", struct info_v1)
 PROCESSES(nvmlDeviceGetMPSComputeRunningProcesses, "mps", struct info_v1)
-
-int nvmlDeviceGetComputeRunningProcesses_v2(struct device *device, unsigned *room, struct info *infos) {
-	return nvmlDeviceGetComputeRunningProcesses_v3(device, room, infos);
-}
 
 /* Defines a function that stores one number of a card. An expression may return an error instead. */
 #define NUMBER(function, type, expression) \
 	int function(struct device *device, type *out) { \
-		BEGIN(device, out); \
-		SIMULATED(); \
+		BEGIN_SIMULATED(device, out); \
 		type value = (type)(expression); \
 		if (value == (type) - 1) \
 			return NOT_SUPPORTED; \
@@ -526,17 +496,18 @@ int nvmlDeviceGetComputeRunningProcesses_v2(struct device *device, unsigned *roo
 	}
 
 static int architecture(const struct device *device) {
-	int major = device->major;
-	if (major == 7)
-		return device->minor == 5 ? 6 : 5;
-	if (major == 8)
-		return device->minor == 9 ? 8 : 7;
-	static const int by_major[] = {[3] = 2, [5] = 3, [6] = 4, [9] = 9};
-	if (major >= 10)
-		return 10;
-	return by_major[major] > 0 ? by_major[major] : -1;
+	enum { KEPLER = 2, MAXWELL, PASCAL, VOLTA, TURING, AMPERE, ADA, HOPPER, BLACKWELL }; /* nvmlDeviceArchitecture_t */
+	static const int by_major[] = {[3] = KEPLER, [5] = MAXWELL, [6] = PASCAL, [7] = VOLTA, [8] = AMPERE, [9] = HOPPER};
+	if (device->major >= 10)
+		return BLACKWELL;
+	if (device->major == 7 && device->minor == 5)
+		return TURING;
+	if (device->major == 8 && device->minor == 9)
+		return ADA;
+	return by_major[device->major] > 0 ? by_major[device->major] : -1;
 }
 
+/* Where a product's name does not say it, it is NVML_BRAND_NVIDIA. */
 static int brand(const struct device *device) {
 	enum { TESLA = 2, GEFORCE = 5, NVIDIA = 14 }; /* nvmlBrandType_t */
 	if (strncmp(device->name, "Tesla", 5) == 0)
@@ -558,8 +529,7 @@ NUMBER(nvmlDeviceIsMigDeviceHandle, unsigned, device->parent >= 0)
 NUMBER(nvmlDeviceGetMemoryBusWidth, unsigned, device->bus_bits > 0 ? device->bus_bits : -1)
 
 int nvmlDeviceGetDeviceHandleFromMigDeviceHandle(struct device *instance, struct device **card) {
-	BEGIN(instance, card);
-	SIMULATED();
+	BEGIN_SIMULATED(instance, card);
 	if (instance->parent < 0)
 		return INVALID_ARGUMENT;
 	*card = &machine.device[instance->parent];
@@ -577,8 +547,7 @@ struct field {
 int nvmlDeviceGetFieldValues(struct device *device, int count, struct field *fields) {
 	enum { UNSIGNED_LONG_LONG = 3 };
 
-	BEGIN(device, fields);
-	SIMULATED();
+	BEGIN_SIMULATED(device, fields);
 	if (count <= 0)
 		return INVALID_ARGUMENT;
 	for (int i = 0; i < count; i++)
@@ -596,8 +565,7 @@ int nvmlDeviceGetPciInfoExt(struct device *device, struct pci_classes *out) {
 	enum { DISPLAY = 3, VGA = 0, THREE_D = 2 };
 	struct pci known;
 
-	BEGIN(device, out);
-	SIMULATED();
+	BEGIN_SIMULATED(device, out);
 	if (out->version != (sizeof *out | 1 << 24))
 		return VERSION_MISMATCH;
 	pci(device, &known);
@@ -612,8 +580,7 @@ int nvmlDeviceGetPciInfoExt(struct device *device, struct pci_classes *out) {
 int nvmlDeviceGetTopologyCommonAncestor(struct device *one, struct device *other, unsigned *level) {
 	enum { NODE = 40 };
 
-	BEGIN(one, level);
-	SIMULATED();
+	BEGIN_SIMULATED(one, level);
 	if (!is_device(other))
 		return INVALID_ARGUMENT;
 	if (one == other)
@@ -635,8 +602,7 @@ int nvmlDeviceGetP2PStatus(struct device *one, struct device *other, unsigned ca
 	}; /* capabilities; and a bus that wide is of cards with native atomics */
 	enum { OK, GPU_UNSUPPORTED = 2, UNSUPPORTED = 5 };
 
-	BEGIN(one, status);
-	SIMULATED();
+	BEGIN_SIMULATED(one, status);
 	if (!is_device(other))
 		return INVALID_ARGUMENT;
 	int peers = one != other && one->model == other->model && !one->alone && !other->alone;
@@ -650,17 +616,16 @@ int nvmlDeviceGetP2PStatus(struct device *one, struct device *other, unsigned ca
 }
 
 int nvmlDeviceGetUtilizationRates(struct device *device, unsigned *rates) {
-	BEGIN(device, rates);
-	SIMULATED();
+	BEGIN_SIMULATED(device, rates);
 	rates[0] = rates[1] = 0; /* it executes nothing */
 	return SUCCESS;
 }
 
+/* Of the video clock nothing is known. */
 int nvmlDeviceGetMaxClockInfo(struct device *device, unsigned clock, unsigned *mhz) {
 	enum { GRAPHICS, MULTIPROCESSOR, MEMORY, CLOCKS = 4 };
 
-	BEGIN(device, mhz);
-	SIMULATED();
+	BEGIN_SIMULATED(device, mhz);
 	if (clock >= CLOCKS)
 		return INVALID_ARGUMENT;
 	int known = clock == MEMORY ? device->memory_clock : 0;
@@ -672,16 +637,10 @@ int nvmlDeviceGetMaxClockInfo(struct device *device, unsigned clock, unsigned *m
 	return SUCCESS;
 }
 
-#endif
-
 /*
  * Sets of events. Nothing happens to a simulated card, so who waits waits until the time is over. Answers as recorded
  * on an H200 with driver 580 (tests_py/driver/calls/facts.py).
  */
-
-#ifndef FAKE_NVML_OLD
-
-#include <time.h>
 
 enum { SUPPORTED_TYPES = 0xff9f, MOST_SETS = 256, LOOK_MS = 50 };
 
@@ -692,14 +651,12 @@ static int is_set(const char *set) {
 	return set >= sets && set < sets + MOST_SETS && __atomic_load_n(set, __ATOMIC_ACQUIRE);
 }
 
-#pragma GCC visibility push(default)
-
 int nvmlEventSetCreate(char **set) {
 	BEGIN_SYSTEM(NULL, set);
 	SIMULATED();
-	for (char *one = sets; one < sets + MOST_SETS; one++)
-		if (!__atomic_exchange_n(one, 1, __ATOMIC_ACQ_REL)) {
-			*set = one;
+	for (char *free_set = sets; free_set < sets + MOST_SETS; free_set++)
+		if (!__atomic_exchange_n(free_set, 1, __ATOMIC_ACQ_REL)) {
+			*set = free_set;
 			return SUCCESS;
 		}
 	return INSUFFICIENT_RESOURCES;
@@ -715,15 +672,13 @@ int nvmlEventSetFree(char *set) {
 }
 
 int nvmlDeviceGetSupportedEventTypes(struct device *device, unsigned long long *types) {
-	BEGIN(device, types);
-	SIMULATED();
+	BEGIN_SIMULATED(device, types);
 	*types = SUPPORTED_TYPES;
 	return SUCCESS;
 }
 
 int nvmlDeviceRegisterEvents(struct device *device, unsigned long long types, char *set) {
-	BEGIN(device, set);
-	SIMULATED();
+	BEGIN_SIMULATED(device, set);
 	if (!is_set(set))
 		return INVALID_ARGUMENT;
 	return types & ~(unsigned long long)SUPPORTED_TYPES ? NOT_SUPPORTED : SUCCESS;

@@ -69,7 +69,7 @@ extern struct machine {
 	struct process process[MAX_PROCESSES]; /* that FAKE_NVML describes */
 } machine;
 
-/* hooks.c, for tests. They hold nvml.c's lock, but for hooks_note. */
+/* tests_go/machine/fakenvml/libnvidia-ml/hooks.c, for tests. They hold nvml.c's lock, but for hooks_note. */
 #ifdef GPUCONF_TEST_HOOKS
 int hooks_describe(void); /* reads FAKE_NVML's file; returns 0 without one */
 int hooks_of_call(const char *function, const struct device *device); /* its injected failure, if any */
@@ -129,6 +129,10 @@ int is_device(const struct device *device);
 		if (!machine.simulated) \
 			return NOT_SUPPORTED; \
 	} while (0)
+
+#define BEGIN_SIMULATED(device, out) \
+	BEGIN(device, out); \
+	SIMULATED()
 
 /* nvml.c: the answer of a function without an implementation. */
 int unsupported(const char *function);

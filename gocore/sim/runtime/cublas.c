@@ -1,31 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cuBLAS and cuBLASLt. Products compute nothing: functions.h has most of them. */
+/*
+ * cuBLAS and cuBLASLt (https://docs.nvidia.com/cuda/cublas/). Products compute nothing: functions.h has most of them.
+ * Descriptors keep nothing that is read again, so all are of one size. A handle is one thread's at a time, as NVIDIA
+ * requires, and has no lock.
+ */
 #include "runtime.h"
 
 #include <string.h>
 
 enum { ALLOC_FAILED = 3, BLAS_INVALID_VALUE = 7, NOT_SUPPORTED_HERE = 15, INTERNAL_ERROR = 14 };
 
-EXPORT const char *cublasGetStatusName(int status) {
-	switch (status) {
-	case SUCCESS:
-		return "CUBLAS_STATUS_SUCCESS";
-	case ALLOC_FAILED:
-		return "CUBLAS_STATUS_ALLOC_FAILED";
-	case BLAS_INVALID_VALUE:
-		return "CUBLAS_STATUS_INVALID_VALUE";
-	case NOT_SUPPORTED_HERE:
-		return "CUBLAS_STATUS_NOT_SUPPORTED";
-	default:
-		return "CUBLAS_STATUS_INTERNAL_ERROR";
-	}
-}
-
-EXPORT const char *cublasGetStatusString(int status) {
-	return status == SUCCESS              ? "success"
-	       : status == NOT_SUPPORTED_HERE ? "the requested functionality is not supported"
-	                                      : "an internal operation failed";
-}
+STATUS_TEXTS(cublasGetStatusName, "CUBLAS_STATUS_INTERNAL_ERROR", {SUCCESS, "CUBLAS_STATUS_SUCCESS"},
+    {ALLOC_FAILED, "CUBLAS_STATUS_ALLOC_FAILED"}, {BLAS_INVALID_VALUE, "CUBLAS_STATUS_INVALID_VALUE"},
+    {NOT_SUPPORTED_HERE, "CUBLAS_STATUS_NOT_SUPPORTED"})
+STATUS_TEXTS(cublasGetStatusString, "an internal operation failed", {SUCCESS, "success"},
+    {NOT_SUPPORTED_HERE, "the requested functionality is not supported"})
 
 OBJECT(cublasCreate_v2, cublasDestroy_v2, 64, ALLOC_FAILED)
 OBJECT(cublasLtCreate, cublasLtDestroy, 64, ALLOC_FAILED)
@@ -33,27 +22,11 @@ OBJECT(cublasLtMatmulDescCreate, cublasLtMatmulDescDestroy, 64, ALLOC_FAILED)
 OBJECT(cublasLtMatmulPreferenceCreate, cublasLtMatmulPreferenceDestroy, 64, ALLOC_FAILED)
 OBJECT(cublasLtMatrixLayoutCreate, cublasLtMatrixLayoutDestroy, 64, ALLOC_FAILED)
 
-SETS_STREAM(cublasSetStream_v2)
-
-EXPORT int cublasSetPointerMode_v2(struct follower *handle, int mode) {
-	handle->mode = mode;
-	return SUCCESS;
-}
-
-EXPORT int cublasGetPointerMode_v2(const struct follower *handle, int *mode) {
-	*mode = handle->mode;
-	return SUCCESS;
-}
-
-EXPORT int cublasSetMathMode(struct follower *handle, int mode) {
-	handle->math = mode;
-	return SUCCESS;
-}
-
-EXPORT int cublasGetMathMode(const struct follower *handle, int *mode) {
-	*mode = handle->math;
-	return SUCCESS;
-}
+SETS(cublasSetStream_v2, struct follower, stream)
+SETS(cublasSetPointerMode_v2, struct follower, mode)
+GETS(cublasGetPointerMode_v2, struct follower, mode)
+SETS(cublasSetMathMode, struct follower, math)
+GETS(cublasGetMathMode, struct follower, math)
 
 /* The batched solvers say that they succeeded: some on the host, some on the card for each matrix. */
 #define SOLVES(name, host, card, count) \
@@ -107,19 +80,18 @@ struct heuristic {
 	int reserved[4];
 };
 
-EXPORT int cublasLtMatmulAlgoGetHeuristic(void *handle, void *product, void *a, void *b, void *c, void *d,
-    void *preference, int most, struct heuristic *out, int *count) {
-	(void)handle, (void)product, (void)a, (void)b, (void)c, (void)d, (void)preference;
-	*count = most > 0;
-	if (most > 0)
-		memset(out, 0, sizeof *out);
+/* (handle, product, a, b, c, d, preference, how many at most, results, how many) */
+EXPORT int cublasLtMatmulAlgoGetHeuristic(ARGUMENTS) {
+	int any = (int)a7 > 0;
+	if (any)
+		*(struct heuristic *)a8 = (struct heuristic){.workspace = 0};
+	*(int *)a9 = any;
 	return SUCCESS;
 }
 
-EXPORT int cublasLtMatmulAlgoCheck(
-    void *handle, void *product, void *a, void *b, void *c, void *d, void *algorithm, struct heuristic *out) {
-	(void)handle, (void)product, (void)a, (void)b, (void)c, (void)d, (void)algorithm;
-	memset(out, 0, sizeof *out);
+/* (handle, product, a, b, c, d, algorithm, result) */
+EXPORT int cublasLtMatmulAlgoCheck(ARGUMENTS) {
+	*(struct heuristic *)a7 = (struct heuristic){.workspace = 0};
 	return SUCCESS;
 }
 

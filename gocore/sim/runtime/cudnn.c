@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* cuDNN refuses a missing place, and its objects begin as zeros. */
 int cudnn_create(void **out, size_t bytes) {
 	if (out == NULL)
 		return CUDNN_NULL_POINTER;
@@ -18,6 +19,7 @@ int cudnn_create(void **out, size_t bytes) {
 /* The driver's: cuDNN's kernels are loaded. */
 void gpuconf_simulator_with_kernels(void);
 
+/* A handle is only the stream that it follows. */
 EXPORT int cudnnCreate(void **out) {
 	gpuconf_simulator_with_kernels();
 	return cudnn_create(out, sizeof(void *));
@@ -52,18 +54,15 @@ EXPORT int cudnnGetProperty(int property, int *value) {
 static __thread int last_failure;
 
 EXPORT const char *cudnnGetErrorString(int status) {
-	static const struct {
-		int status;
-		const char *name;
-	} names[] = {{0, "CUDNN_STATUS_SUCCESS"}, {1001, "CUDNN_STATUS_NOT_INITIALIZED"}, {2000, "CUDNN_STATUS_BAD_PARAM"},
-	    {2002, "CUDNN_STATUS_BAD_PARAM_NULL_POINTER"}, {2004, "CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED"},
-	    {3000, "CUDNN_STATUS_NOT_SUPPORTED"}, {4000, "CUDNN_STATUS_INTERNAL_ERROR"},
-	    {4003, "CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED"}, {5000, "CUDNN_STATUS_EXECUTION_FAILED"}};
+	static const struct status_text names[] = {{SUCCESS, "CUDNN_STATUS_SUCCESS"},
+	    {1001, "CUDNN_STATUS_NOT_INITIALIZED"}, {CUDNN_BAD_PARAM, "CUDNN_STATUS_BAD_PARAM"},
+	    {CUDNN_NULL_POINTER, "CUDNN_STATUS_BAD_PARAM_NULL_POINTER"},
+	    {CUDNN_NOT_FINALIZED, "CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED"},
+	    {CUDNN_NOT_SUPPORTED, "CUDNN_STATUS_NOT_SUPPORTED"}, {4000, "CUDNN_STATUS_INTERNAL_ERROR"},
+	    {CUDNN_NO_HOST_MEMORY, "CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED"},
+	    {5000, "CUDNN_STATUS_EXECUTION_FAILED"}};
 	last_failure = status;
-	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-		if (names[i].status == status)
-			return names[i].name;
-	return "CUDNN_UNKNOWN_STATUS";
+	return TEXT_OF(names, status, "CUDNN_UNKNOWN_STATUS");
 }
 
 /* Asked after cudnnGetErrorString, or alone. */
@@ -91,6 +90,7 @@ size_t cudnn_element(int type) {
 	return type >= 0 && (size_t)type < sizeof bytes ? bytes[type] : 4;
 }
 
+/* Shapes are kept as they are: PyTorch reads them again, and RNNs' weights are described in them. */
 EXPORT int cudnnSetTensorNdDescriptor(
     struct cudnn_tensor *tensor, int type, int dimensions, const int *sizes, const int *strides) {
 	if (tensor == NULL || sizes == NULL || strides == NULL)
@@ -166,27 +166,13 @@ EXPORT int cudnnRestoreDropoutDescriptor(
 }
 
 /* Nothing that is set here is read again. */
-#define SETS(name) \
+#define ACCEPTS(name) \
 	EXPORT int name(void *descriptor) { return descriptor == NULL ? CUDNN_NULL_POINTER : SUCCESS; }
-SETS(cudnnSetCTCLossDescriptorEx)
-SETS(cudnnSetCTCLossDescriptor_v9)
-SETS(cudnnSetActivationDescriptor)
-SETS(cudnnSetPooling2dDescriptor)
-SETS(cudnnSetSpatialTransformerNdDescriptor)
-
-/* The sizes of CTC loss's workspaces are not documented: no kernel needs one here. */
-EXPORT int cudnnGetCTCLossWorkspaceSize(const void *handle, const void *probabilities, const void *gradients,
-    const int *labels, const int *label_lengths, const int *lengths, int algorithm, const void *loss, size_t *bytes) {
-	(void)handle, (void)probabilities, (void)gradients, (void)labels, (void)label_lengths, (void)lengths,
-	    (void)algorithm, (void)loss;
-	*bytes = 0;
-	return SUCCESS;
-}
-
-EXPORT int cudnnGetCTCLossWorkspaceSize_v8(const void *handle, int algorithm, const void *loss,
-    const void *probabilities, const void *gradients, size_t *bytes) {
-	return cudnnGetCTCLossWorkspaceSize(handle, probabilities, gradients, NULL, NULL, NULL, algorithm, loss, bytes);
-}
+ACCEPTS(cudnnSetCTCLossDescriptorEx)
+ACCEPTS(cudnnSetCTCLossDescriptor_v9)
+ACCEPTS(cudnnSetActivationDescriptor)
+ACCEPTS(cudnnSetPooling2dDescriptor)
+ACCEPTS(cudnnSetSpatialTransformerNdDescriptor)
 
 /* cuDNN's older functions for convolution and batch normalization: one algorithm, which needs no workspace. */
 
@@ -203,60 +189,44 @@ struct performance {
 
 CUDNN_OBJECT(ConvolutionDescriptor, sizeof(int))
 
-#define SETS(name) \
-	EXPORT int name(void *descriptor) { return descriptor == NULL ? CUDNN_NULL_POINTER : SUCCESS; }
-SETS(cudnnSetConvolutionNdDescriptor)
-SETS(cudnnSetConvolutionGroupCount)
-SETS(cudnnSetConvolutionMathType)
+ACCEPTS(cudnnSetConvolutionNdDescriptor)
+ACCEPTS(cudnnSetConvolutionGroupCount)
+ACCEPTS(cudnnSetConvolutionMathType)
 
-static int answer(int most, int *count, struct performance *out) {
+static int answer(int room, int *count, struct performance *out) {
 	_Static_assert(sizeof *out == 48, "as in cudnn_cnn.h of cuDNN 9");
 	if (count == NULL || out == NULL)
 		return CUDNN_NULL_POINTER;
-	*count = most > 0;
-	if (most > 0) {
-		memset(out, 0, sizeof *out);
-		out->determinism = 1;
-	}
+	*count = room > 0;
+	if (room > 0)
+		*out = (struct performance){.determinism = 1};
 	return SUCCESS;
 }
 
-#define HEURISTIC(name) \
-	EXPORT int name(const void *handle, const void *a, const void *b, const void *convolution, const void *c, \
-	    int most, int *count, struct performance *out) { \
-		(void)handle, (void)a, (void)b, (void)convolution, (void)c; \
-		return answer(most, count, out); \
-	}
-HEURISTIC(cudnnGetConvolutionForwardAlgorithm_v7)
-HEURISTIC(cudnnGetConvolutionBackwardDataAlgorithm_v7)
-HEURISTIC(cudnnGetConvolutionBackwardFilterAlgorithm_v7)
+/* By a heuristic, or by trying all: the places of how many results there is room for, of their number and of them. */
+#define ALGORITHM(name, room, count, out) \
+	EXPORT int name(ARGUMENTS) { return answer((int)room, (int *)count, (struct performance *)out); }
+ALGORITHM(cudnnGetConvolutionForwardAlgorithm_v7, a5, a6, a7)
+ALGORITHM(cudnnGetConvolutionBackwardDataAlgorithm_v7, a5, a6, a7)
+ALGORITHM(cudnnGetConvolutionBackwardFilterAlgorithm_v7, a5, a6, a7)
+ALGORITHM(cudnnFindConvolutionForwardAlgorithmEx, a8, a9, a10)
+ALGORITHM(cudnnFindConvolutionBackwardDataAlgorithmEx, a8, a9, a10)
+ALGORITHM(cudnnFindConvolutionBackwardFilterAlgorithmEx, a8, a9, a10)
 
-#define TRIAL(name) \
-	EXPORT int name(const void *handle, const void *a, const void *a_data, const void *b, const void *b_data, \
-	    const void *convolution, const void *c, void *c_data, int most, int *count, struct performance *out) { \
-		(void)handle, (void)a, (void)a_data, (void)b, (void)b_data, (void)convolution, (void)c, (void)c_data; \
-		return answer(most, count, out); \
+/* The place of a workspace's size. That of CTC loss is not documented. */
+#define NEEDS_NONE(name, place) \
+	EXPORT int name(ARGUMENTS) { \
+		if (place == 0) \
+			return CUDNN_NULL_POINTER; \
+		NOTHING_TO(size_t, place); \
+		return SUCCESS; \
 	}
-TRIAL(cudnnFindConvolutionForwardAlgorithmEx)
-TRIAL(cudnnFindConvolutionBackwardDataAlgorithmEx)
-TRIAL(cudnnFindConvolutionBackwardFilterAlgorithmEx)
-
-static int none(size_t *bytes) {
-	if (bytes == NULL)
-		return CUDNN_NULL_POINTER;
-	*bytes = 0;
-	return SUCCESS;
-}
-
-#define WORKSPACE(name) \
-	EXPORT int name(const void *handle, const void *a, const void *b, const void *convolution, const void *c, \
-	    int algorithm, size_t *bytes) { \
-		(void)handle, (void)a, (void)b, (void)convolution, (void)c, (void)algorithm; \
-		return none(bytes); \
-	}
-WORKSPACE(cudnnGetConvolutionForwardWorkspaceSize)
-WORKSPACE(cudnnGetConvolutionBackwardDataWorkspaceSize)
-WORKSPACE(cudnnGetConvolutionBackwardFilterWorkspaceSize)
+NEEDS_NONE(cudnnGetConvolutionForwardWorkspaceSize, a6)
+NEEDS_NONE(cudnnGetConvolutionBackwardDataWorkspaceSize, a6)
+NEEDS_NONE(cudnnGetConvolutionBackwardFilterWorkspaceSize, a6)
+NEEDS_NONE(cudnnGetBatchNormalizationTrainingExReserveSpaceSize, a5)
+NEEDS_NONE(cudnnGetCTCLossWorkspaceSize, a8)
+NEEDS_NONE(cudnnGetCTCLossWorkspaceSize_v8, a5)
 
 /*
  * The sizes are not documented. The persistent kernels, which PyTorch takes for channels that come last, needed on an
@@ -273,28 +243,18 @@ static size_t partial_sums(const struct cudnn_tensor *x, int mode, int rows, int
 	return (all + (size_t)rows - 1) / (size_t)rows * tiles * (size_t)sums + (size_t)fixed + COUNTER * tiles;
 }
 
-EXPORT int cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize(const void *handle, int mode, int operations,
-    const struct cudnn_tensor *x, const void *z, const void *y, const void *scale, const void *activation,
-    size_t *bytes) {
-	(void)handle, (void)operations, (void)z, (void)y, (void)scale, (void)activation;
-	if (bytes == NULL)
+/* Both take (handle, mode, operations, x, ...), and x is a tensor's descriptor. */
+EXPORT int cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize(ARGUMENTS) {
+	const struct cudnn_tensor *x = (const struct cudnn_tensor *)a3;
+	if (a8 == 0)
 		return CUDNN_NULL_POINTER;
-	*bytes = partial_sums(x, mode, x != NULL && cudnn_element(x->type) == 2 ? 160 : 64, 516, 1072);
+	*(size_t *)a8 = partial_sums(x, (int)a1, x != NULL && cudnn_element(x->type) == 2 ? 160 : 64, 516, 1072);
 	return SUCCESS;
 }
 
-EXPORT int cudnnGetBatchNormalizationBackwardExWorkspaceSize(const void *handle, int mode, int operations,
-    const struct cudnn_tensor *x, const void *y, const void *dy, const void *dz, const void *dx, const void *scale,
-    const void *activation, size_t *bytes) {
-	(void)handle, (void)operations, (void)y, (void)dy, (void)dz, (void)dx, (void)scale, (void)activation;
-	if (bytes == NULL)
+EXPORT int cudnnGetBatchNormalizationBackwardExWorkspaceSize(ARGUMENTS) {
+	if (a10 == 0)
 		return CUDNN_NULL_POINTER;
-	*bytes = partial_sums(x, mode, 96, 512, 1056);
+	*(size_t *)a10 = partial_sums((const struct cudnn_tensor *)a3, (int)a1, 96, 512, 1056);
 	return SUCCESS;
-}
-
-EXPORT int cudnnGetBatchNormalizationTrainingExReserveSpaceSize(
-    const void *handle, int mode, int operations, const void *activation, const void *x, size_t *bytes) {
-	(void)handle, (void)mode, (void)operations, (void)activation, (void)x;
-	return none(bytes);
 }

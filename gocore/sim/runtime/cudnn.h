@@ -41,12 +41,16 @@ int cudnn_create(void **out, size_t bytes);
 
 /* The descriptors of cuDNN's graphs: kinds and attributes by their numbers in cudnn_graph.h of cuDNN 9. */
 enum type {
+	TYPE_HANDLE = 0,
 	TYPE_BOOLEAN = 2,
 	TYPE_INT64 = 3,
+	TYPE_DOUBLE = 5,
+	TYPE_VOID_PTR = 6,
 	TYPE_NOTE = 11,
 	TYPE_DESCRIPTOR = 15,
 	TYPE_INT32 = 23,
-	TYPE_CHARACTER = 24
+	TYPE_CHARACTER = 24,
+	TYPE_FRACTION = 26 /* of two INT64 */
 };
 enum kind {
 	ENGINE = 2,

@@ -14,25 +14,20 @@ pthread_mutex_t cudnn_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* Bytes of one value, by cudnnBackendAttributeType_t; the other types are enumerations. */
 static size_t bytes_of(int type) {
-	switch (type) {
-	case TYPE_BOOLEAN:
-	case TYPE_CHARACTER:
-		return 1;
-	case 26: /* a fraction of two INT64 */
-		return 16;
-	case 0: /* a handle */
-	case TYPE_INT64:
-	case 5: /* a double */
-	case 6: /* an address */
-	case TYPE_DESCRIPTOR:
-		return 8;
-	default:
-		return 4;
-	}
+	static const unsigned char bytes[] = {[TYPE_HANDLE] = 8,
+	    [TYPE_BOOLEAN] = 1,
+	    [TYPE_INT64] = 8,
+	    [TYPE_DOUBLE] = 8,
+	    [TYPE_VOID_PTR] = 8,
+	    [TYPE_DESCRIPTOR] = 8,
+	    [TYPE_CHARACTER] = 1,
+	    [TYPE_FRACTION] = 16};
+	return type >= 0 && (size_t)type < sizeof bytes && bytes[type] > 0 ? bytes[type] : sizeof(int);
 }
 
 static void release(struct descriptor *descriptor);
 
+/* Descriptors that it holds lose a holder. */
 static void clear(struct attribute *attribute) {
 	struct descriptor **held = attribute->values;
 	for (int64_t i = 0; attribute->type == TYPE_DESCRIPTOR && i < attribute->count; i++)
@@ -49,6 +44,7 @@ static void clear_all(struct descriptor *descriptor) {
 	descriptor->attributes = NULL;
 }
 
+/* Its creator and each attribute that has it are holders. */
 static void release(struct descriptor *descriptor) {
 	if (descriptor == NULL || --descriptor->holders > 0)
 		return;
@@ -63,6 +59,7 @@ struct attribute *cudnn_attribute(const struct descriptor *descriptor, int name)
 	return one;
 }
 
+/* The new values are held before the old ones are let go: they may be the same descriptors. */
 static int set(struct descriptor *descriptor, int name, int type, int64_t count, const void *values) {
 	size_t bytes = bytes_of(type) * (size_t)count;
 	void *copy = malloc(bytes + 1);
@@ -168,6 +165,7 @@ EXPORT int cudnnBackendGetAttribute(
 	return result;
 }
 
+/* For what cuDNN makes itself: it is finalized from the beginning. */
 static struct descriptor *make_descriptor(int kind) {
 	struct descriptor *made = NULL;
 	if (cudnnBackendCreateDescriptor(kind, &made) == SUCCESS)
@@ -184,6 +182,7 @@ static int complete_config(struct descriptor *config) {
 	return result != SUCCESS ? result : set(config, CONFIG_SHARED_MEMORY, TYPE_INT32, 1, &no_shared);
 }
 
+/* The engine belongs to its configuration, so the own reference to it goes. */
 static int make_config(const struct attribute *graph, int64_t number, struct descriptor **out) {
 	static const int32_t tensor_cores =
 	    0; /* CUDNN_NUMERICAL_NOTE_TENSOR_CORE, by which PyTorch leaves out TensorFloat-32 */
@@ -217,6 +216,7 @@ static int recommend(struct descriptor *heuristic) {
 	return result;
 }
 
+/* Plans that were made by hand have no number: they are the usual engine's. */
 static int64_t engine_of(const struct descriptor *plan) {
 	const struct descriptor *engine = cudnn_held(cudnn_held(plan, PLAN_CONFIG), CONFIG_ENGINE);
 	const struct attribute *number = engine == NULL ? NULL : cudnn_attribute(engine, ENGINE_INDEX);
@@ -234,6 +234,7 @@ static int complete_plan(struct descriptor *plan) {
 	return result != SUCCESS ? result : set(plan, PLAN_JSON, TYPE_CHARACTER, sizeof json, json);
 }
 
+/* What each kind works out when it is finalized. Kinds that are not named have nothing to work out. */
 static int complete(struct descriptor *descriptor) {
 	int64_t engines = descriptor->kind == OPERATION_GRAPH ? cudnn_engines(descriptor) : 0;
 	switch (descriptor->kind) {

@@ -62,9 +62,19 @@ EXPORT int cudnnSetRNNDataDescriptor(struct sequences *data, int type, int layou
 	return SUCCESS;
 }
 
-static int gates(const struct rnn *rnn) { return rnn->mode == LSTM ? 4 : rnn->mode == GRU ? 3 : 1; }
+/* What differs by cudnnRNNMode_t: the matrices of a cell, and what the workspace and the reserve space have of it. */
+static const struct {
+	int gates, states, kept;
+} modes[] = {{1, 3, 1}, {1, 3, 1}, [LSTM] = {4, 10, 5}, [GRU] = {3, 5, 6}};
 
-static int biases(const struct rnn *rnn) { return rnn->bias == NO_BIAS ? 0 : rnn->bias == TWO_BIASES ? 2 : 1; }
+static int gates(const struct rnn *rnn) { return modes[rnn->mode].gates; }
+
+/* How many of the input's and the recurrent matrices have one (cudnnRNNBiasMode_t). */
+static int biases(const struct rnn *rnn) {
+	if (rnn->bias == NO_BIAS)
+		return 0;
+	return rnn->bias == TWO_BIASES ? 2 : 1;
+}
 
 /* The columns of an input's matrix; 0 where the input is not multiplied. */
 static int64_t columns(const struct rnn *rnn, int pseudo) {
@@ -101,6 +111,8 @@ struct part {
 	int64_t at, rows, columns;
 };
 
+/* By cuDNN's number of a linear layer: the input's gates, the recurrent ones, and for an LSTM the projection as the
+ * ninth. */
 static struct part matrix(const struct rnn *rnn, int pseudo, int linear) {
 	int64_t at = before(rnn, pseudo), each = columns(rnn, pseudo) * rnn->hidden,
 	        again = (int64_t)rnn->projection * rnn->hidden;
@@ -114,6 +126,7 @@ static struct part matrix(const struct rnn *rnn, int pseudo, int linear) {
 	    at + many * again, linear == 8 && rnn->projection < rnn->hidden ? rnn->projection : 0, rnn->hidden};
 }
 
+/* In the same numbers. One of the two kinds may be absent. */
 static struct part bias(const struct rnn *rnn, int pseudo, int linear) {
 	int many = gates(rnn), recurrent = linear >= many;
 	int64_t at = before(rnn, rnn->layers * rnn->directions) + (int64_t)pseudo * biases(rnn) * many * rnn->hidden;
@@ -124,6 +137,7 @@ static struct part bias(const struct rnn *rnn, int pseudo, int linear) {
 	    at + (int64_t)(rnn->bias == RECURRENT_BIAS ? linear - many : linear) * rnn->hidden, rnn->hidden, 1};
 }
 
+/* An address of NULL and a tensor without dimensions: the part does not exist. */
 static void describe(
     const struct rnn *rnn, struct part part, const char *space, struct cudnn_tensor *out, const void **address) {
 	if (out != NULL)
@@ -162,7 +176,7 @@ static size_t working(const struct rnn *rnn, const struct sequences *data, int t
 	int64_t hidden = rnn->hidden, both = rnn->directions - 1, pseudos = rnn->layers * rnn->directions,
 	        input = rnn->input;
 	int64_t steps = (gates(rnn) + 1) * rnn->directions * hidden + 4 * both * hidden + input;
-	int64_t states = (rnn->mode == LSTM ? 10 : rnn->mode == GRU ? 5 : 3) + 2 * both;
+	int64_t states = modes[rnn->mode].states + 2 * both;
 	if (training && gates(rnn) == 1) {
 		steps += 2 * hidden + input;
 		states += 2;
@@ -180,7 +194,7 @@ static size_t working(const struct rnn *rnn, const struct sequences *data, int t
  */
 static size_t reserved(const struct rnn *rnn, int64_t steps) {
 	enum { HEADER = 256 };
-	int64_t kept = rnn->mode == LSTM ? 5 : rnn->mode == GRU ? 6 : 1, wide = (int64_t)rnn->projection * rnn->directions;
+	int64_t kept = modes[rnn->mode].kept, wide = (int64_t)rnn->projection * rnn->directions;
 	int64_t each = rnn->layers * kept * rnn->hidden + (rnn->layers - 1) * (int64_t)rnn->projection;
 	int64_t masks = rnn->drops ? (rnn->layers - 1) * steps * wide * rnn->directions / 8 : 0;
 	return HEADER + (size_t)(steps * rnn->directions * each) * cudnn_element(rnn->type) + (size_t)masks;

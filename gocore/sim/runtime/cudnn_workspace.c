@@ -10,47 +10,19 @@
 #include <string.h>
 
 enum way { FORWARD, DATA, FILTER };
-enum feature {
-	LEAF = -1,
-	N,
-	C,
-	K,
-	X_PLANE,
-	Y_PLANE,
-	WINDOW,
-	GROUPS,
-	DEPTH,
-	ROWS,
-	X,
-	Y,
-	W,
-	C_REST,
-	K_REST,
-	DIMENSIONS,
-	TILES_128,
-	TILES_64,
-	IS_HALF,
-	GROUP_C
-};
-
-struct node {
-	int feature;
-	float value;
-	int otherwise;
-};
-
 #include "cudnn_trees.h"
 
 const struct descriptor *cudnn_held(const struct descriptor *descriptor, int name) {
-	const struct attribute *one = descriptor == NULL ? NULL : cudnn_attribute(descriptor, name);
-	return one == NULL || one->type != TYPE_DESCRIPTOR || one->count < 1 ? NULL : *(struct descriptor **)one->values;
+	const struct attribute *held = descriptor == NULL ? NULL : cudnn_attribute(descriptor, name);
+	return held == NULL || held->type != TYPE_DESCRIPTOR || held->count < 1 ? NULL
+	                                                                        : *(struct descriptor **)held->values;
 }
 
+/* A dimension that a tensor lacks counts as 1. */
 static int64_t size(const struct descriptor *tensor, int64_t dimension) {
 	const struct attribute *sizes = tensor == NULL ? NULL : cudnn_attribute(tensor, TENSOR_SIZES);
-	return sizes == NULL || sizes->type != TYPE_INT64 || dimension >= sizes->count
-	           ? 1
-			   : ((int64_t *)sizes->values)[dimension];
+	int known = sizes != NULL && sizes->type == TYPE_INT64 && dimension < sizes->count;
+	return known ? ((int64_t *)sizes->values)[dimension] : 1;
 }
 
 static int64_t elements(const struct descriptor *tensor) {
@@ -60,6 +32,7 @@ static int64_t elements(const struct descriptor *tensor) {
 	return product;
 }
 
+/* A tensor without a type is taken as float. */
 static int64_t element(const struct descriptor *tensor) {
 	const struct attribute *type = tensor == NULL ? NULL : cudnn_attribute(tensor, TENSOR_TYPE);
 	return type == NULL ? 4 : (int64_t)cudnn_element(*(int *)type->values);
@@ -76,8 +49,8 @@ static int64_t of_attention(const struct attribute *operations) {
 	enum { COUNTERS = 256 };
 	int64_t bytes = COUNTERS;
 	for (int64_t i = 0; i < operations->count; i++) {
-		const struct descriptor *one = ((struct descriptor **)operations->values)[i];
-		bytes += one->kind == OPERATION_REDUCTION ? sum_of_heads(one) : 0;
+		const struct descriptor *operation = ((struct descriptor **)operations->values)[i];
+		bytes += operation->kind == OPERATION_REDUCTION ? sum_of_heads(operation) : 0;
 	}
 	return bytes;
 }
@@ -90,6 +63,7 @@ struct convolution {
 
 static int64_t plane(const struct descriptor *tensor) { return elements(tensor) / size(tensor, 0) / size(tensor, 1); }
 
+/* By the strides: cuDNN has no other word for it. */
 static int channels_last(const struct descriptor *tensor) {
 	const struct attribute *strides = tensor == NULL ? NULL : cudnn_attribute(tensor, TENSOR_STRIDES);
 	return strides != NULL && strides->type == TYPE_INT64 && strides->count > 1 && ((int64_t *)strides->values)[1] == 1;
@@ -98,14 +72,14 @@ static int channels_last(const struct descriptor *tensor) {
 /* Reads none if a tensor has no elements, or the filter more channels than the image, which no convolution has: nothing
  * is divided by them. */
 static int read_convolution(
-    const struct descriptor *x, const struct descriptor *w, const struct descriptor *y, struct convolution *one) {
+    const struct descriptor *x, const struct descriptor *w, const struct descriptor *y, struct convolution *shape) {
 	enum { HALF = 2 }; /* of cudnnDataType_t */
 	if (elements(x) < 1 || elements(w) < 1 || elements(y) < 1 || size(x, 1) < size(w, 1) || element(x) < 2 ||
 	    element(x) > 4)
 		return 0;
 	const struct attribute *sizes = x == NULL ? NULL : cudnn_attribute(x, TENSOR_SIZES),
 	                       *type = x == NULL ? NULL : cudnn_attribute(x, TENSOR_TYPE);
-	*one = (struct convolution){.n = size(x, 0),
+	*shape = (struct convolution){.n = size(x, 0),
 	    .c = size(x, 1),
 	    .k = size(w, 0),
 	    .x_plane = plane(x),
@@ -124,14 +98,16 @@ static int read_convolution(
 static int64_t divided(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /* A copy whose channels are padded to vectors of 16 bytes. */
-static int64_t copied(const struct convolution *one, int64_t rows, int64_t channels) {
-	int64_t vector = 16 / one->element;
-	return rows * divided(channels, vector) * vector * one->element;
+static int64_t copied(const struct convolution *shape, int64_t rows, int64_t channels) {
+	int64_t vector = 16 / shape->element;
+	return rows * divided(channels, vector) * vector * shape->element;
 }
 
-static int64_t copied_x(const struct convolution *one) { return copied(one, one->n * one->x_plane, one->c); }
-static int64_t copied_y(const struct convolution *one) { return copied(one, one->n * one->y_plane, one->k); }
-static int64_t copied_w(const struct convolution *one) { return copied(one, one->k * one->window, one->channels); }
+static int64_t copied_x(const struct convolution *shape) { return copied(shape, shape->n * shape->x_plane, shape->c); }
+static int64_t copied_y(const struct convolution *shape) { return copied(shape, shape->n * shape->y_plane, shape->k); }
+static int64_t copied_w(const struct convolution *shape) {
+	return copied(shape, shape->k * shape->window, shape->channels);
+}
 
 /*
  * Tensor cores take a convolution's channels last, in vectors of 16 bytes. Tensors whose channels come first are
@@ -139,79 +115,56 @@ static int64_t copied_w(const struct convolution *one) { return copied(one, one-
  * cuDNN chose most often for narrow types, and for float, in TensorFloat-32, from batches of 8 on. A small image of up
  * to 4 channels was taken as it is, and one filter for each channel ("depthwise") always.
  */
-static int64_t of_convolution(const struct convolution *one, int forward) {
+static int64_t of_convolution(const struct convolution *shape, int forward) {
 	enum { COUNTER = 16, FEW = 4, SMALL = 1 << 18, BATCH = 8 };
-	if (one->last || one->channels == 1 || (one->element == 4 && one->n < BATCH))
+	if (shape->last || shape->channels == 1 || (shape->element == 4 && shape->n < BATCH))
 		return 0;
-	if (one->window == 1 && (one->groups == 1 ? !one->steps : !forward))
+	if (shape->window == 1 && (shape->groups == 1 ? !shape->steps : !forward))
 		return 0;
-	if (forward && one->groups == 1 && one->channels <= FEW && one->n * one->c * one->x_plane < SMALL)
+	if (forward && shape->groups == 1 && shape->channels <= FEW && shape->n * shape->c * shape->x_plane < SMALL)
 		return 0;
-	if (one->groups == 1)
-		return copied_x(one) + copied_y(one) + (one->window == 1 ? 0 : copied_w(one)) + COUNTER;
-	int few = one->channels <= FEW; /* then a group's channels are not padded, in no tensor */
-	int64_t x = few ? one->n * one->x_plane * one->c * one->element
-	                : copied(one, one->n * one->x_plane * one->groups, one->channels);
-	int64_t y = few ? one->n * one->y_plane * one->k * one->element
-	                : copied(one, one->n * one->y_plane * one->groups, one->k / one->groups);
-	int64_t w = few ? one->k * one->channels * one->window * one->element : copied_w(one);
-	return x + y + (one->window == 1 ? 0 : w) + COUNTER * (few ? 1 : one->groups);
+	if (shape->groups == 1)
+		return copied_x(shape) + copied_y(shape) + (shape->window == 1 ? 0 : copied_w(shape)) + COUNTER;
+	int few = shape->channels <= FEW; /* then a group's channels are not padded, in no tensor */
+	int64_t x = few ? shape->n * shape->x_plane * shape->c * shape->element
+	                : copied(shape, shape->n * shape->x_plane * shape->groups, shape->channels);
+	int64_t y = few ? shape->n * shape->y_plane * shape->k * shape->element
+	                : copied(shape, shape->n * shape->y_plane * shape->groups, shape->k / shape->groups);
+	int64_t w = few ? shape->k * shape->channels * shape->window * shape->element : copied_w(shape);
+	return x + y + (shape->window == 1 ? 0 : w) + COUNTER * (few ? 1 : shape->groups);
 }
 
 /* Without tensor cores, tensors whose channels come last are copied, and the others taken as they are. */
-static int64_t of_plain_convolution(const struct convolution *one) {
-	return !one->last || one->channels == 1 ? 0
-	                                        : copied_x(one) + copied_y(one) + (one->window == 1 ? 0 : copied_w(one));
+static int64_t of_plain_convolution(const struct convolution *shape) {
+	if (!shape->last || shape->channels == 1)
+		return 0;
+	return copied_x(shape) + copied_y(shape) + (shape->window == 1 ? 0 : copied_w(shape));
 }
 
-static double asked(const struct convolution *one, int feature) {
-	int64_t depth = one->channels * one->window, width = one->k / one->groups, w = one->channels * one->k * one->window;
-	switch (feature) {
-	case N:
-		return (double)one->n;
-	case C:
-		return (double)one->c;
-	case K:
-		return (double)one->k;
-	case X_PLANE:
-		return (double)one->x_plane;
-	case Y_PLANE:
-		return (double)one->y_plane;
-	case WINDOW:
-		return (double)one->window;
-	case GROUPS:
-		return (double)one->groups;
-	case DEPTH:
-		return (double)depth;
-	case ROWS:
-		return (double)(one->n * one->y_plane);
-	case X:
-		return (double)(one->n * one->c * one->x_plane);
-	case Y:
-		return (double)(one->n * one->k * one->y_plane);
-	case W:
-		return (double)w;
-	case C_REST:
-		return (double)(one->c % 8);
-	case K_REST:
-		return (double)(one->k % 8);
-	case DIMENSIONS:
-		return (double)one->dimensions;
-	case TILES_128:
-		return (double)(divided(width, 128) * divided(depth, 128));
-	case TILES_64:
-		return (double)(divided(width, 64) * divided(depth, 64));
-	case IS_HALF:
-		return (double)one->half;
-	default:
-		return (double)one->channels;
-	}
-}
-
-static double leaf(const struct node *tree, const struct convolution *one) {
+static double leaf(const struct node *tree, const struct convolution *shape) {
+	int64_t depth = shape->channels * shape->window, width = shape->k / shape->groups;
+	const int64_t features[] = {[N] = shape->n,
+	    [C] = shape->c,
+	    [K] = shape->k,
+	    [X_PLANE] = shape->x_plane,
+	    [Y_PLANE] = shape->y_plane,
+	    [WINDOW] = shape->window,
+	    [GROUPS] = shape->groups,
+	    [DEPTH] = depth,
+	    [ROWS] = shape->n * shape->y_plane,
+	    [X] = shape->n * shape->c * shape->x_plane,
+	    [Y] = shape->n * shape->k * shape->y_plane,
+	    [W] = depth * shape->k,
+	    [C_REST] = shape->c % 8,
+	    [K_REST] = shape->k % 8,
+	    [DIMENSIONS] = shape->dimensions,
+	    [TILES_128] = divided(width, 128) * divided(depth, 128),
+	    [TILES_64] = divided(width, 64) * divided(depth, 64),
+	    [IS_HALF] = shape->half,
+	    [GROUP_C] = shape->channels};
 	const struct node *node = tree;
 	while (node->feature != LEAF)
-		node = asked(one, node->feature) <= node->value ? node + 1 : tree + node->otherwise;
+		node = (double)features[node->feature] <= node->value ? node + 1 : tree + node->otherwise;
 	return node->value;
 }
 
@@ -238,74 +191,84 @@ static const struct trees {
         {{[FORWARD] = FORM(float_last_forward), [FILTER] = FORM(float_last_filter)}, LARGEST(float_last)}},
 };
 
-static const struct trees *trees_of(const struct convolution *one, int tensor_cores) {
-	return &trees[one->element == 2 ? 0 : tensor_cores ? 1 : 2][one->last != 0];
+/* By the type, by whether tensor cores are used, and by which dimension comes last. */
+static const struct trees *trees_of(const struct convolution *shape, int tensor_cores) {
+	int unit = tensor_cores ? 1 : 2; /* of float; narrow types have tensor cores in any case */
+	return &trees[shape->element == 2 ? 0 : unit][shape->last != 0];
 }
 
 /* What a tree leads to expect: copies, sums in float, one for each image or as many as the work is divided into, and
  * counters. */
-static int64_t of_tree(const struct convolution *one, int way, int tensor_cores) {
-	static const char *const forms[] = {
-	    "", "xy", "xyw", "xw", "x", "y", "w", "yw", "n", "s", "xyws", "xys"}; /* FORMS of fit.py */
-	enum { FIRST_WITH_SUMS = 9, COUNTER = 16, COUNTERS = 256, COUNTERS_BESIDE_COPIES = 144 };
-	const struct trees *ours = trees_of(one, tensor_cores);
-	int form = (int)leaf(ours->ways[way].form, one);
-	double sums = form < FIRST_WITH_SUMS ? 0 : exp2(leaf(ours->ways[way].sums[form - FIRST_WITH_SUMS], one));
-	int64_t bytes = form > FIRST_WITH_SUMS             ? COUNTERS_BESIDE_COPIES
-	                : form == FIRST_WITH_SUMS          ? COUNTERS
-	                : strchr(forms[form], 'x') != NULL ? COUNTER * one->groups
-	                                                   : 0;
-	int64_t sum = 4 * one->channels * one->k * one->window;
+static int64_t of_tree(const struct convolution *shape, int way, int tensor_cores) {
+	enum { COUNTER = 16, COUNTERS = 256, COUNTERS_BESIDE_COPIES = 144 };
+	const struct trees *ours = trees_of(shape, tensor_cores);
+	int form = (int)leaf(ours->ways[way].form, shape);
+	double sums = form < FIRST_WITH_SUMS ? 0 : exp2(leaf(ours->ways[way].sums[form - FIRST_WITH_SUMS], shape));
+	int64_t bytes = strchr(forms[form], 'x') != NULL ? COUNTER * shape->groups : 0;
+	if (form >= FIRST_WITH_SUMS)
+		bytes = form == FIRST_WITH_SUMS ? COUNTERS : COUNTERS_BESIDE_COPIES;
+	int64_t sum = 4 * shape->channels * shape->k * shape->window;
 	for (const char *part = forms[form]; *part != 0; part++)
-		bytes += *part == 'x'   ? copied_x(one)
-		         : *part == 'y' ? copied_y(one)
-		         : *part == 'w' ? copied_w(one)
-		         : *part == 'n' ? one->n * sum
-		                        : (int64_t)((sums >= 1 ? round(sums) : sums) * (double)sum);
+		switch (*part) {
+		case 'x':
+			bytes += copied_x(shape);
+			break;
+		case 'y':
+			bytes += copied_y(shape);
+			break;
+		case 'w':
+			bytes += copied_w(shape);
+			break;
+		case 'n':
+			bytes += shape->n * sum;
+			break;
+		default:
+			bytes += (int64_t)((sums >= 1 ? round(sums) : sums) * (double)sum);
+		}
 	return bytes;
 }
 
 /* A multiple of copies, mostly a whole one, or of the tensors (unit of fit.py). Sizes are marked for
  * gpuconf/plans/programs/parts.py. */
-static int64_t of_largest(const struct convolution *one, int way, int tensor_cores) {
+static int64_t of_largest(const struct convolution *shape, int way, int tensor_cores) {
 	enum { GRAIN = 512, TRIED = 435 };
-	double ratio = exp2(leaf(trees_of(one, tensor_cores)->largest[way], one)), whole = round(ratio);
-	int64_t tensors = one->element *
-	                  (one->n * (one->c * one->x_plane + one->k * one->y_plane) + one->channels * one->k * one->window);
-	int64_t copies = copied_x(one) + copied_y(one) + (one->window > 1 ? copied_w(one) : 0);
-	int of_tensors = way == FILTER || (way == FORWARD && one->element == 4);
+	double ratio = exp2(leaf(trees_of(shape, tensor_cores)->largest[way], shape)), whole = round(ratio);
+	int64_t tensors = shape->element * (shape->n * (shape->c * shape->x_plane + shape->k * shape->y_plane) +
+	                                       shape->channels * shape->k * shape->window);
+	int64_t copies = copied_x(shape) + copied_y(shape) + (shape->window > 1 ? copied_w(shape) : 0);
+	int of_tensors = way == FILTER || (way == FORWARD && shape->element == 4);
 	if (fabs(ratio - whole) < 0.08 * whole)
 		ratio = whole;
-	int64_t bytes = ratio <= 1.0 / 64 ? 0 : (int64_t)(ratio * (double)(of_tensors ? tensors : copies));
+	int64_t unit = of_tensors ? tensors : copies, bytes = ratio <= 1.0 / 64 ? 0 : (int64_t)(ratio * (double)unit);
 	return bytes < GRAIN ? bytes : bytes / GRAIN * GRAIN + TRIED;
 }
 
-static int64_t of_engine(const struct convolution *one, int way, int engine) {
+/* A tree where there is one for the way and the type, else the rules above. */
+static int64_t of_engine(const struct convolution *shape, int way, int engine) {
 	int tensor_cores = engine == ENGINE_USUAL || engine == ENGINE_LARGEST;
 	if (engine == ENGINE_LARGEST || engine == ENGINE_LARGEST_PLAIN)
-		return of_largest(one, way, tensor_cores);
-	if (trees_of(one, tensor_cores)->ways[way].form != NULL)
-		return of_tree(one, way, tensor_cores);
-	return tensor_cores || one->element != 4 ? of_convolution(one, way == FORWARD) : of_plain_convolution(one);
+		return of_largest(shape, way, tensor_cores);
+	if (trees_of(shape, tensor_cores)->ways[way].form != NULL)
+		return of_tree(shape, way, tensor_cores);
+	return tensor_cores || shape->element != 4 ? of_convolution(shape, way == FORWARD) : of_plain_convolution(shape);
 }
 
-static int64_t of_operation(const struct descriptor *one, int engine) {
+static int64_t of_operation(const struct descriptor *operation, int engine) {
 	static const struct {
-		int x, w, y;
-	} names[] = {{FORWARD_X, FORWARD_W, FORWARD_Y}, {BACKWARD_DATA_DX, BACKWARD_DATA_W, BACKWARD_DATA_DY},
-	    {BACKWARD_FILTER_X, BACKWARD_FILTER_DW, BACKWARD_FILTER_DY}};
-	struct convolution convolution;
-	int way = one->kind == CONVOLUTION_FORWARD           ? FORWARD
-	          : one->kind == CONVOLUTION_BACKWARD_DATA   ? DATA
-	          : one->kind == CONVOLUTION_BACKWARD_FILTER ? FILTER
-	                                                     : -1;
-	if (way < 0 || !read_convolution(cudnn_held(one, names[way].x), cudnn_held(one, names[way].w),
-	                   cudnn_held(one, names[way].y), &convolution))
-		return 0;
-	return of_engine(&convolution, way, engine);
+		int kind, x, w, y;
+	} ways[] = {[FORWARD] = {CONVOLUTION_FORWARD, FORWARD_X, FORWARD_W, FORWARD_Y},
+	    [DATA] = {CONVOLUTION_BACKWARD_DATA, BACKWARD_DATA_DX, BACKWARD_DATA_W, BACKWARD_DATA_DY},
+	    [FILTER] = {CONVOLUTION_BACKWARD_FILTER, BACKWARD_FILTER_X, BACKWARD_FILTER_DW, BACKWARD_FILTER_DY}};
+	struct convolution shape;
+	for (int way = FORWARD; way <= FILTER; way++)
+		if (operation->kind == ways[way].kind &&
+		    read_convolution(cudnn_held(operation, ways[way].x), cudnn_held(operation, ways[way].w),
+		        cudnn_held(operation, ways[way].y), &shape))
+			return of_engine(&shape, way, engine);
+	return 0;
 }
 
-static const struct descriptor *operation(const struct attribute *operations, int64_t number) {
+static const struct descriptor *nth(const struct attribute *operations, int64_t number) {
 	return ((struct descriptor **)operations->values)[number];
 }
 
@@ -316,18 +279,18 @@ static const struct attribute *operations_of(const struct descriptor *graph) {
 
 int cudnn_engines(const struct descriptor *graph) {
 	const struct attribute *operations = operations_of(graph);
-	int kind = operations == NULL ? 0 : operation(operations, 0)->kind;
-	return kind == CONVOLUTION_FORWARD || kind == CONVOLUTION_BACKWARD_DATA || kind == CONVOLUTION_BACKWARD_FILTER
-	           ? ENGINES
-			   : 1;
+	int kind = operations == NULL ? 0 : nth(operations, 0)->kind;
+	int convolves =
+	    kind == CONVOLUTION_FORWARD || kind == CONVOLUTION_BACKWARD_DATA || kind == CONVOLUTION_BACKWARD_FILTER;
+	return convolves ? ENGINES : 1;
 }
 
 int64_t cudnn_workspace(const struct descriptor *graph, int engine) {
 	const struct attribute *operations = operations_of(graph);
 	for (int64_t i = 0; operations != NULL && i < operations->count; i++) {
-		int kind = operation(operations, i)->kind;
+		int kind = nth(operations, i)->kind;
 		if (kind == OPERATION_MATMUL || kind == OPERATION_ATTENTION || kind == OPERATION_ATTENTION_BACKWARD)
 			return of_attention(operations);
 	}
-	return operations != NULL ? of_operation(operation(operations, 0), engine) : 0;
+	return operations != NULL ? of_operation(nth(operations, 0), engine) : 0;
 }

@@ -7,31 +7,26 @@
 
 #include "cusolver_sizes.h"
 
-enum { ALLOC_FAILED = 2, NOT_SUPPORTED_HERE = 9 };
+enum { ALLOC_FAILED = 2, EXECUTION_FAILED = 6, NOT_SUPPORTED_HERE = 9 };
 
 OBJECT(cusolverDnCreate, cusolverDnDestroy, sizeof(struct follower), ALLOC_FAILED)
 OBJECT(cusolverDnCreateParams, cusolverDnDestroyParams, sizeof(struct follower), ALLOC_FAILED)
 OBJECT(cusolverDnCreateSyevjInfo, cusolverDnDestroySyevjInfo, sizeof(struct follower), ALLOC_FAILED)
 OBJECT(cusolverDnCreateGesvdjInfo, cusolverDnDestroyGesvdjInfo, sizeof(struct follower), ALLOC_FAILED)
 
-SETS_STREAM(cusolverDnSetStream)
+SETS(cusolverDnSetStream, struct follower, stream)
 
+/* A solver that computes nothing says so on the card: its info is 0, as after a success. */
 static int solve(const char *name, uintptr_t handle, uintptr_t info, int64_t count) {
 	if (computes(name) != SUCCESS)
 		return NOT_SUPPORTED_HERE;
-	return succeed((const struct follower *)handle, info, count) == SUCCESS ? SUCCESS
-	                                                                        : 6; /* CUSOLVER_STATUS_EXECUTION_FAILED */
+	return succeed((const struct follower *)handle, info, count) == SUCCESS ? SUCCESS : EXECUTION_FAILED;
 }
 
 /* The places of the size and of the result, and of the number of matrices. */
-#define SIZED(name, lwork) \
-	EXPORT int name##_bufferSize(ARGUMENTS) { \
-		NOTHING_TO(int, lwork); \
-		return SUCCESS; \
-	}
 #define SOLVES(name, info, count) \
 	EXPORT int name(ARGUMENTS) { return solve(#name, a0, info, count); }
-#define SOLVER(name, lwork, info, count) SIZED(name, lwork) SOLVES(name, info, count)
+#define SOLVER(name, lwork, info, count) SIZED(name##_bufferSize, int, lwork) SOLVES(name, info, count)
 #define REAL(M, name, ...) M(cusolverDnS##name, __VA_ARGS__) M(cusolverDnD##name, __VA_ARGS__)
 #define COMPLEX(M, name, ...) M(cusolverDnC##name, __VA_ARGS__) M(cusolverDnZ##name, __VA_ARGS__)
 #define ALL(M, name, ...) REAL(M, name, __VA_ARGS__) COMPLEX(M, name, __VA_ARGS__)
@@ -85,12 +80,6 @@ ALL(SOLVES, gesvdjBatched, a13, (int)a15)
 ALL(SOLVER, gesvdaStridedBatched, a16, a18, (int)a20)
 
 /* The newer functions, for all types, have sizes for the card and the host. */
-#define TWICE_SIZED(name, card, host) \
-	EXPORT int name##_bufferSize(ARGUMENTS) { \
-		NOTHING_TO(size_t, card); \
-		NOTHING_TO(size_t, host); \
-		return SUCCESS; \
-	}
 /* Bytes of an element of a cudaDataType: R_32F, R_64F, C_32F and C_64F are 0, 1, 4 and 5. */
 static int64_t element_of(uintptr_t type) {
 	unsigned number = (unsigned)type;
@@ -108,11 +97,11 @@ SOLVES(cusolverDnXpotrf, a12, 1)
 SOLVES(cusolverDnXpotrs, a11, 1)
 CARD_SIZED(cusolverDnXgeqrf, a10, a11, geqrf((int64_t)a3) * element_of(a4) + 128)
 SOLVES(cusolverDnXgeqrf, a14, 1)
-TWICE_SIZED(cusolverDnXsytrs, a11, a12)
+CARD_SIZED(cusolverDnXsytrs, a11, a12, 0)
 SOLVES(cusolverDnXsytrs, a15, 1)
 CARD_SIZED(cusolverDnXsyevd, a11, a12, syevd((int64_t)a4) * element_of(a5) + 128)
 SOLVES(cusolverDnXsyevd, a15, 1)
 CARD_SIZED(cusolverDnXsyevBatched, a11, a12, syev_batched_bytes((int64_t)a4, (int64_t)a13, element_of(a5)))
 SOLVES(cusolverDnXsyevBatched, a15, (int64_t)a16)
-TWICE_SIZED(cusolverDnXgeev, a17, a18)
+CARD_SIZED(cusolverDnXgeev, a17, a18, 0)
 SOLVES(cusolverDnXgeev, a21, 1)

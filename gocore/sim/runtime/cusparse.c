@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cuSPARSE: descriptors that keep sizes. Products compute nothing, and need no buffer (NVIDIA documents no sizes). */
+/* cuSPARSE (https://docs.nvidia.com/cuda/cusparse/): descriptors that keep sizes. Products compute nothing, and need
+ * no buffer: NVIDIA documents that functions say their buffers' sizes, and no sizes. */
 #include "runtime.h"
 
 #include <string.h>
 
 enum { ALLOC_FAILED = 2 };
 
-EXPORT const char *cusparseGetErrorString(int status) {
-	static const char *const texts[] = {"success", "initialization error", "out of memory", "invalid value",
-	    "architecture mismatch", "mapping error", "kernel launch failure", "internal error",
-	    "matrix type not supported", "zero pivot", "operation not supported", "insufficient resources"};
-	return status >= 0 && (size_t)status < sizeof texts / sizeof *texts ? texts[status] : "unknown error";
-}
+enum { NOT_SUPPORTED_HERE = 10 };
 
-EXPORT const char *cusparseGetErrorName(int status) {
-	return status == SUCCESS ? "CUSPARSE_STATUS_SUCCESS" : "CUSPARSE_STATUS_NOT_SUPPORTED";
-}
+STATUS_TEXTS(cusparseGetErrorString, "unknown error", {SUCCESS, "success"}, {1, "initialization error"},
+    {ALLOC_FAILED, "out of memory"}, {3, "invalid value"}, {4, "architecture mismatch"}, {5, "mapping error"},
+    {6, "kernel launch failure"}, {7, "internal error"}, {8, "matrix type not supported"}, {9, "zero pivot"},
+    {NOT_SUPPORTED_HERE, "operation not supported"}, {11, "insufficient resources"})
+STATUS_TEXTS(cusparseGetErrorName, "CUSPARSE_STATUS_NOT_SUPPORTED", {SUCCESS, "CUSPARSE_STATUS_SUCCESS"})
+STATUS_TEXTS(cusparseLtGetErrorString, "operation not supported", {SUCCESS, "success"})
+STATUS_TEXTS(cusparseLtGetErrorName, "CUSPARSE_STATUS_NOT_SUPPORTED", {SUCCESS, "CUSPARSE_STATUS_SUCCESS"})
 
 /* The descriptor of a sparse matrix has its sizes. */
 struct matrix {
@@ -32,16 +32,15 @@ OBJECT(cusparseSpSV_createDescr, cusparseSpSV_destroyDescr, sizeof(struct follow
 OBJECT(cusparseSpSM_createDescr, cusparseSpSM_destroyDescr, sizeof(struct follower), ALLOC_FAILED)
 OBJECT(cusparseSpGEMM_createDescr, cusparseSpGEMM_destroyDescr, sizeof(struct follower), ALLOC_FAILED)
 
-EXPORT int cusparseCreateCsr(void **out, int64_t rows, int64_t columns, int64_t elements) {
-	if (!make(out, sizeof(struct matrix)))
-		return ALLOC_FAILED;
-	*(struct matrix *)*out = (struct matrix){rows, columns, elements};
-	return SUCCESS;
-}
-
-EXPORT int cusparseCreateCoo(void **out, int64_t rows, int64_t columns, int64_t elements) {
-	return cusparseCreateCsr(out, rows, columns, elements);
-}
+#define SPARSE(name) \
+	EXPORT int name(void **out, int64_t rows, int64_t columns, int64_t elements) { \
+		if (!make(out, sizeof(struct matrix))) \
+			return ALLOC_FAILED; \
+		*(struct matrix *)*out = (struct matrix){rows, columns, elements}; \
+		return SUCCESS; \
+	}
+SPARSE(cusparseCreateCsr)
+SPARSE(cusparseCreateCoo)
 
 EXPORT int cusparseDestroySpMat(void *object) {
 	free(object);
@@ -55,14 +54,9 @@ EXPORT int cusparseSpMatGetSize(const struct matrix *matrix, int64_t *rows, int6
 	return SUCCESS;
 }
 
-SETS_STREAM(cusparseSetStream)
+SETS(cusparseSetStream, struct follower, stream)
 
-/* The place of a size in bytes. */
-#define SIZED(name, type, size) \
-	EXPORT int name(ARGUMENTS) { \
-		NOTHING_TO(type, size); \
-		return SUCCESS; \
-	}
+/* No kernel needs a buffer here. */
 #define ALL(M, name, ...) \
 	M(cusparseS##name, __VA_ARGS__) \
 	M(cusparseD##name, __VA_ARGS__) M(cusparseC##name, __VA_ARGS__) M(cusparseZ##name, __VA_ARGS__)
@@ -82,7 +76,7 @@ SIZED(cusparseSpGEMM_workEstimation, size_t, a11)
 #define COMPUTES_SIZE(name, type, size) \
 	EXPORT int name(ARGUMENTS) { \
 		if (computes(#name) != SUCCESS) \
-			return 10; /* CUSPARSE_STATUS_NOT_SUPPORTED */ \
+			return NOT_SUPPORTED_HERE; \
 		NOTHING_TO(type, size); \
 		return SUCCESS; \
 	}
@@ -106,14 +100,6 @@ struct dense_matrix {
 	int64_t rows, columns, bytes_of_element;
 };
 
-EXPORT const char *cusparseLtGetErrorString(int status) {
-	return status == SUCCESS ? "success" : "operation not supported";
-}
-
-EXPORT const char *cusparseLtGetErrorName(int status) {
-	return status == SUCCESS ? "CUSPARSE_STATUS_SUCCESS" : "CUSPARSE_STATUS_NOT_SUPPORTED";
-}
-
 /* By cudaDataType. */
 static int bytes_of(int type) {
 	enum { R_16F = 2, R_8I = 3, R_8U = 8, R_16BF = 14, R_8F_E4M3 = 28, R_8F_E5M2 = 29 };
@@ -122,17 +108,15 @@ static int bytes_of(int type) {
 	return type == R_16F || type == R_16BF ? 2 : 4;
 }
 
-EXPORT int cusparseLtDenseDescriptorInit(const void *handle, struct dense_matrix *out, int64_t rows, int64_t columns,
-    int64_t leading, uint32_t alignment, int type) {
-	(void)handle, (void)leading, (void)alignment;
-	*out = (struct dense_matrix){rows, columns, bytes_of(type)};
-	return SUCCESS;
-}
-
-EXPORT int cusparseLtStructuredDescriptorInit(const void *handle, struct dense_matrix *out, int64_t rows,
-    int64_t columns, int64_t leading, uint32_t alignment, int type) {
-	return cusparseLtDenseDescriptorInit(handle, out, rows, columns, leading, alignment, type);
-}
+#define DESCRIPTOR(name) \
+	EXPORT int name(const void *handle, struct dense_matrix *out, int64_t rows, int64_t columns, int64_t leading, \
+	    uint32_t alignment, int type) { \
+		(void)handle, (void)leading, (void)alignment; \
+		*out = (struct dense_matrix){rows, columns, bytes_of(type)}; \
+		return SUCCESS; \
+	}
+DESCRIPTOR(cusparseLtDenseDescriptorInit)
+DESCRIPTOR(cusparseLtStructuredDescriptorInit)
 
 EXPORT int cusparseLtMatmulAlgGetAttribute(
     const void *handle, const void *algorithm, int attribute, void *out, size_t bytes) {
@@ -142,11 +126,7 @@ EXPORT int cusparseLtMatmulAlgGetAttribute(
 }
 
 /* Not documented: no kernel needs one here. */
-EXPORT int cusparseLtMatmulGetWorkspace(const void *handle, const void *plan, size_t *bytes) {
-	(void)handle, (void)plan;
-	*bytes = 0;
-	return SUCCESS;
-}
+SIZED(cusparseLtMatmulGetWorkspace, size_t, a2)
 
 /* Half of the elements, and two bits for the place of each: 9/16 of 16-bit elements, 10/16 of 8-bit ones, as in
  * PyTorch's SparseSemiStructuredTensor. */

@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Devices, their properties, contexts and errors. */
+/*
+ * Devices, their properties, contexts and errors of the CUDA runtime
+ * (https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__DEVICE.html and group__CUDART__ERROR.html).
+ *
+ * The chosen device and the last error are the thread's. A device's primary context is retained at its first use, by
+ * whichever thread comes first, and never released: `primary` is read and written without a lock, as all threads
+ * write the same.
+ */
 #include "runtime.h"
 
 #include "../../machine/cuda/constants.h"
@@ -17,6 +24,7 @@ static __thread int last_error, chosen;
 /* The runtime works in the primary context of each device, and keeps it. */
 static void *primary[MOST_DEVICES];
 
+/* Called before PyTorch is loaded, so that no thread reads the versions meanwhile. */
 EXPORT void gpuconf_runtime_versions(int cuda, int cudnn, int nccl, int cublas) {
 	versions = (struct versions){cuda, cudnn, nccl, cublas};
 }
@@ -27,6 +35,7 @@ int keep(int result) {
 	return result;
 }
 
+/* The driver says what is wrong with a device that does not exist: here only the list must not be left. */
 static int enter(int device) {
 	int result = cuInit(0);
 	void *context = device >= 0 && device < MOST_DEVICES ? __atomic_load_n(&primary[device], __ATOMIC_ACQUIRE) : NULL;
@@ -38,17 +47,20 @@ static int enter(int device) {
 	return result == SUCCESS ? cuCtxSetCurrent(context) : result;
 }
 
+/* A context that the program has made current itself is used as it is, as the CUDA runtime does. */
 int begin(void) {
 	void *context = NULL;
 	return cuCtxGetCurrent(&context) == SUCCESS && context != NULL ? SUCCESS : enter(chosen);
 }
 
+/* Of the current context's device, and without one of the chosen one. */
 int attribute_here(int attribute) {
 	int device = chosen, value = 0;
 	cuCtxGetDevice(&device);
 	return cuDeviceGetAttribute(&value, attribute, device) == SUCCESS ? value : 0;
 }
 
+/* Reading it clears it; cudaPeekAtLastError does not. */
 EXPORT int cudaGetLastError(void) {
 	int result = last_error;
 	last_error = SUCCESS;
@@ -64,21 +76,13 @@ EXPORT const char *cudaGetErrorString(int error) {
 	return cuGetErrorString(error, &text) == SUCCESS && text != NULL ? text : "unrecognized error code";
 }
 
-EXPORT const char *cudaGetErrorName(int error) {
-	static const struct {
-		int error;
-		const char *name;
-	} names[] = {{0, "cudaSuccess"}, {1, "cudaErrorInvalidValue"}, {2, "cudaErrorMemoryAllocation"},
-	    {3, "cudaErrorInitializationError"}, {9, "cudaErrorInvalidConfiguration"}, {100, "cudaErrorNoDevice"},
-	    {101, "cudaErrorInvalidDevice"}, {400, "cudaErrorInvalidResourceHandle"}, {600, "cudaErrorNotReady"},
-	    {700, "cudaErrorIllegalAddress"}, {704, "cudaErrorPeerAccessAlreadyEnabled"}, {801, "cudaErrorNotSupported"},
-	    {900, "cudaErrorStreamCaptureUnsupported"}, {901, "cudaErrorStreamCaptureInvalidated"},
-	    {906, "cudaErrorStreamCaptureImplicit"}, {999, "cudaErrorUnknown"}};
-	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-		if (names[i].error == error)
-			return names[i].name;
-	return "unrecognized error code";
-}
+STATUS_TEXTS(cudaGetErrorName, "unrecognized error code", {SUCCESS, "cudaSuccess"},
+    {INVALID_VALUE, "cudaErrorInvalidValue"}, {2, "cudaErrorMemoryAllocation"}, {3, "cudaErrorInitializationError"},
+    {INVALID_CONFIGURATION, "cudaErrorInvalidConfiguration"}, {100, "cudaErrorNoDevice"},
+    {INVALID_DEVICE, "cudaErrorInvalidDevice"}, {400, "cudaErrorInvalidResourceHandle"}, {600, "cudaErrorNotReady"},
+    {700, "cudaErrorIllegalAddress"}, {704, "cudaErrorPeerAccessAlreadyEnabled"},
+    {NOT_SUPPORTED, "cudaErrorNotSupported"}, {900, "cudaErrorStreamCaptureUnsupported"},
+    {901, "cudaErrorStreamCaptureInvalidated"}, {906, "cudaErrorStreamCaptureImplicit"}, {999, "cudaErrorUnknown"})
 
 EXPORT int cudaDriverGetVersion(int *version) { return keep(cuDriverGetVersion(version)); }
 
@@ -89,11 +93,17 @@ EXPORT int cudaRuntimeGetVersion(int *version) {
 	return SUCCESS;
 }
 
-EXPORT int cudaGetDeviceCount(int *count) {
-	int result = cuInit(0);
-	return keep(result != SUCCESS ? result : cuDeviceGetCount(count));
-}
+/* Functions of the driver that need it started, and no context. */
+#define STARTED(name, call, ...) \
+	EXPORT int name(__VA_ARGS__) { \
+		int result = cuInit(0); \
+		return keep(result != SUCCESS ? result : (call)); \
+	}
+STARTED(cudaGetDeviceCount, cuDeviceGetCount(count), int *count)
+STARTED(cudaDeviceGetAttribute, cuDeviceGetAttribute(value, attribute, device), int *value, int attribute, int device)
+STARTED(cudaDeviceCanAccessPeer, cuDeviceCanAccessPeer(can, device, peer), int *can, int device, int peer)
 
+/* The device of the current context, which may be another than was chosen. */
 EXPORT int cudaGetDevice(int *device) {
 	void *context = NULL;
 	if (device == NULL)
@@ -102,6 +112,7 @@ EXPORT int cudaGetDevice(int *device) {
 	return cuCtxGetCurrent(&context) == SUCCESS && context != NULL ? keep(cuCtxGetDevice(device)) : SUCCESS;
 }
 
+/* From CUDA 12 on it makes the context at once. */
 EXPORT int cudaSetDevice(int device) {
 	int result = enter(device);
 	if (result == SUCCESS)
@@ -109,18 +120,8 @@ EXPORT int cudaSetDevice(int device) {
 	return keep(result);
 }
 
-EXPORT int cudaDeviceGetAttribute(int *value, int attribute, int device) {
-	int result = cuInit(0);
-	return keep(result != SUCCESS ? result : cuDeviceGetAttribute(value, attribute, device));
-}
-
 EXPORT int cudaDeviceGetPCIBusId(char *text, int room, int device) {
 	return keep(cuDeviceGetPCIBusId(text, room, device));
-}
-
-EXPORT int cudaDeviceCanAccessPeer(int *can, int device, int peer) {
-	int result = cuInit(0);
-	return keep(result != SUCCESS ? result : cuDeviceCanAccessPeer(can, device, peer));
 }
 
 /* Makes the peer's context, if there is none, and stays in the thread's own. */
@@ -132,15 +133,13 @@ static int reach(int peer) {
 	return result;
 }
 
-EXPORT int cudaDeviceEnablePeerAccess(int peer, unsigned flags) {
-	int result = reach(peer);
-	return keep(result != SUCCESS ? result : cuCtxEnablePeerAccess(primary[peer], flags));
-}
-
-EXPORT int cudaDeviceDisablePeerAccess(int peer) {
-	int result = reach(peer);
-	return keep(result != SUCCESS ? result : cuCtxDisablePeerAccess(primary[peer]));
-}
+#define PEER_ACCESS(name, call, ...) \
+	EXPORT int name(__VA_ARGS__) { \
+		int result = reach(peer); \
+		return keep(result != SUCCESS ? result : (call)); \
+	}
+PEER_ACCESS(cudaDeviceEnablePeerAccess, cuCtxEnablePeerAccess(primary[peer], flags), int peer, unsigned flags)
+PEER_ACCESS(cudaDeviceDisablePeerAccess, cuCtxDisablePeerAccess(primary[peer]), int peer)
 
 EXPORT int cudaDeviceSynchronize(void) { IN_CONTEXT(cuCtxSynchronize()); }
 
@@ -166,8 +165,12 @@ static int properties(char *out, size_t bytes, int twelve, int device) {
 	size_t total, wide;
 	if (result == SUCCESS)
 		result = cuDeviceGetCount(&count);
-	if (result != SUCCESS || out == NULL || device < 0 || device >= count)
-		return result != SUCCESS ? result : out == NULL ? INVALID_VALUE : INVALID_DEVICE;
+	if (result == SUCCESS && out == NULL)
+		result = INVALID_VALUE;
+	if (result == SUCCESS && (device < 0 || device >= count))
+		result = INVALID_DEVICE;
+	if (result != SUCCESS)
+		return result;
 	memset(out, 0, bytes);
 	name_of(out, 256, device);
 	cuDeviceGetUuid(out + 256, device);

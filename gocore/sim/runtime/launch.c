@@ -28,6 +28,7 @@ static struct kernel *place(struct kernel *in, size_t many, const void *function
 			return &in[at & (many - 1)];
 }
 
+/* The lock is held. If there is no memory the kernel stays without a name. */
 static int grow(void) {
 	size_t many = size == 0 ? 1024 : size * 2;
 	struct kernel *larger = calloc(many, sizeof *larger);
@@ -86,16 +87,16 @@ static char *readable(const char *symbol) {
 }
 
 static struct kernel look_up(const void *function, const char *name) {
-	struct kernel found = {NULL, NULL, NULL};
+	struct kernel copy = {NULL, NULL, NULL};
 	pthread_mutex_lock(&kernels_lock);
 	struct kernel *kernel = size > 0 ? place(table, size, function) : NULL;
 	if (kernel != NULL && kernel->function != NULL) {
 		if (name != NULL)
 			kernel->name = name;
-		found = *kernel;
+		copy = *kernel;
 	}
 	pthread_mutex_unlock(&kernels_lock);
-	return found;
+	return copy;
 }
 
 /*
@@ -133,6 +134,7 @@ static __thread struct configuration {
 } pushed[8];
 static __thread unsigned depth;
 
+/* The compiler's code for a launch: it pushes what stands between the brackets, and the stub of the kernel pops it. */
 EXPORT unsigned __cudaPushCallConfiguration(struct dim3 grid, struct dim3 block, size_t shared, void *stream) {
 	if (depth == sizeof pushed / sizeof *pushed)
 		return INVALID_CONFIGURATION;
@@ -167,29 +169,23 @@ static int launch(const void *function, struct dim3 grid, struct dim3 block, voi
 	return keep(result == SUCCESS && capturing ? cuLaunchHostFunc(stream, nothing, NULL) : result);
 }
 
-EXPORT int cudaLaunchKernel(
-    const void *function, struct dim3 grid, struct dim3 block, void **arguments, size_t shared, void *stream) {
-	(void)arguments;
-	(void)shared;
-	return launch(function, grid, block, stream);
-}
-
 /* How CUDA 13's compiler launches. The kernel's handle is its address. */
 EXPORT int __cudaGetKernel(const void **kernel, const void *function) {
 	*kernel = function;
 	return SUCCESS;
 }
 
-EXPORT int __cudaLaunchKernel(
-    const void *kernel, struct dim3 grid, struct dim3 block, void **arguments, size_t shared, void *stream) {
-	return cudaLaunchKernel(kernel, grid, block, arguments, shared, stream);
-}
+#define LAUNCHES(name) \
+	EXPORT int name( \
+	    const void *function, struct dim3 grid, struct dim3 block, void **arguments, size_t shared, void *stream) { \
+		(void)arguments, (void)shared; \
+		return launch(function, grid, block, stream); \
+	}
+LAUNCHES(cudaLaunchKernel)
+LAUNCHES(__cudaLaunchKernel)
+LAUNCHES(cudaLaunchCooperativeKernel)
 
-EXPORT int cudaLaunchCooperativeKernel(
-    const void *function, struct dim3 grid, struct dim3 block, void **arguments, size_t shared, void *stream) {
-	return cudaLaunchKernel(function, grid, block, arguments, shared, stream);
-}
-
+/* Attributes of a launch, such as clusters, change nothing that is simulated. */
 EXPORT int cudaLaunchKernelExC(const struct configuration *configuration, const void *function, void **arguments) {
 	(void)arguments;
 	return configuration == NULL ? keep(INVALID_VALUE)
@@ -209,11 +205,11 @@ EXPORT void gpuconf_runtime_compiled_for(int capability) {
 }
 
 static int runs_kernels_for(int card) {
-	int found = 0;
+	int best = 0;
 	for (int i = 0; i < compiled_count; i++)
-		if (compiled[i] <= card && compiled[i] / 10 == card / 10 && compiled[i] > found)
-			found = compiled[i];
-	return found != 0 ? found : card;
+		if (compiled[i] <= card && compiled[i] / 10 == card / 10 && compiled[i] > best)
+			best = compiled[i];
+	return best != 0 ? best : card;
 }
 
 /* The beginning of cudaFuncAttributes, of 144 bytes. */

@@ -26,6 +26,7 @@ NO_MEMORY(nvshmem_ptr)
 
 /* Handles and results that the libraries have in common. */
 
+/* A solver's `info` lies on the card, and is read in the stream's order. */
 int succeed(const struct follower *handle, uintptr_t info, int64_t count) {
 	if (info == 0 || count <= 0)
 		return SUCCESS;
@@ -58,6 +59,7 @@ __attribute__((constructor)) static void watch_forks(void) { pthread_atfork(befo
  * what cuFFT of CUDA 13.0 answered on an H200 (tests_py/simulation/libraries/test_library_sizes.py has how many agree).
  */
 
+/* A plan is a number; nothing is kept of it. */
 EXPORT int cufftCreate(int *plan) {
 	static int last;
 	*plan = __atomic_add_fetch(&last, 1, __ATOMIC_RELAXED);
@@ -75,6 +77,7 @@ static int is_odd(long long n) {
 	return n > 1;
 }
 
+/* Of two. */
 static int is_power(long long n) { return (n & (n - 1)) == 0; }
 
 /* A transform of complex numbers: one kernel, or a copy. */
@@ -94,7 +97,9 @@ static long long of_real(long long n, long long count, long long element) {
 		return n % 2 == 0 ? 5 * half : 5 * n * (count + 1) / 2 * element;
 	if (n % 2 != 0)
 		return is_odd(n) || n > ONE_KERNEL ? n * (count + 1) * element : 0;
-	return n <= SHORT ? 0 : half + (n > 48000 ? count * element : 0);
+	if (n <= SHORT)
+		return 0;
+	return half + (n > 48000 ? count * element : 0);
 }
 
 /* Further dimensions need no more, but that rows of real numbers are kept. */
@@ -129,10 +134,9 @@ EXPORT int cufftXtMakePlanMany(int plan, int rank, const long long *n, void *in,
 enum { NO_MORE_RECORDS = 12, NOT_SUPPORTED_HERE = 27 };
 
 EXPORT int cuptiGetResultString(int result, const char **text) {
-	*text = result == SUCCESS              ? "CUPTI_SUCCESS"
-	        : result == NO_MORE_RECORDS    ? "CUPTI_ERROR_MAX_LIMIT_REACHED"
-	        : result == NOT_SUPPORTED_HERE ? "CUPTI_ERROR_NOT_SUPPORTED"
-	                                       : "CUPTI_ERROR_UNKNOWN";
+	static const struct status_text texts[] = {{SUCCESS, "CUPTI_SUCCESS"},
+	    {NO_MORE_RECORDS, "CUPTI_ERROR_MAX_LIMIT_REACHED"}, {NOT_SUPPORTED_HERE, "CUPTI_ERROR_NOT_SUPPORTED"}};
+	*text = TEXT_OF(texts, result, "CUPTI_ERROR_UNKNOWN");
 	return SUCCESS;
 }
 
@@ -149,16 +153,12 @@ EXPORT int cuptiActivityGetNextRecord(void *buffer, size_t bytes, void **record)
 	return NO_MORE_RECORDS;
 }
 
-EXPORT int cuptiActivityGetNumDroppedRecords(void *context, uint32_t stream, size_t *dropped) {
-	(void)context, (void)stream;
-	*dropped = 0;
-	return SUCCESS;
-}
+SIZED(cuptiActivityGetNumDroppedRecords, size_t, a2)
 
 /* The subscriber is any address. */
 EXPORT int cuptiSubscribe(void **subscriber, void *callback, void *data) {
-	static int one;
+	static int anything;
 	(void)callback, (void)data;
-	*subscriber = &one;
+	*subscriber = &anything;
 	return SUCCESS;
 }

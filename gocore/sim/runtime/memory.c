@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory and copies. The second part is called by libraries with kernels of their own, and not by PyTorch. */
+/* Memory and copies of the CUDA runtime (https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY.html).
+ * The second part is called by libraries with kernels of their own, and not by PyTorch. */
 #include "runtime.h"
 
 #include "../../machine/cuda/constants.h"
 
 #include <string.h>
 
+/* Zero bytes are no error in the runtime, other than in the driver. */
 EXPORT int cudaMalloc(void **out, size_t bytes) {
 	if (out == NULL)
 		return keep(INVALID_VALUE);
@@ -66,9 +68,12 @@ EXPORT int gpuconf_runtime_answer(const int64_t *values, int count) {
 
 static int is_on_device(const void *address) {
 	unsigned type = 0;
-	return cuPointerGetAttribute(&type, 2, address) == SUCCESS && type == 2;
+	return cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) == SUCCESS &&
+	       type == CU_MEMORYTYPE_DEVICE;
 }
 
+/* Only copies to the host of what a kernel would have written: those between two places of the host, or of a card,
+ * have their values. */
 static int answer(void *to, const void *from, size_t bytes, int kind) {
 	enum { TO_HOST = 2, BY_ADDRESS = 4 };
 	if (answers.values == NULL || bytes == 0 || bytes > sizeof *answers.values)
@@ -109,24 +114,26 @@ struct pointer {
 	long reserved[8]; /* from CUDA 13 on */
 };
 
+/* The struct of CUDA 12 ends before `reserved`, which is not written then. */
 static int describe(struct pointer *out, const void *address) {
+	enum { MANAGED = 3, INVALID_DEVICE_ID = -2 }; /* of cudaMemoryType; cudaInvalidDeviceId */
 	int managed = 0;
 	unsigned type = 0;
 	out->type = 0;
-	out->device = -2; /* cudaInvalidDeviceId */
+	out->device = INVALID_DEVICE_ID;
 	out->on_device = NULL;
 	out->on_host = (void *)(uintptr_t)address;
 	for (int i = 0; versions.cuda >= 13000 && i < 8; i++)
 		out->reserved[i] = 0;
-	if (cuPointerGetAttribute(&type, 2, address) != SUCCESS)
+	if (cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) != SUCCESS)
 		return SUCCESS;
-	cuPointerGetAttribute(&managed, 8, address);
-	out->type = managed ? 3 : (int)type;
-	if (cuPointerGetAttribute(&out->device, 9, address) != SUCCESS)
+	cuPointerGetAttribute(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, address);
+	out->type = managed ? MANAGED : (int)type;
+	if (cuPointerGetAttribute(&out->device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address) != SUCCESS)
 		out->device = 0;
-	if (cuPointerGetAttribute(&out->on_device, 3, address) != SUCCESS)
+	if (cuPointerGetAttribute(&out->on_device, CU_POINTER_ATTRIBUTE_DEVICE_POINTER, address) != SUCCESS)
 		out->on_device = NULL;
-	if (cuPointerGetAttribute(&out->on_host, 4, address) != SUCCESS)
+	if (cuPointerGetAttribute(&out->on_host, CU_POINTER_ATTRIBUTE_HOST_POINTER, address) != SUCCESS)
 		out->on_host = NULL;
 	return SUCCESS;
 }
@@ -138,11 +145,12 @@ EXPORT int cudaPointerGetAttributes(struct pointer *out, const void *address) {
 /* The place is a device, -1 the host; in CUDA 13 a cudaMemLocation of a kind, 1 for devices, and an id, with flags
  * before the stream. */
 EXPORT int cudaMemPrefetchAsync(const void *address, size_t bytes, uint64_t place, uintptr_t fourth, void *fifth) {
-	int result = begin(), old = versions.cuda < 13000;
 	int device = (uint32_t)place == CU_MEM_LOCATION_TYPE_DEVICE ? (int)(place >> 32) : -1;
-	if (old)
+	if (versions.cuda < 13000) {
 		device = (int)place;
-	return keep(result != SUCCESS ? result : cuMemPrefetchAsync(address, bytes, device, old ? (void *)fourth : fifth));
+		fifth = (void *)fourth;
+	}
+	IN_CONTEXT(cuMemPrefetchAsync(address, bytes, device, fifth));
 }
 
 /* Functions of the CUDA runtime that libraries with kernels of their own call, such as vLLM, flash-attn and llama.cpp,
@@ -182,6 +190,7 @@ EXPORT int cudaMemcpyToSymbolAsync(
 	return cudaMemcpyToSymbol(symbol, from, bytes, offset, kind);
 }
 
+/* Rows that are adjacent on both sides are one copy. */
 static int copy_rows(
     char *to, size_t to_pitch, const char *from, size_t from_pitch, size_t width, size_t height, void *stream) {
 	int result = height > 1 && (to_pitch < width || from_pitch < width) ? INVALID_VALUE : SUCCESS;

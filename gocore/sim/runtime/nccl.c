@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NCCL's communicators: of the ranks of one process, or of processes of this machine. No call waits for other ranks but
- * a split. */
+/* NCCL's communicators (https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api/comms.html): of the ranks of
+ * one process, or of processes of this machine. No call waits for other ranks but a split. */
 #include "nccl.h"
 
 #include "../../lease/budget/locks.h"
@@ -38,8 +38,11 @@ struct nccl_shared {
 	struct member members[];
 };
 
+/* To pages, so that slots and boxes begin at one. */
 static size_t up(size_t bytes) { return (bytes + 4095) & ~(size_t)4095; }
 
+/* The file is: who is in it, a slot for each rank, a box for each pair of ranks. These are the places of the latter
+ * two, and the size of all. */
 static size_t slots_at(int ranks) { return up(sizeof(struct nccl_shared) + (size_t)ranks * sizeof(struct member)); }
 
 static size_t boxes_at(int ranks) { return slots_at(ranks) + (size_t)ranks * NCCL_CHUNK; }
@@ -50,6 +53,7 @@ char *nccl_slot(struct nccl_comm *comm, int rank) {
 	return (char *)comm->shared + slots_at(comm->ranks) + (size_t)rank * NCCL_CHUNK;
 }
 
+/* Two words for each rank, by which a split says its color and its key. */
 static int *nccl_word(struct nccl_comm *comm, int rank) { return comm->shared->members[rank].words; }
 
 struct nccl_box *nccl_box(struct nccl_comm *comm, int from, int to) {
@@ -57,6 +61,8 @@ struct nccl_box *nccl_box(struct nccl_comm *comm, int from, int to) {
 	return &boxes[(size_t)from * (size_t)comm->ranks + (size_t)to];
 }
 
+/* The job's folder is private. In /dev/shm only the id keeps the name from being guessed, and open_of_job refuses a
+ * file of another user. */
 static void path_of(const struct nccl_id *id, char *path, size_t room) {
 	const char *cards = secure_getenv(SHARED_CARDS);
 	const char *slash = cards != NULL ? strrchr(cards, '/') : NULL;
@@ -81,6 +87,8 @@ static int open_of_job(const char *path) {
 	return file;
 }
 
+/* The lock on the rank's byte comes before the mapping is shown to others: a rank that has joined and has no lock is
+ * dead. Ranks that disagree about their number are refused. */
 static int nccl_attach(struct nccl_comm *comm) {
 	char path[PATH_MAX];
 	int nobody = 0;
@@ -115,6 +123,7 @@ static void nccl_detach(struct nccl_comm *comm) {
 	close(comm->file);
 }
 
+/* Whether a rank that had joined is gone, by its own word or because the kernel has dropped its lock. */
 int nccl_lost(struct nccl_comm *comm) {
 	if (__atomic_load_n(&comm->aborted, __ATOMIC_SEQ_CST))
 		return 1;
@@ -128,10 +137,13 @@ int nccl_lost(struct nccl_comm *comm) {
 	return 0;
 }
 
+/* Shared between processes, so without FUTEX_PRIVATE_FLAG (man 2 futex). */
 static void futex(uint32_t *word, int operation, uint32_t value, const struct timespec *limit) {
 	syscall(SYS_futex, word, operation, value, limit, NULL, 0);
 }
 
+/* The last rank to arrive starts the next generation and wakes the others, who look every 50 ms whether one of them
+ * has died. */
 int nccl_meet(struct nccl_comm *comm, int which) {
 	static const struct timespec look = {0, 50000000};
 	uint32_t *arrived = &comm->shared->meetings[which].arrived, *generation = &comm->shared->meetings[which].generation;
@@ -160,12 +172,11 @@ EXPORT int ncclGetVersion(int *version) {
 	return SUCCESS;
 }
 
-EXPORT const char *ncclGetErrorString(int result) {
-	static const char *const texts[] = {"no error", "unhandled cuda error", "unhandled system error", "internal error",
-	    "invalid argument", "invalid usage", "remote process exited or there was a network error",
-	    "NCCL operation in progress"};
-	return result >= 0 && (size_t)result < sizeof texts / sizeof *texts ? texts[result] : "unknown result code";
-}
+STATUS_TEXTS(ncclGetErrorString, "unknown result code", {SUCCESS, "no error"},
+    {NCCL_UNHANDLED_CUDA, "unhandled cuda error"}, {NCCL_SYSTEM, "unhandled system error"},
+    {NCCL_INTERNAL, "internal error"}, {NCCL_INVALID_ARGUMENT, "invalid argument"},
+    {NCCL_INVALID_USAGE, "invalid usage"}, {NCCL_REMOTE, "remote process exited or there was a network error"},
+    {7, "NCCL operation in progress"})
 
 EXPORT const char *ncclGetLastError(const struct nccl_comm *comm) {
 	return comm != NULL && comm->error == NCCL_REMOTE
@@ -180,6 +191,7 @@ EXPORT int ncclGetUniqueId(struct nccl_id *id) {
 	return getrandom(id, 32, 0) == 32 ? SUCCESS : NCCL_SYSTEM;
 }
 
+/* It returns before the other ranks are there; the first operation waits for them. */
 EXPORT int ncclCommInitRank(struct nccl_comm **out, int ranks, struct nccl_id id, int rank) {
 	if (out == NULL || ranks < 1 || rank < 0 || rank >= ranks)
 		return NCCL_INVALID_ARGUMENT;
@@ -244,6 +256,7 @@ EXPORT int ncclCommDestroy(struct nccl_comm *comm) {
 	return SUCCESS;
 }
 
+/* Operations that wait for other ranks end with an error before the memory is unmapped. */
 EXPORT int ncclCommAbort(struct nccl_comm *comm) {
 	if (comm != NULL)
 		__atomic_store_n(&comm->aborted, 1, __ATOMIC_SEQ_CST);
@@ -258,26 +271,16 @@ EXPORT int ncclCommRevoke(struct nccl_comm *comm, int flags) {
 	return SUCCESS;
 }
 
-EXPORT int ncclCommGetAsyncError(struct nccl_comm *comm, int *result) {
-	if (comm == NULL || result == NULL)
-		return NCCL_INVALID_ARGUMENT;
-	*result = __atomic_load_n(&comm->error, __ATOMIC_SEQ_CST);
-	return SUCCESS;
-}
-
-EXPORT int ncclCommCount(const struct nccl_comm *comm, int *count) {
-	if (comm == NULL || count == NULL)
-		return NCCL_INVALID_ARGUMENT;
-	*count = comm->ranks;
-	return SUCCESS;
-}
-
-EXPORT int ncclCommUserRank(const struct nccl_comm *comm, int *rank) {
-	if (comm == NULL || rank == NULL)
-		return NCCL_INVALID_ARGUMENT;
-	*rank = comm->rank;
-	return SUCCESS;
-}
+#define FACT(name, value) \
+	EXPORT int name(const struct nccl_comm *comm, int *out) { \
+		if (comm == NULL || out == NULL) \
+			return NCCL_INVALID_ARGUMENT; \
+		*out = value; \
+		return SUCCESS; \
+	}
+FACT(ncclCommGetAsyncError, __atomic_load_n(&comm->error, __ATOMIC_SEQ_CST))
+FACT(ncclCommCount, comm->ranks)
+FACT(ncclCommUserRank, comm->rank)
 
 /* The id of a communicator that is made of another: the same in all ranks, by the split's number and color. */
 static struct nccl_id derived(const struct nccl_id *from, int number, int color) {

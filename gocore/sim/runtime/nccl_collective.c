@@ -22,6 +22,7 @@ int nccl_size(int type) {
 
 int nccl_reducible(int type) { return type >= 0 && type < TYPES; }
 
+/* Through memcpy: C gives no other way to read a number's bits. */
 static float of_bits(uint32_t bits) {
 	float value;
 	memcpy(&value, &bits, sizeof value);
@@ -36,6 +37,7 @@ static uint32_t to_bits(float value) {
 
 static float of_bfloat16(uint16_t half) { return of_bits((uint32_t)half << 16); }
 
+/* Rounds to the nearest, and to the even one of two; a NaN stays one. */
 static uint16_t to_bfloat16(float value) {
 	uint32_t bits = to_bits(value);
 	if (value != value)
@@ -43,6 +45,7 @@ static uint16_t to_bfloat16(float value) {
 	return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
+/* Numbers below the smallest normal one are multiples of 2^-24. */
 static float of_half(uint16_t half) {
 	uint32_t sign = (uint32_t)(half & 0x8000) << 16, exponent = half >> 10 & 0x1f, fraction = half & 0x3ff;
 	if (exponent == 0)
@@ -155,12 +158,19 @@ static __thread struct batch *group;
 /* Sets how many bytes of an operation are moved at most. */
 EXPORT void gpuconf_runtime_collective_limit(uint64_t bytes) { __atomic_store_n(&limit, bytes, __ATOMIC_RELAXED); }
 
+/* Of one rank's part: what each rank passes or gets as a whole is a multiple of it. */
 static size_t bytes_of(const struct operation *operation) {
 	return operation->count * (size_t)nccl_size(operation->type);
 }
 
+/* Whether the values are moved. All ranks have the same limit and size, so they agree. */
 static int moves(const struct operation *operation) {
 	return bytes_of(operation) <= __atomic_load_n(&limit, __ATOMIC_RELAXED);
+}
+
+/* Whether each rank gets a part of its own. */
+static int has_parts(const struct operation *operation) {
+	return operation->kind == REDUCE_SCATTER || operation->kind == ALL_TO_ALL || operation->kind == SCATTER;
 }
 
 /* One chunk: all ranks that have something to say put it into their slots, then all that want to know take it. */
@@ -169,63 +179,46 @@ struct chunk {
 	int whose; /* of the rank that it is for, where there is one */
 };
 
+/* What this rank has to say in a chunk; a rank other than the root has nothing in a broadcast. */
 static void put(struct nccl_comm *comm, const struct operation *operation, const struct chunk *chunk) {
-	size_t all = bytes_of(operation), at = chunk->at;
+	size_t offset = chunk->at;
 	int root = comm->rank == operation->peer;
-	switch (operation->kind) {
-	case BROADCAST:
-		if (!root)
-			return;
-		break;
-	case SCATTER:
-		if (!root)
-			return;
-		at += (size_t)chunk->whose * all;
-		break;
-	case REDUCE_SCATTER:
-	case ALL_TO_ALL:
-		at += (size_t)chunk->whose * all;
-		break;
-	default:
-		break;
-	}
-	memcpy(nccl_slot(comm, comm->rank), operation->from + at, chunk->bytes);
+	if ((operation->kind == BROADCAST || operation->kind == SCATTER) && !root)
+		return;
+	if (has_parts(operation))
+		offset += (size_t)chunk->whose * bytes_of(operation);
+	memcpy(nccl_slot(comm, comm->rank), operation->from + offset, chunk->bytes);
 }
 
+/* What this rank wants to know of it, from the slots. */
 static void take(struct nccl_comm *comm, const struct operation *operation, const struct chunk *chunk) {
 	size_t all = bytes_of(operation), count = chunk->bytes / (size_t)nccl_size(operation->type);
 	int root = comm->rank == operation->peer, mine = comm->rank == chunk->whose;
+	char *to = operation->to + chunk->at;
 	switch (operation->kind) {
 	case ALL_REDUCE:
-		nccl_reduce(comm, operation->type, operation->op, &operation->factor, operation->to + chunk->at, count);
-		break;
 	case REDUCE:
-		if (root)
-			nccl_reduce(comm, operation->type, operation->op, &operation->factor, operation->to + chunk->at, count);
-		break;
 	case REDUCE_SCATTER:
-		if (mine)
-			nccl_reduce(comm, operation->type, operation->op, &operation->factor, operation->to + chunk->at, count);
+		if (operation->kind == ALL_REDUCE || (operation->kind == REDUCE ? root : mine))
+			nccl_reduce(comm, operation->type, operation->op, &operation->factor, to, count);
 		break;
 	case BROADCAST:
-		memcpy(operation->to + chunk->at, nccl_slot(comm, operation->peer), chunk->bytes);
-		break;
 	case SCATTER:
-		if (mine)
-			memcpy(operation->to + chunk->at, nccl_slot(comm, operation->peer), chunk->bytes);
+		if (operation->kind == BROADCAST || mine)
+			memcpy(to, nccl_slot(comm, operation->peer), chunk->bytes);
 		break;
 	default: /* each rank's part in its place */
 		if (operation->kind == ALL_GATHER || (operation->kind == GATHER && root) ||
 		    (operation->kind == ALL_TO_ALL && mine))
 			for (int i = 0; i < comm->ranks; i++)
-				memcpy(operation->to + (size_t)i * all + chunk->at, nccl_slot(comm, i), chunk->bytes);
+				memcpy(to + (size_t)i * all, nccl_slot(comm, i), chunk->bytes);
 	}
 }
 
+/* The ranks meet first, also those that move nothing, and then twice for each chunk: when all slots are written, and
+ * when all have been read. */
 static int collect(struct nccl_comm *comm, const struct operation *operation) {
-	int parts = operation->kind == REDUCE_SCATTER || operation->kind == ALL_TO_ALL || operation->kind == SCATTER
-	                ? comm->ranks
-	                : 1;
+	int parts = has_parts(operation) ? comm->ranks : 1;
 	size_t all = moves(operation) ? bytes_of(operation) : 0;
 	int result = nccl_meet(comm, 0);
 	for (int whose = 0; whose < parts; whose++)
@@ -304,6 +297,8 @@ static void drop(struct batch *batch) {
 	free(batch);
 }
 
+/* Work of a stream. Operations of one communicator run in the order of their calls whatever their streams are:
+ * comm->lock guards whose turn it is. A captured one has no turn, since its graph may run any number of times. */
 static void run(void *argument) {
 	struct batch *batch = argument;
 	struct nccl_comm *comm = batch->comm;
@@ -338,6 +333,7 @@ EXPORT void gpuconf_runtime_on_captured_collective(void (*callback)(void *batch)
  * turn. */
 static void nothing(void *unused) { (void)unused; }
 
+/* In the context of the call, which is current only while the work is queued. */
 static int submit(struct batch *batch) {
 	void (*tell)(void *) = NULL;
 	struct nccl_comm *comm = batch->comm;
@@ -366,6 +362,8 @@ EXPORT int ncclGroupStart(void) {
 	return SUCCESS;
 }
 
+/* The outermost end of a group submits all of it, for each communicator and stream one piece of work; the first error
+ * is returned. */
 EXPORT int ncclGroupEnd(void) {
 	int result = SUCCESS;
 	if (depth == 0)
@@ -381,6 +379,7 @@ EXPORT int ncclGroupEnd(void) {
 	return result;
 }
 
+/* The group is the thread's, so its list needs no lock. */
 static struct batch *batch_for(struct nccl_comm *comm, void *stream) {
 	struct batch **at = &group;
 	while (*at != NULL && ((*at)->comm != comm || (*at)->stream != stream))
@@ -393,6 +392,7 @@ static struct batch *batch_for(struct nccl_comm *comm, void *stream) {
 	return *at;
 }
 
+/* An operation outside of a group is a group of its own. */
 static int add(const char *name, struct nccl_comm *comm, void *stream, struct operation operation) {
 	if (comm == NULL || nccl_size(operation.type) == 0 || operation.peer < 0 || operation.peer >= comm->ranks ||
 	    operation.op < 0 || operation.op >= NCCL_OWN + NCCL_MOST_OPERATORS ||
@@ -421,49 +421,23 @@ static int add(const char *name, struct nccl_comm *comm, void *stream, struct op
 	return more == NULL ? NCCL_SYSTEM : result;
 }
 
-#define COLLECTIVE(name, kind, count, type, op, root) \
-	return add(#name, comm, stream, (struct operation){kind, from, to, count, 0, type, op, root, {0}})
-
-EXPORT int ncclAllReduce(
-    const void *from, void *to, size_t count, int type, int op, struct nccl_comm *comm, void *stream) {
-	COLLECTIVE(ncclAllReduce, ALL_REDUCE, count, type, op, 0);
-}
-
-EXPORT int ncclReduce(
-    const void *from, void *to, size_t count, int type, int op, int root, struct nccl_comm *comm, void *stream) {
-	COLLECTIVE(ncclReduce, REDUCE, count, type, op, root);
-}
-
-EXPORT int ncclReduceScatter(
-    const void *from, void *to, size_t count, int type, int op, struct nccl_comm *comm, void *stream) {
-	COLLECTIVE(ncclReduceScatter, REDUCE_SCATTER, count, type, op, 0);
-}
-
-EXPORT int ncclBroadcast(
-    const void *from, void *to, size_t count, int type, int root, struct nccl_comm *comm, void *stream) {
-	COLLECTIVE(ncclBroadcast, BROADCAST, count, type, 0, root);
-}
+/* COLLECTIVE(function, kind, operator, root, parameters of these two, each with a comma behind it). */
+#define COLLECTIVE(name, kind, op, root, ...) \
+	EXPORT int name( \
+	    const void *from, void *to, size_t count, int type, __VA_ARGS__ struct nccl_comm *comm, void *stream) { \
+		return add(#name, comm, stream, (struct operation){kind, from, to, count, 0, type, op, root, {0}}); \
+	}
+COLLECTIVE(ncclAllReduce, ALL_REDUCE, op, 0, int op, )
+COLLECTIVE(ncclReduce, REDUCE, op, root, int op, int root, )
+COLLECTIVE(ncclReduceScatter, REDUCE_SCATTER, op, 0, int op, )
+COLLECTIVE(ncclBroadcast, BROADCAST, 0, root, int root, )
+COLLECTIVE(ncclAllGather, ALL_GATHER, 0, 0, )
+COLLECTIVE(ncclAlltoAll, ALL_TO_ALL, 0, 0, )
+COLLECTIVE(ncclGather, GATHER, 0, root, int root, )
+COLLECTIVE(ncclScatter, SCATTER, 0, root, int root, )
 
 EXPORT int ncclBcast(void *buffer, size_t count, int type, int root, struct nccl_comm *comm, void *stream) {
 	return ncclBroadcast(buffer, buffer, count, type, root, comm, stream);
-}
-
-EXPORT int ncclAllGather(const void *from, void *to, size_t count, int type, struct nccl_comm *comm, void *stream) {
-	COLLECTIVE(ncclAllGather, ALL_GATHER, count, type, 0, 0);
-}
-
-EXPORT int ncclAlltoAll(const void *from, void *to, size_t count, int type, struct nccl_comm *comm, void *stream) {
-	COLLECTIVE(ncclAlltoAll, ALL_TO_ALL, count, type, 0, 0);
-}
-
-EXPORT int ncclGather(
-    const void *from, void *to, size_t count, int type, int root, struct nccl_comm *comm, void *stream) {
-	COLLECTIVE(ncclGather, GATHER, count, type, 0, root);
-}
-
-EXPORT int ncclScatter(
-    const void *from, void *to, size_t count, int type, int root, struct nccl_comm *comm, void *stream) {
-	COLLECTIVE(ncclScatter, SCATTER, count, type, 0, root);
 }
 
 EXPORT int ncclSend(const void *from, size_t count, int type, int peer, struct nccl_comm *comm, void *stream) {

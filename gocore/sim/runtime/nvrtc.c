@@ -37,14 +37,13 @@ EXPORT int nvrtcVersion(int *major, int *minor) {
 	return SUCCESS;
 }
 
-EXPORT const char *nvrtcGetErrorString(int result) {
-	static const char *const names[] = {"NVRTC_SUCCESS", "NVRTC_ERROR_OUT_OF_MEMORY",
-	    "NVRTC_ERROR_PROGRAM_CREATION_FAILURE", "NVRTC_ERROR_INVALID_INPUT", "NVRTC_ERROR_INVALID_PROGRAM",
-	    "NVRTC_ERROR_INVALID_OPTION", "NVRTC_ERROR_COMPILATION", "NVRTC_ERROR_BUILTIN_OPERATION_FAILURE",
-	    "NVRTC_ERROR_NO_NAME_EXPRESSIONS_AFTER_COMPILATION", "NVRTC_ERROR_NO_LOWERED_NAMES_BEFORE_COMPILATION",
-	    "NVRTC_ERROR_NAME_EXPRESSION_NOT_VALID", "NVRTC_ERROR_INTERNAL_ERROR"};
-	return result >= 0 && (size_t)result < sizeof names / sizeof *names ? names[result] : "NVRTC_ERROR unknown";
-}
+STATUS_TEXTS(nvrtcGetErrorString, "NVRTC_ERROR unknown", {SUCCESS, "NVRTC_SUCCESS"},
+    {OUT_OF_MEMORY, "NVRTC_ERROR_OUT_OF_MEMORY"}, {2, "NVRTC_ERROR_PROGRAM_CREATION_FAILURE"},
+    {INVALID_INPUT, "NVRTC_ERROR_INVALID_INPUT"}, {INVALID_PROGRAM, "NVRTC_ERROR_INVALID_PROGRAM"},
+    {5, "NVRTC_ERROR_INVALID_OPTION"}, {6, "NVRTC_ERROR_COMPILATION"}, {7, "NVRTC_ERROR_BUILTIN_OPERATION_FAILURE"},
+    {NO_EXPRESSIONS_AFTER, "NVRTC_ERROR_NO_NAME_EXPRESSIONS_AFTER_COMPILATION"},
+    {NO_NAMES_BEFORE, "NVRTC_ERROR_NO_LOWERED_NAMES_BEFORE_COMPILATION"},
+    {EXPRESSION_NOT_VALID, "NVRTC_ERROR_NAME_EXPRESSION_NOT_VALID"}, {11, "NVRTC_ERROR_INTERNAL_ERROR"})
 
 EXPORT int nvrtcCreateProgram(struct program **out, const char *source, const char *name, int headers,
     const char *const *texts, const char *const *include_names) {
@@ -60,13 +59,14 @@ EXPORT int nvrtcCreateProgram(struct program **out, const char *source, const ch
 	return SUCCESS;
 }
 
+/* The caller's handle becomes NULL, as documented. */
 EXPORT int nvrtcDestroyProgram(struct program **handle) {
 	if (handle == NULL || *handle == NULL)
 		return INVALID_PROGRAM;
-	for (struct expression *one = (*handle)->expressions, *next; one != NULL; one = next) {
-		next = one->next;
-		free(one->text);
-		free(one);
+	for (struct expression *expression = (*handle)->expressions, *next; expression != NULL; expression = next) {
+		next = expression->next;
+		free(expression->text);
+		free(expression);
 	}
 	free((*handle)->source);
 	free((*handle)->ptx);
@@ -75,6 +75,7 @@ EXPORT int nvrtcDestroyProgram(struct program **handle) {
 	return SUCCESS;
 }
 
+/* Each has a name of its own in the process: a lowered name that two programs share would be one kernel. */
 EXPORT int nvrtcAddNameExpression(struct program *program, const char *text) {
 	static unsigned last;
 	if (program == NULL)
@@ -121,6 +122,7 @@ static size_t name_in_source(const char *at, const char **name) {
 	}
 }
 
+/* The least that is a module: the simulated driver reads the names of entries, and nothing else. */
 static void write_ptx(const struct program *program, FILE *file) {
 	static const char global[] = "__global__";
 	const char *name;
@@ -131,10 +133,11 @@ static void write_ptx(const struct program *program, FILE *file) {
 		if (length > 0)
 			fprintf(file, ".visible .entry %.*s()\n{\n\tret;\n}\n", (int)length, name);
 	}
-	for (const struct expression *one = program->expressions; one != NULL; one = one->next)
-		fprintf(file, ".visible .entry %s()\n{\n\tret;\n}\n", one->lowered);
+	for (const struct expression *expression = program->expressions; expression != NULL; expression = expression->next)
+		fprintf(file, ".visible .entry %s()\n{\n\tret;\n}\n", expression->lowered);
 }
 
+/* A program may be compiled again; the newer PTX is the one that counts. */
 EXPORT int nvrtcCompileProgram(struct program *program, int count, const char *const *options) {
 	(void)count, (void)options;
 	char *ptx = NULL;
@@ -155,9 +158,9 @@ EXPORT int nvrtcCompileProgram(struct program *program, int count, const char *c
 EXPORT int nvrtcGetLoweredName(const struct program *program, const char *text, const char **lowered) {
 	if (program == NULL || program->ptx == NULL)
 		return program == NULL ? INVALID_PROGRAM : NO_NAMES_BEFORE;
-	for (const struct expression *one = program->expressions; one != NULL; one = one->next)
-		if (strcmp(one->text, text) == 0) {
-			*lowered = one->lowered;
+	for (const struct expression *expression = program->expressions; expression != NULL; expression = expression->next)
+		if (strcmp(expression->text, text) == 0) {
+			*lowered = expression->lowered;
 			return SUCCESS;
 		}
 	return EXPRESSION_NOT_VALID;

@@ -186,10 +186,42 @@ int make(void **out, size_t bytes);
 		return SUCCESS; \
 	}
 
-#define SETS_STREAM(name) \
-	EXPORT int name(struct follower *handle, void *stream) { \
-		handle->stream = stream; \
+/* A function that keeps an argument in a field of an object, and one that returns it. */
+#define FIELD(type, field) __typeof__(((type *)NULL)->field)
+#define SETS(name, type, field) \
+	EXPORT int name(type *object, FIELD(type, field) value) { \
+		object->field = value; \
 		return SUCCESS; \
+	}
+#define GETS(name, type, field) \
+	EXPORT int name(const type *object, FIELD(type, field) * value) { \
+		*value = object->field; \
+		return SUCCESS; \
+	}
+
+/* A function that writes 0 to a place of the caller's, a size in bytes for example, and reads no other argument. */
+#define SIZED(name, type, place) \
+	EXPORT int name(ARGUMENTS) { \
+		NOTHING_TO(type, place); \
+		return SUCCESS; \
+	}
+
+/* The texts of a library's statuses, and one for all others. */
+struct status_text {
+	int status;
+	const char *text;
+};
+static inline const char *text_of(const struct status_text *texts, size_t count, int status, const char *otherwise) {
+	for (size_t i = 0; i < count; i++)
+		if (texts[i].status == status)
+			return texts[i].text;
+	return otherwise;
+}
+#define TEXT_OF(texts, status, otherwise) text_of(texts, sizeof(texts) / sizeof *(texts), status, otherwise)
+#define STATUS_TEXTS(function, otherwise, ...) \
+	EXPORT const char *function(int status) { \
+		static const struct status_text texts[] = {__VA_ARGS__}; \
+		return TEXT_OF(texts, status, otherwise); \
 	}
 
 #endif

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Streams, events, captures and graphs, and what is the driver's function under another name. */
+/*
+ * Streams, events, captures and graphs, and what is the driver's function under another name
+ * (https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__STREAM.html and group__CUDART__GRAPH.html). The
+ * runtime adds the primary context of the thread's device, and remembers errors; all else is the driver's.
+ */
 #include "runtime.h"
 
 EXPORT int cudaStreamCreateWithFlags(void **out, unsigned flags) {

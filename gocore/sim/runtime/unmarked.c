@@ -67,6 +67,8 @@ static unsigned look_up(const char *name, int texts, unsigned *count) {
 	return *count;
 }
 
+/* Without the lock first: a name that is there stays, and its place does not change. The last place is for all names
+ * that find none. */
 static unsigned place_of(const char *name, int lasting) {
 	unsigned count, i = look_up(name, 0, &count);
 	if (i < count)
@@ -91,6 +93,7 @@ int marked(void) { return marks > 0; }
 
 const char *counted_name(const char *text) { return names[place_of(text, 0)].name; }
 
+/* The callback comes at the first of each name, and at each one if they are errors, since the error needs its name. */
 static int count(const char *name, int lasting) {
 	if (marks > 0)
 		return SUCCESS;
@@ -117,6 +120,7 @@ enum { MOST_CALLERS = 128 };
 static uintptr_t begins;
 static size_t length; /* 0: unknown */
 
+/* The function's length is in its symbol; without one it is not watched. */
 EXPORT void gpuconf_runtime_watch_caller(void *function) {
 	Dl_info info;
 	const ElfW(Sym) *symbol = NULL;

@@ -70,6 +70,11 @@ def failure() -> errors.GpuconfError:
     return errors.from_code(code, text)
 
 
+def _succeed(done: int) -> None:
+    if not done:
+        raise failure()
+
+
 _LIBRARIES = {"cupy": 3, "numba": 4}  # pybind/cabi/abi.h
 
 
@@ -83,8 +88,7 @@ def malloc(name: str, nbytes: int, ordinal: int, stream: int | None) -> int:
 
 def trim() -> None:
     """Return memory that contains no block to the GPUs."""
-    if not library().gpuconf_trim():
-        raise failure()
+    _succeed(library().gpuconf_trim())
 
 
 def redirect_torch() -> None:
@@ -92,8 +96,7 @@ def redirect_torch() -> None:
 
     Raises if this PyTorch cannot be routed.
     """
-    if not library().gpuconf_torch_redirect():
-        raise failure()
+    _succeed(library().gpuconf_torch_redirect())
 
 
 def count_torch(on: bool) -> None:
@@ -101,8 +104,7 @@ def count_torch(on: bool) -> None:
 
     Raises if this PyTorch does not let us.
     """
-    if not library().gpuconf_torch_count(int(on)):
-        raise failure()
+    _succeed(library().gpuconf_torch_count(int(on)))
 
 
 def torch_allocations_seen() -> int:
@@ -112,8 +114,7 @@ def torch_allocations_seen() -> int:
 
 def record_stream(ptr: int, stream: int) -> None:
     """Mark a live block as used on another stream."""
-    if not library().gpuconf_record_stream(ptr, stream):
-        raise failure()
+    _succeed(library().gpuconf_record_stream(ptr, stream))
 
 
 def logical_stream(number: int) -> int:
@@ -121,8 +122,7 @@ def logical_stream(number: int) -> int:
     import ctypes
 
     stream = ctypes.c_void_p()
-    if not library().gpuconf_logical_stream(number, ctypes.byref(stream)):
-        raise failure()
+    _succeed(library().gpuconf_logical_stream(number, ctypes.byref(stream)))
     return stream.value or 0
 
 

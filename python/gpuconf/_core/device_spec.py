@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from .._typing import Any
 
 # Device types that a string may name without "device:", as in "/gpu:0".
@@ -114,6 +116,15 @@ class DeviceSpec:
         return type(self), tuple(_parts_of(self).values())
 
 
+def _assignable(part: str) -> Any:
+    """Return the property of a part with a setter."""
+
+    def assign(spec: DeviceSpec, value: Any) -> None:
+        setattr(spec, f"_{part}", _CONVERSIONS[part](value))
+
+    return vars(DeviceSpec)[part].setter(assign)
+
+
 class MutableDeviceSpec(DeviceSpec):
     """The ``DeviceSpec`` of TensorFlow 1: its parts can be assigned. See :class:`gpuconf.DeviceSpec`.
 
@@ -129,50 +140,7 @@ class MutableDeviceSpec(DeviceSpec):
 
     __slots__ = ()
 
-    @property
-    def job(self) -> str | None:
-        """The name of the job."""
-        return self._job
-
-    @job.setter
-    def job(self, job: Any) -> None:
-        self._job = _text(job)
-
-    @property
-    def replica(self) -> int | None:
-        """The index of the replica in the job."""
-        return self._replica
-
-    @replica.setter
-    def replica(self, replica: Any) -> None:
-        self._replica = _number(replica)
-
-    @property
-    def task(self) -> int | None:
-        """The index of the task in the replica."""
-        return self._task
-
-    @task.setter
-    def task(self, task: Any) -> None:
-        self._task = _number(task)
-
-    @property
-    def device_type(self) -> str | None:
-        """The type, such as ``"GPU"``."""
-        return self._device_type
-
-    @device_type.setter
-    def device_type(self, device_type: Any) -> None:
-        self._device_type = _type(device_type)
-
-    @property
-    def device_index(self) -> int | None:
-        """The index of the device among those of its type."""
-        return self._device_index
-
-    @device_index.setter
-    def device_index(self, device_index: Any) -> None:
-        self._device_index = _number(device_index)
+    job, replica, task, device_type, device_index = map(_assignable, _PARTS)
 
     def parse_from_string(self, spec: str) -> MutableDeviceSpec:
         """Take all parts from a string and return this spec.
@@ -230,6 +198,15 @@ def _number(value: Any) -> int | None:
         raise TypeError(str(error)) from None
     except (ValueError, OverflowError) as error:
         raise ValueError(str(error)) from None
+
+
+_CONVERSIONS: dict[str, Callable[[Any], Any]] = {
+    "job": _text,
+    "replica": _number,
+    "task": _number,
+    "device_type": _type,
+    "device_index": _number,
+}
 
 
 def _parse(spec: str | None) -> dict[str, Any]:

@@ -69,8 +69,8 @@ class LogicalDeviceConfiguration(_LogicalDeviceConfiguration):
 
 
 class ConfiguredLimit(LogicalDeviceConfiguration):
-    """What ``configure`` sets: a limit that counts to the byte, where TensorFlow's call truncates ``memory_limit`` to
-    whole MiB.
+    """A limit of ``configure``, which counts to the byte, where TensorFlow's call truncates ``memory_limit`` to whole
+    MiB.
     """
 
     limit_bytes: int | None = None  # None in what _replace returns
@@ -79,9 +79,9 @@ class ConfiguredLimit(LogicalDeviceConfiguration):
     def of(cls, limit_bytes: int) -> ConfiguredLimit:
         """Return the configuration of a logical device with a limit in bytes."""
         mib, rest = divmod(limit_bytes, 1 << 20)
-        one = cls(mib + rest / (1 << 20) if rest else mib)
-        one.limit_bytes = limit_bytes
-        return one
+        configuration = cls(mib + rest / (1 << 20) if rest else mib)
+        configuration.limit_bytes = limit_bytes
+        return configuration
 
     def __repr__(self) -> str:
         return repr(LogicalDeviceConfiguration(*self))
@@ -128,15 +128,15 @@ def visible_table(devices: Iterable[VisibleDevice]) -> html.Html:
     """Return GPUs as an HTML table, with the columns of ``gpuconf devices``."""
     rows = [
         (
-            one.cuda_ordinal,
-            one.name,
-            _memory(one),
-            ".".join(map(str, one.compute_capability)),
-            html.code(one.pci_bus_id),
-            "-" if one.nvml_index is None else one.nvml_index,
-            html.code(one.uuid),
-            html.code(one.physical_device) if one.physical_device else "ignored",
+            device.cuda_ordinal,
+            device.name,
+            _memory(device),
+            ".".join(map(str, device.compute_capability)),
+            html.code(device.pci_bus_id),
+            "-" if device.nvml_index is None else device.nvml_index,
+            html.code(device.uuid),
+            html.code(device.physical_device) if device.physical_device else "ignored",
         )
-        for one in devices
+        for device in devices
     ]
     return html.table(("CUDA", "name", "memory", "capability", "PCI bus", "NVML", "UUID", "device"), rows, left=8)

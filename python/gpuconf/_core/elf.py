@@ -34,7 +34,7 @@ def machine() -> int:
 
 
 def header_fits(path: str) -> bool:
-    """Whether a file is a 64-bit ELF file for this machine."""
+    """Report whether a file is a 64-bit ELF file for this machine."""
     try:
         with open(path, "rb") as file:
             head = file.read(_HEADER.size)
@@ -120,7 +120,7 @@ def without(data: bytes, names: Collection[str]) -> bytes:
 
 
 def program_facts(path: str) -> tuple[bool, list[str]]:
-    """Whether a program is linked statically, and the folders of its DT_RPATH, which comes before LD_LIBRARY_PATH.
+    """Return whether a program is linked statically, and the folders of its DT_RPATH, which precedes LD_LIBRARY_PATH.
 
     What is not an ELF file, such as a script, is neither, nor is one whose tables are not as linkers make them.
     """

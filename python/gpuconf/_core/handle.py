@@ -59,7 +59,7 @@ class Handle:
 
     @property
     def closed(self) -> bool:
-        """Whether there is nothing to close, because the handle is closed or was never opened."""
+        """True if there is nothing to close, because the handle is closed or was never opened."""
         return self._ref is None or not self._receipt
 
     def close(self) -> None:

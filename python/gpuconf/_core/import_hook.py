@@ -64,7 +64,7 @@ def forget(name: str) -> None:
 
 
 def installed(name: str) -> bool:
-    """Whether a top-level module can be imported. Does not import anything."""
+    """Report whether a top-level module can be imported. Does not import anything."""
     import importlib.util
 
     try:

@@ -53,7 +53,7 @@ def owner_of(exporter: Any) -> Any:
 
 
 def made_up(owner: Any) -> bool:
-    """Whether the program supplied the object's address."""
+    """Report whether the program supplied the object's address."""
     if owner is None:
         return False
     # A ctypes type is recognized by its metaclass, without importing ctypes.
@@ -65,7 +65,7 @@ def made_up(owner: Any) -> bool:
 
 
 def _ours(owner: Any) -> bool:
-    """Whether it is the array behind a ``Buffer.view``.
+    """Report whether it is the array behind a ``Buffer.view``.
 
     Such memory stays mapped, in too many mappings for a quick lookup.
     """

@@ -21,7 +21,7 @@ def _not_json(value: object) -> object:
 
 
 class _Rules:
-    """How to read, as ``json.JSONDecoder()`` says it."""
+    """The rules of reading, as ``json.JSONDecoder()`` has them."""
 
     strict = True
     object_hook = object_pairs_hook = array_hook = None

@@ -24,7 +24,7 @@ from .fork import module_lock
 
 TYPE_CHECKING = False
 
-__all__ = ["by_hand", "core", "keep", "library_path", "loaded", "refuse_in_child"]
+__all__ = ["Busy", "by_hand", "core", "keep", "library_path", "loaded", "refuse_in_child"]
 
 # pybind/process/gate.go encodes an error as "\x1e" + code + "\x1e" + message.
 _MARK = "\x1e"
@@ -43,9 +43,19 @@ def _translate(error: RuntimeError) -> Exception:
     return _error_of(text) if isinstance(text, str) and text.startswith(_MARK) else error
 
 
+class Busy(Exception):  # noqa: N818 - it is no failure
+    """Another process holds a ledger's lock. ``nap``, a message, is the nap to take before the next try."""
+
+    def __init__(self, nap: str) -> None:
+        super().__init__(nap)
+        self.nap = nap
+
+
 def _error_of(text: str) -> Exception:
     """Return the exception for a marked text. The extension module's C code calls it, too."""
     code, _, message = text[1:].partition(_MARK)
+    if code == "BUSY":
+        return Busy(message)
     # Forked by C code, which bypasses Python's hooks, or in a process where C code opened the library.
     if code == "FORKED":
         _mark_forked()
@@ -177,7 +187,7 @@ def extension() -> Any:
 
 
 def loaded() -> bool:
-    """Whether this process has loaded the core and may call it."""
+    """Report whether this process has loaded the core and may call it."""
     return _module is not None and _forked_from is None
 
 

@@ -41,7 +41,7 @@ _told: set[str] = set()
 
 
 def has_driver() -> bool:
-    """Whether this machine seems to have a GPU. Nothing is opened: a simulation uses nothing of the driver."""
+    """Report whether this machine seems to have a GPU. Nothing is opened: a simulation uses nothing of the driver."""
     return any(os.path.exists(path) for path in DRIVER_FILES)
 
 
@@ -75,23 +75,6 @@ class _State:
 
     ``replace`` replaces it with a new one; until then its fields are only filled in.
     """
-
-    __slots__ = (
-        "at_enumeration",
-        "encoded",
-        "full_names",
-        "generation",
-        "host_visible",
-        "joined",
-        "logical",
-        "ordinals",
-        "origin",
-        "overrides",
-        "physical",
-        "positions",
-        "published",
-        "simulated",
-    )
 
     def __init__(self, generation: int) -> None:
         self.generation = generation  # changes on each reset, and when a session rebuilds the pools
@@ -224,12 +207,12 @@ def _enumerate() -> None:
         if current.physical is not None:
             return
         list_devices = core.pybind_Enumerate  # loads the core, which must precede all imports: see native._load
-        listed = loads(list_devices(environment()))
+        listed, spec = loads(list_devices(environment()))
         publish()
-        devices = [PhysicalDevice(name, device_type) for name, device_type in listed["physical"]]
+        devices = [PhysicalDevice(name, device_type) for name, device_type in listed]
         _warn_of_names()
         current.positions.update({device: i for i, device in enumerate(devices)})
-        current.simulated = listed["simulated"]
+        current.simulated = spec
         if current.simulated:
             warn(current.simulated)
         current.physical = devices
@@ -257,7 +240,7 @@ def _warn_of_names() -> None:
 
 
 def enumerated() -> bool:
-    """Whether the physical devices were listed."""
+    """Report whether the physical devices were listed."""
     return current.physical is not None
 
 
@@ -326,13 +309,12 @@ def initialize(function: str) -> None:
 
 def _list_logical(encoded: str) -> None:
     """Store the core's description of the logical devices. The caller holds the lock."""
-    listed = loads(encoded)
-    current.full_names.update({name: full_name for name, _, full_name, _ in listed["logical"]})
-    current.ordinals.extend(ordinal for _, device_type, _, ordinal in listed["logical"] if device_type == "GPU")
-    current.host_visible = listed["host_visible"]
-    current.published = identified(listed["published"])
+    listed, current.host_visible, published = loads(encoded)
+    current.full_names.update({name: full_name for name, _, full_name, _ in listed})
+    current.ordinals.extend(ordinal for _, device_type, _, ordinal in listed if device_type == "GPU")
+    current.published = identified(published)
     current.encoded = encoded
-    current.logical = [LogicalDevice(name, device_type) for name, device_type, _, _ in listed["logical"]]
+    current.logical = [LogicalDevice(name, device_type) for name, device_type, _, _ in listed]
 
 
 def _drop_logical() -> None:
@@ -365,7 +347,7 @@ def join(function: str, open_session: Callable[[str, str], int], cpus_only: bool
 
 
 def initialized() -> bool:
-    """Whether the logical devices exist."""
+    """Report whether the logical devices exist."""
     return current.logical is not None
 
 
@@ -375,7 +357,7 @@ def origin() -> str:
 
 
 def host_visible() -> bool:
-    """Whether the host can access device memory at its address, as on simulated GPUs."""
+    """Report whether the host can access device memory at its address, as on simulated GPUs."""
     return current.host_visible
 
 

@@ -25,65 +25,53 @@ class Setting(NamedTuple):
     """One setting, with the name of its environment variable."""
 
     variable: str
-    key: str  # in files; "" for one that files cannot set
-    # "text", "path", "library" (a path or another name), "size" (of a limit), "amount" (which may be 0) or "switch".
-    kind: str
-    default: str  # for people
     text: str  # what it does
+    key: str = ""  # in files; "" for one that files cannot set
+    # "text", "path", "library" (a path or another name), "size" (of a limit), "amount" (which may be 0) or "switch".
+    kind: str = "text"
+    default: str = ""  # for people
 
 
 VALUES = "GPUCONF_SIMULATE_VALUES"
 
 SETTINGS = (
-    Setting("GPUCONF_SIMULATE", "simulate", "text", "", "simulated GPUs instead of real ones, such as 2xH100-80GB"),
+    Setting("GPUCONF_SIMULATE", "simulated GPUs instead of real ones, such as 2xH100-80GB", key="simulate"),
+    Setting(VALUES, "what PyTorch computes on simulated GPUs: cpu (default), everything; none, only small tensors"),
+    Setting("GPUCONF_SIMULATE_STRICT", "1: what has no value on simulated GPUs is an error"),
     Setting(
-        VALUES,
-        "",
-        "text",
-        "",
-        "what PyTorch computes on simulated GPUs: cpu (default), everything; none, only small tensors",
+        "GPUCONF_LIMIT", "the most memory of a process on each GPU; calls can only lower it", key="limit", kind="size"
     ),
-    Setting("GPUCONF_SIMULATE_STRICT", "", "text", "", "1: what has no value on simulated GPUs is an error"),
-    Setting("GPUCONF_LIMIT", "limit", "size", "", "the most memory of a process on each GPU; calls can only lower it"),
-    Setting("GPUCONF_GROWTH", "growth", "switch", "", "whether pools grow; overrides set_memory_growth"),
-    Setting("GPUCONF_LEDGER", "ledger", "path", "", "folder of the ledger, in which processes lease memory"),
+    Setting("GPUCONF_GROWTH", "whether pools grow; overrides set_memory_growth", key="growth", kind="switch"),
+    Setting("GPUCONF_LEDGER", "folder of the ledger, in which processes lease memory", key="ledger", kind="path"),
     Setting(
         "GPUCONF_CONTEXT_MEMORY",
-        "context_memory",
-        "amount",
-        "by GPU",
         "memory that a lease takes for each process's CUDA context; 0 for none",
+        key="context_memory",
+        kind="amount",
+        default="by GPU",
     ),
     Setting(
         "GPUCONF_BLAS",
-        "blas",
-        "library",
-        "auto",
         "what multiplies matrices on the CPU: auto, gonum, or a library's path",
+        key="blas",
+        kind="library",
+        default="auto",
     ),
-    Setting("GPUCONF_SIMULATE_PLAIN_NAMES", "", "text", "", "1: names of simulated GPUs do not end in (simulated)"),
-    Setting(
-        "GPUCONF_SIMULATOR_LOG",
-        "",
-        "text",
-        "",
-        "1: what a program calls and is not simulated is named on standard error",
-    ),
-    Setting("CUDA_VISIBLE_DEVICES", "", "text", "all", "the GPUs that a process sees"),
-    Setting("CUDA_DEVICE_ORDER", "", "text", "FASTEST_FIRST", "how CUDA numbers GPUs"),
-    Setting("TF_FORCE_GPU_ALLOW_GROWTH", "", "text", "", "same as GPUCONF_GROWTH, which takes precedence"),
-    Setting("TF_DEVICE_MIN_SYS_MEMORY_IN_MB", "", "text", "", "MiB that the default limit leaves to the system"),
+    Setting("GPUCONF_SIMULATE_PLAIN_NAMES", "1: names of simulated GPUs do not end in (simulated)"),
+    Setting("GPUCONF_SIMULATOR_LOG", "1: what a program calls and is not simulated is named on standard error"),
+    Setting("CUDA_VISIBLE_DEVICES", "the GPUs that a process sees", default="all"),
+    Setting("CUDA_DEVICE_ORDER", "how CUDA numbers GPUs", default="FASTEST_FIRST"),
+    Setting("TF_FORCE_GPU_ALLOW_GROWTH", "same as GPUCONF_GROWTH, which takes precedence"),
+    Setting("TF_DEVICE_MIN_SYS_MEMORY_IN_MB", "MiB that the default limit leaves to the system"),
     Setting(
         "TF_ENABLE_GPU_GARBAGE_COLLECTION",
-        "",
-        "text",
-        "true",
         "whether pools release idle memory before an allocation fails",
+        default="true",
     ),
-    Setting("TF_MIN_GPU_MULTIPROCESSOR_COUNT", "", "text", "8", "GPUs with fewer multiprocessors are ignored"),
-    Setting("TF_ENABLED_DEVICE_TYPES", "", "text", "all", "the types of devices to list"),
-    Setting(settings_file.VARIABLE, "", "text", "", "folders whose settings files count in any case, with every key"),
-    Setting("GPUCONF_DISABLE", "", "text", "", "1 turns off what `gpuconf run` adds to Python's startup"),
+    Setting("TF_MIN_GPU_MULTIPROCESSOR_COUNT", "GPUs with fewer multiprocessors are ignored", default="8"),
+    Setting("TF_ENABLED_DEVICE_TYPES", "the types of devices to list", default="all"),
+    Setting(settings_file.VARIABLE, "folders whose settings files count in any case, with every key"),
+    Setting("GPUCONF_DISABLE", "1 turns off what `gpuconf run` adds to Python's startup"),
 )
 
 # Variables of gpuconf that are no settings: the file, what its commands and plugins pass on, and what builds read.
@@ -282,10 +270,10 @@ _logged: set[str] = set()
 
 def _log(ignored: list[Ignored]) -> None:
     """Log what does not count, once in a process."""
-    for one in ignored:
-        if one.text not in _logged:
-            _logged.add(one.text)
-            message.log("warning", f"{one.text}. {one.fix}")
+    for entry in ignored:
+        if entry.text not in _logged:
+            _logged.add(entry.text)
+            message.log("warning", f"{entry.text}. {entry.fix}")
 
 
 def _refuse_unknown(where: str, table: Any, known: Mapping[str, Any]) -> None:
@@ -393,5 +381,5 @@ def default_folder(environ: Mapping[str, str] | None = None) -> str:
 
 
 def has_ledger(folder: str) -> bool:
-    """Whether a folder is a ledger."""
+    """Report whether a folder is a ledger."""
     return os.path.exists(os.path.join(folder, "ledger"))

@@ -38,7 +38,7 @@ def folders(environ: Mapping[str, str]) -> list[str]:
 
 
 def names(trusted: list[str], folder: os.stat_result) -> bool:
-    """Whether one of the folders is this one.
+    """Report whether one of the folders is this one.
 
     Paths are followed now, so a folder need not exist before it is needed.
     """
@@ -69,8 +69,8 @@ def _ourselves() -> tuple[int, int]:
 
 
 def _is_ours(group: int) -> bool:
-    """Whether a group has no other members than this user and root, as the group that many systems create for each
-    user.
+    """Report whether a group has no other members than this user and root, as the group that many systems create for
+    each user.
     """
     import grp
     import pwd
@@ -82,15 +82,15 @@ def _is_ours(group: int) -> bool:
     except KeyError:  # a group or a member without a name: it may be anyone
         return False
     known = pwd.getpwall()
-    if all(one.pw_uid != user.pw_uid for one in known) and entry.gr_name != user.pw_name:
+    if all(user_entry.pw_uid != user.pw_uid for user_entry in known) and entry.gr_name != user.pw_name:
         return False  # the directory of users does not list them all, so others may have this group
-    members = listed | {one.pw_uid for one in known if one.pw_gid == group}
+    members = listed | {user_entry.pw_uid for user_entry in known if user_entry.pw_gid == group}
     members |= {user.pw_uid} if user.pw_gid == group else set()
     return bool(members) and members <= set(_ourselves())
 
 
 def _has_acl(descriptor: int) -> bool:
-    """Whether the group's bits are those of a list of users and groups, any of which may write."""
+    """Report whether the group's bits are those of a list of users and groups, any of which may write."""
     try:
         return bool(os.getxattr(f"/proc/self/fd/{descriptor}", "system.posix_acl_access"))
     except OSError:
@@ -138,12 +138,12 @@ class Ignored(NamedTuple):
 
     @property
     def text(self) -> str:
-        """What is ignored and why."""
+        """The sentence that says what is ignored and why."""
         return f"{self.key + ' in ' if self.key else ''}{self.path} is ignored: {self.reason}"
 
     @property
     def fix(self) -> str:
-        """How to make it count."""
+        """The sentence that says how to make it count."""
         folder = os.path.dirname(self.path)
         return f"{VARIABLE}={folder} makes it count; do so only if you trust everyone who can write there"
 
@@ -219,11 +219,11 @@ def _checked(path: str, directory: int, named: bool) -> tuple[str, dict[str, Any
     try:
         if not named:
             # Opens no pipe or device that another user put there.
-            one = os.open(name, os.O_PATH | os.O_CLOEXEC, dir_fd=directory)
+            handle = os.open(name, os.O_PATH | os.O_CLOEXEC, dir_fd=directory)
             try:
-                why = why_not("it", one)
+                why = why_not("it", handle)
             finally:
-                os.close(one)
+                os.close(handle)
             if why:
                 return why, None
         descriptor = os.open(name, _READING, dir_fd=directory)
@@ -239,19 +239,19 @@ def _checked(path: str, directory: int, named: bool) -> tuple[str, dict[str, Any
 
 
 def _mentions_us(path: str) -> bool:
-    """Whether a pyproject.toml that does not count has settings of gpuconf.
+    """Report whether a pyproject.toml that does not count has settings of gpuconf.
 
     It is not parsed, and no device is opened.
     """
     try:
-        one = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        handle = os.open(path, os.O_PATH | os.O_CLOEXEC)
         try:
-            if not stat.S_ISREG(os.fstat(one).st_mode):
+            if not stat.S_ISREG(os.fstat(handle).st_mode):
                 return False
-            with open(f"/proc/self/fd/{one}", "rb") as file:
+            with open(f"/proc/self/fd/{handle}", "rb") as file:
                 return _MENTION in _plain(file.read(_MOST_BYTES))
         finally:
-            os.close(one)
+            os.close(handle)
     except OSError:
         return False
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every Python process under ``gpuconf run`` does at its start.
+"""The start of every Python process under ``gpuconf run``.
 
 The process may be any Python 3.6 or newer, with or without gpuconf, and most never use a GPU. So this file imports
 nothing of gpuconf before it is needed, and nothing in it may make a program fail.
@@ -11,6 +11,10 @@ entry point in ``gpuconf_run.dist-info``, which also calls :func:`activate`.
 import os
 import sys
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _PACKAGE = os.path.dirname(_HERE)
 
@@ -19,24 +23,26 @@ _ROUTED = ("torch", "cupy", "numba.cuda")
 _CORE = "gpuconf._core.runtime"
 
 
-class _AsTensorFlow:
-    """Stands in for gpuconf's finder until the first import of TensorFlow."""
+class _First:
+    """Calls a function before the first import of one of some modules, and then asks the other finders again."""
+
+    def __init__(self, modules: "tuple[str, ...]", prepare: "Callable[[str], object]") -> None:
+        self._modules, self._prepare = modules, prepare
 
     def find_spec(self, name: str, _path: object = None, _target: object = None) -> object:
-        """Install gpuconf's finder, and ask it."""
-        if name not in ("tensorflow", "tensorboard.compat.notf"):
+        """Return what the other finders return after that."""
+        if name not in self._modules:
             return None
-        import importlib.util
-
-        try:
-            import gpuconf
-        except ImportError as error:
-            text = f"gpuconf run --as-tensorflow: gpuconf is not installed for {sys.executable} ({error})"
-            raise ImportError(text, name=name) from None
+        self._prepare(name)  # if it raises, so does the next import
         if self in sys.meta_path:  # type: ignore[comparison-overlap] # else another thread has been here
             sys.meta_path.remove(self)  # type: ignore[arg-type]
-        gpuconf.install_as_tensorflow(1 if os.environ.get("GPUCONF_AS_TENSORFLOW") == "v1" else 2)
+        import importlib.util
+
         return importlib.util.find_spec(name)
+
+
+class _AsTensorFlow(_First):
+    """Stands in for gpuconf's finder until the first import of TensorFlow."""
 
     def find_distributions(self, context: object = None) -> "list[object]":
         """Install gpuconf's finder, which has TensorFlow's version for ``importlib.metadata``, and ask it."""
@@ -46,37 +52,22 @@ class _AsTensorFlow:
         return [found for finder in sys.meta_path[:1] for found in finder.find_distributions(context)]  # type: ignore[attr-defined]
 
 
-class _Simulated:
-    """Imports gpuconf before the first import of PyTorch, or of vLLM or llama.cpp, so that they run on the simulated
-    GPUs.
-    """
-
-    def find_spec(self, name: str, _path: object = None, _target: object = None) -> object:
-        """Import gpuconf, and ask the other finders."""
-        if name not in ("torch", "vllm", "llama_cpp"):
-            return None
-        if self in sys.meta_path:  # type: ignore[comparison-overlap] # else another thread has been here
-            sys.meta_path.remove(self)  # type: ignore[arg-type]
-        import importlib.util
-
-        try:
-            _find_gpuconf()
-            __import__("gpuconf")
-        except Exception as error:
-            _end(f"gpuconf run --simulate: {sys.executable} sees no simulated GPUs for {name}: {error}")
-        return importlib.util.find_spec(name)
+def _install_as_tensorflow(name: str) -> None:
+    try:
+        import gpuconf
+    except ImportError as error:
+        text = f"gpuconf run --as-tensorflow: gpuconf is not installed for {sys.executable} ({error})"
+        raise ImportError(text, name=name) from None
+    gpuconf.install_as_tensorflow(1 if os.environ.get("GPUCONF_AS_TENSORFLOW") == "v1" else 2)
 
 
-class _NotRehearsed:
-    """Ends the process before the first import of what uses GPUs, which a rehearsal would let run as it is."""
-
-    def __init__(self, error: Exception) -> None:
-        self._why = f"{type(error).__name__}: {error}"
-
-    def find_spec(self, name: str, _path: object = None, _target: object = None) -> None:
-        """End this process, or leave the module to the other finders."""
-        if name in ("torch", "jax", "vllm", "llama_cpp"):
-            _end(f"gpuconf plan: {sys.executable} is not rehearsed: {self._why}")
+def _import_gpuconf(name: str) -> None:
+    """Import gpuconf before a library that then runs on the simulated GPUs."""
+    try:
+        _find_gpuconf()
+        __import__("gpuconf")
+    except Exception as error:
+        _end(f"gpuconf run --simulate: {sys.executable} sees no simulated GPUs for {name}: {error}")
 
 
 def _watch_imports() -> None:
@@ -246,7 +237,8 @@ def _end(text: str) -> None:
 def _activate_as_tensorflow() -> None:
     if "tensorflow" in sys.modules:  # a .pth file has imported it
         _end(f"gpuconf run --as-tensorflow: TensorFlow itself is already imported when {sys.executable} starts")
-    sys.meta_path.insert(0, _AsTensorFlow())  # type: ignore[arg-type]
+    modules = ("tensorflow", "tensorboard.compat.notf")
+    sys.meta_path.insert(0, _AsTensorFlow(modules, _install_as_tensorflow))  # type: ignore[arg-type]
 
 
 def _rehearse() -> None:
@@ -257,7 +249,9 @@ def _rehearse() -> None:
 
         inside.begin()
     except Exception as error:
-        sys.meta_path.insert(0, _NotRehearsed(error))
+        why = f"gpuconf plan: {sys.executable} is not rehearsed: {type(error).__name__}: {error}"
+        # An import of what uses GPUs, which would run as it is, ends the process.
+        sys.meta_path.insert(0, _First(("torch", "jax", "vllm", "llama_cpp"), lambda _: _end(why)))  # type: ignore[arg-type]
 
 
 def _keep_the_lease() -> None:
@@ -330,7 +324,7 @@ def activate() -> None:
     if os.environ.get("GPUCONF_LIMIT"):
         _watch_imports()
     if os.environ.get("GPUCONF_SIMULATE"):
-        sys.meta_path.insert(0, _Simulated())  # type: ignore[arg-type]
+        sys.meta_path.insert(0, _First(("torch", "vllm", "llama_cpp"), _import_gpuconf))  # type: ignore[arg-type]
     if os.environ.get("GPUCONF_REHEARSAL"):
         _rehearse()
     if os.environ.get("GPUCONF_LEASE_FD"):

@@ -12,7 +12,7 @@ from .. import errors
 from .._core import runtime, settings, sizes, texts
 from .._core.devices import ConfiguredLimit, PhysicalDevice
 from .._core.message import loads
-from .._core.native import refuse_in_child
+from .._core.native import core, refuse_in_child
 from .._core.table import Table, human_bytes
 from .._core.texts import refuse_unknown
 from .._typing import Any, NoReturn
@@ -50,7 +50,7 @@ class Configuration(Table):
 
     @property
     def in_force(self) -> bool:
-        """Whether any limit holds: False without a GPU, and if none was set."""
+        """True if any limit holds: False without a GPU, and if none was set."""
         return bool(self.limits)
 
 
@@ -173,9 +173,9 @@ def _limits(limit: Any, gpus: list[PhysicalDevice]) -> list[int]:
         text = "limit must be a number of bytes or text such as '6GiB' for all GPUs, or a list with one for each"
         raise errors.InvalidTypeError(f"{text}, but got {type(limit).__name__}: {texts.shown(limit)}")
     several = isinstance(limit, (list, tuple))
-    for one in limit if several and not gpus else () if several or limit is None else (limit,):
-        if one is not None:
-            sizes.limit_bytes(one, 1 << 40)  # an invalid limit is an error even without a GPU
+    for size in limit if several and not gpus else () if several or limit is None else (limit,):
+        if size is not None:
+            sizes.limit_bytes(size, 1 << 40)  # an invalid limit is an error even without a GPU
     each = list(limit) if several and gpus else [None if several else limit] * len(gpus)
     if len(each) != len(gpus) and gpus:
         given, visible = (
@@ -185,7 +185,7 @@ def _limits(limit: Any, gpus: list[PhysicalDevice]) -> list[int]:
         raise errors.InvalidArgumentError(
             f"limit has {given}, but {visible} visible: pass one size for all, or one for each GPU"
         )
-    return [_limit(one, gpu) if one is not None else 0 for one, gpu in zip(each, gpus, strict=True)]
+    return [_limit(size, gpu) if size is not None else 0 for size, gpu in zip(each, gpus, strict=True)]
 
 
 def _limit(limit: int | str, gpu: PhysicalDevice) -> int:
@@ -201,8 +201,6 @@ def _refuse_without_gpu(limit: Any) -> None:
     """Raise if there is a limit, which cannot hold without a GPU: the program would run without it, and nothing would
     say so.
     """
-    from .._core.native import core
-
     what = (
         f"limit={texts.shown(limit)}"
         if limit is not None and limit != []
@@ -218,8 +216,6 @@ def _refuse_without_gpu(limit: Any) -> None:
 
 def _in_force(gpus: list[PhysicalDevice], wanted: list[int]) -> tuple[dict[str, int], dict[str, str]]:
     """Return the limit that holds on each GPU, and why where it is lower than requested."""
-    from .._core.native import core
-
     limits: dict[str, int] = {}
     notes: dict[str, str] = {}
     for gpu, requested in zip(gpus, wanted, strict=True):

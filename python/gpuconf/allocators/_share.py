@@ -74,7 +74,7 @@ _checked: set[str] = set()
 
 
 def is_numbas_own(module: ModuleType) -> bool:
-    """Whether ``numba.cuda`` is the one that was once part of Numba, and not numba-cuda's, which Python finds first."""
+    """Report whether ``numba.cuda`` was once part of Numba, and is not numba-cuda's, which Python finds first."""
     folders = str(getattr(module, "__file__", None)).split("/")[:-1]
     return folders[-2:] == ["numba", "cuda"] and "numba_cuda" not in folders
 
@@ -89,7 +89,8 @@ def check(library: str, version: object) -> None:
         return
     _checked.add(library)
     sets = "; ".join(
-        f"{name} ({', '.join(f'{_NAMES[one]} {which}' for one, which in each.items())})" for name, each in SETS.items()
+        f"{name} ({', '.join(f'{_NAMES[part]} {series}' for part, series in each.items())})"
+        for name, each in SETS.items()
     )
     message.log(
         "warning",

@@ -20,6 +20,7 @@ import torch
 from .. import errors
 from .._core import message, runtime
 from .._typing import Any
+from ..memory._stats import stats, totals
 from . import _share
 
 _accumulated: dict[int, dict[str, int]] = {}  # totals at the last reset_accumulated_memory_stats(), by logical GPU
@@ -32,8 +33,6 @@ def memory_stats(device: int) -> dict[str, Any]:
     ``active`` equals ``allocation``: gpuconf counts no freed block as active. There is one pool, and no size above
     which blocks are oversize.
     """
-    from ..memory._stats import stats, totals
-
     number = _share.routed(device, "torch.cuda.memory_stats")
     now, ever = stats(_share.name_of(number)), totals(number)
     since = _accumulated.get(number, {"allocs": 0, "allocated_bytes": 0, "frees": 0, "freed_bytes": 0, "ooms": 0})
@@ -102,8 +101,6 @@ def reset_peak(device: int) -> None:
 
 def reset_accumulated(device: int) -> None:
     """``torch._C._cuda_resetAccumulatedMemoryStats``."""
-    from ..memory._stats import stats, totals
-
     number = _share.routed(device, "torch.cuda.reset_accumulated_memory_stats")
     now, ever = stats(_share.name_of(number)), totals(number)
     _accumulated[number] = {

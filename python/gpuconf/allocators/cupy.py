@@ -144,12 +144,12 @@ _installed = False
 
 
 def installed() -> bool:
-    """Whether :func:`install` has made :func:`allocate` CuPy's allocator."""
+    """Report whether :func:`install` has made :func:`allocate` CuPy's allocator."""
     return _installed
 
 
 def used() -> bool:
-    """Whether CuPy's own pool holds device memory."""
+    """Report whether CuPy's own pool holds device memory."""
     try:
         return bool(cupy.get_default_memory_pool().total_bytes() > 0)
     except cupy.cuda.runtime.CUDARuntimeError:  # no driver, no GPU

@@ -168,12 +168,12 @@ _numba_memory_manager = GpuconfMemoryManager
 
 
 def installed() -> bool:
-    """Whether Numba creates its contexts with gpuconf's memory manager."""
+    """Report whether Numba creates its contexts with gpuconf's memory manager."""
     return driver._memory_manager is GpuconfMemoryManager
 
 
 def used() -> bool:
-    """Whether Numba already has a CUDA context."""
+    """Report whether Numba already has a CUDA context."""
     if not driver.driver.is_initialized:
         return False
     return any(device.primary_context is not None for device in driver.driver.devices.values())

@@ -52,7 +52,7 @@ def installed() -> str | None:
 
 
 def used() -> bool:
-    """Whether PyTorch has already used the GPU."""
+    """Report whether PyTorch has already used the GPU."""
     return bool(torch.cuda.is_initialized())
 
 

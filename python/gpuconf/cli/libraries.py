@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from .. import errors
 from .._core import runtime, settings
+from .._core.generated.details import BLAS
 from .._core.native import core
 from .._typing import Any
 from ..allocators._share import SETS
@@ -67,12 +68,12 @@ _ROUTED_IF = "not routed, unless the program calls gpuconf.configure() or runs u
 
 
 def is_run(words: Sequence[str]) -> bool:
-    """Whether a command is ``gpuconf run``."""
+    """Report whether a command is ``gpuconf run``."""
     return os.path.basename(words[0] if words else "") == "gpuconf" and list(words[1:2]) == ["run"]
 
 
 def is_under_run(words: Sequence[str], environ: Mapping[str, str]) -> bool:
-    """Whether gpuconf's startup code runs: in a job of ``gpuconf run``, or because the command is ``gpuconf run``."""
+    """Report whether gpuconf's startup code runs: in a job of ``gpuconf run``, or because that is the command."""
     if is_run(words):
         return True
     return bool(environ.get("GPUCONF_LIMIT")) and os.path.isdir(environ.get("GPUCONF_RUN", ""))
@@ -121,19 +122,16 @@ def finding(path: Sequence[str]) -> Finding:
     except errors.GpuconfError:  # another finding reports what is wrong with the settings
         choice = ""
     try:
-        description = json.loads(core.pybind_DescribeBLAS(choice, "\n".join(runtime.module_folders(list(path)))))
+        blas = BLAS(*json.loads(core.pybind_DescribeBLAS(choice, "\n".join(runtime.module_folders(list(path))))))
     except errors.GpuconfError as error:
         return Finding(PROBLEM, "BLAS", str(error), f"correct or unset GPUCONF_BLAS; {_INSTALL}")
-    if description["path"]:
-        version = re.search(r"\d+(\.\d+)+", description["version"])
-        name = " ".join([description["library"] or "an unnamed library", *([version[0]] if version else [])])
-        threads = (
-            f", {description['threads']} thread{'s' * (description['threads'] != 1)}" if description["threads"] else ""
-        )
-        return Finding(
-            OK, "BLAS", f"{name}{threads}, multiplies matrices on the CPU and on simulated GPUs: {description['path']}"
-        )
-    why = "GPUCONF_BLAS=gonum" if choice == "gonum" else "; ".join(description["complaints"]) or "no BLAS library found"
+    if blas.path:
+        version = re.search(r"\d+(\.\d+)+", blas.version)
+        name = " ".join([blas.library or "an unnamed library", *([version[0]] if version else [])])
+        threads = f", {blas.threads} thread{'s' * (blas.threads != 1)}" if blas.threads else ""
+        text = f"{name}{threads}, multiplies matrices on the CPU and on simulated GPUs: {blas.path}"
+        return Finding(OK, "BLAS", text)
+    why = "GPUCONF_BLAS=gonum" if choice == "gonum" else "; ".join(blas.complaints) or "no BLAS library found"
     text = (
         f"gonum multiplies matrices on the CPU and on simulated GPUs, several times slower than a BLAS library ({why})"
     )

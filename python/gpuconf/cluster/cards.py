@@ -93,7 +93,7 @@ def list_cards(simulate: str | None = None) -> list[Card]:
         ) from error
     if "code" in answer:
         raise errors.from_code(answer["code"], answer["message"])
-    return [Card(*one) for one in answer["cards"]]
+    return [Card(*row) for row in answer["cards"]]
 
 
 def choose(cards: Sequence[Card], chosen: Any) -> list[Card]:

@@ -57,7 +57,7 @@ def report() -> list[list[Any]]:
         device = f"GPU:{number}"
         limit = stats(device).bytes_limit
         held = [[r.library, r.tag, r.bytes_in_use, r.peak_bytes_in_use, r.live_blocks] for r in usage(device)]
-        rows += ([uuids.get(ordinal, ""), device, *one, limit] for one in held or [["", "", 0, 0, 0]])
+        rows += ([uuids.get(ordinal, ""), device, *figures, limit] for figures in held or [["", "", 0, 0, 0]])
     return rows or [["", "", "", "", 0, 0, 0, 0]]
 
 

@@ -29,7 +29,7 @@ _RESERVE_PART = 8  # but never more than this part of the share
 
 
 class Share(NamedTuple):
-    """What a process of a cluster configures. ``memory`` is a limit for each GPU that it sees, None for no limit."""
+    """The configuration of a process of a cluster. ``memory`` limits each GPU that it sees; None is no limit."""
 
     memory: int | str | None
     growth: bool | None

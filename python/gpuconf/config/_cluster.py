@@ -53,7 +53,7 @@ def _spec_of(given: Any) -> Any:
 
 
 def _eagerly() -> bool:
-    """Whether operations run eagerly. Only ``compat`` can switch that off."""
+    """Report whether operations run eagerly. Only ``compat`` can switch that off."""
     mode = sys.modules.get("gpuconf.compat.v1._mode")
     return mode is None or bool(mode.executing_eagerly())
 

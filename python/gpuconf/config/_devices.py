@@ -11,7 +11,7 @@ from .. import errors
 from .._core import message, runtime, texts
 from .._core.built_in_errors import raising_built_in
 from .._core.devices import LogicalDevice, LogicalDeviceConfiguration, PhysicalDevice, exact_limit
-from .._core.message import dumps, log
+from .._core.message import dumps, loads, log
 from .._core.native import core, refuse_in_child
 from .._typing import Any
 from . import _execution
@@ -66,9 +66,7 @@ def experimental_list_devices() -> list[str]:
 def get_visible_devices(device_type: str | None = None) -> list[PhysicalDevice]:
     """Return the physical devices that the runtime uses, in the order in which they were set."""
     physical = runtime.physical_devices()
-    encoded = core.pybind_VisibleDevices()
-    visible = [physical[int(i)] for i in encoded.split(",")] if encoded else []
-    return _of_type(visible, device_type)
+    return _of_type([physical[position] for position in loads(core.pybind_VisibleDevices())], device_type)
 
 
 def set_visible_devices(devices: Any, device_type: str | None = None) -> None:
@@ -264,7 +262,7 @@ def set_logical_device_configuration(
     if position in _objects and tuple is not _kind(_objects[position]) is not _kind(logical_devices) is not tuple:
         # A set never equals a list. Go distinguishes only lists from tuples, so a tuple stands for the different value
         # here.
-        core.pybind_SetLogicalConfiguration(position, text, sent.replace('"tuple": false', '"tuple": true', 1))
+        core.pybind_SetLogicalConfiguration(position, text, sent.replace("false", "true", 1))
         _objects.pop(position, None)
     core.pybind_SetLogicalConfiguration(position, text, sent)
     if position not in _objects or not _means(_objects[position], sent):
@@ -275,8 +273,8 @@ def set_logical_device_configuration(
 
 def _warn_of_no_memory(device: PhysicalDevice, configurations: Any) -> None:
     """Log limits that TensorFlow rounds to nothing: they look like a part of the GPU or a number of GiB."""
-    for one in configurations:
-        limit = float(one.memory_limit or 0)
+    for configuration in configurations:
+        limit = float(configuration.memory_limit or 0)
         if 0 < limit < 1:
             meant = f"gpuconf.configure(limit='{limit * 100:g}%'), or for {limit:g} GiB memory_limit={limit * 1024:g}"
             text = f"memory_limit={limit:g} on {device.name} is less than 1 MiB, so the logical device has no memory"
@@ -294,12 +292,13 @@ def _complain_of_the_device_first(device: PhysicalDevice, position: int, text: s
     read: list[tuple[Any, Any, Any]] = []
     with contextlib.suppress(Exception):
         read.extend(
-            (one.memory_limit, one.experimental_priority, one.experimental_device_ordinal) for one in configurations
+            (entry.memory_limit, entry.experimental_priority, entry.experimental_device_ordinal)
+            for entry in configurations
         )
     cpu = device.device_type == "CPU"
     if any(any(field is not None for field in fields) if cpu else fields[0] is None for fields in read):
         items = [[None if field is None else 0 for field in fields] for fields in read]
-        core.pybind_SetLogicalConfiguration(position, text, dumps({"tuple": False, "items": items}))
+        core.pybind_SetLogicalConfiguration(position, text, dumps((False, items)))
 
 
 def _kind(configurations: Any) -> type:
@@ -307,7 +306,7 @@ def _kind(configurations: Any) -> type:
 
 
 def _means(configurations: Any, sent: str) -> bool:
-    """Whether a list still has the value that was sent. The caller may have changed it since."""
+    """Report whether a list still has the value that was sent. The caller may have changed it since."""
     try:
         return _canonical(configurations) == sent
     except Exception:
@@ -323,11 +322,11 @@ def set_virtual_device_configuration(
     set_logical_device_configuration(device, logical_devices if virtual_devices is ... else virtual_devices)
 
 
-def _fields(one: Any, configurations: Any) -> tuple[Any, Any, Any]:
+def _fields(entry: Any, configurations: Any) -> tuple[Any, Any, Any]:
     try:
-        return one.memory_limit, one.experimental_priority, one.experimental_device_ordinal
+        return entry.memory_limit, entry.experimental_priority, entry.experimental_device_ordinal
     except AttributeError as error:
-        limit = one if isinstance(one, (int, float)) else "..."
+        limit = entry if isinstance(entry, (int, float)) else "..."
         remedy = f"LogicalDeviceConfiguration(memory_limit={limit})"
         if isinstance(configurations, LogicalDeviceConfiguration):  # a tuple itself
             remedy = f"a list, [{remedy}]"
@@ -347,14 +346,14 @@ def _canonical(configurations: Any) -> str:
         )
     items = [
         [
-            _limit(one, limit),
+            _limit(configuration, limit),
             _execution.integer("experimental_priority", priority),
             _execution.integer("experimental_device_ordinal", ordinal),
         ]
-        for one in configurations
-        for limit, priority, ordinal in [_fields(one, configurations)]
+        for configuration in configurations
+        for limit, priority, ordinal in [_fields(configuration, configurations)]
     ]
-    return dumps({"tuple": isinstance(configurations, tuple), "items": items})
+    return dumps((isinstance(configurations, tuple), items))
 
 
 def _limit(configuration: Any, memory_limit: Any) -> float | str | None:

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How operations run: on another device than the requested one, with inputs on another device, synchronously, and
-eagerly.
-"""
+"""The switches of operations: soft placement, the policy for inputs on another device, and how operations run."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ def pass_on(name: str) -> str:
 
 
 def started(name: str) -> bool:
-    """Whether a framework has read its settings. Neither has a public function that says so without starting it."""
+    """Report whether a framework has read its settings. Neither has a public function for that which starts nothing."""
     if name == "jax":
         bridge = sys.modules.get("jax._src.xla_bridge")
         return bool(getattr(bridge, "backends_are_initialized", bool)())
@@ -108,8 +108,8 @@ def started(name: str) -> bool:
 
 def _pass_on_to_tensorflow() -> str:
     said = "".join(
-        f" ({one})"
-        for one in _set_variables({"TF_FORCE_GPU_ALLOW_GROWTH": runtime.current.overrides.get("GPUCONF_GROWTH")})
+        f" ({variable})"
+        for variable in _set_variables({"TF_FORCE_GPU_ALLOW_GROWTH": runtime.current.overrides.get("GPUCONF_GROWTH")})
     )
     if "tensorflow" not in sys.modules:
         return f"passed on at import{said}"
@@ -148,7 +148,8 @@ def _settings() -> dict[tuple[str, str], Any]:
         logical = get_logical_device_configuration(device)
         if logical is not None:
             settings["logical", device.name] = [
-                (memory_limit_of(one), one.experimental_priority, one.experimental_device_ordinal) for one in logical
+                (memory_limit_of(entry), entry.experimental_priority, entry.experimental_device_ordinal)
+                for entry in logical
             ]
     return settings
 
@@ -190,7 +191,7 @@ def _ordinals() -> str:
     if not visible or visible == [gpu.name for gpu in list_physical_devices("GPU")]:
         return "all"
     listed = map(VisibleDevice._read, loads(core.pybind_Identities()))
-    ordinals = {one.physical_device: one.cuda_ordinal for one in listed}
+    ordinals = {device.physical_device: device.cuda_ordinal for device in listed}
     return ",".join(str(ordinals[name]) for name in visible)
 
 
@@ -204,7 +205,7 @@ def _fraction() -> str | None:
         logical = get_logical_device_configuration(gpu)
         if logical:
             total = runtime.details_of(gpu).total_bytes
-            mib = sum(int(one.memory_limit) for one in logical) // 2 * 2  # JAX rounds up to 2 MiB
+            mib = sum(int(configuration.memory_limit) for configuration in logical) // 2 * 2  # JAX rounds up to 2 MiB
             fractions.append(min((mib << 20) * 10**6 // total, 10**6))
     return f"{min(fractions) / 10**6:.6f}" if fractions else None
 
@@ -212,7 +213,7 @@ def _fraction() -> str | None:
 def _preallocate() -> str | None:
     forced = runtime.current.overrides.get("GPUCONF_GROWTH")
     growth = [growth_as_set(gpu) for gpu in get_visible_devices("GPU")]
-    if forced is None and any(one is not None for one in growth):
+    if forced is None and any(value is not None for value in growth):
         forced = "true" if any(growth) else "false"
     return None if forced is None else {"true": "false", "false": "true"}[forced]
 

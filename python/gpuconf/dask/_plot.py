@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the dashboard's page shows: a bar for each GPU of each worker, by library and tag, and the same numbers as a
-table.
+"""The contents of the dashboard's page: a bar for each GPU of each worker, by library and tag, and the same numbers
+as a table.
 """
 
 from __future__ import annotations

@@ -14,10 +14,18 @@ from .._core.generated import ledger as wire
 from .._core.generated.ledger import CardLease, ClaimRow, PoolFigures, ProcessRow
 from .._core.handle import Handle
 from .._core.message import dumps, loads
-from .._core.native import by_hand, core
+from .._core.native import Busy, by_hand, core
 from .._core.settings import default_folder
 from .._core.table import Table, human_bytes
 from .proc import user_name
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TypeVar
+
+    T = TypeVar("T")
+
+_GRANTED = "null"  # what the core answers if there is no nap to take
 
 
 class Card(Table):
@@ -131,7 +139,7 @@ class Ledger(Handle):
 
     @property
     def shared(self) -> bool:
-        """Whether several users may use it."""
+        """True if several users may use it."""
         return bool(core.pybind_LedgerIsShared(self.number))
 
     def claim(
@@ -203,31 +211,29 @@ class Ledger(Handle):
         _published[:] = [descriptor]
         _descriptors.add(descriptor)
 
-    def _patiently(self, call: Callable[[bool], int], timeout: float | None) -> int:
-        """Call until the result is not below 0, which is a nap to take before the next call.
-
-        The last call raises what is wrong.
+    def _patiently(self, call: Callable[[bool], T], timeout: float | None) -> T:
+        """Call until no other process holds the ledger's lock. The last call raises what is wrong.
 
         DeadlineExceededError: after ``timeout`` seconds. UnavailableError: without one, after a minute.
         """
         end = time.monotonic() + (_PATIENCE_S if timeout is None else max(timeout, _MOMENT_S))
-        while (result := call(False)) < 0:
-            left = end - time.monotonic()
-            if left <= 0:
-                break
-            self._nap(result, left)
-        if result >= 0:
-            return result
         try:
+            while (left := end - time.monotonic()) > 0:
+                try:
+                    return call(False)
+                except Busy as busy:
+                    self._nap(busy.nap, left)
             return call(True)
         except errors.UnavailableError as error:
             if timeout is None:
                 raise
             raise errors.DeadlineExceededError(str(error)) from None
 
-    def _nap(self, number: int, seconds: float) -> None:
+    def _nap(self, encoded: str, seconds: float) -> None:
         """Sleep until it is worth looking again, at most for a time. Signal handlers run meanwhile."""
-        by_hand().nap(self._words, number, int(1000 * min(seconds, 1)) + 1)
+        nap = wire.Nap._read(loads(encoded))
+        milliseconds = min(nap.milliseconds, int(1000 * min(seconds, 1)) + 1)
+        by_hand().nap(self._words, nap.word, nap.was, milliseconds, nap.deaf)
 
 
 _published: list[int] = []  # the descriptor of this process's slot
@@ -267,7 +273,6 @@ class Claim(Handle):
         encoded = dumps(request)
 
         def enter(last: bool) -> int:
-            self._receipt.clear()
             self.open(core.pybind_LedgerClaim, self._ledger.number, encoded, last)
             return self.number
 
@@ -285,14 +290,19 @@ class Claim(Handle):
     ) -> None:
         refreshed = time.monotonic()
         changed = ""
-        while (nap := core.pybind_LedgerLook(self.number, changed, False)) != 0:
+        while True:
+            try:
+                nap = core.pybind_LedgerLook(self.number, changed, False)
+                changed = ""
+            except Busy as busy:
+                nap = busy.nap
+            if nap == _GRANTED:
+                break
             at = time.monotonic()
             if timeout is not None and at - begun >= timeout:
-                if self._ledger._patiently(lambda last: int(core.pybind_LedgerLook(self.number, "", last)), 0) == 0:
+                if self._ledger._patiently(lambda last: core.pybind_LedgerLook(self.number, "", last), 0) == _GRANTED:
                     break
                 raise errors.DeadlineExceededError(self._too_late(timeout, now, count))
-            if nap > 0:  # else another process holds the lock, and the change is not made
-                changed = ""
             if cards is not None and at - refreshed >= _REFRESH_S:
                 refreshed, now = at, cards()
                 changed = dumps(_requested(now))
@@ -337,7 +347,7 @@ class Claim(Handle):
         return self._ledger.folder
 
     def is_lost(self) -> bool:
-        """Whether the ledger was removed, or the file with this claim: new programs do not see it then."""
+        """Report whether the ledger was removed, or the file with this claim: new programs do not see it then."""
         try:
             return os.fstat(self.fileno()).st_nlink == 0 or not os.path.exists(
                 os.path.join(self._ledger.folder, "ledger")

@@ -80,4 +80,4 @@ def visible_devices() -> list[VisibleDevice]:
     text = core.pybind_Identities()
     entries = loads(text)
     publish()
-    return [VisibleDevice(*visible_wire.VisibleDevice._read(one)) for one in entries]
+    return [VisibleDevice(*visible_wire.VisibleDevice._read(row)) for row in entries]

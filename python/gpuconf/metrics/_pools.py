@@ -46,19 +46,8 @@ def read_pools() -> list[PoolReading]:
             ever = totals(number)
             card = cards[ordinal]
             gpu = str(card.cuda_ordinal if card.nvml_index is None else card.nvml_index)
-            readings.append(
-                PoolReading(
-                    gpu,
-                    card.uuid,
-                    card.pci_bus_id,
-                    device,
-                    str(os.getpid()),
-                    stats(device),
-                    tuple(usage(device)),
-                    ever.allocs,
-                    ever.ooms,
-                )
-            )
+            names = gpu, card.uuid, card.pci_bus_id, device, str(os.getpid())
+            readings.append(PoolReading(*names, stats(device), tuple(usage(device)), ever.allocs, ever.ooms))
         return readings
     except (errors.ForkedProcessError, errors.FailedPreconditionError):  # a reset came between
         return []

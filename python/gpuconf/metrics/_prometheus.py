@@ -48,6 +48,29 @@ def client() -> Any:
     return prometheus_client
 
 
+# All metrics; "gpuconf_" comes before the name.
+_METRICS = {
+    "memory_in_use_bytes": "Memory in live blocks of gpuconf's pools.",
+    "memory_reserved_bytes": "Memory that a pool has reserved on its GPU.",
+    "memory_peak_bytes": "The most memory that was in live blocks.",
+    "memory_limit_bytes": "The hard limit of a pool.",
+    "memory_free_bytes": "Memory that the limit leaves for further blocks.",
+    "allocations_total": "Allocations.",
+    "oom_total": "Allocations that failed for lack of memory.",
+    "fragmentation_ratio": "The part of the free reserved memory that is outside the largest free block.",
+    "gpus": "GPUs of the machine; a divided card counts as its MIG instances.",
+    "gpu_info": "Labels of a GPU that do not change; always 1.",
+    "gpu_memory_total_bytes": "The GPU's memory.",
+    "gpu_memory_used_bytes": "Memory that all processes use; with unified memory, this includes the host's use.",
+    "gpu_memory_free_bytes": "Free memory.",
+    "gpu_leased_bytes": "Memory that live leases hold.",
+    "process_memory_used_bytes": "Device memory of a process, as the driver counts it.",
+    "lease_bytes": "Memory that a lease holds on a GPU, or waits for. The processes of a lease share it.",
+    "DCGM_FI_DEV_FB_FREE": "Free frame buffer in MiB.",
+    "DCGM_FI_DEV_FB_USED": "Used frame buffer in MiB.",
+}
+
+
 class _Families:
     """The metrics of one scrape, in the order of their first sample."""
 
@@ -58,18 +81,15 @@ class _Families:
         self._core = core
         self._found: dict[str, Any] = {}
 
-    def gauge(self, name: str, text: str, labels: dict[str, str], value: float | None) -> None:
-        """Add a sample of a gauge."""
-        self._add(self._core.GaugeMetricFamily, name, text, labels, value)
-
-    def counter(self, name: str, text: str, labels: dict[str, str], value: float) -> None:
-        """Add a sample of a counter, whose name ends with _total."""
-        self._add(self._core.CounterMetricFamily, name, text, labels, value)
-
-    def _add(self, kind: Any, name: str, text: str, labels: dict[str, str], value: float | None) -> None:
+    def add(self, name: str, labels: dict[str, str], value: float | None) -> None:
+        """Add a sample of a metric of _METRICS, unless there is no value."""
+        if value is None:
+            return
         family = self._found.get(name)
         if family is None:
-            family = self._found[name] = kind(name, text, labels=list(labels))
+            kind = self._core.CounterMetricFamily if name.endswith("_total") else self._core.GaugeMetricFamily
+            full = name if name.startswith("DCGM_") else f"gpuconf_{name}"
+            family = self._found[name] = kind(full, _METRICS[name], labels=list(labels))
         family.add_metric(list(labels.values()), value)
 
     def __iter__(self) -> Iterator[Any]:
@@ -89,33 +109,19 @@ class ProcessCollector:
             shares = [(row.library, row.tag, row.bytes_in_use) for row in pool.usage] or [("", "", 0)]
             for library, tag, count in shares:
                 by_library = {"gpu": pool.gpu, "library": library, "tag": tag, **labels}
-                _in_use(families, by_library, count)
-            _pool_gauges(
-                families, labels, pool.stats.bytes_reserved, pool.stats.peak_bytes_in_use, pool.stats.bytes_limit
-            )
-            free = max(0, pool.stats.bytes_limit - pool.stats.bytes_in_use)
-            families.gauge(
-                "gpuconf_memory_free_bytes", "Memory that the limit leaves for further blocks.", labels, free
-            )
-            families.counter("gpuconf_allocations_total", "Allocations.", labels, pool.allocations)
-            families.counter("gpuconf_oom_total", "Allocations that failed for lack of memory.", labels, pool.ooms)
-            text = "The part of the free reserved memory that is outside the largest free block."
-            families.gauge("gpuconf_fragmentation_ratio", text, labels, pool.fragmentation)
+                families.add("memory_in_use_bytes", by_library, count)
+            families.add("memory_reserved_bytes", labels, pool.stats.bytes_reserved)
+            families.add("memory_peak_bytes", labels, pool.stats.peak_bytes_in_use)
+            families.add("memory_limit_bytes", labels, pool.stats.bytes_limit)
+            families.add("memory_free_bytes", labels, max(0, pool.stats.bytes_limit - pool.stats.bytes_in_use))
+            families.add("allocations_total", labels, pool.allocations)
+            families.add("oom_total", labels, pool.ooms)
+            families.add("fragmentation_ratio", labels, pool.fragmentation)
         return families
 
     def describe(self) -> Iterable[Any]:
         """Return no metric: what there is depends on what the process does."""
         return []
-
-
-def _in_use(families: _Families, labels: dict[str, str], count: int) -> None:
-    families.gauge("gpuconf_memory_in_use_bytes", "Memory in live blocks of gpuconf's pools.", labels, count)
-
-
-def _pool_gauges(families: _Families, labels: dict[str, str], reserved: int, peak: int, limit: int) -> None:
-    families.gauge("gpuconf_memory_reserved_bytes", "Memory that a pool has reserved on its GPU.", labels, reserved)
-    families.gauge("gpuconf_memory_peak_bytes", "The most memory that was in live blocks.", labels, peak)
-    families.gauge("gpuconf_memory_limit_bytes", "The hard limit of a pool.", labels, limit)
 
 
 class MachineCollector:
@@ -133,9 +139,7 @@ class MachineCollector:
         """Return the metrics. Called by ``prometheus_client`` at each scrape."""
         current = view()
         families = _Families()
-        families.gauge(
-            "gpuconf_gpus", "GPUs of the machine; a divided card counts as its MIG instances.", {}, len(current.places)
-        )
+        families.add("gpus", {}, len(current.places))
         for place in current.places:
             _card(families, place, current)
             for share in place.shares:
@@ -155,15 +159,11 @@ def _card(families: _Families, place: Place, found: View) -> None:
     labels = {name: getattr(place, name) for name in _CARD}
     memory = place.memory
     about = {**labels, "name": place.name, "memory_kind": memory.kind, "driver": found.survey.driver or ""}
-    families.gauge("gpuconf_gpu_info", "Labels of a GPU that do not change; always 1.", about, 1)
-    for name, value, text in (
-        ("total", memory.total, "The GPU's memory."),
-        ("used", memory.used, "Memory that all processes use; with unified memory, this includes the host's use."),
-        ("free", memory.free, "Free memory."),
-    ):
-        if value is not None:
-            families.gauge(f"gpuconf_gpu_memory_{name}_bytes", text, labels, value)
-    families.gauge("gpuconf_gpu_leased_bytes", "Memory that live leases hold.", labels, place.leased)
+    families.add("gpu_info", about, 1)
+    families.add("gpu_memory_total_bytes", labels, memory.total)
+    families.add("gpu_memory_used_bytes", labels, memory.used)
+    families.add("gpu_memory_free_bytes", labels, memory.free)
+    families.add("gpu_leased_bytes", labels, place.leased)
 
 
 def _share(families: _Families, place: Place, share: Share) -> None:
@@ -175,25 +175,24 @@ def _share(families: _Families, place: Place, share: Share) -> None:
         "process_name": _name_of(share),
         "lease": share.claim,
     }
-    if share.bytes is not None:
-        text = "Device memory of a process, as the driver counts it."
-        families.gauge("gpuconf_process_memory_used_bytes", text, process, share.bytes)
+    families.add("process_memory_used_bytes", process, share.bytes)
     for pool in share.pools:
         own = {**labels, "logical_device": pool.device, "pid": str(share.pid)}
         unknown = pool.in_use - sum(pool.libraries.values())
         shares = [*pool.libraries.items()] + ([("", unknown)] if unknown or not pool.libraries else [])
         for library, count in shares:
             by_library = {"gpu": place.gpu, "library": library, "tag": "", **own}
-            _in_use(families, by_library, count)
-        _pool_gauges(families, own, pool.reserved, pool.peak, pool.limit)
+            families.add("memory_in_use_bytes", by_library, count)
+        families.add("memory_reserved_bytes", own, pool.reserved)
+        families.add("memory_peak_bytes", own, pool.peak)
+        families.add("memory_limit_bytes", own, pool.limit)
 
 
 def _lease(families: _Families, place: Place, share: Share) -> None:
     state = "waiting" if "waiting" in share.notes else "granted"
     about = {name: getattr(place, name) for name in _CARD}
     about.update(lease=share.claim, name=share.name, job=share.job, state=state, pid=str(share.lease_pid))
-    text = "Memory that a lease holds on a GPU, or waits for. The processes of a lease share it."
-    families.gauge("gpuconf_lease_bytes", text, about, share.lease)
+    families.add("lease_bytes", about, share.lease)
 
 
 def _name_of(share: Share) -> str:
@@ -211,6 +210,5 @@ def _dcgm(families: _Families, place: Place) -> None:
         "modelName": place.name,
         "hostname": socket.gethostname(),
     }
-    for name, value, text in (("FREE", place.memory.free, "Free"), ("USED", place.memory.used, "Used")):
-        if value is not None:
-            families.gauge(f"DCGM_FI_DEV_FB_{name}", f"{text} frame buffer in MiB.", labels, value // _MIB)
+    for name, value in (("FREE", place.memory.free), ("USED", place.memory.used)):
+        families.add(f"DCGM_FI_DEV_FB_{name}", labels, None if value is None else value // _MIB)

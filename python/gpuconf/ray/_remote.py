@@ -80,7 +80,7 @@ _OURS = ("memory", "gpu", "growth", "libraries", "simulate", "pre_import", "host
 
 
 class Request(NamedTuple):
-    """What a task or an actor is to get: its share, the model that its fraction is of, and Ray's own options."""
+    """The request of a task or an actor: its share, the model that its fraction is of, and Ray's own options."""
 
     share: Share
     gpu: str | None
@@ -216,27 +216,12 @@ class _Remote:
         ours = {name: changes.pop(name) for name in _OURS if name in changes}
         before = {"memory": share.memory, "gpu": gpu, **dict(zip(share._fields, share, strict=True))}
         host = {"host_memory": ours.pop("host_memory")} if "host_memory" in ours else {}
-        merged = {**before, **ours}
-        return type(self)(
-            self._target,
-            request(
-                merged["memory"],
-                merged["gpu"],
-                merged["growth"],
-                merged["libraries"],
-                merged["simulate"],
-                merged["pre_import"],
-                {**others, **changes, **host},
-            ),
-        )
+        return type(self)(self._target, request(others={**others, **changes, **host}, **{**before, **ours}))
 
     def _ray(self) -> Any:
         share, options = self._request.resolved()
-        key = (
-            share.memory,
-            options["num_gpus"],
-            ray.get_runtime_context().get_job_id() if ray.is_initialized() else "",
-        )
+        job = ray.get_runtime_context().get_job_id() if ray.is_initialized() else ""
+        key = share.memory, options["num_gpus"], job
         if key not in self._made:
             self._made[key] = self._make(share, options)
         return self._made[key]
@@ -254,10 +239,9 @@ class RemoteFunction(_Remote):
     """A function that runs in a process with a share of a GPU. Made by :func:`gpuconf.ray.remote`."""
 
     def _make(self, share: Share, options: dict[str, Any]) -> Any:
-        fixed = {"max_calls": 1, **{k: v for k, v in options.items() if k in ("max_calls",)}}
-        return ray.remote(**fixed)(_limited(self._target, share)).options(
-            **{k: v for k, v in options.items() if k not in fixed}
-        )
+        changed = {"max_calls": 1, **options}
+        made = ray.remote(max_calls=changed.pop("max_calls"))(_limited(self._target, share))
+        return made.options(**changed)
 
 
 class RemoteActor(_Remote):
@@ -303,10 +287,6 @@ def _pinned(cls: type, share: Share) -> type:
     own: Any = getattr(cls, "__init__", None)
     if inspect.isfunction(own):
         functools.update_wrapper(vars(Pinned)["__init__"], own)  # Ray checks the arguments by its signature
-    Pinned.__name__, Pinned.__qualname__, Pinned.__doc__, Pinned.__module__ = (
-        cls.__name__,
-        cls.__qualname__,
-        cls.__doc__,
-        cls.__module__,
-    )
+    for name_of in ("__name__", "__qualname__", "__doc__", "__module__"):
+        setattr(Pinned, name_of, getattr(cls, name_of))
     return Pinned

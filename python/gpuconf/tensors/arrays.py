@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from itertools import islice
 
 from .. import errors
 from .._core import interchange, texts
@@ -241,8 +242,6 @@ def shape_of(shape: Any) -> tuple[int, ...]:
         return (operator.index(shape),)
     except TypeError:
         pass
-    from itertools import islice
-
     try:
         sizes = tuple(operator.index(size) for size in islice(shape, _MOST_SIZES + 1))  # an iterator may be endless
     except TypeError:
@@ -254,8 +253,6 @@ def shape_of(shape: Any) -> tuple[int, ...]:
 
 def partial_shape_of(shape: Any) -> tuple[int | None, ...]:
     """Convert a shape argument in which None is a size that is not known."""
-    from itertools import islice
-
     try:
         return (_size(operator.index(shape)),)
     except TypeError:

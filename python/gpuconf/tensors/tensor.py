@@ -193,7 +193,7 @@ class Tensor(metaclass=Made):
 
     @staticmethod
     def _by_value() -> bool:
-        """Whether ``==`` compares the elements, and not the objects."""
+        """Report whether ``==`` compares the elements, and not the objects."""
         return True
 
     def _beside(self, array: Any, other: Any) -> tuple[Any, Any]:

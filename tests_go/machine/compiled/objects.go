@@ -73,7 +73,7 @@ func Objects(sources, flags, defines []string) ([]string, error) {
 // headers returns a digest of all headers of the simulator.
 func headers() (string, error) {
 	digest := sha256.New()
-	folders := []string{"gocore/machine/cuda", "gocore/machine/models", "gocore/lease/budget", "gocore/sim"}
+	folders := []string{"gocore/machine", "gocore/lease/budget", "gocore/sim"}
 	for _, folder := range folders {
 		err := filepath.WalkDir(filepath.Join(Root(), folder), func(path string, _ fs.DirEntry, err error) error {
 			if err != nil || filepath.Ext(path) != ".h" {

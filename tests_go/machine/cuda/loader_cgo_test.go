@@ -135,7 +135,7 @@ func TestDriverThatDoesNotStart(t *testing.T) {
 	for result, hint := range map[int]string{
 		3: "forked", 34: "stubs", 46: "nvidia-smi", 101: "cannot be used", 802: "fabric", 803: "restart the machine",
 		804: "cuda-compat",
-		999: "nvidia_uvm", 222: "CUDA_ERROR (222)",
+		999: "nvidia_uvm", 555: "CUDA_ERROR (555)",
 	} {
 		t.Run(fmt.Sprint(result), func(t *testing.T) {
 			report := openIn(t, os.Getenv(folderEnv), fmt.Sprintf("FAKECUDA_FAIL=cuInit:0:%d", result))

@@ -29,7 +29,8 @@ func Source() string { return filepath.Join(compiled.Root(), "gocore", "sim", "c
 
 // Build compiles libcuda.so.1 into folder. It needs a C compiler: $CC, or cc.
 func Build(folder string, options Options) error {
-	sources, err := compiled.Sources("gocore/sim/cuda", "gocore/machine/models", "gocore/lease/budget")
+	sources, err := compiled.Sources("gocore/sim/cuda", "gocore/machine/models", "gocore/lease/budget",
+		"tests_go/machine/fakecuda/libcuda")
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,7 @@
 """Builds the CUDA driver without a GPU: `build(folder)`, or `python build.py FOLDER` from a shell.
 
 A process started with LD_LIBRARY_PATH=folder loads it as libcuda.so.1. What it offers to tests (fakecuda_count,
-fakecuda_fail ...) and the environment that it reads are described in gocore/sim/cuda: driver.h and hooks.c.
+fakecuda_fail ...) and the environment that it reads are described in libcuda/hooks.c and gocore/sim/cuda/driver.h.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
 SOURCE = ROOT / "gocore" / "sim" / "cuda"
-FOLDERS = (SOURCE, ROOT / "gocore" / "machine" / "models", ROOT / "gocore" / "lease" / "budget")
+HOOKS_FOLDER = Path(__file__).resolve().parent / "libcuda"
+FOLDERS = (SOURCE, ROOT / "gocore" / "machine" / "models", ROOT / "gocore" / "lease" / "budget", HOOKS_FOLDER)
 HOOKS = "-DGPUCONF_TEST_HOOKS"  # which the wheel's library does not have
 FLAGS = ["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O0", "-fPIC", "-fvisibility=hidden", HOOKS]
 OBJECTS = ROOT / "build" / "objects"  # build.go has the same
@@ -34,7 +35,7 @@ def objects(sources: list[Path], flags: list[str], defines: dict[str, str]) -> l
     compiler = shlex.split(os.environ.get("CC", "cc"))
     headers = [
         path
-        for folder in ("gocore/machine/cuda", "gocore/machine/models", "gocore/lease/budget", "gocore/sim")
+        for folder in ("gocore/machine", "gocore/lease/budget", "gocore/sim")
         for path in sorted((ROOT / folder).rglob("*.h"))
     ]
     common = hashlib.sha256("\0".join([*compiler, *flags, *(path.read_text() for path in headers)]).encode())

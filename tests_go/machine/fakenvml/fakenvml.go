@@ -1,7 +1,7 @@
 // Package fakenvml builds the simulated NVML of gocore/sim/nvml, a libnvidia-ml.so.1 that reports the machine
 // that a test describes, so that the code that calls NVIDIA's library can be tested without a GPU or a driver.
 //
-// hooks.c documents the format of descriptions.
+// libnvidia-ml/hooks.c documents the format of descriptions.
 package fakenvml
 
 import (
@@ -18,7 +18,8 @@ import (
 // Build compiles the library into a folder for LD_LIBRARY_PATH. Defines are the preprocessor's: "FAKE_NVML_OLD".
 func Build(t testing.TB, defines ...string) (folder string) {
 	t.Helper()
-	sources, err := compiled.Sources("gocore/sim/nvml", "gocore/lease/budget", "gocore/machine/models")
+	sources, err := compiled.Sources("gocore/sim/nvml", "gocore/lease/budget", "gocore/machine/models",
+		"tests_go/machine/fakenvml/libnvidia-ml")
 	require.NoError(t, err)
 	objects, err := compiled.Objects(sources, []string{"-fPIC", "-fvisibility=hidden", "-O1", "-Wall", "-Werror",
 		"-pthread", "-DGPUCONF_TEST_HOOKS"}, defines)

@@ -36,7 +36,7 @@ func TestResultsAreCUDAs(t *testing.T) {
 }
 
 func TestAResultWithoutANameKeepsItsNumber(t *testing.T) {
-	require.EqualError(t, gpu.Result(720), "CUDA_ERROR (720)")
+	require.EqualError(t, gpu.Result(555), "CUDA_ERROR (555)")
 	require.EqualError(t, gpu.Result(-1), "CUDA_ERROR (-1)")
 }
 

@@ -195,13 +195,10 @@ func panics() string {
 	}
 	var state process.State
 	for what, call := range map[string]func() error{
-		"Manager":        func() error { _, err := state.Manager(); return err },
-		"Reset":          state.Reset,
-		"StartRecording": func() error { _, err := state.StartRecording(10, false); return err },
-		"NewGraph":       func() error { _, err := state.NewGraph(); return err },
-		"Publish":        func() error { return state.Publish(nil) },
-		"OpenLedger":     func() error { _, err := process.OpenLedger("", false); return err },
-		"CloseJob":       func() error { return process.CloseJob(id) },
+		"Manager":    func() error { _, err := state.Manager(); return err },
+		"Publish":    func() error { return state.Publish(nil) },
+		"OpenLedger": func() error { _, err := process.OpenLedger("", false); return err },
+		"CloseJob":   func() error { return process.CloseJob(id) },
 	} {
 		if err := call(); (err == nil) != (what == "CloseJob") {
 			complain("%s after a panic: %v", what, err)

@@ -144,8 +144,8 @@ var hostile = map[reflect.Kind][]any{
 		int64(0x7f00_0000_0000)},
 	reflect.String: {
 		"", "null", "{", "[]", "7", `"x"`, "{}", "[[0]]", "[[null, null]]", `[[1e300, "x"]]`, `[["x", 1]]`,
-		`{"fetches": [[0, 1, -1]], "targets": [0], "feeds": [[0, 0, 1]]}`, `{"items": [[1, 2]]}`,
-		`{"items": [["x", null, null]]}`, `{"items": [[1e999, 1.5, {}]]}`, `{"A": 1}`, "GPU:0", "float32", "1 1", "2,2",
+		`{"fetches": [[0, 1, -1]], "targets": [0], "feeds": [[0, 0, 1]]}`, `[false, [[1, 2]]]`,
+		`[false, [["x", null, null]]]`, `{"items": [[1e999, 1.5, {}]]}`, `{"A": 1}`, "GPU:0", "float32", "1 1", "2,2",
 		"MatMul", "Const", "GPU:99999999999999999999", "jit", "a\x00b", "\xff\xfe",
 		"\x1eINTERNAL\x1e", strings.Repeat("[", 20_000),
 	},
@@ -289,16 +289,16 @@ func TestKindsOfErrors(t *testing.T) {
 			{"growth of no bool", func() (any, error) { return pybind.SetMemoryGrowth(1, "", 0, "str") },
 				status.InvalidType, "str"},
 			{"logical devices of a CPU with a limit", func() (any, error) {
-				return pybind.SetLogicalConfiguration(0, "", `{"items": [[1, null, null]]}`)
+				return pybind.SetLogicalConfiguration(0, "", `[false, [[1, null, null]]]`)
 			}, status.Value, "CPU"},
 			{"no JSON", logical("{"), status.Internal, "decoding"},
-			{"an item too short", logical(`{"items": [[1]]}`), status.Internal, "decoding"},
-			{"a limit that is no number", logical(`{"items": [["ten", null, null]]}`), status.Internal, "memory limit"},
-			{"a limit that is nan", logical(`{"items": [["nan", null, null]]}`), status.Value, "memory_limit"},
-			{"a limit that is inf", logical(`{"items": [["inf", null, null]]}`), status.Value, "memory_limit"},
-			{"a negative limit", logical(`{"items": [[-1, null, null]]}`), status.Value, "memory_limit"},
-			{"a huge limit", logical(`{"items": [[1e30, null, null]]}`), status.Value, "memory_limit"},
-			{"a fractional priority", logical(`{"items": [[1, 1.5, null]]}`), status.Internal, "decoding"},
+			{"an item too short", logical(`[false, [[1]]]`), status.Internal, "decoding"},
+			{"a limit that is no number", logical(`[false, [["ten", null, null]]]`), status.Internal, "memory limit"},
+			{"a limit that is nan", logical(`[false, [["nan", null, null]]]`), status.Value, "memory_limit"},
+			{"a limit that is inf", logical(`[false, [["inf", null, null]]]`), status.Value, "memory_limit"},
+			{"a negative limit", logical(`[false, [[-1, null, null]]]`), status.Value, "memory_limit"},
+			{"a huge limit", logical(`[false, [[1e30, null, null]]]`), status.Value, "memory_limit"},
+			{"a fractional priority", logical(`[false, [[1, 1.5, null]]]`), status.Internal, "decoding"},
 			{"an unknown setting", setting("magic", "1"), status.Internal, "magic"},
 			{"a setting of another type", setting("soft_device_placement", "7"), status.Internal, "decoding"},
 			{"threads beyond 32 bits", setting("intra_op_parallelism_threads", "4294967296"), status.Value, "range"},
@@ -309,7 +309,7 @@ func TestKindsOfErrors(t *testing.T) {
 		})
 		positions, err := pybind.VisibleDevices()
 		require.NoError(t, err)
-		require.Equal(t, "0,1", positions, "nothing has changed")
+		require.Equal(t, "[0,1]", positions, "nothing has changed")
 	})
 	initialize(t)
 	b := allocate(t, 0, 1000)

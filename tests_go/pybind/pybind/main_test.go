@@ -84,7 +84,7 @@ func split(t *testing.T, number int, limits ...int) {
 	for _, limit := range limits {
 		items = append(items, fmt.Sprintf("[%d, null, null]", limit))
 	}
-	_, err := pybind.SetLogicalConfiguration(int64(number+1), "", fmt.Sprintf(`{"tuple": false, "items": [%s]}`,
+	_, err := pybind.SetLogicalConfiguration(int64(number+1), "", fmt.Sprintf(`[false, [%s]]`,
 		strings.Join(items, ",")))
 	require.NoError(t, err)
 }

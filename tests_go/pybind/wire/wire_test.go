@@ -60,7 +60,8 @@ func TestARequestIsRead(t *testing.T) {
 	require.Equal(t, ledger.Request{
 		Cards: []ledger.Card{{UUID: "GPU-1", Bytes: 4, Charge: 5, Budget: 7, Total: 8},
 			{UUID: "GPU-2", Bytes: 4, Charge: 4, Budget: 8, Total: 8}},
-		Count: 1, Policy: ledger.Pack, Text: ledger.Text{Name: "lease", Job: "job", Command: "python é"}, Contexts: 3,
+		Count: 1, Policy: ledger.Pack, Text: ledger.Text{Name: "lease", Job: "job", Command: "python é"},
+		Later: ledger.Later{Contexts: 3},
 	}, request)
 }
 

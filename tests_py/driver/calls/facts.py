@@ -10,7 +10,7 @@ from answers import Calls, Cell, Driver, cell
 
 SOURCES = Path(__file__).resolve().parents[3] / "gocore" / "sim"
 FORM = re.compile(r"^FORM\((\w+), (\w+),", re.MULTILINE)
-FUNCTION = re.compile(r"^FUNCTION\((\w+)\)", re.MULTILINE)
+FUNCTION = re.compile(r"^STATUS\((\w+)\)", re.MULTILINE)
 
 # They would change the state that the calls after them need, end the process, or touch what is not this process's.
 NOT_IN_SWEEP = re.compile(
@@ -33,7 +33,7 @@ def base_names() -> list[str]:
 
 def nvml_names() -> list[str]:
     """Return NVML's functions."""
-    return sorted(set(FUNCTION.findall((SOURCES / "nvml" / "functions.h").read_text())))
+    return sorted(set(FUNCTION.findall((SOURCES.parent / "machine" / "nvml" / "symbols.h").read_text())))
 
 
 def device(descriptor: int, skip: int) -> None:

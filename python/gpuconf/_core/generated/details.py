@@ -19,3 +19,18 @@ class DeviceDetails(Table):
     @classmethod
     def _read(cls, row: Any) -> DeviceDetails:
         return cls(*row)
+
+
+class BLAS(Table):
+    """The library that multiplies matrices in host memory."""
+
+    library: str  # "" if there is none
+    version: str  # as it says itself
+    path: str  # of its file
+    threads: int  # that it uses
+    complaints: tuple[str, ...]  # about what was tried
+
+    @classmethod
+    def _read(cls, row: Any) -> BLAS:
+        row[4] = tuple(row[4])
+        return cls(*row)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages from pybind/wire. Written by pybind/build/generate.py; DO NOT EDIT."""
+"""Messages from pybind/wire and gocore/machine/models. Written by pybind/build/generate.py; DO NOT EDIT."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from ..table import Table
 
 
 class Hardware(Table):
-    """What the size of a kernel's grid, and with it of its workspace, depends on."""
+    """What a compiler asks about a model, and what the size of a kernel's grid and of its workspace depend on.
+
+    0 is unknown.
+    """
 
     lanes: int  # of single precision, of a multiprocessor
     shared: int  # bytes of a multiprocessor's shared memory

@@ -48,7 +48,8 @@ class ClaimRow(Table):
     cards: tuple[CardLease, ...]
     # the number of cards that it needs
     count: int  # type: ignore[assignment]  # hides tuple's
-    contexts: int  # CUDA contexts that the charge has room for on each card; 0 if an older gpuconf made the claim
+    # How many CUDA contexts the charge has room for on each card; 0 if that is not known, as of an older gpuconf
+    contexts: int
     ticket: int  # the order of the requests
     seconds: float  # the time since the grant, or since the request
     gone: bool  # the process has ended, and a child holds the claim
@@ -109,7 +110,8 @@ class Request(Table):
     name: str  # of the lease; each text may be ""
     job: str  # the name of the lease's job
     command: str  # the command line
-    contexts: int  # How many CUDA contexts the charge has room for on each card; 0 if that is not known
+    # How many CUDA contexts the charge has room for on each card; 0 if that is not known, as of an older gpuconf
+    contexts: int
 
 
 class Grant(Table):
@@ -122,6 +124,19 @@ class Grant(Table):
     @classmethod
     def _read(cls, row: Any) -> Grant:
         row[1] = tuple(map(CardLease._read, row[1]))
+        return cls(*row)
+
+
+class Nap(Table):
+    """The arguments of nap(), which sleeps until it is worth looking again at a ledger."""
+
+    word: int  # the number of the word to sleep on
+    was: int  # what the word was
+    milliseconds: int  # the longest time to sleep
+    deaf: bool  # there is no word: sleep for all of the time
+
+    @classmethod
+    def _read(cls, row: Any) -> Nap:
         return cls(*row)
 
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The strict mode of the simulated NVML, for tests: a machine that a text file describes. Only a build with
- * GPUCONF_TEST_HOOKS has it (tests_go/machine/fakenvml, tests_py/fake_nvml.py): the wheel's library reads no FAKE_NVML.
+ * The strict mode of the simulated NVML, for tests: a machine that a text file describes. A test builds this file with
+ * the library's own and GPUCONF_TEST_HOOKS: the wheel's library reads no FAKE_NVML.
  *
  * FAKE_NVML names the file, which nvmlInit reads each time. FAKE_NVML_LOG, if set, names a file to which each call's
  * name is written.
@@ -25,13 +25,11 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include "nvml.h"
+#include "../../../../gocore/sim/nvml/nvml.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#ifdef GPUCONF_TEST_HOOKS
 
 static struct {
 	char function[64], uuid[80];
@@ -52,7 +50,9 @@ static void read_card(const char *line) {
 	        card->name) != 10)
 		misread(line);
 	card->parent = -1;
-	card->mig = strcmp(mig, "on") == 0 ? MIG_ON : strcmp(mig, "off") == 0 ? MIG_OFF : MIG_NONE;
+	card->mig = strcmp(mig, "off") == 0 ? MIG_OFF : MIG_NONE;
+	if (strcmp(mig, "on") == 0)
+		card->mig = MIG_ON;
 }
 
 static int last_card(void) {
@@ -145,5 +145,3 @@ void hooks_note(const char *function) {
 	fprintf(file, "%s\n", function);
 	fclose(file);
 }
-
-#endif

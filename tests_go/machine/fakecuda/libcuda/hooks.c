@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The hooks of tests: counted calls, injected failures, gates, and questions about what is left. Only a build with
- * GPUCONF_TEST_HOOKS has them (tests_go/machine/fakecuda): the wheel's library exports no fakecuda_* and reads no
- * FAKECUDA_*.
+ * The hooks of tests into the simulated CUDA driver: counted calls, injected failures, gates, work step by step, and
+ * questions about what is left. A test builds this file with the driver's own and GPUCONF_TEST_HOOKS: the wheel's library
+ * exports no fakecuda_* and reads no FAKECUDA_*.
  */
-#include "stream.h"
-
-#ifdef GPUCONF_TEST_HOOKS
+#include "../../../../gocore/sim/cuda/stream.h"
 
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 enum { MAX_NAMES = 1024, MAX_FAULTS = 32 };
@@ -230,28 +229,38 @@ EXPORT void fakecuda_delay(unsigned us) {
 	UNLOCK;
 }
 
+/* Counts the elements of a list of which a condition about `it` holds. */
+#define COUNT(count, list, condition) \
+	count = 0; \
+	for (__typeof__(list) it = (list); it != NULL; it = it->next) \
+	count += (condition) != 0
+
 /*
  * fakecuda_live counts objects that were not released: "allocations" (including managed ones), "host", "handles",
  * "mappings", "reservations", "streams", "events", "retains", "graphs", "arrays".
  */
 EXPORT int fakecuda_live(const char *what) {
 	enter_machine();
-	int handles, mappings, reservations, streams, events, retains = 0, graphs;
+	int handles, mappings, reservations, streams, events, retains = 0;
 	LOCK;
 	count_virtual(&handles, &mappings, &reservations);
-	count_streams(&streams, &events);
-	graphs = count_graphs();
+	COUNT(streams, m->streams, !it->destroyed && !it->ended && it != it->context->legacy && !it->own);
+	COUNT(events, m->events, it->context->alive);
+	int graphs, hosts, linear, managed, outside, arrays = count_arrays(), imports = count_imports();
+	COUNT(graphs, m->graphs, !it->destroyed);
+	COUNT(hosts, m->hosts, !it->gone);
+	COUNT(linear, m->allocations, !it->gone);
+	COUNT(managed, m->managed_memory, !it->gone);
+	COUNT(outside, m->outside, it->kind != GRAPH_MEMORY);
 	for (int i = 0; i < m->gpus; i++)
 		retains += m->gpu[i].retains;
-	int allocations = count_list(m->allocations) + count_list(m->managed_memory) + count_outside() + count_imports(),
-	    arrays = count_arrays(), hosts = count_list(m->hosts);
 	UNLOCK;
 	const struct {
 		const char *name;
 		int count;
-	} table[] = {{"allocations", allocations}, {"host", hosts}, {"handles", handles}, {"mappings", mappings},
-	    {"reservations", reservations}, {"streams", streams}, {"events", events}, {"retains", retains},
-	    {"graphs", graphs}, {"arrays", arrays}};
+	} table[] = {{"allocations", linear + managed + outside + imports}, {"host", hosts}, {"handles", handles},
+	    {"mappings", mappings}, {"reservations", reservations}, {"streams", streams}, {"events", events},
+	    {"retains", retains}, {"graphs", graphs}, {"arrays", arrays}};
 	for (size_t i = 0; i < sizeof table / sizeof *table; i++)
 		if (strcmp(table[i].name, what) == 0)
 			return table[i].count;
@@ -302,18 +311,141 @@ EXPORT int fakecuda_alive(CUcontext context) {
 EXPORT CUresult fakecuda_launch(CUstream handle, void (*kernel)(void *), void *argument, const struct range *touched) {
 	struct work work = {.kind = KERNEL, .kernel = kernel, .staged = argument};
 	memcpy(work.touched, touched, sizeof work.touched);
-	IN_STREAM(handle, {
-		for (int i = 0; i < MAX_TOUCHED; i++)
-			if (touched[i].bytes > 0 &&
-			    (!within(touched[i].addr, touched[i].bytes, context->gpu) || within_host(touched[i].addr, 1)))
-				result = ILLEGAL_ADDRESS;
-		if (result == SUCCESS)
-			result = admits(stream);
-		if (result == SUCCESS)
-			enqueue(stream, work);
-		else
-			free(argument);
-	});
+	IN_STREAM(handle);
+	CUresult result = SUCCESS;
+	for (int i = 0; i < MAX_TOUCHED; i++)
+		if (touched[i].bytes > 0 &&
+		    (!within(touched[i].addr, touched[i].bytes, context->gpu) || within_host(touched[i].addr, 1)))
+			result = ILLEGAL_ADDRESS;
+	if (result == SUCCESS)
+		result = admits(stream);
+	if (result == SUCCESS)
+		enqueue(stream, work);
+	else
+		free(argument);
+	return result;
 }
 
+/* fakecuda_current returns the thread's current context, alive or not, for fake libraries over this one. */
+EXPORT CUcontext fakecuda_current(void) {
+	struct context *context = NULL;
+	enter_machine();
+	current_context(&context);
+	return context;
+}
+
+/* For tests that try every order: no work runs but what fakecuda_step runs. A call that waits for work never returns.
+ */
+EXPORT void fakecuda_hold(void) {
+	enter_machine();
+	LOCK;
+	m->stepped = 1;
+	UNLOCK;
+}
+
+/* Whether a stream's next piece of work could run now. A wait for a word could if the word is there. */
+static int steppable(const struct stream *stream) {
+	const struct piece *next = stream->head;
+	if (next == NULL || !is_ready(next))
+		return 0;
+	if (next->work.kind == AWAIT)
+		return shared_done(next->work.shared, next->work.value);
+	return next->work.kind != WAIT_WORD || word_holds(&next->work);
+}
+
+/* fakecuda_steppable lists the streams of a GPU whose next piece of work could run now, the newest first, and returns
+ * how many. */
+EXPORT int fakecuda_steppable(int gpu, uint64_t *streams, int room) {
+	int found = 0;
+	enter_machine();
+	LOCK;
+	for (struct stream *one = m->streams; one != NULL && found < room; one = one->next)
+		if (one->context->gpu == gpu && steppable(one))
+			streams[found++] = one == one->context->legacy ? 0 : (uint64_t)(uintptr_t)one;
+	UNLOCK;
+	return found;
+}
+
+/* fakecuda_step runs the next piece of a stream's work. It returns 0 if none could run now. */
+EXPORT int fakecuda_step(int gpu, uint64_t handle) {
+	int ran = 0;
+	enter_machine();
+	LOCK;
+	for (struct stream *one = m->streams; one != NULL && !ran; one = one->next) {
+		uint64_t name = one == one->context->legacy ? 0 : (uint64_t)(uintptr_t)one;
+		ran = one->context->gpu == gpu && name == handle && steppable(one);
+		if (ran)
+			run_next(one);
+	}
+	UNLOCK;
+	return ran;
+}
+
+#define MAX_ALIASES 512
+
+/* With FAKECUDA_ALIASES the resolver returns other addresses than dlsym, as a driver may have entries of its own: one jump
+ * for each function, always the same. */
+void *hooks_entry(void *function) {
+	static struct {
+		void *function;
+		unsigned char code[24];
+	} *aliases;
+	static int count;
+	void *found = NULL;
+	if (TEST_VARIABLE("ALIASES") == NULL)
+		return function;
+	LOCKED;
+	if (aliases == NULL)
+		aliases = mmap(NULL, MAX_ALIASES * sizeof *aliases, PROT_READ | PROT_WRITE | PROT_EXEC,
+		    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	for (int i = 0; i < count; i++)
+		if (aliases[i].function == function)
+			found = aliases[i].code;
+	if (found == NULL && count < MAX_ALIASES) {
+#if defined(__x86_64__)
+		const unsigned char jump[] = {0x48, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xe0}; /* mov rax, function; jmp rax */
+		const int operand = 2;
+#else
+		const unsigned char jump[] = {
+		    0x50, 0, 0, 0x58, 0, 2, 0x1f, 0xd6, 0, 0, 0, 0, 0, 0, 0, 0}; /* ldr x16, +8; br x16; function */
+		const int operand = 8;
 #endif
+		found = aliases[count].code;
+		aliases[count].function = function;
+		memcpy(aliases[count].code, jump, sizeof jump);
+		memcpy(aliases[count].code + operand, &function, sizeof function);
+		__builtin___clear_cache((char *)found, (char *)found + sizeof aliases->code);
+		count++;
+	}
+	return found;
+}
+
+/* The machine of FAKECUDA_*: GPUs that are alike. */
+
+static uint64_t number_from(const char *value, uint64_t otherwise) {
+	return value != NULL && *value != 0 ? strtoull(value, NULL, 10) : otherwise;
+}
+
+static int lacks(const char *what) {
+	const char *list = TEST_VARIABLE("WITHOUT");
+	return list != NULL && strstr(list, what) != NULL;
+}
+
+int hooks_machine(void) {
+	m->lenient = number_from(TEST_VARIABLE("LENIENT"), 0) != 0;
+	m->overfull = TEST_VARIABLE("OVERFULL") != NULL;
+	m->segment = number_from(TEST_VARIABLE("SEGMENT"), 0);
+	return (int)number_from(TEST_VARIABLE("GPUS"), 1);
+}
+
+void hooks_gpu(struct gpu *gpu) {
+	gpu->total = number_from(TEST_VARIABLE("MEMORY"), 1024 * MIB);
+	gpu->major = 9, gpu->minor = 0;
+	gpu->vmm = !lacks("vmm");
+	gpu->memops = !lacks("memops");
+	gpu->greatest_priority = lacks("priorities") ? 0 : -5;
+	gpu->managed_memory = !lacks("managed");
+	gpu->concurrent = gpu->managed_memory && !lacks("concurrent");
+	gpu->multiprocessors = 132;
+	gpu->bus = 0x1a + 0x10 * gpu->physical;
+}
