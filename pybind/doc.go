@@ -9,8 +9,8 @@
 //     mostly as messages of package wire, objects as numbers that Go checks. (gopy does not check unsigned numbers,
 //     leaks if a function returns only an error, and its handles crash the process when stale.)
 //  2. Their results are always (T, error), with the error named err.
-//  3. Their first line is "defer process.Gate(&err)": no panic reaches Python, and every error has a kind. After a panic
-//     they are refused, but for those that need no devices.
+//  3. Their first line is "defer process.Gate(&err)": no panic reaches Python, and every error has a kind. After a
+//     panic they are refused, but for those that need no devices.
 //  4. No function blocks for long: WaitForFree and WaitJob take a timeout, and Python loops, so that Ctrl-C works. Long
 //     work is a job.
 //  5. No function reads the environment: Python passes it in, because Go sees only the environment at the start of the

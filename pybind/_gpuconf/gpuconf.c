@@ -587,36 +587,6 @@ PyObject * _wrap__gpuconf_pybind_LedgerIsShared(PyObject * PYBINDGEN_UNUSED(dumm
 
 
 PyObject *
-_wrap__gpuconf_pybind_LedgerLook(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
-{
-    PyObject *py_retval;
-    char *retval;
-    int64_t claim;
-    char *cards;
-    bool last;
-    PyObject *py_last;
-    const char *keywords[] = {"claim", "cards", "last", NULL};
-
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "LsO", (char **) keywords, &claim, &cards, &py_last)) {
-        return NULL;
-    }
-    last = (bool) PyObject_IsTrue(py_last);
-    if (gcpy_refused()) {
-        return NULL;
-    }
-    retval = pybind_LedgerLook(claim, cards, last);
-    if (PyErr_Occurred()) {
-        if (retval != NULL) free(retval);
-        return NULL;
-    }
-    py_retval = Py_BuildValue((char *) "s", retval);
-    free(retval);
-    return py_retval;
-}
-PyObject * _wrap__gpuconf_pybind_LedgerLook(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
-
-
-PyObject *
 _wrap__gpuconf_pybind_LedgerMayMake(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
 {
     PyObject *py_retval;
@@ -1856,6 +1826,36 @@ PyObject * _wrap__gpuconf_pybind_LedgerGrant(PyObject * PYBINDGEN_UNUSED(dummy),
 
 
 PyObject *
+_wrap__gpuconf_pybind_LedgerLook(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    char *retval;
+    int64_t claim;
+    char *cards;
+    bool last;
+    PyObject *py_last;
+    const char *keywords[] = {"claim", "cards", "last", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "LsO", (char **) keywords, &claim, &cards, &py_last)) {
+        return NULL;
+    }
+    last = (bool) PyObject_IsTrue(py_last);
+    if (gcpy_refused()) {
+        return NULL;
+    }
+    retval = pybind_LedgerLook(claim, cards, last);
+    if (PyErr_Occurred()) {
+        if (retval != NULL) free(retval);
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "s", retval);
+    free(retval);
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_LedgerLook(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
 _wrap__gpuconf_pybind_LedgerLost(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
 {
     PyObject *py_retval;
@@ -2592,7 +2592,6 @@ static PyMethodDef _gpuconf_functions[] = {
     {(char *) "pybind_LedgerClose", (PyCFunction) _wrap__gpuconf_pybind_LedgerClose, METH_VARARGS|METH_KEYWORDS, "pybind_LedgerClose(id)\n\ntype: id: int64_t" },
     {(char *) "pybind_LedgerInit", (PyCFunction) _wrap__gpuconf_pybind_LedgerInit, METH_VARARGS|METH_KEYWORDS, "pybind_LedgerInit(folder, group)\n\ntype: folder: char *\ntype: group: int64_t" },
     {(char *) "pybind_LedgerIsShared", (PyCFunction) _wrap__gpuconf_pybind_LedgerIsShared, METH_VARARGS|METH_KEYWORDS, "pybind_LedgerIsShared(id)\n\ntype: id: int64_t" },
-    {(char *) "pybind_LedgerLook", (PyCFunction) _wrap__gpuconf_pybind_LedgerLook, METH_VARARGS|METH_KEYWORDS, "pybind_LedgerLook(claim, cards, last)\n\ntype: claim: int64_t\ntype: cards: char *\ntype: last: bool" },
     {(char *) "pybind_LedgerMayMake", (PyCFunction) _wrap__gpuconf_pybind_LedgerMayMake, METH_VARARGS|METH_KEYWORDS, "pybind_LedgerMayMake(folder)\n\ntype: folder: char *" },
     {(char *) "pybind_LedgerOpen", (PyCFunction) _wrap__gpuconf_pybind_LedgerOpen, METH_VARARGS|METH_KEYWORDS, "pybind_LedgerOpen(folder, create)\n\ntype: folder: char *\ntype: create: bool" },
     {(char *) "pybind_LedgerPublish", (PyCFunction) _wrap__gpuconf_pybind_LedgerPublish, METH_VARARGS|METH_KEYWORDS, "pybind_LedgerPublish(id, claim, said, last)\n\ntype: id: int64_t\ntype: claim: char *\ntype: said: char *\ntype: last: bool" },
@@ -2642,6 +2641,7 @@ static PyMethodDef _gpuconf_functions[] = {
     {(char *) "pybind_JobResult", (PyCFunction) _wrap__gpuconf_pybind_JobResult, METH_VARARGS|METH_KEYWORDS, "pybind_JobResult(id)\n\ntype: id: int64_t" },
     {(char *) "pybind_LedgerCheck", (PyCFunction) _wrap__gpuconf_pybind_LedgerCheck, METH_VARARGS|METH_KEYWORDS, "pybind_LedgerCheck(id)\n\ntype: id: int64_t" },
     {(char *) "pybind_LedgerGrant", (PyCFunction) _wrap__gpuconf_pybind_LedgerGrant, METH_VARARGS|METH_KEYWORDS, "pybind_LedgerGrant(claim)\n\ntype: claim: int64_t" },
+    {(char *) "pybind_LedgerLook", (PyCFunction) _wrap__gpuconf_pybind_LedgerLook, METH_VARARGS|METH_KEYWORDS, "pybind_LedgerLook(claim, cards, last)\n\ntype: claim: int64_t\ntype: cards: char *\ntype: last: bool" },
     {(char *) "pybind_LedgerLost", (PyCFunction) _wrap__gpuconf_pybind_LedgerLost, METH_VARARGS|METH_KEYWORDS, "pybind_LedgerLost(folder)\n\ntype: folder: char *" },
     {(char *) "pybind_LedgerRows", (PyCFunction) _wrap__gpuconf_pybind_LedgerRows, METH_VARARGS|METH_KEYWORDS, "pybind_LedgerRows(id)\n\ntype: id: int64_t" },
     {(char *) "pybind_LimitInForce", (PyCFunction) _wrap__gpuconf_pybind_LimitInForce, METH_VARARGS|METH_KEYWORDS, "pybind_LimitInForce(position, env)\n\ntype: position: int64_t\ntype: env: char *" },

@@ -16,8 +16,9 @@ int gpuconf_logical_stream(int logical, void **stream) {
 	uintptr_t own = 0;
 	int done = !gcgo_refuse() && gcgo_logical_stream(logical, &own);
 
-	*stream = (void *)own;
-	return done;
+	if (stream != NULL)
+		*stream = (void *)own;
+	return done && stream != NULL;
 }
 
 void *gpuconf_region(void *ptr, size_t *size) {

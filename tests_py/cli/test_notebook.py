@@ -54,16 +54,16 @@ def test_devices_before_and_after_their_first_use(kernel: Kernel) -> None:
     assert before.text.splitlines() == [
         "simulated: 2xH100-80GB",
         "device  GPU                      memory  limit  growth",
-        "GPU:0   NVIDIA H100 80GB HBM3  80.00GiB      -       -",
-        "GPU:1   NVIDIA H100 80GB HBM3  80.00GiB      -       -",
+        "GPU:0   NVIDIA H100 80GB HBM3  79.18GiB      -       -",
+        "GPU:1   NVIDIA H100 80GB HBM3  79.18GiB      -       -",
         "not in use yet: limits and growth can still be set",
     ]
     assert "<code>GPU:1</code>" in before.html
     assert kernel.run("kept = gpuconf.memory.allocate('40GiB', 'GPU:1')").status == "ok"
     after = kernel.run("%gpu")
     assert after.text.splitlines()[3].split() == [
-        "GPU:1", "NVIDIA", "H100", "80GB", "HBM3", "▕███████████·········▏", "40.00GiB", "40.00GiB", "78.24GiB",
-        "78.24GiB"
+        "GPU:1", "NVIDIA", "H100", "80GB", "HBM3", "▕███████████·········▏", "40.00GiB", "40.00GiB", "77.42GiB",
+        "77.42GiB"
     ]  # fmt: skip
     assert "<td" in after.html
 
@@ -149,7 +149,7 @@ def test_limits_and_growth_are_shown_as_they_are(kernel: Kernel) -> None:
 def test_limit_and_the_same_limit_again(kernel: Kernel) -> None:
     first = kernel.run("%gpu limit 6GiB --growth")
     assert (first.stdout, first.stderr) == ("", "")
-    assert "GPU:1   NVIDIA H100 80GB HBM3  80.00GiB  6.00GiB     yes" in first.text
+    assert "GPU:1   NVIDIA H100 80GB HBM3  79.18GiB  6.00GiB     yes" in first.text
     assert kernel.run("%gpu limit 6GiB --growth").text == first.text
     assert kernel.run("kept = gpuconf.memory.allocate('1GiB')").status == "ok"
     again = kernel.run("%gpu limit 6GiB --growth")
@@ -180,7 +180,7 @@ def test_map(kernel: Kernel) -> None:
     kernel.run("kept = gpuconf.memory.allocate('1GiB')")
     cell = kernel.run("%gpu map")
     assert len(cell.shown) == 2
-    assert "GPU:0: 1.00GiB in use of 78.24GiB reserved" in cell.text
+    assert "GPU:0: 1.00GiB in use of 77.42GiB reserved" in cell.text
     assert "nothing reserved yet" in kernel.run("%gpu map GPU:1").text
 
 

@@ -115,6 +115,35 @@ def everything(peer: socket.socket) -> bytes:
     return read
 
 
+def test_it_answers_for_its_own_address_and_names_only() -> None:
+    """A web page gave its own name this address, and its script read the names of users and programs."""
+    own = [
+        "127.0.0.1:9401",
+        "127.0.0.1",
+        "[::1]:9401",
+        "10.1.2.3:80",
+        "localhost:9401",
+        "LOCALHOST.",
+        socket.gethostname(),
+    ]
+    foreign = [
+        "evil.example",
+        "evil.example:9401",
+        "127.0.0.1.evil.example",
+        "localhost.evil.example:80",
+        "",
+        "[evil]:1",
+    ]
+    with serving(hello) as port:
+        for host in (*own, *foreign):
+            answer = talk(port, f"GET / HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+            assert answer.startswith(b"HTTP/1.0 200 " if host in own else b"HTTP/1.0 421 "), host
+        assert talk(port, b"GET / HTTP/1.0\r\n\r\n").startswith(b"HTTP/1.0 200 ")
+    named = ScrapeServer("127.0.0.1", 0, hello, ["gpu-1.cluster"])
+    assert named._is_named("GPU-1.cluster:9401")
+    named.close()
+
+
 def test_a_slow_request_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     """A byte from time to time does not keep a connection, and an honest one is answered meanwhile."""
     monkeypatch.setattr(scrape_server, "SECONDS", 0.5)

@@ -44,7 +44,7 @@ def test_limits_and_cards_of_logical_devices(two_gpus: None) -> None:
 def test_the_config_of_a_session(two_gpus: None) -> None:
     one = tf1.ConfigProto(device_count={"GPU": 1}, gpu_options=tf1.GPUOptions(per_process_gpu_memory_fraction=0.5))
     (gpu,) = [d for d in device_lib.list_local_devices(one) if d.device_type == "GPU"]
-    assert gpu.memory_limit == 40 << 30
+    assert gpu.memory_limit == 81081 << 19
     with pytest.raises(TypeError, match="Argument `config` must be a"):
         device_lib.list_local_devices(3)  # type: ignore[arg-type]
 

@@ -23,8 +23,8 @@ CALLS = {
     "gpuconf.configure('6G')": "limit '6G' is not a size: write bytes, '500MB', '6GiB' or '50%'; did you mean '6GiB'?",
     "gpuconf.configure('6 gigs')": "did you mean '6GiB'?",
     "gpuconf.configure('500 megabytes')": "did you mean '500MiB'?",
-    "gpuconf.configure('120GiB')": "is more than the 16.00GiB of /physical_device:GPU:0. Write at most that",
-    "gpuconf.configure(120 * 2**30)": "is more than the 16.00GiB of /physical_device:GPU:0. Write at most that",
+    "gpuconf.configure('120GiB')": "is more than the 14.56GiB of /physical_device:GPU:0. Write at most that",
+    "gpuconf.configure(120 * 2**30)": "is more than the 14.56GiB of /physical_device:GPU:0. Write at most that",
     "gpuconf.configure(['6GiB', '6GiB'])": "2 entries, but 1 GPU is visible: pass one size for all, or one for each "
     "GPU",
     "gpuconf.configure('6GiB', groth=True)": "unexpected keyword argument 'groth'. Did you mean 'growth'?",
@@ -72,7 +72,7 @@ CALLS = {
     "gpuconf.simulate('T4', values='gpu')": "values is 'gpu': choose \"cpu\"",
     "gpuconf.lease('1').__enter__()": "memory must be at least 1 MiB, but got '1'; did you mean '1GiB'?",
     "gpuconf.lease('1GiB', gpus=0).__enter__()": "gpus must be at least 1, but got 0",
-    "gpuconf.lease('1TiB').__enter__()": "can never be leased: at most 16.00GiB (17179869184 bytes) of a card. "
+    "gpuconf.lease('1TiB').__enter__()": "can never be leased: at most 14.25GiB (15300820992 bytes) of a card. "
     "Request less memory",
     "gpuconf.lease(mem='1GiB')": "lease() got an unexpected keyword argument 'mem'. Did you mean 'memory'?",
     "gpuconf.lease('1GiB', cards=2)": "it has memory, gpus, timeout, name, policy and contexts",
@@ -221,6 +221,25 @@ def test_a_lease_without_with() -> None:
         gpuconf.lease(memory="1GiB")
 
 
+def test_a_lease_that_lives_as_long_as_the_process() -> None:
+    """Where it ended with the process, nothing was said."""
+    done = run("import gpuconf\n\nkept = gpuconf.lease(memory='1GiB')\n", env={"GPUCONF_SIMULATE": "T4"})
+    (line,) = [line for line in done.stderr.splitlines() if "Warning" in line]
+    assert line.endswith(
+        ":3: UserWarning: this lease was never entered, so nothing was leased: write `with gpuconf.lease(...):`"
+    )
+
+
+@pytest.mark.parametrize("name", ["GPUCONF_LIMT", "GPUCONF_MEMORY_LIMIT"])
+def test_a_misspelled_variable(name: str) -> None:
+    """It was no limit, and only doctor said so. Once in a process."""
+    program = "import gpuconf; gpuconf.configure(growth=True, libraries=[]); gpuconf.memory.stats('GPU:0')"
+    done = run(program, env={"GPUCONF_SIMULATE": "T4", name: "1GiB"})
+    assert done.stderr == (
+        f"environment:0: UserWarning: {name} is set, but gpuconf has no such variable: did you mean GPUCONF_LIMIT?\n"
+    )
+
+
 def test_a_tag_without_with() -> None:
     with pytest.warns(UserWarning, match="this tag was never entered: write `with gpuconf.memory.tag"):
         gpuconf.memory.tag("weights")
@@ -268,7 +287,7 @@ def test_silent_calls() -> None:
 
 
 def test_options_after_the_program(tmp_path: Path) -> None:
-    command = [Path(sys.executable).with_name("gpuconf"), "run", "python", "--memory", "1GiB", "-c", "1"]
+    command = [Path(sys.executable).with_name("gpuconf"), "run", "--growth", "python", "--memory", "1GiB", "-c", "1"]
     done = subprocess.run(
         command, env=environment({"GPUCONF_SIMULATE": "T4"}), cwd=tmp_path, capture_output=True, text=True, check=False
     )

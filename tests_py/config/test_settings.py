@@ -167,7 +167,7 @@ def test_a_ceiling_is_lowered_and_not_raised(here: Path) -> None:
     assert limit({"GPUCONF_LIMIT": "3GiB"}) == (str(3 * GIB), "environment", "")
     (here / "gpuconf.toml").write_text('limit = "8GiB"\n')
     assert limit({}) == (str(4 * GIB), str(here / "gpuconf.toml"), ceiling)
-    assert settings.ceiling() == 4 * GIB
+    assert settings.ceiling() == (4 * GIB, settings.ADMINISTRATOR)
 
 
 def test_a_ceiling_holds_for_live_pools(here: Path) -> None:

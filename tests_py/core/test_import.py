@@ -94,11 +94,10 @@ def test_import_starts_no_thread_and_touches_no_signal() -> None:
 
 def test_the_three_lists_of_public_names_agree() -> None:
     """What type checkers see, what ``import *`` takes, and what is resolved on first use."""
-    tree = ast.parse(Path(gpuconf.__file__).read_text())
-    block = next(node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
+    stub = ast.parse(Path(gpuconf.__file__).with_suffix(".pyi").read_text())
     seen = {
         alias.name: (node.module or "")
-        for node in ast.walk(block)
+        for node in stub.body
         if isinstance(node, ast.ImportFrom) and node.level == 1
         for alias in node.names
     }
@@ -113,6 +112,8 @@ def test_the_three_lists_of_public_names_agree() -> None:
     unlisted |= {"load_ipython_extension", "unload_ipython_extension"}  # they need IPython, which looks for them
     assert {*gpuconf.__all__} == {*seen, "__version__", "get_include"} - unlisted
     assert gpuconf.__all__ == sorted(gpuconf.__all__)
+    listed = next(node for node in stub.body if isinstance(node, ast.Assign))
+    assert ast.literal_eval(listed.value) == gpuconf.__all__
 
 
 @pytest.mark.parametrize("name", gpuconf.__all__)

@@ -164,13 +164,17 @@ def test_options_that_do_not_go_together(run: Run, words: list[str]) -> None:
     assert run(*words, code=2).stderr
 
 
-def test_what_is_not_counted_is_said_in_the_same_words_everywhere(run: Run, driver: Path) -> None:
-    """In the docs, the reports and doctor."""
+def test_what_is_not_counted_is_said_in_the_same_words_everywhere(run: Run, driver: Path, tmp_path: Path) -> None:
+    """In the docs, the JSON report and doctor. The report in one line says where."""
     page = " ".join((ROOT / "docs/guard.md").read_text(encoding="utf-8").replace("`", "").split())
     assert [text for text in NOT_COUNTED if text not in page] == []
     said = f"the guard does not count: {'; '.join(NOT_COUNTED)}"
-    assert said in run("--guard=proxy", "--memory", "512MiB", "--report", "--", "true").stderr
-    assert said not in run("--guard=off", "--memory", "512MiB", "--report", "--", "true").stderr
+    short = "gpuconf run: the guard does not count CUDA contexts, for example; --json-report has the list"
+    words = ("--memory", "512MiB", "--report", "--json-report", tmp_path / "report", "--", "true")
+    first, last = run("--guard=proxy", *words).stderr.splitlines()
+    assert (first, last.startswith("gpuconf run: ")) == (short, True)
+    assert json.loads((tmp_path / "report").read_text())["guard"]["not_counted"] == list(NOT_COUNTED)
+    assert "does not count" not in run("--guard=off", *words).stderr
     with job(driver, 512 * MIB) as one:
         words = [sys.executable, "-m", "gpuconf", "doctor"]
         told = subprocess.run(

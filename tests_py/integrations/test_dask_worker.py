@@ -174,7 +174,7 @@ def test_a_worker_that_can_not_have_its_limit_does_not_start(scheduler: str) -> 
         command, capture_output=True, text=True, timeout=90, check=False, env=environment({"GPUCONF_SIMULATE": "T4"})
     )
     assert done.returncode == 1
-    assert "1 process of 99.00GiB do not fit in the 16.00GiB of Tesla T4" in done.stderr
+    assert "1 process of 99.00GiB do not fit in the 14.56GiB of Tesla T4" in done.stderr
 
 
 def test_the_cluster_of_slurm_in_the_documentation() -> None:

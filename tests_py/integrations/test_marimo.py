@@ -108,7 +108,7 @@ def test_shown(page: Browser, request: pytest.FixtureRequest) -> None:
     assert [name for name, shown in text.items() if "went wrong" in shown] == []
     for name in ("visible", "one"):
         assert "CUDA name memory capability" in text[name]
-        assert "NVIDIA H100 80GB HBM3 80.00GiB 9.0" in text[name]
+        assert "NVIDIA H100 80GB HBM3 79.18GiB 9.0" in text[name]
     assert "/physical_device:GPU:1" in text["visible"]
     assert "PhysicalDevice /physical_device:GPU:1 GPU" in text["physical"]
     assert "LogicalDevice /device:GPU:1 GPU" in text["logical"]

@@ -37,7 +37,9 @@ def test_a_shell_takes_it_and_the_program_has_the_limit(tmp_path: Path) -> None:
 
 
 def test_every_framework_has_its_variables() -> None:
-    found = json.loads(env("--memory", "25%", "--no-growth", "--simulate", "2xA100-40GB", "--json"))["environment"]
+    found = json.loads(env("--memory", "25%", "--no-growth", "--simulate", "2xA100-40GB:40GiB", "--json"))[
+        "environment"
+    ]
     path = found.pop("PYTHONPATH")
     assert path.endswith("gpuconf/_startup")
     assert found.pop("LD_LIBRARY_PATH") == path.replace("_startup", "_simulator")
@@ -46,7 +48,7 @@ def test_every_framework_has_its_variables() -> None:
         "CUPY_GPU_MEMORY_LIMIT": str(10 * GIB),
         "GPUCONF_GROWTH": "false",
         "GPUCONF_LIMIT": str(10 * GIB),
-        "GPUCONF_SIMULATE": "2xA100-40GB",
+        "GPUCONF_SIMULATE": "2xA100-40GB:40GiB",
         "TF_DEVICE_MIN_SYS_MEMORY_IN_MB": str(30 << 10),
         "TF_FORCE_GPU_ALLOW_GROWTH": "false",
         "XLA_PYTHON_CLIENT_MEM_FRACTION": "0.250000",
@@ -110,3 +112,56 @@ def test_max_memory_subtracts_what_is_in_use() -> None:
         found = gpuconf.max_memory()
     assert found.pop("cpu") > 1 << 20
     assert found == {0: 2 * GIB - (1 << 20), 1: GIB}
+
+
+PRINT_LIMITS = """
+import gpuconf
+notes = gpuconf.configure("3GiB", libraries=[]).notes
+print(gpuconf.memory.stats("GPU:0").bytes_limit, *notes.values())
+"""
+
+
+def test_the_variables_of_a_container_hold_below_run_without_options(tmp_path: Path) -> None:
+    """Docker's leave out the startup code's path, so a program that never imports gpuconf had no limit."""
+    done = subprocess.run(
+        [COMMAND, "env", "--memory", "1GiB", "--simulate", "T4", "--format", "docker"],
+        env=environment({}),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("gpuconf env: PyTorch and Numba keep to these variables below gpuconf run, or in a program")
+    variables = dict(line.split("=", 1) for line in done.stdout.splitlines())
+    code = "import os, sys; print(os.environ['GPUCONF_LIMIT'], 'gpuconf_startup' in sys.modules)"
+    run = [COMMAND, "run", sys.executable, "-c", code]
+    done = subprocess.run(run, env=environment(variables), capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert (done.stdout, done.stderr) == (f"{GIB} True\n", "")
+
+
+def test_the_limit_of_nvidias_container_toolkit() -> None:
+    """In whole MiB, as the toolkit's hook takes it; it lowers what a program sets, and refuses what a lease asks."""
+    container = {"GPUCONF_SIMULATE": "T4", "NVIDIA_GPU_MEMORY_REQUEST": "512", "NVIDIA_GPU_MEMORY_LIMIT": "2048"}
+
+    def run(*words: str, **more: str) -> subprocess.CompletedProcess[str]:
+        command = [COMMAND, "run", *words, sys.executable, "-c", PRINT_LIMITS]
+        variables = environment({**container, **more})
+        return subprocess.run(command, env=variables, capture_output=True, text=True, check=False, timeout=60)
+
+    note = "lowered from 3.00GiB to 2.00GiB by NVIDIA_GPU_MEMORY_LIMIT, the container's limit"
+    plain = [sys.executable, "-c", PRINT_LIMITS]
+    done = subprocess.run(plain, env=environment(container), capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == f"{2 * GIB} {note}\n"
+    assert run().stdout == f"{2 * GIB} lowered from 3.00GiB to 2.00GiB by GPUCONF_LIMIT in the environment\n"
+    assert run("--memory", "1GiB").stdout.startswith(f"{GIB} lowered from 3.00GiB to 1.00GiB by GPUCONF_LIMIT")
+    done = run("--memory", "3GiB")
+    assert (done.returncode, done.stderr) == (
+        3,
+        "gpuconf run: 3.00GiB of memory exceed the container's limit for each GPU, 2.00GiB (NVIDIA_GPU_MEMORY_LIMIT). "
+        "Request less memory\n",
+    )
+    assert f"export GPUCONF_LIMIT={2 * GIB}\n" in env(**container)
+    assert "exceed the container's limit" in env("--memory", "3GiB", code=2, **container)
+    for wrong in ("12abc", "-1", " 1024", "0", "17592186044416"):
+        assert "must be a number of MiB, at least 1" in run(NVIDIA_GPU_MEMORY_LIMIT=wrong).stderr
+    assert "is more than NVIDIA_GPU_MEMORY_LIMIT=2048" in run(NVIDIA_GPU_MEMORY_REQUEST="4096").stderr

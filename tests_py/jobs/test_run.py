@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import pickle
+import re
 import resource
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from script import environment, run_well
 
 
 def run(*arguments: str, cwd: Path, **more: Any) -> tuple[int, str, str]:
+    """Run the command, and leave out what it says without an option."""
     env = environment({**more.pop("env", {}), "PYTHONDONTWRITEBYTECODE": "1"})
     done = subprocess.run(
         [*more.pop("command", [COMMAND, "run"]), *arguments],
@@ -32,7 +34,14 @@ def run(*arguments: str, cwd: Path, **more: Any) -> tuple[int, str, str]:
         env=env,
         **more,
     )
-    return done.returncode, done.stdout, done.stderr
+    return done.returncode, done.stdout, re.sub(f"gpuconf run: .*?{re.escape(NOTHING)}", "", done.stderr)
+
+
+# After why: the program has no limit.
+NOTHING = (
+    ", so the program runs as without gpuconf. gpuconf's own options come before the program's name, as in gpuconf run "
+    "--memory 10GiB python train.py\n"
+)
 
 
 def script(folder: Path, code: str, name: str = "script.py") -> str:
@@ -110,13 +119,13 @@ def test_wrong_usage(tmp_path: Path, words: list[str], message: str) -> None:
     ("words", "noted"),
     [
         (
-            ["python", "--memory", "10GiB", "plain.py"],
+            ["--growth", "python", "--memory", "10GiB", "plain.py"],
             "gpuconf run: --memory is passed to python: gpuconf's own options come before",
         ),
-        (["plain.py", "--simulate=T4"], f"gpuconf run: --simulate is passed to {sys.executable}: "),
-        (["has.py", "--memory", "5"], ""),
-        (["calls.py", "--memory", "5"], ""),
-        (["--", "sh", "plain.sh", "--gpus", "2"], ""),
+        (["--growth", "plain.py", "--simulate=T4"], f"gpuconf run: --simulate is passed to {sys.executable}: "),
+        (["--growth", "has.py", "--memory", "5"], ""),
+        (["--growth", "calls.py", "--memory", "5"], ""),
+        (["--growth", "--", "sh", "plain.sh", "--gpus", "2"], ""),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -129,6 +138,30 @@ def test_options_after_the_program_are_noticed(tmp_path: Path, words: list[str],
     err = run(*words, cwd=tmp_path)[2]
     assert noted in err
     assert ("is passed to" in err) == bool(noted)
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["calls.py", "--memory", "5"], f"--memory is passed to {sys.executable}"),
+        (["sh", "plain.sh", "--gpus", "2"], "--gpus is passed to sh"),
+        (["sh", "plain.sh"], "no option is given"),
+    ],
+)
+def test_a_command_that_does_nothing_says_so(tmp_path: Path, words: list[str], why: str) -> None:
+    """Whatever the program reads: it has no limit."""
+    script(tmp_path, "import sys", "calls.py")
+    (tmp_path / "plain.sh").write_text("true\n")
+    done = subprocess.run(
+        [COMMAND, "run", *words],
+        cwd=tmp_path,
+        env=environment({}),
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert (done.stdout, done.stderr) == ("", f"gpuconf run: {why}{NOTHING}")
 
 
 # The program runs as if Python had been called

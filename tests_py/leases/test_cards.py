@@ -121,9 +121,9 @@ def test_simulated_cards_are_all_listed(monkeypatch: pytest.MonkeyPatch) -> None
 def test_devices_name_the_kind_of_memory() -> None:
     env = environment({"GPUCONF_SIMULATE": "GB10,GH200,T4"})
     out = subprocess.run([COMMAND, "devices"], capture_output=True, text=True, check=True, env=env, timeout=60).stdout
-    assert "128.00GiB unified" in out
-    assert "96.00GiB coherent" in out
-    assert "16.00GiB unified" not in out
+    assert "121.69GiB unified" in out
+    assert "94.50GiB coherent" in out
+    assert "14.56GiB unified" not in out
     found = json.loads(
         subprocess.run(
             [COMMAND, "devices", "--json"], capture_output=True, text=True, check=True, env=env, timeout=60
@@ -136,7 +136,9 @@ def test_devices_name_the_kind_of_memory() -> None:
     ]
 
 
-@pytest.mark.parametrize(("model", "limit"), [("GB10", 112 * GIB), ("Thor", 112 * GIB), ("Orin", 56 * GIB)])
+@pytest.mark.parametrize(
+    ("model", "limit"), [("GB10:128GiB", 112 * GIB), ("Thor:128GiB", 112 * GIB), ("Orin:64GiB", 56 * GIB)]
+)
 def test_the_default_limit_leaves_memory_to_the_host(model: str, limit: int) -> None:
     with gpuconf.simulate(model):
         assert gpuconf.memory.stats("GPU:0").bytes_limit == limit

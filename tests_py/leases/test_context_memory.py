@@ -24,7 +24,7 @@ def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "ledger"
 
 
-def claim(memory: int | None, contexts: int = 1) -> Claim:
+def claim(memory: int | str | None, contexts: int = 1) -> Claim:
     return request.claim(request.checked(memory, 1, 0, "", "spread", contexts), gpuconf.visible_devices())
 
 
@@ -32,7 +32,7 @@ def test_leases_of_2_gib_leave_room_for_their_contexts() -> None:
     """19 leases of 2 GiB were granted on 40 GiB, and 19 contexts of 300 to 500 MiB did not fit into the 1.5 GiB that
     were left.
     """
-    gpuconf.simulate("A100-40GB")
+    gpuconf.simulate("A100-40GB:40GiB")
     held = [claim(2 * GIB) for _ in range(16)]
     with pytest.raises(errors.DeadlineExceededError, match=r"448\.00MiB for CUDA contexts"):
         claim(2 * GIB)
@@ -43,11 +43,11 @@ def test_leases_of_2_gib_leave_room_for_their_contexts() -> None:
 @pytest.mark.parametrize(
     ("spec", "contexts", "limit", "taken"),
     [
-        ("A100-40GB", 1, 40960 - 1536, 40960),  # TensorFlow's default limit, as without a lease
-        ("A100-40GB", 3, 40960 - 1536, 40960),
-        ("A100-40GB", 4, 40960 - 4 * 448, 40960),
-        ("T4", 1, 16384 - 1050, 16384),
-        ("GB10", 1, 131072 - 1800 - 576, 131072 - 1800),  # the host keeps the reserve
+        ("A100-40GB:40GiB", 1, 40960 - 1536, 40960),  # TensorFlow's default limit, as without a lease
+        ("A100-40GB:40GiB", 3, 40960 - 1536, 40960),
+        ("A100-40GB:40GiB", 4, 40960 - 4 * 448, 40960),
+        ("T4:16GiB", 1, 16384 - 1050, 16384),
+        ("GB10:128GiB", 1, 131072 - 1800 - 576, 131072 - 1800),  # the host keeps the reserve
     ],
 )
 def test_a_lease_of_all_memory(spec: str, contexts: int, limit: int, taken: int) -> None:
@@ -84,7 +84,7 @@ def test_a_small_card(monkeypatch: pytest.MonkeyPatch, spec: str, given: str, li
         claim(most + 1)
 
 
-@pytest.mark.parametrize(("spec", "contexts"), [("A100-40GB", 100), ("GB10:226MiB,A100-40GB", 100)])
+@pytest.mark.parametrize(("spec", "contexts"), [("A100-40GB:40GiB", 100), ("GB10:226MiB,A100-40GB:40GiB", 100)])
 def test_contexts_that_a_card_has_no_room_for(spec: str, contexts: int) -> None:
     """The error for a lease of all memory named a number of bytes below 0."""
     gpuconf.simulate(spec)
@@ -97,7 +97,7 @@ def test_contexts_that_a_card_has_no_room_for(spec: str, contexts: int) -> None:
 
 
 def test_several_contexts() -> None:
-    gpuconf.simulate("A100-40GB")
+    gpuconf.simulate("A100-40GB:40GiB")
     with claim(2 * GIB, contexts=3) as held:
         assert [(card.bytes, card.charge) for card in held.cards] == [(2 * GIB, 2 * GIB + 3 * 448 * MIB)]
 
@@ -106,7 +106,7 @@ def test_several_contexts() -> None:
     ("given", "bytes_each"), [("", 448 * MIB), ("0", 0), ("100MiB", 100 * MIB), ("1048577", 1048577)]
 )
 def test_the_setting(monkeypatch: pytest.MonkeyPatch, given: str, bytes_each: int) -> None:
-    gpuconf.simulate("A100-40GB")
+    gpuconf.simulate("A100-40GB:40GiB")
     monkeypatch.setenv("GPUCONF_CONTEXT_MEMORY", given)
     assert context_bytes(gpuconf.visible_devices()[0]) == bytes_each
     with claim(None) as held:
@@ -114,7 +114,7 @@ def test_the_setting(monkeypatch: pytest.MonkeyPatch, given: str, bytes_each: in
 
 
 def test_without_an_allowance_the_reserve_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    gpuconf.simulate("A100-40GB")
+    gpuconf.simulate("A100-40GB:40GiB")
     monkeypatch.setenv("GPUCONF_CONTEXT_MEMORY", "0")
     with pytest.raises(errors.InvalidArgumentError, match="can never be leased"):
         claim(39 * GIB)
@@ -126,14 +126,14 @@ def test_without_an_allowance_the_reserve_is_left(monkeypatch: pytest.MonkeyPatc
     "given", ["-1", "x", "1e3", "40GiB", "99999999999999999999999", "50%", "\uff11", "nan", "1\x7f"]
 )
 def test_garbage_in_the_setting(monkeypatch: pytest.MonkeyPatch, given: str) -> None:
-    gpuconf.simulate("A100-40GB")
+    gpuconf.simulate("A100-40GB:40GiB")
     monkeypatch.setenv("GPUCONF_CONTEXT_MEMORY", given)
     with pytest.raises(errors.InvalidArgumentError, match="GPUCONF_CONTEXT_MEMORY"):
         claim(GIB)
 
 
 def test_the_setting_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    gpuconf.simulate("A100-40GB")
+    gpuconf.simulate("A100-40GB:40GiB")
     settings = tmp_path / "gpuconf.toml"
     monkeypatch.setenv("GPUCONF_CONFIG", str(settings))
     for given, bytes_each in (("0", 0), ('"100MiB"', 100 * MIB)):
@@ -193,7 +193,7 @@ def output(*arguments: str) -> str:
 
 def report_of(tmp_path: Path, *arguments: str) -> dict[str, object]:
     report = tmp_path / "report.json"
-    output("run", "--simulate", "A100-40GB", "--json-report", str(report), *arguments)
+    output("run", "--simulate", "A100-40GB:40GiB", "--json-report", str(report), *arguments)
     found: dict[str, object] = json.loads(report.read_text())["lease"]
     return found
 
@@ -223,7 +223,7 @@ def test_run_refuses_contexts_without_a_lease() -> None:
 
 
 def test_what_shows_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GPUCONF_SIMULATE", "A100-40GB")
+    monkeypatch.setenv("GPUCONF_SIMULATE", "A100-40GB:40GiB")
     assert "448.00MiB" in output("devices")
     assert json.loads(output("devices", "--json"))["devices"][0]["context_bytes"] == 448 * MIB
     inside = "import subprocess, sys; sys.exit(subprocess.call([sys.executable, '-m', 'gpuconf', *sys.argv[1:]]))"
@@ -241,10 +241,27 @@ def test_what_shows_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_request_inside_a_lease_is_for_the_card_that_needs_most(monkeypatch: pytest.MonkeyPatch) -> None:
     """A percentage of two cards of different sizes must fit into the lease on both."""
-    gpuconf.simulate("T4,A100-40GB")
+    gpuconf.simulate("T4,A100-40GB:40GiB")
     monkeypatch.setenv("GPUCONF_LEASE", "outer")
     monkeypatch.setenv("GPUCONF_LIMIT", str(10 * GIB))
     with pytest.raises(
         errors.FailedPreconditionError, match=r"20\.00GiB are requested inside lease outer, which has 10"
     ):
         gpuconf.lease(memory="50%", gpus=2).__enter__()
+
+
+@pytest.mark.parametrize("contexts", [1, 3])
+def test_all_of_a_card_in_percent_is_all_that_a_lease_can_have(contexts: int) -> None:
+    """It could never be leased, and the message named the size of the card as what could."""
+    gpuconf.simulate("A100-40GB:40GiB")
+    most = 40 * GIB - contexts * 448 * MIB
+    with claim("100%", contexts) as held:
+        assert [(card.bytes, card.charge) for card in held.cards] == [(most, 40 * GIB)]
+    with claim("50%", contexts) as held:
+        assert held.cards[0].bytes == 20 * GIB
+    with pytest.raises(
+        errors.InvalidArgumentError, match=rf"can never be leased: at most .* \({most} bytes\) of a card"
+    ):
+        claim(40 * GIB, contexts)
+    with pytest.raises(errors.InvalidArgumentError, match="must be more than 0% and at most 100%"):
+        claim("101%", contexts)

@@ -37,7 +37,7 @@ def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, two_t4: None) -> Ite
 @pytest.fixture
 def two_t4() -> None:
     """A machine with two simulated T4."""
-    gpuconf.simulate("2xT4")
+    gpuconf.simulate("2xT4:16GiB")
 
 
 def variables() -> dict[str, str]:
@@ -134,7 +134,7 @@ def holder(memory: str) -> subprocess.Popen[str]:
     code = (
         f"import gpuconf\nwith gpuconf.lease(memory={memory!r}, name='other'):\n    print(1, flush=True)\n    input()"
     )
-    env = environment({"GPUCONF_LEDGER": os.environ["GPUCONF_LEDGER"], "GPUCONF_SIMULATE": "2xT4"})
+    env = environment({"GPUCONF_LEDGER": os.environ["GPUCONF_LEDGER"], "GPUCONF_SIMULATE": "2xT4:16GiB"})
     child = subprocess.Popen(
         [sys.executable, "-c", code], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
@@ -383,7 +383,7 @@ def test_a_forked_child_leaves_the_lease_alone(ledger: Ledger) -> None:
 def test_the_gpus_can_be_listed_by_another_process() -> None:
     """So that CUDA does not start in this one, before its visible devices are chosen."""
     assert devices_elsewhere() == []
-    os.environ["GPUCONF_SIMULATE"] = "2xT4"
+    os.environ["GPUCONF_SIMULATE"] = "2xT4:16GiB"
     try:
         assert devices_elsewhere() == gpuconf.visible_devices()
     finally:

@@ -47,7 +47,7 @@ def wait_until(holds: Any, seconds: float = 20) -> None:
 
 
 def env(**more: str) -> dict[str, str]:
-    return {**environment({"GPUCONF_LEDGER": os.environ["GPUCONF_LEDGER"], "GPUCONF_SIMULATE": "2xT4"}), **more}
+    return {**environment({"GPUCONF_LEDGER": os.environ["GPUCONF_LEDGER"], "GPUCONF_SIMULATE": "2xT4:16GiB"}), **more}
 
 
 def run(
@@ -83,7 +83,7 @@ def test_the_limit_is_exact_and_the_card_is_visible_by_its_uuid() -> None:
     assert run("--memory", "1234567890", "python", "-c", show) == (0, "[1234567890]\nTrue\n", "")
     assert run("--memory=25%", "--gpus=2", "--growth", "-c", LIMIT_OF_POOLS) == (0, f"{[4 * GIB, 4 * GIB]}\n", "")
     whole = 16 * GIB - (1050 << 20)  # less what TensorFlow leaves to the system
-    assert run("--gpus", "1", "--simulate", "T4", "--", "python", "-c", LIMIT_OF_POOLS) == (0, f"{[whole]}\n", "")
+    assert run("--gpus", "1", "--simulate", "T4:16GiB", "--", "python", "-c", LIMIT_OF_POOLS) == (0, f"{[whole]}\n", "")
 
 
 def test_a_command_gets_the_variables_and_its_own_options() -> None:
@@ -228,7 +228,7 @@ def cards(nbytes: int) -> list[Any]:
     import gpuconf
     from gpuconf.leases.ledger import Card
 
-    with gpuconf.simulate("2xT4"):
+    with gpuconf.simulate("2xT4:16GiB"):
         return [Card(device.uuid, device.total_memory, nbytes) for device in gpuconf.visible_devices()]
 
 
@@ -435,7 +435,9 @@ def test_the_report(tmp_path: Path) -> None:
 def test_the_report_of_several_gpus() -> None:
     """The peak is that of all GPUs, and exceeded the limit of one."""
     code = "import gpuconf; kept = [gpuconf.memory.allocate(1 << 30, f'GPU:{i}') for i in range(2)]"
-    done = run("--memory=1GiB", "--gpus=2", "--report", "python", "-c", code, variables={"GPUCONF_SIMULATE": "2xT4"})
+    done = run(
+        "--memory=1GiB", "--gpus=2", "--report", "python", "-c", code, variables={"GPUCONF_SIMULATE": "2xT4:16GiB"}
+    )
     assert (done[0], "; peak gpuconf 2.00GiB of 1.00GiB on each of 2 GPUs" in done[2]) == (0, True), done
 
 

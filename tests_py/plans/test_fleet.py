@@ -43,13 +43,13 @@ def test_the_limits_of_a_card_can_be_leased(tmp_path: Path) -> None:
     """The whole memory of a card was planned with, but a lease also takes room for a CUDA context."""
     (tmp_path / "most.csv").write_text(trace_of(15872))
     (tmp_path / "more.csv").write_text(trace_of(16100))
-    found = gpuconf.plan_fleet(tmp_path, "4xT4")
+    found = gpuconf.plan_fleet(tmp_path, "4xT4:16GiB")
     assert [job.name for job in found.unplaced] == ["more.csv"]
     assert "no room: more.csv needs a limit of 15.73GiB; of a card, 15.69GiB can be leased" in str(found)
     ledger = {"GPUCONF_LEDGER": str(tmp_path / "ledger")}
-    code, _, err = run("run", "--simulate", "T4", *found.jobs[1].command.split()[2:], "true", env=ledger)
+    code, _, err = run("run", "--simulate", "T4:16GiB", *found.jobs[1].command.split()[2:], "true", env=ledger)
     assert (code, err) == (0, "")
-    code, _, err = run("run", "--simulate", "T4", *found.jobs[0].command.split()[2:], "true", env=ledger)
+    code, _, err = run("run", "--simulate", "T4:16GiB", *found.jobs[0].command.split()[2:], "true", env=ledger)
     assert (code, "can never be leased" in err) == (3, True)
 
 
@@ -60,7 +60,7 @@ def test_jobs_that_share_a_card_can_be_leased_together(tmp_path: Path, sizes: tu
     """Each lease of an A100-40GB takes 448 MiB beside its limit; the plan keeps 512 MiB for each job."""
     for i, mib in enumerate(sizes):
         (tmp_path / f"{i}.csv").write_text(trace_of(mib))
-    found = gpuconf.plan_fleet(tmp_path, "4xA100-40GB")
+    found = gpuconf.plan_fleet(tmp_path, "4xA100-40GB:40GiB")
     assert (found.cards_used, found.fits) == (used, True)
     limits = {job.name: job.limit for job in found.jobs}
     for card in found.cards:
@@ -69,8 +69,8 @@ def test_jobs_that_share_a_card_can_be_leased_together(tmp_path: Path, sizes: tu
 
 
 def test_what_a_plan_contains(jobs: Path) -> None:
-    found = gpuconf.plan_fleet(jobs, "4xT4", reserve="512MiB")
-    assert [tuple(gpus) for gpus in found.fleet] == [("T4", 4, 16 * GIB, 16064 * MIB, 320 * MIB)]
+    found = gpuconf.plan_fleet(jobs, "4xT4:16GiB", reserve="512MiB")
+    assert [tuple(gpus) for gpus in found.fleet] == [("T4:16GiB", 4, 16 * GIB, 16064 * MIB, 320 * MIB)]
     assert [(job.name, job.gpus, job.limit >> 20, job.need - job.limit) for job in found.jobs] == [
         ("large.csv", 1, 8192, 512 * MIB),
         ("middle.csv", 1, 4096, 512 * MIB),
@@ -109,7 +109,7 @@ def test_the_text(jobs: Path) -> None:
 
 
 def test_a_fleet_that_is_too_small(jobs: Path) -> None:
-    found = gpuconf.plan_fleet(jobs, "T4")
+    found = gpuconf.plan_fleet(jobs, "T4:16GiB")
     assert not found.fits
     assert found.gap is None
     assert found.lower_bound == 2, "two of these cards would do"
@@ -125,10 +125,10 @@ def test_a_fleet_that_is_too_small(jobs: Path) -> None:
 def test_the_policy_that_needs_least(jobs: Path) -> None:
     """With PyTorch's allocator a job may need more than with gpuconf's, and a setting of it may help."""
     (jobs / "odd.csv").write_text(trace_of(11, 11, 11))  # PyTorch takes 12 MiB for 11
-    assert gpuconf.plan_fleet([jobs / "odd.csv"], "T4", "pytorch").jobs[0].limit == 36 * MIB
-    (job,) = gpuconf.plan_fleet([jobs / "odd.csv"], "T4", ["pytorch", "virtual"]).jobs
+    assert gpuconf.plan_fleet([jobs / "odd.csv"], "T4:16GiB", "pytorch").jobs[0].limit == 36 * MIB
+    (job,) = gpuconf.plan_fleet([jobs / "odd.csv"], "T4:16GiB", ["pytorch", "virtual"]).jobs
     assert (job.policy, job.limit) == ("virtual", 33 * MIB)
-    (job,) = gpuconf.plan_fleet([jobs / "odd.csv"], "T4", "pytorch-expandable").jobs
+    (job,) = gpuconf.plan_fleet([jobs / "odd.csv"], "T4:16GiB", "pytorch-expandable").jobs
     assert job.command.startswith("PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True gpuconf run --memory ")
 
 
@@ -147,22 +147,22 @@ def test_phases(tmp_path: Path) -> None:
         (tmp_path / f"job{i}.csv").write_text(
             staggered(*(10 << 10 if second % 4 == i else 1 << 10 for second in range(8)))
         )
-    without = gpuconf.plan_fleet(tmp_path, "4xT4", reserve="100MiB")
+    without = gpuconf.plan_fleet(tmp_path, "4xT4:16GiB", reserve="100MiB")
     assert (without.cards_used, without.phases) == (4, False)
-    found = gpuconf.plan_fleet(tmp_path, "4xT4", reserve="100MiB", phases=True)
+    found = gpuconf.plan_fleet(tmp_path, "4xT4:16GiB", reserve="100MiB", phases=True)
     assert (found.cards_used, found.lower_bound, found.gap, found.phases) == (1, 1, 0.0, True)
     assert found.cards[0].used == (10 + 3 << 30) + 4 * 100 * MIB
     assert found.jobs[0].command == "GPUCONF_LIMIT=10240MiB gpuconf run --"
     assert "warning: the limits on a card add up to more than its memory." in str(found)
-    code, out, error = run("plan", str(tmp_path), "--fleet", "4xT4", "--phases", "--json")
+    code, out, error = run("plan", str(tmp_path), "--fleet", "4xT4:16GiB", "--phases", "--json")
     assert (code, error, json.loads(out)["phases"], json.loads(out)["cards_used"]) == (0, "", True, 1)
 
 
 def test_phases_where_they_do_not_help(jobs: Path) -> None:
     """All peaks are at the start: the plan is that without phases, and its limits are leases."""
-    found = gpuconf.plan_fleet(jobs, "4xT4", phases=True)
+    found = gpuconf.plan_fleet(jobs, "4xT4:16GiB", phases=True)
     assert (found.cards_used, found.phases) == (2, False)
-    assert found.to_dict()["jobs"] == gpuconf.plan_fleet(jobs, "4xT4").to_dict()["jobs"]
+    assert found.to_dict()["jobs"] == gpuconf.plan_fleet(jobs, "4xT4:16GiB").to_dict()["jobs"]
 
 
 def test_jobs_by_name() -> None:
@@ -179,7 +179,7 @@ def test_jobs_by_name() -> None:
 def test_a_bad_file_does_not_stop_the_others(jobs: Path) -> None:
     (jobs / "bad.csv").write_text("Thread,Time,Action,Pointer,Size,Stream\n1,2,3\n")
     (jobs / "gone.csv").symlink_to("nowhere")
-    found = gpuconf.plan_fleet(jobs, "4xT4")
+    found = gpuconf.plan_fleet(jobs, "4xT4:16GiB")
     assert len(found.jobs) == 4
     (bad, why), (gone, missing) = found.failed
     assert (bad, gone) == ("bad.csv", "gone.csv")
@@ -188,7 +188,7 @@ def test_a_bad_file_does_not_stop_the_others(jobs: Path) -> None:
 
 
 def test_the_command(jobs: Path) -> None:
-    code, out, error = run("plan", str(jobs), "--fleet", "4xT4", "--json")
+    code, out, error = run("plan", str(jobs), "--fleet", "4xT4:16GiB", "--json")
     assert (code, error) == (0, "")
     found = json.loads(out)
     assert found["schema"] == 1
@@ -204,16 +204,16 @@ def test_the_command(jobs: Path) -> None:
         "cards": found["jobs"][0]["cards"],
         "command": "gpuconf run --memory 8192MiB --",
     }
-    code, out, error = run("plan", str(jobs), "--fleet", "4xT4")
+    code, out, error = run("plan", str(jobs), "--fleet", "4xT4:16GiB")
     assert (code, error) == (0, "")
     assert out.endswith(
         "first-fit decreasing alone: 2 cards\nfits on 2 cards; at least 2 cards are needed, gap 0.00%\n"
     )
-    code, out, _ = run("plan", str(jobs), "--fleet", "T4", "--json")
+    code, out, _ = run("plan", str(jobs), "--fleet", "T4:16GiB", "--json")
     assert code == 3
     assert json.loads(out)["unplaced"] == ["two.csv"]
     (jobs / "bad.csv").write_text("no trace")
-    code, out, error = run("plan", str(jobs), "--fleet", "4xT4", "--json")
+    code, out, error = run("plan", str(jobs), "--fleet", "4xT4:16GiB", "--json")
     assert code == 1
     assert error.startswith("gpuconf plan: bad.csv: cannot read ")
     assert json.loads(out)["failed"][0]["name"] == "bad.csv"
@@ -225,7 +225,7 @@ def test_the_page(jobs: Path, tmp_path: Path) -> None:
     pytest.importorskip("plotly")
     (jobs / "bad&.csv").write_text("no trace")
     page = tmp_path / "fleet.html"
-    code, _, error = run("plan", str(jobs), "--fleet", "2xT4,T4:24GiB", "--html", str(page))
+    code, _, error = run("plan", str(jobs), "--fleet", "2xT4:16GiB,T4:24GiB", "--html", str(page))
     assert code == 1
     assert error.startswith("gpuconf plan: bad&.csv: ")
     text = page.read_text()

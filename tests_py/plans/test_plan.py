@@ -147,7 +147,7 @@ def test_limits_and_gpus(holes: Path) -> None:
     assert [r.fits for r in nothing.results] == [None] * len(ALL)
     assert str(nothing).endswith("no limit given")
     default = gpuconf.plan(holes, gpu="A10")
-    assert (default.gpu, default.gpu_memory) == ("NVIDIA A10", 24 << 30)
+    assert (default.gpu, default.gpu_memory) == ("NVIDIA A10", 22731 << 20)
     with gpuconf.simulate("A10"):
         assert default.limit == gpuconf.memory.stats("GPU:0").bytes_limit, "what a pool on that GPU gets"
     assert gpuconf.plan(holes, limit=5 * MIB + 12345).limit == 5 * MIB + 12345
@@ -339,7 +339,7 @@ def test_the_dictionary_is_stable(holes: Path) -> None:
         "events": 6,
         "lost": 0,
         "limit": 7 * MIB,
-        "gpu": {"name": "NVIDIA A10", "memory": 24 << 30},
+        "gpu": {"name": "NVIDIA A10", "memory": 22731 << 20},
         "fits": False,
         "fitting": [],
         "out_of_memory": [],

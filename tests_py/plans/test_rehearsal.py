@@ -458,7 +458,7 @@ def test_cards_for_which_pytorch_does_the_same_are_one_run() -> None:
 def test_a_card_leaves_less_than_its_name_says(name: str) -> None:
     card: Card = parse(name)[0]
     usable, context = card.usable(), card.context()
-    assert 0 < usable.low <= usable.high < card.memory
+    assert 0 < usable.low == card.memory <= usable.high < 1.02 * card.memory
     assert 0 < context.low < context.high < 2 * GIB
     assert usable.source
     assert context.source

@@ -37,7 +37,7 @@ SPECS = {
     "H100-80GB": ("H100-80GB", [H100]),
     "H100": ("H100-80GB", [H100]),
     "h100-80gb": ("H100-80GB", [H100]),
-    "H100:80GB": ("H100-80GB", [H100]),
+    "H100:80GB": ("H100-80GB:80GiB", [H100]),
     "2xH100-80GB": ("2xH100-80GB", [H100, H100]),
     "2 x H100-80GB": ("2xH100-80GB", [H100, H100]),
     "  2XH100  ": ("2xH100-80GB", [H100, H100]),
@@ -47,7 +47,8 @@ SPECS = {
     "4xT4:8GiB": ("4xT4:8GiB", [T4] * 4),
     "T4:8192MiB": ("T4:8GiB", [T4]),
     "T4:8GB": ("T4:8GiB", [T4]),
-    "T4:16GiB": ("T4", [T4]),
+    "T4:14912MiB": ("T4", [T4]),
+    "T4:16GiB": ("T4:16GiB", [T4]),
     "1xT4": ("T4", [T4]),
     "64xT4": ("64xT4", [T4] * 64),
 }
@@ -66,7 +67,7 @@ def test_a_spec_makes_its_machine(spec: str) -> None:
 
 
 def test_memory_is_what_the_spec_says() -> None:
-    gpuconf.simulate("2xH100-80GB")
+    gpuconf.simulate("2xH100-80GB:80GiB")
     assert gpus() == [(H100, 84011909120)] * 2
     gpuconf.simulate("T4:8GiB")
     [(_, limit)] = gpus()
@@ -74,26 +75,26 @@ def test_memory_is_what_the_spec_says() -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "machine", "name", "gib"),
+    ("spec", "machine", "name", "mib"),
     [
-        ("2xV100", "2xV100-16GB", "Tesla V100-SXM2-16GB", 16),
-        ("A100", "A100-40GB", "NVIDIA A100-SXM4-40GB", 40),
-        ("P100", "P100-16GB", "Tesla P100-SXM2-16GB", 16),
-        ("K80", "K80", "Tesla K80", 12),
-        ("L4", "L4", "NVIDIA L4", 24),
-        ("L40S", "L40S", "NVIDIA L40S", 48),
-        ("2x RTX 4090", "2xRTX4090", "NVIDIA GeForce RTX 4090", 24),
-        ("RTX-5090", "RTX5090", "NVIDIA GeForce RTX 5090", 32),
-        ("GH200", "GH200-96GB", "NVIDIA GH200 480GB", 96),
-        ("GB200", "GB200-186GB", "NVIDIA GB200", 186),
-        ("GB10", "GB10", "NVIDIA GB10", 128),
+        ("2xV100", "2xV100-16GB", "Tesla V100-SXM2-16GB", 16144),
+        ("A100", "A100-40GB", "NVIDIA A100-SXM4-40GB", 40339),
+        ("P100", "P100-16GB", "Tesla P100-SXM2-16GB", 16276),
+        ("V100-32GB", "V100-32GB", "Tesla V100-SXM2-32GB", 32494),
+        ("L4", "L4", "NVIDIA L4", 22559),
+        ("L40S", "L40S", "NVIDIA L40S", 45467),
+        ("2x RTX 4090", "2xRTX4090", "NVIDIA GeForce RTX 4090", 24210),
+        ("RTX-5090", "RTX5090", "NVIDIA GeForce RTX 5090", 32109),
+        ("GH200", "GH200-96GB", "NVIDIA GH200 480GB", 96768),
+        ("GB200", "GB200-186GB", "NVIDIA GB200", 188733),
+        ("GB10", "GB10", "NVIDIA GB10", 124610),
     ],
 )
-def test_a_bare_name_takes_the_most_common_memory_and_says_which(spec: str, machine: str, name: str, gib: int) -> None:
+def test_a_bare_name_takes_the_most_common_memory_and_says_which(spec: str, machine: str, name: str, mib: int) -> None:
     """``simulate("A100")`` was an error that listed two sizes."""
     assert gpuconf.simulate(spec).spec == machine
     assert gpuconf.simulated() == machine
-    assert {(d.name, d.total_memory) for d in gpuconf.visible_devices()} == {(name, gib * GIB)}
+    assert {(d.name, d.total_memory) for d in gpuconf.visible_devices()} == {(name, mib << 20)}
     # A driver's name of the model is accepted too, also that of a simulated one.
     for said in (name, f"{name} (simulated)"):
         gpuconf.simulate(said)

@@ -181,6 +181,35 @@ def test_a_wrong_specification_is_refused_alike(spec: str, words: list[str]) -> 
         assert [word for word in words if word not in text] == []
 
 
+# MiB that nvidia-smi prints as a card's memory.
+PHYSICAL = {
+    "NVIDIA GB200": 189471,
+    "NVIDIA B200": 183359,
+    "NVIDIA GeForce RTX 5090": 32607,
+    "NVIDIA H200": 143771,
+    "NVIDIA GH200 480GB": 97871,
+    "NVIDIA GH200 144G HBM3e": 146831,
+    "NVIDIA H100 80GB HBM3": 81559,
+    "NVIDIA L40S": 46068,
+    "NVIDIA L4": 23034,
+    "NVIDIA GeForce RTX 4090": 24564,
+    "NVIDIA A100-SXM4-80GB": 81920,
+    "NVIDIA A100-SXM4-40GB": 40960,
+    "NVIDIA A30": 24576,
+    "NVIDIA A10": 23028,
+    "NVIDIA GeForce RTX 3090": 24576,
+    "Tesla T4": 15360,
+    "Tesla V100-SXM2-32GB": 32768,
+    "Tesla V100-SXM2-16GB": 16384,
+    "NVIDIA GeForce GTX 1080 Ti": 11264,
+    "Tesla P100-SXM2-16GB": 16280,
+    "Tesla P100-PCIE-12GB": 12198,
+    "Tesla K80": 11442,
+    "Tesla K40c": 11442,
+    "Tesla K20m": 4800,
+}
+
+
 @pytest.mark.parametrize(
     "spec", [MODELS[::3], MODELS[1::3], MODELS[2::3], ["A30:mig-container"], ["2xT4:8GiB:wsl"], ["GB10:mps"]]
 )
@@ -210,9 +239,13 @@ def test_driver_nvml_and_gpuconf_agree_on_every_model(spec: list[str]) -> None:
             capability, lanes.get(capability[0] if have["75"] < 10 and capability[0] in "37" else "", 128)
         )
         memory_clock = have["36"] // 1000 or "NVMLError_NotSupported"
-        # What an H200 that was asked keeps for itself.
-        reserved = 644939776 if "H200" in name and "GH200" not in name else 0
-        memory = "NVMLError_NotSupported" if have["18"] else total + reserved
+        memory = (
+            "NVMLError_NotSupported"
+            if have["18"]
+            else total
+            if total == 8 * GIB
+            else PHYSICAL.get(name, total >> 20) << 20
+        )
         cores_in_all = have["16"] * cores
         assert seen[uuid] == [name, memory, have["13"] // 1000, memory_clock, have["37"], cores_in_all, have["33"]]
 
@@ -418,7 +451,7 @@ def test_unified() -> None:
     assert have["18"] == 1
     assert nvml("print(json.dumps([memory(c) for c in cards]))", "RTX4090:unified,GB10,T4") == [
         *["NVMLError_NotSupported"] * 2,
-        16 * GIB,
+        15 * GIB,
     ]
     program = (
         "import json; from gpuconf.machine.cards import survey; print(json.dumps([c.memory.kind for c in "
@@ -595,7 +628,7 @@ def test_what_nvml_says_of_the_program_itself(profile: str, attribute: int, list
     card = n.nvmlDeviceGetHandleByIndex(0)
     found = [f(card) for f in (n.nvmlDeviceGetComputeRunningProcesses, n.nvmlDeviceGetMPSComputeRunningProcesses)]
     assert all(one.pid == os.getpid() for some in found for one in some)
-    print(json.dumps([cards()[0][4][133], n.nvmlDeviceGetMemoryInfo(card).used >> 20,
+    print(json.dumps([cards()[0][4][133], n.nvmlDeviceGetMemoryInfo(card, n.nvmlMemory_v2).used >> 20,
                       [[one.usedGpuMemory and one.usedGpuMemory >> 20 for one in some] for some in found]]))
     """
     assert driver(program, "T4" + profile) == [attribute, 96, lists]
@@ -727,7 +760,7 @@ def test_contexts_take_memory() -> None:
     print(json.dumps(said))
     """
     first, failed, after = [448, 0, 896, 0, 448], [0, 2, None, 40960 - 446, 0], [448, 0, 0, 0, 448, 0, 2, None]
-    assert driver(program, "A100-40GB:contexts") == first + failed + after
+    assert driver(program, "A100-40GB:40GiB:contexts") == first + failed + after
 
 
 def test_a_context_is_not_what_a_test_has_left_behind() -> None:
@@ -745,7 +778,7 @@ def test_a_context_is_not_what_a_test_has_left_behind() -> None:
     said += [now(), allocate(96 << 20)[0], now(), cu.cuCtxDestroy_v2(second), now()]
     print(json.dumps(said))
     """
-    assert driver(program, "A100-40GB:contexts") == [0, 0, 0, 96, 0, 0]
+    assert driver(program, "A100-40GB:40GiB:contexts") == [0, 0, 0, 96, 0, 0]
 
 
 @pytest.mark.parametrize(
@@ -798,7 +831,7 @@ print(json.dumps([theirs, mine, listed == {os.getpid(): 1472, other.pid: 1472}, 
             "gpuconf",
             "run",
             "--simulate",
-            "A100-40GB:contexts",
+            "A100-40GB:40GiB:contexts",
             "--",
             sys.executable,
             file.name,

@@ -69,7 +69,7 @@ def in_go(folder: Path) -> None:
 def test_a_program_of_another_language(build: Callable[[Path], None], tmp_path: Path) -> None:
     build(tmp_path)
     cuda, nvml = run("--", tmp_path / "client").splitlines()
-    assert cuda == f"cuda: 2 x {CARD}, 40960 MiB, 1024 MiB in use, written, 2"
+    assert cuda == f"cuda: 2 x {CARD}, 40339 MiB, 1024 MiB in use, written, 2"
     assert nvml.startswith(f"nvml: 2 x {CARD}, 40960 MiB, ")
     used = int(nvml.split(", ")[2].split()[0])
     assert used >= 1024, "NVML counts the program's memory"

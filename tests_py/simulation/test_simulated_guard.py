@@ -68,7 +68,7 @@ def test_the_machine_may_come_from_the_environment(program: Path, tmp_path: Path
 
 def test_without_the_guard_it_has_the_card(program: Path, tmp_path: Path) -> None:
     done = run(tmp_path, "--simulate", "T4", "--memory", "300MiB", "--guard=off", "--", program)
-    assert done.stdout == "16384 of 16384 MiB\n0\n0\n"
+    assert done.stdout == "14912 of 14912 MiB\n0\n0\n"
 
 
 def test_a_job_inside_a_job_has_the_smaller_limit(program: Path, tmp_path: Path) -> None:

@@ -70,14 +70,14 @@ def test_nvidia_ml_py_sees_the_cards_of_the_spec(library: Path) -> None:
     print(json.dumps(out))
     """
     assert told(library, CARDS + textwrap.dedent(program), GPUCONF_SIMULATE="H100-80GB,T4:8GiB") == [
-        ["NVIDIA H100 80GB HBM3", 80 * GIB, 0, 80 * GIB, [9, 0], 9, 16896, 1980, [0, 0], 0, 0],
+        ["NVIDIA H100 80GB HBM3", 81559 << 20, 478 << 20, 81559 << 20, [9, 0], 9, 16896, 1980, [0, 0], 0, 0],
         ["Tesla T4", 8 * GIB, 0, 8 * GIB, [7, 5], 6, 2560, 1590, [1, 1], 0, 0],
     ]
 
 
 def test_the_cards_are_those_of_gpuconf(library: Path) -> None:
     """Gpuconf and NVML read names in the same way (test_simulated_cards.py has every model)."""
-    spec = "2 x h100,geforce rtx 4090,NVIDIA L4:4GB,a100:512MiB"
+    spec = "2 x h100:80GB,geforce rtx 4090:24GB,NVIDIA L4:4GB,a100:512MiB"
     theirs = """
     print(json.dumps([
         [n.nvmlDeviceGetUUID(c), n.nvmlDeviceGetName(c), n.nvmlDeviceGetMemoryInfo(c).total,
@@ -299,3 +299,92 @@ def test_the_table_without_names_that_nvidia_smi_requests(library: Path) -> None
     done = run(library, CARDS + textwrap.dedent(program), GPUCONF_SIMULATE="T4", GPUCONF_SIMULATOR_LOG="1")
     assert json.loads(done.stdout) == [[2, 2, 2, False, 0], True, [3]]
     assert done.stderr == "gpuconf: the simulated NVML does not support a function of nvmlInternalGetExportTable\n"
+
+
+LIMITS = """
+import ctypes, json, os, sys
+from ctypes import byref, c_char_p, c_ulonglong, c_void_p
+class Limits(ctypes.Structure):
+    _fields_ = (("group", c_char_p), ("soft", c_ulonglong), ("hard", c_ulonglong), ("used", c_ulonglong))
+nvml, card, other = ctypes.CDLL("libnvidia-ml.so.1"), c_void_p(), c_void_p()
+folder, below = sys.argv[1].encode(), sys.argv[1].encode() + b"/below/leaf"
+os.makedirs(below, exist_ok=True)
+def set(card, group, soft, hard):
+    return nvml.nvmlDeviceSetMemoryLimits_v1(card, byref(Limits(group, soft, hard, 7)))
+def get(card, group):
+    found = Limits(group, 7, 7, 7)
+    result = nvml.nvmlDeviceGetMemoryLimits_v1(card, byref(found))
+    return result, found.soft, found.hard, found.used
+said = [get(card, folder)[0]]
+nvml.nvmlInit_v2()
+nvml.nvmlDeviceGetHandleByIndex_v2(0, byref(card)), nvml.nvmlDeviceGetHandleByIndex_v2(1, byref(other))
+"""
+UNLIMITED = 2**64 - 1
+
+
+def test_memory_limits_of_control_groups(library: Path, tmp_path: Path) -> None:
+    """As NVIDIA's guide to MPS v3 says of a kernel without the controller: the nearest group with limits counts."""
+    program = """
+    said += [get(card, below), set(card, folder, 1 << 20, 2 << 20), get(card, folder), get(card, below)]
+    said += [get(other, folder), set(card, below, 3, 4), get(card, below), get(card, folder)[2]]
+    said += [set(card, below, 0, 2**64 - 1), get(card, below)]  # clears them
+    wrong = [(None, 1, 2), (b"relative", 1, 2), (folder + b"/none", 1, 2), (folder, 2, 1)]
+    said += [[set(card, *each) for each in wrong], get(card, None)[0], get(card, folder + b"/none")[0]]
+    said += [nvml.nvmlDeviceSetMemoryLimits_v1(card, None), set(None, folder, 1, 2), get(card, folder)]
+    os.seteuid(65534)
+    said += [set(card, folder, 1, 2), get(card, folder)[0]]
+    print(json.dumps(said))
+    """
+    command = [sys.executable, "-c", LIMITS + textwrap.dedent(program), str(tmp_path)]
+    env = {**os.environ, "LD_LIBRARY_PATH": str(library), "GPUCONF_SIMULATE": "2xT4:driver=13.4"}
+    if os.geteuid() != 0:
+        pytest.skip("only root sets limits")
+    os.chmod(tmp_path, 0o755)
+    for folder in list(tmp_path.parents)[:2]:
+        os.chmod(folder, 0o755)
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=True, timeout=60)
+    own, none = [0, 1 << 20, 2 << 20, 0], [0, 0, UNLIMITED, 0]
+    assert json.loads(done.stdout) == [
+        *[1, none, 0, own, own],
+        *[none, 0, [0, 3, 4, 0], 2 << 20],
+        *[0, none],
+        *[[2, 2, 6, 2], 2, 6],
+        *[2, 2, own],
+        *[4, 0],
+    ]
+    for spec, result in (("T4", 13), ("A30:mig-container:driver=13.4", 0)):  # an older driver has no such function
+        done = subprocess.run(
+            [sys.executable, "-c", LIMITS + "print(set(card, folder, 1, 2))", str(tmp_path)],
+            env={**env, "GPUCONF_SIMULATE": spec},
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=60,
+        )
+        assert done.stdout == f"{result}\n"
+
+
+def test_gpuconf_reads_them(library: Path, tmp_path: Path) -> None:
+    program = """
+    from gpuconf.jobs import cgroup, driver_limits
+    cgroup.ROOT, cgroup.OWN = sys.argv[1], sys.argv[1] + "/own"
+    open(cgroup.OWN, "w").write("0::/below/leaf\\n"), open(cgroup.ROOT + "/cgroup.controllers", "w").close()
+    buses = {"GPU-1": "0000:17:00.0", "GPU-2": "0000:1a:00.0"}
+    set(card, folder, 0, 1 << 30)
+    print(list(driver_limits.below({"GPU-1": 2 << 30, "GPU-2": 2 << 30}, buses, {})))
+    print([text for _, text in driver_limits.in_force({bus: f"GPU {n}" for n, bus in enumerate(buses.values())}, {})])
+    """
+    if os.geteuid() != 0:
+        pytest.skip("only root sets limits")
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITS + textwrap.dedent(program), str(tmp_path)],
+        env={**os.environ, "LD_LIBRARY_PATH": str(library), "GPUCONF_SIMULATE": "2xT4:driver=13.4"},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert done.stdout.splitlines() == [
+        "['the control group /below/leaf limits GPU-1 to 1.00GiB, less than 2.00GiB']",
+        "['control group /below/leaf: 1.00GiB of GPU 0, which the driver enforces']",
+    ]

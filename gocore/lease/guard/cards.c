@@ -214,7 +214,17 @@ static int parse_uuid(const char *text, uint8_t uuid[16]) {
 	return digits == 32 && *text == 0;
 }
 
-static int limited(void *device, struct card_use *use) {
+/* Memory of its own pools that is in no block is free to a process. */
+static uint64_t idle_of_card(int card) {
+	int count = __atomic_load_n(&devices, __ATOMIC_ACQUIRE);
+
+	for (CUdevice device = 0; device < count; device++)
+		if (of_device[device] == card)
+			return idle_of_pools(device);
+	return 0;
+}
+
+static int limited(void *device, struct card_use *use, uint64_t *idle) {
 	char text[96] = "";
 	uint8_t uuid[16] = {0};
 
@@ -225,18 +235,22 @@ static int limited(void *device, struct card_use *use) {
 		if (place_in_level(level, uuid) < 0)
 			return 0; /* not one of the job's cards: as it is */
 	settle_if_changed();
-	card_use(card_of_uuid(uuid), use);
+	int card = card_of_uuid(uuid);
+	card_use(card, use);
+	*idle = idle_of_card(card);
 	return 1;
 }
 
 EXPORT CUresult nvmlDeviceGetMemoryInfo(void *device, nvmlMemory *memory) {
 	struct card_use use;
+	uint64_t idle;
 
 	GIVES(nvmlDeviceGetMemoryInfo, (device, memory));
 	CUresult result = INSIDE(real.nvmlDeviceGetMemoryInfo(device, memory));
-	if (result == 0 && memory != NULL && limited(device, &use)) {
+	if (result == 0 && memory != NULL && limited(device, &use, &idle)) {
 		memory->total = smaller(memory->total, use.limit);
-		memory->free = smaller(memory->total, smaller(memory->free, use.left)); /* under WSL2 free may be wrong */
+		memory->free =
+		    smaller(memory->total, smaller(memory->free, use.left) + idle); /* under WSL2 free may be wrong */
 		memory->used = memory->total - memory->free;
 	}
 	return result;
@@ -244,14 +258,15 @@ EXPORT CUresult nvmlDeviceGetMemoryInfo(void *device, nvmlMemory *memory) {
 
 EXPORT CUresult nvmlDeviceGetMemoryInfo_v2(void *device, nvmlMemory_v2 *memory) {
 	struct card_use use;
+	uint64_t idle;
 
 	GIVES(nvmlDeviceGetMemoryInfo_v2, (device, memory));
 	CUresult result = INSIDE(real.nvmlDeviceGetMemoryInfo_v2(device, memory));
-	if (result == 0 && memory != NULL && limited(device, &use)) {
+	if (result == 0 && memory != NULL && limited(device, &use, &idle)) {
 		if (use.limit < memory->total)
 			memory->reserved = 0; /* the driver's own part is no part of the limit */
 		memory->total = smaller(memory->total, use.limit);
-		memory->free = smaller(memory->free, use.left);
+		memory->free = smaller(memory->total, smaller(memory->free, use.left) + idle);
 		memory->used = memory->total - smaller(memory->total, memory->free + memory->reserved);
 	}
 	return result;

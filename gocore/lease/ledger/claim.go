@@ -99,14 +99,19 @@ func (l *Ledger) checkRequest(r *Request) error {
 	if possible < r.Count {
 		largest := slices.MaxFunc(r.Cards, func(a, b Card) int { return cmp.Compare(a.Total, b.Total) })
 		asked, remedy := human.Exact(largest.Bytes), "Request less memory"
-		if beside := largest.Charge - largest.Bytes; beside > 0 {
+		beside := largest.Charge - largest.Bytes
+		if beside > 0 {
 			asked += fmt.Sprintf(", with %s for CUDA contexts,", human.Bytes(beside))
 			if beside >= largest.Total {
 				remedy = "Let fewer processes use it, or lower GPUCONF_CONTEXT_MEMORY"
 			}
 		}
 		cards := human.Count(uint64(r.Count), "card")
-		why := fmt.Sprintf("at most %s of a card", human.Exact(largest.Total))
+		most := largest.Total
+		if beside < most {
+			most -= beside
+		}
+		why := fmt.Sprintf("at most %s of a card", human.Exact(most))
 		if r.Count > 1 {
 			cards = "each of " + cards
 		}

@@ -93,7 +93,8 @@ func (l *Library) load() (version string, err error) {
 			loaded.version = fmt.Sprintf("%d.%d.%d", v[0], v[1], v[2])
 			return loaded.version, nil
 		case answer.state == C.CUBLAS_INCOMPLETE:
-			complaints = append(complaints, fmt.Sprintf("%s is not a cuBLAS library: it lacks %s", candidate.path, text))
+			complaints = append(complaints,
+				fmt.Sprintf("%s is not a cuBLAS library: it lacks %s", candidate.path, text))
 		case text != "":
 			complaints = append(complaints, text)
 		}

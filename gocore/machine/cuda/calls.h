@@ -102,7 +102,7 @@ struct cuda_description {
 CUDACALLS(PROTOTYPE)
 #undef PROTOTYPE
 
-/* The calls that have one output: the name, the parameters, the output's type, and the call, which stores it in *out. */
+/* The calls that have an output: the name, the parameters, the output's type, and the call, which stores it in *out. */
 #define CUDAANSWERS(X) \
 	X(device_count, (void *machine), int, cuda.cuDeviceGetCount(out)) \
 	X(retain, (void *machine, CUdevice device), CUcontext, cuda.cuDevicePrimaryCtxRetain(out, device)) \

@@ -18,10 +18,9 @@ static const struct gpuconf_capability capabilities[] = {GPUCONF_CAPABILITIES(RO
 enum { GPUCONF_CAPABILITIES(ROW) CAPABILITIES };
 #undef ROW
 
-#define MEMORY(size) ((size) < 4096 ? (uint64_t)(size) << 30 : (uint64_t)(size) << 10)
-#define ROW(name, alias, product, size, kind, major, minor, sms, mhz, memory_mhz, bus, l2) \
-	{name, alias, product, MEMORY(size), kind, &capabilities[AT_##major##_##minor], sms, mhz, memory_mhz, bus, \
-	    l2 * KIB},
+#define ROW(name, alias, product, cuda, nvml, kind, major, minor, sms, mhz, memory_mhz, bus, l2) \
+	{name, alias, product, (uint64_t)(cuda) << 10, (uint64_t)(nvml) << 20, kind, &capabilities[AT_##major##_##minor], \
+	    sms, mhz, memory_mhz, bus, l2 * KIB},
 static const struct gpuconf_model models[] = {GPUCONF_MODELS(ROW)};
 #undef ROW
 
@@ -31,10 +30,6 @@ static const struct gpuconf_driver drivers[] = {GPUCONF_DRIVERS(ROW)};
 static const struct {
 	int major, mib;
 } contexts[] = {GPUCONF_CONTEXTS(ROW)};
-static const struct {
-	const char *model;
-	uint64_t bytes;
-} reserved[] = {GPUCONF_RESERVED(ROW)};
 #undef ROW
 
 const struct gpuconf_model *gpuconf_model(int index) {
@@ -57,13 +52,6 @@ const struct gpuconf_slice *gpuconf_slice(const struct gpuconf_model *model) {
 		if (strcmp(slices[i].model, model->name) == 0)
 			return &slices[i];
 	return NULL;
-}
-
-uint64_t gpuconf_reserved(const struct gpuconf_model *model) {
-	for (size_t i = 0; i < sizeof reserved / sizeof *reserved; i++)
-		if (strcmp(reserved[i].model, model->name) == 0)
-			return reserved[i].bytes;
-	return 0;
 }
 
 uint64_t gpuconf_context(uint64_t memory, int major) {

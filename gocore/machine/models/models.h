@@ -4,11 +4,21 @@
  *
  * A name without a size is an alias of the most common model: 40 GB for an A100 and 16 GB for a V100, as in the usual
  * instances of the clouds (AWS p4d and p3, Google a2-highgpu, Azure ND A100 v4 and NCv3), and 96 GB for a GH200. GB in
- * a model's name means GiB, all of which is usable: nothing is subtracted for ECC or firmware, except for a model that
- * was asked (a).
+ * a model's name is the size that NVIDIA sells. What CUDA reports is less: the rest is reserved, for ECC among others.
  *
- * Sources. Compute capabilities: developer.nvidia.com/cuda-gpus. Products: the names that nvidia-smi prints. Memory:
- * NVIDIA's data sheets. Multiprocessors, clocks, bus and L2: the letter in each row.
+ * Sources. Compute capabilities: developer.nvidia.com/cuda-gpus. Products: the names that nvidia-smi prints.
+ * Multiprocessors, clocks, bus and L2: the letter in each row.
+ *
+ * Memory, NVML: what nvidia-smi prints with a driver of 2024 or newer (modal-labs/modal-client#2797 for H100, A100, A10,
+ * L40S, L4 and T4; bottlerocket-os/bottlerocket-core-kit#834 for A100; nvidia-smi's output in public repositories for
+ * the others); with driver 460 or 470 for P100 and older, of which newer ones report more. Memory, CUDA, with such a
+ * driver: a for the H200; the total that llama.cpp and ggml print (T4, RTX 3090, 4090 and 5090, L40S, A10, A100-80GB,
+ * H100, V100-32GB, GB10, Thor, Orin: outputs in public repositories, such as spiritbuun/buun-llama-cpp#91); deviceQuery
+ * (A100-40GB: bottlerocket-os/bottlerocket#3873; P100, K80, K40, K20); PyTorch's total (GH200-144GB; B200:
+ * pytorch/ao#4002), and what its out-of-memory errors name, to 10 MiB: 184.31 GiB for a GB200, 94.50 GiB for a
+ * GH200-96GB, 22.03 GiB for an L4 (ArcInstitute/evo2#190), 23.50 GiB for an A30 (LHRLAB/ChatKBQA#2), 10.90 GiB for a
+ * GTX 1080 Ti. V100-16GB: 16144 MiB, in the logs of programs. Older drivers report up to 1.4 % more; needs.py of the
+ * plans has for which models. The unified ones share the host's memory, and NVML does not report it.
  *
  *     q  the output of NVIDIA's deviceQuery sample on such a card: bottlerocket-os/bottlerocket#3873 (A100-40GB),
  *        NVIDIA/nccl#1637 (RTX 5090), NVIDIA/cutlass#2784 and Ubuntu's documentation of Tegra (Thor), and outputs that
@@ -61,51 +71,61 @@ enum gpuconf_memory { GPUCONF_DEDICATED, GPUCONF_UNIFIED, GPUCONF_COHERENT };
 	X(12, 1, 128, 64, 100, 99, 64, 1536, 24, -5, 2)
 
 /*
- * X(name, alias or NULL, product, memory GiB (KiB where a card was asked), kind of memory, major, minor,
- * multiprocessors, clock MHz, memory MHz, bus bits, L2 KiB), newest first.
+ * X(name, alias or NULL, product, memory that CUDA reports in KiB, that NVML reports in MiB, kind of memory, major,
+ * minor, multiprocessors, clock MHz, memory MHz, bus bits, L2 KiB), newest first.
  *
- * GB200: the memory is the data sheet's 13.4 TB of an NVL72, divided by 72.
  * GB10, Thor, Orin: the CPU shares the memory. Smaller Orins have the same name.
  * GH200-96GB: the 480 GB in the product's name are the CPU's memory.
  * K80: one of the two GPUs of a board, which CUDA lists as two devices.
  */
 #define GPUCONF_MODELS(X) \
-	X("GB200-186GB", "GB200", "NVIDIA GB200", 186, GPUCONF_COHERENT, 10, 0, 152, 2056, 3996, 7680, 129536) /* g */ \
-	X("B200-180GB", "B200", "NVIDIA B200", 180, GPUCONF_DEDICATED, 10, 0, 148, 1965, 3996, 7680, 129536)   /* b */ \
-	X("GB10", "GB10-128GB", "NVIDIA GB10", 128, GPUCONF_UNIFIED, 12, 1, 48, 2418, 8533, 256, 24576)        /* q */ \
-	X("Thor-128GB", "Thor", "NVIDIA Thor", 128, GPUCONF_UNIFIED, 11, 0, 20, 1049, 4266, 256, 32768)        /* q */ \
-	X("Orin-64GB", "Orin", "Orin (nvgpu)", 64, GPUCONF_UNIFIED, 8, 7, 16, 1300, 0, 256, 4096)              /* o */ \
-	X("RTX5090", "RTX5090-32GB", "NVIDIA GeForce RTX 5090", 32, GPUCONF_DEDICATED, 12, 0, 170, 2407, 14001, 512, \
-	    98304) /* q */ \
-	X("H200-141GB", "H200", "NVIDIA H200", 146591680, GPUCONF_DEDICATED, 9, 0, 132, 1980, 3201, 6016, \
+	X("GB200-186GB", "GB200", "NVIDIA GB200", 188733 << 10, 189471, GPUCONF_COHERENT, 10, 0, 152, 2056, 3996, 7680, \
+	    129536) /* g */ \
+	X("B200-180GB", "B200", "NVIDIA B200", 182631 << 10, 183359, GPUCONF_DEDICATED, 10, 0, 148, 1965, 3996, 7680, \
+	    129536) /* b */ \
+	X("GB10", "GB10-128GB", "NVIDIA GB10", 124610 << 10, 124610, GPUCONF_UNIFIED, 12, 1, 48, 2418, 8533, 256, \
+	    24576) /* q */ \
+	X("Thor-128GB", "Thor", "NVIDIA Thor", 125748 << 10, 125748, GPUCONF_UNIFIED, 11, 0, 20, 1049, 4266, 256, \
+	    32768)                                                                                                /* q */ \
+	X("Orin-64GB", "Orin", "Orin (nvgpu)", 62827 << 10, 62827, GPUCONF_UNIFIED, 8, 7, 16, 1300, 0, 256, 4096) /* o */ \
+	X("RTX5090", "RTX5090-32GB", "NVIDIA GeForce RTX 5090", 32109 << 10, 32607, GPUCONF_DEDICATED, 12, 0, 170, 2407, \
+	    14001, 512, 98304) /* q */ \
+	X("H200-141GB", "H200", "NVIDIA H200", 146591680, 143771, GPUCONF_DEDICATED, 9, 0, 132, 1980, 3201, 6016, \
 	    61440) /* h, a */ \
-	X("GH200-96GB", "GH200", "NVIDIA GH200 480GB", 96, GPUCONF_COHERENT, 9, 0, 132, 1980, 2619, 6144, 61440) /* q */ \
-	X("GH200-144GB", NULL, "NVIDIA GH200 144G HBM3e", 144, GPUCONF_COHERENT, 9, 0, 132, 1980, 3201, 6144, \
-	    61440)                                                                                                 /* s */ \
-	X("H100-80GB", "H100", "NVIDIA H100 80GB HBM3", 80, GPUCONF_DEDICATED, 9, 0, 132, 1980, 2619, 5120, 51200) /* q */ \
-	X("L40S", "L40S-48GB", "NVIDIA L40S", 48, GPUCONF_DEDICATED, 8, 9, 142, 2520, 9001, 384, 98304)            /* q */ \
-	X("L4", "L4-24GB", "NVIDIA L4", 24, GPUCONF_DEDICATED, 8, 9, 58, 2040, 6251, 192, 49152)                   /* q */ \
-	X("RTX4090", "RTX4090-24GB", "NVIDIA GeForce RTX 4090", 24, GPUCONF_DEDICATED, 8, 9, 128, 2520, 10501, 384, \
-	    73728)                                                                                                 /* q */ \
-	X("A100-80GB", NULL, "NVIDIA A100-SXM4-80GB", 80, GPUCONF_DEDICATED, 8, 0, 108, 1410, 1593, 5120, 40960)   /* q */ \
-	X("A100-40GB", "A100", "NVIDIA A100-SXM4-40GB", 40, GPUCONF_DEDICATED, 8, 0, 108, 1410, 1215, 5120, 40960) /* q */ \
-	X("A30", "A30-24GB", "NVIDIA A30", 24, GPUCONF_DEDICATED, 8, 0, 56, 1440, 1215, 3072, 24576)               /* w */ \
-	X("A10-24GB", "A10", "NVIDIA A10", 24, GPUCONF_DEDICATED, 8, 6, 72, 1695, 6251, 384, 6144)                 /* q */ \
-	X("RTX3090", "RTX3090-24GB", "NVIDIA GeForce RTX 3090", 24, GPUCONF_DEDICATED, 8, 6, 82, 1695, 9751, 384, \
-	    6144)                                                                                              /* q */ \
-	X("T4", "T4-16GB", "Tesla T4", 16, GPUCONF_DEDICATED, 7, 5, 40, 1590, 5001, 256, 4096)                 /* q */ \
-	X("V100-32GB", NULL, "Tesla V100-SXM2-32GB", 32, GPUCONF_DEDICATED, 7, 0, 80, 1530, 877, 4096, 6144)   /* q */ \
-	X("V100-16GB", "V100", "Tesla V100-SXM2-16GB", 16, GPUCONF_DEDICATED, 7, 0, 80, 1530, 877, 4096, 6144) /* q */ \
-	X("GTX1080Ti", "GTX1080Ti-11GB", "NVIDIA GeForce GTX 1080 Ti", 11, GPUCONF_DEDICATED, 6, 1, 28, 1582, 5505, 352, \
-	    2816)                                                                                              /* q */ \
-	X("P100-16GB", "P100", "Tesla P100-SXM2-16GB", 16, GPUCONF_DEDICATED, 6, 0, 56, 1480, 715, 4096, 4096) /* w */ \
-	X("P100-12GB", NULL, "Tesla P100-PCIE-12GB", 12, GPUCONF_DEDICATED, 6, 0, 56, 1329, 715, 3072, 3072)   /* q */ \
-	X("K80", "K80-12GB", "Tesla K80", 12, GPUCONF_DEDICATED, 3, 7, 13, 824, 2505, 384, 1536)               /* q */ \
-	X("K40", "K40-12GB", "Tesla K40c", 12, GPUCONF_DEDICATED, 3, 5, 15, 745, 3004, 384, 1536)              /* q */ \
-	X("K20", "K20-5GB", "Tesla K20m", 5, GPUCONF_DEDICATED, 3, 5, 13, 706, 2600, 320, 1280)                /* q */
-
-/* X(model, bytes): what NVML counts as reserved, beyond the memory that CUDA reports, of cards that were asked (a). */
-#define GPUCONF_RESERVED(X) X("H200-141GB", UINT64_C(644939776))
+	X("GH200-96GB", "GH200", "NVIDIA GH200 480GB", 96768 << 10, 97871, GPUCONF_COHERENT, 9, 0, 132, 1980, 2619, 6144, \
+	    61440) /* q */ \
+	X("GH200-144GB", NULL, "NVIDIA GH200 144G HBM3e", 145920 << 10, 146831, GPUCONF_COHERENT, 9, 0, 132, 1980, 3201, \
+	    6144, 61440) /* s */ \
+	X("H100-80GB", "H100", "NVIDIA H100 80GB HBM3", 81081 << 10, 81559, GPUCONF_DEDICATED, 9, 0, 132, 1980, 2619, \
+	    5120, 51200) /* q */ \
+	X("L40S", "L40S-48GB", "NVIDIA L40S", 45467 << 10, 46068, GPUCONF_DEDICATED, 8, 9, 142, 2520, 9001, 384, \
+	    98304)                                                                                               /* q */ \
+	X("L4", "L4-24GB", "NVIDIA L4", 22559 << 10, 23034, GPUCONF_DEDICATED, 8, 9, 58, 2040, 6251, 192, 49152) /* q */ \
+	X("RTX4090", "RTX4090-24GB", "NVIDIA GeForce RTX 4090", 24210 << 10, 24564, GPUCONF_DEDICATED, 8, 9, 128, 2520, \
+	    10501, 384, 73728) /* q */ \
+	X("A100-80GB", NULL, "NVIDIA A100-SXM4-80GB", 81151 << 10, 81920, GPUCONF_DEDICATED, 8, 0, 108, 1410, 1593, 5120, \
+	    40960) /* q */ \
+	X("A100-40GB", "A100", "NVIDIA A100-SXM4-40GB", 40339 << 10, 40960, GPUCONF_DEDICATED, 8, 0, 108, 1410, 1215, \
+	    5120, 40960) /* q */ \
+	X("A30", "A30-24GB", "NVIDIA A30", 24064 << 10, 24576, GPUCONF_DEDICATED, 8, 0, 56, 1440, 1215, 3072, \
+	    24576)                                                                                                 /* w */ \
+	X("A10-24GB", "A10", "NVIDIA A10", 22731 << 10, 23028, GPUCONF_DEDICATED, 8, 6, 72, 1695, 6251, 384, 6144) /* q */ \
+	X("RTX3090", "RTX3090-24GB", "NVIDIA GeForce RTX 3090", 24123 << 10, 24576, GPUCONF_DEDICATED, 8, 6, 82, 1695, \
+	    9751, 384, 6144)                                                                                   /* q */ \
+	X("T4", "T4-16GB", "Tesla T4", 14912 << 10, 15360, GPUCONF_DEDICATED, 7, 5, 40, 1590, 5001, 256, 4096) /* q */ \
+	X("V100-32GB", NULL, "Tesla V100-SXM2-32GB", 32494 << 10, 32768, GPUCONF_DEDICATED, 7, 0, 80, 1530, 877, 4096, \
+	    6144) /* q */ \
+	X("V100-16GB", "V100", "Tesla V100-SXM2-16GB", 16144 << 10, 16384, GPUCONF_DEDICATED, 7, 0, 80, 1530, 877, 4096, \
+	    6144) /* q */ \
+	X("GTX1080Ti", "GTX1080Ti-11GB", "NVIDIA GeForce GTX 1080 Ti", 11162 << 10, 11264, GPUCONF_DEDICATED, 6, 1, 28, \
+	    1582, 5505, 352, 2816) /* q */ \
+	X("P100-16GB", "P100", "Tesla P100-SXM2-16GB", 16276 << 10, 16280, GPUCONF_DEDICATED, 6, 0, 56, 1480, 715, 4096, \
+	    4096) /* w */ \
+	X("P100-12GB", NULL, "Tesla P100-PCIE-12GB", 12198 << 10, 12198, GPUCONF_DEDICATED, 6, 0, 56, 1329, 715, 3072, \
+	    3072)                                                                                              /* q */ \
+	X("K80", "K80-12GB", "Tesla K80", 11715776, 11442, GPUCONF_DEDICATED, 3, 7, 13, 824, 2505, 384, 1536)  /* q */ \
+	X("K40", "K40-12GB", "Tesla K40c", 11715776, 11442, GPUCONF_DEDICATED, 3, 5, 15, 745, 3004, 384, 1536) /* q */ \
+	X("K20", "K20-5GB", "Tesla K20m", 4914752, 4800, GPUCONF_DEDICATED, 3, 5, 13, 706, 2600, 320, 1280)    /* q */
 
 /* X(model, profile, slices of a card, MiB, multiprocessors) of the smallest MIG instance, as in go-nvml's mock servers.
  */
@@ -149,7 +169,7 @@ enum gpuconf_memory { GPUCONF_DEDICATED, GPUCONF_UNIFIED, GPUCONF_COHERENT };
 	X(11040, "470.256.02") X(11050, "495.29.05") X(11060, "510.39.01") X(11070, "515.43.04") \
 	X(11080, "520.61.05") X(12000, "525.147.05") X(12010, "530.30.02") X(12020, "535.261.03") \
 	X(12030, "545.23.06") X(12040, "550.163.01") X(12050, "555.58.02") X(12060, "560.28.03") \
-	X(12080, "570.26.00") X(12090, "575.51.03") X(13000, "580.65.06") X(13010, "590.44.01")
+	X(12080, "570.26.00") X(12090, "575.51.03") X(13000, "580.65.06") X(13010, "590.44.01") X(13040, "615.71.09")
 /* clang-format on */
 
 struct gpuconf_capability {
@@ -165,7 +185,7 @@ struct gpuconf_capability {
  * newer). */
 struct gpuconf_model {
 	const char *name, *alias, *product; /* alias may be NULL */
-	uint64_t memory;                    /* as CUDA reports it */
+	uint64_t memory, physical;          /* as CUDA and as NVML report it */
 	enum gpuconf_memory kind;
 	const struct gpuconf_capability *capability;
 	int multiprocessors, clock_mhz, memory_mhz, bus_bits, l2_bytes; /* 0: unknown */
@@ -187,7 +207,6 @@ struct gpuconf_driver {
 /* All return NULL behind the last one. */
 const struct gpuconf_model *gpuconf_model(int index);
 const struct gpuconf_capability *gpuconf_capability(int major, int minor);
-uint64_t gpuconf_reserved(const struct gpuconf_model *model); /* 0: it was not asked */
 const struct gpuconf_driver *gpuconf_driver(int index);
 
 /* What a context takes of a card. A small card, or an instance of a large one, has few multiprocessors: it is at most

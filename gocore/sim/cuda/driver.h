@@ -103,7 +103,8 @@ typedef enum {
 	UNKNOWN = 999,
 } CUresult;
 
-/* tests_go/machine/fakecuda/libcuda/hooks.c, for tests. TEST_VARIABLE is the value of FAKECUDA_ and a literal; the wheel's library reads none. */
+/* tests_go/machine/fakecuda/libcuda/hooks.c, for tests. TEST_VARIABLE is the value of FAKECUDA_ and a literal; the
+ * wheel's library reads none. */
 #ifdef GPUCONF_TEST_HOOKS
 #define TEST_VARIABLE(name) secure_getenv("FAKECUDA_" name)
 CUresult hooks_of_call(const char *name); /* counts it, and returns its injected failure, if any */
@@ -408,8 +409,8 @@ static inline void unlock_at_end(pthread_mutex_t **lock) { pthread_mutex_unlock(
 
 /*
  * Lists have their elements' `next`. ADD puts a new element in front, and is it. FIND moves a link, a pointer to a
- * pointer to an element, to the first element of which the condition about *link holds, or to the end. TAKE_OUT takes the
- * element of a link out, and is it. DROP_EACH calls drop with the link of each such element, which takes it out.
+ * pointer to an element, to the first element of which the condition about *link holds, or to the end. TAKE_OUT takes
+ * the element of a link out, and is it. DROP_EACH calls drop with the link of each such element, which takes it out.
  */
 #define ADD(list, ...) \
 	({ \

@@ -108,10 +108,11 @@ static void look(struct room *room) {
 static void end_program(const struct room *room) {
 	char text[1024];
 	int length = snprintf(text, sizeof text,
-	    "gpuconf: the simulated GPU's memory is host memory, and %llu MiB of it are left (%s). The program ends before "
-	    "the kernel kills it. "
-	    "Use less memory, such as a smaller batch, or a host with more; this is not a CUDA out-of-memory error\n",
-	    (unsigned long long)(room->left / MIB), room->where);
+	    "gpuconf: the simulated GPU's memory is host memory, and %llu MiB of it are left (%s). This process holds %llu "
+	    "MiB. It ends before the kernel kills it. Use less memory, such as a smaller batch, end what else uses the "
+	    "host's, or take a host with more; this is not a CUDA out-of-memory error\n",
+	    (unsigned long long)(room->left / MIB), room->where,
+	    (unsigned long long)(number_in("/proc/self/status", "VmRSS:") / 1024));
 	ssize_t written = write(STDERR_FILENO, text, (size_t)length);
 	(void)written;
 	_exit(END_STATUS);

@@ -42,7 +42,7 @@ static void add(const struct gpuconf_card *simulated, int slot) {
 	    .memory_clock = model->memory_mhz,
 	    .bus_bits = model->bus_bits,
 	    .total = view.mig ? model->memory : view.total,
-	    .reserved = simulated->memory == model->memory ? gpuconf_reserved(model) : 0,
+	    .reserved = simulated->memory == model->memory ? model->physical - model->memory : 0,
 	    .mig = gpuconf_slice(model) != NULL ? MIG_OFF : MIG_NONE,
 	    .shares_host = view.integrated,
 	    .mps = view.mps,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A simulated libnvidia-ml.so.1. Its cards are those of GPUCONF_SIMULATE, or, in a test build, of the file that
- * FAKE_NVML names (tests_go/machine/fakenvml/libnvidia-ml). nvmlInit reads either. It says nothing of quantities that only a card can measure: they
- * are not supported.
+ * FAKE_NVML names (tests_go/machine/fakenvml/libnvidia-ml). nvmlInit reads either. It says nothing of quantities that
+ * only a card can measure: they are not supported.
  *
  * With GPUCONF_SIMULATOR_LOG each function that is called, and not implemented, is named once on standard error.
  *

@@ -151,16 +151,17 @@ type Ceiling struct {
 // rank, modulo the number of GPUs. The ranks of a GPU have equal parts of it, and the others nothing. A GPU without a
 // rank is shared by all. So the parts never add up to more than the ceiling.
 func (e Env) Ceiling(ordinal, gpus int) (Ceiling, error) {
-	text, set := e["GPUCONF_LIMIT"]
-	if !set || text == "" {
+	text := e["GPUCONF_LIMIT"]
+	if text == "" {
 		return Ceiling{}, nil
 	}
 	bytes, err := human.ParseSize(text)
 	if err != nil {
 		return Ceiling{}, status.Errorf(status.InvalidArgument, "GPUCONF_LIMIT=%q %w", text, err)
 	}
-	if bytes == 0 {
-		return Ceiling{}, status.Errorf(status.InvalidArgument, "GPUCONF_LIMIT=%q must be more than 0 bytes", text)
+	if bytes < mib {
+		return Ceiling{}, status.Errorf(status.InvalidArgument, "GPUCONF_LIMIT=%q must be at least 1 MiB, such as "+
+			"'6GiB'", text)
 	}
 	c := Ceiling{Bytes: bytes, Set: true, lease: e["GPUCONF_LEASE"] != ""}
 	rank, errRank := strconv.Atoi(e["LOCAL_RANK"])

@@ -15,6 +15,7 @@ from .. import errors
 from .._typing import Any, NamedTuple
 from . import message, settings_file, sizes, texts
 from .settings_file import Ignored
+from .table import human_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,6 +41,10 @@ SETTINGS = (
     Setting("GPUCONF_SIMULATE_STRICT", "1: what has no value on simulated GPUs is an error"),
     Setting(
         "GPUCONF_LIMIT", "the most memory of a process on each GPU; calls can only lower it", key="limit", kind="size"
+    ),
+    Setting(
+        "NVIDIA_GPU_MEMORY_LIMIT",
+        "MiB of each GPU that NVIDIA's toolkit allows a container: a ceiling for limits and leases",
     ),
     Setting("GPUCONF_GROWTH", "whether pools grow; overrides set_memory_growth", key="growth", kind="switch"),
     Setting("GPUCONF_LEDGER", "folder of the ledger, in which processes lease memory", key="ledger", kind="path"),
@@ -94,6 +99,7 @@ OWN = (
     "GPUCONF_WHEEL_PLATFORM",
 )
 
+_KNOWN = frozenset((*(setting.variable for setting in SETTINGS), *OWN))
 _KEYS = {setting.key: setting for setting in SETTINGS if setting.key}
 _LIMIT = "GPUCONF_LIMIT"
 _GROWTH = "GPUCONF_GROWTH"
@@ -103,13 +109,36 @@ _TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
 ADMINISTRATOR = "/etc/gpuconf.toml"
 
+# What NVIDIA's container toolkit applies to a container: the bytes that are guaranteed, and the most, in whole MiB.
+CONTAINER_REQUEST, CONTAINER_LIMIT = "NVIDIA_GPU_MEMORY_REQUEST", "NVIDIA_GPU_MEMORY_LIMIT"
+
+
+class Ceiling(NamedTuple):
+    """The most bytes that a process may have on each GPU, and the file or the variable that says so."""
+
+    bytes: int
+    source: str
+
 
 class Origin(NamedTuple):
     """A setting's value and where it comes from."""
 
     value: str  # "" if nothing sets it
     source: str  # "call", "environment", a file's path, or "default"
-    ceiling: str  # the file that lowered the value, or ""
+    ceiling: str  # the file or the variable that lowered the value, or ""
+
+
+def misspelled(environ: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Return a sentence for each variable of gpuconf that it does not have, and what to do."""
+    sentences = []
+    for name in sorted(environ):
+        if name.startswith("GPUCONF_") and name not in _KNOWN and "_TEST" not in name:
+            import difflib
+
+            close = difflib.get_close_matches(name, _KNOWN, 1)
+            fix = f"did you mean {close[0]}?" if close else "unset it"
+            sentences.append((f"{name} is set, but gpuconf has no such variable", fix))
+    return sentences
 
 
 def requested_values() -> str:
@@ -133,6 +162,7 @@ def environment(environ: Mapping[str, str], prefixes: tuple[str, ...]) -> dict[s
     variables = {name: value for name, value in environ.items() if name.startswith(prefixes)}
     of_file, ignored = _from_file(environ)
     _log(ignored)
+    _warn_of_misspelled(environ)
     for name, origin in of_file.items():
         variables.setdefault(name, origin.value)
     _check_switch(variables.get(_GROWTH, ""))
@@ -198,10 +228,43 @@ def asked(name: str, environ: Mapping[str, str]) -> str:
     return f"{key} in {origin.source}" + (f", line {line}" if line else "")
 
 
-def ceiling() -> int | None:
-    """Return the most bytes that the administrator allows a process on each GPU; None for any amount."""
-    table = _administrators()
-    return None if table is None else table.get("limit")
+def ceiling() -> Ceiling | None:
+    """Return the most that the administrator or the container allows a process on each GPU; None for any amount."""
+    table = _administrators() or {}
+    ceilings = [Ceiling(table["limit"], ADMINISTRATOR)] if "limit" in table else []
+    most = _of_container(CONTAINER_LIMIT)
+    if most is not None:
+        requested = _of_container(CONTAINER_REQUEST)
+        if requested is not None and requested > most:
+            raise errors.InvalidArgumentError(
+                f"{CONTAINER_REQUEST}={os.environ[CONTAINER_REQUEST]} is more than "
+                f"{CONTAINER_LIMIT}={os.environ[CONTAINER_LIMIT]}"
+            )
+        ceilings.append(Ceiling(most, CONTAINER_LIMIT))
+    return min(ceilings, default=None)
+
+
+def refuse_above_ceiling(wanted: int) -> None:
+    """Raise InvalidArgumentError for more bytes than the ceiling allows."""
+    most = ceiling()
+    if most is not None and wanted > most.bytes:
+        whose = "administrator" if most.source == ADMINISTRATOR else "container"
+        raise errors.InvalidArgumentError(
+            f"{human_bytes(wanted)} of memory exceed the {whose}'s limit for each GPU, {human_bytes(most.bytes)} "
+            f"({most.source}). Request less memory"
+        )
+
+
+def _of_container(name: str) -> int | None:
+    """Return the bytes of a variable of NVIDIA's container toolkit, which takes digits alone; None if it is not set."""
+    text = os.environ.get(name, "")
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit() and 1 <= int(text) < 1 << 43):
+        raise errors.InvalidArgumentError(
+            f"{name}={texts.shown(text)} must be a number of MiB, at least 1, such as 6144"
+        )
+    return int(text) << 20
 
 
 def _check_switch(text: str) -> None:
@@ -220,14 +283,14 @@ def _meant_switch(given: Any) -> str:
 
 
 def _below_ceiling(origin: Origin) -> Origin:
-    """Return a memory limit in bytes, lowered to the administrator's ceiling.
+    """Return a memory limit in bytes, lowered to the ceiling.
 
     Raises InvalidArgumentError if it is no size.
     """
     most = ceiling()
     limit = _limit(_LIMIT, origin.value) if origin.value else None
-    if most is not None and (limit is None or limit > most):
-        return Origin(str(most), origin.source or "default", ADMINISTRATOR)
+    if most is not None and (limit is None or limit > most.bytes):
+        return Origin(str(most.bytes), origin.source or "default", most.source)
     return origin if limit is None else origin._replace(value=str(limit))
 
 
@@ -266,6 +329,16 @@ _ONLY_TRUSTED = {
 
 
 _logged: set[str] = set()
+
+
+def _warn_of_misspelled(environ: Mapping[str, str]) -> None:
+    """Warn, once in a process: a misspelled GPUCONF_LIMIT is no limit."""
+    for text, fix in misspelled(environ):
+        if text not in _logged:
+            _logged.add(text)
+            import warnings
+
+            warnings.warn_explicit(f"{text}: {fix}", UserWarning, "environment", 0)
 
 
 def _log(ignored: list[Ignored]) -> None:

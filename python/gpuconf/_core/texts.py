@@ -92,3 +92,8 @@ def missing(what: str, package: str, extra: str, error: ImportError) -> errors.M
     found = errors.MissingPackageError(f"{what} {package}{reason}: pip install 'gpuconf[{extra}]'")
     found.name = error.name
     return found
+
+
+def plain_machine(spec: str) -> str:
+    """Return a simulated machine as messages name it: without the word for the cards of a rehearsal."""
+    return spec.replace(":no-limit", "")

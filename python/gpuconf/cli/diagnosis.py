@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import difflib
 import glob
 import json
 import logging
@@ -109,12 +108,7 @@ def _settings(environ: Mapping[str, str]) -> Iterator[Finding]:
     yield from (Finding(NOTE, "settings", one.text, one.fix) for one in settings.ignored(environ))
     for name, text in json.loads(core.pybind_MalformedVariables(runtime.environment())).items():
         yield Finding(PROBLEM, "settings", text, f"correct {name}, or unset it")
-    known = [*(one.variable for one in settings.SETTINGS), *settings.OWN]
-    for name in sorted(environ):
-        if name.startswith("GPUCONF_") and name not in known:
-            close = difflib.get_close_matches(name, known, 1)
-            fix = f"did you mean {close[0]}?" if close else "unset it"
-            yield Finding(PROBLEM, "settings", f"{name} is set, but gpuconf has no such variable", fix)
+    yield from (Finding(PROBLEM, "settings", text, fix) for text, fix in settings.misspelled(environ))
 
 
 # Driver and CUDA

@@ -7,6 +7,7 @@ import argparse
 import math
 import os
 
+from .._core.files import replacing
 from .._typing import Any
 from ..memory import load_trace
 from ..plans.recordings import difference
@@ -78,7 +79,7 @@ def _run(options: argparse.Namespace) -> int:
         names = [f"{options.old} after {seconds:g} s" for seconds in options.between]
     if options.html is not None:
         # File names may be undecodable.
-        with open(options.html, "w", encoding="utf-8", errors="backslashreplace") as file:
+        with replacing(options.html, encoding="utf-8", errors="backslashreplace") as file:
             file.write(difference.page(differences, (names[0], names[1])))
     if options.json:
         print_json({"old": options.old, "new": options.new, "gpus": [each.to_dict() for each in differences]})

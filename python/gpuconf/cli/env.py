@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Callable
 
 from .. import errors
-from .._core import sizes
+from .._core import settings, sizes
 from .._typing import Any
 from ..leases.environment import LeasedCard, of_program
 from ..machine.cards import visible_devices
@@ -20,7 +20,7 @@ from .requested import simulated_here
 _EXAMPLE = """
 gpuconf env --memory 10GiB --format systemd >> service.conf
 eval "$(gpuconf env --memory 10GiB)"           # in a Slurm script, or a container's entry point
-docker run --env-file <(gpuconf env --memory 10GiB --format docker) ...
+docker run --env-file <(gpuconf env --memory 10GiB --format docker) IMAGE gpuconf run python train.py
 """
 
 
@@ -35,7 +35,10 @@ def add_to(commands: Any) -> None:
         **example(_EXAMPLE),
     )
     parser.add_argument(
-        "--memory", metavar="SIZE", required=True, help="memory of each GPU that the program may use, such as 10GiB"
+        "--memory",
+        metavar="SIZE",
+        help="memory of each GPU that the program may use, such as 10GiB (default: NVIDIA_GPU_MEMORY_LIMIT, in a "
+        "container that has it)",
     )
     parser.add_argument("--simulate", metavar="SPEC", help="simulated GPUs, such as 4xA100-40GB")
     parser.add_argument(
@@ -62,8 +65,15 @@ def _env(options: argparse.Namespace) -> int:
         simulated_here(options.simulate)
     devices = visible_devices()
     try:
-        totals = [device.total_memory for device in devices]
-        limit = sizes.size("--memory", options.memory, min(totals, default=None))
+        most = settings.ceiling()
+        if options.memory is not None:
+            total = min((device.total_memory for device in devices), default=None)
+            limit = sizes.size("--memory", options.memory, total)
+            settings.refuse_above_ceiling(limit)
+        elif most is not None:
+            limit = most.bytes
+        else:
+            raise UsageError("--memory is missing: pass the memory of each GPU, such as --memory 10GiB")
     except errors.InvalidArgumentError as error:
         raise UsageError(str(error)) from None
     if limit < 1 << 20:
@@ -80,6 +90,10 @@ def _env(options: argparse.Namespace) -> int:
     if options.format == "docker":
         del variables["PYTHONPATH"]
         variables.pop("LD_LIBRARY_PATH", None)  # a folder of this machine
+        console.complain(
+            "gpuconf env: PyTorch and Numba keep to these variables below gpuconf run, or in a program that "
+            "imports gpuconf: docker run ... IMAGE gpuconf run python train.py"
+        )
     if options.json:
         print_json({"limit": limit, "environment": variables})
     else:

@@ -32,6 +32,13 @@ def add_to(commands: Any) -> None:
         "--address", default="127.0.0.1", help="address to listen on, such as 0.0.0.0 (default: %(default)s)"
     )
     parser.add_argument(
+        "--host",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="another name by which Prometheus calls this machine: requests for other names are refused",
+    )
+    parser.add_argument(
         "--dcgm-names", action="store_true", help="also use the names of NVIDIA's DCGM exporter, in MiB"
     )
     parser.add_argument("--once", action="store_true", help="print the metrics once instead of serving them")
@@ -59,7 +66,7 @@ def _export(options: argparse.Namespace) -> int:
         return OK
     from .scrape_server import ScrapeServer
 
-    server = ScrapeServer(options.address, options.port, prometheus.make_wsgi_app(registry))
+    server = ScrapeServer(options.address, options.port, prometheus.make_wsgi_app(registry), options.host)
     try:
         _announce(options, server.port)
         server.serve()  # until a signal

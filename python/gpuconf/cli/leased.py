@@ -223,7 +223,7 @@ def _write(options: argparse.Namespace, report: dict[str, Any]) -> None:
     for note in report["guard"]["notes"]:
         console.complain(f"gpuconf run: guard: {note}")
     if options.report and report["guard"].get("not_counted"):
-        console.complain(f"gpuconf run: the guard does not count: {'; '.join(report['guard']['not_counted'])}")
+        console.complain("gpuconf run: the guard does not count CUDA contexts, for example; --json-report has the list")
     if options.report:
         console.complain(f"gpuconf run: {_line(report)}")
     elif report["exit_code"] != 0:
@@ -231,8 +231,10 @@ def _write(options: argparse.Namespace, report: dict[str, Any]) -> None:
     if options.json_report is not None:
         import json
 
+        from .._core.files import replacing
+
         try:
-            with open(options.json_report, "w", encoding="utf-8") as file:
+            with replacing(options.json_report, encoding="utf-8") as file:
                 json.dump({"schema": SCHEMA, **report}, file, indent=2)
                 file.write("\n")
         except OSError as error:

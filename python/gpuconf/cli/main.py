@@ -15,8 +15,10 @@ from .console import ERROR, INTERRUPTED, OK, USAGE, UsageError
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
     console.prepare()
-    code, failed = _run(sys.argv[1:] if arguments is None else arguments)
-    unwritten = console.finish()
+    try:
+        code, failed = _run(sys.argv[1:] if arguments is None else arguments)
+    finally:
+        unwritten = console.finish()
     if unwritten is not None and not failed:
         return _output_failed("gpuconf", unwritten)
     return code

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from .._core.table import human_bytes
 from .._typing import Any
+from .console import plain, raw
 
 SCHEMA = 1
 
@@ -107,7 +108,7 @@ def print_table(
         for name, cell, width in zip(header, row, widths, strict=True):
             padding = " " * (width - len(text_of(cell)))
             cells.append(padding + styled(cell) if name in right else styled(cell) + padding)
-        print((" " * _GAP).join(cells).rstrip())
+        print((" " * _GAP).join(cells).rstrip(), file=raw(sys.stdout))
 
 
 def _painter() -> Callable[[Cell], str]:
@@ -123,7 +124,7 @@ def _painter() -> Callable[[Cell], str]:
 
 def text_of(cell: Cell) -> str:
     """Return a cell without its style."""
-    return cell if isinstance(cell, str) else cell[0]
+    return plain(cell if isinstance(cell, str) else cell[0])
 
 
 def style_of(cell: Cell) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from .. import errors
 from .._core.generated.cards import Card
+from .._core.texts import plain_machine
 from .._typing import Any, NamedTuple
 from ..jobs.budget_file import CARDS, existing
 from ..leases.view import Place, Share, View
@@ -233,7 +234,8 @@ def print_simulated(cards: Sequence[SimulatedCard]) -> None:
     """Print a row for each process that has memory or a context on a card, and one for a card that has none."""
     rows = []
     for card in cards:
-        place = (card.spec, str(card.index), size(card.use.limit))
+        machine = plain_machine(card.spec) + " (rehearsal)" * (plain_machine(card.spec) != card.spec)
+        place = (machine, str(card.index), size(card.use.limit))
         using = [one for one in card.use.processes if one.used or one.pools or one.contexts]
         rows += [(*place, str(one.pid), size(one.used + one.pools), one.name) for one in using] or [
             (*place, "-", "-", "-")

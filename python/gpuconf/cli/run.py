@@ -26,16 +26,23 @@ _ENOUGH = 1 << 20  # bytes of a script
 _READS = (b"argv", b"parse", b"main", b"absl", b"click", b"fire", b"hydra", b"typer", b"tyro")
 
 
-def note_late_options(words: Sequence[str]) -> None:
-    """Say that an option of gpuconf's goes to Python or to a script that cannot mean it.
+def note_late_options(words: Sequence[str], does_nothing: bool) -> None:
+    """Say that an option of gpuconf's goes to Python or to a script that cannot mean it, or that no option is given.
 
     Other programs have options of these names: ``docker run --gpus all``. So may a script, and it is silent about those
-    that show any sign of reading their arguments.
+    that show any sign of reading their arguments, unless the command does nothing without the option.
     """
     places = [place for place, word in enumerate(words) if word.partition("=")[0] in _OPTIONS]
+    late = words[places[0]].partition("=")[0] if places else ""
+    if does_nothing:
+        why = f"{late} is passed to {words[0]}" if late else "no option is given"
+        console.complain(
+            f"gpuconf run: {why}, so the program runs as without gpuconf. gpuconf's own options come before the "
+            "program's name, as in gpuconf run --memory 10GiB python train.py"
+        )
+        return
     if not places or {"-c", "-m"} & set(words[: places[0]]):
         return
-    late = words[places[0]].partition("=")[0]
     from ..jobs.descendants import is_python
 
     script = next((word for word in words[1:] if word.endswith(".py")), "")
@@ -138,12 +145,19 @@ def _run(options: argparse.Namespace) -> int:
     leases = options.memory is not None or options.gpus is not None
     _check_combinations(options, leases)
     own = _own_variables(options, words)
-    note_late_options(words)
+    limits = not leases and any(map(os.environ.get, ("GPUCONF_LIMIT", "NVIDIA_GPU_MEMORY_LIMIT")))
+    note_late_options(words, does_nothing=not leases and not own and not limits)
     if leases:
         from . import leased
 
         return leased.run(options, words, own)
     variables = {**os.environ, **own}
+    if limits:  # those of `gpuconf env`, in a container that has other paths
+        from .._core import settings
+        from ..leases.environment import python_path
+
+        variables["GPUCONF_LIMIT"] = settings.explain(os.environ, {})["GPUCONF_LIMIT"].value
+        variables["PYTHONPATH"] = python_path()
     if options.simulate is not None:
         _check(options.simulate)
         variables.update(share_simulated(options.simulate))

@@ -3,18 +3,20 @@
 
 Any program of the machine can connect, and not all have to send something. So a new connection ends the oldest one
 where there are too many, and one that takes too long ends by itself. One request is answered on each: the server closes
-it.
+it. A request must name an address, or a name of this machine: a web page can give its own name any address, and would
+read the answer.
 """
 
 from __future__ import annotations
 
 import io
+import ipaddress
 import os
 import resource
 import selectors
 import socket
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from urllib.parse import unquote_to_bytes
 
 from .. import errors
@@ -29,6 +31,7 @@ _AT_ONCE = 16  # connections to accept before those that have sent something are
 _PAUSE = 1.0  # seconds without accepting, where the system has no file left
 
 _REFUSED = b"HTTP/1.0 400 Bad Request\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+_MISDIRECTED = b"HTTP/1.0 421 Misdirected Request\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 _FAILED = b"HTTP/1.0 500 Internal Server Error\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 
 App = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
@@ -46,10 +49,11 @@ class _Connection:
 
 
 class ScrapeServer:
-    """Serves a WSGI application. Raises UnavailableError if it cannot listen."""
+    """Serves a WSGI application, also under ``names``. Raises UnavailableError if it cannot listen."""
 
-    def __init__(self, address: str, port: int, app: App) -> None:
+    def __init__(self, address: str, port: int, app: App, names: Sequence[str] = ()) -> None:
         self._app = app
+        self._names = {one.lower() for one in ("localhost", socket.gethostname(), socket.getfqdn(), address, *names)}
         self._listener = _listening(address, port)
         self.port: int = self._listener.getsockname()[1]
         self._most = _most_connections()
@@ -134,6 +138,8 @@ class ScrapeServer:
         environ = _environ(request)
         if environ is None:
             return _REFUSED
+        if not self._is_named(environ.get("HTTP_HOST", "localhost")):
+            return _MISDIRECTED
         try:
             return _called(self._app, environ)
         except Exception as error:  # one scrape fails, and the next may not
@@ -142,6 +148,15 @@ class ScrapeServer:
                 self._said = text
                 console.complain(text)
             return _FAILED
+
+    def _is_named(self, host: str) -> bool:
+        """Whether a request's Host is an address, or a name of this server."""
+        name = host.rpartition("]")[0].lstrip("[") if host.startswith("[") else host.partition(":")[0]
+        try:
+            ipaddress.ip_address(name)
+        except ValueError:
+            return name.lower().rstrip(".") in self._names
+        return True
 
     def _end(self, one: _Connection) -> None:
         if self._open.pop(one.peer.fileno(), None) is not None:

@@ -17,7 +17,7 @@ from .._core import texts
 from .._core.table import writable
 from .._typing import Any
 from ..leases.view import View, view
-from .console import CONDITION, OK
+from .console import CONDITION, OK, raw
 from .frame import State, frame, ordered
 from .output import add_json, colors, example, print_json, style_of, text_of
 from .processes import as_json
@@ -214,7 +214,10 @@ def _watch(options: argparse.Namespace, machine: View) -> None:
     state, updates, due = State(), 1, time.monotonic() + options.interval
     while True:
         # The terminal's other screen, so that the user's own is as before at the end.
-        with Keys() as keys, Live(console=Console(highlight=False), screen=True, auto_refresh=False) as screen:
+        with (
+            Keys() as keys,
+            Live(console=Console(file=raw(sys.stdout), highlight=False), screen=True, auto_refresh=False) as screen,
+        ):
             key: str | None = None
             while key != "stop":
                 size = shutil.get_terminal_size()

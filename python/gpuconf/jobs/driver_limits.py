@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from .. import errors
 from .._core.table import human_bytes
@@ -16,6 +16,7 @@ _PIPES = "CUDA_MPS_PIPE_DIRECTORY"
 _DEFAULT_PIPES = "/tmp/nvidia-mps"
 _ENTRY = r"\s*([^=\s]+)\s*=\s*(\d+)\s*([GMgm])[Bb]?\s*"
 _SECONDS = 2.0
+_UNLIMITED = 2**64 - 1  # NVML_DEVICE_MEMORY_LIMIT_MAX
 
 
 def mps_runs(environ: Mapping[str, str]) -> bool:
@@ -68,6 +69,49 @@ def mps_default_limit(environ: Mapping[str, str], gpu: int) -> str:
     return words if done.returncode == 0 and re.search(r"[1-9]", words) else ""
 
 
+def limits(bus_ids: Iterable[str]) -> dict[cgroup.Card | None, tuple[int, str]]:
+    """Return the smallest limit of each card, in bytes, and the control group that has it.
+
+    NVML knows the limits of a driver that counts without the kernel's controller, too.
+    """
+    by_card: dict[cgroup.Card | None, tuple[int, str]] = {**cgroup.limits()}
+    for card, (limit, group) in _of_nvml(bus_ids).items():
+        if card not in by_card or limit < by_card[card][0]:
+            by_card[card] = limit, group
+    return by_card
+
+
+def _of_nvml(bus_ids: Iterable[str]) -> dict[cgroup.Card | None, tuple[int, str]]:
+    """Return what NVML reports of this process's control group; nothing from a driver older than CUDA 13.4."""
+    import ctypes
+
+    class Limits(ctypes.Structure):  # nvmlGetMemoryLimits_v1_t
+        _fields_ = (
+            ("name_space", ctypes.c_char_p),
+            ("soft", ctypes.c_ulonglong),
+            ("hard", ctypes.c_ulonglong),
+            ("used", ctypes.c_ulonglong),
+        )
+
+    by_card: dict[cgroup.Card | None, tuple[int, str]] = {}
+    try:
+        group = cgroup.own_group()
+        nvml = ctypes.CDLL("libnvidia-ml.so.1")
+        get = nvml.nvmlDeviceGetMemoryLimits_v1
+    except (OSError, AttributeError):  # no control groups, no driver, or an older one
+        return by_card
+    if nvml.nvmlInit_v2() != 0:
+        return by_card
+    for bus_id in bus_ids:
+        device, found = ctypes.c_void_p(), Limits(group.encode())
+        if nvml.nvmlDeviceGetHandleByPciBusId_v2(bus_id.encode(), ctypes.byref(device)) == 0 and (
+            get(device, ctypes.byref(found)) == 0 and found.hard != _UNLIMITED
+        ):
+            by_card[cgroup.card_at(bus_id)] = found.hard, group[len(cgroup.ROOT) :] or "/"
+    nvml.nvmlShutdown()
+    return by_card
+
+
 class DriverLimit:
     """Limits of a program's control group, which the driver enforces."""
 
@@ -83,7 +127,7 @@ class DriverLimit:
         self._group.leave()
 
 
-def set_limits(limits: Mapping[str, int], bus_ids: Mapping[str, str], name: str) -> DriverLimit:
+def set_limits(limit_of: Mapping[str, int], bus_ids: Mapping[str, str], name: str) -> DriverLimit:
     """Move this process into a control group that has these limits, in bytes by UUID.
 
     The programs that it starts are in it too.
@@ -96,7 +140,7 @@ def set_limits(limits: Mapping[str, int], bus_ids: Mapping[str, str], name: str)
             f"the kernel and the driver do not support limits on device memory ({cgroup.ROOT}/dmem.capacity)"
         )
     wanted = {}
-    for uuid, limit in limits.items():
+    for uuid, limit in limit_of.items():
         card = cgroup.card_at(bus_ids.get(uuid, ""))
         if uuid.startswith("MIG-") or card not in regions:
             raise errors.UnavailableError(f"dmem.capacity does not list {uuid}")
@@ -110,19 +154,19 @@ def set_limits(limits: Mapping[str, int], bus_ids: Mapping[str, str], name: str)
     return DriverLimit(group)
 
 
-def below(limits: Mapping[str, int], bus_ids: Mapping[str, str], environ: Mapping[str, str]) -> Iterator[str]:
+def below(wanted: Mapping[str, int], bus_ids: Mapping[str, str], environ: Mapping[str, str]) -> Iterator[str]:
     """Yield sentences about limits of the driver that are smaller than these, in bytes by UUID."""
-    found = cgroup.limits()
-    for uuid, limit in limits.items() if found else ():
+    found = limits(bus_ids.values())
+    for uuid, limit in wanted.items() if found else ():
         card = cgroup.card_at(bus_ids.get(uuid, ""))
         if card in found and found[card][0] < limit:
             smaller, group = found[card]
             yield f"the control group {group} limits {uuid} to {human_bytes(smaller)}, less than {human_bytes(limit)}"
     for gpu, smaller in mps_limits(environ).items() if mps_runs(environ) else ():
-        if not _is_visible(gpu, list(limits)):
+        if not _is_visible(gpu, list(wanted)):
             text = "names a GPU that the program does not see: the multi-process service may then drop all its limits"
             yield f"{VARIABLE}={environ[VARIABLE]} {text}"
-        elif smaller < max(limits.values()):
+        elif smaller < max(wanted.values()):
             share = f"{human_bytes(smaller)} of GPU {gpu} ({VARIABLE})"
             yield f"the multi-process service limits each process to {share}"
 
@@ -138,8 +182,8 @@ def in_force(labels: Mapping[str, str], environ: Mapping[str, str]) -> Iterator[
     ``labels`` names cards by PCI bus id.
     """
     names = {cgroup.card_at(bus_id): label for bus_id, label in labels.items()}
-    for card, (limit, group) in cgroup.limits().items():
-        label = names.get(card, "{:04x}:{:02x}:{:02x}".format(*card))
+    for card, (limit, group) in limits(labels).items():
+        label = names.get(card) or "{:04x}:{:02x}:{:02x}".format(*(card or ()))
         yield True, f"control group {group}: {human_bytes(limit)} of {label}, which the driver enforces"
     yield from _of_mps(len(labels), environ)
 

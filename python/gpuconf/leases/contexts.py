@@ -57,6 +57,11 @@ def system_reserve(device: VisibleDevice) -> int:
     return reserve if reserve < device.total_memory else 0
 
 
+def most_leasable(device: VisibleDevice, contexts: int) -> int:
+    """Return the most bytes that a lease can have of a device: all that its contexts and the host leave."""
+    return device.total_memory - reserve_of(device) - contexts * context_bytes(device)
+
+
 def largest_lease(device: VisibleDevice, contexts: int) -> int:
     """Return the bytes of a lease of all that a device can give:
     TensorFlow's default limit, if the contexts have room then.

@@ -157,7 +157,7 @@ class Lease(metaclass=Made):
         self._grant: Grant | None = None
         self._environ: dict[str, str | None] = {}  # what the variables were before
         self._kept: KeptConfiguration | None = None
-        self._entered = False
+        self._pending = [True]  # until the block begins
 
     @property
     def gpus(self) -> list[str]:
@@ -185,7 +185,7 @@ class Lease(metaclass=Made):
 
     def __enter__(self) -> Lease:
         refuse_in_child()
-        self._entered = True
+        self._pending.clear()
         global _current
         with _lock:
             if _current is not None:
@@ -289,23 +289,20 @@ class Lease(metaclass=Made):
             if kind is None:
                 raise  # otherwise the block's own error takes precedence
 
-    def __del__(self) -> None:
-        """Warn of ``gpuconf.lease(...)`` as a statement, which leases nothing."""
-        if self._ending():
-            return
-        if getattr(self, "_entered", True):
-            return
-        import warnings
-
-        warnings.warn(
-            "this lease was never entered, so nothing was leased: write `with gpuconf.lease(...):`", stacklevel=2
-        )
-
     def __repr__(self) -> str:
         if self._grant is None:
             return "<gpuconf.lease: nothing is leased>"
         gpus = [f"{uuid} ({kind} memory)" for uuid, kind in zip(self.gpus, self.memory_kinds, strict=True)]
         return f"<gpuconf.lease: {human_bytes(self.memory)} on {', '.join(gpus)}>"
+
+
+def _warn_if_pending(pending: list[bool], file: str, line: int) -> None:
+    """Warn of a lease without a block, which leases nothing, when it ends: at the latest with the process."""
+    if pending:
+        import warnings
+
+        text = "this lease was never entered, so nothing was leased: write `with gpuconf.lease(...):`"
+        warnings.warn_explicit(text, UserWarning, file, line)
 
 
 def _publish_in_job(lease: str) -> None:
@@ -397,4 +394,9 @@ def lease(
     True
     """
     refuse_unknown("lease", unknown, ("memory", "gpus", "timeout", "name", "policy", "contexts"), _MEANT)
-    return make(Lease, checked(memory, gpus, timeout, name, policy, contexts))
+    import weakref
+
+    made = make(Lease, checked(memory, gpus, timeout, name, policy, contexts))
+    caller = sys._getframe(1)
+    weakref.finalize(made, _warn_if_pending, made._pending, caller.f_code.co_filename, caller.f_lineno)
+    return made

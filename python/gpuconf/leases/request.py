@@ -10,10 +10,9 @@ from .. import errors
 from .._core import settings, sizes
 from .._core.devices import VisibleDevice
 from .._core.generated.cards import CardMemory
-from .._core.table import human_bytes
 from .._typing import Any, NamedTuple
 from ..machine.cards import Survey, survey
-from .contexts import MOST, context_bytes, largest_lease, reserve_of
+from .contexts import MOST, context_bytes, largest_lease, most_leasable, reserve_of
 from .ledger import POLICIES, Card, Claim, Ledger, open_ledger
 from .proc import below
 
@@ -36,21 +35,19 @@ class Request(NamedTuple):
     contexts: int
 
     def bytes_of(self, device: VisibleDevice) -> int:
-        """Return the bytes that are requested of a device.
+        """Return the bytes that are requested of a device: of a percentage, no more than a lease can have.
 
-        Raises InvalidArgumentError above the administrator's ceiling.
+        Raises InvalidArgumentError above the ceiling of the administrator or the container.
         """
-        most = settings.ceiling()
         if self.memory is None:
+            most = settings.ceiling()
             # At least that, which does not fit beside more contexts than the card has room for.
             whole = max(largest_lease(device, self.contexts), _LEAST)
-            return whole if most is None else min(whole, most)
+            return whole if most is None else min(whole, most.bytes)
         wanted = sizes.size("memory", self.memory, device.total_memory)
-        if most is not None and wanted > most:
-            raise errors.InvalidArgumentError(
-                f"{human_bytes(wanted)} of memory exceed the administrator's limit for each GPU, {human_bytes(most)} "
-                f"({settings.ADMINISTRATOR}). Request less memory"
-            )
+        if isinstance(self.memory, str) and self.memory.rstrip().endswith("%"):
+            wanted = min(wanted, max(most_leasable(device, self.contexts), _LEAST))
+        settings.refuse_above_ceiling(wanted)
         return wanted
 
     def charge_of(self, device: VisibleDevice) -> int:

@@ -149,7 +149,7 @@ def fit_batch(function: Any = None, start: Any = None, *, device: Device | None 
     >>> fit.batch_size, fit.result, len(fit.tries)
     (74, 'ran with 74', 2)
     >>> fit.reason
-    'out of memory with 100; 74 fits and peaks at 74.00GiB of 78.24GiB'
+    'out of memory with 100; 74 fits and peaks at 74.00GiB of 77.42GiB'
     """
     refuse_unknown(
         "fit_batch", unknown, ("function", "start", "device"), {"batch_size": "start", "max_batch_size": "start"}

@@ -182,7 +182,7 @@ def memory_map(device: Device | None = None) -> MemoryMap:
     ``device`` and its default are as for :func:`allocate`. Raises the same errors as :func:`stats`.
 
     >>> print(memory_map("GPU:0"))
-    GPU:0: 0B in use of 0B reserved, limit 78.24GiB
+    GPU:0: 0B in use of 0B reserved, limit 77.42GiB
       nothing reserved yet
     """
     text = core.pybind_MemoryMap(gpu_text(device, "memory.memory_map"))

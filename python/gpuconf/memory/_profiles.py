@@ -117,6 +117,9 @@ def _of_nsight(name: str) -> Iterator[str]:
     try:
         connection = sqlite3.connect(f"file:{quote(os.path.abspath(name))}?mode=ro&immutable=1", uri=True)
         try:
+            _limit_work(connection, os.path.getsize(name))
+            if not _is_table(connection, "CUDA_GPU_MEMORY_USAGE_EVENTS"):
+                raise sqlite3.DatabaseError("there is no table CUDA_GPU_MEMORY_USAGE_EVENTS")
             rows = connection.execute(query).fetchall()
             frees = _named(connection, "ENUM_CUDA_DEV_MEM_EVENT_OPER", ("dealloc", "free")) or {1}
             on_device = _named(connection, "ENUM_CUDA_MEM_KIND", ("device", "managed", "array")) or {2, 3, 4}
@@ -140,9 +143,25 @@ def _of_nsight(name: str) -> Iterator[str]:
         ) from None
 
 
+_STEP = 1 << 20  # instructions of SQLite
+_FOR_A_BYTE = 64  # instructions; a row of a table takes fewer than that for each of its bytes
+
+
+def _limit_work(connection: Any, nbytes: int) -> None:
+    """Interrupt queries that take far more than reading the file once: others choose what it contains."""
+    steps = iter(range(16 + _FOR_A_BYTE * nbytes // _STEP))
+    connection.set_progress_handler(lambda: next(steps, -1) < 0, _STEP)
+
+
+def _is_table(connection: Any, name: str) -> bool:
+    """Whether a name is a table's with rows of its own. A view, or a table of a module, may have rows without end."""
+    query = "SELECT 1 FROM sqlite_master WHERE name = ? AND type = 'table' AND rootpage > 0"
+    return connection.execute(query, (name,)).fetchone() is not None
+
+
 def _named(connection: Any, table: str, words: tuple[str, ...]) -> set[int]:
     """Return the numbers of an enumeration whose names contain one of the words; none if the file lacks the table."""
-    if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)).fetchone():
+    if not _is_table(connection, table):
         return set()
     rows = connection.execute(f"SELECT id, name FROM {table}").fetchall()
     return {

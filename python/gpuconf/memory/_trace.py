@@ -130,6 +130,8 @@ class Trace(metaclass=Made):
 
         Raises ValueError if the format is unknown, and OSError as ``open`` does.
         """
+        from .._core.files import replacing
+
         name = os.fspath(path)
         if format is None:
             format = {".csv": "rmm", ".pickle": "torch", ".pkl": "torch"}.get(os.path.splitext(name)[1].lower())  # noqa: A001
@@ -139,12 +141,12 @@ class Trace(metaclass=Made):
                     "'torch'"
                 )
         if format == "rmm":
-            with open(name, "w", encoding="utf-8", newline="") as file:
+            with replacing(name, encoding="utf-8", newline="") as file:
                 file.writelines(_rmm_lines(self._lines, self._holders(), self._stacks()))
         elif format == "torch":
             from . import _snapshot
 
-            with open(name, "wb") as file:
+            with replacing(name, "wb") as file:
                 _snapshot.write(file, self.events, self._pools)
         else:
             raise errors.InvalidArgumentError(f"format must be 'rmm' or 'torch', but got {format!r}")

@@ -6,12 +6,12 @@ from __future__ import annotations
 import json
 import os
 import sys
-import tempfile
 from pathlib import Path
 
 import pytest
 
 from .._core import runtime
+from .._core.files import replacing
 from .._core.native import loaded
 from .._core.stacks import Frame
 from .._typing import Any
@@ -57,12 +57,9 @@ class Baselines:
         for test, by_place in entries.items():
             self._tests.setdefault(test, {}).update(by_place)
         ordered = {test: dict(sorted(found.items())) for test, found in sorted(self._tests.items())}
-        number, name = tempfile.mkstemp(dir=self.path.parent, prefix=self.path.name)
-        with open(number, "w", encoding="utf-8") as file:
+        with replacing(self.path, encoding="utf-8") as file:
             json.dump({"schema": SCHEMA, "tests": ordered}, file, indent=1, ensure_ascii=False)
             file.write("\n")
-        os.chmod(name, 0o644)
-        os.replace(name, self.path)
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -27,7 +27,7 @@ def resources(simulate: str | None = None) -> dict[str, int]:
     do not consume it. ``simulate`` is a machine as for :func:`gpuconf.simulate`. Raises ValueError for an invalid one.
 
     >>> resources("4xA100-40GB")
-    {'gpuconf_card_memory': 42949672960}
+    {'gpuconf_card_memory': 42298507264}
     """
     cards = list_cards(simulation(simulate))
     return {CARD_MEMORY: min(card.total_memory for card in cards)} if cards else {}

@@ -13,6 +13,7 @@ import sys
 from .. import errors
 from .._core import import_hook, runtime
 from .._core.settings import VALUES, checked_values, requested_values
+from .._core.texts import plain_machine
 from . import other_libraries, stand_ins
 
 STRICT_VARIABLE = "GPUCONF_SIMULATE_STRICT"
@@ -125,7 +126,8 @@ def refuse_another_machine(spec: str) -> None:
     change = f"cannot simulate {spec}" if spec else "cannot end the simulation"
     library = "PyTorch" if _started_on else "llama.cpp"
     raise errors.FailedPreconditionError(
-        f"{change}: {library} runs on simulated GPUs ({kept}) until the process ends. Start another process for other "
+        f"{change}: {library} runs on simulated GPUs ({plain_machine(kept)}) until the process ends. Start another "
+        "process for other "
         "GPUs"
     )
 

@@ -114,6 +114,10 @@ def _stand_in(names: list[str]) -> None:
             # The loader takes a path that it knows for the same library: the files stay open, and the spelling is our
             # own.
             _loaded.append(ctypes.CDLL(f"/proc/self/task/../fd/{files[-1]}", ctypes.RTLD_GLOBAL))
+    except OSError as error:
+        raise errors.UnavailableError(
+            f"what stands in for CUDA's libraries needs {len(names)} more open files: {error}. Raise ulimit -n"
+        ) from None
     finally:
         for file in files:
             os.close(file)

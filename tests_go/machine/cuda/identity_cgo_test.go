@@ -38,7 +38,7 @@ func TestMIGInstanceHasItsOwnName(t *testing.T) {
 	configure(t, map[string]string{"GPUCONF_SIMULATE": "H100-80GB:mig-container"})
 	devices, err := open(t).Devices()
 	require.NoError(t, err)
-	require.Equal(t, "MIG-d2a03b5e-97a7-d03f-0f1c-5b101e4cc1bf", devices[0].UUID)
+	require.Equal(t, "MIG-e6a9003a-7a6b-5489-1571-9bcea06ce084", devices[0].UUID)
 	require.Equal(t, "NVIDIA H100 80GB HBM3 MIG 1g.10gb", devices[0].Name)
 }
 

@@ -52,7 +52,7 @@ func TestDevicesOfAMachine(t *testing.T) {
 
 	h100 := devices[0]
 	require.Equal(t, "NVIDIA H100 80GB HBM3", h100.Name)
-	require.Equal(t, uint64(85899345920), h100.TotalBytes)
+	require.Equal(t, uint64(81081)<<20, h100.TotalBytes)
 	require.Equal(t, []int{9, 0, 132}, []int{h100.ComputeMajor, h100.ComputeMinor, h100.Multiprocessors})
 	require.Equal(t, []int{0, -5}, []int{h100.LeastPriority, h100.GreatestPriority})
 	require.Equal(t, "0000:17:00.0", h100.PCIBusID)

@@ -13,39 +13,41 @@ import (
 )
 
 func TestParseSpec(t *testing.T) {
-	const gib = 1 << 30
+	const mib, gib = 1 << 20, 1 << 30
 	for _, row := range []struct {
 		name      string
 		text      string
 		canonical string
 		memory    []uint64
 	}{
-		{"one card", "H100-80GB", "H100-80GB", []uint64{85899345920}},
-		{"a count", "2xH100-80GB", "2xH100-80GB", []uint64{85899345920, 85899345920}},
-		{"a list", "A100-40GB,T4", "A100-40GB,T4", []uint64{40 * gib, 16 * gib}},
+		{"one card", "H100-80GB", "H100-80GB", []uint64{81081 * mib}},
+		{"a count", "2xH100-80GB", "2xH100-80GB", []uint64{81081 * mib, 81081 * mib}},
+		{"a list", "A100-40GB,T4", "A100-40GB,T4", []uint64{40339 * mib, 14912 * mib}},
 		{"a memory", "4xT4:8GiB", "4xT4:8GiB", []uint64{8 * gib, 8 * gib, 8 * gib, 8 * gib}},
-		{"lower case", "2Xh100-80gb", "2xH100-80GB", []uint64{80 * gib, 80 * gib}},
-		{"white space", " 2 x H100-80GB : 8 GiB ,\tT4 ", "2xH100-80GB:8GiB,T4", []uint64{8 * gib, 8 * gib, 16 * gib}},
+		{"lower case", "2Xh100-80gb", "2xH100-80GB", []uint64{81081 * mib, 81081 * mib}},
+		{"white space", " 2 x H100-80GB : 8 GiB ,\tT4 ", "2xH100-80GB:8GiB,T4",
+			[]uint64{8 * gib, 8 * gib, 14912 * mib}},
 		{"a name without its only size", "H200", "H200-141GB", []uint64{150109880320}},
 		{"a name without its most common size", "2xV100,A100,P100,GH200", "2xV100-16GB,A100-40GB,P100-16GB,GH200-96GB",
-			[]uint64{16 * gib, 16 * gib, 40 * gib, 16 * gib, 96 * gib}},
+			[]uint64{16144 * mib, 16144 * mib, 40339 * mib, 16276 * mib, 96768 * mib}},
 		{"a name in words", "2x RTX 4090, GeForce RTX 5090, nvidia h100", "2xRTX4090,RTX5090,H100-80GB",
-			[]uint64{24 * gib, 24 * gib, 32 * gib, 80 * gib}},
+			[]uint64{24210 * mib, 24210 * mib, 32109 * mib, 81081 * mib}},
 		{"a name as the driver reports it", "2xTesla V100-SXM2-32GB,NVIDIA GH200 480GB:90GiB",
 			"2xV100-32GB,GH200-96GB:90GiB",
-			[]uint64{32 * gib, 32 * gib, 90 * gib}},
-		{"a name with its only size", "T4-16GB", "T4", []uint64{16 * gib}},
-		{"equal neighbors are one entry", "T4,T4,2xT4", "4xT4", []uint64{16 * gib, 16 * gib, 16 * gib, 16 * gib}},
-		{"equal cards apart stay apart", "T4,K40,T4", "T4,K40,T4", []uint64{16 * gib, 12 * gib, 16 * gib}},
+			[]uint64{32494 * mib, 32494 * mib, 90 * gib}},
+		{"a name with its only size", "T4-16GB", "T4", []uint64{14912 * mib}},
+		{"equal neighbors are one entry", "T4,T4,2xT4", "4xT4",
+			[]uint64{14912 * mib, 14912 * mib, 14912 * mib, 14912 * mib}},
+		{"equal cards apart stay apart", "T4,K40,T4", "T4,K40,T4", []uint64{14912 * mib, 11996954624, 14912 * mib}},
 		{"GB is GiB", "T4:8GB", "T4:8GiB", []uint64{8 * gib}},
 		{"KB is KiB, MB is MiB", "T4:1kb,T4:3mb", "T4:1KiB,T4:3MiB", []uint64{1 << 10, 3 << 20}},
 		{"TB is TiB", "B200:1TB", "B200-180GB:1TiB", []uint64{1 << 40}},
 		{"bytes", "T4:512B", "T4:512B", []uint64{512}},
 		{"bytes that make a unit", "T4:1048576B", "T4:1MiB", []uint64{1 << 20}},
-		{"the model's own memory is left out", "H100:80GB", "H100-80GB", []uint64{80 * gib}},
+		{"the model's own memory is left out", "H100:81081MiB", "H100-80GB", []uint64{81081 * mib}},
 		{"a leading zero", "02xT4:08GiB", "2xT4:8GiB", []uint64{8 * gib, 8 * gib}},
 		{"profiles", "2xT4:8GiB:no-peers:Driver=12.2,T4: WSL :mps:wsl", "2xT4:8GiB:no-peers:driver=12.2,T4:wsl:mps",
-			[]uint64{8 * gib, 8 * gib, 16 * gib}},
+			[]uint64{8 * gib, 8 * gib, 14912 * mib}},
 		{"the largest memory", "T4:16TiB", "T4:16TiB", []uint64{16 << 40}},
 	} {
 		t.Run(row.name, func(t *testing.T) {

@@ -63,7 +63,7 @@ func TestLargestMachineOpens(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, devices, 64)
 	require.NoError(t, m.ContextRetain(63))
-	_, err = m.MemAlloc(63, 180<<30)
+	_, err = m.MemAlloc(63, 178<<30)
 	require.NoError(t, err)
 }
 
@@ -90,7 +90,7 @@ func freeBytes(t testing.TB, m gpu.Driver) uint64 {
 }
 
 func TestChargesAreExact(t *testing.T) {
-	m := retained(t, "H100-80GB", simulated.Options{})
+	m := retained(t, "H100-80GB:80GiB", simulated.Options{})
 	require.Equal(t, uint64(85899345920), freeBytes(t, m), "a context costs nothing")
 	for size, charge := range map[uint64]uint64{1: 256, 256: 256, 257: 512, 2 * mib: 2 * mib, 2*mib + 1: 2*mib + 256} {
 		addr := alloc(t, m, size)
@@ -193,7 +193,7 @@ func residentBytes(t *testing.T) int64 {
 }
 
 func TestMemoryIsCommittedWhenTouched(t *testing.T) {
-	m := retained(t, "H100-80GB", simulated.Options{})
+	m := retained(t, "H100-80GB:80GiB", simulated.Options{})
 	before := residentBytes(t)
 	addr := alloc(t, m, 80<<30)
 	require.Less(t, residentBytes(t)-before, int64(32*mib), "80 GiB allocated, none touched")

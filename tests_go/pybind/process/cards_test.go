@@ -20,7 +20,7 @@ func TestSurveyOfASimulatedMachine(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "2xT4,GB10", *survey.Simulated)
 	require.Len(t, survey.Cards, 3)
-	require.EqualValues(t, 16<<30, *survey.Cards[1].Memory.Total)
+	require.EqualValues(t, 14912<<20, *survey.Cards[1].Memory.Total)
 	require.Nil(t, survey.Cards[1].Memory.Used, "only the processes know")
 	require.Equal(t, "simulation", *survey.Cards[1].Memory.Source)
 }

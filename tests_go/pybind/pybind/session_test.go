@@ -16,11 +16,11 @@ import (
 )
 
 func TestSessionThroughTheBorder(t *testing.T) {
-	onMachine(t, "H100-80GB,T4")
+	onMachine(t, "H100-80GB:80GiB,T4:16GiB")
 	devices, err := pybind.Enumerate("{}")
 	require.NoError(t, err)
 	require.JSONEq(t, `[[["/physical_device:CPU:0", "CPU"], ["/physical_device:GPU:0", "GPU"],
-		["/physical_device:GPU:1", "GPU"]], "H100-80GB,T4"]`, devices)
+		["/physical_device:GPU:1", "GPU"]], "H100-80GB:80GiB,T4:16GiB"]`, devices)
 	h100, t4 := "GPU-2da03b5e-97a7-d03f-0f1c-5b101e4cc1bf", "GPU-03b6d973-39bb-712e-011e-82fb0865b4d6"
 	for position, want := range []*wire.DeviceDetails{nil,
 		{Name: "NVIDIA H100 80GB HBM3", Major: 9, TotalBytes: 80 << 30, UUID: h100},

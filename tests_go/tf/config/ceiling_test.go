@@ -20,21 +20,21 @@ func TestCeilingsOfRanks(t *testing.T) {
 	for _, row := range []struct {
 		name        string
 		gpus, ranks int
-		want        [][]uint64 // by rank and GPU
+		want        [][]uint64 // MiB by rank and GPU
 	}{
-		{"one rank has everything", 2, 1, [][]uint64{{1000, 1000}}},
-		{"a GPU each", 2, 2, [][]uint64{{1000, 0}, {0, 1000}}},
-		{"ranks share one GPU", 1, 3, [][]uint64{{333}, {333}, {333}}},
-		{"uneven", 2, 3, [][]uint64{{500, 0}, {0, 1000}, {500, 0}}},
-		{"GPUs without a rank", 4, 2, [][]uint64{{1000, 0, 500, 500}, {0, 1000, 500, 500}}},
+		{"one rank has everything", 2, 1, [][]uint64{{1200, 1200}}},
+		{"a GPU each", 2, 2, [][]uint64{{1200, 0}, {0, 1200}}},
+		{"ranks share one GPU", 1, 3, [][]uint64{{400}, {400}, {400}}},
+		{"uneven", 2, 3, [][]uint64{{600, 0}, {0, 1200}, {600, 0}}},
+		{"GPUs without a rank", 4, 2, [][]uint64{{1200, 0, 600, 600}, {0, 1200, 600, 600}}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			for rank, want := range row.want {
 				for gpu, bytes := range want {
-					ceiling, err := ranked("1000", rank, row.ranks).Ceiling(gpu, row.gpus)
+					ceiling, err := ranked("1200MiB", rank, row.ranks).Ceiling(gpu, row.gpus)
 					require.NoError(t, err)
 					require.True(t, ceiling.Set)
-					require.Equal(t, bytes, ceiling.Bytes, "rank %d, GPU %d", rank, gpu)
+					require.Equal(t, bytes<<20, ceiling.Bytes, "rank %d, GPU %d", rank, gpu)
 				}
 			}
 		})
@@ -43,7 +43,7 @@ func TestCeilingsOfRanks(t *testing.T) {
 
 func TestRanksNeverHaveMoreThanTheCeilingTogether(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		limit := rapid.Uint64Range(1, 1<<62).Draw(t, "limit")
+		limit := rapid.Uint64Range(1<<20, 1<<62).Draw(t, "limit")
 		gpus, ranks := rapid.IntRange(1, 16).Draw(t, "gpus"), rapid.IntRange(1, 40).Draw(t, "ranks")
 		for gpu := range gpus {
 			var sum uint64
@@ -63,16 +63,17 @@ func TestInvalidRanksAreIgnored(t *testing.T) {
 		{"LOCAL_RANK": "1"}, {"LOCAL_WORLD_SIZE": "2"}, ranked("", 2, 2), ranked("", -1, 2), ranked("", 0, 0),
 		{"LOCAL_RANK": "one", "LOCAL_WORLD_SIZE": "2"},
 	} {
-		env["GPUCONF_LIMIT"] = "1000"
+		env["GPUCONF_LIMIT"] = "1000MiB"
 		ceiling, err := env.Ceiling(0, 1)
 		require.NoError(t, err)
-		require.EqualValues(t, 1000, ceiling.Bytes, fmt.Sprint(env))
+		require.EqualValues(t, 1000<<20, ceiling.Bytes, fmt.Sprint(env))
 	}
 }
 
 func TestAnInvalidCeilingIsAnError(t *testing.T) {
 	for text, want := range map[string]string{
-		"0": "must be more than 0 bytes", "-1": "is not a size", "ten": "is not a size", "1e9": "is not a size",
+		"0": "must be at least 1 MiB, such as '6GiB'", "512KiB": "must be at least 1 MiB",
+		"-1": "is not a size", "ten": "is not a size", "1e9": "is not a size",
 		"9223372036854775808": "is too large: at most 2**63 - 1 bytes",
 	} {
 		_, err := config.Env{"GPUCONF_LIMIT": text}.Ceiling(0, 1)

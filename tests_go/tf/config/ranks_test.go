@@ -27,10 +27,10 @@ func TestPartsOfRanks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		env := config.Env{"GPUCONF_LIMIT": "840", "LOCAL_RANK": given(words[0]), "LOCAL_WORLD_SIZE": given(words[1])}
+		env := config.Env{"GPUCONF_LIMIT": "840MiB", "LOCAL_RANK": given(words[0]), "LOCAL_WORLD_SIZE": given(words[1])}
 		for ordinal, want := range strings.Fields(after) {
 			got, err := env.Ceiling(ordinal, gpus)
-			if err != nil || strconv.FormatUint(got.Bytes, 10) != want {
+			if err != nil || strconv.FormatUint(got.Bytes>>20, 10) != want {
 				t.Errorf("%s: GPU %d has %d, %v; want %s", before, ordinal, got.Bytes, err, want)
 			}
 		}

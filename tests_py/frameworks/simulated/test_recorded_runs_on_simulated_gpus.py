@@ -96,7 +96,7 @@ def test_memory_is_out_at_the_same_allocation(name: str, share: float) -> None:
     limit = needed - size // 2
     number, message = simulated(path, str(limit))
     assert number == expected
-    wanted = said(message, "Tried to allocate ", ". GPU 0 has a total capacity of 40.00 GiB")
+    wanted = said(message, "Tried to allocate ", ". GPU 0 has a total capacity of 39.39 GiB")
     free, used = said(message, "of which ", " is free"), said(message, "this process has ", " memory in use")
     allocated = said(message, "Of the allocated memory ", " is allocated by PyTorch")
     unused = said(message, "and ", " is reserved by PyTorch but unallocated")

@@ -24,7 +24,7 @@ def test_memory_is_the_drivers_and_runs_out() -> None:
     """
     assert run(program) == [
         "0 2",
-        "0 0 40",
+        "0 0 39",
         "0 0 [1, 2, 3, 4]",
         "2 2 0",
         "cudaErrorMemoryAllocation out of memory 0 101",
@@ -40,7 +40,7 @@ def test_properties_have_the_layout_of_the_version(cuda: int, function: str, mul
     print(*(c_int.from_buffer(room, offset).value for offset in (308, 360, 364, {multiprocessors})))
     print(c_uint64.from_buffer(room, 288).value >> 30)
     """
-    values = ["32 8 0 108", "40"]
+    values = ["32 8 0 108", "39"]
     assert run(program) == ["0 NVIDIA A100-SXM4-40GB (simulated)", *values]
     assert run(program, GPUCONF_SIMULATE_PLAIN_NAMES="1") == ["0 NVIDIA A100-SXM4-40GB", *values]
 

@@ -7,6 +7,7 @@ import html
 import os
 from collections.abc import Iterable
 
+from ..._core.files import replacing
 from ..._core.table import human_bytes
 from ..._typing import Any
 from ..fleets.fleet import FleetPlan
@@ -22,7 +23,7 @@ def write(plan: FleetPlan, path: str | os.PathLike[str]) -> None:
     """Write the page. Raises MissingPackageError without plotly, and OSError as ``open`` does."""
     text = render(plan, plotly_script())
     # File names may contain undecodable bytes.
-    with open(path, "w", encoding="utf-8", errors="backslashreplace") as file:
+    with replacing(path, encoding="utf-8", errors="backslashreplace") as file:
         file.write(text)
 
 

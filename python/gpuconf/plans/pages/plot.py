@@ -7,6 +7,7 @@ import os
 
 from ... import errors
 from ..._core import texts
+from ..._core.files import replacing
 from ..._core.table import BLOCKS, Glyphs, human_bytes
 from ..._typing import Any
 
@@ -70,7 +71,8 @@ def draw(plan: Plan, path: str) -> None:
         panel.set_title(f"GPU:{gpu}", loc="left")
         panel.legend(loc="upper left", bbox_to_anchor=(1, 1), frameon=False)
         panel.spines[["top", "right"]].set_visible(False)
-    figure.savefig(path, dpi=120)
+    with replacing(path, "wb") as file:
+        figure.savefig(file, dpi=120, format=os.path.splitext(path)[1][1:] or None)
 
 
 def _times(points: tuple[PlanPoint, ...]) -> tuple[list[float], str]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 
 from ..._core import texts
+from ..._core.files import replacing
 from ..._typing import Any
 from ...memory._record import Recording
 from ...memory._trace import Trace, load_trace
@@ -46,7 +47,7 @@ def write(trace: Trace, found: Plan, path: str | os.PathLike[str]) -> None:
 
     text = figures.render(histories(trace), found, library)
     # File names may contain undecodable bytes.
-    with open(path, "w", encoding="utf-8", errors="backslashreplace") as file:
+    with replacing(path, encoding="utf-8", errors="backslashreplace") as file:
         file.write(text)
 
 

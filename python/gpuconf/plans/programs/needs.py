@@ -26,7 +26,7 @@ class Beside(Table):
 
 
 class Card(NamedTuple):
-    """A card model of the command line. ``memory`` is what the name says, in bytes."""
+    """A card model of the command line. ``memory`` is what CUDA reports, in bytes."""
 
     name: str
     count: int  # type: ignore[assignment]  # not the method of tuples
@@ -37,18 +37,14 @@ class Card(NamedTuple):
     hardware: Mapping[str, int] = MappingProxyType({})  # what a compiler asks: models.Hardware in gocore/machine/models
 
     def usable(self) -> Beside:
-        """Return how much a program sees of the card, which is less than its name says."""
-        if self.name in _SEEN:
-            low, high, source = _SEEN[self.name]
-            return Beside("memory that CUDA reports", int(low * _GIB), int(high * _GIB), source)
-        source = "unknown: the cards with public figures report 91.8 to 99.2 % of their memory"
-        return Beside("memory that CUDA reports", int(self.memory * 0.918), int(self.memory * 0.992), source)
+        """Return how much a program sees of the card: what a simulated one has, and up to what older drivers report."""
+        older = int(_OLDER.get(self.name, 0) * _GIB)
+        source = "gocore/machine/models/models.h"
+        return Beside("memory that CUDA reports", self.memory, max(self.memory, older), source)
 
     def simulated(self, count: int) -> str:
         """Return the machine on which a program is rehearsed: it sees this card's memory, and can allocate more."""
-        usable = self.usable()
-        seen = usable.low if self.name in _SEEN else usable.high
-        return f"{count}x{self.name.partition(':')[0]}:{seen // 256 * 256}B:no-limit"
+        return f"{count}x{self.name}:no-limit"
 
     def context(self) -> Beside:
         """Return what a process's CUDA context takes, with the kernels that PyTorch loads."""
@@ -59,20 +55,18 @@ class Card(NamedTuple):
         return Beside("CUDA context", min(usual // 2, 256 * _MIB), usual + 256 * _MIB, source)
 
 
-# GiB that PyTorch's out-of-memory messages name as the total capacity, in public threads of GitHub; B200: its driver's
-# answer.
-_SEEN = {
-    "A10-24GB": (21.98, 22.2, "zai-org/CogVLM#236 (21.99GiB)"),
-    "A100-40GB": (39.38, 39.59, "TianheWu/CoSeR#10 (39.50GiB)"),
-    "A100-80GB": (79.14, 79.33, "levihsu/OOTDiffusion#235 (79.25GiB)"),
-    "H100-80GB": (79.09, 79.26, "vllm-project/vllm#27508 (79.11GiB)"),
-    "L4": (22.03, 22.28, "ArcInstitute/evo2#190 (22.03GiB)"),
-    "L40S": (44.39, 44.53, "stepfun-ai/Step-Video-T2V#8 (44.42GiB)"),
-    "T4": (14.56, 14.76, "Zheng-Chong/CatVTON#133 (14.56GiB), zai-org/CogVideo#741 (14.74GiB)"),
-    "V100-32GB": (31.73, 31.75, "liucongg/ChatGLM-Finetuning#73 (31.74GiB)"),
-    "RTX4090": (23.64, 23.69, "3DTopia/Phidias-Diffusion#8 (23.64GiB), zai-org/CogVideo#36 (23.68GiB)"),
-    "RTX5090-32GB": (31.36, 31.38, "Wan-Video/Wan2.1#465 (31.37GiB)"),
-    "B200-180GB": (178.34, 178.36, "pytorch/ao#4002 (178.35GiB)"),
+# GiB that older drivers report: the most that PyTorch's out-of-memory messages name as the total capacity, in public
+# threads of GitHub.
+_OLDER = {
+    "A100-40GB": 39.59,  # TianheWu/CoSeR#10 has 39.50
+    "A100-80GB": 79.33,  # levihsu/OOTDiffusion#235 has 79.25
+    "H100-80GB": 79.26,
+    "L4": 22.28,
+    "L40S": 44.53,
+    "T4": 14.76,  # zai-org/CogVideo#741 has 14.74
+    "V100-32GB": 31.75,
+    "RTX4090": 23.69,  # zai-org/CogVideo#36 has 23.68
+    "RTX5090": 31.38,  # Wan-Video/Wan2.1#465 has 31.37
 }
 
 # What NVML counted for PyTorch 2.11 (CUDA 13.0) beside its allocator: 610 MiB with one tensor, 66 MiB for each thread

@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from ..._core.files import replacing
 from ..._core.table import human_bytes, make
 from ..._typing import Any
 from ...jobs import simulated_cards
@@ -306,14 +307,17 @@ def _keep_recording(run: Run, path: str) -> None:
     names = [(one["rank"], one["pid"]) for one in run.reports]
     files = [run.framework.recording(one) for one in run.ended.processes.values() if one.report(run.framework.report)]
     if len(files) == 1:
-        shutil.copyfile(files[0], path)
+        _copy(files[0], path)
         return
     if files:
         os.makedirs(path, exist_ok=True)
     for (rank, pid), file in zip(names, files, strict=True):
-        shutil.copyfile(
-            file, os.path.join(path, (f"rank{rank}" if rank is not None else str(pid)) + os.path.splitext(file)[1])
-        )
+        _copy(file, os.path.join(path, (f"rank{rank}" if rank is not None else str(pid)) + os.path.splitext(file)[1]))
+
+
+def _copy(source: str, path: str) -> None:
+    with open(source, "rb") as file, replacing(path, "wb") as copy:
+        shutil.copyfileobj(file, copy)
 
 
 def _write_page(run: Run, path: str) -> None:

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The hooks of tests into the simulated CUDA driver: counted calls, injected failures, gates, work step by step, and
- * questions about what is left. A test builds this file with the driver's own and GPUCONF_TEST_HOOKS: the wheel's library
- * exports no fakecuda_* and reads no FAKECUDA_*.
+ * questions about what is left. A test builds this file with the driver's own and GPUCONF_TEST_HOOKS: the wheel's
+ * library exports no fakecuda_* and reads no FAKECUDA_*.
  */
 #include "../../../../gocore/sim/cuda/stream.h"
 
@@ -383,8 +383,8 @@ EXPORT int fakecuda_step(int gpu, uint64_t handle) {
 
 #define MAX_ALIASES 512
 
-/* With FAKECUDA_ALIASES the resolver returns other addresses than dlsym, as a driver may have entries of its own: one jump
- * for each function, always the same. */
+/* With FAKECUDA_ALIASES the resolver returns other addresses than dlsym, as a driver may have entries of its own: one
+ * jump for each function, always the same. */
 void *hooks_entry(void *function) {
 	static struct {
 		void *function;
