@@ -97,21 +97,26 @@ def cards() -> Iterator[simulated_cards.OwnedCards]:
         yield made
 
 
-def environment(library: Path, path: str, mode: str = "", **more: str) -> dict[str, str]:
+def environment(library: Path, path: str, mode: str = "", spec: str = "") -> dict[str, str]:
     kept = {
         name: value for name, value in os.environ.items() if not name.startswith(("GPUCONF_", "FAKE", "CUDA_", "LD_"))
     }
     ours = {"LD_LIBRARY_PATH": str(library), "FAKECUDA_MEMORY": str(SIZE), "FAKECUDA_CHECKPOINT": mode}
-    return {**kept, **ours, **({simulated_cards.VARIABLE: path} if path else {}), **more}
+    return {
+        **kept,
+        **ours,
+        **({simulated_cards.VARIABLE: path} if path else {}),
+        **({"GPUCONF_SIMULATE": spec} if spec else {}),
+    }
 
 
 class Program:
     """A process that uses the cards: it evaluates what it is given."""
 
-    def __init__(self, library: Path, path: str = "", mode: str = "", start: bool = True, **more: str) -> None:
+    def __init__(self, library: Path, path: str = "", mode: str = "", start: bool = True, spec: str = "") -> None:
         self.process = subprocess.Popen(
             [sys.executable, "-c", PRELUDE, *([] if start else ["without cuInit"])],
-            env=environment(library, path, mode, **more),
+            env=environment(library, path, mode, spec),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -200,19 +205,19 @@ print(json.dumps([n.nvmlDeviceGetUUID(card), used, [p.pid for p in n.nvmlDeviceG
 
 def test_its_context_leaves_the_card_too(libraries: dict[int, Path]) -> None:
     """As NVML sees it from a third process."""
-    library, spec = libraries[13000], {"GPUCONF_SIMULATE": "A100-40GB:2GiB:contexts:driver=13.0"}
+    library, spec = libraries[13000], "A100-40GB:2GiB:contexts:driver=13.0"
 
     def asked(path: str) -> list[object]:
         command = [sys.executable, "-c", NVML]
         done = subprocess.run(
-            command, env=environment(library, path, **spec), capture_output=True, text=True, check=True
+            command, env=environment(library, path, spec=spec), capture_output=True, text=True, check=True
         )
         return json.loads(done.stdout)  # type: ignore[no-any-return]
 
     with (
         simulated_cards.share({str(asked("")[0]): 2048 * MIB}) as made,
-        Program(library, made.path, **spec) as target,
-        Program(library, made.path, **spec) as caller,
+        Program(library, made.path, spec=spec) as target,
+        Program(library, made.path, spec=spec) as caller,
     ):
         assert (target.ask("context()"), target.ask("allocate(300) > 0")) == (0, True)
         assert asked(made.path)[1:] == [556, [target.pid]]
@@ -254,7 +259,7 @@ def test_a_locked_process_waits_and_answers_what_needs_no_card(libraries: dict[i
             assert target.ask("cu.cuDeviceGetCount(byref(c_int()))") == SUCCESS
             target.say(f"cu.cuMemsetD8_v2(c_uint64({at}), 1, c_size_t(1))")
             answered = threading.Event()
-            reader = threading.Thread(target=lambda: (target.hear(), answered.set()))  # noqa: B023
+            reader = threading.Thread(target=lambda done=answered: target.hear() is None or done.set())
             reader.start()
             assert not answered.wait(0.2)
             for step in steps:
@@ -365,9 +370,8 @@ UNFIT = {
 def test_what_cannot_be_suspended(libraries: dict[int, Path], cards: simulated_cards.OwnedCards, name: str) -> None:
     """The checkpoint is refused, and the program goes on after the unlock."""
     version, spec, makes, refusal = UNFIT[name]
-    more = {"GPUCONF_SIMULATE": spec} if spec else {}
     path = cards.path if not spec else ""
-    with Program(libraries[version], path, **more) as target, Program(libraries[version], path, **more) as caller:
+    with Program(libraries[version], path, spec=spec) as target, Program(libraries[version], path, spec=spec) as caller:
         assert (target.ask("context()"), target.ask(makes)) == (0, 0)
         before = target.ask("left()")
         assert caller.ask(f"(lock({target.pid}), checkpoint({target.pid}))") == [SUCCESS, refusal]
@@ -377,8 +381,8 @@ def test_what_cannot_be_suspended(libraries: dict[int, Path], cards: simulated_c
 
 
 def test_a_client_of_mps_is_not_locked(libraries: dict[int, Path]) -> None:
-    spec = {"GPUCONF_SIMULATE": "A100-40GB:mps:driver=13.0"}
-    with Program(libraries[13000], **spec) as target, Program(libraries[13000], **spec) as caller:
+    spec = "A100-40GB:mps:driver=13.0"
+    with Program(libraries[13000], spec=spec) as target, Program(libraries[13000], spec=spec) as caller:
         target.ask("context()")
         assert caller.ask(f"(lock({target.pid}), state({target.pid}))") == [NOT_SUPPORTED, RUNNING]
         assert target.ask("allocate(1) > 0") is True
