@@ -63,6 +63,12 @@ PARTS = {
             "each parser and the allocator, for FUZZTIME each; PATTERN chooses targets",
             "$PY tests_go/fuzz.py ${FUZZTIME:-30s} ${PATTERN:-}",
         ),
+        "values": (
+            "PROGRAMS random programs of PyTorch on a simulated GPU beside the CPU, from SEED, with SET's PyTorch",
+            ".venv-frameworks/${SET:-torch-2.15-cuda13}/bin/python "
+            "tests_py/frameworks/values/random_programs_on_simulated_gpus.py "
+            "--programs ${PROGRAMS:-20000} --seed ${SEED:-1}",
+        ),
         "snapshots": (
             "load MUTANTS changed snapshots",
             "$PY tests_py/plans/snapshot_mutants.py ${MUTANTS:-100000}",

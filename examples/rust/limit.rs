@@ -1,5 +1,9 @@
 // A program without Python that allocates GPU memory within a limit, in Rust:
 //
+//     GPUCONF_LIMIT=1GiB cargo run
+//
+// or, without Cargo:
+//
 //     library=$(python -c 'import gpuconf; print(gpuconf.library_path())')
 //     rustc limit.rs -C link-arg="$library"
 //     GPUCONF_LIMIT=1GiB ./limit

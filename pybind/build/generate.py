@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Write the Python binding of package pybind: run gopy, make its output canonical, commit the result.
 
-    python pybind/build/generate.py            rewrites pybind/_gpuconf/*, the stub _gpuconf.pyi, and what
-                                               generate_flat.py, generate_wire.py and generate_tables.py say
+    python pybind/build/generate.py            rewrites pybind/_gpuconf/*, the stub _gpuconf.pyi, what generate_flat.py,
+                                               generate_wire.py and generate_tables.py say, and docs of commands
     python pybind/build/generate.py --check    writes nothing; exit 1 and a diff where they are not current
 
 Needs Go on PATH and pybindgen in this interpreter; gopy and goimports are pinned in pybind/build/tools/go.mod.
@@ -178,6 +178,9 @@ def stub(recipe: str) -> str:
     return "\n".join([*lines, "def NumHandles() -> int: ...", *BY_HAND, ""])
 
 
+BEGIN, END = "<!-- commands -->", "<!-- end -->"
+
+
 def generate() -> dict[Path, str]:
     """Run the whole chain in a temporary folder inside the module (gopy requires that).
 
@@ -201,7 +204,21 @@ def generate() -> dict[Path, str]:
             **generate_wire.generate(),
             **generate_tables.generate(),
             **flat,
+            **command_pages(),
         }
+
+
+def command_pages() -> dict[Path, str]:
+    """The pages about commands, from their table in python/gpuconf/cli/commands.txt."""
+    sys.path.insert(0, str(ROOT / "python"))
+    from gpuconf.cli import manual
+
+    os.environ["COLUMNS"] = "80"
+    page = ROOT / "docs" / "cli.md"
+    before, begin, rest = page.read_text().partition(BEGIN)
+    _, end, after = rest.partition(END)
+    table = f"{before}{begin}\n{manual.table()}\n{end}{after}"
+    return {page: table, ROOT / "docs" / "reference" / "commands.md": manual.reference()}
 
 
 def main() -> int:

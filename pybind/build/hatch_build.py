@@ -197,6 +197,7 @@ class GoBuildHook(BuildHookInterface):  # type: ignore[type-arg]
             extension.result()
         if version != "editable":
             build_data["sbom_files"].append(self.write_sbom())
+            build_data["shared_data"][self.write_manual()] = "share/man/man1/gpuconf.1"
         places = {LIBRARY: "_core", **dict.fromkeys(GUARD, "_guard"), **dict.fromkeys(ALWAYS, "_always")}
         places |= dict.fromkeys((*SIMULATOR, *LINKER_SCRIPTS), "_simulator")
         places |= dict.fromkeys(COVER, "_cover")
@@ -227,6 +228,16 @@ class GoBuildHook(BuildHookInterface):  # type: ignore[type-arg]
         text = sbom.document(suitable_go(Path(self.root)) or "go", folder / LIBRARY, self.metadata.version)
         (folder / sbom.NAME).write_text(text, encoding="utf-8")
         return str(folder / sbom.NAME)
+
+    def write_manual(self) -> str:
+        """Write the manual page, from the table of commands. Returns its path."""
+        page = Path(self.folder.name, "gpuconf.1")
+        code = "from gpuconf.cli import manual; print(manual.page(), end='')"
+        command = [sys.executable, "-B", "-X", "utf8", "-c", code]
+        page.write_bytes(
+            subprocess.run(command, cwd=Path(self.root, "python"), stdout=subprocess.PIPE, check=True).stdout
+        )
+        return str(page)
 
     def go_build(self, go: str, output: Path) -> None:
         """Run the go build."""

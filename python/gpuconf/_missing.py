@@ -103,6 +103,7 @@ _MEANT = {
     "rehearsal": 'gpuconf.rehearse("A10")',
     "set_limit": _LIMIT,
     "set_memory_limit": _LIMIT,
+    "snapshot": "gpuconf.memory.record(); the recording's save() writes a snapshot",
     "statistics": "gpuconf.memory.stats()",
     "used": "gpuconf.memory.stats().bytes_in_use",
 }
@@ -128,10 +129,12 @@ def elsewhere(module: str, name: str) -> str:
 
     Return "" if nothing has that name.
     """
-    if module in ("gpuconf", "gpuconf.memory") and name in _MEANT:
+    if module in ("gpuconf", "gpuconf.config", "gpuconf.memory") and name in _MEANT:
         return f"use {_MEANT[name]}"
     if module == "gpuconf" and name in OF_MEMORY:
         return f"use gpuconf.memory.{name}"
+    if module in ("gpuconf.config", "gpuconf.memory") and name in sys.modules["gpuconf"].__all__:
+        return f"use gpuconf.{name}"
     if module == "gpuconf" and name in COMMANDS:
         return f"it is a command: gpuconf {name} --help"
     if module not in ("gpuconf", "gpuconf.config") or name.startswith("_"):

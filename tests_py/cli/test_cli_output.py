@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 import pty
+import shutil
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
 from command import COMMAND, run
-from gpuconf.cli.parser import COMMANDS
+from gpuconf.cli import manual
+from gpuconf.cli.parser import COMMANDS, HELP, arguments, function
+from gpuconf.plans.generated.policies import POLICIES
 from holder import holder
 from script import environment, without_others
 
@@ -36,21 +40,24 @@ def on_terminal(*arguments: str, columns: int, env: dict[str, str] | None = None
     return written.decode()
 
 
-OLDER = {"plan", "run"}  # their examples are in docs and README
-
-
-@pytest.mark.parametrize("command", sorted(set(COMMANDS) - OLDER))
-def test_help_has_an_example(command: str) -> None:
-    code, out, err = run(command, "--help")
+@pytest.mark.parametrize("command", [None, *COMMANDS])
+@pytest.mark.parametrize("columns", ["80", "200"])
+def test_help(command: str | None, columns: str) -> None:
+    """At most 80 columns, and an example, in three ways."""
+    words = command.split() if command else []
+    code, out, err = run(*words, "--help", env={"COLUMNS": columns})
     assert (code, err) == (0, "")
-    assert "\nexample:\n  gpuconf" in out
-    assert max(map(len, out.partition("example:")[0].splitlines())) <= 80
+    assert "\nexample:\n  " in out
+    assert max(map(len, out.splitlines())) <= 80
+    if columns == "80" and len(words) < 2:
+        assert run("help", *words, env={"COLUMNS": columns}) == (0, out, "")
+        assert run("--help", *words, env={"COLUMNS": columns}) == (0, out, "")
 
 
 def test_help_lists_every_command() -> None:
     code, out, _ = run("--help")
     assert code == 0
-    assert all(f"    {command} " in out or f"    {command}\n" in out for command in COMMANDS)
+    assert all(f"  {command} " in out for command in COMMANDS if " " not in command)
 
 
 def test_a_table_in_a_pipe_has_all_columns_and_no_colors() -> None:
@@ -134,19 +141,60 @@ def test_completion_knows_the_commands_and_their_options(tmp_path: Path) -> None
     code, script, err = run("completion", "bash")
     assert (code, err) == (0, "")
     (tmp_path / "gpuconf").write_text(script)
+    (tmp_path / "trace.csv").touch()
     ask = """
     source ./gpuconf
-    COMP_WORDS=(gpuconf {words}) COMP_CWORD={last} COMP_LINE="gpuconf {words}" COMP_POINT=100
-    _shtab_gpuconf gpuconf; echo "${{COMPREPLY[@]}}"
+    COMP_WORDS=(gpuconf {words}) COMP_CWORD={last}
+    _gpuconf gpuconf; echo "${{COMPREPLY[@]}}"
     """
-    for words, last, wanted in (("dev", 1, "devices"), ("devices --j", 2, "--json")):
+    for words, last, wanted in (
+        ("dev", 1, "devices"),
+        ("devices --j", 2, "--json"),
+        ("run --policy s", 3, "spread"),
+        ("run --as-t", 2, "--as-tensorflow"),
+        ("ledger ch", 2, "check"),
+        ("ledger init --sh", 3, "--shared"),
+        ("completion f", 2, "fish"),
+        ("plan --html tr", 3, ""),  # a file, which bash completes itself
+    ):
         asked = ["bash", "-c", ask.format(words=words, last=last)]
         done = subprocess.run(asked, capture_output=True, text=True, check=True, cwd=tmp_path, timeout=60)
-        assert done.stdout.split() == [wanted], done
+        assert (done.stdout.strip(), done.stderr) == (wanted, ""), words
 
 
-def test_completion_without_shtab(tmp_path: Path) -> None:
-    (tmp_path / "shtab.py").write_text("raise ImportError('not here')")
-    code, out, err = run("completion", "zsh", env={"PYTHONPATH": str(tmp_path)})
-    assert (code, out) == (1, "")
-    assert err == "gpuconf completion: completion needs shtab (not here): pip install 'gpuconf[cli]'\n"
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish", "tcsh"])
+def test_completion_has_all_options(shell: str) -> None:
+    code, script, err = run("completion", shell)
+    assert (code, err) == (0, "")
+    for command in COMMANDS:
+        for argument in arguments(command):
+            assert all(name.lstrip("-") in script for name in argument.names)
+    program = shutil.which(shell)
+    if program:  # it can read what it gets
+        flags = {"fish": ["--no-execute"]}.get(shell, ["-n"])
+        subprocess.run([program, *flags], input=script, text=True, check=True, timeout=60)
+
+
+def test_the_manual_page() -> None:
+    text = manual.page()
+    for command in COMMANDS:
+        assert f'.SS "gpuconf {command}"' in text
+        for argument in arguments(command):
+            assert argument is HELP or argument.form.replace("-", "\\-") in text
+    groff = shutil.which("groff")
+    if groff:
+        words = [groff, "-man", "-Tutf8", "-ww"]
+        done = subprocess.run(words, input=text, text=True, capture_output=True, check=True, timeout=60)
+        assert done.stderr == ""
+    installed = sysconfig.get_path("data")
+    assert Path(installed, "share/man/man1/gpuconf.1").read_text() == text, "pip install puts it where man looks"
+
+
+def test_the_policies_of_the_table_are_those_of_the_planner() -> None:
+    (policy,) = (argument for argument in arguments("plan") if "--policy" in argument.names)
+    assert tuple(policy.choices) == tuple(POLICIES)
+
+
+@pytest.mark.parametrize("command", [command for command in COMMANDS if COMMANDS[command][0]])
+def test_each_command_has_a_function(command: str) -> None:
+    assert callable(function(command))

@@ -49,6 +49,13 @@ def usage_error(kernel: Kernel, code: str) -> str:
     return cell.stderr.strip()
 
 
+def test_help_is_plain_text(kernel: Kernel) -> None:
+    told = kernel.run("%gpu help").stdout
+    assert "%gpu limit 6GiB\n" in told
+    assert "`" not in told, "the docstring's markup"
+    assert kernel.run("%gpu --help").stdout == told
+
+
 def test_devices_before_and_after_their_first_use(kernel: Kernel) -> None:
     before = kernel.run("%gpu")
     assert before.text.splitlines() == [
@@ -206,7 +213,7 @@ def test_release(kernel: Kernel) -> None:
         ("%gpu limit 6XiB", "'6XiB' is not a size"),
         ("%gpu limit 0", "at least 1 MiB"),
         ("%gpu limit 1GiB, 2GiB, 3GiB", "limit has 3 entries, but 2 GPUs are visible"),
-        ("%gpu limit 1GiB --fast", "unknown option '--fast'"),
+        ("%gpu limit 1GiB --fast", "there is no option '--fast'"),
         ("%gpu limit 1GiB --growth --no-growth", "one of --growth and --no-growth"),
         ("%gpu limit 900%", "at most 100%"),
         ("%gpu map GPU:9", "No matching devices found for 'GPU:9'"),

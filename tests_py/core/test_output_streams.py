@@ -26,7 +26,7 @@ COMMANDS = {
     "plot": "plan trace.csv --plot",
     "json and plot": "plan trace.csv --json --plot",
     "no trace": "plan missing.csv",
-    "wrong usage": "plan trace.csv --limit much",
+    "wrong usage": "plan trace.csv --steps much",
     "unknown option": "plan trace.csv --nonsense",
     "devices": "devices",
     "help": "--help",
@@ -111,7 +111,7 @@ def test_standard_output_is_closed(folder: Path, command: str) -> None:
     done = shell(folder, command, ">&-")
     if command in QUIET and command != "no trace":
         assert done.returncode == CODES[command]
-    elif command == "help":  # argparse prints it on standard error then
+    elif command == "help":  # on standard error then
         assert done.returncode == 0
         assert done.stderr
     else:

@@ -95,14 +95,14 @@ def test_a_module_runs_as_python_runs_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "gpuconf run: no program: name a command or a Python script"),
+        ([], "gpuconf run: no program: after the options, name a command or a Python script"),
         (["--as-tensorflow"], "no program"),
-        (["--simulat", "T4", "x.py"], "unrecognized arguments: --simulat"),
-        (["-u", "x.py"], "unrecognized arguments: -u"),
-        (["--simulate"], "argument --simulate: expected one argument"),
+        (["--simulat", "T4", "x.py"], "there is no option '--simulat'. Did you mean --simulate?"),
+        (["-u", "x.py"], "there is no option '-u'. "),
+        (["--simulate"], "--simulate needs SPEC, such as --simulate 2xT4: simulated GPUs"),
         (["--simulate", "Z80", "x.py"], 'gpuconf run: --simulate: cannot simulate "Z80": unknown GPU model "Z80"'),
-        (["--simulate", "", "x.py"], "gpuconf run: --simulate: spec is empty"),
-        (["-m"], "gpuconf run: argument expected for -m"),
+        (["--simulate", "", "x.py"], "gpuconf run: --simulate needs SPEC"),
+        (["-m"], "gpuconf run: -m needs a MODULE"),
         (["--as-tensorflow", "python", "-I", "x.py"], "gpuconf run: --as-tensorflow does not work with -I"),
         (["--as-tensorflow", "python", "-X", "dev", "-uBE", "x.py"], "does not work with -uBE"),
     ],
@@ -203,7 +203,7 @@ def test_a_program_that_cannot_start(tmp_path: Path, command: list[str]) -> None
     cases = [
         ("no-such-command", 127, "command not found"),
         (str(tmp_path / "missing"), 127, "command not found"),
-        ("./folder", 126, "Permission denied"),
+        ("./folder", 126, "it is a folder, and no program"),
         ("./text", 126, "Permission denied"),
         ("./bare", 126, "Exec format error: it is no program of this machine, and no script"),
     ]
@@ -253,7 +253,8 @@ def test_a_timeout_that_is_no_time(tmp_path: Path, seconds: str) -> None:
         "--memory", "1GiB", f"--timeout={seconds}", "true", cwd=tmp_path, env={"GPUCONF_SIMULATE": "T4"}
     )
     assert (code, out) == (2, "")
-    assert f"argument --timeout: '{seconds}' is not a number of seconds: pass 0 or more, or leave --timeout out" in err
+    what = "a number of seconds (without --timeout the wait has no limit), 0 or more"
+    assert f"--timeout must be {what}, but got {seconds!r}" in err
     assert "None" not in err
 
 

@@ -122,7 +122,11 @@ def test_a_run_inside_a_run_is_a_part_of_it(ledger: Ledger) -> None:
     ("words", "code", "message"),
     [
         (["--memory", "much", "x.py"], 2, "gpuconf run: --memory 'much' is not a size"),
-        (["--memory", "1GiB", "--gpus", "0", "x.py"], 2, "gpuconf run: --gpus must be at least 1, but got 0"),
+        (
+            ["--memory", "1GiB", "--gpus", "0", "x.py"],
+            2,
+            "gpuconf run: --gpus must be a whole number, 1 or more, but got '0'",
+        ),
         (["--timeout", "3", "x.py"], 2, "gpuconf run: --timeout needs --memory or --gpus"),
         (["--memory", "1GiB", "--timeout", "3", "--no-wait", "x.py"], 2, "--timeout and --no-wait exclude each other"),
         (["--memory", "1GiB", "--gpus", "3", "x.py"], 3, "gpuconf run: 3 GPUs are requested, but only 2 are visible"),

@@ -76,6 +76,14 @@ def test_the_example_in_rust(tmp_path: Path) -> None:
     assert printed(program) == WITHIN_A_LIMIT
 
 
+@pytest.mark.skipif(not simulator_sources.rust() or shutil.which("cargo") is None, reason="Cargo is not installed")
+def test_the_example_with_cargo(tmp_path: Path) -> None:
+    package = shutil.copytree(ROOT / "examples/rust", tmp_path / "rust")
+    words = ["cargo", "build", "--offline", "--quiet", "--manifest-path", package / "Cargo.toml"]
+    subprocess.run(words, check=True, env={**os.environ, "PYTHON": sys.executable})
+    assert printed(package / "target/debug/limit") == WITHIN_A_LIMIT
+
+
 INIT = """
 #include <gpuconf.h>
 #include <stdio.h>

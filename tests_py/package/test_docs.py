@@ -109,7 +109,7 @@ def test_each_block_is_run_or_has_its_reason() -> None:
 def shown() -> list[tuple[str, list[str]]]:
     """The lines of indented blocks that call the command, as words, up to what the shell does with it."""
     found = []
-    for page in PAGES:
+    for page in sorted(set(PAGES) - {"docs/reference/commands.md"}):  # which is made from the commands
         for line in re.findall(r"^ {4,}(?:\$ |sudo )?(gpuconf (?!\d).*)$", (ROOT / page).read_text(), re.MULTILINE):
             words = shlex.split(re.split(r" [|>#<]| \.\.\.", line)[0])
             found.append((page, words[1:]))
@@ -120,7 +120,7 @@ def shown() -> list[tuple[str, list[str]]]:
     ("page", "words"), shown(), ids=lambda value: value if isinstance(value, str) else " ".join(value)
 )
 def test_commands_that_are_only_shown_have_these_options(page: str, words: list[str]) -> None:
-    assert parsed(words).command == words[0]
+    assert parsed(words).command.split()[0] == words[0]
 
 
 @pytest.mark.parametrize("page", sorted({block.page for block in blocks("console")}))

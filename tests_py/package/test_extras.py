@@ -53,7 +53,6 @@ COMMANDS = {
         "prometheus_client",
         "gpuconf export: metrics need prometheus-client: pip install 'gpuconf[prometheus]'",
     ),
-    "completion bash": ("shtab", "gpuconf completion: completion needs shtab: pip install 'gpuconf[cli]'"),
 }
 
 # Extras without which everything works: less colorful, slower, on the CPU, or not at all, as a plugin without its host.

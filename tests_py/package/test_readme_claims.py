@@ -38,7 +38,7 @@ CLAIMS = {
     "test_a_claim_waits_for_the_end_of_a_killed_process",
     "sudo gpuconf ledger init --shared": "tests_py/leases/test_ledger_command.py::test_init",
     "$ gpuconf top": "tests_py/cli/test_top.py::test_it_fits_and_follows_the_size",
-    "at 127.0.0.1:9401": "python/gpuconf/cli/export.py: default=9401",
+    "at 127.0.0.1:9401": "python/gpuconf/cli/commands.txt: --port PORT  TCP port (default: 9401)",
     "$ gpuconf plan --gpu T4,L4,A100-40GB": "tests_py/frameworks/rehearsed/test_rehearsed.py::"
     "test_the_answer_on_readme",
     "changes no file": "tests_py/cover/test_cover_kinds.py::test_kinds_of_writes",

@@ -150,8 +150,8 @@ def test_the_lines_that_grew_between_two_moments_of_a_snapshot(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("a", "--between", "-1", "2"), "'-1' is not a number of seconds"),
-        (("a", "--between", "1", "nan"), "'nan' is not a number of seconds"),
+        (("a", "--between", "-1", "2"), "--between must be a number of seconds, 0 or more, but got '-1'"),
+        (("a", "--between", "1", "nan"), "--between must be a number of seconds, 0 or more, but got 'nan'"),
         (("a",), "name two recordings, or one and two moments in it"),
         (("a", "b", "--between", "1", "2"), "name two recordings, or one and two moments in it"),
     ],

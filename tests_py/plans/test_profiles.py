@@ -40,8 +40,9 @@ def test_pytorchs_profiler(tmp_path: pathlib.Path) -> None:
     ]
     text = json.dumps({"schemaVersion": 1, "traceEvents": events})
     (tmp_path / "trace.json").write_text(text)
+    (tmp_path / "spaced.json").write_text(f" \n{text}")  # PyTorch 2.15 begins with a space
     (tmp_path / "trace.json.gz").write_bytes(gzip.compress(text.encode()))
-    for name in ("trace.json", "trace.json.gz"):
+    for name in ("trace.json", "spaced.json", "trace.json.gz"):
         found = gpuconf.plan(tmp_path / name, policy="pytorch")
         assert [(u.gpu, u.peak_bytes_in_use, u.bytes_before, u.num_allocs) for u in found.usages] == [
             (0, 15 * MIB, 10 * MIB, 2),
@@ -64,6 +65,15 @@ def test_nsight_systems(tmp_path: pathlib.Path) -> None:
     database.close()
     (usage,) = gpuconf.plan(path, policy="virtual").usages
     assert (usage.peak_bytes_in_use, usage.live_blocks_after) == (22 * MIB, 1)
+
+
+def test_another_programs_database_is_not_nsights(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "history.sqlite"
+    with sqlite3.connect(path) as database:
+        database.execute("CREATE TABLE visits (url TEXT)")
+    database.close()
+    with pytest.raises(ValueError, match="is an SQLite database without the memory events of Nsight Systems"):
+        gpuconf.plan(path, policy="virtual")
 
 
 @pytest.mark.parametrize(

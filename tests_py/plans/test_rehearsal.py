@@ -4,6 +4,7 @@ peak.
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import signal
@@ -11,13 +12,15 @@ import subprocess
 import sys
 import textwrap
 import time
+import weakref
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import gpuconf
 import pytest
 from gpuconf.cli import plan_program
-from gpuconf.plans.programs import largest, launch, trouble
+from gpuconf.plans.programs import branches, largest, launch, trouble
 from gpuconf.plans.programs.framework import Run
 from gpuconf.plans.programs.line import repeat
 from gpuconf.plans.programs.needs import DEPENDS, DOES_NOT_FIT, FITS, Card, alike, parse, verdict
@@ -286,7 +289,7 @@ def running_in(folder: Path) -> set[int]:
         (["--steps", "3", "trace.csv"], "--steps needs a program"),
         (["--compile", "trace.csv"], "--compile needs a program"),
         (["--gpu", "A10", "--compile", "--values", "cpu", "--", "x.py"], "--compile cannot be used with --values cpu"),
-        (["--gpu", "A10", "--steps", "0", "--", "x.py"], "is not a number of steps"),
+        (["--gpu", "A10", "--steps", "0", "--", "x.py"], "--steps must be a whole number, 1 or more, but got '0'"),
     ],
 )
 def test_invalid_usage(words: list[str], message: str) -> None:
@@ -390,7 +393,7 @@ def test_files_of_a_program_stay_as_they_were(tmp_path: Path) -> None:
     ],
 )
 def test_steps_repeat_as_a_cycle_three_times(steps: str, repeats: bool) -> None:
-    assert repeat(list(steps)) is repeats
+    assert bool(repeat(list(steps))) is repeats
 
 
 def event(action: str, address: int, size: int, time: int) -> dict[str, object]:
@@ -518,7 +521,8 @@ def test_the_largest_number_for_each_of_others() -> None:
     ]
     lines = largest.table_of_all(asked, searches)
     assert lines[0] == "the largest B from 1 to 64 that fits:"
-    rows = [line.split() for line in lines[2:]]
+    assert lines[-2:] == ["", "not seen: what comes after the steps that repeat, such as a validation"]
+    rows = [line.split() for line in lines[2:-2]]
     assert rows[0][:4] == ["LENGTH", "WIDTH", "card", "default"]
     assert [(row[0], row[3]) for row in rows[1:]] == [("512", "64"), ("1024", "35"), ("2048", "17"), ("3000", "12")]
     for texts, message in (
@@ -648,3 +652,52 @@ def test_a_jax_program_that_is_cut_before_its_first_step_gets_no_verdict(ended: 
     found = trouble.why_no_verdict(run, ran, [{"allocated": 3 << 20}])
     assert found.startswith(why)
     assert bool(found) == bool(why)
+
+
+LOOP = """
+def work(): pass
+
+def at_times(step):
+    if step % 3 == 2:
+        work()
+
+def train(steps):
+    kept = []
+    for step in steps:
+        at_times(step)
+        if step == 4:
+            work()
+        if step % 2 == 1:
+            print("only a line")
+        del step
+"""
+
+
+def test_branches_that_a_loop_takes_at_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of the loop, and of a function that it calls; what only prints does not count. No variable is kept."""
+    monkeypatch.setenv("TORCHDYNAMO_DISABLE", "1")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "program_of_branches.py").write_text(LOOP)
+    program = importlib.import_module("program_of_branches")
+    untaken = []
+
+    class Step(float):
+        """A number that can be referred to weakly."""
+
+    def steps() -> Iterator[float]:
+        frame = sys._getframe(1)
+        watch = branches.Watch([frame])
+        for number in range(7):
+            step = Step(number)
+            alive = weakref.ref(step)
+            yield step
+            del step
+            untaken.append(watch.untaken())
+        watch.leave()
+        assert alive() is None
+        assert sys.gettrace() is None
+
+    branches.forget()
+    program.train(steps())
+    function, loop = "line 6, if step % 3 == 2", "line 13, if step == 4"
+    assert untaken == [function, function, loop, loop, "", "", ""]

@@ -102,6 +102,8 @@ def test_pytorchs_own_limit(tmp_path: pathlib.Path) -> None:
         "  the GPU had enough left: PyTorch reached its own limit, which snapshots do not record"
         in str(found).splitlines()
     )
+    assert "no setting helps" not in str(found)  # its limit is unknown
+    assert "has at least 502.00MiB" in str(found).splitlines()[0]
 
 
 def test_other_limits(tmp_path: pathlib.Path) -> None:

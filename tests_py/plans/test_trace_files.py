@@ -137,7 +137,10 @@ def test_what_rmm_writes_is_read(tmp_path: Path) -> None:
         (HEADER.encode() + b"\n1,1,allocate,0x1,-5,0\n", 'line 2: invalid Size "-5"'),
         (HEADER.encode() + b"\n1,1,\xff\xfe,0x1,5,0\n", "invalid Action "),
         (b"\x7fELF\0\0\0", "it is neither CSV nor a pickle"),
-        (b"\x80", "it is not a memory snapshot: at byte 0: expected 1 more bytes, but the file has 0"),
+        (
+            b"\x80",
+            "it is not a memory snapshot: at byte 0: the file is incomplete (missing bytes: 1): copy",
+        ),
     ],
     ids=[
         "nothing",

@@ -87,7 +87,7 @@ def test_a_mistake_in_a_fixture_shows_the_tests_line_and_what_is_wrong(suite: Ca
         "test_last": "passed",
     }
     for name, text in {
-        "test_sim": 'cannot simulate "Voodoo2": unknown GPU model "Voodoo2"; an example is 2xH100-80GB; known models: ',
+        "test_sim": 'cannot simulate "Voodoo2": unknown GPU model "Voodoo2"; for another card write MODEL:MEMORY, ',
         "test_many": 'cannot simulate "Voodoo2, Voodoo2, ',
         "test_type": "spec must be a string with a model, such as '2xT4', but got int: 2",
         "test_oom": "gpu_oom_after takes the number of an allocation, at least 1, but got 'x'",

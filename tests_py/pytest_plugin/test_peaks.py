@@ -45,7 +45,7 @@ def test_unmarked(gpu): memory.allocate(16 * MIB).free()
 @pytest.mark.gpu_peak("8MiB")
 def test_walk(gpu, gpu_oom_each): memory.allocate(8 * MIB).free()
 """
-FAILED = {"test_fixtures_of_the_test_count": "error", "test_above": "error", "test_its_own_machine": "error"}
+FAILED = dict.fromkeys(("test_fixtures_of_the_test_count", "test_above", "test_its_own_machine"), "failed")
 
 
 def test_a_peak_above_its_limit_fails(suite: Callable[..., Any]) -> None:
@@ -54,7 +54,7 @@ def test_a_peak_above_its_limit_fails(suite: Callable[..., Any]) -> None:
         **FAILED,
         "test_fails_anyway": "failed",
     }, ran.out
-    told = "peak 8.00MiB (8388864 bytes) of GPU memory, and the limit is 8.00MiB (8388608 bytes)"
+    told = "peak 8.00MiB (8388864 bytes) of GPU memory is 0.0 % above the limit of 8.00MiB (8388608 bytes)"
     assert ran.texts["test_above"].endswith(f"\n{told}:\n  --gpuconf-report names the lines that allocated it")
     assert ran.properties["test_above"]["gpuconf.peak"] == told
     assert "::error" not in ran.out
@@ -63,7 +63,8 @@ def test_a_peak_above_its_limit_fails(suite: Callable[..., Any]) -> None:
 def test_a_limit_for_all_tests_and_the_lines(suite: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     ran = suite(LIMITS, "--gpuconf=simulate", "--gpuconf-report", ini="gpuconf_peak = 10MiB")
-    assert {name for name, came in ran.outcomes.items() if came == "error"} == {*FAILED, "test_unmarked"}, ran.out
+    failed = {name for name, came in ran.outcomes.items() if came == "failed"}
+    assert failed == {*FAILED, "test_unmarked", "test_fails_anyway"}, ran.out
     assert "  16.00MiB (16777216 bytes) at " in ran.texts["test_unmarked"]
     assert "(test_unmarked), 1 block" in ran.texts["test_unmarked"]
     assert "::error file=test_suite.py,line=" in ran.out
@@ -102,10 +103,10 @@ def test_baselines(suite: Callable[..., Any], pytester: pytest.Pytester, monkeyp
 
     monkeypatch.setenv("SIZES", "1,2,1")  # grows by a third
     grown = suite(BASELINE, "--gpuconf-simulate=T4", "--gpuconf-report")
-    assert grown.outcomes == {"test_step": "error", "test_tolerant": "passed"}, grown.out
+    assert grown.outcomes == {"test_step": "failed", "test_tolerant": "passed"}, grown.out
     told = grown.texts["test_step"].splitlines()[-3:]
     above = (
-        "peak 4.00MiB (4194304 bytes) of GPU memory is 1.00MiB (1048576 bytes) above the baseline of 3.00MiB "
+        "peak 4.00MiB (4194304 bytes) of GPU memory is 1.00MiB (1048576 bytes), 33.3 %, above the baseline of 3.00MiB "
         "(3145728 bytes):"
     )
     assert told[0] == above
@@ -119,6 +120,69 @@ def test_baselines(suite: Callable[..., Any], pytester: pytest.Pytester, monkeyp
     assert json.loads(file.read_text())["tests"]["test_suite.py::test_step"]["Tesla T4"] == entry
 
 
+ONE_OUTCOME = """
+kept = []
+@pytest.mark.gpu_peak("1MiB")
+def test_above(gpu): memory.allocate(2 * MIB).free()
+@pytest.mark.xfail(reason="known", strict=True)
+@pytest.mark.gpu_peak("1MiB")
+def test_expected(gpu): memory.allocate(2 * MIB).free()
+@pytest.mark.xfail(reason="known", strict=True)
+@pytest.mark.gpu_peak("1MiB")
+def test_below(gpu): memory.allocate(1 * MIB).free()
+@pytest.mark.gpu_leak
+@pytest.mark.gpu_peak("1MiB")
+def test_both(gpu): kept.append(memory.allocate(2 * MIB))
+class TestUnit(unittest.TestCase):
+    @pytest.mark.gpu_peak("1MiB")
+    def test_unit(self): memory.allocate(2 * MIB).free()
+    @pytest.mark.gpu_peak("1MiB")
+    def test_unit_fails(self):
+        memory.allocate(2 * MIB).free()
+        self.fail("its own reason")
+"""
+
+
+def test_a_peak_is_the_test_s_own_failure(suite: Callable[..., Any]) -> None:
+    """It was an error of the teardown: a test passed, and errored."""
+    ran = suite(f"import unittest\n{ONE_OUTCOME}", "--gpuconf-simulate=T4")
+    assert "5 failed, 1 xfailed, 1 error" in ran.out, ran.out  # the error is the leak's
+    assert ran.outcomes["test_above"] == "failed"
+    assert "its own reason" in ran.texts["test_unit_fails"]
+    assert "of GPU memory" not in ran.texts["test_unit_fails"]
+    assert "is 100.0 % above the limit of 1.00MiB" in ran.texts["test_unit"]
+
+
+def test_a_baseline_can_be_required(
+    suite: Callable[..., Any], pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SIZES", "1,2")
+    without = suite(BASELINE, "--gpuconf-simulate=T4", "--gpuconf-require-baseline")
+    assert without.outcomes == {"test_step": "failed", "test_tolerant": "failed"}
+    told = "no baseline in gpuconf-memory.json for this test on Tesla T4: --gpuconf-update writes it"
+    assert without.texts["test_step"].endswith(told)
+    assert suite(BASELINE, "--gpuconf-simulate=T4", "--gpuconf-require-baseline", "--gpuconf-update").code == 0
+    assert suite(BASELINE, "--gpuconf-simulate=T4", ini="gpuconf_require_baseline = true").code == 0
+
+
+@pytest.mark.parametrize("workers", [(), ("-p", "xdist.plugin", "-p", "xdist.looponfail", "-n2")], ids=["one", "two"])
+def test_an_update_removes_tests_that_are_gone(
+    suite: Callable[..., Any], pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, workers: tuple[str, ...]
+) -> None:
+    file = pytester.path / "gpuconf-memory.json"
+    monkeypatch.setenv("SIZES", "1,2")
+    assert suite(BASELINE, *workers, "--gpuconf-simulate=2xT4", "--gpuconf-update").code == 0
+    written = json.loads(file.read_text())
+    entry = written["tests"]["test_suite.py::test_step"]
+    gone = ("test_suite.py::test_former", "former/test_file.py::test_it")
+    pytester.mkdir("other").joinpath("test_other.py").write_text("def test_it(): pass\n")
+    kept = "other/test_other.py::test_unseen"  # whose file this run does not collect
+    file.write_text(json.dumps({"schema": 1, "tests": {**written["tests"], **dict.fromkeys((*gone, kept), entry)}}))
+    selected = ("-k", "test_step", "test_suite.py")
+    assert suite(BASELINE, *workers, "--gpuconf-simulate=2xT4", "--gpuconf-update", *selected).code == 0
+    assert set(json.loads(file.read_text())["tests"]) == {*written["tests"], kept}, "a deselected test is not gone"
+
+
 def test_workers_write_one_file(
     suite: Callable[..., Any], pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -127,7 +191,7 @@ def test_workers_write_one_file(
     assert suite(BASELINE, *options, "--gpuconf-update").code == 0
     assert len(json.loads((pytester.path / "gpuconf-memory.json").read_text())["tests"]) == 2
     monkeypatch.setenv("SIZES", "2,2")
-    assert suite(BASELINE, *options).outcomes["test_step"] == "error"
+    assert suite(BASELINE, *options).outcomes["test_step"] == "failed"
 
 
 @pytest.mark.parametrize(

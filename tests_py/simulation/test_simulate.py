@@ -75,6 +75,20 @@ def test_memory_is_what_the_spec_says() -> None:
 
 
 @pytest.mark.parametrize(
+    "name",
+    [
+        "A10G", "A2", "A16", "A40", "RTX A4000", "A5000", "NVIDIA RTX A6000", "RTX 2070", "RTX2080Ti", "TITAN RTX",
+        "RTX 3060", "RTX 3070", "RTX3080", "RTX 4060", "RTX 4070", "RTX 4080", "RTX 5070", "RTX 5080", "RTX PRO 6000",
+        "L20", "H20", "B300",
+    ],
+)  # fmt: skip
+def test_cards_that_people_have(name: str) -> None:
+    gpuconf.simulate(name)
+    [device] = gpuconf.visible_devices()
+    assert name.replace(" ", "") in device.name.replace(" ", "")
+
+
+@pytest.mark.parametrize(
     ("spec", "machine", "name", "mib"),
     [
         ("2xV100", "2xV100-16GB", "Tesla V100-SXM2-16GB", 16144),
@@ -106,8 +120,8 @@ BAD_SPECS = {
     "   ": "spec is empty",
     ",": "an entry is empty",
     "T4,": "an entry is empty",
-    "3xFoo": 'unknown GPU model "Foo"; an example is 2xH100-80GB; known models: GB200-186GB, B200-180GB, GB10, '
-    "Thor-128GB",
+    "3xFoo": 'unknown GPU model "Foo"; for another card write MODEL:MEMORY, such as RTX4090:12GiB; gpuconf simulate '
+    "--models lists the models",
     "A100-64GB": 'unknown GPU model "A100-64GB"; did you mean ',
     "0xT4": "must be from 1 to 64",
     "65xT4": "must be from 1 to 64",

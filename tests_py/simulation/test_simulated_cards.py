@@ -158,7 +158,7 @@ def test_a_program_with_rights_that_its_caller_lacks_has_none(c_program: Path, t
 @pytest.mark.parametrize(
     ("spec", "words"),
     [
-        ("A1000", ["unknown GPU model", "did you mean A100", "an example is 2xH100-80GB"]),
+        ("A1000", ["unknown GPU model", "did you mean A100", "such as RTX4090:12GiB"]),
         ("T4:8", ["such as 8GiB"]),
         ("T4:wls", ["unknown profile", "did you mean wsl?"]),
         ("T4:driver=11.9", ["such as driver=11.8"]),

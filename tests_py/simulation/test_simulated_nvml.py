@@ -104,6 +104,27 @@ def test_a_wrong_spec_is_refused(library: Path, spec: str) -> None:
     assert done.stderr.startswith("gpuconf's simulated NVML: GPUCONF_SIMULATE: ")
 
 
+def test_no_card_is_in_a_fabric(library: Path) -> None:
+    """PyTorch asks from Hopper on before it makes expandable segments, and warned that the call failed."""
+    program = """
+    out = []
+    for card in cards:
+        for kind, version in ((n.c_nvmlGpuFabricInfo_v2_t, None), (n.c_nvmlGpuFabricInfo_v3_t, None),
+                              (n.c_nvmlGpuFabricInfo_v2_t, 0x1000024)):
+            info = kind()
+            info.state = info.healthMask = 7
+            info.version = version or info.version
+            try:
+                n.nvmlDeviceGetGpuFabricInfoV(card, n.byref(info))
+                out.append([info.state, info.healthMask, info.cliqueId, sum(info.clusterUuid)])
+            except n.NVMLError as error:
+                out.append(str(error))
+    print(json.dumps(out))
+    """
+    found = told(library, CARDS + textwrap.dedent(program), GPUCONF_SIMULATE="H100-80GB,A100-40GB")
+    assert found == [[0, 0, 0, 0], [0, 0, 0, 0], "Argument version mismatch", *["Not Supported"] * 3]
+
+
 def test_what_only_a_card_can_measure_is_not_supported(library: Path) -> None:
     """Power and temperature raise NotSupported; the log has each name once."""
     program = """

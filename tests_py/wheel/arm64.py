@@ -148,7 +148,7 @@ DESELECTED = {
 }
 TOOLS = (
     "anyio cloudpickle distributed hypothesis ipykernel matplotlib nbclient numpy opentelemetry-sdk ortools plotly "
-    "prometheus-client pyte pytest pytest-asyncio pytest-randomly pytest-timeout pytest-xdist ray rich shtab tblib"
+    "prometheus-client pyte pytest pytest-asyncio pytest-randomly pytest-timeout pytest-xdist ray rich tblib"
 )
 PROGRAMS = "bash cat env head ls readelf script sh sleep true unshare"  # this machine's, which tests start
 

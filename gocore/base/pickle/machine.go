@@ -286,10 +286,14 @@ func (m *machine) popMark() (items []Value, err error) {
 	return items, nil
 }
 
+func incomplete(wanted uint64, left int) error {
+	return fmt.Errorf("the file is incomplete (missing bytes: %d): copy or record it again", wanted-uint64(left))
+}
+
 // take returns the next n bytes.
 func (m *machine) take(n int) ([]byte, error) {
 	if n > len(m.data)-m.at {
-		return nil, fmt.Errorf("expected %d more bytes, but the file has %d", n, len(m.data)-m.at)
+		return nil, incomplete(uint64(n), len(m.data)-m.at)
 	}
 	raw := m.data[m.at : m.at+n]
 	m.at += n
@@ -309,7 +313,7 @@ func (m *machine) unsigned(size int) (n uint64, err error) {
 func (m *machine) length(size int) (int, error) {
 	n, err := m.unsigned(size)
 	if err == nil && n > uint64(len(m.data)-m.at) {
-		err = fmt.Errorf("expected %d more bytes, but the file has %d", n, len(m.data)-m.at)
+		err = incomplete(uint64(n), len(m.data)-m.at)
 	}
 	return int(n), err
 }

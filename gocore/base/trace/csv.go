@@ -14,7 +14,7 @@ import (
 )
 
 // Header is the line above FormatLines's output.
-const Header = "Thread,Time,Action,Pointer,Size,Stream,GPU,HolderID,StackID,Block,Before"
+const Header = "Thread,Time,Action,Pointer,Size,Stream,GPU,HolderID,StackID,Block,Before,Pool"
 
 // FormatLines formats events, one a line, with times in seconds since 1970. It includes all actions. Holders and stacks
 // are numbers; the files that users see have text in their place, which Python writes.
@@ -42,6 +42,10 @@ func FormatLines(events []Event) string {
 		if e.Before {
 			text = append(text, '1')
 		}
+		text = append(text, ',')
+		if e.Pool != 0 {
+			text = strconv.AppendUint(text, uint64(e.Pool), 10)
+		}
 		text = append(text, '\n')
 	}
 	return string(text)
@@ -63,11 +67,12 @@ const (
 	columnStackID
 	columnBlock  // empty: unknown
 	columnBefore // empty: no
+	columnPool   // empty: the default pool
 	columns
 )
 
 var columnNames = [columns]string{"Action", "Pointer", "Size", "Thread", "Time", "Stream", "GPU", "Library", "Tag",
-	"Stack", "HolderID", "StackID", "Block", "Before"}
+	"Stack", "HolderID", "StackID", "Block", "Before", "Pool"}
 
 const (
 	mostGPUs   = 1 << 10 // GPU numbers are below this
@@ -258,6 +263,12 @@ func (p *parser) field(e *Event, column int, field string) error {
 		}
 	case columnBefore:
 		e.Before = field != ""
+	case columnPool:
+		var number uint64
+		if field != "" {
+			number, ok = parseUint(field, 10)
+		}
+		e.Pool, ok = uint32(number), ok && number <= math.MaxUint32
 	case columnHolderID, columnStackID:
 		var number uint64
 		number, ok = parseUint(field, 10)

@@ -42,6 +42,7 @@ type Event struct {
 	Thread uint64 // 0: unknown
 	Action Action // what was done
 	Before bool   // whether it stands for a block or a segment that existed when the trace began
+	Pool   uint32 // the private pool of PyTorch's allocator that it belongs to, as PoolNumber has it; 0: none
 	GPU    int    // the logical GPU's number
 	Addr   uint64 // the address of the first byte of the block or segment; 0 if an allocation failed
 	Bytes  uint64 // the requested size; for a segment, its size
@@ -49,6 +50,22 @@ type Event struct {
 	Stream uint64 // CUDA's stream handle; 0 is the default stream
 	Holder uint32 // who holds the block: an index in Names.Holders
 	Stack  uint32 // the calls that led to an allocation: an index in Names.Stacks
+}
+
+// PoolNumber numbers PyTorch's names of pools, which are (n, 0) for a graph's and (0, n) for a program's own.
+func PoolNumber(name [2]uint64) uint32 {
+	if name[0] > 0 {
+		return uint32(2 * name[0])
+	}
+	return uint32(2*name[1] + min(name[1], 1))
+}
+
+// PoolName returns PyTorch's name of the event's pool; 0, 0: the default pool.
+func (e Event) PoolName() [2]uint64 {
+	if e.Pool%2 == 0 {
+		return [2]uint64{uint64(e.Pool / 2), 0}
+	}
+	return [2]uint64{0, uint64(e.Pool / 2)}
 }
 
 // BlockUnit is what pools round sizes up to.

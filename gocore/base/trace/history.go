@@ -34,7 +34,10 @@ type HistorySettings struct {
 	RoundupDivisions [numIntervals]uint64 `json:"roundup_power2_divisions"`
 	// TiesByAge is not a setting, but whether PyTorch is 2.15 or later: of free blocks of one size, it takes one in the
 	// oldest segment. Its snapshots are recognized by a setting of pinned memory.
-	TiesByAge bool `json:"ties_by_age"`
+	TiesByAge bool   `json:"ties_by_age"`
+	Card      string `json:"card"`    // the model of GPU that a rehearsal recorded it on; "": unknown
+	Torch     string `json:"torch"`   // the version of PyTorch, if a rehearsal recorded it
+	Command   string `json:"command"` // the words of the rehearsed program
 }
 
 // GPUHistory is the part of one GPU.
@@ -250,6 +253,9 @@ func (s *snapshot) settings(root pickle.Value) (read HistorySettings) {
 		read.GarbageThreshold = threshold
 	}
 	read.TiesByAge = s.tree.Get(entry, wordMaxCached).Kind() != pickle.Unset
+	rehearsal := s.tree.Get(root, wordGpuconf)
+	read.Card, read.Torch = s.textOf(s.tree.Get(rehearsal, wordCard)), s.textOf(s.tree.Get(rehearsal, wordTorch))
+	read.Command = s.textOf(s.tree.Get(rehearsal, wordCommand))
 	roundup := s.tree.Get(entry, wordRoundup)
 	for i := range read.RoundupDivisions {
 		read.RoundupDivisions[i] = bytes(roundup, wordInterval+i)

@@ -71,6 +71,10 @@ const (
 	wordMaxCached
 	wordHistory
 	wordRealSize
+	wordGpuconf // what a rehearsal adds
+	wordCard
+	wordTorch
+	wordCommand
 )
 
 var snapshotWords = []string{
@@ -85,7 +89,7 @@ var snapshotWords = []string{
 	"roundup_power2_divisions", "1", "2", "4", "8", "16", "32", "64", "128", "256", "512", "1024", "2048", "4096",
 	"8192", "16384", "32768",
 	"frames", "filename", "line", "name", "library", "tag", "device_free", "pool_id", "max_cached_size", "history",
-	"real_size",
+	"real_size", "gpuconf", "card", "torch", "command",
 }
 
 // snapshotActions maps torch's words to actions. A free counts when it is completed, not when it is requested: until

@@ -419,8 +419,8 @@ void give_to(const struct budget *budget, int place, uint64_t bytes) {
 /*
  * What a card's peak may be raised to. While anything is undecided the sum may be too large: another process tries to
  * take memory and is about to give it back, or memory that the driver has just reserved for a request is in the sum
- * twice, as the request's and as the pool's. Such a sum counts up to the limit. A look is short, and so are most
- * attempts: the least of a few looks is nearer.
+ * twice, as the request's and as the pool's. Such a sum counts up to the limit. Sample a few times and keep
+ * the minimum.
  */
 static uint64_t known_sum(const struct budget *budget, int place) {
 	int undecided = 1;

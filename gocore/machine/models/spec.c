@@ -233,12 +233,12 @@ static int all_digits(struct part p) {
 	return p.end > p.at && p.end - p.at <= 4;
 }
 
-/* What people write for 2xT4: "2*T4", "T4x2", "T4*2", "2". Returns 0 for anything else, such as "3090". */
+/* What people write for 2xT4: "2*T4", "T4x2", "T4*2", "2 T4", "2". Returns 0 for anything else, such as "3090". */
 static int other_form(struct part p, char *meant, size_t room) {
 	if (all_digits(p) && length(p) <= 2)
 		return snprintf(meant, room, "%.*sxT4", (int)(p.end - p.at), p.at);
 	for (const char *at = p.at; at < p.end; at++) {
-		if (*at != '*' && *at != 'x' && *at != 'X')
+		if (*at != '*' && *at != 'x' && *at != 'X' && *at != ' ')
 			continue;
 		struct part before = trim((struct part){p.at, at}), after = trim((struct part){at + 1, p.end});
 		int turned = all_digits(after);
@@ -250,20 +250,18 @@ static int other_form(struct part p, char *meant, size_t room) {
 	return 0;
 }
 
+/* There are too many models for an error's text, and each takes another memory. */
+#define WAY_OUT "for another card write MODEL:MEMORY, such as RTX4090:12GiB; gpuconf simulate --models lists the models"
+
 static int unknown_model(
     struct part entry, struct part name, const struct gpuconf_model *near, char *complaint, size_t room) {
-	char quoted[QUOTED], names[512], form[64];
-	size_t n = 0;
-	const struct gpuconf_model *model;
-	for (int i = 0; (model = gpuconf_model(i)) && n < sizeof names; i++)
-		n += (size_t)snprintf(names + n, sizeof names - n, "%s%s", i ? ", " : "", model->name);
+	char quoted[QUOTED], form[64];
 	if (length(name) == 0)
-		return fail(complaint, room, "%s names no model; known models: %s", quote(entry, quoted), names);
-	if (other_form(name, form, sizeof form))
-		return fail(complaint, room, "unknown GPU model %s; did you mean %s?; known models: %s", quote(name, quoted),
-		    form, names);
-	return fail(complaint, room, "unknown GPU model %s; %s%s%san example is 2xH100-80GB; known models: %s",
-	    quote(name, quoted), near ? "did you mean " : "", near ? near->name : "", near ? "?; " : "", names);
+		return fail(complaint, room, "%s names no model, such as T4; %s", quote(entry, quoted), WAY_OUT);
+	if (!other_form(name, form, sizeof form))
+		snprintf(form, sizeof form, "%s", near ? near->name : "");
+	return fail(complaint, room, "unknown GPU model %s; %s%s%s%s", quote(name, quoted), form[0] ? "did you mean " : "",
+	    form, form[0] ? "?; " : "", WAY_OUT);
 }
 
 static int digits(struct part p) {
@@ -457,7 +455,7 @@ static long read_one(struct part entry, long most, struct gpuconf_card *card, ch
 	int size = plain(unremarked(name), wanted);
 	const struct gpuconf_model *model = size > 0 ? nearest(wanted, &how) : NULL;
 	if (how > 0)
-		return unknown_model(entry, name, 2 * how <= size ? model : NULL, complaint, room);
+		return unknown_model(entry, name, how == 1 || 3 * how <= size ? model : NULL, complaint, room);
 	*card = (struct gpuconf_card){.model = model, .memory = model->memory};
 	return (detailed && read_details(details, card, complaint, room)) || check_profile(card, complaint, room) ? -1
 	                                                                                                          : count;

@@ -56,6 +56,7 @@ type Allocator struct {
 	recent   [2]*shelf // that was used last, of large blocks and of small ones: most requests find theirs here
 	order    []*shelf  // as PyTorch walks them: by pool, large before small, then by stream
 	searches map[shelfKey]*uint64
+	left     map[PoolID]bool // private pools whose graphs are gone
 	segments map[*segment]struct{}
 	spare    []*Block
 }
@@ -69,6 +70,7 @@ func New(device Device, options Options) *Allocator {
 	return &Allocator{
 		ties: ties, device: device, settings: options.Settings, limit: options.LimitBytes, refused: math.MaxUint64,
 		shelves: map[shelfKey]*shelf{}, searches: map[shelfKey]*uint64{}, segments: map[*segment]struct{}{},
+		left: map[PoolID]bool{},
 	}
 }
 
@@ -258,10 +260,11 @@ func room(b *Block) uint64 {
 }
 
 // ReleaseCached releases every segment without allocated blocks, and the unused granules of expandable ones, as
-// torch.cuda.empty_cache() does. Private pools keep theirs: PyTorch waits until the graphs that use them are gone.
+// torch.cuda.empty_cache() does. Private pools keep theirs: PyTorch waits until the graphs that use them are gone,
+// which Leave says.
 func (a *Allocator) ReleaseCached() {
 	for _, s := range a.order {
-		if s.pool != (PoolID{}) {
+		if s.pool != (PoolID{}) && !a.left[s.pool] {
 			continue
 		}
 		for _, b := range s.free.all() {
@@ -273,6 +276,9 @@ func (a *Allocator) ReleaseCached() {
 		}
 	}
 }
+
+// Leave lets ReleaseCached release what a private pool has, too: nothing uses the pool any more.
+func (a *Allocator) Leave(pool PoolID) { a.left[pool] = true }
 
 // release releases a segment that is one free block.
 func (a *Allocator) release(b *Block) {

@@ -143,7 +143,7 @@ type Range struct {
 // Releasable returns what ReleaseCached would release, in the order of addresses.
 func (a *Allocator) Releasable() (ranges []Range) {
 	for _, s := range a.order {
-		if s.pool != (PoolID{}) {
+		if s.pool != (PoolID{}) && !a.left[s.pool] {
 			continue
 		}
 		for _, b := range s.free.all() {

@@ -155,7 +155,9 @@ type Holding struct {
 func (w *workload) atPeak() []Holding {
 	live := make([]op, w.blocks) // by block number
 	for _, o := range w.ops[:w.peak.ops] {
-		live[o.block] = o
+		if !o.left {
+			live[o.block] = o
+		}
 	}
 	type key struct {
 		holder, stack uint32

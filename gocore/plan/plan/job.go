@@ -210,7 +210,7 @@ func (j *Job) Results() []*Result { return j.results }
 func (j *Job) Usages() (usages []Usage) {
 	for _, w := range j.workloads {
 		u := Usage{GPU: w.gpu, PeakLive: w.peak.bytes, PeakAsk: w.peak.requested, Needed: w.needed, Before: w.before,
-			Live: w.live, Failures: w.failures, Unfreed: w.unfreed, Streams: len(w.streams), Holdings: w.atPeak()}
+			Live: w.live, Failures: w.failures, Unfreed: w.unfreed, Streams: w.streams(), Holdings: w.atPeak()}
 		for _, o := range w.ops {
 			switch {
 			case o.bytes > 0 && !o.old:

@@ -87,6 +87,9 @@ func (p *bfcPool) allocate(o op) error {
 }
 
 func (p *bfcPool) free(o op) error {
+	if o.left {
+		return nil // it has no private pools
+	}
 	block := p.blocks[o.block]
 	p.live -= block.Bytes
 	p.pinned.remove(block.Addr, block.Bytes)
@@ -136,7 +139,7 @@ type pytorchPool struct {
 	device   *cachingDevice
 	settings caching.Settings
 	limit    uint64
-	streams  []uint64
+	places   []place
 	blocks   []*caching.Block // by block number
 	live     uint64
 	peak     uint64 // of reserved bytes
@@ -145,7 +148,7 @@ type pytorchPool struct {
 
 func newPyTorchPool(v variant, limitBytes uint64, card Card, w *workload) *pytorchPool {
 	p := &pytorchPool{device: &cachingDevice{newDevice(card)}, settings: v.settings, limit: limitBytes,
-		streams: w.streams, blocks: make([]*caching.Block, w.blocks)}
+		places: w.places, blocks: make([]*caching.Block, w.blocks)}
 	p.model = caching.New(p.device, caching.Options{Settings: v.settings, TiesByAge: v.byAge, LimitBytes: limitBytes})
 	if w.start != nil && v.policy == PyTorch {
 		p.start = p.restore(w)
@@ -157,7 +160,8 @@ func (p *pytorchPool) allocate(o op) error {
 	if p.start != nil && o.old {
 		return p.adopt(o)
 	}
-	block, err := p.model.Allocate(caching.Request{Bytes: o.bytes, Stream: p.streams[o.stream]})
+	at := p.places[o.place]
+	block, err := p.model.Allocate(caching.Request{Bytes: o.bytes, Stream: at.stream, Pool: at.pool})
 	if err != nil {
 		return err
 	}
@@ -168,6 +172,11 @@ func (p *pytorchPool) allocate(o op) error {
 }
 
 func (p *pytorchPool) free(o op) error {
+	if o.left {
+		p.model.Leave(p.places[o.place].pool)
+		p.model.ReleaseCached()
+		return nil
+	}
 	p.live -= p.blocks[o.block].Bytes
 	p.model.Free(p.blocks[o.block])
 	return nil

@@ -20,14 +20,21 @@ const failedAddr = 1<<64 - 1
 
 // op allocates a block or, with bytes 0, frees it.
 type op struct {
-	block  int32
-	event  int32 // its number in the trace, from 1; 0: it has none
-	old    bool  // it allocates what was live when the trace began
-	stream int32 // in the workload's list
-	bytes  uint64
-	size   uint64 // of an allocation: as trace.Event.Size has it
+	block int32
+	event int32 // its number in the trace, from 1; 0: it has none
+	old   bool  // it allocates what was live when the trace began
+	left  bool  // it frees no block: PyTorch released the first segment of a private pool, which nothing uses any more
+	place int32 // in the workload's list
+	bytes uint64
+	size  uint64 // of an allocation: as trace.Event.Size has it
 
 	holder, stack uint32 // of an allocation: the trace's numbers
+}
+
+// place is where PyTorch's allocator looks for a block.
+type place struct {
+	stream uint64
+	pool   caching.PoolID
 }
 
 // peak is the first moment with the most bytes.
@@ -51,10 +58,10 @@ type workload struct {
 	// failures counts the allocations that failed when the trace was recorded. How the job would have continued without
 	// them is unknown.
 	failures int
-	unfreed  int      // blocks whose address was allocated again without a free in the trace
-	before   int      // blocks that were live when the trace began
-	streams  []uint64 // on which memory was allocated
-	live     int      // blocks that are live at the end
+	unfreed  int     // blocks whose address was allocated again without a free in the trace
+	before   int     // blocks that were live when the trace began
+	places   []place // where memory was allocated
+	live     int     // blocks that are live at the end
 
 	// start is what PyTorch's allocator had before the first event. If it is nil, a replay starts without segments.
 	start []caching.Segment
@@ -117,9 +124,6 @@ func workloads(ctx context.Context, events []trace.Event, wanted bool) ([]*workl
 func (w *workload) startFrom(start []caching.Segment) {
 	allocated := map[uint64]bool{}
 	for _, s := range start {
-		if s.Pool != (caching.PoolID{}) {
-			return // a replay has one pool: it could not reuse the memory of another
-		}
 		for _, p := range s.Pieces {
 			if p.Allocated {
 				allocated[p.Addr] = true
@@ -140,18 +144,20 @@ func (w *workload) startFrom(start []caching.Segment) {
 // builder makes a workload.
 type builder struct {
 	*workload
-	begun   bool             // began is set
-	live    map[uint64]op    // by address
-	unused  []int32          // block numbers
-	now     uint64           // bytes live, each request rounded up to 256
-	sized   uint64           // as trace.Event.Size counts
-	asked   uint64           // as requested
-	streams map[uint64]int32 // places in the workload's list
+	begun  bool            // began is set
+	live   map[uint64]op   // by address
+	unused []int32         // block numbers
+	now    uint64          // bytes live, each request rounded up to 256
+	sized  uint64          // as trace.Event.Size counts
+	asked  uint64          // as requested
+	places map[place]int32 // their numbers in the workload's list
+	left   map[uint32]bool // private pools that nothing uses any more
 }
 
 func newBuilder(gpu, events int) *builder {
 	w := &workload{gpu: gpu, ops: make([]op, 0, events+1), micros: make([]int64, 0, events+1)}
-	return &builder{workload: w, live: map[uint64]op{}, streams: map[uint64]int32{}}
+	return &builder{workload: w, live: map[uint64]op{}, places: map[place]int32{},
+		left: map[uint32]bool{}}
 }
 
 func (b *builder) add(e trace.Event, number int) error {
@@ -177,6 +183,11 @@ func (b *builder) add(e trace.Event, number int) error {
 		b.free(e, number)
 	case trace.AllocateFailure:
 		b.failures++
+	case trace.SegmentFree, trace.SegmentUnmap:
+		if e.Pool != 0 && !b.left[e.Pool] {
+			b.left[e.Pool] = true
+			b.do(op{block: -1, event: int32(number), left: true, place: b.place(e)}, e.Micros)
+		}
 	}
 	return nil
 }
@@ -188,13 +199,7 @@ func (b *builder) allocate(e trace.Event, number int) {
 	} else {
 		b.blocks++
 	}
-	stream, there := b.streams[e.Stream]
-	if !there {
-		stream = int32(len(b.workload.streams))
-		b.streams[e.Stream] = stream
-		b.workload.streams = append(b.workload.streams, e.Stream)
-	}
-	o := op{block: block, event: int32(number), old: e.Before, stream: stream, bytes: e.Bytes, size: e.Size(),
+	o := op{block: block, event: int32(number), old: e.Before, place: b.place(e), bytes: e.Bytes, size: e.Size(),
 		holder: e.Holder, stack: e.Stack}
 	b.live[e.Addr] = o
 	b.largest = max(b.largest, e.Bytes)
@@ -206,6 +211,27 @@ func (b *builder) allocate(e trace.Event, number int) {
 	if b.sized > b.peak.bytes {
 		b.peak = peak{b.sized, b.asked, len(b.ops)}
 	}
+}
+
+// place returns the number of an event's place.
+func (b *builder) place(e trace.Event) int32 {
+	at := place{e.Stream, e.PoolName()}
+	number, there := b.places[at]
+	if !there {
+		number = int32(len(b.workload.places))
+		b.places[at] = number
+		b.workload.places = append(b.workload.places, at)
+	}
+	return number
+}
+
+// streams returns on how many streams memory was allocated.
+func (w *workload) streams() int {
+	found := map[uint64]bool{}
+	for _, at := range w.places {
+		found[at.stream] = true
+	}
+	return len(found)
 }
 
 // free skips an address that is not live: that of a block of 0 bytes.

@@ -42,6 +42,10 @@ func Complete(ctx context.Context, history *trace.History, recording *trace.Reco
 	}
 	settings := SettingsOf(history.Settings)
 	next := make([]int, len(history.GPUs)) // of the events of each GPU
+	pools := make([]func(number int, e trace.Event) caching.PoolID, len(history.GPUs))
+	for number, gpu := range history.GPUs {
+		pools[number] = poolsOf(gpu)
+	}
 	for i := range recording.Events {
 		e := &recording.Events[i]
 		if e.Before {
@@ -53,6 +57,7 @@ func Complete(ctx context.Context, history *trace.History, recording *trace.Reco
 		}
 		at := next[e.GPU]
 		next[e.GPU]++
+		e.Pool = trace.PoolNumber(pools[e.GPU](at+1, *e))
 		if e.Action != trace.Allocate && e.Action != trace.Free || e.Bytes == 0 {
 			continue
 		}
@@ -125,7 +130,8 @@ func sizesOf(ctx context.Context, gpu trace.GPUHistory, settings caching.Setting
 
 // startEvents returns the events that stand for a segment of the start.
 func startEvents(gpu int, s caching.Segment, events []trace.Event) (list []trace.Event) {
-	e := trace.Event{Action: trace.SegmentAlloc, Before: true, GPU: gpu, Addr: s.Addr, Bytes: s.Bytes, Stream: s.Stream}
+	e := trace.Event{Action: trace.SegmentAlloc, Before: true, GPU: gpu, Addr: s.Addr, Bytes: s.Bytes, Stream: s.Stream,
+		Pool: trace.PoolNumber(s.Pool)}
 	if len(events) > 0 {
 		e.Micros = events[0].Micros
 	}

@@ -67,7 +67,7 @@ type replay struct {
 	live   map[uint64]*caching.Block
 	unsure map[uint64]uint64 // by how much live blocks may be larger
 
-	taken []int // by the segments at the end: the number of the event that took each; 0: it was there at the start
+	pool  func(number int, e trace.Event) caching.PoolID
 	begin *start
 	sizes []uint64 // of the blocks that events allocate or free, by event; nil: not wanted
 }
@@ -129,12 +129,11 @@ func (r *replay) restore(begin *start) {
 		}
 	}
 	slices.SortFunc(r.gpu.Segments, func(a, b trace.Segment) int { return cmp.Compare(a.Addr, b.Addr) })
-	if r.gpu.Pools == nil {
-		r.taken = takenAt(r.gpu)
-	}
+	r.pool = poolsOf(r.gpu)
 }
 
-// takenAt returns for each segment at the end, sorted by address, the number of the event that took it, or 0.
+// takenAt returns for each segment at the end, sorted by address, the number of the event that took it; 0: it was there
+// at the start.
 func takenAt(gpu trace.GPUHistory) []int {
 	numbers := make([]int, len(gpu.Segments))
 	for i, e := range gpu.Events {
@@ -358,23 +357,28 @@ func sameRanges(ranges []caching.Range, events []numbered) bool {
 	return true
 }
 
-// pool returns the pool of an event: the recorded one or, if the snapshot names none, that of the segment at its
-// address. Segments that were released before the end are those of the default pool: a private pool, such as that of
-// a CUDA graph, keeps its segments for as long as it is there.
-func (r *replay) pool(number int, e trace.Event) caching.PoolID {
-	if r.gpu.Pools != nil {
-		return r.gpu.Pools[number-1]
+// poolsOf returns what names the pool of an event: the recorded one or, if the snapshot names none, that of the segment
+// at its address. Segments that were released before the end are those of the default pool: a private pool, such as
+// that of a CUDA graph, keeps its segments for as long as it is there.
+func poolsOf(gpu trace.GPUHistory) func(number int, e trace.Event) caching.PoolID {
+	if gpu.Pools != nil {
+		return func(number int, _ trace.Event) caching.PoolID { return gpu.Pools[number-1] }
 	}
-	addr := e.Addr
-	i, there := slices.BinarySearchFunc(r.gpu.Segments, addr,
-		func(s trace.Segment, addr uint64) int { return cmp.Compare(s.Addr, addr) })
-	if !there {
-		i--
+	segments := slices.SortedFunc(slices.Values(gpu.Segments),
+		func(a, b trace.Segment) int { return cmp.Compare(a.Addr, b.Addr) })
+	gpu.Segments = segments
+	eventOfSegment := takenAt(gpu)
+	return func(number int, e trace.Event) caching.PoolID {
+		i, there := slices.BinarySearchFunc(segments, e.Addr,
+			func(s trace.Segment, addr uint64) int { return cmp.Compare(s.Addr, addr) })
+		if !there {
+			i--
+		}
+		if i < 0 || e.Addr-segments[i].Addr >= segments[i].Bytes || number < eventOfSegment[i] {
+			return caching.PoolID{}
+		}
+		return segments[i].Pool
 	}
-	if i < 0 || addr-r.gpu.Segments[i].Addr >= r.gpu.Segments[i].Bytes || number < r.taken[i] {
-		return caching.PoolID{}
-	}
-	return r.gpu.Segments[i].Pool
 }
 
 // end compares the model's state with the recorded one.

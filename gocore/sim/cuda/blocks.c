@@ -166,7 +166,7 @@ void drop_blocks(void) {
 }
 
 /*
- * Blocks lie at the end of the arena. A shared card's is a file, and a process may be limited in the size of its files.
+ * Blocks lie at the end of the arena. A shared card's memory is a file, so RLIMIT_FSIZE applies.
  * That is looked up when the cards start, since a look is a call of the system.
  */
 void choose_blocks(void) {

@@ -380,7 +380,7 @@ EXPORT int gpuconf_simulator_held(int device, uint64_t *held) {
 	return found;
 }
 
-/* The process's machine. A program with rights that its caller does not have gets none. FAKECUDA_GPUS, of tests, comes
+/* The process's machine. Ignored in setuid programs. FAKECUDA_GPUS, of tests, comes
  * first. */
 
 /* secure_getenv: a program with other rights than its caller's reads no variable of the caller's. */

@@ -396,6 +396,26 @@ int nvmlDeviceGetAddressingMode(struct device *device, struct addressing *mode) 
 	return SUCCESS;
 }
 
+/* nvmlGpuFabricInfo_v2_t, and with the summary nvmlGpuFabricInfo_v3_t. */
+struct fabric {
+	unsigned version;
+	unsigned char cluster[16];
+	unsigned status, clique, state, health, summary;
+};
+
+/* A fabric connects cards from Hopper on. No simulated one is in it: the state is NVML_GPU_FABRIC_STATE_NOT_SUPPORTED,
+ * which is 0 as all else is. */
+int nvmlDeviceGetGpuFabricInfoV(struct device *device, struct fabric *fabric) {
+	BEGIN(device, fabric);
+	size_t size = fabric->version == (3u << 24 | sizeof *fabric) ? sizeof *fabric : offsetof(struct fabric, summary);
+	if (device->major < 9)
+		return NOT_SUPPORTED;
+	if (size != sizeof *fabric && fabric->version != (2u << 24 | size))
+		return VERSION_MISMATCH;
+	memset(fabric->cluster, 0, size - sizeof fabric->version);
+	return SUCCESS;
+}
+
 /* No change is pending: the mode is that of the specification. */
 int nvmlDeviceGetMigMode(struct device *device, unsigned *current, unsigned *pending) {
 	BEGIN(device, (current && pending) ? current : NULL);

@@ -22,11 +22,6 @@ EXPORT int cudaFree(void *address) { IN_CONTEXT(address == NULL ? SUCCESS : cuMe
 
 EXPORT int cudaFreeHost(void *address) { IN_CONTEXT(address == NULL ? SUCCESS : cuMemFreeHost(address)); }
 
-EXPORT int cudaMemcpy(void *to, const void *from, size_t bytes, int kind) {
-	(void)kind; /* the driver knows where each address is */
-	IN_CONTEXT(bytes == 0 ? SUCCESS : cuMemcpy(to, from, bytes));
-}
-
 /*
  * Launches do nothing, so a stream has work only until its copies and fills are done. They are done when the call
  * returns, because what the CPU computes next in this memory comes after them. Under capture they become nodes.
@@ -49,21 +44,16 @@ int copy_async(void *to, const void *from, size_t bytes, void *stream) {
 
 /*
  * What a kernel would have written and PyTorch reads on the host: the thread's next copies of at most 8 bytes to the
- * host get these values, if the Python layer knows them, and so PyTorch allocates what it does on a card. A further one
- * reads what no kernel has written: it is missed.
+ * host get these values, if the Python layer knows them, and so PyTorch allocates what it does on a card.
  */
 static __thread struct {
-	const int64_t *values; /* NULL: none are expected */
-	int count, missed;
+	const int64_t *values;
+	int count;
 } answers;
 
-/* Returns how many reads the values before these have missed. */
-EXPORT int gpuconf_runtime_answer(const int64_t *values, int count) {
-	int missed = answers.missed;
+EXPORT void gpuconf_runtime_answer(const int64_t *values, int count) {
 	answers.values = values;
 	answers.count = count;
-	answers.missed = 0;
-	return missed;
 }
 
 static int is_on_device(const void *address) {
@@ -72,40 +62,55 @@ static int is_on_device(const void *address) {
 	       type == CU_MEMORYTYPE_DEVICE;
 }
 
-/* Only copies to the host of what a kernel would have written: those between two places of the host, or of a card,
- * have their values. */
-static int answer(void *to, const void *from, size_t bytes, int kind) {
-	enum { TO_HOST = 2, BY_ADDRESS = 4 };
-	if (answers.values == NULL || bytes == 0 || bytes > sizeof *answers.values)
+/* Whether a copy, of nothing or in a quiet thread, is done with, and its result. The driver makes those between parts of
+ * the host, and reads that are allowed. */
+static int needs_no_driver(void *to, const void *from, size_t bytes, int kind, int *result) {
+	enum { TO_CARD = 1, TO_HOST = 2, BETWEEN_CARDS = 3, BY_ADDRESS = 4 };
+	*result = SUCCESS;
+	if (thread_state.quiet == 0 || bytes == 0)
+		return bytes == 0;
+	if (kind == TO_CARD || kind == BETWEEN_CARDS || (kind == BY_ADDRESS && is_on_device(to)))
+		return 1;
+	if (kind != TO_HOST && (kind != BY_ADDRESS || !is_on_device(from)))
 		return 0;
-	if (kind != TO_HOST && (kind != BY_ADDRESS || is_on_device(to) || !is_on_device(from)))
-		return 0;
-	if (answers.count == 0) {
-		answers.missed++;
-		return 0;
+	if (answers.count > 0 && bytes <= sizeof *answers.values) {
+		memcpy(to, answers.values++, bytes);
+		answers.count--;
+		return 1;
 	}
-	memcpy(to, answers.values++, bytes);
-	answers.count--;
+	if (thread_state.quiet == QUIET_BUT_READS)
+		return 0;
+	thread_state.missed++;
+	*result = NOT_SUPPORTED;
 	return 1;
 }
 
+/* The driver knows where each address is. */
+EXPORT int cudaMemcpy(void *to, const void *from, size_t bytes, int kind) {
+	int without;
+	IN_CONTEXT(needs_no_driver(to, from, bytes, kind, &without) ? without : cuMemcpy(to, from, bytes));
+}
+
 EXPORT int cudaMemcpyAsync(void *to, const void *from, size_t bytes, int kind, void *stream) {
-	IN_CONTEXT(answer(to, from, bytes, kind) ? SUCCESS : copy_async(to, from, bytes, stream));
+	int without;
+	IN_CONTEXT(needs_no_driver(to, from, bytes, kind, &without) ? without : copy_async(to, from, bytes, stream));
 }
 
 /* All devices' memory is in one address space. */
 EXPORT int cudaMemcpyPeerAsync(void *to, int to_device, const void *from, int from_device, size_t bytes, void *stream) {
 	(void)to_device;
 	(void)from_device;
-	IN_CONTEXT(copy_async(to, from, bytes, stream));
+	IN_CONTEXT(thread_state.quiet ? SUCCESS : copy_async(to, from, bytes, stream));
 }
 
 EXPORT int cudaMemset(void *to, int value, size_t bytes) {
-	IN_CONTEXT(bytes == 0 ? SUCCESS : cuMemsetD8_v2(to, (unsigned char)value, bytes));
+	IN_CONTEXT(bytes == 0 || thread_state.quiet ? SUCCESS : cuMemsetD8_v2(to, (unsigned char)value, bytes));
 }
 
 EXPORT int cudaMemsetAsync(void *to, int value, size_t bytes, void *stream) {
-	IN_CONTEXT(bytes == 0 ? SUCCESS : finish(cuMemsetD8Async(to, (unsigned char)value, bytes, stream), stream));
+	IN_CONTEXT(bytes == 0 || thread_state.quiet
+	               ? SUCCESS
+				   : finish(cuMemsetD8Async(to, (unsigned char)value, bytes, stream), stream));
 }
 
 struct pointer {
@@ -203,8 +208,10 @@ static int copy_rows(
 
 EXPORT int cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
     size_t height, int kind, void *stream) {
-	(void)kind;
-	IN_CONTEXT(copy_rows(to, to_pitch, from, from_pitch, width, height, stream));
+	int without;
+	IN_CONTEXT(needs_no_driver(to, from, width * height, kind, &without)
+	               ? without
+				   : copy_rows(to, to_pitch, from, from_pitch, width, height, stream));
 }
 
 EXPORT int cudaMemcpy2D(

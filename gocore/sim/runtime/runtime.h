@@ -102,7 +102,16 @@ int cuGetProcAddress_v2(const char *symbol, void **function, int version, uint64
 /* 1 begins and 0 ends a part of this thread in which the caller computes the values itself. Parts nest. */
 void gpuconf_runtime_mark(int on);
 
-/* The address of this thread's count of such parts, an int. */
+/*
+ * What Python keeps of this thread, at the address that gpuconf_runtime_mark_address returns. marks is the count of such
+ * parts. While PyTorch's kernel for CUDA runs only to allocate, the thread is quiet: copies and fills leave the card's
+ * memory as it is, because the CPU computes from what it held before. Nothing has written then what the host reads: such
+ * reads are refused, and counted in missed, unless gpuconf_runtime_answer has a value.
+ */
+enum { QUIET_BUT_READS = 1, QUIET = 2 };
+extern __thread struct thread_state {
+	int marks, quiet, missed;
+} thread_state;
 void *gpuconf_runtime_mark_address(void);
 
 /* The address of the count of pieces of work in the queues of all streams, a uint32_t. */

@@ -4,7 +4,7 @@
  * thread meanwhile. A launch or a library's product in a thread that is not marked leaves its result without a value,
  * which is counted here by name.
  *
- * Copies and fills have values in any thread: the driver does them.
+ * Copies and fills have values in any thread: the driver does them, except while the thread is quiet (memory.c).
  */
 #include "runtime.h"
 
@@ -17,7 +17,7 @@
 
 enum { MOST_NAMES = 4096 };
 
-static __thread int marks;
+__thread struct thread_state thread_state;
 static int strict;
 static void (*notice)(const char *name);
 
@@ -30,9 +30,9 @@ static unsigned used;
 static uint64_t all;
 pthread_mutex_t names_lock = PTHREAD_MUTEX_INITIALIZER;
 
-EXPORT void gpuconf_runtime_mark(int on) { marks += on > 0 ? 1 : -1; }
+EXPORT void gpuconf_runtime_mark(int on) { thread_state.marks += on > 0 ? 1 : -1; }
 
-EXPORT void *gpuconf_runtime_mark_address(void) { return &marks; }
+EXPORT void *gpuconf_runtime_mark_address(void) { return &thread_state; }
 
 EXPORT const void *gpuconf_runtime_queued_address(void) { return gpuconf_simulator_queued(); }
 
@@ -89,13 +89,13 @@ static unsigned place_of(const char *name, int lasting) {
 	return i;
 }
 
-int marked(void) { return marks > 0; }
+int marked(void) { return thread_state.marks > 0; }
 
 const char *counted_name(const char *text) { return names[place_of(text, 0)].name; }
 
 /* The callback comes at the first of each name, and at each one if they are errors, since the error needs its name. */
 static int count(const char *name, int lasting) {
-	if (marks > 0)
+	if (thread_state.marks > 0)
 		return SUCCESS;
 	unsigned place = place_of(name, lasting);
 	int stop = __atomic_load_n(&strict, __ATOMIC_RELAXED);

@@ -55,9 +55,12 @@ def built_in(error: BaseException, everything: bool = False) -> Exception | None
 _made: dict[Any, Any] = {}  # a function is the same object in all modules that have it
 
 
-def raising_built_in(function: F, everything: bool = False) -> F:
-    """Return a function that calls another one, and raises its errors as TensorFlow does."""
-    if hasattr(function, "__wrapped__"):
+def raising_built_in(function: F, everything: bool = False, wrapped: bool = False) -> F:
+    """Return a function that calls another one, and raises its errors as TensorFlow does.
+
+    One that wraps another is such a function already, unless it is said to be ``wrapped`` only.
+    """
+    if hasattr(function, "__wrapped__") and not wrapped:
         return function
     if function in _made:
         return _made[function]  # type: ignore[no-any-return]

@@ -2,7 +2,7 @@
 """The messages between Python and the core: JSON, read and written without the module json.
 
 Importing json, with re and enum, takes a sixth of the time of a process's first call. These are the functions in C
-behind it. Where Python lacks them, or has others, json does the work. Messages have the types of JSON only.
+behind it. Falls back to `json` if the C scanner is missing. Messages have the types of JSON only.
 """
 
 from __future__ import annotations

@@ -39,6 +39,11 @@ def call_site(stack: tuple[Frame, ...]) -> Frame | None:
     return python or _operator(stack) or named or (stack[0] if stack else None)
 
 
+def is_program(frame: Frame) -> bool:
+    """Whether a call is one of the program's own Python code."""
+    return not frame[0].startswith((OWN, "<frozen")) and _kind(frame) == _PROGRAM
+
+
 def _operator(stack: tuple[Frame, ...]) -> Frame | None:
     """Return the innermost operator of PyTorch in a stack of the backward pass."""
     if not any(function.startswith("torch::autograd::Engine::") for _, _, function in stack):

@@ -393,7 +393,7 @@ def _route(name: str, mode: str) -> str:
             message.log("warning", f"{_NAMES[name]} was imported but {why}")
 
     import_hook.when_imported(_ADAPTORS[name], later)
-    return f"will be routed on import{_where()}" if installed else "not installed"
+    return f"will use this limit once imported{_where()}" if installed else "not installed"
 
 
 def _where() -> str:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 
 from .._core import runtime
@@ -11,29 +10,12 @@ from .._core.settings import SETTINGS, Origin, explain, ignored
 from .._core.table import human_bytes
 from .._typing import Any
 from .console import OK
-from .output import Cell, add_json, example, print_json, print_table
-
-_EXAMPLE = """
-gpuconf config --explain
-"""
+from .output import Cell, print_json, print_table
+from .parser import Options
 
 
-def add_to(commands: Any) -> None:
-    """Add the command to the parser's subcommands."""
-    parser = commands.add_parser(
-        "config",
-        help="show the settings in force and where they come from",
-        description="Show the settings that a program started here would have. The first of these that sets a value "
-        "wins: a call in "
-        "the program, an environment variable, gpuconf.toml or [tool.gpuconf] in pyproject.toml, the default.",
-        **example(_EXAMPLE),
-    )
-    parser.add_argument("--explain", action="store_true", help="show where each value comes from, and what it does")
-    add_json(parser)
-    parser.set_defaults(run=_config)
-
-
-def _config(options: argparse.Namespace) -> int:
+def config(options: Options) -> int:
+    """Run the command."""
     origins = explain(os.environ, runtime.current.overrides)
     if options.json:
         listed = [_as_json(setting, origins[setting.variable]) for setting in SETTINGS]

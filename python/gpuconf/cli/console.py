@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 
 from .._typing import Any
 
@@ -23,6 +24,25 @@ EMPTY = "the name of the program is empty"  # that of an unset variable
 
 class UsageError(Exception):
     """The command line is invalid."""
+
+    command = ""  # set where the command is not known to the one who reports it
+
+
+class CheckingUsage:
+    """A context manager: an invalid argument of what is called in it is invalid usage. The message begins with this."""
+
+    def __init__(self, option: str = "") -> None:
+        self._option = option
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if error is not None:
+            from .. import errors
+
+            if isinstance(error, (errors.InvalidArgumentError, errors.InvalidTypeError)):
+                raise UsageError(f"{self._option}{error}") from None
 
 
 def plain(text: str) -> str:
@@ -61,8 +81,8 @@ def prepare() -> None:
     if getattr(sys.stdout, "errors", None) in ("strict", "surrogateescape") and hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="backslashreplace")
     if sys.stdout is not None:
-        sys.stdout = _Plain(sys.stdout)  # type: ignore[assignment]
-    sys.stderr = _Plain(sys.stderr)  # type: ignore[assignment]
+        sys.stdout = _Plain(sys.stdout)
+    sys.stderr = _Plain(sys.stderr)
 
 
 def complain(text: str) -> None:
@@ -99,29 +119,39 @@ def _discard(stream: Any) -> None:
         pass
 
 
-# A line on the terminal that says what takes so long. Nothing is printed where standard error is not a terminal.
+# A line on the terminal that says what takes so long.
 
 _ERASE = "\r\033[K"
 _BAR = 20  # characters
+_PAUSE = 10  # seconds
 
 
 class Progress:
-    """A context manager; leaving the block erases the line."""
+    """A context manager; leaving the block erases the line. Where it is no terminal, a line is written at most each 10
+    seconds.
+    """
 
     _ending = staticmethod(sys.is_finalizing)  # see Buffer._ending
 
     def __init__(self, command: str) -> None:
-        terminal = sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
-        self._command = command if terminal else ""
+        self._terminal = sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+        self._command = command if sys.stderr is not None else ""
         self._shown = ""
+        self._said = 0.0  # when it last wrote a line, or began
 
     def show(self, what: str, fraction: float | None = None) -> None:
         """Replace the line. A fraction adds a bar."""
         done = "" if fraction is None else "#" * int(_BAR * fraction)
         text = f"{self._command}: {what}" + ("" if fraction is None else f" {100 * fraction:.0f}% [{done:-<{_BAR}}]")
-        if self._command and text != self._shown:
-            self._shown = text
+        if not self._command or text == self._shown:
+            return
+        if self._terminal:
             _write(_ERASE + plain(text))
+        elif self._said and time.monotonic() - self._said >= _PAUSE:
+            _write(f"{plain(text)}\n")
+            self._said = 0.0
+        self._said = self._said or time.monotonic()
+        self._shown = text
 
     def __enter__(self) -> Progress:
         return self
@@ -129,7 +159,7 @@ class Progress:
     def __exit__(self, *_: object) -> None:
         if self._ending():
             return
-        if self._shown:
+        if self._shown and self._terminal:
             _write(_ERASE)
 
 

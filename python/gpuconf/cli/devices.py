@@ -3,43 +3,23 @@
 
 from __future__ import annotations
 
-import argparse
 import logging
 import os
 
 from .. import errors
 from .._core.devices import VisibleDevice
-from .._typing import Any
 from ..leases.contexts import context_bytes
 from ..machine.cards import survey, visible_devices, why_no_gpu
 from ..simulation.simulate import simulated
 from . import console
 from .console import CONDITION, OK
-from .output import add_json, example, print_json, print_table, size
+from .output import print_json, print_table, size
+from .parser import Options
 from .processes import no_gpus
 
-_EXAMPLE = """
-gpuconf devices
-gpuconf devices --json | jq -r '.devices[].uuid'
-"""
 
-
-def add_to(commands: Any) -> None:
-    """Add the command to the parser's subcommands."""
-    parser = commands.add_parser(
-        "devices",
-        help="list the GPUs that a process sees",
-        description="List the GPUs that a process sees, with their CUDA and NVML numbers, PCI bus ID, UUID and "
-        "TensorFlow name. "
-        "context is what a lease takes for the CUDA context of each process. "
-        "The exit code is 3 if there are none.",
-        **example(_EXAMPLE),
-    )
-    add_json(parser)
-    parser.set_defaults(run=_devices)
-
-
-def _devices(options: argparse.Namespace) -> int:
+def devices(options: Options) -> int:
+    """Run the command."""
     devices, machine = visible_devices(), simulated()
     code = OK if devices else CONDITION
     if options.json:
@@ -72,42 +52,11 @@ def _devices(options: argparse.Namespace) -> int:
     return code
 
 
-# ``gpuconf visible``.
-
-_VISIBLE_EXAMPLE = """
-gpuconf visible --as nvml 0,2,-1,1
-CUDA_VISIBLE_DEVICES=$(gpuconf visible) ./program
-"""
-
 _FORMS = {"uuid": "uuid", "cuda": "cuda_ordinal", "nvml": "nvml_index", "pci": "pci_bus_id"}
 
 
-def add_visible_to(commands: Any) -> None:
-    """Add the command to the parser's subcommands."""
-    parser = commands.add_parser(
-        "visible",
-        help="print the GPUs that CUDA_VISIBLE_DEVICES shows",
-        description="Print the GPUs that CUDA shows to a program, separated by commas, as UUIDs, which name the same "
-        "GPUs in every "
-        "order of devices. Entries that hide others, such as -1, are explained on standard error. The exit code is 3 "
-        "if there "
-        "is no GPU.",
-        **example(_VISIBLE_EXAMPLE),
-    )
-    parser.add_argument(
-        "value",
-        nargs="?",
-        metavar="VALUE",
-        help="a value of CUDA_VISIBLE_DEVICES to try (default: that of the environment)",
-    )
-    parser.add_argument(
-        "--as", dest="form", choices=_FORMS, default="uuid", help="what to print for each GPU (default: %(default)s)"
-    )
-    add_json(parser)
-    parser.set_defaults(run=_visible)
-
-
-def _visible(options: argparse.Namespace) -> int:
+def visible(options: Options) -> int:
+    """Run ``gpuconf visible``."""
     if options.value is not None:
         os.environ["CUDA_VISIBLE_DEVICES"] = options.value  # before CUDA reads it
     said = _Notices()
@@ -121,7 +70,7 @@ def _visible(options: argparse.Namespace) -> int:
             console.complain(f"gpuconf visible: {text}")
         if not devices and not said.texts:
             console.complain(f"gpuconf visible: {_why_none()}")
-        print(",".join(_form(device, options.form) for device in devices))
+        print(",".join(_form(device, vars(options)["as"] or "uuid") for device in devices))
     return OK if devices else CONDITION
 
 

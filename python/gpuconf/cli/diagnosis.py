@@ -297,8 +297,7 @@ def _wsl(survey: Survey) -> Iterator[Finding]:
     if not survey.simulated and is_wsl():
         text = (
             "this is WSL2: Windows manages the GPU's memory. Allocations beyond it may succeed, free memory is an "
-            "estimate, "
-            "and processes are not listed; only gpuconf's own limits are exact"
+            "estimate, and processes are not listed; only gpuconf's own limits are exact"
         )
         yield Finding(NOTE, "WSL2", text, "set a limit; if growth fails, use growth=False")
 

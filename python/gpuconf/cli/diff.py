@@ -3,59 +3,30 @@
 
 from __future__ import annotations
 
-import argparse
-import math
 import os
 
 from .._core.files import replacing
-from .._typing import Any
 from ..memory import load_trace
+from ..plans.programs import needs
 from ..plans.recordings import difference
 from .console import DIFFERS, OK, Progress, UsageError
-from .output import FILES, add_json, example, print_json
+from .output import print_json
+from .parser import Options
 
 _MOST = 20  # lines of a program, for each GPU
 
 
-def add_to(commands: Any) -> None:
-    """Add the command to the parser's subcommands."""
-    diff = commands.add_parser(
-        "diff",
-        help="show which lines of a program need more memory than before",
-        description="Compare the memory at the peaks of two recordings or snapshots, or at two moments of one, line "
-        "by line. "
-        "Exit code 3 if there is more than before. Needs no GPU.",
-        **example("gpuconf diff before.pickle after.pickle --html difference.html"),
-    )
-    old: Any = diff.add_argument("old", metavar="OLD", help="an RMM log (CSV) or a PyTorch memory snapshot")
-    new: Any = diff.add_argument("new", metavar="NEW", nargs="?", help="the one to compare with it")
-    old.complete = new.complete = FILES
-    diff.add_argument(
-        "--between",
-        metavar=("T1", "T2"),
-        nargs=2,
-        type=_seconds,
-        help="without NEW: compare what is in use T1 and T2 seconds after the GPU's first event, as on the time axis "
-        "of "
-        "`gpuconf plan --html`",
-    )
-    page: Any = diff.add_argument("--html", metavar="FILE", help="write all lines to an HTML page that works offline")
-    page.complete = FILES
-    add_json(diff)
-    diff.set_defaults(run=_run)
+def _refuse_unlike(names: list[str], cards: list[str]) -> None:
+    """Refuse recordings of rehearsals on cards on which PyTorch uses other kernels, with other temporary memory."""
+    if len(set(cards)) > 1 and all(cards) and len(needs.alike(needs.parse(",".join(cards)))) > 1:
+        raise UsageError(
+            f"{names[0]} was recorded on {cards[0]} and {names[1]} on {cards[1]}, where PyTorch uses other kernels: "
+            "record both with the same --gpu"
+        )
 
 
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = -1.0
-    if not 0 <= seconds < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds, such as 1.5")
-    return seconds
-
-
-def _run(options: argparse.Namespace) -> int:
+def diff(options: Options) -> int:
+    """Run the command."""
     if (options.new is None) == (options.between is None):
         raise UsageError("name two recordings, or one and two moments in it: --between T1 T2")
     names = [name for name in (options.old, options.new) if name is not None]
@@ -70,6 +41,7 @@ def _run(options: argparse.Namespace) -> int:
     with Progress("gpuconf diff") as progress:
         progress.show("reading the traces")
         traces = [load_trace(name) for name in names]
+        _refuse_unlike(names, [trace._settings.get("card", "") for trace in traces])
         differences = (
             difference.difference(*traces)
             if options.between is None

@@ -3,51 +3,23 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import shutil
 import textwrap
 
-from .._typing import Any
 from . import diagnosis, probe
 from .console import CONDITION, OK
 from .diagnosis import PROBLEM, Finding
-from .output import add_json, colors, example, print_json
-
-_EXAMPLE = """
-gpuconf doctor
-gpuconf doctor -- python train.py
-"""
+from .output import colors, print_json
+from .parser import Options
 
 _INDENT, _WIDTH = 12, 100
 _STYLES = {"ok": "32", "note": "36", PROBLEM: "31"}
 
 
-def add_to(commands: Any) -> None:
-    """Add the command to the parser's subcommands."""
-    parser = commands.add_parser(
-        "doctor",
-        usage="gpuconf doctor [-h] [--json] [[--] COMMAND ...]",
-        help="diagnose problems with GPUs, limits and libraries",
-        description="Check the driver, the order of devices, MIG, the kinds of memory, the libraries, the limits and "
-        "who enforces "
-        "them, the environment, the ledger, and what keeps a rehearsal from changing files. Findings are numbered, "
-        "and each "
-        "problem comes with a fix. With a command, check the Python environment that it would run in; the command "
-        "itself is not "
-        "run. The exit code is 3 if there is a problem.",
-        **example(_EXAMPLE),
-    )
-    add_json(parser)
-    parser.add_argument(
-        "command_line", nargs=argparse.REMAINDER, metavar="COMMAND", help="a program, such as python train.py"
-    )
-    parser.set_defaults(run=_doctor)
-
-
-def _doctor(options: argparse.Namespace) -> int:
-    words = options.command_line[1:] if options.command_line[:1] == ["--"] else options.command_line
-    findings = [*diagnosis.of_machine(os.environ), probe.of_cover(os.environ), *probe.of_environment(words)]
+def doctor(options: Options) -> int:
+    """Run the command."""
+    findings = [*diagnosis.of_machine(os.environ), probe.of_cover(os.environ), *probe.of_environment(options.words)]
     if options.json:
         numbered = [{"number": i, **finding.to_dict()} for i, finding in enumerate(findings, 1)]
         print_json({"problems": _problems(findings), "findings": numbered})

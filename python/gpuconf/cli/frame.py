@@ -20,14 +20,10 @@ ORDERS = ("GPU", "memory", "lease", "in use", "PID", "user")
 ORDER_KEYS = {"G": "GPU", "M": "memory", "L": "lease", "I": "in use", "N": "PID", "U": "user"}
 
 HELP = (
-    ("q, Esc", "quit"),
-    ("up/down, PgUp/PgDn, Home/End", "select a process (also k, j)"),
-    ("left, right", "scroll the commands"),
-    (", .", "previous, next sort order"),
-    ("/", "reverse the order"),
-    ("M L I N U G", "sort by memory, lease, in use, PID, user, GPU"),
-    ("h, ?", "this help"),
-)
+    ("q, Esc", "quit"), ("up/down, PgUp/PgDn, Home/End", "select a process (also k, j)"),
+    ("left, right", "scroll the commands"), (", .", "previous, next sort order"), ("/", "reverse the order"),
+    ("M L I N U G", "sort by memory, lease, in use, PID, user, GPU"), ("h, ?", "this help"),
+)  # fmt: skip
 
 
 class State:
@@ -49,15 +45,9 @@ class State:
             self.help = not self.help
             return True
         steps = {
-            "up": -1,
-            "k": -1,
-            "down": 1,
-            "j": 1,
-            "page up": -self.page,
-            "page down": self.page,
-            "home": -rows,
+            "up": -1, "k": -1, "down": 1, "j": 1, "page up": -self.page, "page down": self.page, "home": -rows,
             "end": rows,
-        }
+        }  # fmt: skip
         if key in steps:
             self.selected = max(0, min(rows - 1, self.selected + steps[key]))
         elif key in ("left", "right"):

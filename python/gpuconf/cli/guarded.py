@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,6 +15,7 @@ from ..leases.grant import Grant
 from ..machine.cards import visible_devices
 from . import console
 from .console import UsageError
+from .parser import Options
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -112,12 +112,11 @@ class Guard:
             if peak > self._contexts > 0:
                 yield (
                     f"the program had {peak} CUDA contexts at a time on {uuid}, and the lease has room for "
-                    f"{self._contexts} beside "
-                    f"its memory: other leases may run out of memory. Pass --contexts {peak}"
+                    f"{self._contexts}: other leases may run out of memory. Pass --contexts {peak}"
                 )
 
 
-def guard(options: argparse.Namespace, granted: Grant, words: Sequence[str], environment: Mapping[str, str]) -> Guard:
+def guard(options: Options, granted: Grant, words: Sequence[str], environment: Mapping[str, str]) -> Guard:
     """Choose what keeps the limit of a program, and prepare it.
 
     Raises UsageError if what the options name is not possible.

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 from collections.abc import Mapping
 
@@ -16,40 +15,15 @@ from ..leases.request import memories
 from ..machine.cards import survey
 from . import leased
 from .console import EMPTY, OK, UsageError
-from .output import add_json, example, print_json, print_table, size
+from .output import print_json, print_table, size
+from .parser import Options
 from .processes import without_folder
-from .requested import add_request
-
-_EXAMPLE = """
-gpuconf lease --memory 10GiB                    # a shell; exit ends the lease
-gpuconf lease --memory 10GiB -- make test
-gpuconf lease --list
-"""
 
 
-def add_to(commands: Any) -> None:
-    """Add the command to the parser's subcommands."""
-    parser = commands.add_parser(
-        "lease",
-        usage="gpuconf lease [OPTION ...] [--] [COMMAND [ARGUMENT ...]]\n       gpuconf lease --list [--json]",
-        help="lease GPU memory while a shell or a command runs, or list the leases",
-        description="Lease GPU memory for a shell or a command. Programs in it are limited as under gpuconf run. "
-        "--list prints the "
-        "leases of this machine and the waiting requests.",
-        allow_abbrev=False,
-        **example(_EXAMPLE),
-    )
-    add_request(parser)
-    parser.add_argument("--list", action="store_true", help="list the leases instead")
-    add_json(parser)
-    parser.add_argument(
-        "command_words", nargs=argparse.REMAINDER, metavar="COMMAND", help="a command; by default a shell"
-    )
-    parser.set_defaults(run=_lease, wait=True, report=False, json_report=None)
-
-
-def _lease(options: argparse.Namespace) -> int:
-    words = options.command_words[1:] if options.command_words[:1] == ["--"] else options.command_words
+def lease(options: Options) -> int:
+    """Run the command."""
+    words: list[str] = options.words
+    vars(options).update(wait=None, report=False, json_report=None)  # options that only gpuconf run has
     if options.list and words:
         raise UsageError(f"--list takes no command, but got {words[0]!r}")
     for name in ("memory", "gpus", "contexts", "timeout", "simulate", "growth"):
@@ -62,7 +36,8 @@ def _lease(options: argparse.Namespace) -> int:
     if words and not words[0]:
         raise UsageError(EMPTY)
     if options.memory is None and options.gpus is None:
-        raise UsageError("nothing to lease: pass --memory or --gpus")
+        listing = "; gpuconf lease --list lists leases" if words == ["list"] else ""
+        raise UsageError(f"nothing to lease: pass --memory or --gpus{listing}")
     return leased.run(options, words or [os.environ.get("SHELL") or "/bin/sh"], {})
 
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import shlex
 import signal
@@ -24,15 +23,16 @@ from ..leases.grant import Grant, grant
 from ..leases.request import Request, checked
 from ..machine.cards import visible_devices
 from . import console, guarded
-from .console import CONDITION, TIMED_OUT, Progress, UsageError
+from .console import CONDITION, TIMED_OUT, CheckingUsage, Progress, UsageError
 from .output import SCHEMA
-from .requested import simulated_here
+from .parser import Options
+from .simulated import simulated_here
 
 _SOON, _LATER = 0.25, 1.0  # seconds between two looks at the processes: at first, and then
 _LONG_ENOUGH = 3.0  # seconds after which a Python counts that has not loaded a driver, and skipped the startup code
 
 
-def run(options: argparse.Namespace, words: Sequence[str], own: Mapping[str, str]) -> int:
+def run(options: Options, words: Sequence[str], own: Mapping[str, str]) -> int:
     """Run the program and return its exit code. ``own`` has the variables of the options that need no lease."""
     supervisor, asked = Supervisor(), time.monotonic()
     try:
@@ -70,7 +70,7 @@ def run(options: argparse.Namespace, words: Sequence[str], own: Mapping[str, str
     return end_as(status)
 
 
-def granted_to(options: argparse.Namespace, supervisor: Supervisor, words: Sequence[str]) -> Grant:
+def granted_to(options: Options, supervisor: Supervisor, words: Sequence[str]) -> Grant:
     """Wait for the memory that the options ask for. Raises NotFoundError, DeadlineExceededError and _NeverError."""
     request = request_of(options, words)
     devices = supervisor.load(lambda: _devices(options.simulate))
@@ -87,7 +87,7 @@ class _NeverError(Exception):
     """The GPUs of this machine can never give what is requested, or the administrator does not allow it."""
 
 
-def request_of(options: argparse.Namespace, words: Sequence[str]) -> Request:
+def request_of(options: Options, words: Sequence[str]) -> Request:
     """Return the request of a command line. Raises UsageError."""
     if options.json_report is not None:
         folder = os.path.dirname(options.json_report) or os.curdir
@@ -95,12 +95,10 @@ def request_of(options: argparse.Namespace, words: Sequence[str]) -> Request:
             raise UsageError(f"--json-report: there is no folder {folder}")
         if os.path.isdir(options.json_report):
             raise UsageError(f"--json-report: {options.json_report} is a folder")
-    try:
-        timeout, gpus = options.timeout if options.wait else 0, 1 if options.gpus is None else options.gpus
+    with CheckingUsage("--"):
+        timeout, gpus = 0 if options.wait is False else options.timeout, 1 if options.gpus is None else options.gpus
         contexts = of_command(words, max(gpus, 1), os.environ) if options.contexts is None else options.contexts
-        return checked(options.memory, gpus, timeout, options.name, options.policy, contexts)
-    except errors.InvalidArgumentError as error:
-        raise UsageError(f"--{error}") from None
+        return checked(options.memory, gpus, timeout, options.name or "", options.policy or "spread", contexts)
 
 
 def _devices(simulate: str | None) -> list[VisibleDevice]:
@@ -133,7 +131,7 @@ class _Shared:
             self._cards.close()
 
 
-def _environment(options: argparse.Namespace, granted: Grant, job: Job, guard: guarded.Guard) -> dict[str, str]:
+def _environment(options: Options, granted: Grant, job: Job, guard: guarded.Guard) -> dict[str, str]:
     """Return the variables that make the program use what was granted to it, and report to the job."""
     found = of_program(guard.seen(granted), granted.limit, options.growth, options.simulate)
     return {**found, **granted.environment(), **job.environment()}
@@ -211,7 +209,7 @@ def _signal_name(number: int) -> str:
     return names.get(number, f"SIGRTMIN{number - signal.SIGRTMIN:+}")
 
 
-def _write(options: argparse.Namespace, report: dict[str, Any]) -> None:
+def _write(options: Options, report: dict[str, Any]) -> None:
     """Write the reports that the options request, and always which processes were not limited."""
     past = {one["pid"] for one in report["past_the_guard"]}
     for one in report["not_limited"]:

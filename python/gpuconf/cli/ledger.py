@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import argparse
 import grp
 import os
 
@@ -13,74 +12,16 @@ from .._typing import Any
 from ..leases.ledger import CardLease, ClaimRow, ProcessRow, init_shared, lost, open_ledger
 from ..leases.proc import user_name
 from .console import CONDITION, OK, UsageError
-from .output import add_json, example, print_json, print_table, size
+from .output import print_json, print_table, size
+from .parser import Options
 from .processes import without_folder
-
-_LIST_EXAMPLE = """
-gpuconf ledger list
-GPUCONF_LEDGER=/srv/gpus/ledger gpuconf ledger list --json | jq '.claims[] | select(.state == "waiting")'
-"""
-
-_CHECK_EXAMPLE = """
-gpuconf ledger check
-"""
-
-_INIT_EXAMPLE = """
-sudo gpuconf ledger init --shared
-sudo gpuconf ledger init --shared --group gpu /srv/gpus/ledger
-"""
 
 _CLAIM_HEADER = ("PID", "user", "name", "state", "GPU", "memory", "time", "command")
 _POOL_HEADER = ("PID", "user", "device", "limit", "reserved", "in use", "peak", "GPU", "command")
 
 
-def add_to(commands: Any) -> None:
-    """Add the command to the parser's subcommands."""
-    parser = commands.add_parser(
-        "ledger",
-        help="list, check or create the ledger of leases",
-        description="A ledger is a folder in which the processes of a machine record the GPU memory that they lease. "
-        "It is the folder that "
-        f"{VARIABLE} names, else {MACHINE_FOLDER} if it exists, else a private folder of this user.",
-        **example(_LIST_EXAMPLE),
-    )
-    actions = parser.add_subparsers(dest="action", required=True, metavar="{list,check,init}")
-    shown = actions.add_parser(
-        "list",
-        help="list leases, waiting requests and processes",
-        description="List leases, waiting requests and the processes that publish their pools.",
-        **example(_LIST_EXAMPLE),
-    )
-    checked = actions.add_parser(
-        "check",
-        help="check the ledger's invariants",
-        description="Check the ledger: files, owners and modes, and that no card is leased beyond its memory. The "
-        "exit code is 3 if "
-        "there is a problem. Nothing is repaired.",
-        **example(_CHECK_EXAMPLE),
-    )
-    for action, run in ((shown, _list), (checked, _check)):
-        action.add_argument("--folder", help="the ledger's folder, if not the default")
-        add_json(action)
-        action.set_defaults(run=run)
-    made = actions.add_parser(
-        "init",
-        help="create a ledger for several users",
-        description="Turn a new or empty folder into a ledger for several users, who see each other's leases but "
-        "cannot change "
-        "them. Run this as the user who administers the ledger; running it again sets the file modes again. Programs "
-        "find the ledger in "
-        f"{MACHINE_FOLDER}, or where {VARIABLE} points. A ledger for one user needs no command: the first lease "
-        "creates it.",
-        **example(_INIT_EXAMPLE),
-    )
-    made.add_argument("folder", nargs="?", default=MACHINE_FOLDER, help=f"the folder ({MACHINE_FOLDER})")
-    made.add_argument("--shared", action="store_true", required=True, help="create it for several users (required)")
-    made.add_argument("--group", help="only for members of this group (a name or a number)")
-    made.set_defaults(run=_init)
-
-
-def _list(options: argparse.Namespace) -> int:
+def list_ledger(options: Options) -> int:
+    """Run ``gpuconf ledger list``."""
     ledger = open_ledger(options.folder, create=False)
     claims, processes = ledger.claims(), ledger.processes()
     if options.json:
@@ -109,7 +50,8 @@ def _list(options: argparse.Namespace) -> int:
     return OK
 
 
-def _check(options: argparse.Namespace) -> int:
+def check(options: Options) -> int:
+    """Run ``gpuconf ledger check``."""
     folder = default_folder() if options.folder is None else os.path.abspath(os.path.expanduser(options.folder))
     findings, shared = lost(folder), False
     try:
@@ -127,9 +69,11 @@ def _check(options: argparse.Namespace) -> int:
     return CONDITION if findings else OK
 
 
-def _init(options: argparse.Namespace) -> int:
-    init_shared(options.folder, None if options.group is None else _group(options.group))
-    ledger = open_ledger(options.folder, create=False)
+def init(options: Options) -> int:
+    """Run ``gpuconf ledger init``."""
+    folder = options.folder or MACHINE_FOLDER
+    init_shared(folder, None if options.group is None else _group(options.group))
+    ledger = open_ledger(folder, create=False)
     who = "all users" if options.group is None else f"members of {options.group}"
     print(f"{ledger.folder} is a ledger for {who}")
     if ledger.folder != MACHINE_FOLDER:

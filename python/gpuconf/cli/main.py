@@ -28,24 +28,24 @@ def _run(arguments: Sequence[str]) -> tuple[int, bool]:
     """Return the exit code, and whether standard output has already failed."""
     command = "gpuconf"
     try:
-        if arguments[:1] == ["--version"]:
+        if arguments[:1] in (["--version"], ["-V"]):
             print(f"gpuconf {__version__}")
             return OK, False
         from . import parser
 
         if not arguments:
-            console.complain(parser.parser().format_help())
+            console.complain(parser.overview())
             return USAGE, False
         options = parser.parsed(arguments)
         command = f"gpuconf {options.command}"
         if sys.stdout is None and options.command != "run":  # it is the program's
             console.complain(f"{command}: standard output is closed")
             return ERROR, True
-        return options.run(options), False
-    except SystemExit as end:  # argparse has printed help or an error
+        return parser.function(options.command)(options), False
+    except SystemExit as end:  # the parser has printed help
         return int(end.code or 0), False
     except UsageError as error:
-        console.complain(f"{command}: {error}")
+        console.complain(f"{error.command or command}: {error}")
         return USAGE, False
     except OSError as error:
         if error.filename is None and error.errno not in _NOT_OF_A_WRITE:

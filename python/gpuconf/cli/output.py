@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -14,39 +13,11 @@ from .console import plain, raw
 
 SCHEMA = 1
 
-# What shtab completes for an argument that is a file.
-FILES = {"bash": "_shtab_compgen_files", "zsh": "_files", "tcsh": "f"}
-
 # A cell is a text, or a text and its style on a terminal, such as "bold" or "red".
 Cell = str | tuple[str, str]
 
 _GAP = 2  # spaces between columns
 _LEAST = 20  # what remains at least of a text that is cut
-
-
-def add_json(parser: argparse.ArgumentParser) -> None:
-    """Add the option --json."""
-    parser.add_argument("--json", action="store_true", help="print one JSON object, with sizes in bytes")
-
-
-def example(text: str) -> dict[str, Any]:
-    """Return the arguments of ``add_parser`` that end a command's help with an example, printed as it is written."""
-    lines = "\n".join(f"  {line}" for line in text.strip("\n").splitlines())
-    return {"epilog": f"{_EXAMPLE}\n{lines}", "formatter_class": _Help}
-
-
-_EXAMPLE = "example:"
-
-
-class _Help(argparse.HelpFormatter):
-    """Wraps a description, but not an example. argparse makes one for each option that is added."""
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        options.setdefault("width", terminal_width() - 2)  # argparse's own default, without its import of shutil
-        super().__init__(*args, **options)
-
-    def _fill_text(self, text: str, width: int, indent: str) -> str:
-        return text if text.startswith(_EXAMPLE) else super()._fill_text(text, width, indent)
 
 
 def print_json(fields: dict[str, Any]) -> None:

@@ -1,156 +1,418 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line: the parser of all commands, that of one, and questions for words that are mistyped."""
+"""The command line: the arguments of each command, read from ``commands.txt``, and what is said of a mistyped one."""
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Iterable, Sequence
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 
-from .. import __version__
 from .._typing import Any, NoReturn
 from . import console
-from .console import USAGE, UsageError
-from .output import example
+from .commands import ABOUT, COMMANDS, EXAMPLES
+from .console import OK, UsageError
 
-# There are no translations of argparse's own texts. Its look for each of them, in several folders, takes longer than
-# the parser.
-vars(argparse)["_"] = str
-
-# Each command, and the module and function that add it to the parser. Only the module of the command that runs is
-# imported, because `gpuconf run` starts other programs.
-COMMANDS = {
-    "devices": ("devices", "add_to"),
-    "ps": ("ps", "add_to"),
-    "top": ("top", "add_to"),
-    "doctor": ("doctor", "add_to"),
-    "stats": ("ps", "add_stats_to"),
-    "visible": ("devices", "add_visible_to"),
-    "simulate": ("simulate", "add_to"),
-    "config": ("config", "add_to"),
-    "export": ("export", "add_to"),
-    "plan": ("plan", "add_to"),
-    "diff": ("diff", "add_to"),
-    "run": ("run", "add_to"),
-    "lease": ("lease", "add_to"),
-    "env": ("env", "add_to"),
-    "ledger": ("ledger", "add_to"),
-    "completion": ("completion", "add_to"),
+# Each kind of number: the words for it, the least and the most. Some options have a range of their own.
+_NUMBERS: dict[str, tuple[str, float, float]] = {
+    "N": ("a whole number", 1, 1 << 30),
+    "PID": ("a process ID, as gpuconf ps lists them", 1, 1 << 31),
+    "PORT": ("a port", 0, 65535),
+    "SECONDS": ("a number of seconds", 0, 1e9 - 1),
+    "T1": ("a number of seconds", 0, 1e9 - 1),
+    "T2": ("a number of seconds", 0, 1e9 - 1),
+    "--interval": ("a number of seconds", 0.1, 3600),
+    "--seconds": ("a number of seconds", 0.1, 1e6),
+    "--timeout": ("a number of seconds (without --timeout the wait has no limit)", 0, 1e9 - 1),
 }
+_SAMPLES = {"SIZE": "10GiB", "N": "2", "SECONDS": "60", "SPEC": "2xT4", "MODEL": "A10", "CARDS": "8xT4", "PORT": "9401"}
+_UNITS = {"s": 1, "m": 60, "min": 60, "h": 3600}
 
-_EXAMPLES = """
-gpuconf run --memory 10GiB python train.py          # a share of a GPU
-gpuconf run --simulate A100-40GB python train.py    # PyTorch without a GPU
-gpuconf plan --gpu L4,A100-40GB -- python train.py  # will it fit?
-gpuconf ps                                          # who uses the GPUs
-"""
-
-
-class _Parser(argparse.ArgumentParser):
-    """Wrong usage has exit code 2 also if standard error is full: argparse raises OSError there in some versions of
-    Python.
-    """
-
-    def error(self, message: str) -> NoReturn:
-        console.complain(f"{self.format_usage()}{self.prog}: error: {message}{_meant_choice(message)}")
-        raise SystemExit(USAGE)
-
-    def refuse(self, options: argparse.Namespace, unknown: Sequence[str]) -> NoReturn:
-        """End with an error for unknown arguments of this command, or of the action of it that the options name."""
-        for action in self._actions:
-            if isinstance(action, argparse._SubParsersAction) and getattr(options, action.dest, None) in action.choices:
-                action.choices[getattr(options, action.dest)].refuse(options, unknown)
-        option = unknown[0].partition("=")[0]
-        guess = (
-            _meant(self.prog, option)
-            or self._program(unknown)
-            or (did_you_mean(option, self._option_string_actions) if option.startswith("-") else "")
-        )
-        self.error(f"unrecognized arguments: {' '.join(unknown)}{guess and '.'}{guess}")
-
-    def _program(self, unknown: Sequence[str]) -> str:
-        """Return a question for a program without ``--`` before it."""
-        script = self.prog == "gpuconf plan" and unknown[0].endswith(".py")
-        return " Did you mean gpuconf plan --gpu CARDS -- PROGRAM ...?" if script else ""
-
-
-def parser() -> argparse.ArgumentParser:
-    """Return the parser of all commands."""
-    about = "Limit, share, measure and simulate the GPU memory of programs. Start with: gpuconf doctor."
-    top = _Parser(prog="gpuconf", description=about, **example(_EXAMPLES))
-    top.add_argument("--version", action="version", version=f"gpuconf {__version__}")
-    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for name in COMMANDS:
-        _add(name, commands)
-    return top
-
-
-def parsed(arguments: Sequence[str]) -> argparse.Namespace:
-    """Parse the arguments. Raises SystemExit after help or an error, and UsageError for an unknown command.
-
-    Only the parser of the command that they name is built: all of them take as long as Python's start.
-    """
-    name = arguments[0]
-    if name not in COMMANDS:
-        if not name.startswith("-"):
-            guess = " Did you mean gpuconf --help?" if name == "help" else did_you_mean(name, COMMANDS)
-            raise UsageError(f"there is no command {name!r}.{guess} The commands are {', '.join(COMMANDS)}")
-        return parser().parse_args(arguments)
-    one = _OneCommand()
-    _add(name, one)
-    options, unknown = one.parser.parse_known_args(arguments[1:])
-    if unknown:
-        one.parser.refuse(options, unknown)
-    options.command = name
-    return options
-
-
-def _add(command: str, commands: Any) -> None:
-    module, function = COMMANDS[command]
-    getattr(__import__(f"{__package__}.{module}", fromlist=[function]), function)(commands)
-
-
-class _OneCommand:
-    """What a command adds itself to, in place of the subcommands of the parser of all."""
-
-    parser: _Parser
-
-    def add_parser(self, name: str, *, help: str, **settings: Any) -> argparse.ArgumentParser:  # noqa: A002, ARG002 - argparse's name
-        """Make the command's parser. ``help`` is its line in the list of commands, which is not shown here."""
-        self.parser = _Parser(prog=f"gpuconf {name}", **settings)
-        return self.parser
-
-
-# What people write, by command, and what they mean by it: words of other tools, which are not spelled like gpuconf's.
+# What people write who know other tools, or gpuconf's other commands, and what they mean by it.
 _MEANT = {
-    "limit": {"gpuconf config": "GPUCONF_LIMIT=6GiB before the command, or limit in gpuconf.toml"},
-    "set": {"gpuconf config": "a variable such as GPUCONF_LIMIT=6GiB, or gpuconf.toml"},
-    "--limit": {"gpuconf run": "--memory", "gpuconf lease": "--memory", "gpuconf env": "--memory"},
-    "--memory": {"gpuconf plan": "--limit"},
-    "--once": {"gpuconf top": "--iterations 1"},
-    "--watch": {"gpuconf ps": "gpuconf top", "gpuconf stats": "gpuconf top"},
-    "--num-gpus": {"gpuconf run": "--gpus", "gpuconf lease": "--gpus", "gpuconf env": "--gpus"},
+    "": {"-v": "--version", "-version": "--version", "-?": "--help"},
+    "config": {
+        "limit": "GPUCONF_LIMIT=6GiB before the command, or limit in gpuconf.toml",
+        "set": "a variable such as GPUCONF_LIMIT=6GiB, or gpuconf.toml",
+        "--set": "a variable such as GPUCONF_LIMIT=6GiB, or gpuconf.toml",
+    },
+    "env": {"--limit": "--memory", "--gpus": "gpuconf run --gpus", "--num-gpus": "gpuconf run --gpus"},
+    "lease": {"--limit": "--memory", "--num-gpus": "--gpus"},
+    "ledger check": {"--ledger": "--folder"},
+    "ledger list": {"--ledger": "--folder"},
+    "plan": {"--memory": "--limit"},
+    "ps": {"--watch": "gpuconf top", "-w": "gpuconf top", "--pid": "gpuconf stats --pid"},
+    "run": {"--limit": "--memory", "--num-gpus": "--gpus", "-n": "--gpus"},
+    "simulate": {"--list": "--models"},
+    "stats": {"--watch": "gpuconf top"},
+    "top": {"--once": "--iterations 1", "-n": "--iterations", "-d": "--interval"},
 }
 
 
-def _meant(command: str, option: str) -> str:
-    """Return a question for an option of other tools, or an empty text."""
-    meant = _MEANT.get(option, {}).get(command)
-    return f" Did you mean {meant}?" if meant else ""
+class Argument:
+    """One argument of a command, from its line in the table."""
+
+    def __init__(self, form: str, text: str) -> None:
+        words = form.replace("[=", " [=").split()
+        self.form, self.help = form, text
+        self.names = [word.rstrip(",") for word in words if word.startswith("-")]
+        self.values = [word.strip("[]=") for word in words if not word.startswith("-") and word != "..."]
+        self.choices = self.values[0][1:-1].split(",") if self.values and self.values[0].startswith("{") else []
+        self.after_equals = "[=" in form
+        self.optional = form.startswith("[") or " [" in form
+        self.more = words[-1] == "..."
+        self.rest = self.more and not (self.names and self.names[0][2:])  # of the words
+        self.is_option = bool(self.names and self.names != ["--"])
+        self.required = "(required)" in text or not (self.is_option or self.optional or self.more)
+        name = self.names[0] if self.is_option else self.values[0]
+        self.attribute = "words" if name == "COMMAND" else name.lstrip("-").replace("-", "_").lower()
+        self.default = None if self.values or len(self.names) > 1 else False
 
 
-def _meant_choice(message: str) -> str:
-    """Return a question for the closest choice, for argparse's message about an invalid one, or an empty text."""
-    _, _, refused = message.partition(": invalid choice: ")
-    if not refused:
-        return ""
-    word, _, choices = refused.partition(" (choose from ")
-    guess = did_you_mean(word.strip("'"), [choice.strip("'") for choice in choices.rstrip(")").split(", ")])
-    return guess and f".{guess}"
+class Options:
+    """A parsed command line: an attribute for each argument, None or False where it is missing."""
+
+    command: str
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        vars(self)[name] = value
+
+
+def paragraphs(command: str) -> Iterator[tuple[str, str]]:
+    """Yield the parts of a command's text: ``summary``, ``usage``, ``text``, ``arguments`` or ``example``, and it."""
+    kind = "summary"
+    for part in COMMANDS[command][1].strip().split("\n\n"):
+        if part.startswith("usage: "):
+            yield "usage", part.removeprefix("usage: ")
+        elif part.startswith("example:\n"):
+            yield "example", part.removeprefix("example:\n")
+        else:
+            is_arguments = "  " in part.partition("\n")[0]
+            yield "arguments" if is_arguments else kind, part if is_arguments else part.replace("\n", " ")
+        kind = "text"
+
+
+def arguments_of(part: str) -> list[Argument]:
+    """Return the arguments that a paragraph lists."""
+    lines = part.replace("\n  ", " ").splitlines()
+    return [Argument(form, text.strip()) for form, _, text in (line.partition("  ") for line in lines)]
+
+
+HELP = Argument("-h, --help", "show this help and exit")
+
+
+def arguments(command: str) -> list[Argument]:
+    """Return all arguments of a command."""
+    if not COMMANDS[command][0]:  # it has commands of its own
+        return [HELP]
+    lists = [arguments_of(part) for kind, part in paragraphs(command) if kind == "arguments"]
+    return [*(argument for some in lists for argument in some), HELP]
+
+
+def parsed(words: Sequence[str]) -> Options:
+    """Parse a command line. Raises SystemExit after help, and UsageError, which names the command in ``command``."""
+    command, rest = _command(words)
+    try:
+        return _Parsing(command, rest).run()
+    except UsageError as error:
+        error.command = f"gpuconf {command}"
+        raise
+
+
+def _command(words: Sequence[str]) -> tuple[str, Sequence[str]]:
+    name = words[0]
+    if name in ("-h", "--help"):
+        _show(words[1] if len(words) > 1 and words[1] in COMMANDS else "")
+    if name.startswith("-"):
+        having = [command for command in ("run", *COMMANDS) if name.partition("=")[0] in _options(command)]
+        if having:
+            raise UsageError(f"{name} is an option of a command: write gpuconf {having[0]} {name} ...")
+        raise UsageError(_refused(name, ["--help", "--version"]))
+    if name not in COMMANDS or " " in name:
+        guess = did_you_mean(name, ["version", *COMMANDS]).replace(" version?", " gpuconf --version?")
+        names = ", ".join(command for command in COMMANDS if " " not in command)
+        raise UsageError(f"there is no command {name!r}.{guess} The commands are {names}")
+    actions = [command for command in COMMANDS if command.startswith(f"{name} ")]
+    if not actions or words[1:2] in (["-h"], ["--help"]):
+        return name, words[1:]
+    action = f"{name} {words[1] if len(words) > 1 else ''}"
+    if action not in actions:
+        if len(words) == 1:
+            raise UsageError(f"name what to do: {', '.join(f'gpuconf {each}' for each in actions)}")
+        raise UsageError(
+            f"there is no command {action!r}.{did_you_mean(action, actions)} There are {', '.join(actions)}"
+        )
+    return action, words[2:]
+
+
+def function(command: str) -> Any:
+    """Return the function that runs a command. Only its module is imported, since gpuconf run starts other programs."""
+    module, _, name = COMMANDS[command][0].partition(":")
+    return getattr(__import__(f"{__package__}.{module}", fromlist=[name]), name)
+
+
+class _Parsing:
+    """One pass over the words of a command."""
+
+    def __init__(self, command: str, words: Sequence[str]) -> None:
+        self.command, self.words = command, list(words)
+        self.all = arguments(command)
+        self.named = {name: argument for argument in self.all if argument.is_option for name in argument.names}
+        self.places = [argument for argument in self.all if not argument.names]
+        self.runs_program = any(place.rest for place in self.places)
+        self.options = Options()
+        self.options.command = command
+        for argument in self.all:
+            setattr(self.options, argument.attribute, [] if argument.rest and not argument.names else argument.default)
+
+    def run(self) -> Options:
+        while self.words:
+            word = self.words.pop(0)
+            if word == "--":
+                self._after_dashes()
+            elif len(word) > 1 and word[0] == "-" and not word[1].isdigit():
+                self._option(word)
+            else:
+                self._place(word)
+        for argument in self.all:
+            if argument.required and getattr(self.options, argument.attribute) in (None, False):
+                name = argument.names[0] if argument.is_option else argument.values[0]
+                raise UsageError(f"{name} is missing: {argument.help.removesuffix(' (required)')}")
+        return self.options
+
+    def _after_dashes(self) -> None:
+        if any(argument.names == ["--"] for argument in self.all):
+            self.options.program, self.words = self.words, []
+        while self.words:
+            self._place(self.words.pop(0))
+
+    def _place(self, word: str) -> None:
+        if not self.places:
+            self._unexpected(word)
+        place = self.places[0]
+        if place.rest:
+            setattr(self.options, place.attribute, [word, *self.words])
+            self.words = []
+            return
+        del self.places[0]
+        setattr(self.options, place.attribute, word)
+
+    def _option(self, word: str) -> None:
+        name, equals, value = word.partition("=")
+        argument = self.named.get(name)
+        if argument is None and not word.startswith("--") and f"-{name}" not in self.named:
+            glued = self.named.get(word[:2])
+            if glued is not None and glued.rest:  # -mtimeit
+                argument, equals, value = glued, "=", word[2:]
+        if argument is None:
+            whole = [option for option in self.named if option.startswith(name) and name.startswith("--")]
+            if len({id(self.named[option]) for option in whole}) != 1 or self.runs_program:
+                raise UsageError(_refused(name, self.named, self.command))
+            name, argument = whole[0], self.named[whole[0]]
+        if argument is HELP:
+            _show(self.command)
+        if not argument.values:
+            if equals:
+                raise UsageError(f"{name} takes no value, but got {value!r}")
+            setattr(self.options, argument.attribute, not name.startswith("--no-"))
+        elif argument.rest:
+            setattr(self.options, argument.attribute, [*([value] if equals else []), *self.words])
+            self.words = []
+        else:
+            self._take(argument, name, [value] if equals else [])
+
+    def _take(self, argument: Argument, name: str, given: list[str]) -> None:
+        """Set an option to its values: those after an equals sign, or the next words."""
+        if not given and argument.after_equals:
+            setattr(self.options, argument.attribute, True)
+            return
+        if not given and argument.optional and (not self.words or self.words[0].startswith("-")):
+            given = ["-"]
+        for kind in argument.values[len(given) :]:
+            if not self.words or self.words[0].startswith("--") or self.words[0] in self.named:
+                sample = f", such as {name} {_SAMPLES[kind]}" if kind in _SAMPLES else ""
+                raise UsageError(f"{name} needs {' and '.join(argument.values)}{sample}: {argument.help}")
+            given.append(self.words.pop(0))
+        values = [_value(argument, name, kind, text) for kind, text in zip(argument.values, given, strict=True)]
+        value: Any = values if len(values) > 1 else values[0]
+        if argument.more:
+            value = [*(getattr(self.options, argument.attribute) or ()), value]
+        setattr(self.options, argument.attribute, value)
+
+    def _unexpected(self, word: str) -> NoReturn:
+        guess = _MEANT.get(self.command, {}).get(word)
+        if guess is None and word.isdigit() and "--pid" in _MEANT.get(self.command, {}):
+            guess = f"gpuconf stats --pid {word}"
+        if guess is None and self.command == "plan":
+            guess = "gpuconf plan --gpu CARDS -- PROGRAM ..."
+            if os.path.isfile(self.options.trace) and not word.endswith(".py"):
+                guess = f"gpuconf diff {self.options.trace} {word}"
+        if guess is None and self.command == "env":
+            guess = f"gpuconf run --memory {self.options.memory} {word} ..."
+        question = f". Did you mean {guess}?" if guess else f": see gpuconf {self.command} --help"
+        raise UsageError(f"unexpected argument {word!r}{question}")
+
+
+def _value(argument: Argument, name: str, kind: str, text: str) -> Any:
+    """Return what an option's text means."""
+    if argument.choices:
+        if text not in argument.choices:
+            guess = did_you_mean(text, argument.choices)
+            raise UsageError(
+                f"{name} must be one of {', '.join(argument.choices)}, but got {text!r}{guess and '.'}{guess}"
+            )
+        return text
+    if kind not in _NUMBERS:
+        return text
+    what, least, most = _NUMBERS.get(name, _NUMBERS[kind])
+    whole = kind in ("N", "PID", "PORT")
+    try:
+        number = int(text) if whole else float(text)
+    except ValueError:
+        number = -1.0
+    if least <= number <= most:
+        return number
+    unit = text.lstrip("0123456789.")
+    seconds = f"; did you mean {float(text[: -len(unit)]) * _UNITS[unit]:g}?" if _is_time(text, unit, whole) else ""
+    upper = f" to {most:g}" if most < 1e6 else " or more"
+    raise UsageError(f"{name} must be {what}, {least:g}{upper}, but got {text!r}{seconds}")
+
+
+def _is_time(text: str, unit: str, whole: bool) -> bool:
+    return not whole and unit in _UNITS and text[: -len(unit)].replace(".", "", 1).isdigit()
+
+
+def _refused(name: str, known: Iterable[str], command: str = "") -> str:
+    """Return the message for an unknown option."""
+    meant = _MEANT.get(command, {}).get(name)
+    guess = f" Did you mean {meant}?" if meant else did_you_mean(name, known)
+    return f"there is no option {name!r}.{guess or f' gpuconf {command} --help lists the options'.replace('  ', ' ')}"
+
+
+def _options(command: str) -> list[str]:
+    return [name for argument in arguments(command) if argument.is_option for name in argument.names]
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return a question for the word that comes closest to a mistyped one, or an empty text."""
     import difflib
 
-    closest = difflib.get_close_matches(word, known, 1)
-    return f" Did you mean {closest[0]}?" if closest else ""
+    known = list(known)
+    longer = [each for each in known if len(word) > 3 and each.startswith(word)]
+    closest = difflib.get_close_matches(word.lower(), known, 1)
+    if word.startswith("-") and not word.startswith("--"):
+        closest = [f"-{word}"] if f"-{word}" in known else closest
+    best = (longer or closest)[:1]
+    return f" Did you mean {best[0]}?" if best else ""
+
+
+# Help.
+
+
+def show_help(options: Options) -> int:
+    """Run ``gpuconf help``."""
+    _show(_command([*options.words, "--help"])[0] if options.words else "")
+
+
+def _show(command: str) -> NoReturn:
+    text = help_of(command) if command else overview()
+    print(text) if sys.stdout is not None else console.complain(text)
+    raise SystemExit(OK)
+
+
+def overview() -> str:
+    """Return the help of ``gpuconf`` itself."""
+    listed = [(name, next(paragraphs(name))[1]) for name in COMMANDS if " " not in name]
+    options = [("-h, --help", "show this help and exit"), ("-V, --version", "show gpuconf's version and exit")]
+    return "\n".join(
+        [
+            "usage: gpuconf [-h] [-V] COMMAND ...",
+            "",
+            *_filled(ABOUT, 0),
+            "",
+            "commands:",
+            *_columns(listed),
+            "",
+            "options:",
+            *_columns(options),
+            "",
+            "example:",
+            *(f"  {line}" for line in EXAMPLES.splitlines()),
+        ]
+    )
+
+
+def usage(command: str) -> str:
+    """Return how a command is called."""
+    for kind, part in paragraphs(command):
+        if kind == "usage":
+            return part
+    options = [argument for argument in arguments(command) if argument.is_option]
+    forms = ["[-h]", *(each.form if each.required else f"[{each.form}]" for each in options if each is not HELP)]
+    forms += [f"[{each.form}]" if each.more else each.form for each in arguments(command) if not each.is_option]
+    lines = [f"gpuconf {command}"]
+    for form in (form.replace(", --", " | --") for form in forms):
+        if len(lines[-1]) + len(form) > _WIDTH - 10:
+            lines.append(" " * len(f"gpuconf {command}"))
+        lines[-1] += f" {form}"
+    return "\n       ".join(lines)
+
+
+def help_of(command: str) -> str:
+    """Return the help of a command."""
+    lines = [f"usage: {usage(command)}"]
+    headed = False
+    for kind, part in paragraphs(command):
+        if kind == "text":
+            lines += ["", *_filled(part, 0)]
+            headed = part.endswith(":")
+        elif kind == "arguments":
+            listed = arguments_of(part)
+            if headed:
+                lines += _columns([(each.form, each.help) for each in listed])
+            for heading, some in (
+                ("arguments:", [each for each in listed if not each.is_option and not headed]),
+                ("options:", [HELP, *(each for each in listed if each.is_option)] if not headed else []),
+            ):
+                lines += ["", heading, *_columns([(each.form, each.help) for each in some])] if some else []
+        elif kind == "example":
+            lines += ["", "example:", *(f"  {line}" for line in part.splitlines())]
+    return "\n".join(lines)
+
+
+_WIDTH, _NAMES = 80, 24  # columns of a line, and of the arguments' names
+
+
+def _filled(text: str, indent: int) -> list[str]:
+    import textwrap
+
+    from .output import terminal_width
+
+    blank = " " * indent
+    width = max(40, min(_WIDTH, terminal_width()))
+    return textwrap.wrap(
+        text, width, initial_indent=blank, subsequent_indent=blank, break_on_hyphens=False, break_long_words=False
+    )
+
+
+def _columns(rows: Sequence[tuple[str, str]]) -> list[str]:
+    """Return two columns: a name that is too long for the first has a line of its own."""
+    lines = []
+    for name, text in rows:
+        name, choices = _short(name)
+        first, *more = _filled(text if not choices else f"{text}; {choices}", _NAMES)
+        if len(name) + 4 > _NAMES:
+            lines += [f"  {name}", first, *more]
+        else:
+            lines += [f"  {name:<{_NAMES - 2}}{first.lstrip()}", *more]
+    return lines
+
+
+def _short(form: str) -> tuple[str, str]:
+    """Return the form of an argument, without choices that are wider than a line, and these."""
+    if len(form) < _WIDTH - 2 or "{" not in form:
+        return form, ""
+    before, _, choices = form.partition("{")
+    return f"{before}NAME", "one of " + choices.partition("}")[0].replace(",", ", ")

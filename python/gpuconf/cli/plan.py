@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import sys
@@ -11,98 +10,34 @@ import sys
 from .. import errors
 from .._core.sizes import limit_bytes
 from .._core.table import glyphs_of
-from .._typing import Any
 from ..memory import load_trace
-from ..plans.generated.policies import POLICIES
 from ..plans.pages import plot, report
 from ..plans.recordings import error_text, ranks
 from ..plans.recordings.replay import SCHEMA, Plan, Verification, find, verify
 from . import console, plan_fleet, plan_program
-from .console import DIFFERS, DOES_NOT_FIT, OK, Progress, UsageError
+from .console import DIFFERS, DOES_NOT_FIT, OK, CheckingUsage, Progress, UsageError
 from .output import colors
+from .parser import Options
 
 
-def add_to(commands: Any) -> None:
-    """Add the command to the parser's subcommands."""
-    planning = commands.add_parser(
-        "plan",
-        usage="gpuconf plan [OPTION ...] TRACE, or gpuconf plan --gpu CARDS [OPTION ...] -- PROGRAM [ARGUMENT ...]",
-        help="check, without a GPU, whether a program or a recorded job fits",
-        description="Report whether a recorded job fits on a GPU, and the smallest memory limit that it needs; or run "
-        "a program "
-        "on simulated GPUs, and report which cards hold it. Needs no GPU.",
-        epilog="exit codes: 0 the job fits with at least one policy, a card holds the program, or no limit was given; "
-        "1 the trace or the text cannot be read, or the program failed; 2 invalid usage; 3 the job does not fit, no "
-        "card holds the "
-        "program or, with --verify, the replay differs from the snapshot; 4 it depends, or the program did not run "
-        "long enough; "
-        "130 interrupted before anything was known",
-    )
-    plan_program.add_to(planning)
-    planning.add_argument(
-        "trace",
-        metavar="TRACE",
-        nargs="?",
-        help="an RMM log (CSV) or a PyTorch memory snapshot; or a folder of them, one for each process of a job",
-    )
-    planning.add_argument(
-        "--limit", type=_limit, metavar="SIZE", help="memory limit of each logical GPU: bytes, 24GiB, 500MB"
-    )
-    planning.add_argument(
-        "--gpu",
-        metavar="MODEL",
-        help="GPU model, such as A10; without --limit, its default limit applies. For a program, a list such as "
-        "L4,A10,A100-40GB "
-        "(default: this machine's)",
-    )
-    planning.add_argument(
-        "--policy", action="append", choices=POLICIES, help="memory management policy; may be repeated (default: all)"
-    )
-    planning.add_argument("--json", action="store_true", help="print JSON, with sizes in bytes")
-    planning.add_argument(
-        "--plot",
-        nargs="?",
-        const="-",
-        metavar="FILE",
-        help="plot memory use over time, to a .png or .svg file (needs matplotlib) or as text",
-    )
-    planning.add_argument(
-        "--html",
-        metavar="FILE",
-        help="write a report of memory over time to an HTML page that works offline (needs plotly)",
-    )
-    planning.add_argument(
-        "--verify",
-        action="store_true",
-        help="instead of planning, replay a PyTorch snapshot and compare every address with the recorded one",
-    )
-    planning.add_argument(
-        "--message",
-        nargs="?",
-        const="-",
-        metavar="FILE",
-        help="instead of planning, explain the out-of-memory errors in a text, such as a log: PyTorch's, "
-        "TensorFlow's, JAX's or "
-        "CuPy's; without FILE, standard input",
-    )
-    plan_fleet.add_to(planning)
-    planning.set_defaults(run=_plan)
-
-
-def _limit(text: str) -> int:
-    try:
-        return limit_bytes(text)
-    except errors.GpuconfError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-
-
-def _plan(options: argparse.Namespace) -> int:
+def plan(options: Options) -> int:
+    """Run the command."""
+    for name in ("limit", "writes"):
+        if getattr(options, name) is not None:
+            try:
+                setattr(options, name, limit_bytes(getattr(options, name)))
+            except errors.InvalidArgumentError as error:
+                raise UsageError(f"--{str(error).replace('limit', name, 1)}") from None
     if options.program is not None:
         return plan_program.run(options)
     plan_program.refuse(options)
     if options.message is not None:
         return _message(options)
     if options.trace is None:
+        for name in ("plot", "message"):
+            if getattr(options, name) not in (None, "-"):
+                file = getattr(options, name)
+                raise UsageError(f"TRACE is missing: --{name} took {file!r} as its file; put TRACE before --{name}")
         raise UsageError(
             "TRACE is missing: an RMM log, a PyTorch memory snapshot or a folder of them. A program needs --: "
             "gpuconf plan --gpu L4 -- python train.py"
@@ -124,7 +59,7 @@ def _plan(options: argparse.Namespace) -> int:
         progress.show("reading the trace")
         trace = load_trace(options.trace)
         progress.show("replaying the trace", 0)
-        try:
+        with CheckingUsage():
             plan = find(
                 trace,
                 options.limit,
@@ -132,8 +67,6 @@ def _plan(options: argparse.Namespace) -> int:
                 options.policy,
                 lambda done: progress.show("replaying the trace", done),
             )
-        except errors.InvalidArgumentError as error:
-            raise UsageError(str(error)) from None
         if options.html is not None:
             progress.show("writing the report")
             report.write(trace, plan, options.html)
@@ -146,7 +79,7 @@ def _plan(options: argparse.Namespace) -> int:
     return DOES_NOT_FIT if plan.fits is False else OK
 
 
-def _message(options: argparse.Namespace) -> int:
+def _message(options: Options) -> int:
     for name in ("trace", "limit", "gpu", "policy", "plot", "html", "fleet"):
         if getattr(options, name) is not None:
             raise UsageError(f"--message cannot be used with {name.upper() if name == 'trace' else f'--{name}'}")
@@ -168,22 +101,20 @@ def _message(options: argparse.Namespace) -> int:
 _MOST_TEXT = 64 << 20
 
 
-def _check_outputs(options: argparse.Namespace) -> None:
+def _check_outputs(options: Options) -> None:
     """Find out before the work whether the plot and the page can be written. Neither replaces the trace."""
     if options.html is not None:
         report.plotly_script()
     if options.plot not in (None, "-"):
-        try:
+        with CheckingUsage("--plot: "):
             plot.checked_figure(options.plot)
-        except errors.InvalidArgumentError as error:
-            raise UsageError(f"--plot: {error}") from None
     for name in ("html", "plot"):
         path = getattr(options, name)
         if path and os.path.exists(path) and os.path.exists(options.trace) and os.path.samefile(path, options.trace):
             raise UsageError(f"--{name} would replace the trace {options.trace!r}")
 
 
-def _ranks(options: argparse.Namespace) -> int:
+def _ranks(options: Options) -> int:
     for name in ("plot", "html"):
         if getattr(options, name) is not None:
             raise UsageError(f"--{name} needs a single trace, but {options.trace!r} is a folder")
@@ -198,10 +129,8 @@ def _ranks(options: argparse.Namespace) -> int:
 
             show(0)
             trace = load_trace(path)
-            try:
+            with CheckingUsage():
                 plans.append((name, find(trace, options.limit, options.gpu, options.policy, show)))
-            except errors.InvalidArgumentError as error:
-                raise UsageError(str(error)) from None
     if options.json:
         print(json.dumps(ranks.to_dict(plans), indent=2))
     else:
@@ -209,7 +138,7 @@ def _ranks(options: argparse.Namespace) -> int:
     return DOES_NOT_FIT if any(found.fits is False for _, found in plans) else OK
 
 
-def _verify(options: argparse.Namespace) -> int:
+def _verify(options: Options) -> int:
     for name in ("limit", "gpu", "policy", "plot", "html"):
         if getattr(options, name) is not None:
             raise UsageError(f"--verify cannot be used with --{name}")
@@ -238,7 +167,7 @@ def _verification(verification: Verification) -> list[str]:
     ]
 
 
-def _draw(plan: Plan, options: argparse.Namespace) -> None:
+def _draw(plan: Plan, options: Options) -> None:
     if options.plot != "-":
         plan.plot(options.plot)
         return

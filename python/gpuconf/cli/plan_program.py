@@ -3,135 +3,41 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import re
 import stat
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from .. import errors
-from .._core.sizes import limit_bytes
-from .._typing import Any
 from ..jobs.execute import ProgramError
 from ..machine import cards
 from ..plans.pages import report
 from ..plans.programs import largest
 from ..plans.programs.answer import SCHEMA, Rehearsal
-from ..plans.programs.cover import UNPROTECTED, WRITES, Options
+from ..plans.programs.cover import UNPROTECTED, WRITES
+from ..plans.programs.cover import Options as Allowed
 from ..plans.programs.needs import FITS
 from . import console
 from . import run as run_command
-from .console import DOES_NOT_FIT, ERROR, INTERRUPTED, OK, Progress, UsageError
+from .console import DOES_NOT_FIT, ERROR, INTERRUPTED, OK, CheckingUsage, Progress, UsageError
+from .parser import Options
 
 DEPENDS = 4
 _SECONDS = 120.0
 
 
-def add_to(planning: Any) -> None:
-    """Add the options of programs to ``gpuconf plan``, which takes what follows ``--`` as the program."""
-    group = planning.add_argument_group(
-        "a program", "After --, a program that is run on simulated GPUs, without a limit."
-    )
-    group.add_argument(
-        "--steps", type=_positive, metavar="N", help="end the program after this many steps of its optimizer"
-    )
-    group.add_argument(
-        "--seconds",
-        type=_seconds,
-        metavar="S",
-        help=f"end the program after this time (default: {_SECONDS:.0f}), for each run of it",
-    )
-    group.add_argument(
-        "--values",
-        choices=("none", "cpu"),
-        help="what PyTorch computes: small tensors only (default), or all, by the CPU",
-    )
-    group.add_argument(
-        "--cpu-values",
-        action="store_true",
-        help="draw random numbers for large CPU tensors, too, which else stay unwritten",
-    )
-    group.add_argument(
-        "--compile",
-        action="store_true",
-        help="let torch.compile compile, with Triton and a C compiler, instead of running eagerly",
-    )
-    group.add_argument(
-        "--record", metavar="FILE", help="keep PyTorch's snapshot of the run, for plan, --fleet and report"
-    )
-    group.add_argument(
-        "--largest",
-        action="append",
-        metavar="NAME=LOW..HIGH",
-        help="put numbers in place of {NAME} in the program's words, and find the largest one that fits on each card; "
-        "with "
-        "several, that of the first for each number of the others, which are doubled",
-    )
-    group.add_argument("--keep", metavar="FOLDER", help="keep what the program wrote, below this new folder")
-    group.add_argument(
-        "--writes", type=_size, metavar="SIZE", help="the most that the program may write (default: 8GiB)"
-    )
-    group.add_argument("--network", action="store_true", help="let the program use the network")
-    group.add_argument(
-        "--socket", action="append", metavar="PATH", help="let the program use this socket of another program"
-    )
-    group.add_argument(
-        "--unprotected",
-        action="store_true",
-        help="run the program without a cover: what it writes, sends and removes is real",
-    )
-    group.add_argument(
-        "--smallest-card", action="store_true", help="name the smallest of the cards that holds the program"
-    )
-    planning.set_defaults(program=None)
-    parse = planning.parse_known_args
-
-    def parse_up_to_program(args: Sequence[str], namespace: Any = None) -> tuple[Any, list[str]]:
-        words = list(args)
-        at = words.index("--") if "--" in words else len(words)
-        found, rest = parse(words[:at], namespace)
-        if at < len(words):
-            found.program = words[at + 1 :]
-        return found, rest
-
-    planning.parse_known_args = parse_up_to_program
-
-
-def _size(text: str) -> int:
-    try:
-        return limit_bytes(text)
-    except errors.GpuconfError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-
-
-def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of steps: pass 1 or more")
-    return int(text)
-
-
-def _seconds(text: str) -> float:
-    try:
-        count = float(text)
-    except ValueError:
-        count = -1.0
-    if not 0 < count < 1e6:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds: pass more than 0")
-    return count
-
-
-def refuse(options: argparse.Namespace) -> None:
+def refuse(options: Options) -> None:
     """Refuse the options of programs for a trace."""
     for name in ("steps", "seconds", "values", "record", "largest", "keep", "writes", "socket"):
         if getattr(options, name) is not None:
             raise UsageError(f"--{name} needs a program: gpuconf plan --gpu CARDS -- PROGRAM")
-    for name in ("cpu_values", "compile", "smallest_card", "network", "unprotected"):
+    for name in ("all", "cpu_values", "compile", "smallest_card", "network", "unprotected"):
         if getattr(options, name):
             raise UsageError(f"--{name.replace('_', '-')} needs a program: gpuconf plan --gpu CARDS -- PROGRAM")
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: Options) -> int:
     """Rehearse the program, and print the answer."""
     for name in ("trace", "limit", "policy", "plot", "message", "fleet", "reserve", "dask"):
         if getattr(options, name) is not None:
@@ -143,6 +49,8 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError(
             "--compile cannot be used with --values cpu, which computes no kernel that torch.compile makes"
         )
+    if options.all and options.steps is not None:
+        raise UsageError("--all cannot be used with --steps, which ends the program")
     if options.gpu is None:
         options.gpu = _cards_here()
     words = run_command.words_of(options.program)
@@ -182,15 +90,14 @@ def _smallest(answer: Rehearsal) -> str:
     return f"smallest card: {best['card']}{setting}"
 
 
-def _largest(options: argparse.Namespace, words: list[str]) -> int:
+def _largest(options: Options, words: list[str]) -> int:
     for name in ("record", "html", "smallest_card", "keep"):
         if getattr(options, name):
             raise UsageError(f"--{name.replace('_', '-')} cannot be used with --largest")
-    try:
+    with CheckingUsage("--largest: "):
         ranges = largest.parse_all(options.largest, words)
-    except errors.InvalidArgumentError as error:
-        raise UsageError(f"--largest: {error}") from None
     asked = ranges[0]
+    options.progress = Progress("gpuconf plan")  # one for all, so that a pipe has a line for each try
     searches = []
     for values in largest.combinations(ranges):
         search = largest.Search(asked, _rehearsing(options, words, asked.name, values))
@@ -215,13 +122,18 @@ def _largest(options: argparse.Namespace, words: list[str]) -> int:
     return OK if any(one.largest is not None for one in results) else DOES_NOT_FIT
 
 
-def _rehearsing(
-    options: argparse.Namespace, words: list[str], name: str, values: dict[str, int]
-) -> Callable[[int], Rehearsal]:
+def _rehearsing(options: Options, words: list[str], name: str, values: dict[str, int]) -> Callable[[int], Rehearsal]:
     """Return what rehearses the command with a number for a name, and these for others."""
     for other, number in values.items():
         words = largest.substituted(words, other, number)
-    return lambda value: _rehearsed(options, largest.substituted(words, name, value))
+    tries: list[int] = []
+
+    def rehearse(value: int) -> Rehearsal:
+        tries.append(value)
+        with_others = ", ".join(f"{other}={number}" for other, number in {name: value, **values}.items())
+        return _rehearsed(options, largest.substituted(words, name, value), f"try {len(tries)}, {with_others}: ")
+
+    return rehearse
 
 
 def _code(answer: Rehearsal) -> int:
@@ -234,14 +146,14 @@ def _code(answer: Rehearsal) -> int:
     return {True: OK, False: DOES_NOT_FIT, None: DEPENDS}[answer.fits]
 
 
-def _options(options: argparse.Namespace) -> Options:
+def _options(options: Options) -> Allowed:
     """Return what the program's cover lets through."""
     if options.keep is not None and os.path.exists(options.keep):
-        raise UsageError(f"--keep {options.keep}: it exists already")
+        raise UsageError(f"--keep {options.keep}: it exists already: name a new folder")
     for path in options.socket or ():
         if not (os.path.exists(path) and stat.S_ISSOCK(os.stat(path).st_mode)):
             raise UsageError(f"--socket {path}: no socket is there")
-    return Options(
+    return Allowed(
         network=options.network,
         writes=options.writes or WRITES,
         sockets=tuple(os.path.realpath(path) for path in options.socket or ()),
@@ -249,9 +161,10 @@ def _options(options: argparse.Namespace) -> Options:
     )
 
 
-def _rehearsed(options: argparse.Namespace, words: list[str]) -> Rehearsal:
+def _rehearsed(options: Options, words: list[str], start: str = "") -> Rehearsal:
     from ..leases.contexts import of_command
     from ..plans.programs.needs import parse
+    from ..plans.programs.records import Request
     from ..plans.programs.rehearse import Asked, rehearse
 
     try:
@@ -265,22 +178,26 @@ def _rehearsed(options: argparse.Namespace, words: list[str]) -> Rehearsal:
             raise UsageError(text) from None
         raise UsageError(f"--gpu: {error}") from None
     gpus = max(*(card.count for card in cards), of_command(words, 1, {}))
-    with Progress("gpuconf plan") as progress:
+    with vars(options).get("progress") or Progress("gpuconf plan") as progress:
         asked = Asked(
             words,
             cards,
             gpus=gpus,
-            steps=options.steps,
-            seconds=options.seconds or _SECONDS,
-            cpu_values=options.cpu_values,
-            values=options.values or "none",
-            compiles=options.compile,
+            request=Request(
+                steps=options.steps,
+                seconds=options.seconds or (None if options.all else _SECONDS),
+                cuts=not options.all,
+                until_repeated=options.largest is not None,
+                cpu_values=options.cpu_values or options.values == "cpu",
+                computes=options.values == "cpu",
+                compiles=options.compile,
+            ),
             record=options.record,
             html=options.html,
             options=_options(options),
             keep=options.keep,
             changes=options.largest is None,  # a search is for the program as it is
-            progress=progress.show,
+            progress=lambda what: progress.show(start + what),
         )
         try:
             return rehearse(asked)

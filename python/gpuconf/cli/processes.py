@@ -21,19 +21,9 @@ if TYPE_CHECKING:
 
 
 HEADER = (
-    "GPU",
-    "PID",
-    "user",
-    "memory",
-    "lease",
-    "contexts",
-    "lease PID",
-    "limit",
-    "reserved",
-    "in use",
-    "command",
+    "GPU", "PID", "user", "memory", "lease", "contexts", "lease PID", "limit", "reserved", "in use", "command",
     "notes",
-)
+)  # fmt: skip
 RIGHT = ("PID", "memory", "lease", "contexts", "lease PID", "limit", "reserved", "in use")
 DROP = ("contexts", "limit", "reserved", "user", "lease PID")  # on a narrow terminal, in this order
 

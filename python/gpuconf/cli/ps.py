@@ -3,14 +3,12 @@
 
 from __future__ import annotations
 
-import argparse
-
-from .._typing import Any
 from ..leases.ledger import default_folder, lost
 from ..leases.view import View, hidden_users, view
 from . import console
 from .console import CONDITION, OK
-from .output import add_json, example, print_json, print_table, size
+from .output import print_json, print_table, size
+from .parser import Options
 from .processes import (
     DROP,
     HEADER,
@@ -27,33 +25,9 @@ from .processes import (
     simulated_cards,
 )
 
-_EXAMPLE = """
-gpuconf ps
-gpuconf ps --json | jq '.processes[] | {pid, bytes, lease}'
-"""
 
-
-def add_to(commands: Any) -> None:
-    """Add the command to the parser's subcommands."""
-    parser = commands.add_parser(
-        "ps",
-        help="list the processes on each card, and leases",
-        description="List the processes that use the cards of this machine: the memory that the driver reports, the "
-        "lease, and the "
-        "limit of the pools with their reserved and used memory, by library where the process reports it. Leases "
-        "without memory in "
-        "use are listed too, also on cards that only the ledger knows. For each job of gpuconf run, a line shows how "
-        "much of its "
-        "limit is in gpuconf's pools, outside them, "
-        "and free. Below them are the simulated cards that the processes of a job share. The exit code is 3 if there "
-        "is no card.",
-        **example(_EXAMPLE),
-    )
-    add_json(parser)
-    parser.set_defaults(run=_ps)
-
-
-def _ps(options: argparse.Namespace) -> int:
+def ps(options: Options) -> int:
+    """Run the command."""
     machine = view()
     jobs = jobs_on(machine)
     simulated = simulated_cards()
@@ -88,36 +62,8 @@ def _print(machine: View) -> None:
         console.complain(f"gpuconf ps: {text}")
 
 
-# ``gpuconf stats``.
-
-_STATS_EXAMPLE = """
-gpuconf stats
-gpuconf stats --pid 4711 --json
-"""
-
-
-def add_stats_to(commands: Any) -> None:
-    """Add the command to the parser's subcommands."""
-    parser = commands.add_parser(
-        "stats",
-        help="show the memory pools of all processes",
-        description="Show the memory pools of the processes that publish them in the ledger, such as those under "
-        "gpuconf run, and "
-        "how much of their limits the jobs of gpuconf run use. The exit code is 3 if there are no pools and no jobs.",
-        **example(_STATS_EXAMPLE),
-    )
-    parser.add_argument("--pid", type=_pid, help="show only this process")
-    add_json(parser)
-    parser.set_defaults(run=_stats)
-
-
-def _pid(text: str) -> int:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a process ID: gpuconf ps lists them")
-    return int(text)
-
-
-def _stats(options: argparse.Namespace) -> int:
+def stats(options: Options) -> int:
+    """Run ``gpuconf stats``."""
     seen = view()
     jobs = [job for job in jobs_on(seen) if options.pid is None or any(one.pid == options.pid for one in job.processes)]
     pools = [
@@ -162,6 +108,10 @@ def _stats(options: argparse.Namespace) -> int:
             cut=("command",),
         )
     elif not jobs:
-        print("no process publishes its pools" if options.pid is None else f"process {options.pid} publishes no pools")
+        print(
+            "no running program uses gpuconf's memory"
+            if options.pid is None
+            else f"process {options.pid} does not use gpuconf's memory; gpuconf ps lists those that do"
+        )
     print_jobs(seen, jobs)
     return OK if pools or jobs else CONDITION

@@ -7,17 +7,15 @@ holds the lease. What has to happen inside the program's Python processes is in 
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from .._typing import Any
 from ..jobs.execute import become, which
 from . import console
 from .console import EMPTY, UsageError
-from .output import FILES, example
-from .requested import add_request, share_simulated, simulated_here
+from .parser import Options
+from .simulated import share_simulated, simulated_here
 
 _OPTIONS = ("--memory", "--gpus", "--growth", "--simulate", "--guard", "--as-tensorflow")
 _ENOUGH = 1 << 20  # bytes of a script
@@ -62,85 +60,8 @@ def _may_read(script: str, option: str) -> bool:
     return any(word in text for word in (*_READS, option.strip("-").replace("-", "_").encode(), option.encode()))
 
 
-_EXAMPLE = """
-gpuconf run --memory 10GiB python train.py
-gpuconf run --memory 20GiB --gpus 2 --timeout 600 torchrun --nproc-per-node 2 train.py
-gpuconf run --simulate 4xA100-40GB --memory 4GiB python train.py
-"""
-
-
-def add_to(commands: Any) -> None:
-    """Add the command to the parser's subcommands."""
-    parser = commands.add_parser(
-        "run",
-        usage="gpuconf run [OPTION ...] [--] PROGRAM [ARGUMENT ...]",
-        help="run a program in part of a GPU's memory, on simulated GPUs, or with gpuconf in place of TensorFlow",
-        description="Run a program. gpuconf's own options end at the first other word, or at --. With --memory or "
-        "--gpus, the "
-        "program starts when that memory is free, sees only the GPUs leased for it, and is limited to the leased "
-        "memory.",
-        allow_abbrev=False,
-        **example(_EXAMPLE),
-    )
-    add_request(parser)
-    parser.add_argument(
-        "--values",
-        choices=("cpu", "none"),
-        help="what PyTorch computes on simulated GPUs: all of it, by the CPU (default), or only small tensors (needs "
-        "--simulate)",
-    )
-    parser.add_argument(
-        "--strict-values",
-        action="store_true",
-        help="make it an error if something on simulated GPUs has no value (needs --simulate)",
-    )
-    parser.add_argument(
-        "--wait", action=argparse.BooleanOptionalAction, default=True, help="wait until the memory is free (default)"
-    )
-    parser.add_argument(
-        "--guard",
-        choices=("auto", "driver", "proxy", "preload", "off"),
-        default=None,
-        help="how to enforce the limit for every library: driver sets it in a control group; proxy counts calls in "
-        "front of the "
-        "CUDA driver; preload also catches programs that open the driver by its path; off relies on the limits of "
-        "gpuconf's pools and of the frameworks. auto (default) picks the first that works here. proxy and preload are "
-        "accounting, not "
-        "a security boundary",
-    )
-    parser.add_argument(
-        "--check", action="store_true", help="instead of running a program, try to exceed the limit in every known way"
-    )
-    parser.add_argument(
-        "--as-tensorflow", action="store_true", help="make import tensorflow find gpuconf, in child processes too"
-    )
-    parser.add_argument(
-        "--as-tensorflow=1",
-        dest="as_tensorflow_1",
-        action="store_true",
-        help="the same, for programs written for TensorFlow 1",
-    )
-    parser.add_argument(
-        "--report",
-        action="store_true",
-        help="print a line at the end: time, peak memory by library, and why the program failed",
-    )
-    report = parser.add_argument("--json-report", metavar="FILE", help="write a JSON report at the end")
-    report.complete = FILES
-    parser.add_argument("-m", nargs=argparse.REMAINDER, metavar="MODULE", help="run a module, as python -m does")
-    parser.add_argument("-c", nargs=argparse.REMAINDER, metavar="CODE", help="run code, as python -c does")
-    parser.add_argument(
-        "program",
-        nargs=argparse.REMAINDER,
-        metavar="PROGRAM",
-        help="a command, which is found as a shell finds it; or a Python script, or - for one from standard input. A "
-        "script runs "
-        "with gpuconf's own Python, as -m and -c do, unless you name one",
-    )
-    parser.set_defaults(run=_run)
-
-
-def _run(options: argparse.Namespace) -> int:
+def run(options: Options) -> int:
+    """Run the command."""
     words = _program(options)
     leases = options.memory is not None or options.gpus is not None
     _check_combinations(options, leases)
@@ -160,31 +81,32 @@ def _run(options: argparse.Namespace) -> int:
         variables["PYTHONPATH"] = python_path()
     if options.simulate is not None:
         _check(options.simulate)
+        _note_hidden(variables)
         variables.update(share_simulated(options.simulate))
     return become(words, variables)
 
 
-def _check_combinations(options: argparse.Namespace, leases: bool) -> None:
+def _check_combinations(options: Options, leases: bool) -> None:
     """Raise UsageError for options that need a lease, and for those that exclude each other."""
     given = {
         "--timeout": options.timeout is not None,
-        "--no-wait": not options.wait,
+        "--no-wait": options.wait is False,
         "--report": options.report,
         "--json-report": options.json_report is not None,
-        "--policy": options.policy != "spread",
+        "--policy": options.policy is not None,
         "--contexts": options.contexts is not None,
-        "--name": bool(options.name),
+        "--name": options.name is not None,
         "--guard": options.guard is not None,
         "--check": options.check,
     }
     needing = [name for name, is_given in given.items() if is_given]
     if needing and not leases:
         raise UsageError(f"{needing[0]} needs --memory or --gpus")
-    if options.timeout is not None and not options.wait:
+    if options.timeout is not None and options.wait is False:
         raise UsageError("--timeout and --no-wait exclude each other")
 
 
-def _own_variables(options: argparse.Namespace, words: Sequence[str]) -> dict[str, str]:
+def _own_variables(options: Options, words: Sequence[str]) -> dict[str, str]:
     """Return the variables of --simulate, --growth and --as-tensorflow."""
     variables: dict[str, str] = {}
     if options.simulate is not None:
@@ -203,7 +125,7 @@ def _own_variables(options: argparse.Namespace, words: Sequence[str]) -> dict[st
     if options.growth is not None:
         variables["GPUCONF_GROWTH"] = variables["TF_FORCE_GPU_ALLOW_GROWTH"] = "true" if options.growth else "false"
         variables["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false" if options.growth else "true"
-    if options.as_tensorflow or options.as_tensorflow_1:
+    if options.as_tensorflow:
         from ..jobs.descendants import isolating_option
         from ..leases.environment import python_path
 
@@ -212,24 +134,26 @@ def _own_variables(options: argparse.Namespace, words: Sequence[str]) -> dict[st
             raise UsageError(
                 f"--as-tensorflow does not work with {option}: Python would not run gpuconf's startup code"
             )
-        variables["GPUCONF_AS_TENSORFLOW"] = "v1" if options.as_tensorflow_1 else "1"
+        variables["GPUCONF_AS_TENSORFLOW"] = "v1" if options.as_tensorflow == "1" else "1"
         variables["PYTHONPATH"] = python_path()
     return variables
 
 
-def _program(options: argparse.Namespace) -> list[str]:
+def _program(options: Options) -> list[str]:
     """Return the words of the command: with the Python that has gpuconf, if they name a script and no Python."""
     for letter in ("m", "c"):
         rest = getattr(options, letter)
         if rest is not None:
             if not rest:
-                raise UsageError(f"argument expected for -{letter}")
+                raise UsageError(f"-{letter} needs a {'MODULE' if letter == 'm' else 'CODE'}")
             return [sys.executable, f"-{letter}", *rest]
-    words: list[str] = options.program[1:] if options.program[:1] == ["--"] else options.program
+    words: list[str] = options.program
     if options.check:
         if words:
             raise UsageError("--check runs no program")
         return [sys.executable, "-m", "gpuconf.cli.guard_check"]
+    if words[:1] in (["1"], ["2"]) and options.as_tensorflow is True:
+        raise UsageError(f"{words[0]!r} is no program: write --as-tensorflow={words[0]}")
     if not words and options.memory is not None:
         from .._core.size_text import size_of
 
@@ -246,9 +170,7 @@ def words_of(words: list[str]) -> list[str]:
     Raises UsageError.
     """
     if not words:
-        raise UsageError(
-            "no program: name a command or a Python script, such as gpuconf run --memory 10GiB python train.py"
-        )
+        raise UsageError("no program: after the options, name a command or a Python script, such as python train.py")
     if not words[0]:
         raise UsageError(EMPTY)
     return [sys.executable, *words] if _is_script(words[0]) else words
@@ -266,6 +188,19 @@ def _is_script(word: str) -> bool:
     if not os.path.isfile(os.path.join(word, "__main__.py")):
         return False
     return "/" in word or which(word) is None
+
+
+def _note_hidden(environment: Mapping[str, str]) -> None:
+    """Say that the program will see no simulated GPU."""
+    if environment.get("CUDA_VISIBLE_DEVICES") is None:
+        return
+    from ..machine.cards import visible_devices
+
+    if not visible_devices():
+        shown = environment["CUDA_VISIBLE_DEVICES"]
+        console.complain(
+            f"gpuconf run: CUDA_VISIBLE_DEVICES={shown!r} hides all simulated GPUs from the program: unset it"
+        )
 
 
 def _check(spec: str) -> None:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import argparse
 import codecs
 import contextlib
 import os
@@ -19,25 +18,14 @@ from .._typing import Any
 from ..leases.view import View, view
 from .console import CONDITION, OK, raw
 from .frame import State, frame, ordered
-from .output import add_json, colors, example, print_json, style_of, text_of
+from .output import colors, print_json, style_of, text_of
+from .parser import Options
 from .processes import as_json
 
 _SEQUENCES = {
-    "[A": "up",
-    "[B": "down",
-    "[C": "right",
-    "[D": "left",
-    "OA": "up",
-    "OB": "down",
-    "OC": "right",
-    "OD": "left",
-    "[H": "home",
-    "[F": "end",
-    "[1~": "home",
-    "[4~": "end",
-    "[5~": "page up",
-    "[6~": "page down",
-}
+    "[A": "up", "[B": "down", "[C": "right", "[D": "left", "OA": "up", "OB": "down", "OC": "right", "OD": "left",
+    "[H": "home", "[F": "end", "[1~": "home", "[4~": "end", "[5~": "page up", "[6~": "page down",
+}  # fmt: skip
 
 # After Escape, the rest of a key's sequence follows at once, over a slow connection within this time.
 _SEQUENCE_SECONDS = 0.1
@@ -136,49 +124,9 @@ def _end(number: int, _: object) -> None:
     raise SystemExit(128 + number)
 
 
-_EXAMPLE = """
-gpuconf top
-gpuconf top --interval 5 --iterations 3 > log.txt
-"""
-
-
-def add_to(commands: Any) -> None:
-    """Add the command to the parser's subcommands."""
-    parser = commands.add_parser(
-        "top",
-        help="watch cards, processes and leases",
-        description="Watch the cards of this machine. A card's bar shows memory in use by pools (█), reserved by "
-        "pools (▓), used by "
-        "others (▒), and leased but not used yet (░). Press h for the keys. If the output is not a terminal, the "
-        "display is printed "
-        "once, or --iterations times.",
-        **example(_EXAMPLE),
-    )
-    parser.add_argument(
-        "--interval", type=_seconds, default=1.0, metavar="SECONDS", help="time between updates (default: 1)"
-    )
-    parser.add_argument("--iterations", type=_count, metavar="N", help="end after N updates")
-    add_json(parser)
-    parser.set_defaults(run=_top)
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not 0.1 <= seconds <= 3600:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a time: pass 0.1 to 3600 seconds")
-    return seconds
-
-
-def _count(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 10**9:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of updates: pass 1 or more")
-    return int(text)
-
-
-def _top(options: argparse.Namespace) -> int:
+def top(options: Options) -> int:
+    """Run the command."""
+    options.interval = options.interval or 1
     machine = view()
     if options.json:
         print_json(as_json(machine))
@@ -189,7 +137,7 @@ def _top(options: argparse.Namespace) -> int:
     return OK if machine.places else CONDITION
 
 
-def _print(options: argparse.Namespace, machine: View) -> None:
+def _print(options: Options, machine: View) -> None:
     """Print the screens one after another."""
     for i in range(options.iterations or 1):
         if i:
@@ -203,7 +151,7 @@ def _print(options: argparse.Namespace, machine: View) -> None:
         print("\n".join(shown).rstrip(), flush=True)
 
 
-def _watch(options: argparse.Namespace, machine: View) -> None:
+def _watch(options: Options, machine: View) -> None:
     try:
         from rich.console import Console, Group
         from rich.live import Live

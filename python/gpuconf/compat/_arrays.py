@@ -27,6 +27,7 @@ def is_core(name: str) -> bool:
 
 def type_name(dtype: Any) -> str:
     """Return TensorFlow's name of an element type. Raises TypeError for an unknown one."""
+    dtype = dtype.dtype if type(dtype).__module__ == "numpy" and hasattr(dtype, "shape") else dtype  # an array's type
     name = dtype.name if isinstance(dtype, DType) else getattr(dtype, "name", None) or dtype
     if isinstance(dtype, type) and dtype.__module__ == "numpy":
         name = dtype.__name__
@@ -87,6 +88,8 @@ def _other(value: Any, wanted: str | None) -> Any:
     whole = array.dtype.kind == "O" and all(type(each) is int for each in array.flat)
     if not typed and (whole or array.dtype == "uint64") and array.size:
         raise _invalid("Can't convert Python sequence with out-of-range integer to Tensor.")
+    if wanted == "string" and not array.size:
+        return np.empty(array.shape, object)
     if array.dtype.kind == "O":
         if wanted not in (None, "string") or not all(isinstance(each, (str, bytes)) for each in array.flat):
             return None

@@ -29,6 +29,11 @@ ALIASES = {"half": "float16", "float": "float32", "double": "float64"}
 NAMES = (*_KNOWN, "half", "double")
 
 
+def _is(kinds: str, text: str) -> Any:
+    """Return a property: whether a type is of one of these kinds."""
+    return property(lambda self: self.kind in kinds, doc=f"Whether it is {text}.")
+
+
 class DType:
     """An element type. It equals its name and NumPy's type."""
 
@@ -80,30 +85,11 @@ class DType:
         """NumPy's letter for the kind of type, such as ``"f"``."""
         return _KNOWN[self._name][2]
 
-    @property
-    def is_floating(self) -> bool:
-        """Whether it is a (non-quantized, real) floating point type."""
-        return _KNOWN[self._name][2] == "f"
-
-    @property
-    def is_integer(self) -> bool:
-        """Whether it is a (non-quantized) integer type."""
-        return _KNOWN[self._name][2] in "iu"
-
-    @property
-    def is_bool(self) -> bool:
-        """Whether it is a boolean type."""
-        return self._name == "bool"
-
-    @property
-    def is_complex(self) -> bool:
-        """Whether it is a complex floating point type."""
-        return _KNOWN[self._name][2] == "c"
-
-    @property
-    def is_unsigned(self) -> bool:
-        """Whether it is an unsigned integer type."""
-        return _KNOWN[self._name][2] == "u"
+    is_floating = _is("f", "a (non-quantized, real) floating point type")
+    is_integer = _is("iu", "a (non-quantized) integer type")
+    is_bool = _is("b", "a boolean type")
+    is_complex = _is("c", "a complex floating point type")
+    is_unsigned = _is("u", "an unsigned integer type")
 
     @property
     def base_dtype(self) -> DType:

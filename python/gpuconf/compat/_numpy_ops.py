@@ -7,6 +7,8 @@ those of TensorFlow.
 
 from __future__ import annotations
 
+import re
+
 from .. import errors
 from .._typing import Any
 from ..config._execution import is_op_determinism_enabled
@@ -16,55 +18,81 @@ from ._dtypes import as_dtype
 
 OPERATORS = {"mul": "Mul", "sub": "Sub", "truediv": "RealDiv", "floordiv": "FloorDiv", "mod": "FloorMod", "pow": "Pow"}
 
+# By the kind of an operation: NumPy's function, where its name is not only spelled otherwise.
 _FUNCTIONS: dict[str, Any] = {
-    **dict(arrays.COMPARISONS.values()),
-    **{f"Logical{kind}": function for kind, function in arrays.BITS.values()},
-    **{f"Bitwise{kind}": function for kind, function in arrays.BITS.values()},
-    "Abs": "abs",
-    "Add": "add",
-    "All": "all",
-    "Any": "any",
-    "Exp": "exp",
-    "FloorDiv": "floor_divide",
-    "FloorMod": "mod",
-    "Invert": "invert",
-    "LogicalNot": "logical_not",
-    "MatMul": "matmul",
-    "Max": "max",
-    "Maximum": "maximum",
-    "Mean": "mean",
-    "Min": "min",
-    "Minimum": "minimum",
-    "Mul": "multiply",
-    "Neg": "negative",
-    "Pow": "power",
-    "RealDiv": "true_divide",
+    **{"Acos": "arccos", "Asin": "arcsin", "Atan": "arctan", "Atan2": "arctan2", "FloorDiv": "floor_divide"},
+    **{"FloorMod": "mod", "IsFinite": "isfinite", "IsInf": "isinf", "IsNan": "isnan", "MatMul": "matmul"},
+    **{"Mul": "multiply", "Neg": "negative", "Pow": "power", "RealDiv": "true_divide", "Sub": "subtract"},
+    "DivNoNan": lambda a, b: arrays.numpy().where(b == 0, 0, a / b),
+    "Elu": lambda a: arrays.numpy().where(a > 0, a, arrays.numpy().expm1(a)),
+    "EuclideanNorm": lambda a, **options: arrays.numpy().sqrt(arrays.numpy().square(a).sum(**options)),
+    "LeakyRelu": lambda a, alpha: arrays.numpy().where(a > 0, a, a * alpha),
+    "LogSoftmax": lambda a, axis=-1: arrays.numpy().log(_shares(a, axis)),
+    "LogSumExp": lambda a, **options: arrays.numpy().log(arrays.numpy().exp(a).sum(**options)),
+    "Mean": lambda a, **options: _mean(a.sum(**options), a.size),
     "Relu": lambda a: arrays.numpy().maximum(a, 0),
+    "Relu6": lambda a: a.clip(0, 6),
+    "Rsqrt": lambda a: 1 / arrays.numpy().sqrt(a),
     "Sigmoid": lambda a: 1 / (1 + arrays.numpy().exp(-a)),
-    "Softmax": lambda a: _exponents(a) / _exponents(a).sum(-1, keepdims=True),
-    "Sqrt": "sqrt",
-    "Square": "square",
-    "Sub": "subtract",
-    "Sum": "sum",
-    "Tanh": "tanh",
+    "Silu": lambda a: a / (1 + arrays.numpy().exp(-a)),
+    "Softmax": lambda a, axis=-1: _shares(a, axis),
+    "Softplus": lambda a: arrays.numpy().logaddexp(a, 0),
+    "SquaredDifference": lambda a, b: (a - b) ** 2,
 }
+
+
+# The kinds of operations on floats only.
+_OF_FLOATS = frozenset(
+    [
+        *("Acos", "Asin", "Atan", "Atan2", "Ceil", "Cos", "Cosh", "Elu", "Exp", "Expm1", "Floor", "IsFinite", "IsInf"),
+        *("IsNan", "LeakyRelu", "Log", "Log1p", "LogSoftmax", "LogSumExp", "Reciprocal", "Rsqrt", "Sigmoid", "Silu"),
+        *("Sin", "Sinh", "Softmax", "Softplus", "Sqrt", "Std", "Tan", "Tanh", "Var", "L2Normalize", "DivNoNan"),
+    ]
+)
 
 
 def compute(kind: str, *inputs: Any, **options: Any) -> Any:
     """Compute an operation. Raises ValueError for shapes that do not fit."""
     np = arrays.numpy()
     wanted = arrays.type_of_result(kind, inputs[0].dtype.name)
+    if kind in _OF_FLOATS and inputs[0].dtype.kind in "iu":
+        text = f"Value for attr 'T' of {inputs[0].dtype.name} is not in the list of allowed values: half, float, double"
+        if kind in ("Std", "Var"):
+            raise TypeError("Input must be either real or complex. Received integer type")
+        raise errors.InvalidArgumentError(f"{text} [Op:{kind}]")
+    if kind in _OF_FLOATS and inputs[0].dtype == "float32":  # rounded correctly, as most of TensorFlow's are
+        inputs = tuple(each.astype("float64") for each in inputs)
+    if kind in ("FloorDiv", "FloorMod") and inputs[1].dtype.kind in "iu" and not inputs[1].all():
+        raise errors.InvalidArgumentError(f"Integer division by zero [Op:{kind}]")
+    if kind in ("Max", "Min") and inputs[0].dtype.kind == "c":
+        raise errors.InvalidArgumentError(f"Value for attr 'T' of {inputs[0].dtype.name} is not allowed [Op:{kind}]")
+    wanted = "bool" if kind in ("IsFinite", "IsInf", "IsNan") else wanted
     if kind == "MatMul":
         check_matrices(*inputs)
     with np.errstate(all="ignore"):
-        function = _FUNCTIONS[kind]
+        function = _FUNCTIONS.get(kind) or re.sub(r"(?<=[a-z])(?=[A-Z])", "_", kind).lower()
         result = (getattr(np, function) if isinstance(function, str) else function)(*inputs, **options)
     return np.asarray(result).astype(wanted, copy=False)
 
 
-def _exponents(array: Any) -> Any:
-    np = arrays.numpy()
-    return np.exp(array - array.max(-1, keepdims=True))
+def _mean(total: Any, size: int) -> Any:
+    return total / (size / max(total.size, 1))
+
+
+def _shares(array: Any, axis: int) -> Any:
+    exponents = arrays.numpy().exp(array - array.max(axis, keepdims=True))
+    return exponents / exponents.sum(axis, keepdims=True)
+
+
+def give_operators(kind: Any, value_of: Any) -> None:
+    """Give a class of variables the operators of their values."""
+    names = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor")
+    for method in (*names, *(f"r{each}" for each in names), "lt", "le", "gt", "ge", "neg", "abs", "invert"):
+
+        def forward(self: Any, *other: Any, name: str = f"__{method}__") -> Any:
+            return getattr(value_of(self), name)(*map(value_of, other))
+
+        setattr(kind, f"__{method}__", forward)
 
 
 def cast(array: Any, wanted: str) -> Any:

@@ -162,14 +162,14 @@ def local_results(value: Any) -> tuple[Any, ...]:
 
 def reduced(operation: str, replicas: int, value: Any, axis: Any) -> Any:
     """Return the sum or the mean of the values of all replicas, and along ``axis`` if it is not None."""
-    from .v2._ops import add_n, divide, reduce_mean, reduce_sum
+    from .v2 import _ops
 
     parts = local_results(value)
     if axis is not None:
         tensors = list(map(_tensor, parts if isinstance(value, PerReplica) else parts * replicas))
         if any(not tuple(each.shape) for each in tensors):
             raise ValueError(f"Invalid reduction dimension {axis} for input with 0 dimensions.")
-        parts = tuple((reduce_sum if operation == "SUM" else reduce_mean)(each, axis) for each in tensors)
+        parts = tuple(getattr(_ops, f"reduce_{operation.lower()}")(each, axis) for each in tensors)
     elif not isinstance(value, PerReplica) and replicas > 1:
         if operation == "SUM" and value:
             raise ValueError(
@@ -178,8 +178,8 @@ def reduced(operation: str, replicas: int, value: Any, axis: Any) -> Any:
         return value
     if len(parts) == 1:
         return parts[0]
-    total = add_n([_tensor(each) for each in parts])
-    return total if operation == "SUM" else divide(total, float(len(parts)))
+    total = _ops.add_n([_tensor(each) for each in parts])
+    return total if operation == "SUM" else total / float(len(parts))
 
 
 def _tensor(value: Any) -> Any:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import enum
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from itertools import islice
 
@@ -53,23 +53,23 @@ def _plainly(function: Any) -> Any:
 class StrategyExtended:
     """``Strategy.extended``: the devices of a strategy."""
 
-    def __init__(self, devices: tuple[str, ...], parameters: tuple[str, ...] = ()) -> None:
+    def __init__(self, devices: Sequence[str], parameters: Sequence[str] = ()) -> None:
         self.devices = devices
-        self.parameters: tuple[str, ...] = parameters or devices
+        self.parameters: Sequence[str] = parameters or devices
 
     @property
-    def worker_devices(self) -> tuple[str, ...]:
+    def worker_devices(self) -> Sequence[str]:
         """The full names of the devices, one for each replica. Raises RuntimeError for the default strategy."""
         return self._given("worker_devices")
 
     @property
-    def parameter_devices(self) -> tuple[str, ...]:
+    def parameter_devices(self) -> Sequence[str]:
         """The devices that hold the parameters: each has a copy. Raises RuntimeError for the default strategy."""
         self._given("parameter_devices")
         return self.parameters
 
-    def _given(self, name: str) -> tuple[str, ...]:
-        if not self.devices:
+    def _given(self, name: str) -> Sequence[str]:
+        if self is _default.extended:
             raise RuntimeError(f"{name}() method unsupported by default tf.distribute.Strategy.")
         return self.devices
 
@@ -96,7 +96,7 @@ class Strategy:
     @property
     def num_replicas_in_sync(self) -> int:
         """The number of replicas."""
-        return max(len(self._extended.devices), 1)
+        return 1 if self is _default else len(self._extended.devices)
 
     @property
     def cluster_resolver(self) -> Any:
@@ -176,8 +176,8 @@ class MirroredStrategy(Strategy):
     ``devices`` is a sequence of device strings or LogicalDevices. As in TensorFlow, they need not exist.
     ``cross_device_ops`` is ignored. Initializes the runtime.
 
-    Raises ValueError for a malformed device string or another job, TypeError for other objects, and AssertionError for
-    a device that occurs twice.
+    Raises ValueError for a malformed device string or another job, TypeError for what is no sequence,
+    AttributeError for what is no device, and AssertionError for a device that occurs twice.
 
     >>> strategy = MirroredStrategy()
     >>> strategy.num_replicas_in_sync
@@ -197,6 +197,9 @@ class MirroredStrategy(Strategy):
         if len(given) > _MOST:
             raise ValueError(f"`devices` has more than {_MOST} entries")
         names = tuple(map(full_name, given))
+        other = [name for name in names if not name.startswith("/job:localhost/replica:0/task:0/")]
+        if other:
+            raise ValueError(f"{other[0]} unknown device. gpuconf configures the devices of one process")
         if len(set(names)) != len(names):
             raise AssertionError(f"No duplicates allowed in `devices` argument: {names}")
         _check_present(names)
@@ -229,7 +232,7 @@ class OneDeviceStrategy(Strategy):
     """
 
     def __init__(self, device: Any) -> None:
-        name = full_name("" if device is None else device)
+        name = full_name(device)
         config.list_logical_devices()
         super().__init__(StrategyExtended((name,)))
 
@@ -341,13 +344,14 @@ class _Scope:
 
 @_plainly
 def full_name(device: Any) -> str:
-    """Return the full name of a device of this process. Raises ValueError for a malformed string or another job."""
-    if isinstance(device, LogicalDevice):
-        device = device.name
-    name = core.pybind_MergeScope("", texts.check_text("device", name_of(device)))
-    if not name.startswith("/job:localhost/replica:0/task:0/"):
-        raise ValueError(f"{name} unknown device. gpuconf configures the devices of one process")
-    return name
+    """Return the full name of a device; of the CPU for None.
+
+    Raises ValueError for a malformed string, and AttributeError for what is no device, as TensorFlow does.
+    """
+    text = device.name if isinstance(device, LogicalDevice) else name_of("" if device is None else device)
+    if not isinstance(text, str):
+        raise AttributeError(f"{type(text).__name__!r} object has no attribute 'split'")
+    return core.pybind_MergeScope("", texts.check_text("device", text))
 
 
 _MOST = 4096  # devices of a strategy
@@ -427,18 +431,18 @@ class CommunicationOptions:
 class CentralStorageStrategy(Strategy):
     """One replica on each logical GPU, with the parameters on the CPU, or on the GPU if there is one.
 
-    Initializes the runtime.
+    ``extended`` has ``parameter_device`` as it was passed. Initializes the runtime.
 
     >>> CentralStorageStrategy().extended.parameter_devices
-    ('/job:localhost/replica:0/task:0/device:CPU:0',)
+    ('/device:CPU:0',)
     """
 
     def __init__(self, compute_devices: Any = None, parameter_device: Any = None) -> None:
-        found = compute_devices or config.list_logical_devices("GPU") or config.list_logical_devices("CPU")[:1]
-        devices = tuple(map(full_name, found))
+        logical = config.list_logical_devices("GPU") or config.list_logical_devices("CPU")[:1]
+        devices = list(map(full_name, logical if compute_devices is None else compute_devices))
         if parameter_device is None:
-            parameter_device = devices[0] if len(devices) == 1 else "/cpu:0"
-        super().__init__(StrategyExtended(devices, (full_name(parameter_device),)))
+            parameter_device = devices[0] if len(devices) == 1 else "/device:CPU:0"
+        super().__init__(StrategyExtended(devices, (parameter_device,)))
 
 
 publish(__name__)

@@ -74,7 +74,7 @@ def limits(bus_ids: Iterable[str]) -> dict[cgroup.Card | None, tuple[int, str]]:
 
     NVML knows the limits of a driver that counts without the kernel's controller, too.
     """
-    by_card: dict[cgroup.Card | None, tuple[int, str]] = {**cgroup.limits()}
+    by_card: dict[cgroup.Card | None, tuple[int, str]] = dict(cgroup.limits().items())
     for card, (limit, group) in _of_nvml(bus_ids).items():
         if card not in by_card or limit < by_card[card][0]:
             by_card[card] = limit, group

@@ -53,11 +53,14 @@ class ProgramError(Exception):
 
     def __init__(self, program: str, error: OSError) -> None:
         found = not isinstance(error, FileNotFoundError)
-        super().__init__(f"{program}: {_reason(error) if found else 'command not found'}")
+        missing = f"command not found{'; the file of that name is not executable' if os.path.isfile(program) else ''}"
+        super().__init__(f"{program}: {_reason(program, error) if found else missing}")
         self.code = _NOT_EXECUTABLE if found else _NOT_FOUND
 
 
-def _reason(error: OSError) -> str:
+def _reason(program: str, error: OSError) -> str:
+    if os.path.isdir(program):
+        return "it is a folder, and no program"
     if error.errno == errno.ENOEXEC:
         return f"{error.strerror}: it is no program of this machine, and no script"
     return str(error.strerror)

@@ -370,7 +370,7 @@ def lease(
     ``memory`` is in bytes, or text such as ``"10GiB"`` or ``"25%"``; None leases all of a GPU's memory that can be
     leased. ``timeout`` is in seconds; None waits without limit, and Ctrl-C ends the wait. Other processes see ``name``.
     Policy "spread" chooses the GPUs with the most room, "pack" those with the least. ``contexts`` is the number of
-    processes that use each GPU at the same time: the lease takes room for their CUDA contexts beside ``memory`` (see
+    processes that use each GPU at the same time: the lease also takes room for their CUDA contexts (see
     docs/ledger.md). Memory that other programs use is not leased. Processes see each other's leases through the ledger
     (``GPUCONF_LEDGER``), simulated GPUs included.
 

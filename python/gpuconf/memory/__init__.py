@@ -28,37 +28,11 @@ from ._trace import Trace, TraceEvent, load_trace
 from ._usage import MemoryUsage, usage
 
 __all__ = [
-    "BatchFit",
-    "BatchTry",
-    "Buffer",
-    "Chunk",
-    "Holder",
-    "MeasureRow",
-    "Measurement",
-    "MemoryMap",
-    "MemoryStats",
-    "MemoryUsage",
-    "Recording",
-    "Region",
-    "ReleaseStep",
-    "Released",
-    "Tag",
-    "Trace",
-    "TraceEvent",
-    "UsageRow",
-    "allocate",
-    "fit_batch",
-    "live_buffers",
-    "load_trace",
-    "measure",
-    "memory_map",
-    "record",
-    "release",
-    "report",
-    "stats",
-    "tag",
-    "usage",
-]
+    "BatchFit", "BatchTry", "Buffer", "Chunk", "Holder", "MeasureRow", "Measurement", "MemoryMap", "MemoryStats",
+    "MemoryUsage", "Recording", "Region", "ReleaseStep", "Released", "Tag", "Trace", "TraceEvent", "UsageRow",
+    "allocate", "fit_batch", "live_buffers", "load_trace", "measure", "memory_map", "record", "release", "report",
+    "stats", "tag", "usage",
+]  # fmt: skip
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

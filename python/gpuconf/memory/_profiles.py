@@ -127,8 +127,8 @@ def _of_nsight(name: str) -> Iterator[str]:
             connection.close()
     except sqlite3.Error as error:
         text = (
-            "it has no memory events; record with `nsys profile --cuda-memory-usage=true`, export with `nsys "
-            "export --type sqlite`"
+            "it is an SQLite database without the memory events of Nsight Systems; record with `nsys profile "
+            "--cuda-memory-usage=true`, export with `nsys export --type sqlite`"
         )
         raise errors.InvalidArgumentError(f"cannot read {name!r} as a trace: {text} ({error})") from None
     try:

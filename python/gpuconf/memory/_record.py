@@ -263,6 +263,7 @@ def record(events: int = 1_000_000, stacks: bool = False) -> Recording:
     except TypeError:
         raise errors.InvalidTypeError(
             f"events must be an int, but got {type(events).__name__}: {texts.shown(events)}"
+            f"{'; save() of the recording writes a file' if isinstance(events, str) else ''}"
         ) from None
     if not 1 <= count <= 1 << 28:
         raise errors.InvalidArgumentError(f"a recording can keep 1 to {1 << 28} events, but got {sizes.shown(count)}")

@@ -19,7 +19,7 @@ Pools = dict[int, list[Any]]
 
 
 # The header of the CSV that Go reads and writes.
-HEADER = "Thread,Time,Action,Pointer,Size,Stream,GPU,HolderID,StackID,Block,Before\n"
+HEADER = "Thread,Time,Action,Pointer,Size,Stream,GPU,HolderID,StackID,Block,Before,Pool\n"
 
 _NO_SNAPSHOT: dict[str, Any] = {"recorded": [], "incomplete": "", "hidden": 0}
 _NO_NAMES: dict[str, Any] = {"holders": [["", ""]], "frames": [], "stacks": [[]]}
@@ -157,7 +157,7 @@ class Trace(metaclass=Made):
 
 
 def _event(line: str, holders: list[tuple[str, str]], stacks: list[tuple[Frame, ...]]) -> TraceEvent:
-    thread, time, action, pointer, nbytes, stream, gpu, holder, stack, _, _ = line.split(",")
+    thread, time, action, pointer, nbytes, stream, gpu, holder, stack, *_ = line.split(",")
     library, tag = holders[int(holder)]
     return TraceEvent(
         float(time),
@@ -210,7 +210,7 @@ def _rmm_lines(
             # A time of day without a date has no time zone either.
             t = localtime(at) if at > 366 * 86400 else gmtime(at)
             clock = f"{t.tm_hour:02}:{t.tm_min:02}:{t.tm_sec:02}"
-        pointer, nbytes, stream, gpu, holder, stack, _, _ = rest.split(",")
+        pointer, nbytes, stream, gpu, holder, stack, *_ = rest.split(",")
         fields = [thread, clock + time[len(second) :], action, pointer, nbytes, stream]
         if several:
             fields.append(gpu)
@@ -237,7 +237,7 @@ def _is_open_ended(file: Any) -> bool:
 def _as_profile(name: str, file: Any) -> int | None:
     """Return a descriptor of what a profiler's file contains as CSV, or None for other files and for pipes."""
     try:
-        start = os.pread(file.fileno(), 16, 0)
+        start = os.pread(file.fileno(), 16, 0).lstrip()
     except OSError:
         return None
     if start[:1] not in (b"S", b"{", b"[", b"\x1f"):
@@ -276,4 +276,5 @@ def load_trace(path: str | os.PathLike[str]) -> Trace:
                 trace._open_ended = _is_open_ended(file)
                 return trace
         except errors.InvalidArgumentError as error:
-            raise errors.InvalidArgumentError(f"cannot read {name!r} as a trace: {error}") from None
+            in_log = "; for the errors in a log: gpuconf plan --message FILE" if ": no column " in str(error) else ""
+            raise errors.InvalidArgumentError(f"cannot read {name!r} as a trace: {error}{in_log}") from None

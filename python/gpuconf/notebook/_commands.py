@@ -90,17 +90,13 @@ class Commands:
         self._fitting = fitting
         self._fresh = fresh
         self._simulation = simulation
-        self._commands: dict[str, Callable[[str], None]] = {
-            "": self._devices,
-            "simulate": self._simulate,
-            "fits": self._fits,
-            "limit": self._limit,
-            "map": self._map,
-            "release": self._release,
-            "reset": self._reset,
-            "watch": self._watch,
-            "help": self._help,
-        }
+        # Each command, and the words that it knows: --options are all that it takes.
+        self._commands: dict[str, tuple[Callable[[str], None], list[str]]] = {
+            "": (self._devices, []), "simulate": (self._simulate, ["off"]), "fits": (self._fits, ["--fresh"]),
+            "limit": (self._limit, ["--growth", "--no-growth"]), "map": (self._map, []),
+            "release": (self._release, []), "reset": (self._reset, []), "watch": (self._watch, ["on", "off"]),
+            "help": (self._help, []),
+        }  # fmt: skip
 
     def gpu(self, line: str) -> None:
         """Show the GPUs and their memory, or change how it is used.
@@ -136,15 +132,17 @@ class Commands:
         ``%%gpumem`` in the first line of a cell shows what that cell used.
         """
         name, _, rest = line.strip().partition(" ")
-        command = self._commands.get("help" if name in ("-h", "--help") else name)
-        if command is None:
-            import difflib
-
-            close = difflib.get_close_matches(name, filter(None, self._commands), 1)
-            guess = f". Did you mean {close[0]}?" if close else f": use {', '.join(filter(None, self._commands))}"
-            _refuse(f"unknown command {name!r}{guess}")
+        name = "help" if name in ("-h", "--help") else name
+        names = [each for each in self._commands if each]
+        if name not in self._commands:
+            _refuse(f"unknown command {name!r}{_guess(name, names)}")
+        run, known = self._commands[name]
+        options = [word for word in known if word.startswith("--")]
+        for word in rest.split():
+            if word.startswith("--") and word not in options:
+                _refuse(f"{name}: there is no option {word!r}{_guess(word, options)}")
         try:
-            command(rest.strip())
+            run(rest.strip())
         except errors.GpuconfError as error:
             _refuse(str(error))
 
@@ -167,17 +165,9 @@ class Commands:
         command = words[0] if words else ""
         if len(words) < 2:
             return [name for name in self._commands if name]
-        if command == "limit":
-            return ["--growth", "--no-growth"]
-        if command == "simulate":
-            return ["off"]
-        if command == "fits":
-            return ["--fresh"]
-        if command == "watch":
-            return ["on", "off"]
         if command in ("map", "release") and runtime.initialized():
             return [f"GPU:{number}" for number in range(len(runtime.ordinals()))]
-        return []
+        return self._commands[command][1] if command in self._commands else []
 
     def _devices(self, _: str) -> None:
         display(Devices())
@@ -201,10 +191,7 @@ class Commands:
     def _limit(self, rest: str) -> None:
         words = rest.split()
         growth = {"--growth": True, "--no-growth": False}
-        options = [word for word in words if word.startswith("-")]
-        for option in options:
-            if option not in growth:
-                _refuse(f"limit: unknown option {option!r}: use --growth or --no-growth")
+        options = [word for word in words if word in growth]
         sizes = [size.strip() for size in " ".join(word for word in words if word not in options).split(",")]
         if "" in sizes:
             _refuse("limit needs a size, such as 6GiB or 50%, or one for each GPU: 6GiB, none")
@@ -229,11 +216,13 @@ class Commands:
 
     def _map(self, rest: str) -> None:
         runtime.logical_devices("%gpu map")
-        for gpu in [rest] if rest else [f"GPU:{number}" for number in range(len(runtime.ordinals()))] or ["GPU:0"]:
+        for gpu in (
+            [_device(rest)] if rest else [f"GPU:{number}" for number in range(len(runtime.ordinals()))] or ["GPU:0"]
+        ):
             display(memory_map(gpu))
 
     def _release(self, rest: str) -> None:
-        display(release(rest or None))
+        display(release(_device(rest) or None))
 
     def _reset(self, rest: str) -> None:
         if rest:
@@ -252,7 +241,7 @@ class Commands:
         print(f"memory after each cell: {'on' if self._cells.watching else 'off'}")
 
     def _help(self, _: str) -> None:
-        print(inspect.getdoc(Commands.gpu))
+        print((inspect.getdoc(Commands.gpu) or "").replace("``", ""))
 
 
 _FREE = "next: del what you no longer need, or run %gpu release, which lists what still holds memory"
@@ -289,6 +278,20 @@ def _pools() -> list[tuple[str, MemoryStats]]:
 
 def _blocks(pool: MemoryStats) -> str:
     return f"{pool.live_blocks} block{'' if pool.live_blocks == 1 else 's'}"
+
+
+def _guess(word: str, known: list[str]) -> str:
+    import difflib
+
+    close = difflib.get_close_matches(word.lower(), known, 1)
+    return f". Did you mean {close[0]}?" if close else f": use {', '.join(known)}" if known else ""
+
+
+def _device(text: str) -> str:
+    """Refuse what is no name of a device: a number, or a word."""
+    if text and ":" not in text:
+        _refuse(f"{text!r} is no device: write GPU:{text if text.isdecimal() else 0}")
+    return text
 
 
 def _refuse(text: str, *more: str) -> NoReturn:

@@ -33,23 +33,11 @@ else:
 
 
 __all__ = [
-    "gpu",
-    "gpu_memory",
-    "gpu_oom_after",
-    "gpu_oom_each",
-    "gpu_simulate",
-    "gpus",
-    "pytest_addoption",
-    "pytest_collection_modifyitems",
-    "pytest_configure",
-    "pytest_configure_node",
-    "pytest_load_initial_conftests",
-    "pytest_report_header",
-    "pytest_terminal_summary",
-    "pytest_testnodedown",
-    "pytest_unconfigure",
+    "gpu", "gpu_memory", "gpu_oom_after", "gpu_oom_each", "gpu_simulate", "gpus", "pytest_addoption",
+    "pytest_collection_modifyitems", "pytest_configure", "pytest_configure_node", "pytest_load_initial_conftests",
+    "pytest_report_header", "pytest_terminal_summary", "pytest_testnodedown", "pytest_unconfigure",
     "pytest_xdist_auto_num_workers",
-]
+]  # fmt: skip
 
 _CORE = "gpuconf._core._gpuconf"  # loaded by the first call that needs it
 _WATCH = pytest.StashKey[Callable[[], None]]()
@@ -168,8 +156,10 @@ def pytest_configure_node(node: Any) -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
     """Free the place of a worker that is gone."""
+    from ._limits import collected
     from ._workers import worker_left
 
+    collected(node.config).update(getattr(node, "workeroutput", {}).get("gpuconf_collected", ()))
     worker_left(node.config, node.gateway.id)
 
 
@@ -182,8 +172,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     A suite that has not opted in has no other hook that runs for each test.
     """
-    result = yield  # to all others, which may add fixtures
     plain = is_plain(config)
+    if not plain:
+        from ._limits import note_collected
+
+        note_collected(config, items)
+    result = yield  # to all others, which may add fixtures
     for item in items:
         if _ours.FIXTURES.isdisjoint(getattr(item, "fixturenames", ())) and plain:
             continue
@@ -227,7 +221,7 @@ def _watch(config: pytest.Config) -> None:
 
 @pytest.fixture
 def gpus(request: pytest.FixtureRequest) -> list[LogicalDevice]:
-    """The logical GPUs that this test may use: all that the ``gpu`` mark accepts, of this worker's share below
+    """The logical GPUs that this test may use: all that the ``gpu`` mark accepts, of this worker's share under
     pytest-xdist.
 
     Initializes the devices. Skips the test if there are fewer than the mark requires, or fails it with

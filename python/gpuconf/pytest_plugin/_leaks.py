@@ -101,6 +101,8 @@ class Watch:
         self.peaks = Peaks()
         self.at_peak: dict[int, Sums] = {}  # by GPU: what each line held at the peak, if call sites are recorded
         self.call_sites: dict[tuple[str, str, str], list[str]] = {}  # where what is still in use was allocated
+        # By allocator, GPU and address: who has it, and the line.
+        self._live: dict[tuple[str, int, int], tuple[tuple[str, str, str], str]] = {}
         self._recording: memory.Recording | None = None
         self._history = _pytorch.History()
         self.file = ""  # that the test is in, once a part of it has failed
@@ -109,6 +111,7 @@ class Watch:
     def begin(self, torch_peak: bool) -> None:
         """Note what is in use. With ``torch_peak``, the peak of PyTorch's own allocator is measured, too."""
         self._noted = {}
+        self._live = {}
         self.call_sites = {}
         self.file = ""
         self._recording = None
@@ -143,6 +146,9 @@ class Watch:
         of_torch = self._history.stop()
         if of_torch is not None:
             self._read_trace(of_torch, _PYTORCH)
+        self.call_sites = {}
+        for key, site in self._live.values():
+            self.call_sites.setdefault(key, []).append(site)
 
     def _read_trace(self, trace: memory.Trace, library: str) -> None:
         from ..plans.pages.history import histories
@@ -159,7 +165,6 @@ class Watch:
                 for site in before:
                     del whole[site]
                 whole.update(sums)
-        live: dict[tuple[int, int], tuple[tuple[str, str, str], str]] = {}
         for event in trace.events:
             if event.action == "allocate" and event.call_site is not None:
                 key = (
@@ -167,11 +172,15 @@ class Watch:
                     if library
                     else (f"/device:GPU:{event.gpu}", event.library, event.tag)
                 )
-                live[event.gpu, event.address] = key, stacks.shown(event.call_site)
+                self._live[library, event.gpu, event.address] = key, stacks.shown(event.call_site)
             elif event.action == "free":
-                live.pop((event.gpu, event.address), None)
-        for key, site in live.values():
-            self.call_sites.setdefault(key, []).append(site)
+                self._live.pop((library, event.gpu, event.address), None)
+
+    def at_end_of_call(self) -> None:
+        """Read the peak, and what held it, before fixtures are torn down."""
+        self.peaks.read()
+        self._read_call_sites()
+        self.record()  # what they free
 
     def note(self) -> None:
         """Note what is in use beyond the start, before a fixture frees it."""

@@ -21,7 +21,6 @@ from ._leaks import Watch
 from ._marks import Need, sizes_text
 from ._options import is_plain
 from ._settings import settings
-from ._walk import PASSED
 
 SCHEMA = 1
 _MOST_RECORDED_LINES = 200
@@ -30,8 +29,8 @@ ENTRY = "gpuconf.baseline"  # the property of a report that carries a test's new
 
 
 def place() -> str:
-    """Return what a peak depends on beside the test: the models of the GPUs in use, and PyTorch's minor version if it
-    is loaded.
+    """Return what a peak depends on, apart from the test: the models of the GPUs in use, and PyTorch's minor version
+    if it is loaded.
     """
     names = _pytorch.device_names()
     if loaded() and runtime.initialized():
@@ -52,14 +51,26 @@ class Baselines:
         """Return the entry of a test."""
         return self._tests.get(test, {}).get(where)
 
-    def update(self, entries: dict[str, dict[str, dict[str, Any]]]) -> None:
-        """Replace the entries of tests and write the file."""
+    def update(self, entries: dict[str, dict[str, dict[str, Any]]], collected: set[str]) -> None:
+        """Replace the entries of tests, remove those of tests that are gone, and write the file.
+
+        A test is gone if its file is, or if the run has collected that file without it.
+        """
+        files = {_file_of(test) for test in collected}
+        for test in list(self._tests):
+            module = _file_of(test)
+            if test not in collected and (module in files or not (self.path.parent / module).exists()):
+                del self._tests[test]
         for test, by_place in entries.items():
             self._tests.setdefault(test, {}).update(by_place)
         ordered = {test: dict(sorted(found.items())) for test, found in sorted(self._tests.items())}
         with replacing(self.path, encoding="utf-8") as file:
             json.dump({"schema": SCHEMA, "tests": ordered}, file, indent=1, ensure_ascii=False)
             file.write("\n")
+
+
+def _file_of(test: str) -> str:
+    return test.partition("::")[0]
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -140,48 +151,71 @@ def _sums(entry: dict[str, Any]) -> dict[Any, tuple[int, int]]:
 _MOST_LINES = 10
 
 
+_COLLECTED = pytest.StashKey[set[str]]()
+
+
+def collected(config: pytest.Config) -> set[str]:
+    """Return the tests of this run, and of its workers, of the files that it has collected as a whole."""
+    return config.stash.setdefault(_COLLECTED, set())
+
+
+def note_collected(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Note the tests that there are, before any is deselected."""
+    if settings(config).update and not config.getoption("lf", False):
+        parts = {_file_of(Path(arg).name) for arg in config.args if "::" in arg}  # of these files only some tests
+        collected(config).update(item.nodeid for item in items if _file_of(item.nodeid).rpartition("/")[2] not in parts)
+
+
 def measures(config: pytest.Config, need: Need | None) -> bool:
     """Whether the peak of a test matters."""
-    chosen = settings(config)
-    return chosen.report or chosen.peak is not None or (need is not None and (need.baseline or need.peak is not None))
+    return settings(config).report or compares(config, need)
 
 
-def look(item: pytest.Item, report: pytest.TestReport, need: Need | None, watch: Watch) -> None:
-    """Fail the teardown of a test whose peak is too high."""
-    if not item.stash.get(PASSED, False):
-        return  # it may have ended before its peak
+def compares(config: pytest.Config, need: Need | None) -> bool:
+    """Whether the peak of a test has a limit or a baseline."""
+    return settings(config).peak is not None or (need is not None and (need.baseline or need.peak is not None))
+
+
+def look(item: pytest.Item, need: Need | None, watch: Watch) -> str:
+    """Return why a test that has passed fails: its peak is too high, or has nothing to compare with. Return "" if it
+    passes.
+    """
     peak, chosen = watch.peaks.most, settings(item.config)
     limit = need.peak if need is not None and need.peak is not None else chosen.peak
     if limit is not None and peak > limit:
-        _fail(
-            report,
-            f"peak {sizes_text(peak)} of GPU memory, and the limit is {sizes_text(limit)}",
-            _holders(watch),
-            chosen.report,
+        text = (
+            f"peak {sizes_text(peak)} of GPU memory is {_percent(peak, limit)} above the limit of {sizes_text(limit)}"
         )
-    if need is not None and need.baseline:
-        _compare(item, report, need, watch)
+        return _failure(item, text, _holders(watch), chosen.report)
+    return _compared(item, need, watch) if need is not None and need.baseline else ""
 
 
-def _compare(item: pytest.Item, report: pytest.TestReport, need: Need, watch: Watch) -> None:
+def _compared(item: pytest.Item, need: Need, watch: Watch) -> str:
     config, chosen, peak = item.config, settings(item.config), watch.peaks.most
     where = place()
     entry = new_entry(peak, watch.at_peak, config.rootpath)
     if chosen.update:
-        report.user_properties.append((ENTRY, json.dumps([where, entry])))
-        return
+        set_property(item, ENTRY, json.dumps([where, entry]))
+        return ""
     old = of_run(config).entry(item.nodeid, where)
+    if old is None and chosen.require_baseline:
+        name = chosen.baseline.name
+        return f"no baseline in {name} for this test on {where or 'this machine'}: --gpuconf-update writes it"
     if old is None:
-        report.user_properties.append(("gpuconf.no_baseline", where))
-        return
+        set_property(item, "gpuconf.no_baseline", where)
+        return ""
     before = old["peak_bytes"]
     most = int(before * (1 + (need.tolerance or chosen.tolerance)))
-    if peak > most:
-        allowed = f" (at most {sizes_text(most)} with the tolerance)" if most > before else ""
-        above = f"{sizes_text(peak - before)} above the baseline of {sizes_text(before)}{allowed}"
-        text = f"peak {sizes_text(peak)} of GPU memory is {above}"
-        lines = [*grown_lines(old, entry), f"{where}; --gpuconf-update accepts the new peak"]
-        _fail(report, text, lines, chosen.report)
+    if peak <= most:
+        return ""
+    allowed = f" (at most {sizes_text(most)} with the tolerance)" if most > before else ""
+    grown = f"{sizes_text(peak - before)}, {_percent(peak, before)}, above the baseline of {sizes_text(before)}"
+    lines = [*grown_lines(old, entry), f"{where}; --gpuconf-update accepts the new peak"]
+    return _failure(item, f"peak {sizes_text(peak)} of GPU memory is {grown}{allowed}", lines, chosen.report)
+
+
+def _percent(peak: int, before: int) -> str:
+    return f"{100 * (peak - before) / before:.1f} %" if before else "infinitely"
 
 
 def _holders(watch: Watch) -> list[str]:
@@ -201,9 +235,13 @@ def _line(site: Frame | None) -> str:
     return f"{file}:{line} ({function})"
 
 
-def _fail(report: pytest.TestReport, text: str, lines: list[str], recorded: bool) -> None:
+def _failure(item: pytest.Item, text: str, lines: list[str], recorded: bool) -> str:
     shown = lines[:_MOST_LINES] + ([] if recorded else ["--gpuconf-report names the lines that allocated it"])
-    report.user_properties.append(("gpuconf.peak", text))
-    if report.passed:
-        report.outcome = "failed"
-        report.longrepr = "\n  ".join([f"{text}:", *shown])
+    set_property(item, "gpuconf.peak", text)
+    return "\n  ".join([f"{text}:", *shown])
+
+
+def set_property(of: pytest.Item | pytest.TestReport, name: str, value: object) -> None:
+    """Set a property of a test or a report, which a run before may have set."""
+    of.user_properties[:] = [(key, old) for key, old in of.user_properties if key != name]
+    of.user_properties.append((name, value))

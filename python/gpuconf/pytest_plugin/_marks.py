@@ -18,14 +18,9 @@ _FIXTURES = frozenset(("gpu", "gpus"))
 _MOST_WARMUP = 1000
 
 _COMPARISONS = {
-    ">=": operator.ge,
-    "<=": operator.le,
-    "==": operator.eq,
-    "!=": operator.ne,
-    ">": operator.gt,
-    "<": operator.lt,
+    ">=": operator.ge, "<=": operator.le, "==": operator.eq, "!=": operator.ne, ">": operator.gt, "<": operator.lt,
     "": operator.ge,
-}
+}  # fmt: skip
 
 
 class MarkError(Exception):

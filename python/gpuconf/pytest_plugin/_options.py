@@ -22,7 +22,30 @@ MARKS = (
 # CUDA_VISIBLE_DEVICES when the run began.
 MASK = pytest.StashKey["str | None"]()
 
-_NAMES = ("mode", "simulate", "memory", "fail_on_cuda_at_collection", "report", "update", "peak", "leak")
+# Each option, what it takes (None: it is a switch), and what it does. --gpuconf is the mode; the others are
+# --gpuconf-NAME. The keys have the same names: gpuconf, gpuconf_NAME.
+_OPTIONS: dict[str, tuple[str | None, str]] = {
+    "mode": (
+        "MODE",
+        "GPU tests: 'auto' skips them without a GPU (the default), 'required' fails them, 'simulate' simulates, 'off' "
+        "skips.",
+    ),
+    "simulate": ("SPEC", "Simulate these GPUs, such as 2xH100-80GB."),
+    "memory": (
+        "SIZE|FRACTION",
+        "The GPU memory of each pytest-xdist worker, such as 6GiB or 0.25. By default workers share their GPU equally.",
+    ),
+    "fail_on_cuda_at_collection": (None, "Fail a module that uses CUDA while it is imported."),
+    "report": (None, "Show the GPU memory of each test that used any."),
+    "update": (
+        None,
+        "Write the peaks of this run's tests with the mark gpu_peak to the baseline's file, gpuconf-memory.json, and "
+        "remove the entries of tests that are gone.",
+    ),
+    "require_baseline": (None, "Fail tests with the mark gpu_peak that have no baseline on this GPU."),
+    "peak": ("SIZE", "Fail tests that have more GPU memory in use at once than this, such as 6GiB."),
+    "leak": ("SIZE", "Fail tests that leave more GPU memory allocated than this, such as 0 or 1MiB."),
+}
 
 
 def given(config: pytest.Config, name: str) -> Any:
@@ -50,76 +73,19 @@ def is_plain(config: pytest.Config) -> bool:
     """Whether a run sets none of the options and keys: marks named as ours are another suite's then, and nothing is
     shared.
     """
-    return not any(given(config, name) for name in _NAMES)
+    return not any(given(config, name) for name in _OPTIONS)
 
 
 def add_options(parser: pytest.Parser) -> None:
     """Add the options and the keys."""
     group = parser.getgroup("gpuconf", "GPUs (gpuconf)")
-    group.addoption(
-        "--gpuconf",
-        dest="gpuconf_mode",
-        metavar="MODE",
-        help="GPU tests: 'auto' skips them without a GPU (the default), 'required' fails them, 'simulate' simulates, "
-        "'off' skips.",
-    )
-    group.addoption(
-        "--gpuconf-simulate", dest="gpuconf_simulate", metavar="SPEC", help="Simulate these GPUs, such as 2xH100-80GB."
-    )
-    group.addoption(
-        "--gpuconf-memory",
-        dest="gpuconf_memory",
-        metavar="SIZE|FRACTION",
-        help="The GPU memory of each pytest-xdist worker, such as 6GiB or 0.25. By default workers share their GPU "
-        "equally.",
-    )
-    group.addoption(
-        "--gpuconf-fail-on-cuda-at-collection",
-        dest="gpuconf_fail_on_cuda_at_collection",
-        action="store_true",
-        default=None,
-        help="Fail a module that uses CUDA while it is imported.",
-    )
-    group.addoption(
-        "--gpuconf-report",
-        dest="gpuconf_report",
-        action="store_true",
-        default=None,
-        help="Show the GPU memory of each test that used any.",
-    )
-    group.addoption(
-        "--gpuconf-update",
-        dest="gpuconf_update",
-        action="store_true",
-        default=None,
-        help="Write the peaks of this run's tests with the mark gpu_peak to the baseline's file, gpuconf-memory.json.",
-    )
-    group.addoption(
-        "--gpuconf-peak",
-        dest="gpuconf_peak",
-        metavar="SIZE",
-        help="Fail tests that have more GPU memory in use at once than this, such as 6GiB.",
-    )
-    group.addoption(
-        "--gpuconf-leak",
-        dest="gpuconf_leak",
-        metavar="SIZE",
-        help="Fail tests that leave more GPU memory allocated than this, such as 0 or 1MiB.",
-    )
-    parser.addini("gpuconf_leak", "the most GPU memory that a test may leave allocated", default="")
-    parser.addini("gpuconf_update", "write the peaks of tests to the baseline's file", type="bool", default=False)
-    parser.addini("gpuconf_peak", "the most GPU memory that a test may have in use at once", default="")
-    parser.addini("gpuconf_baseline", "the baseline's file, from the root of the suite", default="gpuconf-memory.json")
+    for name, (metavar, text) in _OPTIONS.items():
+        whole = "gpuconf" if name == "mode" else f"gpuconf_{name}"
+        kind: Any = {"metavar": metavar} if metavar else {"action": "store_true", "default": None}
+        group.addoption(f"--{whole.replace('_', '-')}", dest=f"gpuconf_{name}", help=text, **kind)
+        of_key: Any = {"default": ""} if metavar else {"type": "bool", "default": False}
+        parser.addini(whole, text, **of_key)
+    parser.addini("gpuconf_baseline", "The baseline's file, from the suite's root.", default="gpuconf-memory.json")
     parser.addini(
-        "gpuconf_tolerance", "the part by which a peak may be higher than the baseline's, such as 5%", default=""
+        "gpuconf_tolerance", "The part by which a peak may be higher than the baseline's, such as 5%.", default=""
     )
-    parser.addini("gpuconf", "GPU tests: auto, simulate, required or off", default="")
-    parser.addini("gpuconf_simulate", "GPUs to simulate, such as 2xH100-80GB", default="")
-    parser.addini("gpuconf_memory", "GPU memory of each pytest-xdist worker", default="")
-    parser.addini(
-        "gpuconf_fail_on_cuda_at_collection",
-        "fail a module that uses CUDA while it is imported",
-        type="bool",
-        default=False,
-    )
-    parser.addini("gpuconf_report", "show the GPU memory of each test that used any", type="bool", default=False)

@@ -25,33 +25,12 @@ from ._workers import masks
 
 # Options about other tests, other output, or how the run is split. Those of pytest-cov are all about output.
 _DROPPED: dict[str, Any] = {
-    "basetemp": None,
-    "collectonly": False,
-    "deselect": None,
-    "dist": "no",
-    "durations": None,
-    "failedfirst": False,
-    "htmlpath": None,
-    "keyword": "",
-    "lf": False,
-    "log_file": None,
-    "looponfail": False,
-    "markexpr": "",
-    "maxfail": 0,
-    "maxprocesses": None,
-    "newfirst": False,
-    "numprocesses": None,
-    "pastebin": None,
-    "report_log": None,
-    "setuponly": False,
-    "setupshow": False,
-    "stepwise": False,
-    "stepwise_skip": False,
-    "trace": False,
-    "tx": [],
-    "usepdb": False,
-    "xmlpath": None,
-}
+    "basetemp": None, "collectonly": False, "deselect": None, "dist": "no", "durations": None, "failedfirst": False,
+    "htmlpath": None, "keyword": "", "lf": False, "log_file": None, "looponfail": False, "markexpr": "", "maxfail": 0,
+    "maxprocesses": None, "newfirst": False, "numprocesses": None, "pastebin": None, "report_log": None,
+    "setuponly": False, "setupshow": False, "stepwise": False, "stepwise_skip": False, "trace": False, "tx": [],
+    "usepdb": False, "xmlpath": None,
+}  # fmt: skip
 _MOST_OUTPUT = 4000  # characters of a process that ended early
 
 

@@ -22,10 +22,14 @@ class Settings:
         self.fail_on_cuda_at_collection = bool(given(config, "fail_on_cuda_at_collection"))
         self.report = bool(given(config, "report"))
         self.update = bool(given(config, "update"))
-        self.peak = self._peak(given(config, "peak"))
-        self.leak = self._leak(given(config, "leak"))
+        self.require_baseline = bool(given(config, "require_baseline"))
+        from ._marks import size, tolerance
+
+        peak, leak = given(config, "peak"), given(config, "leak")
+        self.peak = _size("--gpuconf-peak", str(peak)) if peak else None
+        self.leak: int | None = _checked(size, "--gpuconf-leak", int(leak) if str(leak).isdecimal() else leak)
         self.baseline = config.rootpath / str(config.getini("gpuconf_baseline"))
-        self.tolerance = self._tolerance(config.getini("gpuconf_tolerance"))
+        self.tolerance: float = _checked(tolerance, "gpuconf_tolerance", config.getini("gpuconf_tolerance")) or 0.0
         self.per_worker: int = 0  # bytes; 0 for none
         self.fraction: float = 0.0  # of a GPU's memory; 0 for none
         if self.mode not in MODES:
@@ -38,66 +42,42 @@ class Settings:
         if given(config, "memory"):
             self._share(str(given(config, "memory")))
 
-    @staticmethod
-    def _peak(text: Any) -> int | None:
-        if not text:
-            return None
-        from .. import errors
-        from .._core import sizes
-
-        try:
-            return sizes.limit_bytes(str(text))
-        except errors.GpuconfError as error:
-            hint = str(error).partition("; did")
-            text = f"--gpuconf-peak {text!r} must be a size of at least 1 MiB, such as '6GiB'{hint[1]}{hint[2]}"
-            raise pytest.UsageError(text) from None
-
-    @staticmethod
-    def _leak(text: Any) -> int | None:
-        if not text:
-            return None
-        from ._marks import MarkError, size
-
-        try:
-            return size("--gpuconf-leak", int(text) if str(text).isdecimal() else text)
-        except MarkError as error:
-            raise pytest.UsageError(str(error)) from None
-
-    @staticmethod
-    def _tolerance(text: Any) -> float:
-        from ._marks import MarkError, tolerance
-
-        try:
-            return tolerance("gpuconf_tolerance", text) if text else 0.0
-        except MarkError as error:
-            raise pytest.UsageError(str(error)) from None
-
     def _share(self, text: str) -> None:
-        from .. import errors
-        from .._core import sizes
-
+        part = "%" in text or "." in text
         try:
-            self.fraction = float(text.rstrip("%")) / 100 if text.endswith("%") else float(text)
-            if not text.endswith("%") and "." not in text:
-                self.fraction = 0.0
-            elif not 0 < self.fraction <= 1:
-                raise pytest.UsageError(
-                    f"--gpuconf-memory {text!r} must be more than 0 and at most all of a GPU's memory"
-                )
+            number = float(text.rstrip("%")) / (100 if text.endswith("%") else 1)
         except ValueError:
-            self.fraction = 0.0
-        if self.fraction:
-            return
-        try:
-            self.per_worker = sizes.limit_bytes(int(text) if text.isdecimal() else text)
-        except errors.GpuconfError as error:
-            hint = str(error).partition("; did")
-            text = (
-                f"--gpuconf-memory {text!r} must be a size of at least 1 MiB, such as '6GiB', or a fraction: 0.25 "
-                "or '25%'"
-            )
-            text += hint[1] + hint[2]
-            raise pytest.UsageError(text) from None
+            part = False
+        if part and not 0 < number <= 1:
+            raise pytest.UsageError(f"--gpuconf-memory {text!r} must be more than 0 and at most all of a GPU's memory")
+        if part:
+            self.fraction = number
+        else:
+            self.per_worker = _size("--gpuconf-memory", text, ", or a fraction: 0.25 or '25%'")
+
+
+def _size(option: str, text: str, other: str = "") -> int:
+    from .. import errors
+    from .._core import sizes
+
+    try:
+        return sizes.limit_bytes(int(text) if text.isdecimal() else text)
+    except errors.GpuconfError as error:
+        _, hint, meant = str(error).partition("; did")
+        what = f"{option} {text!r} must be a size of at least 1 MiB, such as '6GiB'{other}{hint}{meant}"
+        raise pytest.UsageError(what) from None
+
+
+def _checked(check: Any, name: str, value: Any) -> Any:
+    """Return what a check of marks makes of a value, None for none."""
+    from ._marks import MarkError
+
+    if value in (None, ""):
+        return None
+    try:
+        return check(name, value)
+    except MarkError as error:
+        raise pytest.UsageError(str(error)) from None
 
 
 _KEY = pytest.StashKey[Settings]()

@@ -25,7 +25,7 @@ def put_off(item: pytest.Item, report: pytest.TestReport, need: Need | None) -> 
     """Report a marked test that passed as passed, for now."""
     if _REASON in item.stash:
         del item.stash[_REASON]  # of an earlier run
-    if need is None or (need.allowed is None and need.peak is None and not need.baseline):
+    if need is None or need.allowed is None:
         return
     if any("raises" in mark.kwargs for mark in item.iter_markers("xfail")):
         return  # an exception is expected
@@ -85,14 +85,28 @@ class Tests:
             lock.__enter__()
             item.stash[_LOCK] = lock
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_call(self, item: pytest.Item) -> None:
-        """Begin here if one of the test's fixtures loaded the core, and so had these hooks registered."""
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, object, object]:
+        """Begin here if one of the test's fixtures loaded the core, and so had these hooks registered. Fail a test that
+        has passed and used too much.
+        """
         watch = _leaks.watch_of(item.config)
+        need = _need(item)
         if self._begun is not item:
             self._begun = item
-            watch.begin(_limits.measures(item.config, _need(item)))
+            watch.begin(_limits.measures(item.config, need))
         watch.record()  # if a fixture listed the devices
+        result = yield
+        if item.stash.get(STEP, 0) or item.stash.get(_walk.WARMING, False) or getattr(item, "_excinfo", None):
+            return result  # it is not the run that counts; unittest keeps the error of a test that failed there
+        if not _limits.compares(item.config, need):
+            return result
+        if loaded() or _pytorch.in_use():
+            watch.at_end_of_call()
+        why = _limits.look(item, need, watch)
+        if why:
+            pytest.fail(why, pytrace=False)
+        return result
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_teardown(self, item: pytest.Item) -> Generator[None, None, None]:
@@ -154,8 +168,11 @@ class Tests:
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Write the baseline's file."""
-        if self._entries and not hasattr(session.config, "workerinput") and not is_child():
-            _limits.of_run(session.config).update(self._entries)
+        config: Any = session.config
+        if hasattr(config, "workerinput"):
+            config.workeroutput["gpuconf_collected"] = sorted(_limits.collected(config))
+        elif settings(config).update and not is_child():
+            _limits.of_run(config).update(self._entries, _limits.collected(config))
 
     @pytest.hookimpl
     def pytest_fixture_post_finalizer(self, fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest) -> None:
@@ -200,22 +217,20 @@ def _look(item: pytest.Item, report: pytest.TestReport) -> None:
     watch = _leaks.watch_of(item.config)
     leaked = watch.end()
     if settings(item.config).report and watch.peaks.most:
-        _set_property(report, "gpuconf.peak_bytes", watch.peaks.total)
+        _limits.set_property(report, "gpuconf.peak_bytes", watch.peaks.total)
     need = _need(item)
     if item.stash.get(_walk.WARMING, False):
         return
     if leaked:
         _report(item, report, leaked, need)
-    if not item.stash.get(STEP, 0):
-        _limits.look(item, report, need, watch)
 
 
 def _report(item: pytest.Item, report: pytest.TestReport, leaked: _leaks.Holdings, need: Need | None) -> None:
     sites = _leaks.watch_of(item.config).call_sites
     lines = [_leaks.line(key, *held, sites.get(key, [])) for key, held in sorted(leaked.items())]
     total = _leaks.total_bytes(leaked)
-    _set_property(report, "gpuconf.leaked_bytes", total)
-    _set_property(report, "gpuconf.leaked_blocks", sum(blocks for _, blocks in leaked.values()))
+    _limits.set_property(report, "gpuconf.leaked_bytes", total)
+    _limits.set_property(report, "gpuconf.leaked_blocks", sum(blocks for _, blocks in leaked.values()))
     report.sections.append(("GPU memory left allocated", "\n".join(lines)))
     report.user_properties.append(("gpuconf.leak", "; ".join(lines)))
     by_mark = need.allowed if need is not None else None
@@ -226,8 +241,3 @@ def _report(item: pytest.Item, report: pytest.TestReport, leaked: _leaks.Holding
             f", and {'gpu_leak' if by_mark is not None else '--gpuconf-leak'} allows {sizes_text(most)}" if most else ""
         )
         report.longrepr = "\n  ".join([f"{sizes_text(total)} of GPU memory left allocated{allowed}:", *lines])
-
-
-def _set_property(report: pytest.TestReport, name: str, value: object) -> None:
-    report.user_properties[:] = [(key, old) for key, old in report.user_properties if key != name]
-    report.user_properties.append((name, value))

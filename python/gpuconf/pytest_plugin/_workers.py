@@ -98,9 +98,8 @@ class Cards:
 
                 raise pytest.UsageError(
                     f"--gpuconf-memory: {here} workers of {sizes_text(self.share(gpu, position, workers))} do not fit "
-                    "in the "
-                    f"{sizes_text(gpu['free'])} that are free on {gpu['name']} ({gpu['uuid']}): "
-                    f"use at most {self.most_workers()} workers, or a smaller share"
+                    f"in the {sizes_text(gpu['free'])} that are free on {gpu['name']} ({gpu['uuid']}): use at most "
+                    f"{self.most_workers()} workers, or a smaller share"
                 )
 
     def left(self, worker: str) -> None:
@@ -173,9 +172,8 @@ def simulate_if_chosen(config: pytest.Config) -> None:
     except errors.FailedPreconditionError:
         raise pytest.UsageError(
             "--gpuconf=simulate: PyTorch was imported before gpuconf's plugin could simulate GPUs, by another plugin "
-            "or by what "
-            f"starts pytest. Start the run with gpuconf run --simulate {spec} -- {os.path.basename(sys.executable)} "
-            "-m pytest"
+            f"or by what starts pytest. Start the run with gpuconf run --simulate {spec} -- "
+            f"{os.path.basename(sys.executable)} -m pytest"
         ) from None
     variables = {"GPUCONF_SIMULATE": spec, **(shared.environment if shared is not None else {})}
     config.stash[_SHARED] = shared

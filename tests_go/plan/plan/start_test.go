@@ -43,13 +43,35 @@ func TestAPlanGoesOnWithTheSegmentsThatPyTorchHad(t *testing.T) {
 	require.False(t, *alone.Fits)
 	require.Equal(t, 30*mib, alone.LeastLimit)
 	start[0].Pool = caching.PoolID{1, 0}
-	require.Equal(t, alone.LeastLimit, pytorch(20*mib, starts).LeastLimit, "a pool of a graph is none to go on with")
+	require.Equal(t, 40*mib, pytorch(20*mib, starts).LeastLimit, "what a graph's pool has left serves nobody else")
 
 	start[0].Pool = caching.PoolID{}
 	events = append(events, trace.Event{Action: trace.Allocate, Addr: 1 << 42, Bytes: 16 * mib, Micros: 3})
 	r = pytorch(64*mib, starts)
 	require.False(t, *r.Fits)
 	require.Equal(t, "device full", r.Failure.Cause, "the card has 10 MiB beside the segment")
+}
+
+// Three graphs each take 15 MiB and free it: each pool keeps its own. A replay in one pool needed 15 MiB for all three.
+// Once PyTorch released a segment of a pool, nothing uses that pool any more, and the card has its memory again.
+func TestPrivatePoolsAreKeptApart(t *testing.T) {
+	events := func(left bool) (events []trace.Event) {
+		for graph := range uint64(3) {
+			e := trace.Event{Action: trace.Allocate, Addr: (graph + 1) << 41, Bytes: 15 * mib,
+				Pool: trace.PoolNumber([2]uint64{graph + 1, 0}), Micros: int64(len(events))}
+			events = append(events, e)
+			e.Action = trace.Free
+			if events = append(events, e); left {
+				e.Action = trace.SegmentFree
+				events = append(events, e)
+			}
+		}
+		return events
+	}
+	for _, policy := range []plan.Policy{plan.PyTorch, plan.PyTorchExpandable} {
+		require.GreaterOrEqual(t, one(t, events(false), policy, 0, plan.Card{}).LeastLimit, 45*mib, policy)
+		require.LessOrEqual(t, one(t, events(true), policy, 0, plan.Card{}).LeastLimit, 20*mib, policy)
+	}
 }
 
 // What a pool releases, the card has again.

@@ -269,7 +269,7 @@ func TestKindsOfErrors(t *testing.T) {
 			{"an environment of numbers", func() (any, error) { return pybind.Enumerate(`{"A": 1}`) }, status.Internal,
 				"decoding"},
 			{"an unknown model", func() (any, error) { return pybind.Simulate("Z80") }, status.InvalidArgument,
-				"known models: "},
+				"lists the models"},
 		})
 	})
 	_, err := pybind.Enumerate("{}")

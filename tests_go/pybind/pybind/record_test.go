@@ -147,7 +147,7 @@ func TestPlans(t *testing.T) {
 	for _, row := range []struct{ name, trace, request, want string }{
 		{"a request that is no JSON", job, "{", "decoding"},
 		{"an unknown policy", job, `{"policies": ["fast"]}`, `unknown policy "fast"`},
-		{"an unknown GPU", job, `{"gpu": "Z80"}`, "known models"},
+		{"an unknown GPU", job, `{"gpu": "Z80"}`, "lists the models"},
 		{"two GPUs", job, `{"gpu": "2xT4"}`, `"2xT4" names 2 GPUs; a plan is for one`},
 		{"no granules", job, `{"gpu": "K40", "policies": ["virtual"]}`, "K40 has no virtual memory management"},
 		{"a trace that is none", "x", "{}", "line 1: no column Action"},

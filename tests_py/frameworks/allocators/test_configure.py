@@ -353,7 +353,7 @@ def test_on_simulated_gpus_only_pytorch_is_routed_and_a_wish_for_another_is_refu
             told.libraries["torch"] == "not routed: the GPUs are simulated (H100-80GB), and PyTorch does not use them"
         )
     else:
-        assert told.libraries["torch"] == "will be routed on import, on simulated GPUs (H100-80GB)"
+        assert told.libraries["torch"] == "will use this limit once imported, on simulated GPUs (H100-80GB)"
     with pytest.raises(gpuconf.errors.FailedPreconditionError, match="simulated"):
         gpuconf.configure(limit="2GiB", libraries="cupy")
     assert limits_of("GPU:0") == [GIB], "and nothing is changed"

@@ -60,7 +60,7 @@ def test_numbas_own_module_is_not_routed(driver: Path) -> None:
     )
     why = "not routed: this numba.cuda is Numba's own, and gpuconf routes numba-cuda's: pip install numba-cuda"
     assert out.splitlines() == [
-        "{'numba': 'will be routed on import'}",
+        "{'numba': 'will use this limit once imported'}",
         str({"numba": why}),
         "b'123' [0]",
         "gpuconf.allocators.numba needs numba-cuda (FILE is Numba's own numba.cuda): pip install 'gpuconf[numba]'",

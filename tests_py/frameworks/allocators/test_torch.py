@@ -642,7 +642,7 @@ def test_configure_comes_before_or_after_the_import(driver: Path, imported: str)
         """,
     )
     first, contexts, again, last = out.splitlines()
-    assert first == {"before": "routed, in mode 'whole'", "after": "will be routed on import"}[imported]
+    assert first == {"before": "routed, in mode 'whole'", "after": "will use this limit once imported"}[imported]
     assert contexts == "0", "nothing uses the GPU before PyTorch does"
     assert again == "routed, in mode 'whole' {'/physical_device:GPU:0': 67108864}"
     assert last == "True 0 [0]"

@@ -30,7 +30,7 @@ from torch import nn
 
 model = nn.Sequential(nn.Linear(1024, 4096), nn.GELU(), nn.Linear(4096, 1024)).to("cuda")
 optimizer = torch.optim.AdamW(model.parameters())
-for step in range(1000):
+for step in range(6):
     optimizer.zero_grad()
     model(torch.randn(4096, 1024, device="cuda")).square().mean().backward()
     optimizer.step()
@@ -61,13 +61,12 @@ def test_the_peak_is_pytorchs_and_what_it_is_made_of(tmp_path: Path) -> None:
     )
     found = json.loads(done.stdout)
     assert done.returncode == 0, done.stderr
-    assert found["ran"]["ended"] == "repeated"
-    assert (found["ran"]["optimizer_steps"], found["ran"]["batch"]) == (4, 4096)
+    assert found["ran"]["ended"] == "program"
+    assert (found["ran"]["optimizer_steps"], found["ran"]["batch"]) == (6, 4096)
     (process,) = found["processes"]
     printed = done.stderr.splitlines()[-1].split()
     for name, so_far in zip(("allocated", "reserved"), printed[1:], strict=True):
-        # Of the third step; a later one may take another free block.
-        assert int(so_far) <= process[name] <= 1.01 * int(so_far)
+        assert int(so_far) == process[name]
     parts = process["parts"]
     parameters = 4 * 1024 * 4096 * 2  # with the biases a little more
     assert parameters <= parts["parameters and buffers"] < parameters + MIB
@@ -157,15 +156,15 @@ def test_float_convolutions_without_tensorfloat_have_other_workspaces(tmp_path: 
     assert abs(without["allocated"] - with_tf32["allocated"] - copies) < MIB
 
 
-def test_without_an_optimizers_step_there_is_no_verdict(tmp_path: Path) -> None:
+def test_a_program_without_an_optimizer_that_ended_was_seen(tmp_path: Path) -> None:
     program = """
     import torch
     weight = torch.ones(1000, 1000, device="cuda", requires_grad=True)
     weight.sum().backward()
     """
     done = gpuconf(tmp_path, program, "--gpu", "A10")
-    assert done.returncode == 4, done.stderr
-    assert "no verdict: no optimizer step ran" in done.stdout
+    assert done.returncode == 0, done.stderr
+    assert "note: no optimizer of torch.optim stepped" in done.stdout
 
 
 def test_a_program_that_fails_has_its_peak_but_no_verdict(tmp_path: Path) -> None:
@@ -242,7 +241,7 @@ def test_a_rehearsal_reads_all_that_pytorch_records(tmp_path: Path) -> None:
     assert 64 * MIB <= found["processes"][0]["parts"]["parameters and buffers"] < 65 * MIB
 
 
-@pytest.mark.parametrize("steps", [0, 100])
+@pytest.mark.parametrize("steps", [0, 5])
 def test_evaluations_before_the_first_step_are_not_the_program(tmp_path: Path, steps: int) -> None:
     """The train.py of nanoGPT evaluates first: forward passes of small batches were taken for the whole program."""
     program = f"""
@@ -264,10 +263,10 @@ def test_evaluations_before_the_first_step_are_not_the_program(tmp_path: Path, s
     assert found["ran"]["evaluations"] == 30
     if steps:
         assert verdicts == {"does not fit"}
-        assert 3 <= found["ran"]["optimizer_steps"] < 10
+        assert found["ran"]["optimizer_steps"] == steps
     else:
         assert verdicts == {"depends"}
-        assert any(note.startswith("an optimizer was made and never stepped") for note in found["notes"])
+        assert found["unseen"] == ["a step of the optimizer that was made"]
 
 
 def test_checkpoints_logs_and_pushes_go_nowhere(tmp_path: Path) -> None:
@@ -403,8 +402,9 @@ def test_the_steps_of_a_compiled_optimizer_are_counted(tmp_path: Path) -> None:
         step()
         optimizer.zero_grad()
     """
-    found = answer(tmp_path, program, "--gpu", "A10", "--compile")
-    assert (found["ran"]["ended"], found["ran"]["optimizer_steps"]) == ("repeated", 4)
+    found = answer(tmp_path, program, "--gpu", "A10", "--compile", "--steps", "4")
+    assert (found["ran"]["ended"], found["ran"]["optimizer_steps"]) == ("steps", 4)
+    assert found["unseen"] == ["what comes after these steps"]
     assert found["processes"][0]["parts"]["optimizer state"] >= 2 * 4 * 512 * 512
 
 
@@ -419,7 +419,7 @@ def test_ranks_of_torchrun(tmp_path: Path) -> None:
     model = torch.nn.Linear(1000, 1000).cuda()
     optimizer = torch.optim.Adam(model.parameters())
     extra = torch.empty(rank << 28, dtype=torch.uint8, device="cuda")
-    for step in range(1000):
+    for step in range(10):
         optimizer.zero_grad()
         model(torch.zeros(64, 1000, device="cuda")).sum().backward()
         for parameter in model.parameters():
@@ -429,7 +429,7 @@ def test_ranks_of_torchrun(tmp_path: Path) -> None:
     words = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "train.py")
     done = gpuconf(tmp_path, program, "--json", "--gpu", "A10", arguments=words)
     found = json.loads(done.stdout)
-    assert found["ran"]["ended"] == "repeated", done.stderr
+    assert found["ran"]["ended"] == "program", done.stderr
     first, second = found["processes"]
     assert [(one["rank"], one["gpu"]) for one in (first, second)] == [(0, 0), (1, 1)]
     assert second["allocated"] - first["allocated"] == 1 << 28
@@ -458,7 +458,7 @@ def test_a_block_and_a_command_in_python(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "block.py"], capture_output=True, text=True, check=False, timeout=170, cwd=tmp_path, env=kept
     )
-    assert done.stdout.splitlines() == ["True ('A10-24GB',) 2", "steps True"], done.stderr
+    assert done.stdout.splitlines() == ["True ('A10-24GB',) 2", "steps None"], done.stderr
 
 
 # Of four rows the program keeps those whose mean is positive: the means are small tensors, computed from a large one.
@@ -479,13 +479,10 @@ for step in range(8):
 
 def test_no_card_is_said_to_hold_a_program_whose_sizes_are_values_that_were_not_computed(tmp_path: Path) -> None:
     found = answer(tmp_path, SIZED, "--gpu", "A10")
-    (note,) = (note for note in found["notes"] if note.startswith("depends on values: "))
-    assert note == (
-        "depends on values: sizes come from nonzero of tensors that were not computed; run it with --values cpu"
-    )
+    assert found["unseen"] == ["sizes that come from nonzero of tensors without values: run it with --values cpu"]
     assert {one["verdict"] for one in found["cards"]} == {"depends"}
     found = answer(tmp_path, SIZED, "--gpu", "A10", "--values", "cpu")
-    assert not [note for note in found["notes"] if "depends on values" in note]
+    assert found["unseen"] == []
     assert {one["verdict"] for one in found["cards"]} == {"fits"}
 
 
@@ -504,10 +501,10 @@ def test_the_answer_on_readme(tmp_path: Path) -> None:
     rows = [
         line.strip()
         for line in shown.splitlines()
-        if line.strip().startswith(("ran:", "peak:", "card ", "T4 ", "L4 ", "A100"))
+        if line.strip().startswith(("ran:", "peak on T4", "card ", "T4 ", "L4 ", "A100"))
     ]
     assert len(rows) == 6
     assert "\n    cover: overlays in a" in shown
     assert done.stdout.startswith("cover: ")
-    assert [row for row in rows if row not in done.stdout] == []
+    assert [row for row in rows if row.partition(" after ")[0] not in done.stdout] == []  # the time differs
     assert not (tmp_path / "best.pt").exists()

@@ -61,7 +61,7 @@ rank = distributed.get_rank()
 torch.cuda.set_device(rank)
 model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4096, 4096, device="cuda"))
 optimizer = torch.optim.SGD(model.parameters())
-for step in range(1000):
+for step in range(10):
     optimizer.zero_grad()
     model(torch.zeros(8, 4096, device="cuda")).sum().backward()
     optimizer.step()
@@ -79,7 +79,7 @@ def test_ranks_of_torchrun(tmp_path: Path, cover: str) -> None:
     )
     assert [(one["rank"], one["gpu"]) for one in found["processes"]] == [(0, 0), (1, 1)]
     assert all(3 * 64 * MIB <= one["allocated"] < 4 * 64 * MIB for one in found["processes"])  # and DDP's bucket
-    assert found["ran"]["ended"] == "repeated"
+    assert found["ran"]["ended"] == "program"
     assert {one["verdict"] for one in found["cards"]} == {"fits"}
 
 
@@ -101,7 +101,6 @@ if __name__ == "__main__":
         optimizer.zero_grad()
         model(rows.to("cuda", non_blocking=True)).sum().backward()
         optimizer.step()
-    raise AssertionError("the steps repeat")
 """
 
 
@@ -110,6 +109,7 @@ def test_workers_of_a_data_loader(tmp_path: Path, cover: str, method: str) -> No
     found = rehearse(tmp_path, cover, WORKERS.replace("METHOD", repr(method)))
     (process,) = found["processes"]
     assert 2 * 64 * MIB <= process["allocated"] < 3 * 64 * MIB
-    assert (found["ran"]["ended"], found["ran"]["batch"]) == ("repeated", 8)
+    assert (found["ran"]["ended"], found["ran"]["batch"]) == ("program", 8)
+    assert found["ran"]["cut"][0]["iterations"] < 20 < found["ran"]["cut"][0]["of"]
     assert {one["verdict"] for one in found["cards"]} == {"fits"}
     assert any("the program wrote " in line for line in found["outputs"]), found["outputs"]

@@ -36,7 +36,7 @@ def test_the_notebook_for_pytorch(driver: Path) -> None:
     if no_gpu.torch_folder() is None:
         pytest.skip("PyTorch with CUDA is not installed")
     out = no_gpu.run(driver, RUN, FAKECUDA_MEMORY=str(8 << 30))
-    assert "torch: will be routed on import" in out
+    assert "torch: will use this limit once imported" in out
     assert "this cell took 390.62MiB at its peak and left 390.62MiB on GPU:0" in out
     assert "torch optimizer     1.14GiB  +781.25MiB" in out
     assert "CUDA out of memory." in out
@@ -146,7 +146,7 @@ def train(width, steps):
     )
     assert fits.startswith("cover: ")
     assert "34 steps, batches of 1;" in fits
-    assert "ended because the steps repeat" in " ".join(fits.split())
+    assert ": the steps repeat" in " ".join(fits.split())
     assert re.search(r"peak: 2\.0\dGiB allocated", fits)
     assert " at In[3], line 3 (train)\n" in fits
     assert "fits on T4, H100-80GB" in fits

@@ -1,19 +1,19 @@
 """PyTorch's operators in place on a simulated GPU beside the CPU, on tensors of unusual shapes: one number, views.
 
 ``python operators_in_place_on_simulated_gpus.py [--share K/N] [--samples N] [NAME ...]`` runs the operators of
-PyTorch's own table that have a form in place. Freed memory holds NaN, so that a result which depends on it differs. It
+PyTorch's own table that have a form in place. Freed blocks hold a pattern, so that a result of stale memory differs. It
 prints a line for each operator, type and shape that differs, and at the end how many are equal.
 """
 
 from __future__ import annotations
 
 import argparse
-import math
 from collections.abc import Callable, Iterator
 
 from operators_on_simulated_gpus import DIFFERENT, compare, copied, on_cpu  # before torch: it simulates a GPU
 
 import torch  # isort: skip
+from freed_blocks import fill_freed_blocks
 from torch.testing._internal.common_methods_invocations import op_db
 
 TYPES = (torch.float32, torch.int64, torch.complex64)
@@ -39,12 +39,6 @@ SHAPES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 }
 
 
-def poison() -> None:
-    """Let the memory that the next operation gets hold NaN."""
-    held = [torch.full((count,), math.nan, device="cuda") for count in (64, 128, 1024, 4096) for _ in range(6)]
-    del held
-
-
 def outcome(call: Callable[..., object], arguments: object) -> tuple[object, Exception | None]:
     torch.manual_seed(7)
     try:
@@ -60,7 +54,7 @@ def differs(call: Callable[..., object], sample: object, shape: Callable[[torch.
     expected, refused = outcome(call, there)
     if refused is not None:
         return None
-    poison()
+    fill_freed_blocks()
     found, error = outcome(call, here)
     if error is not None:
         return f"{type(error).__name__}: {str(error)[:200]}"

@@ -1,8 +1,8 @@
 """PyTorch's own table of operators, op_db, on a simulated GPU beside the CPU, forward and backward.
 
 ``python operators_on_simulated_gpus.py [--share K/N] [--samples N] [NAME ...]`` runs these operators, else the Kth of N
-shares of all, with the first samples of each. It prints a line for each operator and type that differs, and at the end
-how many are equal.
+shares of all, with the first samples of each. Freed blocks hold a pattern, so that a result of stale memory differs. It
+prints a line for each operator and type that differs, and at the end how many are equal.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ gpuconf.simulate("A100-40GB")
 warnings.simplefilter("ignore")
 
 import torch  # noqa: E402
+from freed_blocks import fill_freed_blocks  # noqa: E402
 from torch.testing._internal.common_methods_invocations import op_db  # noqa: E402
 from torch.utils._pytree import tree_flatten, tree_map  # noqa: E402
 
@@ -76,6 +77,7 @@ def check(op: object, sample: object, backward: bool) -> None:
     except Exception:
         return  # the CPU refuses the sample
     torch.manual_seed(7)
+    fill_freed_blocks()
     found = op(here[0], *here[1], **here[2])
     compare(expected, found)
     compare(there, here)  # of operators in place
@@ -87,6 +89,7 @@ def check(op: object, sample: object, backward: bool) -> None:
         wanted = torch.autograd.grad(outs, inputs, grads, allow_unused=True)
     except RuntimeError:
         return
+    fill_freed_blocks()
     own = tensors(found, with_grad=True), tensors(here, with_grad=True)
     compare(wanted, torch.autograd.grad(*own, [one.cuda() for one in grads], allow_unused=True))
 

@@ -15,6 +15,9 @@ import pytest
 
 pytestmark = pytest.mark.skipif(no_gpu.torch_folder() is None, reason="no PyTorch that is built for CUDA is installed")
 HERE = Path(__file__).parent
+NEEDS_EXPECTTEST = pytest.mark.skipif(
+    importlib.util.find_spec("expecttest") is None, reason="expecttest, which PyTorch's tests need, is not installed"
+)
 DROPPED = ("GPUCONF_", "CUDA_", "FAKECUDA_", "PYTORCH_", "LD_")
 EQUAL = [
     *(
@@ -160,14 +163,30 @@ def test_memory_without_a_value_takes_none_of_the_hosts(mode: str, settings: str
     assert done.stdout.splitlines() == ["quick small", "quick small", "0 small"]
 
 
+def test_products_in_half_precision_are_sums_in_float32_where_the_cpu_has_no_instructions_for_them() -> None:
+    """PyTorch's own take twenty times as long there, and a training with autocast timed out."""
+    limits = {"ONEDNN_MAX_CPU_ISA": "AVX2", "ATEN_CPU_CAPABILITY": "avx2"}
+    supported, *lines = run("products_in_half_precision.py", **limits).stdout.splitlines()
+    assert supported == "False False"
+    assert len(lines) == 10
+    assert all(line.endswith(" True") for line in lines), lines
+
+
+def test_nested_and_quantized_tensors_are_right_or_refused_by_name() -> None:
+    """Operators on nested tensors whose kernels launch something themselves had zeros as results."""
+    done = run("nested_and_quantized_tensors.py")
+    answers = dict(line.rsplit(": ", 1) for line in done.stdout.splitlines())
+    assert set(answers.values()) == {"equal", "refused"}, answers
+    assert {answer for name, answer in answers.items() if name.startswith("quantized")} == {"refused"}
+    assert sum(answer == "equal" for answer in answers.values()) > 20
+
+
 def test_in_a_strict_simulation_it_is_an_error() -> None:
     done = run("program_without_a_value.py", GPUCONF_SIMULATE_STRICT="1")
     assert done.stdout.startswith("refused: ")
 
 
-@pytest.mark.skipif(
-    importlib.util.find_spec("expecttest") is None, reason="expecttest, which PyTorch's tests need, is not installed"
-)
+@NEEDS_EXPECTTEST
 def test_a_share_of_pytorchs_own_table_of_operators() -> None:
     shares = os.environ.get("OPERATOR_SHARES", "40")
     done = run("operators_on_simulated_gpus.py", "--share", f"7/{shares}", seconds=1700)
@@ -177,9 +196,7 @@ def test_a_share_of_pytorchs_own_table_of_operators() -> None:
     assert count == 0, "\n".join(different)
 
 
-@pytest.mark.skipif(
-    importlib.util.find_spec("expecttest") is None, reason="expecttest, which PyTorch's tests need, is not installed"
-)
+@NEEDS_EXPECTTEST
 @pytest.mark.parametrize("words", ["addbmm mvlgamma conj_physical", ""])
 def test_operators_in_place_on_tensors_of_unusual_shapes(words: str) -> None:
     """What PyTorch's kernel for CUDA did before the CPU read the values: it copied over them, or gave the tensor other
@@ -192,3 +209,19 @@ def test_operators_in_place_on_tensors_of_unusual_shapes(words: str) -> None:
     assert equal > 20
     assert count == 0, "\n".join(different)
     assert "have no value" not in done.stderr, done.stderr
+
+
+@NEEDS_EXPECTTEST
+def test_random_programs() -> None:
+    done = run("random_programs_on_simulated_gpus.py", "--programs", "60", seconds=1700)
+    assert re.search(r"^60 programs from seed 1 on, 0 different: ", done.stdout, re.M), done.stdout
+
+
+@NEEDS_EXPECTTEST
+@pytest.mark.parametrize(("plant", "name"), [("copies", "mvlgamma"), ("sizes", "addbmm")])
+def test_random_programs_find_what_operators_in_place_had_wrong(plant: str, name: str) -> None:
+    words = ["--plant", plant, "--programs", "40", "--until-different", name]
+    command = [sys.executable, str(HERE / "random_programs_on_simulated_gpus.py"), *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=1700)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert re.search(rf"^differs: --seed \d+ --steps [\d,]+\n  step \d+, {name}", done.stdout, re.M), done.stdout

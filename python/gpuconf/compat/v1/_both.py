@@ -3,18 +3,24 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
 from functools import wraps
 from importlib import import_module
 
+from ..._core.built_in_errors import raising_built_in
 from ..._typing import Any
-from ._graph import get_default_graph
+from . import _graph
 from ._mode import runs_eagerly
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeVar
+
+    F = TypeVar("F", bound=Callable[..., Any])
 
 # The functions of compat.v2 that have other names there.
 _EAGER = {"random_normal": "normal", "random_uniform": "uniform"}
-_OLD_ARGUMENTS = {"reduction_indices": "axis", "keep_dims": "keepdims"}
+_OLD_ARGUMENTS = {"dim": "axis", "dimension": "axis", "keep_dims": "keepdims", "reduction_indices": "axis"}
 # What adds an operation for a session to run, of which there is none: None instead.
 _NOTHING = frozenset(
     [
@@ -45,23 +51,20 @@ def __getattr__(name: str) -> Any:
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
+        kwargs = {_OLD_ARGUMENTS.get(key, key): value for key, value in kwargs.items()}
         if runs_eagerly():
             return function(*args, **kwargs)
-        with get_default_graph().as_default():
+        with _graph.get_default_graph().as_default():
             return function(*args, **kwargs)
 
     globals()[name] = call
     return call
 
 
-def run_eagerly_too(module: str, *names: str) -> None:
-    """Let functions of a module of ``compat.v1`` do what those of ``compat.v2`` do while operations run eagerly."""
-    namespace = vars(sys.modules[module])
-    for name in names:
-        namespace[name] = _either(namespace[name], name)
+def either(in_graph: F) -> F:
+    """Let a function of ``compat.v1`` do what that of ``compat.v2`` does while operations run eagerly."""
+    name, in_graph = in_graph.__name__, raising_built_in(in_graph)
 
-
-def _either(in_graph: Any, name: str) -> Callable[..., Any]:
     @wraps(in_graph)
     def call(*args: Any, **kwargs: Any) -> Any:
         if not runs_eagerly():
@@ -71,10 +74,9 @@ def _either(in_graph: Any, name: str) -> Callable[..., Any]:
         if name == "placeholder":
             raise RuntimeError("tf.placeholder() is not compatible with eager execution.")
         kwargs.pop("verify_shape", None)
-        kwargs = {_OLD_ARGUMENTS.get(key, key): value for key, value in kwargs.items()}
         return in_2(name)(*args, **kwargs)
 
-    return call
+    return call  # type: ignore[return-value]
 
 
-run_eagerly_too(f"{__package__}._graph", "control_dependencies", "device")
+_graph.device, _graph.control_dependencies = either(_graph.device), either(_graph.control_dependencies)

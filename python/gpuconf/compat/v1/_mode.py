@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from random import Random
+
 from ..._core import runtime
 from ..._core.devices import LogicalDeviceConfiguration
 from ..._core.message import dumps
@@ -94,7 +96,6 @@ def take_over(config: ConfigProto | None, device_policy: Any, execution_mode: An
 
 
 _eager = True
-_eager_in_1 = False  # whether the functions of compat.v1 run eagerly, too
 _equality = True
 
 
@@ -103,8 +104,7 @@ def executing_eagerly() -> bool:
 
     True by default. False after ``disable_v2_behavior`` or ``disable_eager_execution``, and inside
     ``Graph.as_default()`` and ``with`` blocks of sessions. The functions of ``gpuconf`` always run eagerly, and those
-    of ``gpuconf.compat.v1`` build graphs; where gpuconf is imported as TensorFlow, not after
-    ``enable_eager_execution``.
+    of ``gpuconf.compat.v1`` build graphs; where gpuconf is imported as TensorFlow, they do what this returns.
 
     >>> import gpuconf.compat.v1 as tf
     >>> with tf.Graph().as_default():
@@ -115,10 +115,10 @@ def executing_eagerly() -> bool:
 
 
 def runs_eagerly() -> bool:
-    """Return whether the functions of ``compat.v1`` run eagerly: after ``enable_eager_execution``, outside of graphs,
-    in a program that imports gpuconf as TensorFlow.
+    """Return whether the functions of ``compat.v1`` run eagerly: where those of ``compat.v2`` do, in a program that
+    imports gpuconf as TensorFlow.
     """
-    return _eager_in_1 and executing_eagerly()
+    return executing_eagerly() and stands_in()
 
 
 def executing_eagerly_outside_functions() -> bool:
@@ -155,8 +155,8 @@ def enable_tensor_equality() -> None:
 
 def disable_eager_execution() -> None:
     """Let the functions of ``gpuconf.compat.v2`` build graphs, for all threads."""
-    global _eager, _eager_in_1
-    _eager = _eager_in_1 = False
+    global _eager
+    _eager = False
 
 
 def enable_eager_execution(
@@ -174,12 +174,12 @@ def enable_eager_execution(
     has been used.
 
     In a program that imports gpuconf as TensorFlow, the functions of ``compat.v1`` then run eagerly, too, and a call
-    where operations run eagerly already has no other effect, as in TensorFlow.
+    where operations run eagerly already has no effect, as in TensorFlow.
     """
-    global _eager, _eager_in_1
+    global _eager
     if not _eager or not stands_in():
         take_over(config, device_policy, execution_mode, switches=not _eager)
-    _eager, _eager_in_1 = True, stands_in()
+    _eager = True
 
 
 def disable_v2_behavior() -> None:
@@ -219,7 +219,7 @@ def set_random_seed(seed: Any) -> None:
         _keep(seed)
         return
     try:
-        hash(seed)
+        Random(seed)
         _keep(seed)
     except TypeError:
         from ...tensors import arrays

@@ -11,15 +11,14 @@ from ...tensors import arrays
 from ...tensors.operations import listed
 from ...tensors.tensor import Tensor as EagerTensor
 from ...tensors.tensor import name_of as _text_of
-from .. import _numpy_ops as numpy_ops
-from .._arrays import array_of, type_name, zero
+from .._arrays import array_of, type_name
 from .._names import publish
-from . import _python_ops
-from ._both import in_2, run_eagerly_too
+from ._both import either, in_2
 from ._graph import Operation, Tensor, get_default_graph, node
 from ._mode import runs_eagerly
 
 
+@either
 def constant(
     value: Any, dtype: Any = None, shape: Any = None, name: str = "Const", verify_shape: bool = False
 ) -> Tensor:
@@ -42,6 +41,7 @@ def constant(
     return get_default_graph().constant(array, sizes, name_of(name))
 
 
+@either
 def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Tensor:
     """Add a tensor whose value each run takes from its ``feed_dict``.
 
@@ -65,21 +65,25 @@ def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Tenso
     return get_default_graph().placeholder(type_name(dtype), sizes, name_of(name))
 
 
+@either
 def no_op(name: str | None = None) -> Operation:
     """Add an operation that does nothing, for control dependencies."""
     return get_default_graph().operation("NoOp", (), 0, name_of(name))
 
 
+@either
 def local_variables_initializer() -> Operation:
     """Add an operation that does nothing: gpuconf has no variables to initialize."""
     return no_op("init")
 
 
+@either
 def tables_initializer(name: str = "init_all_tables") -> Operation:
     """Add an operation that does nothing: gpuconf has no tables to initialize."""
     return no_op(name)
 
 
+@either
 def matmul(a: Any, b: Any, transpose_a: bool = False, transpose_b: bool = False, name: str | None = None) -> Tensor:
     """Add the product of two matrices, each optionally transposed first.
 
@@ -92,6 +96,7 @@ def matmul(a: Any, b: Any, transpose_a: bool = False, transpose_b: bool = False,
     return node("MatMul", (a, b), (1 if transpose_a else 0) | (2 if transpose_b else 0), name_of(name))
 
 
+@either
 def add(x: Any, y: Any, name: str | None = None) -> Tensor:
     """Add the sum of two tensors, with NumPy's broadcasting.
 
@@ -100,6 +105,7 @@ def add(x: Any, y: Any, name: str | None = None) -> Tensor:
     return node("Add", (x, y), 0, name_of(name))
 
 
+@either
 def add_n(inputs: Any, name: str | None = None) -> Tensor:
     """Add the sum of a list of tensors.
 
@@ -108,108 +114,13 @@ def add_n(inputs: Any, name: str | None = None) -> Tensor:
     return node("AddN", listed(inputs), 0, name_of(name))
 
 
+@either
 def identity(input: Any, name: str | None = None) -> Tensor:  # noqa: A002 - TensorFlow's name
     """Add a copy of a tensor, on the device of the current scope."""
     return node("Identity", (input,), 0, name_of(name))
 
 
-def multiply(x: Any, y: Any, name: str | None = None) -> Tensor:
-    """Add the product of two tensors, elementwise, which sessions compute with NumPy."""
-    return _python_ops.elementwise("Mul", x, y, name)
-
-
-def subtract(x: Any, y: Any, name: str | None = None) -> Tensor:
-    """Add the difference of two tensors, which sessions compute with NumPy."""
-    return _python_ops.elementwise("Sub", x, y, name)
-
-
-def divide(x: Any, y: Any, name: str | None = None) -> Tensor:
-    """Add the quotient of two tensors, elementwise, which sessions compute with NumPy."""
-    return _python_ops.elementwise("RealDiv", x, y, name or "truediv")
-
-
-def reduce_sum(
-    input_tensor: Any, axis: Any = None, keepdims: bool | None = None, name: str | None = None, **old: Any
-) -> Tensor:
-    """Add the sum of the elements, along ``axis`` or of all, which sessions compute with NumPy."""
-    return _reduced("Sum", input_tensor, axis, keepdims, name, old)
-
-
-def reduce_mean(
-    input_tensor: Any, axis: Any = None, keepdims: bool | None = None, name: str | None = None, **old: Any
-) -> Tensor:
-    """Add the mean of the elements, along ``axis`` or of all, which sessions compute with NumPy."""
-    return _reduced("Mean", input_tensor, axis, keepdims, name, old)
-
-
-def _reduced(kind: str, value: Any, axis: Any, keepdims: Any, name: str | None, old: dict[str, Any]) -> Tensor:
-    axis = old.get("reduction_indices", axis)
-    axis = tuple(axis) if isinstance(axis, list) else axis
-    return _python_ops.of_one(kind, value, name, axis=axis, keepdims=bool(keepdims or old.get("keep_dims")))
-
-
-def cast(x: Any, dtype: Any, name: str | None = None) -> Tensor:
-    """Add a conversion to another type."""
-    return _python_ops.cast(x, type_name(dtype), name)
-
-
-def zeros(shape: Any, dtype: Any = "float32", name: str | None = None) -> Tensor:
-    """Add a tensor of zeros."""
-    return constant(zero(dtype), None, shape, name or "zeros")
-
-
-def ones(shape: Any, dtype: Any = "float32", name: str | None = None) -> Tensor:
-    """Add a tensor of ones."""
-    return constant(zero(dtype, 1), None, shape, name or "ones")
-
-
-def fill(dims: Any, value: Any, name: str | None = None) -> Tensor:
-    """Add a tensor that holds one number."""
-    return constant(value, None, dims, name or "Fill")
-
-
-def random_normal(
-    shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = "float32", seed: Any = None, name: str | None = None
-) -> Tensor:
-    """Add normally distributed numbers, which each run draws anew: NumPy's, not TensorFlow's."""
-    sizes = arrays.shape_of(shape)
-    return _python_ops.drawn(
-        "RandomStandardNormal",
-        lambda: numpy_ops.normal(sizes, mean, stddev, dtype, seed),
-        dtype,
-        sizes,
-        name or "random_normal",
-    )
-
-
-def truncated_normal(
-    shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = "float32", seed: Any = None, name: str | None = None
-) -> Tensor:
-    """Add normally distributed numbers within two standard deviations, which each run draws anew."""
-    sizes = arrays.shape_of(shape)
-    return _python_ops.drawn(
-        "TruncatedNormal",
-        lambda: numpy_ops.normal(sizes, mean, stddev, dtype, seed, True),
-        dtype,
-        sizes,
-        name or "truncated_normal",
-    )
-
-
-def random_uniform(
-    shape: Any, minval: Any = 0, maxval: Any = None, dtype: Any = "float32", seed: Any = None, name: str | None = None
-) -> Tensor:
-    """Add uniformly distributed numbers, which each run draws anew: NumPy's, not TensorFlow's."""
-    sizes = arrays.shape_of(shape)
-    return _python_ops.drawn(
-        "RandomUniform",
-        lambda: numpy_ops.uniform(sizes, minval, maxval, dtype, seed),
-        dtype,
-        sizes,
-        name or "random_uniform",
-    )
-
-
+@either
 def group(*inputs: Any, name: str | None = None) -> Operation:
     """Add an operation that does nothing, and runs after others."""
     flat = [each for one in inputs for each in (one if isinstance(one, (list, tuple)) else [one])]
@@ -274,28 +185,3 @@ def name_of(name: Any) -> str:
 
 
 publish(__name__)
-run_eagerly_too(
-    __name__,
-    "constant",
-    "placeholder",
-    "no_op",
-    "local_variables_initializer",
-    "tables_initializer",
-    "matmul",
-    "add",
-    "add_n",
-    "identity",
-    "multiply",
-    "subtract",
-    "divide",
-    "reduce_sum",
-    "reduce_mean",
-    "cast",
-    "zeros",
-    "ones",
-    "fill",
-    "random_normal",
-    "truncated_normal",
-    "random_uniform",
-    "group",
-)

@@ -106,16 +106,24 @@ def _swapped(shape: Any) -> Any:
 
 
 def arranged(
-    kind: str, values: Any, like: Any, function: Callable[..., Any], name: str | None, dtype: str | None = None
-) -> Tensor:
-    """Add an operation that arranges the elements of values. Raises ValueError if they do not fit."""
+    kind: str, values: Any, like: Any, function: Callable[..., Any], name: str | None, dtype: Any, known: bool
+) -> Any:
+    """Add an operation that arranges the elements of values, or one for each of several results.
+
+    Raises ValueError if they do not fit.
+    """
     np = arrays.numpy()
     inputs = [as_tensor(each, like, get_default_graph()) for each in values]
-    shapes = [each._shape for each in inputs]
-    shape = None
-    if not any(sizes is None or None in sizes for sizes in shapes):
-        shape = function(*(np.broadcast_to(np.int8(0), sizes) for sizes in shapes)).shape
-    return add_result(kind, inputs, lambda _, *each: function(*each), dtype or inputs[0]._dtype, shape, name)
+    dtype = dtype or inputs[0]._dtype
+    if not known or any(each._shape is None or None in each._shape for each in inputs):
+        return add_result(kind, inputs, lambda _, *each: function(*each), dtype, None, name)
+    example = function(*(np.zeros(each._shape, each.dtype.dtype) for each in inputs))
+    if not isinstance(example, list):
+        return add_result(kind, inputs, lambda _, *each: function(*each), dtype, np.shape(example), name)
+    return [
+        add_result(kind, inputs, lambda _, *each, part=part: function(*each)[part], dtype, one.shape, name)
+        for part, one in enumerate(example)
+    ]
 
 
 def drawn(kind: str, draw: Callable[[], Any], dtype: Any, shape: Any, name: str | None) -> Tensor:

@@ -33,30 +33,15 @@ class DeviceAttributes:
     """
 
     def __init__(self, name: str, device_type: str, memory_limit_bytes: int, incarnation: int) -> None:
-        self._name: str = DeviceSpec.from_string(name).to_string()
-        self._device_type = device_type
-        self._memory_limit_bytes = memory_limit_bytes
-        self._incarnation = incarnation
+        self._about = DeviceSpec.from_string(name).to_string(), device_type, memory_limit_bytes, incarnation
 
-    @property
-    def name(self) -> str:
-        """The full name, such as ``"/job:localhost/replica:0/task:0/device:GPU:0"``."""
-        return self._name
-
-    @property
-    def device_type(self) -> str:
-        """The type: ``"CPU"`` or ``"GPU"``."""
-        return self._device_type
-
-    @property
-    def memory_limit_bytes(self) -> int:
-        """The hard limit of a logical GPU, in bytes. For a CPU, 256 MiB as in TensorFlow, not enforced."""
-        return self._memory_limit_bytes
-
-    @property
-    def incarnation(self) -> int:
-        """A random number, constant within a session."""
-        return self._incarnation
+    name: Any = property(lambda self: self._about[0], doc='The full name, such as "/job:localhost/.../device:GPU:0".')
+    device_type: Any = property(lambda self: self._about[1], doc='The type: "CPU" or "GPU".')
+    memory_limit_bytes: Any = property(
+        lambda self: self._about[2],
+        doc="The hard limit of a logical GPU, in bytes. For a CPU, 256 MiB as in TensorFlow, not enforced.",
+    )
+    incarnation: Any = property(lambda self: self._about[3], doc="A random number, constant within a session.")
 
     def __repr__(self) -> str:
         return f"_DeviceAttributes({self.name}, {self.device_type}, {self.memory_limit_bytes}, {self.incarnation})"

@@ -16,8 +16,8 @@ from .._arrays import type_name
 from .._dtypes import as_dtype
 from .._names import publish
 from .._shape import TensorShape
-from . import _ops, _python_ops
-from ._both import in_2, run_eagerly_too
+from . import _both, _ops, _python_ops
+from ._both import either, in_2
 from ._graph import Graph, Operation, Tensor, as_tensor, get_default_graph
 from ._mode import runs_eagerly
 from ._scopes import AUTO_REUSE, VariableScope
@@ -135,24 +135,7 @@ class Variable(metaclass=_VariableType):
         return f"<tf.Variable '{self.name}' shape={self.shape} dtype={self._value._dtype}>"
 
 
-def _operators() -> None:
-    reversible = ("add", "sub", "mul", "truediv", "matmul", "pow", "floordiv", "mod", "and", "or", "xor")
-    for method in (*reversible, *(f"r{each}" for each in reversible), "lt", "le", "gt", "ge"):
-
-        def forward(self: Variable, other: Any, name: str = f"__{method}__") -> Any:
-            return getattr(self._value, name)(other._value if isinstance(other, Variable) else other)
-
-        setattr(Variable, f"__{method}__", forward)
-
-    for method in ("neg", "abs", "invert"):
-
-        def of_one(self: Variable, name: str = f"__{method}__") -> Any:
-            return getattr(self._value, name)()
-
-        setattr(Variable, f"__{method}__", of_one)
-
-
-_operators()
+numpy_ops.give_operators(Variable, lambda value: value._value if isinstance(value, Variable) else value)
 
 
 def get_variable(
@@ -197,19 +180,9 @@ def _added(name: str, shape: Any, dtype: Any, initializer: Any, trainable: bool)
     wanted = type_name("float32" if dtype is None else dtype)
     if shape is None and (initializer is None or callable(initializer)):
         raise ValueError(f"Variable {name} did not get an initializer, so its `shape` argument must be specified.")
-    if initializer is None and runs_eagerly():
-        initializer = glorot_uniform_initializer
     if initializer is None:
-        sizes = arrays.shape_of(shape)
-        bound = (6 / max(sum(sizes[-2:]), 1)) ** 0.5
-        initializer = _python_ops.drawn(
-            "RandomUniform",
-            lambda: numpy_ops.uniform(sizes, -bound, bound, wanted, None),
-            wanted,
-            sizes,
-            f"{name}/Initializer/random_uniform",
-        )
-    elif callable(initializer):
+        initializer = glorot_uniform_initializer
+    if callable(initializer):
         make = initializer() if isinstance(initializer, type) else initializer
         initializer = make(list(arrays.shape_of(shape)), dtype=as_dtype(wanted))
     return Variable(initializer, trainable, name, wanted)
@@ -249,6 +222,7 @@ def trainable_variables(scope: str | None = None) -> list[Any]:
     return [each for each in global_variables(scope) if each.trainable]
 
 
+@either
 def variables_initializer(var_list: Sequence[Any], name: str = "init") -> Operation:
     """Add an operation that initializes variables.
 
@@ -264,6 +238,7 @@ def variables_initializer(var_list: Sequence[Any], name: str = "init") -> Operat
         return graph.operation("NoOp", (), 0, name)
 
 
+@either
 def global_variables_initializer() -> Operation:
     """Add an operation that initializes the variables of the default graph.
 
@@ -380,14 +355,14 @@ class zeros_initializer(Initializer):  # noqa: N801 - TensorFlow's names
     """Zeros."""
 
     def _value(self, shape: Any, dtype: Any) -> Any:
-        return _ops.zeros(shape, dtype)
+        return _both.zeros(shape, dtype)
 
 
 class ones_initializer(Initializer):  # noqa: N801
     """Ones."""
 
     def _value(self, shape: Any, dtype: Any) -> Any:
-        return _ops.ones(shape, dtype)
+        return _both.ones(shape, dtype)
 
 
 class constant_initializer(Initializer):  # noqa: N801
@@ -412,13 +387,13 @@ class random_uniform_initializer(Initializer):  # noqa: N801
         self.seed: Any = seed
 
     def _value(self, shape: Any, dtype: Any) -> Any:
-        return _ops.random_uniform(shape, self.minval, self.maxval, dtype, self.seed)
+        return _both.random_uniform(shape, self.minval, self.maxval, dtype, self.seed)
 
 
 class random_normal_initializer(Initializer):  # noqa: N801
     """Normally distributed numbers."""
 
-    _draw = staticmethod(_ops.random_normal)
+    _draw = "random_normal"
 
     def __init__(self, mean: float = 0.0, stddev: float = 1.0, seed: Any = None, dtype: Any = "float32") -> None:
         super().__init__(dtype)
@@ -427,13 +402,13 @@ class random_normal_initializer(Initializer):  # noqa: N801
         self.seed: Any = seed
 
     def _value(self, shape: Any, dtype: Any) -> Any:
-        return self._draw(shape, self.mean, self.stddev, dtype, self.seed)
+        return getattr(_both, self._draw)(shape, self.mean, self.stddev, dtype, self.seed)
 
 
 class truncated_normal_initializer(random_normal_initializer):  # noqa: N801
     """Normally distributed numbers within two standard deviations."""
 
-    _draw = staticmethod(_ops.truncated_normal)
+    _draw = "truncated_normal"
 
 
 class glorot_uniform_initializer(Initializer):  # noqa: N801
@@ -445,8 +420,7 @@ class glorot_uniform_initializer(Initializer):  # noqa: N801
 
     def _value(self, shape: Any, dtype: Any) -> Any:
         bound = (6 / max(sum(list(shape)[-2:]), 1)) ** 0.5
-        return _ops.random_uniform(shape, -bound, bound, dtype, self.seed)
+        return _both.random_uniform(shape, -bound, bound, dtype, self.seed)
 
 
 publish(__name__)
-run_eagerly_too(__name__, "global_variables_initializer", "variables_initializer")

@@ -80,7 +80,7 @@ class EagerTensor(Plain):
 
     def __repr__(self) -> str:
         array = super().numpy()
-        text = repr(array) if array.ndim else str(array[()])
+        text = repr(array) if array.ndim else repr(array.item())
         start = "\n" if "\n" in text else ""
         return f"<tf.Tensor: shape={self.shape}, dtype={name_of(array)}, numpy={start}{text}>"
 
@@ -105,8 +105,16 @@ class EagerTensor(Plain):
     def __index__(self) -> int:
         return self.numpy().__index__()  # type: ignore[no-any-return]
 
+    def __len__(self) -> int:
+        if not self.ndim:
+            raise TypeError("Scalar tensor has no `len()`")
+        return int(super().shape[0])
+
     def __getitem__(self, key: Any) -> EagerTensor:
-        return computed(super().numpy()[key])
+        try:
+            return computed(super().numpy()[key])
+        except IndexError as error:
+            raise errors.InvalidArgumentError(f"{error} [Op:StridedSlice] name: strided_slice/") from None
 
     def __iter__(self) -> Any:
         return (computed(each) for each in super().numpy())

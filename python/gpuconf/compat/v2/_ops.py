@@ -3,13 +3,16 @@
 
 from __future__ import annotations
 
+import re
 import sys
+import time
 from collections.abc import Callable
 from functools import reduce, update_wrapper
+from inspect import signature
 
 from ... import errors
 from ..._core import message, scope
-from ..._core.built_in_errors import raise_built_in_class
+from ..._core.built_in_errors import raise_built_in_class, raising_built_in
 from ..._core.fork import module_lock
 from ..._typing import Any
 from ...tensors import arrays
@@ -17,15 +20,23 @@ from ...tensors import operations as eager
 from ...tensors.tensor import Tensor as EagerTensor
 from .. import _numpy_ops as numpy_ops
 from .._arrays import is_core, name_of, type_name, zero
+from .._dtypes import as_dtype
 from .._names import publish
 from ..v1 import _graph, _python_ops
-from ..v1 import _ops as _graph_ops
 from ..v1 import _ops as graph
 from ..v1._mode import executing_eagerly, set_random_seed
 from . import _eager_tensor
 from ._eager_tensor import array_of, computed, shown
 from ._variable import tensor_of
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """The functions of the tables below."""
+
+
+built_in_slice, built_in_len = slice, len
 _lock = module_lock(globals(), "_lock")
 _said = False
 
@@ -164,30 +175,6 @@ def is_tensor(x: Any) -> bool:
     return tensor_of(x) is not x or isinstance(x, Tensor)
 
 
-def multiply(x: Any, y: Any, name: str | None = None) -> Any:
-    """Multiply two tensors, elementwise. Computed with NumPy.
-
-    >>> print(multiply([1.0, 2.0], 3.0))
-    tf.Tensor([3. 6.], shape=(2,), dtype=float32)
-    """
-    return _elementwise("Mul", x, y, name)
-
-
-def subtract(x: Any, y: Any, name: str | None = None) -> Any:
-    """Subtract two tensors, elementwise. Computed with NumPy."""
-    return _elementwise("Sub", x, y, name)
-
-
-def divide(x: Any, y: Any, name: str | None = None) -> Any:
-    """Divide two tensors, elementwise. Computed with NumPy."""
-    return _elementwise("RealDiv", x, y, name)
-
-
-def pow(x: Any, y: Any, name: str | None = None) -> Any:  # noqa: A001 - TensorFlow's name
-    """Raise a tensor to a power, elementwise. Computed with NumPy."""
-    return _elementwise("Pow", x, y, name)
-
-
 def _elementwise(kind: str, x: Any, y: Any, name: str | None) -> Any:
     x, y = tensor_of(x), tensor_of(y)
     if executing_eagerly():
@@ -195,101 +182,131 @@ def _elementwise(kind: str, x: Any, y: Any, name: str | None) -> Any:
     return _python_ops.elementwise(kind, x, y, name)
 
 
-def _of_one(kind: str, value: Any, name: str | None, **options: Any) -> Any:
+def _of_one(kind: str, value: Any, name: str | None, dtype: str | None = None, **options: Any) -> Any:
     value = tensor_of(value)
-    if executing_eagerly():
-        return _eager_tensor.computed(numpy_ops.compute(kind, _eager_tensor.of(value), **options), name or kind)
-    return _python_ops.of_one(kind, value, name, **options)
+    if not executing_eagerly():
+        if not isinstance(value, (EagerTensor, _graph.Tensor)):
+            value = array_of(value, dtype)
+        return _python_ops.of_one(kind, value, name, **options)
+    array = EagerTensor.numpy(value) if isinstance(value, EagerTensor) else array_of(value, dtype)
+    try:
+        return computed(numpy_ops.compute(kind, array, **options), name or kind)
+    except (ValueError, IndexError) as error:
+        if isinstance(error, errors.GpuconfError):
+            raise
+        raise errors.InvalidArgumentError(f"{error} [Op:{kind}]") from None
 
 
-def square(x: Any, name: str | None = None) -> Any:
-    """Return the squares of the elements. Computed with NumPy."""
-    return _of_one("Square", x, name)
+def _make(names: str, of: str) -> None:
+    """Make the functions of a table: names, each with the kind of its operation unless that is only spelled otherwise.
+
+    ``of`` says what they take: "two" values, "one", or one and the "axes" along which it is reduced.
+    """
+    for word in names.split():
+        name, _, kind = word.partition("=")
+        kind = kind or "".join(part.capitalize() for part in name.split("_"))
+        dtype = "bool" if kind in ("All", "Any", "LogicalNot") else None
+
+        def two(x: Any, y: Any, name: str | None = None, kind: str = kind) -> Any:
+            return _elementwise(kind, x, y, name)
+
+        def one(x: Any, name: str | None = None, kind: str = kind, dtype: str | None = dtype) -> Any:
+            return _of_one(kind, x, name, dtype)
+
+        def axes(
+            input_tensor: Any,
+            axis: Any = None,
+            keepdims: Any = False,
+            name: str | None = None,
+            kind: str = kind,
+            dtype: str | None = dtype,
+        ) -> Any:
+            return _of_one(kind, input_tensor, name, dtype, axis=_axis(axis), keepdims=bool(keepdims))
+
+        function: Any = {"two": two, "one": one, "axes": axes}[of]
+        function.__name__ = function.__qualname__ = name
+        function.__doc__ = f"TensorFlow's operation {kind}. Computed with NumPy."
+        globals()[name] = function
 
 
-def sqrt(x: Any, name: str | None = None) -> Any:
-    """Return the square roots of the elements. Computed with NumPy."""
-    return _of_one("Sqrt", x, name)
+_make(
+    "multiply=Mul subtract=Sub divide=RealDiv truediv=RealDiv floordiv=FloorDiv floormod=FloorMod mod=FloorMod pow "
+    "equal not_equal less less_equal greater greater_equal logical_and logical_or logical_xor maximum minimum atan2 "
+    "squared_difference divide_no_nan=DivNoNan",
+    "two",
+)
+_make(
+    "abs square sqrt exp logical_not tanh sigmoid relu floor ceil round sin cos tan asin acos atan sinh cosh "
+    "log log1p expm1 rsqrt sign reciprocal negative=Neg is_nan is_inf is_finite softplus elu relu6 silu",
+    "one",
+)
+_make(
+    "reduce_sum=Sum reduce_mean=Mean reduce_max=Max reduce_min=Min reduce_prod=Prod reduce_all=All reduce_any=Any "
+    "reduce_std=Std reduce_variance=Var reduce_logsumexp=LogSumExp reduce_euclidean_norm=EuclideanNorm",
+    "axes",
+)
 
 
-def exp(x: Any, name: str | None = None) -> Any:
-    """Return e to the power of the elements. Computed with NumPy."""
-    return _of_one("Exp", x, name)
+def softmax(logits: Any, axis: int | None = None, name: str | None = None) -> Any:
+    """Return the elements' shares of the sum of exponents, by default along the last axis. Computed with NumPy."""
+    return _of_one("Softmax", logits, name, axis=-1 if axis is None else axis)
 
 
-def reduce_sum(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Any:
-    """Return the sum of the elements, along ``axis`` or of all. Computed with NumPy."""
-    return _of_one("Sum", input_tensor, name, axis=_axis(axis), keepdims=keepdims)
+def log_softmax(logits: Any, axis: int | None = None, name: str | None = None) -> Any:
+    """Return the logarithms of ``softmax``. Computed with NumPy."""
+    return _of_one("LogSoftmax", logits, name, axis=-1 if axis is None else axis)
 
 
-def reduce_mean(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Any:
-    """Return the mean of the elements, along ``axis`` or of all. Computed with NumPy."""
-    return _of_one("Mean", input_tensor, name, axis=_axis(axis), keepdims=keepdims)
+def leaky_relu(features: Any, alpha: float = 0.2, name: str | None = None) -> Any:
+    """Return the elements above 0, and the others times ``alpha``. Computed with NumPy."""
+    return _of_one("LeakyRelu", features, name, alpha=alpha)
 
 
-def reduce_max(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Any:
-    """Return the largest of the elements, along ``axis`` or of all. Computed with NumPy."""
-    return _of_one("Max", input_tensor, name, axis=_axis(axis), keepdims=keepdims)
+def stop_gradient(input: Any, name: str | None = None) -> Any:  # noqa: A002 - TensorFlow's name
+    """Return a tensor with the same contents: gpuconf has no gradients."""
+    return identity(input, name)
 
 
-def _pair(kind: str, name: str, text: str) -> Callable[..., Any]:
-    """Return the function of an operation on two values, elementwise."""
+def _operation(
+    kind: str, values: int = 1, dtype: str | None = None, known: bool = True, of: str | None = None
+) -> Callable[[Any], Any]:
+    """Make an operation of a function of arrays, whose first ``values`` parameters are values; 0: the first is a list.
 
-    def function(x: Any, y: Any, name: str | None = None) -> Any:
-        return _elementwise(kind, x, y, name)
+    ``dtype`` is the type of the result, else that of the first value, and ``of`` that of values without one. The shape
+    is ``known`` before a graph runs.
+    """
 
-    return _called(function, name, text)
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        parameters = signature(function)
 
+        def call(*args: Any, name: str | None = None, **options: Any) -> Any:
+            given = parameters.bind(*args, **options).arguments
+            first = [given.pop(each) for each in list(parameters.parameters)[: values or 1] if each in given]
+            inputs = first if values else list(first[0])
+            if of is not None:
+                inputs = [convert_to_tensor(each, of) for each in inputs]
+            settings = {key: _plain(each) for key, each in given.items()}
+            return _arranged(kind, inputs, lambda *a: function(*a if values else (a,), **settings), name, dtype, known)
 
-def _single(kind: str, name: str, text: str, dtype: str | None = None) -> Callable[..., Any]:
-    """Return the function of an operation on the elements of one value."""
+        update_wrapper(call, function)
+        return raising_built_in(call, wrapped=True)
 
-    def function(x: Any, name: str | None = None) -> Any:
-        x = tensor_of(x)
-        return _of_one(kind, x if isinstance(x, (EagerTensor, _graph.Tensor)) else array_of(x, dtype), name)
-
-    return _called(function, name, text)
-
-
-def _reduction(kind: str, name: str, text: str, dtype: str | None = None) -> Callable[..., Any]:
-    """Return the function of an operation along axes, or on all elements."""
-
-    def function(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Any:
-        x = tensor_of(input_tensor)
-        x = x if isinstance(x, (EagerTensor, _graph.Tensor)) else array_of(x, dtype)
-        return _of_one(kind, x, name, axis=_axis(axis), keepdims=keepdims)
-
-    return _called(function, name, text)
+    return decorate
 
 
-def _called(function: Any, name: str, text: str) -> Callable[..., Any]:
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"{text} Computed with NumPy."
-    return function  # type: ignore[no-any-return]
+def _plain(value: Any) -> Any:
+    value = tensor_of(value)
+    return EagerTensor.numpy(value) if isinstance(value, EagerTensor) else value
 
 
-equal = _pair("Equal", "equal", "Return which elements are equal.")
-not_equal = _pair("NotEqual", "not_equal", "Return which elements are not equal.")
-less = _pair("Less", "less", "Return where ``x < y``.")
-less_equal = _pair("LessEqual", "less_equal", "Return where ``x <= y``.")
-greater = _pair("Greater", "greater", "Return where ``x > y``.")
-greater_equal = _pair("GreaterEqual", "greater_equal", "Return where ``x >= y``.")
-logical_and = _pair("LogicalAnd", "logical_and", "Return where both are true.")
-logical_or = _pair("LogicalOr", "logical_or", "Return where one of both is true.")
-maximum = _pair("Maximum", "maximum", "Return the larger elements.")
-minimum = _pair("Minimum", "minimum", "Return the smaller elements.")
-logical_not = _single("LogicalNot", "logical_not", "Return where ``x`` is false.", "bool")
-abs = _single("Abs", "abs", "Return the absolute values.")  # noqa: A001 - TensorFlow's name
-tanh = _single("Tanh", "tanh", "Return the hyperbolic tangents.")
-sigmoid = _single("Sigmoid", "sigmoid", "Return ``1 / (1 + exp(-x))``.")
-relu = _single("Relu", "relu", "Return the elements above 0, and 0 for the others.")
-softmax = _single("Softmax", "softmax", "Return the elements' shares of the sum of exponents, along the last axis.")
-reduce_min = _reduction("Min", "reduce_min", "Return the smallest of the elements, along ``axis`` or of all.")
-reduce_all = _reduction("All", "reduce_all", "Return whether all elements are true, along ``axis`` or all.", "bool")
-reduce_any = _reduction("Any", "reduce_any", "Return whether an element is true, along ``axis`` or of all.", "bool")
-
-
-def _arranged(kind: str, values: Any, function: Callable[..., Any], name: str | None, dtype: str | None = None) -> Any:
+def _arranged(
+    kind: str,
+    values: Any,
+    function: Callable[..., Any],
+    name: str | None,
+    dtype: str | None = None,
+    known: bool = True,
+) -> Any:
     """Arrange the elements of values by a function of NumPy's. Raises InvalidArgumentError if they do not fit."""
     values = list(map(tensor_of, values))
     like = next((each for each in values if isinstance(each, (EagerTensor, _graph.Tensor))), None)
@@ -297,49 +314,405 @@ def _arranged(kind: str, values: Any, function: Callable[..., Any], name: str | 
         kind_of_first = name_of(array_of(values[0]))
         values = [array_of(each, kind_of_first) for each in values]
     if not executing_eagerly():
-        return _python_ops.arranged(kind, values, like, function, name, dtype)
+        return _python_ops.arranged(kind, values, like, function, name, dtype, known)
     try:
-        return computed(function(*(_eager_tensor.of(each, like) for each in values)), name or kind)
-    except (ValueError, IndexError) as error:
+        result = function(*(_eager_tensor.of(each, like) for each in values))
+    except (ValueError, IndexError, arrays.numpy().linalg.LinAlgError) as error:
         raise errors.InvalidArgumentError(f"{error} [Op:{kind}]") from None
+    if isinstance(result, list):
+        return [computed(each, name or kind) for each in result]
+    if dtype is not None:
+        result = arrays.numpy().asarray(result).astype(as_dtype(dtype).dtype)
+    return computed(result, name or kind)
 
 
-def squeeze(input: Any, axis: Any = None, name: str | None = None) -> Any:  # noqa: A002 - TensorFlow's name
+def _floats(array: Any) -> Any:
+    if array.dtype.kind not in "fc":
+        text = f"Value for attr 'T' of {name_of(array)} is not in the list of allowed values: half, float, double"
+        raise errors.InvalidArgumentError(text)
+    return array
+
+
+def _numbers(array: Any) -> Any:
+    if array.dtype.kind == "O":
+        raise errors.InvalidArgumentError("Value for attr 'T' of string is not in the list of allowed values")
+    return array
+
+
+@_operation("ArgMax", dtype="int64")
+def argmax(input: Any, axis: int = 0) -> Any:  # noqa: A002 - TensorFlow's names, here and below
+    """Return where the largest elements are."""
+    return _numbers(input).argmax(axis)
+
+
+@_operation("ArgMin", dtype="int64")
+def argmin(input: Any, axis: int = 0) -> Any:  # noqa: A002
+    """Return where the smallest elements are."""
+    return _numbers(input).argmin(axis)
+
+
+@_operation("Rank", dtype="int32")
+def rank(input: Any) -> Any:  # noqa: A002
+    """Return the number of dimensions."""
+    return arrays.numpy().asarray(input.ndim)
+
+
+@_operation("CountNonzero", dtype="int64")
+def count_nonzero(input: Any, axis: Any = None, keepdims: bool = False) -> Any:  # noqa: A002
+    """Return how many elements are not 0."""
+    return arrays.numpy().asarray(arrays.numpy().count_nonzero(input, _axis(axis), keepdims=keepdims))
+
+
+@_operation("Norm")
+def norm(tensor: Any, ord: Any = "euclidean", axis: Any = None, keepdims: bool = False) -> Any:  # noqa: A002
+    """Return a norm of the elements, along ``axis`` or of all."""
+    order = {"euclidean": None, "fro": None}.get(ord, ord)
+    flat = tensor.ravel() if axis is None and not keepdims else tensor
+    return arrays.numpy().asarray(arrays.numpy().linalg.norm(_floats(flat), order, _axis(axis), keepdims), tensor.dtype)
+
+
+@_operation("Cumsum")
+def cumsum(x: Any, axis: int = 0, exclusive: bool = False, reverse: bool = False) -> Any:
+    """Return the sums of the elements so far; ``exclusive``, without each itself; ``reverse``, from the end."""
+    arrays.type_of_result("Cumsum", x.dtype.name)
+    flip = arrays.numpy().flip
+    sums = flip(flip(x, axis).cumsum(axis, x.dtype), axis) if reverse else x.cumsum(axis, x.dtype)
+    return sums - x if exclusive else sums
+
+
+@_operation("Cumprod")
+def cumprod(x: Any, axis: int = 0) -> Any:
+    """Return the products of the elements so far."""
+    return x.cumprod(axis, x.dtype)
+
+
+@_operation("Tile")
+def tile(input: Any, multiples: Any) -> Any:  # noqa: A002
+    """Return the elements several times along each dimension."""
+    if arrays.numpy().ndim(multiples) != 1:
+        raise errors.InvalidArgumentError("Expected multiples to be 1-D")
+    return arrays.numpy().tile(input, multiples)
+
+
+@_operation("Repeat")
+def repeat(input: Any, repeats: Any, axis: int | None = None) -> Any:  # noqa: A002
+    """Return each element several times."""
+    return input.repeat(repeats, axis)
+
+
+@_operation("ReverseV2")
+def reverse(tensor: Any, axis: Any) -> Any:
+    """Return the elements in reverse order along dimensions."""
+    return arrays.numpy().flip(tensor, _axis(axis))
+
+
+@_operation("BroadcastTo")
+def broadcast_to(input: Any, shape: Any) -> Any:  # noqa: A002
+    """Return the elements in a larger shape."""
+    return arrays.numpy().broadcast_to(input, _sizes(shape))
+
+
+@_operation("GatherV2")
+def gather(params: Any, indices: Any, axis: int = 0) -> Any:
+    """Return the elements at positions along a dimension."""
+    return params.take(arrays.numpy().asarray(indices), axis)
+
+
+@_operation("BooleanMask", known=False)
+def boolean_mask(tensor: Any, mask: Any) -> Any:
+    """Return the elements where a mask is true."""
+    return tensor[arrays.numpy().asarray(mask)]
+
+
+@_operation("Slice")
+def slice(input_: Any, begin: Any, size: Any) -> Any:  # noqa: A001
+    """Return a part of the elements: from positions, with sizes, of which -1 is all that is left."""
+    ends = [first + count if count >= 0 else None for first, count in zip(begin, size, strict=True)]
+    return input_[tuple(map(built_in_slice, begin, ends))]
+
+
+@_operation("Pad")
+def pad(tensor: Any, paddings: Any, mode: str = "CONSTANT", constant_values: Any = 0) -> Any:
+    """Return the elements with others around them."""
+    kind = mode.lower()
+    options = {"constant_values": constant_values} if kind == "constant" else {}
+    return arrays.numpy().pad(tensor, paddings, kind, **options)
+
+
+@_operation("Unpack")
+def unstack(value: Any, num: Any = None, axis: int = 0) -> Any:
+    """Return the parts of a dimension as a list."""
+    del num
+    return list(arrays.numpy().moveaxis(value, axis, 0))
+
+
+@_operation("Split")
+def split(value: Any, num_or_size_splits: Any, axis: int = 0) -> Any:
+    """Return parts of a dimension as a list: as many as a number says, or of given sizes."""
+    np = arrays.numpy()
+    sizes = num_or_size_splits
+    return list(np.split(value, int(sizes) if np.ndim(sizes) == 0 else np.cumsum(sizes)[:-1], axis))
+
+
+@_operation("Sort")
+def sort(values: Any, axis: int = -1, direction: str = "ASCENDING") -> Any:
+    """Return the elements in order."""
+    ordered = arrays.numpy().sort(values, axis)
+    return ordered if direction == "ASCENDING" else arrays.numpy().flip(ordered, axis)
+
+
+@_operation("Argsort", dtype="int32")
+def argsort(values: Any, axis: int = -1, direction: str = "ASCENDING") -> Any:
+    """Return the positions of the elements in order."""
+    return (values if direction == "ASCENDING" else -values).argsort(axis, "stable")
+
+
+@_operation("ClipByValue")
+def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any) -> Any:
+    """Return the elements, moved into a range."""
+    np = arrays.numpy()
+    return np.maximum(np.minimum(t, clip_value_max), clip_value_min).astype(t.dtype)
+
+
+@_operation("Roll")
+def roll(input: Any, shift: Any, axis: Any) -> Any:  # noqa: A002
+    """Return the elements moved along dimensions; those that leave come in again."""
+    return arrays.numpy().roll(input, shift, axis)
+
+
+@_operation("MatrixDiag")
+def diag(diagonal: Any) -> Any:
+    """Return matrices with these diagonals."""
+    return diagonal[..., None] * arrays.numpy().eye(diagonal.shape[-1], dtype=diagonal.dtype)
+
+
+@_operation("MatrixSolve", 2)
+def solve(matrix: Any, rhs: Any) -> Any:
+    """Return the solutions of linear equations."""
+    return arrays.numpy().linalg.solve(_floats(matrix), rhs)
+
+
+@_operation("MatVec", 2)
+def matvec(a: Any, b: Any) -> Any:
+    """Return the products of matrices and vectors."""
+    return (a @ b[..., None])[..., 0]
+
+
+@_operation("RandomShuffle")
+def shuffle(value: Any, seed: Any = None) -> Any:
+    """Return the parts of the first dimension in random order."""
+    return numpy_ops.seeds.generator(seed).permutation(value)
+
+
+@_operation("Tensordot", 2)
+def tensordot(a: Any, b: Any, axes: Any) -> Any:
+    """Return sums of products along dimensions."""
+    return arrays.numpy().tensordot(a, b, axes)
+
+
+@_operation("Inv")
+def inv(input: Any) -> Any:  # noqa: A002
+    """Return the inverse of matrices."""
+    return arrays.numpy().linalg.inv(_floats(input))
+
+
+@_operation("Det")
+def det(input: Any) -> Any:  # noqa: A002
+    """Return the determinant of matrices."""
+    return arrays.numpy().linalg.det(_floats(input))
+
+
+@_operation("Trace")
+def trace(x: Any) -> Any:
+    """Return the sum of the diagonal of matrices."""
+    return x.trace(axis1=-2, axis2=-1)
+
+
+@_operation("MatrixTranspose")
+def matrix_transpose(a: Any) -> Any:
+    """Return matrices with rows and columns exchanged."""
+    return a.swapaxes(-1, -2)
+
+
+@_operation("OneHot")
+def _one_hot(indices: Any, depth: int, values: Any, axis: int) -> Any:
+    np = arrays.numpy()
+    behind = indices.ndim - axis % (indices.ndim + 1)
+    places = np.expand_dims(indices, axis) == np.arange(depth).reshape([depth, *[1] * behind])
+    return np.where(places, values[0], values[1])
+
+
+def one_hot(
+    indices: Any, depth: Any, on_value: Any = 1, off_value: Any = 0, axis: Any = None, dtype: Any = "float32"
+) -> Any:
+    """Return ``on_value`` at positions, and ``off_value`` elsewhere."""
+    ends = array_of([on_value, off_value], dtype)
+    return cast(_one_hot(cast(indices, "int64"), int(depth), ends, -1 if axis is None else axis), dtype)
+
+
+def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None) -> Any:
+    """Return the elements of ``x`` where a condition is true, and of ``y`` elsewhere; without both, the positions."""
+    np = arrays.numpy()
+    if x is None and y is None:
+        return _arranged("Where", [condition], lambda a: np.argwhere(a), name, "int64", False)
+    if not executing_eagerly():
+        chosen = convert_to_tensor(condition, "bool")
+        return _arranged("SelectV2", [x, y, cast(chosen, "int32")], lambda a, b, c: np.where(c, a, b), name)
+    return _arranged("SelectV2", [x, y], lambda a, b: np.where(_eager_tensor.of(condition), a, b), name)
+
+
+def einsum(equation: str, *inputs: Any, name: str | None = None, **_: Any) -> Any:
+    """Return sums of products as an equation says."""
+    return _arranged("Einsum", inputs, lambda *a: arrays.numpy().einsum(equation, *a), name)
+
+
+def linspace(start: Any, stop: Any, num: Any, name: str | None = None) -> Any:
+    """Return numbers at equal distances."""
+    like = array_of(start, "float64" if array_of(start).dtype.kind in "iu" else None)
+    return constant(arrays.numpy().linspace(like, array_of(stop), int(num), dtype=like.dtype), name=name or "linspace")
+
+
+def timestamp(name: str | None = None) -> Any:
+    """Return the seconds since 1970 as a tensor."""
+    return constant(time.time(), "float64", name=name or "Timestamp")
+
+
+def no_op(name: str | None = None) -> Any:
+    """Add an operation that does nothing; where operations run eagerly, return None."""
+    return None if executing_eagerly() else graph.no_op(name)
+
+
+def group(*inputs: Any, name: str | None = None) -> Any:
+    """Add an operation that runs after others; where operations run eagerly, return None."""
+    return None if executing_eagerly() else graph.group(*inputs, name=name)
+
+
+def cond(pred: Any, true_fn: Any = None, false_fn: Any = None, name: str | None = None) -> Any:
+    """Call one of two functions. Raises UnimplementedError where operations build graphs."""
+    del name
+    if not executing_eagerly():
+        raise errors.UnimplementedError("cond in a graph needs TensorFlow: gpuconf's graphs have no branches")
+    return true_fn() if bool(tensor_of(pred)) else false_fn()
+
+
+def _text(kind: str, dtype: str | None = "string") -> Callable[[Any], Any]:
+    """Make an operation of a function of bytes, for each string."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        def arranged(input: Any, **options: Any) -> Any:  # noqa: A002 - TensorFlow's name
+            np = arrays.numpy()
+            return np.asarray(np.frompyfunc(lambda each: function(each, **options), 1, 1)(input), as_dtype(dtype).dtype)
+
+        arranged.__signature__ = signature(function)  # type: ignore[attr-defined]
+        made = _operation(kind, 1, dtype, of=None if kind == "AsString" else "string")(arranged)
+        return update_wrapper(made, function)
+
+    return decorate
+
+
+@_text("StringLength", "int32")
+def length(input: bytes, unit: str = "BYTE") -> int:  # noqa: A002
+    """Return the lengths of strings."""
+    return len(input if unit == "BYTE" else input.decode())
+
+
+@_text("StringLower")
+def lower(input: bytes, encoding: str = "") -> bytes:  # noqa: A002
+    """Return strings in lower case."""
+    return input.decode().lower().encode() if encoding else input.lower()
+
+
+@_text("StringUpper")
+def upper(input: bytes, encoding: str = "") -> bytes:  # noqa: A002
+    """Return strings in upper case."""
+    return input.decode().upper().encode() if encoding else input.upper()
+
+
+@_text("StringStrip")
+def strip(input: bytes) -> bytes:  # noqa: A002
+    """Return strings without blanks at their ends."""
+    return input.strip()
+
+
+@_text("Substr")
+def substr(input: bytes, pos: int, len: int) -> bytes:  # noqa: A002
+    """Return parts of strings. Raises InvalidArgumentError for a position behind the end."""
+    if not -built_in_len(input) <= int(pos) <= built_in_len(input):
+        raise errors.InvalidArgumentError(f"pos {pos} out of range for string {input!r} [Op:Substr]")
+    return input[int(pos) :][: int(len)]
+
+
+@_text("RegexReplace")
+def regex_replace(input: bytes, pattern: str, rewrite: str, replace_global: bool = True) -> bytes:  # noqa: A002
+    """Return strings with what matches a pattern replaced."""
+    return re.sub(pattern.encode(), rewrite.encode(), input, count=0 if replace_global else 1)
+
+
+@_text("AsString")
+def as_string(input: Any, precision: int = -1) -> bytes:  # noqa: A002
+    """Return numbers as strings, and strings as they are."""
+    if isinstance(input, (bytes, float)):
+        return input if isinstance(input, bytes) else f"{input:.{6 if precision < 0 else precision}f}".encode()
+    return str(input).lower().encode()
+
+
+@_text("StringToNumber", "float32")
+def _number(input: bytes) -> float:  # noqa: A002
+    return float(input)
+
+
+def to_number(input: Any, out_type: Any = "float32", name: str | None = None) -> Any:  # noqa: A002
+    """Return strings as numbers."""
+    return cast(_number(input, name=name), out_type)
+
+
+@_operation("StringJoin", 0, of="string")
+def join(inputs: Any, separator: str = "") -> Any:
+    """Return strings one after another."""
+    np = arrays.numpy()
+    gap = separator.encode()
+    return np.asarray(reduce(lambda a, b: np.add(np.add(a, gap), b), (each.astype(object) for each in inputs)), object)
+
+
+@_operation("Squeeze")
+def squeeze(input: Any, axis: Any = None) -> Any:  # noqa: A002
     """Return the elements without dimensions of size 1: those of ``axis``, or all."""
-    return _arranged("Squeeze", [input], lambda a: a.squeeze(_axis(axis)), name)
+    return input.squeeze(_axis(axis))
 
 
-def expand_dims(input: Any, axis: int, name: str | None = None) -> Any:  # noqa: A002 - TensorFlow's name
+@_operation("ExpandDims")
+def expand_dims(input: Any, axis: int) -> Any:  # noqa: A002
     """Return the elements with another dimension of size 1."""
-    return _arranged("ExpandDims", [input], lambda a: arrays.numpy().expand_dims(a, axis), name)
+    return arrays.numpy().expand_dims(input, axis)
 
 
-def transpose(a: Any, perm: Any = None, conjugate: bool = False, name: str = "transpose") -> Any:
+@_operation("Transpose")
+def transpose(a: Any, perm: Any = None, conjugate: bool = False) -> Any:
     """Return the elements with the dimensions in another order: that of ``perm``, or backwards."""
     del conjugate
-    return _arranged("Transpose", [a], lambda array: array.transpose(perm), name)
+    return a.transpose(perm)
 
 
-def concat(values: Any, axis: int, name: str = "concat") -> Any:
-    """Return values one after another along a dimension."""
-    return _arranged("ConcatV2", values, lambda *a: arrays.numpy().concatenate(a, axis), name)
+@_operation("ConcatV2", 0)
+def concat(values: Any, axis: int) -> Any:
+    """Return values one after another along a dimension; a single value as it is."""
+    return values[0] if len(values) == 1 else arrays.numpy().concatenate(values, axis)
 
 
-def stack(values: Any, axis: int = 0, name: str = "stack") -> Any:
+@_operation("Pack", 0)
+def stack(values: Any, axis: int = 0) -> Any:
     """Return values one after another along a new dimension."""
-    return _arranged("Pack", values, lambda *a: arrays.numpy().stack(a, axis), name)
+    return arrays.numpy().stack(values, axis)
 
 
-def shape(input: Any, out_type: Any = "int32", name: str | None = None) -> Any:  # noqa: A002 - TensorFlow's name
+def shape(input: Any, out_type: Any = "int32", name: str | None = None) -> Any:  # noqa: A002
     """Return the sizes as a tensor."""
-    wanted = type_name(out_type)
-    return _arranged("Shape", [input], lambda a: arrays.numpy().asarray(a.shape, wanted), name, wanted)
+    return _arranged("Shape", [input], lambda a: arrays.numpy().asarray(a.shape, "int32"), name, type_name(out_type))
 
 
-def size(input: Any, out_type: Any = "int32", name: str | None = None) -> Any:  # noqa: A002 - TensorFlow's name
+def size(input: Any, out_type: Any = "int32", name: str | None = None) -> Any:  # noqa: A002
     """Return the number of elements as a tensor."""
-    wanted = type_name(out_type)
-    return _arranged("Size", [input], lambda a: arrays.numpy().asarray(a.size, wanted), name, wanted)
+    return _arranged("Size", [input], lambda a: arrays.numpy().asarray(a.size), name, type_name(out_type))
 
 
 def range(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name: str = "range") -> Any:  # noqa: A001
@@ -357,6 +730,8 @@ def _axis(axis: Any) -> Any:
 def cast(x: Any, dtype: Any, name: str | None = None) -> Any:
     """Convert a tensor to another type. Raises NotImplementedError for strings, as TensorFlow does."""
     x = tensor_of(x)
+    if dtype is None:
+        raise TypeError("Cannot convert the argument `type_value`: None to a TensorFlow DType.")
     wanted = type_name(dtype)
     if executing_eagerly():
         return _eager_tensor.computed(numpy_ops.cast(_eager_tensor.of(x), wanted), name or "Cast")
@@ -378,17 +753,19 @@ def zeros(shape: Any, dtype: Any = "float32", name: str | None = None) -> Any:
     >>> print(zeros([2]))
     tf.Tensor([0. 0.], shape=(2,), dtype=float32)
     """
-    return constant(zero(dtype), None, _sizes(shape), name or "zeros")
+    return constant(zero(dtype), None, _whole(shape), name or "zeros")
 
 
 def ones(shape: Any, dtype: Any = "float32", name: str | None = None) -> Any:
-    """Return a tensor of ones."""
-    return constant(zero(dtype, 1), None, _sizes(shape), name or "ones")
+    """Return a tensor of ones. Raises InvalidArgumentError for strings."""
+    if type_name(dtype) == "string":
+        raise errors.InvalidArgumentError("Value for attr 'T' of string is not in the list of allowed values")
+    return constant(zero(dtype, 1), None, _whole(shape), name or "ones")
 
 
 def fill(dims: Any, value: Any, name: str | None = None) -> Any:
     """Return a tensor that holds one number."""
-    return constant(value, None, _sizes(dims), name or "Fill")
+    return constant(value, None, _whole(dims), name or "Fill")
 
 
 def zeros_like(input: Any, dtype: Any = None, name: str | None = None) -> Any:  # noqa: A002 - TensorFlow's name
@@ -430,6 +807,14 @@ def reshape(tensor: Any, shape: Any, name: str | None = None) -> Any:
             f"{abs(arrays.elements(sizes))}"
         )
         raise errors.InvalidArgumentError(f"{text} [Op:Reshape]") from None
+
+
+def _whole(shape: Any) -> Any:
+    """Return the sizes of a new tensor. Raises InvalidArgumentError for negative ones where operations run eagerly."""
+    sizes = arrays.shape_of(_plain(shape))
+    if executing_eagerly() and any(size < 0 for size in sizes):
+        raise errors.InvalidArgumentError(f"Dimension {min(sizes)} must be >= 0 [Op:Fill] name: ")
+    return sizes
 
 
 def _sizes(shape: Any) -> Any:
@@ -520,37 +905,38 @@ def set_seed(seed: Any) -> None:
 def normal(
     shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = "float32", seed: Any = None, name: str | None = None
 ) -> Any:
-    """Draw normally distributed numbers.
+    """Draw normally distributed numbers; in a graph, anew in each run.
 
     >>> set_seed(1)
     >>> normal([2, 3]).shape
     TensorShape([2, 3])
     """
-    if not executing_eagerly():
-        return _graph_ops.random_normal(shape, mean, stddev, dtype, seed, name)
-    return computed(numpy_ops.normal(_drawn_shape(shape), mean, stddev, dtype, seed), name or "random_normal")
+    return _drawn("RandomStandardNormal", numpy_ops.normal, shape, (mean, stddev, dtype, seed), name or "random_normal")
 
 
 def truncated_normal(
     shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = "float32", seed: Any = None, name: str | None = None
 ) -> Any:
-    """Draw normally distributed numbers within two standard deviations."""
-    if not executing_eagerly():
-        return _graph_ops.truncated_normal(shape, mean, stddev, dtype, seed, name)
-    return computed(numpy_ops.normal(_drawn_shape(shape), mean, stddev, dtype, seed, True), name or "truncated_normal")
+    """Draw normally distributed numbers within two standard deviations; in a graph, anew in each run."""
+    options = (mean, stddev, dtype, seed, True)
+    return _drawn("TruncatedNormal", numpy_ops.normal, shape, options, name or "truncated_normal")
 
 
 def uniform(
     shape: Any, minval: Any = 0, maxval: Any = None, dtype: Any = "float32", seed: Any = None, name: str | None = None
 ) -> Any:
     """Draw uniformly distributed numbers below ``maxval``, by default from 0 to 1. Integers need ``maxval``."""
-    if not executing_eagerly():
-        return _graph_ops.random_uniform(shape, minval, maxval, dtype, seed, name)
-    return computed(numpy_ops.uniform(_drawn_shape(shape), minval, maxval, dtype, seed), name or "random_uniform")
+    return _drawn("RandomUniform", numpy_ops.uniform, shape, (minval, maxval, dtype, seed), name or "random_uniform")
 
 
-def _drawn_shape(shape: Any) -> Any:
-    return tuple(map(int, shape)) if hasattr(shape, "__iter__") else (int(shape),)
+def _drawn(kind: str, draw: Callable[..., Any], shape: Any, options: Any, name: str) -> Any:
+    shape = _plain(shape)
+    if not hasattr(shape, "__iter__") or any(not hasattr(each, "__index__") or each < 0 for each in shape):
+        raise errors.InvalidArgumentError(f"shape must be a vector of sizes, but got {arrays.shown(shape)} [Op:{kind}]")
+    sizes = arrays.shape_of(shape)
+    if executing_eagerly():
+        return computed(draw(sizes, *options), name)
+    return _python_ops.drawn(kind, lambda: draw(sizes, *options), options[2], sizes, name)
 
 
 publish(__name__)

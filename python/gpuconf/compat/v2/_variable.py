@@ -12,6 +12,7 @@ from ...tensors.tensor import Reference
 from ...tensors.tensor import Tensor as Plain
 from .._arrays import name_of
 from .._names import publish
+from .._numpy_ops import give_operators
 from ..v1._graph import get_default_graph
 from ..v1._mode import by_value, executing_eagerly
 from . import _eager_tensor
@@ -196,34 +197,17 @@ class Variable(metaclass=_VariableType):
 
     def __repr__(self) -> str:
         array = Plain.numpy(self._tensor)
-        text = repr(array) if array.ndim else str(array[()])
+        text = repr(array) if array.ndim else repr(array.item())
         start = "\n" if "\n" in text else ""
         return f"<tf.Variable '{self.name}' shape={self.shape} dtype={name_of(array)}, numpy={start}{text}>"
-
-
-def _operators() -> None:
-    reversible = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor")
-    for method in (*reversible, *(f"r{each}" for each in reversible), "lt", "le", "gt", "ge"):
-
-        def forward(self: Variable, other: Any, name: str = f"__{method}__") -> Any:
-            return getattr(self._tensor, name)(tensor_of(other))
-
-        setattr(Variable, f"__{method}__", forward)
-
-    for method in ("neg", "abs", "invert"):
-
-        def of_one(self: Variable, name: str = f"__{method}__") -> Any:
-            return getattr(self._tensor, name)()
-
-        setattr(Variable, f"__{method}__", of_one)
-
-
-_operators()
 
 
 def tensor_of(value: Any) -> Any:
     """Return the tensor of a variable, and any other value as it is."""
     return value._tensor if isinstance(value, Variable) else value
+
+
+give_operators(Variable, tensor_of)
 
 
 publish(__name__)

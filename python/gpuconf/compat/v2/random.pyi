@@ -2,5 +2,6 @@
 
 from gpuconf.compat.v2._ops import normal as normal
 from gpuconf.compat.v2._ops import set_seed as set_seed
+from gpuconf.compat.v2._ops import shuffle as shuffle
 from gpuconf.compat.v2._ops import truncated_normal as truncated_normal
 from gpuconf.compat.v2._ops import uniform as uniform

@@ -20,6 +20,7 @@ class Rehearsal(metaclass=Made):
     Attributes: ``ran``, what ran and why it ended; ``processes``, the peak of each process on each GPU and what it is
     made of, for the first group of cards that PyTorch treats alike; ``cards``, a verdict for each card and setting of
     PyTorch's allocator;
+    ``unseen``, what the program may do that was not seen, because of which no card surely holds it;
     ``helps``, the settings and changes that were tried, and what they save; ``functions``, what the compiled functions
     of a JAX program need; ``why_no_verdict``, "" if there is one. Sizes are in bytes.
     :meth:`to_dict` has the same under the same names.
@@ -36,6 +37,7 @@ class Rehearsal(metaclass=Made):
         self.processes: list[dict[str, Any]] = fields["processes"]
         self.cards: list[dict[str, Any]] = fields["cards"]
         self.beside: list[dict[str, Any]] = fields["beside"]
+        self.unseen: list[str] = fields["unseen"]
         self.helps: list[dict[str, Any]] = fields["helps"]
         self.functions: list[dict[str, Any]] = fields["functions"]
         self.why_no_verdict: str = fields["why_no_verdict"]
@@ -95,6 +97,8 @@ class Rehearsal(metaclass=Made):
             yield from wrapped("helps: ", _help(one))
         for note in self._fields["outputs"]:
             yield from wrapped("", note)
+        for text in self.unseen:
+            yield from wrapped("not seen: ", text)
         yield from wrapped("", self.verdict())
 
     def verdict(self) -> str:
@@ -122,12 +126,17 @@ class Rehearsal(metaclass=Made):
             yield ""
         reserved = human_bytes(most["reserved"])
         needs = f"JAX's allocator needs {reserved} for it" if self.ran["jax"] else f"{reserved} reserved by PyTorch"
-        yield f"peak: {human_bytes(most['allocated'])} allocated, {needs}"
+        first, *others = self._fields["groups"]
+        on = f" on {', '.join(first['cards'])}" if others else ""
+        yield from wrapped(f"peak{on}: ", f"{human_bytes(most['allocated'])} allocated, {needs}")
         rows = [(f"  {part}", human_bytes(size)) for part, size in most["parts"].items()]
         yield from columns(rows, left=1) if rows else ()
         if most["lines"]:
-            yield "lines that hold the most of it:"
+            yield "lines that hold most of it:"
             yield from (f"  {line}" for line in most["lines"])
+        for one in others:
+            figures = f"{human_bytes(one['allocated'])} allocated, {human_bytes(one['reserved'])} reserved"
+            yield from wrapped(f"peak on {', '.join(one['cards'])}: ", figures)
         if self.functions:
             yield ""
             yield from self._functions()
@@ -146,7 +155,7 @@ class Rehearsal(metaclass=Made):
 
     def _table(self) -> Iterator[str]:
         settings = settings_of(self.cards)
-        rows = [("card", "JAX's share" if self.ran["jax"] else "memory", *(f"{name}, GiB" for name in settings))]
+        rows = [("card", "JAX's share" if self.ran["jax"] else "memory", *(_heading(name) for name in settings))]
         for card in dict.fromkeys(one["card"] for one in self.cards):
             of_card = {one["setting"]: one for one in self.cards if one["card"] == card}
             first = next(iter(of_card.values()))
@@ -154,11 +163,15 @@ class Rehearsal(metaclass=Made):
             rows.append((card, _range(first["usable_low"], first["usable_high"]), *cells))
         yield from columns(rows, left=len(rows[0]))
         yield ""
-        yield "beside JAX's share of the card:" if self.ran["jax"] else "in these sums, beside PyTorch's allocator:"
+        yield "besides JAX's share of the card:" if self.ran["jax"] else "included above, besides PyTorch's allocator:"
         for one in self.beside:
             yield from wrapped("  ", f"{one['what']}: {_range(one['low'], one['high'])} ({one['source']})", "    ")
         for path in self._fields["paths"]:
             yield from wrapped("  ", path, "    ")
+
+
+def _heading(setting: str) -> str:
+    return f"{'needs with defaults' if setting == 'default' else setting}, GiB"
 
 
 def wrapped(start: str, text: str, further: str = "  ") -> Iterable[str]:
@@ -211,29 +224,34 @@ def _ran(ran: dict[str, Any]) -> str:
     )
     parts = [what + (f", batches of {ran['batch']}" if ran["batch"] else "")]
     if steps:
-        parts.append(
-            _count(ran["evaluations"], "evaluation pass", "evaluation passes")
-            if ran["evaluations"]
-            else "no evaluation"
-        )
-    parts.append(_count(ran["saved"], "checkpoint") if ran["saved"] else "no checkpoint")
+        evaluations, files = ran["evaluations"], ran["saved"]
+        parts.append(_count(evaluations, "evaluation pass", "evaluation passes") if evaluations else "")
+        parts.append(_count(files, "saved checkpoint") if files else "nothing saved" if evaluations else "")
+        parts.append("" if evaluations or files else "nothing evaluated or saved")
+    elif ran["saved"]:
+        parts.append(_count(ran["saved"], "saved checkpoint"))
+    parts += [
+        f"the loop at {one['place']} was cut short: {one['iterations']} of {one['of'] or 'its'} rounds"
+        for one in ran["cut"]
+    ]
     if ran["compiled"]:
         parts.append("torch.compile ran eagerly (see --compile)" if ran["eager"] else "torch.compile compiled")
     if ran["ended"] != "block":
         parts.append(_ended(ran))
-    return "; ".join(parts)
+    return "; ".join(filter(None, parts))
 
 
 def _ended(ran: dict[str, Any]) -> str:
-    return f"{_WHY[ran['ended']]} after {ran['seconds']:.0f} s"
+    after = f"after {ran['seconds']:.0f} s"
+    return f"stopped {after}: the steps repeat" if ran["ended"] == "repeated" else f"{_WHY[ran['ended']]} {after}"
 
 
 _WHY = {
-    "repeated": "ended because the steps repeat",
-    "steps": "ended by --steps",
-    "seconds": "ended by --seconds",
+    "steps": "stopped by --steps",
+    "seconds": "stopped by --seconds",
     "interrupted": "interrupted",
     "program": "the program ended",
+    "full": "ended because its recording was full",
 }
 
 

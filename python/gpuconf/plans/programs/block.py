@@ -40,6 +40,7 @@ class RehearsedBlock(metaclass=Made):
             import torch
         except ImportError as error:
             raise texts.missing("gpuconf.rehearse needs", "PyTorch, built for CUDA", "torch", error) from error
+        from .records import Request
         from .torch_recording import Recording
 
         if not torch.cuda.is_available():
@@ -52,7 +53,7 @@ class RehearsedBlock(metaclass=Made):
                 f"PyTorch has started on {started}, and chooses other kernels on {self._cards[0].name}: restart the "
                 "process for it"
             )
-        self._recording = Recording({"steps": None, "stacks": True, "compiles": False})
+        self._recording = Recording(Request(card=self._cards[0].name))
         self._recording.watch()
         return self
 

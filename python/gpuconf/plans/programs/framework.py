@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ..._core.table import human_bytes
 from ..._typing import Any
 from ...memory import load_trace
 from ..generated.policies import NEED_VIRTUAL
@@ -16,6 +17,7 @@ from . import needs
 from .launch import Heard, Outcome, Program
 from .line import TORCH_REPORT
 from .needs import SETTINGS, Beside, Card, Verdict, convolutions_of
+from .records import OfGPU, Report
 
 
 @dataclass
@@ -25,9 +27,10 @@ class Run:
     cards: list[Card]
     ended: Program | Outcome
     framework: Framework
-    reports: list[dict[str, Any]]  # of its processes
+    reports: list[Report]  # of its processes
     processes: list[dict[str, Any]]  # the peak of each process on each GPU
     alone: bool = True  # whether no other framework uses a GPU in it
+    limited: bool = False  # whether the card had its real memory
 
     @property
     def gpus(self) -> list[list[dict[str, Any]]]:
@@ -48,7 +51,7 @@ class Framework(ABC):
         """Return the path of the file of a process's allocations."""
 
     @abstractmethod
-    def peaks(self, process: Heard, report: Mapping[str, Any], card: Card, *, first: bool) -> list[dict[str, Any]]:
+    def peaks(self, process: Heard, report: Report, card: Card, *, first: bool) -> list[dict[str, Any]]:
         """Return a process's peak on each GPU, and the least memory with which the allocator serves it.
 
         ``first`` is whether this is the rehearsal's first run, whose processes are in the answer.
@@ -73,6 +76,10 @@ class Framework(ABC):
     @abstractmethod
     def notes(self, runs: Sequence[Run], asked: Sequence[str]) -> list[str]:
         """Return what a reader has to know beside the figures. ``asked`` has the names of the requested cards."""
+
+    def adapts(self, _run: Run) -> bool:
+        """Whether the program catches out-of-memory errors, and does something else then."""
+        return False
 
     def changes(self, _run: Run) -> dict[str, str]:
         """Return changes of the program that may save memory, which a run of its own can try, and how a program makes
@@ -104,21 +111,19 @@ class PyTorch(Framework):
         """Return the path of PyTorch's snapshot."""
         return process.snapshot
 
-    def peaks(self, process: Heard, report: Mapping[str, Any], card: Card, *, first: bool) -> list[dict[str, Any]]:
+    def peaks(self, process: Heard, report: Report, card: Card, *, first: bool) -> list[dict[str, Any]]:
         """Replay the snapshot under the settings that the card supports, and in the first run under those that may
         help.
         """
         policies = [one for one in SETTINGS.values() if card.has_virtual_memory or one not in NEED_VIRTUAL]
         planned = find(load_trace(process.needed), None, None, policies + (list(_HELP) if first else []))
-        usages = (
-            find(load_trace(process.snapshot), None, None, ["pytorch"]).usages if report["tried"] else planned.usages
-        )
-        parts = {gpu["gpu"]: gpu for gpu in report["gpus"]}
+        usages = find(load_trace(process.snapshot), None, None, ["pytorch"]).usages if report.tried else planned.usages
+        parts = {one.gpu: one for one in report.gpus}
         rows = []
         for usage in usages:
             results = {result.policy: result for result in planned.results if result.gpu == usage.gpu}
-            of_gpu = parts.get(usage.gpu, {"parts": {}, "growth": 0, "uuid": str(usage.gpu), "largest": 0})
-            made_of = dict(of_gpu["parts"])
+            of_gpu = parts.get(usage.gpu) or OfGPU(usage.gpu, str(usage.gpu), {}, 0, 0)
+            made_of = dict(of_gpu.parts)
             rest = usage.peak_bytes_in_use - sum(made_of.values())
             if made_of and rest > 0:
                 made_of["rounding of blocks"] = rest
@@ -129,10 +134,10 @@ class PyTorch(Framework):
             }
             one = {
                 "pid": process.pid,
-                "rank": report["rank"],
-                "world": report["world"],
+                "rank": report.rank,
+                "world": report.world,
                 "gpu": usage.gpu,
-                "uuid": of_gpu["uuid"],
+                "uuid": of_gpu.uuid,
                 "allocated": usage.peak_bytes_in_use,
                 "requested": usage.peak_bytes_requested,
                 "reserved": usage.recorded_bytes_reserved or 0,
@@ -140,8 +145,8 @@ class PyTorch(Framework):
                 "others": others,
                 "parts": dict(sorted(made_of.items(), key=lambda part: -part[1])),
                 "lines": [row.strip() for row in sites.lines(usage.sites_at_peak, _LINES)],
-                "growth": of_gpu["growth"],
-                "largest": of_gpu["largest"],
+                "growth": of_gpu.growth,
+                "largest": of_gpu.largest,
                 "convolutions": convolutions_of(report),
             }
             rows.append(one)
@@ -150,6 +155,10 @@ class PyTorch(Framework):
     def may_differ(self, run: Run, _card: Card) -> bool:
         """Whether the program asks how much memory the card has."""
         return _asks_for_memory(run)
+
+    def adapts(self, run: Run) -> bool:
+        """Whether the program catches out-of-memory errors."""
+        return any(report.counts.get("catches") for report in run.reports)
 
     def verdicts(self, cards: Sequence[Card], gpus: Sequence[Sequence[dict[str, Any]]]) -> list[Verdict]:
         """Compare each card with the GPU that needs most."""
@@ -171,17 +180,24 @@ class PyTorch(Framework):
         return {f"PYTORCH_ALLOC_CONF={setting}": least for setting, least in found.items()}
 
     def notes(self, runs: Sequence[Run], asked: Sequence[str]) -> list[str]:
-        """Return which card a program saw that asks how much memory there is."""
+        """Return which card a program saw that acts by how much memory there is, and what it pinned."""
+        texts = []
+        pinned = max((report.pinned for run in runs for report in run.reports), default=0)
+        if pinned:
+            texts.append(f"it pins {human_bytes(pinned)} of the host's memory")
+        if runs[0].limited:
+            texts.append("the program catches out-of-memory errors, and was run on each card with that card's memory")
+            return texts
         if len(asked) < 2 or not _asks_for_memory(runs[0]):
-            return []
+            return texts
         each = "was run with each card's" if len(runs) > 1 else f"saw that of {asked[0]}"
-        return [f"the program asks how much memory the card has, and {each}"]
+        return [*texts, f"the program asks how much memory the card has, and {each}"]
 
     def paths(self, runs: Sequence[Run]) -> list[str]:
         """Return which attention and convolution each group of cards takes."""
         by_path: dict[tuple[str, ...], list[str]] = {}
         for run in runs:
-            taken = tuple(sorted({name for report in run.reports for name in report["paths"]}))
+            taken = tuple(sorted({name for report in run.reports for name in report.paths}))
             if taken:
                 by_path.setdefault(taken, []).extend(card.name for card in run.cards)
         return [
@@ -190,4 +206,4 @@ class PyTorch(Framework):
 
 
 def _asks_for_memory(run: Run) -> bool:
-    return any(report["counts"].get("memory") for report in run.reports)
+    return any(report.counts.get("memory") for report in run.reports)

@@ -13,12 +13,13 @@ from ..._typing import Any
 from ...simulation import simulated_torch
 from . import trackers
 from .absent import absent
-from .line import line, settings
+from .line import line, request
+from .records import Request
 
 
 def begin() -> None:
     """Prepare this process."""
-    asked = settings()
+    asked = request()
     simulated_torch.accept_without_cuda()  # the answer says which framework ran, and it may be JAX
     import_hook.when_imported("torch", lambda: _torch(asked))
     _jax(asked)
@@ -26,7 +27,7 @@ def begin() -> None:
     _tell_failures()
 
 
-def _torch(asked: dict[str, Any]) -> None:
+def _torch(asked: Request) -> None:
     import torch
 
     line.tell("torch", version=torch.__version__, simulated=simulated_torch.runs())
@@ -36,24 +37,25 @@ def _torch(asked: dict[str, Any]) -> None:
     from . import trackers
     from .torch_recording import Recording
 
-    if not asked["cpu_values"]:
+    if not asked.cpu_values:
         install.leave_unwritten()
-    if asked["compiles"]:
+    if asked.compiles:
         notice.allow()
     recording = Recording(asked)
+    import_hook.when_imported("accelerate.utils.memory", recording.watcher.watch_accelerate)
     trackers.keep_checkpoints_small()
     recording.install()
     _at_exit(recording.report)
 
 
-def _jax(asked: dict[str, Any]) -> None:
+def _jax(asked: Request) -> None:
     from .xla import jax_start
 
     def imported() -> None:
         import jax
 
         line.tell("jax", version=jax.__version__)
-        jax_start.after_import({**asked, **asked["jax"]}, _at_exit)
+        jax_start.after_import(asked, _at_exit)
 
     import_hook.before_import("jax", jax_start.before_import)
     import_hook.when_imported("jax", imported)

@@ -15,6 +15,7 @@ from .answer import SCHEMA, Rehearsal, settings_of
 from .needs import FITS
 
 _COMBINATIONS = 32
+_UNSEEN = "not seen: what comes after the steps that repeat, such as a validation"
 _GUESSES = 8  # afterwards each try halves the range
 
 
@@ -41,12 +42,16 @@ class Found(Table):
 
 def parse(text: str) -> Range:
     """Return the range of ``BATCH=1..512``. Raises InvalidArgumentError for another text."""
-    found = re.fullmatch(r"([A-Za-z_]\w*)=(\d+)\.\.(\d+)", text)
-    if found is None or not int(found[2]) <= int(found[3]):
+    match = re.fullmatch(r"([A-Za-z_]\w*)=(\d+)\.\.(\d+)", text)
+    if match is None:
+        form = "write NAME=LOW..HIGH, such as BATCH=1..512"
+        raise errors.InvalidArgumentError(f"{texts.shown(text)} is no range: {form}")
+    name, low, high = match[1], int(match[2]), int(match[3])
+    if low > high:
         raise errors.InvalidArgumentError(
-            f"{texts.shown(text)} is no range: write NAME=LOW..HIGH, such as BATCH=1..512"
+            f"{texts.shown(text)} is empty: the lowest number comes first, as in {name}={high}..{low}"
         )
-    return Range(found[1], int(found[2]), int(found[3]))
+    return Range(name, low, high)
 
 
 def parse_all(texts_of: Iterable[str], words: Sequence[str]) -> list[Range]:
@@ -165,7 +170,7 @@ def table(asked: Range, results: Sequence[Found], answers: dict[int, Rehearsal])
     tried = sorted(answers.items())
     lines += columns([(asked.name, "allocated", "reserved"), *(_tried(*one) for one in tried)], left=0)
     lines += [f"{asked.name}={value}: {one.why_no_verdict}" for value, one in tried if one.why_no_verdict]
-    return lines
+    return [*lines, _UNSEEN]
 
 
 def _cell(asked: Range, one: Found | None) -> str:
@@ -206,4 +211,4 @@ def table_of_all(asked: Sequence[Range], searches: Sequence[tuple[Mapping[str, i
         if not results:
             rows.append((*start, "nothing is known", *("" for _ in settings)))
     head = f"the largest {first.name} from {first.low} to {first.high} that fits:"
-    return [head, "", *columns(rows, left=len(asked))]
+    return [head, "", *columns(rows, left=len(asked)), "", _UNSEEN]

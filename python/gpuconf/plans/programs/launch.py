@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import selectors
 import signal
@@ -13,10 +14,12 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 
 from ..._typing import Any, NamedTuple
 from .cover import Cover, Options
-from .line import JAX_REPORT, SETTINGS, SOCKET, TORCH_REPORT, VARIABLE
+from .line import JAX_REPORT, REQUEST, SOCKET, TORCH_REPORT, VARIABLE
+from .records import Report, Request
 
 _FIRST_ANSWER = 20.0  # seconds for a process to write what it knows, when it is asked; a long record takes longer
 
@@ -37,14 +40,13 @@ class Heard:
         self.connection: socket.socket | None = None
         self.folder = ""
 
-    def report(self, name: str) -> dict[str, Any] | None:
+    def report(self, name: str) -> Report | None:
         """Return a report of the process, PyTorch's or JAX's by the name of its file, if it wrote one."""
         try:
             with open(os.path.join(self.folder, f"{self.pid}.{name}"), encoding="utf-8") as file:
-                found: dict[str, Any] = json.load(file)
+                return Report.read(json.load(file))
         except (OSError, ValueError):
             return None
-        return found
 
     def has_report(self) -> bool:
         """Whether the process wrote a report, as a whole."""
@@ -88,7 +90,7 @@ class Program:
     """One run of a program, in a cover. Its processes report to ``folder``."""
 
     def __init__(
-        self, words: Sequence[str], environment: Mapping[str, str], settings: Mapping[str, Any], options: Options
+        self, words: Sequence[str], environment: Mapping[str, str], request: Request, options: Options
     ) -> None:
         self.cover = Cover(options)
         self.processes: dict[int, Heard] = {}
@@ -101,7 +103,7 @@ class Program:
         self._selector = selectors.DefaultSelector()
         self._environment = environment
         self._words = list(words)
-        self._settings = dict(settings)
+        self._request = request
 
     @property
     def folder(self) -> str:
@@ -119,8 +121,8 @@ class Program:
             self.cover.start(
                 self._words, self._environment, stdout=output, stderr=subprocess.DEVNULL if silent else None
             )
-            with open(os.path.join(self.folder, SETTINGS), "w", encoding="utf-8") as file:
-                json.dump(self._settings, file)
+            with open(os.path.join(self.folder, REQUEST), "w", encoding="utf-8") as file:
+                json.dump(asdict(self._request), file)
         except BaseException:
             self.cover.close()
             raise
@@ -163,7 +165,7 @@ class Program:
                 self._hear(0.1)
                 self.ended, self.status, self.outlived = "program", status, self.cover.outlived
                 return
-            left = begin + self._settings["seconds"] - time.monotonic()
+            left = begin + (self._request.seconds or math.inf) - time.monotonic()
             if left <= 0:
                 self.ended = "seconds"
                 return

@@ -12,20 +12,20 @@ from collections.abc import Callable, Sequence
 
 from ..._core.fork import module_lock
 from ..._typing import Any
+from .records import Request
 
 VARIABLE = "GPUCONF_REHEARSAL"  # the folder of the rehearsal
 SOCKET = "line"
-SETTINGS = "settings.json"
+REQUEST = "request.json"
 TORCH_REPORT, JAX_REPORT = "torch.json", "jax.json"  # after the process's number and a point
 
 _lock = module_lock(globals(), "_lock")  # messages are whole lines
 
 
-def settings() -> dict[str, Any]:
-    """Return the options of the rehearsal."""
-    with open(os.path.join(os.environ[VARIABLE], SETTINGS), encoding="utf-8") as file:
-        found: dict[str, Any] = json.load(file)
-    return found
+def request() -> Request:
+    """Return what the rehearsal asks of this process."""
+    with open(os.path.join(os.environ[VARIABLE], REQUEST), encoding="utf-8") as file:
+        return Request(**json.load(file))
 
 
 class Line:
@@ -71,16 +71,16 @@ class Line:
 line: Line = Line()
 
 
-# Whether the steps of a program repeat: then what comes later takes no more memory than what was seen.
+# Whether the steps of a program repeat: then the next ones take no more memory.
 
 TIMES = 3
 _LONGEST = 16  # steps of a cycle, such as those of two optimizers in turn
 
 
-def repeat(steps: Sequence[object], times: int = TIMES) -> bool:
-    """Whether the last steps are the same cycle of steps, so many times."""
+def repeat(steps: Sequence[object], times: int = TIMES) -> int:
+    """Return the length of a cycle of steps that the last ones are so many times, 0 if there is none."""
     for length in range(1, min(_LONGEST, len(steps) // times) + 1):
         last = steps[-length:]
         if all(steps[-length * n : len(steps) - length * (n - 1)] == last for n in range(2, times + 1)):
-            return True
-    return False
+            return length
+    return 0

@@ -12,6 +12,7 @@ from ..._core.generated.fleet import FleetBatch
 from ..._core.native import core
 from ..._core.table import Table
 from ..._typing import Any, NamedTuple
+from .records import Report
 
 _MIB, _GIB = 1 << 20, 1 << 30
 
@@ -42,16 +43,18 @@ class Card(NamedTuple):
         source = "gocore/machine/models/models.h"
         return Beside("memory that CUDA reports", self.memory, max(self.memory, older), source)
 
-    def simulated(self, count: int) -> str:
-        """Return the machine on which a program is rehearsed: it sees this card's memory, and can allocate more."""
-        return f"{count}x{self.name}:no-limit"
+    def simulated(self, count: int, *, limited: bool = False) -> str:
+        """Return the machine on which a program is rehearsed: it sees this card's memory, and can allocate more unless
+        it is ``limited``.
+        """
+        return f"{count}x{self.name}" + ("" if limited else ":no-limit")
 
     def context(self) -> Beside:
         """Return what a process's CUDA context takes, with the kernels that PyTorch loads."""
         if self.capability == (9, 0) and self.memory > 64 * _GIB:  # no instance of MIG
             return HOPPER_CONTEXT
         usual: int = core.pybind_ContextBytes(self.memory, self.capability[0])
-        source = "gocore/machine/models/models.h, and the kernels that PyTorch loads"
+        source = "estimate"
         return Beside("CUDA context", min(usual // 2, 256 * _MIB), usual + 256 * _MIB, source)
 
 
@@ -138,9 +141,9 @@ class Verdict(Table):
     verdict: str
 
 
-def convolutions_of(report: Mapping[str, Any]) -> int:
+def convolutions_of(report: Report) -> int:
     """Return how many convolutions of cuDNN a process ran."""
-    return sum(n for name, n in report["paths"].items() if "conv" in name)
+    return sum(n for name, n in report.paths.items() if "conv" in name)
 
 
 def beside(card: Card, gpu: Sequence[dict[str, Any]]) -> list[Beside]:

@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ..._core.files import replacing
 from ..._core.table import human_bytes, make
@@ -22,6 +23,7 @@ from .answer import Rehearsal
 from .cover import UNPROTECTED, Cover, Entry, Options
 from .framework import Framework, PyTorch, Run
 from .needs import Card, alike
+from .records import Report, Request
 from .xla.share import JAX, settings_for
 
 _OF_TWO = (
@@ -41,11 +43,8 @@ class Asked:
     words: Sequence[str]
     cards: list[Card]
     gpus: int = 1
-    steps: int | None = None
-    seconds: float = 120.0
-    cpu_values: bool = False
-    values: str = "none"
-    compiles: bool = False  # whether torch.compile compiles
+    request: Request = field(default_factory=lambda: Request(seconds=120.0, cuts=True))  # of each of its processes
+    limited: bool = False  # whether cards have the memory that they have
     record: str | None = None
     html: str | None = None
     options: Options = field(default_factory=Options)  # what the program's cover lets through
@@ -68,8 +67,19 @@ def rehearse(asked: Asked) -> Rehearsal:
             names = ", ".join(card.name for card in group)
             asked.progress(f"running the program as on {names}")
             program = _run_program(asked, group[0], covers, stacks=not runs)
+            if asked.request.cuts and trouble.failed_after_cut(program):
+                asked.progress("it failed where a loop had ended early: running it again, with whole loops")
+                asked.request.cuts = False
+                covers.pop().close()
+                program = _run_program(asked, group[0], covers, stacks=not runs)
             asked.progress("replaying its allocations")
             run = _run_of(program, list(program.processes.values()), group, first=not runs)
+            if not asked.limited and run.framework.adapts(run):
+                asked.progress("it catches out-of-memory errors: running it on each card with that card's memory")
+                asked.limited, groups, runs = True, [[card] for card in asked.cards], []
+                covers.pop().close()
+                continue
+            run.limited = asked.limited
             alone = [card for card in group[1:] if run.framework.may_differ(run, card)]
             groups[:0] = [[card] for card in alone]
             run.cards = [card for card in group if card not in alone]
@@ -80,7 +90,7 @@ def rehearse(asked: Asked) -> Rehearsal:
         answer = _answer(asked.words, [card.name for card in asked.cards], runs, covers[0].said(), outputs)
         if asked.changes and _is_short(answer["cards"]):
             answer["helps"] = _by_savings([*answer["helps"], *_changed(asked, runs[0], covers)])
-        _doubt(answer, runs)
+        _doubt(answer)
         if _reached_limit(covers[0], runs[0]):
             text = f"it may write {human_bytes(covers[0].writes)} in a rehearsal, and that was reached: see --writes"
             if answer["why_no_verdict"]:
@@ -99,21 +109,14 @@ def rehearse(asked: Asked) -> Rehearsal:
 
 
 def _run_program(asked: Asked, card: Card, covers: list[Cover], *, stacks: bool, change: str = "") -> launch.Program:
-    spec = card.simulated(asked.gpus)
-    settings = {
-        "steps": asked.steps,
-        "seconds": asked.seconds,
-        "cpu_values": asked.cpu_values or asked.values == "cpu",
-        "stacks": stacks,
-        "change": change,
-        "computes": asked.values == "cpu",
-        "compiles": asked.compiles,
-        "jax": settings_for(card, asked.gpus),
-    }
+    spec = card.simulated(asked.gpus, limited=asked.limited)
+    jax = settings_for(card, asked.gpus)
+    command = shlex.join(asked.words)[:1000]
+    request = replace(asked.request, card=card.name, command=command, stacks=stacks, change=change, jax=jax)
     environment = {name: value for name, value in os.environ.items() if name not in _DROPPED}
     startup = of_startup(environment)
     environment |= {"PYTHONUNBUFFERED": "1", "PYTHONPATH": startup["PYTHONPATH"]}
-    program = launch.Program(asked.words, environment, settings, asked.options)
+    program = launch.Program(asked.words, environment, request, asked.options)
     program.prepare(silent=bool(change))
     cover = program.cover
     covers.append(cover)
@@ -123,9 +126,9 @@ def _run_program(asked: Asked, card: Card, covers: list[Cover], *, stacks: bool,
         **of_simulation(environment),
         **startup,
         "GPUCONF_SIMULATE": spec,
-        "GPUCONF_SIMULATE_VALUES": asked.values,
+        "GPUCONF_SIMULATE_VALUES": "cpu" if request.computes else "none",
         **trackers.environment(cover.inside, environment, network=cover.has_network()),
-        **(_of_compiler(cover.inside) if asked.compiles else {"TORCHDYNAMO_DISABLE": "1"}),
+        **(_of_compiler(cover.inside) if request.compiles else {"TORCHDYNAMO_DISABLE": "1"}),
     }
     with simulate_buffers(spec):
         sizes = simulated_cards.sizes()
@@ -172,7 +175,7 @@ def of_block(folder: str, cards: list[Card], *, failed: str) -> Rehearsal:
     ended = launch.Outcome("block", 1 if failed else 0, 0.0, 0, {}, f"the block failed: {failed}" if failed else "")
     runs = [_run_of(ended, [block], cards, first=True)]
     answer = _answer([], [card.name for card in cards], runs, _IN_PROCESS, [])
-    _doubt(answer, runs)
+    _doubt(answer)
     return make(Rehearsal, answer)
 
 
@@ -187,8 +190,13 @@ def _answer(
         if not first.alone
         else trouble.why_no_verdict(ended, ran, processes) or trouble.unreached(first.reports)
     )
+    if first.limited and trouble.ran_out(ended):
+        why_not = ""
     verdicts = [
-        one.to_dict() for run in runs if run.gpus and not why_not for one in framework.verdicts(run.cards, run.gpus)
+        one.to_dict()
+        for run in runs
+        if run.gpus and not why_not
+        for one in (_seen(run) if run.limited else framework.verdicts(run.cards, run.gpus))
     ]
     verdicts.sort(key=lambda one: order.index(one["card"]))
     return {
@@ -196,8 +204,10 @@ def _answer(
         "cover": cover,
         "ran": ran,
         "notes": trouble.notes(ended, ran, processes, first.reports) + framework.notes(runs, order),
+        "unseen": list(dict.fromkeys(text for run in runs for text in trouble.unseen(run.ended, run.reports))),
         "processes": [{name: value for name, value in one.items() if name not in _INNER} for one in processes],
         "cards": verdicts,
+        "groups": [_group(run) for run in runs if run.processes],
         "beside": [] if why_not else _beside(runs, framework),
         "paths": framework.paths(runs),
         "helps": _helps(processes, verdicts, framework),
@@ -207,12 +217,26 @@ def _answer(
     }
 
 
-def _doubt(answer: dict[str, Any], runs: Sequence[Run]) -> None:
-    """Say of no card that it holds a program whose sizes come from values not computed, or that did not train yet."""
-    if any(report["sized_by_values"] or trouble.never_stepped(report) for run in runs for report in run.reports):
-        for one in answer["cards"]:
-            if one["verdict"] == needs.FITS:
-                one["verdict"] = needs.DEPENDS
+def _seen(run: Run) -> list[needs.Verdict]:
+    """Return the verdict of a run on the card itself: it has what the program needed, if the program ended well."""
+    row = run.framework.verdicts(run.cards, run.gpus)[0]
+    ended_well = run.ended.ended == "program" and run.ended.status == 0
+    verdict = needs.DOES_NOT_FIT if trouble.ran_out(run.ended) else needs.FITS if ended_well else needs.DEPENDS
+    return [row._replace(verdict=verdict)]
+
+
+def _group(run: Run) -> dict[str, Any]:
+    """Return the peak of the process that needs most, and the cards that it is of."""
+    most = max(run.processes, key=lambda one: one["allocated"])
+    names = [card.name for card in run.cards]
+    return {"cards": names, "allocated": most["allocated"], "reserved": most["reserved"]}
+
+
+def _doubt(answer: dict[str, Any]) -> None:
+    """Say of no card that it holds a program of which something was not seen."""
+    for one in answer["cards"] if answer["unseen"] else ():
+        if one["verdict"] == needs.FITS:
+            one["verdict"] = needs.DEPENDS
 
 
 def _beside(runs: Sequence[Run], framework: Framework) -> list[dict[str, Any]]:
@@ -279,9 +303,9 @@ def _least(run: Run) -> int:
     return least
 
 
-def _ran(run: launch.Program | launch.Outcome, reports: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def _ran(run: launch.Program | launch.Outcome, reports: Sequence[Report]) -> dict[str, Any]:
     def most(name: str) -> int:
-        return max((report["counts"].get(name, 0) for report in reports), default=0)
+        return max((report.counts.get(name, 0) for report in reports), default=0)
 
     return {
         "ended": run.ended,
@@ -293,18 +317,25 @@ def _ran(run: launch.Program | launch.Outcome, reports: Sequence[dict[str, Any]]
         "evaluations": most("evaluation"),
         "saved": most("saved"),
         "compiled": most("compiled"),
-        "eager": any(report.get("eager", False) for report in reports),
-        "batch": max((report["batch"] or 0 for report in reports), default=0) or None,
-        "torch": reports[0]["torch"] if reports else None,
-        "jax": reports[0].get("jax") if reports else None,
+        "eager": any(report.eager for report in reports),
+        "cut": _cut(reports),
+        "batch": max((report.batch or 0 for report in reports), default=0) or None,
+        "torch": reports[0].torch if reports else None,
+        "jax": reports[0].jax if reports else None,
         "calls": most("calls"),
         "status": run.status,
     }
 
 
+def _cut(reports: Sequence[Report]) -> list[dict[str, Any]]:
+    """Return the loops that ended early: where, after how many rounds, and of how many."""
+    rows = {place: (done, of) for report in reports for place, (done, of) in report.cut.items()}
+    return [{"place": place, "iterations": done, "of": of} for place, (done, of) in rows.items()]
+
+
 def _keep_recording(run: Run, path: str) -> None:
     """Copy the recordings: one to this file, several into a folder of this name."""
-    names = [(one["rank"], one["pid"]) for one in run.reports]
+    names = [(one.rank, one.pid) for one in run.reports]
     files = [run.framework.recording(one) for one in run.ended.processes.values() if one.report(run.framework.report)]
     if len(files) == 1:
         _copy(files[0], path)

@@ -6,22 +6,29 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import re
+import sys
 import threading
 import time
+from dataclasses import asdict
 
 import torch
 
+from ..._core import stacks
 from ..._core.fork import module_lock
 from ..._core.stacks import OWN
 from ..._typing import Any
 from ...simulation.values import kernels
 from .line import TORCH_REPORT, VARIABLE, line, repeat
+from .loops import Counted, Loops, between, figures
 from .parts import parts, without_tried
-from .watching import BACKWARD, FORWARD, MADE, OPTIMIZER, Watcher
+from .records import OfGPU, Report, Request
+from .watching import BACKWARD, CATCHES, MADE, OPTIMIZER, Watcher
 
 _MOST_EVENTS = 4_000_000
-# A program without an optimizer only evaluates. One with an optimizer trains, and may evaluate before its first step.
-_EVALUATIONS = 20
+_MOST_BLOCKS = 1_000_000  # allocations after which the program is ended: each is up to three events
+
+_CATCHES = re.compile(r"except[^\n:]*OutOfMemoryError|out of memory")  # in the source of a program
 
 _lock = module_lock(globals(), "_lock")  # one report
 
@@ -29,20 +36,27 @@ _lock = module_lock(globals(), "_lock")  # one report
 class Recording:
     """The record of one process."""
 
-    def __init__(self, settings: dict[str, Any]) -> None:
-        self._steps: int | None = settings["steps"]
-        self._stacks: bool = settings["stacks"]
-        self._compiles: bool = settings["compiles"]
+    def __init__(self, request: Request) -> None:
+        self._steps: int | None = request.steps
+        self._until_repeated: bool = request.until_repeated
+        self._cuts: bool = request.cuts
+        self._stacks: bool = request.stacks
+        self._compiles: bool = request.compiles
+        self._made_of = {"card": request.card, "torch": str(torch.__version__), "command": request.command}
         self._pid = os.getpid()
         self._ready = False
         self._reported = False
-        self._signatures: dict[str, list[Any]] = {OPTIMIZER: [], BACKWARD: [], FORWARD: []}
-        self._before: dict[str, Any] = {}
+        self._main: str | None = None  # the program's file, which Python forgets at the end
+        self._signatures: list[Any] = []  # of steps
+        self._before: list[Any] = []
         self.watcher: Watcher = Watcher(self._boundary, compiles=self._compiles)
+        self._loops = Loops(self._counted)
 
     def install(self) -> None:
         """Begin when the program first uses a GPU."""
         self.watcher.install()
+        if self._cuts and self._steps is None:
+            self._loops.install()
         torch.cuda._lazy_call(self._start)
 
     def watch(self) -> None:
@@ -64,55 +78,49 @@ class Recording:
     def _start(self) -> None:
         if self._pid != os.getpid():  # forked before CUDA was used
             self._pid = os.getpid()
+        if torch.cuda.get_allocator_backend() != "native":
+            _refuse(
+                "uses PyTorch's allocator cudaMallocAsync, which records nothing: leave it out of PYTORCH_ALLOC_CONF"
+            )
+        self._main = getattr(sys.modules["__main__"], "__file__", None)
         self._record()
+        torch.cuda.memory.change_current_allocator = _refuse_other_allocator
         torch.cuda.memory._record_memory_history = _leave_alone  # the program's own would end this one
         line.report = self.report
-        line.tell("cuda", **_rank())
+        line.tell("cuda", rank=_number("RANK"), world=_number("WORLD_SIZE"))
         line.listen()
 
+    def _counted(self) -> Counted:
+        counts = self.watcher.counts
+        return Counted(counts[OPTIMIZER], counts[BACKWARD], bool(counts[MADE]))
+
     def _boundary(self, kind: str) -> None:
+        """End the program after an optimizer's step or a pass, if that was to be the last one."""
         if not torch.cuda.is_initialized() or self._ready or threading.current_thread() is not threading.main_thread():
             return
         if line.waits_for:
             return
-        signature = self._signature(kind)
-        steps = self._signatures[kind]
-        steps.append(signature)
-        if self._enough(kind, steps):
+        why = self._enough(kind)
+        if why:
             self._ready = True
             self.report()
-            line.tell("ready", why="steps" if self._steps is not None and len(steps) >= self._steps else "repeated")
+            line.tell("ready", why=why)
             while int(os.environ.get("WORLD_SIZE", "1")) == 1:
                 time.sleep(3600)  # the rehearsal ends the program; with other ranks, these still need this one
 
-    def _enough(self, kind: str, steps: list[Any]) -> bool:
-        counts = self.watcher.counts
+    def _enough(self, kind: str) -> str:
+        """Return why the program has run for long enough, "" if it has not."""
+        now, counts = figures(), self.watcher.counts
+        if sum(gpu.blocks for gpu in now) > _MOST_BLOCKS:
+            return "full"
         if kind == OPTIMIZER:
-            return len(steps) == self._steps if self._steps is not None else repeat(steps[1:])
-        if counts[MADE] or counts[OPTIMIZER]:
-            return False
-        if self._steps is not None:
-            return kind == (BACKWARD if counts[BACKWARD] else FORWARD) and len(steps) == self._steps
-        return kind == FORWARD and not counts[BACKWARD] and not counts[FORWARD] and repeat(steps, _EVALUATIONS)
-
-    def _signature(self, kind: str) -> Any:
-        """Return what the program requested and freed since the last such boundary, on each GPU, and what is reserved.
-
-        What is allocated differs from step to step: which cached block serves a request depends on those before.
-        """
-        now = [torch._C._cuda_memoryStats(gpu) for gpu in range(torch.cuda.device_count())]
-        figures = [
-            (
-                stats["allocation"]["all"]["allocated"],
-                stats["requested_bytes"]["all"]["allocated"],
-                stats["requested_bytes"]["all"]["freed"],
-                stats["reserved_bytes"]["all"]["current"],
-            )
-            for stats in now
-        ]
-        before = self._before.get(kind) or [(0, 0, 0, 0)] * len(figures)
-        self._before[kind] = figures
-        return tuple((a - d, b - e, c - f, r) for (a, b, c, r), (d, e, f, _) in zip(figures, before, strict=True))
+            self._signatures.append(between(self._before or [type(one)(0, 0, 0, 0, 0) for one in now], now))
+            self._before = now
+            if self._until_repeated and repeat(self._signatures[1:]):
+                return "repeated"
+        steps = counts[OPTIMIZER] if counts[MADE] or counts[OPTIMIZER] else counts[kind]
+        counted = OPTIMIZER if counts[MADE] or counts[OPTIMIZER] else BACKWARD if counts[BACKWARD] else kind
+        return "steps" if kind == counted and steps == self._steps else ""
 
     def report(self) -> None:
         """Write what is known, once: PyTorch's snapshot, and what it is made of."""
@@ -128,6 +136,7 @@ class Recording:
         watcher = self.watcher
         noted = [*watcher.seen, watcher.of_modules()]
         snapshot = torch.cuda.memory._snapshot()
+        snapshot["gpuconf"] = self._made_of
         _forget_own_calls(snapshot)
         name = os.path.join(folder, f"{os.getpid()}")
         gpus = []
@@ -137,35 +146,38 @@ class Recording:
                 made_of = parts(events, noted, watcher.backward, watcher.steps)
                 largest = max((event["size"] for event in needed[gpu] if event["action"] == "alloc"), default=0)
                 uuid = str(getattr(torch.cuda.get_device_properties(gpu), "uuid", gpu))  # since PyTorch 2.5
-                gpus.append(
-                    {"gpu": gpu, "uuid": uuid, "parts": made_of, "growth": self._growth(gpu), "largest": largest}
-                )
+                gpus.append(OfGPU(gpu, uuid, made_of, self._growth(gpu), largest))
         with open(f"{name}.pickle", "wb") as file:
             pickle.dump(snapshot, file)
         tried = any(len(less) < len(events) for less, events in zip(needed, snapshot["device_traces"], strict=True))
         if tried:
             with open(f"{name}.needed.pickle", "wb") as file:
                 pickle.dump(snapshot | {"device_traces": needed}, file)
-        report = {
-            **_rank(),
-            "pid": os.getpid(),
-            "torch": torch.__version__,
-            "gpus": gpus,
-            "counts": dict(watcher.counts),
-            "eager": not self._compiles,
-            "batch": watcher.batch,
-            "paths": dict(kernels.paths),
-            "sized_by_values": dict(kernels.sized_by_values),
-            "tried": tried,
-            "waits_for": line.waits_for,
-        }
+        report = Report(
+            rank=_number("RANK"),
+            world=_number("WORLD_SIZE"),
+            pid=os.getpid(),
+            torch=str(torch.__version__),
+            gpus=gpus,
+            counts={**watcher.counts, CATCHES: watcher.counts[CATCHES] + _catches(self._main)},
+            pinned=_pinned(),
+            eager=not self._compiles,
+            batch=watcher.batch,
+            paths=dict(kernels.paths),
+            sized_by_values=dict(kernels.sized_by_values),
+            tried=tried,
+            waits_for=line.waits_for,
+            cut=self._loops.cut,
+            unseen={**self._loops.unseen, **self._loops.running},
+        )
         with open(f"{name}.{TORCH_REPORT}", "w", encoding="utf-8") as file:
-            json.dump(report, file)
+            json.dump(asdict(report), file)
 
     def _growth(self, gpu: int) -> int:
-        """Return by how much memory in use grew in the last step."""
-        steps = self._signatures[OPTIMIZER]
-        return steps[-1][gpu][1] - steps[-1][gpu][2] if len(steps) > 1 else 0
+        """Return by how much memory in use grows with each step, if the last ones did the same again and again."""
+        steps = [step[gpu] for step in self._signatures[1:]]
+        cycle = repeat(steps)
+        return sum(requested - freed for _, requested, freed, _ in steps[-cycle:]) // cycle if cycle else 0
 
 
 def _forget_own_calls(snapshot: Any) -> None:
@@ -177,13 +189,43 @@ def _forget_own_calls(snapshot: Any) -> None:
                 event["frames"] = [frame for frame in frames if not frame["filename"].startswith(OWN)]
 
 
+def _refuse(why: str) -> None:
+    """Say why there can be no answer. The rehearsal ends the program."""
+    line.tell("refused", why=f"the program {why}")
+    while True:
+        time.sleep(3600)
+
+
+def _refuse_other_allocator(_allocator: Any) -> None:
+    _refuse("replaces PyTorch's allocator by change_current_allocator(), and that one records nothing: leave it out")
+
+
+def _pinned() -> int:
+    """Return the most pinned memory of the host that PyTorch held, in bytes."""
+    if not hasattr(torch.cuda, "host_memory_stats"):  # before PyTorch 2.7
+        return 0
+    stats = torch.cuda.host_memory_stats()
+    return int(stats.get("allocated_bytes.peak", 0))
+
+
+def _catches(main: str | None) -> bool:
+    """Whether a module of the program catches the error that PyTorch raises without memory."""
+    files = {main, *(getattr(module, "__file__", None) for module in list(sys.modules.values()))}
+    for file in filter(None, files):
+        if file.endswith(".py") and stacks.is_program((file, 1, "")):
+            try:
+                with open(file, encoding="utf-8", errors="replace") as source:
+                    if _CATCHES.search(source.read()):
+                        return True
+            except OSError:
+                continue
+    return False
+
+
 def _leave_alone(*_args: Any, **_named: Any) -> None:
     """Stand in for the function that would end the rehearsal's record."""
 
 
-def _rank() -> dict[str, int | None]:
-    def number(name: str) -> int | None:
-        text = os.environ.get(name, "")
-        return int(text) if text.isdigit() else None
-
-    return {"rank": number("RANK"), "world": number("WORLD_SIZE")}
+def _number(variable: str) -> int | None:
+    text = os.environ.get(variable, "")
+    return int(text) if text.isdigit() else None

@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from ..._core import stacks
 from ..._core.table import human_bytes
 from ..._typing import Any
 from . import launch
+from .line import TORCH_REPORT
+from .records import Report
 
 _LONGEST = 200  # of an error's text
 
@@ -27,26 +29,52 @@ def why_no_verdict(
     failed = _failure(run)
     if failed:
         return f"{failed}; the peak is that of what ran before"
-    if ran["backward_passes"] and not ran["optimizer_steps"]:
-        return "no optimizer step ran, which makes the optimizer's state; run it for longer: --seconds"
     if run.ended in ("interrupted", "seconds") and ran["jax"] and not ran["optimizer_steps"]:
         return (
             "no call had updated its arguments by then: before its first step, a training needs far less; see --seconds"
         )
-    if run.ended in ("interrupted", "seconds") and ran["optimizer_steps"] == 1:
-        return "only one optimizer step ran, and a later one may need more; run it for longer: --seconds"
     return ""
 
 
-def never_stepped(report: Mapping[str, Any]) -> bool:
-    """Whether a process made an optimizer, so that what it came for was not seen."""
-    counts = report["counts"]
-    return bool(counts.get("optimizers")) and not counts.get("optimizer")
+def failed_after_cut(run: launch.Program) -> bool:
+    """Whether a program failed, and loops of it had ended early, which may be the cause."""
+    reports = [one.report(TORCH_REPORT) for one in run.processes.values()]
+    return run.ended == "program" and run.status != 0 and any(report and report.cut for report in reports)
 
 
-def unreached(reports: Sequence[dict[str, Any]]) -> str:
+def ran_out(run: launch.Program | launch.Outcome) -> bool:
+    """Whether the program ended by PyTorch's out-of-memory error."""
+    failures = [one.failed for one in run.processes.values() if one.failed is not None]
+    return run.ended == "program" and run.status != 0 and any(one["error"] == "OutOfMemoryError" for one in failures)
+
+
+def unseen(run: launch.Program | launch.Outcome, reports: Sequence[Report]) -> list[str]:
+    """Return what a program may do that was not seen, so that no card surely holds it."""
+    texts = []
+    if run.ended in _LEFT and any(report.torch for report in reports):
+        texts.append(_LEFT[run.ended])
+    for report in reports:
+        texts += [f"{text} ({place})" for place, text in report.unseen.items()]
+        if report.sized_by_values:
+            names = ", ".join(sorted(one.removeprefix("aten::") for one in report.sized_by_values))
+            texts.append(f"sizes that come from {names} of tensors without values: run it with --values cpu")
+        if report.counts.get("optimizers") and not report.counts.get("optimizer"):
+            texts.append("a step of the optimizer that was made")
+    return texts
+
+
+# What is not seen of a program that did not end by itself.
+_LEFT = {
+    "seconds": "the program's end: see --seconds and --all",
+    "interrupted": "the program's end: it was interrupted",
+    "steps": "what comes after these steps",
+    "full": "the program's end: its recording was full",
+}
+
+
+def unreached(reports: Sequence[Report]) -> str:
     """Return why there can be no verdict if the part of the program that the answer is for did not begin."""
-    waits = next((report["waits_for"] for report in reports if report["waits_for"]), "")
+    waits = next((report.waits_for for report in reports if report.waits_for), "")
     return f"{waits}, which the answer is for, was not reached" if waits else ""
 
 
@@ -75,7 +103,7 @@ def line(run: launch.Program | launch.Outcome) -> str:
         return (
             "the program's PyTorch is built without CUDA; the wheel of https://pypi.org/project/torch is built with it"
         )
-    return "the program allocates nothing on a GPU"
+    return 'the program allocates nothing on a GPU: move its model and data there, as with .to("cuda")'
 
 
 def _failure(run: launch.Program | launch.Outcome) -> str:
@@ -111,7 +139,7 @@ def notes(
     run: launch.Program | launch.Outcome,
     ran: dict[str, Any],
     processes: Sequence[dict[str, Any]],
-    reports: Sequence[dict[str, Any]],
+    reports: Sequence[Report],
 ) -> list[str]:
     """Return what a reader has to know beside the figures."""
     texts = []
@@ -120,25 +148,15 @@ def notes(
             "no call updated its arguments: this is the memory of inference, or of a step that was not compiled as a "
             "whole"
         )
-    elif any(map(never_stepped, reports)):
-        texts.append(
-            "an optimizer was made and never stepped: this is the memory of inference; a training step needs more"
-        )
     elif processes and not ran["optimizer_steps"] and not ran["backward_passes"]:
         texts.append("no backward pass ran: this is the memory of inference")
+    elif processes and not ran["optimizer_steps"]:
+        texts.append("no optimizer of torch.optim stepped; what the program updates by hand is in the figures")
     if ran["skipped_steps"] and ran["optimizer_steps"]:
         texts.append(f"{ran['skipped_steps']} steps of the optimizer were skipped")
-    sized = {name for report in reports for name in report["sized_by_values"]}
-    if sized:
-        names = ", ".join(sorted(one.removeprefix("aten::") for one in sized))
-        texts.append(
-            f"depends on values: sizes come from {names} of tensors that were not computed; run it with --values cpu"
-        )
-    if run.ended == "seconds" and processes:
-        texts.append("the steps did not repeat by then: a later step may need more")
     if run.outlived and processes:
         texts.append(f"the program left {run.outlived} processes running, which were ended")
-    if any(report["tried"] for report in reports):
+    if any(report.tried for report in reports):
         texts.append(
             "torch.backends.cudnn.benchmark is on: PyTorch also tries kernels whose workspaces need no more than the "
             "free memory. "

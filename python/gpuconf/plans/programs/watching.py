@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 import weakref
 from collections import Counter
@@ -16,7 +17,8 @@ from .parts import GRADIENTS, PARAMETERS, STATE, Seen
 
 OPTIMIZER, BACKWARD, FORWARD = "optimizer", "backward", "forward"
 MADE = "optimizers"  # that were made
-_MOST_SEEN = 200  # of each part: a peak comes early, or the steps are too different to be told apart
+CATCHES = "catches"  # functions that catch out-of-memory errors
+_MOST_SEEN = 2000  # of each part: a peak comes early, or the steps are too different to be told apart
 
 
 def now() -> int:
@@ -55,6 +57,8 @@ class Watcher:
         self.batch: int | None = None
         self._modules: weakref.WeakSet[Any] = weakref.WeakSet()
         self._depth = 0
+        self._in_backward = 0
+        self._stepped_in_backward = False  # by hooks of gradients, in a thread of PyTorch's
         self._handles: list[Any] = []
         self._replaced: list[tuple[Any, str, Any]] = []
 
@@ -100,9 +104,16 @@ class Watcher:
         def watched(*args: Any, **named: Any) -> Any:
             self.backward.append(now())
             self.counts[BACKWARD] += 1
-            found = engine(*args, **named)
+            self._in_backward += 1
+            try:
+                result = engine(*args, **named)
+            finally:
+                self._in_backward -= 1
+            if self._stepped_in_backward and not self._in_backward:
+                self._stepped_in_backward = False
+                self._stepped()
             self._boundary(BACKWARD)
-            return found
+            return result
 
         self._replace(graph, "_engine_run_backward", watched)
         self._replace(torch.autograd, "_engine_run_backward", watched)
@@ -118,6 +129,10 @@ class Watcher:
             return found
 
         self._replace(scaler, "_maybe_opt_step", watched)
+
+    def watch_accelerate(self) -> None:
+        """Count the searches for a batch that fits, which catch out-of-memory errors."""
+        self._count(sys.modules["accelerate.utils.memory"], "find_executable_batch_size", CATCHES)
 
     def _watch_memory(self) -> None:
         """Count the program's questions for the memory of a card."""
@@ -159,6 +174,12 @@ class Watcher:
 
     def _after_step(self, optimizer: Any, _args: Any, _named: Any) -> None:
         self._note(STATE, _tensors_in(optimizer.state.values()))
+        if self._in_backward:
+            self._stepped_in_backward = True
+        else:
+            self._stepped()
+
+    def _stepped(self) -> None:
         self.counts[OPTIMIZER] += 1
         self.steps.append(now())
         self._boundary(OPTIMIZER)
@@ -166,7 +187,7 @@ class Watcher:
     def _before_forward(self, module: Any, inputs: Any) -> None:
         if torch.compiler.is_compiling():  # what the hooks do would end the compiler's graph
             return
-        if self._depth == 0 and module.training is not None:
+        if self._depth == 0 and any(True for _ in module.parameters()):
             first = next((one for one in inputs if isinstance(one, torch.Tensor) and one.dim() > 1), None)
             if first is not None and module.training:
                 self.batch = first.shape[0]

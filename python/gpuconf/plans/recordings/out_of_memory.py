@@ -92,8 +92,10 @@ class OutOfMemory(Table):
             yield from _map(self.segments, glyphs, width)
 
 
-def read(fields: dict[str, Any], holders: list[tuple[str, str]], stacks: list[tuple[Frame, ...]]) -> OutOfMemory:
-    """Return what Go found (gocore/plan/rewind/outofmemory.go)."""
+def read(
+    fields: dict[str, Any], holders: list[tuple[str, str]], stacks: list[tuple[Frame, ...]], most_reserved: int
+) -> OutOfMemory:
+    """Return what Go has (gocore/plan/rewind/outofmemory.go). PyTorch once reserved ``most_reserved``, so it could."""
     segments = tuple(_segment(s, holders, stacks) for s in fields["segments"] or ())
     blocks = [b for s in segments for b in s.blocks]
     reserved, device_free = sum(s.nbytes for s in segments), fields["device_free"]
@@ -103,7 +105,7 @@ def read(fields: dict[str, Any], holders: list[tuple[str, str]], stacks: list[tu
         fields["event"],
         fields["requested"],
         call_site(stacks[fields["stack"]]),
-        (reserved + (0 if own_limit else device_free)) // _MIB * _MIB,
+        (max(reserved, most_reserved) if own_limit else reserved + device_free) // _MIB * _MIB,
         sum(b.nbytes for b in blocks if b.requested),
         reserved,
         device_free,

@@ -238,10 +238,11 @@ class Plan(metaclass=Made):
                 continue
             needs, has = human_bytes(usage.needed_bytes), human_bytes(failure.bytes_limit)
             advice = self._help()
-            helps = (
-                "a setting helps" if advice else "no setting helps" if self.limit == _had(self.out_of_memory) else ""
-            )
-            yield f"GPU:{failure.gpu} ran out of memory: it needs {needs} and has {has}" + (
+            helps = "a setting helps" if advice else ""
+            if not advice and self.limit == _had(self.out_of_memory):  # PyTorch's own limit is at least that
+                helps = "its own limit is not recorded: see --limit" if failure.own_limit else "no setting helps"
+            at_least = "at least " if failure.own_limit and self.limit == _had(self.out_of_memory) else ""
+            yield f"GPU:{failure.gpu} ran out of memory: it needs {needs} and has {at_least}{has}" + (
                 f"; {helps}" if helps else ""
             )
             if advice:
@@ -382,7 +383,8 @@ def _failed(trace: Trace) -> tuple[OutOfMemory, ...]:
     if not trace._failed:
         return ()
     holders, stacks = trace._holders(), trace._stacks()
-    return tuple(out_of_memory.read(fields, holders, stacks) for fields in trace._failed)
+    most = {one["gpu"]: one["peak_bytes_reserved"] for one in trace._recorded if not one["unknown"]}
+    return tuple(out_of_memory.read(fields, holders, stacks, most.get(fields["gpu"], 0)) for fields in trace._failed)
 
 
 def _had(failed: Iterable[OutOfMemory]) -> int:
@@ -500,7 +502,18 @@ def find(
         fields = job.finish(progress)
     for level, text in fields["notices"]:
         log(level, text)
+    if policy is None and trace._recorded:
+        others = _of_others(trace)
+        fields["results"] = [one for one in fields["results"] or () if one["policy"] not in others]
     return make(Plan, trace, fields)
+
+
+def _of_others(trace: Trace) -> tuple[str, ...]:
+    """Return the policies that are not for PyTorch's recordings: TensorFlow's, and, if graphs or the program have pools
+    of their own, all that know no such pools.
+    """
+    has_pools = any(page.count("\n") != page.count(",\n") for page in trace._pages)  # the last column
+    return ("tensorflow", "regions", "virtual") if has_pools else ("tensorflow",)
 
 
 def check_policies(policy: Any) -> list[str]:

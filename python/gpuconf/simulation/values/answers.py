@@ -96,7 +96,7 @@ def install(library: Any) -> None:
 class Answering:
     """While it is entered, reads on the host by this thread get these values."""
 
-    __slots__ = ("_before", "_kept", "_values", "missed")
+    __slots__ = ("_before", "_kept", "_values")
 
     _ending = staticmethod(sys.is_finalizing)  # see Buffer._ending
 
@@ -104,7 +104,6 @@ class Answering:
         self._values = values
         self._kept: Any = None
         self._before: list[Any] = []
-        self.missed: int = 0  # reads for which there was no value
 
     def __enter__(self) -> Answering:
         self._before = state.answers
@@ -118,7 +117,7 @@ class Answering:
         if self._ending():
             return
         state.answers = self._before
-        self.missed = _library.gpuconf_runtime_answer(None, 0)
+        _library.gpuconf_runtime_answer(None, 0)
 
 
 def without_errors(original: Callable[..., Any]) -> Callable[..., Any]:

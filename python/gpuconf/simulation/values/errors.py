@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What fails on one device only: libraries of CUDA that the simulator does not have, and types that the CPU's kernels
-lack.
+lack, or are slow with.
 """
 
 from __future__ import annotations
 
+import functools
 import re
 
 import torch
@@ -20,11 +21,8 @@ _NO_KERNEL = re.compile(
     r"(data)?type"
 )
 _INDEX = re.compile(r"\bindex\b.*out of (bounds|range)")
+PRODUCTS = re.compile(r"aten::(_?addmm\w*|addbmm_?|baddbmm_?|bmm|mm|\w*conv\w*)(\.\w+)?")
 _WIDER = {torch.float16: torch.float32, torch.bfloat16: torch.float32, torch.complex32: torch.complex64}
-
-
-class ReadInsideError(Exception):
-    """One of PyTorch's kernels for CUDA reads a value on the host that its own launches should have written."""
 
 
 def is_library(error: RuntimeError) -> bool:
@@ -47,15 +45,43 @@ def attempt(compute: Any, keys: Any, args: Any, named: dict[str, Any], *, narrow
     except (RuntimeError, NotImplementedError) as error:
         if not _NO_KERNEL.search(str(error)):
             raise
-        widened: list[tuple[torch.Tensor, torch.Tensor]] = []
-        wide_args = _widen(args, widened)
-        wide_named = {name: _widen(value, widened) for name, value in named.items()}
-        if not widened:
+        results, types = _in_wider_types(compute, keys, args, named)
+        if not types:
             raise
-        results = compute(keys, *wide_args, **wide_named)
-        for narrow, wide in widened:
-            narrow.copy_(wide)  # an operation in place wrote to the wide one
-        return _narrow(results, {wide.dtype: narrow.dtype for narrow, wide in widened}) if narrowing else results
+        return _narrow(results, types) if narrowing else results
+
+
+def product(compute: Any) -> Any:
+    """Make the CPU kernel of a product of matrices or a convolution. Without instructions for half precision the CPU
+    needs twenty times as long for it as for float32, in which it sums anyway.
+    """
+
+    def kernel(keys: Any, *args: Any, **named: Any) -> Any:
+        if any(isinstance(value, torch.Tensor) and value.dtype in _types_without_instructions() for value in args):
+            return _in_wider_types(compute, keys, args, named)[0]
+        return compute(keys, *args, **named)
+
+    return kernel
+
+
+@functools.cache
+def _types_without_instructions() -> set[torch.dtype]:
+    names = {torch.float16: "_is_mkldnn_fp16_supported", torch.bfloat16: "_is_mkldnn_bf16_supported"}
+    return {dtype for dtype, name in names.items() if not getattr(torch.ops.mkldnn, name, lambda: True)()}
+
+
+def _in_wider_types(
+    compute: Any, keys: Any, args: Any, named: dict[str, Any]
+) -> tuple[Any, dict[torch.dtype, torch.dtype]]:
+    """Return a kernel's results for arguments of wider types, and the narrow type of each wide one that was needed."""
+    widened: list[tuple[torch.Tensor, torch.Tensor]] = []
+    wide_args = _widen(args, widened)
+    wide_named = {name: _widen(value, widened) for name, value in named.items()}
+    results = compute(keys, *wide_args, **wide_named) if widened else None
+    for narrow, wide in widened:
+        if narrow.layout is not torch.strided or torch._debug_has_internal_overlap(narrow) != 1:
+            narrow.copy_(wide)  # an operation in place wrote to the wide one, and never to an expanded one
+    return results, {wide.dtype: narrow.dtype for narrow, wide in widened}
 
 
 def _converted(value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:

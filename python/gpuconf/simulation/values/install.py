@@ -15,73 +15,38 @@ from ..._typing import Any
 from . import accumulation, answers, graphs, kernels, memory, moves, notice, small, sparse, unmarked, unwritten
 from .formulas import formula_of, refusal_of
 
-_only_small = False
+
+def _operators(names: str) -> set[str]:
+    return {f"aten::{name}" for name in names.split()}
+
+
 _registered: set[str] = set()
 _libraries: dict[str, torch.library.Library] = {}
 _ALONE = (torch.Tag.dynamic_output_shape, torch.Tag.data_dependent_output)
 # Their kernels for CUDA read on the host what a kernel has written, which nothing does here. Those of a number and a
 # tensor make a tensor of the number on the GPU, which no Python kernel can be called with.
-_ALONE_NAMES = {
-    "aten::bucketize.Scalar",
-    "aten::histc",
-    "aten::histc.out",
-    "aten::isin.Scalar_Tensor",
-    "aten::isin.Scalar_Tensor_out",
-    "aten::searchsorted.Scalar",
-    "aten::searchsorted.Scalar_out",
-    "aten::segment_reduce",
-    "aten::_segment_reduce_backward",
-    "aten::linalg_eig",
-    "aten::linalg_eig.out",
-    "aten::linalg_matrix_exp",
-    "aten::median",
-    "aten::mode",
-    "aten::mode.values",
-    "aten::nanmedian",
-    "aten::normal.float_Tensor",
-    "aten::normal.Tensor_Tensor",
-    "aten::pow.Scalar",
-    "aten::pow.Scalar_out",
-}
+_ALONE_NAMES = _operators("""
+    bucketize.Scalar histc histc.out isin.Scalar_Tensor isin.Scalar_Tensor_out searchsorted.Scalar
+    searchsorted.Scalar_out segment_reduce _segment_reduce_backward linalg_eig linalg_eig.out linalg_matrix_exp
+    median mode mode.values nanmedian normal.float_Tensor normal.Tensor_Tensor pow.Scalar pow.Scalar_out
+""")
 # They have sizes that depend on values, or return one, and no tag says so.
 _WAITING = {"aten::_unique", "aten::_unique.out", "aten::equal", "aten::is_nonzero", "torchvision::nms"}
 # Of these, those with sizes that depend on values; the tag says so of the others.
 _SIZED = {"aten::_unique", "aten::_unique.out", "torchvision::nms"}
 # They have one kernel for all devices, which on a GPU launches kernels or checks values. Of ldexp that is so from
 # PyTorch 2.11 on: before, it calls other operators only.
-_MORE = {
-    "aten::copy_",
-    "aten::_linalg_check_errors",
-    "aten::conj_physical_",
-    "aten::ldexp.Tensor",
-    "aten::ldexp.out",
-    "aten::ldexp_",
-}
+_MORE = _operators("copy_ _linalg_check_errors conj_physical_ ldexp.Tensor ldexp.out ldexp_")
 # They allocate, or change sizes and storages, and launch nothing, or call other operators only.
-_PLAIN = {
-    "aten::_embedding_bag_backward",
-    "aten::empty.memory_format",
-    "aten::empty_strided",
-    "aten::resize_",
-    "aten::set_",
-    "aten::set_.source_Storage",
-    "aten::set_.source_Storage_storage_offset",
-    "aten::set_.source_Tensor",
-    "aten::record_stream",
-    "aten::is_set_to",
-    "aten::is_pinned",
-    "aten::_pin_memory",
-    "aten::_efficientzerotensor",
-    "aten::_fused_sdp_choice",
-    "aten::_cudnn_init_dropout_state",
-    "aten::_cudnn_rnn_flatten_weight",
-    "aten::_use_miopen_ctc_loss",
-    "aten::_use_miopen_ctc_loss.Tensor",
-    "aten::_use_cudnn_ctc_loss",
-    "aten::_use_cudnn_ctc_loss.Tensor",
-}
+_PLAIN = _operators("""
+    _embedding_bag_backward empty.memory_format empty_strided resize_ set_ set_.source_Storage
+    set_.source_Storage_storage_offset set_.source_Tensor record_stream is_set_to is_pinned _pin_memory
+    _efficientzerotensor _fused_sdp_choice _cudnn_init_dropout_state _cudnn_rnn_flatten_weight _use_miopen_ctc_loss
+    _use_miopen_ctc_loss.Tensor _use_cudnn_ctc_loss _use_cudnn_ctc_loss.Tensor
+""")
 # They make a quantized tensor on a GPU, for which there is only what has kernels of its own.
 _QUANTIZED = ("aten::_empty_affine_quantized", "aten::_empty_per_channel_affine_quantized", "aten::empty_quantized")
+_NESTED = "NestedTensorCUDA"
 # Before 2.9 nothing returns a kernel that another one takes the place of. There the kernels are registered for the key
 # that comes before those of the devices, and operations on the CPU pass through them, too.
 _HAS_GET_KERNEL = hasattr(torch.library, "get_kernel")
@@ -112,8 +77,7 @@ def install(values: str, machine: str, library: Any, *, strict: bool) -> None:
     torch.backends.mha.set_fastpath_enabled(False)
     notice.install_compiled()
     if values == "none":
-        global _only_small
-        _only_small = moves.only_small = True
+        moves.only_small = True
         small.install()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that a kernel is overridden
@@ -121,13 +85,19 @@ def install(values: str, machine: str, library: Any, *, strict: bool) -> None:
         for key in ("SparseCUDA", "SparseCsrCUDA"):
             for name in sparse.names(key):
                 _put(name, _at_first_call(functools.partial(_sparse, name)), key)
-        _put("aten::to_padded_tensor", sparse.padded, "NestedTensorCUDA")
+        _put("aten::to_padded_tensor", sparse.padded, _NESTED)
         if _HAS_GET_KERNEL:  # else the operators of all devices would pass through Python
             for name in _QUANTIZED:
-                original = torch._C._dispatch_get_computed_kernel_for_dispatch_key(name, "QuantizedCUDA").call_boxed
+                original = _computed(name, "QuantizedCUDA")
                 _put(name, kernels.refusing(_overload(name), original, "Quantize tensors on the CPU"), "QuantizedCUDA")
+            for name in torch._C._dispatch_get_registrations_for_dispatch_key(_NESTED):
+                if name != "aten::to_padded_tensor" and not _is_view(name):
+                    _put(name, _at_first_call(functools.partial(_nested, name, _computed(name, _NESTED))), _NESTED)
             for name in unwritten.REQUESTS:
                 _put(name, unwritten.clearing(_original(name)), "CUDA")
+        else:  # what an operation resizes keeps its values
+            clearing = unwritten.clearing(_original("aten::resize_"))
+            _put("aten::resize_", _on_gpus_only(clearing, _overload("aten::resize_")), "BackendSelect")
     import_hook.when_imported("torchvision", lambda: _register_all(("torchvision",)))
 
 
@@ -182,10 +152,19 @@ def _sparse(name: str) -> kernels.Kernel:
     return sparse.computing(_overload(name))
 
 
+def _nested(name: str, original: kernels.Kernel) -> kernels.Kernel:
+    return sparse.nested(_overload(name), original)
+
+
 def _overload(name: str) -> Any:
     space, _, rest = name.partition("::")
     packet, _, overload = rest.partition(".")
     return getattr(getattr(getattr(torch.ops, space), packet), overload or "default")
+
+
+def _computed(name: str, key: str) -> kernels.Kernel:
+    kernel: kernels.Kernel = torch._C._dispatch_get_computed_kernel_for_dispatch_key(name, key).call_boxed
+    return kernel
 
 
 def _original(name: str) -> kernels.Kernel:
@@ -194,8 +173,7 @@ def _original(name: str) -> kernels.Kernel:
     Later it would be our own.
     """
     if _HAS_GET_KERNEL:
-        original: kernels.Kernel = torch._C._dispatch_get_computed_kernel_for_dispatch_key(name, "CUDA").call_boxed
-        return original
+        return _computed(name, "CUDA")
 
     def redispatched(keys: Any, *args: Any, **named: Any) -> Any:
         return _overload(name)._handle.redispatch_boxed(keys & _AFTER_SELECTION, *args, **named)
@@ -248,7 +226,7 @@ def _kernel(name: str, overload: Any, original: kernels.Kernel) -> kernels.Kerne
         return kernels.refusing(overload, original, refusal)
     operator = kernels.Operator(overload, original, formula)
     if name == "aten::copy_":
-        return kernels.copying(operator, only_small=_only_small)
+        return kernels.copying(operator)
     if name == "aten::_linalg_check_errors":
         return kernels.unless_inside(operator)
     if name == "aten::_local_scalar_dense":
@@ -258,10 +236,8 @@ def _kernel(name: str, overload: Any, original: kernels.Kernel) -> kernels.Kerne
         return kernels.alone(
             operator, reads=reads, sized=torch.Tag.dynamic_output_shape in overload.tags or name in _SIZED
         )
-    kernel = kernels.computing(operator, only_small=_only_small)
-    if name == "aten::add.Tensor" and _HAS_GET_KERNEL:
-        return accumulation.summing(kernel)
-    return kernels.zeroing(kernel) if _only_small and name == "aten::zero_" else kernel
+    kernel = kernels.computing(operator)
+    return accumulation.summing(kernel) if name == "aten::add.Tensor" and _HAS_GET_KERNEL else kernel
 
 
 def _put(name: str, kernel: kernels.Kernel, key: str) -> None:

@@ -50,14 +50,10 @@ def has_no_value(value: Any) -> bool:
     return isinstance(value, (list, tuple)) and any(map(has_no_value, value))
 
 
-def pass_on(operator: Any, results: Any, args: tuple[Any, ...], named: dict[str, Any]) -> None:
-    """Mark small results that were computed from tensors without a value."""
-    if any(map(has_no_value, args)) or any(map(has_no_value, named.values())):
-        mark(
-            [args[at] if at < len(args) else named.get(name) for at, name in operator.written]
-            if results is None
-            else results
-        )
+def pass_on(results: Any, written: list[Any], values: tuple[Any, ...]) -> None:
+    """Mark small results, or what was written to, that were computed from tensors without a value."""
+    if any(map(has_no_value, values)):
+        mark(written if results is None else results)
 
 
 def mark(value: Any) -> None:
@@ -90,10 +86,13 @@ def _is_long(value: Any) -> bool:
 
 def computes(operator: Any, results: Any, args: tuple[Any, ...], named: dict[str, Any]) -> bool:
     """Whether an operation is computed: it writes to small tensors only, and reads few values."""
+    if operator.name == "aten::zero_":  # only what small tensors may have had is not zero
+        return not is_never_written(args[0])
     if _any_large(results) or any(map(_is_long, args)):
         return False
-    written = [args[at] if at < len(args) else named.get(name) for at, name in operator.written]
-    return not any(map(_any_large, written)) and not any(map(_is_long, named.values())) and operator.name not in _NEVER
+    if any(map(_any_large, operator.targets(args, named))) or any(map(_is_long, named.values())):
+        return False
+    return operator.name not in _NEVER
 
 
 def leave(operator: Any, results: Any, args: tuple[Any, ...]) -> None:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sparse tensors: operators with kernels of their own, which the CPU computes on the indices and values in the
-simulated memory.
+simulated memory. Nested tensors: those are refused.
 
-All other operators on sparse tensors call operators on their indices and values, which are computed like any others.
+All other operators on them call operators on their indices and values or on their parts, which are computed like any
+others.
 """
 
 from __future__ import annotations
@@ -12,9 +13,8 @@ from collections.abc import Iterator
 import torch
 
 from ..._typing import Any
-from . import errors, graphs, memory, moves
-from .kernels import Kernel, arguments_on_cpu, named_on_cpu, tensor_places
-from .unmarked import state
+from . import errors, memory, moves, unmarked
+from .kernels import Call, Kernel, Operator, arguments_on_cpu, named_on_cpu, tensor_places
 
 
 def padded(_keys: Any, nested: torch.Tensor, padding: float, output_size: Any = None) -> torch.Tensor:
@@ -32,54 +32,38 @@ def padded(_keys: Any, nested: torch.Tensor, padding: float, output_size: Any = 
     return result
 
 
-_PACKETS = [
-    "_coalesce",
-    "_sparse_csr_prod",
-    "_sparse_csr_sum",
-    "_sparse_log_softmax",
-    "_sparse_log_softmax_backward_data",
-    "_sparse_mask_projection",
-    "_sparse_softmax",
-    "_sparse_softmax_backward_data",
-    "_sparse_sparse_matmul",
-    "_sparse_sum_backward",
-    "_spsolve",
-    "_to_dense",
-    "_to_sparse",
-    "_to_sparse_bsc",
-    "_to_sparse_bsr",
-    "_to_sparse_csc",
-    "_to_sparse_csr",
-    "add",
-    "add_",
-    "addmm",
-    "addmm_",
-    "addmv",
-    "any",
-    "baddbmm",
-    "bmm",
-    "cat",
-    "hspmm",
-    "index_select",
-    "mm",
-    "mul",
-    "mul_",
-    "mv",
-    "sparse_mask",
-    "sparse_sampled_addmm",
-    "sspaddmm",
-    "sub",
-    "sub_",
-    "sum",
-    "triangular_solve",
-]
+def nested(overload: Any, original: Kernel) -> Kernel:
+    """Make the kernel of an operator on nested tensors, which refuses what PyTorch's kernel launches itself."""
+    places = tensor_places(overload)
+
+    def kernel(keys: Any, *args: Any, **named: Any) -> Any:
+        before = unmarked.count()
+        results = original(keys, *memory.as_tensors(args, places), **named)
+        if unmarked.count() != before and not moves.only_small:
+            raise NotImplementedError(
+                f"gpuconf: {overload.name()} of nested tensors is not computed on simulated GPUs. "
+                "Use layout=torch.jagged or padded tensors"
+            )
+        return results
+
+    return kernel
+
+
+_PACKETS = """
+    _coalesce _sparse_csr_prod _sparse_csr_sum _sparse_log_softmax _sparse_log_softmax_backward_data
+    _sparse_mask_projection _sparse_softmax _sparse_softmax_backward_data _sparse_sparse_matmul _sparse_sum_backward
+    _spsolve _to_dense _to_sparse _to_sparse_bsc _to_sparse_bsr _to_sparse_csc _to_sparse_csr add add_ addmm addmm_
+    addmv any baddbmm bmm cat hspmm index_select mm mul mul_ mv sparse_mask sparse_sampled_addmm sspaddmm sub sub_
+    sum triangular_solve
+"""
 
 
 def names(key: str) -> Iterator[str]:
     """Yield the operators that have a kernel for a dispatch key which computes by itself."""
+    packets = _PACKETS.split()
     for name in torch._C._dispatch_get_registrations_for_dispatch_key(key):
         space, _, rest = name.partition("::")
-        if space == "aten" and rest.partition(".")[0] in _PACKETS:
+        if space == "aten" and rest.partition(".")[0] in packets:
             yield name
 
 
@@ -97,38 +81,22 @@ def _spread(value: Any) -> Any:
 
 def computing(overload: Any) -> Kernel:
     """Make the kernel of an operator on sparse tensors."""
-    arguments = overload._schema.arguments
-    tensors = tensor_places(overload)
-    written = [
-        (at, one.name) for at, one in enumerate(arguments) if one.alias_info is not None and one.alias_info.is_write
-    ]
-
+    operator = Operator(overload, None, None)
     adds = overload._schema.name.removeprefix("aten::").rstrip("_") in ("add", "sub")
 
-    def call(_keys: Any, *args: Any, **named: Any) -> Any:
+    def compute(_keys: Any, *args: Any, **named: Any) -> Any:
         if adds:
             args = (args[0], _spread(args[1]), *args[2:])
         return overload(*args, **named)
 
-    def kernel(_keys: Any, *args: Any, **named: Any) -> Any:
-        before = state.inside
-        state.inside = True
-        state.mark.value += 1
-        try:
-            if graphs.left.value:
-                graphs.wait(args, named)
-            cpu_args, cpu_named = arguments_on_cpu(memory.as_tensors(args, tensors)), named_on_cpu(named)
-            computed = errors.attempt(call, None, cpu_args, cpu_named, narrowing=True)
-            if not written:
-                return moves.to_gpu(computed, (args, named))
-            results = []
-            for at, name in written:
-                target, source = (args[at], cpu_args[at]) if at < len(args) else (named[name], cpu_named[name])
-                moves.replace(target, source)
-                results.append(target)
-            return results[0] if len(results) == 1 else tuple(results)
-        finally:
-            state.mark.value -= 1
-            state.inside = before
+    def stages(call: Call) -> Any:
+        args, named = arguments_on_cpu(call.args), named_on_cpu(call.named)
+        computed = errors.attempt(compute, None, args, named, narrowing=True)
+        if not operator.written:
+            return moves.to_gpu(computed, (call.args, call.named))
+        results = operator.targets(call.args, call.named)
+        for target, source in zip(results, operator.targets(args, named), strict=True):
+            moves.replace(target, source)
+        return results[0] if len(results) == 1 else tuple(results)
 
-    return kernel
+    return lambda keys, *args, **named: Call(operator, keys, args, named).run(stages)

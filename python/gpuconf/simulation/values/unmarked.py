@@ -10,30 +10,29 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import os
 import sys
 import threading
-from collections.abc import Sequence
 from multiprocessing import util
 
 from ..._core import message
 from ..._typing import Any
 
+QUIET_BUT_READS, QUIET = 1, 2
 _address: Any = None
 
 
 class State(threading.local):
     """``inside`` is true while an operation runs: what PyTorch's kernels call themselves is not computed on its own.
 
-    ``copying`` is true while that is a copy, whose kernel copies what it has made contiguous. ``answers`` are what the
-    operation reads next on the host, and ``targets`` the addresses of the storages that it writes to.
+    ``answers`` are what the operation reads next on the host. The others are those of the library (runtime.h).
     """
 
     def __init__(self) -> None:
         self.inside = False
-        self.copying = False
         self.answers: list[Any] = []
-        self.targets: Sequence[int] = ()
-        self.mark: ctypes.c_int = ctypes.c_int(0) if _address is None else ctypes.c_int.from_address(_address())
+        shared = (ctypes.c_int * 3)() if _address is None else (ctypes.c_int * 3).from_address(_address())
+        self.mark, self.quiet, self.missed = (ctypes.c_int.from_buffer(shared, place) for place in (0, 4, 8))
 
 
 state: State = State()
@@ -51,7 +50,7 @@ def use_marks_of(library: Any) -> None:
 
 _lines: dict[str, str] = {}  # the first Python line of each name
 _kept: list[Any] = []
-_LAUNCHERS = ("/torch/", "/triton/")  # the line that called them is named
+_LAUNCHERS = ("/torch/", "/triton/", os.path.dirname(__file__))  # the line that called them is named
 
 
 def install(library: Any, *, strict: bool) -> None:
@@ -97,9 +96,9 @@ def counted() -> dict[str, int]:
     return counts
 
 
-def has_any() -> bool:
-    """Whether something ran without a value."""
-    return bool(_kept and _kept[1].gpuconf_runtime_unmarked())
+def count() -> int:
+    """Return how much ran without a value."""
+    return _kept[1].gpuconf_runtime_unmarked() if _kept else 0
 
 
 def doubt() -> str:

@@ -27,10 +27,12 @@ def clearing(original: Callable[..., Any]) -> Callable[..., Any]:
     """Make the kernel of an operator that allocates, which takes a dispatch key set first."""
 
     def kernel(keys: Any, *args: Any, **named: Any) -> Any:
+        if state.inside:
+            return _loudly(original, keys, *args, **named)
         resized = isinstance(args[0], torch.Tensor)
         kept = args[0].untyped_storage().nbytes() if resized else 0
         result = original(keys, *args, **named)
-        if state.inside or _is_filled_by_pytorch() or (moves.only_small and small.is_never_written(result)):
+        if _is_filled_by_pytorch() or (moves.only_small and small.is_never_written(result)):
             return result
         storage = result.untyped_storage()
         address, size = storage.data_ptr() + kept, storage.nbytes() - kept
@@ -44,6 +46,15 @@ def clearing(original: Callable[..., Any]) -> Callable[..., Any]:
         return result
 
     return kernel
+
+
+def _loudly(original: Callable[..., Any], *args: Any, **named: Any) -> Any:
+    """Let an operation's kernel resize a tensor, whose values the driver copies if it needs other memory."""
+    quiet, state.quiet.value = state.quiet.value, 0
+    try:
+        return original(*args, **named)
+    finally:
+        state.quiet.value = quiet
 
 
 def _is_filled_by_pytorch() -> bool:

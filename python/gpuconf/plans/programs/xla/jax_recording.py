@@ -11,12 +11,14 @@ import os
 import threading
 import time
 from collections import Counter
+from dataclasses import asdict
 
 import jax
 
 from ...._core.fork import module_lock
 from ...._typing import Any
 from ..line import JAX_REPORT, VARIABLE, line, repeat
+from ..records import OfGPU, Report, Request
 from . import changes, devices
 from .card_memory import TUNED, Ledger
 from .compiling import Compiler, Function
@@ -33,9 +35,9 @@ _lock = module_lock(globals(), "_lock")  # one report
 class Recording:
     """The record of one process."""
 
-    def __init__(self, settings: dict[str, Any]) -> None:
-        card = settings["card"]
-        self._steps: int | None = settings["steps"]
+    def __init__(self, request: Request) -> None:
+        card = request.jax["card"]
+        self._steps: int | None = request.steps
         self._pid = os.getpid()
         self._reported = self._ready = self._begun = False
         self._calls: list[Any] = []  # of the program's own functions: which, and what was in use before
@@ -43,10 +45,10 @@ class Recording:
         self.counts: Counter[str] = Counter()
         self.ledger: Ledger = Ledger()
         self.devices: Devices = Devices(
-            settings["gpus"], card["product"], lambda gpu: self._statistics(gpu, card["memory"])
+            request.jax["gpus"], card["product"], lambda gpu: self._statistics(gpu, card["memory"])
         )
-        computes = settings["computes"]
-        self._change: str = settings["change"]
+        computes = request.computes
+        self._change: str = request.change
         donates = self._change == changes.DONATE
         self.compiler: Compiler = Compiler(
             card["description"], self.devices.host, computes=computes, donates=donates, refuse=self._refuse
@@ -121,7 +123,7 @@ class Recording:
         if len(self._updates) >= 3 and repeat(before):
             cycle = next(n for n in range(1, _LONGEST + 1) if before[-n:] == before[-2 * n : -n])
             return self._updates[-1] > len(before) - cycle
-        return not self._updates and repeat(before, _WITHOUT_UPDATES)
+        return not self._updates and repeat(before, _WITHOUT_UPDATES) > 0
 
     def report(self) -> None:
         """Write what is known, once."""
@@ -135,46 +137,34 @@ class Recording:
             if self.ledger.is_tuned:
                 self.ledger.write(f"{name}{TUNED}", tuning=True)
             with open(f"{name}.{JAX_REPORT}", "w", encoding="utf-8") as file:
-                json.dump(self._told(), file)
+                json.dump(asdict(self._told()), file)
             line.tell("report")
 
-    def _told(self) -> dict[str, Any]:
+    def _told(self) -> Report:
         compiled = [one for one in self.compiler.functions if one.is_compiled and one.calls]
         compiled.sort(key=lambda one: (not one.is_own, -one.peak))
-        return {
-            "rank": None,
-            "world": None,
-            "pid": os.getpid(),
-            "torch": None,
-            "jax": jax.__version__,
-            "gpus": [
-                {
-                    "gpu": gpu,
-                    "uuid": f"{os.getpid()}:{gpu}",
-                    "parts": self.ledger.parts(gpu),
-                    "growth": 0,
-                    "largest": self.ledger.largest[gpu],
-                }
+        return Report(
+            rank=None,
+            world=None,
+            pid=os.getpid(),
+            jax=jax.__version__,
+            gpus=[
+                OfGPU(gpu, f"{os.getpid()}:{gpu}", self.ledger.parts(gpu), 0, self.ledger.largest[gpu])
                 for gpu in self.ledger.gpus
             ],
-            "counts": dict(self.counts),
-            "batch": None,
-            "waits_for": line.waits_for,
-            "paths": {"conv": sum(one.convolutions for one in compiled)}
-            if any(one.convolutions for one in compiled)
-            else {},
-            "products": any(tuned.is_product for one in compiled for tuned in one.tuned),
-            "sized_by_values": {},
-            "tried": False,
-            "functions": [one.told() for one in compiled],
-            "changes": changes.worth_trying([one for one in compiled if one.is_own]),
-            "collectives": any(one.collectives for one in compiled),
-            "decisions": dict(self.runner.decisions.most_common(3)),
-            "skipped_callbacks": self.runner.skipped_callbacks,
-            "fraction": _fraction(),
-            "grows": os.environ.get("XLA_PYTHON_CLIENT_PREALLOCATE", "").lower() in ("0", "false"),
-            "cuda": self._cuda,
-        }
+            counts=dict(self.counts),
+            waits_for=line.waits_for,
+            paths={"conv": count} if (count := sum(one.convolutions for one in compiled)) else {},
+            products=any(tuned.is_product for one in compiled for tuned in one.tuned),
+            functions=[one.told() for one in compiled],
+            changes=changes.worth_trying([one for one in compiled if one.is_own]),
+            collectives=any(one.collectives for one in compiled),
+            decisions=dict(self.runner.decisions.most_common(3)),
+            skipped_callbacks=self.runner.skipped_callbacks,
+            fraction=_fraction(),
+            grows=os.environ.get("XLA_PYTHON_CLIENT_PREALLOCATE", "").lower() in ("0", "false"),
+            cuda=self._cuda,
+        )
 
 
 def _fraction() -> float:

@@ -8,6 +8,7 @@ import re
 import sys
 
 from ...._typing import Any
+from ..records import Request
 
 _MOST = 1 << 30  # bytes of all arrays with which Orbax still writes
 _COUNT = re.compile(r"--xla_force_host_platform_device_count=\d+")
@@ -19,12 +20,12 @@ def before_import() -> None:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # XLA's remarks on what it does without a GPU
 
 
-def after_import(settings: dict[str, Any], at_exit: Any) -> None:
+def after_import(request: Request, at_exit: Any) -> None:
     """Begin the record, unless the program chose the CPU."""
     from .jax_recording import Recording
 
     chosen = os.environ.get("JAX_PLATFORMS", "")
-    recording = Recording(settings)
+    recording = Recording(request)
     recording.devices.wants_cpu = chosen.split(",")[0] == "cpu"
     recording.install()
     at_exit(recording.report)

@@ -16,6 +16,7 @@ from ..framework import Framework, Run
 from ..launch import Heard
 from ..line import JAX_REPORT
 from ..needs import DEPENDS, DOES_NOT_FIT, FITS, HOPPER_CONTEXT, MARGIN, Beside, Card, Verdict
+from ..records import Report
 from .card_memory import TUNED
 
 # XLA publishes descriptions of these models (xla/backends/gpu/target_config/specs). A test compares the table with four
@@ -127,20 +128,20 @@ class JAX(Framework):
         """Return the path of the trace of XLA's allocations."""
         return process.trace
 
-    def peaks(self, process: Heard, report: Mapping[str, Any], card: Card, *, first: bool) -> list[dict[str, Any]]:  # noqa: ARG002
+    def peaks(self, process: Heard, report: Report, card: Card, *, first: bool) -> list[dict[str, Any]]:  # noqa: ARG002
         """Replay the trace through XLA's allocator: all cards are alike to it."""
         rows = []
-        parts = {gpu["gpu"]: gpu for gpu in report["gpus"]}
+        parts = {one.gpu: one for one in report.gpus}
         if not parts:
             return []
-        share = int(report["fraction"] * card.usable().low) if report["grows"] else None
+        share = int(report.fraction * card.usable().low) if report.grows else None
         steps = _replayed(process.trace, share)
         tuned = process.trace.removesuffix(".csv") + TUNED
         compiling = _replayed(tuned, share) if os.path.exists(tuned) else steps
         for gpu, (usage, result, most) in steps.items():
             least = result.least_limit
             of_gpu = parts[gpu]
-            made_of = dict(of_gpu["parts"])
+            made_of = dict(of_gpu.parts)
             rest = most - sum(made_of.values())
             if rest > 0:
                 made_of["rounding of blocks"] = rest
@@ -148,23 +149,23 @@ class JAX(Framework):
                 {
                     "pid": process.pid,
                     "rank": None,
-                    "world": len(parts) if report["collectives"] else 1,
+                    "world": len(parts) if report.collectives else 1,
                     "gpu": gpu,
-                    "uuid": of_gpu["uuid"],
+                    "uuid": of_gpu.uuid,
                     "allocated": most,
                     "requested": usage.peak_bytes_requested,
                     "reserved": least if share is None else compiling[gpu].result.peak_bytes_reserved,
                     "least": {"default": least, LARGER: least},
-                    "shares": {"default": report["fraction"], LARGER: max(_MOST, report["fraction"])},
+                    "shares": {"default": report.fraction, LARGER: max(_MOST, report.fraction)},
                     "others": {"platform": {"least": usage.peak_bytes_in_use, "settings": _EXACT}},
                     "parts": dict(sorted(made_of.items(), key=lambda part: -part[1])),
                     "lines": [row.strip() for row in sites.lines(usage.sites_at_peak, _LINES)],
-                    "growth": of_gpu["growth"],
-                    "largest": of_gpu["largest"],
+                    "growth": of_gpu.growth,
+                    "largest": of_gpu.largest,
                     "compiling": max(compiling[gpu].most, most),
-                    "convolutions": sum(report["paths"].values()),
-                    "products": report["products"],
-                    "functions": report["functions"][:_FUNCTIONS],
+                    "convolutions": sum(report.paths.values()),
+                    "products": report.products,
+                    "functions": report.functions[:_FUNCTIONS],
                 }
             )
         return rows
@@ -241,13 +242,13 @@ class JAX(Framework):
         if unproven:
             names = ", ".join(unproven)
             texts.append(f"unproven: XLA publishes no description of {names}, and got gpuconf's")
-        decisions = [place for report in reports for place in report["decisions"]]
+        decisions = [place for report in reports for place in report.decisions]
         if decisions:
             texts.append(
                 f"depends on values: Python decides by arrays that were not computed ({decisions[0]}); run it with "
                 "--values cpu"
             )
-        if any(report["skipped_callbacks"] for report in reports):
+        if any(report.skipped_callbacks for report in reports):
             texts.append(
                 "callbacks to Python, such as those of jax.debug.print, were not called where values were not computed"
             )
@@ -256,7 +257,7 @@ class JAX(Framework):
     def changes(self, run: Run) -> dict[str, str]:
         """Return what the largest process's functions do without: donated arguments, and jax.checkpoint."""
         most = max(run.processes, key=lambda one: one["allocated"])["pid"]
-        found: dict[str, str] = next(report["changes"] for report in run.reports if report["pid"] == most)
+        found: dict[str, str] = next(report.changes for report in run.reports if report.pid == most)
         return found
 
     def functions(self, processes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -179,25 +179,9 @@ def flash(
     return out, sums, None, None, None, None, seed, None, signed
 
 
-def flash_backward(
-    grad: Tensor,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    out: Tensor,
-    sums: Tensor,
-    _cum_q: Tensor,
-    _cum_k: Tensor,
-    _max_q: int,
-    _max_k: int,
-    dropout: float,
-    is_causal: bool,
-    seed: Tensor,
-    _offset: Tensor,
-    *,
-    scale: float | None = None,
-) -> tuple[Tensor, ...]:
+def flash_backward(*args: Any, scale: float | None = None) -> tuple[Tensor, ...]:
     """``aten::_scaled_dot_product_flash_attention_backward``."""
+    grad, query, key, value, out, sums, _cum_q, _cum_k, _max_q, _max_k, dropout, is_causal, seed, _offset = args
     return _gradients((query, key, value), None, is_causal, dropout, seed, scale, grad, out, sums)[:3]
 
 
@@ -273,25 +257,8 @@ def cudnn(
     return out, sums if compute_sums else None, None, None, None, None, seed, None, None
 
 
-def cudnn_backward(
-    grad: Tensor,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    out: Tensor,
-    sums: Tensor,
-    seed: Tensor,
-    _offset: Tensor,
-    bias: Tensor | None,
-    _cum_q: Tensor,
-    _cum_k: Tensor,
-    _max_q: int,
-    _max_k: int,
-    dropout: float,
-    is_causal: bool,
-    *,
-    scale: float | None = None,
-) -> tuple[Tensor, ...]:
+def cudnn_backward(*args: Any, scale: float | None = None) -> tuple[Tensor, ...]:
     """``aten::_scaled_dot_product_cudnn_attention_backward``."""
+    grad, query, key, value, out, sums, seed, _offset, bias, _cum_q, _cum_k, _max_q, _max_k, dropout, is_causal = args
     bias = None if bias is None or bias.numel() == 0 else bias
     return _gradients((query, key, value), bias, is_causal, dropout, seed, scale, grad, out, sums)[:3]

@@ -13,37 +13,15 @@ from ...._typing import Any
 _aten = torch.ops.aten
 
 
-def cudnn_batch_norm(
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor | None,
-    running_mean: Tensor | None,
-    running_var: Tensor | None,
-    training: bool,
-    momentum: float,
-    epsilon: float,
-) -> tuple[Any, ...]:
+def cudnn_batch_norm(*args: Any) -> tuple[Any, ...]:
     """``aten::cudnn_batch_norm``. Nothing is kept in the reserve."""
-    results = _aten.native_batch_norm.default(x, weight, bias, running_mean, running_var, training, momentum, epsilon)
-    return (*results, None)
+    return (*_aten.native_batch_norm.default(*args), None)
 
 
-def cudnn_batch_norm_backward(
-    x: Tensor,
-    grad: Tensor,
-    weight: Tensor,
-    running_mean: Tensor | None,
-    running_var: Tensor | None,
-    mean: Tensor | None,
-    invstd: Tensor | None,
-    epsilon: float,
-    _reserve: Tensor,
-) -> Any:
+def cudnn_batch_norm_backward(x: Tensor, grad: Tensor, *args: Any) -> Any:
     """``aten::cudnn_batch_norm_backward``, which PyTorch only calls of a training step."""
-    grad = grad.to(x.dtype)
-    return batch_norm_backward(
-        grad, x, weight, running_mean, running_var, mean, invstd, True, epsilon, [True, True, True]
-    )
+    *statistics, epsilon, _reserve = args
+    return batch_norm_backward(grad.to(x.dtype), x, *statistics, True, epsilon, [True, True, True])
 
 
 def _as_the_cpu_keeps(x: Tensor, weight: Tensor | None, *statistics: Tensor | None) -> list[Tensor | None]:
@@ -79,17 +57,9 @@ def elemt(
     return (found if bias is None else found + _by_channel(bias, x)).to(x.dtype)
 
 
-def gather_stats_with_counts(
-    _x: Tensor,
-    mean: Tensor,
-    invstd: Tensor,
-    running_mean: Tensor | None,
-    running_var: Tensor | None,
-    momentum: float,
-    epsilon: float,
-    counts: Tensor,
-) -> tuple[Tensor, Tensor]:
+def gather_stats_with_counts(*args: Any) -> tuple[Tensor, Tensor]:
     """``aten::batch_norm_gather_stats_with_counts``: the statistics of all processes from those of each."""
+    _x, mean, invstd, running_mean, running_var, momentum, epsilon, counts = args
     shares = counts.to(mean.dtype).reshape(-1, 1)
     total = shares.sum()
     variance = invstd.pow(-2) - epsilon
@@ -102,32 +72,16 @@ def gather_stats_with_counts(
     return all_mean, (all_variance + epsilon).rsqrt()
 
 
-def gather_stats(
-    x: Tensor,
-    mean: Tensor,
-    invstd: Tensor,
-    running_mean: Tensor | None,
-    running_var: Tensor | None,
-    momentum: float,
-    epsilon: float,
-    count: int,
-) -> tuple[Tensor, Tensor]:
+def gather_stats(x: Tensor, mean: Tensor, *args: Any) -> tuple[Tensor, Tensor]:
     """``aten::batch_norm_gather_stats``: each process has as many values."""
+    *others, count = args
     counts = torch.full((mean.size(0),), count, dtype=mean.dtype, device="cpu")
-    return gather_stats_with_counts(x, mean, invstd, running_mean, running_var, momentum, epsilon, counts)
+    return gather_stats_with_counts(x, mean, *others, counts)
 
 
-def backward_reduce(
-    grad: Tensor,
-    x: Tensor,
-    mean: Tensor,
-    invstd: Tensor,
-    weight: Tensor | None,
-    for_x: bool,
-    for_weight: bool,
-    for_bias: bool,
-) -> tuple[Tensor | None, ...]:
+def backward_reduce(*args: Any) -> tuple[Tensor | None, ...]:
     """``aten::batch_norm_backward_reduce``."""
+    grad, x, mean, invstd, weight, for_x, for_weight, for_bias = args
     rows = _rows(grad)
     sums = rows.sum(1)
     products = (rows * (_rows(x) - mean.reshape(-1, 1))).sum(1)
@@ -136,17 +90,9 @@ def backward_reduce(
     return (sums if for_x else None, products if for_x else None, grad_weight, sums.to(kind) if for_bias else None)
 
 
-def backward_elemt(
-    grad: Tensor,
-    x: Tensor,
-    mean: Tensor,
-    invstd: Tensor,
-    weight: Tensor | None,
-    sums: Tensor,
-    products: Tensor,
-    counts: Tensor,
-) -> Tensor:
+def backward_elemt(*args: Any) -> Any:
     """``aten::batch_norm_backward_elemt``."""
+    grad, x, mean, invstd, weight, sums, products, counts = args
     total = counts.sum().to(mean.dtype)
     scale = invstd if weight is None else invstd * weight
     slope = products / total * invstd * invstd
@@ -155,18 +101,11 @@ def backward_elemt(
 
 
 def layer_norm_backward(
-    grad: Tensor,
-    x: Tensor,
-    shape: Sequence[int],
-    mean: Tensor,
-    rstd: Tensor,
-    weight: Tensor | None,
-    bias: Tensor | None,
-    mask: Sequence[bool],
+    grad: Tensor, x: Tensor, shape: Sequence[int], mean: Tensor, rstd: Tensor, weight: Tensor | None, *rest: Any
 ) -> Any:
     """``aten::native_layer_norm_backward``."""
-    mean, rstd = _as_the_cpu_keeps(x, weight, mean, rstd)
-    return _aten.native_layer_norm_backward.default(grad, x, shape, mean, rstd, weight, bias, mask)
+    kept = _as_the_cpu_keeps(x, weight, mean, rstd)
+    return _aten.native_layer_norm_backward.default(grad, x, shape, *kept, weight, *rest)
 
 
 def group_norm_backward(grad: Tensor, x: Tensor, mean: Tensor, rstd: Tensor, weight: Tensor | None, *rest: Any) -> Any:
@@ -174,17 +113,9 @@ def group_norm_backward(grad: Tensor, x: Tensor, mean: Tensor, rstd: Tensor, wei
     return _aten.native_group_norm_backward.default(grad, x, *_as_the_cpu_keeps(x, weight, mean, rstd), weight, *rest)
 
 
-def batch_norm_backward(
-    grad: Tensor,
-    x: Tensor,
-    weight: Tensor | None,
-    running_mean: Tensor | None,
-    running_var: Tensor | None,
-    mean: Tensor | None,
-    invstd: Tensor | None,
-    *rest: Any,
-) -> Any:
+def batch_norm_backward(grad: Tensor, x: Tensor, weight: Tensor | None, *args: Any) -> Any:
     """``aten::native_batch_norm_backward``."""
+    running_mean, running_var, mean, invstd, *rest = args
     kept = _as_the_cpu_keeps(x, weight, mean, invstd)
     return _aten.native_batch_norm_backward.default(grad, x, weight, running_mean, running_var, *kept, *rest)
 

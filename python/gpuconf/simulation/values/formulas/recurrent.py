@@ -106,25 +106,9 @@ def _shaped(
     return views
 
 
-def forward(
-    x: Tensor,
-    weight: Sequence[Tensor],
-    per_layer: int,
-    _buffer: Tensor | None,
-    hx: Tensor,
-    cx: Tensor | None,
-    mode: int,
-    hidden: int,
-    projected: int,
-    layers: int,
-    batch_first: bool,
-    dropout: float,
-    train: bool,
-    both: bool,
-    sizes: Sequence[int],
-    _dropout_state: Tensor | None,
-) -> tuple[Any, ...]:
+def forward(x: Tensor, weight: Sequence[Tensor], *args: Any) -> tuple[Any, ...]:
     """``aten::_cudnn_rnn``. The reserve keeps the seed of the dropout between layers."""
+    per_layer, _buffer, hx, cx, mode, hidden, projected, layers, batch_first, dropout, train, both, sizes, _state = args
     seed = torch.default_generator.initial_seed()
     weight = _shaped(weight, x, per_layer, hidden, projected, both)
     results = _run(x, weight, hx, cx, mode, (per_layer, layers, batch_first, dropout, train, both, sizes))
@@ -132,31 +116,10 @@ def forward(
     return results[0], results[1], cy, Seed(seed) if train else None, None
 
 
-def backward(
-    x: Tensor,
-    weight: Sequence[Tensor],
-    per_layer: int,
-    _buffer: Tensor,
-    hx: Tensor,
-    cx: Tensor | None,
-    _output: Tensor,
-    grad_output: Tensor | None,
-    grad_hy: Tensor | None,
-    grad_cy: Tensor | None,
-    mode: int,
-    hidden: int,
-    projected: int,
-    layers: int,
-    batch_first: bool,
-    dropout: float,
-    train: bool,
-    both: bool,
-    sizes: Sequence[int],
-    _dropout_state: Tensor | None,
-    reserve: Tensor,
-    mask: Sequence[bool],
-) -> tuple[Any, ...]:
+def backward(x: Tensor, weight: Sequence[Tensor], *args: Any) -> tuple[Any, ...]:
     """``aten::_cudnn_rnn_backward``: the forward pass again, on the CPU, and its gradients."""
+    per_layer, _buffer, hx, cx, _output, *grads_of_results, mode, hidden, projected = args[:11]
+    layers, batch_first, dropout, train, both, sizes, _dropout_state, reserve, mask = args[11:]
     keys = torch._C.DispatchKeySet(_KEYS.BackendSelect).add(_KEYS.ADInplaceOrView)
     with torch._C._ForceDispatchKeyGuard(keys, torch._C.DispatchKeySet(_KEYS.AutocastCPU)), torch.enable_grad():
         leaves = [None if one is None else one.detach().requires_grad_() for one in (x, hx, cx, *weight)]
@@ -164,9 +127,7 @@ def backward(
         with generators.DefaultSeeded(read_seed(reserve)):
             shaped = _shaped(leaves[3:], x, per_layer, hidden, projected, both)
             results = _run(leaves[0], shaped, leaves[1], leaves[2], mode, rest)
-        pairs = [
-            (one, grad) for one, grad in zip(results, (grad_output, grad_hy, grad_cy), strict=False) if grad is not None
-        ]
+        pairs = [(one, grad) for one, grad in zip(results, grads_of_results, strict=False) if grad is not None]
         wanted = [one for one in leaves if one is not None]
         found = torch.autograd.grad([one for one, _ in pairs], wanted, [grad for _, grad in pairs], allow_unused=True)
     grads = iter(found)

@@ -111,53 +111,26 @@ def _window(left: int | None, right: int | None) -> tuple[int, int]:
 
 
 def flash(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    cum_q: Tensor | None,
-    cum_k: Tensor | None,
-    _max_q: int,
-    _max_k: int,
-    dropout: float,
-    is_causal: bool,
-    _debug: bool,
-    *,
+    *args: Any,
     scale: float | None = None,
     window_size_left: int | None = None,
     window_size_right: int | None = None,
-    seqused_k: Tensor | None = None,
-    alibi_slopes: Tensor | None = None,
-    block_table: Tensor | None = None,
     num_splits: int | None = None,  # noqa: ARG001
+    **unknown: Any,
 ) -> tuple[Any, ...]:
     """``aten::_flash_attention_forward``."""
-    _refuse("_flash_attention_forward", seqused_k, alibi_slopes, block_table)
+    query, key, value, cum_q, cum_k, _max_q, _max_k, dropout, is_causal, _debug = args
+    _refuse("_flash_attention_forward", *unknown.values())
     how = "bottom" if is_causal else "", scale, _window(window_size_left, window_size_right)
     out, sums, seed = _forward((query, key, value), (cum_q, cum_k), None, dropout, *how)
     return out, sums, seed, None, None
 
 
 def flash_backward(
-    grad: Tensor,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    out: Tensor,
-    _sums: Tensor,
-    cum_q: Tensor | None,
-    cum_k: Tensor | None,
-    _max_q: int,
-    _max_k: int,
-    dropout: float,
-    is_causal: bool,
-    seed: Tensor,
-    _unused: Tensor,
-    *,
-    scale: float | None = None,
-    window_size_left: int | None = None,
-    window_size_right: int | None = None,
+    *args: Any, scale: float | None = None, window_size_left: int | None = None, window_size_right: int | None = None
 ) -> tuple[Tensor, ...]:
     """``aten::_flash_attention_backward``. Without cumulated lengths, PyTorch gives empty tensors."""
+    grad, query, key, value, out, _sums, cum_q, cum_k, _max_q, _max_k, dropout, is_causal, seed, _unused = args
     lengths = (None, None) if cum_q is None or cum_q.numel() == 0 else (cum_q, cum_k)
     how = "bottom" if is_causal else "", scale, _window(window_size_left, window_size_right)
     return _backward(grad, (query, key, value), out, lengths, None, dropout, seed, *how)[:3]
@@ -187,30 +160,13 @@ def efficient(
 
 
 def efficient_backward(
-    grad: Tensor,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    bias: Tensor | None,
-    out: Tensor,
-    cum_q: Tensor | None,
-    cum_k: Tensor | None,
-    _max_q: int,
-    _max_k: int,
-    _sums: Tensor,
-    dropout: float,
-    seed: Tensor,
-    _offset: Tensor,
-    mask: int,
-    bias_requires_grad: bool,
-    *,
-    scale: float | None = None,
-    num_splits_key: int | None = None,  # noqa: ARG001
-    window_size: int | None = None,
-    shared_storage_dqdkdv: bool = False,  # noqa: ARG001
+    *args: Any, scale: float | None = None, window_size: int | None = None, **_how: Any
 ) -> tuple[Any, ...]:
     """``aten::_efficient_attention_backward``."""
+    grad, query, key, value, bias, out, cum_q, cum_k, _max_q, _max_k, _sums, dropout, seed, _offset, mask, for_bias = (
+        args
+    )
     _refuse("_efficient_attention_backward", window_size or None, None if cum_q is None else bias)
     found = _backward(grad, (query, key, value), out, (cum_q, cum_k), bias, dropout, seed, _MASKS[mask], scale)
-    of_bias = found[3].sum_to_size(bias.shape).to(bias.dtype) if bias is not None and bias_requires_grad else None
+    of_bias = found[3].sum_to_size(bias.shape).to(bias.dtype) if bias is not None and for_bias else None
     return (*found[:3], of_bias)

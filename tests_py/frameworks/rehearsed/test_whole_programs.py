@@ -1,0 +1,183 @@
+"""``gpuconf plan -- PROGRAM`` beside the same program run to its end on a card without a limit.
+
+Each program is one file of ``programs``. Its first line says what the answer has: the verdict on a card that is large
+enough, and whether a loop was cut short.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import no_gpu
+import pytest
+
+pytestmark = [
+    pytest.mark.skipif(no_gpu.torch_folder() is None, reason="no PyTorch that is built for CUDA is installed"),
+    pytest.mark.simulated_programs,
+]
+PROGRAMS = sorted((Path(__file__).parent / "programs").glob("*.py"))
+DROPPED = ("GPUCONF_", "CUDA_", "FAKECUDA_", "PYTORCH_", "LD_")
+PEAK = 'import torch\nprint("PEAK", torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved())\n'
+
+
+def gpuconf(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(DROPPED)}
+    command = [sys.executable, "-m", "gpuconf", *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=500, cwd=folder, env=kept)
+
+
+def planned(folder: Path, program: str, *options: str) -> dict[str, Any]:
+    (folder / "train.py").write_text(program, encoding="utf-8")
+    done = gpuconf(folder, "plan", "--json", *options, "--", sys.executable, "train.py")
+    assert done.stdout, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def peaks(folder: Path, program: str) -> list[int]:
+    """Return what the program has allocated and reserved at most, run to its end."""
+    (folder / "train.py").write_text(program + PEAK, encoding="utf-8")
+    done = gpuconf(folder, "run", "--simulate", "A10:no-limit", "--values", "none", sys.executable, "train.py")
+    (line,) = (line for line in done.stdout.splitlines() if line.startswith("PEAK "))
+    return [int(word) for word in line.split()[1:]]
+
+
+@pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
+def test_the_planned_peak_is_that_of_the_whole_run(tmp_path: Path, path: Path) -> None:
+    program = path.read_text(encoding="utf-8")
+    verdict, cut, *libraries = program.partition("\n")[0].lstrip("# ").split(", ")
+    for name in libraries:
+        if importlib.util.find_spec(name) is None:
+            pytest.skip(f"not installed: {name}")
+    found = planned(tmp_path, program, "--gpu", "A10", "--seconds", "400")
+    (process,) = found["processes"]
+    assert [process["allocated"], process["reserved"]] == pytest.approx(peaks(tmp_path, program), rel=0.005)
+    assert found["why_no_verdict"] == ""
+    assert {one["verdict"] for one in found["cards"]} == {verdict}, found["unseen"]
+    assert bool(found["unseen"]) is (verdict == "depends")
+    assert ("cut" if found["ran"]["cut"] else "whole") == cut
+
+
+LATE = """
+import torch
+model = torch.nn.Linear(64, 64).cuda()
+optimizer = torch.optim.AdamW(model.parameters())
+data = torch.utils.data.TensorDataset(torch.randn(2000, 64))
+for step, (x,) in enumerate(torch.utils.data.DataLoader(data, batch_size=20)):
+    model(x.cuda()).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    {inside}
+{after}
+"""
+MUCH = "torch.no_grad()(model)(torch.empty(1 << 26, 64, device='cuda'))"
+
+
+@pytest.mark.parametrize(
+    ("inside", "after"),
+    [("", MUCH), (f"if step % 50 == 49: {MUCH}", ""), (f"if step < 60: continue\n    {MUCH}; break", "")],
+    ids=["after the loop", "at times", "in the second half"],
+)
+def test_what_comes_late_is_seen(tmp_path: Path, inside: str, after: str) -> None:
+    """Of all steps but one the memory is less than 1 MiB, and this one needs 32 GiB."""
+    found = planned(tmp_path, LATE.format(inside=inside, after=after), "--gpu", "A10,A100-40GB")
+    assert {one["card"]: one["verdict"] for one in found["cards"]} == {"A10-24GB": "does not fit", "A100-40GB": "fits"}
+
+
+def test_all_cuts_no_loop(tmp_path: Path) -> None:
+    found = planned(tmp_path, LATE.format(inside="", after=""), "--gpu", "A10", "--all")
+    assert (found["ran"]["optimizer_steps"], found["ran"]["cut"]) == (100, [])
+
+
+def test_a_program_that_did_not_end_depends(tmp_path: Path) -> None:
+    program = LATE.format(inside="", after="").replace("for step, (x,) in enumerate(", "while True:\n  for (x,) in (")
+    found = planned(tmp_path, program, "--gpu", "A10", "--seconds", "15")
+    assert {one["verdict"] for one in found["cards"]} == {"depends"}
+    assert found["unseen"] == ["the program's end: see --seconds and --all"]
+
+
+GRAPHS = """
+import torch
+kept = []
+for _ in range(3):
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        tensor = torch.empty(15 << 30, dtype=torch.uint8, device="cuda")
+        del tensor
+    kept.append(graph)
+"""
+POOL = """
+import torch
+tensor = torch.empty(24 << 30, dtype=torch.uint8, device="cuda")
+pool = torch.cuda.MemPool()
+with torch.cuda.use_mem_pool(pool):
+    held = torch.empty(24 << 30, dtype=torch.uint8, device="cuda")
+    del held
+del tensor
+held = torch.empty(12 << 30, dtype=torch.uint8, device="cuda")
+"""
+
+
+@pytest.mark.parametrize("program", [GRAPHS, POOL], ids=["graphs", "a pool"])
+def test_what_a_private_pool_keeps_serves_nothing_else(tmp_path: Path, program: str) -> None:
+    """Three graphs were said to need the memory of one. A recording of them is replayed in the same way."""
+    recording = tmp_path / "recording.pickle"
+    found = planned(tmp_path, program, "--gpu", "A100-40GB", "--record", str(recording))
+    assert {one["verdict"] for one in found["cards"]} == {"does not fit"}
+    assert gpuconf(tmp_path, "plan", str(recording), "--gpu", "A100-40GB").returncode == 3
+    assert gpuconf(tmp_path, "plan", str(recording), "--gpu", "A100-80GB").returncode == 0
+    assert "agrees" in gpuconf(tmp_path, "plan", "--verify", str(recording)).stdout
+
+
+ADAPTS = """
+import torch
+batch = 1 << 20
+while True:
+    try:
+        held = [torch.empty(batch << 15, dtype=torch.uint8, device="cuda") for _ in range(2)]
+        break
+    except torch.OutOfMemoryError:
+        held = None
+        batch //= 2
+print("batch", batch)
+"""
+
+
+def test_a_program_that_adapts_to_a_card_runs_on_that_card(tmp_path: Path) -> None:
+    """On a card without a limit its first batch, of 64 GiB, needs more than each of the cards has."""
+    found = planned(tmp_path, ADAPTS, "--gpu", "T4,L4")
+    assert {(one["card"], one["verdict"]) for one in found["cards"]} == {("T4", "fits"), ("L4", "fits")}
+    assert [one["cards"] for one in found["groups"]] == [["T4"], ["L4"]]
+    assert [one["allocated"] >> 30 for one in found["groups"]] == [8, 16]
+    assert any("catches out-of-memory errors" in note for note in found["notes"])
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        (
+            'os.environ["PYTORCH_CUDA_ALLOC_CONF"] = os.environ["PYTORCH_ALLOC_CONF"] = "backend:cudaMallocAsync"',
+            "leave it",
+        ),
+        ("torch.cuda.init(); torch.cuda.memory.change_current_allocator(None)", "change_current_allocator()"),
+    ],
+    ids=["a setting", "a call"],
+)
+def test_other_allocators_are_named(tmp_path: Path, line: str, says: str) -> None:
+    program = f"import os\n{line if 'environ' in line else ''}\nimport torch\n{line}\ntorch.zeros(9, device='cuda')\n"
+    (tmp_path / "train.py").write_text(program, encoding="utf-8")
+    done = gpuconf(tmp_path, "plan", "--gpu", "A10", "--", sys.executable, "train.py")
+    assert done.returncode in (1, 4)
+    assert says in done.stderr + done.stdout
+
+
+def test_pinned_memory_of_the_host_is_named(tmp_path: Path) -> None:
+    program = "import torch\nheld = torch.empty(1 << 28, dtype=torch.uint8).pin_memory()\nheld.cuda()\n"
+    found = planned(tmp_path, program, "--gpu", "A10")
+    assert "it pins 256.00MiB of the host's memory" in found["notes"]

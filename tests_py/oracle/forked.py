@@ -1,0 +1,460 @@
+"""Sequences of calls with odd arguments in new processes, beside TensorFlow: strategies, tensors, sessions, settings.
+
+    python tests_py/oracle/forked.py --calls 1000000 --seed 3
+    python tests_py/oracle/forked.py --calls 1000 --fresh       each sequence in a process that imports TensorFlow anew
+
+Each sequence runs in a child forked from a process that has imported TensorFlow and not started it, and in one forked
+from a process in which ``import tensorflow`` finds gpuconf. Values are compared as text, and errors by their class, up
+to the first difference, which is shrunk and printed as calls. ``KNOWN`` has those that docs/differences.md lists.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any, NamedTuple
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE.parent))
+ODD = [
+    "None",
+    "True",
+    "False",
+    "0",
+    "1",
+    "2",
+    "-1",
+    "1.5",
+    "-0.5",
+    "nan",
+    "2**40",
+    "2**70",
+    "''",
+    "'x'",
+    "b'x'",
+    "'GPU:0'",
+    "'/gpu:0'",
+    "'/device:CPU:0'",
+    "'CPU:0'",
+    "'GPU'",
+    "[]",
+    "{}",
+    "()",
+    "[1]",
+    "[1.5]",
+    "['a']",
+    "[None]",
+    "[[1,2],[3]]",
+    "[[1.0]]",
+    "np.True_",
+    "np.int64(3)",
+    "np.float32(2)",
+    "np.ones(2)",
+    "np.zeros((1,0))",
+    "1j",
+    "object",
+    "tf.float32",
+    "tf.int64",
+    "'float32'",
+    "t",
+    "v",
+    "g0",
+    "c",
+]
+NUMBERS = [
+    "1",
+    "2",
+    "0",
+    "-1",
+    "1.5",
+    "True",
+    "[1,2]",
+    "[1.0,2.0]",
+    "[[1.0,2.0],[3.0,4.0]]",
+    "[]",
+    "t",
+    "v",
+    "np.ones(2,'float32')",
+    "np.arange(3)",
+]
+DEVICES = [
+    "'/gpu:0'",
+    "'/gpu:1'",
+    "'GPU:0'",
+    "'gpu:0'",
+    "'/cpu:0'",
+    "'CPU:0'",
+    "''",
+    "None",
+    "'/device:GPU:0'",
+    "'/job:localhost/device:CPU:0'",
+    "'/job:worker/gpu:0'",
+    "'x'",
+    "'/gpu:7'",
+    "'/GPU:*'",
+    "1",
+    "[]",
+    "g0",
+    "LD('/device:GPU:0','GPU')",
+]
+ONE = [
+    "abs",
+    "square",
+    "sqrt",
+    "exp",
+    "floor",
+    "round",
+    "sin",
+    "cos",
+    "tanh",
+    "sigmoid",
+    "sign",
+    "negative",
+    "reduce_sum",
+    "reduce_mean",
+    "reduce_max",
+    "reduce_prod",
+    "rank",
+    "reduce_any",
+    "identity",
+    "zeros_like",
+    "ones_like",
+    "argmax",
+    "cumsum",
+    "transpose",
+    "squeeze",
+    "size",
+    "shape",
+    "is_tensor",
+    "convert_to_tensor",
+    "math.log",
+    "math.ceil",
+    "math.rsqrt",
+    "nn.relu",
+    "nn.softmax",
+    "strings.length",
+    "strings.upper",
+    "stop_gradient",
+]
+TWO = [
+    "add",
+    "subtract",
+    "multiply",
+    "divide",
+    "pow",
+    "maximum",
+    "minimum",
+    "equal",
+    "less",
+    "greater_equal",
+    "matmul",
+    "math.floormod",
+    "logical_and",
+]
+OPERATORS = ["+", "-", "*", "/", "//", "%", "**", "==", "!=", "<", ">=", "@", "&", "|"]
+PLAIN = [
+    "tf.executing_eagerly()",
+    "tf.config.list_physical_devices()",
+    "tf.config.list_logical_devices()",
+    "tf.test.gpu_device_name()",
+    "tf.test.is_gpu_available()",
+    "tf.test.is_built_with_cuda()",
+    "tf.distribute.get_strategy().num_replicas_in_sync",
+    "tf.distribute.has_strategy()",
+    "tf.compat.v1.get_default_graph().get_operations()",
+    "v1.executing_eagerly()",
+    "v1.disable_v2_behavior()",
+    "v1.disable_eager_execution()",
+    "v1.enable_eager_execution()",
+    "v1.reset_default_graph()",
+    "v1.enable_v2_behavior()",
+    "v1.disable_tensor_equality()",
+    "v1.enable_tensor_equality()",
+    "tf.config.get_visible_devices()",
+    "tf.config.get_soft_device_placement()",
+    "tf.config.optimizer.get_experimental_options()",
+    "tf.config.optimizer.get_jit()",
+    "tf.config.experimental.enable_op_determinism()",
+    "tf.random.normal([2]).shape",
+    "tf.config.functions_run_eagerly()",
+    "tf.compat.v1.global_variables_initializer()",
+    "tf.compat.v1.trainable_variables()",
+    "hash(t)",
+    "hash(v)",
+    "t.ref()==t.ref()",
+    "tf.version.VERSION",
+    "tf.sysconfig.get_build_info()['is_rocm_build']",
+    "v1.global_variables()",
+    "bool(t==v)",
+    "[t].count(1.0)",
+]
+SETTINGS = [
+    "config.set_soft_device_placement",
+    "config.set_visible_devices",
+    "config.set_logical_device_configuration",
+    "config.experimental.set_memory_growth",
+    "config.experimental.get_memory_growth",
+    "config.optimizer.set_jit",
+    "config.threading.set_inter_op_parallelism_threads",
+    "config.experimental.enable_tensor_float_32_execution",
+    "debugging.set_log_device_placement",
+    "config.run_functions_eagerly",
+    "config.experimental.set_synchronous_execution",
+    "config.experimental.get_memory_info",
+    "config.experimental.get_device_details",
+    "config.list_logical_devices",
+    "config.get_logical_device_configuration",
+    "config.experimental.set_device_policy",
+    "random.set_seed",
+    "DeviceSpec.from_string",
+]
+
+
+class Difference(NamedTuple):
+    """The calls up to the first that differs, and what both answered."""
+
+    gpus: int
+    calls: list[str]
+    theirs: list[str]
+    ours: list[str]
+
+
+# By the row of docs/differences.md: the last call, TensorFlow's answer and gpuconf's.
+_ANY_OF = "^(Type|Value|InvalidArgument|Attribute|Index|NotImplemented|NotFound|Unimplemented|FailedPrecondition)Error"
+KNOWN: dict[str, tuple[str, str, str]] = {
+    "wrong-type": (r"tf\.(config|debugging)\.", "", "^TypeError"),
+    "limit-range": ("set_logical_device_configuration", "", "^ValueError memory_limit"),
+    "growth-type": ("set_memory_growth", "", "^TypeError"),
+    "build": ("is_built_with|is_cuda_build", "", ""),
+    "numbers-beyond-int32": (r"2\*\*", "", "^ValueError|Tensor"),
+    "odd-operands": ("", _ANY_OF, _ANY_OF),
+    "numpy-operations": (
+        "softmax|tanh|sigmoid|rsqrt|exp|sin|cos|log|/|pow|\\*\\*|sqrt",
+        r"^ <tf.Tensor.*\d\.\d",
+        r"^ <tf.Tensor.*\d\.\d",
+    ),
+    "eager-in-graph": (r"run\(lambda: v1.constant\([tv]\)\)$", "^NotImplementedError", "^ "),
+    "job-in-mirrored": ("/job:localhost", "^RuntimeError In-graph", ""),
+    "device-objects": (r"on\(g0", "^ValueError", "^ "),
+    "aborts": ("", "^ended", ""),
+}
+
+
+def drawn(draw: random.Random, gpus: int) -> list[str]:
+    """Draw a sequence of calls. With GPUs, which compute zeros here, only calls that compute nothing."""
+    plain = [each for each in PLAIN if not gpus or not re.search(r"\b[tv]\b|random", each)]
+
+    def odd() -> str:
+        return draw.choice(ODD if not gpus else [each for each in ODD if each not in "tv"])
+
+    def device() -> str:
+        return draw.choice(DEVICES) if draw.random() < 0.8 else odd()
+
+    def number() -> str:
+        return draw.choice(NUMBERS) if draw.random() < 0.7 else odd()
+
+    kinds = (
+        lambda: draw.choice(plain),
+        lambda: f"tf.{draw.choice(SETTINGS)}({', '.join(odd() for _ in range(draw.choice([0, 1, 1, 1, 2])))})",
+        lambda: f"tf.distribute.OneDeviceStrategy({device()}).extended.worker_devices",
+        lambda: f"tf.distribute.MirroredStrategy({device()}).num_replicas_in_sync",
+        lambda: f"tf.distribute.MirroredStrategy([{device()}, {device()}]).extended.worker_devices",
+        lambda: f"tf.distribute.experimental.CentralStorageStrategy({device()}).extended.parameter_devices",
+        lambda: f"on({device()}, lambda: tf.constant(1.5))",
+        lambda: f"tf.config.set_visible_devices({draw.choice(['[]', '[g0]', 'g0', '[c]', odd()])}, 'GPU')",
+        lambda: f"tf.config.set_logical_device_configuration(g0, [tf.config.LogicalDeviceConfiguration({odd()})])",
+        lambda: f"v1.enable_eager_execution(config=v1.ConfigProto(device_count={{'GPU': {draw.choice('01')}}}))",
+        lambda: (
+            f"tf.constant({odd()}, {draw.choice(['None', 'tf.float32', 'tf.int32', 'tf.int64', 'tf.string', odd()])})"
+        ),
+        lambda: f"tf.{draw.choice(ONE)}({number()})",
+        lambda: f"tf.{draw.choice(TWO)}({number()}, {number()})",
+        lambda: f"t {draw.choice(OPERATORS)} {number()}",
+        lambda: f"v {draw.choice(OPERATORS)} {number()}",
+        lambda: f"tf.zeros({odd()})",
+        lambda: f"tf.Variable({number()})",
+        lambda: f"v.assign({number()}).numpy()",
+        lambda: f"tf.cast({number()}, {draw.choice(['tf.int32', 'tf.float32', 'tf.bool', 'tf.int64', odd()])})",
+        lambda: f"run(lambda: v1.constant({number()}))",
+        lambda: f"tf.strings.join([{odd()}, {odd()}])",
+    )
+    computing = 0 if gpus else len(kinds)
+    return [draw.choice(kinds[: computing or 10])() for _ in range(draw.randint(3, 12))]
+
+
+# In the children
+
+
+def shown(value: Any) -> str:
+    """A value as text that is the same on both sides."""
+    text = re.sub(r"0x[0-9a-f]+", "0x", re.sub(r"gpuconf\.compat\.v[12]|tensorflow\.[\w.]+", "tf", repr(value)))
+    return re.sub(r"\s+", " ", text)
+
+
+def answers(calls: list[str]) -> list[list[str]]:
+    """Make the calls, and return what each answers."""
+    import numpy as np
+    import tensorflow as tf
+
+    v1 = tf.compat.v1
+
+    def on(device: Any, make: Any) -> Any:
+        with tf.device(device):
+            return make().device
+
+    def run(make: Any) -> Any:
+        with v1.Graph().as_default(), v1.Session() as session:
+            return session.run(make())
+
+    physical = tf.config.PhysicalDevice
+    names = {"tf": tf, "np": np, "v1": v1, "on": on, "run": run, "nan": float("nan"), "LD": tf.config.LogicalDevice}
+    names |= {"c": physical("/physical_device:CPU:0", "CPU"), "g0": physical("/physical_device:GPU:0", "GPU")}
+    found = []
+    for call in calls:
+        try:
+            if re.search(r"\b[tv]\b", call) and "t" not in names:
+                names |= {"t": tf.constant([1.0, 2.0]), "v": tf.Variable([1.0, 2.0])}
+            found.append(["", shown(eval(call, names))])
+        except Exception as error:
+            found.append([type(error).__name__, str(error)[:200]])
+    return found
+
+
+def serve(mode: str) -> None:
+    """Answer lines of JSON, each in a child."""
+    import run_programs
+
+    os.environ["TF_ENABLE_ONEDNN_OPTS"] = "0"  # see run.py
+    out = os.fdopen(os.dup(1), "w")
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    os.dup2(1, 2)
+    prepare: Any = run_programs.prepare_tensorflow if mode == "tensorflow" else run_programs.prepare_gpuconf
+    ready = prepare(mode)
+    if mode == "tensorflow":
+        import tensorflow  # noqa: F401 - before the forks
+    for line in sys.stdin:
+        gpus, calls = json.loads(line)
+        reader, writer = os.pipe()
+        child = os.fork()
+        if child == 0:
+            signal.alarm(60)
+            program = run_programs.Program("", "", f"{gpus}xT4" if gpus else "", [], {}, "", "", [], 0)
+            ready(program)
+            with os.fdopen(writer, "w") as pipe:
+                json.dump(answers(calls), pipe)
+            os._exit(0)
+        os.close(writer)
+        with os.fdopen(reader) as pipe:
+            text = pipe.read()
+        _, status = os.waitpid(child, 0)
+        print(text if text and not status else json.dumps([["ended", str(status)]]), file=out, flush=True)
+
+
+# Here
+
+
+class Server:
+    """A process that answers sequences; with ``fresh``, another one for each."""
+
+    def __init__(self, mode: str, fresh: bool) -> None:
+        self.mode, self.fresh = mode, fresh
+        self.process: Any = None
+
+    def ask(self, gpus: int, calls: list[str]) -> None:
+        """Send a sequence."""
+        if self.process is None:
+            command = [sys.executable, __file__, "--serve", self.mode]
+            self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.process.stdin.write(json.dumps([gpus, calls]) + "\n")
+        self.process.stdin.flush()
+
+    def answer(self) -> list[list[str]]:
+        """Receive what it answers."""
+        found: list[list[str]] = json.loads(self.process.stdout.readline())
+        if self.fresh:
+            self.process.stdin.close()
+            self.process.wait()
+            self.process = None
+        return found
+
+
+def differs(servers: list[Server], gpus: int, calls: list[str]) -> tuple[int, Difference | None]:
+    """Return how many calls are alike, and the first difference."""
+    for server in servers:
+        server.ask(gpus, calls)
+    theirs, ours = (server.answer() for server in servers)
+    for number, (one, other) in enumerate(zip(theirs, ours, strict=False)):
+        if one[0] != other[0] or (not one[0] and one[1] != other[1]):
+            return number, Difference(gpus, calls[: number + 1], one, other)
+    return len(calls), None
+
+
+def shrink(servers: list[Server], found: Difference) -> Difference:
+    """Leave out calls while the last one still differs."""
+    for number in reversed(range(len(found.calls) - 1)):
+        calls = found.calls[:number] + found.calls[number + 1 :]
+        _, smaller = differs(servers, found.gpus, calls)
+        if smaller is not None and len(smaller.calls) == len(calls):
+            found = smaller
+    return found
+
+
+def known(found: Difference) -> str:
+    """Return the row of a difference, or nothing."""
+    for row, patterns in KNOWN.items():
+        texts = ("; ".join(found.calls), " ".join(found.theirs), " ".join(found.ours))
+        if all(re.search(pattern, text) for pattern, text in zip(patterns, texts, strict=True)):
+            return row
+    return ""
+
+
+def main() -> None:
+    """Compare, and print what differs."""
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--calls", type=int, default=10_000)
+    arguments.add_argument("--seed", type=int, default=1)
+    arguments.add_argument("--fresh", action="store_true")
+    arguments.add_argument("--serve")
+    options = arguments.parse_args()
+    if options.serve:
+        serve(options.serve)
+        return
+    servers = [Server("tensorflow", options.fresh), Server("installed", options.fresh)]
+    compared, sequences, began = 0, 0, time.monotonic()
+    kinds: Counter[str] = Counter()
+    rows: Counter[str] = Counter()
+    while compared < options.calls:
+        draw = random.Random(f"{options.seed}:{sequences}")
+        sequences += 1
+        gpus = draw.choice([0, 0, 1, 2])
+        alike, found = differs(servers, gpus, drawn(draw, gpus))
+        compared += alike + (found is not None)
+        if sequences % 500 == 0:
+            print(f"{compared} calls so far", flush=True)
+        if found is None:
+            continue
+        if row := known(found):
+            rows[row] += 1
+            continue
+        kind = f"{re.sub(r'[^a-z_.]', '', found.calls[-1].split('(')[0])} {found.theirs[0]} {found.ours[0]}"
+        kinds[kind] += 1
+        if kinds[kind] == 1:
+            small = shrink(servers, found)
+            print("DIFFERS", kind, *small.calls, sep="\n    ")
+            print(f"  {small.gpus} GPUs\n  TensorFlow: {small.theirs}\n  gpuconf:    {small.ours}", flush=True)
+    print(f"{compared} calls in {sequences} sequences, seed {options.seed}, {time.monotonic() - began:.0f} s")
+    print(f"{sum(kinds.values())} differ, of {len(kinds)} kinds: {kinds.most_common()}; listed: {dict(rows)}")
+    sys.exit(bool(kinds))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,333 @@
+"""Blocks of public code that configure GPUs: how they are drawn, and how many end and print as with TensorFlow.
+
+    python tests_py/oracle/public_code.py draw MIRROR WORK     write the blocks to WORK, and their list here
+    python tests_py/oracle/public_code.py judge WORK PART      run one part of the list on TensorFlow and on gpuconf
+
+**The rule.** Repositories are the first (as many as ``NAMES`` says) that a search of repository names for each of its
+words gives, without those of other languages and uses (``OTHERS``), and books, courses, translations and computing
+centres' pages that were known by name; ``MIRROR`` has a bare copy of each that could be had. Of the newest commit,
+text documents, notebooks and Python files of at most ``LINES`` lines count if they have one of ``STRINGS``, which no
+name of TensorFlow's suggests. Of these, a block is a fenced block, a cell or a file that
+
+- is Python without a shell's and IPython's lines, with the imports of the blocks before it (of TensorFlow, NumPy and
+  the standard library) and ``import tensorflow as tf`` where it has none;
+- calls TensorFlow, and at least half of these calls configure, place or measure (``SETTINGS``);
+- is no other block's twin but for comments, texts and numbers; at most 3 of a file and 12 of a repository count.
+
+TensorFlow runs each without GPUs, since those of imaginary_gpus.cc compute nothing but zeros; a block that calls only
+``SETTINGS`` runs on the machines of ``MACHINES``, beginning with the one that the block's hash chooses. The first on
+which it ends with 0 within ``SECONDS`` is the block's machine. A block without one is tried once more after all blocks
+before it in its file, without GPUs, if the whole is short and meets the rule; else it is not in the list. TensorFlow
+says of its build what its wheel for GPUs says. The hash also says which part a block is in: nobody looks at the second
+before the first is mended. A line that two runs of TensorFlow print differently is not compared.
+
+The code is other people's: ``public_code.txt`` has where it is, and its hash.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import Any, NamedTuple
+
+HERE = Path(__file__).parent
+LIST = HERE / "public_code.txt"
+NAMES = {
+    "tensorflow-notes": 12,
+    "tensorflow2": 12,
+    "tensorflow-gpu": 40,
+    "learn-tensorflow": 12,
+    "tensorflow-tutorial": 12,
+    "tensorflow-install": 12,
+    "gpu-setup": 12,
+    "deep-learning-notes": 12,
+    "distributed-tensorflow": 20,
+    "tensorflow-book": 12,
+    "handson-ml": 12,
+}
+OTHERS = re.compile(r"js|sharp|DotNet|ofx|docker|webgpu|wgpu|2048", re.IGNORECASE)
+STRINGS = (
+    """
+显存|显卡|메모리|그래픽|メモリ|の使用|видеопам|видеокарт|placa de v|memória|tarjeta gr|memoria
+carte graph|mémoire|Grafikkarte|Speicher|ekran kart|card đồ|scheda video|pamięci
+Num GPUs|Physical GPU|GPU is|GPU was|Is GPU|Is there|have been initialized|set before
+out of memory|OOM|nvidia-smi|CUDA_VISIBLE|hogging|Colab|conda|Number of devices
+several GPUs|multiple GPUs|multi-gpu|Found GPU|Default GPU|is installed|cuDNN|CUDA
+on the GPU|on GPU|GPUs
+""".replace("\n", "|")
+    .strip("|")
+    .split("|")
+)
+SETTINGS = re.compile(
+    r"tensorflow\.(compat\.v[12]\.|python\.)?(config\b|device$|distribute\b|(Interactive)?Session$|ConfigProto|GPUOptions"
+    r"|test\.|sysconfig|client\.device_lib|debugging\.set_log|(keras\.)?backend\.(tensorflow_backend\.)?(set|get|clear)_ses"
+    r"|train\.(ClusterSpec|Server)|DeviceSpec|get_logger|logging\b|executing_eagerly|enable_|disable_|profiler"
+    r"|contrib\.distribute|saved_model\.load_options|Version|tpu\b|keras\.mixed_precision|keras\.utils\.multi_gpu)"
+)
+MACHINES = ("2xT4", "T4", "")
+LINES, SECONDS, OF_FILE, OF_REPOSITORY = 150, 60, 3, 12
+SUFFIXES = (".md", ".rst", ".ipynb", ".py", ".txt")
+
+
+class Block(NamedTuple):
+    """A block, and where it is."""
+
+    repository: str
+    path: str
+    number: int
+    source: str
+    settings: bool  # it calls nothing else
+    whole: str  # the same after all blocks before it in its file; "" if these are too long, or mostly do other things
+
+    @property
+    def key(self) -> str:
+        """What stands for the block in the list."""
+        return hashlib.sha256(self.source.encode()).hexdigest()[:16]
+
+
+def blocks_of(path: str, text: str) -> list[str]:
+    """The blocks of a file, in order."""
+    if path.endswith(".ipynb"):
+        try:
+            cells = json.loads(text)["cells"]
+        except (ValueError, KeyError, TypeError):
+            return []
+        return ["".join(cell.get("source", "")) for cell in cells if cell.get("cell_type") == "code"]
+    if path.endswith(".py"):
+        return [text] if text.count("\n") <= LINES else []
+    fenced = re.findall(r"^ *```[^\n]*\n(.*?)^ *```", text, re.MULTILINE | re.DOTALL)
+    literal = re.findall(r"^\.\. code[^\n]*\n((?:[ \t]+[^\n]*\n|\n)+)", text, re.MULTILINE)
+    return fenced + literal
+
+
+def python_of(block: str) -> ast.Module | None:
+    """A block as Python: of a dialogue its input, without a shell's and IPython's lines."""
+    lines = block.replace("\r", "").expandtabs().splitlines()
+    if any(line.lstrip().startswith(">>> ") for line in lines):
+        lines = [line.lstrip()[4:] for line in lines if line.lstrip().startswith((">>> ", "... "))]
+    lines = [line for line in lines if not line.lstrip().startswith(("!", "%"))]
+    margin = min((len(line) - len(line.lstrip()) for line in lines if line.strip()), default=0)
+    try:
+        return ast.parse("\n".join(line[margin:] for line in lines))
+    except (SyntaxError, ValueError):
+        return None
+
+
+def imports_of(module: ast.Module) -> list[ast.stmt]:
+    """The imports of TensorFlow, NumPy and the standard library."""
+    allowed = sys.stdlib_module_names | {"tensorflow", "numpy"}
+    return [
+        line
+        for line in module.body
+        if (isinstance(line, ast.Import) and all(name.name.split(".")[0] in allowed for name in line.names))
+        or (isinstance(line, ast.ImportFrom) and (line.module or "").split(".")[0] in allowed)
+    ]
+
+
+def calls_of(module: ast.Module) -> list[str]:
+    """The names of TensorFlow's that a program calls."""
+    names: dict[str, str] = {}
+    for node in ast.walk(module):
+        if isinstance(node, ast.Import):
+            for name in node.names:
+                if name.name.split(".")[0] == "tensorflow":
+                    names[name.asname or "tensorflow"] = name.name if name.asname else "tensorflow"
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "tensorflow":
+            names |= {name.asname or name.name: f"{node.module}.{name.name}" for name in node.names}
+    calls = []
+    for node in ast.walk(module):
+        words = []
+        name = node.func if isinstance(node, ast.Call) else None
+        while isinstance(name, ast.Attribute):
+            words.append(name.attr)
+            name = name.value
+        if isinstance(name, ast.Name) and name.id in names:
+            calls.append(".".join([names[name.id], *reversed(words)]))
+    return calls
+
+
+def shape_of(module: ast.Module) -> str:
+    """What twins have in common."""
+    return re.sub(r"Constant\([^)]*\)", "", ast.dump(module))
+
+
+def collect(mirror: Path) -> list[Block]:
+    """All blocks of the mirrored repositories that the rule describes."""
+    seen: set[str] = set()
+    blocks = []
+    for folder in sorted(mirror.iterdir(), key=lambda folder: hashlib.sha256(folder.name.encode()).digest()):
+        if not (folder / "repo").is_dir():
+            continue
+        of_repository: list[Block] = []
+        for path, text in _files(folder / "repo"):
+            of_file, imports, before = 0, [], list[ast.stmt]()
+            for number, block in enumerate(blocks_of(path, text)):
+                module = python_of(block)
+                if module is None:
+                    continue
+                calls_it = "tensorflow" in block or re.search(r"\btf\.", block)
+                body = ast.Module([*({ast.unparse(line): line for line in imports}.values()), *module.body], [])
+                if "tensorflow" not in ast.unparse(body):
+                    body.body.insert(0, ast.parse("import tensorflow as tf").body[0])
+                imports += imports_of(module)
+                before += module.body
+                calls = calls_of(body) if calls_it else []
+                settings = sum(SETTINGS.match(name) is not None for name in calls)
+                if not settings or settings * 2 < len(calls) or of_file == OF_FILE or shape_of(module) in seen:
+                    continue
+                seen.add(shape_of(module))
+                of_file += 1
+                source = ast.unparse(ast.fix_missing_locations(body)) + "\n"
+                name = folder.name.replace("+", "/", 1)
+                of_repository.append(Block(name, path, number, source, settings == len(calls), whole_of(before)))
+        blocks += sorted(of_repository, key=lambda block: block.key)[:OF_REPOSITORY]
+    return blocks
+
+
+def whole_of(body: list[ast.stmt]) -> str:
+    """Return a file's blocks up to one as a program, if it is short and mostly configures, places or measures."""
+    module = ast.Module(body, [])
+    calls = calls_of(module)
+    source = ast.unparse(ast.fix_missing_locations(module)) + "\n"
+    settings = sum(SETTINGS.match(name) is not None for name in calls)
+    return source if source.count("\n") <= LINES and settings * 2 >= len(calls) else ""
+
+
+def _files(repository: Path) -> list[tuple[str, str]]:
+    """The files of the newest commit that have TensorFlow's name and one of ``STRINGS``."""
+    git, environ = ["git", "-C", str(repository)], {**os.environ, "GIT_NO_LAZY_FETCH": "1"}
+    listed = subprocess.run([*git, "ls-tree", "-rlz", "HEAD"], capture_output=True, text=True, check=False).stdout
+    names = {}
+    for row in filter(None, listed.split("\0")):
+        about, _, path = row.partition("\t")
+        _, kind, name, size = about.split()
+        if kind == "blob" and path.endswith(SUFFIXES) and size.isdigit() and int(size) <= 1_000_000:
+            names[path] = name
+    command, rows = [*git, "cat-file", "--batch"], "\n".join(names.values()).encode() + b"\n"
+    content = subprocess.run(command, input=rows, capture_output=True, env=environ, check=False).stdout
+    files, start = [], 0
+    for path in names:
+        end = content.find(b"\n", start)
+        head, start = content[start:end], end + 1
+        if head.endswith(b"blob %d" % (size := int(head.split()[-1]) if head[-1:].isdigit() else -1)):
+            text = content[start : start + size].decode(errors="replace")
+            start += size + 1
+            if "tensorflow" in text and any(string in text for string in STRINGS):
+                files.append((path, text))
+    return files
+
+
+def results(mode: str, programs: list[tuple[str, str, str]]) -> dict[str, tuple[int, str, str]]:
+    """What became of programs (name, source, machine): each one's exit code, output and errors."""
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+        json.dump(programs, file)
+        file.flush()
+        command = [sys.executable, __file__, "run", mode, file.name]
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True)
+    return {name: (code, out, err) for name, code, out, err in map(json.loads, done.stdout.splitlines())}
+
+
+def run(mode: str, file: str) -> None:
+    """Run programs as ``tests_py/run_programs.py`` does, with a limit of time."""
+    sys.path[:0] = [str(HERE.parent)]
+    sys.path.append(str(HERE.parents[1] / "benchmarks" / "public_code"))
+    import compare
+    import run_programs as runner
+
+    table = runner.programs()
+    table.clear()
+    for name, source, machine in json.loads(Path(file).read_text()):
+        table[name] = runner.Program(name, source, machine, [], {}, "", "", [], 0)
+    become = runner.become
+
+    def limited(program: Any, mode: str) -> None:
+        signal.alarm(SECONDS)
+        os.chdir(tempfile.mkdtemp())
+        if mode == "tensorflow":
+            compare.build_for_gpus()
+        become(program, mode)
+
+    runner.become = limited
+    runner.main(mode, list(table))
+
+
+def draw(mirror: Path, work: Path) -> None:
+    """Write the blocks that TensorFlow runs to its end, and their list."""
+    blocks = {block.key: block for block in collect(mirror)}
+    print(len(blocks), "blocks before TensorFlow runs them", flush=True)
+    machines: dict[str, str] = {}
+    for turn in range(len(MACHINES)):
+        order = {
+            key: MACHINES[(int(key, 16) + turn) % len(MACHINES)] if block.settings else ""
+            for key, block in sorted(blocks.items())
+            if key not in machines and (block.settings or not turn)
+        }
+        programs = [(key, blocks[key].source, machine) for key, machine in order.items()]
+        ended = results("tensorflow", programs)
+        machines |= {key: order[key] for key, (code, _, _) in ended.items() if code == 0}
+        print(len(machines), "run to their end", flush=True)
+    whole = {
+        block.key: block
+        for block in (each._replace(source=each.whole) for key, each in blocks.items() if key not in machines)
+        if block.source
+    }
+    ended = results("tensorflow", [(key, block.source, "") for key, block in whole.items()])
+    blocks |= whole
+    machines |= {key: "" for key, (code, _, _) in ended.items() if code == 0 and key not in machines}
+    print(len(machines), "with the blocks before them", flush=True)
+    work.mkdir(exist_ok=True)
+    rows = []
+    for key in sorted(machines):
+        (work / f"{key}.py").write_text(blocks[key].source)
+        part = 1 + int(key[-1], 16) % 2
+        rows.append("\t".join([str(part), key, machines[key] or "-", *map(str, blocks[key][:3])]))
+    LIST.write_text("\n".join(rows) + "\n")
+
+
+def judge(work: Path, part: str) -> None:
+    """Run the blocks of a part on both, and say how many end and print alike."""
+    sys.path[:0] = [str(HERE.parent)]
+    from oracle.programs import _same
+
+    rows = [row.split("\t") for row in LIST.read_text().splitlines() if row.startswith(part)]
+    programs = [(row[1], (work / f"{row[1]}.py").read_text(), row[2].strip("-")) for row in rows]
+    theirs, again, ours = (results(mode, programs) for mode in ("tensorflow", "tensorflow", "installed"))
+    counts: Counter[str] = Counter()
+    needs: Counter[str] = Counter()
+    for name, _, machine in programs:
+        (code, out, _), (_, second, _), (our_code, our_out, our_err) = theirs[name], again[name], ours[name]
+        lines, others = out.splitlines(), our_out.splitlines()
+        if len(lines) == len(others) == len(second.splitlines()):
+            fixed = [line == other for line, other in zip(lines, second.splitlines(), strict=True)]
+            lines, others = ([line for line, same in zip(of, fixed, strict=True) if same] for of in (lines, others))
+        ends, prints = our_code == code, _same(others, lines)
+        needs.update(re.findall(r"(\S+) needs TensorFlow", our_err) if not ends else ())
+        counts.update(blocks=1, ends=ends, prints=ends and prints)
+        if not (ends and prints):
+            print("==", name, machine, "ends" if ends else our_err.splitlines()[-1:])
+            print("\n".join(f"  TensorFlow {line!r}\n  gpuconf    {other!r}" for line, other in _unlike(lines, others)))
+    print(dict(counts), {what: f"{counts[what] / counts['blocks']:.1%}" for what in ("ends", "prints")})
+    print(needs.most_common())
+
+
+def _unlike(lines: list[str], others: list[str]) -> list[tuple[str, str]]:
+    pairs = [(lines[i] if i < len(lines) else "", others[i] if i < len(others) else "") for i in range(40)]
+    return [(line, other) for line, other in pairs if line != other][:3]
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "run":
+        run(*sys.argv[2:])
+    elif sys.argv[1] == "draw":
+        draw(*map(Path, sys.argv[2:]))
+    else:
+        judge(Path(sys.argv[2]), sys.argv[3])
