@@ -57,6 +57,7 @@ static void be_suspended(int asked, int answers) {
 	FUNCTION(cuInit, unsigned);
 	FUNCTION(cuDevicePrimaryCtxRetain, void **, int);
 	FUNCTION(cuCtxSetCurrent, void *);
+	FUNCTION(cuCtxSynchronize, void);
 	FUNCTION(cuMemAlloc_v2, uint64_t *, size_t);
 	FUNCTION(cuMemAllocAsync, uint64_t *, size_t, void *);
 	FUNCTION(cuMemAllocHost_v2, void **, size_t);
@@ -87,6 +88,7 @@ static void be_suspended(int asked, int answers) {
 	for (int i = 0; i < BYTES; i++)
 		seen[i] = (unsigned char)(i * 7 + i / 251);
 	MUST(cuMemcpyHtoD_v2(linear, seen, BYTES));
+	MUST(cuCtxSynchronize()); /* the stream does not wait for that copy */
 	MUST(cuStreamBeginCapture_v2(stream, 1));
 	MUST(cuMemsetD8Async(pooled, 0x5a, SMALL / 2, stream));
 	MUST(cuMemcpyDtoDAsync_v2(pooled + SMALL / 2, linear, SMALL / 2, stream));
