@@ -45,6 +45,10 @@ PARTS = {
             "4 processes under the guard, for SOAK_GUARD operations each",
             "$PY tests_py/guard/guard_soak.py --steps ${SOAK_GUARD:-1000000} --seed ${SEED:-1}",
         ),
+        "turns": (
+            "SCHEDULES random schedules of programs that take turns, from SEED times as many on",
+            f"SCHEDULES=${{SCHEDULES:-100000}} SEED=${{SEED:-0}} {TEST} ./tests_go/lease/turns -count=1 -v -timeout 0",
+        ),
         "crowd": (
             "processes and threads on simulated cards, for SOAK_CROWD seconds four times",
             "CROWD_SECONDS=${SOAK_CROWD:-300} SEED=${SEED:-1} $PY -m pytest tests_py/simulation/test_crowd.py",

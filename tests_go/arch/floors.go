@@ -19,7 +19,7 @@ var floors = []string{
 	5:  "pool/figures pool/chunks pool/suballoc",
 	6:  "pool/bfc",
 	7:  "lease/ledger lease/budget",
-	8:  "lease/guard lease/guard/preload",
+	8:  "lease/guard lease/guard/preload lease/turns",
 	9:  "plan/caching plan/timeline plan/cover plan/cover/mapped",
 	10: "plan/plan plan/rewind",
 	11: "tf/config tf/graph",

@@ -129,6 +129,59 @@ print("done")
     assert printed(program) == ["done"]
 
 
+def test_a_process_is_suspended(tmp_path: Path) -> None:
+    """With cuda-core's checkpoint module, whose mapping names each card of the machine."""
+    target, caller = tmp_path / "target.py", tmp_path / "caller.py"
+    target.write_text("""
+import sys
+from cuda.core import Device
+device = Device(0)
+device.set_current()
+buffer = device.allocate(1 << 30, stream=device.create_stream())
+for line in sys.stdin:
+    print(int(buffer.handle), flush=True)
+""")
+    caller.write_text(
+        """
+import subprocess, sys
+from cuda.bindings import driver
+from cuda.core import Device, checkpoint
+from cuda.core._utils.cuda_utils import CUDAError
+target = subprocess.Popen([sys.executable, sys.argv[1]], stdin=-1, stdout=-1, text=True)
+def address():
+    target.stdin.write("?\\n")
+    target.stdin.flush()
+    return target.stdout.readline()
+def used():
+    free, total = driver.cuMemGetInfo()[1:]
+    return (total - free) >> 20
+Device(0).set_current()
+before, process = address(), checkpoint.Process(target.pid)
+print(process.state, used(), process.restore_thread_id != target.pid)
+process.lock(timeout_ms=10000)
+try:
+    process.restore()
+except CUDAError as error:
+    print(str(error).split(":")[0])
+process.checkpoint()
+print(process.state, used())
+process.restore({Device(n).uuid: Device(n).uuid for n in (0, 1)})
+print(process.state, used())
+process.unlock()
+print(process.state, address() == before)
+target.kill()
+"""
+    )
+    done = simulation.run(sys.executable, "-W", "ignore", caller, target)
+    assert done.stdout.splitlines() == [
+        "running 1024 True",
+        "CUDA_ERROR_ILLEGAL_STATE",
+        "checkpointed 0",
+        "locked 1024",
+        "running True",
+    ], done.stderr
+
+
 def test_a_buffer_and_an_event_go_to_another_process(tmp_path: Path) -> None:
     program = tmp_path / "passing.py"
     program.write_text("""

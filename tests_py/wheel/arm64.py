@@ -71,8 +71,9 @@ LEFT_OUT = {
         frameworks/test_tensorflow.py frameworks/test_tensors_between_processes.py frameworks/values
         gpu/test_unattended.py guard jobs/test_always.py leases/test_lease_on_instances.py memory/test_c_abi.py
         memory/test_cuda_driver.py memory/test_standalone.py package/test_allocator_benchmarks.py
-        simulation/libraries simulation/test_addresses.py simulation/test_crowd.py simulation/test_one_driver.py
-        simulation/test_shared_cards.py simulation/test_simulated_calls.py simulation/test_simulated_cards.py
+        simulation/libraries simulation/test_addresses.py simulation/test_checkpoint.py simulation/test_crowd.py
+        simulation/test_one_driver.py simulation/test_shared_cards.py simulation/test_simulated_calls.py
+        simulation/test_simulated_cards.py
         simulation/test_simulated_clients.py simulation/test_simulated_driver.py simulation/test_simulated_guard.py
         simulation/test_simulated_host_memory.py simulation/test_simulated_images.py
         simulation/test_simulated_nvml.py simulation/test_simulator_threads.py tensors/test_gpu_operations.py

@@ -3,7 +3,7 @@
  * Locks of open files (OFD locks) on bytes, which may lie behind the end of the file. All copies of a descriptor, and
  * mappings, have its locks, in whichever process; the kernel drops them with the last. The open file that has a lock
  * does not see it, another one does. No call waits. What a lock guards is said in budget.h, guard/descriptors.c,
- * sim/cuda/vmm.c and sim/runtime/nccl.c.
+ * sim/cuda/vmm.c, sim/cuda/checkpoint.c and sim/runtime/nccl.c.
  */
 #ifndef GPUCONF_LOCKS_H
 #define GPUCONF_LOCKS_H

@@ -31,16 +31,18 @@ func (l *Ledger) Check() (findings []string) {
 	}
 	findings = append(v.problems, l.checkBell()...)
 	for _, s := range v.slots {
-		if s.entry.kind != s.kind || s.entry.state != s.state {
+		if s.entry.kind != s.kind && !s.isParked() || s.entry.state != s.state {
 			findings = append(findings, fmt.Sprintf("the directory contradicts %s", l.placeOf(&s)))
 		}
 	}
 	findings = append(findings, l.checkNames()...)
-	return append(findings, l.checkClaims(v.claims())...)
+	leased := map[string]uint64{}
+	findings = append(findings, l.checkClaims(v.claims(), leased)...)
+	return append(findings, l.checkParked(v.parked(), leased)...)
 }
 
-// checkClaims checks invariants 1, 2 and 4.
-func (l *Ledger) checkClaims(claims []*slotView) (findings []string) {
+// checkClaims checks invariants 1, 2 and 4, and sums the leases.
+func (l *Ledger) checkClaims(claims []*slotView, leased map[string]uint64) (findings []string) {
 	ids, tickets := map[ID]*slotView{}, map[uint64]*slotView{}
 	var granted []*slotView
 	for _, s := range claims {
@@ -62,7 +64,6 @@ func (l *Ledger) checkClaims(claims []*slotView) (findings []string) {
 		}
 	}
 	slices.SortStableFunc(granted, func(a, b *slotView) int { return cmp.Compare(a.granted, b.granted) })
-	leased := map[string]uint64{}
 	for _, s := range granted {
 		for _, c := range s.cards {
 			if !c.Leased {

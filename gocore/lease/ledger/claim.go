@@ -75,6 +75,7 @@ func (l *Ledger) checkRequest(r *Request) error {
 		return status.Errorf(status.InvalidArgument, "%s requested, but there are only %d",
 			human.Count(uint64(max(r.Count, 0)), "card"), len(r.Cards))
 	}
+	r.Cards = slices.Clone(r.Cards) // the caller may use its own for another claim
 	seen, possible := map[string]bool{}, 0
 	for i := range r.Cards {
 		c := &r.Cards[i]
@@ -135,6 +136,9 @@ func (c *Claim) Look(cards []Card) (granted bool, nap Nap, err error) {
 func (c *Claim) lookLocked(cards []Card) (granted bool, nap Nap, err error) {
 	if c.released {
 		return false, nap, errReleased()
+	}
+	if c.record.entry.kind == kindParked {
+		return false, nap, errParked()
 	}
 	if c.record.state == stateGranted {
 		return true, nap, nil
@@ -239,10 +243,13 @@ func (c *Claim) Release() {
 // ID returns the claim's identity.
 func (c *Claim) ID() ID { return c.record.id }
 
-// Cards returns the leased cards, in the order of the candidates; none while the claim waits.
+// Cards returns the leased cards, in the order of the candidates; none while the claim waits or is parked.
 func (c *Claim) Cards() []CardLease {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.record.entry.kind == kindParked {
+		return nil
+	}
 	return leasesOf(c.record.cards, true)
 }
 

@@ -30,9 +30,11 @@
 //	free       the directory entry says so, or the lock is not held
 //	waiting    a claim with a ticket
 //	granted    a claim whose leased cards count
+//	parked     a granted claim whose program is in the host's memory; only what it has of that counts
 //	process    the figures of a process
 //
-//	free -> waiting -> granted -> free, free -> granted -> free, waiting -> free, free -> process -> free
+//	free -> waiting -> granted -> free, free -> granted -> free, waiting -> free, free -> process -> free,
+//	granted -> parked -> granted, parked -> free
 //
 // # Invariants
 //
@@ -57,9 +59,12 @@
 //     come, were not there (5 and 6 hold among the others). When it continues, it takes its old place again. The time
 //     since boot is one for all processes; who states it wrongly only steps aside.
 //  11. What a writer writes, every reader accepts, whatever hostile files the writer has read.
+//  12. The host's memory is a card for 1. A parked claim has reserved as much of it as its program saved, and has had
+//     cards, which it leases no longer. One write of an entry, under the grant lock, parks a claim or brings it back:
+//     if the process that does it is killed, the slot is one or the other, and stays as long as its program lives.
 //
-// Check checks 1, 2 and 4, that directory and records agree, and what reading refuses or passes over: damaged files,
-// other versions, wrong owners, modes and sizes.
+// Check checks 1, 2, 4 and 12, that directory and records agree, and what reading refuses or passes over: damaged
+// files, other versions, wrong owners, modes and sizes.
 //
 // # Versions
 //

@@ -38,6 +38,23 @@ func decide(leased map[string]uint64, waiting []*record) (choices [][]int) {
 	return choices
 }
 
+// Wanted is what a request waits for.
+type Wanted struct {
+	Cards  []Card // the candidates
+	Count  int    // how many of them it needs
+	Policy Policy // which of those with room it prefers
+}
+
+// Decide returns for each waiting request, in the order of tickets, the indices of the cards that it would get, nil if
+// it had to wait. leased is what leases would take of each card.
+func Decide(leased map[string]uint64, waiting []Wanted) (choices [][]int) {
+	var records []*record
+	for _, w := range waiting {
+		records = append(records, &record{cards: w.Cards, count: uint32(w.Count), policy: w.Policy})
+	}
+	return decide(leased, records)
+}
+
 // choose returns the cards that a request takes if it fits, else those that it holds.
 func choose(held map[string]uint64, r *record) (order []int, fits bool) {
 	room := func(i int) int64 { // that would be left; negative: what is missing

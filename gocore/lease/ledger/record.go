@@ -76,9 +76,11 @@ func ParseID(text string) (id ID, ok bool) {
 const (
 	kindClaim   = 1
 	kindProcess = 2
+	kindParked  = 3 // in the directory: what is in the slot is a claim (parked.go)
 
 	stateWaiting = 1
 	stateGranted = 2
+	stateParked  = 3 // never stored
 )
 
 // State is whether a claim has its cards.
@@ -88,12 +90,16 @@ type State uint8
 const (
 	Waiting State = stateWaiting
 	Granted State = stateGranted
+	Parked  State = stateParked
 )
 
 // String returns the name of the state.
 func (s State) String() string {
-	if s == Granted {
+	switch s {
+	case Granted:
 		return "granted"
+	case Parked:
+		return "parked"
 	}
 	return "waiting"
 }

@@ -24,10 +24,11 @@ type ClaimRow struct {
 	Process        // the one that made the claim
 	UID     uint32 `py:"uid"` // reliable, unlike the texts
 	Text           // what the process said of itself
-	State   State  `py:"state"` // "granted" or "waiting"
+	State   State  `py:"state"` // "granted", "waiting" or "parked"
 	// It waits and has not looked for seconds, because its process is stopped or frozen; others pass it.
 	Stopped bool `py:"stopped"`
-	// The leased cards; of a waiting claim, all that it may get, of which it needs count.
+	// The leased cards; of a waiting claim, all that it may get, of which it needs count; of a parked one, those that
+	// it had.
 	Cards   []CardLease `py:"cards"`
 	Count   int         `py:"count"` // the number of cards that it needs
 	Later               // what versions after 3 added
@@ -71,7 +72,7 @@ func (l *Ledger) Rows() (claims []ClaimRow, processes []ProcessRow, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, s := range v.claims() {
+	for _, s := range append(v.claims(), v.parked()...) {
 		claims = append(claims, l.claimRow(s))
 	}
 	for i := range v.slots {
@@ -102,13 +103,19 @@ func (l *Ledger) claimRow(s *slotView) ClaimRow {
 	if row.Cards = leasesOf(s.cards, false); s.isLease() {
 		row.State, row.Cards = Granted, leasesOf(s.cards, true)
 	}
+	if s.isParked() {
+		row.State = Parked
+	}
+	if s.host() != nil {
+		row.Count--
+	}
 	return row
 }
 
-// leasesOf returns what others see of a claim's cards, or of the leased ones only.
+// leasesOf returns what others see of a claim's cards, or of the leased ones only, without the host's memory.
 func leasesOf(cards []Card, leased bool) (leases []CardLease) {
 	for _, c := range cards {
-		if c.Leased || !leased {
+		if (c.Leased || !leased) && !isHost(c) {
 			leases = append(leases, CardLease{UUID: c.UUID, Bytes: c.Bytes, Charge: c.Charge})
 		}
 	}

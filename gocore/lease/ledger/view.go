@@ -65,7 +65,7 @@ func (l *Ledger) lookAll() (*view, error) {
 // over.
 func (l *Ledger) readSlot(v *view, f *slotFile, slot int, e entry) error {
 	e, err := l.entryAgain(v, f, slot, e)
-	if err != nil || e.kind != kindClaim && e.kind != kindProcess {
+	if err != nil || e.kind != kindClaim && e.kind != kindProcess && e.kind != kindParked {
 		return err
 	}
 	r, err := l.readRecord(v, f, slot)
@@ -242,10 +242,10 @@ func (l *Ledger) isLive(f *slotFile, slot int) (bool, error) {
 	return isLocked(f.fd, slotAt(slot))
 }
 
-// claims returns the live claims in the order of their tickets.
+// claims returns the live claims that are not parked in the order of their tickets.
 func (v *view) claims() (claims []*slotView) {
 	for i := range v.slots {
-		if v.slots[i].kind == kindClaim {
+		if v.slots[i].kind == kindClaim && !v.slots[i].isParked() {
 			claims = append(claims, &v.slots[i])
 		}
 	}

@@ -84,7 +84,7 @@ static void keep_room_for_kernels(int number) {
 EXPORT void gpuconf_simulator_with_kernels(void) {
 	struct context *context;
 	hold_machines();
-	LOCK;
+	LOCK_ANYWAY;
 	struct block **room = current_context(&context) == SUCCESS ? &m->room_for_kernels[context->gpu] : NULL;
 	if (room != NULL && *room != NULL) {
 		(*room)->older = m->newest;

@@ -263,7 +263,9 @@ EXPORT CUresult cuInit(unsigned flags) {
 		return INVALID_VALUE;
 	LOCKED;
 	__atomic_store_n(&m->only_listed, 0, __ATOMIC_SEQ_CST);
-	return start();
+	if ((result = start()) == SUCCESS)
+		begin_control();
+	return result;
 }
 
 EXPORT CUresult cuDriverGetVersion(int *version) {
@@ -348,7 +350,7 @@ EXPORT int gpuconf_simulator_used(const char *uuid, uint64_t *total, uint64_t *u
 	char text[48];
 	int result = -1;
 	hold_machines();
-	LOCK;
+	LOCK_ANYWAY;
 	for (int i = 0; i < m->gpus && result < 0; i++) {
 		const struct gpu *gpu = &m->gpu[i];
 		device_uuid_text(gpu->physical, text);
@@ -367,7 +369,7 @@ EXPORT int gpuconf_simulator_used(const char *uuid, uint64_t *total, uint64_t *u
  * does not have. */
 EXPORT int gpuconf_simulator_held(int device, uint64_t *held) {
 	hold_machines();
-	LOCK;
+	LOCK_ANYWAY;
 	int found = device >= 0 && device < m->gpus ? 0 : -1;
 	if (found == 0)
 		*held = m->gpu[device].used - m->gpu[device].others;

@@ -24,6 +24,10 @@
  *     FAKECUDA_SEGMENT     bytes by which a memory pool grows (32 MiB)
  *     FAKECUDA_OVERFULL    set: it says that more is free than the card has, as under WSL2 when the card is full
  *     FAKECUDA_FORKS       set: a child that is forked after cuInit may go on using the driver, which NVIDIA's may not
+ *     FAKECUDA_CHECKPOINT  what goes wrong when the process is suspended (checkpoint.c), words with commas between:
+ *                          hang-OP, crash-OP (OP: state, thread, lock, checkpoint, restore, unlock); not-ready;
+ *                          ruin: nothing repairs a restore that had no room; out-of-step: after a caller was killed,
+ *                          each call fails; fixed=MS, out=N, in=N: what it takes, N in MiB a second
  *     FAKECUDA_ALIASES     set: cuGetProcAddress returns other addresses than dlsym
  *
  * The CUDA version that it reports is GPUCONF_SIMULATE's (driver=), else 12040, or what the build says
@@ -106,7 +110,8 @@ typedef enum {
 CUresult hooks_of_call(const char *name); /* counts it, and returns its injected failure, if any */
 void lock_hooks(void);                    /* for a fork */
 void unlock_hooks(void);
-void *hooks_entry(void *function); /* what the resolver returns for it */
+long checkpoint_mode(const char *word); /* FAKECUDA_CHECKPOINT's number of a word, 1 without one; 0: it is not there */
+void *hooks_entry(void *function);      /* what the resolver returns for it */
 struct gpu;
 int hooks_machine(void); /* reads a machine from the environment, and returns how many GPUs it has */
 void hooks_gpu(struct gpu *gpu);
@@ -118,6 +123,10 @@ static inline CUresult hooks_of_call(const char *name) {
 }
 static inline void lock_hooks(void) {}
 static inline void unlock_hooks(void) {}
+static inline long checkpoint_mode(const char *word) {
+	(void)word;
+	return 0;
+}
 static inline void *hooks_entry(void *function) { return function; }
 static inline int hooks_machine(void) { return 0; } /* without GPUCONF_SIMULATE there is no GPU */
 #define hooks_gpu(gpu) ((void)(gpu))
@@ -290,6 +299,13 @@ struct machine {
 	uint64_t next_place;
 	int has_exports; /* whether there ever was a descriptor */
 
+	int suspended; /* calls wait */
+	struct {
+		enum { IS_RUNNING, IS_LOCKED, IS_CHECKPOINTED } state; /* as CUprocessState */
+		int ruined;                                            /* a restore has failed, and none will succeed */
+		uint64_t bytes[MAX_GPUS];                              /* that are to be restored */
+	} checkpoint;
+
 	struct held_share *held_shares;
 	struct budget *shared;              /* the file that it shares its cards in; NULL: it has them alone */
 	char *shared_path;                  /* the option */
@@ -367,14 +383,29 @@ enum when time_of_call(void);
 #define CALLED_IN_SINCE(version, stream, name) \
 	REFUSE(NO_DEVICE_FOUND, (uintptr_t)(stream) > 2, INVALID_HANDLE); \
 	CALLED_SINCE(version, name)
-#define LOCK pthread_mutex_lock(&m->lock)
+/* While the process is suspended, only who works for the machine gets its lock: the rest waits (checkpoint.c). */
+extern __thread int works_for_machine __attribute__((tls_model("initial-exec")));
+static inline void wait_while_suspended(void) {
+	while (m->suspended && !works_for_machine)
+		pthread_cond_wait(&m->progress, &m->lock);
+}
+static inline void lock_machine(void) {
+	pthread_mutex_lock(&m->lock);
+	wait_while_suspended();
+}
+#define LOCK lock_machine()
 #define UNLOCK pthread_mutex_unlock(&m->lock)
+/* For what a suspended process still answers, and for work that it has to finish. */
+#define LOCK_ANYWAY pthread_mutex_lock(&m->lock)
 
 /* LOCKED holds the machine's lock until the end of the block that it stands in, however that is left. */
 static inline void unlock_at_end(pthread_mutex_t **lock) { pthread_mutex_unlock(*lock); }
-#define LOCKED \
+#define LOCKED_ANYWAY \
 	__attribute__((cleanup(unlock_at_end), unused)) pthread_mutex_t *lock_ = &m->lock; \
 	pthread_mutex_lock(lock_)
+#define LOCKED \
+	LOCKED_ANYWAY; \
+	wait_while_suspended()
 
 /*
  * Lists have their elements' `next`. ADD puts a new element in front, and is it. FIND moves a link, a pointer to a
@@ -560,6 +591,7 @@ int find_mapping(uint64_t addr, struct place *out);
 void count_virtual(int *handles, int *mappings, int *reservations);
 void end_virtual(void);
 void exports_closed(void);
+int exports_live(void); /* whether other processes may have memory of this one, or it has theirs */
 struct handle *hold_part(CUhandle number, uint64_t offset, uint64_t bytes, int *gpu);
 struct handle *hold_mapped(uint64_t addr, uint64_t bytes, int *gpu);
 void release_part(struct handle *handle);
@@ -592,9 +624,16 @@ int start_thread(pthread_t *thread, const pthread_attr_t *how, void *(*run)(void
 CUstream own_stream(CUstream handle);
 uint64_t enqueue(struct stream *stream, struct work work);
 void wait_idle(struct context *context);
+void count_as_queued(int difference);
+int streams_idle(void); /* whether no stream has work. Where no thread does it, this does */
 void wait_done(struct stream *stream, uint64_t seq);
 struct stream *make_stream(struct context *context, int blocking, int priority);
 void end_streams(struct context *context);
+
+/* checkpoint.c */
+void begin_control(void);  /* from now on other processes can suspend this one */
+void forget_control(void); /* in a child */
+void forget_checkpoint(struct machine *machine);
 
 /* capture.c */
 CUresult legacy_admitted(struct context *context); /* may the legacy stream be used? */

@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 __thread struct machine *m __attribute__((tls_model("initial-exec")));
+__thread int works_for_machine __attribute__((tls_model("initial-exec")));
 static __thread struct machine *bound_to __attribute__((tls_model("initial-exec")));
 
 static struct machine own = {.lock = PTHREAD_MUTEX_INITIALIZER,
@@ -66,14 +67,14 @@ CUresult called(const char *name, int needs_start) {
 	CUresult result = hooks_of_call(name);
 	if (result != SUCCESS || !needs_start)
 		return result;
-	LOCKED;
+	LOCKED_ANYWAY;
 	return m->started ? forbidden(name) : NOT_INITIALIZED;
 }
 
 /* For the refusals that come before cuInit: each has its own set of moments. */
 enum when time_of_call(void) {
 	enter_machine();
-	LOCKED;
+	LOCKED_ANYWAY;
 	if (m->started)
 		return STARTED;
 	return m->no_device ? NO_DEVICE_FOUND : NOT_CALLED;
@@ -305,8 +306,11 @@ void drop_memory(struct machine *machine) {
 
 /* Later drivers of NVIDIA refuse cuInit there, where it was called before. */
 static void after_fork_in_child(void) {
-	for (struct machine *one = opened; one != NULL; one = one->next)
+	forget_control();
+	for (struct machine *one = opened; one != NULL; one = one->next) {
 		forget_sharing(one);
+		forget_checkpoint(one);
+	}
 	int usable = TEST_VARIABLE("FORKS") != NULL; /* for tests of what counts a child's calls */
 	for (struct machine *one = opened; one != NULL && !usable; one = one->next) {
 		one->forked = !one->only_listed && (one->version == 0 || one->version >= 12040 || one->started) &&

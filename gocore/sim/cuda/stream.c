@@ -16,8 +16,10 @@
 #include <unistd.h>
 
 /* How many pieces of work all queues hold. Python computes at once what a card's stream would later, and reads without
- * a call whether it has to wait. */
+ * a call whether it has to wait. A process that is suspended has to. */
 static uint32_t queued;
+
+void count_as_queued(int difference) { __atomic_add_fetch(&queued, (uint32_t)difference, __ATOMIC_RELEASE); }
 
 EXPORT const uint32_t *gpuconf_simulator_queued(void) { return &queued; }
 
@@ -143,7 +145,7 @@ static int touchable(struct stream *stream, uint64_t addr, uint64_t bytes) {
 static void pause_unlocked(unsigned us) {
 	UNLOCK;
 	usleep(us);
-	LOCK;
+	LOCK_ANYWAY;
 }
 
 /* Memory that the caller has staged, or waits for itself, is not looked up: it is not the driver's. */
@@ -268,6 +270,7 @@ static void run_head(struct stream *stream) {
 static void *run_queue(void *argument) {
 	struct stream *stream = argument;
 	m = stream->context->machine;
+	works_for_machine = 1;
 	LOCK;
 	while (stream->head != NULL) {
 		if (!stream->ended && !is_ready(stream->head))
@@ -409,6 +412,16 @@ void wait_done(struct stream *stream, uint64_t seq) {
 	while (!finished((struct mark){stream, seq}))
 		if (!do_left_work())
 			pthread_cond_wait(&m->progress, &m->lock);
+	wait_while_suspended();
+}
+
+int streams_idle(void) {
+	while (do_left_work())
+		;
+	for (const struct stream *one = m->streams; one != NULL; one = one->next)
+		if (one->head != NULL || one->worker)
+			return 0;
+	return 1;
 }
 
 /* Returns when all work of the context that is queued by now is done. */
@@ -431,6 +444,7 @@ void end_streams(struct context *context) {
 		while (one->context == context && (one->worker || one->head != NULL))
 			if (!do_left_work())
 				pthread_cond_wait(&m->progress, &m->lock);
+	wait_while_suspended();
 }
 
 /* A priority out of range is brought into it, as CUDA documents; a smaller number is more urgent. */
@@ -665,6 +679,7 @@ static void wait_shared(struct event *event) {
 		if (!do_left_work())
 			pause_unlocked(50);
 	drop_shared(shared);
+	wait_while_suspended();
 }
 
 /* A record replaces the one before; who waits for that has its mark already. */

@@ -263,6 +263,14 @@ void exports_closed(void) {
 		end_unused();
 }
 
+int exports_live(void) {
+	exports_closed();
+	for (const struct memory *one = m->memories; one != NULL; one = one->next)
+		if (one->foreign || is_exported(one))
+			return 1;
+	return 0;
+}
+
 /*
  * A card without a limit still holds no more than its size in memory that is mapped nowhere. PyTorch reserves 9/8 of a
  * card for a segment, fills it before it maps anything, and up to 2.6 reads beyond its end if the card never refuses.

@@ -41,9 +41,11 @@ class ClaimRow(Table):
     name: str  # of the lease; each text may be ""
     job: str  # the name of the lease's job
     command: str  # the command line
-    state: str  # "granted" or "waiting"
+    state: str  # "granted", "waiting" or "parked"
     stopped: bool  # It waits and has not looked for seconds, because its process is stopped or frozen; others pass it
-    cards: tuple[CardLease, ...]  # The leased cards; of a waiting claim, all that it may get, of which it needs count
+    # The leased cards; of a waiting claim, all that it may get, of which it needs count; of a parked one, those that it
+    # had
+    cards: tuple[CardLease, ...]
     # the number of cards that it needs
     count: int  # type: ignore[assignment]  # hides tuple's
     # How many CUDA contexts the charge has room for on each card; 0 if that is not known, as of an older gpuconf

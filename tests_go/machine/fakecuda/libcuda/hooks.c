@@ -43,6 +43,16 @@ void lock_hooks(void) { pthread_mutex_lock(&counters_lock); }
 
 void unlock_hooks(void) { pthread_mutex_unlock(&counters_lock); }
 
+long checkpoint_mode(const char *word) {
+	size_t length = strlen(word);
+	for (const char *at = TEST_VARIABLE("CHECKPOINT"); at != NULL; at = strchr(at, ',')) {
+		at += *at == ',';
+		if (strncmp(at, word, length) == 0 && strchr(",=", at[length]) != NULL) /* or its end */
+			return at[length] == '=' ? atol(at + length + 1) : 1;
+	}
+	return 0;
+}
+
 /* The failures in the environment apply once per process. */
 static pthread_once_t environ_read = PTHREAD_ONCE_INIT;
 
@@ -276,6 +286,7 @@ EXPORT void fakecuda_restart(void) {
 	m->version = 0;
 	m->started = m->no_device = m->forked = m->gpus = 0;
 	m->delay_us = 0;
+	forget_checkpoint(m);
 	m->era = new_era();
 	UNLOCK;
 }
