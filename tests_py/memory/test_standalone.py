@@ -109,6 +109,18 @@ def test_what_cannot_be_initialized_says_why(tmp_path: Path) -> None:
     assert limit.stdout.startswith("0 GPUCONF_LIMIT=\"much\" is not a size: write bytes, '500MB', '6GiB'")
 
 
+def test_a_container_limits_a_program_without_python(tmp_path: Path) -> None:
+    """Its limit counted in Python only: a C program had the whole card."""
+    container = {"GPUCONF_SIMULATE": "T4", "NVIDIA_GPU_MEMORY_LIMIT": "1024"}
+    program = compiled(tmp_path, (ROOT / "examples/c/limit.c").read_text(encoding="utf-8"))
+    assert run(program, **container, GPUCONF_LEDGER="").stdout == WITHIN_A_LIMIT
+    program = compiled(tmp_path, INIT)
+    wrong = run(program, **container | {"NVIDIA_GPU_MEMORY_LIMIT": "1GiB"}).stdout
+    assert wrong.startswith('0 NVIDIA_GPU_MEMORY_LIMIT="1GiB" must be a number of MiB, at least 1, such as 6144\n')
+    wrong = run(program, **container, NVIDIA_GPU_MEMORY_REQUEST="2048").stdout
+    assert wrong.startswith("0 NVIDIA_GPU_MEMORY_REQUEST=2048 is more than NVIDIA_GPU_MEMORY_LIMIT=1024\n")
+
+
 def test_memory_without_init_is_refused_with_the_function_to_call(tmp_path: Path) -> None:
     source = """
     #include <gpuconf.h>

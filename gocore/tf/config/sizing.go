@@ -142,28 +142,24 @@ type Ceiling struct {
 	Bytes uint64 // the maximum for all pools together; 0 if the GPU belongs to another rank; ignored unless Set
 	Set   bool   // whether there is a ceiling
 	lease bool   // whether a lease sets it: `gpuconf run`, not the user's own setting
+	by    string // the variable that sets it
 	why   string // who has the rest, for the notice; "" if the process has all
 }
 
-// Ceiling returns the ceiling of the GPU with a CUDA ordinal, one of gpus: GPUCONF_LIMIT.
+// The variables of NVIDIA's container toolkit: the memory of each GPU that is guaranteed, and the maximum, in MiB.
+const containerRequest, containerLimit = "NVIDIA_GPU_MEMORY_REQUEST", "NVIDIA_GPU_MEMORY_LIMIT"
+
+// Ceiling returns the ceiling of the GPU with a CUDA ordinal, one of gpus: the lower of GPUCONF_LIMIT and the
+// container's limit.
 //
 // The processes of a job share the ceiling by LOCAL_RANK, as torchrun numbers them: a process uses the GPU with its
 // rank, modulo the number of GPUs. The ranks of a GPU have equal parts of it, and the others nothing. A GPU without a
 // rank is shared by all. So the parts never add up to more than the ceiling.
 func (e Env) Ceiling(ordinal, gpus int) (Ceiling, error) {
-	text := e["GPUCONF_LIMIT"]
-	if text == "" {
-		return Ceiling{}, nil
+	c, err := e.limit()
+	if err != nil || !c.Set {
+		return c, err
 	}
-	bytes, err := human.ParseSize(text)
-	if err != nil {
-		return Ceiling{}, status.Errorf(status.InvalidArgument, "GPUCONF_LIMIT=%q %w", text, err)
-	}
-	if bytes < mib {
-		return Ceiling{}, status.Errorf(status.InvalidArgument, "GPUCONF_LIMIT=%q must be at least 1 MiB, such as "+
-			"'6GiB'", text)
-	}
-	c := Ceiling{Bytes: bytes, Set: true, lease: e["GPUCONF_LEASE"] != ""}
 	rank, errRank := strconv.Atoi(e["LOCAL_RANK"])
 	ranks, errRanks := strconv.Atoi(e["LOCAL_WORLD_SIZE"])
 	if errRank != nil || errRanks != nil || rank < 0 || rank >= ranks || ranks == 1 || ordinal >= gpus {
@@ -185,6 +181,49 @@ func (e Env) Ceiling(ordinal, gpus int) (Ceiling, error) {
 	return c, nil
 }
 
+// limit returns the ceiling for all ranks of a GPU together.
+func (e Env) limit() (c Ceiling, err error) {
+	if text := e["GPUCONF_LIMIT"]; text != "" {
+		bytes, err := human.ParseSize(text)
+		if err != nil {
+			return c, status.Errorf(status.InvalidArgument, "GPUCONF_LIMIT=%q %w", text, err)
+		}
+		if bytes < mib {
+			return c, status.Errorf(status.InvalidArgument, "GPUCONF_LIMIT=%q must be at least 1 MiB, such as "+
+				"'6GiB'", text)
+		}
+		c = Ceiling{Bytes: bytes, Set: true, lease: e["GPUCONF_LEASE"] != "", by: "GPUCONF_LIMIT"}
+	}
+	most, err := e.ofContainer(containerLimit)
+	if err != nil || most == 0 {
+		return c, err
+	}
+	if requested, err := e.ofContainer(containerRequest); err != nil {
+		return c, err
+	} else if requested > most {
+		return c, status.Errorf(status.InvalidArgument, "%s=%s is more than %s=%s",
+			containerRequest, e[containerRequest], containerLimit, e[containerLimit])
+	}
+	if !c.Set || most < c.Bytes {
+		c = Ceiling{Bytes: most, Set: true, by: containerLimit}
+	}
+	return c, nil
+}
+
+// ofContainer returns the bytes of a variable of NVIDIA's container toolkit, which takes digits alone; 0 if it is not
+// set.
+func (e Env) ofContainer(name string) (uint64, error) {
+	if e[name] == "" {
+		return 0, nil
+	}
+	number, err := strconv.ParseUint(e[name], 10, 43) // in bytes, it fits into 63 bits
+	if err != nil || number == 0 {
+		return 0, status.Errorf(status.InvalidArgument, "%s=%q must be a number of MiB, at least 1, such as 6144",
+			name, e[name])
+	}
+	return number * mib, nil
+}
+
 // Default returns the limit of one of a GPU's pools that evenly share it, if nothing requests another one.
 func (c Ceiling) Default(shares int64) uint64 { return c.Bytes / uint64(max(shares, 1)) }
 
@@ -194,7 +233,9 @@ func (c Ceiling) Raise() string {
 		return "use the GPU of this process: " + c.why
 	}
 	text := "raise GPUCONF_LIMIT, which sets this limit (gpuconf config --explain shows from where)"
-	if c.lease {
+	if c.by == containerLimit {
+		text = "raise " + containerLimit + ", the container's limit"
+	} else if c.lease {
 		text = "raise the lease's memory, which sets this limit (--memory of gpuconf run)"
 	}
 	if c.why != "" {
@@ -203,7 +244,7 @@ func (c Ceiling) Raise() string {
 	return text
 }
 
-// Why says who has the rest of GPUCONF_LIMIT, as a clause; "" if the process has all of it.
+// Why says who has the rest of the ceiling, as a clause; "" if the process has all of it.
 func (c Ceiling) Why() string { return c.why }
 
 // Lower returns a requested limit, or what is left below the ceiling if that is less, with a notice. taken is the sum
@@ -217,8 +258,8 @@ func (c Ceiling) Lower(pool string, requested, taken uint64) (uint64, []Notice) 
 	if why != "" {
 		why = ": " + why
 	}
-	return left, []Notice{warning("The limit of %s is lowered from %s to %s, which GPUCONF_LIMIT leaves for it%s.",
-		pool, human.Bytes(requested), human.Bytes(left), why)}
+	return left, []Notice{warning("The limit of %s is lowered from %s to %s, which %s leaves for it%s.",
+		pool, human.Bytes(requested), human.Bytes(left), c.by, why)}
 }
 
 // Candidate is a visible GPU that may become a physical device.

@@ -87,6 +87,37 @@ func TestAnInvalidCeilingIsAnError(t *testing.T) {
 	}
 }
 
+// In whole MiB, as NVIDIA's hook takes it; the lower of the two limits holds, and is the one that is named.
+func TestTheContainersLimitIsACeiling(t *testing.T) {
+	const most, request = "NVIDIA_GPU_MEMORY_LIMIT", "NVIDIA_GPU_MEMORY_REQUEST"
+	for _, row := range []struct {
+		env   config.Env
+		bytes uint64
+		names string
+	}{
+		{config.Env{most: "2048"}, 2 * gib, most},
+		{config.Env{most: "2048", request: "2048", "GPUCONF_LIMIT": "3GiB", "GPUCONF_LEASE": "1"}, 2 * gib, most},
+		{config.Env{most: "2048", "GPUCONF_LIMIT": "1GiB"}, gib, "GPUCONF_LIMIT"},
+		{config.Env{most: "2048", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "2"}, gib, most},
+	} {
+		ceiling, err := row.env.Ceiling(0, 1)
+		require.NoError(t, err)
+		require.Equal(t, row.bytes, ceiling.Bytes, fmt.Sprint(row.env))
+		require.Contains(t, ceiling.Raise(), "raise "+row.names)
+		_, notices := ceiling.Lower("GPU:0", 4*gib, 0)
+		require.Contains(t, notices[0].Text, "which "+row.names+" leaves for it")
+	}
+	for _, text := range []string{"12abc", "-1", " 1024", "0", "+1", "1_0", "8796093022208", "99999999999999999999"} {
+		for _, env := range []config.Env{{most: text}, {most: "8", request: text}} {
+			_, err := env.Ceiling(0, 1)
+			require.Equal(t, status.InvalidArgument, status.CodeOf(err), text)
+			require.ErrorContains(t, err, fmt.Sprintf("=%q must be a number of MiB, at least 1", text))
+		}
+	}
+	_, err := config.Env{most: "2048", request: "4096"}.Ceiling(0, 1)
+	require.ErrorContains(t, err, "NVIDIA_GPU_MEMORY_REQUEST=4096 is more than NVIDIA_GPU_MEMORY_LIMIT=2048")
+}
+
 func TestALimitIsLoweredToWhatIsLeft(t *testing.T) {
 	ceiling, err := config.Env{"GPUCONF_LIMIT": strconv.Itoa(6 * gib)}.Ceiling(0, 1)
 	require.NoError(t, err)
