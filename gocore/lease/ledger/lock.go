@@ -4,7 +4,6 @@ package ledger
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -151,21 +150,12 @@ func (g grantLock) unlock() {
 
 // lockHolder finds the process that holds the flock of a file.
 func lockHolder(stat *unix.Stat_t) string {
-	const unknown = "another process"
-	locks, err := os.ReadFile("/proc/locks")
-	if err != nil {
-		return unknown
-	}
-	file := fmt.Sprintf("%02x:%02x:%d", unix.Major(stat.Dev), unix.Minor(stat.Dev), stat.Ino)
-	for line := range strings.Lines(string(locks)) {
-		fields := strings.Fields(line) // "1: FLOCK ADVISORY WRITE 4711 fe:00:1234 0 EOF"
-		if len(fields) > 5 && fields[1] == "FLOCK" && fields[5] == file {
-			if pid, err := strconv.Atoi(fields[4]); err == nil && pid > 0 {
-				return fmt.Sprintf("process %d", pid)
-			}
+	for _, owner := range lockOwners("FLOCK", "", []string{lockedFile(stat)}) {
+		if pid, err := strconv.Atoi(owner); err == nil && pid > 0 {
+			return fmt.Sprintf("process %d", pid)
 		}
 	}
-	return unknown
+	return "another process"
 }
 
 // sameHeader refuses a ledger whose folder was removed or replaced since it was opened: others would use another one.
@@ -184,19 +174,13 @@ func (l *Ledger) sameHeader(fd int) error {
 // lockers names the processes that hold read locks of files, as far as the kernel lists them: open-file-description
 // locks have no process there. gpuconf takes none, so they only keep the owner from using the files.
 func lockers(files []*slotFile) string {
-	text, err := os.ReadFile("/proc/locks")
-	if err != nil {
-		return ""
+	var locked, owners []string
+	for _, f := range files {
+		locked = append(locked, lockedFile(&f.stat))
 	}
-	var owners []string
-	for line := range strings.Lines(string(text)) {
-		fields := strings.Fields(line) // "1: POSIX  ADVISORY  READ 4711 fe:00:1234 0 EOF"
-		if len(fields) < 6 || fields[3] != "READ" ||
-			!slices.ContainsFunc(files, func(f *slotFile) bool { return fields[5] == lockedFile(&f.stat) }) {
-			continue
-		}
-		who := "process " + fields[4]
-		if fields[4] == "-1" || fields[4] == "0" { // 0: of another PID namespace
+	for _, owner := range lockOwners("", "READ", locked) {
+		who := "process " + owner
+		if owner == "-1" || owner == "0" { // 0: of another PID namespace
 			who = "a process that the kernel does not name"
 		}
 		if !slices.Contains(owners, who) {
@@ -207,6 +191,40 @@ func lockers(files []*slotFile) string {
 		return ""
 	}
 	return fmt.Sprintf("; %s locks slots of them: end it", strings.Join(owners[:min(len(owners), 3)], ", "))
+}
+
+// The bytes of /proc/locks that one call may return, and how often the file is read for a lock that must be in it.
+const (
+	listedAtOnce = 1 << 16
+	listings     = 10
+)
+
+// lockOwners returns the fourth column of /proc/locks for the locks of files, of a kind and an access ("" for any).
+//
+// The kernel lists the locks as they are at each call, and the next call skips as many as were listed before: where
+// others have let go of theirs in between, it misses some. So a call asks for much, and a list without any of these
+// locks is read again.
+func lockOwners(kind, access string, files []string) (owners []string) {
+	buffer := make([]byte, listedAtOnce)
+	for try := 0; try < listings && len(owners) == 0; try++ {
+		fd, err := openAt(unix.AT_FDCWD, "/proc/locks", unix.O_RDONLY, 0)
+		if err != nil {
+			return nil
+		}
+		var text []byte
+		for n, err := unix.Read(fd, buffer); n > 0 && err == nil; n, err = unix.Read(fd, buffer) {
+			text = append(text, buffer[:n]...)
+		}
+		closeFile(fd)
+		for line := range strings.Lines(string(text)) {
+			fields := strings.Fields(line) // "1: FLOCK ADVISORY WRITE 4711 fe:00:1234 0 EOF"
+			if len(fields) > 5 && strings.HasPrefix(fields[1], kind) && strings.HasPrefix(fields[3], access) &&
+				slices.Contains(files, fields[5]) {
+				owners = append(owners, fields[4])
+			}
+		}
+	}
+	return owners
 }
 
 // lockedFile is how /proc/locks names a file.

@@ -2,10 +2,12 @@ package ledger_test
 
 import (
 	"encoding/binary"
+	"fmt"
 	"hash/crc32"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -477,6 +479,61 @@ func TestALockThatIsHeldIsAnError(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, file.Close())
 	require.True(t, granted(t, claim(t, l, request(1, card("A", gib)))))
+}
+
+// The kernel's list of locks is read in parts, and each release in between hid a lock of the next part.
+func TestTheHolderOfALockIsFoundWhileOthersLetGoOfTheirs(t *testing.T) {
+	l := private(t)
+	file, err := os.Open(l.Folder() + "/ledger")
+	require.NoError(t, err)
+	require.NoError(t, unix.Flock(int(file.Fd()), unix.LOCK_EX))
+	l.Patience = 0
+	_, err = l.Claim(request(1, card("A", gib)))
+	require.ErrorIs(t, err, ledger.ErrBusy)
+
+	done, ended := make(chan struct{}), make(chan error, 2)
+	for other := range cap(ended) {
+		go func() { ended <- takeAndLeaveLocks(filepath.Join(l.Folder(), fmt.Sprint("other", other)), done) }()
+	}
+	want := fmt.Sprintf("process %d holds", os.Getpid())
+	for range 2000 {
+		if text := err.Error(); !strings.Contains(text, want) {
+			t.Error(text)
+			break
+		}
+	}
+	close(done)
+	for range cap(ended) {
+		require.NoError(t, <-ended)
+	}
+	require.NoError(t, file.Close())
+}
+
+// takeAndLeaveLocks locks 30 files named so, and lets go of them, until done.
+func takeAndLeaveLocks(name string, done <-chan struct{}) error {
+	for {
+		var files []*os.File
+		for i := range 30 {
+			file, err := os.Create(name + strconv.Itoa(i))
+			if err != nil {
+				return err
+			}
+			files = append(files, file)
+			if err := unix.Flock(int(file.Fd()), unix.LOCK_EX); err != nil {
+				return err
+			}
+		}
+		for _, file := range files {
+			if err := file.Close(); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-done:
+			return nil
+		default:
+		}
+	}
 }
 
 // Who finds the lock taken sleeps on the last word of the wake file, and after that on the one before: in front of
