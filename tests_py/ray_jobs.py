@@ -1,8 +1,23 @@
-"""The beginning of the programs that tests run on a real Ray: two simulated GPUs, an actor and a task that share
-them.
+"""The beginnings of the programs that tests run on a real Ray."""
+
+# Ray gives its own processes 30 s to start, which a busy machine may not have.
+PATIENT = """
+import functools, ray
+
+def start_again(init, **options):
+    for attempt in range(5):
+        try:
+            return init(**options)
+        except Exception as error:
+            if attempt == 4 or "timed out during startup" not in str(error):
+                raise
+            ray.shutdown()
+
+ray.init = functools.partial(start_again, ray.init)
 """
 
-BEGINNING = '''
+# Two simulated GPUs, an actor and a task that share them.
+BEGINNING = f'''{PATIENT}
 import json, os, time
 import gpuconf, gpuconf.ray, ray
 

@@ -17,6 +17,7 @@ import script
 from doc_blocks import ELSEWHERE, PAGES, ROOT, Block, block, blocks
 from gpuconf import errors
 from gpuconf.cli.parser import parsed
+from ray_jobs import PATIENT
 
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
@@ -35,7 +36,7 @@ AROUND = {
         "client.shutdown()",
     ),
     ("docs/clusters.md", "running = distributed.as_completed(futures)"): (CLIENT, "client.shutdown()"),
-    ("docs/clusters.md", "import gpuconf.ray"): ("model = 1", "ray.get(larger)\nray.shutdown()"),
+    ("docs/clusters.md", "import gpuconf.ray"): (PATIENT + "model = 1", "ray.get(larger)\nray.shutdown()"),
     ("docs/plan.md", "import gpuconf"): ("def train_a_few_steps(): gpuconf.memory.allocate('1GiB').free()", ""),
 }
 
@@ -67,7 +68,7 @@ def test_programs(block: Block, tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(code)
     gpus = 1 if "workers_per_gpu" in code else 4  # one process for each
     variables = environment(tmp_path, gpus) | {"RAY_USAGE_STATS_ENABLED": "0"}
-    done = script.run_with_children([sys.executable, "program.py"], env=variables, cwd=tmp_path, timeout=150)
+    done = script.run_with_children([sys.executable, "program.py"], env=variables, cwd=tmp_path, timeout=400)
     assert done.code == 0, done.stderr
     if not re.search(r"\b(dask|ray)\b", code):  # they log what ends with their cluster
         assert done.stderr == ""

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import no_gpu
 import pytest
+from ray_jobs import PATIENT
 
 pytestmark = pytest.mark.skipif(no_gpu.torch_folder() is None, reason="no PyTorch that is built for CUDA is installed")
 DROPPED = ("GPUCONF_", "CUDA_", "FAKECUDA_", "PYTORCH_", "LD_", "DASK_", "RAY_")
@@ -59,14 +60,7 @@ def test_ray_workers_under_run(tmp_path: Path) -> None:
     import gpuconf.ray
     import ray
 
-    for attempt in range(5):  # Ray gives its own processes 30 s to start, which a busy machine may not have
-        try:
-            ray.init(num_gpus=2, num_cpus=2, include_dashboard=False, resources=gpuconf.ray.resources())
-            break
-        except Exception as error:
-            if attempt == 4 or "timed out during startup" not in str(error):
-                raise
-            ray.shutdown()
+    ray.init(num_gpus=2, num_cpus=2, include_dashboard=False, resources=gpuconf.ray.resources())
 
     @ray.remote(num_gpus=1, num_cpus=0)
     class Trainer:
@@ -104,5 +98,7 @@ def test_ray_workers_under_run(tmp_path: Path) -> None:
     for found in ray.get([each.look.remote() for each in limited]):
         print(found)
     """
-    lines = run(tmp_path, program, sys.executable, "-m", "gpuconf", "run", "--simulate", "2xT4", "--").splitlines()
+    lines = run(
+        tmp_path, PATIENT + textwrap.dedent(program), sys.executable, "-m", "gpuconf", "run", "--simulate", "2xT4", "--"
+    ).splitlines()
     assert lines == ["[('0', 1, True), ('1', 1, True)]", *["('Tesla T4 (simulated)', 12.0, True, False)"] * 3]

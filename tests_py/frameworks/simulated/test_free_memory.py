@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from ray_jobs import PATIENT
 from script import environment
 
 MIB = 1 << 20
@@ -54,6 +55,27 @@ def test_free_memory():
 """
 CONFIGURE = "import gpuconf\ngpuconf.configure('2GiB', growth={growth}, libraries={{'torch': '{mode}'}})\n"
 
+# Beginnings of a program, and what then calls the function: here, or in a process of a cluster.
+HERE = "\ntest_free_memory()\n"
+DASK = """
+if __name__ == "__main__":
+    import distributed
+    import gpuconf.dask
+    with gpuconf.dask.LocalCluster(memory="2GiB", dashboard_address=None) as cluster, distributed.Client(cluster) as c:
+        c.submit(test_free_memory).result()
+"""
+RAY = f"""{PATIENT}
+import gpuconf.ray
+ray.init(num_gpus=1, num_cpus=1, include_dashboard=False, resources=gpuconf.ray.resources())
+class Actor:
+    def __init__(self):
+        test_free_memory()
+    def wait(self):
+        pass
+"""
+TASK = RAY + "ray.get(gpuconf.ray.remote(memory='2GiB')(test_free_memory).remote())\n"
+ACTOR = RAY + "ray.get(gpuconf.ray.remote(memory='2GiB')(Actor).remote().wait.remote())\n"
+
 RUN = ["run", "--simulate", "T4:4GiB"]
 WAYS: dict[str, tuple[list[str], str]] = {  # words of gpuconf, and what the program calls first
     "run": ([*RUN, "--memory", "2GiB"], ""),
@@ -68,7 +90,10 @@ for mode in ("whole", "segments"):
     }
 
 
-@pytest.mark.parametrize("way", [*WAYS, "variable"])
+CLUSTERS = {"dask worker": ("distributed", DASK), "ray task": ("ray", TASK), "ray actor": ("ray", ACTOR)}
+
+
+@pytest.mark.parametrize("way", [*WAYS, "variable", *CLUSTERS])
 def test_free_memory_is_what_a_program_can_have(way: str, tmp_path: Path) -> None:
     """Under the guard NVML said that nothing was free, where a pool had reserved the whole limit."""
     words, before = WAYS.get(way, (RUN, ""))
@@ -90,7 +115,9 @@ def test_free_memory_is_what_a_program_can_have(way: str, tmp_path: Path) -> Non
             str(file),
         ]
     else:
-        text = before + text + "\ntest_free_memory()\n"
+        library, after = CLUSTERS.get(way, ("torch", HERE))
+        pytest.importorskip(library)
+        text = before + text + after
     file.write_text(text)
     variables = environment({"GPUCONF_LEDGER": str(tmp_path / "ledger")})
     command = [sys.executable, "-m", "gpuconf", *words, *program]
