@@ -61,6 +61,12 @@ def test_an_unchanged_c_program_is_limited(run: Run, client: dict[str, Path], tm
     }
 
 
+def test_a_containers_limit_is_the_guards(run: Run, client: dict[str, Path]) -> None:
+    """For a program that does not use gpuconf, where the lease is of a whole GPU."""
+    words = ("--guard=proxy", "--gpus", "1", "--", client[""], "dlsym", "fill", "linear")
+    assert run(*words, NVIDIA_GPU_MEMORY_LIMIT="512").stdout == "linear 8 2 0 512\n"
+
+
 _SEVERAL = """
 import ctypes, os, subprocess, sys
 driver, made = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p()

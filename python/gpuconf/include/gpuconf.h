@@ -26,7 +26,7 @@ int gpuconf_abi_version(void);
 
 /*
  * Lists the GPUs and creates the pools, as gpuconf.config.list_logical_devices() does in Python, unless they exist. The
- * environment decides: GPUCONF_LIMIT, GPUCONF_SIMULATE, CUDA_VISIBLE_DEVICES and the other variables of gpuconf;
+ * environment decides: GPUCONF_LIMIT, NVIDIA_GPU_MEMORY_LIMIT, GPUCONF_SIMULATE, CUDA_VISIBLE_DEVICES and the others;
  * settings files are read in Python only. In a Python program, configure gpuconf and initialize it there.
  *
  * Returns 1, or 0 on failure, also if there is no GPU (see gpuconf_last_error). May be called again.
