@@ -131,7 +131,7 @@ def test_the_variables_of_a_container_hold_below_run_without_options(tmp_path: P
         check=True,
     )
     (line,) = done.stderr.splitlines()
-    assert line.startswith("gpuconf env: PyTorch and Numba keep to these variables below gpuconf run, or in a program")
+    assert line.startswith("gpuconf env: PyTorch and Numba keep to these variables under gpuconf run, or in a program")
     variables = dict(line.split("=", 1) for line in done.stdout.splitlines())
     code = "import os, sys; print(os.environ['GPUCONF_LIMIT'], 'gpuconf_startup' in sys.modules)"
     run = [COMMAND, "run", sys.executable, "-c", code]
