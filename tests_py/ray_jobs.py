@@ -1,8 +1,10 @@
 """The beginnings of the programs that tests run on a real Ray."""
 
-# Ray gives its own processes 30 s to start, which a busy machine may not have.
+# Ray gives its own processes 30 s to start, and its agents 15 s by default, which a busy machine exceeds.
 PATIENT = """
-import functools, ray
+import functools, os, ray
+
+os.environ["RAY_agent_register_timeout_ms"] = "300000"
 
 def start_again(init, **options):
     for attempt in range(5):
