@@ -1,10 +1,12 @@
 """The beginnings of the programs that tests run on a real Ray."""
 
-# Ray gives its own processes 30 s to start, and its agents 15 s by default, which a busy machine exceeds.
+# Ray gives its own processes 30 s to start, and its agents 15 s by default, which a busy machine exceeds. Its workers
+# are by default the last in turn for a processor: beside other tests they ran a twentieth of the time.
 PATIENT = """
 import functools, os, ray
 
 os.environ["RAY_agent_register_timeout_ms"] = "300000"
+os.environ["RAY_worker_niceness"] = "0"
 
 def start_again(init, **options):
     for attempt in range(5):
