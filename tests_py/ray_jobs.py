@@ -5,7 +5,7 @@
 PATIENT = """
 import functools, os, ray
 
-os.environ["RAY_agent_register_timeout_ms"] = "300000"
+os.environ["RAY_agent_register_timeout_ms"] = "60000"
 os.environ["RAY_worker_niceness"] = "0"
 
 def start_again(init, **options):
