@@ -108,7 +108,7 @@ def test_what_a_program_sees(program: str, kind: str, text: str) -> None:
 def test_names_that_tensorflow_does_not_have_either() -> None:
     for module, name in (
         (gpuconf, "rest"),
-        (gpuconf.config, "list_gpus"),
+        (gpuconf.config, "gpus"),
         (gpuconf.compat.v2, "reset"),
         (gpuconf.errors, "x"),
     ):
