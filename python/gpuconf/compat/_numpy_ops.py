@@ -103,7 +103,7 @@ def cast(array: Any, wanted: str) -> Any:
     if has != wanted and "string" in (has, wanted):
         raise errors.UnimplementedError(f"Cast {has} to {wanted} is not supported [Op:Cast]")
     with arrays.numpy().errstate(all="ignore"):
-        return array.astype(as_dtype(wanted).dtype)
+        return (array.real if wanted == "bool" else array).astype(as_dtype(wanted).dtype)
 
 
 def check_matrices(a: Any, b: Any) -> None:

@@ -354,6 +354,8 @@ def full_name(device: Any) -> str:
         hash(text)
         text = text or ""
     if not isinstance(text, str):
+        if isinstance(text, bytes):
+            raise TypeError("a bytes-like object is required, not 'str'")
         raise AttributeError(f"{type(text).__name__!r} object has no attribute 'split'")
     return core.pybind_MergeScope("", texts.check_text("device", text))
 

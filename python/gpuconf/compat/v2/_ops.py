@@ -131,6 +131,8 @@ def matmul(a: Any, b: Any, transpose_a: bool = False, transpose_b: bool = False,
     """Multiply two matrices, see ``gpuconf.matmul``."""
     a, b = tensor_of(a), tensor_of(b)
     if executing_eagerly():
+        a = a if isinstance(a, EagerTensor) else _eager_tensor.of(a, b)
+        b = b if isinstance(b, EagerTensor) else _eager_tensor.of(b, a)
         if _eager_tensor.is_plain(a) and _eager_tensor.is_plain(b) and _eager_tensor.of_matrices(a, b):
             return shown(eager.matmul(a, b, transpose_a, transpose_b, name))
         left, right = _eager_tensor.of(a, b), _eager_tensor.of(b, a)
