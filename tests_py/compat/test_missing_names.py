@@ -109,7 +109,7 @@ def test_what_a_program_sees(program: str, kind: str, text: str) -> None:
 def test_names_that_tensorflow_does_not_have_either() -> None:
     for module, name in (
         (gpuconf, "rest"),
-        (gpuconf.config, "gpus"),
+        (gpuconf.config, "nothing"),
         (gpuconf.compat.v2, "reset"),
         (gpuconf.errors, "x"),
     ):

@@ -67,6 +67,9 @@ def array_of(value: Any, dtype: Any = None) -> Any:
     refuse_in_child()
     other = _other(value, name)
     if other is None:
+        if name == "string" and type(value).__module__ == "numpy":
+            kind = type(value.item(0)).__name__
+            raise _invalid(f"Failed to convert a NumPy array to a Tensor (Unsupported object type {kind}).")
         if arrays.numpy().asarray(value).dtype.kind == "O":
             arrays.array_of(value)  # raises for what can become no tensor
         raise errors.InvalidTypeError(f"Cannot convert {arrays.shown(value)} to EagerTensor of dtype {name}")
