@@ -152,7 +152,7 @@ def add(x: Any, y: Any, name: str | None = None) -> Any:
     y = _eager_tensor.beside(y, x._about()["dtype"] if isinstance(x, EagerTensor) else name_of(x))
     if _eager_tensor.is_plain(x) and _eager_tensor.is_plain(y):
         return shown(eager.add(x, y, name))
-    return _eager_tensor.elementwise("Add", x, y, name)
+    return _eager_tensor.of_arrays("Add", _eager_tensor.of(x), _eager_tensor.of(y), name)
 
 
 def add_n(inputs: Any, name: str | None = None) -> Any:
