@@ -22,7 +22,7 @@ def gpus() -> list[tuple[str, int]]:
 def test_a_device_prints_as_tensorflows(two_gpus: None) -> None:
     text = re.sub(r"(?<=incarnation: )\d+", "...", str(device_lib.list_local_devices()[2]))
     assert text == (
-        'name: "/device:GPU:1"\ndevice_type: "GPU"\nmemory_limit: 84011909120\n'
+        'name: "/device:GPU:1"\ndevice_type: "GPU"\nmemory_limit: 83132153856\n'
         "locality {\n  bus_id: 1\n  links {\n  }\n}\nincarnation: ...\n"
         'physical_device_desc: "device: 1, name: NVIDIA H100 80GB HBM3, pci bus id: 0000:1a:00.0, compute capability: '
         '9.0"\n'

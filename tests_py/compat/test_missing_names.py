@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 import subprocess
 import sys
 from typing import Any
@@ -108,7 +109,7 @@ def test_what_a_program_sees(program: str, kind: str, text: str) -> None:
 def test_names_that_tensorflow_does_not_have_either() -> None:
     for module, name in (
         (gpuconf, "rest"),
-        (gpuconf.config, "list_gpus"),
+        (gpuconf.config, "nothing"),
         (gpuconf.compat.v2, "reset"),
         (gpuconf.errors, "x"),
     ):
@@ -145,3 +146,11 @@ def test_the_table_is_read_only_when_a_name_is_missed() -> None:
         assert not hasattr(tf, "__wrapped__") and not _missing._names
         assert not hasattr(tf, "audio") and _missing._names
     """)
+
+
+@pytest.mark.parametrize("name", ["raw_ops", "ragged", "random.Generator"])
+def test_operations_that_need_tensorflow_say_so(name: str) -> None:
+    *folder, last = name.split(".")
+    module = gpuconf.compat.v2.random if folder else gpuconf.compat.v2
+    with pytest.raises(AttributeError, match=rf"gpuconf does not have tf\.{re.escape(name)}: it needs TensorFlow$"):
+        getattr(module, last)

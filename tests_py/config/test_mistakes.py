@@ -33,7 +33,7 @@ CALLS = {
     "gpuconf.configure('6GiB', libraries=['tf'])": "unknown library 'tf'. Did you mean 'tensorflow'?",
     "gpuconf.memory.stats(), gpuconf.configure('6GiB')": "limit 6.00GiB is too late: /physical_device:GPU:0 has the "
     "limit "
-    "14.97GiB, and the GPUs were initialized by <mistake>:1 (memory.stats). Call gpuconf.configure() before that",
+    "13.54GiB, and the GPUs were initialized by <mistake>:1 (memory.stats). Call gpuconf.configure() before that",
     "gpuconf.memory.stats(), gpuconf.configure(growth=True)": "growth=True is too late: the GPUs were initialized by "
     "<mistake>:1 ",
     "gpuconf.memory.stats('cuda:0')": "device types are case-sensitive). Did you mean 'GPU:0'?",

@@ -20,8 +20,8 @@ GIB = 1 << 30
 FIRST_REGION = 2 * MIB
 
 # The limit of a GPU without an explicit one: its memory minus TensorFlow's reserve.
-H100_LIMIT = 84_011_909_120
-T4_LIMIT = 16 * GIB - 1050 * MIB
+H100_LIMIT = 83_132_153_856  # 1800 MiB less than CUDA reports
+T4_LIMIT = 14_535_360_512  # 1050 MiB less than CUDA reports
 
 TOO_LATE_VISIBLE = "Visible devices cannot be modified after being initialized"
 TOO_LATE_GROWTH = "Physical devices cannot be modified after being initialized"

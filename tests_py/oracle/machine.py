@@ -31,16 +31,15 @@ class Card:
     product: str
     major: int
     minor: int
-    bytes: int
+    bytes: int  # as CUDA reports it
     greatest_priority: int
 
 
-_GIB = 1 << 30
 CARDS = (
-    Card("H100-80GB", "NVIDIA H100 80GB HBM3", 9, 0, 80 * _GIB, -5),
-    Card("T4", "Tesla T4", 7, 5, 16 * _GIB, -5),
-    Card("P100-16GB", "Tesla P100-SXM2-16GB", 6, 0, 16 * _GIB, -2),
-    Card("A100-40GB", "NVIDIA A100-SXM4-40GB", 8, 0, 40 * _GIB, -5),
+    Card("H100-80GB", "NVIDIA H100 80GB HBM3", 9, 0, 85_019_590_656, -5),
+    Card("T4", "Tesla T4", 7, 5, 15_636_365_312, -5),
+    Card("P100-16GB", "Tesla P100-SXM2-16GB", 6, 0, 17_066_622_976, -2),
+    Card("A100-40GB", "NVIDIA A100-SXM4-40GB", 8, 0, 42_298_507_264, -5),
 )
 
 

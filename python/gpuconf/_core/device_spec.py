@@ -211,10 +211,10 @@ _CONVERSIONS: dict[str, Callable[[Any], Any]] = {
 
 def _parse(spec: str | None) -> dict[str, Any]:
     """Return the parts that a string sets."""
-    if spec is None:
-        return {}
     if not isinstance(spec, str):
         hash(spec)  # raises TypeError where TensorFlow does, whose cache needs it
+        if not spec:
+            return {}
         text = f"a device spec must be a string, but got {type(spec).__name__}"
         raise TypeError(text) if hasattr(spec, "split") else AttributeError(text)
     parts: dict[str, Any] = {}

@@ -10,7 +10,7 @@ from .. import errors
 from .._core.native import refuse_in_child
 from .._typing import Any
 from ..tensors import arrays
-from ._dtypes import DType, as_dtype
+from ._dtypes import DType, as_dtype, by_number
 
 # The types that the core does not have, by TensorFlow's name, with NumPy's.
 _OTHERS = {
@@ -27,6 +27,7 @@ def is_core(name: str) -> bool:
 
 def type_name(dtype: Any) -> str:
     """Return TensorFlow's name of an element type. Raises TypeError for an unknown one."""
+    dtype = by_number(dtype)
     dtype = dtype.dtype if type(dtype).__module__ == "numpy" and hasattr(dtype, "shape") else dtype  # an array's type
     name = dtype.name if isinstance(dtype, DType) else getattr(dtype, "name", None) or dtype
     if isinstance(dtype, type) and dtype.__module__ == "numpy":
@@ -66,6 +67,11 @@ def array_of(value: Any, dtype: Any = None) -> Any:
     refuse_in_child()
     other = _other(value, name)
     if other is None:
+        if name == "string" and type(value).__module__ == "numpy":
+            kind = type(value.item(0)).__name__
+            raise _invalid(f"Failed to convert a NumPy array to a Tensor (Unsupported object type {kind}).")
+        if arrays.numpy().asarray(value).dtype.kind == "O":
+            arrays.array_of(value)  # raises for what can become no tensor
         raise errors.InvalidTypeError(f"Cannot convert {arrays.shown(value)} to EagerTensor of dtype {name}")
     return other
 

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 from .._typing import Any
 from ._names import publish
 
@@ -26,6 +28,7 @@ _KNOWN = {
     "string": (7, "object", "O"),
 }
 ALIASES = {"half": "float16", "float": "float32", "double": "float64"}
+_BY_NUMBER = {number: name for name, (number, *_) in _KNOWN.items()}
 NAMES = (*_KNOWN, "half", "double")
 
 
@@ -144,6 +147,21 @@ class DType:
 _made: dict[str, DType] = {}
 
 
+def by_number(value: Any) -> Any:
+    """Return the name of a type for TensorFlow's number of it, and the type of an array; another value as it is.
+
+    Raises TypeError for a tensor or a variable, which is no type although it has one.
+    """
+    if hasattr(value, "dtype") and type(value).__module__.startswith("gpuconf") and not isinstance(value, DType):
+        from ..tensors import arrays
+
+        text = f"Cannot convert the argument `type_value`: {arrays.shown(value)} to a TensorFlow DType."
+        raise TypeError(text)
+    if type(value).__module__ == "numpy" and not isinstance(value, Hashable):
+        return value.dtype  # of an array
+    return "string" if value is object else _BY_NUMBER.get(value, value) if isinstance(value, Hashable) else value
+
+
 def as_dtype(type_value: Any) -> DType:
     """Return the type for a name, a NumPy type, or a type of gpuconf. Raises TypeError for anything else.
 
@@ -152,6 +170,7 @@ def as_dtype(type_value: Any) -> DType:
     """
     if isinstance(type_value, DType):
         return type_value
+    type_value = by_number(type_value)
     if type_value is float:
         type_value = "float32"
     elif isinstance(type_value, type) and type_value in (int, bool):

@@ -64,7 +64,9 @@ def compute(kind: str, *inputs: Any, **options: Any) -> Any:
         inputs = tuple(each.astype("float64") for each in inputs)
     if kind in ("FloorDiv", "FloorMod") and inputs[1].dtype.kind in "iu" and not inputs[1].all():
         raise errors.InvalidArgumentError(f"Integer division by zero [Op:{kind}]")
-    if kind in ("Max", "Min") and inputs[0].dtype.kind == "c":
+    if kind in ("Softmax", "LogSoftmax") and not inputs[0].ndim:
+        raise errors.InvalidArgumentError(f"logits must have >= 1 dimension, got [] [Op:{kind}]")
+    if kind in ("Max", "Min", "Less", "LessEqual", "Greater", "GreaterEqual") and inputs[0].dtype.kind == "c":
         raise errors.InvalidArgumentError(f"Value for attr 'T' of {inputs[0].dtype.name} is not allowed [Op:{kind}]")
     wanted = "bool" if kind in ("IsFinite", "IsInf", "IsNan") else wanted
     if kind == "MatMul":
@@ -101,7 +103,7 @@ def cast(array: Any, wanted: str) -> Any:
     if has != wanted and "string" in (has, wanted):
         raise errors.UnimplementedError(f"Cast {has} to {wanted} is not supported [Op:Cast]")
     with arrays.numpy().errstate(all="ignore"):
-        return array.astype(as_dtype(wanted).dtype)
+        return (array.real if wanted == "bool" else array).astype(as_dtype(wanted).dtype)
 
 
 def check_matrices(a: Any, b: Any) -> None:

@@ -344,12 +344,18 @@ class _Scope:
 
 @_plainly
 def full_name(device: Any) -> str:
-    """Return the full name of a device; of the CPU for None.
+    """Return the full name of a device; of the CPU for None, False and 0.
 
-    Raises ValueError for a malformed string, and AttributeError for what is no device, as TensorFlow does.
+    Raises ValueError for a malformed string, AttributeError for what is no device and TypeError for what cannot be
+    hashed, as TensorFlow does.
     """
-    text = device.name if isinstance(device, LogicalDevice) else name_of("" if device is None else device)
+    text = device.name if isinstance(device, LogicalDevice) else name_of(device)
     if not isinstance(text, str):
+        hash(text)
+        text = text or ""
+    if not isinstance(text, str):
+        if isinstance(text, bytes):
+            raise TypeError("a bytes-like object is required, not 'str'")
         raise AttributeError(f"{type(text).__name__!r} object has no attribute 'split'")
     return core.pybind_MergeScope("", texts.check_text("device", text))
 

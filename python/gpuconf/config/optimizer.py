@@ -21,11 +21,7 @@ def set_jit(enabled: bool | str) -> None:
     """Store whether operations are compiled:
     ``'autoclustering'`` or ``True`` enables it, any other value disables it.
     """
-    _execution.put("jit", _comparable(enabled) and bool(enabled in (True, "autoclustering")))
-
-
-def _comparable(enabled: Any) -> bool:
-    return isinstance(enabled, (int, float, str)) or type(enabled).__module__ == "numpy"
+    _execution.put("jit", bool(enabled in (True, "autoclustering")))
 
 
 def get_experimental_options() -> dict[str, Any]:

@@ -33,7 +33,7 @@ def test_memory_grows_unless_a_config_says_otherwise(one_gpu: None) -> None:
     session = tf.InteractiveSession(
         config=tf.ConfigProto(gpu_options=tf.GPUOptions(per_process_gpu_memory_fraction=0.25))
     )
-    assert gpuconf.memory.stats().bytes_limit == 20 << 30
+    assert gpuconf.memory.stats().bytes_limit == 85_019_590_656 // 4
     session.close()
 
 

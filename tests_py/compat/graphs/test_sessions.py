@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MIB, GIB = 1 << 20, 1 << 30
-H100 = 80 * GIB
+H100 = 85_019_590_656  # as CUDA reports it
 
 
 @pytest.fixture(autouse=True)
@@ -413,7 +413,7 @@ def test_an_error_that_configuration_deserves_comes_from_the_session(two_gpus: N
 
 def test_the_first_session_sets_the_gpus_up_and_a_later_call_initializes_the_runtime(one_gpu: None) -> None:
     tf.Session(config=QUARTER)
-    assert gpuconf.memory.stats("GPU:0").bytes_limit == 20 * GIB
+    assert gpuconf.memory.stats("GPU:0").bytes_limit == H100 // 4
     with pytest.raises(RuntimeError, match=r"the runtime was initialized by .*test_sessions\.py:\d+ \(memory\.stats\)"):
         gpuconf.config.set_visible_devices([], "GPU")
 
@@ -426,7 +426,7 @@ def test_a_later_session_with_no_or_the_same_options_joins(one_gpu: None, later:
     with gpuconf.memory.allocate(1000, "GPU:0"), tf.Session(config=later) as session:
         assert session.run(tf.constant(1.0)) == 1
         assert gpuconf.memory.stats("GPU:0").live_blocks == 1
-        assert gpuconf.memory.stats("GPU:0").bytes_limit == 20 * GIB
+        assert gpuconf.memory.stats("GPU:0").bytes_limit == H100 // 4
 
 
 def test_a_session_joins_what_the_configuration_set_up(one_gpu: None) -> None:
@@ -443,7 +443,7 @@ def test_other_options_set_empty_gpus_up_anew(one_gpu: None) -> None:
     second.run(tf.constant(1.0))
     assert gpuconf.memory.stats("GPU:0").bytes_reserved <= 2 * MIB
     tf.Session(config=QUARTER)
-    assert gpuconf.memory.stats("GPU:0").bytes_limit == 20 * GIB
+    assert gpuconf.memory.stats("GPU:0").bytes_limit == H100 // 4
     assert first.run(tf.constant(2.0)) == 2, "earlier sessions go on"
 
 

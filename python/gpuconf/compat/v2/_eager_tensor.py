@@ -120,13 +120,15 @@ class EagerTensor(Plain):
         return (computed(each) for each in super().numpy())
 
     def _beside(self, array: Any, other: Any) -> tuple[Any, Any]:
-        return (array, of(other, self)) if _by_numpy(self) or is_text(other) else super()._beside(array, other)
+        if _by_numpy(self) or is_text(other):
+            return array, of(other, self)
+        return super()._beside(array, other)
 
     def _computed(self, array: Any, kind: str) -> EagerTensor:
         return computed(array, kind)
 
     def __add__(self, other: Any) -> Any:
-        return _core_operator("Add", Plain.__add__, self, other)
+        return _core_operator("Add", Plain.__add__, self, beside(other, self._about()["dtype"]))
 
     def __radd__(self, other: Any) -> Any:
         return _core_operator("Add", Plain.__radd__, self, other, reverse=True)
@@ -152,6 +154,16 @@ def array_of(value: Any, dtype: Any = None) -> Any:
         if "with an unsupported type" not in error.message or arrays.numpy().asarray(value).dtype.kind != "O":
             raise
         raise errors.checked_in_python(errors.InvalidArgumentError(error.message)) from None
+
+
+def beside(value: Any, dtype: str) -> Any:
+    """Return the second operand of ``+``: in the type of the first if it can have it, else in its own."""
+    if isinstance(value, Plain) or hasattr(value, "graph"):
+        return value
+    try:
+        return array_of(value, dtype)
+    except TypeError:
+        return array_of(value)
 
 
 def shown(tensor: Any) -> Any:

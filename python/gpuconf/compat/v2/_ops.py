@@ -131,6 +131,8 @@ def matmul(a: Any, b: Any, transpose_a: bool = False, transpose_b: bool = False,
     """Multiply two matrices, see ``gpuconf.matmul``."""
     a, b = tensor_of(a), tensor_of(b)
     if executing_eagerly():
+        a = a if isinstance(a, EagerTensor) else _eager_tensor.of(a, b)
+        b = b if isinstance(b, EagerTensor) else _eager_tensor.of(b, a)
         if _eager_tensor.is_plain(a) and _eager_tensor.is_plain(b) and _eager_tensor.of_matrices(a, b):
             return shown(eager.matmul(a, b, transpose_a, transpose_b, name))
         left, right = _eager_tensor.of(a, b), _eager_tensor.of(b, a)
@@ -145,12 +147,12 @@ def add(x: Any, y: Any, name: str | None = None) -> Any:
     x, y = tensor_of(x), tensor_of(y)
     if not executing_eagerly():
         return graph.add(x, y, name)
-    if not isinstance(x, EagerTensor) and not isinstance(y, EagerTensor):  # the first one's type counts
-        x = array_of(x)
-        y = array_of(y, name_of(x))
+    if not isinstance(x, EagerTensor):
+        x = _eager_tensor.of(x, y)
+    y = _eager_tensor.beside(y, x._about()["dtype"] if isinstance(x, EagerTensor) else name_of(x))
     if _eager_tensor.is_plain(x) and _eager_tensor.is_plain(y):
         return shown(eager.add(x, y, name))
-    return _eager_tensor.elementwise("Add", x, y, name)
+    return _eager_tensor.of_arrays("Add", _eager_tensor.of(x), _eager_tensor.of(y), name)
 
 
 def add_n(inputs: Any, name: str | None = None) -> Any:
@@ -165,6 +167,8 @@ def add_n(inputs: Any, name: str | None = None) -> Any:
 def identity(input: Any, name: str | None = None) -> Any:  # noqa: A002 - TensorFlow's name
     """Return a tensor with the same contents, see ``gpuconf.identity``."""
     input = tensor_of(input)  # noqa: A001
+    if executing_eagerly() and not isinstance(input, EagerTensor):
+        input = array_of(input)  # noqa: A001
     if executing_eagerly() and not _eager_tensor.is_plain(input):
         return computed(_eager_tensor.of(input), name or "Identity")
     return shown(eager.identity(input, name)) if executing_eagerly() else graph.identity(input, name)
@@ -315,8 +319,9 @@ def _arranged(
         values = [array_of(each, kind_of_first) for each in values]
     if not executing_eagerly():
         return _python_ops.arranged(kind, values, like, function, name, dtype, known)
+    inputs = [_eager_tensor.of(each, like) for each in values]
     try:
-        result = function(*(_eager_tensor.of(each, like) for each in values))
+        result = function(*inputs)
     except (ValueError, IndexError, arrays.numpy().linalg.LinAlgError) as error:
         raise errors.InvalidArgumentError(f"{error} [Op:{kind}]") from None
     if isinstance(result, list):
@@ -333,7 +338,9 @@ def _floats(array: Any) -> Any:
     return array
 
 
-def _numbers(array: Any) -> Any:
+def _numbers(array: Any, axis: Any) -> Any:
+    if not array.ndim:
+        raise errors.InvalidArgumentError(f"Expected dimension in the range [0, 0), but got {axis}")
     if array.dtype.kind == "O":
         raise errors.InvalidArgumentError("Value for attr 'T' of string is not in the list of allowed values")
     return array
@@ -342,13 +349,13 @@ def _numbers(array: Any) -> Any:
 @_operation("ArgMax", dtype="int64")
 def argmax(input: Any, axis: int = 0) -> Any:  # noqa: A002 - TensorFlow's names, here and below
     """Return where the largest elements are."""
-    return _numbers(input).argmax(axis)
+    return _numbers(input, axis).argmax(axis)
 
 
 @_operation("ArgMin", dtype="int64")
 def argmin(input: Any, axis: int = 0) -> Any:  # noqa: A002
     """Return where the smallest elements are."""
-    return _numbers(input).argmin(axis)
+    return _numbers(input, axis).argmin(axis)
 
 
 @_operation("Rank", dtype="int32")
@@ -375,6 +382,7 @@ def norm(tensor: Any, ord: Any = "euclidean", axis: Any = None, keepdims: bool =
 def cumsum(x: Any, axis: int = 0, exclusive: bool = False, reverse: bool = False) -> Any:
     """Return the sums of the elements so far; ``exclusive``, without each itself; ``reverse``, from the end."""
     arrays.type_of_result("Cumsum", x.dtype.name)
+    _numbers(x, axis)
     flip = arrays.numpy().flip
     sums = flip(flip(x, axis).cumsum(axis, x.dtype), axis) if reverse else x.cumsum(axis, x.dtype)
     return sums - x if exclusive else sums
@@ -418,10 +426,17 @@ def gather(params: Any, indices: Any, axis: int = 0) -> Any:
     return params.take(arrays.numpy().asarray(indices), axis)
 
 
-@_operation("BooleanMask", known=False)
-def boolean_mask(tensor: Any, mask: Any) -> Any:
-    """Return the elements where a mask is true."""
-    return tensor[arrays.numpy().asarray(mask)]
+def boolean_mask(tensor: Any, mask: Any, axis: Any = None, name: str | None = None) -> Any:
+    """Return the elements where a mask is true. Raises ValueError for a mask of another shape."""
+    tensor, chosen = convert_to_tensor(tensor), array_of(_plain(mask)).astype(bool)
+    if not chosen.ndim:
+        raise ValueError("mask cannot be scalar.")
+    before = int(_plain(axis) or 0)
+    sizes = tensor.shape[before : before + chosen.ndim] if tensor.shape else chosen.shape
+    if len(sizes) != chosen.ndim or any(a not in (None, b) for a, b in zip(sizes, chosen.shape, strict=True)):
+        raise ValueError(f"Shapes {sizes} and {chosen.shape} are incompatible")
+    place = (*[built_in_slice(None)] * before, chosen)
+    return _arranged("BooleanMask", [tensor], lambda a: a[place], name, known=False)
 
 
 @_operation("Slice")
@@ -729,10 +744,12 @@ def _axis(axis: Any) -> Any:
 
 def cast(x: Any, dtype: Any, name: str | None = None) -> Any:
     """Convert a tensor to another type. Raises NotImplementedError for strings, as TensorFlow does."""
-    x = tensor_of(x)
+    given, x = x, tensor_of(x)
     if dtype is None:
         raise TypeError("Cannot convert the argument `type_value`: None to a TensorFlow DType.")
     wanted = type_name(dtype)
+    if isinstance(x, (EagerTensor, _graph.Tensor)) and x.dtype == wanted:
+        return given
     if executing_eagerly():
         return _eager_tensor.computed(numpy_ops.cast(_eager_tensor.of(x), wanted), name or "Cast")
     return _python_ops.cast(x, wanted, name)
@@ -810,8 +827,29 @@ def reshape(tensor: Any, shape: Any, name: str | None = None) -> Any:
 
 
 def _whole(shape: Any) -> Any:
-    """Return the sizes of a new tensor. Raises InvalidArgumentError for negative ones where operations run eagerly."""
-    sizes = arrays.shape_of(_plain(shape))
+    """Return the sizes of a new tensor. Where operations run eagerly, whatever becomes a tensor of integers counts.
+
+    Raises InvalidArgumentError for negative sizes there, and for a tensor of another type.
+    """
+    plain = _plain(shape)
+    try:
+        sizes = arrays.shape_of(plain)
+    except errors.InvalidTypeError:
+        if not executing_eagerly():
+            raise
+        if isinstance(shape, EagerTensor) and "int" not in shape.dtype.name:
+            text = (
+                f"Value for attr 'index_type' of {shape.dtype.name} is not in the list of allowed values: int32, int64"
+            )
+            raise errors.InvalidArgumentError(text) from None
+        if tensor_of(shape) is not shape:
+            raise ValueError(f"Incompatible type conversion requested to type int32 for {shape!r}") from None
+        whole = array_of(plain, "int32")
+        if whole.ndim > 1:
+            got = str(list(whole.shape)).replace(" ", "")
+            text = f"dims must represent a vector, got shape {got} [Op:Fill] name: "
+            raise errors.InvalidArgumentError(text) from None
+        sizes = tuple(whole.ravel().tolist())
     if executing_eagerly() and any(size < 0 for size in sizes):
         raise errors.InvalidArgumentError(f"Dimension {min(sizes)} must be >= 0 [Op:Fill] name: ")
     return sizes
