@@ -158,6 +158,14 @@ def test_a_program_that_adapts_to_a_card_runs_on_that_card(tmp_path: Path) -> No
     assert any("catches out-of-memory errors" in note for note in found["notes"])
 
 
+def test_a_program_that_runs_out_on_its_card_does_not_fit(tmp_path: Path) -> None:
+    """That it failed is the answer, as the exit code says."""
+    program = ADAPTS.replace("batch = 1 << 20", "batch = 1 << 19") + "kept = torch.empty(12 << 30, device='cuda')\n"
+    (tmp_path / "train.py").write_text(program, encoding="utf-8")
+    done = gpuconf(tmp_path, "plan", "--gpu", "T4", "--", sys.executable, "train.py")
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (3, "does not fit on T4")
+
+
 FREE = """
 import torch
 for size in (10 << 30, 11 << 30):
