@@ -41,7 +41,7 @@ class Run:
         return list(found.values())
 
     def would_see_other_figures(self, card: Card) -> bool:
-        """Whether the program asked for free memory and took more than a card has, which makes PyTorch release what it
+        """Whether the program requested how much is free and took more than a card has, which makes PyTorch release what it
         caches.
         """
         taken = max((sum(one["reserved"] for one in gpu) for gpu in self.gpus), default=0)
@@ -197,9 +197,7 @@ class PyTorch(Framework):
             return texts
         others = [card.name for run in runs for card in run.cards if run.would_see_other_figures(card)]
         if others:
-            texts.append(
-                f"the program took more than {', '.join(others)} has, and would be told of other free memory there"
-            )
+            texts.append(f"the program took more than {', '.join(others)} has, where other free memory is reported")
         if len(asked) < 2 or not _asks_for_memory(runs[0]):
             return texts
         each = "was run with each card's" if len(runs) > 1 else f"saw that of {asked[0]}"
