@@ -41,8 +41,9 @@ class Run:
         return list(found.values())
 
     def would_see_other_figures(self, card: Card) -> bool:
-        """Whether the program requested how much is free and took more than a card has, which makes PyTorch release what it
-        caches.
+        """Whether the program requested how much is free and took more than a card has.
+
+        There PyTorch releases what it caches.
         """
         taken = max((sum(one["reserved"] for one in gpu) for gpu in self.gpus), default=0)
         return taken > card.usable().low and any(report.counts.get("free") for report in self.reports)
