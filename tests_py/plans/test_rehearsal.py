@@ -25,6 +25,7 @@ from gpuconf.plans.programs.framework import Run
 from gpuconf.plans.programs.line import repeat
 from gpuconf.plans.programs.needs import DEPENDS, DOES_NOT_FIT, FITS, Card, alike, parse, verdict
 from gpuconf.plans.programs.parts import ACTIVATIONS, GRADIENTS, OTHER, PARAMETERS, TEMPORARY, Seen, parts
+from gpuconf.plans.programs.records import Report
 from gpuconf.plans.programs.xla import share
 from gpuconf.plans.programs.xla.card_memory import ARRAYS, STATE, Ledger
 
@@ -537,9 +538,11 @@ def test_the_largest_number_for_each_of_others() -> None:
 def test_a_range_and_its_place() -> None:
     assert largest.parse("BATCH=1..512") == ("BATCH", 1, 512)
     assert largest.substituted(["a", "--b={B}", "{B}{C}"], "B", 3) == ["a", "--b=3", "3{C}"]
-    for text in ("BATCH", "BATCH=5..1", "B=1..x", "=1..2", "B=1-2"):
+    for text in ("BATCH", "B=1..x", "=1..2", "B=1-2"):
         with pytest.raises(ValueError, match="is no range: write NAME=LOW"):
             largest.parse(text)
+    with pytest.raises(ValueError, match=r"is empty: the lowest number comes first, as in BATCH=1\.\.5"):
+        largest.parse("BATCH=5..1")
     with pytest.raises(ValueError, match=r"has no \{B\}"):
         largest.substituted(["a"], "B", 1)
 
@@ -573,7 +576,7 @@ def test_descriptions_of_cards_are_those_of_xla(name: str) -> None:
 
 def test_cards_without_a_description_of_xla_are_unproven() -> None:
     cards = parse("L4,H100-80GB,T4")
-    quiet = {"decisions": {}, "skipped_callbacks": False}
+    quiet = Report(pid=1, rank=None, world=None, gpus=[], counts={}, paths={})
     run = Run(cards, launch.Outcome("program", 0, 1.0, 0, {}, ""), share.JAX(), [quiet], [])
     assert "unproven: XLA publishes no description of L4, T4, and got gpuconf's" in share.JAX().notes([run], [])
     assert (

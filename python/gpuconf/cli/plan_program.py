@@ -139,9 +139,7 @@ def _rehearsing(options: Options, words: list[str], name: str, values: dict[str,
 def _code(answer: Rehearsal) -> int:
     if answer.ran["ended"] == "interrupted" and not answer.processes:
         return INTERRUPTED
-    if answer.ran["ended"] == "program" and answer.ran["status"]:
-        return ERROR
-    if not answer.processes:
+    if not answer.processes or (answer.ran["status"] and answer.why_no_verdict):
         return ERROR
     return {True: OK, False: DOES_NOT_FIT, None: DEPENDS}[answer.fits]
 

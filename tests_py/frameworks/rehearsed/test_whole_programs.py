@@ -158,6 +158,37 @@ def test_a_program_that_adapts_to_a_card_runs_on_that_card(tmp_path: Path) -> No
     assert any("catches out-of-memory errors" in note for note in found["notes"])
 
 
+def test_a_program_that_runs_out_on_its_card_does_not_fit(tmp_path: Path) -> None:
+    """That it failed is the answer, as the exit code says."""
+    program = ADAPTS.replace("batch = 1 << 20", "batch = 1 << 19") + "kept = torch.empty(12 << 30, device='cuda')\n"
+    (tmp_path / "train.py").write_text(program, encoding="utf-8")
+    done = gpuconf(tmp_path, "plan", "--gpu", "T4", "--", sys.executable, "train.py")
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (3, "does not fit on T4")
+
+
+FREE = """
+import torch
+for size in (10 << 30, 11 << 30):
+    held = torch.empty(size, dtype=torch.uint8, device="cuda")
+    del held
+torch.cuda.mem_get_info()
+"""
+
+
+def test_a_program_that_asks_for_free_memory_saw_that_of_the_card(tmp_path: Path) -> None:
+    """On a T4 PyTorch would have released its cache, and 3 GiB would have been free; here there are none."""
+    found = planned(tmp_path, FREE, "--gpu", "T4,A100-40GB")
+    assert {one["card"]: one["verdict"] for one in found["cards"]} == {"T4": "depends", "A100-40GB": "fits"}
+
+
+def test_a_card_on_which_the_program_fails_does_not_hold_it(tmp_path: Path) -> None:
+    program = "import torch\nheld = torch.zeros(9, device='cuda')\nassert torch.cuda.get_device_capability()[0] < 8\n"
+    found = planned(tmp_path, program, "--gpu", "T4,A100-40GB,V100-16GB")
+    verdicts = {one["card"]: one["verdict"] for one in found["cards"]}
+    assert verdicts == {"T4": "fits", "A100-40GB": "depends", "V100-16GB": "fits"}
+    assert any(note.startswith("on A100-40GB: the program failed: AssertionError") for note in found["notes"])
+
+
 @pytest.mark.parametrize(
     ("line", "says"),
     [

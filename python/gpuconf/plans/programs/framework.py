@@ -40,6 +40,14 @@ class Run:
             found.setdefault(one["uuid"], []).append(one)
         return list(found.values())
 
+    def would_see_other_figures(self, card: Card) -> bool:
+        """Whether the program requested how much is free and took more than a card has.
+
+        There PyTorch releases what it caches.
+        """
+        taken = max((sum(one["reserved"] for one in gpu) for gpu in self.gpus), default=0)
+        return taken > card.usable().low and any(report.counts.get("free") for report in self.reports)
+
 
 class Framework(ABC):
     """A framework. A *process* is what one process of the program needs of one GPU, as ``peaks`` returns it."""
@@ -188,6 +196,9 @@ class PyTorch(Framework):
         if runs[0].limited:
             texts.append("the program catches out-of-memory errors, and was run on each card with that card's memory")
             return texts
+        others = [card.name for run in runs for card in run.cards if run.would_see_other_figures(card)]
+        if others:
+            texts.append(f"the program took more than {', '.join(others)} has, where other free memory is reported")
         if len(asked) < 2 or not _asks_for_memory(runs[0]):
             return texts
         each = "was run with each card's" if len(runs) > 1 else f"saw that of {asked[0]}"
@@ -206,4 +217,4 @@ class PyTorch(Framework):
 
 
 def _asks_for_memory(run: Run) -> bool:
-    return any(report.counts.get("memory") for report in run.reports)
+    return any(report.counts.get("memory") or report.counts.get("free") for report in run.reports)

@@ -84,7 +84,7 @@ def rehearse(asked: Asked) -> Rehearsal:
             groups[:0] = [[card] for card in alone]
             run.cards = [card for card in group if card not in alone]
             runs.append(run)
-            if program.ended == "interrupted" or not run.processes:
+            if program.ended == "interrupted" or not runs[0].processes:
                 break
         outputs = _outputs(covers[0], asked.keep)
         answer = _answer(asked.words, [card.name for card in asked.cards], runs, covers[0].said(), outputs)
@@ -192,18 +192,19 @@ def _answer(
     )
     if first.limited and trouble.ran_out(ended):
         why_not = ""
-    verdicts = [
-        one.to_dict()
-        for run in runs
-        if run.gpus and not why_not
-        for one in (_seen(run) if run.limited else framework.verdicts(run.cards, run.gpus))
-    ]
+    verdicts = [one.to_dict() for run in runs if run.gpus and not why_not for one in _verdicts(run)]
     verdicts.sort(key=lambda one: order.index(one["card"]))
     return {
         "command": list(words),
         "cover": cover,
         "ran": ran,
-        "notes": trouble.notes(ended, ran, processes, first.reports) + framework.notes(runs, order),
+        "notes": trouble.notes(ended, ran, processes, first.reports)
+        + framework.notes(runs, order)
+        + [
+            f"on {', '.join(card.name for card in run.cards)}: {trouble.line(run.ended)}"
+            for run in runs[1:]
+            if run.ended.status
+        ],
         "unseen": list(dict.fromkeys(text for run in runs for text in trouble.unseen(run.ended, run.reports))),
         "processes": [{name: value for name, value in one.items() if name not in _INNER} for one in processes],
         "cards": verdicts,
@@ -217,12 +218,15 @@ def _answer(
     }
 
 
-def _seen(run: Run) -> list[needs.Verdict]:
-    """Return the verdict of a run on the card itself: it has what the program needed, if the program ended well."""
-    row = run.framework.verdicts(run.cards, run.gpus)[0]
-    ended_well = run.ended.ended == "program" and run.ended.status == 0
-    verdict = needs.DOES_NOT_FIT if trouble.ran_out(run.ended) else needs.FITS if ended_well else needs.DEPENDS
-    return [row._replace(verdict=verdict)]
+def _verdicts(run: Run) -> list[needs.Verdict]:
+    """Return the verdicts of a run, of which none is that a card holds what was not seen on it."""
+    rows = run.framework.verdicts(run.cards, run.gpus)
+    failed = run.ended.status != 0
+    if run.limited:
+        verdict = needs.DOES_NOT_FIT if trouble.ran_out(run.ended) else needs.DEPENDS if failed else needs.FITS
+        return [rows[0]._replace(verdict=verdict)]
+    doubtful = failed or any(map(run.would_see_other_figures, run.cards))
+    return [row._replace(verdict=needs.DEPENDS) if doubtful and row.verdict == needs.FITS else row for row in rows]
 
 
 def _group(run: Run) -> dict[str, Any]:

@@ -145,7 +145,7 @@ class Watcher:
 
         self._replace(kind, "total_memory", property(total_memory))
         for module in (torch.cuda, torch.cuda.memory):
-            self._count(module, "mem_get_info", "memory")
+            self._count(module, "mem_get_info", "free")
 
     def _count(self, module: Any, name: str, what: str) -> None:
         original = getattr(module, name)
