@@ -49,6 +49,8 @@ def fill(result: Any, value: Any) -> None:
             return
         if result.numel() == 0 or (isinstance(value, torch.Tensor) and value.numel() == 0):
             return  # what only one of the devices keeps for the backward pass
+        if result._is_zerotensor():
+            return  # as the product of such tensors
         if result.layout is torch.sparse_coo:
             fill(result._indices(), value._indices())
             fill(result._values(), value._values())
