@@ -25,6 +25,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from script import environment
 
 MIB, GIB = 1 << 20, 1 << 30
+H100 = 81081 * MIB  # what CUDA reports of one
 
 Samples = dict[str, list[tuple[dict[str, str], float]]]
 
@@ -123,7 +124,7 @@ def test_opentelemetry(one_gpu: None) -> None:
     found = observed(reader)
     (device,) = gpuconf.visible_devices()
     assert found["hw.gpu.memory.limit"] == [
-        ({"hw.id": device.uuid, "hw.name": device.name, "hw.type": "gpu"}, 80 * GIB, "By")
+        ({"hw.id": device.uuid, "hw.name": device.name, "hw.type": "gpu"}, H100, "By")
     ]
     pool = {"hw.id": device.uuid, "gpuconf.logical_device": "GPU:0"}
     assert found["gpuconf.memory.in_use"] == [

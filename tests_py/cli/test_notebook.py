@@ -180,7 +180,7 @@ def test_limit_and_the_same_limit_again(kernel: Kernel) -> None:
         "  next: del what you no longer need, or run %gpu release, which lists what still holds memory",
     ]
     assert kernel.run("kept.free()\n%gpu reset\n%gpu limit 50%, none").status == "ok"
-    assert kernel.run("gpuconf.memory.stats('GPU:0').bytes_limit >> 20").text == "40960"
+    assert kernel.run("gpuconf.memory.stats('GPU:0').bytes_limit >> 20").text == "40540"
 
 
 def test_map(kernel: Kernel) -> None:
@@ -367,7 +367,7 @@ def test_buffers_and_errors_in_cells(kernel: Kernel) -> None:
 
 def test_a_waiting_allocation_is_interrupted(kernel: Kernel) -> None:
     cell = kernel.run(
-        "full = gpuconf.memory.allocate('78GiB')\nprint('waiting', flush=True)\ngpuconf.memory.allocate('1GiB', "
+        "full = gpuconf.memory.allocate('77GiB')\nprint('waiting', flush=True)\ngpuconf.memory.allocate('1GiB', "
         "wait=60)",
         interrupt_at="waiting",
     )

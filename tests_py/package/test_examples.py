@@ -23,7 +23,7 @@ SHOWN = {
     ],
     "demo.py": [
         "SIMULATED GPUs (2xH100-80GB)",
-        "reserved 84,011,909,120 bytes",
+        "reserved 83,132,153,856 bytes",
         "reserved      2,097,152 bytes",
         "Cannot set memory growth on device when virtual devices configured",
         "read back         bytes that were on the GPU",

@@ -174,7 +174,7 @@ def test_the_documentation_has_each_policy() -> None:
 
 def test_the_environment_counts_as_for_a_pool(holes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TF_DEVICE_MIN_SYS_MEMORY_IN_MB", "1024")
-    assert gpuconf.plan(holes, gpu="A10", policy="virtual").limit == 23 << 30
+    assert gpuconf.plan(holes, gpu="A10:24GiB", policy="virtual").limit == 23 << 30
 
 
 @pytest.mark.parametrize(

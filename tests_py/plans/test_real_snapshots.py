@@ -82,7 +82,7 @@ def test_the_gpu_that_ran_out_of_memory_comes_first(tmp_path: pathlib.Path) -> N
     status, out, err = run("plan", str(unpacked(name, tmp_path)))
     assert (status, err) == (0, "") or status == 3
     lines = out.splitlines()
-    assert lines[0] == "GPU:1 ran out of memory: it needs 41.93GiB and has 39.39GiB; no setting helps"
+    assert lines[0] == "GPU:1 ran out of memory: it needs 41.93GiB and has 40.00GiB; no setting helps"
     assert lines[1] == "  39.13GiB of it are held by /home/me/train.py:34 (<module>)"
     assert lines[3].startswith("GPU:1 ran out of memory at event ")
     table = lines.index("") + 1

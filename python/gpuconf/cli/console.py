@@ -34,10 +34,14 @@ class CheckingUsage:
     def __init__(self, option: str = "") -> None:
         self._option = option
 
+    _ending = staticmethod(sys.is_finalizing)  # see Buffer._ending
+
     def __enter__(self) -> None:
         pass
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if self._ending():
+            return
         if error is not None:
             from .. import errors
 

@@ -10,11 +10,11 @@ import textwrap
 from . import diagnosis, probe
 from .console import CONDITION, OK
 from .diagnosis import PROBLEM, Finding
-from .output import colors, print_json
+from .output import print_colored, print_json
 from .parser import Options
 
 _INDENT, _WIDTH = 12, 100
-_STYLES = {"ok": "32", "note": "36", PROBLEM: "31"}
+_COLORS = {"ok": 32, "note": 36, PROBLEM: 31}
 
 
 def doctor(options: Options) -> int:
@@ -35,11 +35,8 @@ def _problems(findings: list[Finding]) -> int:
 
 
 def _print(number: int, finding: Finding) -> None:
-    mark = f"{finding.level:<7}"
-    if colors():
-        mark = f"\033[{_STYLES[finding.level]}m{mark}\033[0m"
     lines = _wrapped(f"{finding.subject}: {finding.text}") + (_wrapped(f"fix: {finding.fix}") if finding.fix else [])
-    print(f"{number:>3} {mark} {lines[0]}")
+    print_colored(f"{number:>3} ", f"{finding.level:<7}", _COLORS[finding.level], f" {lines[0]}")
     for line in lines[1:]:
         print(" " * _INDENT + line)
 

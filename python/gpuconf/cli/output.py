@@ -82,6 +82,14 @@ def print_table(
         print((" " * _GAP).join(cells).rstrip(), file=raw(sys.stdout))
 
 
+def print_colored(before: str, text: str, color: int, after: str = "") -> None:
+    """Print a line or more, a part of which has one of a terminal's colors if colors are wanted."""
+    text = plain(text)
+    if colors():
+        text = f"\033[{color}m{text}\033[0m"
+    print(f"{plain(before)}{text}{plain(after)}", file=raw(sys.stdout))
+
+
 def _painter() -> Callable[[Cell], str]:
     """Return what writes a cell: in its style if rich is installed, and colors are wanted."""
     if not colors():

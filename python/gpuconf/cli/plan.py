@@ -16,7 +16,7 @@ from ..plans.recordings import error_text, ranks
 from ..plans.recordings.replay import SCHEMA, Plan, Verification, find, verify
 from . import console, plan_fleet, plan_program
 from .console import DIFFERS, DOES_NOT_FIT, OK, CheckingUsage, Progress, UsageError
-from .output import colors
+from .output import print_colored
 from .parser import Options
 
 
@@ -73,7 +73,8 @@ def plan(options: Options) -> int:
     if options.json:
         print(json.dumps(plan.to_dict(), indent=2))
     else:
-        print(_colored(str(plan)) if colors() else plan)
+        head, _, verdict = str(plan).rpartition("\n")
+        print_colored(f"{head}\n", verdict, 31 if verdict.startswith("does not") else 32)
     if options.plot is not None:
         _draw(plan, options)
     return DOES_NOT_FIT if plan.fits is False else OK
@@ -173,10 +174,3 @@ def _draw(plan: Plan, options: Options) -> None:
         return
     stream = sys.stderr if options.json else sys.stdout
     print(*plot.bars(plan, glyphs_of(stream)), sep="\n", file=stream)
-
-
-def _colored(text: str) -> str:
-    """Color the last line, the verdict, green or red."""
-    head, _, verdict = text.rpartition("\n")
-    color = 31 if verdict.startswith("does not") else 32
-    return f"{head}\n\033[{color}m{verdict}\033[0m"

@@ -10,7 +10,7 @@ from ..plans.fleets.fleet import RESERVE, FleetPlan, find
 from ..plans.pages import fleet_page, report
 from . import console
 from .console import DOES_NOT_FIT, ERROR, OK, CheckingUsage, Progress, UsageError
-from .output import colors
+from .output import print_colored
 from .parser import Options
 
 
@@ -62,5 +62,4 @@ def _print(plan: FleetPlan, options: Options) -> None:
         print(json.dumps(plan.to_dict(), indent=2))
         return
     head, _, verdict = str(plan).rpartition("\n")
-    color = "\033[32m{}\033[0m" if plan.fits else "\033[31m{}\033[0m"
-    print(head, color.format(verdict) if colors() else verdict, sep="\n")
+    print_colored(f"{head}\n", verdict, 32 if plan.fits else 31)

@@ -33,7 +33,7 @@ def list_local_devices(session_config: ConfigProto | None = None) -> list[Device
 
     >>> from gpuconf.compat.v2.python.client import device_lib
     >>> [(d.name, d.memory_limit) for d in device_lib.list_local_devices() if d.device_type == "GPU"]
-    [('/device:GPU:0', 84011909120), ('/device:GPU:1', 84011909120)]
+    [('/device:GPU:0', 83132153856), ('/device:GPU:1', 83132153856)]
     """
     with runtime.unchanged():  # no reset comes between the session and the cards
         session = Session(graph=Graph(), config=ConfigProto() if session_config is None else session_config)

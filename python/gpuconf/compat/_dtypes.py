@@ -31,7 +31,11 @@ NAMES = (*_KNOWN, "half", "double")
 
 def _is(kinds: str, text: str) -> Any:
     """Return a property: whether a type is of one of these kinds."""
-    return property(lambda self: self.kind in kinds, doc=f"Whether it is {text}.")
+
+    def is_of_kind(self: DType) -> bool:
+        return self.kind in kinds
+
+    return property(is_of_kind, doc=f"Whether it is {text}.")
 
 
 class DType:

@@ -147,9 +147,9 @@ def fit_batch(function: Any = None, start: Any = None, *, device: Device | None 
     ...         return f"ran with {batch_size}"
     >>> fit = fit_batch(step, 100)
     >>> fit.batch_size, fit.result, len(fit.tries)
-    (74, 'ran with 74', 2)
+    (73, 'ran with 73', 2)
     >>> fit.reason
-    'out of memory with 100; 74 fits and peaks at 74.00GiB of 77.42GiB'
+    'out of memory with 100; 73 fits and peaks at 73.00GiB of 77.42GiB'
     """
     refuse_unknown(
         "fit_batch", unknown, ("function", "start", "device"), {"batch_size": "start", "max_batch_size": "start"}

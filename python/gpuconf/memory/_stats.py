@@ -39,7 +39,7 @@ def stats(device: Device | None = None) -> MemoryStats:
     They are 0 in a process that does not run under the guard of ``gpuconf run --memory``.
 
     >>> stats("GPU:0").bytes_limit
-    84011909120
+    83132153856
     """
     text = core.pybind_MemoryStats(gpu_text(device, "memory.stats"))
     return MemoryStats(*loads(text))
@@ -62,7 +62,7 @@ def max_memory() -> dict[int | str, int]:
     by other libraries on gpuconf's pools is subtracted. Initializes the devices.
 
     >>> max_memory()
-    {0: 84011909120, 1: 84011909120, 'cpu': ...}
+    {0: 83132153856, 1: 83132153856, 'cpu': ...}
     """
     runtime.logical_devices("gpuconf.max_memory")
     left: dict[int | str, int] = {}

@@ -30,8 +30,8 @@ def limits_of(*names: str) -> list[int]:
         ("6 gib", 6 * GIB),
         ("0.5GiB", GIB // 2),
         ("500MB", 500_000_000),
-        ("50%", 40 * GIB),
-        ("100 %", 80 * GIB),
+        ("50%", 85_019_590_656 // 2),
+        ("100 %", 85_019_590_656),
         ((1 << 21) + 5, (1 << 21) + 5),
         ("1048576", 1 << 20),
     ],
@@ -268,7 +268,7 @@ def test_the_limit_of_several_logical_devices_is_their_sum() -> None:
 @pytest.mark.parametrize(
     ("limit", "said"),
     [
-        ("120GiB", r"limit '120GiB' is more than the 80\.00GiB of /physical_device:GPU:0"),
+        ("120GiB", r"limit '120GiB' is more than the 79\.18GiB of /physical_device:GPU:0"),
         (6, "but got 6; did you mean '6GiB'"),
         ("6", "but got '6'; did you mean '6GiB'"),
         (6144, "but got 6144; did you mean '6144MiB'"),
