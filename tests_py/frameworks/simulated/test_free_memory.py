@@ -1,4 +1,4 @@
-"""What a program is told of free memory is what it can still have, however it is limited and whichever API it calls."""
+"""The free memory that a program reads is what it can still have, however it is limited and whichever API it calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A card that is filled with torch.empty, and again after a part was written and freed: the time, and the host's
+"""A card that is filled with torch.empty, and again after a part was written and freed: the CPU time, and the host's
 memory.
 
 The values that are read afterwards are those of blocks that held others. An argument is gpuconf's mode for PyTorch.
@@ -25,14 +25,14 @@ def resident() -> int:
 
 def fill() -> list[torch.Tensor]:
     kept: list[torch.Tensor] = []
-    before, began = resident(), time.monotonic()
+    before, began = resident(), time.process_time()
     try:
         while True:
             kept.append(torch.empty(GIB // 2, dtype=torch.uint8, device="cuda"))
     except torch.OutOfMemoryError:
         pass
     assert len(kept) >= 2 * 68, len(kept)
-    seconds, more = time.monotonic() - began, resident() - before
+    seconds, more = time.process_time() - began, resident() - before
     print("quick" if seconds < 1 else seconds, "small" if more < 100 << 20 else more)
     return kept
 

@@ -342,6 +342,34 @@ def sparse_in_half(device: str) -> list[float]:
     return [*total.to_dense().flatten().tolist(), *embedding.weight.grad._indices().flatten().tolist()]
 
 
+def zeros_without_memory(device: str) -> list[float]:
+    """Tensors of zeros without memory, such as the gradient of sgn, and what they may be passed to as they are."""
+
+    def zeros(dtype: torch.dtype = torch.float32) -> torch.Tensor:
+        return torch._efficientzerotensor((3, 4), dtype=dtype, device=device)
+
+    ones, leaf = (torch.ones(3, 4, dtype=torch.complex64, device=device) for _ in range(2))
+    leaf.requires_grad_()
+    forms = [leaf.real, leaf.real.double(), leaf.real.t().contiguous()]
+    found = [torch.autograd.grad(torch.sgn(form).sum(), leaf)[0] for form in forms]
+    found += [zeros(), zeros().to(torch.int64), zeros().to(torch.complex64), zeros().clone(), zeros().t()[1:].clone()]
+    found += [zeros(torch.complex64).conj().clone(), torch.zeros_like(zeros()), zeros() + ones, zeros() * 2]
+    found += [ones.clone().copy_(zeros()), ones.real.clone().copy_(zeros()[0]), torch.stack([zeros(), ones.real])]
+    found += [torch.dot(zeros()[0], ones.real[0]), torch.vdot(ones[0], zeros(torch.complex64)[0]), zeros().sum()]
+    found += [zeros() @ ones.real.t(), F.linear(zeros(), ones.real)]
+    target = ones.real.clone()
+    if device == "cpu":
+        target.copy_(zeros())
+    else:
+        replayed = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(replayed):
+            target.copy_(zeros())
+        replayed.replay()
+    found.append(target)
+    parts = [torch.view_as_real(one.cpu().to(torch.complex64).resolve_conj()).flatten() for one in found]
+    return [zeros()[0, 0].item(), *torch.cat(parts).tolist()]
+
+
 def both(names: list[str]) -> list[str]:
     """Return the programs whose numbers differ by more than 1e-5."""
     differing = []

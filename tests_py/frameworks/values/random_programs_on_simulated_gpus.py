@@ -36,7 +36,7 @@ TYPES = (torch.float32, torch.float32, torch.float64, torch.int64, torch.complex
 KINDS = {"operator": 9, "in place": 5, "on a value": 3, "view": 4, "gradients": 2, "stream": 2, "graph": 1}
 # They draw what a CPU draws only in the first operation after a seed, or have other results on a GPU by their contract:
 # PyTorch sums renorm's norm in float64 on the CPU and in float32 on a GPU. MKL crashes at
-# eigenvalues of what is not finite.
+# eigenvalues of infinities and NaN.
 LEFT_OUT = (
     *AROUND,
     *DIFFERENT,

@@ -42,6 +42,7 @@ EQUAL = [
         "around_modes",
     ),
     "unique_rows",
+    "zeros_without_memory",
 ]
 
 

@@ -75,7 +75,7 @@ ANSWERS: dict[str, Answers] = {
     "aten::bincount": _least_and_most,
     "aten::histc": _range_of_values,
     "aten::equal": lambda result, _args: [result],
-    "aten::repeat_interleave.Tensor": lambda result, _args: [result.shape[0]],
+    "aten::repeat_interleave.Tensor": lambda result, _args: [result.shape[0], 1],  # and that no count is negative
     "aten::median": _none,
     "aten::normal.float_Tensor": lambda _result, _args: [True],  # that no deviation is negative
     "aten::normal.Tensor_Tensor": lambda _result, _args: [True],

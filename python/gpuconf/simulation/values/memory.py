@@ -48,10 +48,12 @@ def _base(address: int, size: int, dtype: torch.dtype) -> torch.Tensor:
 
 def on_cpu(tensor: torch.Tensor) -> torch.Tensor:
     """Return a CPU tensor of the same memory, sizes, strides and conjugation as a dense tensor on a simulated GPU."""
+    if tensor._is_zerotensor():  # its storage has a size and no memory, and refuses to say an address
+        return torch._efficientzerotensor(tensor.size(), dtype=tensor.dtype, device=_CPU)
     storage = tensor.untyped_storage()
     address = storage.data_ptr()
     if not address:
-        return _without_memory(tensor)
+        return torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype, device=_CPU)
     alias = _base(address, storage.nbytes(), tensor.dtype).as_strided(
         tensor.size(), tensor.stride(), tensor.storage_offset()
     )
@@ -60,12 +62,6 @@ def on_cpu(tensor: torch.Tensor) -> torch.Tensor:
     if tensor.is_neg():
         torch._C._set_neg(alias, True)
     return alias
-
-
-def _without_memory(tensor: torch.Tensor) -> torch.Tensor:
-    if tensor._is_zerotensor():
-        return torch._efficientzerotensor(tensor.size(), dtype=tensor.dtype, device=_CPU)
-    return torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype, device=_CPU)
 
 
 def zero_(keys: Any, tensor: torch.Tensor) -> torch.Tensor:

@@ -47,8 +47,8 @@ def fill(result: Any, value: Any) -> None:
         if result.is_nested:
             fill(result.unbind(), value.unbind())
             return
-        if result.numel() == 0 or (isinstance(value, torch.Tensor) and value.numel() == 0):
-            return  # what only one of the devices keeps for the backward pass
+        if result.numel() == 0 or result._is_zerotensor() or (isinstance(value, torch.Tensor) and value.numel() == 0):
+            return  # zeros without memory, or what only one of the devices keeps for the backward pass
         if result.layout is torch.sparse_coo:
             fill(result._indices(), value._indices())
             fill(result._values(), value._values())
