@@ -62,8 +62,8 @@ static int is_on_device(const void *address) {
 	       type == CU_MEMORYTYPE_DEVICE;
 }
 
-/* Whether a copy, of nothing or in a quiet thread, is done with, and its result. The driver makes those between parts of
- * the host, and reads that are allowed. */
+/* Whether a copy, of nothing or in a quiet thread, is done with, and its result. The driver makes those between parts
+ * of the host, and reads that are allowed. */
 static int needs_no_driver(void *to, const void *from, size_t bytes, int kind, int *result) {
 	enum { TO_CARD = 1, TO_HOST = 2, BETWEEN_CARDS = 3, BY_ADDRESS = 4 };
 	*result = SUCCESS;

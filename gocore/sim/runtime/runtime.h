@@ -103,10 +103,10 @@ int cuGetProcAddress_v2(const char *symbol, void **function, int version, uint64
 void gpuconf_runtime_mark(int on);
 
 /*
- * What Python keeps of this thread, at the address that gpuconf_runtime_mark_address returns. marks is the count of such
- * parts. While PyTorch's kernel for CUDA runs only to allocate, the thread is quiet: copies and fills leave the card's
- * memory as it is, because the CPU computes from what it held before. Nothing has written then what the host reads: such
- * reads are refused, and counted in missed, unless gpuconf_runtime_answer has a value.
+ * What Python keeps of this thread, at the address that gpuconf_runtime_mark_address returns. marks is the count of
+ * such parts. While PyTorch's kernel for CUDA runs only to allocate, the thread is quiet: copies and fills leave the
+ * card's memory as it is, because the CPU computes from what it held before. Nothing has written then what the host
+ * reads: such reads are refused, and counted in missed, unless gpuconf_runtime_answer has a value.
  */
 enum { QUIET_BUT_READS = 1, QUIET = 2 };
 extern __thread struct thread_state {

@@ -63,7 +63,7 @@ func TestInitializeFreezesTheConfiguration(t *testing.T) {
 
 // A weak GPU in front must not shift the properties, limit or context of the logical devices behind it.
 func TestInitializeBehindAnIgnoredGPU(t *testing.T) {
-	m, d := initialized(t, "T4,H100-80GB", simulated.Options{}, config.Env{"TF_MIN_GPU_MULTIPROCESSOR_COUNT": "41"})
+	m, d := initialized(t, "T4:16GiB,H100-80GB:80GiB", simulated.Options{}, config.Env{"TF_MIN_GPU_MULTIPROCESSOR_COUNT": "41"})
 	require.Equal(t, []string{"/device:CPU:0", "/device:GPU:0"}, logicalNames(t, m))
 	require.Equal(t, 80*gib-1800*mib, stats(t, m, "GPU:0").BytesLimit)
 	_, _, err := d.machine.MemGetInfo(0)
@@ -155,12 +155,12 @@ func TestInitializeWithoutMemoryInfo(t *testing.T) {
 
 // Explicit limits do not depend on the free memory, so it is not queried.
 func TestInitializeWithLimitsAsksNoMemoryInfo(t *testing.T) {
-	_, d := initialized(t, "T4", simulated.Options{}, nil, []float64{100})
+	_, d := initialized(t, "T4:16GiB", simulated.Options{}, nil, []float64{100})
 	require.Zero(t, d.CallsOf()["MemGetInfo"])
 }
 
 func TestInitializeWithoutContext(t *testing.T) {
-	d := newDriver(t, "T4", simulated.Options{})
+	d := newDriver(t, "T4:16GiB", simulated.Options{})
 	m := enumerated(t, d, nil)
 	require.NoError(t, splitGPU(m, 0, 100, 100, 100))
 	d.SetFaults(faults.OnOp("ContextRetain", 2, gpu.ErrorOutOfMemory),
@@ -191,8 +191,8 @@ func TestDefaultLimit(t *testing.T) {
 		{"H100-80GB:2GiB", 2_147_483_648, 260_046_848},
 		{"V100-16GB", 8_589_934_592, 7_488_929_792},
 		{"A100-40GB", 17_179_869_184, 15_569_256_448},
-		{"A100-80GB", 85_899_345_920, 84_288_733_184},
-		{"H100-80GB", 85_899_345_920, 84_011_909_120},
+		{"A100-80GB:80GiB", 85_899_345_920, 84_288_733_184},
+		{"H100-80GB:80GiB", 85_899_345_920, 84_011_909_120},
 		{"H200-141GB", 150_000_000_000, 148_112_563_200},
 		{"B200-180GB", 150_000_000_000, 148_112_563_200},
 	} {
@@ -248,7 +248,7 @@ func TestLimitsAndGrowthByEnvironment(t *testing.T) {
 				"limits and keeps statistics"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			d := newDriver(t, "T4", simulated.Options{})
+			d := newDriver(t, "T4:16GiB", simulated.Options{})
 			m := enumerated(t, d, row.env)
 			if row.growth {
 				require.NoError(t, setGrowth(m, 0))
@@ -279,7 +279,7 @@ func TestLimitsAndGrowthByEnvironment(t *testing.T) {
 
 // Without virtual memory management, a pool grows as TensorFlow's do.
 func TestGrowthDoubles(t *testing.T) {
-	m, d := initialized(t, "T4", simulated.Options{NoVMM: true}, config.Env{"TF_FORCE_GPU_ALLOW_GROWTH": "true"})
+	m, d := initialized(t, "T4:16GiB", simulated.Options{NoVMM: true}, config.Env{"TF_FORCE_GPU_ALLOW_GROWTH": "true"})
 	var blocks []uint64
 	for _, taken := range []uint64{2, 6, 14, 30} {
 		blocks = append(blocks, allocate(t, m, 0, 2*mib).Addr)
@@ -297,7 +297,7 @@ func TestGrowthDoubles(t *testing.T) {
 
 // With it, a pool grows in place, by as many granules as it needs, and one block can span memory from different times.
 func TestGrowthInPlace(t *testing.T) {
-	m, d := initialized(t, "T4", simulated.Options{}, config.Env{"TF_FORCE_GPU_ALLOW_GROWTH": "true"}, []float64{9})
+	m, d := initialized(t, "T4:16GiB", simulated.Options{}, config.Env{"TF_FORCE_GPU_ALLOW_GROWTH": "true"}, []float64{9})
 	var blocks []uint64
 	for _, step := range []struct{ asked, taken uint64 }{{mib, 2 * mib}, {mib / 2, 2 * mib}, {mib, 4 * mib},
 		{3 * mib, 6 * mib}} {
@@ -327,7 +327,7 @@ func TestGarbageCollection(t *testing.T) {
 	}{{"true", true, 0}, {"false", false, 0}, {"maybe", true, 1}} {
 		t.Run(row.value, func(t *testing.T) {
 			env := config.Env{"TF_FORCE_GPU_ALLOW_GROWTH": "true", "TF_ENABLE_GPU_GARBAGE_COLLECTION": row.value}
-			m, d := initialized(t, "T4", simulated.Options{NoVMM: true}, env, []float64{8})
+			m, d := initialized(t, "T4:16GiB", simulated.Options{NoVMM: true}, env, []float64{8})
 			require.Len(t, texts(m), 2+row.notices, "of growth, of the device, and of what can't be read")
 			require.NoError(t, m.Free(allocate(t, m, 0, mib).Addr)) // leaves a free region of 2 MiB
 			block, err := m.Allocate(0, 7*mib)
@@ -372,7 +372,7 @@ func TestACeilingOfTheWholeCard(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			env := config.Env{"GPUCONF_LIMIT": fmt.Sprint(row.ceiling)}
-			m := enumerated(t, newDriver(t, "T4", simulated.Options{}), env)
+			m := enumerated(t, newDriver(t, "T4:16GiB", simulated.Options{}), env)
 			inForce, err := m.InForce(1, env)
 			require.NoError(t, err)
 			require.Equal(t, row.before, inForce)
@@ -386,7 +386,7 @@ func TestACeilingOfTheWholeCard(t *testing.T) {
 }
 
 func TestAnInvalidCeilingChangesNothing(t *testing.T) {
-	m := enumerated(t, newDriver(t, "T4", simulated.Options{}), nil)
+	m := enumerated(t, newDriver(t, "T4:16GiB", simulated.Options{}), nil)
 	requireCode(t, status.InvalidArgument, m.Initialize(config.Env{"GPUCONF_LIMIT": "0"}, "main.py:1"))
 	require.False(t, isInitialized(m))
 	require.NoError(t, m.Initialize(nil, "main.py:2"))

@@ -27,7 +27,7 @@ func join(t require.TestingT, m *devmgr.Manager, o config.Options, origin string
 }
 
 func TestTheFirstToJoinInitializes(t *testing.T) {
-	d := newDriver(t, "2xK40", simulated.Options{})
+	d := newDriver(t, "2xK40:12GiB", simulated.Options{})
 	m := enumerated(t, d, nil)
 	view, renamed := join(t, m, two5ths, "main.py:7 (Session)")
 	require.Equal(t, devmgr.View{CPUs: 1, GPUs: 2}, view)
@@ -40,7 +40,7 @@ func TestTheFirstToJoinInitializes(t *testing.T) {
 // As in TensorFlow, a session leaves the configuration open. What is set after it is in effect once the runtime is
 // initialized.
 func TestSettingsAfterASessionBuildAnew(t *testing.T) {
-	d := newDriver(t, "2xK40", simulated.Options{})
+	d := newDriver(t, "2xK40:12GiB", simulated.Options{})
 	m := enumerated(t, d, nil)
 	join(t, m, two5ths, "main.py:7 (Session)")
 	require.NoError(t, setGrowth(m, 0))
@@ -55,7 +55,7 @@ func TestSettingsAfterASessionBuildAnew(t *testing.T) {
 
 // Devices that keep their names may be in use elsewhere. Those that would lose them must not be.
 func TestSettingsAfterASessionThatRenameNeedUnusedDevices(t *testing.T) {
-	d := newDriver(t, "2xK40", simulated.Options{})
+	d := newDriver(t, "2xK40:12GiB", simulated.Options{})
 	m := enumerated(t, d, nil)
 	join(t, m, two5ths, "main.py:7 (Session)")
 	inUse := func() error { return errors.New("a tensor is on GPU:1") }
@@ -64,7 +64,7 @@ func TestSettingsAfterASessionThatRenameNeedUnusedDevices(t *testing.T) {
 	requireCode(t, status.AlreadyExists, err)
 	require.ErrorContains(t, err, "a tensor is on GPU:1")
 
-	m = enumerated(t, newDriver(t, "2xK40", simulated.Options{}), nil)
+	m = enumerated(t, newDriver(t, "2xK40:12GiB", simulated.Options{}), nil)
 	join(t, m, two5ths, "main.py:7 (Session)")
 	require.NoError(t, setGrowth(m, 0))
 	require.NoError(t, setGrowth(m, 1))
@@ -75,7 +75,7 @@ func TestSettingsAfterASessionThatRenameNeedUnusedDevices(t *testing.T) {
 
 // Without settings after the session, its devices stay, and the configuration is closed when they are needed first.
 func TestTheFirstNeedAfterASessionClosesTheConfiguration(t *testing.T) {
-	m := enumerated(t, newDriver(t, "2xK40", simulated.Options{}), nil)
+	m := enumerated(t, newDriver(t, "2xK40:12GiB", simulated.Options{}), nil)
 	join(t, m, two5ths, "main.py:7 (Session)")
 	renamed, err := m.InitializeAfterSessions(nil, "main.py:9 (list_logical_devices)", nil)
 	require.NoError(t, err)
@@ -85,7 +85,7 @@ func TestTheFirstNeedAfterASessionClosesTheConfiguration(t *testing.T) {
 }
 
 func TestSettingsAfterASessionFailWhileMemoryIsInUse(t *testing.T) {
-	d := newDriver(t, "2xK40", simulated.Options{})
+	d := newDriver(t, "2xK40:12GiB", simulated.Options{})
 	m := enumerated(t, d, nil)
 	join(t, m, config.Options{}, "main.py:7 (Session)")
 	block, err := m.Allocate(0, gib)
@@ -101,7 +101,7 @@ func TestSettingsAfterASessionFailWhileMemoryIsInUse(t *testing.T) {
 
 // With a ConfigProto, growth that differs between GPUs does not matter, as in TensorFlow.
 func TestASessionWithAConfigProtoIgnoresGrowthThatDiffers(t *testing.T) {
-	d := newDriver(t, "2xK40", simulated.Options{})
+	d := newDriver(t, "2xK40:12GiB", simulated.Options{})
 	m := enumerated(t, d, nil)
 	require.NoError(t, setGrowth(m, 0))
 	_, _, err := m.Join(config.Options{}, nil, "", nil)
@@ -145,7 +145,7 @@ func TestOptionsThatAskForWhatIsThereJoin(t *testing.T) {
 		{"fewer devices", grows, config.Options{AllowGrowth: true, DeviceCount: map[string]int64{"GPU": 1}}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			m := enumerated(t, newDriver(t, "2xK40", simulated.Options{}), nil)
+			m := enumerated(t, newDriver(t, "2xK40:12GiB", simulated.Options{}), nil)
 			join(t, m, row.first, "a.py:1")
 			block := allocate(t, m, 0, 1000)
 			_, renamed := join(t, m, row.second, "b.py:2")
@@ -156,7 +156,7 @@ func TestOptionsThatAskForWhatIsThereJoin(t *testing.T) {
 }
 
 func TestOtherOptionsBuildEmptyPoolsAnew(t *testing.T) {
-	d := newDriver(t, "2xK40", simulated.Options{})
+	d := newDriver(t, "2xK40:12GiB", simulated.Options{})
 	m := enumerated(t, d, nil)
 	join(t, m, config.Options{}, "a.py:1")
 	require.NoError(t, m.Free(allocate(t, m, 0, 1).Addr))
@@ -204,7 +204,7 @@ func TestAViewIsTheSessionsOwn(t *testing.T) {
 		{"another type", map[string]int64{"TPU": 3}, devmgr.View{CPUs: 1, GPUs: 2}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			m := enumerated(t, newDriver(t, "2xK40", simulated.Options{}), nil)
+			m := enumerated(t, newDriver(t, "2xK40:12GiB", simulated.Options{}), nil)
 			view, _ := join(t, m, config.Options{DeviceCount: row.count}, "")
 			require.Equal(t, row.want, view)
 			require.Equal(t, row.want.GPUs > 0, m.Initialized(), "a session without GPUs builds none")
@@ -216,7 +216,7 @@ func TestAViewIsTheSessionsOwn(t *testing.T) {
 
 // A stream that represents a logical GPU ends with its pool: another pool has another stream.
 func TestStreamsOfLogicalGPUsEndWithTheirPools(t *testing.T) {
-	d := newDriver(t, "T4", simulated.Options{})
+	d := newDriver(t, "T4:16GiB", simulated.Options{})
 	r := &recycler{driver: d, now: map[gpu.Stream]gpu.Stream{}}
 	m, err := devmgr.New(r, nil)
 	require.NoError(t, err)
@@ -304,7 +304,7 @@ func TestOptionsThatCantBeAreRefusedAndChangeNothing(t *testing.T) {
 			"must not be negative"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			m := enumerated(t, newDriver(t, "2xK40", simulated.Options{}), nil)
+			m := enumerated(t, newDriver(t, "2xK40:12GiB", simulated.Options{}), nil)
 			for _, ready := range []bool{false, true} {
 				if ready {
 					join(t, m, grows, "a.py:1")
@@ -322,7 +322,7 @@ func TestOptionsThatCantBeAreRefusedAndChangeNothing(t *testing.T) {
 }
 
 func TestASessionsLogicalDevicesFollowItsOwnOrder(t *testing.T) {
-	m := enumerated(t, newDriver(t, "2xK40", simulated.Options{}), nil)
+	m := enumerated(t, newDriver(t, "2xK40:12GiB", simulated.Options{}), nil)
 	join(t, m, config.Options{VisibleDeviceList: "1,0", VirtualDevices: []config.VirtualDevices{
 		{MemoryLimitMiB: []float64{10, 20}}, {MemoryLimitMiB: []float64{30}},
 	}}, "")
@@ -351,7 +351,7 @@ func TestSharesDivideTheLimit(t *testing.T) {
 
 // Where a session sets nothing, gpuconf.config applies.
 func TestASessionsOptionsGoOverTheConfiguration(t *testing.T) {
-	m := enumerated(t, newDriver(t, "2xK40", simulated.Options{}), nil)
+	m := enumerated(t, newDriver(t, "2xK40:12GiB", simulated.Options{}), nil)
 	require.NoError(t, hide(m, 0, 2))
 	require.NoError(t, setGrowth(m, 1))
 	join(t, m, two5ths, "")
@@ -365,7 +365,7 @@ func TestASessionsOptionsGoOverTheConfiguration(t *testing.T) {
 }
 
 func TestAFailedRebuildPutsThePoolsBack(t *testing.T) {
-	d := newDriver(t, "2xK40", simulated.Options{})
+	d := newDriver(t, "2xK40:12GiB", simulated.Options{})
 	m := enumerated(t, d, nil)
 	join(t, m, grows, "a.py:1")
 	d.SetFaults(faults.OnOp("ContextRetain", d.CallsOf()["ContextRetain"]+1, gpu.ErrorUnknown))
@@ -379,7 +379,7 @@ func TestAFailedRebuildPutsThePoolsBack(t *testing.T) {
 
 // If even that fails, there is no GPU, and every error says so.
 func TestAGPUThatCantBeSetUpAgainIsGone(t *testing.T) {
-	d := newDriver(t, "2xK40", simulated.Options{})
+	d := newDriver(t, "2xK40:12GiB", simulated.Options{})
 	m := enumerated(t, d, nil)
 	join(t, m, grows, "a.py:1")
 	d.SetFaults(func(c faults.Call) error {

@@ -51,7 +51,7 @@ func TestOutOfMemory(t *testing.T) {
 				"block 0 bytes\n  on Tesla T4. Request less memory, or raise its limit.",
 		},
 		{
-			name: "huge", spec: "T4", limits: []float64{10}, ask: 1<<64 - 1, cause: bfc.TooLarge,
+			name: "huge", spec: "T4:16GiB", limits: []float64{10}, ask: 1<<64 - 1, cause: bfc.TooLarge,
 			want: "OOM when allocating 18446744073709551615 bytes on GPU:0: " +
 				"out of memory, the request is larger than the limit.\n" +
 				"  limit 10.00MiB (10485760 bytes), in use 0 bytes in 0 blocks, reserved 0 bytes, largest free " +
@@ -150,7 +150,7 @@ func TestOutOfMemory(t *testing.T) {
 				"0 bytes\n  on Tesla T4. Request less memory, or raise its limit.",
 		},
 		{
-			name: "more than the GPU has in the environment", spec: "T4",
+			name: "more than the GPU has in the environment", spec: "T4:16GiB",
 			env: config.Env{"GPUCONF_LIMIT": "34359738368"},
 			ask: 1 << 34, cause: bfc.TooLarge,
 			want: "OOM when allocating 16.00GiB (17179869184 bytes) on GPU:0: " +

@@ -23,7 +23,7 @@ func TestLoad(t *testing.T) {
 	require.JSONEq(
 		t, `{"events": 20000, "names": {"holders": [["", ""]], "frames": [], "stacks": [[]]}, "settings": null, "out_of_memory": null, "hidden": 0, "incomplete": "", "recorded": null}`, result)
 	require.Equal(t, events+1, strings.Count(csv, "\n"))
-	require.Contains(t, csv, "0,0.000000,free,0x1,3000000,0,0,0,0,,\n")
+	require.Contains(t, csv, "0,0.000000,free,0x1,3000000,0,0,0,0,,,\n")
 	_, err = pybind.OpenLoad(-1)
 	require.Contains(t, requireKind(t, status.InvalidArgument, err), "file descriptor -1")
 }

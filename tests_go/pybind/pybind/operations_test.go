@@ -230,7 +230,7 @@ func TestPlaceholdersAcrossTheBorder(t *testing.T) {
 }
 
 func TestSessionsAcrossTheBorder(t *testing.T) {
-	onMachine(t, "T4")
+	onMachine(t, "T4:16GiB")
 	_, err := pybind.Enumerate("{}")
 	require.NoError(t, err)
 	graph, sum := graphOf(t, 1, 2)
