@@ -49,7 +49,7 @@ def test_go_gets_each_variable_that_it_reads(monkeypatch: pytest.MonkeyPatch) ->
     values = {"GPUCONF_GROWTH": "true", "GPUCONF_LIMIT": "1GiB"}
     read = read_by_go()
     assert {"CUDA_VISIBLE_DEVICES", "GPUCONF_LIMIT", "GPUCONF_PYTHON", "LOCAL_RANK", "TF_ENABLED_DEVICE_TYPES"} <= read
-    # Python sets the others itself, and a program that sets them is told that there is no such variable.
+    # Python sets the others itself, and a program that sets them has a warning that there is no such variable.
     given = {name for name in read if not name.startswith("GPUCONF_") or name in VARIABLES | {*OWN}}
     assert read - passed(monkeypatch, {name: values.get(name, "1") for name in given}) == set()
 

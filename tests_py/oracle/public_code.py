@@ -6,8 +6,8 @@
 **Repositories.** ``MIRROR`` has a bare copy of each. A search of repository names for the words of ``NAMES`` gave about
 100 of the 143: the first hits of each word, at most as many as ``NAMES`` says, without those of other languages and
 uses (``OTHERS``) and those of which no copy could be fetched. About 45 were chosen by hand, for what they are known
-for: books, courses, translations and computing centres' pages; at least 37 of the 83 blocks are from these. So the list
-is no random sample of public code.
+for: textbooks, courses, translations and computing centres' pages; at least 37 of the 83 blocks are from these. So
+the list is no random sample of public code.
 
 **The rule.** Of the newest commit, text documents, notebooks and Python files of at most ``LINES`` lines count if they
 have one of ``STRINGS``, which no name of TensorFlow's suggests. Of these, a block is a fenced block, a cell or a file
@@ -22,8 +22,8 @@ TensorFlow runs each without GPUs, since those of imaginary_gpus.cc compute noth
 ``SETTINGS`` runs on the machines of ``MACHINES``, beginning with the one that the block's hash chooses. The first on
 which it ends with 0 within ``SECONDS`` is the block's machine. A block without one is tried once more after all blocks
 before it in its file, without GPUs, if the whole is short and meets the rule; else it is not in the list. TensorFlow
-says of its build what its wheel for GPUs says. The hash also says which part a block is in: nobody looks at the second
-before the first is mended. A line that two runs of TensorFlow print differently is not compared.
+says of its build what its wheel for GPUs says. The hash also says which part a block is in: the second is not read
+before the first is fixed. A line that two runs of TensorFlow print differently is not compared.
 
 The rule was changed twice. Longer files, and more blocks of a file and of a repository, were allowed before the first
 list. After that list had been judged, blocks that compute lost their imaginary GPUs, and blocks were tried after those

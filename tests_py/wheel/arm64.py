@@ -39,6 +39,7 @@ PACKAGES = [
 # tests that each file is in RUN or in LEFT_OUT.
 RUN = """
     cli/test_cli_output.py cli/test_column_names.py cli/test_command.py cli/test_command_start.py
+    cli/test_files_of_others.py
     cli/test_doctor.py cli/test_html.py cli/test_json_fields.py cli/test_metrics.py cli/test_notebook.py
     cli/test_tables.py cli/test_top.py clusters/test_dask_cluster.py compat/graphs/test_interactive_sessions.py
     compat/graphs/test_placeholders.py compat/graphs/test_session_steps.py compat/graphs/test_sessions.py
@@ -71,7 +72,8 @@ LEFT_OUT = {
         frameworks/test_tensorflow.py frameworks/test_tensors_between_processes.py frameworks/values
         gpu/test_unattended.py guard jobs/test_always.py leases/test_lease_on_instances.py memory/test_c_abi.py
         memory/test_cuda_driver.py memory/test_standalone.py package/test_allocator_benchmarks.py
-        simulation/libraries simulation/test_addresses.py simulation/test_checkpoint.py simulation/test_crowd.py
+        simulation/libraries
+        simulation/test_addresses.py simulation/test_checkpoint.py simulation/test_crowd.py
         simulation/test_one_driver.py simulation/test_shared_cards.py simulation/test_simulated_calls.py
         simulation/test_simulated_cards.py
         simulation/test_simulated_clients.py simulation/test_simulated_driver.py simulation/test_simulated_guard.py
@@ -80,7 +82,8 @@ LEFT_OUT = {
     """,
     "reads the sources or checks them with tools of this machine": """
         config/test_variables.py package/test_architecture.py package/test_arm64_lists.py
-        package/test_c_sources.py package/test_debian_packages.py package/test_docs.py
+        package/test_c_sources.py package/test_writes.py
+        package/test_debian_packages.py package/test_docs.py
         package/test_fuzz_verdict.py package/test_license.py package/test_package.py
         package/test_readme_claims.py package/test_types.py package/test_words.py
     """,
@@ -95,6 +98,7 @@ LEFT_OUT = {
     """,
     "counts threads, open files and processor time, which under qemu are also qemu's": "cli/test_scrape_server.py",
     "takes minutes under qemu": """
+        cli/test_command_mistakes.py
         clusters/test_dask.py compat/graphs/test_name_scopes.py compat/test_programs.py
         compat/test_tensorflow_operations.py config/test_bad_sizes.py leases/test_lease.py plans/test_packing.py
         simulation/test_simulated_ipc.py tensors/test_any_value.py tensors/test_tensors.py

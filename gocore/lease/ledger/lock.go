@@ -202,8 +202,8 @@ const (
 // lockOwners returns the fourth column of /proc/locks for the locks of files, of a kind and an access ("" for any).
 //
 // The kernel lists the locks as they are at each call, and the next call skips as many as were listed before: where
-// others have let go of theirs in between, it misses some. So a call asks for much, and a list without any of these
-// locks is read again.
+// others have let go of theirs in between, it misses some. So a call reads much at once, and a list without any of
+// these locks is read again.
 func lockOwners(kind, access string, files []string) (owners []string) {
 	buffer := make([]byte, listedAtOnce)
 	for try := 0; try < listings && len(owners) == 0; try++ {

@@ -63,7 +63,8 @@ func TestInitializeFreezesTheConfiguration(t *testing.T) {
 
 // A weak GPU in front must not shift the properties, limit or context of the logical devices behind it.
 func TestInitializeBehindAnIgnoredGPU(t *testing.T) {
-	m, d := initialized(t, "T4:16GiB,H100-80GB:80GiB", simulated.Options{}, config.Env{"TF_MIN_GPU_MULTIPROCESSOR_COUNT": "41"})
+	env := config.Env{"TF_MIN_GPU_MULTIPROCESSOR_COUNT": "41"}
+	m, d := initialized(t, "T4:16GiB,H100-80GB:80GiB", simulated.Options{}, env)
 	require.Equal(t, []string{"/device:CPU:0", "/device:GPU:0"}, logicalNames(t, m))
 	require.Equal(t, 80*gib-1800*mib, stats(t, m, "GPU:0").BytesLimit)
 	_, _, err := d.machine.MemGetInfo(0)
@@ -297,7 +298,7 @@ func TestGrowthDoubles(t *testing.T) {
 
 // With it, a pool grows in place, by as many granules as it needs, and one block can span memory from different times.
 func TestGrowthInPlace(t *testing.T) {
-	m, d := initialized(t, "T4:16GiB", simulated.Options{}, config.Env{"TF_FORCE_GPU_ALLOW_GROWTH": "true"}, []float64{9})
+	m, d := initialized(t, "T4", simulated.Options{}, config.Env{"TF_FORCE_GPU_ALLOW_GROWTH": "true"}, []float64{9})
 	var blocks []uint64
 	for _, step := range []struct{ asked, taken uint64 }{{mib, 2 * mib}, {mib / 2, 2 * mib}, {mib, 4 * mib},
 		{3 * mib, 6 * mib}} {

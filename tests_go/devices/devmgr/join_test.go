@@ -341,7 +341,7 @@ func TestASessionsLogicalDevicesFollowItsOwnOrder(t *testing.T) {
 
 // Case 92.
 func TestSharesDivideTheLimit(t *testing.T) {
-	m := enumerated(t, newDriver(t, "K40", simulated.Options{}), nil)
+	m := enumerated(t, newDriver(t, "K40:12GiB", simulated.Options{}), nil)
 	view, _ := join(t, m, config.Options{Sizing: config.Sizing{Shares: 2, Fraction: 0.5}}, "")
 	require.Equal(t, 2, view.GPUs)
 	for _, gpu := range []string{"GPU:0", "GPU:1"} {
