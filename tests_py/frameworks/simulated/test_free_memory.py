@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import subprocess
 import sys
@@ -10,6 +11,8 @@ from pathlib import Path
 import pytest
 from ray_jobs import PATIENT
 from script import environment
+
+pytestmark = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="PyTorch is not installed")
 
 MIB = 1 << 20
 LIMIT, HELD, TOTAL = 2048, 1024, 4096  # MiB
@@ -102,18 +105,8 @@ def test_free_memory_is_what_a_program_can_have(way: str, tmp_path: Path) -> Non
     program = [sys.executable, str(file)]
     if before == "plugin":
         pytest.importorskip("xdist")
-        program = [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-q",
-            "-p",
-            "no:cacheprovider",
-            "-n",
-            "1",
-            "--gpuconf-memory=2GiB",
-            str(file),
-        ]
+        words_of_pytest = ["-q", "-p", "no:cacheprovider", "-n", "1", "--gpuconf-memory=2GiB"]
+        program = [sys.executable, "-m", "pytest", *words_of_pytest, str(file)]
     else:
         library, after = CLUSTERS.get(way, ("torch", HERE))
         pytest.importorskip(library)
