@@ -13,6 +13,11 @@ import (
 const second = time.Second
 
 // holder has GiB of card A since a time, and swaps in a second.
+// after is the plan of a waiter that gets its cards when these have left.
+func after(waiter string, when time.Duration, leave ...string) turns.Plan {
+	return turns.Plan{Waiter: waiter, Gets: true, Leave: leave, When: when}
+}
+
 func holder(name string, size uint64, began time.Duration) turns.Program {
 	return turns.Program{ID: name, Cards: []ledger.Card{card("A", size*gib)}, Began: began, Out: second / 2,
 		In: second / 2, Saved: size * gib}
@@ -36,15 +41,15 @@ func TestWhoLeavesForWhom(t *testing.T) {
 		"nobody, if there is room": {[]turns.Program{holder("a", 10, 0)}, []turns.Waiter{waiter("w", 30)}, 99,
 			[]turns.Plan{{Waiter: "w", Gets: true}}},
 		"who can leave sooner": {[]turns.Program{holder("a", 20, 5*second), holder("b", 20, 0)},
-			[]turns.Waiter{waiter("w", 20)}, 99, []turns.Plan{{"w", true, []string{"b"}, 60 * second, nil}}},
+			[]turns.Waiter{waiter("w", 20)}, 99, []turns.Plan{after("w", 60*second, "b")}},
 		"only who is needed": {[]turns.Program{holder("a", 10, 0), holder("b", 30, 5*second)},
-			[]turns.Waiter{waiter("w", 30)}, 99, []turns.Plan{{"w", true, []string{"b"}, 65 * second, nil}}},
+			[]turns.Waiter{waiter("w", 30)}, 99, []turns.Plan{after("w", 65*second, "b")}},
 		"two, when both can": {[]turns.Program{holder("a", 20, 0), holder("b", 20, 5*second)},
-			[]turns.Waiter{waiter("w", 30)}, 99, []turns.Plan{{"w", true, []string{"a", "b"}, 65 * second, nil}}},
+			[]turns.Waiter{waiter("w", 30)}, 99, []turns.Plan{after("w", 65*second, "a", "b")}},
 		"two, one of which is leaving": {[]turns.Program{leaving, holder("b", 10, 5*second)},
-			[]turns.Waiter{waiter("w", 35)}, 99, []turns.Plan{{"w", true, []string{"b"}, 65 * second, nil}}},
+			[]turns.Waiter{waiter("w", 35)}, 99, []turns.Plan{after("w", 65*second, "b")}},
 		"an idle one before its turn ends": {[]turns.Program{idle}, []turns.Waiter{waiter("w", 30)}, 99,
-			[]turns.Plan{{"w", true, []string{"a"}, 30 * second, nil}}},
+			[]turns.Plan{after("w", 30*second, "a")}},
 		"nobody for one who is not served by it": {[]turns.Program{unfit, holder("b", 5, 0)},
 			[]turns.Waiter{waiter("w", 30)}, 99, []turns.Plan{{Waiter: "w", Blocked: []string{"a"}}}},
 		"nobody, while one comes back": {[]turns.Program{coming}, []turns.Waiter{waiter("w", 30)}, 99,
@@ -53,13 +58,13 @@ func TestWhoLeavesForWhom(t *testing.T) {
 			[]turns.Waiter{waiter("w", 30)}, 29, []turns.Plan{{Waiter: "w", Blocked: []string{"a"}}}},
 		"the host's memory is taken once": {[]turns.Program{holder("a", 20, 0), holder("b", 20, 0)},
 			[]turns.Waiter{waiter("v", 20), waiter("w", 15)}, 30,
-			[]turns.Plan{{"v", true, []string{"a"}, 60 * second, nil}, {Waiter: "w", Blocked: []string{"b"}}}},
+			[]turns.Plan{after("v", 60*second, "a"), {Waiter: "w", Blocked: []string{"b"}}}},
 		"each leaves for one waiter": {[]turns.Program{holder("a", 20, 0), holder("b", 20, 5*second)},
 			[]turns.Waiter{waiter("v", 20), waiter("w", 15)}, 99,
-			[]turns.Plan{{"v", true, []string{"a"}, 60 * second, nil}, {"w", true, []string{"b"}, 65 * second, nil}}},
+			[]turns.Plan{after("v", 60*second, "a"), after("w", 65*second, "b")}},
 		"room is for one waiter": {[]turns.Program{holder("a", 25, 0)},
 			[]turns.Waiter{waiter("v", 15), waiter("w", 14)}, 99, []turns.Plan{{Waiter: "v", Gets: true},
-				{"w", true, []string{"a"}, 60 * second, nil}}},
+				after("w", 60*second, "a")}},
 		"what an older waiter holds is not for a younger one": {[]turns.Program{unfit, holder("b", 5, 0)},
 			[]turns.Waiter{waiter("v", 20), waiter("w", 6)}, 99, []turns.Plan{{Waiter: "v", Blocked: []string{"a"}},
 				{Waiter: "w", Blocked: []string{"a"}}}},
