@@ -56,7 +56,7 @@ def client() -> Iterator[distributed.Client]:
     with (
         gpuconf.dask.LocalCluster(
             workers_per_gpu=2,
-            simulate="A100-80GB,A100-40GB",
+            simulate="A100-80GB:80GiB,A100-40GB:40GiB",
             n_workers=3,
             dashboard_address=None,
             silence_logs="CRITICAL",
@@ -228,7 +228,7 @@ BAD = {
     "gpus=1.5": "gpus must be 'all', a number of GPUs, or a list",
     "workers_per_gpu=0": "workers_per_gpu must be at least 1",
     "workers_per_gpu='2'": "workers_per_gpu must be an int",
-    "memory='9GiB', workers_per_gpu=2": r"2 processes of 9\.00GiB do not fit in the 16\.00GiB of Tesla T4 \(GPU-.*\): "
+    "memory='9GiB', workers_per_gpu=2": r"2 processes of 9\.00GiB do not fit in the 14\.56GiB of Tesla T4 \(GPU-.*\): "
     r"1 would",
     "memory='lots'": "limit 'lots' is not a size",
     "memory='1GiB', device_memory_limit=0.5": "memory and device_memory_limit are the same option",
@@ -296,7 +296,7 @@ def test_a_program_with_an_asynchronous_client() -> None:
     import asyncio, distributed, gpuconf.dask
 
     async def main():
-        cluster = gpuconf.dask.LocalCluster(2, simulate="4xT4", device_memory_limit=0.5, asynchronous=True,
+        cluster = gpuconf.dask.LocalCluster(2, simulate="4xT4:16GiB", device_memory_limit=0.5, asynchronous=True,
                                             dashboard_address=None)
         async with cluster, distributed.Client(cluster, asynchronous=True) as client:
             print(gpuconf.dask.needs("1GiB", client))

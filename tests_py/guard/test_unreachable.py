@@ -209,7 +209,7 @@ def test_the_check_without_a_runtime_says_so(run: Run) -> None:
 def test_a_limit_larger_than_the_card(run: Run) -> None:
     said = (
         "17.00GiB (18253611008 bytes), with 528.00MiB for CUDA contexts, on 1 card can never be leased: at most "
-        "16.00GiB"
+        "15.48GiB (16626221056 bytes) of a card"
     )
     assert run("--memory", "17GiB", "--", "true", code=3).stderr.startswith(f"gpuconf run: {said}")
 
