@@ -109,5 +109,5 @@ def test_metrics_and_python_have_the_same_words() -> None:
 
 def test_env_says_the_limit(env: dict[str, str]) -> None:
     said = json.loads(gpuconf_says(env, "env", "--memory", "25%", "--json"))
-    assert said["limit"] == 4 * GIB
-    assert said["environment"]["GPUCONF_LIMIT"] == str(4 * GIB)
+    assert said["limit"] == 15_636_365_312 // 4
+    assert said["environment"]["GPUCONF_LIMIT"] == str(15_636_365_312 // 4)

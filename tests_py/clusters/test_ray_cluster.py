@@ -50,7 +50,7 @@ GIB = 1 << 30
 @pytest.fixture(scope="module")
 def facts() -> Any:
     variables = {
-        "GPUCONF_SIMULATE": "2xA100-80GB",
+        "GPUCONF_SIMULATE": "2xA100-80GB:80GiB",
         "RAY_USAGE_STATS_ENABLED": "0",
         "PYTHONPATH": str(Path(__file__).parents[1]),
     }

@@ -32,9 +32,11 @@ def read_by_go() -> set[str]:
     for source in sources("gocore", "pybind", suffixes=(".go",)):
         constants = dict(re.findall(r'(?m)^\t(?:const )?(\w+) += ("[A-Z_]+")$', source))
         found |= {constants.get(name, name) for name in LOOKUP.findall(source)}
-    assert {name for name in found if name[0] != '"' and not name.isdigit()} == {"name"}, (
-        "a parameter; the others are known here"
-    )
+    assert {name for name in found if name[0] != '"' and not name.isdigit()} == {
+        "name",
+        "containerLimit",
+        "containerRequest",
+    }, "a parameter; the others are known here"
     return {name.strip('"') for name in found if name[0] == '"'}
 
 

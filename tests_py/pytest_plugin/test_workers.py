@@ -89,7 +89,7 @@ def _seen(ran: Any) -> list[list[Any]]:
 
 
 def test_four_workers_on_two_cards(suite: Callable[..., Any]) -> None:
-    ran = suite(SHARES + MORE, *XDIST, "-n4", "--gpuconf-simulate=2xT4")
+    ran = suite(SHARES + MORE, *XDIST, "-n4", "--gpuconf-simulate=2xT4:16GiB")
     assert ran.code == 0, ran.out
     seen = _seen(ran)
     assert len(seen) == 16
@@ -125,9 +125,9 @@ def test_auto_is_capped_by_free_memory_and_keeps_to_the_callers_mask(
     listed = suite(
         "def test_it(gpu, record_property): record_property('all', ' '.join(d.uuid for d in "
         "gpuconf.visible_devices()))",
-        "--gpuconf-simulate=4xT4",
+        "--gpuconf-simulate=4xT4:16GiB",
     )
-    ran = suite(SHARES, *XDIST, "-nauto", "--gpuconf-simulate=4xT4", "--gpuconf-memory=14GiB")
+    ran = suite(SHARES, *XDIST, "-nauto", "--gpuconf-simulate=4xT4:16GiB", "--gpuconf-memory=14GiB")
     assert ran.code == 0, ran.out
     assert "created: 2/2 workers" in ran.out
     assert {limit for *_, limit, _ in _seen(ran)} == {14 << 30}
@@ -135,7 +135,7 @@ def test_auto_is_capped_by_free_memory_and_keeps_to_the_callers_mask(
 
 
 def test_more_workers_than_fit_are_a_usage_error(suite: Callable[..., Any]) -> None:
-    ran = suite(SHARES, *XDIST, "-n3", "--gpuconf-simulate=2xT4", "--gpuconf-memory=75%")
+    ran = suite(SHARES, *XDIST, "-n3", "--gpuconf-simulate=2xT4:16GiB", "--gpuconf-memory=75%")
     assert ran.code == pytest.ExitCode.USAGE_ERROR
     assert "--gpuconf-memory: 2 workers of 12.00GiB (12884901888 bytes) do not fit in the " in ran.err
     assert "use at most 2 workers, or a smaller share" in ran.err
@@ -159,7 +159,7 @@ def test_it(gpu, record_property, worker_id, i, pytestconfig):
 """,
         *XDIST,
         "-n2",
-        "--gpuconf-simulate=2xT4",
+        "--gpuconf-simulate=2xT4:16GiB",
         "-k",
         "test_it",
     )

@@ -21,7 +21,11 @@ def set_jit(enabled: bool | str) -> None:
     """Store whether operations are compiled:
     ``'autoclustering'`` or ``True`` enables it, any other value disables it.
     """
-    _execution.put("jit", bool(enabled in (True, "autoclustering")))
+    try:
+        enables = bool(enabled in (True, "autoclustering"))
+    except ArithmeticError as error:  # of a signalling number, which cannot be compared
+        raise ValueError(f"enabled cannot be compared: {error!r}") from None
+    _execution.put("jit", enables)
 
 
 def get_experimental_options() -> dict[str, Any]:
