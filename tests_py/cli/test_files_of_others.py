@@ -14,6 +14,7 @@ import gpuconf
 import pytest
 from command import COMMAND, HOLES, run
 from gpuconf import memory
+from gpuconf._core import files
 from gpuconf.cli import console
 from script import environment
 
@@ -132,3 +133,13 @@ def test_a_null_pointer_for_a_stream() -> None:
     gpuconf.simulate("T4")
     gpuconf.memory.stats("GPU:0")
     assert abi.library().gpuconf_logical_stream(0, None) == 0
+
+
+def test_a_file_without_a_name_is_written_itself() -> None:
+    """Its descriptor's link names what is no path: the text went to a new file of that name."""
+    descriptor = os.memfd_create("report")
+    with files.replacing(f"/proc/self/fd/{descriptor}") as file:
+        file.write("text")
+    assert os.pread(descriptor, 10, 0) == b"text"
+    assert [name for name in os.listdir("/") if name.startswith("memfd:")] == []
+    os.close(descriptor)

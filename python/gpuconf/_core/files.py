@@ -14,12 +14,14 @@ from .._typing import Any
 def replacing(path: str | os.PathLike[str], mode: str = "w", **options: Any) -> Iterator[Any]:
     """Open a file that takes its name at the end of the block, if nothing fails. ``options`` are those of ``open``.
 
-    What is no regular file, such as /dev/stdout, is opened itself, and so is a file in a folder that takes no new ones.
+    What is no regular file, such as /dev/stdout, is opened itself, and so is a file in a folder that takes no new ones,
+    or one without a name, such as /proc/self/fd/3 of a memfd.
     Raises OSError as ``open`` does, with this name.
     """
     target: Any = os.path.realpath(path)
     beside: Any = f"{target}.{os.getpid()}.part"
-    if os.path.exists(path) and not (os.path.isfile(path) and os.access(os.path.dirname(target), os.W_OK)):
+    named = os.path.exists(target) and os.path.samefile(path, target)
+    if os.path.exists(path) and not (named and os.path.isfile(path) and os.access(os.path.dirname(target), os.W_OK)):
         beside = target = path
     try:
         with open(beside, mode if beside is target else mode.replace("w", "x"), **options) as file:
