@@ -81,7 +81,7 @@ def test_errors_keep_their_class_text_and_attributes(facts: Any) -> None:
 def test_what_is_refused_in_the_driver(facts: Any) -> None:
     assert facts["direct"][2] == "job cannot be called directly: use job.remote()"
     assert facts["arguments"][0] == "TypeError"
-    assert "memory='81GiB' is more than a GPU has: NVIDIA A100-SXM4-80GB has 79.25GiB" in facts["too large"][2]
+    assert "memory='81GiB' is more than a GPU has: NVIDIA A100-SXM4-80GB has 80.00GiB" in facts["too large"][2]
 
 
 @pytest.mark.parametrize(
