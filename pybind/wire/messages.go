@@ -113,7 +113,7 @@ type BLAS struct {
 type MemoryStats struct {
 	NumAllocs           uint64 `py:"num_allocs"`             // allocations since the last reset_memory_stats
 	LiveBlocks          uint64 `py:"live_blocks"`            // allocations not yet freed
-	BytesInUse          uint64 `py:"bytes_in_use"`           // size of the live blocks, each rounded up to a multiple of 256
+	BytesInUse          uint64 `py:"bytes_in_use"`           // size of the live blocks, in multiples of 256
 	RequestedBytesInUse uint64 `py:"requested_bytes_in_use"` // total requested size of the live blocks
 	PeakBytesInUse      uint64 `py:"peak_bytes_in_use"`      // the maximum of bytes_in_use since reset_memory_stats
 	LargestAllocSize    uint64 `py:"largest_alloc_size"`     // the largest block since the last reset_memory_stats

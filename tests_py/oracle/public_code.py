@@ -76,8 +76,9 @@ on the GPU|on GPU|GPUs
     .split("|")
 )
 SETTINGS = re.compile(
-    r"tensorflow\.(compat\.v[12]\.|python\.)?(config\b|device$|distribute\b|(Interactive)?Session$|ConfigProto|GPUOptions"
-    r"|test\.|sysconfig|client\.device_lib|debugging\.set_log|(keras\.)?backend\.(tensorflow_backend\.)?(set|get|clear)_ses"
+    r"tensorflow\.(compat\.v[12]\.|python\.)?(config\b|device$|distribute\b|(Interactive)?Session$|ConfigProto"
+    r"|GPUOptions|test\.|sysconfig|client\.device_lib|debugging\.set_log"
+    r"|(keras\.)?backend\.(tensorflow_backend\.)?(set|get|clear)_ses"
     r"|train\.(ClusterSpec|Server)|DeviceSpec|get_logger|logging\b|executing_eagerly|enable_|disable_|profiler"
     r"|contrib\.distribute|saved_model\.load_options|Version|tpu\b|keras\.mixed_precision|keras\.utils\.multi_gpu)"
 )

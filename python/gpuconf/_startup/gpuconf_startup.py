@@ -259,7 +259,8 @@ def _rehearse() -> None:
     except Exception as error:
         why = f"gpuconf plan: {sys.executable} is not rehearsed: {type(error).__name__}: {error}"
         # An import of what uses GPUs, which would run as it is, ends the process.
-        sys.meta_path.insert(0, _First(("torch", "jax", "vllm", "llama_cpp"), lambda _: _end(why)))  # type: ignore[arg-type]
+        first = _First(("torch", "jax", "vllm", "llama_cpp"), lambda _: _end(why))
+        sys.meta_path.insert(0, first)  # type: ignore[arg-type]
 
 
 def _keep_the_lease() -> None:

@@ -138,7 +138,7 @@ def guard(options: Options, granted: Grant, words: Sequence[str], environment: M
             raise UsageError("--guard=driver: simulated GPUs have no control group; leave the option out")
         environment = {**environment, **of_simulation(environment)}
     bus_ids = {device.uuid: device.pci_bus_id for device in visible_devices()}
-    for text in below(limits, bus_ids, environment):
+    for text in () if simulated else below(limits, bus_ids, environment):  # no driver limits simulated GPUs
         console.complain(f"gpuconf {options.command}: {text}")
     if mode in ("auto", "driver") and not simulated:
         try:

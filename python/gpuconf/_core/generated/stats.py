@@ -12,7 +12,7 @@ class MemoryStats(Table):
 
     num_allocs: int  # allocations since the last reset_memory_stats
     live_blocks: int  # allocations not yet freed
-    bytes_in_use: int  # size of the live blocks, each rounded up to a multiple of 256
+    bytes_in_use: int  # size of the live blocks, in multiples of 256
     requested_bytes_in_use: int  # total requested size of the live blocks
     peak_bytes_in_use: int  # the maximum of bytes_in_use since reset_memory_stats
     largest_alloc_size: int  # the largest block since the last reset_memory_stats
