@@ -84,7 +84,7 @@ def test_a_database_cannot_loop(tmp_path: Path, code: str) -> None:
 
 @pytest.mark.parametrize("words", [["--html", "page.html"], ["--plot", "plan.png"]], ids=" ".join)
 def test_a_full_disk_leaves_the_old_file(tmp_path: Path, words: list[str]) -> None:
-    """The file was emptied before it was written, and the error named standard output."""
+    """On a full disk a report is not written, the error names it, and the old file stays; it was emptied first."""
     (tmp_path / "holes.csv").write_text(HOLES)
     (tmp_path / words[1]).write_text("old")
     command = ["sh", "-c", 'ulimit -f 1; exec "$@"', "sh", COMMAND, "plan", "holes.csv", "--gpu", "A10", *words]
@@ -127,7 +127,7 @@ def test_a_saved_trace_replaces_the_old_one_whole(tmp_path: Path) -> None:
 
 
 def test_a_null_pointer_for_a_stream() -> None:
-    """It ended the process."""
+    """gpuconf_logical_stream() returns 0 for a null pointer; it ended the process."""
     from gpuconf._core import abi
 
     gpuconf.simulate("T4")

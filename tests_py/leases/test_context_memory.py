@@ -32,7 +32,7 @@ def test_leases_of_2_gib_leave_room_for_their_contexts() -> None:
     """19 leases of 2 GiB were granted on 40 GiB, and 19 contexts of 300 to 500 MiB did not fit into the 1.5 GiB that
     were left.
     """
-    gpuconf.simulate("A100-40GB:40GiB")
+    gpuconf.simulate("A100-40GB")
     held = [claim(2 * GIB) for _ in range(16)]
     with pytest.raises(errors.DeadlineExceededError, match=r"448\.00MiB for CUDA contexts"):
         claim(2 * GIB)

@@ -144,7 +144,7 @@ class TestUnit(unittest.TestCase):
 
 
 def test_a_peak_is_the_test_s_own_failure(suite: Callable[..., Any]) -> None:
-    """It was an error of the teardown: a test passed, and errored."""
+    """A peak above its limit fails the test itself; it was an error of the teardown, after the test had passed."""
     ran = suite(f"import unittest\n{ONE_OUTCOME}", "--gpuconf-simulate=T4")
     assert "5 failed, 1 xfailed, 1 error" in ran.out, ran.out  # the error is the leak's
     assert ran.outcomes["test_above"] == "failed"

@@ -9,16 +9,15 @@ import json
 import os
 import runpy
 import shlex
-import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
 
 import pytest
+from asked_program import AskedProgram
 from fake_nvml import fake_nvml
 from gpuconf.jobs import simulated_cards
 
@@ -110,44 +109,13 @@ def environment(library: Path, path: str, mode: str = "", spec: str = "") -> dic
     }
 
 
-class Program:
-    """A process that uses the cards: it evaluates what it is given."""
+class Program(AskedProgram):
+    """A process that uses the cards."""
 
     def __init__(self, library: Path, path: str = "", mode: str = "", start: bool = True, spec: str = "") -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", PRELUDE, *([] if start else ["without cuInit"])],
-            env=environment(library, path, mode, spec),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        self.stdin: IO[str] = self.process.stdin  # type: ignore[assignment]
-        self.stdout: IO[str] = self.process.stdout  # type: ignore[assignment]
-        self.pid = self.process.pid
+        words = () if start else ("without cuInit",)
+        super().__init__(PRELUDE, *words, env=environment(library, path, mode, spec))
         self.ask("None")  # it has begun
-
-    def __enter__(self) -> Program:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.communicate()
-
-    def say(self, expression: str) -> None:
-        self.stdin.write(expression + "\n")
-        self.stdin.flush()
-
-    def hear(self) -> object:
-        return json.loads(self.stdout.readline())
-
-    def ask(self, expression: str) -> object:
-        self.say(expression)
-        return self.hear()
-
-    def kill(self) -> None:
-        self.process.send_signal(signal.SIGKILL)
-        self.process.wait()
 
 
 def test_a_program_of_the_documentation(libraries: dict[int, Path], tmp_path: Path) -> None:

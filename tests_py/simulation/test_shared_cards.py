@@ -9,16 +9,15 @@ import os
 import random
 import runpy
 import shutil
-import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import IO
 
 import pytest
+from asked_program import AskedProgram
 from fake_nvml import fake_nvml
 from gpuconf import errors
 from gpuconf.jobs import budget_file, simulated_cards
@@ -81,36 +80,11 @@ def environment(library: Path, path: str) -> dict[str, str]:
     return {**kept, **ours, simulated_cards.VARIABLE: path}
 
 
-class Program:
-    """A process that uses the cards: it evaluates what it is given."""
+class Program(AskedProgram):
+    """A process that uses the cards."""
 
     def __init__(self, library: Path, path: str) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", PRELUDE],
-            env=environment(library, path),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        self.stdin: IO[str] = self.process.stdin  # type: ignore[assignment]
-        self.stdout: IO[str] = self.process.stdout  # type: ignore[assignment]
-
-    def __enter__(self) -> Program:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.communicate()
-
-    def ask(self, expression: str) -> object:
-        self.stdin.write(expression + "\n")
-        self.stdin.flush()
-        return json.loads(self.stdout.readline())
-
-    def kill(self) -> None:
-        self.process.send_signal(signal.SIGKILL)
-        self.process.wait()
+        super().__init__(PRELUDE, env=environment(library, path))
 
 
 def eventually(program: Program, ask: str) -> None:

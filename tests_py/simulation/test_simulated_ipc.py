@@ -6,7 +6,6 @@ from __future__ import annotations
 import ctypes
 import json
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -14,10 +13,11 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import gpuconf
 import pytest
+from asked_program import AskedProgram
 from gpuconf.jobs import simulated_cards
 
 LIBRARY = Path(gpuconf.__file__).parent / "_simulator" / "libcuda.so.1"
@@ -191,41 +191,12 @@ while True:
 """
 
 
-class Program:
-    """A process that evaluates what it is given."""
+class Program(AskedProgram):
+    """A process with an environment, and a socket through which descriptors are passed."""
 
     def __init__(self, environment: dict[str, str], passing: socket.socket | None = None, **more: Any) -> None:
         descriptors = () if passing is None else (passing.fileno(),)
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", PRELUDE, str(LIBRARY), *map(str, descriptors)],
-            env=environment,
-            pass_fds=descriptors,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            **more,
-        )
-        self.stdin: IO[str] = self.process.stdin  # type: ignore[assignment]
-        self.stdout: IO[str] = self.process.stdout  # type: ignore[assignment]
-
-    def __enter__(self) -> Program:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.process.poll() is None:
-            self.process.kill()
-            self.process.communicate()
-        self.stdin.close()
-        self.stdout.close()
-
-    def ask(self, expression: str) -> Any:
-        self.stdin.write(expression + "\n")
-        self.stdin.flush()
-        return json.loads(self.stdout.readline())
-
-    def kill(self) -> None:
-        self.process.send_signal(signal.SIGKILL)
-        self.process.wait()
+        super().__init__(PRELUDE, str(LIBRARY), *map(str, descriptors), env=environment, pass_fds=descriptors, **more)
 
 
 def plain(spec: str = SPEC) -> dict[str, str]:

@@ -360,7 +360,7 @@ def test_memory_limits_of_control_groups(library: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-c", LIMITS + textwrap.dedent(program), str(tmp_path)]
     env = {**os.environ, "LD_LIBRARY_PATH": str(library), "GPUCONF_SIMULATE": "2xT4:driver=13.4"}
     if os.geteuid() != 0:
-        pytest.skip("only root sets limits")
+        pytest.skip("only root can set NVML's memory limits, and this user is not root")
     for folder in (tmp_path, *tmp_path.parents):  # below one that another user may enter
         if folder == Path(tempfile.gettempdir()):
             break
@@ -398,7 +398,7 @@ def test_gpuconf_reads_them(library: Path, tmp_path: Path) -> None:
     print([text for _, text in driver_limits.in_force({bus: f"GPU {n}" for n, bus in enumerate(buses.values())}, {})])
     """
     if os.geteuid() != 0:
-        pytest.skip("only root sets limits")
+        pytest.skip("only root can set NVML's memory limits, and this user is not root")
     done = subprocess.run(
         [sys.executable, "-c", LIMITS + textwrap.dedent(program), str(tmp_path)],
         env={**os.environ, "LD_LIBRARY_PATH": str(library), "GPUCONF_SIMULATE": "2xT4:driver=13.4"},

@@ -113,7 +113,8 @@ def test_an_endless_value_in_another_place_is_refused_with_a_short_text(value: A
         v1.distribute.MirroredStrategy,
     ):
         # TensorFlow hashes a device, then calls its split().
-        with pytest.raises((TypeError, AttributeError)) as caught:
+        wanted = (TypeError, AttributeError) if call is v1.distribute.MirroredStrategy else TypeError
+        with pytest.raises(wanted) as caught:
             call(value())
         assert is_documented(caught.value)
         assert len(str(caught.value)) < 1000

@@ -132,22 +132,7 @@ func (c *Claim) change(do func(v *view) error) error {
 	if c.released {
 		return errReleased()
 	}
-	l := c.ledger
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if err := l.usable(); err != nil {
-		return err
-	}
-	locked, err := l.lock(l.Patience)
-	if err != nil {
-		return err
-	}
-	defer locked.unlock()
-	v, err := l.lookAll()
-	if err != nil {
-		return err
-	}
-	return do(v)
+	return c.ledger.underLock(c.ledger.lookAll, do)
 }
 
 // rewrite stores other cards of a claim; after an error it is as it was.

@@ -285,8 +285,8 @@ type holding struct {
 	slot int
 }
 
-// enter takes a slot for this process and fills it, under the grant lock.
-func (l *Ledger) enter(fill func(v *view, held holding) error) error {
+// underLock runs a change under the grant lock, with what it looks at there.
+func (l *Ledger) underLock(look func() (*view, error), change func(v *view) error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.usable(); err != nil {
@@ -297,19 +297,27 @@ func (l *Ledger) enter(fill func(v *view, held holding) error) error {
 		return err
 	}
 	defer locked.unlock()
-	v, err := l.look(true)
+	v, err := look()
 	if err != nil {
 		return err
 	}
-	held, err := l.take(v)
-	if err != nil {
-		return err
-	}
-	if err := fill(v, held); err != nil {
-		l.drop(held)
-		return err
-	}
-	return nil
+	return change(v)
+}
+
+// enter takes a slot for this process and fills it, under the grant lock.
+func (l *Ledger) enter(fill func(v *view, held holding) error) error {
+	look := func() (*view, error) { return l.look(true) }
+	return l.underLock(look, func(v *view) error {
+		held, err := l.take(v)
+		if err != nil {
+			return err
+		}
+		if err := fill(v, held); err != nil {
+			l.drop(held)
+			return err
+		}
+		return nil
+	})
 }
 
 // take takes a free slot of this user's files, or of a new file. The caller holds the grant lock.

@@ -104,12 +104,12 @@ def test_free_memory_is_what_a_program_can_have(way: str, tmp_path: Path) -> Non
     text = PROGRAM.replace("FILE", repr(str(report)))
     program = [sys.executable, str(file)]
     if before == "plugin":
-        pytest.importorskip("xdist")
+        pytest.importorskip("xdist", reason="pytest-xdist is not installed")
         words_of_pytest = ["-q", "-p", "no:cacheprovider", "-n", "1", "--gpuconf-memory=2GiB"]
         program = [sys.executable, "-m", "pytest", *words_of_pytest, str(file)]
     else:
         library, after = CLUSTERS.get(way, ("torch", HERE))
-        pytest.importorskip(library)
+        pytest.importorskip(library, reason=f"{library} is not installed")
         text = before + text + after
     file.write_text(text)
     variables = environment({"GPUCONF_LEDGER": str(tmp_path / "ledger")})

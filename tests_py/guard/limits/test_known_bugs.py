@@ -1,4 +1,4 @@
-"""Bugs that HAMi-core, another guard in front of the CUDA driver, has had; the number is that of its issue."""
+"""Bugs that HAMi-core, another guard in front of the CUDA driver, has had: #N is Project-HAMi/HAMi-core#N."""
 
 from __future__ import annotations
 
