@@ -81,9 +81,9 @@ def plan(  # noqa: F811
     With ``command``, the words of a command such as ``["python", "train.py"]``, the program is run in other processes
     on simulated GPUs, as ``gpuconf plan --gpu L4,A10 -- python train.py`` does, and the result is a Rehearsal. ``gpu``
     is then a list of models. The program runs to its end, where loops over a loader end early once they repeat, or ends
-    after ``steps`` steps of its optimizer or after ``seconds`` (120). ``cpu_values`` draws random numbers for large CPU tensors, too, and ``compile`` lets
-    ``torch.compile`` compile instead of running eagerly. What the program writes is forgotten at its end, it has no
-    network, and it changes no file.
+    after ``steps`` steps of its optimizer or after ``seconds`` (120). ``cpu_values`` draws random numbers for large CPU
+    tensors, too, and ``compile`` lets ``torch.compile`` compile instead of running eagerly. What the program writes is
+    forgotten at its end, it has no network, and it changes no file.
 
     Raises ValueError for an invalid trace, limit, GPU, policy or command, OSError as ``open`` does, or if the command
     is not found, and UnavailableError if nothing on this machine would keep the program from changing files.
