@@ -139,7 +139,7 @@ func (calls) DeviceDetails(m *devmgr.Manager, position int64) (*wire.DeviceDetai
 }
 
 // LimitInForce returns [bytes, why]: the limit that holds, or will hold, for all pools of a physical device together,
-// -1 if none is known before the pools are built, and why it is a part of GPUCONF_LIMIT.
+// -1 if none is known before the pools are built, and why it is a part of the environment's ceiling.
 func (calls) LimitInForce(m *devmgr.Manager, position int64, env config.Env) ([]any, error) {
 	inForce, err := m.InForce(int(position), env)
 	if !inForce.Known {

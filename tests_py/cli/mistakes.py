@@ -44,6 +44,7 @@ def prepare(folder: Path) -> None:
     os.environ.update(
         GPUCONF_LEDGER=str(folder / "ledger"), GPUCONF_SIMULATE="2xT4", GPUCONF_CONFIG="", COLUMNS="400",
         PATH=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}", PYTHONDONTWRITEBYTECODE="1",
+        PYTHONUNBUFFERED="1",
     )  # fmt: skip
 
 
@@ -54,6 +55,7 @@ def in_child(function: object, *arguments: object) -> str:
         child = os.fork()
         if child == 0:
             signal.alarm(60)
+            sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # in order with standard error
             os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
             os.dup2(file.fileno(), 1)
             os.dup2(file.fileno(), 2)

@@ -219,3 +219,12 @@ def test_bad_input(tmp_path: pathlib.Path) -> None:
     status, _, err = run("plan")
     assert status == 2
     assert err.startswith("gpuconf plan: TRACE is missing")
+
+
+def test_the_option_without_a_text_and_with_a_dash_reads_standard_input() -> None:
+    for words in (["--message"], ["--message", "-"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "gpuconf", "plan", *words], input=NOW, capture_output=True, text=True, timeout=120
+        )
+        assert done.returncode in (0, 1), done.stderr
+        assert "22.78GiB" in done.stdout, done.stdout

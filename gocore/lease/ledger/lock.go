@@ -199,24 +199,33 @@ const (
 	listings     = 10
 )
 
-// lockOwners returns the fourth column of /proc/locks for the locks of files, of a kind and an access ("" for any).
+// listLocks returns the text of /proc/locks.
 //
 // The kernel lists the locks as they are at each call, and the next call skips as many as were listed before: where
-// others have let go of theirs in between, it misses some. So a call reads much at once, and a list without any of
-// these locks is read again.
-func lockOwners(kind, access string, files []string) (owners []string) {
+// others have let go of theirs in between, it misses some. So a call reads much at once.
+func listLocks() (string, error) {
+	fd, err := openAt(unix.AT_FDCWD, "/proc/locks", unix.O_RDONLY, 0)
+	if err != nil {
+		return "", err
+	}
+	defer closeFile(fd)
+	var text []byte
 	buffer := make([]byte, listedAtOnce)
+	for n, err := unix.Read(fd, buffer); n > 0 && err == nil; n, err = unix.Read(fd, buffer) {
+		text = append(text, buffer[:n]...)
+	}
+	return string(text), nil
+}
+
+// lockOwners returns the fourth column of /proc/locks for the locks of files, of a kind and an access ("" for any). A
+// list without any of these locks is read again.
+func lockOwners(kind, access string, files []string) (owners []string) {
 	for try := 0; try < listings && len(owners) == 0; try++ {
-		fd, err := openAt(unix.AT_FDCWD, "/proc/locks", unix.O_RDONLY, 0)
+		text, err := listLocks()
 		if err != nil {
 			return nil
 		}
-		var text []byte
-		for n, err := unix.Read(fd, buffer); n > 0 && err == nil; n, err = unix.Read(fd, buffer) {
-			text = append(text, buffer[:n]...)
-		}
-		closeFile(fd)
-		for line := range strings.Lines(string(text)) {
+		for line := range strings.Lines(text) {
 			fields := strings.Fields(line) // "1: FLOCK ADVISORY WRITE 4711 fe:00:1234 0 EOF"
 			if len(fields) > 5 && strings.HasPrefix(fields[1], kind) && strings.HasPrefix(fields[3], access) &&
 				slices.Contains(files, fields[5]) {

@@ -91,7 +91,7 @@ const linksBeforeLocks = 1000
 // locksElsewhere reports whether the kernel may have a lock of a slot in a file that is not in the folder. A lease
 // holds one, and the list of all locks is shorter than those of the files that all processes have open.
 func locksElsewhere(folder string) bool {
-	locks, err := os.ReadFile("/proc/locks")
+	locks, err := listLocks()
 	if err != nil {
 		return true
 	}
@@ -103,7 +103,7 @@ func locksElsewhere(folder string) bool {
 			own = append(own, lockedFile(&stat))
 		}
 	}
-	for line := range strings.Lines(string(locks)) {
+	for line := range strings.Lines(locks) {
 		fields := strings.Fields(line) // "1: OFDLCK ADVISORY  WRITE -1 fe:00:1234 65536 65536"
 		if len(fields) < 7 || fields[1] != "OFDLCK" || slices.Contains(own, fields[5]) {
 			continue

@@ -18,6 +18,8 @@ import (
 // back. The record stays the granted claim that it was. An older reader passes over a slot of that kind, and takes
 // none whose lock is held: for it, a parked program has no memory.
 //
+// Nothing parks programs yet: this is for what will, by the plans of gocore/lease/turns.
+//
 // It all happens in the slot that the program inherited. So the claim ends with the program, whatever becomes of who
 // parked it, and what it has of the host's memory is counted as long as the program lives.
 
@@ -104,6 +106,8 @@ func (c *Claim) Return(other *Claim) error {
 			return status.Errorf(status.FailedPrecondition, "the claim is not parked")
 		case other.released || other.record.state != stateGranted || other.record.entry.kind == kindParked:
 			return status.Errorf(status.FailedPrecondition, "a parked claim returns with cards that were granted")
+		case other.ledger != c.ledger || other.record.host() != nil || len(other.record.cards) == MostCards:
+			return status.Errorf(status.InvalidArgument, "a parked claim returns with cards of its ledger alone")
 		case !slices.Equal(bytesOf(c.record.cards), bytesOf(other.record.cards)):
 			return status.Errorf(status.InvalidArgument, "a parked claim returns with as many bytes as it had")
 		}

@@ -272,7 +272,7 @@ static void *serve(void *argument) {
 		if (!enter_lasting_machine()) {
 			control->result = NOT_INITIALIZED;
 		} else {
-			pthread_mutex_lock(&m->lock);
+			LOCK_ANYWAY;
 			control->result = perform();
 			UNLOCK;
 		}
@@ -308,7 +308,8 @@ void forget_control(void) {
 		return;
 	munmap(control, sizeof *control);
 	control = NULL;
-	close(control_file);
+	if (is_memory_file(control_file, CONTROL_FILE)) /* a program that closes all files may have another of its number */
+		close(control_file);
 }
 
 void forget_checkpoint(struct machine *machine) {
@@ -320,14 +321,12 @@ void forget_checkpoint(struct machine *machine) {
 /* The caller. */
 
 static int opened_control(const char *folder) {
-	static const char wanted[] = "/memfd:" CONTROL_FILE " ";
-	char path[320], name[sizeof wanted];
+	char path[320];
 	int file = -1;
 	DIR *list = opendir(folder);
 	for (struct dirent *one; list != NULL && file < 0 && (one = readdir(list)) != NULL;) {
 		snprintf(path, sizeof path, "%s/%s", folder, one->d_name);
-		if (readlink(path, name, sizeof name - 1) == (ssize_t)sizeof name - 1 &&
-		    memcmp(name, wanted, sizeof wanted - 1) == 0)
+		if (is_memory_link(path, CONTROL_FILE))
 			file = open(path, O_RDWR | O_CLOEXEC);
 	}
 	if (list != NULL)

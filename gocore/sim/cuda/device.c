@@ -288,7 +288,7 @@ EXPORT CUresult cuDeviceGet(CUdevice *device, int ordinal) {
 	CALLED(cuDeviceGet);
 	if (device == NULL)
 		return INVALID_VALUE;
-	if (ordinal < 0 || ordinal >= m->gpus)
+	if (unknown_device(ordinal))
 		return INVALID_DEVICE;
 	*device = ordinal;
 	return SUCCESS;
@@ -380,8 +380,7 @@ EXPORT int gpuconf_simulator_held(int device, uint64_t *held) {
 	return found;
 }
 
-/* The process's machine. Ignored in setuid programs. FAKECUDA_GPUS, of tests, comes
- * first. */
+/* The process's machine. FAKECUDA_GPUS, of tests, comes first. */
 
 /* secure_getenv: a program with other rights than its caller's reads no variable of the caller's. */
 static const char *specification(void) {

@@ -407,14 +407,22 @@ static inline void unlock_at_end(pthread_mutex_t **lock) { pthread_mutex_unlock(
 	LOCKED_ANYWAY; \
 	wait_while_suspended()
 
+static inline void *small_memory(size_t bytes) {
+	void *made = calloc(1, bytes);
+	if (made == NULL)
+		abort();
+	return made;
+}
+
 /*
  * Lists have their elements' `next`. ADD puts a new element in front, and is it. FIND moves a link, a pointer to a
  * pointer to an element, to the first element of which the condition about *link holds, or to the end. TAKE_OUT takes
  * the element of a link out, and is it. DROP_EACH calls drop with the link of each such element, which takes it out.
+ * Elements are small: without host memory for one the process ends.
  */
 #define ADD(list, ...) \
 	({ \
-		__typeof__(list) new_ = calloc(1, sizeof *new_); \
+		__typeof__(list) new_ = small_memory(sizeof *new_); \
 		*new_ = (__typeof__(*new_)){__VA_ARGS__, .next = (list)}; \
 		(list) = new_; \
 	})
@@ -434,11 +442,12 @@ static inline void unlock_at_end(pthread_mutex_t **lock) { pthread_mutex_unlock(
 		else \
 			link = &(*link)->next
 
+CUresult usable_context(struct context **out); /* current_context, under the lock for a moment */
+
 /* The functions below are called with the lock held. */
 
 /* context.c */
 CUresult current_context(struct context **out);
-CUresult usable_context(struct context **out); /* the same; takes the lock for a moment */
 /* IN_CONTEXT is LOCKED, with the thread's current context. Without a usable one the function returns why. */
 #define IN_CONTEXT \
 	struct context *context; \
@@ -663,6 +672,7 @@ struct outside *add_mapped(int file, uint64_t offset, uint64_t bytes, int gpu, e
 void drop_outside(struct outside **link);
 /* Whether a descriptor, which may be anything that the program says, is of a memfd of this name. */
 int is_memory_file(int descriptor, const char *name);
+int is_memory_link(const char *path, const char *name);
 /* A part of a file in the place of anonymous pages: the whole pages, and the part's own range in them. 0: no room. */
 int map_file(int file, uint64_t offset, uint64_t bytes, struct range *pages, struct range *range);
 void unmap_file(struct range pages); /* the addresses stay mapped, to anonymous pages */

@@ -104,7 +104,7 @@ static void look(struct room *room) {
 		fclose(file);
 }
 
-/* write and _exit only: other threads may hold the locks of stdio and of malloc. */
+/* Handlers and destructors would need memory, too. */
 static void end_program(const struct room *room) {
 	char text[1024];
 	int length = snprintf(text, sizeof text,

@@ -296,15 +296,14 @@ OPENS(cuIpcOpenMemHandle, 0)
 EXPORT CUresult cuIpcCloseMemHandle(CUdeviceptr addr) {
 	CALLED(cuIpcCloseMemHandle);
 	IN_CONTEXT;
+	if (m->lenient)
+		wait_idle(context); /* without the lock: what is found before may be gone afterwards */
 	struct import **link = &m->imports;
 	FIND(link, (*link)->range.addr == addr && (*link)->context == context);
 	if (*link == NULL)
 		return INVALID_VALUE;
-	if (--(*link)->count > 0)
-		return SUCCESS;
-	if (m->lenient)
-		wait_idle(context);
-	drop(link);
+	if (--(*link)->count == 0)
+		drop(link);
 	return SUCCESS;
 }
 

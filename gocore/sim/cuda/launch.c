@@ -132,7 +132,7 @@ static void call_host(void *argument) {
 		call.function(call.data);
 	else
 		call.callback(call.stream, SUCCESS, call.data);
-	LOCK;
+	LOCK_ANYWAY; /* a suspension waits for this work */
 }
 
 /* A host function is recorded by a capture, a callback is not: CUDA refuses that. */

@@ -80,7 +80,7 @@ static CUresult check_hint(uint64_t addr, uint64_t bytes, struct location locati
 		return INVALID_VALUE;
 	if (location.type != CU_MEM_LOCATION_TYPE_DEVICE)
 		return SUCCESS;
-	return location.id < 0 || location.id >= m->gpus || !m->gpu[location.id].concurrent ? INVALID_DEVICE : SUCCESS;
+	return unknown_device(location.id) || !m->gpu[location.id].concurrent ? INVALID_DEVICE : SUCCESS;
 }
 
 /* Work without an effect: what waits for it waits in the right order. */

@@ -62,12 +62,17 @@ uint64_t add_graph_memory(uint64_t bytes, int gpu) {
 }
 
 /* The kernel shows the file as "/memfd:NAME (deleted)". */
-int is_memory_file(int descriptor, const char *name) {
-	char path[64], target[64] = "";
+int is_memory_link(const char *path, const char *name) {
+	char target[64] = "";
 	size_t length = strlen(name);
-	snprintf(path, sizeof path, "/proc/self/fd/%d", descriptor);
-	return descriptor >= 0 && readlink(path, target, sizeof target - 1) >= 0 && strncmp(target, "/memfd:", 7) == 0 &&
+	return readlink(path, target, sizeof target - 1) >= 0 && strncmp(target, "/memfd:", 7) == 0 &&
 	       strncmp(target + 7, name, length) == 0 && target[7 + length] == ' ';
+}
+
+int is_memory_file(int descriptor, const char *name) {
+	char path[64];
+	snprintf(path, sizeof path, "/proc/self/fd/%d", descriptor);
+	return descriptor >= 0 && is_memory_link(path, name);
 }
 
 int map_file(int file, uint64_t offset, uint64_t bytes, struct range *pages, struct range *range) {

@@ -500,7 +500,7 @@ static CUresult check(const struct pool *pool, const struct access *wanted) {
 	if ((wanted->flags != CU_MEM_ACCESS_FLAGS_PROT_NONE && wanted->flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE) ||
 	    pool->gpu < 0)
 		return INVALID_VALUE;
-	if (id < 0 || id >= m->gpus || (id != pool->gpu && !can_access(id, pool->gpu)))
+	if (unknown_device(id) || (id != pool->gpu && !can_access(id, pool->gpu)))
 		return INVALID_DEVICE;
 	return id == pool->gpu && wanted->flags == CU_MEM_ACCESS_FLAGS_PROT_NONE ? INVALID_DEVICE : SUCCESS;
 }

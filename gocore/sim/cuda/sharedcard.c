@@ -155,20 +155,27 @@ static struct held_share **find_held(uint64_t number) {
 }
 
 /* The first reference in this process makes an element; the file has one bit for all of them. */
-static int hold(uint64_t number) {
+static void hold(uint64_t number) {
 	struct held_share *held = *find_held(number);
 	if (held == NULL)
 		held = ADD(m->held_shares, .number = number);
 	held->count++;
-	return 1;
 }
 
 /* The bytes were charged to this process; from now on the share has them. */
 int share_export(const struct gpu *gpu, uint64_t number, uint64_t bytes) {
-	return m->shared != NULL && has_slot(m->shared) && share_in(m->shared, number, gpu->place, bytes) && hold(number);
+	if (m->shared == NULL || !has_slot(m->shared) || !share_in(m->shared, number, gpu->place, bytes))
+		return 0;
+	hold(number);
+	return 1;
 }
 
-int join_export(uint64_t number) { return m->shared != NULL && join_share_in(m->shared, number) && hold(number); }
+int join_export(uint64_t number) {
+	if (m->shared == NULL || !join_share_in(m->shared, number))
+		return 0;
+	hold(number);
+	return 1;
+}
 
 void leave_export(uint64_t number) {
 	struct held_share **link = find_held(number);

@@ -122,7 +122,7 @@ static CUresult check_prop(const allocation_prop *prop) {
 		return INVALID_VALUE;
 	if (prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
 		return m->vmm ? SUCCESS : NOT_SUPPORTED;
-	if (prop->location.id < 0 || prop->location.id >= m->gpus)
+	if (unknown_device(prop->location.id))
 		return INVALID_DEVICE;
 	return m->gpu[prop->location.id].vmm ? SUCCESS : NOT_SUPPORTED;
 }

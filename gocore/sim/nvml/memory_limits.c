@@ -57,8 +57,7 @@ static int refusal(const struct device *device, const char *group) {
 #pragma GCC visibility push(default)
 
 int nvmlDeviceGetMemoryLimits_v1(struct device *device, struct get_limits *limits) {
-	BEGIN(device, limits);
-	SIMULATED();
+	BEGIN_SIMULATED(device, limits);
 	int refused = refusal(device, limits->name_space);
 	if (refused)
 		return refused;
@@ -75,8 +74,7 @@ int nvmlDeviceGetMemoryLimits_v1(struct device *device, struct get_limits *limit
 }
 
 int nvmlDeviceSetMemoryLimits_v1(struct device *device, const struct set_limits *limits) {
-	BEGIN(device, limits);
-	SIMULATED();
+	BEGIN_SIMULATED(device, limits);
 	int refused = refusal(device, limits->name_space);
 	if (!refused && limits->soft > limits->hard)
 		refused = INVALID_ARGUMENT;

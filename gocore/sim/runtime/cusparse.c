@@ -5,9 +5,7 @@
 
 #include <string.h>
 
-enum { ALLOC_FAILED = 2 };
-
-enum { NOT_SUPPORTED_HERE = 10 };
+enum { ALLOC_FAILED = 2, NOT_SUPPORTED_HERE = 10 };
 
 STATUS_TEXTS(cusparseGetErrorString, "unknown error", {SUCCESS, "success"}, {1, "initialization error"},
     {ALLOC_FAILED, "out of memory"}, {3, "invalid value"}, {4, "architecture mismatch"}, {5, "mapping error"},

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+from _thread import get_ident
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
@@ -19,7 +20,7 @@ def replacing(path: str | os.PathLike[str], mode: str = "w", **options: Any) -> 
     Raises OSError as ``open`` does, with this name.
     """
     target: Any = os.path.realpath(path)
-    beside: Any = f"{target}.{os.getpid()}.part"
+    beside: Any = f"{target}.{os.getpid()}.{get_ident()}.part"  # this thread's alone
     named = os.path.exists(target) and os.path.samefile(path, target)
     if os.path.exists(path) and not (named and os.path.isfile(path) and os.access(os.path.dirname(target), os.W_OK)):
         beside = target = path

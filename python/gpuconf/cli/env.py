@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from collections.abc import Callable
 
 from .._core import settings, sizes
@@ -53,9 +54,9 @@ def env(options: Options) -> int:
     if options.json:
         print_json({"limit": limit, "environment": variables})
     else:
-        print(
-            *(_FORMATS[options.format or "shell"](name, value) for name, value in sorted(variables.items())), sep="\n"
-        )
+        lines = [_FORMATS[options.format or "shell"](name, value) for name, value in sorted(variables.items())]
+        # A shell gets the values as they are.
+        print(*lines, sep="\n", file=sys.stdout if sys.stdout.isatty() else console.raw(sys.stdout))
     return OK
 
 

@@ -102,8 +102,8 @@ def _painter() -> Callable[[Cell], str]:
 
 
 def text_of(cell: Cell) -> str:
-    """Return a cell without its style."""
-    return plain(cell if isinstance(cell, str) else cell[0])
+    """Return a cell without its style, on one line."""
+    return plain(cell if isinstance(cell, str) else cell[0]).replace("\n", "\\n").replace("\t", "\\t")
 
 
 def style_of(cell: Cell) -> str:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from types import SimpleNamespace
 
 from .._typing import Any, NoReturn
 from . import console
@@ -68,16 +69,10 @@ class Argument:
         self.default = None if self.values or len(self.names) > 1 else False
 
 
-class Options:
+class Options(SimpleNamespace):
     """A parsed command line: an attribute for each argument, None or False where it is missing."""
 
     command: str
-
-    def __getattr__(self, name: str) -> Any:
-        raise AttributeError(name)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        vars(self)[name] = value
 
 
 def paragraphs(command: str) -> Iterator[tuple[str, str]]:
@@ -229,6 +224,7 @@ class _Parsing:
             setattr(self.options, argument.attribute, True)
             return
         if not given and argument.optional and (not self.words or self.words[0].startswith("-")):
+            self.words = self.words[1:] if self.words[:1] == ["-"] else self.words
             given = ["-"]
         for kind in argument.values[len(given) :]:
             if not self.words or self.words[0].startswith("--") or self.words[0] in self.named:

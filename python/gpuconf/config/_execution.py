@@ -36,6 +36,12 @@ _tensor_float_32 = True
 _deterministic = False
 
 
+@runtime.on_forget
+def _forget_switches() -> None:
+    global _tensor_float_32, _deterministic
+    _tensor_float_32, _deterministic = True, False
+
+
 def enable_tensor_float_32_execution(enabled: bool) -> None:
     """Store whether TensorFloat-32 may be used. Has no effect: gpuconf always computes in full precision.
 

@@ -357,8 +357,6 @@ class Claim(Handle):
 
     def release(self) -> None:
         """Free the bytes at once, even if children inherited the descriptor. Does nothing on a second call."""
-        if self._receipt and self._receipt[0] < 0:  # the ledger was busy: nothing was entered
-            self._receipt.clear()
         self.close()
 
     def close(self) -> None:

@@ -35,13 +35,11 @@ def reset() -> None:
     raises RuntimeError, which lists what uses it, and changes nothing.
     """
     refuse_in_child()
-    if not loaded() and not runtime.enumerated():
-        runtime.current.at_enumeration.clear()
-        return
 
     def change() -> None:
-        _refuse_while_in_use("cannot reset")
-        core.pybind_Reset()
+        if loaded() or runtime.enumerated():
+            _refuse_while_in_use("cannot reset")
+            core.pybind_Reset()
 
     runtime.replace(change)
 

@@ -22,6 +22,7 @@ from .line import JAX_REPORT, REQUEST, SOCKET, TORCH_REPORT, VARIABLE
 from .records import Report, Request
 
 _FIRST_ANSWER = 20.0  # seconds for a process to write what it knows, when it is asked; a long record takes longer
+_LAST_WORDS = 5.0  # seconds, at most, to hear what processes said before they ended: a sender without an end is cut
 
 
 class Heard:
@@ -162,7 +163,9 @@ class Program:
         while True:
             status = self.cover.poll()
             if status is not None:
-                self._hear(0.1)
+                until = time.monotonic() + _LAST_WORDS
+                while self._hear(0.0 if self._buffers else 0.05) and time.monotonic() < until:
+                    pass
                 self.ended, self.status, self.outlived = "program", status, self.cover.outlived
                 return
             left = begin + (self._request.seconds or math.inf) - time.monotonic()
@@ -191,8 +194,10 @@ class Program:
         while time.monotonic() < until and not all(one.has_report() or one.connection is None for one in waiting):
             self._hear(0.05)
 
-    def _hear(self, seconds: float) -> None:
-        for key, _ in self._selector.select(seconds):
+    def _hear(self, seconds: float) -> bool:
+        """Take what the processes say, and wait at most so long for it. Returns whether any said something."""
+        ready = self._selector.select(seconds)
+        for key, _ in ready:
             if key.fileobj is self._listener:
                 connection, _ = self._listener.accept()
                 self._buffers[connection] = b""
@@ -214,6 +219,7 @@ class Program:
             *lines, self._buffers[connection] = (self._buffers[connection] + data).split(b"\n")
             for text in lines:
                 self._take(json.loads(text), connection)
+        return bool(ready)
 
     def _take(self, message: dict[str, Any], connection: socket.socket) -> None:
         pid = message["pid"]
