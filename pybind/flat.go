@@ -352,6 +352,15 @@ func JobResult(id int64) (result string, err error) {
 	return calls{}.JobResult(j)
 }
 
+func LedgerAdopt(id int64, descriptor int64, of string, last bool) (result int64, err error) {
+	defer process.Gate(&err)
+	l, err := process.FindLedger(id)
+	if err != nil {
+		return 0, err
+	}
+	return calls{}.LedgerAdopt(l, descriptor, of, last)
+}
+
 func LedgerCheck(id int64) (result string, err error) {
 	defer process.Gate(&err)
 	l, err := process.FindLedger(id)
@@ -430,6 +439,28 @@ func LedgerOpen(folder string, create bool) (result int64, err error) {
 	return calls{}.LedgerOpen(folder, create)
 }
 
+func LedgerPark(claim int64, last bool) (result bool, err error) {
+	defer process.Gate(&err)
+	c, err := process.FindClaim(claim)
+	if err != nil {
+		return false, err
+	}
+	return true, calls{}.LedgerPark(c, last)
+}
+
+func LedgerPlans(id int64, host string) (result string, err error) {
+	defer process.Gate(&err)
+	l, err := process.FindLedger(id)
+	if err != nil {
+		return "", err
+	}
+	hostValue, err := receive[ledger.Host](host)
+	if err != nil {
+		return "", err
+	}
+	return send(calls{}.LedgerPlans(l, hostValue))
+}
+
 func LedgerPublish(id int64, claim string, said string, last bool) (result int64, err error) {
 	defer process.Gate(&err)
 	l, err := process.FindLedger(id)
@@ -448,6 +479,28 @@ func LedgerRelease(claim int64) (result bool, err error) {
 	return true, calls{}.LedgerRelease(claim)
 }
 
+func LedgerReserve(claim int64, bytes int64, host string, last bool) (result bool, err error) {
+	defer process.Gate(&err)
+	c, err := process.FindClaim(claim)
+	if err != nil {
+		return false, err
+	}
+	hostValue, err := receive[ledger.Host](host)
+	if err != nil {
+		return false, err
+	}
+	return calls{}.LedgerReserve(c, bytes, hostValue, last)
+}
+
+func LedgerReturn(claim int64, granted int64, last bool) (result bool, err error) {
+	defer process.Gate(&err)
+	c, err := process.FindClaim(claim)
+	if err != nil {
+		return false, err
+	}
+	return true, calls{}.LedgerReturn(c, granted, last)
+}
+
 func LedgerRows(id int64) (result string, err error) {
 	defer process.Gate(&err)
 	l, err := process.FindLedger(id)
@@ -457,9 +510,31 @@ func LedgerRows(id int64) (result string, err error) {
 	return send(calls{}.LedgerRows(l))
 }
 
+func LedgerSay(claim int64, said string, last bool) (result bool, err error) {
+	defer process.Gate(&err)
+	c, err := process.FindClaim(claim)
+	if err != nil {
+		return false, err
+	}
+	saidValue, err := receive[ledger.Turns](said)
+	if err != nil {
+		return false, err
+	}
+	return true, calls{}.LedgerSay(c, saidValue, last)
+}
+
 func LedgerUnpublish() (result bool, err error) {
 	defer process.Gate(&err)
 	return true, calls{}.LedgerUnpublish()
+}
+
+func LedgerUnreserve(claim int64, last bool) (result bool, err error) {
+	defer process.Gate(&err)
+	c, err := process.FindClaim(claim)
+	if err != nil {
+		return false, err
+	}
+	return true, calls{}.LedgerUnreserve(c, last)
 }
 
 func LedgerWords(id int64) (result int64, err error) {

@@ -7,6 +7,7 @@ import (
 
 	"gpuconf/gocore/base/status"
 	"gpuconf/gocore/lease/ledger"
+	"gpuconf/gocore/lease/turns"
 	"gpuconf/pybind/process"
 	"gpuconf/pybind/wire"
 )
@@ -85,6 +86,55 @@ func (calls) LedgerLook(c *ledger.Claim, cards []ledger.Card, last bool) (*wire.
 func (calls) LedgerGrant(c *ledger.Claim) (wire.Grant, error) {
 	descriptor, err := c.Descriptor()
 	return wire.Grant{ID: c.ID(), Cards: c.Cards(), Descriptor: descriptor}, err
+}
+
+// LedgerAdopt returns the number of a claim that another process made, by its inherited descriptor. For last see
+// LedgerClaim, as for the calls below.
+func (calls) LedgerAdopt(l *ledger.Ledger, descriptor int64, of string, last bool) (claim int64, err error) {
+	id, ok := ledger.ParseID(of)
+	if !ok {
+		return 0, status.Errorf(status.InvalidArgument, "a claim's ID has 32 hexadecimal digits; got %q", of)
+	}
+	c, err := l.Adopt(int(descriptor), id)
+	if err != nil {
+		return 0, orNap(last, err)
+	}
+	return process.PutClaim(c), nil
+}
+
+// LedgerSay writes what the program of a claim says of its turns.
+func (calls) LedgerSay(c *ledger.Claim, said ledger.Turns, last bool) error {
+	return orNap(last, c.Say(said))
+}
+
+// LedgerReserve reserves memory of the host for a claim, and reports whether there is as much.
+func (calls) LedgerReserve(c *ledger.Claim, bytes int64, host ledger.Host, last bool) (ok bool, err error) {
+	ok, err = c.Reserve(uint64(bytes), host)
+	return ok, orNap(last, err)
+}
+
+// LedgerUnreserve gives the host's memory back.
+func (calls) LedgerUnreserve(c *ledger.Claim, last bool) error { return orNap(last, c.Unreserve()) }
+
+// LedgerPark frees the cards of a claim whose program's memory has left them.
+func (calls) LedgerPark(c *ledger.Claim, last bool) error { return orNap(last, c.Park()) }
+
+// LedgerReturn gives a parked claim the cards of another one, which ends with it.
+func (calls) LedgerReturn(c *ledger.Claim, granted int64, last bool) error {
+	other, err := process.FindClaim(granted)
+	if err != nil {
+		return err
+	}
+	return orNap(last, c.Return(other))
+}
+
+// LedgerPlans returns how each claim that waits gets its cards, and the time since boot in nanoseconds.
+func (calls) LedgerPlans(l *ledger.Ledger, host ledger.Host) (plans wire.TurnPlans, err error) {
+	scene, err := turns.SceneOf(l, host)
+	if err != nil {
+		return plans, err
+	}
+	return wire.TurnPlans{Now: ledger.Now(), Plans: scene.Plans()}, nil
 }
 
 // LedgerRelease releases a claim.

@@ -486,6 +486,35 @@ PyObject * _wrap__gpuconf_pybind_JobProgress(PyObject * PYBINDGEN_UNUSED(dummy),
 
 
 PyObject *
+_wrap__gpuconf_pybind_LedgerAdopt(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    int64_t retval;
+    int64_t id;
+    int64_t descriptor;
+    char *of;
+    bool last;
+    PyObject *py_last;
+    const char *keywords[] = {"id", "descriptor", "of", "last", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "LLsO", (char **) keywords, &id, &descriptor, &of, &py_last)) {
+        return NULL;
+    }
+    last = (bool) PyObject_IsTrue(py_last);
+    if (gcpy_refused()) {
+        return NULL;
+    }
+    retval = pybind_LedgerAdopt(id, descriptor, of, last);
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "L", retval);
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_LedgerAdopt(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
 _wrap__gpuconf_pybind_LedgerClaim(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
 {
     PyObject *py_retval;
@@ -638,6 +667,33 @@ PyObject * _wrap__gpuconf_pybind_LedgerOpen(PyObject * PYBINDGEN_UNUSED(dummy), 
 
 
 PyObject *
+_wrap__gpuconf_pybind_LedgerPark(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    bool retval;
+    int64_t claim;
+    bool last;
+    PyObject *py_last;
+    const char *keywords[] = {"claim", "last", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "LO", (char **) keywords, &claim, &py_last)) {
+        return NULL;
+    }
+    last = (bool) PyObject_IsTrue(py_last);
+    if (gcpy_refused()) {
+        return NULL;
+    }
+    retval = pybind_LedgerPark(claim, last);
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "N", PyBool_FromLong(retval));
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_LedgerPark(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
 _wrap__gpuconf_pybind_LedgerPublish(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
 {
     PyObject *py_retval;
@@ -691,6 +747,91 @@ PyObject * _wrap__gpuconf_pybind_LedgerRelease(PyObject * PYBINDGEN_UNUSED(dummy
 
 
 PyObject *
+_wrap__gpuconf_pybind_LedgerReserve(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    bool retval;
+    int64_t claim;
+    int64_t bytes;
+    char *host;
+    bool last;
+    PyObject *py_last;
+    const char *keywords[] = {"claim", "bytes", "host", "last", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "LLsO", (char **) keywords, &claim, &bytes, &host, &py_last)) {
+        return NULL;
+    }
+    last = (bool) PyObject_IsTrue(py_last);
+    if (gcpy_refused()) {
+        return NULL;
+    }
+    retval = pybind_LedgerReserve(claim, bytes, host, last);
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "N", PyBool_FromLong(retval));
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_LedgerReserve(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
+_wrap__gpuconf_pybind_LedgerReturn(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    bool retval;
+    int64_t claim;
+    int64_t granted;
+    bool last;
+    PyObject *py_last;
+    const char *keywords[] = {"claim", "granted", "last", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "LLO", (char **) keywords, &claim, &granted, &py_last)) {
+        return NULL;
+    }
+    last = (bool) PyObject_IsTrue(py_last);
+    if (gcpy_refused()) {
+        return NULL;
+    }
+    retval = pybind_LedgerReturn(claim, granted, last);
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "N", PyBool_FromLong(retval));
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_LedgerReturn(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
+_wrap__gpuconf_pybind_LedgerSay(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    bool retval;
+    int64_t claim;
+    char *said;
+    bool last;
+    PyObject *py_last;
+    const char *keywords[] = {"claim", "said", "last", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "LsO", (char **) keywords, &claim, &said, &py_last)) {
+        return NULL;
+    }
+    last = (bool) PyObject_IsTrue(py_last);
+    if (gcpy_refused()) {
+        return NULL;
+    }
+    retval = pybind_LedgerSay(claim, said, last);
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "N", PyBool_FromLong(retval));
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_LedgerSay(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
 _wrap__gpuconf_pybind_LedgerUnpublish(PyObject *PYBINDGEN_UNUSED(_args), PyObject *PYBINDGEN_UNUSED(_kwargs))
 {
     PyObject *py_retval;
@@ -707,6 +848,33 @@ _wrap__gpuconf_pybind_LedgerUnpublish(PyObject *PYBINDGEN_UNUSED(_args), PyObjec
     return py_retval;
 }
 PyObject * _wrap__gpuconf_pybind_LedgerUnpublish(PyObject *PYBINDGEN_UNUSED(_args), PyObject *PYBINDGEN_UNUSED(_kwargs));
+
+
+PyObject *
+_wrap__gpuconf_pybind_LedgerUnreserve(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    bool retval;
+    int64_t claim;
+    bool last;
+    PyObject *py_last;
+    const char *keywords[] = {"claim", "last", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "LO", (char **) keywords, &claim, &py_last)) {
+        return NULL;
+    }
+    last = (bool) PyObject_IsTrue(py_last);
+    if (gcpy_refused()) {
+        return NULL;
+    }
+    retval = pybind_LedgerUnreserve(claim, last);
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "N", PyBool_FromLong(retval));
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_LedgerUnreserve(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
 
 
 PyObject *
@@ -1882,6 +2050,33 @@ PyObject * _wrap__gpuconf_pybind_LedgerLost(PyObject * PYBINDGEN_UNUSED(dummy), 
 
 
 PyObject *
+_wrap__gpuconf_pybind_LedgerPlans(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    char *retval;
+    int64_t id;
+    char *host;
+    const char *keywords[] = {"id", "host", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "Ls", (char **) keywords, &id, &host)) {
+        return NULL;
+    }
+    if (gcpy_refused()) {
+        return NULL;
+    }
+    retval = pybind_LedgerPlans(id, host);
+    if (PyErr_Occurred()) {
+        if (retval != NULL) free(retval);
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "s", retval);
+    free(retval);
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_LedgerPlans(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
 _wrap__gpuconf_pybind_LedgerRows(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
 {
     PyObject *py_retval;
@@ -2588,15 +2783,21 @@ static PyMethodDef _gpuconf_functions[] = {
     {(char *) "pybind_InternTag", (PyCFunction) _wrap__gpuconf_pybind_InternTag, METH_VARARGS|METH_KEYWORDS, "pybind_InternTag(name)\n\ntype: name: char *" },
     {(char *) "pybind_IsUnified", (PyCFunction) _wrap__gpuconf_pybind_IsUnified, METH_VARARGS|METH_KEYWORDS, "pybind_IsUnified(number)\n\ntype: number: int64_t" },
     {(char *) "pybind_JobProgress", (PyCFunction) _wrap__gpuconf_pybind_JobProgress, METH_VARARGS|METH_KEYWORDS, "pybind_JobProgress(id)\n\ntype: id: int64_t" },
+    {(char *) "pybind_LedgerAdopt", (PyCFunction) _wrap__gpuconf_pybind_LedgerAdopt, METH_VARARGS|METH_KEYWORDS, "pybind_LedgerAdopt(id, descriptor, of, last)\n\ntype: id: int64_t\ntype: descriptor: int64_t\ntype: of: char *\ntype: last: bool" },
     {(char *) "pybind_LedgerClaim", (PyCFunction) _wrap__gpuconf_pybind_LedgerClaim, METH_VARARGS|METH_KEYWORDS, "pybind_LedgerClaim(id, request, last)\n\ntype: id: int64_t\ntype: request: char *\ntype: last: bool" },
     {(char *) "pybind_LedgerClose", (PyCFunction) _wrap__gpuconf_pybind_LedgerClose, METH_VARARGS|METH_KEYWORDS, "pybind_LedgerClose(id)\n\ntype: id: int64_t" },
     {(char *) "pybind_LedgerInit", (PyCFunction) _wrap__gpuconf_pybind_LedgerInit, METH_VARARGS|METH_KEYWORDS, "pybind_LedgerInit(folder, group)\n\ntype: folder: char *\ntype: group: int64_t" },
     {(char *) "pybind_LedgerIsShared", (PyCFunction) _wrap__gpuconf_pybind_LedgerIsShared, METH_VARARGS|METH_KEYWORDS, "pybind_LedgerIsShared(id)\n\ntype: id: int64_t" },
     {(char *) "pybind_LedgerMayMake", (PyCFunction) _wrap__gpuconf_pybind_LedgerMayMake, METH_VARARGS|METH_KEYWORDS, "pybind_LedgerMayMake(folder)\n\ntype: folder: char *" },
     {(char *) "pybind_LedgerOpen", (PyCFunction) _wrap__gpuconf_pybind_LedgerOpen, METH_VARARGS|METH_KEYWORDS, "pybind_LedgerOpen(folder, create)\n\ntype: folder: char *\ntype: create: bool" },
+    {(char *) "pybind_LedgerPark", (PyCFunction) _wrap__gpuconf_pybind_LedgerPark, METH_VARARGS|METH_KEYWORDS, "pybind_LedgerPark(claim, last)\n\ntype: claim: int64_t\ntype: last: bool" },
     {(char *) "pybind_LedgerPublish", (PyCFunction) _wrap__gpuconf_pybind_LedgerPublish, METH_VARARGS|METH_KEYWORDS, "pybind_LedgerPublish(id, claim, said, last)\n\ntype: id: int64_t\ntype: claim: char *\ntype: said: char *\ntype: last: bool" },
     {(char *) "pybind_LedgerRelease", (PyCFunction) _wrap__gpuconf_pybind_LedgerRelease, METH_VARARGS|METH_KEYWORDS, "pybind_LedgerRelease(claim)\n\ntype: claim: int64_t" },
+    {(char *) "pybind_LedgerReserve", (PyCFunction) _wrap__gpuconf_pybind_LedgerReserve, METH_VARARGS|METH_KEYWORDS, "pybind_LedgerReserve(claim, bytes, host, last)\n\ntype: claim: int64_t\ntype: bytes: int64_t\ntype: host: char *\ntype: last: bool" },
+    {(char *) "pybind_LedgerReturn", (PyCFunction) _wrap__gpuconf_pybind_LedgerReturn, METH_VARARGS|METH_KEYWORDS, "pybind_LedgerReturn(claim, granted, last)\n\ntype: claim: int64_t\ntype: granted: int64_t\ntype: last: bool" },
+    {(char *) "pybind_LedgerSay", (PyCFunction) _wrap__gpuconf_pybind_LedgerSay, METH_VARARGS|METH_KEYWORDS, "pybind_LedgerSay(claim, said, last)\n\ntype: claim: int64_t\ntype: said: char *\ntype: last: bool" },
     {(char *) "pybind_LedgerUnpublish", (PyCFunction) _wrap__gpuconf_pybind_LedgerUnpublish, METH_NOARGS, "pybind_LedgerUnpublish()\n\n" },
+    {(char *) "pybind_LedgerUnreserve", (PyCFunction) _wrap__gpuconf_pybind_LedgerUnreserve, METH_VARARGS|METH_KEYWORDS, "pybind_LedgerUnreserve(claim, last)\n\ntype: claim: int64_t\ntype: last: bool" },
     {(char *) "pybind_LedgerWords", (PyCFunction) _wrap__gpuconf_pybind_LedgerWords, METH_VARARGS|METH_KEYWORDS, "pybind_LedgerWords(id)\n\ntype: id: int64_t" },
     {(char *) "pybind_LimitBytes", (PyCFunction) _wrap__gpuconf_pybind_LimitBytes, METH_VARARGS|METH_KEYWORDS, "pybind_LimitBytes(number)\n\ntype: number: int64_t" },
     {(char *) "pybind_LogicalConfigured", (PyCFunction) _wrap__gpuconf_pybind_LogicalConfigured, METH_VARARGS|METH_KEYWORDS, "pybind_LogicalConfigured(position, repr)\n\ntype: position: int64_t\ntype: repr: char *" },
@@ -2643,6 +2844,7 @@ static PyMethodDef _gpuconf_functions[] = {
     {(char *) "pybind_LedgerGrant", (PyCFunction) _wrap__gpuconf_pybind_LedgerGrant, METH_VARARGS|METH_KEYWORDS, "pybind_LedgerGrant(claim)\n\ntype: claim: int64_t" },
     {(char *) "pybind_LedgerLook", (PyCFunction) _wrap__gpuconf_pybind_LedgerLook, METH_VARARGS|METH_KEYWORDS, "pybind_LedgerLook(claim, cards, last)\n\ntype: claim: int64_t\ntype: cards: char *\ntype: last: bool" },
     {(char *) "pybind_LedgerLost", (PyCFunction) _wrap__gpuconf_pybind_LedgerLost, METH_VARARGS|METH_KEYWORDS, "pybind_LedgerLost(folder)\n\ntype: folder: char *" },
+    {(char *) "pybind_LedgerPlans", (PyCFunction) _wrap__gpuconf_pybind_LedgerPlans, METH_VARARGS|METH_KEYWORDS, "pybind_LedgerPlans(id, host)\n\ntype: id: int64_t\ntype: host: char *" },
     {(char *) "pybind_LedgerRows", (PyCFunction) _wrap__gpuconf_pybind_LedgerRows, METH_VARARGS|METH_KEYWORDS, "pybind_LedgerRows(id)\n\ntype: id: int64_t" },
     {(char *) "pybind_LimitInForce", (PyCFunction) _wrap__gpuconf_pybind_LimitInForce, METH_VARARGS|METH_KEYWORDS, "pybind_LimitInForce(position, env)\n\ntype: position: int64_t\ntype: env: char *" },
     {(char *) "pybind_LiveTensors", (PyCFunction) _wrap__gpuconf_pybind_LiveTensors, METH_NOARGS, "pybind_LiveTensors()\n\n" },

@@ -607,6 +607,21 @@ func pybind_JobResult(id C.longlong) *C.char {
 	return C.CString(cret)
 }
 
+//export pybind_LedgerAdopt
+func pybind_LedgerAdopt(id C.longlong, descriptor C.longlong, of *C.char, last C.char) C.longlong {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.LedgerAdopt(int64(id), int64(descriptor), C.GoString(of), boolPyToGo(last))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.gopy_raise(estr)
+		C.free(unsafe.Pointer(estr))
+		return C.longlong(0)
+	}
+	return C.longlong(cret)
+}
+
 //export pybind_LedgerCheck
 func pybind_LedgerCheck(id C.longlong) *C.char {
 	_saved_thread := C.PyEval_SaveThread()
@@ -757,6 +772,36 @@ func pybind_LedgerOpen(folder *C.char, create C.char) C.longlong {
 	return C.longlong(cret)
 }
 
+//export pybind_LedgerPark
+func pybind_LedgerPark(claim C.longlong, last C.char) C.char {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.LedgerPark(int64(claim), boolPyToGo(last))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.gopy_raise(estr)
+		C.free(unsafe.Pointer(estr))
+		return boolGoToPy(false)
+	}
+	return boolGoToPy(cret)
+}
+
+//export pybind_LedgerPlans
+func pybind_LedgerPlans(id C.longlong, host *C.char) *C.char {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.LedgerPlans(int64(id), C.GoString(host))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.gopy_raise(estr)
+		C.free(unsafe.Pointer(estr))
+		return C.CString("")
+	}
+	return C.CString(cret)
+}
+
 //export pybind_LedgerPublish
 func pybind_LedgerPublish(id C.longlong, claim *C.char, said *C.char, last C.char) C.longlong {
 	_saved_thread := C.PyEval_SaveThread()
@@ -787,6 +832,36 @@ func pybind_LedgerRelease(claim C.longlong) C.char {
 	return boolGoToPy(cret)
 }
 
+//export pybind_LedgerReserve
+func pybind_LedgerReserve(claim C.longlong, bytes C.longlong, host *C.char, last C.char) C.char {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.LedgerReserve(int64(claim), int64(bytes), C.GoString(host), boolPyToGo(last))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.gopy_raise(estr)
+		C.free(unsafe.Pointer(estr))
+		return boolGoToPy(false)
+	}
+	return boolGoToPy(cret)
+}
+
+//export pybind_LedgerReturn
+func pybind_LedgerReturn(claim C.longlong, granted C.longlong, last C.char) C.char {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.LedgerReturn(int64(claim), int64(granted), boolPyToGo(last))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.gopy_raise(estr)
+		C.free(unsafe.Pointer(estr))
+		return boolGoToPy(false)
+	}
+	return boolGoToPy(cret)
+}
+
 //export pybind_LedgerRows
 func pybind_LedgerRows(id C.longlong) *C.char {
 	_saved_thread := C.PyEval_SaveThread()
@@ -802,10 +877,40 @@ func pybind_LedgerRows(id C.longlong) *C.char {
 	return C.CString(cret)
 }
 
+//export pybind_LedgerSay
+func pybind_LedgerSay(claim C.longlong, said *C.char, last C.char) C.char {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.LedgerSay(int64(claim), C.GoString(said), boolPyToGo(last))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.gopy_raise(estr)
+		C.free(unsafe.Pointer(estr))
+		return boolGoToPy(false)
+	}
+	return boolGoToPy(cret)
+}
+
 //export pybind_LedgerUnpublish
 func pybind_LedgerUnpublish() C.char {
 	_saved_thread := C.PyEval_SaveThread()
 	cret, __err := pybind.LedgerUnpublish()
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.gopy_raise(estr)
+		C.free(unsafe.Pointer(estr))
+		return boolGoToPy(false)
+	}
+	return boolGoToPy(cret)
+}
+
+//export pybind_LedgerUnreserve
+func pybind_LedgerUnreserve(claim C.longlong, last C.char) C.char {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.LedgerUnreserve(int64(claim), boolPyToGo(last))
 
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {

@@ -17,14 +17,21 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 PYTHON = ROOT / "python" / "gpuconf"
 
-# The guard and the simulator, in C, write budget files; python/gpuconf/jobs/budget_file.py creates and reads them.
+# Files that C and Python share, by the header of each: the constants that Python needs, and the structs, each with the
+# array that Python reads apart from it.
 BUDGET = ROOT / "gocore" / "lease" / "budget" / "budget.h"
-# The constants that Python needs, and the structs of the file, each with the array that Python reads apart from it.
-CONSTANTS = (
-    *("BUDGET_MAGIC", "BUDGET_VERSION", "BUDGET_INSTANCE", "HEADER_BYTES", "MAX_CARDS", "MAX_SLOTS", "MAX_NESTED"),
-    *("SHARES", "LOCKS", "LAUNCHER_LOCK", "BYTES_MASK"),
-)
-STRUCTS = {"budget_header": "card", "budget_card": "", "budget_slot": "", "budget_share": ""}
+GATE = BUDGET.with_name("gate.h")
+CONSTANTS = {
+    BUDGET: (
+        *("BUDGET_MAGIC", "BUDGET_VERSION", "BUDGET_INSTANCE", "HEADER_BYTES", "MAX_CARDS", "MAX_SLOTS", "MAX_NESTED"),
+        *("SHARES", "LOCKS", "LAUNCHER_LOCK", "BYTES_MASK"),
+    ),
+    GATE: ("GATE_MAGIC", "GATE_HEADER_BYTES", "GATE_THREADS", "GATE_THREAD_BYTES"),
+}
+STRUCTS = {
+    BUDGET: {"budget_header": "card", "budget_card": "", "budget_slot": "", "budget_share": ""},
+    GATE: {"gate": "", "gate_thread": ""},
+}
 LETTERS = {"uint32_t": "I", "uint64_t": "Q"}
 
 # The public names, and the stub that type checkers read in place of the module.
@@ -61,11 +68,12 @@ def constants(header: str) -> dict[str, int | bytes]:
     return values
 
 
-def fields(header: str, name: str, known: dict[str, int | bytes]) -> list[tuple[str, str]]:
+def fields(source: Path, name: str, known: dict[str, int | bytes]) -> list[tuple[str, str]]:
     """Return the members of a struct, each with its letters for the module struct."""
+    header = source.read_text()
     body = re.search(rf"(?ms)^struct {name} \{{\n(.*?)^\}};", header)
     if not body:
-        raise SystemExit(f"gocore/lease/budget/budget.h has no struct {name}")
+        raise SystemExit(f"{source.name} has no struct {name}")
     members: list[tuple[str, str]] = []
     for line in re.sub(r"/\*.*?\*/", "", body[1], flags=re.DOTALL).splitlines():
         parts = re.fullmatch(r"\s*(struct \w+|\w+) (.+?);\s*", line)
@@ -75,7 +83,7 @@ def fields(header: str, name: str, known: dict[str, int | bytes]) -> list[tuple[
             continue
         for member in parts[2].split(", "):
             field, _, count = member.partition("[")
-            if field == STRUCTS[name]:
+            if field == STRUCTS[source][name]:
                 continue
             length = eval(count.rstrip("]").replace("/", "//"), {}, dict(known)) if count else 0
             letters = f"{length * (8 if parts[1] == 'uint64_t' else 1)}s" if length else LETTERS[parts[1]]
@@ -83,22 +91,31 @@ def fields(header: str, name: str, known: dict[str, int | bytes]) -> list[tuple[
     return members
 
 
-def budget_layout() -> str:
-    """Return the module with the layout of budget files."""
-    header = BUDGET.read_text()
-    known = constants(header)
+def layout(source: Path, text: str) -> str:
+    """Return the module with the layout of a file."""
+    known = constants(source.read_text())
     lines = ["import struct", "", "from ..._typing import NamedTuple", ""]
-    for name in CONSTANTS:
+    for name in CONSTANTS[source]:
         value = known[name]
         lines.append(f'{name} = b"{value.decode()}"' if isinstance(value, bytes) else f"{name} = {value}")
-    for name in STRUCTS:
-        members = fields(header, name, known)
+    for name in STRUCTS[source]:
+        members = fields(source, name, known)
         title = "".join(part.title() for part in name.split("_"))
         lines += ["", "", f"class {title}(NamedTuple):", f'    """struct {name}."""', ""]
         lines += [f"    {field}: {'bytes' if letters.endswith('s') else 'int'}" for field, letters in members]
         constant, letters = name.removeprefix("budget_").upper(), "".join(letters for _, letters in members)
         lines += ["", "", f'{constant} = struct.Struct("<{letters}")']
-    return module("The layout of budget files", BUDGET, lines)
+    return module(text, source, lines)
+
+
+def budget_layout() -> str:
+    """Return the module with the layout of budget files."""
+    return layout(BUDGET, "The layout of budget files")
+
+
+def gate_layout() -> str:
+    """Return the module with the layout of gate files."""
+    return layout(GATE, "The layout of gate files")
 
 
 def policies() -> str:
@@ -179,6 +196,7 @@ def generate() -> dict[Path, str]:
     """Return the files, by path."""
     return {
         PYTHON / "jobs" / "generated" / "budget_layout.py": budget_layout(),
+        PYTHON / "jobs" / "generated" / "gate_layout.py": gate_layout(),
         PYTHON / "plans" / "generated" / "policies.py": policies(),
         NVML: nvml_symbols(),
         NAMES: result_names(),

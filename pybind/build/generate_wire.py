@@ -20,15 +20,18 @@ COLUMNS = 120
 LEDGER = ROOT / "gocore" / "lease" / "ledger"
 ALSO = {  # by module
     "fleet": [ROOT / "gocore" / "machine" / "models" / "spec_cgo.go"],
-    "ledger": [LEDGER / name for name in ("process.go", "record.go", "rows.go", "claim.go")],
+    "ledger": [
+        *(LEDGER / name for name in ("process.go", "record.go", "rows.go", "claim.go", "parked.go", "turns.go")),
+        LEDGER.with_name("turns") / "plan.go",
+    ],
 }
 
 PART = re.compile(r"(?m)^// Messages of _core/generated/(\w+)\.py\.$")
 STRUCT = re.compile(r"(?ms)^((?:// [^\n]*\n)+)type (\w+) struct \{\n(.*?)^\}\n")
 FIELD = re.compile(r'^\t\w+\s+(\S+)\s+`py:"(\w+|-)"(?: default:"(\w*)")?`(?:\s*// (.*))?$')
 EMBEDDED = re.compile(r"^\t(\w+)(?:\s*// .*)?$")
-NUMBERS = {"int": "int", "int64": "int", "uint32": "int", "uint64": "int", "float64": "float"}
-SCALARS = {**NUMBERS, "Policy": "int", "string": "str", "ID": "str", "State": "str", "bool": "bool"}
+NUMBERS = {"int": "int", "int64": "int", "uint32": "int", "uint64": "int", "float64": "float", "Duration": "int"}
+SCALARS = {**NUMBERS, "Policy": "int", "Phase": "int", "string": "str", "ID": "str", "State": "str", "bool": "bool"}
 OF_TUPLE = ("count", "index")  # tuple's own methods, which such a field hides
 
 
@@ -170,7 +173,9 @@ def module(name: str, source: str) -> str:
     sources = " and ".join(dict.fromkeys(str(path.parent.relative_to(ROOT)) for path in (SOURCE, *also)))
     lines = [
         "# SPDX-License-Identifier: Apache-2.0",
-        f'"""Messages from {sources}. Written by pybind/build/generate.py; DO NOT EDIT."""',
+        f'"""Messages from {sources}.\n\nWritten by pybind/build/generate.py; DO NOT EDIT.\n"""'
+        if len(sources) > 40
+        else f'"""Messages from {sources}. Written by pybind/build/generate.py; DO NOT EDIT."""',
         "",
         "from __future__ import annotations",
         "",

@@ -41,8 +41,10 @@ LIBRARY = "_gpuconf.abi3.so"
 
 # The guard (gocore/lease/guard), which `gpuconf run` puts before the CUDA driver, and what makes dlopen() find it. Only
 # C and libc. The accounts of memory that processes share are in gocore/lease/budget.
+# The second one is the first one with a gate (gate.c), for programs that take turns.
 GUARD = {
     "libgpuconf-guard.so": ("gocore/lease/guard", "gocore/lease/budget"),
+    "libgpuconf-gate.so": ("gocore/lease/guard", "gocore/lease/budget"),
     "libgpuconf-preload.so": ("gocore/lease/guard/preload",),
 }
 # What programs of a simulation preload, so that each of their Pythons starts gpuconf.
@@ -151,18 +153,20 @@ def build_libraries(root: Path, folder: Path) -> None:
     started = {}
     for name, folders in {**GUARD, **ALWAYS, **SIMULATOR, **COVER}.items():
         flags = (*(SIMULATOR_FLAGS if name in SIMULATOR else GUARD_FLAGS), f"-Wl,-soname,{name}")
+        if name == "libgpuconf-gate.so":
+            flags = (*flags, "-DGPUCONF_GATE")
         if name in COVER:
             flags = (*COVER_FLAGS, "-fPIC", "-fvisibility=hidden", "-shared") if name.endswith(".so") else COVER_FLAGS
         files = sorted(str(path) for folder in folders for path in Path(root, folder).glob("*.c"))
         command = [*compiler, *flags, "-o", str(folder / name), *files, "-lpthread", "-ldl"]
-        started[folders[0]] = subprocess.Popen(command)
+        started[name] = subprocess.Popen(command)
     for name, text in LINKER_SCRIPTS.items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(text)
-    codes = {sources: process.wait() for sources, process in started.items()}
-    for sources, code in codes.items():
+    codes = {name: process.wait() for name, process in started.items()}
+    for name, code in codes.items():
         if code:
-            raise SystemExit(f"gpuconf: the C compiler failed on {sources}; see its messages above.")
+            raise SystemExit(f"gpuconf: the C compiler failed on {name}; see its messages above.")
 
 
 class GoBuildHook(BuildHookInterface):  # type: ignore[type-arg]

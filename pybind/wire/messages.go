@@ -3,7 +3,10 @@
 package wire
 
 import (
+	"time"
+
 	"gpuconf/gocore/lease/ledger"
+	"gpuconf/gocore/lease/turns"
 	"gpuconf/gocore/machine/models"
 )
 
@@ -243,4 +246,10 @@ type Nap struct {
 type LedgerRows struct {
 	Claims    []ledger.ClaimRow   `py:"claims"`    // in the order of their tickets
 	Processes []ledger.ProcessRow `py:"processes"` // those that publish figures
+}
+
+// TurnPlans is how each claim that waits gets its cards.
+type TurnPlans struct {
+	Now   time.Duration `py:"now"`   // since boot, as all times of plans
+	Plans []turns.Plan  `py:"plans"` // in the order of the requests
 }

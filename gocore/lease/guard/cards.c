@@ -178,12 +178,12 @@ EXPORT CUresult cuMemGetInfo(unsigned int *available, unsigned int *total) {
 	return result
 
 EXPORT CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device) {
-	GIVES(cuDeviceTotalMem_v2, (bytes, device));
+	ASKS(cuDeviceTotalMem_v2, (bytes, device));
 	TOTAL(size_t, real.cuDeviceTotalMem_v2(bytes, device));
 }
 
 EXPORT CUresult cuDeviceTotalMem(unsigned int *bytes, CUdevice device) {
-	GIVES(cuDeviceTotalMem, (bytes, device));
+	ASKS(cuDeviceTotalMem, (bytes, device));
 	TOTAL(unsigned int, real.cuDeviceTotalMem(bytes, device));
 }
 
@@ -245,7 +245,7 @@ EXPORT CUresult nvmlDeviceGetMemoryInfo(void *device, nvmlMemory *memory) {
 	struct card_use use;
 	uint64_t idle;
 
-	GIVES(nvmlDeviceGetMemoryInfo, (device, memory));
+	ASKS(nvmlDeviceGetMemoryInfo, (device, memory));
 	CUresult result = INSIDE(real.nvmlDeviceGetMemoryInfo(device, memory));
 	if (result == 0 && memory != NULL && limited(device, &use, &idle)) {
 		memory->total = smaller(memory->total, use.limit);
@@ -260,7 +260,7 @@ EXPORT CUresult nvmlDeviceGetMemoryInfo_v2(void *device, nvmlMemory_v2 *memory) 
 	struct card_use use;
 	uint64_t idle;
 
-	GIVES(nvmlDeviceGetMemoryInfo_v2, (device, memory));
+	ASKS(nvmlDeviceGetMemoryInfo_v2, (device, memory));
 	CUresult result = INSIDE(real.nvmlDeviceGetMemoryInfo_v2(device, memory));
 	if (result == 0 && memory != NULL && limited(device, &use, &idle)) {
 		if (use.limit < memory->total)

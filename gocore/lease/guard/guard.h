@@ -30,7 +30,13 @@
 #include "../../machine/cuda/constants.h"
 #include "../../machine/cuda/guard_figures.h"
 #include "../budget/budget.h"
+#include "../budget/gate.h"
 #include "functions.h"
+#ifdef GPUCONF_GATE
+#include "gated.h"
+#else
+#define GATED_HOOKS(X)
+#endif
 
 #define EXPORT __attribute__((visibility("default")))
 #define LIKELY(condition) __builtin_expect(!!(condition), 1)
@@ -40,15 +46,21 @@
 struct real {
 #define FIELD(name, base, version, flag, parameters, arguments) CUresult(*name) parameters;
 	ALL_FUNCTIONS(FIELD)
-#undef FIELD
 };
 extern struct real real;
+#ifdef GPUCONF_GATE
+extern struct gated {
+	GATED_HOOKS(FIELD)
+} gated;
+#endif
+#undef FIELD
 void look_again(void);
 #define HAS(name) (LIKELY(real.name != NULL) || (look_again(), real.name != NULL))
 
 /* The hooks, each in the file of its subject. */
 #define DECLARE(name, base, version, flag, parameters, arguments) CUresult name parameters;
 CUDA_HOOKS(DECLARE)
+GATED_HOOKS(DECLARE)
 NVML_HOOKS(DECLARE)
 #undef DECLARE
 
@@ -72,6 +84,38 @@ extern __thread int for_pools __attribute__((tls_model("initial-exec")));
 		inside--; \
 		result_; \
 	})
+
+/*
+ * gate.c, only in the library of programs that take turns: GATE keeps the thread waiting while the job's gate is
+ * closed, and counts it as in a call until the function returns.
+ */
+#ifdef GPUCONF_GATE
+extern struct gate *gate;
+extern __thread struct gate_thread *at_gate __attribute__((tls_model("initial-exec")));
+int open_gate(const char *folder);
+void forget_gate(void);
+struct gate_thread *come_to_gate(void);
+void wait_at_gate(struct gate_thread *mine);
+static inline struct gate_thread *enter_gate(void) {
+	struct gate_thread *mine = at_gate;
+
+	if (UNLIKELY(mine == NULL))
+		mine = come_to_gate();
+	mine->calls++;
+	mine->made++;
+	__atomic_signal_fence(
+	    __ATOMIC_SEQ_CST); /* a barrier of the compiler: gate.h says who issues that of the processor */
+	if (UNLIKELY(__atomic_load_n(&gate->closed, __ATOMIC_RELAXED)))
+		wait_at_gate(mine);
+	return mine;
+}
+static inline void leave_gate(struct gate_thread *const *mine) {
+	__atomic_store_n(&(*mine)->calls, (*mine)->calls - 1, __ATOMIC_RELEASE);
+}
+#define GATE struct gate_thread *mine_ __attribute__((cleanup(leave_gate), unused)) = enter_gate()
+#else
+#define GATE (void)0
+#endif
 
 /* start.c */
 __attribute__((format(printf, 1, 2))) void note(const char *format, ...);
@@ -265,7 +309,8 @@ void learn_addresses(void);
 
 /*
  * The start of a hook: pass if the call comes from the driver itself, and refuse if the driver lacks the function or
- * the guard cannot count. A hook that only gives memory back passes instead of refusing.
+ * the guard cannot count. A hook that only gives memory back passes instead of refusing, and so does one that asks,
+ * which does not wait at the gate.
  */
 #define PASS(name, arguments) \
 	if (UNLIKELY(inside)) \
@@ -276,9 +321,13 @@ void learn_addresses(void);
 	if (UNLIKELY(!counts))
 #define TAKES(name, arguments) \
 	PASS(name, arguments) \
-	return CUDA_ERROR_OUT_OF_MEMORY
-#define GIVES(name, arguments) \
+	return CUDA_ERROR_OUT_OF_MEMORY; \
+	GATE
+#define ASKS(name, arguments) \
 	PASS(name, arguments) \
 	return real.name arguments
+#define GIVES(name, arguments) \
+	ASKS(name, arguments); \
+	GATE
 
 #endif

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-enum { ROOM = 512 };
+enum { ROOM = 2048 }; /* at least twice the hooks */
 
 static struct {
 	void *drivers, *ours;
@@ -21,16 +21,23 @@ static const struct form {
 	const void *exports; /* where the driver's exported function is, NULL if it has none */
 } forms[] = {
 #define FORM(name, base, version, flag, parameters, arguments) {#name, base, version, flag, (void *)name, &real.name},
-    CUDA_HOOKS(FORM)
+#define GATED(name, base, version, flag, parameters, arguments) {#name, base, version, flag, (void *)name, &gated.name},
+    GATED_HOOKS(GATED) CUDA_HOOKS(FORM)
 #undef FORM
+#undef GATED
     /* Base names that got another form in a later version. */
     {"cuGraphInstantiateWithFlags", "cuGraphInstantiate", 12000, 0, (void *)cuGraphInstantiateWithFlags,
         &real.cuGraphInstantiateWithFlags},
     {"cuCtxCreate_v4", "cuCtxCreate", 13000, 0, (void *)cuCtxCreate_v4, &real.cuCtxCreate_v4},
 };
 
+/* The first forms are those of gated.h, whose variants need not be counted. */
+#define COUNT(name, base, version, flag, parameters, arguments) +1
+enum { GATED_FORMS = 0 GATED_HOOKS(COUNT) };
+#undef COUNT
+
 static unsigned int home(const void *address) {
-	return (unsigned int)(((uintptr_t)address * UINT64_C(0x9E3779B97F4A7C15)) >> 55);
+	return (unsigned int)(((uintptr_t)address * UINT64_C(0x9E3779B97F4A7C15)) >> 53);
 }
 
 static void learn(void *drivers, void *ours) {
@@ -68,6 +75,9 @@ void learn_addresses(void) {
 #define EXPORTED(name, base, version, flag, parameters, arguments) learn((void *)real.name, (void *)name);
 	CUDA_HOOKS(EXPORTED)
 #undef EXPORTED
+#define EXPORTED(name, base, version, flag, parameters, arguments) learn((void *)gated.name, (void *)name);
+	GATED_HOOKS(EXPORTED)
+#undef EXPORTED
 }
 
 static void *ours(const char *symbol, void *drivers) {
@@ -76,7 +86,7 @@ static void *ours(const char *symbol, void *drivers) {
 	for (unsigned int i = home(drivers); known[i].drivers != NULL; i = (i + 1) % ROOM)
 		if (known[i].drivers == drivers)
 			return known[i].ours;
-	for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
+	for (size_t i = GATED_FORMS; i < sizeof forms / sizeof *forms; i++)
 		if (strcmp(forms[i].base, symbol) == 0) {
 			note("the driver has a variant of %s that this version of gpuconf does not know: calls to it are not "
 			     "counted",

@@ -23,6 +23,10 @@ static void *open_loaded(const char *folder, const char *name) {
 }
 
 #define FIND(name, base, version, flag, parameters, arguments) *(void **)&real.name = dlsym(library, #name);
+#ifdef GPUCONF_GATE
+struct gated gated;
+#define FIND_GATED(name, base, version, flag, parameters, arguments) *(void **)&gated.name = dlsym(library, #name);
+#endif
 
 static pthread_mutex_t learning = PTHREAD_MUTEX_INITIALIZER;
 
@@ -37,6 +41,7 @@ static void find_libraries(const char *folder) {
 	if (library != NULL) {
 		CUDA_HOOKS(FIND)
 		CUDA_CALLS(FIND)
+		GATED_HOOKS(FIND_GATED)
 		pthread_mutex_lock(&learning);
 		if (!has_driver)
 			learn_addresses();
@@ -115,6 +120,9 @@ static void forget(void) {
 	forget_descriptors();
 	forget_cards();
 	forget_idle();
+#ifdef GPUCONF_GATE
+	forget_gate();
+#endif
 	forget_libraries();
 }
 
@@ -167,6 +175,10 @@ static int start_locked(const char *found) {
 	snprintf(path, sizeof path, "%s/budget", folder);
 	if (!watch_raw_forks() || !open_budgets(path))
 		return 0;
+#ifdef GPUCONF_GATE
+	if (!open_gate(folder))
+		return 0;
+#endif
 	*same_process = 1;
 	failed = 0;
 	__atomic_store_n(&started, 1, __ATOMIC_RELEASE);

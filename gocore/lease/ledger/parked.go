@@ -18,8 +18,6 @@ import (
 // back. The record stays the granted claim that it was. An older reader passes over a slot of that kind, and takes
 // none whose lock is held: for it, a parked program has no memory.
 //
-// Nothing parks programs yet: this is for what will, by the plans of gocore/lease/turns.
-//
 // It all happens in the slot that the program inherited. So the claim ends with the program, whatever becomes of who
 // parked it, and what it has of the host's memory is counted as long as the program lives.
 
@@ -28,9 +26,10 @@ const HostCard = "HOST-memory"
 
 // Host is what the memory of the host has room for.
 type Host struct {
-	Total     uint64 // bytes
-	Available uint64 // bytes without swapping: what programs have reserved and not yet filled is not taken off
-	Group     uint64 // bytes that the control group of the program still lets it have
+	Total uint64 `py:"total"` // bytes
+	// bytes without swapping: what programs have reserved and not yet filled is not taken off
+	Available uint64 `py:"available"`
+	Group     uint64 `py:"group"` // bytes that the control group of the program still lets it have
 }
 
 // Reserve reserves bytes of the host's memory for a granted claim, and reports whether there are as many.
@@ -47,8 +46,7 @@ func (c *Claim) Reserve(bytes uint64, host Host) (ok bool, err error) {
 		case bytes == 0 || bytes > mostBytes || host.Total > mostBytes:
 			return status.Errorf(status.InvalidArgument, "%d bytes of the host's memory cannot be reserved", bytes)
 		}
-		reserved, filled := v.ofHost()
-		budget := min(host.Available+filled, host.Total)
+		reserved, budget := host.room(v)
 		if ok = bytes <= host.Group && reserved <= budget && bytes <= budget-reserved; !ok {
 			return nil
 		}

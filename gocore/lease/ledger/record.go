@@ -413,24 +413,33 @@ func (k *known) isSame(e entry) bool { return k.entry.contents == e.contents && 
 // The tail of a record has what later versions added to it. A reader skips the tags that it does not know.
 const (
 	tagContexts  = 1 // of a claim: how many CUDA contexts its charge has room for on each card (4); without it unknown
+	tagTurns     = 2 // of a claim: what a program that takes turns says of itself: six numbers (8 each), a text
 	tagHeadBytes = 4 // tag, length
-	tailBytes    = tagHeadBytes + 4
+	tailBytes    = 2*tagHeadBytes + 4 + turnsBytes + UnfitText
 )
 
 // Later is what versions after 3 added to a claim: the part of its record that is in the tail. What is added here is in
 // requests and in the rows of claims, too.
 type Later struct {
 	// How many CUDA contexts the charge has room for on each card; 0 if that is not known, as of an older gpuconf.
-	Contexts int `py:"contexts"`
+	Contexts int   `py:"contexts"`
+	Turns    Turns `py:"-"` // what Claim.Say said
 }
 
 func (r *Later) appendTail(b []byte) []byte {
-	if r.Contexts == 0 {
-		return b
+	if r.Contexts != 0 {
+		b = appendHead(b, tagContexts, 4)
+		b = order.AppendUint32(b, uint32(r.Contexts))
 	}
-	b = order.AppendUint16(b, tagContexts)
-	b = order.AppendUint16(b, 4)
-	return order.AppendUint32(b, uint32(r.Contexts))
+	if r.Turns != (Turns{}) {
+		b = appendHead(b, tagTurns, turnsBytes+len(r.Turns.Unfit))
+		b = r.Turns.append(b)
+	}
+	return b
+}
+
+func appendHead(b []byte, tag, length int) []byte {
+	return order.AppendUint16(order.AppendUint16(b, uint16(tag)), uint16(length))
 }
 
 // decodeTail reads the items that it knows, and reports whether the tail is one. Anybody may have written it.
@@ -440,9 +449,11 @@ func (r *Later) decodeTail(b []byte) bool {
 			return false
 		}
 		end := tagHeadBytes + int(order.Uint16(b[2:]))
-		tag, value := order.Uint16(b), b[tagHeadBytes:end]
-		if tag == tagContexts && len(value) >= 4 {
+		switch tag, value := order.Uint16(b), b[tagHeadBytes:end]; {
+		case tag == tagContexts && len(value) >= 4:
 			r.Contexts = int(min(order.Uint32(value), MostContexts))
+		case tag == tagTurns && len(value) >= turnsBytes:
+			r.Turns = decodeTurns(value)
 		}
 		b = b[end:]
 	}

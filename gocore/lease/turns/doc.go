@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package turns plans which programs leave a card for those that wait: when, and for which of them. It only computes.
-// Nothing acts by its plans yet.
+// python/gpuconf/jobs/agent.py acts by its plans.
 //
 // # Idea
 //

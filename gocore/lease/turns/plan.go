@@ -73,13 +73,13 @@ type Scene struct {
 	Host     uint64    // how much of the host's memory can still be reserved
 }
 
-// Plan says how a waiter gets its cards.
+// Plan is how a waiter gets its cards.
 type Plan struct {
-	Waiter  string        // its ID
-	Gets    bool          // whether it gets its cards: once they have left, or at once
-	Leave   []string      // who leaves for it, all at one time
-	When    time.Duration // when they leave
-	Blocked []string      // who could have left, and cannot be parked, or finds no room in the host's memory
+	Waiter  string        `py:"waiter"`  // its ID
+	Gets    bool          `py:"gets"`    // whether it gets its cards: once they have left, or at once
+	Leave   []string      `py:"leave"`   // who leaves for it, all at one time
+	When    time.Duration `py:"when"`    // when they leave
+	Blocked []string      `py:"blocked"` // who could have left, and cannot be parked, or finds no room in the host's memory
 }
 
 // Plans returns a plan for each waiter.

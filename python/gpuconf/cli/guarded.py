@@ -70,6 +70,11 @@ class Guard:
         return f"no limit is enforced: {self._why_not}" if self._budget is None else self._budget.describe()[0]
 
     @property
+    def folder(self) -> str:
+        """The folder of the budget; "" without one."""
+        return "" if self._budget is None else os.path.dirname(self._budget.path)
+
+    @property
     def counts(self) -> bool:
         """Whether the guard counts the program's memory."""
         return self._budget is not None
@@ -116,8 +121,10 @@ class Guard:
                 )
 
 
-def guard(options: Options, granted: Grant, words: Sequence[str], environment: Mapping[str, str]) -> Guard:
-    """Choose what keeps the limit of a program, and prepare it.
+def guard(
+    options: Options, granted: Grant, words: Sequence[str], environment: Mapping[str, str], *, turns: bool = False
+) -> Guard:
+    """Choose what keeps the limit of a program, and prepare it: with a gate if the program takes turns.
 
     Raises UsageError if what the options name is not possible.
 
@@ -140,7 +147,7 @@ def guard(options: Options, granted: Grant, words: Sequence[str], environment: M
     bus_ids = {device.uuid: device.pci_bus_id for device in visible_devices()}
     for text in () if simulated else below(limits, bus_ids, environment):  # no driver limits simulated GPUs
         console.complain(f"gpuconf {options.command}: {text}")
-    if mode in ("auto", "driver") and not simulated:
+    if mode in ("auto", "driver") and not simulated and not turns:
         try:
             return Guard(
                 limits,
@@ -153,7 +160,7 @@ def guard(options: Options, granted: Grant, words: Sequence[str], environment: M
             if mode == "driver":
                 raise UsageError(f"--guard=driver: {error}") from None
     try:
-        budget = prepare(limits, mode, command=words, environment=environment, job=granted.id)
+        budget = prepare(limits, mode, command=words, environment=environment, job=granted.id, turns=turns)
     except errors.NotFoundError as error:
         if mode != "auto":
             raise UsageError(f"--guard={mode}: {error}") from None

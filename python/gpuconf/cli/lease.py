@@ -77,6 +77,8 @@ def _row(row: ClaimRow, known: Mapping[str, CardMemory]) -> tuple[str, ...]:
     state = (
         ("stopped" if row.stopped else "waiting")
         if row.state == "waiting"
+        else "parked"
+        if row.state == "parked"
         else "held by a child"
         if row.gone
         else "leased"

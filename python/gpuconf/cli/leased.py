@@ -17,8 +17,9 @@ from .._typing import Any
 from ..jobs.descendants import Found, is_python, past_the_guard_below, pythons_below, why_isolated
 from ..jobs.job import Job, JobEvent, peaks
 from ..jobs.supervise import Supervisor, end_as
+from ..jobs.turns import AgentOf, Times, why_not
 from ..leases.contexts import of_command
-from ..leases.environment import of_program
+from ..leases.environment import of_program, of_simulation
 from ..leases.grant import Grant, grant
 from ..leases.request import Request, checked
 from ..machine.cards import visible_devices
@@ -40,21 +41,30 @@ def run(options: Options, words: Sequence[str], own: Mapping[str, str]) -> int:
     except (errors.NotFoundError, errors.DeadlineExceededError, _NeverError) as error:
         console.complain(f"gpuconf {options.command}: {error}")
         return TIMED_OUT if isinstance(error, errors.DeadlineExceededError) else CONDITION
+    turns = _takes_turns(options, granted)
     with (
         granted,
         _Shared(options.simulate) as shared,
-        guarded.guard(options, granted, words, {**os.environ, **own}) as guard,
+        guarded.guard(options, granted, words, {**os.environ, **own}, turns=turns) as guard,
         Job() as job,
     ):
         limits = {**_environment(options, granted, job, guard), **guard.environment()}
         environment = {**os.environ, **own, **limits, **shared.environment}
         watch = _Watch(job, guard.counts, granted)
+        agent = _agent(options, granted, guard, {**os.environ, **own, **shared.environment}) if turns else None
         if getattr(options, "check", False):
             print(guard.describe(), flush=True)
         for text in guard.warnings():
             console.complain(f"gpuconf run: guard: {text}")
         started = time.monotonic()
-        status = supervisor.run(words, environment, watch.look)
+
+        def look() -> float:
+            if agent is None:
+                return watch.look()
+            agent.look(supervisor.pid)
+            return watch.look(agent.pid)
+
+        status = supervisor.run(words, environment, look)
         report = {
             "command": list(words),
             "seconds": round(time.monotonic() - started, 3),
@@ -66,6 +76,10 @@ def run(options: Options, words: Sequence[str], own: Mapping[str, str]) -> int:
         }
         if job.survivors():
             granted.leave_to_others()
+            if agent is not None:
+                agent.leave()
+        elif agent is not None:
+            agent.close()
     _write(options, report)
     return end_as(status)
 
@@ -105,6 +119,30 @@ def _devices(simulate: str | None) -> list[VisibleDevice]:
     if simulate is not None:
         simulated_here(simulate)
     return visible_devices()
+
+
+def _takes_turns(options: Options, granted: Grant) -> bool:
+    """Whether the program takes turns. If it is requested and not possible, says why."""
+    if not getattr(options, "turns", None):
+        return False
+    why = why_not(options.simulate is not None or bool(os.environ.get("GPUCONF_SIMULATE")))
+    if granted.claim is None:
+        why = "--turns is for a lease of its own, and this program is inside another one"
+    if why:
+        console.complain(f"gpuconf run: {why}. The program runs without turns")
+    return not why
+
+
+def _agent(options: Options, granted: Grant, guard: guarded.Guard, environment: dict[str, str]) -> AgentOf | None:
+    """Return the agent of a program that takes turns; None, with a note, where no guard has a gate."""
+    assert granted.claim is not None
+    if not guard.folder:
+        console.complain(f"gpuconf run: --turns needs the guard: {guard.describe()}. The program runs without turns")
+        return None
+    simulated = options.simulate is not None or bool(os.environ.get("GPUCONF_SIMULATE"))
+    driver = of_simulation(environment) if simulated else {}
+    times = Times(options.slice or 0, options.idle or 0)
+    return AgentOf(guard.folder, granted.claim, {**environment, **driver}, times)
 
 
 class _Shared:
@@ -155,17 +193,20 @@ class _Watch:
         self._began = time.monotonic()
         self._seen: dict[int, tuple[float, float, Found]] = {}  # first and last seen
 
-    def look(self) -> float:
-        """Note the living processes. Returns the seconds until the next look."""
+    def look(self, agent: int = 0) -> float:
+        """Note the living processes, but the agent. Returns the seconds until the next look."""
         now = time.monotonic()
         for pid, found in pythons_below(os.getpid(), self._job.folder, self._job.started()).items():
+            if pid == agent:
+                continue
             first, _, before = self._seen.get(pid, (now, now, found))
             self._seen[pid] = (first, now, found._replace(uses_gpu=found.uses_gpu or before.uses_gpu))
         if not self._said_lost and (text := self._granted.why_lost()):
             self._said_lost = True
             console.complain(f"gpuconf run: {text}")
         if self._guarded:
-            self._past.update(past_the_guard_below(os.getpid(), self._looked))
+            past = past_the_guard_below(os.getpid(), self._looked)
+            self._past.update({pid: command for pid, command in past.items() if pid != agent})
         return _SOON if now < self._began + 5 else _LATER
 
     def result(self, program: int, words: Sequence[str]) -> dict[str, Any]:

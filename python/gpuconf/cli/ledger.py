@@ -97,7 +97,7 @@ def _pid(row: ClaimRow | ProcessRow) -> str:
 
 def _claim_cells(row: ClaimRow) -> tuple[str, ...]:
     needed = max(card.bytes for card in row.cards)
-    cards = _cards(row.cards) if row.state == "granted" else f"{row.count} of {len(row.cards)}"
+    cards = _cards(row.cards) if row.state != "waiting" else f"{row.count} of {len(row.cards)}"
     state = "stopped" if row.stopped else {"granted": "leased"}.get(row.state, row.state)
     return (
         _pid(row),

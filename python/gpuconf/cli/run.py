@@ -98,10 +98,14 @@ def _check_combinations(options: Options, leases: bool) -> None:
         "--name": options.name is not None,
         "--guard": options.guard is not None,
         "--check": options.check,
+        "--turns": options.turns,
     }
     needing = [name for name, is_given in given.items() if is_given]
     if needing and not leases:
         raise UsageError(f"{needing[0]} needs --memory or --gpus")
+    for name, value in (("--slice", options.slice), ("--idle", options.idle)):
+        if value is not None and not options.turns:
+            raise UsageError(f"{name} needs --turns")
     if options.timeout is not None and options.wait is False:
         raise UsageError("--timeout and --no-wait exclude each other")
 

@@ -7,7 +7,8 @@ The folder holds
     budget               what the job may use and uses (budget_file.py)
     libcuda.so.1         an empty library that needs the guard and then the driver; libcuda.so is a link to it
     libnvidia-ml.so.1    the same for NVML
-    libgpuconf-guard.so  the guard, without the functions that the driver lacks
+    libgpuconf-guard.so  the guard, with a gate if the job takes turns, without the functions that the driver lacks
+    gate                 whether the job's programs may call the driver (gate.py), if it takes turns
     libgpuconf-driver.so, libgpuconf-nvml.so  links to the real libraries
     libgpuconf-preload.so  in mode "preload"
     log                  what the guard could not do
@@ -23,7 +24,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from .. import errors
 from .._core import elf
-from . import budget_file
+from . import budget_file, gate
 from .execute import PYTHONS, is_one_of, which
 from .generated import budget_layout
 
@@ -150,8 +151,9 @@ def prepare(
     command: Sequence[str] = (),
     environment: Mapping[str, str] | None = None,
     job: str = "",
+    turns: bool = False,
 ) -> Budget:
-    """Make the budget of a job, with a limit in bytes for each card by UUID.
+    """Make the budget of a job, with a limit in bytes for each card by UUID, and with ``turns`` its gate.
 
     The program must be started with ``environment`` of the result. Inside another job, the smaller limit counts, and
     both are charged. Raises InvalidArgumentError for a bad limit or mode, NotFoundError without a driver,
@@ -177,12 +179,15 @@ def prepare(
     folder = budget_file.new(budget_file.BUDGETS, executable=True)
     try:
         path = os.path.join(folder, _FILE)
-        held = budget_file.create(path, limits, parent, job)
-        _fill(folder, {name: target for name, target in real.items() if target is not None}, libraries)
+        descriptor = budget_file.create(path, limits, parent, job)
+        if turns:
+            gate.create(folder)
+        found = {name: target for name, target in real.items() if target is not None}
+        _fill(folder, found, libraries, "libgpuconf-gate.so" if turns else "libgpuconf-guard.so")
     except BaseException:
         budget_file.remove(folder)
         raise
-    return Budget(path, held, chosen, _variables(folder, outer_folder, chosen, given), notes)
+    return Budget(path, descriptor, chosen, _variables(folder, outer_folder, chosen, given), notes)
 
 
 def current() -> Reader | None:
@@ -279,13 +284,13 @@ def _chosen(mode: str, program: str | None) -> str:
         return "preload" if b"/libcuda.so" in opened.read() else "proxy"
 
 
-def _fill(folder: str, real: Mapping[str, str], links: Mapping[str, str]) -> None:
+def _fill(folder: str, real: Mapping[str, str], links: Mapping[str, str], library: str) -> None:
     for name, target in real.items():
         os.symlink(target, os.path.join(folder, links[name]))
         needed = (os.path.join(folder, "libgpuconf-guard.so"), target)
         _write(os.path.join(folder, name), elf.library(name, needed))
         os.symlink(name, os.path.join(folder, name.removesuffix(".1")))
-    guard = _own("libgpuconf-guard.so")
+    guard = _own(library)
     _write(os.path.join(folder, "libgpuconf-guard.so"), elf.without(guard, _lacking(guard, real)))
     _write(os.path.join(folder, "libgpuconf-preload.so"), _own("libgpuconf-preload.so"))
 

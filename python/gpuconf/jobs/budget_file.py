@@ -197,6 +197,14 @@ class BudgetFile:
         finally:
             os.close(file)
 
+    def has_processes(self) -> bool:
+        """Whether a process holds a slot."""
+        file = os.open(self.path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        try:
+            return _is_locked(file, LOCKS, MAX_SLOTS)
+        finally:
+            os.close(file)
+
     def _living_slots(self, high: int) -> list[int]:
         file = os.open(self.path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
         try:

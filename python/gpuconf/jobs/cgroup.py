@@ -13,6 +13,8 @@ import os
 import re
 from collections.abc import Mapping
 
+from .._core.generated.ledger import Host
+
 ROOT = "/sys/fs/cgroup"
 OWN = "/proc/self/cgroup"
 CONTROLLER = "dmem"
@@ -193,3 +195,23 @@ def _write(path: str, text: str) -> None:
     """Write a line, which the kernel takes as a command: it says nothing about the lines that the file has."""
     with open(path, "a") as file:
         file.write(f"{text}\n")
+
+
+def host_room() -> Host:
+    """Return what the memory of the host, and of this process's control group and those above it, has room for."""
+    with open("/proc/meminfo", encoding="ascii") as file:
+        amounts = {name: int(rest.split()[0]) << 10 for name, _, rest in (line.partition(":") for line in file)}
+    room = amounts["MemTotal"]
+    try:
+        group = own_group()
+    except OSError:  # the first version has no one place
+        group = ""
+    while len(group) >= len(ROOT):
+        try:
+            with open(f"{group}/memory.max") as limit, open(f"{group}/memory.current") as use:
+                most = limit.read().strip()
+                room = room if most == "max" else min(room, max(0, int(most) - int(use.read())))
+        except (OSError, ValueError):  # the root group has no limit
+            pass
+        group = os.path.dirname(group)
+    return Host(total=amounts["MemTotal"], available=amounts["MemAvailable"], group=room)

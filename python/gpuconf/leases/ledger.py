@@ -17,6 +17,7 @@ from .._core.message import dumps, loads
 from .._core.native import Busy, by_hand, core
 from .._core.settings import default_folder
 from .._core.table import Table, human_bytes
+from .._typing import Any
 from .proc import user_name
 
 TYPE_CHECKING = False
@@ -190,6 +191,22 @@ class Ledger(Handle):
     def _rows(self) -> wire.LedgerRows:
         return wire.LedgerRows._read(loads(core.pybind_LedgerRows(self.number)))
 
+    def plans(self, host: wire.Host) -> wire.TurnPlans:
+        """Return how each claim that waits gets its cards, by programs that take turns. Times are ns since boot."""
+        return wire.TurnPlans._read(loads(core.pybind_LedgerPlans(self.number, dumps(host))))
+
+    def adopt(self, descriptor: int, claim_id: str) -> Claim:
+        """Return a claim that another process made, by the descriptor of it that this process has inherited."""
+        claim = Claim(self)
+
+        def adopted(last: bool) -> None:
+            claim.open(core.pybind_LedgerAdopt, self.number, descriptor, claim_id, last)
+
+        self._patiently(adopted, None)
+        claim.id, claim._descriptor = claim_id, descriptor
+        _descriptors.add(descriptor)
+        return claim
+
     def check(self) -> list[str]:
         """Return what is wrong with the ledger, one sentence each. Empty: the invariants hold."""
         findings: list[str] = loads(core.pybind_LedgerCheck(self.number))
@@ -334,6 +351,33 @@ class Claim(Handle):
             lines.append(f"  and {len(ahead) - _MOST_HOLDERS} more that wait before this one")
         lines.append(f"  Wait{' longer' if timeout else ''}, request less memory, or end one of these processes.")
         return "\n".join(lines)
+
+    def say(self, turns: wire.Turns) -> None:
+        """Write what the claim's program says of its turns."""
+        self._change(core.pybind_LedgerSay, dumps(turns))
+
+    def reserve(self, count: int, host: wire.Host) -> bool:
+        """Reserve bytes of the host's memory for a program that is to be parked. Returns whether there are as many."""
+        return bool(self._change(core.pybind_LedgerReserve, count, dumps(host)))
+
+    def unreserve(self) -> None:
+        """Give the host's memory back. Without any it does nothing."""
+        self._change(core.pybind_LedgerUnreserve)
+
+    def park(self) -> None:
+        """Free the cards, which the program's memory has left, and keep the claim."""
+        self._change(core.pybind_LedgerPark)
+
+    def return_to(self, granted: Claim) -> None:
+        """Lease the cards of another claim, for as many bytes, in place of those that the parked claim had.
+
+        The other one is released.
+        """
+        self._change(core.pybind_LedgerReturn, granted.number)
+        granted.close()
+
+    def _change(self, call: Callable[..., T], *arguments: Any) -> T:
+        return self._ledger._patiently(lambda last: call(self.number, *arguments, last), None)
 
     def fileno(self) -> int:
         """Return the descriptor that holds the claim. A child that inherits it (``pass_fds``) keeps the claim alive."""

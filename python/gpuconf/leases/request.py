@@ -13,7 +13,7 @@ from .._core.generated.cards import CardMemory
 from .._typing import Any, NamedTuple
 from ..machine.cards import Survey, survey
 from .contexts import MOST, context_bytes, largest_lease, most_leasable, reserve_of
-from .ledger import POLICIES, Card, Claim, Ledger, open_ledger
+from .ledger import POLICIES, Card, CardLease, Claim, Ledger, open_ledger
 from .proc import below
 
 _LEAST = 1 << 20
@@ -121,6 +121,24 @@ def claim(
         command=command,
         contexts=request.contexts,
     )
+
+
+def cards_again(leases: Sequence[CardLease], devices: Sequence[VisibleDevice], ledger: Ledger) -> list[Card]:
+    """Return what the ledger must know of cards that a claim had, and that its program needs again."""
+    foreign = _foreign(survey(), ledger)
+    known = {device.uuid: device for device in devices}
+    return [
+        Card(
+            one.uuid,
+            known[one.uuid].total_memory,
+            one.bytes,
+            reserve_of(known[one.uuid]),
+            foreign.get(one.uuid, 0),
+            known[one.uuid].memory_kind,
+            charge=one.charge,
+        )
+        for one in leases
+    ]
 
 
 def refuse_too_few(request: Request, devices: Sequence[VisibleDevice]) -> None:

@@ -251,7 +251,7 @@ def _share(
 
 def _idle(uuid: str, claim: Any) -> Share:
     """Return the row of a claim of which no process uses the card."""
-    notes = ["waiting" if claim.state == "waiting" else "no memory in use"]
+    notes = ["no memory in use" if claim.state == "granted" else claim.state]
     notes += ["stopped"] * claim.stopped + ["gone"] * claim.gone + ["other container"] * (not claim.local)
     user = proc.user_name(claim.uid)
     return Share(

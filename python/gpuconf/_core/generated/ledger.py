@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages from pybind/wire and gocore/lease/ledger. Written by pybind/build/generate.py; DO NOT EDIT."""
+"""Messages from pybind/wire and gocore/lease/ledger and gocore/lease/turns.
+
+Written by pybind/build/generate.py; DO NOT EDIT.
+"""
 
 from __future__ import annotations
 
@@ -114,6 +117,54 @@ class Request(Table):
     contexts: int
 
 
+class Host(Table):
+    """What the memory of the host has room for."""
+
+    total: int  # bytes
+    available: int  # bytes without swapping: what programs have reserved and not yet filled is not taken off
+    group: int  # bytes that the control group of the program still lets it have
+
+    @classmethod
+    def _read(cls, row: Any) -> Host:
+        return cls(*row)
+
+
+class Turns(Table):
+    """What a program that takes turns says of itself, for the plans of all (gocore/lease/turns).
+
+    Times are since boot.
+    """
+
+    phase: int  # where it is, by number
+    idle_since: int  # 0: it calls the driver
+    out: int  # how long it takes to save its memory
+    in_: int  # and to bring it back
+    slice: int  # the turn that its user requested; 0: the least
+    idle_time: int  # after which its user lets it go; 0: the least
+    saved: int  # what it needs of the host's memory, in bytes
+    unfit: str  # why it is never parked; "" if it can be
+
+    @classmethod
+    def _read(cls, row: Any) -> Turns:
+        return cls(*row)
+
+
+class Plan(Table):
+    """How a waiter gets its cards."""
+
+    waiter: str  # its ID
+    gets: bool  # whether it gets its cards: once they have left, or at once
+    leave: tuple[str, ...]  # who leaves for it, all at one time
+    when: int  # when they leave
+    blocked: tuple[str, ...]  # who could have left, and cannot be parked, or finds no room in the host's memory
+
+    @classmethod
+    def _read(cls, row: Any) -> Plan:
+        row[2] = tuple(row[2])
+        row[4] = tuple(row[4])
+        return cls(*row)
+
+
 class Grant(Table):
     """The state of a claim of this process."""
 
@@ -150,4 +201,16 @@ class LedgerRows(Table):
     def _read(cls, row: Any) -> LedgerRows:
         row[0] = tuple(map(ClaimRow._read, row[0]))
         row[1] = tuple(map(ProcessRow._read, row[1]))
+        return cls(*row)
+
+
+class TurnPlans(Table):
+    """How each claim that waits gets its cards."""
+
+    now: int  # since boot, as all times of plans
+    plans: tuple[Plan, ...]  # in the order of the requests
+
+    @classmethod
+    def _read(cls, row: Any) -> TurnPlans:
+        row[1] = tuple(map(Plan._read, row[1]))
         return cls(*row)

@@ -1,0 +1,403 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The agent of a job that takes turns: a process of its own, which gives the job's memory to those that wait for it,
+and brings it back.
+
+It holds the job's lease, which the program inherits, and calls the driver, without the guard, from one thread. It is
+the only one that closes the job's gate. It outlives ``gpuconf run``, which starts another one if it is killed: what the
+ledger, the gate and the driver say is all that the next one needs.
+
+    runs --close the gate, lock, checkpoint--> its memory is in the host's --park--> its cards are free
+    parked --claim, return, restore, unlock, open the gate--> runs
+
+When it leaves is decided by gocore/lease/turns, whose invariants these steps keep:
+
+ 1. The lease ends after the program's bytes are gone from the cards, and is there again before they come back. So an
+    agent that is killed between two steps leaves a lease that is too large, never one that is too small.
+ 2. What is saved is reserved of the host's memory first.
+ 3. What fails before the memory has left is taken back, and the program runs on. A restore that fails is never tried
+    again: no driver is known that can repair it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import sys
+import time
+from collections.abc import Sequence
+
+from .. import errors
+from .._core.generated.ledger import CardLease, Turns
+from .._core.table import human_bytes
+from .._typing import Any, NamedTuple, NoReturn
+from ..leases.ledger import Claim, Ledger, open_ledger
+from ..leases.request import cards_again
+from ..machine.cards import visible_devices
+from .budget_file import BudgetFile
+from .cgroup import host_room
+from .gate import Gate, start_of
+from .turns import OFF, Times
+
+RUNS, LEAVES, COMES = 1, 2, 3  # ledger.Phase
+RUNNING, LOCKED, CHECKPOINTED = 0, 1, 2  # CUprocessState
+_ERRORS = {1: "CUDA_ERROR_INVALID_VALUE", 2: "CUDA_ERROR_OUT_OF_MEMORY", 3: "CUDA_ERROR_NOT_INITIALIZED",
+           304: "CUDA_ERROR_OPERATING_SYSTEM", 401: "CUDA_ERROR_ILLEGAL_STATE", 600: "CUDA_ERROR_NOT_READY",
+           800: "CUDA_ERROR_NOT_PERMITTED", 801: "CUDA_ERROR_NOT_SUPPORTED"}  # fmt: skip
+
+_TOO_OLD = "the driver has no process checkpoints: they need driver 570 or newer"
+
+_LOOK = 1.0  # seconds between two looks at the ledger
+_CLOSING = 10.0  # seconds in which the calls must end that were made before the gate was closed
+_LOCK_MS = 10_000  # in which the driver must end the work that was submitted
+_GONE = 10.0  # seconds in which NVML must show that the memory has left
+_AGAIN = 60.0  # seconds until a program is tried again that could not be parked
+_FIXED, _OUT, _IN = 0.14, 3.0e9, 5.3e9  # seconds, bytes a second: of an H100 with driver 580, until they are measured
+_MARGIN = 64 << 20  # bytes that must be free beyond what is restored
+_OFFERED = 30 * 60.0  # seconds after which a parked program gets a turn that it has not claimed: a call may be unseen
+_SECOND = 1_000_000_000  # ns
+
+
+class DriverError(Exception):
+    """A call of the driver failed."""
+
+    def __init__(self, call: str, code: int) -> None:
+        super().__init__(f"{call}: {_ERRORS.get(code, code)}")
+        self.code = code
+
+
+class Driver:
+    """The driver's process checkpoints, and what NVML says of cards. Raises UnavailableError without them."""
+
+    def __init__(self) -> None:
+        try:
+            self._cuda = ctypes.CDLL("libcuda.so.1")
+            self._nvml = ctypes.CDLL("libnvidia-ml.so.1")
+            self._cuda.cuCheckpointProcessLock  # noqa: B018
+        except (OSError, AttributeError):
+            raise errors.UnavailableError(_TOO_OLD) from None
+        version = ctypes.c_int()
+        self._call("cuDriverGetVersion", ctypes.byref(version))
+        if version.value < 12080:
+            raise errors.UnavailableError(_TOO_OLD)
+        self._call("cuInit", 0)
+        if self._nvml.nvmlInit_v2() != 0:
+            raise errors.UnavailableError("NVML does not start")
+
+    def state(self, pid: int) -> int:
+        """Return the CUprocessState of a process."""
+        state = ctypes.c_int(-1)
+        self._call("cuCheckpointProcessGetState", pid, ctypes.byref(state))
+        return state.value
+
+    def lock(self, pid: int) -> None:
+        """Let the process's calls wait, and its work end."""
+        self._call("cuCheckpointProcessLock", pid, (ctypes.c_uint * 16)(_LOCK_MS))
+
+    def checkpoint(self, pid: int) -> None:
+        """Move its memory to the host."""
+        self._call("cuCheckpointProcessCheckpoint", pid, None)
+
+    def restore(self, pid: int) -> None:
+        """Move it back."""
+        self._call("cuCheckpointProcessRestore", pid, None)
+
+    def unlock(self, pid: int) -> None:
+        """Let its calls go on."""
+        self._call("cuCheckpointProcessUnlock", pid, None)
+
+    def memory(self, uuid: str) -> tuple[int, int]:
+        """Return the bytes of a card that are free, and those in use."""
+        amounts = (ctypes.c_uint64 * 3)()  # total, free, used
+        if self._nvml.nvmlDeviceGetMemoryInfo(self._device(uuid), amounts) != 0:
+            raise errors.UnavailableError(f"NVML does not say what is free on {uuid}")
+        return amounts[1], amounts[2]
+
+    def bytes_of(self, pid: int, uuid: str) -> int | None:
+        """Return what a process has of a card; None if NVML does not list it."""
+        count = ctypes.c_uint(1024)
+        rows = (_NvmlProcess * 1024)()
+        if self._nvml.nvmlDeviceGetComputeRunningProcesses_v3(self._device(uuid), ctypes.byref(count), rows) != 0:
+            return None
+        return next((int(row.used) for row in rows[: count.value] if row.pid == pid), None)
+
+    def _device(self, uuid: str) -> ctypes.c_void_p:
+        device = ctypes.c_void_p()
+        if self._nvml.nvmlDeviceGetHandleByUUID(uuid.encode(), ctypes.byref(device)) != 0:
+            raise errors.UnavailableError(f"NVML does not know {uuid}")
+        return device
+
+    def _call(self, name: str, *arguments: Any) -> None:
+        code = getattr(self._cuda, name)(*arguments)
+        if code != 0:
+            raise DriverError(name, code)
+
+
+class _NvmlProcess(ctypes.Structure):
+    _fields_ = (("pid", ctypes.c_uint), ("used", ctypes.c_uint64), ("instance", ctypes.c_uint), ("part", ctypes.c_uint))
+
+
+class _EndedError(Exception):
+    """The job has ended."""
+
+
+class Saved(NamedTuple):
+    """What of a program is in the host's memory."""
+
+    pid: int  # 0: it had nothing on the cards
+    bytes: int
+
+
+class Agent:
+    """The agent of one job: a folder with its budget and its gate, and the claim of its lease."""
+
+    def __init__(self, folder: str, ledger: Ledger, claim: Claim, run: int, program: int, times: Times) -> None:
+        self._budget, self._gate = BudgetFile(os.path.join(folder, "budget")), Gate(folder)
+        self._ledger, self._claim, self._run = ledger, claim, run
+        self._program = program, start_of(program)
+        self._driver = Driver()
+        self._slice, self._idle = map(_ns, times)
+        self._unfit, self._retry = "", 0.0
+        self._activity, self._idle_since = self._gate.activity(), 0
+        self._saved: Saved | None = None
+        self._times: tuple[int, int] | None = None  # out and in, ns, as they were measured
+
+    def serve(self) -> None:
+        """Serve the job until it has ended."""
+        try:
+            if self._gate.is_closed():
+                self._take_over()
+            while True:
+                time.sleep(_LOOK)
+                self._refuse_to_outlive()
+                self._look()
+        except _EndedError:
+            self._gate.open()
+
+    def _look(self) -> None:
+        """Note what the program does, and park it if its memory is to go to those that wait."""
+        now = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+        activity = self._gate.activity()
+        busy = activity != self._activity or activity.inside > 0
+        self._activity = activity
+        self._idle_since = 0 if busy else self._idle_since or now
+        pid, count, why = self._target()
+        self._say(RUNS, count, why)
+        if why:
+            return
+        plans = self._ledger.plans(host_room())
+        own = [plan for plan in plans.plans if plan.gets and self._claim.id in plan.leave]
+        if own and own[0].when <= plans.now and self._park(pid, count):
+            self._until_its_turn()
+
+    def _target(self) -> tuple[int, int, str]:
+        """Return the process to suspend, the bytes that it has, and why none can be; 0 if nothing is on the cards."""
+        use = self._budget.usage()
+        having = {one.pid for card in use.values() for one in card.processes if one.contexts}
+        count = sum(card.used for card in use.values())
+        for lease in self._leased():
+            for pid in having:
+                count = max(count, self._driver.bytes_of(pid, lease.uuid) or 0)
+        why = self._gate.why_blind()
+        if len(having) > 1:
+            why = f"{len(having)} of its processes use the GPU"
+        if any(lease.uuid.startswith("MIG-") for lease in self._leased()):
+            why = "it is on a MIG instance"
+        if time.monotonic() < self._retry:
+            why = self._unfit
+        return next(iter(having), 0), count, why
+
+    def _leased(self) -> Sequence[CardLease]:
+        rows = [row for row in self._ledger.claims() if row.id == self._claim.id]
+        return rows[0].cards if rows else ()
+
+    def _say(self, phase: int, count: int, why: str) -> None:
+        out, back = self._times or (_ns(_FIXED + count / _OUT), _ns(_FIXED + count / _IN))
+        self._claim.say(Turns(phase, self._idle_since, out, back, self._slice, self._idle, count, why))
+
+    # Leaving
+
+    def _park(self, pid: int, count: int) -> bool:
+        """Move the program's memory to the host's, and free its cards. Returns False if it runs on instead."""
+        begun = time.monotonic()
+        cards = self._leased()
+        if not self._claim.reserve(max(count, 1 << 20), host_room()):
+            return self._failed("the host's memory has no room for it", count)
+        self._say(LEAVES, count, "")
+        if not self._gate.close(_CLOSING):
+            self._claim.unreserve()
+            return self._failed("a call of it did not end in time", count)
+        try:
+            if pid:
+                self._suspend(pid, cards)
+        except (DriverError, errors.UnavailableError) as error:
+            self._take_back(pid)
+            self._gate.open()
+            self._claim.unreserve()
+            return self._failed(str(error), count)
+        self._claim.park()
+        self._saved = Saved(pid, count)
+        self._parked_at = time.monotonic()
+        self._times = (_ns(self._parked_at - begun), self._times[1] if self._times else _ns(_FIXED + count / _IN))
+        return True
+
+    def _suspend(self, pid: int, cards: Sequence[CardLease]) -> None:
+        before = {one.uuid: (self._driver.bytes_of(pid, one.uuid), self._driver.memory(one.uuid)[1]) for one in cards}
+        self._driver.lock(pid)
+        self._driver.checkpoint(pid)
+        end = time.monotonic() + _GONE
+        while not all(self._is_gone(pid, uuid, *was) for uuid, was in before.items()):
+            if time.monotonic() > end:
+                raise errors.UnavailableError("its memory did not leave the card")
+            time.sleep(0.01)
+
+    def _take_back(self, pid: int) -> None:
+        """Let a program go on that could not be suspended, from wherever it is. Its lease is still there."""
+        try:
+            state = self._driver.state(pid)
+            if state == CHECKPOINTED:
+                self._driver.restore(pid)
+            if state in (LOCKED, CHECKPOINTED):
+                self._driver.unlock(pid)
+        except DriverError as error:
+            if _lives(pid):
+                self._stuck(error)
+
+    def _is_gone(self, pid: int, uuid: str, own: int | None, used: int) -> bool:
+        """Whether NVML no longer shows a process's memory: where it does not list it, by what is in use on the card."""
+        if own is not None:
+            return not self._driver.bytes_of(pid, uuid)
+        return self._driver.memory(uuid)[1] < used or used == 0
+
+    def _failed(self, why: str, count: int) -> bool:
+        self._unfit, self._retry = why, time.monotonic() + _AGAIN
+        self._say(RUNS, count, why)
+        return False
+
+    # Coming back
+
+    def _take_over(self) -> None:
+        """Go on for an agent that was killed while the gate was closed."""
+        pid, count, _ = self._target()
+        if any(row.id == self._claim.id and row.state == "parked" for row in self._ledger.claims()):
+            self._saved, self._parked_at = Saved(pid, count), time.monotonic()
+            self._until_its_turn()
+        else:
+            if pid:
+                self._take_back(pid)
+            self._runs()
+
+    def _until_its_turn(self) -> None:
+        """Wait until the program wants to go on, and for its memory. Then bring it back."""
+        assert self._saved is not None
+        while not self._gate.is_wanted() and time.monotonic() < self._parked_at + _OFFERED:
+            self._gate.sleep(_LOOK)
+            self._refuse_to_outlive()
+        begun, leases = time.monotonic(), self._leased()
+        said = False
+
+        def look() -> list[Any]:
+            nonlocal said
+            self._refuse_to_outlive()
+            if not said and time.monotonic() > begun + _LOOK:
+                said = True
+                _complain(f"waiting for {human_bytes(sum(one.bytes for one in leases))} of the GPU{self._place()}")
+            return cards_again(leases, devices, self._ledger)
+
+        devices = visible_devices()
+        # The count of contexts is in the charge already.
+        granted = self._ledger.claim(look, len(leases), command=self._command())
+        self._await_room(leases, self._saved.bytes)
+        self._say(COMES, self._saved.bytes, "")
+        self._claim.return_to(granted)
+        self._restore(self._saved)
+
+    def _place(self) -> str:
+        waiting = [row for row in self._ledger.claims() if row.state == "waiting"]
+        own = next((place for place, row in enumerate(waiting, 1) if row.pid == os.getpid()), 0)
+        return f": {own} of {len(waiting)} in line" if own else ""
+
+    def _command(self) -> str:
+        return next((row.command for row in self._ledger.claims() if row.id == self._claim.id), "")
+
+    def _await_room(self, cards: Sequence[CardLease], count: int) -> None:
+        """Wait until the cards really have the room: programs outside the ledger may use it."""
+        while any(self._driver.memory(one.uuid)[0] < min(count + _MARGIN, one.charge) for one in cards):
+            time.sleep(_LOOK)
+            self._refuse_to_outlive()
+
+    def _restore(self, saved: Saved) -> None:
+        begun = time.monotonic()
+        if saved.pid and _lives(saved.pid):
+            self._take_back(saved.pid)
+        if self._times:
+            self._times = (self._times[0], _ns(time.monotonic() - begun))
+        self._runs()
+
+    def _runs(self) -> None:
+        self._saved = None
+        self._claim.unreserve()
+        self._idle_since = 0
+        self._say(RUNS, self._target()[1], "")
+        self._gate.open()
+
+    def _stuck(self, error: DriverError) -> NoReturn:
+        """The program cannot go on. The gate stays closed: its calls would block in the driver."""
+        why = f"its memory could not be brought back ({error})"
+        _complain(f"{why}: it stays in the host's memory, and only ending the program helps")
+        self._say(RUNS, 0, why)
+        while True:
+            time.sleep(_LOOK)
+            self._refuse_to_outlive()
+
+    def _refuse_to_outlive(self) -> None:
+        """Raise if neither ``gpuconf run`` nor a process of the job is left."""
+        program, start = self._program
+        lives = start and start_of(program) == start
+        if _has_ended(self._run) and not lives and not self._budget.has_processes():
+            raise _EndedError
+
+
+def _lives(pid: int) -> bool:
+    return os.path.exists(f"/proc/{pid}")
+
+
+def _ns(seconds: float) -> int:
+    return int(seconds * _SECOND)
+
+
+def _has_ended(pipe: int) -> bool:
+    """Whether the other end of a pipe is closed."""
+    import select
+
+    poll = select.poll()
+    poll.register(pipe, 0)
+    return bool(poll.poll(0))
+
+
+def _complain(text: str) -> None:
+    with contextlib.suppress(OSError):  # the terminal is gone
+        print(f"gpuconf run: {text}", file=sys.stderr, flush=True)
+
+
+def main(words: Sequence[str]) -> int:
+    """Run an agent, as turns.py starts it."""
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):  # it ends with the job, and not in a call
+        signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    folder, ledger_folder, claim, descriptor, run, program, slice_s, idle_s = words
+    os.setsid()  # the terminal's signals are the program's
+    ledger = open_ledger(ledger_folder, create=False)
+    try:
+        adopted = ledger.adopt(int(descriptor), claim)
+        agent = Agent(folder, ledger, adopted, int(run), int(program), Times(float(slice_s), float(idle_s)))
+    except (errors.GpuconfError, DriverError) as error:
+        _complain(f"turns are off: {error}")
+        return OFF
+    agent.serve()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
