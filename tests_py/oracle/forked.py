@@ -427,7 +427,10 @@ def nearly(theirs: str, ours: str) -> bool:
 def known(found: Difference) -> str:
     """Return the row of a difference, or nothing."""
     (error, theirs), (other, ours) = found.theirs, found.ours
-    if not error and not other and "dtype=float32" in theirs and nearly(theirs, ours):
+    if not error and not other and re.search("dtype=(float32|complex)", theirs) and nearly(theirs, ours):
+        return "numpy-operations"
+    complex_or_bool = r"^ .*dtype=complex.*\n .*dtype=complex|^ (array|np\.float).*\nTypeError Invalid dtype tf.bool"
+    if re.match(complex_or_bool, "\n".join(map(" ".join, (found.theirs, found.ours)))):
         return "numpy-operations"
     for row, patterns in KNOWN.items():
         texts = (found.calls[-1], " ".join(found.theirs), " ".join(found.ours))

@@ -28,7 +28,7 @@ _KNOWN = {
     "string": (7, "object", "O"),
 }
 ALIASES = {"half": "float16", "float": "float32", "double": "float64"}
-_BY_NUMBER = {number: name for name, (number, *_) in _KNOWN.items()}
+_BY_NUMBER: dict[Hashable, str] = {number: name for name, (number, *_) in _KNOWN.items()}
 NAMES = (*_KNOWN, "half", "double")
 
 
