@@ -89,3 +89,29 @@ def test_the_largest_of_nothing(one_gpu: None) -> None:
     assert tf.reduce_max([]).numpy() == -np.inf
     assert tf.reduce_min(np.zeros((0, 2), "int32"), 0).numpy().tolist() == [2**31 - 1] * 2
     assert tf.nn.softmax(np.zeros((1, 0), "float32")).shape == (1, 0)
+
+
+def test_a_tensor_in_place_of_a_device(one_gpu: None) -> None:
+    """TensorFlow compares the devices with it, and raises TypeError (difference 59)."""
+    for odd in (tf.constant([1.0, 2.0]), tf.Variable([1.0, 2.0])):
+        with pytest.raises(ValueError, match="Unrecognized device: "):
+            tf.config.set_visible_devices(odd)
+        with pytest.raises(ValueError, match="Invalid argument `device_policy`"):
+            tf.config.experimental.set_device_policy(odd)
+    assert tf.config.get_visible_devices("GPU") == [GPU]
+
+
+def test_an_eager_value_becomes_a_constant_of_a_graph(one_gpu: None) -> None:
+    """``compat.v1.constant`` of TensorFlow raises NotImplementedError (difference 60)."""
+    eager = tf.constant([1.0, 2.0]), tf.Variable([1.0, 2.0])
+    with tf1.Graph().as_default(), tf1.Session() as session:
+        assert [session.run(tf1.constant(each)).tolist() for each in eager] == [[1.0, 2.0]] * 2
+
+
+def test_settings_of_other_types(one_gpu: None) -> None:
+    with pytest.raises(TypeError, match="incompatible function arguments"):
+        tf.config.experimental.enable_tensor_float_32_execution(np.ones(2))
+    with pytest.raises(ValueError, match="invalid literal for int"):
+        tf.random.set_seed(["a"])
+    tf.random.set_seed(tf.float32)
+    assert int(tf.float32) == 1

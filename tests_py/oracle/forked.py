@@ -237,7 +237,7 @@ KNOWN: dict[str, tuple[str, str, str]] = {
     "build": ("is_built_with|is_cuda_build", "", ""),
     "numbers-beyond-int32": (r"2\*\*", "", "^ValueError|Tensor"),
     "eager-in-graph": (r"run\(lambda: v1.constant\([tv]\)\)$", "^NotImplementedError", "^ "),
-    "job-in-mirrored": ("/job:localhost", "^RuntimeError In-graph", ""),
+    "job-in-mirrored": (r"MirroredStrategy\(.*/job:", "^RuntimeError In-graph|^ ", "^ |unknown device"),
     "device-objects": (r"on\(g0", "^ValueError", "^ "),
     "aborts": ("", "^ended|^AttributeError 'Context' object has no attribute '_execution_mode'", ""),
     "local-devices": ("is_gpu_available|gpu_device_name", "^ (True|'/device:GPU)", "^ (False|'')"),
@@ -248,8 +248,8 @@ KNOWN: dict[str, tuple[str, str, str]] = {
     ),
     "odd-operands": (
         r"tf\.config\..*\b[tv]\b",
-        "^TypeError Cannot convert PhysicalDevice",
-        "^ValueError Unrecognized device",
+        "^TypeError Cannot convert (PhysicalDevice|'silent')",
+        "^ValueError (Unrecognized device|Invalid argument `device_policy`)",
     ),
 }
 
