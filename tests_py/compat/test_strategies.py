@@ -5,9 +5,11 @@ The recorded sessions of TensorFlow show the default strategy.
 
 from __future__ import annotations
 
+from contextlib import nullcontext, suppress
 from typing import Any
 
 import gpuconf
+import gpuconf.compat.v1 as tf1
 import gpuconf.compat.v2 as tf
 import pytest
 
@@ -180,3 +182,56 @@ def test_the_default_strategy_is_one_replica() -> None:
         RuntimeError, match=r"^worker_devices\(\) method unsupported by default tf\.distribute\.Strategy\.$"
     ):
         strategy.extended.worker_devices  # noqa: B018
+
+
+GPU = tf.config.PhysicalDevice("/physical_device:GPU:0", "GPU")
+
+
+# As in TensorFlow 2.21, where settings raise RuntimeError once the runtime is initialized.
+@pytest.mark.parametrize(
+    ("make", "eager", "graph"),
+    [
+        (lambda: tf.distribute.OneDeviceStrategy("/gpu:0"), True, False),
+        (lambda: tf.distribute.OneDeviceStrategy("x"), False, False),
+        (lambda: tf.distribute.MirroredStrategy(["/gpu:0"]), True, True),
+        (lambda: tf.distribute.MirroredStrategy(["/gpu:0", "/cpu:0"]), True, False),
+        (lambda: tf.distribute.MirroredStrategy(["/gpu:0", "GPU:0"]), True, False),
+        (lambda: tf.distribute.MirroredStrategy(["/gpu:0", "x"]), False, False),
+        (lambda: tf.distribute.experimental.CentralStorageStrategy(["/gpu:0"]), True, False),
+        (lambda: tf.distribute.experimental.CentralStorageStrategy(), True, True),
+    ],
+)
+@pytest.mark.parametrize("eagerly", [True, False])
+def test_settings_after_a_strategy(one_gpu: None, eagerly: bool, make: Any, eager: bool, graph: bool) -> None:
+    """Also after one that failed, and where operations build graphs."""
+    if not eagerly:
+        tf1.disable_eager_execution()
+    try:
+        with suppress(ValueError, AssertionError):
+            make()
+        initialized = eager if eagerly else graph
+        with pytest.raises(RuntimeError, match="after being initialized") if initialized else nullcontext():
+            tf.config.set_visible_devices([], "GPU")
+    finally:
+        tf1.enable_eager_execution()
+
+
+def test_a_job_in_the_names_of_devices(two_gpus: None) -> None:
+    """TensorFlow takes them for several workers (difference 61)."""
+    local, other = "/job:localhost/device:CPU:0", "/job:worker/gpu:0"
+    assert names(tf.distribute.MirroredStrategy([local, "/gpu:0"])) == ["CPU:0", "GPU:0"]
+    for devices in ([other, "/gpu:0"], ["/gpu:0", other]):
+        with pytest.raises(ValueError, match="/job:worker/replica:0/task:0/device:GPU:0 unknown device"):
+            tf.distribute.MirroredStrategy(devices)
+
+
+def test_a_call_at_which_tensorflow_ends_the_process(one_gpu: None) -> None:
+    """A check in its native code fails (difference 62)."""
+    tf1.disable_eager_execution()
+    try:
+        tf.config.experimental.set_memory_growth(GPU, True)
+        with pytest.raises(ValueError, match="must be called at program startup"):
+            tf1.enable_eager_execution(config=tf1.ConfigProto(device_count={"GPU": 0}))
+    finally:
+        tf1.enable_eager_execution()
+    assert tf.config.list_logical_devices("GPU") == [tf.config.LogicalDevice("/device:GPU:0", "GPU")]

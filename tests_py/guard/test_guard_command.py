@@ -67,6 +67,39 @@ def test_a_containers_limit_is_the_guards(run: Run, client: dict[str, Path]) -> 
     assert run(*words, NVIDIA_GPU_MEMORY_LIMIT="512").stdout == "linear 8 2 0 512\n"
 
 
+@pytest.mark.parametrize(
+    ("variables", "most"),
+    [
+        ({"NVIDIA_GPU_MEMORY_LIMIT": "512"}, 512),
+        ({"NVIDIA_GPU_MEMORY_LIMIT": "512", "GPUCONF_LIMIT": "384MiB"}, 384),
+        ({"GPUCONF_LIMIT": "1GiB", "NVIDIA_GPU_MEMORY_LIMIT": "512"}, 512),
+        ({"GPUCONF_LIMIT": "768MiB"}, 768),
+    ],
+    ids=str,
+)
+def test_variables_alone_limit_a_program_that_calls_the_driver(
+    run: Run, client: dict[str, Path], tmp_path: Path, variables: dict[str, str], most: int
+) -> None:
+    """Without a lease: the limit of a container is no request to wait for. They limited gpuconf's pools alone."""
+    ledger = f"import os; print(os.path.exists({str(tmp_path / 'ledger')!r}), os.environ.get('GPUCONF_LEASE'))"
+    assert run(sys.executable, "-c", ledger, **variables).stdout == "False None\n"
+    report = tmp_path / "report"
+    found = run("--json-report", report, "--", client[""], "dlsym", "fill", "linear", **variables).stdout
+    assert found == f"linear {most // 64} 2 {found.split()[3]} {found.split()[4]}\n"
+    guard = json.loads(report.read_text())["guard"]
+    assert [card["peak_bytes"] // MIB for card in guard["gpus"].values()] == [most]
+    code = "import ctypes, sys; d = ctypes.CDLL('libcuda.so.1'); p = ctypes.c_void_p(); d.cuInit(0); "
+    code += "d.cuDevicePrimaryCtxRetain(ctypes.byref(p), 0); d.cuCtxPushCurrent_v2(p); "
+    code += "sys.exit(d.cuMemAlloc_v2(ctypes.byref(p), ctypes.c_size_t(2 << 30)))"
+    assert run(sys.executable, "-c", code, code=2, **variables).stderr.endswith(f" {[*variables][-1]} sets it\n")
+    assert run("--guard=off", "--", client[""], "dlsym", "fill", "linear", **variables).stdout.startswith(
+        "linear 64 0 "
+    )
+    assert (
+        run(client[""], "dlsym", "fill", "linear", **{**variables, "GPUCONF_DISABLE": "1"}).stdout[:10] == "linear 64 "
+    )
+
+
 _SEVERAL = """
 import ctypes, os, subprocess, sys
 driver, made = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p()

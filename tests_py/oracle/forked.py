@@ -237,7 +237,7 @@ KNOWN: dict[str, tuple[str, str, str]] = {
     "build": ("is_built_with|is_cuda_build", "", ""),
     "numbers-beyond-int32": (r"2\*\*", "", "^ValueError|Tensor"),
     "eager-in-graph": (r"run\(lambda: v1.constant\([tv]\)\)$", "^NotImplementedError", "^ "),
-    "job-in-mirrored": ("/job:localhost", "^RuntimeError In-graph", ""),
+    "job-in-mirrored": (r"MirroredStrategy\(.*/job:", "^RuntimeError In-graph|^ ", "^ |unknown device"),
     "device-objects": (r"on\(g0", "^ValueError", "^ "),
     "aborts": ("", "^ended|^AttributeError 'Context' object has no attribute '_execution_mode'", ""),
     "local-devices": ("is_gpu_available|gpu_device_name", "^ (True|'/device:GPU)", "^ (False|'')"),
@@ -248,8 +248,8 @@ KNOWN: dict[str, tuple[str, str, str]] = {
     ),
     "odd-operands": (
         r"tf\.config\..*\b[tv]\b",
-        "^TypeError Cannot convert PhysicalDevice",
-        "^ValueError Unrecognized device",
+        "^TypeError Cannot convert (PhysicalDevice|'silent')",
+        "^ValueError (Unrecognized device|Invalid argument `device_policy`)",
     ),
 }
 
@@ -427,7 +427,10 @@ def nearly(theirs: str, ours: str) -> bool:
 def known(found: Difference) -> str:
     """Return the row of a difference, or nothing."""
     (error, theirs), (other, ours) = found.theirs, found.ours
-    if not error and not other and "dtype=float32" in theirs and nearly(theirs, ours):
+    if not error and not other and re.search("dtype=(float32|complex)", theirs) and nearly(theirs, ours):
+        return "numpy-operations"
+    complex_or_bool = r"^ .*dtype=complex.*\n .*dtype=complex|^ (array|np\.float).*\nTypeError Invalid dtype tf.bool"
+    if re.match(complex_or_bool, "\n".join(map(" ".join, (found.theirs, found.ours)))):
         return "numpy-operations"
     for row, patterns in KNOWN.items():
         texts = (found.calls[-1], " ".join(found.theirs), " ".join(found.ours))

@@ -45,7 +45,7 @@ RUN = """
     compat/graphs/test_placeholders.py compat/graphs/test_session_steps.py compat/graphs/test_sessions.py
     compat/test_clusters_of_tensorflow.py compat/test_config_messages.py compat/test_coordinators.py
     compat/test_event_files.py compat/test_keras_optimizers.py compat/test_keras_session.py
-    compat/test_local_devices.py compat/test_missing_names.py compat/test_stored_switches.py
+    compat/test_local_devices.py compat/test_missing_names.py compat/test_operands.py compat/test_stored_switches.py
     compat/test_strategies.py compat/test_tensorflow_files.py compat/test_tensorflow_logger.py
     compat/test_tensorflow_root.py config/test_constructors.py config/test_device_arguments.py
     config/test_mistakes.py config/test_settings.py config/test_sizes.py conformance

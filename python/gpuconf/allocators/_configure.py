@@ -191,8 +191,8 @@ def _limits(limit: Any, gpus: list[PhysicalDevice]) -> list[int]:
 def _limit(limit: int | str, gpu: PhysicalDevice) -> int:
     total = _total(gpu)
     wanted = sizes.limit_bytes(limit, total)
-    # A leased card looks as large as the lease, which lowers the limit, with a note.
-    if wanted > total and not os.environ.get("GPUCONF_LEASE"):
+    # In a lease or under the guard a card looks as large as the limit, which lowers this one, with a note.
+    if wanted > total and not any(map(os.environ.get, ("GPUCONF_LEASE", "GPUCONF_GUARD"))):
         text = f"limit {texts.shown(limit)} is more than the {human_bytes(total)} of {gpu.name}"
         raise errors.InvalidArgumentError(f"{text}. Write at most that, or a part of it, such as '90%'")
     return wanted

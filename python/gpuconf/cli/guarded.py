@@ -133,8 +133,8 @@ def guard(
     """
     mode = getattr(options, "guard", None) or "auto"
     simulated = options.simulate is not None or bool(os.environ.get("GPUCONF_SIMULATE"))
-    limits = {card.uuid: granted.limit for card in granted.cards}
-    why_not = _why_not(mode)
+    limits = {card.uuid: min(granted.limit, card.total_bytes) for card in granted.cards}
+    why_not = _why_not(mode) or ("" if limits else "no GPU is visible")
     if why_not:
         return Guard(limits, None, None, why_not)
     from ..jobs.budget import prepare

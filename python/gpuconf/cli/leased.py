@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program of ``gpuconf run`` with a lease: claim the memory, run the program, and report what its processes did."""
+"""A program of ``gpuconf run`` with a lease or a limit: claim the memory, run the program, and report what its
+processes did.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +13,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 from .. import errors
+from .._core import settings
 from .._core.devices import VisibleDevice
 from .._core.table import human_bytes
 from .._typing import Any
@@ -19,8 +22,8 @@ from ..jobs.job import Job, JobEvent, peaks
 from ..jobs.supervise import Supervisor, end_as
 from ..jobs.turns import AgentOf, Times, why_not
 from ..leases.contexts import of_command
-from ..leases.environment import of_program, of_simulation
-from ..leases.grant import Grant, grant
+from ..leases.environment import of_program, of_simulation, python_path
+from ..leases.grant import Grant, grant, limited
 from ..leases.request import Request, checked
 from ..machine.cards import visible_devices
 from . import console, guarded
@@ -85,9 +88,14 @@ def run(options: Options, words: Sequence[str], own: Mapping[str, str]) -> int:
 
 
 def granted_to(options: Options, supervisor: Supervisor, words: Sequence[str]) -> Grant:
-    """Wait for the memory that the options ask for. Raises NotFoundError, DeadlineExceededError and _NeverError."""
+    """Wait for the memory that the options ask for. Raises NotFoundError, DeadlineExceededError and _NeverError.
+
+    Without a size and a number of GPUs the variables limit the program on all GPUs, and nothing is leased.
+    """
     request = request_of(options, words)
     devices = supervisor.load(lambda: _devices(options.simulate))
+    if _by_variables(options):
+        return limited(devices)
     asked = f"{options.memory or 'all memory'} on {request.gpus} GPU{'s' * (request.gpus > 1)}"
     with Progress(f"gpuconf {options.command}") as progress:
         waiting = f"waiting for {asked} (see gpuconf lease --list)"
@@ -95,6 +103,10 @@ def granted_to(options: Options, supervisor: Supervisor, words: Sequence[str]) -
             return grant(request, devices, shlex.join(words), lambda: progress.show(waiting))
         except errors.InvalidArgumentError as error:
             raise _NeverError(error) from None
+
+
+def _by_variables(options: Options) -> bool:
+    return options.command == "run" and options.memory is None and options.gpus is None
 
 
 class _NeverError(Exception):
@@ -171,6 +183,8 @@ class _Shared:
 
 def _environment(options: Options, granted: Grant, job: Job, guard: guarded.Guard) -> dict[str, str]:
     """Return the variables that make the program use what was granted to it, and report to the job."""
+    if not (granted.cards or granted.id):  # the program may simulate GPUs itself, so none are hidden
+        return {"GPUCONF_LIMIT": str(granted.limit), "PYTHONPATH": python_path(), **job.environment()}
     found = of_program(guard.seen(granted), granted.limit, options.growth, options.simulate)
     return {**found, **granted.environment(), **job.environment()}
 
@@ -266,7 +280,8 @@ def _write(options: Options, report: dict[str, Any]) -> None:
     if options.report:
         console.complain(f"gpuconf run: {_line(report)}")
     elif report["exit_code"] != 0:
-        _note_limit(report)
+        variable = settings.explain(os.environ, {})["GPUCONF_LIMIT"].ceiling or "GPUCONF_LIMIT"
+        _note_limit(report, variable if _by_variables(options) else "--memory")
     if options.json_report is not None:
         import json
 
@@ -280,13 +295,13 @@ def _write(options: Options, report: dict[str, Any]) -> None:
             console.complain(f"gpuconf run: --json-report: {options.json_report}: {error.strerror}")
 
 
-def _note_limit(report: dict[str, Any]) -> None:
+def _note_limit(report: dict[str, Any], setter: str) -> None:
     """Say which limit a program that failed had reached: its own message names a card of that size, and not gpuconf."""
     own = any("OOM when allocating" in text for text in report["out_of_memory"])
     refused = any(card.get("refused", 0) for card in report["guard"]["gpus"].values())
     if (refused or report["out_of_memory"]) and not own:
         limit = human_bytes(report["lease"]["memory_limit"])
-        console.complain(f"gpuconf run: the program ran out of memory, at its limit of {limit}. --memory sets it")
+        console.complain(f"gpuconf run: the program ran out of memory, at its limit of {limit}. {setter} sets it")
 
 
 def _line(report: dict[str, Any]) -> str:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """``gpuconf run``: start a program in an environment that gpuconf prepares, with memory of GPUs that it leases for it.
 
-Without a lease the command replaces itself with the program. With one it stays, as ``supervise.py`` describes, and
-holds the lease. What has to happen inside the program's Python processes is in ``gpuconf/_startup``.
+Without a lease or a limit the command replaces itself with the program. With one it stays, as ``supervise.py``
+describes, and holds the lease. What has to happen inside the program's Python processes is in ``gpuconf/_startup``.
 """
 
 from __future__ import annotations
@@ -64,21 +64,15 @@ def run(options: Options) -> int:
     """Run the command."""
     words = _program(options)
     leases = options.memory is not None or options.gpus is not None
-    _check_combinations(options, leases)
+    limits = leases or any(map(os.environ.get, ("GPUCONF_LIMIT", "NVIDIA_GPU_MEMORY_LIMIT")))
+    _check_combinations(options, leases, limits)
     own = _own_variables(options, words)
-    limits = not leases and any(map(os.environ.get, ("GPUCONF_LIMIT", "NVIDIA_GPU_MEMORY_LIMIT")))
-    note_late_options(words, does_nothing=not leases and not own and not limits)
-    if leases:
+    note_late_options(words, does_nothing=not limits and not own)
+    if limits:
         from . import leased
 
         return leased.run(options, words, own)
     variables = {**os.environ, **own}
-    if limits:  # those of `gpuconf env`, in a container that has other paths
-        from .._core import settings
-        from ..leases.environment import python_path
-
-        variables["GPUCONF_LIMIT"] = settings.explain(os.environ, {})["GPUCONF_LIMIT"].value
-        variables["PYTHONPATH"] = python_path()
     if options.simulate is not None:
         _check(options.simulate)
         _note_hidden(variables)
@@ -86,22 +80,25 @@ def run(options: Options) -> int:
     return become(words, variables)
 
 
-def _check_combinations(options: Options, leases: bool) -> None:
-    """Raise UsageError for options that need a lease, and for those that exclude each other."""
-    given = {
+def _check_combinations(options: Options, leases: bool, limits: bool) -> None:
+    """Raise UsageError for options that need a lease or a limit, and for those that exclude each other."""
+    of_lease = {
         "--timeout": options.timeout is not None,
         "--no-wait": options.wait is False,
-        "--report": options.report,
-        "--json-report": options.json_report is not None,
         "--policy": options.policy is not None,
         "--contexts": options.contexts is not None,
         "--name": options.name is not None,
+    }
+    of_limit = {
+        "--report": options.report,
+        "--json-report": options.json_report is not None,
         "--guard": options.guard is not None,
         "--check": options.check,
         "--turns": options.turns,
     }
+    given = {**({} if leases else of_lease), **({} if limits else of_limit)}
     needing = [name for name, is_given in given.items() if is_given]
-    if needing and not leases:
+    if needing:
         raise UsageError(f"{needing[0]} needs --memory or --gpus")
     for name, value in (("--slice", options.slice), ("--idle", options.idle)):
         if value is not None and not options.turns:

@@ -134,6 +134,9 @@ class DType:
     def __hash__(self) -> int:
         return hash(self._name)
 
+    def __int__(self) -> int:
+        return self.as_datatype_enum
+
     def __repr__(self) -> str:
         return f"tf.{self._name}"
 

@@ -51,6 +51,14 @@ _OF_FLOATS = frozenset(
 )
 
 
+_NOT_OF_COMPLEX = frozenset(
+    [
+        *("Atan2", "Ceil", "Floor", "FloorDiv", "FloorMod", "Greater", "GreaterEqual", "Less", "LessEqual", "Max"),
+        *("Maximum", "Min", "Minimum", "Relu", "Relu6"),
+    ]
+)
+
+
 def compute(kind: str, *inputs: Any, **options: Any) -> Any:
     """Compute an operation. Raises ValueError for shapes that do not fit."""
     np = arrays.numpy()
@@ -66,15 +74,29 @@ def compute(kind: str, *inputs: Any, **options: Any) -> Any:
         raise errors.InvalidArgumentError(f"Integer division by zero [Op:{kind}]")
     if kind in ("Softmax", "LogSoftmax") and not inputs[0].ndim:
         raise errors.InvalidArgumentError(f"logits must have >= 1 dimension, got [] [Op:{kind}]")
-    if kind in ("Max", "Min", "Less", "LessEqual", "Greater", "GreaterEqual") and inputs[0].dtype.kind == "c":
+    if kind == "Round" and inputs[0].dtype.kind == "c":
+        raise errors.NotFoundError("Could not find device for node: {{node Round}}")
+    if kind in _NOT_OF_COMPLEX and inputs[0].dtype.kind == "c":
         raise errors.InvalidArgumentError(f"Value for attr 'T' of {inputs[0].dtype.name} is not allowed [Op:{kind}]")
     wanted = "bool" if kind in ("IsFinite", "IsInf", "IsNan") else wanted
     if kind == "MatMul":
         check_matrices(*inputs)
+    if kind == "Abs" and inputs[0].dtype.kind == "c":
+        wanted = np.abs(inputs[0][:0] if inputs[0].ndim else inputs[0]).dtype
+    if kind in ("Max", "Min") and not inputs[0].size:
+        least, most = _range(inputs[0].dtype)
+        options = {**options, "initial": least if kind == "Max" else most}
     with np.errstate(all="ignore"):
         function = _FUNCTIONS.get(kind) or re.sub(r"(?<=[a-z])(?=[A-Z])", "_", kind).lower()
         result = (getattr(np, function) if isinstance(function, str) else function)(*inputs, **options)
     return np.asarray(result).astype(wanted, copy=False)
+
+
+def _range(dtype: Any) -> tuple[Any, Any]:
+    np = arrays.numpy()
+    if dtype.kind == "f":
+        return -np.inf, np.inf
+    return np.iinfo(dtype).min, np.iinfo(dtype).max
 
 
 def _mean(total: Any, size: int) -> Any:
@@ -82,7 +104,7 @@ def _mean(total: Any, size: int) -> Any:
 
 
 def _shares(array: Any, axis: int) -> Any:
-    exponents = arrays.numpy().exp(array - array.max(axis, keepdims=True))
+    exponents = arrays.numpy().exp(array - array.max(axis, keepdims=True, initial=-arrays.numpy().inf))
     return exponents / exponents.sum(axis, keepdims=True)
 
 

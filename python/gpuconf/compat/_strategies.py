@@ -19,6 +19,7 @@ from .._core.native import core
 from .._typing import Any, NamedTuple
 from . import _replicas
 from ._names import publish
+from .v1._mode import executing_eagerly
 
 
 class InputReplicationMode(enum.Enum):
@@ -174,7 +175,7 @@ class MirroredStrategy(Strategy):
     """One replica on each of several devices of this process: ``devices``, else all logical GPUs, else all CPUs.
 
     ``devices`` is a sequence of device strings or LogicalDevices. As in TensorFlow, they need not exist.
-    ``cross_device_ops`` is ignored. Initializes the runtime.
+    ``cross_device_ops`` is ignored. Initializes the runtime, in graph mode only for devices of one kind.
 
     Raises ValueError for a malformed device string or another job, TypeError for what is no sequence,
     AttributeError for what is no device, and AssertionError for a device that occurs twice.
@@ -200,6 +201,8 @@ class MirroredStrategy(Strategy):
         other = [name for name in names if not name.startswith("/job:localhost/replica:0/task:0/")]
         if other:
             raise ValueError(f"{other[0]} unknown device. gpuconf configures the devices of one process")
+        if executing_eagerly():
+            config.list_logical_devices()
         if len(set(names)) != len(names):
             raise AssertionError(f"No duplicates allowed in `devices` argument: {names}")
         _check_present(names)
@@ -212,11 +215,12 @@ def all_devices() -> list[LogicalDevice]:
 
 
 def _check_present(names: tuple[str, ...]) -> None:
-    """Initialize the runtime. Raises InvalidArgumentError for an absent device if placement is not soft."""
+    """Raise InvalidArgumentError for an absent device if placement is not soft, and the devices are of one kind."""
+    if len({"CPU" in name for name in names}) != 1:
+        return
     present = [f"/job:localhost/replica:0/task:0{each.name}" for each in config.list_logical_devices()]
-    kinds = {"CPU" in name for name in names}
     absent = [name for name in names if name not in present]
-    if absent and len(kinds) == 1 and not config.get_soft_device_placement():
+    if absent and not config.get_soft_device_placement():
         types = ", ".join(sorted({name.rpartition(":")[0].rpartition(":")[2] for name in present}))
         raise errors.InvalidArgumentError(
             f"Could not satisfy device specification '{absent[0]}'. enable_soft_placement=0. "
@@ -225,7 +229,8 @@ def _check_present(names: tuple[str, ...]) -> None:
 
 
 class OneDeviceStrategy(Strategy):
-    """One replica on one device, which need not exist: ``device`` is a device string. Initializes the runtime.
+    """One replica on one device, which need not exist: ``device`` is a device string. Initializes the runtime where
+    operations run eagerly.
 
     >>> OneDeviceStrategy("/gpu:1").extended.worker_devices
     ('/job:localhost/replica:0/task:0/device:GPU:1',)
@@ -233,7 +238,8 @@ class OneDeviceStrategy(Strategy):
 
     def __init__(self, device: Any) -> None:
         name = full_name(device)
-        config.list_logical_devices()
+        if executing_eagerly():
+            config.list_logical_devices()
         super().__init__(StrategyExtended((name,)))
 
 
@@ -437,14 +443,15 @@ class CommunicationOptions:
 class CentralStorageStrategy(Strategy):
     """One replica on each logical GPU, with the parameters on the CPU, or on the GPU if there is one.
 
-    ``extended`` has ``parameter_device`` as it was passed. Initializes the runtime.
+    ``extended`` has ``parameter_device`` as it was passed. Initializes the runtime, in graph mode only to list GPUs.
 
     >>> CentralStorageStrategy().extended.parameter_devices
     ('/device:CPU:0',)
     """
 
     def __init__(self, compute_devices: Any = None, parameter_device: Any = None) -> None:
-        logical = config.list_logical_devices("GPU") or config.list_logical_devices("CPU")[:1]
+        if compute_devices is None or executing_eagerly():
+            logical = config.list_logical_devices("GPU") or config.list_logical_devices("CPU")[:1]
         devices = list(map(full_name, logical if compute_devices is None else compute_devices))
         if parameter_device is None:
             parameter_device = devices[0] if len(devices) == 1 else "/device:CPU:0"

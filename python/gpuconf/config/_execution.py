@@ -48,12 +48,16 @@ def enable_tensor_float_32_execution(enabled: bool) -> None:
     Raises TypeError for what has no truth value of its own, such as a list or a str, as TensorFlow's native code does.
     """
     global _tensor_float_32
-    if not hasattr(type(enabled), "__bool__"):
+    try:
+        wanted = bool(enabled) if hasattr(type(enabled), "__bool__") else None
+    except ValueError:  # of an array
+        wanted = None
+    if wanted is None:
         raise errors.InvalidTypeError(
             "enable(): incompatible function arguments. The following argument types are supported: (arg0: bool) -> "
             f"None. Invoked with: {texts.bounded_repr(enabled)}"
         )
-    _tensor_float_32 = bool(enabled)
+    _tensor_float_32 = wanted
 
 
 def tensor_float_32_execution_enabled() -> bool:

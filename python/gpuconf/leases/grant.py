@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory of some GPUs that a program may use: a claim in the ledger, or a part of the lease that the program is in."""
+"""Memory of some GPUs that a program may use: a claim in the ledger, a part of the lease that the program is in, or
+what variables allow.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from .. import errors
-from .._core import sizes
+from .._core import settings, sizes
 from .._core.devices import VisibleDevice
 from .._core.table import human_bytes
 from .._typing import Any
@@ -33,7 +35,7 @@ class Grant:
         # What the lease takes of each card beside the limit, for CUDA contexts. A part of a lease has nothing of its
         # own.
         self.beside: dict[str, int] = {} if claim is None else {one.uuid: one.charge - one.bytes for one in claim.cards}
-        self.id: str = claim.id if claim is not None else os.environ["GPUCONF_LEASE"]
+        self.id: str = claim.id if claim is not None else os.environ.get("GPUCONF_LEASE", "")
         self._left_to_others = False
 
     def __enter__(self) -> Grant:
@@ -66,7 +68,7 @@ class Grant:
         A Python that starts a program closes all descriptors that it does not know. So the startup code must know this
         one.
         """
-        variables = {"GPUCONF_LEASE": self.id}
+        variables = {"GPUCONF_LEASE": self.id} if self.id else {}
         if self.claim is not None:
             file = self.claim.fileno()
             os.set_inheritable(file, True)
@@ -107,6 +109,12 @@ def grant(
     known = {device.uuid: device for device in devices}
     cards = _leased([known[one.uuid] for one in claimed.cards])
     return Grant(cards, min(one.bytes for one in claimed.cards), claimed)
+
+
+def limited(devices: Sequence[VisibleDevice]) -> Grant:
+    """Return what ``GPUCONF_LIMIT`` and the ceilings allow on each of the devices, without a claim."""
+    text = settings.explain(os.environ, {})["GPUCONF_LIMIT"].value
+    return Grant(_leased(devices), sizes.size("GPUCONF_LIMIT", text), None)
 
 
 def _leased(devices: Sequence[VisibleDevice]) -> list[LeasedCard]:

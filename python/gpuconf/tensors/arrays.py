@@ -352,7 +352,7 @@ def type_of_result(kind: str, dtype: str) -> str:
     if kind.startswith("Logical") or kind in ("All", "Any"):
         if dtype == "bool":
             return dtype
-        text = f"was expected to be a bool tensor but is a {_word(dtype)} tensor"
+        text = f"was expected to be a bool tensor but is a {word(dtype)} tensor"
         raise errors.InvalidArgumentError(f"cannot compute {kind} as input #0(zero-based) {text} [Op:{kind}] name: ")
     bits = kind.startswith("Bitwise") or kind == "Invert"
     if (
@@ -360,7 +360,7 @@ def type_of_result(kind: str, dtype: str) -> str:
         or (dtype in ("object", "string") and kind != "Add")
         or (bits and dtype.startswith(("float", "complex")))
     ):
-        text = f"Value for attr 'T' of {_word(dtype)} is not in the list of allowed values:"
+        text = f"Value for attr 'T' of {word(dtype)} is not in the list of allowed values:"
         raise errors.InvalidArgumentError(f"{text} {_INTEGERS if bits else _NUMBERS} [Op:{kind}]")
     if kind in _COMPARE:
         return "bool"
@@ -372,7 +372,7 @@ def type_of_result(kind: str, dtype: str) -> str:
 def computed(kind: str, function: Callable[[Any, Any], Any], a: Any, b: Any, name: str | None = None) -> Any:
     """Compute with a function of NumPy's on two arrays. Raises InvalidArgumentError for arrays that do not fit."""
     if a.dtype != b.dtype:
-        differ = f"was expected to be a {_word(a.dtype.name)} tensor but is a {_word(b.dtype.name)} tensor"
+        differ = f"was expected to be a {word(a.dtype.name)} tensor but is a {word(b.dtype.name)} tensor"
         text = f"cannot compute {kind} as input #1(zero-based) {differ}"
         raise errors.InvalidArgumentError(f"{text} [Op:{kind}] name: {name or ''}")
     type_of_result(kind, a.dtype.name)
@@ -401,5 +401,6 @@ def _fit(a: Any, b: Any) -> bool:
     return True
 
 
-def _word(dtype: str) -> str:
+def word(dtype: str) -> str:
+    """Return TensorFlow's word for an element type."""
     return {"float16": "half", "float32": "float", "float64": "double", "object": "string"}.get(dtype, dtype)

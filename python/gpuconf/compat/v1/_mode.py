@@ -212,7 +212,7 @@ def set_random_seed(seed: Any) -> None:
     """Set the seed of the default graph, ``Graph.seed``. Random numbers of a seed repeat, but they are NumPy's.
 
     Where operations run eagerly, the seed is only checked: raises TypeError for an unhashable seed that is not one
-    number.
+    number, and ValueError for one that is text of no number.
     """
     if not executing_eagerly():
         get_default_graph().seed = seed
@@ -224,10 +224,11 @@ def set_random_seed(seed: Any) -> None:
     except TypeError:
         from ...tensors import arrays
 
+        arrays.check_readable(seed)  # NumPy would never finish reading a list that contains itself
+        array = arrays.numpy().array(seed)
         try:
-            arrays.check_readable(seed)  # NumPy would never finish reading a list that contains itself
-            int(arrays.numpy().array(seed).item())
-        except (TypeError, ValueError) as error:
+            int(array.item() if array.size == 1 else array)
+        except TypeError as error:
             raise TypeError(f"the seed must be an integer, but got {arrays.shown(seed)}: {error}") from None
 
 

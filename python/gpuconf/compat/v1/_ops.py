@@ -34,6 +34,8 @@ def constant(
     >>> constant([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], shape=[2, 3], name="a")
     <tf.Tensor 'a:0' shape=(2, 3) dtype=float32>
     """
+    if value is None:
+        raise ValueError("None values not supported.")
     array = array_of(EagerTensor.numpy(value) if isinstance(value, EagerTensor) else value, dtype)
     sizes = array.shape if shape is None else arrays.shape_of(shape)
     if verify_shape and sizes != array.shape:

@@ -11,7 +11,7 @@ from functools import partial
 
 from ... import errors
 from ..._core import scope
-from ..._core.built_in_errors import raise_built_in_class
+from ..._core.built_in_errors import built_in, raise_built_in_class
 from ..._typing import Any
 from ...tensors import arrays, operations
 from ...tensors import arrays as checked
@@ -120,9 +120,12 @@ class EagerTensor(Plain):
         return (computed(each) for each in super().numpy())
 
     def _beside(self, array: Any, other: Any) -> tuple[Any, Any]:
-        if _by_numpy(self) or is_text(other):
+        try:
             return array, of(other, self)
-        return super()._beside(array, other)
+        except ValueError:
+            if array.dtype.kind != "i":
+                raise
+        return super()._beside(array, other)  # a number that int32 does not hold
 
     def _computed(self, array: Any, kind: str) -> EagerTensor:
         return computed(array, kind)
@@ -131,13 +134,13 @@ class EagerTensor(Plain):
         return _core_operator("Add", Plain.__add__, self, beside(other, self._about()["dtype"]))
 
     def __radd__(self, other: Any) -> Any:
-        return _core_operator("Add", Plain.__radd__, self, other, reverse=True)
+        return _core_operator("Add", Plain.__radd__, self, as_type_of(other, self), reverse=True)
 
     def __matmul__(self, other: Any) -> Any:
-        return _core_operator("MatMul", Plain.__matmul__, self, other)
+        return _core_operator("MatMul", Plain.__matmul__, self, beside(other, self._about()["dtype"]))
 
     def __rmatmul__(self, other: Any) -> Any:
-        return _core_operator("MatMul", Plain.__rmatmul__, self, other, reverse=True)
+        return _core_operator("MatMul", Plain.__rmatmul__, self, as_type_of(other, self), reverse=True)
 
     def __abs__(self) -> EagerTensor:
         return computed(numpy_ops.compute("Abs", super().numpy()), "Abs")
@@ -157,13 +160,21 @@ def array_of(value: Any, dtype: Any = None) -> Any:
 
 
 def beside(value: Any, dtype: str) -> Any:
-    """Return the second operand of ``+``: in the type of the first if it can have it, else in its own."""
+    """Return the second operand of ``+`` or ``@``: in the type of the first if it can have it, else in its own."""
     if isinstance(value, Plain) or hasattr(value, "graph"):
         return value
     try:
         return array_of(value, dtype)
-    except TypeError:
-        return array_of(value)
+    except (TypeError, ValueError):
+        own = array_of(value)
+        if (dtype, own.dtype.name) == ("int32", "int64"):
+            raise
+        return own
+
+
+def as_type_of(value: Any, like: Plain) -> Any:
+    """Return the first operand of ``+`` or ``@``, in the type of the second."""
+    return value if isinstance(value, Plain) or hasattr(value, "graph") else of(value, like)
 
 
 def shown(tensor: Any) -> Any:
@@ -217,12 +228,10 @@ def _core_operator(kind: str, operator: Any, tensor: EagerTensor, other: Any, re
     """Compute ``+`` or ``@`` by the core, or with NumPy if the core does not have the type or the shapes."""
     if hasattr(other, "graph"):
         return NotImplemented
-    if hasattr(other, "dtype") and hasattr(other, "__array__") and not isinstance(other, Plain):
-        other = of(other, tensor)  # in the type of the tensor, as TensorFlow has it
     if is_plain(tensor) and is_plain(other) and (kind == "Add" or of_matrices(tensor, other)):
         return shown(operator(tensor, other))
     left, right = (other, tensor) if reverse else (tensor, other)
-    return elementwise(kind, left, right)
+    return of_arrays(kind, of(left), of(right))
 
 
 def of_matrices(*values: Any) -> bool:
@@ -235,17 +244,30 @@ def elementwise(kind: str, left: Any, right: Any, name: str | None = None) -> Ea
 
     Raises InvalidArgumentError for other types.
     """
-    if isinstance(left, Plain) or isinstance(right, Plain):
+    if kind == "RealDiv":
+        a = of(left, right)
+        b = of(beside(right, name_of(a)))
+    elif isinstance(left, Plain) or isinstance(right, Plain):
         a, b = of(left, right), of(right, left)
     else:  # the first one's type counts
-        a = array_of(left, "bool" if kind.startswith("Logical") else None)
+        a = array_of(left)
         b = array_of(right, name_of(a))
     return of_arrays(kind, a, b, name)
 
 
 def of_arrays(kind: str, a: Any, b: Any, name: str | None = None) -> EagerTensor:
     """Compute an operation on two arrays. Raises InvalidArgumentError if their types or shapes do not fit."""
+    if kind == "RealDiv":
+        _check_quotient(as_dtype(name_of(a)), as_dtype(name_of(b)))
     return computed(checked.computed(kind, partial(numpy_ops.compute, kind), a, b, name), name or kind)
+
+
+def _check_quotient(x: DType, y: DType) -> None:
+    """Raise TypeError for types that cannot be divided, as TensorFlow does in Python."""
+    if x != y:
+        raise TypeError(f"`x` and `y` must have the same dtype, got {x!r} != {y!r}.")
+    if x.is_bool or x.kind == "O":
+        raise TypeError(f"Invalid dtype {x!r} in __truediv__. Expected a number")
 
 
 def _operators() -> None:
@@ -263,8 +285,16 @@ def _operators() -> None:
     for method in ("eq", "ne", "lt", "le", "gt", "ge", "and", "rand", "or", "ror", "xor", "rxor", "invert"):
         inherited = getattr(Plain, f"__{method}__")
 
-        def own(self: Any, *other: Any, inherited: Any = inherited) -> Any:
-            return inherited(self, *other)
+        def own(self: Any, *other: Any, inherited: Any = inherited, method: str = method) -> Any:
+            try:
+                return inherited(self, *other)
+            except (TypeError, ValueError) as error:
+                is_plain_error = not isinstance(error, errors.GpuconfError) or built_in(error) is not None
+                if (
+                    method == "or" and is_plain_error
+                ):  # types have one since Python 3.10, so TensorFlow tries the value's
+                    other[0].__ror__  # noqa: B018 - raises AttributeError
+                raise
 
         setattr(EagerTensor, f"__{method}__", own)  # its errors are those of TensorFlow
 

@@ -27,7 +27,7 @@ from ..v1 import _ops as graph
 from ..v1._mode import executing_eagerly, set_random_seed
 from . import _eager_tensor
 from ._eager_tensor import array_of, computed, shown
-from ._variable import tensor_of
+from ._variable import mismatched, tensor_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -110,9 +110,13 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str = "Cons
     ...     tf.constant([1.0, 2.0])
     <tf.Tensor 'Const:0' shape=(2,) dtype=float32>
     """
-    value = tensor_of(value)
+    given, value = value, tensor_of(value)
     if not executing_eagerly():
         return graph.constant(value, dtype, shape, name)
+    if value is given and isinstance(value, EagerTensor) and dtype is not None and value.dtype != type_name(dtype):
+        raise TypeError(
+            f"Expected tensor {EagerTensor.numpy(value)} with dtype {as_dtype(dtype)!r}, but got dtype {value.dtype!r}."
+        )
     array = array_of(EagerTensor.numpy(value) if isinstance(value, EagerTensor) else value, dtype)
     if is_core(array.dtype.name):
         return shown(eager.constant(array, None, shape, name))
@@ -131,15 +135,20 @@ def matmul(a: Any, b: Any, transpose_a: bool = False, transpose_b: bool = False,
     """Multiply two matrices, see ``gpuconf.matmul``."""
     a, b = tensor_of(a), tensor_of(b)
     if executing_eagerly():
-        a = a if isinstance(a, EagerTensor) else _eager_tensor.of(a, b)
-        b = b if isinstance(b, EagerTensor) else _eager_tensor.of(b, a)
+        a = a if isinstance(a, EagerTensor) else _beside(a, b)
+        b = b if isinstance(b, EagerTensor) else _beside(b, a)
         if _eager_tensor.is_plain(a) and _eager_tensor.is_plain(b) and _eager_tensor.of_matrices(a, b):
             return shown(eager.matmul(a, b, transpose_a, transpose_b, name))
-        left, right = _eager_tensor.of(a, b), _eager_tensor.of(b, a)
+        left, right = _eager_tensor.of(a), _eager_tensor.of(b)
         left = left.swapaxes(-1, -2) if transpose_a and left.ndim > 1 else left
         right = right.swapaxes(-1, -2) if transpose_b and right.ndim > 1 else right
         return _eager_tensor.of_arrays("MatMul", left, right, name)
     return graph.matmul(a, b, transpose_a, transpose_b, name)
+
+
+def _beside(value: Any, other: Any) -> Any:
+    """Return an operand of a product: in the type of the other if it can have it, else in its own."""
+    return _eager_tensor.beside(value, other._about()["dtype"]) if isinstance(other, EagerTensor) else array_of(value)
 
 
 def add(x: Any, y: Any, name: str | None = None) -> Any:
@@ -148,7 +157,7 @@ def add(x: Any, y: Any, name: str | None = None) -> Any:
     if not executing_eagerly():
         return graph.add(x, y, name)
     if not isinstance(x, EagerTensor):
-        x = _eager_tensor.of(x, y)
+        x = array_of(x)  # in its own type, unlike that of other operations
     y = _eager_tensor.beside(y, x._about()["dtype"] if isinstance(x, EagerTensor) else name_of(x))
     if _eager_tensor.is_plain(x) and _eager_tensor.is_plain(y):
         return shown(eager.add(x, y, name))
@@ -180,8 +189,13 @@ def is_tensor(x: Any) -> bool:
 
 
 def _elementwise(kind: str, x: Any, y: Any, name: str | None) -> Any:
-    x, y = tensor_of(x), tensor_of(y)
+    if executing_eagerly() and kind.startswith("Logical"):
+        x, y = _all_of("bool", kind, [x, y])
+    given, x, y = y, tensor_of(x), tensor_of(y)
     if executing_eagerly():
+        # What the fast path does not have has its own type beside a variable, and that of a tensor beside one.
+        if y is not given and not _is_fast(x) and kind != "RealDiv" and name_of(array_of(x)) != y.dtype:
+            raise mismatched(given, name_of(array_of(x)))
         return _eager_tensor.elementwise(kind, x, y, name)
     return _python_ops.elementwise(kind, x, y, name)
 
@@ -288,7 +302,7 @@ def _operation(
             first = [given.pop(each) for each in list(parameters.parameters)[: values or 1] if each in given]
             inputs = first if values else list(first[0])
             if of is not None:
-                inputs = [convert_to_tensor(each, of) for each in inputs]
+                inputs = _all_of(of, kind, inputs)
             settings = {key: _plain(each) for key, each in given.items()}
             return _arranged(kind, inputs, lambda *a: function(*a if values else (a,), **settings), name, dtype, known)
 
@@ -296,6 +310,28 @@ def _operation(
         return raising_built_in(call, wrapped=True)
 
     return decorate
+
+
+def _is_fast(value: Any) -> bool:
+    """Whether TensorFlow converts a value in native code."""
+    return is_tensor(value) or type(value) in (bool, int, float, arrays.numpy().ndarray)
+
+
+def _all_of(dtype: str, kind: str, values: list[Any]) -> list[Any]:
+    """Convert values to a type, in their order; where TensorFlow's fast path has them, its operation does.
+
+    Raises TypeError, ValueError or InvalidArgumentError for a value of another type.
+    """
+    if not executing_eagerly() or not all(map(_is_fast, values)):
+        return [convert_to_tensor(each, dtype) for each in values]
+    values = [tensor_of(each) for each in values]
+    values = [each if isinstance(each, EagerTensor) else convert_to_tensor(each, dtype) for each in values]
+    for index, each in enumerate(values):
+        if each.dtype != dtype:
+            has = arrays.word(each.dtype.name)
+            text = f"was expected to be a {dtype} tensor but is a {has} tensor [Op:{kind}] name: "
+            raise errors.InvalidArgumentError(f"cannot compute {kind} as input #{index}(zero-based) {text}")
+    return values
 
 
 def _plain(value: Any) -> Any:
@@ -686,6 +722,9 @@ def join(inputs: Any, separator: str = "") -> Any:
     """Return strings one after another."""
     np = arrays.numpy()
     gap = separator.encode()
+    sizes = list(dict.fromkeys(each.shape for each in inputs if each.ndim))
+    if len(sizes) > 1:
+        raise errors.InvalidArgumentError(f"Input shapes do not match: {list(sizes[0])} vs. {list(sizes[1])}")
     return np.asarray(reduce(lambda a, b: np.add(np.add(a, gap), b), (each.astype(object) for each in inputs)), object)
 
 
@@ -756,12 +795,17 @@ def cast(x: Any, dtype: Any, name: str | None = None) -> Any:
 
 
 def convert_to_tensor(value: Any, dtype: Any = None, dtype_hint: Any = None, name: str | None = None) -> Any:
-    """Return a value as a tensor; a tensor as it is."""
+    """Return a value as a tensor; a tensor as it is. Raises ValueError for a tensor of another type."""
     del dtype_hint
-    value = tensor_of(value)
-    if isinstance(value, (EagerTensor, _graph.Tensor)) and (dtype is None or value.dtype == type_name(dtype)):
+    given, value = value, tensor_of(value)
+    if not isinstance(value, (EagerTensor, _graph.Tensor)):
+        return constant(value, dtype, None, name or "Const")
+    if dtype is None or value.dtype == type_name(dtype):
         return value
-    return constant(value, dtype, None, name or "Const")
+    wanted = type_name(dtype)
+    if value is not given:
+        raise mismatched(given, wanted)
+    raise ValueError(f"Tensor conversion requested dtype {wanted} for Tensor with dtype {value.dtype.name}: {value!r}")
 
 
 def zeros(shape: Any, dtype: Any = "float32", name: str | None = None) -> Any:

@@ -207,6 +207,14 @@ def tensor_of(value: Any) -> Any:
     return value._tensor if isinstance(value, Variable) else value
 
 
+def mismatched(variable: Variable, wanted: str) -> ValueError:
+    """Return the error of a variable where a value of another type is wanted."""
+    return ValueError(
+        f"Incompatible type conversion requested to type {wanted} for `tf.Variable of type {variable.dtype.name}. "
+        f"(Variable: {variable!r})"
+    )
+
+
 give_operators(Variable, tensor_of)
 
 

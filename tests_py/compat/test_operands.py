@@ -1,0 +1,117 @@
+"""Operands of other types: TensorFlow's error for each, instead of a value or of NumPy's error."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gpuconf.compat.v1 as tf1
+import gpuconf.compat.v2 as tf
+import numpy as np
+import pytest
+
+WRONG = tf.errors.InvalidArgumentError
+GPU = tf.config.PhysicalDevice("/physical_device:GPU:0", "GPU")
+
+
+# The classes and beginnings of messages are those of TensorFlow 2.21.
+@pytest.mark.parametrize(
+    ("call", "kind", "text"),
+    [
+        ("t @ 'x'", WRONG, "cannot compute MatMul as input #1(zero-based) was expected to be a float tensor"),
+        (
+            "t + GPU",
+            WRONG,
+            "cannot compute Add as input #1(zero-based) was expected to be a float tensor but is a string",
+        ),
+        ("None + t", ValueError, "Attempt to convert a value (None) with an unsupported type"),
+        ("v < [None]", ValueError, "Attempt to convert a value"),
+        ("t | GPU", AttributeError, "'PhysicalDevice' object has no attribute '__ror__'"),
+        ("v | None", AttributeError, "'NoneType' object has no attribute '__ror__'"),
+        ("t | 1.5", WRONG, "Value for attr 'T' of float is not in the list of allowed values"),
+        ("tf.subtract([1], v)", ValueError, "Incompatible type conversion requested to type int32 for `tf.Variable of"),
+        ("tf.equal('x', v)", ValueError, "Incompatible type conversion requested to type string for `tf.Variable of"),
+        ("tf.add(1, t)", WRONG, "cannot compute AddV2 as input #1(zero-based) was expected to be a int32 tensor but"),
+        ("t / tf.constant(1)", TypeError, "`x` and `y` must have the same dtype, got tf.float32 != tf.int32."),
+        ("t / 'x'", TypeError, "`x` and `y` must have the same dtype, got tf.float32 != tf.string."),
+        ("tf.constant(True) / True", TypeError, "Invalid dtype tf.bool in __truediv__."),
+        ("tf.logical_and(1, t)", TypeError, "Cannot convert 1 to "),
+        ("tf.logical_and(t, [1])", ValueError, "Tensor conversion requested dtype bool for Tensor with dtype float32"),
+        (
+            "tf.logical_and(True, t)",
+            WRONG,
+            "cannot compute LogicalAnd as input #1(zero-based) was expected to be a bool",
+        ),
+        ("tf.convert_to_tensor(t, tf.int32)", ValueError, "Tensor conversion requested dtype int32 for Tensor with"),
+        ("tf.convert_to_tensor(v, tf.int32)", ValueError, "Incompatible type conversion requested to type int32 for"),
+        (
+            "tf.constant(t, tf.int32)",
+            TypeError,
+            "Expected tensor [1. 2.] with dtype tf.int32, but got dtype tf.float32.",
+        ),
+        (
+            "tf.strings.length(t)",
+            WRONG,
+            "cannot compute StringLength as input #0(zero-based) was expected to be a string",
+        ),
+        (
+            "tf.strings.join([t, 'x'])",
+            ValueError,
+            "Tensor conversion requested dtype string for Tensor with dtype float32",
+        ),
+        ("tf.strings.join([t, 1])", TypeError, "Cannot convert 1 to EagerTensor of dtype string"),
+        ("tf.strings.join([['a'], ['b', 'c']])", WRONG, "Input shapes do not match: [1] vs. [2]"),
+        ("tf.floor(1j)", WRONG, "Value for attr 'T' of complex128 is not"),
+        ("in_graph(None)", ValueError, "None values not supported."),
+    ],
+)
+def test_an_operand_of_another_type(one_gpu: None, call: str, kind: type[Exception], text: str) -> None:
+    def in_graph(value: Any) -> Any:
+        with tf1.Graph().as_default():
+            return tf1.constant(value)
+
+    names = {"tf": tf, "GPU": GPU, "in_graph": in_graph, "t": tf.constant([1.0, 2.0]), "v": tf.Variable([1.0, 2.0])}
+    with pytest.raises(kind) as caught:
+        eval(call, names)
+    assert type(caught.value) is kind
+    assert str(caught.value).startswith(text)
+
+
+def test_operands_that_take_the_type_of_the_other(one_gpu: None) -> None:
+    t, v = tf.constant([1.0, 2.0]), tf.Variable([1.0, 2.0])
+    assert (1 + t).numpy().tolist() == (np.array([1, 1]) + t).numpy().tolist() == [2.0, 3.0]
+    assert tf.subtract(np.ones(2), v).numpy().tolist() == [0.0, -1.0]
+    assert tf.subtract([1], t).numpy().tolist() == tf.subtract(1, v).numpy().tolist() == [0.0, -1.0]
+    assert tf.constant(v, tf.int32).numpy().tolist() == [1, 2]
+    assert tf.abs(-3j).dtype == tf.float64
+
+
+def test_the_largest_of_nothing(one_gpu: None) -> None:
+    assert tf.reduce_max([]).numpy() == -np.inf
+    assert tf.reduce_min(np.zeros((0, 2), "int32"), 0).numpy().tolist() == [2**31 - 1] * 2
+    assert tf.nn.softmax(np.zeros((1, 0), "float32")).shape == (1, 0)
+
+
+def test_a_tensor_in_place_of_a_device(one_gpu: None) -> None:
+    """TensorFlow compares the devices with it, and raises TypeError (difference 59)."""
+    for odd in (tf.constant([1.0, 2.0]), tf.Variable([1.0, 2.0])):
+        with pytest.raises(ValueError, match="Unrecognized device: "):
+            tf.config.set_visible_devices(odd)
+        with pytest.raises(ValueError, match="Invalid argument `device_policy`"):
+            tf.config.experimental.set_device_policy(odd)
+    assert tf.config.get_visible_devices("GPU") == [GPU]
+
+
+def test_an_eager_value_becomes_a_constant_of_a_graph(one_gpu: None) -> None:
+    """``compat.v1.constant`` of TensorFlow raises NotImplementedError (difference 60)."""
+    eager = tf.constant([1.0, 2.0]), tf.Variable([1.0, 2.0])
+    with tf1.Graph().as_default(), tf1.Session() as session:
+        assert [session.run(tf1.constant(each)).tolist() for each in eager] == [[1.0, 2.0]] * 2
+
+
+def test_settings_of_other_types(one_gpu: None) -> None:
+    with pytest.raises(TypeError, match="incompatible function arguments"):
+        tf.config.experimental.enable_tensor_float_32_execution(np.ones(2))
+    with pytest.raises(ValueError, match="invalid literal for int"):
+        tf.random.set_seed(["a"])
+    tf.random.set_seed(tf.float32)
+    assert int(tf.float32) == 1
