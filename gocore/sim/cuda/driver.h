@@ -48,6 +48,7 @@
 #include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 
 #ifndef FAKECUDA_DEFAULT_VERSION
 #define FAKECUDA_DEFAULT_VERSION 12040
