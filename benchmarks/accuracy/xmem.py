@@ -85,8 +85,7 @@ def planned(folder: Path, row: Row) -> dict[str, Any]:
 def reserved(row: Row) -> int:
     """Return what the plan says that PyTorch reserves on the card."""
     defaults = [one for one in row["plan"]["cards"] if one["setting"] == "default"]
-    found = defaults[0].get("reserved_high")
-    return int(found if found is not None else row["plan"]["processes"][0]["reserved"])
+    return int(defaults[0]["reserved"] or row["plan"]["processes"][0]["reserved"])
 
 
 def predict(rows: Iterable[Row]) -> None:
