@@ -449,7 +449,7 @@ def test_a_verdict_is_for_the_gpu_that_needs_most_and_never_too_hopeful() -> Non
 
 
 def test_what_a_card_reserves_is_a_range_over_the_room_and_the_workspaces() -> None:
-    """Of each use of workspaces, what is reserved with the least, the expected and the most room; 0: it does not run."""
+    """A use of workspaces has what is reserved with the least, the expected and the most room; 0: it does not run."""
     (card,) = parse("A100-40GB")
 
     def reserved(*uses: Sequence[int]) -> tuple[int, int, int]:
