@@ -278,7 +278,8 @@ static int64_t most_of(const struct convolution *shape, int way) {
 		return 0;
 	int64_t sums = shape->window == 1 || shape->n < PARTS ? shape->n : PARTS;
 	int64_t bytes = copied_x(shape) + copied_y(shape) + (shape->window == 1 ? 0 : copied_w(shape)) +
-	                COUNTER * shape->groups + (way == FILTER ? 4 * sums * shape->channels * shape->k * shape->window : 0);
+	                COUNTER * shape->groups +
+	                (way == FILTER ? 4 * sums * shape->channels * shape->k * shape->window : 0);
 	return is_known() ? bytes : 2 * bytes;
 }
 
