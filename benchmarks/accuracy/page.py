@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.accuracy import compiled, public
+from benchmarks.accuracy import compiled, public, xmem
 from benchmarks.accuracy.drawn import page as drawn
 from benchmarks.accuracy.drawn_jax import page as drawn_jax
 from benchmarks.report import table
@@ -66,6 +66,8 @@ CUDA context. In truth, no run fits on a card that is smaller than its allocated
 
 {below}
 
+{xmem}
+
 {drawn}
 
 {jax}
@@ -109,6 +111,7 @@ def text(rules: Sequence[str], runs: Sequence[dict[str, Any]], machine: str) -> 
         compiled=compiled.text(runs),
         cuts=table(_cuts(ran)),
         below=_below(ran),
+        xmem=xmem.text(),
         drawn=drawn.text(),
         jax=drawn_jax.text(),
         public=public.text(),

@@ -129,7 +129,7 @@ func workloads(ctx context.Context, events []trace.Event, wanted bool) ([]*workl
 // of them.
 func (w *workload) markWorkspaces(sizes map[uint64]uint64, use Use) {
 	w.without = map[uint64]bool{}
-	held := make([]uint64, w.blocks)
+	bytesOf := make([]uint64, w.blocks)
 	var live uint64
 	w.peakLive = 0
 	for i := range w.ops {
@@ -145,8 +145,8 @@ func (w *workload) markWorkspaces(sizes map[uint64]uint64, use Use) {
 				o.bytes, o.size = mostBytes, rounded(mostBytes)
 			}
 		default:
-			live += rounded(o.bytes) - held[o.block]
-			held[o.block] = rounded(o.bytes)
+			live += rounded(o.bytes) - bytesOf[o.block]
+			bytesOf[o.block] = rounded(o.bytes)
 		}
 		w.peakLive = max(w.peakLive, live)
 	}

@@ -339,7 +339,10 @@ EXPORT int gpuconf_runtime_workspace(int number, int64_t *bytes, int64_t *most) 
 }
 
 /* How sizes are known: 0 from trees for this library and card, 1 from rules, 2 from rules for other versions. */
-EXPORT int gpuconf_runtime_workspaces_known(void) { return is_fitted() ? 0 : is_known() ? 1 : 2; }
+EXPORT int gpuconf_runtime_workspaces_known(void) {
+	int rules = is_known() ? 1 : 2;
+	return is_fitted() ? 0 : rules;
+}
 
 /* The engine that PyTorch takes is noted unless it surely needs nothing. */
 static int64_t of_noted(const struct convolution *shape, int way, int engine) {

@@ -24,14 +24,14 @@ def of_process() -> dict[str, Any]:
 
     library: Any = stand_ins.library
     number, size, most = 0, ctypes.c_int64(), ctypes.c_int64()
-    found: dict[str, int] = {}
+    ranges: dict[str, int] = {}
     while not library.gpuconf_runtime_workspace(number, ctypes.byref(size), ctypes.byref(most)):
-        found[str(size.value)] = most.value
+        ranges[str(size.value)] = most.value
         number += 1
     version = torch.backends.cudnn.version() or 0
     parts = (version // 10000, version // 100 % 100) if version >= 90000 else (version // 1000, version // 100 % 10)
-    known = library.gpuconf_runtime_workspaces_known() if found else 0
-    return {"workspaces": found, "sizes": known, "cudnn": ".".join(map(str, parts))}
+    known = library.gpuconf_runtime_workspaces_known() if ranges else 0
+    return {"workspaces": ranges, "sizes": known, "cudnn": ".".join(map(str, parts))}
 
 
 def source(report: Report, capability: tuple[int, int]) -> str:
