@@ -221,7 +221,10 @@ func (j *Job) finish(ctx context.Context, r *Result) (err error) {
 
 // reserved returns what is reserved under a limit; 0: the job does not fit.
 func (j *Job) reserved(ctx context.Context, r *Result, limitBytes uint64) (uint64, error) {
-	if r.unlimited > 0 && r.unlimited <= limitBytes {
+	switch {
+	case limitBytes+mib <= r.LeastLimit:
+		return 0, nil
+	case r.unlimited > 0 && r.unlimited <= limitBytes:
 		return r.unlimited, nil
 	}
 	o, err := r.workload.replay(ctx, r.best, limitBytes, j.unlimited())
