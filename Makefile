@@ -189,6 +189,10 @@ oracle: .venv-oracle/ready .venv-jax/ready ## compare with TensorFlow, test besi
 
 # On a machine with a GPU, with only Python, the driver, and a wheel built elsewhere (make wheel, or WHEEL=path).
 export WHEEL ?= $(firstword $(wildcard dist/*_$(shell uname -m).whl))
+gpu-workspaces: ## record the workspaces of cuDNN's convolutions on this machine's GPU (PYTHON has PyTorch)
+	@mkdir -p build
+	$(PYTHON) benchmarks/accuracy/drawn/convolutions.py --out build/workspaces.jsonl --seconds 840 --processes 1
+
 gpu-%: ## test (gpu-test), measure (gpu-bench) or do all in steps (gpu-all); gpu-rules is for gpu-all without Go
 	@$(PYTHON) tests_py/parts.py gpu $*
 

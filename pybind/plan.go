@@ -32,13 +32,17 @@ type planRequest struct {
 	// Starts are the segments that PyTorch's allocator had then, by GPU, as rewind.Recorded has them.
 	Starts map[int][]caching.Segment `json:"starts"`
 	Wanted bool                      `json:"wanted"` // whether a failed allocation that ends the trace is replayed, too
+
+	Workspaces map[uint64]uint64 `json:"workspaces"` // plan.Request has these
+	Use        plan.Use          `json:"use"`
+	Cards      []uint64          `json:"cards"`
 }
 
 // resolve finds the GPU, its default limit unless another one is requested, and the policies.
 func (r planRequest) resolve() (wanted plan.Request, notices []config.Notice, err error) {
 	wanted.LimitBytes = r.Limit
 	wanted.Recorded, wanted.TiesByAge, wanted.Wanted = rewind.SettingsOf(r.Settings), r.Settings.TiesByAge, r.Wanted
-	wanted.Starts = r.Starts
+	wanted.Starts, wanted.Workspaces, wanted.Use, wanted.Cards = r.Starts, r.Workspaces, r.Use, r.Cards
 	if r.GPU != "" {
 		card, err := cardOf(r.GPU)
 		if err != nil {

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.accuracy import compiled, public
+from benchmarks.accuracy import compiled, public, xmem
 from benchmarks.accuracy.drawn import page as drawn
 from benchmarks.accuracy.drawn_jax import page as drawn_jax
 from benchmarks.report import table
 
-MARGIN, WORKSPACES = 0.02, 4  # gpuconf/plans/programs/needs.py and needs.py
+MARGIN = 0.02  # gpuconf/plans/programs/needs.py
 MOST_ALLOCATED, MOST_RESERVED = 0.005, 0.02
 CUTS = (-0.02, 0.0, 0.02)
 REASONS = json.loads((Path(__file__).resolve().parent / "reasons.json").read_text())
@@ -66,6 +66,8 @@ CUDA context. In truth, no run fits on a card that is smaller than its allocated
 
 {below}
 
+{xmem}
+
 {drawn}
 
 {jax}
@@ -109,6 +111,7 @@ def text(rules: Sequence[str], runs: Sequence[dict[str, Any]], machine: str) -> 
         compiled=compiled.text(runs),
         cuts=table(_cuts(ran)),
         below=_below(ran),
+        xmem=xmem.text(),
         drawn=drawn.text(),
         jax=drawn_jax.text(),
         public=public.text(),
@@ -178,7 +181,7 @@ def _reasons(runs: Sequence[dict[str, Any]]) -> list[str]:
 
 def says(found: dict[str, Any], card: float) -> str:
     """Return what a plan says of a card of this size, as gpuconf/plans/programs/needs.py does."""
-    most = found["least"] * (1 + MARGIN) + WORKSPACES * found.get("workspaces", 0)
+    most = found["most"] * (1 + MARGIN)
     return "fits" if most <= card else "does not fit" if found["least"] > card else "depends"
 
 

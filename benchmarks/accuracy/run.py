@@ -155,10 +155,7 @@ def rehearsed(python: str, words: list[str], card: str, folder: str, packages: s
     most = max(answer["processes"], key=lambda one: one["allocated"])
     own = [line.split()[1] for line in done.stderr.splitlines() if line.startswith("MEMORY ")]
     found |= {"allocated": most["allocated"] / MIB, "reserved": most["reserved"] / MIB}
-    found |= {
-        "least": most["least"]["default"] / MIB,
-        "workspaces": most["largest"] / MIB if most["convolutions"] else 0.0,
-    }
+    found |= {"least": most["least"]["default"] / MIB, "most": most["most"]["default"] / MIB}
     return found | ({"allocated": float(own[0])} if own else {})
 
 

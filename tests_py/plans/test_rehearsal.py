@@ -13,7 +13,7 @@ import sys
 import textwrap
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -424,8 +424,9 @@ def test_the_parts_of_a_peak() -> None:
     }
 
 
-def process(least: int, world: int = 1, convolutions: int = 0) -> dict[str, object]:
-    return {"least": {"default": least}, "world": world, "convolutions": convolutions, "largest": GIB}
+def process(least: int, world: int = 1, most: int = 0, reserved: Sequence[Sequence[int]] = ()) -> dict[str, object]:
+    on_cards = {"default": {"A100-40GB": reserved or [[least] * 3]}}
+    return {"least": {"default": least}, "most": {"default": most or least}, "world": world, "on_cards": on_cards}
 
 
 def test_a_verdict_is_for_the_gpu_that_needs_most_and_never_too_hopeful() -> None:
@@ -436,16 +437,38 @@ def test_a_verdict_is_for_the_gpu_that_needs_most_and_never_too_hopeful() -> Non
         assert found.verdict == expected
         assert found.needs_low > least
         assert found.needs_high >= int(least * 1.02)
-    # Two processes on one card have two contexts; ranks have NCCL's memory; a convolution may need a workspace.
+    # Two processes on one card have two contexts; ranks have NCCL's memory; a convolution may take a workspace.
     one, two = (verdict(card, "default", [[process(GIB)] * n]).needs_low for n in (1, 2))
     assert two == 2 * one
     assert (
         verdict(card, "default", [[process(GIB, world=2)]]).needs_high
         > verdict(card, "default", [[process(GIB)]]).needs_high
     )
-    assert verdict(card, "default", [[process(GIB, convolutions=3)]]).needs_high == one - GIB + int(
-        GIB * 1.02
-    ) + 4 * GIB + (card.context().high - card.context().low)
+    wide = verdict(card, "default", [[process(GIB, most=5 * GIB)]])
+    assert (wide.needs_low, wide.needs_high) == (one, int(5 * GIB * 1.02) + card.context().high)
+
+
+def test_what_a_card_reserves_is_a_range_over_the_room_and_the_workspaces() -> None:
+    """A use of workspaces has what is reserved with the least, the expected and the most room; 0: it does not run."""
+    (card,) = parse("A100-40GB")
+
+    def reserved(*uses: Sequence[int]) -> tuple[int, int, int]:
+        found = verdict(card, "default", [[process(GIB, reserved=uses)], [process(1)]])
+        return found.reserved, found.reserved_low, found.reserved_high
+
+    assert reserved([5, 6, 7], [4, 9, 9], [3, 3, 3]) == (6, 3, 9)
+    assert reserved([0, 0, 7], [0, 0, 0], [0, 2, 3]) == (7, 2, 7)
+    assert reserved([0, 0, 0]) == (1, 1, 1)  # the other GPU's: this one does not hold its part
+    both = verdict(card, "default", [[process(GIB)] * 2])
+    assert (both.reserved, both.reserved_low, both.reserved_high) == (0, 0, 0)
+
+
+@pytest.mark.parametrize(("name", "recorded"), [("RTX3090", 256), ("RTXPRO6000", 555)])
+def test_the_context_of_a_card_grows_with_its_multiprocessors(name: str, recorded: int) -> None:
+    """The figures are those of models.h, without kernels."""
+    small, context = parse("RTX4060")[0].context(), parse(name)[0].context()
+    assert context.low <= recorded * MIB <= context.high - 256 * MIB
+    assert small.low < 113 * MIB < small.high < context.high  # programs of xMem had all but 113 MiB of an RTX 4060
 
 
 def test_cards_for_which_pytorch_does_the_same_are_one_run() -> None:

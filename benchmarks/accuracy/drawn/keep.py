@@ -91,7 +91,8 @@ def shortened(answer: dict[str, Any]) -> dict[str, Any]:
     if not answer.get("processes") or answer["ran"]["status"]:
         return {"error": (answer.get("why_no_verdict") or answer.get("failed", ""))[-200:]}
     most = max(answer["processes"], key=lambda one: one["allocated"])
-    kept = {name: most[name] for name in (*PEAKS, "least", "largest", "convolutions")}
+    kept = {name: most[name] for name in (*PEAKS, "least", "most")}
+    kept["convolutions"] = any(one["what"] == "workspaces of cuDNN" for one in answer["beside"])
     return kept | {"notes": answer["notes"], "seconds": answer["seconds"]}
 
 

@@ -15,7 +15,7 @@ HERE = Path(__file__).resolve().parent
 MIB = 1 << 20
 MOST_ALLOCATED, MOST_RESERVED = 0.005, 0.02
 CUTS = (-0.02, 0.0, 0.02)
-MARGIN, WORKSPACES = 0.02, 4  # gpuconf/plans/programs/needs.py and needs.py
+MARGIN = 0.02  # gpuconf/plans/programs/needs.py
 REASONS = json.loads((HERE / "reasons.json").read_text())
 
 TEXT = """## Programs that were drawn
@@ -202,8 +202,8 @@ def _reasons(rows: Sequence[dict[str, Any]]) -> list[str]:
 
 def _says(row: dict[str, Any], card: float) -> str:
     found = row["found"]
-    least = found["least"]["expandable_segments" if row["allocator"].startswith("expandable") else "default"]
-    most = least * (1 + MARGIN) + (WORKSPACES * found["largest"] if found["convolutions"] else 0)
+    setting = "expandable_segments" if row["allocator"].startswith("expandable") else "default"
+    least, most = found["least"][setting], found["most"][setting] * (1 + MARGIN)
     if most <= card:
         return "depends" if any(note.startswith("depends on values") for note in found["notes"]) else "fits"
     return "does not fit" if least > card else "depends"

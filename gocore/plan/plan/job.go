@@ -22,7 +22,21 @@ type Request struct {
 	// Starts are the segments that PyTorch's allocator had before the first event, by GPU, where they are known.
 	Starts map[int][]caching.Segment
 	Wanted bool // whether a failed allocation that ends the trace is replayed, too
+	// Workspaces are the sizes of allocations that a job can do without, each with the most that it may be.
+	Workspaces map[uint64]uint64
+	Use        Use      // how large workspaces are
+	Cards      []uint64 // what PyTorch may reserve on cards; a result has what it reserves there
 }
+
+// Use says how large the workspaces of a job are taken to be.
+type Use string
+
+// As recorded, the most that each may be, and none.
+const (
+	AsRecorded Use = ""
+	Most       Use = "most"
+	None       Use = "none"
+)
 
 // Job answers a Request. Its results do not depend on each other.
 type Job struct {
@@ -44,6 +58,10 @@ type Result struct {
 	// Measure is of the replay under the requested limit or, if the job does not fit it or none was requested, under
 	// the least one.
 	Measure *Measure `json:"measure"`
+	// OnCards has what is reserved under each of Request.Cards; 0: the job does not fit there.
+	OnCards []uint64 `json:"on_cards"`
+
+	unlimited uint64 // what PyTorch reserves without a limit; 0: not known
 
 	workload *workload
 	variants []variant // that have not been tried; nil before the first
@@ -87,6 +105,9 @@ func New(ctx context.Context, events []trace.Event, request Request) (*Job, erro
 	}
 	for _, w := range list {
 		w.startFrom(request.Starts[w.gpu])
+		if len(request.Workspaces) > 0 {
+			w.markWorkspaces(request.Workspaces, request.Use)
+		}
 	}
 	j := &Job{request: request, workloads: list}
 	for _, w := range list {
@@ -119,6 +140,9 @@ func (j *Job) step(ctx context.Context, r *Result) error {
 	if limit, found := r.search.next(); !found {
 		return j.try(ctx, r, limit*mib)
 	} else if r.LeastLimit == 0 || limit*mib < r.LeastLimit {
+		if r.LeastLimit > 0 {
+			r.unlimited = 0 // that of the variant before
+		}
 		r.LeastLimit, r.best, r.Settings = limit*mib, r.variants[0], r.variants[0].text
 	}
 	r.search, r.variants = nil, r.variants[1:]
@@ -154,6 +178,9 @@ func (j *Job) try(ctx context.Context, r *Result, limitBytes uint64) error {
 	if err != nil {
 		return err
 	}
+	if limitBytes == 0 && o.failure == nil {
+		r.unlimited = o.measure.PeakReserved
+	}
 	done := 1.0
 	if o.failure != nil {
 		done = float64(o.done) / float64(len(r.workload.ops))
@@ -182,7 +209,29 @@ func (j *Job) finish(ctx context.Context, r *Result) (err error) {
 		r.Measure = r.least
 		r.Measure.Limit = r.LeastLimit
 	}
+	for _, limit := range j.request.Cards {
+		reserved, err := j.reserved(ctx, r, limit)
+		if err != nil {
+			return err
+		}
+		r.OnCards = append(r.OnCards, reserved)
+	}
 	return nil
+}
+
+// reserved returns what is reserved under a limit; 0: the job does not fit.
+func (j *Job) reserved(ctx context.Context, r *Result, limitBytes uint64) (uint64, error) {
+	switch {
+	case limitBytes+mib <= r.LeastLimit:
+		return 0, nil
+	case r.unlimited > 0 && r.unlimited <= limitBytes:
+		return r.unlimited, nil
+	}
+	o, err := r.workload.replay(ctx, r.best, limitBytes, j.unlimited())
+	if err != nil || o.failure != nil {
+		return 0, err
+	}
+	return o.measure.PeakReserved, nil
 }
 
 // unlimited is the card without a limit of its own.

@@ -4,6 +4,7 @@ package plan
 
 import (
 	"errors"
+	"maps"
 
 	"gpuconf/gocore/plan/caching"
 	"gpuconf/gocore/pool/bfc"
@@ -144,11 +145,12 @@ type pytorchPool struct {
 	live     uint64
 	peak     uint64 // of reserved bytes
 	start    *recordedStart
+	without  map[uint64]bool // workspaces that PyTorch has found no memory for: it goes on without them
 }
 
 func newPyTorchPool(v variant, limitBytes uint64, card Card, w *workload) *pytorchPool {
 	p := &pytorchPool{device: &cachingDevice{newDevice(card)}, settings: v.settings, limit: limitBytes,
-		places: w.places, blocks: make([]*caching.Block, w.blocks)}
+		places: w.places, blocks: make([]*caching.Block, w.blocks), without: maps.Clone(w.without)}
 	p.model = caching.New(p.device, caching.Options{Settings: v.settings, TiesByAge: v.byAge, LimitBytes: limitBytes})
 	if w.start != nil && v.policy == PyTorch {
 		p.start = p.restore(w)
@@ -160,8 +162,16 @@ func (p *pytorchPool) allocate(o op) error {
 	if p.start != nil && o.old {
 		return p.adopt(o)
 	}
+	if o.workspace > 0 && p.without[o.workspace] {
+		p.blocks[o.block] = nil
+		return nil
+	}
 	at := p.places[o.place]
 	block, err := p.model.Allocate(caching.Request{Bytes: o.bytes, Stream: at.stream, Pool: at.pool})
+	if err != nil && o.workspace > 0 {
+		p.blocks[o.block], p.without[o.workspace] = nil, true
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -177,8 +187,10 @@ func (p *pytorchPool) free(o op) error {
 		p.model.ReleaseCached()
 		return nil
 	}
-	p.live -= p.blocks[o.block].Bytes
-	p.model.Free(p.blocks[o.block])
+	if block := p.blocks[o.block]; block != nil { // nil: a workspace that there was no memory for
+		p.live -= block.Bytes
+		p.model.Free(block)
+	}
 	return nil
 }
 

@@ -29,6 +29,9 @@ type op struct {
 	size  uint64 // of an allocation: as trace.Event.Size has it
 
 	holder, stack uint32 // of an allocation: the trace's numbers
+	// workspace is the size by which a workspace is known: where there is no memory for it, PyTorch takes an engine
+	// that needs none. 0: it allocates or frees something else.
+	workspace uint64
 }
 
 // place is where PyTorch's allocator looks for a block.
@@ -62,6 +65,8 @@ type workload struct {
 	before   int     // blocks that were live when the trace began
 	places   []place // where memory was allocated
 	live     int     // blocks that are live at the end
+
+	without map[uint64]bool // workspaces that are left out
 
 	// start is what PyTorch's allocator had before the first event. If it is nil, a replay starts without segments.
 	start []caching.Segment
@@ -118,6 +123,33 @@ func workloads(ctx context.Context, events []trace.Event, wanted bool) ([]*workl
 	}
 	slices.SortFunc(list, func(a, b *workload) int { return a.gpu - b.gpu })
 	return list, nil
+}
+
+// markWorkspaces marks the allocations of the given sizes that are freed before anything else happens: a job needs none
+// of them.
+func (w *workload) markWorkspaces(sizes map[uint64]uint64, use Use) {
+	w.without = map[uint64]bool{}
+	bytesOf := make([]uint64, w.blocks)
+	var live uint64
+	w.peakLive = 0
+	for i := range w.ops {
+		o := &w.ops[i]
+		mostBytes, known := sizes[o.bytes]
+		switch {
+		case o.left:
+		case known && i+1 < len(w.ops) && w.ops[i+1].bytes == 0 && w.ops[i+1].block == o.block:
+			o.workspace = o.bytes
+			if use == None {
+				w.without[o.workspace] = true
+			} else if use == Most {
+				o.bytes, o.size = mostBytes, rounded(mostBytes)
+			}
+		default:
+			live += rounded(o.bytes) - bytesOf[o.block]
+			bytesOf[o.block] = rounded(o.bytes)
+		}
+		w.peakLive = max(w.peakLive, live)
+	}
 }
 
 // startFrom sets the start, if the ops that allocate what was live before are just its blocks.

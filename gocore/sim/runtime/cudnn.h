@@ -118,10 +118,10 @@ const struct descriptor *cudnn_held(const struct descriptor *descriptor, int nam
 
 /*
  * The engines of a convolution, in the order in which they are recommended: with tensor cores, which float takes in
- * TensorFloat-32, and without; and the engines that need most memory, which PyTorch tries with
- * torch.backends.cudnn.benchmark.
+ * TensorFloat-32, and without; the engines that need most memory, which PyTorch tries with
+ * torch.backends.cudnn.benchmark; and one that needs none, which PyTorch reaches where memory is short.
  */
-enum engine { ENGINE_USUAL, ENGINE_PLAIN, ENGINE_LARGEST, ENGINE_LARGEST_PLAIN, ENGINES };
+enum engine { ENGINE_USUAL, ENGINE_PLAIN, ENGINE_LARGEST, ENGINE_LARGEST_PLAIN, ENGINE_SMALLEST, ENGINES };
 
 /* How many engines a graph of operations has. */
 int cudnn_engines(const struct descriptor *graph);

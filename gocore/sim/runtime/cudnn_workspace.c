@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The workspaces of cuDNN's engines. NVIDIA documents none. These are rules for what cuDNN 9.19 requested on an H200
- * (benchmarks/data/accuracy/operators_h200.jsonl.xz), and trees that were fitted to it
- * (benchmarks/accuracy/drawn/fit.py).
+ * The workspaces of cuDNN's engines. NVIDIA documents none. For cuDNN 9.19 on an H200 there are trees that were fitted
+ * to what it requested there (benchmarks/data/accuracy/operators_h200.jsonl.xz, benchmarks/accuracy/drawn/fit.py).
+ * Elsewhere a rule gives a size, and the most that such a convolution may take. At least it takes none: each kind has
+ * engines that need no workspace, the implicit products of matrices of NVIDIA's list of algorithms, and PyTorch goes on
+ * to the next engine where memory is short.
  */
 #include "cudnn.h"
+
+#include "../../machine/cuda/constants.h"
 
 #include <math.h>
 #include <string.h>
@@ -113,7 +117,9 @@ static int64_t copied_w(const struct convolution *shape) {
  * Tensor cores take a convolution's channels last, in vectors of 16 bytes. Tensors whose channels come first are
  * copied: the image, the result, and the filter unless it is of one element. Each group has a counter. This is what
  * cuDNN chose most often for narrow types, and for float, in TensorFloat-32, from batches of 8 on. A small image of up
- * to 4 channels was taken as it is, and one filter for each channel ("depthwise") always.
+ * to 4 channels was taken as it is, and one filter for each channel ("depthwise") always. Kernels for TensorFloat-32
+ * that write the result with its channels first are in profiles of the architectures since 8.0 (their names have
+ * nhwckrsc_nchw).
  */
 static int64_t of_convolution(const struct convolution *shape, int forward) {
 	enum { COUNTER = 16, FEW = 4, SMALL = 1 << 18, BATCH = 8 };
@@ -124,7 +130,8 @@ static int64_t of_convolution(const struct convolution *shape, int forward) {
 	if (forward && shape->groups == 1 && shape->channels <= FEW && shape->n * shape->c * shape->x_plane < SMALL)
 		return 0;
 	if (shape->groups == 1)
-		return copied_x(shape) + copied_y(shape) + (shape->window == 1 ? 0 : copied_w(shape)) + COUNTER;
+		return copied_x(shape) + (forward && shape->element == 4 ? 0 : copied_y(shape)) +
+		       (shape->window == 1 ? 0 : copied_w(shape)) + COUNTER;
 	int few = shape->channels <= FEW; /* then a group's channels are not padded, in no tensor */
 	int64_t x = few ? shape->n * shape->x_plane * shape->c * shape->element
 	                : copied(shape, shape->n * shape->x_plane * shape->groups, shape->channels);
@@ -243,14 +250,106 @@ static int64_t of_largest(const struct convolution *shape, int way, int tensor_c
 	return bytes < GRAIN ? bytes : bytes / GRAIN * GRAIN + TRIED;
 }
 
-/* A tree where there is one for the way and the type, else the rules above. */
-static int64_t of_engine(const struct convolution *shape, int way, int engine) {
+/* Whether this is the library and the card that the trees were fitted to. */
+static int is_fitted(void) {
+	char name[64] = "";
+	int device = 0;
+	cuCtxGetDevice(&device);
+	cuDeviceGetName(name, sizeof name, device);
+	return versions.cudnn / 100 == 919 && strncmp(name, "NVIDIA H200", strlen("NVIDIA H200")) == 0;
+}
+
+/* Whether PyTorch 2.1 to 2.15 are built with such a version, and for such an architecture. */
+static int is_known(void) {
+	int capability = 10 * attribute_here(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) +
+	                 attribute_here(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+	return versions.cudnn >= 8900 && versions.cudnn < 92500 && capability >= 75 && capability <= 121;
+}
+
+/*
+ * The most that was requested for a convolution by another engine than the one that needs most: copies of the three
+ * tensors, and for the gradient of a filter sums in float, one for each image where a filter has one element, else for
+ * each of the parts that the work is divided into. One filter for each channel took none. Twice that where nothing is
+ * known.
+ */
+static int64_t most_of(const struct convolution *shape, int way) {
+	enum { PARTS = 128, COUNTER = 16 };
+	if (shape->channels == 1)
+		return 0;
+	int64_t sums = shape->window == 1 || shape->n < PARTS ? shape->n : PARTS;
+	int64_t bytes = copied_x(shape) + copied_y(shape) + (shape->window == 1 ? 0 : copied_w(shape)) +
+	                COUNTER * shape->groups +
+	                (way == FILTER ? 4 * sums * shape->channels * shape->k * shape->window : 0);
+	return is_known() ? bytes : 2 * bytes;
+}
+
+/* A tree where there is one for the library, the card, the way and the type, else the rules above. */
+static int64_t of_engine(const struct convolution *shape, int way, int engine, int fitted) {
+	enum { GRAIN = 512, TRIED = 435 };
 	int tensor_cores = engine == ENGINE_USUAL || engine == ENGINE_LARGEST;
+	if (engine == ENGINE_SMALLEST)
+		return 0;
 	if (engine == ENGINE_LARGEST || engine == ENGINE_LARGEST_PLAIN)
-		return of_largest(shape, way, tensor_cores);
-	if (trees_of(shape, tensor_cores)->ways[way].form != NULL)
+		return fitted ? of_largest(shape, way, tensor_cores) : most_of(shape, way) / GRAIN * GRAIN + TRIED;
+	if (fitted && trees_of(shape, tensor_cores)->ways[way].form != NULL)
 		return of_tree(shape, way, tensor_cores);
 	return tensor_cores || shape->element != 4 ? of_convolution(shape, way == FORWARD) : of_plain_convolution(shape);
+}
+
+/*
+ * The workspaces that were handed out, by which plans know them in PyTorch's record of its allocations: an odd number
+ * of bytes stands for one with a certain most. PyTorch rounds sizes up to 512, so that this changes nothing else; one
+ * that may be none is of a few KiB. cudnn_lock guards them.
+ */
+enum { MOST_WORKSPACES = 1 << 14 };
+static struct workspace {
+	int64_t bytes, most;
+} workspaces[MOST_WORKSPACES];
+static int count_of_workspaces;
+
+static int64_t noted(int64_t bytes, int64_t most) {
+	enum { GRAIN = 512, TRIED = 435, NONE = 4096 };
+	int64_t base = bytes > 0 ? (bytes - 1) / GRAIN * GRAIN : NONE, odd = 1;
+	for (int i = 0; i < count_of_workspaces; i++) {
+		struct workspace *one = &workspaces[i];
+		if (one->bytes / GRAIN * GRAIN != base)
+			continue;
+		if (one->most == most || odd + 2 >= GRAIN) {
+			one->most = most > one->most ? most : one->most;
+			return one->bytes;
+		}
+		odd += odd + 2 == TRIED ? 4 : 2;
+	}
+	if (count_of_workspaces == MOST_WORKSPACES)
+		return bytes;
+	workspaces[count_of_workspaces] = (struct workspace){base + odd, most};
+	return workspaces[count_of_workspaces++].bytes;
+}
+
+/* The nth of them, from 0: its bytes, and the most that it may be. Returns 1 when there are no more. */
+EXPORT int gpuconf_runtime_workspace(int number, int64_t *bytes, int64_t *most) {
+	pthread_mutex_lock(&cudnn_lock);
+	int missing = number < 0 || number >= count_of_workspaces;
+	if (!missing) {
+		*bytes = workspaces[number].bytes;
+		*most = workspaces[number].most;
+	}
+	pthread_mutex_unlock(&cudnn_lock);
+	return missing;
+}
+
+/* How sizes are known: 0 from trees for this library and card, 1 from rules, 2 from rules for other versions. */
+EXPORT int gpuconf_runtime_workspaces_known(void) {
+	int rules = is_known() ? 1 : 2;
+	return is_fitted() ? 0 : rules;
+}
+
+/* The engine that PyTorch takes is noted unless it surely needs nothing. */
+static int64_t of_noted(const struct convolution *shape, int way, int engine) {
+	int fitted = is_fitted();
+	int64_t bytes = of_engine(shape, way, engine, fitted), most = fitted ? bytes : most_of(shape, way);
+	most = most > bytes ? most : bytes;
+	return most > 0 && (engine == ENGINE_USUAL || engine == ENGINE_PLAIN) ? noted(bytes, most) : bytes;
 }
 
 static int64_t of_operation(const struct descriptor *operation, int engine) {
@@ -264,7 +363,7 @@ static int64_t of_operation(const struct descriptor *operation, int engine) {
 		if (operation->kind == ways[way].kind &&
 		    read_convolution(cudnn_held(operation, ways[way].x), cudnn_held(operation, ways[way].w),
 		        cudnn_held(operation, ways[way].y), &shape))
-			return of_engine(&shape, way, engine);
+			return of_noted(&shape, way, engine);
 	return 0;
 }
 

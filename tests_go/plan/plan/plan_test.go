@@ -394,3 +394,28 @@ func TestPythonHasTheSamePolicies(t *testing.T) {
 	require.Equal(t, needVirtual, listed("NEED_VIRTUAL"))
 	require.Equal(t, []plan.Policy{plan.PyTorchExpandable, plan.Virtual}, needVirtual)
 }
+
+// A workspace is freed before anything else happens: PyTorch goes on without it where memory is short, and has released
+// what it caches before.
+func TestWorkspaces(t *testing.T) {
+	const m = int64(mib)
+	workspace := 300*m + 1
+	events := script(100*m, -1, workspace, -2, 200*m, workspace, -4, -3)
+	run := func(sizes map[uint64]uint64, use plan.Use) *plan.Result {
+		request := plan.Request{Policies: []plan.Policy{plan.PyTorch}, Workspaces: sizes, Use: use,
+			Cards: []uint64{150 * mib, 250 * mib, 450 * mib, 1000 * mib, 2000 * mib}}
+		return finish(t, events, request).Results()[0]
+	}
+	sizes := map[uint64]uint64{uint64(workspace): 900 * mib}
+	// The 200 MiB are cut from the freed workspace of 302 MiB, so that the second one needs another segment.
+	require.Equal(t, []uint64{0, 0, 0, 704 * mib, 704 * mib}, run(nil, "").OnCards)
+	require.Equal(t, []uint64{0, 200 * mib, 402 * mib, 704 * mib, 704 * mib}, run(sizes, plan.AsRecorded).OnCards)
+	require.Equal(t, []uint64{0, 200 * mib, 200 * mib, 1000 * mib, 1900 * mib}, run(sizes, plan.Most).OnCards)
+	require.Equal(t, []uint64{0, 200 * mib, 300 * mib, 300 * mib, 300 * mib}, run(sizes, plan.None).OnCards)
+	require.EqualValues(t, 200*mib, run(sizes, plan.AsRecorded).LeastLimit)
+	require.Greater(t, run(nil, "").LeastLimit, 500*mib)
+	// What stays allocated is no workspace, whatever its size.
+	kept := script(workspace, 2*m)
+	request := plan.Request{Policies: []plan.Policy{plan.PyTorch}, Workspaces: sizes, Cards: []uint64{200 * mib}}
+	require.Equal(t, []uint64{0}, finish(t, kept, request).Results()[0].OnCards)
+}

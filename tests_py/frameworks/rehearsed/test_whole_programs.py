@@ -212,3 +212,34 @@ def test_pinned_memory_of_the_host_is_named(tmp_path: Path) -> None:
     program = "import torch\nheld = torch.empty(1 << 28, dtype=torch.uint8).pin_memory()\nheld.cuda()\n"
     found = planned(tmp_path, program, "--gpu", "A10")
     assert "it pins 256.00MiB of the host's memory" in found["notes"]
+
+
+FULL = """
+import os, torch
+if "ROOM" in os.environ:
+    torch.cuda.set_per_process_memory_fraction(int(os.environ["ROOM"]) / torch.cuda.mem_get_info()[1])
+layers = []
+for a, b in ((3, 64), (64, 64), (64, 128), (128, 128), (128, 256), (256, 256)):
+    layers += [torch.nn.Conv2d(a, b, 3, padding=1), torch.nn.ReLU(inplace=True)] + [torch.nn.MaxPool2d(2)] * (a == b)
+model = torch.nn.Sequential(*layers).cuda()
+optimizer = torch.optim.Adagrad(model.parameters())
+for _ in range(3):
+    loss = model(torch.randn(1250, 3, 96, 96, device="cuda")).sum()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def test_on_a_full_card_the_answer_has_what_a_run_reserves_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PyTorch releases cached blocks there, and takes engines of cuDNN that need no workspace."""
+    found = planned(tmp_path, FULL, "--gpu", "A10", "--seconds", "400")
+    card = next(one for one in found["cards"] if one["setting"] == "default")
+    (context,) = (one for one in found["beside"] if one["what"] == "CUDA context")
+    assert card["reserved"] < found["processes"][0]["reserved"]  # else the card is not full
+    assert card["reserved_low"] <= card["reserved"] <= card["reserved_high"]
+    room = (card["usable_low"] - context["high"] + card["usable_high"] - context["low"]) // 2
+    monkeypatch.setenv("ROOM", str(room))
+    assert peaks(tmp_path, FULL)[1] == card["reserved"]

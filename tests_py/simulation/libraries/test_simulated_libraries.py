@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import runpy
 import subprocess
@@ -102,7 +103,7 @@ def test_a_launch_of_a_graph_is_told_and_a_graph_has_nodes() -> None:
     ]
 
 
-def test_cudnn_keeps_attributes_and_has_four_engines_for_a_convolution() -> None:
+def test_cudnn_keeps_attributes_and_has_five_engines_for_a_convolution() -> None:
     program = """
     def make(kind, **attributes):
         made = c_void_p()
@@ -139,7 +140,7 @@ def test_cudnn_keeps_attributes_and_has_four_engines_for_a_convolution() -> None
         "(0, 1) 2.5 (2000, 0) (0, 0)",
         "(2004, -1) 0 0",
         "2000 0 0",
-        "(0, 4) (0, 1)",  # PyTorch 2.14 has room for one, and reads as many as are counted
+        "(0, 5) (0, 1)",  # PyTorch 2.14 has room for one, and reads as many as are counted
         "(0, 1) (0, 1) 0 (0, 1)",
         "0 0 (0, 1) 0",
         "0 2004 0",
@@ -224,10 +225,9 @@ def test_a_program_compiles_to_kernels_that_the_driver_finds() -> None:
     assert run(program) == ["0 0", "4 9", "0 8", "[10, 0]", "0 0", "[0, 0, 0, 500]", "0 None"]
 
 
-def test_sizes_of_nothing_are_answered_without_a_crash() -> None:
-    """Workspaces are worked out from the sizes of tensors, which a program may set to anything."""
-    program = """
+CONVOLUTIONS = """
     from ctypes import c_int64
+    TYPE = 2  # half
     def made(kind, *attributes):
         one = c_void_p()
         assert cuda.cudnnBackendCreateDescriptor(kind, byref(one)) == 0
@@ -236,7 +236,7 @@ def test_sizes_of_nothing_are_answered_without_a_crash() -> None:
         assert cuda.cudnnBackendFinalize(one) == 0
         return one
     def tensor(*sizes):
-        return made(17, (901, 1, (c_int * 1)(2)), (902, 3, (c_int64 * 4)(*sizes)), (903, 3, (c_int64 * 4)(*sizes)))
+        return made(17, (901, 1, (c_int * 1)(TYPE)), (902, 3, (c_int64 * 4)(*sizes)), (903, 3, (c_int64 * 4)(*sizes)))
     def workspace(kind, names, x, w, y):
         held = lambda one: (c_void_p * 1)(one)
         tensors = [(name, 15, held(one)) for name, one in zip(names, map(lambda sizes: tensor(*sizes), (x, w, y)))]
@@ -245,8 +245,15 @@ def test_sizes_of_nothing_are_answered_without_a_crash() -> None:
         bytes_, count = c_int64(-1), c_int64()
         assert cuda.cudnnBackendGetAttribute(plan, 402, 3, c_int64(1), byref(count), byref(bytes_)) == 0
         return bytes_.value
+    WAYS = (10, (704, 703, 705)), (12, (710, 709, 711)), (11, (716, 715, 717))  # forward, of the image, of the filter
+"""
+
+
+def test_sizes_of_nothing_are_answered_without_a_crash() -> None:
+    """Workspaces are worked out from the sizes of tensors, which a program may set to anything."""
+    program = f"""{CONVOLUTIONS}
     whole = (16, 32, 20, 20), (32, 32, 3, 3), (16, 32, 18, 18)
-    for kind, names in ((10, (704, 703, 705)), (11, (716, 715, 717)), (12, (710, 709, 711))):
+    for kind, names in WAYS:
         assert workspace(kind, names, *whole) > 0
         for which in range(3):
             for at in range(4):
@@ -260,6 +267,50 @@ def test_sizes_of_nothing_are_answered_without_a_crash() -> None:
                                    ctypes.c_longlong(1), 4, ctypes.c_longlong(1), byref(size), 4), size.value)
     """
     assert run(program) == ["8 7"]
+
+
+@pytest.mark.parametrize(
+    ("machine", "version", "known"),
+    [("RTX3060", 90100, 1), ("RTX4090", 91002, 1), ("H200", 91002, 1), ("H100", 91900, 1), ("RTX3060", 99900, 2),
+     ("RTX3060", 8700, 2), ("V100", 90100, 2), ("H200", 91900, 0)],
+)  # fmt: skip
+def test_workspaces_of_a_library_and_card_without_recordings_follow_a_rule(
+    machine: str, version: int, known: int
+) -> None:
+    """Copies with channels last for all but the result of a forward pass, and none for products of matrices.
+
+    A workspace is known by an odd number of bytes, and has the most that it may be: twice that where nothing is known.
+    """
+    program = f"""{CONVOLUTIONS}
+    cuda.gpuconf_runtime_versions(12040, {version}, 22105, 120405)
+    cuda.cudaFree(None)
+    TYPE = 0  # float
+    usual, one, depthwise = (
+        [workspace(kind, names, (16, 32, 20, 20), w, (16, 64, y, y)) for kind, names in WAYS]
+        for w, y in (((64, 32, 3, 3), 18), ((64, 32, 1, 1), 20), ((64, 1, 3, 3), 18)))
+    size, most, number, found = c_int64(), c_int64(), 0, {{}}
+    while not cuda.gpuconf_runtime_workspace(number, byref(size), byref(most)):
+        found[size.value] = most.value
+        number += 1
+    print([[size, found.get(size)] for size in (*usual, *one, *depthwise)])
+    print(cuda.gpuconf_runtime_workspaces_known())
+    """
+    sizes, answer = run(program, GPUCONF_SIMULATE=machine)
+    assert int(answer) == known
+    rows: list[list[int]] = json.loads(sizes.replace("None", "null"))
+    assert all(size % 2 == 1 <= size % 512 and most >= size - 512 for size, most in rows if most is not None)
+    assert rows[6:] == [[0, None]] * 3
+    if not known:  # trees: what was recorded is all that it may be
+        assert all(most is None or abs(most - size) < 512 for size, most in rows)
+        return
+    x, y, w, sums = (16 * 32 * 400 * 4, 16 * 64 * 324 * 4, 64 * 32 * 9 * 4, 16 * 64 * 32 * 4)
+    assert [-(-size // 512) for size, _ in rows[:3]] == [
+        -(-(size + 16) // 512) for size in (x + w, x + y + w, x + y + w)
+    ]
+    assert [most // known - 16 for _, most in rows[:3]] == [x + y + w, x + y + w, x + y + w + 9 * sums]
+    y = 16 * 64 * 400 * 4
+    assert [4096 < size < 4608 for size, _ in rows[3:6]] == [True] * 3
+    assert [most // known - 16 for _, most in rows[3:6]] == [x + y, x + y, x + y + sums]
 
 
 def test_after_cudnn_has_started_memory_fills_the_room_of_the_driver() -> None:

@@ -162,6 +162,10 @@ class Rehearsal(metaclass=Made):
             cells = [_cell(of_card[name]) if name in of_card else "-" for name in settings]
             rows.append((card, _range(first["usable_low"], first["usable_high"]), *cells))
         yield from columns(rows, left=len(rows[0]))
+        for one in self.cards:
+            if one["setting"] == "default" and 0 < one["reserved"] < self.peak_reserved:
+                reserved = _range(one["reserved_low"], one["reserved_high"])
+                yield from wrapped("", f"on {one['card']}, which it fills, PyTorch reserves {reserved}")
         yield ""
         yield "besides JAX's share of the card:" if self.ran["jax"] else "included above, besides PyTorch's allocator:"
         for one in self.beside:

@@ -13,10 +13,10 @@ from ...memory import load_trace
 from ..generated.policies import NEED_VIRTUAL
 from ..recordings import sites
 from ..recordings.replay import find
-from . import needs
+from . import needs, workspaces
 from .launch import Heard, Outcome, Program
 from .line import TORCH_REPORT
-from .needs import SETTINGS, Beside, Card, Verdict, convolutions_of
+from .needs import SETTINGS, Beside, Card, Verdict
 from .records import OfGPU, Report
 
 
@@ -59,7 +59,7 @@ class Framework(ABC):
         """Return the path of the file of a process's allocations."""
 
     @abstractmethod
-    def peaks(self, process: Heard, report: Report, card: Card, *, first: bool) -> list[dict[str, Any]]:
+    def peaks(self, process: Heard, report: Report, cards: Sequence[Card], *, first: bool) -> list[dict[str, Any]]:
         """Return a process's peak on each GPU, and the least memory with which the allocator serves it.
 
         ``first`` is whether this is the rehearsal's first run, whose processes are in the answer.
@@ -108,6 +108,7 @@ class Framework(ABC):
 
 _HELP = {"pytorch-max-split": "max_split_size_mb", "pytorch-roundup": "roundup_power2_divisions"}
 _LINES = 6
+_USES = ("most", "none")  # of workspaces: plan.Use in gocore/plan/plan
 
 
 class PyTorch(Framework):
@@ -119,12 +120,19 @@ class PyTorch(Framework):
         """Return the path of PyTorch's snapshot."""
         return process.snapshot
 
-    def peaks(self, process: Heard, report: Report, card: Card, *, first: bool) -> list[dict[str, Any]]:
-        """Replay the snapshot under the settings that the card supports, and in the first run under those that may
-        help.
+    def peaks(self, process: Heard, report: Report, cards: Sequence[Card], *, first: bool) -> list[dict[str, Any]]:
+        """Replay the snapshot under the settings that the cards support, and in the first run under those that may
+        help: with workspaces as expected, as large as they may be, and without any.
         """
-        policies = [one for one in SETTINGS.values() if card.has_virtual_memory or one not in NEED_VIRTUAL]
-        planned = find(load_trace(process.needed), None, None, policies + (list(_HELP) if first else []))
+        policies = [one for one in SETTINGS.values() if cards[0].has_virtual_memory or one not in NEED_VIRTUAL]
+        rooms = {card.name: needs.rooms(card, [{"world": report.world}]) for card in cards}
+        more: dict[str, Any] = {
+            "workspaces": report.workspaces,
+            "cards": [room for of_card in rooms.values() for room in of_card],
+        }
+        trace = load_trace(process.needed)
+        planned = find(trace, None, None, policies + (list(_HELP) if first else []), **more)
+        uses = [planned, *(find(trace, None, None, policies, use=use, **more) for use in _USES if report.workspaces)]
         usages = find(load_trace(process.snapshot), None, None, ["pytorch"]).usages if report.tried else planned.usages
         parts = {one.gpu: one for one in report.gpus}
         rows = []
@@ -140,6 +148,12 @@ class PyTorch(Framework):
                 for policy, name in _HELP.items()
                 if policy in results
             }
+            settings = {name: policy for name, policy in SETTINGS.items() if policy in results}
+            limits = {
+                name: [one.least_limit for use in uses for one in use.results if (one.gpu, one.policy) == key]
+                for name, policy in settings.items()
+                for key in [(usage.gpu, policy)]
+            }
             one = {
                 "pid": process.pid,
                 "rank": report.rank,
@@ -149,13 +163,22 @@ class PyTorch(Framework):
                 "allocated": usage.peak_bytes_in_use,
                 "requested": usage.peak_bytes_requested,
                 "reserved": usage.recorded_bytes_reserved or 0,
-                "least": {name: results[policy].least_limit for name, policy in SETTINGS.items() if policy in results},
+                "least": {name: min(found) for name, found in limits.items()},
+                "most": {name: max(found) for name, found in limits.items()},
                 "others": others,
                 "parts": dict(sorted(made_of.items(), key=lambda part: -part[1])),
                 "lines": [row.strip() for row in sites.lines(usage.sites_at_peak, _LINES)],
                 "growth": of_gpu.growth,
                 "largest": of_gpu.largest,
-                "convolutions": convolutions_of(report),
+                "on_cards": {
+                    name: {
+                        card: [use._on_cards[usage.gpu, policy][3 * number : 3 * number + 3] for use in uses]
+                        for number, card in enumerate(rooms)
+                    }
+                    for name, policy in settings.items()
+                },
+                "workspace": max(report.workspaces.values(), default=0),
+                "sizes": workspaces.source(report, cards[0].capability),
             }
             rows.append(one)
         return rows
@@ -178,8 +201,12 @@ class PyTorch(Framework):
         ]
 
     def beside(self, card: Card, gpu: Sequence[dict[str, Any]]) -> list[Beside]:
-        """Return the contexts, NCCL, and the workspaces that were not counted."""
-        return needs.beside(card, gpu)
+        """Return the contexts, NCCL, and how large a workspace may be: in the needs of the allocator are all."""
+        largest = max(gpu, key=lambda one: one["workspace"])
+        rows = needs.beside(card, gpu)
+        if largest["workspace"]:
+            rows.append(Beside("workspaces of cuDNN", 0, largest["workspace"], largest["sizes"]))
+        return rows
 
     def tried(self, process: Mapping[str, Any]) -> dict[str, int]:
         """Return what each setting of PYTORCH_ALLOC_CONF needs."""

@@ -12,7 +12,6 @@ from ..._core.generated.fleet import FleetBatch
 from ..._core.native import core
 from ..._core.table import Table
 from ..._typing import Any, NamedTuple
-from .records import Report
 
 _MIB, _GIB = 1 << 20, 1 << 30
 
@@ -54,9 +53,20 @@ class Card(NamedTuple):
         if self.capability == (9, 0) and self.memory > 64 * _GIB:  # no instance of MIG
             return HOPPER_CONTEXT
         usual: int = core.pybind_ContextBytes(self.memory, self.capability[0])
-        source = "estimate"
-        return Beside("CUDA context", min(usual // 2, 256 * _MIB), usual + 256 * _MIB, source)
+        low, high, source = min(usual // 2, 256 * _MIB), usual, "estimate"
+        if multiprocessors := self.hardware.get("multiprocessors", 0) if self.capability[0] >= 8 else 0:
+            low, high = (
+                min(int(size * multiprocessors), bound) for size, bound in zip(_OF_EACH, (low, usual), strict=True)
+            )
+            source = f"2.9 to 4MiB for each of {multiprocessors} multiprocessors, and kernels"
+        return Beside("CUDA context", low, high + _KERNELS, source)
 
+
+# Bytes of a context for each multiprocessor since compute capability 8.0, by the figures in
+# gocore/machine/models/models.h (RTX 3090, 4060 Ti, RTX 6000 Ada and PRO 6000: 2.95 to 3.15 MiB; H200: 3.97 MiB), and
+# of the kernels that PyTorch and its libraries load.
+_OF_EACH = (2.9 * _MIB, 4.0 * _MIB)
+_KERNELS = 256 * _MIB
 
 # GiB that older drivers report: the most that PyTorch's out-of-memory messages name as the total capacity, in public
 # threads of GitHub.
@@ -122,8 +132,6 @@ def group_of(capability: tuple[int, int]) -> tuple[int, int]:
     return (8, 6) if capability in ((8, 6), (8, 7), (8, 9)) else capability
 
 
-# The most of a recorded run is 3.1 times its largest tensor: multi_token_attention in benchmarks/reports/accuracy.md.
-WORKSPACES = 4
 FITS, DOES_NOT_FIT, DEPENDS = "fits", "does not fit", "depends"
 # A setting of PYTORCH_ALLOC_CONF, and the planner's policy that replays it.
 SETTINGS = {"default": "pytorch", "expandable_segments": "pytorch-expandable"}
@@ -139,11 +147,11 @@ class Verdict(Table):
     usable_low: int
     usable_high: int
     verdict: str
-
-
-def convolutions_of(report: Report) -> int:
-    """Return how many convolutions of cuDNN a process ran."""
-    return sum(n for name, n in report.paths.items() if "conv" in name)
+    # What PyTorch reserves on the card, where it releases cached blocks once the card is full: as expected, at least
+    # and at most. 0: it does not run there, or several processes share the GPU.
+    reserved: int = 0
+    reserved_low: int = 0
+    reserved_high: int = 0
 
 
 def beside(card: Card, gpu: Sequence[dict[str, Any]]) -> list[Beside]:
@@ -153,22 +161,40 @@ def beside(card: Card, gpu: Sequence[dict[str, Any]]) -> list[Beside]:
     rows = [Beside(context.what, context.low * processes, context.high * processes, context.source)]
     if any((one["world"] or 1) > 1 for one in gpu):
         rows.append(NCCL)
-    convolutions = sum(one["convolutions"] for one in gpu)
-    if convolutions:
-        most = WORKSPACES * max(one["largest"] for one in gpu)
-        source = f"beyond those counted: at most {WORKSPACES} times the largest tensor, as in docs/measurements.md"
-        rows.append(Beside("workspaces of cuDNN", 0, most, source))
     return rows
 
 
+def rooms(card: Card, gpu: Sequence[dict[str, Any]]) -> list[int]:
+    """Return what is left for the allocator of the only process of a GPU: at least, as expected and at most."""
+    more, usable = beside(card, gpu), card.usable()
+    least, most = usable.low - sum(one.high for one in more), usable.high - sum(one.low for one in more)
+    return [max(room, 1) for room in (least, (least + most) // 2, most)]
+
+
 def verdict(card: Card, setting: str, gpus: Sequence[Sequence[dict[str, Any]]]) -> Verdict:
-    """Compare a card with the GPU that needs most. Each GPU is the processes on it, each with ``least`` by setting."""
+    """Compare a card with the GPU that needs most.
+
+    Each GPU is the processes on it, each with ``least`` and ``most`` by setting: the least memory with which the
+    allocator serves it, if workspaces are as small and as large as they may be.
+    """
     usable = card.usable()
     sums = []
     for gpu in gpus:
-        least = sum(one["least"][setting] for one in gpu)
         more = beside(card, gpu)
-        sums.append((least + sum(one.low for one in more), int(least * (1 + MARGIN)) + sum(one.high for one in more)))
-    low, high = max(low for low, _ in sums), max(high for _, high in sums)
+        low = sum(one["least"][setting] for one in gpu) + sum(one.low for one in more)
+        high = sum(one["most"][setting] for one in gpu) * (1 + MARGIN) + sum(one.high for one in more)
+        sums.append((low, int(high), *_reserved(card, setting, gpu)))
+    low, high = max(one[0] for one in sums), max(one[1] for one in sums)
     found = FITS if high <= usable.low else DOES_NOT_FIT if low > usable.high else DEPENDS
-    return Verdict(card.name, setting, low, high, usable.low, usable.high, found)
+    reserved = max((one[2:] for one in sums), key=lambda figures: figures[2])
+    return Verdict(card.name, setting, low, high, usable.low, usable.high, found, *reserved)
+
+
+def _reserved(card: Card, setting: str, gpu: Sequence[dict[str, Any]]) -> tuple[int, int, int]:
+    """Return what the only process of a GPU reserves there: as expected, at least and at most; 0 if it does not run."""
+    if len(gpu) > 1:
+        return 0, 0, 0
+    uses: list[list[int]] = gpu[0]["on_cards"][setting][card.name]
+    some = [reserved for use in uses for reserved in use if reserved]
+    expected = next((reserved for use in uses for reserved in (use[1], use[2]) if reserved), 0)
+    return expected, min(some, default=0), max(some, default=0)

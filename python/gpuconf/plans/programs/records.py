@@ -59,6 +59,9 @@ class Report:
     eager: bool = False  # whether torch.compile ran eagerly
     sized_by_values: dict[str, int] = field(default_factory=dict)  # operations whose results have sizes not computed
     tried: bool = False  # whether cuDNN tried kernels
+    cudnn: str = ""  # its version
+    workspaces: dict[str, int] = field(default_factory=dict)  # by the bytes by which one is known: its most
+    sizes: int = 0  # how these are known: workspaces.KNOWN
     pinned: int = 0  # bytes of the host's memory at most
     cut: dict[str, tuple[int, int | None]] = field(default_factory=dict)  # loops.Loops.cut
     unseen: dict[str, str] = field(default_factory=dict)  # by the place of a loop

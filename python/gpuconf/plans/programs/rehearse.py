@@ -32,7 +32,7 @@ _OF_TWO = (
 )
 _IN_PROCESS = "none is possible in this process; what the block wrote is real"
 _CACHES = ("/__pycache__/", "/.cache/", "/.triton/", "/torchinductor_", "/.nv/", "/site-packages/")  # not worth a word
-_INNER = ("others", "shares", "functions")  # of a process, not in the answer
+_INNER = ("others", "shares", "functions", "on_cards", "workspace", "sizes")  # of a process, not in the answer
 _DROPPED = ("CUDA_VISIBLE_DEVICES", "GPUCONF_SIMULATE", "GPUCONF_SIMULATED_CARDS", "GPUCONF_SIMULATE_STRICT")
 
 
@@ -160,7 +160,7 @@ def _run_of(
     framework: Framework
     for framework in (PyTorch(), JAX()):
         own = [(one, report) for one in heard if (report := one.report(framework.report)) is not None]
-        processes = [row for one, report in own for row in framework.peaks(one, report, cards[0], first=first)]
+        processes = [row for one, report in own for row in framework.peaks(one, report, cards, first=first)]
         processes.sort(key=lambda one: (one["rank"] is None, one["rank"] or 0, one["pid"], one["gpu"]))
         runs.append(Run(cards, ended, framework, [report for _, report in own], processes))
     run = max(runs, key=lambda run: (bool(run.processes), bool(run.reports)))

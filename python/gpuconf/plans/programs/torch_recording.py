@@ -19,6 +19,7 @@ from ..._core.fork import module_lock
 from ..._core.stacks import OWN
 from ..._typing import Any
 from ...simulation.values import kernels
+from . import workspaces
 from .line import TORCH_REPORT, VARIABLE, line, repeat
 from .loops import Counted, Loops, between, figures
 from .parts import parts, without_tried
@@ -166,6 +167,7 @@ class Recording:
             paths=dict(kernels.paths),
             sized_by_values=dict(kernels.sized_by_values),
             tried=tried,
+            **workspaces.of_process(),
             waits_for=line.waits_for,
             cut=self._loops.cut,
             unseen={**self._loops.unseen, **self._loops.running},

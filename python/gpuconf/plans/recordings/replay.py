@@ -130,6 +130,7 @@ class Plan(metaclass=Made):
         self.usages: tuple[PlanUsage, ...] = tuple(_usage(usage, trace) for usage in fields["usage"] or ())
         self.results: tuple[PlanResult, ...] = tuple(map(_result, fields["results"] or ()))
         self._timelines = {(r["gpu"], r["policy"]): r["measure"]["timeline"] or [] for r in fields["results"] or ()}
+        self._on_cards = {(r["gpu"], r["policy"]): r["on_cards"] or [] for r in fields["results"] or ()}
 
     @property
     def fits(self) -> bool | None:
@@ -478,8 +479,12 @@ def find(
     gpu: str | None,
     policy: str | Iterable[str] | None,
     progress: Callable[[float], None] | None = None,
+    **more: Any,
 ) -> Plan:
-    """Do what plan does, with progress: how much is done, from 0 to 1."""
+    """Do what plan does, with progress: how much is done, from 0 to 1.
+
+    ``more`` of the request, as pybind/plan.go has it: ``workspaces`` and their ``use``, and ``cards``.
+    """
     open_plan = core.pybind_OpenPlan  # loads the core, which must precede all imports
     import json
 
@@ -494,6 +499,7 @@ def find(
         "wanted": bool(trace._failed),
         "starts": {r["gpu"]: r["start"] for r in trace._recorded if r["start"]},
         "env": json.loads(runtime.environment()),
+        **more,
     }
     if gpu is not None and not gpu.strip():
         raise errors.InvalidArgumentError("gpu must not be empty: pass a model such as 'A10'")

@@ -96,6 +96,7 @@ device_description_str: "{card.product}"
 # XLA's allocator is TensorFlow's. It takes its share at once, or (XLA_PYTHON_CLIENT_PREALLOCATE=false) grows to at most
 # the same.
 _AT_ONCE, _GROWING = "regions", "tensorflow"
+_WORKSPACES = 4  # times the largest array: more than any recorded convolution took but those that XLA tried
 _MOST = 0.95
 LARGER = f"MEM_FRACTION={_MOST:.2f}".replace("0.", ".")
 _EXACT = "XLA_PYTHON_CLIENT_ALLOCATOR=platform"
@@ -128,13 +129,20 @@ class JAX(Framework):
         """Return the path of the trace of XLA's allocations."""
         return process.trace
 
-    def peaks(self, process: Heard, report: Report, card: Card, *, first: bool) -> list[dict[str, Any]]:  # noqa: ARG002
+    def peaks(
+        self,
+        process: Heard,
+        report: Report,
+        cards: Sequence[Card],
+        *,
+        first: bool,  # noqa: ARG002
+    ) -> list[dict[str, Any]]:
         """Replay the trace through XLA's allocator: all cards are alike to it."""
         rows = []
         parts = {one.gpu: one for one in report.gpus}
         if not parts:
             return []
-        share = int(report.fraction * card.usable().low) if report.grows else None
+        share = int(report.fraction * cards[0].usable().low) if report.grows else None
         steps = _replayed(process.trace, share)
         tuned = process.trace.removesuffix(".csv") + TUNED
         compiling = _replayed(tuned, share) if os.path.exists(tuned) else steps
@@ -214,6 +222,9 @@ class JAX(Framework):
                 rows.append(Beside(one.what, low, high, _CONTEXT_SOURCE))
             else:
                 rows.append(one._replace(source="as of PyTorch's processes; JAX's was measured on an H200 only"))
+        if any(one["convolutions"] for one in gpu):
+            most = _WORKSPACES * max(one["largest"] for one in gpu)
+            rows.append(Beside("workspaces of cuDNN", 0, most, f"at most {_WORKSPACES} times the largest array"))
         products = sum(one["products"] for one in gpu)
         if products:
             source = "where the autotuning on the card chooses it for a product of matrices"
