@@ -11,6 +11,8 @@ import json
 import os
 import subprocess
 import sys
+import weakref
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -158,6 +160,27 @@ def test_a_program_that_adapts_to_a_card_runs_on_that_card(tmp_path: Path) -> No
     assert any("catches out-of-memory errors" in note for note in found["notes"])
 
 
+def test_a_program_that_fills_its_card_is_not_said_to_fit(tmp_path: Path) -> None:
+    """Contexts are larger on some cards than on the simulated one, which has memory for one, too."""
+    program = """
+import torch
+held = []
+try:
+    while True:
+        held.append(torch.empty(64 << 20, dtype=torch.uint8, device="cuda"))
+except torch.OutOfMemoryError:
+    pass
+"""
+    found = planned(tmp_path, program, "--gpu", "T4,L4")
+    assert {one["card"]: one["verdict"] for one in found["cards"]} == {"T4": "depends", "L4": "depends"}
+
+
+def test_words_of_a_comment_or_docstring_catch_nothing(tmp_path: Path) -> None:
+    program = '"""Once out of memory."""\nimport torch\n# except torch.OutOfMemoryError: out of memory\n'
+    found = planned(tmp_path, program + "held = torch.zeros(9, device='cuda')\n", "--gpu", "T4")
+    assert found["notes"] == ["no backward pass ran: this is the memory of inference"]
+
+
 def test_a_program_that_runs_out_on_its_card_does_not_fit(tmp_path: Path) -> None:
     """That it failed is the answer, as the exit code says."""
     program = ADAPTS.replace("batch = 1 << 20", "batch = 1 << 19") + "kept = torch.empty(12 << 30, device='cuda')\n"
@@ -212,3 +235,62 @@ def test_pinned_memory_of_the_host_is_named(tmp_path: Path) -> None:
     program = "import torch\nheld = torch.empty(1 << 28, dtype=torch.uint8).pin_memory()\nheld.cuda()\n"
     found = planned(tmp_path, program, "--gpu", "A10")
     assert "it pins 256.00MiB of the host's memory" in found["notes"]
+
+
+FALLS = """
+import torch
+class Rows:
+    def __len__(self):
+        return {count}
+    def __getitem__(self, number):
+        {item}
+model = torch.nn.Linear(64, 64).cuda()
+for rows in torch.utils.data.DataLoader(Rows(), batch_size=5, sampler={sampler}):
+    model(rows.cuda())
+"""
+
+
+@pytest.mark.parametrize(
+    ("count", "item", "sampler", "says"),
+    [
+        (1000, "return torch.zeros(number['at'], 64)", "[{'at': 9}] * 4000", "could not be looked at (TypeError)"),
+        (10**9, "import time; time.sleep(0.1); return torch.zeros(9, 64)", "range(4000)", "items were looked at"),
+    ],
+    ids=["fails", "slow"],
+)
+def test_a_data_set_whose_sizes_are_not_known_is_not_seen(
+    tmp_path: Path, count: int, item: str, sampler: str, says: str
+) -> None:
+    """A loop over one of which too few items were looked at, or none, was cut."""
+    program = FALLS.format(count=count, item=item, sampler=sampler)
+    found = planned(tmp_path, program, "--gpu", "A10", "--seconds", "20")
+    assert found["ran"]["cut"] == []
+    if found["ran"]["ended"] == "seconds":
+        assert any(says in text for text in found["unseen"])
+        assert {one["verdict"] for one in found["cards"]} == {"depends"}
+
+
+def test_the_end_of_a_loop_keeps_two_lists_of_indices() -> None:
+    """Two million lists of a sampler were held at a time."""
+    from gpuconf.plans.programs.loops import _Indices
+
+    class Batch(list[int]):
+        """A list that can be referred to weakly."""
+
+    alive: weakref.WeakSet[Batch] = weakref.WeakSet()
+    most = 0
+
+    def batches() -> Iterator[list[int]]:
+        nonlocal most
+        for number in range(2000):
+            batch = Batch([1] * (3 if number == 700 else 1 if number == 1999 else 2))
+            batch.__class__.__hash__ = object.__hash__  # type: ignore[assignment]
+            alive.add(batch)
+            most = max(most, len(alive))
+            yield batch
+
+    indices = _Indices(batches())
+    next(indices)
+    indices.end(at_least_one=False)
+    assert [len(one) for one in indices] == [3, 1]
+    assert most <= 4

@@ -77,7 +77,8 @@ def rehearse(asked: Asked) -> Rehearsal:
             if not asked.limited and run.framework.adapts(run):
                 asked.progress("it catches out-of-memory errors: running it on each card with that card's memory")
                 asked.limited, groups, runs = True, [[card] for card in asked.cards], []
-                covers.pop().close()
+                while covers:
+                    covers.pop().close()
                 continue
             run.limited = asked.limited
             alone = [card for card in group[1:] if run.framework.may_differ(run, card)]
@@ -222,9 +223,10 @@ def _verdicts(run: Run) -> list[needs.Verdict]:
     """Return the verdicts of a run, of which none is that a card holds what was not seen on it."""
     rows = run.framework.verdicts(run.cards, run.gpus)
     failed = run.ended.status != 0
-    if run.limited:
-        verdict = needs.DOES_NOT_FIT if trouble.ran_out(run.ended) else needs.DEPENDS if failed else needs.FITS
-        return [rows[0]._replace(verdict=verdict)]
+    if run.limited and trouble.ran_out(run.ended):
+        return [rows[0]._replace(verdict=needs.DOES_NOT_FIT)]
+    if run.limited:  # under the settings that it ran with; workspaces that were not counted come on top
+        rows = rows[:1]
     doubtful = failed or any(map(run.would_see_other_figures, run.cards))
     return [row._replace(verdict=needs.DEPENDS) if doubtful and row.verdict == needs.FITS else row for row in rows]
 

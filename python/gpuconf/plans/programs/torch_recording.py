@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import pickle
-import re
 import sys
 import threading
 import time
@@ -27,8 +27,6 @@ from .watching import BACKWARD, CATCHES, MADE, OPTIMIZER, Watcher
 
 _MOST_EVENTS = 4_000_000
 _MOST_BLOCKS = 1_000_000  # allocations after which the program is ended: each is up to three events
-
-_CATCHES = re.compile(r"except[^\n:]*OutOfMemoryError|out of memory")  # in the source of a program
 
 _lock = module_lock(globals(), "_lock")  # one report
 
@@ -214,12 +212,25 @@ def _catches(main: str | None) -> bool:
     for file in filter(None, files):
         if file.endswith(".py") and stacks.is_program((file, 1, "")):
             try:
-                with open(file, encoding="utf-8", errors="replace") as source:
-                    if _CATCHES.search(source.read()):
+                with open(file, "rb") as source:
+                    if catches(source.read()):
                         return True
-            except OSError:
+            except (OSError, SyntaxError, ValueError):
                 continue
     return False
+
+
+def catches(source: bytes) -> bool:
+    """Whether a program's code, and not a comment or docstring, names the error or has the words of its message."""
+    nodes = list(ast.walk(ast.parse(source)))
+    notes = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    names = ("id", "attr", "name")  # of variables, attributes and imports
+    return any(
+        isinstance(node.value, str) and "out of memory" in node.value and id(node) not in notes
+        if isinstance(node, ast.Constant)
+        else any(getattr(node, name, "") == "OutOfMemoryError" for name in names)
+        for node in nodes
+    )
 
 
 def _leave_alone(*_args: Any, **_named: Any) -> None:
