@@ -11,8 +11,6 @@ import json
 import os
 import subprocess
 import sys
-import weakref
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -270,27 +268,33 @@ def test_a_data_set_whose_sizes_are_not_known_is_not_seen(
         assert {one["verdict"] for one in found["cards"]} == {"depends"}
 
 
+INDICES = """
+import weakref
+from gpuconf.plans.programs.loops import _Indices
+
+class Batch(list):
+    __hash__ = object.__hash__
+
+alive, most = weakref.WeakSet(), 0
+
+def batches():
+    global most
+    for number in range(2000):
+        batch = Batch([1] * (3 if number == 700 else 1 if number == 1999 else 2))
+        alive.add(batch)
+        most = max(most, len(alive))
+        yield batch
+
+indices = _Indices(batches())
+next(indices)
+indices.end(at_least_one=False)
+print(most, *map(len, indices))
+"""
+
+
 def test_the_end_of_a_loop_keeps_two_lists_of_indices() -> None:
-    """Two million lists of a sampler were held at a time."""
-    from gpuconf.plans.programs.loops import _Indices
-
-    class Batch(list[int]):
-        """A list that can be referred to weakly."""
-
-    alive: weakref.WeakSet[Batch] = weakref.WeakSet()
-    most = 0
-
-    def batches() -> Iterator[list[int]]:
-        nonlocal most
-        for number in range(2000):
-            batch = Batch([1] * (3 if number == 700 else 1 if number == 1999 else 2))
-            batch.__class__.__hash__ = object.__hash__  # type: ignore[assignment]
-            alive.add(batch)
-            most = max(most, len(alive))
-            yield batch
-
-    indices = _Indices(batches())
-    next(indices)
-    indices.end(at_least_one=False)
-    assert [len(one) for one in indices] == [3, 1]
+    """The last batches of a sampler, up to two million lists, were held at a time."""
+    done = subprocess.run([sys.executable, "-c", INDICES], capture_output=True, text=True, check=True, timeout=200)
+    most, *lengths = map(int, done.stdout.split())
+    assert lengths == [3, 1]
     assert most <= 4

@@ -142,14 +142,14 @@ def _update() -> list[Point]:
         if files != _files:
             _files = files
             _of_code.clear()
-            found = [point for file in files for point in file_of(file).points]
+            points = [point for file in files for point in file_of(file).points]
             needed: set[str] = set()
-            more: set[Point] = {one for one in found if isinstance(one, Branch)}
+            more: set[Point] = {one for one in points if isinstance(one, Branch)}
             _relevant.clear()
             while more:
                 _relevant.update(more)
                 needed |= {name for one in more for name in one.names}
-                more = {one for one in found if one not in _relevant and not needed.isdisjoint(one.gives)}
+                more = {one for one in points if one not in _relevant and not needed.isdisjoint(one.gives)}
             _points[:] = sorted(_relevant, key=lambda one: one.line)
     return _points
 

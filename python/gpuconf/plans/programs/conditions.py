@@ -76,18 +76,18 @@ def file_of(path: str) -> File:
         tree = ast.parse("".join(linecache.getlines(path)))
     except (SyntaxError, ValueError):
         return File()
-    found = File()
+    file = File()
     source = _Source(path, tree)
     for node in ast.walk(tree):
         if isinstance(node, (ast.For, ast.AsyncFor, ast.While)):
-            found.loops.append((node.lineno, node.end_lineno or 0))
+            file.loops.append((node.lineno, node.end_lineno or 0))
         elif isinstance(node, ast.comprehension):
-            found.comprehensions.add((node.iter.lineno, node.iter.col_offset))
+            file.comprehensions.add((node.iter.lineno, node.iter.col_offset))
         elif isinstance(node, _FUNCTIONS):
             first = min([node.lineno, *(one.lineno for one in node.decorator_list)])
-            found.functions[first, node.name] = _Scope(source, node.name, node.body, node.args).points()
-    found.functions[0, "<module>"] = _Scope(source, "", tree.body, None).points()
-    return found
+            file.functions[first, node.name] = _Scope(source, node.name, node.body, node.args).points()
+    file.functions[0, "<module>"] = _Scope(source, "", tree.body, None).points()
+    return file
 
 
 class _Source:
