@@ -287,6 +287,7 @@ def running_in(folder: Path) -> set[int]:
         (["--gpu", "A10", "--limit", "1GiB", "--", "x.py"], "--limit cannot be used with a program"),
         (["--steps", "3", "trace.csv"], "--steps needs a program"),
         (["--compile", "trace.csv"], "--compile needs a program"),
+        (["--help-fit", "trace.csv"], "--help-fit needs a program"),
         (["--gpu", "A10", "--compile", "--values", "cpu", "--", "x.py"], "--compile cannot be used with --values cpu"),
         (["--gpu", "A10", "--steps", "0", "--", "x.py"], "--steps must be a whole number, 1 or more, but got '0'"),
     ],

@@ -156,6 +156,12 @@ def _update() -> list[Point]:
 
 # Tracing.
 
+_COPIES = (3, 11) <= sys.version_info < (3, 13)
+_copy_back: Any = ctypes.pythonapi.PyFrame_LocalsToFast if _COPIES else None
+if _COPIES:
+    _copy_back.argtypes, _copy_back.restype = [ctypes.py_object, ctypes.c_int], None
+_references = sys.getrefcount
+
 
 def _can_trace() -> bool:
     """Whether nothing else traces: neither the compiler nor a debugger is to be disturbed."""
@@ -166,9 +172,11 @@ class _Code:
     """What is looked for in a function's code: by the line the conditions, and by line or instruction the branches."""
 
     def __init__(self, code: CodeType, file: File | None) -> None:
+        self.code = code
         points = [] if file is None else file.of_function(code.co_firstlineno, code.co_name)
         points = [one for one in points if one in _relevant]
         self.loops = [] if file is None else file.loops
+        self.keeps = _COPIES and bool(code.co_flags & inspect.CO_OPTIMIZED and code.co_nlocals)
         self.at: dict[int, list[Point]] = {}
         self.by_line: dict[int, list[Branch]] = {}
         self.by_instruction: dict[int, list[Branch]] = {}
@@ -187,14 +195,14 @@ class _Code:
                     self.by_instruction[2 * number] = within
 
 
-_of_code: dict[CodeType, _Code] = {}
+_of_code: dict[int, _Code] = {}  # by the number of the object, which is kept: equal code may be another file's
 
 
 def _code(code: CodeType) -> _Code:
-    if code not in _of_code:
+    if id(code) not in _of_code:
         is_program = stacks.is_program((code.co_filename, code.co_firstlineno, code.co_name))
-        _of_code[code] = _Code(code, file_of(code.co_filename) if is_program else None)
-    return _of_code[code]
+        _of_code[id(code)] = _Code(code, file_of(code.co_filename) if is_program else None)
+    return _of_code[id(code)]
 
 
 def _trace(frame: FrameType) -> bool:
@@ -208,13 +216,16 @@ def _trace(frame: FrameType) -> bool:
 
 
 def _call(frame: FrameType, _event: str, _argument: Any) -> Any:
-    traced = _trace(frame)
-    _release(frame)
+    code = frame.f_code
+    known = _of_code.get(id(code)) or _code(code)
+    traced = bool(known.at) and _trace(frame)
+    if known.keeps:
+        _release(frame)
     return _line if traced else None
 
 
 def _line(frame: FrameType, event: str, _argument: Any) -> Any:
-    code = _of_code[frame.f_code]
+    code = _code(frame.f_code)
     if event == "line":
         line = frame.f_lineno
         _taken.update(code.by_line.get(line, ()))
@@ -228,21 +239,17 @@ def _line(frame: FrameType, event: str, _argument: Any) -> Any:
             del values
     elif event == "opcode":
         _taken.update(code.by_instruction.get(frame.f_lasti, ()))
-    _release(frame)
+    if code.keeps:
+        _release(frame)
     return _line
 
 
 def _release(frame: FrameType) -> None:
     """Let a traced call keep none of its variables. Python 3.11 and 3.12 copy them for each event, and back."""
-    if (3, 11) <= sys.version_info < (3, 13) and frame.f_code.co_flags & inspect.CO_OPTIMIZED:
-        values = frame.f_locals
-        if sys.getrefcount(values) <= 3:  # else locals() has it, too
-            _copy_back(frame, 0)  # after which the interpreter does not
-            values.clear()
-
-
-_copy_back: Any = ctypes.pythonapi.PyFrame_LocalsToFast
-_copy_back.argtypes, _copy_back.restype = [ctypes.py_object, ctypes.c_int], None
+    values = frame.f_locals
+    if _references(values) <= 3:  # else locals() has it, too
+        _copy_back(frame, 0)  # after which the interpreter does not
+        values.clear()
 
 
 _known: dict[str, bool] = {}

@@ -23,6 +23,7 @@ from .line import TORCH_REPORT, VARIABLE, line, repeat
 from .loops import Counted, Loops, between, figures
 from .parts import parts, without_tried
 from .records import OfGPU, Report, Request
+from .remedies import Remedies
 from .watching import BACKWARD, CATCHES, MADE, OPTIMIZER, Watcher
 
 _MOST_EVENTS = 4_000_000
@@ -49,10 +50,13 @@ class Recording:
         self._before: list[Any] = []
         self.watcher: Watcher = Watcher(self._boundary, compiles=self._compiles)
         self._loops = Loops(self._counted)
+        self._remedies = Remedies(request.change) if request.helps else None
 
     def install(self) -> None:
         """Begin when the program first uses a GPU."""
         self.watcher.install()
+        if self._remedies is not None:
+            self._remedies.install()
         if self._cuts and self._steps is None:
             self._loops.install()
         torch.cuda._lazy_call(self._start)
@@ -167,6 +171,7 @@ class Recording:
             waits_for=line.waits_for,
             cut=self._loops.cut,
             unseen={**self._loops.unseen, **self._loops.running},
+            changes={} if self._remedies is None else self._remedies.applicable(),
         )
         with open(f"{name}.{TORCH_REPORT}", "w", encoding="utf-8") as file:
             json.dump(asdict(report), file)
