@@ -4,7 +4,6 @@ peak.
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import signal
@@ -14,14 +13,15 @@ import textwrap
 import time
 import weakref
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import gpuconf
 import pytest
 from gpuconf.cli import plan_program
-from gpuconf.plans.programs import branches, largest, launch, trouble
-from gpuconf.plans.programs.framework import Run
+from gpuconf.plans.programs import largest, launch, rehearse, trouble
+from gpuconf.plans.programs.framework import PyTorch, Run
 from gpuconf.plans.programs.line import repeat
 from gpuconf.plans.programs.needs import DEPENDS, DOES_NOT_FIT, FITS, Card, alike, parse, verdict
 from gpuconf.plans.programs.parts import ACTIVATIONS, GRADIENTS, OTHER, PARAMETERS, TEMPORARY, Seen, parts
@@ -289,6 +289,7 @@ def running_in(folder: Path) -> set[int]:
         (["--gpu", "A10", "--limit", "1GiB", "--", "x.py"], "--limit cannot be used with a program"),
         (["--steps", "3", "trace.csv"], "--steps needs a program"),
         (["--compile", "trace.csv"], "--compile needs a program"),
+        (["--help-fit", "trace.csv"], "--help-fit needs a program"),
         (["--gpu", "A10", "--compile", "--values", "cpu", "--", "x.py"], "--compile cannot be used with --values cpu"),
         (["--gpu", "A10", "--steps", "0", "--", "x.py"], "--steps must be a whole number, 1 or more, but got '0'"),
     ],
@@ -504,6 +505,7 @@ class Answer:
     why_no_verdict = ""
 
     def __init__(self, value: int, each: int, most: int) -> None:
+        self.unseen = [f"what {value % 2} hides"]
         needs = GIB + value * each + value % 7 * MIB  # not quite in proportion
         row = {"card": "A10-24GB", "setting": "default", "usable_low": 10 * GIB, "needs_high": needs}
         self.cards = [{**row, "verdict": FITS if needs <= 10 * GIB else DOES_NOT_FIT}] if value <= most else []
@@ -534,13 +536,24 @@ def test_the_largest_number_that_fits(each: int, most: int) -> None:
     assert any(str(found.largest) in line for line in largest.table(asked, [found], search.answers)) or expected is None
 
 
+def test_what_a_search_did_not_see_is_in_both_answers() -> None:
+    asked = largest.parse("B=1..100")
+    answers = {value: Answer(value, MIB, 99) for value in (1, 2, 3)}
+    unseen = ["what comes after the steps that repeat, such as a validation", "what 1 hides", "what 0 hides"]
+    assert largest.to_dict(asked, [], {})["unseen"] == unseen[:1]
+    for one in answers.values():
+        one.to_dict = dict  # type: ignore[attr-defined]
+    assert largest.to_dict(asked, [], answers)["unseen"] == unseen  # type: ignore[arg-type]
+    assert largest.table(asked, [], answers)[-3:] == [f"not seen: {text}" for text in unseen]  # type: ignore[arg-type]
+
+
 def test_the_largest_number_for_each_of_others() -> None:
     words = ["train.py", "--batch={B}", "{LENGTH}", "{WIDTH}"]
     asked = largest.parse_all(["B=1..64", "LENGTH=512..3000", "WIDTH=7..7"], words)
     found = largest.combinations(asked)
     assert found == [{"LENGTH": length, "WIDTH": 7} for length in (512, 1024, 2048, 3000)]
     searches = [
-        (values, largest.Search(asked[0], lambda value, v=values: Answer(value, v["LENGTH"] * MIB // 4, 99)).run())  # type: ignore[arg-type, return-value, misc]
+        (values, largest.Search(asked[0], lambda value, v=values: Answer(value, v["LENGTH"] * MIB // 4, 99)).run())  # type: ignore[arg-type, misc]
         for values in found
     ]
     lines = largest.table_of_all(asked, searches)
@@ -680,50 +693,46 @@ def test_a_jax_program_that_is_cut_before_its_first_step_gets_no_verdict(ended: 
     assert bool(found) == bool(why)
 
 
-LOOP = """
-def work(): pass
-
-def at_times(step):
-    if step % 3 == 2:
-        work()
-
-def train(steps):
-    kept = []
-    for step in steps:
-        at_times(step)
-        if step == 4:
-            work()
-        if step % 2 == 1:
-            print("only a line")
-        del step
-"""
+QUIET = Report(pid=1, rank=None, world=None, gpus=[], counts={}, paths={})
 
 
-def test_branches_that_a_loop_takes_at_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those of the loop, and of a function that it calls; what only prints does not count. No variable is kept."""
-    monkeypatch.setenv("TORCHDYNAMO_DISABLE", "1")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    (tmp_path / "program_of_branches.py").write_text(LOOP)
-    program = importlib.import_module("program_of_branches")
-    untaken = []
+@pytest.mark.parametrize(("torch", "jax"), [("2.15", None), (None, "0.10")])
+@pytest.mark.parametrize(
+    ("ended", "asked", "says"),
+    [
+        ("program", False, ""),
+        ("repeated", False, "what comes after the steps that repeat: see --all"),
+        ("repeated", True, ""),  # a search says so itself
+        ("seconds", False, "the program's end: see --seconds and --all"),
+    ],
+)
+def test_a_program_that_did_not_end_was_not_seen(
+    torch: str | None, jax: str | None, ended: str, asked: bool, says: str
+) -> None:
+    run = launch.Outcome(ended, 0, 45.0, 0, {}, "", until_repeated=asked)
+    assert trouble.unseen(run, [replace(QUIET, torch=torch, jax=jax)]) == ([says] if says else [])
 
-    class Step(float):
-        """A number that can be referred to weakly."""
 
-    def steps() -> Iterator[float]:
-        frame = sys._getframe(1)
-        watch = branches.Watch([frame])
-        for number in range(7):
-            step = Step(number)
-            alive = weakref.ref(step)
-            yield step
-            del step
-            untaken.append(watch.untaken())
-        watch.leave()
-        assert alive() is None
-        assert sys.gettrace() is None
+@pytest.mark.parametrize(
+    ("least", "status", "error", "expected"),
+    [
+        (4 * GIB, 0, "", FITS),
+        (14 * GIB, 0, "", DEPENDS),  # which the simulated card held, but there is a context, and a margin
+        (17 * GIB, 0, "", DOES_NOT_FIT),
+        (4 * GIB, 1, "OutOfMemoryError", DOES_NOT_FIT),
+        (4 * GIB, 1, "ValueError", DEPENDS),
+    ],
+)
+def test_a_run_with_the_cards_memory_counts_what_is_beside(least: int, status: int, error: str, expected: str) -> None:
+    heard = launch.Heard(1)
+    heard.failed = {"error": error} if error else None
+    ended = launch.Outcome("program", status, 1.0, 0, {1: heard}, "")
+    least_of = {"default": least, "expandable_segments": least}
+    row = {**process(least), "least": least_of, "uuid": "a", "reserved": least}
+    run = Run(parse("T4"), ended, PyTorch(), [QUIET], [row], limited=True)
+    assert [one.verdict for one in rehearse._verdicts(run)] == [expected]
 
-    branches.forget()
-    program.train(steps())
-    function, loop = "line 6, if step % 3 == 2", "line 13, if step == 4"
-    assert untaken == [function, function, loop, loop, "", "", ""]
+
+def test_contexts_take_memory_of_a_card_with_its_own() -> None:
+    (card,) = parse("T4")
+    assert (card.simulated(2), card.simulated(2, limited=True)) == ("2xT4:no-limit", "2xT4:contexts")

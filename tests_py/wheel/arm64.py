@@ -57,7 +57,7 @@ RUN = """
     memory/test_out_of_memory.py memory/test_record.py memory/test_release.py memory/test_stacks.py
     memory/test_threads.py memory/test_unified_memory.py memory/test_usage.py package/test_doctests.py
     package/test_examples.py package/test_extras.py package/test_floors.py package/test_old_pickles.py
-    package/test_public_names.py plans/test_diff.py plans/test_fit_batch.py plans/test_fleet.py
+    package/test_public_names.py plans/test_branches.py plans/test_diff.py plans/test_fit_batch.py plans/test_fleet.py
     plans/test_message.py plans/test_plan.py plans/test_profiles.py plans/test_real_snapshots.py
     plans/test_report.py plans/test_snapshot_out_of_memory.py plans/test_snapshot_versions.py
     plans/test_trace_files.py plans/test_tried_workspaces.py plans/test_verify.py plans/test_xla_tuning.py

@@ -32,7 +32,7 @@ def refuse(options: Options) -> None:
     for name in ("steps", "seconds", "values", "record", "largest", "keep", "writes", "socket"):
         if getattr(options, name) is not None:
             raise UsageError(f"--{name} needs a program: gpuconf plan --gpu CARDS -- PROGRAM")
-    for name in ("all", "cpu_values", "compile", "smallest_card", "network", "unprotected"):
+    for name in ("all", "cpu_values", "compile", "smallest_card", "network", "unprotected", "help_fit"):
         if getattr(options, name):
             raise UsageError(f"--{name.replace('_', '-')} needs a program: gpuconf plan --gpu CARDS -- PROGRAM")
 
@@ -91,7 +91,7 @@ def _smallest(answer: Rehearsal) -> str:
 
 
 def _largest(options: Options, words: list[str]) -> int:
-    for name in ("record", "html", "smallest_card", "keep"):
+    for name in ("record", "html", "smallest_card", "keep", "help_fit"):
         if getattr(options, name):
             raise UsageError(f"--{name.replace('_', '-')} cannot be used with --largest")
     with CheckingUsage("--largest: "):
@@ -189,6 +189,7 @@ def _rehearsed(options: Options, words: list[str], start: str = "") -> Rehearsal
                 cpu_values=options.cpu_values or options.values == "cpu",
                 computes=options.values == "cpu",
                 compiles=options.compile,
+                helps=options.help_fit,
             ),
             record=options.record,
             html=options.html,

@@ -92,18 +92,26 @@ def test_four_times_the_batch(tmp_path: Path) -> None:
 
 def test_the_text_has_80_columns_and_a_verdict_for_each_card(tmp_path: Path) -> None:
     done = gpuconf(tmp_path, STEP, "--gpu", "T4,L4,H100-80GB", arguments=("72000",))
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 4, done.stderr
     lines = done.stdout.splitlines()
     assert max(len(line) for line in lines if "train.py" not in line) <= 80
-    assert lines[-1] == "fits on L4, H100-80GB; does not fit on T4"
+    assert lines[-2] == "not seen: what comes after the steps that repeat: see --all"
+    assert lines[-1] == "depends on L4, H100-80GB; does not fit on T4"
     assert "unproven: XLA publishes no description of T4, L4, and got gpuconf's" in " ".join(map(str.strip, lines))
     assert set(done.stderr.split()) == {"0.0"}  # nothing large is computed
+
+
+def test_a_program_that_ran_to_its_end_was_seen(tmp_path: Path) -> None:
+    program = STEP.replace("range(1000)", "range(20)")
+    found = answer(tmp_path, program, "--gpu", "H100-80GB", "--all", arguments=("8192",))
+    assert (found["ran"]["ended"], found["unseen"]) == ("program", [])
+    assert {one["verdict"] for one in found["cards"]} == {"fits"}
 
 
 def test_values_are_computed_if_they_are_wanted(tmp_path: Path) -> None:
     program = STEP.replace("8192", "512").replace("ones((512, 512)) for", "ones((512, 512)) / 512 for")
     done = gpuconf(tmp_path, program, "--gpu", "A10", "--values", "cpu", arguments=("4096",))
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 4, done.stderr  # it repeats, and its end is not seen
     assert 0.1 < float(done.stderr.split()[0]) < 1
 
 

@@ -158,6 +158,27 @@ def test_a_program_that_adapts_to_a_card_runs_on_that_card(tmp_path: Path) -> No
     assert any("catches out-of-memory errors" in note for note in found["notes"])
 
 
+def test_a_program_that_fills_its_card_is_not_said_to_fit(tmp_path: Path) -> None:
+    """Contexts are larger on some cards than on the simulated one, which has memory for one, too."""
+    program = """
+import torch
+held = []
+try:
+    while True:
+        held.append(torch.empty(64 << 20, dtype=torch.uint8, device="cuda"))
+except torch.OutOfMemoryError:
+    pass
+"""
+    found = planned(tmp_path, program, "--gpu", "T4,L4")
+    assert {one["card"]: one["verdict"] for one in found["cards"]} == {"T4": "depends", "L4": "depends"}
+
+
+def test_words_of_a_comment_or_docstring_catch_nothing(tmp_path: Path) -> None:
+    program = '"""Once out of memory."""\nimport torch\n# except torch.OutOfMemoryError: out of memory\n'
+    found = planned(tmp_path, program + "held = torch.zeros(9, device='cuda')\n", "--gpu", "T4")
+    assert found["notes"] == ["no backward pass ran: this is the memory of inference"]
+
+
 def test_a_program_that_runs_out_on_its_card_does_not_fit(tmp_path: Path) -> None:
     """That it failed is the answer, as the exit code says."""
     program = ADAPTS.replace("batch = 1 << 20", "batch = 1 << 19") + "kept = torch.empty(12 << 30, device='cuda')\n"
@@ -243,3 +264,68 @@ def test_on_a_full_card_the_answer_has_what_a_run_reserves_there(
     room = (card["usable_low"] - context["high"] + card["usable_high"] - context["low"]) // 2
     monkeypatch.setenv("ROOM", str(room))
     assert peaks(tmp_path, FULL)[1] == card["reserved"]
+
+
+FALLS = """
+import torch
+class Rows:
+    def __len__(self):
+        return {count}
+    def __getitem__(self, number):
+        {item}
+model = torch.nn.Linear(64, 64).cuda()
+for rows in torch.utils.data.DataLoader(Rows(), batch_size=5, sampler={sampler}):
+    model(rows.cuda())
+"""
+
+
+@pytest.mark.parametrize(
+    ("count", "item", "sampler", "says"),
+    [
+        (1000, "return torch.zeros(number['at'], 64)", "[{'at': 9}] * 4000", "could not be looked at (TypeError)"),
+        (10**9, "import time; time.sleep(0.1); return torch.zeros(9, 64)", "range(4000)", "items were looked at"),
+    ],
+    ids=["fails", "slow"],
+)
+def test_a_data_set_whose_sizes_are_not_known_is_not_seen(
+    tmp_path: Path, count: int, item: str, sampler: str, says: str
+) -> None:
+    """A loop over one of which too few items were looked at, or none, was cut."""
+    program = FALLS.format(count=count, item=item, sampler=sampler)
+    found = planned(tmp_path, program, "--gpu", "A10", "--seconds", "20")
+    assert found["ran"]["cut"] == []
+    if found["ran"]["ended"] == "seconds":
+        assert any(says in text for text in found["unseen"])
+        assert {one["verdict"] for one in found["cards"]} == {"depends"}
+
+
+INDICES = """
+import weakref
+from gpuconf.plans.programs.loops import _Indices
+
+class Batch(list):
+    __hash__ = object.__hash__
+
+alive, most = weakref.WeakSet(), 0
+
+def batches():
+    global most
+    for number in range(2000):
+        batch = Batch([1] * (3 if number == 700 else 1 if number == 1999 else 2))
+        alive.add(batch)
+        most = max(most, len(alive))
+        yield batch
+
+indices = _Indices(batches())
+next(indices)
+indices.end(at_least_one=False)
+print(most, *map(len, indices))
+"""
+
+
+def test_the_end_of_a_loop_keeps_two_lists_of_indices() -> None:
+    """The last batches of a sampler, up to two million lists, were held at a time."""
+    done = subprocess.run([sys.executable, "-c", INDICES], capture_output=True, text=True, check=True, timeout=200)
+    most, *lengths = map(int, done.stdout.split())
+    assert lengths == [3, 1]
+    assert most <= 4

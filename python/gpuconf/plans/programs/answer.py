@@ -21,7 +21,8 @@ class Rehearsal(metaclass=Made):
     made of, for the first group of cards that PyTorch treats alike; ``cards``, a verdict for each card and setting of
     PyTorch's allocator;
     ``unseen``, what the program may do that was not seen, because of which no card surely holds it;
-    ``helps``, the settings and changes that were tried, and what they save; ``functions``, what the compiled functions
+    ``helps``, the settings and changes that were tried, and what they save; ``remedies``, the changes of ``--help-fit``
+    that gain a card, with the lines to write, None if none was tried; ``functions``, what the compiled functions
     of a JAX program need; ``why_no_verdict``, "" if there is one. Sizes are in bytes.
     :meth:`to_dict` has the same under the same names.
     """
@@ -39,6 +40,7 @@ class Rehearsal(metaclass=Made):
         self.beside: list[dict[str, Any]] = fields["beside"]
         self.unseen: list[str] = fields["unseen"]
         self.helps: list[dict[str, Any]] = fields["helps"]
+        self.remedies: list[dict[str, Any]] | None = fields["remedies"]
         self.functions: list[dict[str, Any]] = fields["functions"]
         self.why_no_verdict: str = fields["why_no_verdict"]
 
@@ -95,6 +97,8 @@ class Rehearsal(metaclass=Made):
             yield from self._table()
         for one in self.helps:
             yield from wrapped("helps: ", _help(one))
+        if self.remedies is not None:
+            yield from self._remedies()
         for note in self._fields["outputs"]:
             yield from wrapped("", note)
         for text in self.unseen:
@@ -172,6 +176,22 @@ class Rehearsal(metaclass=Made):
             yield from wrapped("  ", f"{one['what']}: {_range(one['low'], one['high'])} ({one['source']})", "    ")
         for path in self._fields["paths"]:
             yield from wrapped("  ", path, "    ")
+
+    def _remedies(self) -> Iterator[str]:
+        assert self.remedies is not None
+        if not self.remedies:
+            yield "no change that was tried makes another card hold it"
+            return
+        yield ""
+        seen = ", as far as was seen" if self.unseen else ""
+        rows = [("change", "saves", "allocator needs", f"then fits on{seen}")]
+        for number, one in enumerate(self.remedies, 1):
+            rows.append((str(number), human_bytes(one["saves"]), human_limit(one["least"]), ", ".join(one["gains"])))
+        yield from columns(rows, left=1)
+        for number, one in enumerate(self.remedies, 1):
+            yield from wrapped(f"change {number}: ", one["title"])
+            yield from (f"    {line}" for line in one["write"])
+        yield ""
 
 
 def _heading(setting: str) -> str:

@@ -1,52 +1,89 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a loop does only now and then, such as ``if step % 500 == 0: validate()``, and whether it has done it.
+"""What a program does only now and then, such as ``if step % 500 == 0: validate()``, and whether it has done it.
 
-A branch counts if it depends on how often something ran, and does more than print and log. It may stand in the loop, or
-in a function of the program that the loop calls. Lines are traced only in such code.
+While a loop runs, the lines of the program's own code are traced. A branch is open if it may take memory, has not run
+since the first step, and its condition may become another one: a number that the condition reads changes from round to
+round of the loop, or one from which what it reads was made. ``conditions.py`` has what conditions read.
 """
 
 from __future__ import annotations
 
 import ast
-import functools
+import builtins
+import contextlib
+import ctypes
 import inspect
-import linecache
+import operator
 import os
 import sys
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import CodeType, FrameType
 
 from ..._core import stacks
 from ..._typing import Any
+from .conditions import Branch, Chain, File, Point, chain_of, file_of
 
-# Functions that take no memory of a GPU worth a wait.
-_QUIET: tuple[str, ...] = ("print", "log", "info", "debug", "warning", "write", "flush", "append", "item", "format")
-_QUIET += ("time", "perf_counter", "join", "len", "int", "float", "str", "round", "max", "min", "update")
-_QUIET += ("add_scalar", "add_scalars", "set_postfix", "set_postfix_str", "set_description")
-
-Line = tuple[str, int]  # a file, and a line of it; the line's negative, if it cannot be seen whether it runs
+_HIDDEN = "branches of the program, which are not seen with --compile or under a debugger"
+_CHANGING = ("time", "random", "datetime", "numpy.random")  # modules whose functions return something else each time
 
 
 class Watch:
-    """The branches of one loop, whose calls are given. ``leave`` ends it."""
+    """The branches while one loop runs. ``frames`` are the program's calls that led to it. ``leave`` ends it."""
 
     def __init__(self, frames: Sequence[FrameType]) -> None:
-        self.expected: dict[Line, str] = {}
-        for frame in frames:
-            self.expected |= _of_loop(frame)
-        if not self.expected and not any(map(_functions, _files())):
-            return  # tracing keeps the arguments of calls alive, which a program without such branches is spared
-        if os.environ.get("TORCHDYNAMO_DISABLE") != "1" or sys.gettrace() not in (None, _call):
-            return  # the compiler, or a debugger, is not to be disturbed: what the loop shows has to do
+        self._now: dict[tuple[Point, Chain], set[float]] = {}  # what was read in this round
+        self._before: dict[tuple[Point, Chain], set[float]] = {}
+        self._changing: set[Point] = set()
+        self._later: dict[CodeType, list[Point]] = {}
+        if not _update():
+            return
         _watches.append(self)
-        for frame in frames:
-            frame.f_trace = _line
-        sys.settrace(_call)
+        # The calls themselves are not kept: their variables would live on.
+        self._later = {frame.f_code: _still_to_come(frame) for frame in frames}
+        if _can_trace():
+            for frame in frames:
+                _trace(frame)
+            sys.settrace(_call)
+
+    def end_round(self) -> None:
+        """Compare what conditions read in the round that has ended with what they read in the one before."""
+        if self not in _watches:
+            return
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None:
+            points = self._later.get(frame.f_code)
+            if points:
+                _evaluated.update(points)
+                _read(points, locals_of(frame), frame.f_globals, self.note)
+            frame = frame.f_back
+        for key, numbers in self._now.items():
+            if self._before.setdefault(key, numbers) != numbers:
+                self._changing.add(key[0])
+                self._before[key] = numbers
+        self._now = {}
+
+    def note(self, point: Point, chain: Chain, number: float) -> None:
+        """Note a number that a condition reads."""
+        self._now.setdefault((point, chain), set()).add(number)
 
     def untaken(self) -> str:
-        """Return a branch that was not taken yet, "" if there is none."""
-        lines = sorted(line for line in self.expected if line not in _taken)
-        return f"line {abs(lines[0][1])}, {self.expected[lines[0]]}" if lines else ""
+        """Return a branch that may be taken later, "" if there is none."""
+        if self not in _watches:
+            return ""
+        if sys.gettrace() is not _call:
+            return _HIDDEN
+        changing = {name for point in self._changing for name in point.gives}
+        more = {""}
+        while more:
+            givers = (one for one in _points if not changing.isdisjoint(one.names))
+            more = {name for one in givers for name in one.gives} - changing
+            changing |= more
+        for one in (point for point in _points if isinstance(point, Branch)):
+            is_open = one in self._changing or not changing.isdisjoint(one.names)
+            if is_open and one in _evaluated and one not in _taken:
+                return f"line {one.line}, {one.text}"
+        return ""
 
     def leave(self) -> None:
         """End watching the loop."""
@@ -59,6 +96,15 @@ class Watch:
         while frame is not None:  # what was traced keeps the variables of its last line
             locals_of(frame)
             frame = frame.f_back
+
+
+def _still_to_come(frame: FrameType) -> list[Point]:
+    """Return the points of a call that waits for a loop: those after it, and in loops around it."""
+    code, line = _code(frame.f_code), frame.f_lineno
+    around = [(first, last) for first, last in code.loops if first <= line <= last]
+    begin, (first, last) = min(around, default=(line, 0))[0], max(around, default=(0, 0))
+    points = [one for points in code.at.values() for one in points if one.line >= begin]
+    return [one for one in points if not (one.behind and first <= one.line <= last)]  # those are seen when they run
 
 
 def forget() -> None:
@@ -77,127 +123,233 @@ def locals_of(frame: FrameType) -> dict[str, Any]:
 
 
 _watches: list[Watch] = []
-_taken: set[Line] = set()
-_of_code: dict[CodeType, dict[Line, str]] = {}
+_taken: set[Branch] = set()
+_evaluated: set[Point] = set()  # those whose code runs
+_points: list[Point] = []  # of all files: the branches, and what changes what their conditions read
+_relevant: set[Point] = set()  # the same
+_files: set[str] = set()
+_modules: tuple[int, str] = (0, "")  # how many, and the last one
+
+
+def _update() -> list[Point]:
+    """Return the points of the modules that are imported now."""
+    global _modules, _files
+    modules = len(sys.modules), next(reversed(sys.modules))
+    if modules != _modules:
+        _modules = modules
+        files = {getattr(module, "__file__", None) or "" for module in list(sys.modules.values())}
+        files = {file for file in files if file.endswith(".py") and _is_program(file)}
+        if files != _files:
+            _files = files
+            _of_code.clear()
+            points = [point for file in files for point in file_of(file).points]
+            needed: set[str] = set()
+            more: set[Point] = {one for one in points if isinstance(one, Branch)}
+            _relevant.clear()
+            while more:
+                _relevant.update(more)
+                needed |= {name for one in more for name in one.names}
+                more = {one for one in points if one not in _relevant and not needed.isdisjoint(one.gives)}
+            _points[:] = sorted(_relevant, key=lambda one: one.line)
+    return _points
+
+
+# Tracing.
+
+_COPIES = (3, 11) <= sys.version_info < (3, 13)
+_copy_back: Any = ctypes.pythonapi.PyFrame_LocalsToFast if _COPIES else None
+if _COPIES:
+    _copy_back.argtypes, _copy_back.restype = [ctypes.py_object, ctypes.c_int], None
+_references = sys.getrefcount
+
+
+def _can_trace() -> bool:
+    """Whether nothing else traces: neither the compiler nor a debugger is to be disturbed."""
+    return os.environ.get("TORCHDYNAMO_DISABLE") == "1" and sys.gettrace() in (None, _call)
+
+
+class _Code:
+    """What is looked for in a function's code: by the line the conditions, and by line or instruction the branches."""
+
+    def __init__(self, code: CodeType, file: File | None) -> None:
+        self.code = code
+        points = [] if file is None else file.of_function(code.co_firstlineno, code.co_name)
+        points = [one for one in points if one in _relevant]
+        self.loops = [] if file is None else file.loops
+        self.keeps = _COPIES and bool(code.co_flags & inspect.CO_OPTIMIZED and code.co_nlocals)
+        self.at: dict[int, list[Point]] = {}
+        self.by_line: dict[int, list[Branch]] = {}
+        self.by_instruction: dict[int, list[Branch]] = {}
+        parts = []
+        for one in points:
+            self.at.setdefault(one.line, []).append(one)
+            if isinstance(one, Branch) and one.has_lines:
+                for line in range(one.begin[0], one.end[0] + 1):
+                    self.by_line.setdefault(line, []).append(one)
+            elif isinstance(one, Branch):
+                parts.append(one)
+        if parts and sys.version_info >= (3, 11):  # before, nothing says that a part of a line has run
+            for number, (line, _, column, _) in enumerate(code.co_positions()):
+                within = [one for one in parts if one.begin <= (line or 0, column or 0) < one.end]
+                if within:
+                    self.by_instruction[2 * number] = within
+
+
+_of_code: dict[int, _Code] = {}  # by the number of the object, which is kept: equal code may be another file's
+
+
+def _code(code: CodeType) -> _Code:
+    if id(code) not in _of_code:
+        is_program = stacks.is_program((code.co_filename, code.co_firstlineno, code.co_name))
+        _of_code[id(code)] = _Code(code, file_of(code.co_filename) if is_program else None)
+    return _of_code[id(code)]
+
+
+def _trace(frame: FrameType) -> bool:
+    """Trace the lines of a call, if there is anything to see."""
+    code = _code(frame.f_code)
+    if not code.at:
+        return False
+    frame.f_trace = _line
+    frame.f_trace_opcodes = any(one not in _taken for found in code.by_instruction.values() for one in found)
+    return True
 
 
 def _call(frame: FrameType, _event: str, _argument: Any) -> Any:
     code = frame.f_code
-    branches = _of_code.get(code)
-    if branches is None:
-        branches = _of_code[code] = _of_function(code)
-    if not branches:
-        return None
-    for watch in _watches:
-        watch.expected |= branches
-    return None if branches.keys() <= _taken else _line
+    known = _of_code.get(id(code)) or _code(code)
+    traced = bool(known.at) and _trace(frame)
+    if known.keeps:
+        _release(frame)
+    return _line if traced else None
 
 
 def _line(frame: FrameType, event: str, _argument: Any) -> Any:
+    code = _code(frame.f_code)
     if event == "line":
-        _taken.add((frame.f_code.co_filename, frame.f_lineno))
+        line = frame.f_lineno
+        _taken.update(code.by_line.get(line, ()))
+        points = code.at.get(line)
+        if points:
+            _evaluated.update(points)
+            values, others = frame.f_locals, frame.f_globals
+            points = [one for one in points if not any(_is_false(test, values, others) for test in one.behind)]
+            for watch in _watches:
+                _read(points, values, others, watch.note)
+            del values
+    elif event == "opcode":
+        _taken.update(code.by_instruction.get(frame.f_lasti, ()))
+    if code.keeps:
+        _release(frame)
     return _line
 
 
-# The source.
+def _release(frame: FrameType) -> None:
+    """Let a traced call keep none of its variables. Python 3.11 and 3.12 copy them for each event, and back."""
+    values = frame.f_locals
+    if _references(values) <= 3:  # else locals() has it, too
+        _copy_back(frame, 0)  # after which the interpreter does not
+        values.clear()
 
 
-@functools.cache
-def _tree(file: str) -> ast.Module:
-    try:
-        return ast.parse("".join(linecache.getlines(file)))
-    except (SyntaxError, ValueError):
-        return ast.Module([], [])
+_known: dict[str, bool] = {}
 
 
-def _of_loop(frame: FrameType) -> dict[Line, str]:
-    """Return the branches in the loop that a frame is at."""
-    file = frame.f_code.co_filename
-    loops = [
-        node
-        for node in ast.walk(_tree(file))
-        if isinstance(node, (ast.For, ast.AsyncFor)) and node.lineno <= frame.f_lineno <= (node.iter.end_lineno or 0)
-    ]
-    if not loops:
-        return {}
-    loop = max(loops, key=lambda node: node.lineno)
-    return _branches(file, loop.body, {node.id for node in ast.walk(loop.target) if isinstance(node, ast.Name)})
+def _is_program(file: str) -> bool:
+    if file not in _known:
+        _known[file] = stacks.is_program((file, 1, ""))
+    return _known[file]
 
 
-def _of_function(code: CodeType) -> dict[Line, str]:
-    """Return the branches in a function of the program."""
-    file, first = code.co_filename, code.co_firstlineno
-    if not stacks.is_program((file, first, code.co_name)):
-        return {}
-    return _functions(file).get((first, code.co_name), {})
+# What conditions read.
 
 
-def _files() -> list[str]:
-    """Return the files of the program's modules."""
-    files = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
-    return [file for file in files if file and file.endswith(".py") and stacks.is_program((file, 1, ""))]
+def _read(
+    points: Sequence[Point],
+    variables: Mapping[str, Any],
+    others: Mapping[str, Any],
+    note: Callable[[Point, Chain, float], None],
+) -> None:
+    for point in points:
+        for chain in point.reads:
+            for number in _numbers(chain, variables, others):
+                note(point, chain, number)
 
 
-@functools.cache
-def _functions(file: str) -> dict[tuple[int, str], dict[Line, str]]:
-    """Return the branches of each function in a file that has any, by its first line and name."""
-    functions = {}
-    for node in ast.walk(_tree(file)):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            branches = _branches(file, node.body, set())
-            if branches:
-                functions[min([node.lineno, *(one.lineno for one in node.decorator_list)]), node.name] = branches
-    return functions
+def _numbers(chain: Chain, variables: Mapping[str, Any], others: Mapping[str, Any]) -> Iterator[float]:
+    """Yield the number that a chain of attributes and keys leads to, or how much a container there has."""
+    value = _value(chain, variables, others)
+    if isinstance(value, (bool, int, float)):
+        yield float(value) if value == value and abs(value) < 1e300 else 0.0
+    elif type(value) in (list, dict, set, tuple):
+        yield float(len(value))
+    elif callable(value) and _is_changing(value):
+        yield time.monotonic()
 
 
-def _branches(file: str, body: Sequence[ast.stmt], counters: set[str]) -> dict[Line, str]:
-    """Return the first lines of branches that depend on these names, or on what the code counts, with the condition."""
-    inner = list(_inside(body))
-    counters = counters | {ast.unparse(node.target) for node in inner if isinstance(node, ast.AugAssign)}
-    conditions: dict[Line, str] = {}
-    for node in inner:
-        for field in ("body", "orelse"):
-            statements: Any = getattr(node, field, None)
-            for number, one in enumerate(statements if isinstance(statements, list) else ()):
-                if not isinstance(one, ast.If) or not _depends(one.test, counters):
-                    continue
-                parts = [one.body, one.orelse]
-                if isinstance(one.body[-1], ast.Continue):
-                    parts.append(statements[number + 1 :])
-                for part in filter(_does_work, parts):
-                    line = part[0].lineno
-                    conditions[file, line if line != one.lineno else -line] = f"if {ast.unparse(one.test)}"
-    return conditions
+def _is_false(test: ast.expr, variables: Mapping[str, Any], others: Mapping[str, Any]) -> bool:
+    """Whether a condition is false, as far as plain values show it."""
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        value = _plain(test.operand, variables, others)
+        return value is not _UNKNOWN and bool(value)
+    if isinstance(test, ast.Compare) and len(test.ops) == 1 and type(test.ops[0]) in _COMPARISONS:
+        a, b = (_plain(one, variables, others) for one in (test.left, test.comparators[0]))
+        with contextlib.suppress(TypeError):
+            return _UNKNOWN not in (a, b) and not _COMPARISONS[type(test.ops[0])](a, b)
+    value = _plain(test, variables, others)
+    return value is not _UNKNOWN and not value
 
 
-def _inside(statements: Sequence[ast.stmt]) -> Iterator[ast.AST]:
-    """Yield what runs in these statements, and the list of them: functions that they define run elsewhere."""
-    yield ast.Module(list(statements), [])
-    waiting: list[ast.AST] = list(statements)
-    while waiting:
-        node = waiting.pop()
-        yield node
-        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
-            waiting.extend(ast.iter_child_nodes(node))
+_COMPARISONS: dict[type, Callable[[Any, Any], Any]] = {
+    **{ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Is: operator.is_, ast.IsNot: operator.is_not},
+    **{ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge},
+}
 
 
-def _depends(test: ast.expr, counters: set[str]) -> bool:
-    """Whether a condition is about how often something ran: the rest of a division, or a comparison with a counter."""
-    for node in ast.walk(test):
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) and not isinstance(node.left, ast.Constant):
-            return True
-        if isinstance(node, ast.Compare):
-            sides = (one for side in (node.left, *node.comparators) for one in ast.walk(side))
-            if any(isinstance(one, ast.expr) and ast.unparse(one) in counters for one in sides):
-                return True
-    return False
+def _plain(node: ast.expr, variables: Mapping[str, Any], others: Mapping[str, Any]) -> Any:
+    chain = chain_of(node)
+    value = node.value if isinstance(node, ast.Constant) else _value(chain, variables, others) if chain else _UNKNOWN
+    return value if value is None or type(value) in (bool, int, float, str) else _UNKNOWN
 
 
-def _does_work(statements: Sequence[ast.stmt]) -> bool:
-    """Whether statements call something that may take memory of a GPU."""
-    for node in (inner for one in statements for inner in ast.walk(one)):
-        if isinstance(node, ast.Call):
-            name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-            if name not in _QUIET:
-                return True
-    return False
+_UNKNOWN: object = object()
+
+
+def _value(chain: Chain, variables: Mapping[str, Any], others: Mapping[str, Any]) -> Any:
+    """Return what a chain of attributes and keys leads to, unless code of the program's would have to run."""
+    first, *rest = chain
+    value = variables.get(first, others.get(first, getattr(builtins, str(first), _UNKNOWN)))
+    for part in rest:
+        if isinstance(part, str):
+            found: Any = inspect.getattr_static(type(value), part, None)
+            if isinstance(found, property) and _is_program(getattr(found.fget, "__code__", _read.__code__).co_filename):
+                return _UNKNOWN
+            try:
+                value = getattr(value, part)
+            except Exception:  # a library's property may fail as it likes
+                return _UNKNOWN
+        elif type(value) not in (dict, list, tuple):
+            return _UNKNOWN
+        else:
+            try:
+                value = value[part[0]]
+            except (LookupError, TypeError):
+                return _UNKNOWN
+    return value
+
+
+def _is_changing(function: Any) -> bool:
+    owner = getattr(function, "__self__", None)
+    owner = owner if isinstance(owner, type) else type(owner)
+    modules = (getattr(function, "__module__", None) or "", owner.__module__)
+    return function is next or any(one == name or one.startswith(name + ".") for one in modules for name in _CHANGING)
+
+
+def is_comprehension(frame: FrameType) -> bool:
+    """Whether a call is at the loop of a comprehension."""
+    if frame.f_code.co_name in ("<listcomp>", "<setcomp>", "<dictcomp>"):
+        return True
+    if sys.version_info < (3, 12):  # where they are no calls of their own
+        return False
+    positions = list(frame.f_code.co_positions())[frame.f_lasti // 2]
+    return (positions[0], positions[2]) in file_of(frame.f_code.co_filename).comprehensions

@@ -89,11 +89,12 @@ class Framework(ABC):
         """Whether the program catches out-of-memory errors, and does something else then."""
         return False
 
-    def changes(self, _run: Run) -> dict[str, str]:
-        """Return changes of the program that may save memory, which a run of its own can try, and how a program makes
-        each.
+    def changes(self, run: Run) -> dict[str, str]:
+        """Return changes that may save memory in the largest process, which a run of its own can try, and how a program
+        makes each.
         """
-        return {}
+        most = max(run.processes, key=lambda one: one["allocated"])["pid"]
+        return next((report.changes for report in run.reports if report.pid == most), {})
 
     def paths(self, _runs: Sequence[Run]) -> list[str]:
         """Return which attention and convolution each group of cards takes."""

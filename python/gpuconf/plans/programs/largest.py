@@ -15,7 +15,7 @@ from .answer import SCHEMA, Rehearsal, settings_of
 from .needs import FITS
 
 _COMBINATIONS = 32
-_UNSEEN = "not seen: what comes after the steps that repeat, such as a validation"
+_UNSEEN = "what comes after the steps that repeat, such as a validation"
 _GUESSES = 8  # afterwards each try halves the range
 
 
@@ -170,7 +170,12 @@ def table(asked: Range, results: Sequence[Found], answers: dict[int, Rehearsal])
     tried = sorted(answers.items())
     lines += columns([(asked.name, "allocated", "reserved"), *(_tried(*one) for one in tried)], left=0)
     lines += [f"{asked.name}={value}: {one.why_no_verdict}" for value, one in tried if one.why_no_verdict]
-    return [*lines, _UNSEEN]
+    return lines + [f"not seen: {text}" for text in _unseen(answers)]
+
+
+def _unseen(answers: Mapping[int, Rehearsal]) -> list[str]:
+    """Return what was not seen of the program with some number."""
+    return list(dict.fromkeys([_UNSEEN, *(text for one in answers.values() for text in one.unseen)]))
 
 
 def _cell(asked: Range, one: Found | None) -> str:
@@ -193,6 +198,7 @@ def to_dict(asked: Range, results: Sequence[Found], answers: dict[int, Rehearsal
         "low": asked.low,
         "high": asked.high,
         "largest": [one.to_dict() for one in results],
+        "unseen": _unseen(answers),
         "tried": [{"value": value, **one.to_dict()} for value, one in sorted(answers.items())],
     }
 
@@ -211,4 +217,4 @@ def table_of_all(asked: Sequence[Range], searches: Sequence[tuple[Mapping[str, i
         if not results:
             rows.append((*start, "nothing is known", *("" for _ in settings)))
     head = f"the largest {first.name} from {first.low} to {first.high} that fits:"
-    return [head, "", *columns(rows, left=len(asked)), "", _UNSEEN]
+    return [head, "", *columns(rows, left=len(asked)), "", f"not seen: {_UNSEEN}"]

@@ -81,6 +81,7 @@ class Outcome(NamedTuple):
     outlived: int
     processes: dict[int, Heard]
     failure: str
+    until_repeated: bool = False
 
     def has_network(self) -> bool:
         """Whether it had the machine's network."""
@@ -105,6 +106,7 @@ class Program:
         self._environment = environment
         self._words = list(words)
         self._request = request
+        self.until_repeated: bool = request.until_repeated  # whether only its steps are of interest
 
     @property
     def folder(self) -> str:

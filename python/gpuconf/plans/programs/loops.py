@@ -3,7 +3,9 @@
 
 Only the loader ends: its last batch comes next, and the program goes on with what follows the loop. A loop runs on
 
-- while it allocates nothing on a GPU, holds more with each round, or gathers tensors elsewhere,
+- while it allocates nothing on a GPU, or holds more with each round, there or in the host's memory: batches, or what
+  was copied from a GPU,
+- if it is a comprehension, or takes its batches by ``next()``,
 - while batches come that are smaller than what its data set's items make,
 - while it has a branch that depends on how often it ran and was not taken, such as ``if step % 500 == 0:``,
 - until an optimizer has stepped, if it runs backward passes and the program has an optimizer.
@@ -13,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import dis
+import inspect
 import os
 import random
 import sys
@@ -23,18 +26,22 @@ from itertools import islice
 from types import FrameType
 
 import torch
+from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils.data import dataloader
 
 from ..._core import stacks
 from ..._typing import Any, NamedTuple
-from .branches import Watch, forget, locals_of
+from ...simulation.values import kernels
+from .branches import Watch, forget, is_comprehension, locals_of
 from .line import TIMES, repeat
 
 _BY_HAND = 20  # equal rounds with backward passes and without an optimizer: gradients may add up
 _GROWTH = 2 << 20  # bytes that the rest of a loop may add: a segment of small blocks
 _ATTRIBUTE = "_gpuconf_loop"
 _MOST_INDICES = 2_000_000
-_ITEMS, _SECONDS = 4096, 1.0  # of a data set, to see whether its items have one size
+_ITEMS, _SECONDS = 100_000, 2.0  # of a data set, to see whether its items have one size
+_OBJECTS = 100  # of a batch whose attributes are looked at
+_FEWEST = 32  # items of which that is believed, if there are more
 
 
 class Figures(NamedTuple):
@@ -93,10 +100,12 @@ class Loops:
         self.stepped = False  # whether a loop has seen an optimizer's step
         self.cut: dict[str, tuple[int, int | None]] = {}  # by the place of the loop: how often it ran, of how many
         self.running: dict[str, str] = {}  # by the place of a loop that is not over: why it was not cut
+        self.on_host = _OnHost()
         self.unseen: dict[str, str] = {}  # by the place of a loop
 
     def install(self) -> None:
         """Stand before the iterators of torch.utils.data."""
+        kernels.copied_to_host.append(self.on_host.note)
         kind: Any = dataloader._BaseDataLoaderIter
         following = kind.__next__
 
@@ -112,6 +121,7 @@ class Loops:
                 self.leave(loop.place)
                 raise
             loop.note(batch)
+            self.on_host.note(batch)
             return batch
 
         kind.__next__ = next_batch
@@ -144,7 +154,7 @@ class _Loop:
         self._counted = loops.counted()
         self._round: list[Any] = []
         self._rounds: list[Any] = []
-        self._in_use: list[list[int]] = []  # after each round
+        self._in_use: list[list[int]] = []  # after each round, on each GPU and in the host's memory
         self._trains = False
         self._iterations = 0
         self._largest: tuple[int, str] = (0, "")  # numbers in a batch, and its shape
@@ -170,13 +180,14 @@ class _Loop:
         if self._trains and counted.has_optimizer and not steps:
             return False
         self._rounds.append(tuple(self._round))
-        self._in_use.append([one.in_use for one in now])
+        self._in_use.append([*(one.in_use for one in now), self._loops.on_host.held()])
         self._round = []
+        self.place.end_round()
         times = TIMES if counted.has_optimizer or not self._trains else _BY_HAND
         if self._rounds[-1] not in self._loops.known and not repeat(self._rounds[1:], times):
             return False
         uses_gpu = any(gpu[0] for figures, _, _ in self._rounds[-1] for gpu in figures)
-        if not uses_gpu or self._grows() or self.place.gathers():
+        if not uses_gpu or self._grows() or not self.place.is_loop:
             return False
         reason = self.place.untaken() or self._larger()
         if reason:
@@ -187,19 +198,23 @@ class _Loop:
         """Whether the rest of the loop would hold more and more."""
         count = min(len(self._in_use) - 1, TIMES)
         if count < 1:
-            return False
+            return True  # as far as one round shows
         left = (self._length or 100_000) / self._iterations * len(self._rounds)
         growth = max(b - a for a, b in zip(self._in_use[-1 - count], self._in_use[-1], strict=True))
         return growth / count * left > _GROWTH
 
     def _larger(self) -> str:
         """Return what is known of batches that are larger than all that came, "" if there are none."""
-        reach = _reach(self._iterator(), self.indices.longest)
-        if self._largest[0] >= reach[0]:
+        iterator: Any = self._iterator()
+        if iterator._dataset_kind == dataloader._DatasetKind.Iterable:
+            return ""  # see end()
+        reach = _reach(iterator, self.indices.longest or 1)
+        if reach.unknown:
+            return f"batches of other sizes: {reach.unknown}"
+        if self._largest[0] >= reach.numbers:
             return ""
-        return (
-            f"batches of several sizes: the largest that ran is {self._largest[1]}, and the data set's reach {reach[1]}"
-        )
+        ran = f"the largest that ran is {self._largest[1]}, and the data set's reach {reach.shape}"
+        return f"batches of several sizes: {ran}"
 
     def end(self) -> None:
         """Let the loader end. Its last batch comes before, if that has another size."""
@@ -232,13 +247,15 @@ class _Indices:
 
     def end(self, *, at_least_one: bool) -> None:
         """Keep what no batch so far was like: one with more items, and the last one, if it has fewer."""
-        rest = (
-            [] if self.longest == 0 else [one for one in islice(self._indices, _MOST_INDICES) if isinstance(one, list)]
-        )
-        longest = max(rest, key=len, default=[])
+        longest: list[Any] = []
+        last: list[Any] | None = None
+        for one in islice(self._indices, _MOST_INDICES if self.longest else 0):  # of which at most two are kept
+            if isinstance(one, list):
+                last = one
+                longest = max(longest, one, key=len)
         kept = [longest] if len(longest) > self.longest else []
-        if rest and (len(rest[-1]) != self.longest or (at_least_one and not kept)):
-            kept.append(rest[-1])
+        if last is not None and (len(last) != self.longest or (at_least_one and not kept)):
+            kept.append(last)
         self._indices = iter(kept)
 
 
@@ -282,45 +299,78 @@ def _shape(batch: Any) -> str:
 
 
 def _tensors(value: Any) -> Iterator[Any]:
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, (Mapping, list, tuple)):
-        for one in value.values() if isinstance(value, Mapping) else value:
-            yield from _tensors(one)
+    waiting, objects = [value], 0
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, torch.Tensor):
+            yield one
+        elif isinstance(one, (Mapping, list, tuple)):
+            waiting.extend(one.values() if isinstance(one, Mapping) else one)
+        elif hasattr(one, "__dict__") and objects < _OBJECTS:  # which may refer to each other
+            objects += 1
+            waiting.extend(vars(one).values())
 
 
-_reaches: dict[int, tuple[Any, tuple[int, str]]] = {}  # by the data set, which is kept: its number would be another's
+class _OnHost:
+    """The tensors in the host's memory that may go to a GPU once more: batches, and copies from a GPU."""
+
+    def __init__(self) -> None:
+        self._storages: dict[int, tuple[StorageWeakRef, int]] = {}  # by the storage, with its bytes
+
+    def note(self, value: Any) -> None:
+        """Note the tensors of a value, as long as they live."""
+        for tensor in _tensors(value):
+            if tensor.layout is torch.strided and tensor.device.type == "cpu":
+                reference = StorageWeakRef(tensor.untyped_storage())
+                self._storages[reference.cdata] = reference, tensor.untyped_storage().nbytes()
+
+    def held(self) -> int:
+        """Return the bytes of those that live."""
+        self._storages = {key: one for key, one in self._storages.items() if not one[0].expired()}
+        return sum(size for _, size in self._storages.values())
 
 
-def _reach(iterator: Any, count: int) -> tuple[int, str]:
-    """Return the numbers in a batch of the largest items, and its shape; nothing if all have one size."""
+class _Reach(NamedTuple):
+    """A batch of a data set's largest items: how many numbers it has, its shape, and else why that is not known."""
+
+    numbers: int = 0  # if all items have one size
+    shape: str = ""
+    unknown: str = ""
+
+
+_reaches: dict[int, tuple[Any, _Reach]] = {}  # by the data set, which is kept: its number would be another's
+
+
+def _reach(iterator: Any, count: int) -> _Reach:
     dataset = iterator._dataset
     if id(dataset) not in _reaches:
-        _reaches[id(dataset)] = dataset, (0, "")
         try:
-            _reaches[id(dataset)] = dataset, _largest_batch(iterator, dataset, count)
-        except Exception:  # a program's data set may fail as it likes; the loop is judged by its batches
-            return 0, ""
+            reach = _largest_batch(iterator, dataset, count)
+        except Exception as error:  # a program's data set may fail as it likes
+            reach = _Reach(unknown=f"the data set's items could not be looked at ({type(error).__name__})")
+        _reaches[id(dataset)] = dataset, reach
     return _reaches[id(dataset)][1]
 
 
-def _largest_batch(iterator: Any, dataset: Any, count: int) -> tuple[int, str]:
-    if count == 0:
-        return 0, ""
-    begin, total = time.monotonic(), len(dataset)
+def _largest_batch(iterator: Any, dataset: Any, count: int) -> _Reach:
+    begin, total, seen = time.monotonic(), len(dataset), 0
     texts = iterator._collate_fn is not dataloader.default_collate
     items: list[tuple[int, Any]] = []
     for number in random.Random(0).sample(range(total), min(total, _ITEMS)):
         item = dataset[number]
         items.append((_numbers(item, texts=texts), item))
         items = sorted(items, key=lambda one: -one[0])[:count] + items[-1:] if len(items) > 4 * count else items
+        seen += 1
         if time.monotonic() - begin > _SECONDS:
             break
     items.sort(key=lambda one: -one[0])
-    if items[0][0] == items[-1][0]:
-        return 0, ""
+    is_one_size = items[0][0] == items[-1][0]
+    if seen < (min(total, _FEWEST) if is_one_size else total):
+        return _Reach(unknown=f"{seen} of the data set's {total} items were looked at")
+    if is_one_size:
+        return _Reach()
     batch = iterator._collate_fn([item for _, item in (items * count)[:count]])
-    return _numbers(batch), _shape(batch)
+    return _Reach(_numbers(batch), _shape(batch))
 
 
 # The program's line that a loop is on.
@@ -332,11 +382,9 @@ class _Place:
     def __init__(self, frame: FrameType | None) -> None:
         frames = _program_of(frame)
         self._selves: list[Any] = []  # of libraries
-        # Else it calls next(): it may begin again, or gather everything.
-        self._is_loop = not frames or frames[0] is not frame or _is_at_loop(frames[0])
+        self.is_loop: bool = _is_of_loop(frame)  # else it may begin again, or gather everything
         self.text = f"{os.path.basename(frames[0].f_code.co_filename)}:{frames[0].f_lineno}" if frames else "a loop"
-        self._lengths: list[dict[str, int]] = []
-        self._branches = Watch(list(filter(_is_at_loop, frames)))
+        self._branches = Watch(frames)
         while frame is not None:
             if "self" in frame.f_code.co_varnames and frame not in frames:
                 with contextlib.suppress(
@@ -348,6 +396,10 @@ class _Place:
     def leave(self) -> None:
         """End watching the loop."""
         self._branches.leave()
+
+    def end_round(self) -> None:
+        """Note that a round has ended."""
+        self._branches.end_round()
 
     def untaken(self) -> str:
         """Return what the loop has not done yet, as far as its program says so; "" if there is nothing."""
@@ -362,26 +414,10 @@ class _Place:
             state: Any = getattr(one, "state", None)
             options: Any = getattr(one, "args", None)
             if getattr(options, "eval_strategy", None) == "steps":  # transformers'
-                every = min(options.eval_steps or 0, state.max_steps)
+                every = min(getattr(state, "eval_steps", options.eval_steps) or 0, state.max_steps)
                 if state.global_step < every:
                     return f"the evaluation each {every} steps"
         return ""
-
-    def gathers(self) -> bool:
-        """Whether a loop keeps tensors in a list, which may go to a GPU in the end, or takes its batches by next()."""
-        if not self._is_loop:
-            return True
-        lengths = {}
-        for frame in list(filter(_is_at_loop, _program_of(sys._getframe(1))))[:1]:
-            variables = locals_of(frame)
-            for owner, names in (("", variables), ("self.", getattr(variables.get("self"), "__dict__", {}))):
-                for name, value in names.items():
-                    if isinstance(value, list) and value and _numbers(value[-1]) > 1:
-                        lengths[owner + name] = len(value)
-        self._lengths.append(lengths)
-        before = self._lengths[-2] if len(self._lengths) > 1 else None
-        # The first time nothing is known: the next round shows it.
-        return bool(lengths) and (before is None or any(n > before.get(name, 0) for name, n in lengths.items()))
 
     def _libraries(self) -> Iterator[Any]:
         """Yield the objects of libraries whose calls lead to the loader."""
@@ -412,6 +448,15 @@ def _program_of(frame: FrameType | None) -> list[FrameType]:
             frames.append(frame)
         frame = frame.f_back
     return frames
+
+
+def _is_of_loop(frame: FrameType | None) -> bool:
+    """Whether a library takes the batch, or a loop of the program's. Generators only pass it on."""
+    while frame is not None and frame.f_code.co_flags & (inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR):
+        frame = frame.f_back
+    if frame is None or frame not in _program_of(frame):
+        return True
+    return _is_at_loop(frame) and not is_comprehension(frame)
 
 
 def _is_at_loop(frame: FrameType) -> bool:

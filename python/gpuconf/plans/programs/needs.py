@@ -44,9 +44,9 @@ class Card(NamedTuple):
 
     def simulated(self, count: int, *, limited: bool = False) -> str:
         """Return the machine on which a program is rehearsed: it sees this card's memory, and can allocate more unless
-        it is ``limited``.
+        it is ``limited``. Contexts take memory of a limited one, as they do of a card.
         """
-        return f"{count}x{self.name}" + ("" if limited else ":no-limit")
+        return f"{count}x{self.name}:" + ("contexts" if limited else "no-limit")
 
     def context(self) -> Beside:
         """Return what a process's CUDA context takes, with the kernels that PyTorch loads."""

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 
 from ..._typing import Any
 
+CHECKPOINT, BF16, FUSED, SINGLE = "checkpoint", "bf16", "fused", "foreach"  # changes of a program of PyTorch
+
 
 @dataclass
 class Request:
@@ -25,7 +27,8 @@ class Request:
     cpu_values: bool = False  # whether random numbers for large CPU tensors are drawn
     computes: bool = False  # whether all values are
     compiles: bool = False  # whether torch.compile compiles
-    change: str = ""  # of a program of JAX, to try
+    change: str = ""  # of the program, to try; several of PyTorch are joined by "+"
+    helps: bool = False  # whether changes of a program of PyTorch are looked for
     jax: dict[str, Any] = field(default_factory=dict)  # of the card, for XLA: xla/share.py
 
 
@@ -55,6 +58,8 @@ class Report:
     batch: int | None = None
     waits_for: str = ""  # the part of the program that the answer is for, if it was not reached
 
+    changes: dict[str, str] = field(default_factory=dict)  # that may save memory
+
     # of PyTorch
     eager: bool = False  # whether torch.compile ran eagerly
     sized_by_values: dict[str, int] = field(default_factory=dict)  # operations whose results have sizes not computed
@@ -69,7 +74,6 @@ class Report:
     # of JAX
     products: bool = False  # whether XLA tuned products of matrices
     functions: list[dict[str, Any]] = field(default_factory=list)
-    changes: dict[str, str] = field(default_factory=dict)  # that may save memory
     collectives: bool = False
     decisions: dict[str, int] = field(default_factory=dict)  # of Python, by arrays that were not computed
     skipped_callbacks: bool = False

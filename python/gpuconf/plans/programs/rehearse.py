@@ -23,7 +23,7 @@ from .answer import Rehearsal
 from .cover import UNPROTECTED, Cover, Entry, Options
 from .framework import Framework, PyTorch, Run
 from .needs import Card, alike
-from .records import Report, Request
+from .records import BF16, FUSED, SINGLE, Report, Request
 from .xla.share import JAX, settings_for
 
 _OF_TWO = (
@@ -77,7 +77,8 @@ def rehearse(asked: Asked) -> Rehearsal:
             if not asked.limited and run.framework.adapts(run):
                 asked.progress("it catches out-of-memory errors: running it on each card with that card's memory")
                 asked.limited, groups, runs = True, [[card] for card in asked.cards], []
-                covers.pop().close()
+                while covers:
+                    covers.pop().close()
                 continue
             run.limited = asked.limited
             alone = [card for card in group[1:] if run.framework.may_differ(run, card)]
@@ -89,7 +90,10 @@ def rehearse(asked: Asked) -> Rehearsal:
         outputs = _outputs(covers[0], asked.keep)
         answer = _answer(asked.words, [card.name for card in asked.cards], runs, covers[0].said(), outputs)
         if asked.changes and _is_short(answer["cards"]):
-            answer["helps"] = _by_savings([*answer["helps"], *_changed(asked, runs[0], covers)])
+            if asked.request.helps and isinstance(runs[0].framework, PyTorch):
+                answer["remedies"] = _remedies(asked, runs, covers)
+            else:
+                answer["helps"] = _by_savings([*answer["helps"], *_changed(asked, runs[0], covers)])
         _doubt(answer)
         if _reached_limit(covers[0], runs[0]):
             text = f"it may write {human_bytes(covers[0].writes)} in a rehearsal, and that was reached: see --writes"
@@ -212,6 +216,7 @@ def _answer(
         "beside": [] if why_not else _beside(runs, framework),
         "paths": framework.paths(runs),
         "helps": _helps(processes, verdicts, framework),
+        "remedies": None,
         "functions": framework.functions(processes),
         "outputs": outputs,
         "why_no_verdict": why_not,
@@ -222,9 +227,10 @@ def _verdicts(run: Run) -> list[needs.Verdict]:
     """Return the verdicts of a run, of which none is that a card holds what was not seen on it."""
     rows = run.framework.verdicts(run.cards, run.gpus)
     failed = run.ended.status != 0
-    if run.limited:
-        verdict = needs.DOES_NOT_FIT if trouble.ran_out(run.ended) else needs.DEPENDS if failed else needs.FITS
-        return [rows[0]._replace(verdict=verdict)]
+    if run.limited and trouble.ran_out(run.ended):
+        return [rows[0]._replace(verdict=needs.DOES_NOT_FIT)]
+    if run.limited:  # under the settings that it ran with; workspaces that were not counted come on top
+        rows = rows[:1]
     doubtful = failed or any(map(run.would_see_other_figures, run.cards))
     return [row._replace(verdict=needs.DEPENDS) if doubtful and row.verdict == needs.FITS else row for row in rows]
 
@@ -299,6 +305,54 @@ def _changed(asked: Asked, first: Run, covers: list[Cover]) -> list[dict[str, An
         if not failed and (least := _least(run)) < before:
             savings.append({"setting": text, "saves": before - least, "least": least, "how": "tried by a run"})
     return savings
+
+
+def _remedies(asked: Asked, runs: Sequence[Run], covers: list[Cover]) -> list[dict[str, Any]]:
+    """Try the changes that the program can make, alone and together, and return those with which more cards hold it.
+
+    Cards that PyTorch does not treat alike each have a run of it.
+    """
+    rows = []
+    for run in runs:
+        held = {row.card for row in _verdicts(run) if row.verdict == needs.FITS}
+        short = [card for card in run.cards if card.name not in held]
+        changes = run.framework.changes(run) if short else {}
+        if any(card.capability < (8, 0) for card in short):
+            changes.pop(BF16, None)  # which these cards do not compute with
+        if not changes:
+            continue
+        names = ", ".join(card.name for card in short)
+        asked.progress(
+            f"{len(changes)} or {len(changes) + 1} changes to try for {names}, {run.ended.seconds:.0f} s each"
+        )
+        found = [_remedy(asked, run, short, [change], changes, covers) for change in changes]
+        saving = [one for one in found if one["saves"] > 0]
+        gained = {card for one in saving for card in one["gains"]}
+        if len(saving) > 1 and len(gained) < len(short):
+            optimizers = [one for one in saving if one["changes"][0] in (FUSED, SINGLE)]
+            worse = sorted(optimizers, key=lambda one: -one["saves"])[1:]  # an optimizer is one or the other
+            together = [one["changes"][0] for one in saving if one not in worse]
+            found.append(_remedy(asked, run, short, together, changes, covers))
+        rows += [one for one in found if one["gains"]]
+    return _by_savings(rows)
+
+
+def _remedy(
+    asked: Asked, before: Run, cards: list[Card], names: list[str], changes: dict[str, str], covers: list[Cover]
+) -> dict[str, Any]:
+    """Run the program with changes; what fails saves nothing."""
+    titles, writes = zip(*(changes[name].split("\n", 1) for name in names), strict=True)
+    asked.progress(f"trying {' and '.join(titles)}")
+    program = _run_program(asked, cards[0], covers, stacks=False, change="+".join(names))
+    run = _run_of(program, list(program.processes.values()), cards, first=False)
+    run.limited = before.limited
+    covers.pop().close()
+    row = {"changes": names, "title": " and ".join(titles), "write": "\n".join(writes).splitlines()}
+    if trouble.why_no_verdict(program, _ran(program, run.reports), run.processes):
+        return {**row, "saves": 0, "least": 0, "gains": []}
+    least = _least(run)
+    gains = list(dict.fromkeys(one.card for one in _verdicts(run) if one.verdict == needs.FITS))
+    return {**row, "saves": _least(before) - least, "least": least, "gains": gains}
 
 
 def _least(run: Run) -> int:

@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import pickle
-import re
 import sys
 import threading
 import time
@@ -24,12 +24,11 @@ from .line import TORCH_REPORT, VARIABLE, line, repeat
 from .loops import Counted, Loops, between, figures
 from .parts import parts, without_tried
 from .records import OfGPU, Report, Request
+from .remedies import Remedies
 from .watching import BACKWARD, CATCHES, MADE, OPTIMIZER, Watcher
 
 _MOST_EVENTS = 4_000_000
 _MOST_BLOCKS = 1_000_000  # allocations after which the program is ended: each is up to three events
-
-_CATCHES = re.compile(r"except[^\n:]*OutOfMemoryError|out of memory")  # in the source of a program
 
 _lock = module_lock(globals(), "_lock")  # one report
 
@@ -52,10 +51,13 @@ class Recording:
         self._before: list[Any] = []
         self.watcher: Watcher = Watcher(self._boundary, compiles=self._compiles)
         self._loops = Loops(self._counted)
+        self._remedies = Remedies(request.change) if request.helps else None
 
     def install(self) -> None:
         """Begin when the program first uses a GPU."""
         self.watcher.install()
+        if self._remedies is not None:
+            self._remedies.install()
         if self._cuts and self._steps is None:
             self._loops.install()
         torch.cuda._lazy_call(self._start)
@@ -171,6 +173,7 @@ class Recording:
             waits_for=line.waits_for,
             cut=self._loops.cut,
             unseen={**self._loops.unseen, **self._loops.running},
+            changes={} if self._remedies is None else self._remedies.applicable(),
         )
         with open(f"{name}.{TORCH_REPORT}", "w", encoding="utf-8") as file:
             json.dump(asdict(report), file)
@@ -216,12 +219,25 @@ def _catches(main: str | None) -> bool:
     for file in filter(None, files):
         if file.endswith(".py") and stacks.is_program((file, 1, "")):
             try:
-                with open(file, encoding="utf-8", errors="replace") as source:
-                    if _CATCHES.search(source.read()):
+                with open(file, "rb") as source:
+                    if catches(source.read()):
                         return True
-            except OSError:
+            except (OSError, SyntaxError, ValueError):
                 continue
     return False
+
+
+def catches(source: bytes) -> bool:
+    """Whether a program's code, and not a comment or docstring, names the error or has the words of its message."""
+    nodes = list(ast.walk(ast.parse(source)))
+    notes = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    names = ("id", "attr", "name")  # of variables, attributes and imports
+    return any(
+        isinstance(node.value, str) and "out of memory" in node.value and id(node) not in notes
+        if isinstance(node, ast.Constant)
+        else any(getattr(node, name, "") == "OutOfMemoryError" for name in names)
+        for node in nodes
+    )
 
 
 def _leave_alone(*_args: Any, **_named: Any) -> None:

@@ -51,7 +51,7 @@ def ran_out(run: launch.Program | launch.Outcome) -> bool:
 def unseen(run: launch.Program | launch.Outcome, reports: Sequence[Report]) -> list[str]:
     """Return what a program may do that was not seen, so that no card surely holds it."""
     texts = []
-    if run.ended in _LEFT and any(report.torch for report in reports):
+    if run.ended in _LEFT and reports and not (run.ended == "repeated" and run.until_repeated):
         texts.append(_LEFT[run.ended])
     for report in reports:
         texts += [f"{text} ({place})" for place, text in report.unseen.items()]
@@ -69,6 +69,7 @@ _LEFT = {
     "interrupted": "the program's end: it was interrupted",
     "steps": "what comes after these steps",
     "full": "the program's end: its recording was full",
+    "repeated": "what comes after the steps that repeat: see --all",
 }
 
 

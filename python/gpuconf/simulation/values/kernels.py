@@ -382,6 +382,9 @@ def reading(operator: Operator) -> Kernel:
     return kernel
 
 
+copied_to_host: list[Callable[[torch.Tensor], None]] = []  # called with what a program copies from a GPU
+
+
 def copying(operator: Operator) -> Kernel:
     """Make the kernel of ``copy_``. Copies without conversion are the driver's; the CPU does the others."""
 
@@ -407,6 +410,9 @@ def copying(operator: Operator) -> Kernel:
         if is_dense and moves.only_small and to.is_cuda and small.is_large(to):
             return to
         if is_dense and not state.inside:
+            if to.is_cpu and source.is_cuda:
+                for note in copied_to_host:
+                    note(to)
             return call.run(stages)
         if is_dense and state.answers and source.is_cuda and to.is_cpu and to.numel():
             notice.note()

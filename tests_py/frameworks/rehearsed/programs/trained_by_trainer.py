@@ -1,5 +1,5 @@
 # fits, cut, transformers, accelerate
-"""transformers' Trainer, which evaluates each 30 steps."""
+"""transformers' Trainer, which evaluates each 30 of 200 steps."""
 
 import torch
 from torch.utils.data import Dataset
@@ -24,7 +24,7 @@ options = TrainingArguments(
     per_device_train_batch_size=4,
     per_device_eval_batch_size=64,
     eval_strategy="steps",
-    eval_steps=30,
+    eval_steps=0.15,
     report_to=[],
     disable_tqdm=True,
 )

@@ -38,6 +38,7 @@ class Recording:
     def __init__(self, request: Request) -> None:
         card = request.jax["card"]
         self._steps: int | None = request.steps
+        self._until_repeated: bool = request.cuts or request.until_repeated
         self._pid = os.getpid()
         self._reported = self._ready = self._begun = False
         self._calls: list[Any] = []  # of the program's own functions: which, and what was in use before
@@ -119,6 +120,8 @@ class Recording:
         """Whether the calls before this one are enough. Which one comes now shows that the last one has ended."""
         if self._steps is not None:
             return max(self.counts[_UPDATES], 0 if self.counts[_UPDATES] else self.counts[_CALLS] - 1) >= self._steps
+        if not self._until_repeated:
+            return False
         before = self._calls[:-1]
         if len(self._updates) >= 3 and repeat(before):
             cycle = next(n for n in range(1, _LONGEST + 1) if before[-n:] == before[-2 * n : -n])

@@ -265,12 +265,6 @@ class JAX(Framework):
             )
         return texts
 
-    def changes(self, run: Run) -> dict[str, str]:
-        """Return what the largest process's functions do without: donated arguments, and jax.checkpoint."""
-        most = max(run.processes, key=lambda one: one["allocated"])["pid"]
-        found: dict[str, str] = next(report.changes for report in run.reports if report.pid == most)
-        return found
-
     def functions(self, processes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """Return what each compiled function needs, of the process that needs most."""
         found: list[dict[str, Any]] = max(processes, key=lambda one: one["allocated"], default={"functions": []})[

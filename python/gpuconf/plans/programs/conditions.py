@@ -1,0 +1,313 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The branches in a program's source that may take memory of a GPU, and what their conditions read."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import linecache
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from ..._typing import Any
+
+Chain = tuple[Any, ...]  # a name, and then attributes and, as tuples of one, keys
+
+# Functions that take no memory of a GPU worth a wait, unless the program has its own of this name.
+_QUIET: tuple[str, ...] = ("print", "len", "int", "float", "str", "round", "max", "min", "range", "enumerate", "zip")
+_QUIET += ("isinstance", "hasattr", "format", "open", "repr", "bool", "super", "log", "info", "debug", "warning")
+_QUIET += ("write", "flush", "item", "join", "time", "perf_counter", "set_postfix", "set_postfix_str")
+_QUIET += ("set_description", "add_scalar", "add_scalars")
+_INERT = ("math", "time", "os", "sys", "logging", "json", "random", "datetime", "shutil", "pathlib", "csv", "warnings")
+_OF_KIND = ("isinstance", "hasattr", "callable", "issubclass", "is_tensor")  # whose result no number changes
+_LEAVES = (ast.Continue, ast.Return, ast.Break, ast.Raise)
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_CALLED = ("forward", "__call__")  # what a call of an object runs
+
+
+@dataclass(eq=False)
+class Point:
+    """An expression that is evaluated at a line: what it reads, also by name, and whose values it gives."""
+
+    line: int
+    reads: list[Chain]
+    names: set[str]
+    gives: tuple[str, ...] = ()
+    behind: Sequence[ast.expr] = ()  # conditions without which it is not evaluated
+
+
+@dataclass(eq=False)
+class Branch(Point):
+    """A branch, and the condition under which it runs."""
+
+    text: str = ""
+    begin: tuple[int, int] = (0, 0)  # line and column
+    end: tuple[int, int] = (0, 0)
+    has_lines: bool = True  # whether it has lines of its own
+
+
+@dataclass
+class File:
+    """The source of one file."""
+
+    functions: dict[tuple[int, str], list[Point]] = field(default_factory=dict)  # by first line and name
+    loops: list[tuple[int, int]] = field(default_factory=list)  # first and last lines
+    comprehensions: set[tuple[int, int]] = field(default_factory=set)  # where what they go through stands
+
+    def of_function(self, line: int, name: str) -> list[Point]:
+        """Return the points of a function, or of the module."""
+        return self.functions.get((0 if name == "<module>" else line, name), [])
+
+    @property
+    def points(self) -> Iterator[Point]:
+        """All points."""
+        return (one for points in self.functions.values() for one in points)
+
+    @property
+    def branches(self) -> list[Branch]:
+        """The branches."""
+        return [one for one in self.points if isinstance(one, Branch)]
+
+
+@functools.cache
+def file_of(path: str) -> File:
+    """Return what a file has."""
+    try:
+        tree = ast.parse("".join(linecache.getlines(path)))
+    except (SyntaxError, ValueError):
+        return File()
+    file = File()
+    source = _Source(path, tree)
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.For, ast.AsyncFor, ast.While)):
+            file.loops.append((node.lineno, node.end_lineno or 0))
+        elif isinstance(node, ast.comprehension):
+            file.comprehensions.add((node.iter.lineno, node.iter.col_offset))
+        elif isinstance(node, _FUNCTIONS):
+            first = min([node.lineno, *(one.lineno for one in node.decorator_list)])
+            file.functions[first, node.name] = _Scope(source, node.name, node.body, node.args).points()
+    file.functions[0, "<module>"] = _Scope(source, "", tree.body, None).points()
+    return file
+
+
+class _Source:
+    """What all functions of a file share: their names, those of inert modules, and what is tested."""
+
+    def __init__(self, path: str, tree: ast.Module) -> None:
+        self.path = path
+        self.functions: set[str] = set()
+        self.inert: set[str] = set()
+        self.tested: set[str] = set()  # names and attributes in conditions
+        for node in ast.walk(tree):
+            if isinstance(node, _FUNCTIONS):
+                self.functions.add(node.name)
+            elif isinstance(node, (ast.Import, ast.ImportFrom)):
+                module = getattr(node, "module", None)
+                for one in node.names:
+                    if (module or one.name).partition(".")[0] in _INERT:
+                        self.inert.add((one.asname or one.name).partition(".")[0])
+            elif isinstance(node, (ast.If, ast.IfExp, ast.BoolOp)):
+                self.tested |= _names_in(node if isinstance(node, ast.BoolOp) else node.test)
+
+    def does_work(self, nodes: Sequence[ast.AST]) -> bool:
+        """Whether code may take memory of a GPU, or sets what other code goes by."""
+        for node in (inner for one in nodes for inner in ast.walk(one)):
+            if isinstance(node, ast.Call):
+                name = _last(node.func)
+                if _root(node.func) not in self.inert and (name not in _QUIET or name in self.functions):
+                    return True
+            if isinstance(node, ast.Assign) and any(self._matters(one, node.value) for one in node.targets):
+                return True
+            if isinstance(node, ast.AugAssign):
+                return True
+        return False
+
+    def _matters(self, target: ast.expr, value: ast.expr) -> bool:
+        is_plain = isinstance(value, (ast.Name, ast.Attribute, ast.Constant))  # such as a length
+        return is_plain or isinstance(target, ast.Attribute) or not self.tested.isdisjoint(_names_in(target))
+
+
+class _Scope:
+    """A function, or the module: its branches, and what else changes what conditions read."""
+
+    def __init__(self, source: _Source, name: str, body: Sequence[ast.stmt], arguments: ast.arguments | None) -> None:
+        self._source = source
+        self._name = name
+        self._operands: list[Point] = []
+        names = [one.arg for one in (*arguments.posonlyargs, *arguments.args)] if arguments else []
+        names = names[1:] if names[:1] in (["self"], ["cls"]) else names
+        self._parameters = {name: number for number, name in enumerate(names)}
+        self._parameters |= {one.arg: -1 for one in arguments.kwonlyargs} if arguments else {}
+        self._nodes = list(_inside(body))
+        self._assigned: dict[str, list[ast.expr]] = {}
+        for node in self._nodes:
+            for target, value in _assignments(node):
+                for one in ast.walk(target):
+                    if isinstance(one, ast.Name):
+                        self._assigned.setdefault(one.id, []).append(value)
+
+    def points(self) -> list[Point]:
+        """Return the branches, and what changes what they read."""
+        found = [*self._branches(), *self._gives()]
+        return [one for one in (*found, *self._operands) if one.reads or one.names]
+
+    def _branches(self) -> Iterator[Branch]:
+        for node in self._nodes:
+            for name in ("body", "orelse", "finalbody"):
+                statements: Any = getattr(node, name, None)
+                for number, one in enumerate(statements if isinstance(statements, list) else ()):
+                    if isinstance(one, ast.If):
+                        rest = statements[number + 1 :] if isinstance(one.body[-1], _LEAVES) else []
+                        for part in (one.body, one.orelse, rest):
+                            yield from self._branch(one.test, part, f"if {ast.unparse(one.test)}")
+                    elif isinstance(one, ast.Match):
+                        for case in one.cases:
+                            test = ast.Tuple([one.subject, *([case.guard] if case.guard else [])], ast.Load())
+                            ast.copy_location(test, one.subject)
+                            yield from self._branch(test, case.body, f"case {ast.unparse(case.pattern)}")
+            if isinstance(node, ast.IfExp):
+                for part in (node.body, node.orelse):
+                    yield from self._branch(node.test, [part], ast.unparse(node))
+            elif isinstance(node, ast.BoolOp):
+                for number, operand in enumerate(node.values[1:], 1):
+                    test = ast.copy_location(ast.Tuple(node.values[:number], ast.Load()), node.values[0])
+                    yield from self._branch(test, [operand], ast.unparse(node))
+
+    def _branch(self, test: ast.expr, part: Sequence[ast.AST], text: str) -> Iterator[Branch]:
+        if not part or not self._source.does_work(part):
+            return
+        reads, names = self._conditions(test)
+        first: Any = part[0]
+        last: Any = part[-1]
+        yield Branch(
+            test.lineno,
+            reads,
+            names,
+            text=text if len(text) <= 60 else f"{text[:59]}…",
+            begin=(first.lineno, first.col_offset),
+            end=(last.end_lineno, last.end_col_offset),
+            has_lines=first.lineno > (test.end_lineno or 0),
+        )
+
+    def _conditions(self, test: ast.expr) -> tuple[list[Chain], set[str]]:
+        """Return what a condition reads in any case. What it reads after an ``and`` is a point of its own."""
+        if not isinstance(test, ast.BoolOp) or not isinstance(test.op, ast.And):
+            return self._read(test)
+        reads, names = self._read(test.values[0])
+        for number, operand in enumerate(test.values[1:], 1):
+            name = f"{self._source.path}:{operand.lineno}:{operand.col_offset}"
+            names.add(name)
+            self._operands.append(
+                Point(operand.lineno, *self._read(operand), gives=(name,), behind=test.values[:number])
+            )
+        return reads, names
+
+    def _gives(self) -> Iterator[Point]:
+        """Yield what changes attributes, results and arguments that conditions may read."""
+        for node in self._nodes:
+            if isinstance(node, ast.Return) and node.value is not None:
+                yield self._point(node.value, f"{self._name}()")
+            elif isinstance(node, (ast.If, ast.While)) and self._name:
+                yield self._point(node.test, f"{self._name}()")
+            elif isinstance(node, ast.Call):
+                yield from self._given(node)
+            for target, value in _assignments(node):
+                if isinstance(target, ast.Attribute):
+                    yield self._point(value, f".{target.attr}")
+
+    def _given(self, call: ast.Call) -> Iterator[Point]:
+        name = _last(call.func)
+        if name in _QUIET or _root(call.func) in self._source.inert:
+            return
+        functions = [name] if name in self._source.functions else [name, *_CALLED]
+        for parameter, value in [*enumerate(call.args), *((one.arg, one.value) for one in call.keywords)]:
+            yield self._point(value, *(f"{function}({parameter})" for function in functions))
+
+    def _point(self, value: ast.expr, *gives: str) -> Point:
+        return Point(value.lineno, *self._read(value), gives=gives)
+
+    def _read(self, test: ast.expr) -> tuple[list[Chain], set[str]]:
+        """Return the chains that an expression reads, and the names of what else it depends on."""
+        chains: dict[Chain, None] = {}
+        names: set[str] = set()
+        waiting: list[ast.AST] = [test]
+        expanded: set[str] = set()
+        while waiting:
+            node = waiting.pop()
+            if isinstance(node, ast.Call) and _last(node.func) in _OF_KIND:
+                continue
+            if isinstance(node, ast.Compare) and all(isinstance(one, (ast.Is, ast.IsNot)) for one in node.ops):
+                continue
+            chain = chain_of(node)
+            if chain is None:
+                waiting.extend(ast.iter_child_nodes(node))
+                if isinstance(node, ast.Call):
+                    names.add(f"{_last(node.func)}()")
+                continue
+            if isinstance(node, ast.Subscript):
+                waiting.append(node.value)
+            chains[chain] = None
+            names |= {f".{one}" for one in chain[1:] if isinstance(one, str)}
+            names |= {f"{one}()" for one in chain[1:] if isinstance(one, str)}  # a property
+            root = chain[0]
+            if root in self._parameters:
+                names |= {f"{self._name}({root})", f"{self._name}({self._parameters[root]})"}
+            if root not in expanded:
+                expanded.add(root)
+                waiting.extend(self._assigned.get(root, ()))
+        return list(chains), names
+
+
+def _inside(statements: Sequence[ast.stmt]) -> Iterator[ast.AST]:
+    """Yield what runs in these statements, and the list of them: functions that they define run elsewhere."""
+    yield ast.Module(list(statements), [])
+    waiting: list[ast.AST] = list(statements)
+    while waiting:
+        node = waiting.pop()
+        if not isinstance(node, (*_FUNCTIONS, ast.ClassDef, ast.Lambda)):
+            yield node
+            waiting.extend(ast.iter_child_nodes(node))
+
+
+def _assignments(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """Yield targets, and from what they are made."""
+    if isinstance(node, ast.Assign):
+        yield from ((target, node.value) for target in node.targets)
+    elif isinstance(node, (ast.AugAssign, ast.AnnAssign, ast.NamedExpr)) and node.value is not None:
+        yield node.target, node.value
+    elif isinstance(node, ast.withitem) and node.optional_vars is not None:
+        yield node.optional_vars, node.context_expr
+
+
+def chain_of(node: ast.AST) -> Chain | None:
+    """Return the name, attributes and constant keys of an expression that has nothing else."""
+    parts: list[Any] = []
+    while True:
+        if isinstance(node, ast.Name):
+            return node.id, *reversed(parts)
+        if isinstance(node, ast.Attribute):
+            parts.append(node.attr)
+        elif isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+            parts.append((node.slice.value,))
+        else:
+            return None
+        node = node.value
+
+
+def _names_in(node: ast.AST) -> set[str]:
+    """Return the names and attributes of an expression."""
+    return {
+        one.id if isinstance(one, ast.Name) else one.attr
+        for one in ast.walk(node)
+        if hasattr(one, "ctx") and isinstance(one, (ast.Name, ast.Attribute))
+    }
+
+
+def _last(node: ast.AST) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+
+
+def _root(node: ast.AST) -> str:
+    while isinstance(node, (ast.Attribute, ast.Call, ast.Subscript)):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return getattr(node, "id", "")

@@ -1,0 +1,111 @@
+"""``gpuconf plan --help-fit -- PROGRAM``: each change that it prints, written into the program, saves what it says."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import no_gpu
+import pytest
+
+pytestmark = [
+    pytest.mark.skipif(no_gpu.torch_folder() is None, reason="no PyTorch that is built for CUDA is installed"),
+    pytest.mark.simulated_programs,
+]
+DROPPED = ("GPUCONF_", "CUDA_", "FAKECUDA_", "PYTORCH_", "LD_")
+
+BLOCKS = """
+import torch
+from torch import nn
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(WIDTH, 4 * WIDTH), nn.GELU(), nn.Linear(4 * WIDTH, WIDTH))
+
+    def forward(self, rows):
+        return rows + self.layers(rows)
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList(Block() for _ in range(8))
+
+    def forward(self, rows):
+        for block in self.blocks:
+            rows = block(rows)
+        return rows
+
+model = Model().cuda()
+optimizer = torch.optim.AdamW(model.parameters())
+for _ in range(3):
+    rows = torch.randn(ROWS, WIDTH, device="cuda")
+    output = model(rows)
+    output.float().square().mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+ACTIVATIONS = BLOCKS.replace("WIDTH", "1024").replace("ROWS", "65536")  # 18 GiB of activations
+STATES = BLOCKS.replace("WIDTH", "5120").replace("ROWS", "16")  # 1.7 billion parameters
+
+
+def planned(folder: Path, program: str, *options: str) -> dict[str, Any]:
+    (folder / "train.py").write_text(program, encoding="utf-8")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(DROPPED)}
+    command = [sys.executable, "-m", "gpuconf", "plan", "--json", *options, "--", sys.executable, "train.py"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=500, cwd=folder, env=kept)
+    assert done.stdout, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def least(found: dict[str, Any]) -> int:
+    size: int = found["processes"][0]["least"]["default"]
+    return size
+
+
+def written(program: str, changes: list[str], lines: list[str]) -> str:
+    """Write the printed lines into a program."""
+    text = "\n".join(lines)
+    if "bf16" in changes:
+        with_autocast = '    with torch.autocast("cuda", torch.bfloat16):\n        output = model(rows)\n'
+        assert text.count('with torch.autocast("cuda", torch.bfloat16):\n    output = model(...)') == 1
+        program = program.replace("    output = model(rows)\n", with_autocast)
+    if "checkpoint" in changes:
+        blocks = text[text.index("from functools") :].partition("\nwith")[0].partition("\ntorch.optim")[0]
+        program = program.replace("model = Model().cuda()\n", f"model = Model().cuda()\n{blocks}\n")
+    for change in {"fused", "foreach"} & set(changes):
+        value = {"fused": "fused=True", "foreach": "foreach=False"}[change]
+        assert f"torch.optim.AdamW(..., {value})" in lines
+        program = program.replace("AdamW(model.parameters())", f"AdamW(model.parameters(), {value})")
+    return program
+
+
+@pytest.mark.parametrize(
+    ("program", "card", "first"),
+    [(ACTIVATIONS, "T4", {"checkpoint"}), (STATES, "V100-32GB", {"fused", "foreach"})],
+    ids=["activations", "states"],
+)
+def test_the_printed_lines_save_what_is_said(tmp_path: Path, program: str, card: str, first: set[str]) -> None:
+    found = planned(tmp_path, program, "--gpu", card, "--help-fit")
+    assert found["cards"][0]["verdict"] != "fits"
+    assert found["remedies"], found
+    assert {found["remedies"][0]["changes"][0]} <= first
+    for one in found["remedies"]:
+        assert one["gains"] == [found["cards"][0]["card"]]
+        edited = planned(tmp_path, written(program, one["changes"], one["write"]), "--gpu", card)
+        assert least(edited) == pytest.approx(one["least"], rel=0.005)
+        assert least(found) - least(edited) == pytest.approx(one["saves"], rel=0.005)
+        assert "fits" in {row["verdict"] for row in edited["cards"]}
+
+
+def test_a_change_that_gains_no_card_is_not_named(tmp_path: Path) -> None:
+    held = "held = torch.empty(60 << 30, dtype=torch.uint8, device='cuda')\n"
+    program = BLOCKS.replace("WIDTH", "64").replace("ROWS", "1024").replace("model =", f"{held}model =", 1)
+    assert planned(tmp_path, program, "--gpu", "A10", "--help-fit")["remedies"] == []
+    assert planned(tmp_path, program, "--gpu", "H100-80GB", "--help-fit")["remedies"] is None
+    assert planned(tmp_path, program, "--gpu", "A10")["remedies"] is None

@@ -1,0 +1,257 @@
+"""Which branches a loop has not taken yet, and which of them it may take later."""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import itertools
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from gpuconf.plans.programs import branches
+
+ROUNDS = 8
+_names = itertools.count()
+
+PROGRAM = """
+import math
+import time
+
+def work(*_): pass
+
+class Config:
+    debug = False
+    interval = 6
+
+config = Config()
+{helpers}
+
+def train(steps):
+    n = 0
+    kept = []
+    for i in steps:
+        {body}
+"""
+
+
+@pytest.fixture
+def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., ModuleType]:
+    """What imports a program."""
+    monkeypatch.setenv("TORCHDYNAMO_DISABLE", "1")
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def imported(body: str, helpers: str = "") -> ModuleType:
+        name = f"program_of_branches_{next(_names)}"
+        text = PROGRAM.format(helpers=textwrap.dedent(helpers), body=textwrap.indent(body, " " * 8).strip())
+        (tmp_path / f"{name}.py").write_text(text)
+        return importlib.import_module(name)
+
+    return imported
+
+
+def untaken(program: ModuleType) -> list[str]:
+    """Run the loop, and return what it had not taken after each round."""
+    found: list[str] = []
+
+    def steps() -> Iterator[int]:
+        watch = branches.Watch([sys._getframe(1)])
+        for number in range(ROUNDS):
+            yield number
+            watch.end_round()
+            found.append(watch.untaken())
+        watch.leave()
+
+    branches.forget()
+    program.train(steps())
+    assert sys.gettrace() is None
+    del sys.modules[program.__name__]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("body", "helpers"),
+    [
+        ("if i % 7 == 6: work()", ""),
+        ("if i % 7 == 6:\n    work()", ""),
+        ("do = i % 7 == 6\nif do:\n    work()", ""),
+        ("n = n + 1\nif n > 6:\n    work()", ""),
+        ("n = n + 1\nif config.debug or n > 6:\n    work()", ""),
+        ("kept.append(i)\nif len(kept) == 7:\n    work()", ""),
+        ("i % 7 == 6 and work()", ""),
+        ("work() if i % 7 == 6 else None", ""),
+        ("if i < 6:\n    continue\nwork()", ""),
+        ("if i == 6:\n    update(i)", "def update(model): pass"),
+        ("if due(i):\n    work()", "def due(number): return number % 7 == 6"),
+        ("match i:\n    case 6:\n        work()", ""),
+        ("state['n'] = state['n'] + 1\nif state['n'] == 7:\n    work()", "state = {'n': 0}"),
+        (
+            "train_step(i, i % 7 == 6)",
+            """
+            def train_step(rows, last):
+                if last:
+                    work()
+            """,
+        ),
+        (
+            "train_step(i, last=i % 7 == 6)",
+            """
+            def inner(last):
+                if last:
+                    work()
+            def train_step(rows, last=False):
+                inner(last)
+            """,
+        ),
+        (
+            "if timer.due():\n    work()\ntimer.tick()",
+            """
+            class Timer:
+                n = 0
+                def tick(self):
+                    self.n += 1
+                def due(self):
+                    if self.n % 7 == 6:
+                        return True
+                    return False
+            timer = Timer()
+            """,
+        ),
+        (
+            "timer.tick(i)\nif timer.late:\n    work()",
+            """
+            class Timer:
+                n = 0
+                def tick(self, i):
+                    self.n = i
+                @property
+                def late(self):
+                    return self.n == 6
+            timer = Timer()
+            """,
+        ),
+        (
+            "timer.tick(i)\ntimer.run()",
+            """
+            class Timer:
+                def tick(self, i):
+                    self.late = i == 6
+                def run(self):
+                    if self.late:
+                        work()
+            timer = Timer()
+            """,
+        ),
+    ],
+)
+def test_a_branch_that_numbers_lead_to_is_waited_for(load: Any, body: str, helpers: str) -> None:
+    found = untaken(load(body, helpers))
+    assert [bool(one) for one in found[1:]] == [True] * 5 + [False] * 2, found
+
+
+@pytest.mark.parametrize(
+    ("body", "helpers"),
+    [
+        ("if config.debug:\n    work()", ""),
+        ("if config.debug and i % 7 == 6:\n    work()", ""),
+        ("if i % 100 == 99:\n    print(i)", ""),
+        ("if i % 100 == 99:\n    value = math.cos(i)", ""),
+        ("rate(i)", "def rate(i):\n    if i < 100:\n        return 1.0\n    return math.cos(i) * 0.1"),
+        ("text = '%d' % i\nif config.interval > 6:\n    work()", ""),
+        ("forward(i, None)", "def forward(rows, targets):\n    if targets is not None:\n        work()"),
+        ("forward()", "def forward():\n    for layer in range(4):\n        if layer == 9:\n            work()"),
+        ("forward(kept)", "def forward(rows):\n    if isinstance(rows, dict):\n        work()"),
+        (
+            "for one in blocks:\n    one.run()",
+            """
+            class Block:
+                def __init__(self, number):
+                    self.number = number
+                def run(self):
+                    if self.number > 5:
+                        work()
+            blocks = [Block(one) for one in range(3)]
+            """,
+        ),
+    ],
+)
+def test_a_branch_whose_condition_stays_is_not(load: Any, body: str, helpers: str) -> None:
+    assert untaken(load(body, helpers)) == [""] * ROUNDS
+
+
+def test_a_random_branch_and_one_by_the_clock_are_waited_for(load: Any) -> None:
+    found = untaken(load("if time.time() < 9:\n    work()"))
+    assert found[2:] == ["line 18, if time.time() < 9"] * (ROUNDS - 2)
+    assert all(untaken(load("if random.random() > 1:\n    work()", "import random"))[2:])
+
+
+def test_a_branch_behind_an_outer_loop_counts_as_far_as_the_inner_one_counts(load: Any) -> None:
+    """The number of the epoch stays while the inner loop runs, and the number of the step does not."""
+    text = """
+    def outer(steps):
+        n = 0
+        for epoch in range(1):
+            for i in steps:
+                n += 1
+            if {condition}:
+                work()
+    """
+    program = load("pass", text.format(condition="epoch > 5"))
+    program.train = program.outer
+    assert untaken(program) == [""] * ROUNDS
+    program = load("pass", text.format(condition="n > 5000"))
+    program.train = program.outer
+    assert all("if n > 5000" in one for one in untaken(program)[1:])
+
+
+def test_a_loop_with_branches_that_cannot_be_watched_is_not_cut(load: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A function's branch was forgotten where the compiler or a debugger traces."""
+    helpers = "def at_times(i):\n    if i % 7 == 6:\n        work()"
+    monkeypatch.delenv("TORCHDYNAMO_DISABLE")
+    assert untaken(load("at_times(i)", helpers))[1:] == [branches._HIDDEN] * (ROUNDS - 1)
+    monkeypatch.setenv("TORCHDYNAMO_DISABLE", "1")
+
+    def debugger(*_: Any) -> None:
+        return None
+
+    program = load("at_times(i)", helpers)
+    train = program.train
+
+    def traced(steps: Iterator[Any]) -> None:
+        sys.settrace(debugger)
+        try:
+            train(steps)
+        finally:
+            sys.settrace(None)
+
+    program.train = traced
+    assert set(untaken(program)) == {branches._HIDDEN}
+
+
+def test_tracing_keeps_no_variable(load: Any) -> None:
+    """Python 3.11 keeps a copy of a traced call's variables: a tensor would live on."""
+    helpers = """
+    import weakref
+    class Thing: pass
+    dead = []
+    def helper(thing):
+        alive = weakref.ref(thing)
+        thing = None
+        dead.append(alive() is None)
+        return thing
+    def branching(thing, i):
+        alive = weakref.ref(thing)
+        if i % 100 == 99:
+            work()
+        thing = None
+        dead.append(alive() is None)
+    """
+    program = load("helper(Thing())\nbranching(Thing(), i)", helpers)
+    dead = program.dead
+    untaken(program)
+    gc.collect()
+    assert dead == [True] * 2 * ROUNDS
