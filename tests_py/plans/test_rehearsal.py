@@ -11,8 +11,7 @@ import subprocess
 import sys
 import textwrap
 import time
-import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
