@@ -24,7 +24,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from .. import errors
 from .._core import elf
-from . import budget_file, gate
+from . import budget_file
 from .execute import PYTHONS, is_one_of, which
 from .generated import budget_layout
 
@@ -181,6 +181,8 @@ def prepare(
         path = os.path.join(folder, _FILE)
         descriptor = budget_file.create(path, limits, parent, job)
         if turns:
+            from . import gate
+
             gate.create(folder)
         found = {name: target for name, target in real.items() if target is not None}
         _fill(folder, found, libraries, "libgpuconf-gate.so" if turns else "libgpuconf-guard.so")
