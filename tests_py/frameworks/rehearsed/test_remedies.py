@@ -87,7 +87,7 @@ def written(program: str, changes: list[str], lines: list[str]) -> str:
 
 @pytest.mark.parametrize(
     ("program", "card", "first"),
-    [(ACTIVATIONS, "T4", {"checkpoint"}), (STATES, "V100-32GB", {"fused", "foreach"})],
+    [(ACTIVATIONS, "A10:16GiB", {"checkpoint", "bf16"}), (STATES, "V100-32GB", {"fused", "foreach"})],
     ids=["activations", "states"],
 )
 def test_the_printed_lines_save_what_is_said(tmp_path: Path, program: str, card: str, first: set[str]) -> None:

@@ -312,7 +312,7 @@ def _remedies(asked: Asked, runs: Sequence[Run], covers: list[Cover]) -> list[di
 
     Cards that PyTorch does not treat alike each have a run of it.
     """
-    rows = []
+    rows: list[dict[str, Any]] = []
     for run in runs:
         held = {row.card for row in _verdicts(run) if row.verdict == needs.FITS}
         short = [card for card in run.cards if card.name not in held]
@@ -325,15 +325,19 @@ def _remedies(asked: Asked, runs: Sequence[Run], covers: list[Cover]) -> list[di
         asked.progress(
             f"{len(changes)} or {len(changes) + 1} changes to try for {names}, {run.ended.seconds:.0f} s each"
         )
-        found = [_remedy(asked, run, short, [change], changes, covers) for change in changes]
-        saving = [one for one in found if one["saves"] > 0]
+        tries = []
+        for change in changes:
+            tries.append(_remedy(asked, run, short, [change], changes, covers))
+            if tries[-1]["ended"] == "interrupted":
+                return _by_savings([*rows, *(one for one in tries if one["gains"])])
+        saving = [one for one in tries if one["saves"] > 0]
         gained = {card for one in saving for card in one["gains"]}
         if len(saving) > 1 and len(gained) < len(short):
             optimizers = [one for one in saving if one["changes"][0] in (FUSED, SINGLE)]
             worse = sorted(optimizers, key=lambda one: -one["saves"])[1:]  # an optimizer is one or the other
             together = [one["changes"][0] for one in saving if one not in worse]
-            found.append(_remedy(asked, run, short, together, changes, covers))
-        rows += [one for one in found if one["gains"]]
+            tries.append(_remedy(asked, run, short, together, changes, covers))
+        rows += [one for one in tries if one["gains"]]
     return _by_savings(rows)
 
 
@@ -347,8 +351,12 @@ def _remedy(
     run = _run_of(program, list(program.processes.values()), cards, first=False)
     run.limited = before.limited
     covers.pop().close()
-    row = {"changes": names, "title": " and ".join(titles), "write": "\n".join(writes).splitlines()}
-    if trouble.why_no_verdict(program, _ran(program, run.reports), run.processes):
+    row: dict[str, Any] = {"changes": names, "title": " and ".join(titles), "write": "\n".join(writes).splitlines()}
+    row["ended"] = program.ended
+    # One that was ended earlier, or of which less was seen, has not done all that the program does.
+    failed = trouble.why_no_verdict(program, _ran(program, run.reports), run.processes)
+    unseen = set(trouble.unseen(program, run.reports)) - set(trouble.unseen(before.ended, before.reports))
+    if failed or unseen or program.ended != before.ended.ended:
         return {**row, "saves": 0, "least": 0, "gains": []}
     least = _least(run)
     gains = list(dict.fromkeys(one.card for one in _verdicts(run) if one.verdict == needs.FITS))
