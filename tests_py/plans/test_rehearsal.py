@@ -728,7 +728,8 @@ def test_a_run_with_the_cards_memory_counts_what_is_beside(least: int, status: i
     ended = launch.Outcome("program", status, 1.0, 0, {1: heard}, "")
     least_of = {"default": least, "expandable_segments": least}
     on_cards = {setting: {"T4": [[least] * 3]} for setting in least_of}
-    row = {**process(least), "least": least_of, "uuid": "a", "reserved": least, "on_cards": on_cards}
+    needs = {"least": least_of, "most": least_of, "reserved": least, "on_cards": on_cards}
+    row = {**process(least), **needs, "uuid": "a"}
     run = Run(parse("T4"), ended, PyTorch(), [QUIET], [row], limited=True)
     assert [one.verdict for one in rehearse._verdicts(run)] == [expected]
 
