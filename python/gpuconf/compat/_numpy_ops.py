@@ -59,15 +59,20 @@ _NOT_OF_COMPLEX = frozenset(
 )
 
 
+def check_type(kind: str, dtype: str) -> None:
+    """Raise InvalidArgumentError for an integer type where an operation is on floats only."""
+    if kind in _OF_FLOATS and as_dtype(dtype).is_integer:
+        text = f"Value for attr 'T' of {dtype} is not in the list of allowed values: half, float, double"
+        if kind in ("Std", "Var"):
+            raise TypeError("Input must be either real or complex. Received integer type")
+        raise errors.InvalidArgumentError(f"{text} [Op:{kind}]")
+
+
 def compute(kind: str, *inputs: Any, **options: Any) -> Any:
     """Compute an operation. Raises ValueError for shapes that do not fit."""
     np = arrays.numpy()
     wanted = arrays.type_of_result(kind, inputs[0].dtype.name)
-    if kind in _OF_FLOATS and inputs[0].dtype.kind in "iu":
-        text = f"Value for attr 'T' of {inputs[0].dtype.name} is not in the list of allowed values: half, float, double"
-        if kind in ("Std", "Var"):
-            raise TypeError("Input must be either real or complex. Received integer type")
-        raise errors.InvalidArgumentError(f"{text} [Op:{kind}]")
+    check_type(kind, inputs[0].dtype.name)
     if kind in _OF_FLOATS and inputs[0].dtype == "float32":  # rounded correctly, as most of TensorFlow's are
         inputs = tuple(each.astype("float64") for each in inputs)
     if kind in ("FloorDiv", "FloorMod") and inputs[1].dtype.kind in "iu" and not inputs[1].all():
