@@ -85,6 +85,10 @@ def test_operands_that_take_the_type_of_the_other(one_gpu: None) -> None:
     assert tf.abs(-3j).dtype == tf.float64
 
 
+def test_zeros_of_a_negative_divisor(one_gpu: None) -> None:
+    assert str(tf.math.floormod(np.array([2.0, -2.0, 3.0]), -2.0).numpy()) == "[ 0. -0. -1.]"
+
+
 def test_the_largest_of_nothing(one_gpu: None) -> None:
     assert tf.reduce_max([]).numpy() == -np.inf
     assert tf.reduce_min(np.zeros((0, 2), "int32"), 0).numpy().tolist() == [2**31 - 1] * 2

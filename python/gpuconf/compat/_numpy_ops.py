@@ -21,11 +21,12 @@ OPERATORS = {"mul": "Mul", "sub": "Sub", "truediv": "RealDiv", "floordiv": "Floo
 # By the kind of an operation: NumPy's function, where its name is not only spelled otherwise.
 _FUNCTIONS: dict[str, Any] = {
     **{"Acos": "arccos", "Asin": "arcsin", "Atan": "arctan", "Atan2": "arctan2", "FloorDiv": "floor_divide"},
-    **{"FloorMod": "mod", "IsFinite": "isfinite", "IsInf": "isinf", "IsNan": "isnan", "MatMul": "matmul"},
+    **{"IsFinite": "isfinite", "IsInf": "isinf", "IsNan": "isnan", "MatMul": "matmul"},
     **{"Mul": "multiply", "Neg": "negative", "Pow": "power", "RealDiv": "true_divide", "Sub": "subtract"},
     "DivNoNan": lambda a, b: arrays.numpy().where(b == 0, 0, a / b),
     "Elu": lambda a: arrays.numpy().where(a > 0, a, arrays.numpy().expm1(a)),
     "EuclideanNorm": lambda a, **options: arrays.numpy().sqrt(arrays.numpy().square(a).sum(**options)),
+    "FloorMod": lambda a, b: _with_zeros_of(arrays.numpy().mod(a, b), arrays.numpy().fmod, a, b),
     "LeakyRelu": lambda a, alpha: arrays.numpy().where(a > 0, a, a * alpha),
     "LogSoftmax": lambda a, axis=-1: arrays.numpy().log(_shares(a, axis)),
     "LogSumExp": lambda a, **options: arrays.numpy().log(arrays.numpy().exp(a).sum(**options)),
@@ -95,6 +96,11 @@ def compute(kind: str, *inputs: Any, **options: Any) -> Any:
         function = _FUNCTIONS.get(kind) or re.sub(r"(?<=[a-z])(?=[A-Z])", "_", kind).lower()
         result = (getattr(np, function) if isinstance(function, str) else function)(*inputs, **options)
     return np.asarray(result).astype(wanted, copy=False)
+
+
+def _with_zeros_of(result: Any, function: Any, *inputs: Any) -> Any:
+    """Return a result with the signs that zeros have in another function: NumPy's zeros have the divisor's."""
+    return arrays.numpy().where(result == 0, function(*inputs), result)
 
 
 def _range(dtype: Any) -> tuple[Any, Any]:

@@ -36,6 +36,8 @@ def constant(
     """
     if value is None:
         raise ValueError("None values not supported.")
+    if hasattr(value, "_value"):  # a variable of a graph
+        raise NotImplementedError("numpy() is only available when eager execution is enabled.")
     if isinstance(value, Tensor):
         wanted = "any non-tensor type" if dtype is None else type_name(dtype)
         raise TypeError(f"Expected {wanted}, but got {value} of type 'SymbolicTensor'.")
