@@ -85,6 +85,10 @@ def test_operands_that_take_the_type_of_the_other(one_gpu: None) -> None:
     assert tf.abs(-3j).dtype == tf.float64
 
 
+def test_zeros_of_a_negative_divisor(one_gpu: None) -> None:
+    assert str(tf.math.floormod(np.array([2.0, -2.0, 3.0]), -2.0).numpy()) == "[ 0. -0. -1.]"
+
+
 def test_the_largest_of_nothing(one_gpu: None) -> None:
     assert tf.reduce_max([]).numpy() == -np.inf
     assert tf.reduce_min(np.zeros((0, 2), "int32"), 0).numpy().tolist() == [2**31 - 1] * 2
@@ -115,3 +119,27 @@ def test_settings_of_other_types(one_gpu: None) -> None:
         tf.random.set_seed(["a"])
     tf.random.set_seed(tf.float32)
     assert int(tf.float32) == 1
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "text"),
+    [
+        ("t | 0", TypeError, ""),
+        ("t < 'x'", TypeError, ""),
+        ("t - GPU", TypeError, ""),
+        ("t + None", ValueError, "None values not supported."),
+        ("tf.cos([1])", TypeError, ""),
+        ("tf.abs('x')", TypeError, ""),
+        ("tf1.constant(t, tf.int32)", TypeError, "Expected int32, but got Tensor("),
+        ("v.assign([])", ValueError, "Cannot assign value to variable"),
+        ("v.assign(1.0)", ValueError, "Cannot assign value to variable"),
+    ],
+)
+def test_an_operand_in_a_graph(one_gpu: None, call: str, kind: type[Exception], text: str) -> None:
+    """A variable took a value of another shape."""
+    with tf1.Graph().as_default():
+        t, v = tf1.constant([1.0, 2.0]), tf1.Variable([1.0, 2.0])
+        with pytest.raises(kind) as caught:
+            eval(call, {"tf": tf, "tf1": tf1, "GPU": GPU, "t": t, "v": v})
+    assert type(caught.value) is kind
+    assert str(caught.value).startswith(text)

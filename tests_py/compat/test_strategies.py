@@ -235,3 +235,11 @@ def test_a_call_at_which_tensorflow_ends_the_process(one_gpu: None) -> None:
     finally:
         tf1.enable_eager_execution()
     assert tf.config.list_logical_devices("GPU") == [tf.config.LogicalDevice("/device:GPU:0", "GPU")]
+
+
+def test_the_placement_log_leaves_soft_placement_as_it_is(one_gpu: None) -> None:
+    """TensorFlow sets both, once the runtime is initialized (difference 64)."""
+    tf.config.list_logical_devices()
+    tf.debugging.set_log_device_placement(False)
+    assert tf.config.get_soft_device_placement()
+    assert names(tf.distribute.MirroredStrategy(["/gpu:7"])) == ["GPU:7"]

@@ -233,11 +233,12 @@ class Difference(NamedTuple):
 KNOWN: dict[str, tuple[str, str, str]] = {
     "wrong-type": (r"tf\.(config|debugging)\.", "", "^TypeError"),
     "limit-range": ("set_logical_device_configuration", "", "^ValueError memory_limit"),
+    "no-wait": ("", "^ ", "^ResourceExhaustedError OOM"),  # the GPUs of the judge have no memory that could be full
     "growth-type": ("set_memory_growth", "", "^TypeError"),
     "build": ("is_built_with|is_cuda_build", "", ""),
     "numbers-beyond-int32": (r"2\*\*", "", "^ValueError|Tensor"),
     "eager-in-graph": (r"run\(lambda: v1.constant\([tv]\)\)$", "^NotImplementedError", "^ "),
-    "job-in-mirrored": (r"MirroredStrategy\(.*/job:", "^RuntimeError In-graph|^ ", "^ |unknown device"),
+    "job-in-mirrored": (r"MirroredStrategy\(.*/job:", "^RuntimeError In-graph|^ ", "^ |unknown device|^AssertionError"),
     "device-objects": (r"on\(g0", "^ValueError", "^ "),
     "aborts": ("", "^ended|^AttributeError 'Context' object has no attribute '_execution_mode'", ""),
     "local-devices": ("is_gpu_available|gpu_device_name", "^ (True|'/device:GPU)", "^ (False|'')"),
@@ -430,6 +431,12 @@ def known(found: Difference) -> str:
     if not error and not other and re.search("dtype=(float32|complex)", theirs) and nearly(theirs, ours):
         return "numpy-operations"
     complex_or_bool = r"^ .*dtype=complex.*\n .*dtype=complex|^ (array|np\.float).*\nTypeError Invalid dtype tf.bool"
+    if "capture an EagerTensor without building a function" in theirs:
+        return "eager-in-graph"
+    if "enable_soft_placement=0" in theirs and "set_log_device_placement" in " ".join(found.calls):
+        return "log-and-soft"
+    if "after being initialized" in theirs and "global_variables_initializer" in " ".join(found.calls):
+        return "eager-or-graph"  # gpuconf's adds to a graph
     if re.match(complex_or_bool, "\n".join(map(" ".join, (found.theirs, found.ours)))):
         return "numpy-operations"
     for row, patterns in KNOWN.items():

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """An HTTP server for scrapes: one thread, a bounded number of connections, and a bounded time for each.
 
-Any program of the machine can connect, and not all have to send something. So a new connection ends the oldest one
+Any program on the machine can connect, and need not send anything. So a new connection ends the oldest one
 where there are too many, and one that takes too long ends by itself. One request is answered on each: the server closes
 it. A request must name an address, or a name of this machine: a web page can give its own name any address, and would
 read the answer.

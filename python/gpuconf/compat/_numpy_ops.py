@@ -21,11 +21,12 @@ OPERATORS = {"mul": "Mul", "sub": "Sub", "truediv": "RealDiv", "floordiv": "Floo
 # By the kind of an operation: NumPy's function, where its name is not only spelled otherwise.
 _FUNCTIONS: dict[str, Any] = {
     **{"Acos": "arccos", "Asin": "arcsin", "Atan": "arctan", "Atan2": "arctan2", "FloorDiv": "floor_divide"},
-    **{"FloorMod": "mod", "IsFinite": "isfinite", "IsInf": "isinf", "IsNan": "isnan", "MatMul": "matmul"},
+    **{"IsFinite": "isfinite", "IsInf": "isinf", "IsNan": "isnan", "MatMul": "matmul"},
     **{"Mul": "multiply", "Neg": "negative", "Pow": "power", "RealDiv": "true_divide", "Sub": "subtract"},
     "DivNoNan": lambda a, b: arrays.numpy().where(b == 0, 0, a / b),
     "Elu": lambda a: arrays.numpy().where(a > 0, a, arrays.numpy().expm1(a)),
     "EuclideanNorm": lambda a, **options: arrays.numpy().sqrt(arrays.numpy().square(a).sum(**options)),
+    "FloorMod": lambda a, b: _with_zeros_of(arrays.numpy().mod(a, b), arrays.numpy().fmod, a, b),
     "LeakyRelu": lambda a, alpha: arrays.numpy().where(a > 0, a, a * alpha),
     "LogSoftmax": lambda a, axis=-1: arrays.numpy().log(_shares(a, axis)),
     "LogSumExp": lambda a, **options: arrays.numpy().log(arrays.numpy().exp(a).sum(**options)),
@@ -59,15 +60,20 @@ _NOT_OF_COMPLEX = frozenset(
 )
 
 
+def check_type(kind: str, dtype: str) -> None:
+    """Raise InvalidArgumentError for an integer type where an operation is on floats only."""
+    if kind in _OF_FLOATS and as_dtype(dtype).is_integer:
+        text = f"Value for attr 'T' of {dtype} is not in the list of allowed values: half, float, double"
+        if kind in ("Std", "Var"):
+            raise TypeError("Input must be either real or complex. Received integer type")
+        raise errors.InvalidArgumentError(f"{text} [Op:{kind}]")
+
+
 def compute(kind: str, *inputs: Any, **options: Any) -> Any:
     """Compute an operation. Raises ValueError for shapes that do not fit."""
     np = arrays.numpy()
     wanted = arrays.type_of_result(kind, inputs[0].dtype.name)
-    if kind in _OF_FLOATS and inputs[0].dtype.kind in "iu":
-        text = f"Value for attr 'T' of {inputs[0].dtype.name} is not in the list of allowed values: half, float, double"
-        if kind in ("Std", "Var"):
-            raise TypeError("Input must be either real or complex. Received integer type")
-        raise errors.InvalidArgumentError(f"{text} [Op:{kind}]")
+    check_type(kind, inputs[0].dtype.name)
     if kind in _OF_FLOATS and inputs[0].dtype == "float32":  # rounded correctly, as most of TensorFlow's are
         inputs = tuple(each.astype("float64") for each in inputs)
     if kind in ("FloorDiv", "FloorMod") and inputs[1].dtype.kind in "iu" and not inputs[1].all():
@@ -90,6 +96,11 @@ def compute(kind: str, *inputs: Any, **options: Any) -> Any:
         function = _FUNCTIONS.get(kind) or re.sub(r"(?<=[a-z])(?=[A-Z])", "_", kind).lower()
         result = (getattr(np, function) if isinstance(function, str) else function)(*inputs, **options)
     return np.asarray(result).astype(wanted, copy=False)
+
+
+def _with_zeros_of(result: Any, function: Any, *inputs: Any) -> Any:
+    """Return a result with the signs that zeros have in another function: NumPy's zeros have the divisor's."""
+    return arrays.numpy().where(result == 0, function(*inputs), result)
 
 
 def _range(dtype: Any) -> tuple[Any, Any]:

@@ -215,7 +215,7 @@ def all_devices() -> list[LogicalDevice]:
 
 
 def _check_present(names: tuple[str, ...]) -> None:
-    """Raise InvalidArgumentError for an absent device if placement is not soft, and the devices are of one kind."""
+    """Raise InvalidArgumentError for an absent device if soft placement is off and all devices are of one kind."""
     if len({"CPU" in name for name in names}) != 1:
         return
     present = [f"/job:localhost/replica:0/task:0{each.name}" for each in config.list_logical_devices()]

@@ -70,7 +70,7 @@ _PAGES = "distributed.dashboard.scheduler"
 
 
 def add_to_dashboards() -> None:
-    """Add the page to the dashboards of schedulers that start from now on in this process."""
+    """Add the page to the dashboards of schedulers that this process starts from now on."""
     if hasattr(sys.modules.get(_PAGES), "connect"):
         _add()
     else:

@@ -45,7 +45,7 @@ class Failure:
         self._generation = -1
 
     def go_on(self) -> None:
-        """Count again on the machine that ``gpu_simulate`` has simulated."""
+        """Count on, from the first allocation on the machine that ``gpu_simulate`` has simulated."""
         if self._n and self._counted < self._n:
             self.arm(self._n)
 

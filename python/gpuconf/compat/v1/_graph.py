@@ -623,6 +623,8 @@ def _converted(value: Any, like: Tensor | None, graph: Graph) -> Tensor:
         return value
     if isinstance(value, EagerTensor):
         value = EagerTensor.numpy(value)
+    if value is None:
+        raise ValueError("None values not supported.")
     array = array_of(value, None if like is None else like._dtype)
     return graph.constant(array, array.shape, "")
 

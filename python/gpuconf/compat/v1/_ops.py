@@ -36,6 +36,11 @@ def constant(
     """
     if value is None:
         raise ValueError("None values not supported.")
+    if hasattr(value, "_value"):  # a variable of a graph
+        raise NotImplementedError("numpy() is only available when eager execution is enabled.")
+    if isinstance(value, Tensor):
+        wanted = "any non-tensor type" if dtype is None else type_name(dtype)
+        raise TypeError(f"Expected {wanted}, but got {value} of type 'SymbolicTensor'.")
     array = array_of(EagerTensor.numpy(value) if isinstance(value, EagerTensor) else value, dtype)
     sizes = array.shape if shape is None else arrays.shape_of(shape)
     if verify_shape and sizes != array.shape:

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from ... import errors
+from ..._core.built_in_errors import raise_built_in_class
 from ..._typing import Any
 from ...tensors import arrays
 from ...tensors import arrays as checked
@@ -59,7 +61,7 @@ def elementwise(kind: str, left: Any, right: Any, name: str | None = None) -> Te
             f"{kind}}}}}'"
         )
         raise ValueError(f"{text} (op: '{kind}')") from None
-    dtype = checked.type_of_result(kind, x._dtype)
+    dtype = _type_of_result(kind, x._dtype)
     return add_result(kind, (x, y), lambda _, a, b: numpy_ops.compute(kind, a, b), dtype, shape, name)
 
 
@@ -67,8 +69,17 @@ def of_one(kind: str, value: Any, name: str | None = None, **options: Any) -> Te
     """Add an operation on one value, such as a sum. ``options`` are those of NumPy's function."""
     x = as_tensor(value, None, get_default_graph())
     shape = numpy_ops.shape_of_result(x._shape, **options)
-    dtype = checked.type_of_result(kind, x._dtype)
+    dtype = _type_of_result(kind, x._dtype)
     return add_result(kind, (x,), lambda _, a: numpy_ops.compute(kind, a, **options), dtype, shape, name)
+
+
+def _type_of_result(kind: str, dtype: str) -> str:
+    """Return the type of a result. Raises TypeError where an eager operation raises InvalidArgumentError."""
+    try:
+        numpy_ops.check_type(kind, dtype)
+        return checked.type_of_result(kind, dtype)
+    except errors.InvalidArgumentError as error:
+        raise TypeError(error.message) from None
 
 
 def cast(value: Any, dtype: str, name: str | None = None) -> Tensor:
@@ -207,4 +218,5 @@ def _operators() -> None:
 
 
 _operators()
+raise_built_in_class(Tensor)
 compute_in_python(beyond_the_core)

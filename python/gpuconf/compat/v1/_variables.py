@@ -28,6 +28,15 @@ class _VariableType(type):
         return in_2("Variable")(*args, **kwargs) if runs_eagerly() else super().__call__(*args, **kwargs)
 
 
+def _fit(shape: Any, other: Any) -> bool:
+    """Whether two shapes can be the same, as far as they are known."""
+    if shape is None or other is None:
+        return True
+    return len(shape) == len(other) and all(
+        None in pair or pair[0] == pair[1] for pair in zip(shape, other, strict=True)
+    )
+
+
 class Variable(metaclass=_VariableType):
     """A value of a graph that each session keeps from run to run.
 
@@ -110,8 +119,13 @@ class Variable(metaclass=_VariableType):
         return self._value.eval(session=session)
 
     def assign(self, value: Any, name: str | None = None, **_: Any) -> Tensor:
-        """Add an operation that replaces the value, and returns it."""
+        """Add an operation that replaces the value, and returns it. Raises ValueError for another shape."""
         new = as_tensor(value, self._value, self.graph)
+        if not _fit(self._value._shape, new._shape):
+            raise ValueError(
+                f"Cannot assign value to variable ' {self._value.name}': Shape mismatch.The variable shape "
+                f"{self.shape}, and the assigned value shape {new.shape} are incompatible."
+            )
 
         def keep(session: Any, array: Any) -> Any:
             session.variables[self._key] = array

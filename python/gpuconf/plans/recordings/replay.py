@@ -296,7 +296,7 @@ class Plan(metaclass=Made):
         return f"fits with {', '.join(self.fitting)}" + (f"; does not fit with {', '.join(missed)}" if missed else "")
 
     def _advice(self) -> Iterable[str]:
-        """Yield what makes a job fit that does not fit with PyTorch's allocator as it was."""
+        """Yield the changes of PyTorch's allocator with which a job fits that did not fit before."""
         if self.limit is None or "pytorch" not in self.policies or "pytorch" in self.fitting:
             return
         yield f"advice: {self._help() or f'no setting makes it fit: {self._need()}'}"

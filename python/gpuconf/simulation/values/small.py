@@ -67,7 +67,7 @@ def mark(value: Any) -> None:
 
 
 def is_never_written(tensor: torch.Tensor) -> bool:
-    """Whether a tensor's memory holds zeros because it never was a small tensor's."""
+    """Whether a tensor's memory holds zeros because no small tensor ever had it."""
     return bool(tensor.untyped_storage().nbytes() > _SHARED)
 
 

@@ -49,7 +49,7 @@ def clearing(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _loudly(original: Callable[..., Any], *args: Any, **named: Any) -> Any:
-    """Let an operation's kernel resize a tensor, whose values the driver copies if it needs other memory."""
+    """Let an operation's kernel resize a tensor. The driver copies the values if the tensor has to move."""
     quiet, state.quiet.value = state.quiet.value, 0
     try:
         return original(*args, **named)
