@@ -74,9 +74,9 @@ typedef struct {
 # Functions that pass a closed gate: they ask for what does not change, they choose the thread's context, or they are
 # those by which a program is parked. cuParamSetf takes a float, which sizes do not tell; it submits nothing.
 PASSES = re.compile(
-    r"cu(Init|DriverGetVersion|Get(Error|ProcAddress|ExportTable)|Checkpoint|Coredump|Logs?[A-Z]|Profiler|Occupancy"
-    r"|Device(Get|CanAccessPeer|ComputeCapability|TotalMem)|DevicePrimaryCtxGetState|DevicePrimaryCtxSetFlags"
-    r"|Ctx(Get|Set|Push|Pop)Current|CtxGet(ApiVersion|Device|Flags|Id|Limit|CacheConfig|SharedMemConfig|StreamPriority)"
+    r"cu(Init|DriverGetVersion|Get(Error|ProcAddress|ExportTable)|Checkpoint|Coredump|Logs?[A-Z]|Profiler"
+    r"|Device(Get$|Get(Attribute|By|Clique|Count|Exec|Fabric|Host|Luid|Name|NvSci|P2P|PCI|Prop|Texture|Uuid))"
+    r"|Device(CanAccessPeer|ComputeCapability|TotalMem)|Ctx(Get|Set|Push|Pop)Current|CtxGet(ApiVersion|Device(_v2)?$)"
     r"|ThreadExchangeStreamCaptureMode|ParamSetf$)"
 )
 # The bindings declare these under their base names alone; a CUmemLocation has eight bytes.

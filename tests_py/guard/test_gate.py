@@ -145,3 +145,14 @@ def test_every_function_of_the_driver_waits_or_is_known_not_to() -> None:
     # Without a prototype there: what reads and sets a field of a handle, and graphics.
     expected = re.compile(r"cu((Stream|GraphKernelNode)[GS]etAttribute|(EGL|GL|VDPAU|Graphics|LogicalEndpoint))")
     assert {name for name in newest.values() if name in unseen and not expected.match(name)} == set()
+
+
+def test_what_passes_a_closed_gate_does_not_wait_in_the_driver() -> None:
+    """A call that waits in the driver of a suspended process never says that it wants a turn."""
+    waits = set()
+    for source in (ROOT / "gocore/sim/cuda").glob("*.c"):
+        for name, body in re.findall(r"EXPORT CUresult (cu\w+)\([^{]*\) \{(.*?)\n\}", source.read_text(), re.S):
+            if re.search(r"\bLOCK(ED)?\b", body):
+                waits.add(name)
+    assert len(waits) > 50
+    assert {name for name in waits if functions.PASSES.match(name)} == set()

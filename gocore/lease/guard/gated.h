@@ -43,11 +43,29 @@ typedef struct {
 	X(cuCtxFromGreenCtx, "cuCtxFromGreenCtx", 12040, 0, \
 	    (U64 a, U64 b), \
 	    (a, b)) \
+	X(cuCtxGetCacheConfig, "cuCtxGetCacheConfig", 3020, 0, \
+	    (U64 a), \
+	    (a)) \
 	X(cuCtxGetDevResource, "cuCtxGetDevResource", 12040, 0, \
 	    (U64 a, U64 b, U32 c), \
 	    (a, b, c)) \
 	X(cuCtxGetExecAffinity, "cuCtxGetExecAffinity", 11040, 0, \
 	    (U64 a, U32 b), \
+	    (a, b)) \
+	X(cuCtxGetFlags, "cuCtxGetFlags", 7000, 0, \
+	    (U64 a), \
+	    (a)) \
+	X(cuCtxGetId, "cuCtxGetId", 12000, 0, \
+	    (U64 a, U64 b), \
+	    (a, b)) \
+	X(cuCtxGetLimit, "cuCtxGetLimit", 3010, 0, \
+	    (U64 a, U32 b), \
+	    (a, b)) \
+	X(cuCtxGetSharedMemConfig, "cuCtxGetSharedMemConfig", 4020, 0, \
+	    (U64 a), \
+	    (a)) \
+	X(cuCtxGetStreamPriorityRange, "cuCtxGetStreamPriorityRange", 5050, 0, \
+	    (U64 a, U64 b), \
 	    (a, b)) \
 	X(cuCtxRecordEvent, "cuCtxRecordEvent", 12050, 0, \
 	    (U64 a, U64 b), \
@@ -82,6 +100,24 @@ typedef struct {
 	X(cuDevSmResourceSplitByCount, "cuDevSmResourceSplitByCount", 12040, 0, \
 	    (U64 a, U64 b, U64 c, U64 d, U32 e, U32 f), \
 	    (a, b, c, d, e, f)) \
+	X(cuDeviceGetDefaultMemPool, "cuDeviceGetDefaultMemPool", 11020, 0, \
+	    (U64 a, U32 b), \
+	    (a, b)) \
+	X(cuDeviceGetDevResource, "cuDeviceGetDevResource", 12040, 0, \
+	    (U32 a, U64 b, U32 c), \
+	    (a, b, c)) \
+	X(cuDeviceGetGraphMemAttribute, "cuDeviceGetGraphMemAttribute", 11040, 0, \
+	    (U32 a, U32 b, U64 c), \
+	    (a, b, c)) \
+	X(cuDeviceGetMemPool, "cuDeviceGetMemPool", 11020, 0, \
+	    (U64 a, U32 b), \
+	    (a, b)) \
+	X(cuDevicePrimaryCtxGetState, "cuDevicePrimaryCtxGetState", 7000, 0, \
+	    (U32 a, U64 b, U64 c), \
+	    (a, b, c)) \
+	X(cuDevicePrimaryCtxSetFlags_v2, "cuDevicePrimaryCtxSetFlags", 11000, 0, \
+	    (U32 a, U32 b), \
+	    (a, b)) \
 	X(cuDeviceRegisterAsyncNotification, "cuDeviceRegisterAsyncNotification", 12040, 0, \
 	    (U32 a, U64 b, U64 c, U64 d), \
 	    (a, b, c, d)) \
@@ -1056,6 +1092,27 @@ typedef struct {
 	    (a, b)) \
 	X(cuMulticastGetGranularity, "cuMulticastGetGranularity", 12010, 0, \
 	    (U64 a, U64 b, U32 c), \
+	    (a, b, c)) \
+	X(cuOccupancyAvailableDynamicSMemPerBlock, "cuOccupancyAvailableDynamicSMemPerBlock", 10020, 0, \
+	    (U64 a, U64 b, U32 c, U32 d), \
+	    (a, b, c, d)) \
+	X(cuOccupancyMaxActiveBlocksPerMultiprocessor, "cuOccupancyMaxActiveBlocksPerMultiprocessor", 6050, 0, \
+	    (U64 a, U64 b, U32 c, U64 d), \
+	    (a, b, c, d)) \
+	X(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, "cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags", 7000, 0, \
+	    (U64 a, U64 b, U32 c, U64 d, U32 e), \
+	    (a, b, c, d, e)) \
+	X(cuOccupancyMaxActiveClusters, "cuOccupancyMaxActiveClusters", 11070, 0, \
+	    (U64 a, U64 b, U64 c), \
+	    (a, b, c)) \
+	X(cuOccupancyMaxPotentialBlockSize, "cuOccupancyMaxPotentialBlockSize", 6050, 0, \
+	    (U64 a, U64 b, U64 c, U64 d, U64 e, U32 f), \
+	    (a, b, c, d, e, f)) \
+	X(cuOccupancyMaxPotentialBlockSizeWithFlags, "cuOccupancyMaxPotentialBlockSizeWithFlags", 7000, 0, \
+	    (U64 a, U64 b, U64 c, U64 d, U64 e, U32 f, U32 g), \
+	    (a, b, c, d, e, f, g)) \
+	X(cuOccupancyMaxPotentialClusterSize, "cuOccupancyMaxPotentialClusterSize", 11070, 0, \
+	    (U64 a, U64 b, U64 c), \
 	    (a, b, c)) \
 	X(cuParamSetSize, "cuParamSetSize", 2000, 0, \
 	    (U64 a, U32 b), \

@@ -360,7 +360,7 @@ class Agent:
 
 
 def _lives(pid: int) -> bool:
-    return os.path.exists(f"/proc/{pid}")
+    return start_of(pid) != 0
 
 
 def _ns(seconds: float) -> int:

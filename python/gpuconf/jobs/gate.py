@@ -135,9 +135,12 @@ class Gate:
 
 
 def start_of(pid: int) -> int:
-    """Return when a process started, in clock ticks since boot; 0 if there is none."""
+    """Return when a process started, in clock ticks since boot; 0 if there is none, or it has ended and its parent does
+    not look.
+    """
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
-            return int(file.read().rpartition(b")")[2].split()[19])
+            fields = file.read().rpartition(b")")[2].split()
+        return 0 if fields[0] in b"ZX" else int(fields[19])
     except (OSError, IndexError, ValueError):
         return 0
