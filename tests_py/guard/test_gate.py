@@ -155,4 +155,5 @@ def test_what_passes_a_closed_gate_does_not_wait_in_the_driver() -> None:
             if re.search(r"\bLOCK(ED)?\b", body):
                 waits.add(name)
     assert len(waits) > 50
-    assert {name for name in waits if functions.PASSES.match(name)} == set()
+    # cuInit is called before a process can be suspended.
+    assert {name for name in waits if functions.PASSES.match(name)} == {"cuInit"}
