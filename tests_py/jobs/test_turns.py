@@ -170,6 +170,32 @@ def test_a_program_without_turns_keeps_its_memory(environment: dict[str, str]) -
         assert states(environment) == ["granted"]
 
 
+WAITER = """
+import sys, threading, time
+from gpuconf.jobs.turns import outlook
+from gpuconf.leases.ledger import Card, open_ledger
+cards = [Card(sys.argv[1], 400 << 20, 250 << 20, charge=300 << 20)]
+threading.Thread(target=lambda: open_ledger().claim(cards, timeout=60), daemon=True).start()
+while not (said := outlook(open_ledger())):
+    time.sleep(0.1)
+print(said)
+"""
+
+
+@pytest.mark.parametrize(
+    ("options", "says"), [([], ": not given way by PID {pid} ("), (["--turns"], ", about ")], ids=["keeps", "turns"]
+)
+def test_who_waits_sees_how_long_or_for_whom(environment: dict[str, str], options: list[str], says: str) -> None:
+    with Job(environment, *options) as job:
+        assert job.ask("begin(7)") == 0
+        until(lambda: not options or agents(job.pid))
+        time.sleep(2 if options else 0)  # in which the agent says that the program takes turns
+        (card,) = rows(environment)[0]["cards"]  # type: ignore[misc]
+        words = [sys.executable, "-c", WAITER, card["uuid"]]
+        done = subprocess.run(words, env=environment, capture_output=True, text=True, check=True, timeout=60)
+        assert says.format(pid=job.pid) in done.stdout
+
+
 @pytest.mark.parametrize(
     ("options", "variables", "said"),
     [

@@ -20,10 +20,11 @@ from .._typing import Any
 from ..jobs.descendants import Found, is_python, past_the_guard_below, pythons_below, why_isolated
 from ..jobs.job import Job, JobEvent, peaks
 from ..jobs.supervise import Supervisor, end_as
-from ..jobs.turns import AgentOf, Times, why_not
+from ..jobs.turns import AgentOf, Times, outlook, why_not
 from ..leases.contexts import of_command
 from ..leases.environment import of_program, of_simulation, python_path
 from ..leases.grant import Grant, grant, limited
+from ..leases.ledger import open_ledger
 from ..leases.request import Request, checked
 from ..machine.cards import visible_devices
 from . import console, guarded
@@ -98,9 +99,13 @@ def granted_to(options: Options, supervisor: Supervisor, words: Sequence[str]) -
         return limited(devices)
     asked = f"{options.memory or 'all memory'} on {request.gpus} GPU{'s' * (request.gpus > 1)}"
     with Progress(f"gpuconf {options.command}") as progress:
-        waiting = f"waiting for {asked} (see gpuconf lease --list)"
+
+        def waiting() -> None:
+            more = outlook(open_ledger(create=False)) if getattr(options, "turns", None) else ""
+            progress.show(f"waiting for {asked}{more} (see gpuconf lease --list)")
+
         try:
-            return grant(request, devices, shlex.join(words), lambda: progress.show(waiting))
+            return grant(request, devices, shlex.join(words), waiting)
         except errors.InvalidArgumentError as error:
             raise _NeverError(error) from None
 

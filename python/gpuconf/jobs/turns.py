@@ -11,7 +11,9 @@ import time
 from collections.abc import Mapping
 
 from .._typing import NamedTuple
-from ..leases.ledger import Claim
+from ..leases.ledger import Claim, Ledger
+from ..leases.proc import printable
+from .cgroup import host_room
 
 OFF = 3  # exit code of an agent that cannot serve: it has said why
 
@@ -43,6 +45,19 @@ def why_not(simulated: bool) -> str:
         "--turns has not been tested on a real GPU and its driver: a driver that fails may end the program. "
         f"{_VARIABLE}=experimental turns it on"
     )
+
+
+def outlook(ledger: Ledger) -> str:
+    """Return what is known of how long this process waits for its claim: a time, or who does not give way."""
+    rows = {row.id: row for row in ledger.claims()}
+    now, plans = ledger.plans(host_room())
+    own = next((one for one in plans if one.waiter in rows and rows[one.waiter].pid == os.getpid()), None)
+    if own is None:
+        return ""
+    if own.gets and own.leave:
+        return f", about {max(0, own.when - now) / 1e9:.0f} s"
+    keep = [f"PID {rows[one].pid} ({printable(rows[one].command)[:40]})" for one in own.blocked[:3] if one in rows]
+    return f": not given way by {', '.join(keep)}" if keep else ""
 
 
 class AgentOf:
