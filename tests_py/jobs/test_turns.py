@@ -170,6 +170,21 @@ def test_a_program_without_turns_keeps_its_memory(environment: dict[str, str]) -
         assert states(environment) == ["granted"]
 
 
+def test_an_agent_that_always_ends_is_given_up(environment: dict[str, str]) -> None:
+    with Job(environment, "--turns") as job:
+        assert job.ask("begin(7)") == 0
+        killed: set[int] = set()
+        while len(killed) < 10:
+            until(lambda: set(agents(job.pid)) - killed)
+            for agent in set(agents(job.pid)) - killed:
+                os.kill(agent, signal.SIGKILL)
+                killed.add(agent)
+        time.sleep(3)
+        assert not set(agents(job.pid)) - killed
+        assert job.ask("values()")[0] == [7]
+        assert "turns are off: their agent has ended 10 times" in job.end()
+
+
 WAITER = """
 import sys, threading, time
 from gpuconf.jobs.turns import outlook

@@ -395,7 +395,11 @@ def main(words: Sequence[str]) -> int:
     except (errors.GpuconfError, DriverError) as error:
         _complain(f"turns are off: {error}")
         return OFF
-    agent.serve()
+    try:
+        agent.serve()
+    except errors.GpuconfError as error:  # such as a ledger that was removed; the next agent tries again
+        _complain(str(error))
+        return 1
     return 0
 
 

@@ -77,8 +77,13 @@ class AgentOf:
                 return
             self.pid = 0
             os.close(self._pipe)
-            is_off = os.waitstatus_to_exitcode(status) == OFF
-            self._starts = _STARTS if is_off else 0 if lasted > _LASTS else self._starts
+            if os.waitstatus_to_exitcode(status) == OFF:
+                self._starts = _STARTS
+            elif lasted > _LASTS:
+                self._starts = 0
+            elif self._starts == _STARTS:
+                why = f"their agent has ended {_STARTS} times. If the program waits for the GPU, end it"
+                print(f"gpuconf run: turns are off: {why}", file=sys.stderr, flush=True)
         if self._starts < _STARTS and lasted > _BETWEEN:
             self._start(program)
 
