@@ -213,6 +213,7 @@ def test_settings_after_a_strategy(one_gpu: None, eagerly: bool, make: Any, eage
         with pytest.raises(RuntimeError, match="after being initialized") if initialized else nullcontext():
             tf.config.set_visible_devices([], "GPU")
     finally:
+        tf1.reset_default_graph()  # of the tests before, which would be in use
         tf1.enable_eager_execution()
 
 
@@ -233,6 +234,7 @@ def test_a_call_at_which_tensorflow_ends_the_process(one_gpu: None) -> None:
         with pytest.raises(ValueError, match="must be called at program startup"):
             tf1.enable_eager_execution(config=tf1.ConfigProto(device_count={"GPU": 0}))
     finally:
+        tf1.reset_default_graph()  # of the tests before, which would be in use
         tf1.enable_eager_execution()
     assert tf.config.list_logical_devices("GPU") == [tf.config.LogicalDevice("/device:GPU:0", "GPU")]
 

@@ -26,6 +26,7 @@ def examples() -> list[doctest.DocTest]:
         "gpuconf.plans.programs.xla.devices",
         "gpuconf.plans.programs.xla.jax_recording",
         "gpuconf.plans.programs.xla.running",
+        "gpuconf.plans.programs.remedies",
         "gpuconf.plans.programs.watching",
         "gpuconf.simulation.values.",
     )
