@@ -168,7 +168,7 @@ def generate_gated() -> str:
         parameters = " \\\n\t    ".join(textwrap.wrap(given, 100))
         lines.append(
             f'\tX({form.exported}, "{form.base}", {form.version}, {2 if form.streams == "PER_THREAD" else 0}, \\\n'
-            f"\t    ({parameters}), \\\n\t    ({', '.join(names)}))"
+            f"\t    ({parameters}), \\\n\t    ({','.join(names)}))"
         )
     return GATED.replace("\\\\", "\\") + " \\\n".join(lines) + "\n\n#endif\n"
 

@@ -79,7 +79,7 @@ type Plan struct {
 	Gets    bool          `py:"gets"`    // whether it gets its cards: once they have left, or at once
 	Leave   []string      `py:"leave"`   // who leaves for it, all at one time
 	When    time.Duration `py:"when"`    // when they leave
-	Blocked []string      `py:"blocked"` // who could have left, and cannot be parked, or finds no room in the host's memory
+	Blocked []string      `py:"blocked"` // who could have left, and cannot be parked, or for whom the host has no room
 }
 
 // Plans returns a plan for each waiter.

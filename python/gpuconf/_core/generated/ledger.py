@@ -156,7 +156,7 @@ class Plan(Table):
     gets: bool  # whether it gets its cards: once they have left, or at once
     leave: tuple[str, ...]  # who leaves for it, all at one time
     when: int  # when they leave
-    blocked: tuple[str, ...]  # who could have left, and cannot be parked, or finds no room in the host's memory
+    blocked: tuple[str, ...]  # who could have left, and cannot be parked, or for whom the host has no room
 
     @classmethod
     def _read(cls, row: Any) -> Plan:
