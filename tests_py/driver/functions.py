@@ -167,7 +167,8 @@ def generate_gated() -> str:
         given = ", ".join(f"{WIDTHS[size]} {name}" for size, name in zip(sizes, names, strict=True)) or "void"
         parameters = " \\\n\t    ".join(textwrap.wrap(given, 100))
         lines.append(
-            f'\tX({form.exported}, "{form.base}", {form.version}, {2 if form.streams == "PER_THREAD" else 0}, \\\n'
+            f"\tX({form.exported}, \\\n"
+            f'\t    "{form.base}", {form.version}, {2 if form.streams == "PER_THREAD" else 0}, \\\n'
             f"\t    ({parameters}), \\\n\t    ({','.join(names)}))"
         )
     return GATED.replace("\\\\", "\\") + " \\\n".join(lines) + "\n\n#endif\n"
