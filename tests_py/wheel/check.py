@@ -26,6 +26,7 @@ LIBRARIES = [
     "gpuconf/_core/_gpuconf.abi3.so",
     "gpuconf/_always/libgpuconf-always.so",
     "gpuconf/_cover/libgpuconf-mapped.so",
+    "gpuconf/_guard/libgpuconf-gate.so",
     "gpuconf/_guard/libgpuconf-guard.so",
     "gpuconf/_guard/libgpuconf-preload.so",
     "gpuconf/_simulator/libcuda.so.1",
