@@ -12,10 +12,12 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from asked_program import AskedProgram
 from gpuconf.jobs import simulated_cards
+from gpuconf.jobs.agent import Agent
 from gpuconf.leases.environment import of_simulation, of_startup
 
 SPEC = "A100-40GB:400MiB:driver=13.0"
@@ -169,6 +171,19 @@ def test_a_program_without_turns_keeps_its_memory(environment: dict[str, str]) -
         assert done.returncode == 124
         assert "was not available on 1 of 1 card within 15 s" in done.stderr
         assert states(environment) == ["granted"]
+
+
+@pytest.mark.parametrize(
+    ("listed", "in_use_after", "gone"),
+    [(250, 0, False), (0, 900, True), (None, 900, False), (None, 760, False), (None, 650, True)],
+)
+def test_memory_is_gone_when_it_is_measured(listed: int | None, in_use_after: int, gone: bool) -> None:
+    """Where NVML lists no processes, that others free a little is not taken for it."""
+    agent = object.__new__(Agent)
+    driver = SimpleNamespace(bytes_of=lambda _pid, _uuid: listed, memory=lambda _uuid: (0, in_use_after))
+    agent._driver = driver  # type: ignore[assignment]
+    before = {"GPU-a": (None if listed is None else 250, 900)}
+    assert agent._is_gone(1, 250, before) is gone
 
 
 def test_an_agent_that_always_ends_is_given_up(environment: dict[str, str]) -> None:

@@ -546,15 +546,17 @@ def test_what_a_search_did_not_see_is_in_both_answers() -> None:
     assert largest.table(asked, [], answers)[-3:] == [f"not seen: {text}" for text in unseen]  # type: ignore[arg-type]
 
 
+def answers_for(length: int) -> Any:
+    """A function that answers for a number, with a peak by the length of a sequence."""
+    return lambda value: Answer(value, length * MIB // 4, 99)
+
+
 def test_the_largest_number_for_each_of_others() -> None:
     words = ["train.py", "--batch={B}", "{LENGTH}", "{WIDTH}"]
     asked = largest.parse_all(["B=1..64", "LENGTH=512..3000", "WIDTH=7..7"], words)
     found = largest.combinations(asked)
     assert found == [{"LENGTH": length, "WIDTH": 7} for length in (512, 1024, 2048, 3000)]
-    searches = [
-        (values, largest.Search(asked[0], lambda value, v=values: Answer(value, v["LENGTH"] * MIB // 4, 99)).run())  # type: ignore[arg-type, misc]
-        for values in found
-    ]
+    searches = [(values, largest.Search(asked[0], answers_for(values["LENGTH"])).run()) for values in found]
     lines = largest.table_of_all(asked, searches)
     assert lines[0] == "the largest B from 1 to 64 that fits:"
     assert lines[-2:] == ["", "not seen: what comes after the steps that repeat, such as a validation"]

@@ -26,7 +26,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from .. import errors
 from .._core.generated.ledger import CardLease, Turns
@@ -230,7 +230,7 @@ class Agent:
             return self._failed("a call of it did not end in time", count)
         try:
             if pid:
-                self._suspend(pid, cards)
+                self._suspend(pid, count, cards)
         except (DriverError, errors.UnavailableError) as error:
             self._take_back(pid)
             self._gate.open()
@@ -242,12 +242,12 @@ class Agent:
         self._times = (_ns(self._parked_at - begun), self._times[1] if self._times else _ns(_FIXED + count / _IN))
         return True
 
-    def _suspend(self, pid: int, cards: Sequence[CardLease]) -> None:
+    def _suspend(self, pid: int, count: int, cards: Sequence[CardLease]) -> None:
         before = {one.uuid: (self._driver.bytes_of(pid, one.uuid), self._driver.memory(one.uuid)[1]) for one in cards}
         self._driver.lock(pid)
         self._driver.checkpoint(pid)
         end = time.monotonic() + _GONE
-        while not all(self._is_gone(pid, uuid, *was) for uuid, was in before.items()):
+        while not self._is_gone(pid, count, before):
             if time.monotonic() > end:
                 raise errors.UnavailableError("its memory did not leave the card")
             time.sleep(0.01)
@@ -264,11 +264,15 @@ class Agent:
             if _lives(pid):
                 self._stuck(error)
 
-    def _is_gone(self, pid: int, uuid: str, own: int | None, used: int) -> bool:
-        """Whether NVML no longer shows a process's memory: where it does not list it, by what is in use on the card."""
-        if own is not None:
-            return not self._driver.bytes_of(pid, uuid)
-        return self._driver.memory(uuid)[1] < used or used == 0
+    def _is_gone(self, pid: int, count: int, before: Mapping[str, tuple[int | None, int]]) -> bool:
+        """Whether NVML no longer shows a process's memory. Where it does not list the process, by what is in use on the
+        cards: others may have freed some of it, so nearly all of the program's must be gone.
+
+        ``before`` has by card what the process had of it, None if that is not listed, and what was in use.
+        """
+        if all(own is not None for own, _ in before.values()):
+            return not any(self._driver.bytes_of(pid, uuid) for uuid in before)
+        return sum(used - self._driver.memory(uuid)[1] for uuid, (_, used) in before.items()) >= count * 9 // 10
 
     def _failed(self, why: str, count: int) -> bool:
         self._unfit, self._retry = why, time.monotonic() + _AGAIN

@@ -198,8 +198,11 @@ class BudgetFile:
             os.close(file)
 
     def has_processes(self) -> bool:
-        """Whether a process holds a slot."""
-        file = os.open(self.path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        """Whether a process holds a slot. None does where the file is gone: it is removed after the last one."""
+        try:
+            file = os.open(self.path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except FileNotFoundError:
+            return False
         try:
             return _is_locked(file, LOCKS, MAX_SLOTS)
         finally:
