@@ -165,12 +165,9 @@ def generate_gated() -> str:
     for form, sizes in gated():
         names = [chr(ord("a") + place) for place in range(len(sizes))]
         given = ", ".join(f"{WIDTHS[size]} {name}" for size, name in zip(sizes, names, strict=True)) or "void"
-        parameters = " \\\n\t    ".join(textwrap.wrap(given, 100))
-        lines.append(
-            f"\tX({form.exported}, \\\n"
-            f'\t    "{form.base}", {form.version}, {2 if form.streams == "PER_THREAD" else 0}, \\\n'
-            f"\t    ({parameters}), \\\n\t    ({','.join(names)}))"
-        )
+        flag = 2 if form.streams == "PER_THREAD" else 0
+        entry = f'X({form.exported}, "{form.base}", {form.version}, {flag}, ({given}), ({", ".join(names)}))'
+        lines.append("\t" + " \\\n\t    ".join(textwrap.wrap(entry, 110, break_on_hyphens=False)))
     return GATED.replace("\\\\", "\\") + " \\\n".join(lines) + "\n\n#endif\n"
 
 

@@ -16,1935 +16,603 @@ typedef struct {
 } U512;
 
 #define GATED_HOOKS(X) \
-	X(cuArray3DGetDescriptor_v2, \
-	    "cuArray3DGetDescriptor", 3020, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuArrayGetDescriptor_v2, \
-	    "cuArrayGetDescriptor", 3020, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuArrayGetMemoryRequirements, \
-	    "cuArrayGetMemoryRequirements", 11060, 0, \
-	    (U64 a, U64 b, U32 c), \
-	    (a,b,c)) \
-	X(cuArrayGetPlane, \
-	    "cuArrayGetPlane", 11020, 0, \
-	    (U64 a, U64 b, U32 c), \
-	    (a,b,c)) \
-	X(cuArrayGetSparseProperties, \
-	    "cuArrayGetSparseProperties", 11010, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuCtxAttach, \
-	    "cuCtxAttach", 2000, 0, \
-	    (U64 a, U32 b), \
-	    (a,b)) \
-	X(cuCtxDisablePeerAccess, \
-	    "cuCtxDisablePeerAccess", 4000, 0, \
-	    (U64 a), \
-	    (a)) \
-	X(cuCtxEnablePeerAccess, \
-	    "cuCtxEnablePeerAccess", 4000, 0, \
-	    (U64 a, U32 b), \
-	    (a,b)) \
-	X(cuCtxFromGreenCtx, \
-	    "cuCtxFromGreenCtx", 12040, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuCtxGetCacheConfig, \
-	    "cuCtxGetCacheConfig", 3020, 0, \
-	    (U64 a), \
-	    (a)) \
-	X(cuCtxGetDevResource, \
-	    "cuCtxGetDevResource", 12040, 0, \
-	    (U64 a, U64 b, U32 c), \
-	    (a,b,c)) \
-	X(cuCtxGetExecAffinity, \
-	    "cuCtxGetExecAffinity", 11040, 0, \
-	    (U64 a, U32 b), \
-	    (a,b)) \
-	X(cuCtxGetFlags, \
-	    "cuCtxGetFlags", 7000, 0, \
-	    (U64 a), \
-	    (a)) \
-	X(cuCtxGetId, \
-	    "cuCtxGetId", 12000, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuCtxGetLimit, \
-	    "cuCtxGetLimit", 3010, 0, \
-	    (U64 a, U32 b), \
-	    (a,b)) \
-	X(cuCtxGetSharedMemConfig, \
-	    "cuCtxGetSharedMemConfig", 4020, 0, \
-	    (U64 a), \
-	    (a)) \
-	X(cuCtxGetStreamPriorityRange, \
-	    "cuCtxGetStreamPriorityRange", 5050, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuCtxRecordEvent, \
-	    "cuCtxRecordEvent", 12050, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuCtxResetPersistingL2Cache, \
-	    "cuCtxResetPersistingL2Cache", 11000, 0, \
-	    (void), \
-	    ()) \
-	X(cuCtxSetCacheConfig, \
-	    "cuCtxSetCacheConfig", 3020, 0, \
-	    (U32 a), \
-	    (a)) \
-	X(cuCtxSetFlags, \
-	    "cuCtxSetFlags", 12010, 0, \
-	    (U32 a), \
-	    (a)) \
-	X(cuCtxSetSharedMemConfig, \
-	    "cuCtxSetSharedMemConfig", 4020, 0, \
-	    (U32 a), \
-	    (a)) \
-	X(cuCtxWaitEvent, \
-	    "cuCtxWaitEvent", 12050, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuDestroyExternalMemory, \
-	    "cuDestroyExternalMemory", 10000, 0, \
-	    (U64 a), \
-	    (a)) \
-	X(cuDestroyExternalSemaphore, \
-	    "cuDestroyExternalSemaphore", 10000, 0, \
-	    (U64 a), \
-	    (a)) \
-	X(cuDevResourceGenerateDesc, \
-	    "cuDevResourceGenerateDesc", 12040, 0, \
-	    (U64 a, U64 b, U32 c), \
-	    (a,b,c)) \
-	X(cuDevSmResourceSplit, \
-	    "cuDevSmResourceSplit", 13010, 0, \
-	    (U64 a, U32 b, U64 c, U64 d, U32 e, U64 f), \
-	    (a,b,c,d,e,f)) \
-	X(cuDevSmResourceSplitByCount, \
-	    "cuDevSmResourceSplitByCount", 12040, 0, \
-	    (U64 a, U64 b, U64 c, U64 d, U32 e, U32 f), \
-	    (a,b,c,d,e,f)) \
-	X(cuDeviceGetDefaultMemPool, \
-	    "cuDeviceGetDefaultMemPool", 11020, 0, \
-	    (U64 a, U32 b), \
-	    (a,b)) \
-	X(cuDeviceGetDevResource, \
-	    "cuDeviceGetDevResource", 12040, 0, \
-	    (U32 a, U64 b, U32 c), \
-	    (a,b,c)) \
-	X(cuDeviceGetGraphMemAttribute, \
-	    "cuDeviceGetGraphMemAttribute", 11040, 0, \
-	    (U32 a, U32 b, U64 c), \
-	    (a,b,c)) \
-	X(cuDeviceGetMemPool, \
-	    "cuDeviceGetMemPool", 11020, 0, \
-	    (U64 a, U32 b), \
-	    (a,b)) \
-	X(cuDevicePrimaryCtxGetState, \
-	    "cuDevicePrimaryCtxGetState", 7000, 0, \
-	    (U32 a, U64 b, U64 c), \
-	    (a,b,c)) \
-	X(cuDevicePrimaryCtxSetFlags_v2, \
-	    "cuDevicePrimaryCtxSetFlags", 11000, 0, \
-	    (U32 a, U32 b), \
-	    (a,b)) \
-	X(cuDeviceRegisterAsyncNotification, \
-	    "cuDeviceRegisterAsyncNotification", 12040, 0, \
-	    (U32 a, U64 b, U64 c, U64 d), \
-	    (a,b,c,d)) \
-	X(cuDeviceSetGraphMemAttribute, \
-	    "cuDeviceSetGraphMemAttribute", 11040, 0, \
-	    (U32 a, U32 b, U64 c), \
-	    (a,b,c)) \
-	X(cuDeviceUnregisterAsyncNotification, \
-	    "cuDeviceUnregisterAsyncNotification", 12040, 0, \
-	    (U32 a, U64 b), \
-	    (a,b)) \
-	X(cuEGLStreamConsumerAcquireFrame, \
-	    "cuEGLStreamConsumerAcquireFrame", 7000, 0, \
-	    (U64 a, U64 b, U64 c, U32 d), \
-	    (a,b,c,d)) \
-	X(cuEGLStreamConsumerConnect, \
-	    "cuEGLStreamConsumerConnect", 7000, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuEGLStreamConsumerConnectWithFlags, \
-	    "cuEGLStreamConsumerConnectWithFlags", 8000, 0, \
-	    (U64 a, U64 b, U32 c), \
-	    (a,b,c)) \
-	X(cuEGLStreamConsumerDisconnect, \
-	    "cuEGLStreamConsumerDisconnect", 7000, 0, \
-	    (U64 a), \
-	    (a)) \
-	X(cuEGLStreamConsumerReleaseFrame, \
-	    "cuEGLStreamConsumerReleaseFrame", 7000, 0, \
-	    (U64 a, U64 b, U64 c), \
-	    (a,b,c)) \
-	X(cuEGLStreamProducerDisconnect, \
-	    "cuEGLStreamProducerDisconnect", 7000, 0, \
-	    (U64 a), \
-	    (a)) \
-	X(cuEGLStreamProducerReturnFrame, \
-	    "cuEGLStreamProducerReturnFrame", 7000, 0, \
-	    (U64 a, U64 b, U64 c), \
-	    (a,b,c)) \
-	X(cuEventCreate, \
-	    "cuEventCreate", 2000, 0, \
-	    (U64 a, U32 b), \
-	    (a,b)) \
-	X(cuEventDestroy_v2, \
-	    "cuEventDestroy", 4000, 0, \
-	    (U64 a), \
-	    (a)) \
-	X(cuEventElapsedTime, \
-	    "cuEventElapsedTime", 2000, 0, \
-	    (U64 a, U64 b, U64 c), \
-	    (a,b,c)) \
-	X(cuEventElapsedTime_v2, \
-	    "cuEventElapsedTime", 12080, 0, \
-	    (U64 a, U64 b, U64 c), \
-	    (a,b,c)) \
-	X(cuEventQuery, \
-	    "cuEventQuery", 2000, 0, \
-	    (U64 a), \
-	    (a)) \
-	X(cuEventRecord, \
-	    "cuEventRecord", 2000, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuEventRecord_ptsz, \
-	    "cuEventRecord", 7000, 2, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuEventRecordWithFlags, \
-	    "cuEventRecordWithFlags", 11010, 0, \
-	    (U64 a, U64 b, U32 c), \
-	    (a,b,c)) \
-	X(cuEventRecordWithFlags_ptsz, \
-	    "cuEventRecordWithFlags", 11010, 2, \
-	    (U64 a, U64 b, U32 c), \
-	    (a,b,c)) \
-	X(cuExternalMemoryGetMappedBuffer, \
-	    "cuExternalMemoryGetMappedBuffer", 10000, 0, \
-	    (U64 a, U64 b, U64 c), \
-	    (a,b,c)) \
-	X(cuExternalMemoryGetMappedMipmappedArray, \
-	    "cuExternalMemoryGetMappedMipmappedArray", 10000, 0, \
-	    (U64 a, U64 b, U64 c), \
-	    (a,b,c)) \
-	X(cuFabricCpyBatchAsync, \
-	    "cuFabricCpyBatchAsync", 13050, 0, \
-	    (U64 a, U64 b, U64 c, U64 d), \
-	    (a,b,c,d)) \
-	X(cuFabricCpyBatchAsync_ptsz, \
-	    "cuFabricCpyBatchAsync", 13050, 2, \
-	    (U64 a, U64 b, U64 c, U64 d), \
-	    (a,b,c,d)) \
-	X(cuFlushGPUDirectRDMAWrites, \
-	    "cuFlushGPUDirectRDMAWrites", 11030, 0, \
-	    (U32 a, U32 b), \
-	    (a,b)) \
-	X(cuFuncGetAttribute, \
-	    "cuFuncGetAttribute", 2020, 0, \
-	    (U64 a, U32 b, U64 c), \
-	    (a,b,c)) \
-	X(cuFuncGetModule, \
-	    "cuFuncGetModule", 11000, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuFuncGetName, \
-	    "cuFuncGetName", 12030, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuFuncGetParamCount, \
-	    "cuFuncGetParamCount", 13020, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuFuncGetParamInfo, \
-	    "cuFuncGetParamInfo", 12040, 0, \
-	    (U64 a, U64 b, U64 c, U64 d), \
-	    (a,b,c,d)) \
-	X(cuFuncIsLoaded, \
-	    "cuFuncIsLoaded", 12040, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuFuncLoad, \
-	    "cuFuncLoad", 12040, 0, \
-	    (U64 a), \
-	    (a)) \
-	X(cuFuncSetAttribute, \
-	    "cuFuncSetAttribute", 9000, 0, \
-	    (U64 a, U32 b, U32 c), \
-	    (a,b,c)) \
-	X(cuFuncSetBlockShape, \
-	    "cuFuncSetBlockShape", 2000, 0, \
-	    (U64 a, U32 b, U32 c, U32 d), \
-	    (a,b,c,d)) \
-	X(cuFuncSetCacheConfig, \
-	    "cuFuncSetCacheConfig", 3000, 0, \
-	    (U64 a, U32 b), \
-	    (a,b)) \
-	X(cuFuncSetSharedMemConfig, \
-	    "cuFuncSetSharedMemConfig", 4020, 0, \
-	    (U64 a, U32 b), \
-	    (a,b)) \
-	X(cuFuncSetSharedSize, \
-	    "cuFuncSetSharedSize", 2000, 0, \
-	    (U64 a, U32 b), \
-	    (a,b)) \
-	X(cuGLCtxCreate_v2, \
-	    "cuGLCtxCreate", 3020, 0, \
-	    (U64 a, U32 b, U32 c), \
-	    (a,b,c)) \
-	X(cuGLGetDevices_v2, \
-	    "cuGLGetDevices", 6050, 0, \
-	    (U64 a, U64 b, U32 c, U32 d), \
-	    (a,b,c,d)) \
-	X(cuGLInit, \
-	    "cuGLInit", 2000, 0, \
-	    (void), \
-	    ()) \
-	X(cuGraphAddBatchMemOpNode, \
-	    "cuGraphAddBatchMemOpNode", 11070, 0, \
-	    (U64 a, U64 b, U64 c, U64 d, U64 e), \
-	    (a,b,c,d,e)) \
-	X(cuGraphAddChildGraphNode, \
-	    "cuGraphAddChildGraphNode", 10000, 0, \
-	    (U64 a, U64 b, U64 c, U64 d, U64 e), \
-	    (a,b,c,d,e)) \
-	X(cuGraphAddDependencies, \
-	    "cuGraphAddDependencies", 10000, 0, \
-	    (U64 a, U64 b, U64 c, U64 d), \
-	    (a,b,c,d)) \
-	X(cuGraphAddDependencies_v2, \
-	    "cuGraphAddDependencies", 12030, 0, \
-	    (U64 a, U64 b, U64 c, U64 d, U64 e), \
-	    (a,b,c,d,e)) \
-	X(cuGraphAddEmptyNode, \
-	    "cuGraphAddEmptyNode", 10000, 0, \
-	    (U64 a, U64 b, U64 c, U64 d), \
-	    (a,b,c,d)) \
-	X(cuGraphAddEventRecordNode, \
-	    "cuGraphAddEventRecordNode", 11010, 0, \
-	    (U64 a, U64 b, U64 c, U64 d, U64 e), \
-	    (a,b,c,d,e)) \
-	X(cuGraphAddEventWaitNode, \
-	    "cuGraphAddEventWaitNode", 11010, 0, \
-	    (U64 a, U64 b, U64 c, U64 d, U64 e), \
-	    (a,b,c,d,e)) \
-	X(cuGraphAddExternalSemaphoresSignalNode, \
-	    "cuGraphAddExternalSemaphoresSignalNode", 11020, 0, \
-	    (U64 a, U64 b, U64 c, U64 d, U64 e), \
-	    (a,b,c,d,e)) \
-	X(cuGraphAddExternalSemaphoresWaitNode, \
-	    "cuGraphAddExternalSemaphoresWaitNode", 11020, 0, \
-	    (U64 a, U64 b, U64 c, U64 d, U64 e), \
-	    (a,b,c,d,e)) \
-	X(cuGraphAddHostNode, \
-	    "cuGraphAddHostNode", 10000, 0, \
-	    (U64 a, U64 b, U64 c, U64 d, U64 e), \
-	    (a,b,c,d,e)) \
-	X(cuGraphAddKernelNode_v2, \
-	    "cuGraphAddKernelNode", 12000, 0, \
-	    (U64 a, U64 b, U64 c, U64 d, U64 e), \
-	    (a,b,c,d,e)) \
-	X(cuGraphAddMemAllocNode, \
-	    "cuGraphAddMemAllocNode", 11040, 0, \
-	    (U64 a, U64 b, U64 c, U64 d, U64 e), \
-	    (a,b,c,d,e)) \
-	X(cuGraphAddMemFreeNode, \
-	    "cuGraphAddMemFreeNode", 11040, 0, \
-	    (U64 a, U64 b, U64 c, U64 d, U64 e), \
-	    (a,b,c,d,e)) \
-	X(cuGraphAddMemcpyNode, \
-	    "cuGraphAddMemcpyNode", 10000, 0, \
-	    (U64 a, U64 b, U64 c, U64 d, U64 e, U64 f), \
-	    (a,b,c,d,e,f)) \
-	X(cuGraphAddMemsetNode, \
-	    "cuGraphAddMemsetNode", 10000, 0, \
-	    (U64 a, U64 b, U64 c, U64 d, U64 e, U64 f), \
-	    (a,b,c,d,e,f)) \
-	X(cuGraphAddNode, \
-	    "cuGraphAddNode", 12020, 0, \
-	    (U64 a, U64 b, U64 c, U64 d, U64 e), \
-	    (a,b,c,d,e)) \
-	X(cuGraphAddNode_v2, \
-	    "cuGraphAddNode", 12030, 0, \
-	    (U64 a, U64 b, U64 c, U64 d, U64 e, U64 f), \
-	    (a,b,c,d,e,f)) \
-	X(cuGraphAddNode_v3, \
-	    "cuGraphAddNode", 13041, 0, \
-	    (U64 a, U64 b, U64 c, U64 d, U64 e, U64 f), \
-	    (a,b,c,d,e,f)) \
-	X(cuGraphBatchMemOpNodeGetParams, \
-	    "cuGraphBatchMemOpNodeGetParams", 11070, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuGraphBatchMemOpNodeSetParams, \
-	    "cuGraphBatchMemOpNodeSetParams", 11070, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuGraphChildGraphNodeGetGraph, \
-	    "cuGraphChildGraphNodeGetGraph", 10000, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuGraphClone, \
-	    "cuGraphClone", 10000, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuGraphConditionalHandleCreate, \
-	    "cuGraphConditionalHandleCreate", 12030, 0, \
-	    (U64 a, U64 b, U64 c, U32 d, U32 e), \
-	    (a,b,c,d,e)) \
-	X(cuGraphCreate, \
-	    "cuGraphCreate", 10000, 0, \
-	    (U64 a, U32 b), \
-	    (a,b)) \
-	X(cuGraphDebugDotPrint, \
-	    "cuGraphDebugDotPrint", 11030, 0, \
-	    (U64 a, U64 b, U32 c), \
-	    (a,b,c)) \
-	X(cuGraphDestroy, \
-	    "cuGraphDestroy", 10000, 0, \
-	    (U64 a), \
-	    (a)) \
-	X(cuGraphDestroyNode, \
-	    "cuGraphDestroyNode", 10000, 0, \
-	    (U64 a), \
-	    (a)) \
-	X(cuGraphEventRecordNodeGetEvent, \
-	    "cuGraphEventRecordNodeGetEvent", 11010, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuGraphEventRecordNodeSetEvent, \
-	    "cuGraphEventRecordNodeSetEvent", 11010, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuGraphEventWaitNodeGetEvent, \
-	    "cuGraphEventWaitNodeGetEvent", 11010, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuGraphEventWaitNodeSetEvent, \
-	    "cuGraphEventWaitNodeSetEvent", 11010, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuGraphExecBatchMemOpNodeSetParams, \
-	    "cuGraphExecBatchMemOpNodeSetParams", 11070, 0, \
-	    (U64 a, U64 b, U64 c), \
-	    (a,b,c)) \
-	X(cuGraphExecChildGraphNodeSetParams, \
-	    "cuGraphExecChildGraphNodeSetParams", 11010, 0, \
-	    (U64 a, U64 b, U64 c), \
-	    (a,b,c)) \
-	X(cuGraphExecEventRecordNodeSetEvent, \
-	    "cuGraphExecEventRecordNodeSetEvent", 11010, 0, \
-	    (U64 a, U64 b, U64 c), \
-	    (a,b,c)) \
-	X(cuGraphExecEventWaitNodeSetEvent, \
-	    "cuGraphExecEventWaitNodeSetEvent", 11010, 0, \
-	    (U64 a, U64 b, U64 c), \
-	    (a,b,c)) \
-	X(cuGraphExecExternalSemaphoresSignalNodeSetParams, \
-	    "cuGraphExecExternalSemaphoresSignalNodeSetParams", 11020, 0, \
-	    (U64 a, U64 b, U64 c), \
-	    (a,b,c)) \
-	X(cuGraphExecExternalSemaphoresWaitNodeSetParams, \
-	    "cuGraphExecExternalSemaphoresWaitNodeSetParams", 11020, 0, \
-	    (U64 a, U64 b, U64 c), \
-	    (a,b,c)) \
-	X(cuGraphExecGetFlags, \
-	    "cuGraphExecGetFlags", 12000, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuGraphExecGetId, \
-	    "cuGraphExecGetId", 13010, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuGraphExecHostNodeSetParams, \
-	    "cuGraphExecHostNodeSetParams", 10020, 0, \
-	    (U64 a, U64 b, U64 c), \
-	    (a,b,c)) \
-	X(cuGraphExecKernelNodeSetParams_v2, \
-	    "cuGraphExecKernelNodeSetParams", 12000, 0, \
-	    (U64 a, U64 b, U64 c), \
-	    (a,b,c)) \
-	X(cuGraphExecMemcpyNodeSetParams, \
-	    "cuGraphExecMemcpyNodeSetParams", 10020, 0, \
-	    (U64 a, U64 b, U64 c, U64 d), \
-	    (a,b,c,d)) \
-	X(cuGraphExecMemsetNodeSetParams, \
-	    "cuGraphExecMemsetNodeSetParams", 10020, 0, \
-	    (U64 a, U64 b, U64 c, U64 d), \
-	    (a,b,c,d)) \
-	X(cuGraphExecNodeSetParams, \
-	    "cuGraphExecNodeSetParams", 12020, 0, \
-	    (U64 a, U64 b, U64 c), \
-	    (a,b,c)) \
-	X(cuGraphExecUpdate_v2, \
-	    "cuGraphExecUpdate", 12000, 0, \
-	    (U64 a, U64 b, U64 c), \
-	    (a,b,c)) \
-	X(cuGraphExternalSemaphoresSignalNodeGetParams, \
-	    "cuGraphExternalSemaphoresSignalNodeGetParams", 11020, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuGraphExternalSemaphoresSignalNodeSetParams, \
-	    "cuGraphExternalSemaphoresSignalNodeSetParams", 11020, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuGraphExternalSemaphoresWaitNodeGetParams, \
-	    "cuGraphExternalSemaphoresWaitNodeGetParams", 11020, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuGraphExternalSemaphoresWaitNodeSetParams, \
-	    "cuGraphExternalSemaphoresWaitNodeSetParams", 11020, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuGraphGetEdges, \
-	    "cuGraphGetEdges", 10000, 0, \
-	    (U64 a, U64 b, U64 c, U64 d), \
-	    (a,b,c,d)) \
-	X(cuGraphGetEdges_v2, \
-	    "cuGraphGetEdges", 12030, 0, \
-	    (U64 a, U64 b, U64 c, U64 d, U64 e), \
-	    (a,b,c,d,e)) \
-	X(cuGraphGetId, \
-	    "cuGraphGetId", 13010, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuGraphGetNodes, \
-	    "cuGraphGetNodes", 10000, 0, \
-	    (U64 a, U64 b, U64 c), \
-	    (a,b,c)) \
-	X(cuGraphGetRootNodes, \
-	    "cuGraphGetRootNodes", 10000, 0, \
-	    (U64 a, U64 b, U64 c), \
-	    (a,b,c)) \
-	X(cuGraphHostNodeGetParams, \
-	    "cuGraphHostNodeGetParams", 10000, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuGraphHostNodeSetParams, \
-	    "cuGraphHostNodeSetParams", 10000, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuGraphKernelNodeCopyAttributes, \
-	    "cuGraphKernelNodeCopyAttributes", 11000, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuGraphKernelNodeGetParams_v2, \
-	    "cuGraphKernelNodeGetParams", 12000, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuGraphKernelNodeSetParams_v2, \
-	    "cuGraphKernelNodeSetParams", 12000, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuGraphMemAllocNodeGetParams, \
-	    "cuGraphMemAllocNodeGetParams", 11040, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuGraphMemFreeNodeGetParams, \
-	    "cuGraphMemFreeNodeGetParams", 11040, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuGraphMemcpyNodeGetParams, \
-	    "cuGraphMemcpyNodeGetParams", 10000, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuGraphMemcpyNodeSetParams, \
-	    "cuGraphMemcpyNodeSetParams", 10000, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuGraphMemsetNodeGetParams, \
-	    "cuGraphMemsetNodeGetParams", 10000, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuGraphMemsetNodeSetParams, \
-	    "cuGraphMemsetNodeSetParams", 10000, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuGraphNodeFindInClone, \
-	    "cuGraphNodeFindInClone", 10000, 0, \
-	    (U64 a, U64 b, U64 c), \
-	    (a,b,c)) \
-	X(cuGraphNodeGetContainingGraph, \
-	    "cuGraphNodeGetContainingGraph", 13010, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuGraphNodeGetDependencies, \
-	    "cuGraphNodeGetDependencies", 10000, 0, \
-	    (U64 a, U64 b, U64 c), \
-	    (a,b,c)) \
-	X(cuGraphNodeGetDependencies_v2, \
-	    "cuGraphNodeGetDependencies", 12030, 0, \
-	    (U64 a, U64 b, U64 c, U64 d), \
-	    (a,b,c,d)) \
-	X(cuGraphNodeGetDependentNodes, \
-	    "cuGraphNodeGetDependentNodes", 10000, 0, \
-	    (U64 a, U64 b, U64 c), \
-	    (a,b,c)) \
-	X(cuGraphNodeGetDependentNodes_v2, \
-	    "cuGraphNodeGetDependentNodes", 12030, 0, \
-	    (U64 a, U64 b, U64 c, U64 d), \
-	    (a,b,c,d)) \
-	X(cuGraphNodeGetEnabled, \
-	    "cuGraphNodeGetEnabled", 11060, 0, \
-	    (U64 a, U64 b, U64 c), \
-	    (a,b,c)) \
-	X(cuGraphNodeGetLocalId, \
-	    "cuGraphNodeGetLocalId", 13010, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuGraphNodeGetParams, \
-	    "cuGraphNodeGetParams", 13020, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuGraphNodeGetToolsId, \
-	    "cuGraphNodeGetToolsId", 13010, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuGraphNodeGetType, \
-	    "cuGraphNodeGetType", 10000, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuGraphNodeSetEnabled, \
-	    "cuGraphNodeSetEnabled", 11060, 0, \
-	    (U64 a, U64 b, U32 c), \
-	    (a,b,c)) \
-	X(cuGraphNodeSetParams, \
-	    "cuGraphNodeSetParams", 12020, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuGraphNodeSetParams_v2, \
-	    "cuGraphNodeSetParams", 13041, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuGraphReleaseUserObject, \
-	    "cuGraphReleaseUserObject", 11030, 0, \
-	    (U64 a, U64 b, U32 c), \
-	    (a,b,c)) \
-	X(cuGraphRemoveDependencies, \
-	    "cuGraphRemoveDependencies", 10000, 0, \
-	    (U64 a, U64 b, U64 c, U64 d), \
-	    (a,b,c,d)) \
-	X(cuGraphRemoveDependencies_v2, \
-	    "cuGraphRemoveDependencies", 12030, 0, \
-	    (U64 a, U64 b, U64 c, U64 d, U64 e), \
-	    (a,b,c,d,e)) \
-	X(cuGraphRetainUserObject, \
-	    "cuGraphRetainUserObject", 11030, 0, \
-	    (U64 a, U64 b, U32 c, U32 d), \
-	    (a,b,c,d)) \
-	X(cuGraphicsEGLRegisterImage, \
-	    "cuGraphicsEGLRegisterImage", 7000, 0, \
-	    (U64 a, U64 b, U32 c), \
-	    (a,b,c)) \
-	X(cuGraphicsMapResources, \
-	    "cuGraphicsMapResources", 3000, 0, \
-	    (U32 a, U64 b, U64 c), \
-	    (a,b,c)) \
-	X(cuGraphicsMapResources_ptsz, \
-	    "cuGraphicsMapResources", 7000, 2, \
-	    (U32 a, U64 b, U64 c), \
-	    (a,b,c)) \
-	X(cuGraphicsResourceGetMappedEglFrame, \
-	    "cuGraphicsResourceGetMappedEglFrame", 7000, 0, \
-	    (U64 a, U64 b, U32 c, U32 d), \
-	    (a,b,c,d)) \
-	X(cuGraphicsResourceGetMappedMipmappedArray, \
-	    "cuGraphicsResourceGetMappedMipmappedArray", 5000, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuGraphicsResourceGetMappedPointer_v2, \
-	    "cuGraphicsResourceGetMappedPointer", 3020, 0, \
-	    (U64 a, U64 b, U64 c), \
-	    (a,b,c)) \
-	X(cuGraphicsResourceSetMapFlags_v2, \
-	    "cuGraphicsResourceSetMapFlags", 6050, 0, \
-	    (U64 a, U32 b), \
-	    (a,b)) \
-	X(cuGraphicsSubResourceGetMappedArray, \
-	    "cuGraphicsSubResourceGetMappedArray", 3000, 0, \
-	    (U64 a, U64 b, U32 c, U32 d), \
-	    (a,b,c,d)) \
-	X(cuGraphicsUnmapResources, \
-	    "cuGraphicsUnmapResources", 3000, 0, \
-	    (U32 a, U64 b, U64 c), \
-	    (a,b,c)) \
-	X(cuGraphicsUnmapResources_ptsz, \
-	    "cuGraphicsUnmapResources", 7000, 2, \
-	    (U32 a, U64 b, U64 c), \
-	    (a,b,c)) \
-	X(cuGraphicsUnregisterResource, \
-	    "cuGraphicsUnregisterResource", 3000, 0, \
-	    (U64 a), \
-	    (a)) \
-	X(cuGreenCtxGetDevResource, \
-	    "cuGreenCtxGetDevResource", 12040, 0, \
-	    (U64 a, U64 b, U32 c), \
-	    (a,b,c)) \
-	X(cuGreenCtxGetId, \
-	    "cuGreenCtxGetId", 12090, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuGreenCtxRecordEvent, \
-	    "cuGreenCtxRecordEvent", 12040, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuGreenCtxStreamCreate, \
-	    "cuGreenCtxStreamCreate", 12050, 0, \
-	    (U64 a, U64 b, U32 c, U32 d), \
-	    (a,b,c,d)) \
-	X(cuGreenCtxWaitEvent, \
-	    "cuGreenCtxWaitEvent", 12040, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuImportExternalMemory, \
-	    "cuImportExternalMemory", 10000, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuImportExternalSemaphore, \
-	    "cuImportExternalSemaphore", 10000, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuIpcCloseMemHandle, \
-	    "cuIpcCloseMemHandle", 4010, 0, \
-	    (U64 a), \
-	    (a)) \
-	X(cuIpcGetEventHandle, \
-	    "cuIpcGetEventHandle", 4010, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuIpcGetMemHandle, \
-	    "cuIpcGetMemHandle", 4010, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuIpcOpenEventHandle, \
-	    "cuIpcOpenEventHandle", 4010, 0, \
-	    (U64 a, U512 b), \
-	    (a,b)) \
-	X(cuIpcOpenMemHandle_v2, \
-	    "cuIpcOpenMemHandle", 11000, 0, \
-	    (U64 a, U512 b, U32 c), \
-	    (a,b,c)) \
-	X(cuKernelGetAttribute, \
-	    "cuKernelGetAttribute", 12000, 0, \
-	    (U64 a, U32 b, U64 c, U32 d), \
-	    (a,b,c,d)) \
-	X(cuKernelGetFunction, \
-	    "cuKernelGetFunction", 12000, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuKernelGetLibrary, \
-	    "cuKernelGetLibrary", 12050, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuKernelGetName, \
-	    "cuKernelGetName", 12030, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuKernelGetParamCount, \
-	    "cuKernelGetParamCount", 13020, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuKernelGetParamInfo, \
-	    "cuKernelGetParamInfo", 12040, 0, \
-	    (U64 a, U64 b, U64 c, U64 d), \
-	    (a,b,c,d)) \
-	X(cuKernelSetAttribute, \
-	    "cuKernelSetAttribute", 12000, 0, \
-	    (U32 a, U32 b, U64 c, U32 d), \
-	    (a,b,c,d)) \
-	X(cuKernelSetCacheConfig, \
-	    "cuKernelSetCacheConfig", 12000, 0, \
-	    (U64 a, U32 b, U32 c), \
-	    (a,b,c)) \
-	X(cuLaunch, \
-	    "cuLaunch", 2000, 0, \
-	    (U64 a), \
-	    (a)) \
-	X(cuLaunchCooperativeKernel, \
-	    "cuLaunchCooperativeKernel", 9000, 0, \
-	    (U64 a, U32 b, U32 c, U32 d, U32 e, U32 f, U32 g, U32 h, U64 i, U64 j), \
-	    (a,b,c,d,e,f,g,h,i,j)) \
-	X(cuLaunchCooperativeKernel_ptsz, \
-	    "cuLaunchCooperativeKernel", 9000, 2, \
-	    (U64 a, U32 b, U32 c, U32 d, U32 e, U32 f, U32 g, U32 h, U64 i, U64 j), \
-	    (a,b,c,d,e,f,g,h,i,j)) \
-	X(cuLaunchCooperativeKernelMultiDevice, \
-	    "cuLaunchCooperativeKernelMultiDevice", 9000, 0, \
-	    (U64 a, U32 b, U32 c), \
-	    (a,b,c)) \
-	X(cuLaunchGrid, \
-	    "cuLaunchGrid", 2000, 0, \
-	    (U64 a, U32 b, U32 c), \
-	    (a,b,c)) \
-	X(cuLaunchGridAsync, \
-	    "cuLaunchGridAsync", 2000, 0, \
-	    (U64 a, U32 b, U32 c, U64 d), \
-	    (a,b,c,d)) \
-	X(cuLaunchHostFunc, \
-	    "cuLaunchHostFunc", 10000, 0, \
-	    (U64 a, U64 b, U64 c), \
-	    (a,b,c)) \
-	X(cuLaunchHostFunc_ptsz, \
-	    "cuLaunchHostFunc", 10000, 2, \
-	    (U64 a, U64 b, U64 c), \
-	    (a,b,c)) \
-	X(cuLaunchHostFunc_v2, \
-	    "cuLaunchHostFunc", 13020, 0, \
-	    (U64 a, U64 b, U64 c, U32 d), \
-	    (a,b,c,d)) \
-	X(cuLaunchHostFunc_v2_ptsz, \
-	    "cuLaunchHostFunc", 13020, 2, \
-	    (U64 a, U64 b, U64 c, U32 d), \
-	    (a,b,c,d)) \
-	X(cuLaunchKernel, \
-	    "cuLaunchKernel", 4000, 0, \
-	    (U64 a, U32 b, U32 c, U32 d, U32 e, U32 f, U32 g, U32 h, U64 i, U64 j, U64 k), \
-	    (a,b,c,d,e,f,g,h,i,j,k)) \
-	X(cuLaunchKernel_ptsz, \
-	    "cuLaunchKernel", 7000, 2, \
-	    (U64 a, U32 b, U32 c, U32 d, U32 e, U32 f, U32 g, U32 h, U64 i, U64 j, U64 k), \
-	    (a,b,c,d,e,f,g,h,i,j,k)) \
-	X(cuLaunchKernelEx, \
-	    "cuLaunchKernelEx", 11060, 0, \
-	    (U64 a, U64 b, U64 c, U64 d), \
-	    (a,b,c,d)) \
-	X(cuLaunchKernelEx_ptsz, \
-	    "cuLaunchKernelEx", 11060, 2, \
-	    (U64 a, U64 b, U64 c, U64 d), \
-	    (a,b,c,d)) \
-	X(cuLibraryEnumerateKernels, \
-	    "cuLibraryEnumerateKernels", 12040, 0, \
-	    (U64 a, U32 b, U64 c), \
-	    (a,b,c)) \
-	X(cuLibraryGetGlobal, \
-	    "cuLibraryGetGlobal", 12000, 0, \
-	    (U64 a, U64 b, U64 c, U64 d), \
-	    (a,b,c,d)) \
-	X(cuLibraryGetKernel, \
-	    "cuLibraryGetKernel", 12000, 0, \
-	    (U64 a, U64 b, U64 c), \
-	    (a,b,c)) \
-	X(cuLibraryGetKernelCount, \
-	    "cuLibraryGetKernelCount", 12040, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuLibraryGetManaged, \
-	    "cuLibraryGetManaged", 12000, 0, \
-	    (U64 a, U64 b, U64 c, U64 d), \
-	    (a,b,c,d)) \
-	X(cuLibraryGetModule, \
-	    "cuLibraryGetModule", 12000, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuLibraryGetUnifiedFunction, \
-	    "cuLibraryGetUnifiedFunction", 12000, 0, \
-	    (U64 a, U64 b, U64 c), \
-	    (a,b,c)) \
-	X(cuLibraryLoadData, \
-	    "cuLibraryLoadData", 12000, 0, \
-	    (U64 a, U64 b, U64 c, U64 d, U32 e, U64 f, U64 g, U32 h), \
-	    (a,b,c,d,e,f,g,h)) \
-	X(cuLibraryLoadFromFile, \
-	    "cuLibraryLoadFromFile", 12000, 0, \
-	    (U64 a, U64 b, U64 c, U64 d, U32 e, U64 f, U64 g, U32 h), \
-	    (a,b,c,d,e,f,g,h)) \
-	X(cuLibraryUnload, \
-	    "cuLibraryUnload", 12000, 0, \
-	    (U64 a), \
-	    (a)) \
-	X(cuLinkAddData_v2, \
-	    "cuLinkAddData", 6050, 0, \
-	    (U64 a, U32 b, U64 c, U64 d, U64 e, U32 f, U64 g, U64 h), \
-	    (a,b,c,d,e,f,g,h)) \
-	X(cuLinkAddFile_v2, \
-	    "cuLinkAddFile", 6050, 0, \
-	    (U64 a, U32 b, U64 c, U32 d, U64 e, U64 f), \
-	    (a,b,c,d,e,f)) \
-	X(cuLinkComplete, \
-	    "cuLinkComplete", 5050, 0, \
-	    (U64 a, U64 b, U64 c), \
-	    (a,b,c)) \
-	X(cuLinkCreate_v2, \
-	    "cuLinkCreate", 6050, 0, \
-	    (U32 a, U64 b, U64 c, U64 d), \
-	    (a,b,c,d)) \
-	X(cuLinkDestroy, \
-	    "cuLinkDestroy", 5050, 0, \
-	    (U64 a), \
-	    (a)) \
-	X(cuLogicalEndpointGetLimits, \
-	    "cuLogicalEndpointGetLimits", 13030, 0, \
-	    (U64 a, U64 b, U64 c), \
-	    (a,b,c)) \
-	X(cuLogicalEndpointIdReserve, \
-	    "cuLogicalEndpointIdReserve", 13030, 0, \
-	    (U64 a, U32 b), \
-	    (a,b)) \
-	X(cuMemAddressFree, \
-	    "cuMemAddressFree", 10020, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuMemAddressReserve, \
-	    "cuMemAddressReserve", 10020, 0, \
-	    (U64 a, U64 b, U64 c, U64 d, U64 e), \
-	    (a,b,c,d,e)) \
-	X(cuMemAdvise, \
-	    "cuMemAdvise", 8000, 0, \
-	    (U64 a, U64 b, U32 c, U32 d), \
-	    (a,b,c,d)) \
-	X(cuMemAdvise_v2, \
-	    "cuMemAdvise", 12020, 0, \
-	    (U64 a, U64 b, U32 c, U64 d), \
-	    (a,b,c,d)) \
-	X(cuMemAllocHost_v2, \
-	    "cuMemAllocHost", 3020, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuMemBatchDecompressAsync, \
-	    "cuMemBatchDecompressAsync", 12060, 0, \
-	    (U64 a, U64 b, U32 c, U64 d, U64 e), \
-	    (a,b,c,d,e)) \
-	X(cuMemBatchDecompressAsync_ptsz, \
-	    "cuMemBatchDecompressAsync", 12060, 2, \
-	    (U64 a, U64 b, U32 c, U64 d, U64 e), \
-	    (a,b,c,d,e)) \
-	X(cuMemDiscardAndPrefetchBatchAsync, \
-	    "cuMemDiscardAndPrefetchBatchAsync", 13000, 0, \
-	    (U64 a, U64 b, U64 c, U64 d, U64 e, U64 f, U64 g, U64 h), \
-	    (a,b,c,d,e,f,g,h)) \
-	X(cuMemDiscardAndPrefetchBatchAsync_ptsz, \
-	    "cuMemDiscardAndPrefetchBatchAsync", 13000, 2, \
-	    (U64 a, U64 b, U64 c, U64 d, U64 e, U64 f, U64 g, U64 h), \
-	    (a,b,c,d,e,f,g,h)) \
-	X(cuMemDiscardBatchAsync, \
-	    "cuMemDiscardBatchAsync", 13000, 0, \
-	    (U64 a, U64 b, U64 c, U64 d, U64 e), \
-	    (a,b,c,d,e)) \
-	X(cuMemDiscardBatchAsync_ptsz, \
-	    "cuMemDiscardBatchAsync", 13000, 2, \
-	    (U64 a, U64 b, U64 c, U64 d, U64 e), \
-	    (a,b,c,d,e)) \
-	X(cuMemFreeHost, \
-	    "cuMemFreeHost", 2000, 0, \
-	    (U64 a), \
-	    (a)) \
-	X(cuMemGetAccess, \
-	    "cuMemGetAccess", 10020, 0, \
-	    (U64 a, U64 b, U64 c), \
-	    (a,b,c)) \
-	X(cuMemGetAddressRange_v2, \
-	    "cuMemGetAddressRange", 3020, 0, \
-	    (U64 a, U64 b, U64 c), \
-	    (a,b,c)) \
-	X(cuMemGetAllocationGranularity, \
-	    "cuMemGetAllocationGranularity", 10020, 0, \
-	    (U64 a, U64 b, U32 c), \
-	    (a,b,c)) \
-	X(cuMemGetAllocationPropertiesFromHandle, \
-	    "cuMemGetAllocationPropertiesFromHandle", 10020, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuMemGetHandleForAddressRange, \
-	    "cuMemGetHandleForAddressRange", 11070, 0, \
-	    (U64 a, U64 b, U64 c, U32 d, U64 e), \
-	    (a,b,c,d,e)) \
-	X(cuMemGetLocationInfo, \
-	    "cuMemGetLocationInfo", 13041, 0, \
-	    (U64 a, U64 b, U64 c, U64 d, U64 e), \
-	    (a,b,c,d,e)) \
-	X(cuMemHostAlloc, \
-	    "cuMemHostAlloc", 2020, 0, \
-	    (U64 a, U64 b, U32 c), \
-	    (a,b,c)) \
-	X(cuMemHostGetDevicePointer_v2, \
-	    "cuMemHostGetDevicePointer", 3020, 0, \
-	    (U64 a, U64 b, U32 c), \
-	    (a,b,c)) \
-	X(cuMemHostGetFlags, \
-	    "cuMemHostGetFlags", 2030, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuMemHostRegister_v2, \
-	    "cuMemHostRegister", 6050, 0, \
-	    (U64 a, U64 b, U32 c), \
-	    (a,b,c)) \
-	X(cuMemHostUnregister, \
-	    "cuMemHostUnregister", 4000, 0, \
-	    (U64 a), \
-	    (a)) \
-	X(cuMemPoolExportPointer, \
-	    "cuMemPoolExportPointer", 11020, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuMemPoolExportToShareableHandle, \
-	    "cuMemPoolExportToShareableHandle", 11020, 0, \
-	    (U64 a, U64 b, U32 c, U64 d), \
-	    (a,b,c,d)) \
-	X(cuMemPoolGetAccess, \
-	    "cuMemPoolGetAccess", 11020, 0, \
-	    (U64 a, U64 b, U64 c), \
-	    (a,b,c)) \
-	X(cuMemPoolGetAttribute, \
-	    "cuMemPoolGetAttribute", 11020, 0, \
-	    (U64 a, U32 b, U64 c), \
-	    (a,b,c)) \
-	X(cuMemPoolImportPointer, \
-	    "cuMemPoolImportPointer", 11020, 0, \
-	    (U64 a, U64 b, U64 c), \
-	    (a,b,c)) \
-	X(cuMemPoolSetAccess, \
-	    "cuMemPoolSetAccess", 11020, 0, \
-	    (U64 a, U64 b, U64 c), \
-	    (a,b,c)) \
-	X(cuMemPoolSetAttribute, \
-	    "cuMemPoolSetAttribute", 11020, 0, \
-	    (U64 a, U32 b, U64 c), \
-	    (a,b,c)) \
-	X(cuMemPrefetchAsync, \
-	    "cuMemPrefetchAsync", 8000, 0, \
-	    (U64 a, U64 b, U32 c, U64 d), \
-	    (a,b,c,d)) \
-	X(cuMemPrefetchAsync_ptsz, \
-	    "cuMemPrefetchAsync", 8000, 2, \
-	    (U64 a, U64 b, U32 c, U64 d), \
-	    (a,b,c,d)) \
-	X(cuMemPrefetchAsync_v2, \
-	    "cuMemPrefetchAsync", 12020, 0, \
-	    (U64 a, U64 b, U64 c, U32 d, U64 e), \
-	    (a,b,c,d,e)) \
-	X(cuMemPrefetchAsync_v2_ptsz, \
-	    "cuMemPrefetchAsync", 12020, 2, \
-	    (U64 a, U64 b, U64 c, U32 d, U64 e), \
-	    (a,b,c,d,e)) \
-	X(cuMemPrefetchBatchAsync, \
-	    "cuMemPrefetchBatchAsync", 13000, 0, \
-	    (U64 a, U64 b, U64 c, U64 d, U64 e, U64 f, U64 g, U64 h), \
-	    (a,b,c,d,e,f,g,h)) \
-	X(cuMemPrefetchBatchAsync_ptsz, \
-	    "cuMemPrefetchBatchAsync", 13000, 2, \
-	    (U64 a, U64 b, U64 c, U64 d, U64 e, U64 f, U64 g, U64 h), \
-	    (a,b,c,d,e,f,g,h)) \
-	X(cuMemRangeGetAttribute, \
-	    "cuMemRangeGetAttribute", 8000, 0, \
-	    (U64 a, U64 b, U32 c, U64 d, U64 e), \
-	    (a,b,c,d,e)) \
-	X(cuMemRangeGetAttributes, \
-	    "cuMemRangeGetAttributes", 8000, 0, \
-	    (U64 a, U64 b, U64 c, U64 d, U64 e, U64 f), \
-	    (a,b,c,d,e,f)) \
-	X(cuMemSetAccess, \
-	    "cuMemSetAccess", 10020, 0, \
-	    (U64 a, U64 b, U64 c, U64 d), \
-	    (a,b,c,d)) \
-	X(cuMemcpy, \
-	    "cuMemcpy", 4000, 0, \
-	    (U64 a, U64 b, U64 c), \
-	    (a,b,c)) \
-	X(cuMemcpy_ptds, \
-	    "cuMemcpy", 7000, 2, \
-	    (U64 a, U64 b, U64 c), \
-	    (a,b,c)) \
-	X(cuMemcpy2D_v2, \
-	    "cuMemcpy2D", 3020, 0, \
-	    (U64 a), \
-	    (a)) \
-	X(cuMemcpy2D_v2_ptds, \
-	    "cuMemcpy2D", 7000, 2, \
-	    (U64 a), \
-	    (a)) \
-	X(cuMemcpy2DAsync_v2, \
-	    "cuMemcpy2DAsync", 3020, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuMemcpy2DAsync_v2_ptsz, \
-	    "cuMemcpy2DAsync", 7000, 2, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuMemcpy2DUnaligned_v2, \
-	    "cuMemcpy2DUnaligned", 3020, 0, \
-	    (U64 a), \
-	    (a)) \
-	X(cuMemcpy2DUnaligned_v2_ptds, \
-	    "cuMemcpy2DUnaligned", 7000, 2, \
-	    (U64 a), \
-	    (a)) \
-	X(cuMemcpy3D_v2, \
-	    "cuMemcpy3D", 3020, 0, \
-	    (U64 a), \
-	    (a)) \
-	X(cuMemcpy3D_v2_ptds, \
-	    "cuMemcpy3D", 7000, 2, \
-	    (U64 a), \
-	    (a)) \
-	X(cuMemcpy3DAsync_v2, \
-	    "cuMemcpy3DAsync", 3020, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuMemcpy3DAsync_v2_ptsz, \
-	    "cuMemcpy3DAsync", 7000, 2, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuMemcpy3DBatchAsync, \
-	    "cuMemcpy3DBatchAsync", 12080, 0, \
-	    (U64 a, U64 b, U64 c, U64 d, U64 e), \
-	    (a,b,c,d,e)) \
-	X(cuMemcpy3DBatchAsync_ptsz, \
-	    "cuMemcpy3DBatchAsync", 12080, 2, \
-	    (U64 a, U64 b, U64 c, U64 d, U64 e), \
-	    (a,b,c,d,e)) \
-	X(cuMemcpy3DBatchAsync_v2, \
-	    "cuMemcpy3DBatchAsync", 13000, 0, \
-	    (U64 a, U64 b, U64 c, U64 d), \
-	    (a,b,c,d)) \
-	X(cuMemcpy3DBatchAsync_v2_ptsz, \
-	    "cuMemcpy3DBatchAsync", 13000, 2, \
-	    (U64 a, U64 b, U64 c, U64 d), \
-	    (a,b,c,d)) \
-	X(cuMemcpy3DPeer, \
-	    "cuMemcpy3DPeer", 4000, 0, \
-	    (U64 a), \
-	    (a)) \
-	X(cuMemcpy3DPeer_ptds, \
-	    "cuMemcpy3DPeer", 7000, 2, \
-	    (U64 a), \
-	    (a)) \
-	X(cuMemcpy3DPeerAsync, \
-	    "cuMemcpy3DPeerAsync", 4000, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuMemcpy3DPeerAsync_ptsz, \
-	    "cuMemcpy3DPeerAsync", 7000, 2, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuMemcpy3DWithAttributesAsync, \
-	    "cuMemcpy3DWithAttributesAsync", 13020, 0, \
-	    (U64 a, U64 b, U64 c), \
-	    (a,b,c)) \
-	X(cuMemcpy3DWithAttributesAsync_ptsz, \
-	    "cuMemcpy3DWithAttributesAsync", 13020, 2, \
-	    (U64 a, U64 b, U64 c), \
-	    (a,b,c)) \
-	X(cuMemcpyAsync, \
-	    "cuMemcpyAsync", 4000, 0, \
-	    (U64 a, U64 b, U64 c, U64 d), \
-	    (a,b,c,d)) \
-	X(cuMemcpyAsync_ptsz, \
-	    "cuMemcpyAsync", 7000, 2, \
-	    (U64 a, U64 b, U64 c, U64 d), \
-	    (a,b,c,d)) \
-	X(cuMemcpyAtoA_v2, \
-	    "cuMemcpyAtoA", 3020, 0, \
-	    (U64 a, U64 b, U64 c, U64 d, U64 e), \
-	    (a,b,c,d,e)) \
-	X(cuMemcpyAtoA_v2_ptds, \
-	    "cuMemcpyAtoA", 7000, 2, \
-	    (U64 a, U64 b, U64 c, U64 d, U64 e), \
-	    (a,b,c,d,e)) \
-	X(cuMemcpyAtoD_v2, \
-	    "cuMemcpyAtoD", 3020, 0, \
-	    (U64 a, U64 b, U64 c, U64 d), \
-	    (a,b,c,d)) \
-	X(cuMemcpyAtoD_v2_ptds, \
-	    "cuMemcpyAtoD", 7000, 2, \
-	    (U64 a, U64 b, U64 c, U64 d), \
-	    (a,b,c,d)) \
-	X(cuMemcpyAtoH_v2, \
-	    "cuMemcpyAtoH", 3020, 0, \
-	    (U64 a, U64 b, U64 c, U64 d), \
-	    (a,b,c,d)) \
-	X(cuMemcpyAtoH_v2_ptds, \
-	    "cuMemcpyAtoH", 7000, 2, \
-	    (U64 a, U64 b, U64 c, U64 d), \
-	    (a,b,c,d)) \
-	X(cuMemcpyAtoHAsync_v2, \
-	    "cuMemcpyAtoHAsync", 3020, 0, \
-	    (U64 a, U64 b, U64 c, U64 d, U64 e), \
-	    (a,b,c,d,e)) \
-	X(cuMemcpyAtoHAsync_v2_ptsz, \
-	    "cuMemcpyAtoHAsync", 7000, 2, \
-	    (U64 a, U64 b, U64 c, U64 d, U64 e), \
-	    (a,b,c,d,e)) \
-	X(cuMemcpyBatchAsync, \
-	    "cuMemcpyBatchAsync", 12080, 0, \
-	    (U64 a, U64 b, U64 c, U64 d, U64 e, U64 f, U64 g, U64 h, U64 i), \
-	    (a,b,c,d,e,f,g,h,i)) \
-	X(cuMemcpyBatchAsync_ptsz, \
-	    "cuMemcpyBatchAsync", 12080, 2, \
-	    (U64 a, U64 b, U64 c, U64 d, U64 e, U64 f, U64 g, U64 h, U64 i), \
-	    (a,b,c,d,e,f,g,h,i)) \
-	X(cuMemcpyBatchAsync_v2, \
-	    "cuMemcpyBatchAsync", 13000, 0, \
-	    (U64 a, U64 b, U64 c, U64 d, U64 e, U64 f, U64 g, U64 h), \
-	    (a,b,c,d,e,f,g,h)) \
-	X(cuMemcpyBatchAsync_v2_ptsz, \
-	    "cuMemcpyBatchAsync", 13000, 2, \
-	    (U64 a, U64 b, U64 c, U64 d, U64 e, U64 f, U64 g, U64 h), \
-	    (a,b,c,d,e,f,g,h)) \
-	X(cuMemcpyDtoA_v2, \
-	    "cuMemcpyDtoA", 3020, 0, \
-	    (U64 a, U64 b, U64 c, U64 d), \
-	    (a,b,c,d)) \
-	X(cuMemcpyDtoA_v2_ptds, \
-	    "cuMemcpyDtoA", 7000, 2, \
-	    (U64 a, U64 b, U64 c, U64 d), \
-	    (a,b,c,d)) \
-	X(cuMemcpyDtoD_v2, \
-	    "cuMemcpyDtoD", 3020, 0, \
-	    (U64 a, U64 b, U64 c), \
-	    (a,b,c)) \
-	X(cuMemcpyDtoD_v2_ptds, \
-	    "cuMemcpyDtoD", 7000, 2, \
-	    (U64 a, U64 b, U64 c), \
-	    (a,b,c)) \
-	X(cuMemcpyDtoDAsync_v2, \
-	    "cuMemcpyDtoDAsync", 3020, 0, \
-	    (U64 a, U64 b, U64 c, U64 d), \
-	    (a,b,c,d)) \
-	X(cuMemcpyDtoDAsync_v2_ptsz, \
-	    "cuMemcpyDtoDAsync", 7000, 2, \
-	    (U64 a, U64 b, U64 c, U64 d), \
-	    (a,b,c,d)) \
-	X(cuMemcpyDtoH_v2, \
-	    "cuMemcpyDtoH", 3020, 0, \
-	    (U64 a, U64 b, U64 c), \
-	    (a,b,c)) \
-	X(cuMemcpyDtoH_v2_ptds, \
-	    "cuMemcpyDtoH", 7000, 2, \
-	    (U64 a, U64 b, U64 c), \
-	    (a,b,c)) \
-	X(cuMemcpyDtoHAsync_v2, \
-	    "cuMemcpyDtoHAsync", 3020, 0, \
-	    (U64 a, U64 b, U64 c, U64 d), \
-	    (a,b,c,d)) \
-	X(cuMemcpyDtoHAsync_v2_ptsz, \
-	    "cuMemcpyDtoHAsync", 7000, 2, \
-	    (U64 a, U64 b, U64 c, U64 d), \
-	    (a,b,c,d)) \
-	X(cuMemcpyHtoA_v2, \
-	    "cuMemcpyHtoA", 3020, 0, \
-	    (U64 a, U64 b, U64 c, U64 d), \
-	    (a,b,c,d)) \
-	X(cuMemcpyHtoA_v2_ptds, \
-	    "cuMemcpyHtoA", 7000, 2, \
-	    (U64 a, U64 b, U64 c, U64 d), \
-	    (a,b,c,d)) \
-	X(cuMemcpyHtoAAsync_v2, \
-	    "cuMemcpyHtoAAsync", 3020, 0, \
-	    (U64 a, U64 b, U64 c, U64 d, U64 e), \
-	    (a,b,c,d,e)) \
-	X(cuMemcpyHtoAAsync_v2_ptsz, \
-	    "cuMemcpyHtoAAsync", 7000, 2, \
-	    (U64 a, U64 b, U64 c, U64 d, U64 e), \
-	    (a,b,c,d,e)) \
-	X(cuMemcpyHtoD_v2, \
-	    "cuMemcpyHtoD", 3020, 0, \
-	    (U64 a, U64 b, U64 c), \
-	    (a,b,c)) \
-	X(cuMemcpyHtoD_v2_ptds, \
-	    "cuMemcpyHtoD", 7000, 2, \
-	    (U64 a, U64 b, U64 c), \
-	    (a,b,c)) \
-	X(cuMemcpyHtoDAsync_v2, \
-	    "cuMemcpyHtoDAsync", 3020, 0, \
-	    (U64 a, U64 b, U64 c, U64 d), \
-	    (a,b,c,d)) \
-	X(cuMemcpyHtoDAsync_v2_ptsz, \
-	    "cuMemcpyHtoDAsync", 7000, 2, \
-	    (U64 a, U64 b, U64 c, U64 d), \
-	    (a,b,c,d)) \
-	X(cuMemcpyPeer, \
-	    "cuMemcpyPeer", 4000, 0, \
-	    (U64 a, U64 b, U64 c, U64 d, U64 e), \
-	    (a,b,c,d,e)) \
-	X(cuMemcpyPeer_ptds, \
-	    "cuMemcpyPeer", 7000, 2, \
-	    (U64 a, U64 b, U64 c, U64 d, U64 e), \
-	    (a,b,c,d,e)) \
-	X(cuMemcpyPeerAsync, \
-	    "cuMemcpyPeerAsync", 4000, 0, \
-	    (U64 a, U64 b, U64 c, U64 d, U64 e, U64 f), \
-	    (a,b,c,d,e,f)) \
-	X(cuMemcpyPeerAsync_ptsz, \
-	    "cuMemcpyPeerAsync", 7000, 2, \
-	    (U64 a, U64 b, U64 c, U64 d, U64 e, U64 f), \
-	    (a,b,c,d,e,f)) \
-	X(cuMemcpyWithAttributesAsync, \
-	    "cuMemcpyWithAttributesAsync", 13020, 0, \
-	    (U64 a, U64 b, U64 c, U64 d, U64 e), \
-	    (a,b,c,d,e)) \
-	X(cuMemcpyWithAttributesAsync_ptsz, \
-	    "cuMemcpyWithAttributesAsync", 13020, 2, \
-	    (U64 a, U64 b, U64 c, U64 d, U64 e), \
-	    (a,b,c,d,e)) \
-	X(cuMemsetD16_v2, \
-	    "cuMemsetD16", 3020, 0, \
-	    (U64 a, U16 b, U64 c), \
-	    (a,b,c)) \
-	X(cuMemsetD16_v2_ptds, \
-	    "cuMemsetD16", 7000, 2, \
-	    (U64 a, U16 b, U64 c), \
-	    (a,b,c)) \
-	X(cuMemsetD16Async, \
-	    "cuMemsetD16Async", 3020, 0, \
-	    (U64 a, U16 b, U64 c, U64 d), \
-	    (a,b,c,d)) \
-	X(cuMemsetD16Async_ptsz, \
-	    "cuMemsetD16Async", 7000, 2, \
-	    (U64 a, U16 b, U64 c, U64 d), \
-	    (a,b,c,d)) \
-	X(cuMemsetD2D16_v2, \
-	    "cuMemsetD2D16", 3020, 0, \
-	    (U64 a, U64 b, U16 c, U64 d, U64 e), \
-	    (a,b,c,d,e)) \
-	X(cuMemsetD2D16_v2_ptds, \
-	    "cuMemsetD2D16", 7000, 2, \
-	    (U64 a, U64 b, U16 c, U64 d, U64 e), \
-	    (a,b,c,d,e)) \
-	X(cuMemsetD2D16Async, \
-	    "cuMemsetD2D16Async", 3020, 0, \
-	    (U64 a, U64 b, U16 c, U64 d, U64 e, U64 f), \
-	    (a,b,c,d,e,f)) \
-	X(cuMemsetD2D16Async_ptsz, \
-	    "cuMemsetD2D16Async", 7000, 2, \
-	    (U64 a, U64 b, U16 c, U64 d, U64 e, U64 f), \
-	    (a,b,c,d,e,f)) \
-	X(cuMemsetD2D32_v2, \
-	    "cuMemsetD2D32", 3020, 0, \
-	    (U64 a, U64 b, U32 c, U64 d, U64 e), \
-	    (a,b,c,d,e)) \
-	X(cuMemsetD2D32_v2_ptds, \
-	    "cuMemsetD2D32", 7000, 2, \
-	    (U64 a, U64 b, U32 c, U64 d, U64 e), \
-	    (a,b,c,d,e)) \
-	X(cuMemsetD2D32Async, \
-	    "cuMemsetD2D32Async", 3020, 0, \
-	    (U64 a, U64 b, U32 c, U64 d, U64 e, U64 f), \
-	    (a,b,c,d,e,f)) \
-	X(cuMemsetD2D32Async_ptsz, \
-	    "cuMemsetD2D32Async", 7000, 2, \
-	    (U64 a, U64 b, U32 c, U64 d, U64 e, U64 f), \
-	    (a,b,c,d,e,f)) \
-	X(cuMemsetD2D8_v2, \
-	    "cuMemsetD2D8", 3020, 0, \
-	    (U64 a, U64 b, U8 c, U64 d, U64 e), \
-	    (a,b,c,d,e)) \
-	X(cuMemsetD2D8_v2_ptds, \
-	    "cuMemsetD2D8", 7000, 2, \
-	    (U64 a, U64 b, U8 c, U64 d, U64 e), \
-	    (a,b,c,d,e)) \
-	X(cuMemsetD2D8Async, \
-	    "cuMemsetD2D8Async", 3020, 0, \
-	    (U64 a, U64 b, U8 c, U64 d, U64 e, U64 f), \
-	    (a,b,c,d,e,f)) \
-	X(cuMemsetD2D8Async_ptsz, \
-	    "cuMemsetD2D8Async", 7000, 2, \
-	    (U64 a, U64 b, U8 c, U64 d, U64 e, U64 f), \
-	    (a,b,c,d,e,f)) \
-	X(cuMemsetD32_v2, \
-	    "cuMemsetD32", 3020, 0, \
-	    (U64 a, U32 b, U64 c), \
-	    (a,b,c)) \
-	X(cuMemsetD32_v2_ptds, \
-	    "cuMemsetD32", 7000, 2, \
-	    (U64 a, U32 b, U64 c), \
-	    (a,b,c)) \
-	X(cuMemsetD32Async, \
-	    "cuMemsetD32Async", 3020, 0, \
-	    (U64 a, U32 b, U64 c, U64 d), \
-	    (a,b,c,d)) \
-	X(cuMemsetD32Async_ptsz, \
-	    "cuMemsetD32Async", 7000, 2, \
-	    (U64 a, U32 b, U64 c, U64 d), \
-	    (a,b,c,d)) \
-	X(cuMemsetD8_v2, \
-	    "cuMemsetD8", 3020, 0, \
-	    (U64 a, U8 b, U64 c), \
-	    (a,b,c)) \
-	X(cuMemsetD8_v2_ptds, \
-	    "cuMemsetD8", 7000, 2, \
-	    (U64 a, U8 b, U64 c), \
-	    (a,b,c)) \
-	X(cuMemsetD8Async, \
-	    "cuMemsetD8Async", 3020, 0, \
-	    (U64 a, U8 b, U64 c, U64 d), \
-	    (a,b,c,d)) \
-	X(cuMemsetD8Async_ptsz, \
-	    "cuMemsetD8Async", 7000, 2, \
-	    (U64 a, U8 b, U64 c, U64 d), \
-	    (a,b,c,d)) \
-	X(cuMipmappedArrayGetLevel, \
-	    "cuMipmappedArrayGetLevel", 5000, 0, \
-	    (U64 a, U64 b, U32 c), \
-	    (a,b,c)) \
-	X(cuMipmappedArrayGetMemoryRequirements, \
-	    "cuMipmappedArrayGetMemoryRequirements", 11060, 0, \
-	    (U64 a, U64 b, U32 c), \
-	    (a,b,c)) \
-	X(cuMipmappedArrayGetSparseProperties, \
-	    "cuMipmappedArrayGetSparseProperties", 11010, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuModuleEnumerateFunctions, \
-	    "cuModuleEnumerateFunctions", 12040, 0, \
-	    (U64 a, U32 b, U64 c), \
-	    (a,b,c)) \
-	X(cuModuleGetFunction, \
-	    "cuModuleGetFunction", 2000, 0, \
-	    (U64 a, U64 b, U64 c), \
-	    (a,b,c)) \
-	X(cuModuleGetFunctionCount, \
-	    "cuModuleGetFunctionCount", 12040, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuModuleGetGlobal_v2, \
-	    "cuModuleGetGlobal", 3020, 0, \
-	    (U64 a, U64 b, U64 c, U64 d), \
-	    (a,b,c,d)) \
-	X(cuModuleGetLoadingMode, \
-	    "cuModuleGetLoadingMode", 11070, 0, \
-	    (U64 a), \
-	    (a)) \
-	X(cuModuleGetSurfRef, \
-	    "cuModuleGetSurfRef", 3000, 0, \
-	    (U64 a, U64 b, U64 c), \
-	    (a,b,c)) \
-	X(cuModuleGetTexRef, \
-	    "cuModuleGetTexRef", 2000, 0, \
-	    (U64 a, U64 b, U64 c), \
-	    (a,b,c)) \
-	X(cuModuleLoad, \
-	    "cuModuleLoad", 2000, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuModuleLoadData, \
-	    "cuModuleLoadData", 2000, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuModuleLoadDataEx, \
-	    "cuModuleLoadDataEx", 2010, 0, \
-	    (U64 a, U64 b, U32 c, U64 d, U64 e), \
-	    (a,b,c,d,e)) \
-	X(cuModuleLoadFatBinary, \
-	    "cuModuleLoadFatBinary", 2000, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuModuleUnload, \
-	    "cuModuleUnload", 2000, 0, \
-	    (U64 a), \
-	    (a)) \
-	X(cuMulticastAddDevice, \
-	    "cuMulticastAddDevice", 12010, 0, \
-	    (U64 a, U32 b), \
-	    (a,b)) \
-	X(cuMulticastCreate, \
-	    "cuMulticastCreate", 12010, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuMulticastGetGranularity, \
-	    "cuMulticastGetGranularity", 12010, 0, \
-	    (U64 a, U64 b, U32 c), \
-	    (a,b,c)) \
-	X(cuOccupancyAvailableDynamicSMemPerBlock, \
-	    "cuOccupancyAvailableDynamicSMemPerBlock", 10020, 0, \
-	    (U64 a, U64 b, U32 c, U32 d), \
-	    (a,b,c,d)) \
-	X(cuOccupancyMaxActiveBlocksPerMultiprocessor, \
-	    "cuOccupancyMaxActiveBlocksPerMultiprocessor", 6050, 0, \
-	    (U64 a, U64 b, U32 c, U64 d), \
-	    (a,b,c,d)) \
+	X(cuArray3DGetDescriptor_v2, "cuArray3DGetDescriptor", 3020, 0, (U64 a, U64 b), (a, b)) \
+	X(cuArrayGetDescriptor_v2, "cuArrayGetDescriptor", 3020, 0, (U64 a, U64 b), (a, b)) \
+	X(cuArrayGetMemoryRequirements, "cuArrayGetMemoryRequirements", 11060, 0, (U64 a, U64 b, U32 c), (a, b, c)) \
+	X(cuArrayGetPlane, "cuArrayGetPlane", 11020, 0, (U64 a, U64 b, U32 c), (a, b, c)) \
+	X(cuArrayGetSparseProperties, "cuArrayGetSparseProperties", 11010, 0, (U64 a, U64 b), (a, b)) \
+	X(cuCtxAttach, "cuCtxAttach", 2000, 0, (U64 a, U32 b), (a, b)) \
+	X(cuCtxDisablePeerAccess, "cuCtxDisablePeerAccess", 4000, 0, (U64 a), (a)) \
+	X(cuCtxEnablePeerAccess, "cuCtxEnablePeerAccess", 4000, 0, (U64 a, U32 b), (a, b)) \
+	X(cuCtxFromGreenCtx, "cuCtxFromGreenCtx", 12040, 0, (U64 a, U64 b), (a, b)) \
+	X(cuCtxGetCacheConfig, "cuCtxGetCacheConfig", 3020, 0, (U64 a), (a)) \
+	X(cuCtxGetDevResource, "cuCtxGetDevResource", 12040, 0, (U64 a, U64 b, U32 c), (a, b, c)) \
+	X(cuCtxGetExecAffinity, "cuCtxGetExecAffinity", 11040, 0, (U64 a, U32 b), (a, b)) \
+	X(cuCtxGetFlags, "cuCtxGetFlags", 7000, 0, (U64 a), (a)) \
+	X(cuCtxGetId, "cuCtxGetId", 12000, 0, (U64 a, U64 b), (a, b)) \
+	X(cuCtxGetLimit, "cuCtxGetLimit", 3010, 0, (U64 a, U32 b), (a, b)) \
+	X(cuCtxGetSharedMemConfig, "cuCtxGetSharedMemConfig", 4020, 0, (U64 a), (a)) \
+	X(cuCtxGetStreamPriorityRange, "cuCtxGetStreamPriorityRange", 5050, 0, (U64 a, U64 b), (a, b)) \
+	X(cuCtxRecordEvent, "cuCtxRecordEvent", 12050, 0, (U64 a, U64 b), (a, b)) \
+	X(cuCtxResetPersistingL2Cache, "cuCtxResetPersistingL2Cache", 11000, 0, (void), ()) \
+	X(cuCtxSetCacheConfig, "cuCtxSetCacheConfig", 3020, 0, (U32 a), (a)) \
+	X(cuCtxSetFlags, "cuCtxSetFlags", 12010, 0, (U32 a), (a)) \
+	X(cuCtxSetSharedMemConfig, "cuCtxSetSharedMemConfig", 4020, 0, (U32 a), (a)) \
+	X(cuCtxWaitEvent, "cuCtxWaitEvent", 12050, 0, (U64 a, U64 b), (a, b)) \
+	X(cuDestroyExternalMemory, "cuDestroyExternalMemory", 10000, 0, (U64 a), (a)) \
+	X(cuDestroyExternalSemaphore, "cuDestroyExternalSemaphore", 10000, 0, (U64 a), (a)) \
+	X(cuDevResourceGenerateDesc, "cuDevResourceGenerateDesc", 12040, 0, (U64 a, U64 b, U32 c), (a, b, c)) \
+	X(cuDevSmResourceSplit, "cuDevSmResourceSplit", 13010, 0, (U64 a, U32 b, U64 c, U64 d, U32 e, U64 f), (a, b, \
+	    c, d, e, f)) \
+	X(cuDevSmResourceSplitByCount, "cuDevSmResourceSplitByCount", 12040, 0, (U64 a, U64 b, U64 c, U64 d, U32 e, \
+	    U32 f), (a, b, c, d, e, f)) \
+	X(cuDeviceGetDefaultMemPool, "cuDeviceGetDefaultMemPool", 11020, 0, (U64 a, U32 b), (a, b)) \
+	X(cuDeviceGetDevResource, "cuDeviceGetDevResource", 12040, 0, (U32 a, U64 b, U32 c), (a, b, c)) \
+	X(cuDeviceGetGraphMemAttribute, "cuDeviceGetGraphMemAttribute", 11040, 0, (U32 a, U32 b, U64 c), (a, b, c)) \
+	X(cuDeviceGetMemPool, "cuDeviceGetMemPool", 11020, 0, (U64 a, U32 b), (a, b)) \
+	X(cuDevicePrimaryCtxGetState, "cuDevicePrimaryCtxGetState", 7000, 0, (U32 a, U64 b, U64 c), (a, b, c)) \
+	X(cuDevicePrimaryCtxSetFlags_v2, "cuDevicePrimaryCtxSetFlags", 11000, 0, (U32 a, U32 b), (a, b)) \
+	X(cuDeviceRegisterAsyncNotification, "cuDeviceRegisterAsyncNotification", 12040, 0, (U32 a, U64 b, U64 c, U64 \
+	    d), (a, b, c, d)) \
+	X(cuDeviceSetGraphMemAttribute, "cuDeviceSetGraphMemAttribute", 11040, 0, (U32 a, U32 b, U64 c), (a, b, c)) \
+	X(cuDeviceUnregisterAsyncNotification, "cuDeviceUnregisterAsyncNotification", 12040, 0, (U32 a, U64 b), (a, \
+	    b)) \
+	X(cuEGLStreamConsumerAcquireFrame, "cuEGLStreamConsumerAcquireFrame", 7000, 0, (U64 a, U64 b, U64 c, U32 d), \
+	    (a, b, c, d)) \
+	X(cuEGLStreamConsumerConnect, "cuEGLStreamConsumerConnect", 7000, 0, (U64 a, U64 b), (a, b)) \
+	X(cuEGLStreamConsumerConnectWithFlags, "cuEGLStreamConsumerConnectWithFlags", 8000, 0, (U64 a, U64 b, U32 c), \
+	    (a, b, c)) \
+	X(cuEGLStreamConsumerDisconnect, "cuEGLStreamConsumerDisconnect", 7000, 0, (U64 a), (a)) \
+	X(cuEGLStreamConsumerReleaseFrame, "cuEGLStreamConsumerReleaseFrame", 7000, 0, (U64 a, U64 b, U64 c), (a, b, \
+	    c)) \
+	X(cuEGLStreamProducerDisconnect, "cuEGLStreamProducerDisconnect", 7000, 0, (U64 a), (a)) \
+	X(cuEGLStreamProducerReturnFrame, "cuEGLStreamProducerReturnFrame", 7000, 0, (U64 a, U64 b, U64 c), (a, b, c)) \
+	X(cuEventCreate, "cuEventCreate", 2000, 0, (U64 a, U32 b), (a, b)) \
+	X(cuEventDestroy_v2, "cuEventDestroy", 4000, 0, (U64 a), (a)) \
+	X(cuEventElapsedTime, "cuEventElapsedTime", 2000, 0, (U64 a, U64 b, U64 c), (a, b, c)) \
+	X(cuEventElapsedTime_v2, "cuEventElapsedTime", 12080, 0, (U64 a, U64 b, U64 c), (a, b, c)) \
+	X(cuEventQuery, "cuEventQuery", 2000, 0, (U64 a), (a)) \
+	X(cuEventRecord, "cuEventRecord", 2000, 0, (U64 a, U64 b), (a, b)) \
+	X(cuEventRecord_ptsz, "cuEventRecord", 7000, 2, (U64 a, U64 b), (a, b)) \
+	X(cuEventRecordWithFlags, "cuEventRecordWithFlags", 11010, 0, (U64 a, U64 b, U32 c), (a, b, c)) \
+	X(cuEventRecordWithFlags_ptsz, "cuEventRecordWithFlags", 11010, 2, (U64 a, U64 b, U32 c), (a, b, c)) \
+	X(cuExternalMemoryGetMappedBuffer, "cuExternalMemoryGetMappedBuffer", 10000, 0, (U64 a, U64 b, U64 c), (a, b, \
+	    c)) \
+	X(cuExternalMemoryGetMappedMipmappedArray, "cuExternalMemoryGetMappedMipmappedArray", 10000, 0, (U64 a, U64 b, \
+	    U64 c), (a, b, c)) \
+	X(cuFabricCpyBatchAsync, "cuFabricCpyBatchAsync", 13050, 0, (U64 a, U64 b, U64 c, U64 d), (a, b, c, d)) \
+	X(cuFabricCpyBatchAsync_ptsz, "cuFabricCpyBatchAsync", 13050, 2, (U64 a, U64 b, U64 c, U64 d), (a, b, c, d)) \
+	X(cuFlushGPUDirectRDMAWrites, "cuFlushGPUDirectRDMAWrites", 11030, 0, (U32 a, U32 b), (a, b)) \
+	X(cuFuncGetAttribute, "cuFuncGetAttribute", 2020, 0, (U64 a, U32 b, U64 c), (a, b, c)) \
+	X(cuFuncGetModule, "cuFuncGetModule", 11000, 0, (U64 a, U64 b), (a, b)) \
+	X(cuFuncGetName, "cuFuncGetName", 12030, 0, (U64 a, U64 b), (a, b)) \
+	X(cuFuncGetParamCount, "cuFuncGetParamCount", 13020, 0, (U64 a, U64 b), (a, b)) \
+	X(cuFuncGetParamInfo, "cuFuncGetParamInfo", 12040, 0, (U64 a, U64 b, U64 c, U64 d), (a, b, c, d)) \
+	X(cuFuncIsLoaded, "cuFuncIsLoaded", 12040, 0, (U64 a, U64 b), (a, b)) \
+	X(cuFuncLoad, "cuFuncLoad", 12040, 0, (U64 a), (a)) \
+	X(cuFuncSetAttribute, "cuFuncSetAttribute", 9000, 0, (U64 a, U32 b, U32 c), (a, b, c)) \
+	X(cuFuncSetBlockShape, "cuFuncSetBlockShape", 2000, 0, (U64 a, U32 b, U32 c, U32 d), (a, b, c, d)) \
+	X(cuFuncSetCacheConfig, "cuFuncSetCacheConfig", 3000, 0, (U64 a, U32 b), (a, b)) \
+	X(cuFuncSetSharedMemConfig, "cuFuncSetSharedMemConfig", 4020, 0, (U64 a, U32 b), (a, b)) \
+	X(cuFuncSetSharedSize, "cuFuncSetSharedSize", 2000, 0, (U64 a, U32 b), (a, b)) \
+	X(cuGLCtxCreate_v2, "cuGLCtxCreate", 3020, 0, (U64 a, U32 b, U32 c), (a, b, c)) \
+	X(cuGLGetDevices_v2, "cuGLGetDevices", 6050, 0, (U64 a, U64 b, U32 c, U32 d), (a, b, c, d)) \
+	X(cuGLInit, "cuGLInit", 2000, 0, (void), ()) \
+	X(cuGraphAddBatchMemOpNode, "cuGraphAddBatchMemOpNode", 11070, 0, (U64 a, U64 b, U64 c, U64 d, U64 e), (a, b, \
+	    c, d, e)) \
+	X(cuGraphAddChildGraphNode, "cuGraphAddChildGraphNode", 10000, 0, (U64 a, U64 b, U64 c, U64 d, U64 e), (a, b, \
+	    c, d, e)) \
+	X(cuGraphAddDependencies, "cuGraphAddDependencies", 10000, 0, (U64 a, U64 b, U64 c, U64 d), (a, b, c, d)) \
+	X(cuGraphAddDependencies_v2, "cuGraphAddDependencies", 12030, 0, (U64 a, U64 b, U64 c, U64 d, U64 e), (a, b, \
+	    c, d, e)) \
+	X(cuGraphAddEmptyNode, "cuGraphAddEmptyNode", 10000, 0, (U64 a, U64 b, U64 c, U64 d), (a, b, c, d)) \
+	X(cuGraphAddEventRecordNode, "cuGraphAddEventRecordNode", 11010, 0, (U64 a, U64 b, U64 c, U64 d, U64 e), (a, \
+	    b, c, d, e)) \
+	X(cuGraphAddEventWaitNode, "cuGraphAddEventWaitNode", 11010, 0, (U64 a, U64 b, U64 c, U64 d, U64 e), (a, b, c, \
+	    d, e)) \
+	X(cuGraphAddExternalSemaphoresSignalNode, "cuGraphAddExternalSemaphoresSignalNode", 11020, 0, (U64 a, U64 b, \
+	    U64 c, U64 d, U64 e), (a, b, c, d, e)) \
+	X(cuGraphAddExternalSemaphoresWaitNode, "cuGraphAddExternalSemaphoresWaitNode", 11020, 0, (U64 a, U64 b, U64 \
+	    c, U64 d, U64 e), (a, b, c, d, e)) \
+	X(cuGraphAddHostNode, "cuGraphAddHostNode", 10000, 0, (U64 a, U64 b, U64 c, U64 d, U64 e), (a, b, c, d, e)) \
+	X(cuGraphAddKernelNode_v2, "cuGraphAddKernelNode", 12000, 0, (U64 a, U64 b, U64 c, U64 d, U64 e), (a, b, c, d, \
+	    e)) \
+	X(cuGraphAddMemAllocNode, "cuGraphAddMemAllocNode", 11040, 0, (U64 a, U64 b, U64 c, U64 d, U64 e), (a, b, c, \
+	    d, e)) \
+	X(cuGraphAddMemFreeNode, "cuGraphAddMemFreeNode", 11040, 0, (U64 a, U64 b, U64 c, U64 d, U64 e), (a, b, c, d, \
+	    e)) \
+	X(cuGraphAddMemcpyNode, "cuGraphAddMemcpyNode", 10000, 0, (U64 a, U64 b, U64 c, U64 d, U64 e, U64 f), (a, b, \
+	    c, d, e, f)) \
+	X(cuGraphAddMemsetNode, "cuGraphAddMemsetNode", 10000, 0, (U64 a, U64 b, U64 c, U64 d, U64 e, U64 f), (a, b, \
+	    c, d, e, f)) \
+	X(cuGraphAddNode, "cuGraphAddNode", 12020, 0, (U64 a, U64 b, U64 c, U64 d, U64 e), (a, b, c, d, e)) \
+	X(cuGraphAddNode_v2, "cuGraphAddNode", 12030, 0, (U64 a, U64 b, U64 c, U64 d, U64 e, U64 f), (a, b, c, d, e, \
+	    f)) \
+	X(cuGraphAddNode_v3, "cuGraphAddNode", 13041, 0, (U64 a, U64 b, U64 c, U64 d, U64 e, U64 f), (a, b, c, d, e, \
+	    f)) \
+	X(cuGraphBatchMemOpNodeGetParams, "cuGraphBatchMemOpNodeGetParams", 11070, 0, (U64 a, U64 b), (a, b)) \
+	X(cuGraphBatchMemOpNodeSetParams, "cuGraphBatchMemOpNodeSetParams", 11070, 0, (U64 a, U64 b), (a, b)) \
+	X(cuGraphChildGraphNodeGetGraph, "cuGraphChildGraphNodeGetGraph", 10000, 0, (U64 a, U64 b), (a, b)) \
+	X(cuGraphClone, "cuGraphClone", 10000, 0, (U64 a, U64 b), (a, b)) \
+	X(cuGraphConditionalHandleCreate, "cuGraphConditionalHandleCreate", 12030, 0, (U64 a, U64 b, U64 c, U32 d, U32 \
+	    e), (a, b, c, d, e)) \
+	X(cuGraphCreate, "cuGraphCreate", 10000, 0, (U64 a, U32 b), (a, b)) \
+	X(cuGraphDebugDotPrint, "cuGraphDebugDotPrint", 11030, 0, (U64 a, U64 b, U32 c), (a, b, c)) \
+	X(cuGraphDestroy, "cuGraphDestroy", 10000, 0, (U64 a), (a)) \
+	X(cuGraphDestroyNode, "cuGraphDestroyNode", 10000, 0, (U64 a), (a)) \
+	X(cuGraphEventRecordNodeGetEvent, "cuGraphEventRecordNodeGetEvent", 11010, 0, (U64 a, U64 b), (a, b)) \
+	X(cuGraphEventRecordNodeSetEvent, "cuGraphEventRecordNodeSetEvent", 11010, 0, (U64 a, U64 b), (a, b)) \
+	X(cuGraphEventWaitNodeGetEvent, "cuGraphEventWaitNodeGetEvent", 11010, 0, (U64 a, U64 b), (a, b)) \
+	X(cuGraphEventWaitNodeSetEvent, "cuGraphEventWaitNodeSetEvent", 11010, 0, (U64 a, U64 b), (a, b)) \
+	X(cuGraphExecBatchMemOpNodeSetParams, "cuGraphExecBatchMemOpNodeSetParams", 11070, 0, (U64 a, U64 b, U64 c), \
+	    (a, b, c)) \
+	X(cuGraphExecChildGraphNodeSetParams, "cuGraphExecChildGraphNodeSetParams", 11010, 0, (U64 a, U64 b, U64 c), \
+	    (a, b, c)) \
+	X(cuGraphExecEventRecordNodeSetEvent, "cuGraphExecEventRecordNodeSetEvent", 11010, 0, (U64 a, U64 b, U64 c), \
+	    (a, b, c)) \
+	X(cuGraphExecEventWaitNodeSetEvent, "cuGraphExecEventWaitNodeSetEvent", 11010, 0, (U64 a, U64 b, U64 c), (a, \
+	    b, c)) \
+	X(cuGraphExecExternalSemaphoresSignalNodeSetParams, "cuGraphExecExternalSemaphoresSignalNodeSetParams", 11020, \
+	    0, (U64 a, U64 b, U64 c), (a, b, c)) \
+	X(cuGraphExecExternalSemaphoresWaitNodeSetParams, "cuGraphExecExternalSemaphoresWaitNodeSetParams", 11020, 0, \
+	    (U64 a, U64 b, U64 c), (a, b, c)) \
+	X(cuGraphExecGetFlags, "cuGraphExecGetFlags", 12000, 0, (U64 a, U64 b), (a, b)) \
+	X(cuGraphExecGetId, "cuGraphExecGetId", 13010, 0, (U64 a, U64 b), (a, b)) \
+	X(cuGraphExecHostNodeSetParams, "cuGraphExecHostNodeSetParams", 10020, 0, (U64 a, U64 b, U64 c), (a, b, c)) \
+	X(cuGraphExecKernelNodeSetParams_v2, "cuGraphExecKernelNodeSetParams", 12000, 0, (U64 a, U64 b, U64 c), (a, b, \
+	    c)) \
+	X(cuGraphExecMemcpyNodeSetParams, "cuGraphExecMemcpyNodeSetParams", 10020, 0, (U64 a, U64 b, U64 c, U64 d), \
+	    (a, b, c, d)) \
+	X(cuGraphExecMemsetNodeSetParams, "cuGraphExecMemsetNodeSetParams", 10020, 0, (U64 a, U64 b, U64 c, U64 d), \
+	    (a, b, c, d)) \
+	X(cuGraphExecNodeSetParams, "cuGraphExecNodeSetParams", 12020, 0, (U64 a, U64 b, U64 c), (a, b, c)) \
+	X(cuGraphExecUpdate_v2, "cuGraphExecUpdate", 12000, 0, (U64 a, U64 b, U64 c), (a, b, c)) \
+	X(cuGraphExternalSemaphoresSignalNodeGetParams, "cuGraphExternalSemaphoresSignalNodeGetParams", 11020, 0, (U64 \
+	    a, U64 b), (a, b)) \
+	X(cuGraphExternalSemaphoresSignalNodeSetParams, "cuGraphExternalSemaphoresSignalNodeSetParams", 11020, 0, (U64 \
+	    a, U64 b), (a, b)) \
+	X(cuGraphExternalSemaphoresWaitNodeGetParams, "cuGraphExternalSemaphoresWaitNodeGetParams", 11020, 0, (U64 a, \
+	    U64 b), (a, b)) \
+	X(cuGraphExternalSemaphoresWaitNodeSetParams, "cuGraphExternalSemaphoresWaitNodeSetParams", 11020, 0, (U64 a, \
+	    U64 b), (a, b)) \
+	X(cuGraphGetEdges, "cuGraphGetEdges", 10000, 0, (U64 a, U64 b, U64 c, U64 d), (a, b, c, d)) \
+	X(cuGraphGetEdges_v2, "cuGraphGetEdges", 12030, 0, (U64 a, U64 b, U64 c, U64 d, U64 e), (a, b, c, d, e)) \
+	X(cuGraphGetId, "cuGraphGetId", 13010, 0, (U64 a, U64 b), (a, b)) \
+	X(cuGraphGetNodes, "cuGraphGetNodes", 10000, 0, (U64 a, U64 b, U64 c), (a, b, c)) \
+	X(cuGraphGetRootNodes, "cuGraphGetRootNodes", 10000, 0, (U64 a, U64 b, U64 c), (a, b, c)) \
+	X(cuGraphHostNodeGetParams, "cuGraphHostNodeGetParams", 10000, 0, (U64 a, U64 b), (a, b)) \
+	X(cuGraphHostNodeSetParams, "cuGraphHostNodeSetParams", 10000, 0, (U64 a, U64 b), (a, b)) \
+	X(cuGraphKernelNodeCopyAttributes, "cuGraphKernelNodeCopyAttributes", 11000, 0, (U64 a, U64 b), (a, b)) \
+	X(cuGraphKernelNodeGetParams_v2, "cuGraphKernelNodeGetParams", 12000, 0, (U64 a, U64 b), (a, b)) \
+	X(cuGraphKernelNodeSetParams_v2, "cuGraphKernelNodeSetParams", 12000, 0, (U64 a, U64 b), (a, b)) \
+	X(cuGraphMemAllocNodeGetParams, "cuGraphMemAllocNodeGetParams", 11040, 0, (U64 a, U64 b), (a, b)) \
+	X(cuGraphMemFreeNodeGetParams, "cuGraphMemFreeNodeGetParams", 11040, 0, (U64 a, U64 b), (a, b)) \
+	X(cuGraphMemcpyNodeGetParams, "cuGraphMemcpyNodeGetParams", 10000, 0, (U64 a, U64 b), (a, b)) \
+	X(cuGraphMemcpyNodeSetParams, "cuGraphMemcpyNodeSetParams", 10000, 0, (U64 a, U64 b), (a, b)) \
+	X(cuGraphMemsetNodeGetParams, "cuGraphMemsetNodeGetParams", 10000, 0, (U64 a, U64 b), (a, b)) \
+	X(cuGraphMemsetNodeSetParams, "cuGraphMemsetNodeSetParams", 10000, 0, (U64 a, U64 b), (a, b)) \
+	X(cuGraphNodeFindInClone, "cuGraphNodeFindInClone", 10000, 0, (U64 a, U64 b, U64 c), (a, b, c)) \
+	X(cuGraphNodeGetContainingGraph, "cuGraphNodeGetContainingGraph", 13010, 0, (U64 a, U64 b), (a, b)) \
+	X(cuGraphNodeGetDependencies, "cuGraphNodeGetDependencies", 10000, 0, (U64 a, U64 b, U64 c), (a, b, c)) \
+	X(cuGraphNodeGetDependencies_v2, "cuGraphNodeGetDependencies", 12030, 0, (U64 a, U64 b, U64 c, U64 d), (a, b, \
+	    c, d)) \
+	X(cuGraphNodeGetDependentNodes, "cuGraphNodeGetDependentNodes", 10000, 0, (U64 a, U64 b, U64 c), (a, b, c)) \
+	X(cuGraphNodeGetDependentNodes_v2, "cuGraphNodeGetDependentNodes", 12030, 0, (U64 a, U64 b, U64 c, U64 d), (a, \
+	    b, c, d)) \
+	X(cuGraphNodeGetEnabled, "cuGraphNodeGetEnabled", 11060, 0, (U64 a, U64 b, U64 c), (a, b, c)) \
+	X(cuGraphNodeGetLocalId, "cuGraphNodeGetLocalId", 13010, 0, (U64 a, U64 b), (a, b)) \
+	X(cuGraphNodeGetParams, "cuGraphNodeGetParams", 13020, 0, (U64 a, U64 b), (a, b)) \
+	X(cuGraphNodeGetToolsId, "cuGraphNodeGetToolsId", 13010, 0, (U64 a, U64 b), (a, b)) \
+	X(cuGraphNodeGetType, "cuGraphNodeGetType", 10000, 0, (U64 a, U64 b), (a, b)) \
+	X(cuGraphNodeSetEnabled, "cuGraphNodeSetEnabled", 11060, 0, (U64 a, U64 b, U32 c), (a, b, c)) \
+	X(cuGraphNodeSetParams, "cuGraphNodeSetParams", 12020, 0, (U64 a, U64 b), (a, b)) \
+	X(cuGraphNodeSetParams_v2, "cuGraphNodeSetParams", 13041, 0, (U64 a, U64 b), (a, b)) \
+	X(cuGraphReleaseUserObject, "cuGraphReleaseUserObject", 11030, 0, (U64 a, U64 b, U32 c), (a, b, c)) \
+	X(cuGraphRemoveDependencies, "cuGraphRemoveDependencies", 10000, 0, (U64 a, U64 b, U64 c, U64 d), (a, b, c, \
+	    d)) \
+	X(cuGraphRemoveDependencies_v2, "cuGraphRemoveDependencies", 12030, 0, (U64 a, U64 b, U64 c, U64 d, U64 e), \
+	    (a, b, c, d, e)) \
+	X(cuGraphRetainUserObject, "cuGraphRetainUserObject", 11030, 0, (U64 a, U64 b, U32 c, U32 d), (a, b, c, d)) \
+	X(cuGraphicsEGLRegisterImage, "cuGraphicsEGLRegisterImage", 7000, 0, (U64 a, U64 b, U32 c), (a, b, c)) \
+	X(cuGraphicsMapResources, "cuGraphicsMapResources", 3000, 0, (U32 a, U64 b, U64 c), (a, b, c)) \
+	X(cuGraphicsMapResources_ptsz, "cuGraphicsMapResources", 7000, 2, (U32 a, U64 b, U64 c), (a, b, c)) \
+	X(cuGraphicsResourceGetMappedEglFrame, "cuGraphicsResourceGetMappedEglFrame", 7000, 0, (U64 a, U64 b, U32 c, \
+	    U32 d), (a, b, c, d)) \
+	X(cuGraphicsResourceGetMappedMipmappedArray, "cuGraphicsResourceGetMappedMipmappedArray", 5000, 0, (U64 a, U64 \
+	    b), (a, b)) \
+	X(cuGraphicsResourceGetMappedPointer_v2, "cuGraphicsResourceGetMappedPointer", 3020, 0, (U64 a, U64 b, U64 c), \
+	    (a, b, c)) \
+	X(cuGraphicsResourceSetMapFlags_v2, "cuGraphicsResourceSetMapFlags", 6050, 0, (U64 a, U32 b), (a, b)) \
+	X(cuGraphicsSubResourceGetMappedArray, "cuGraphicsSubResourceGetMappedArray", 3000, 0, (U64 a, U64 b, U32 c, \
+	    U32 d), (a, b, c, d)) \
+	X(cuGraphicsUnmapResources, "cuGraphicsUnmapResources", 3000, 0, (U32 a, U64 b, U64 c), (a, b, c)) \
+	X(cuGraphicsUnmapResources_ptsz, "cuGraphicsUnmapResources", 7000, 2, (U32 a, U64 b, U64 c), (a, b, c)) \
+	X(cuGraphicsUnregisterResource, "cuGraphicsUnregisterResource", 3000, 0, (U64 a), (a)) \
+	X(cuGreenCtxGetDevResource, "cuGreenCtxGetDevResource", 12040, 0, (U64 a, U64 b, U32 c), (a, b, c)) \
+	X(cuGreenCtxGetId, "cuGreenCtxGetId", 12090, 0, (U64 a, U64 b), (a, b)) \
+	X(cuGreenCtxRecordEvent, "cuGreenCtxRecordEvent", 12040, 0, (U64 a, U64 b), (a, b)) \
+	X(cuGreenCtxStreamCreate, "cuGreenCtxStreamCreate", 12050, 0, (U64 a, U64 b, U32 c, U32 d), (a, b, c, d)) \
+	X(cuGreenCtxWaitEvent, "cuGreenCtxWaitEvent", 12040, 0, (U64 a, U64 b), (a, b)) \
+	X(cuImportExternalMemory, "cuImportExternalMemory", 10000, 0, (U64 a, U64 b), (a, b)) \
+	X(cuImportExternalSemaphore, "cuImportExternalSemaphore", 10000, 0, (U64 a, U64 b), (a, b)) \
+	X(cuIpcCloseMemHandle, "cuIpcCloseMemHandle", 4010, 0, (U64 a), (a)) \
+	X(cuIpcGetEventHandle, "cuIpcGetEventHandle", 4010, 0, (U64 a, U64 b), (a, b)) \
+	X(cuIpcGetMemHandle, "cuIpcGetMemHandle", 4010, 0, (U64 a, U64 b), (a, b)) \
+	X(cuIpcOpenEventHandle, "cuIpcOpenEventHandle", 4010, 0, (U64 a, U512 b), (a, b)) \
+	X(cuIpcOpenMemHandle_v2, "cuIpcOpenMemHandle", 11000, 0, (U64 a, U512 b, U32 c), (a, b, c)) \
+	X(cuKernelGetAttribute, "cuKernelGetAttribute", 12000, 0, (U64 a, U32 b, U64 c, U32 d), (a, b, c, d)) \
+	X(cuKernelGetFunction, "cuKernelGetFunction", 12000, 0, (U64 a, U64 b), (a, b)) \
+	X(cuKernelGetLibrary, "cuKernelGetLibrary", 12050, 0, (U64 a, U64 b), (a, b)) \
+	X(cuKernelGetName, "cuKernelGetName", 12030, 0, (U64 a, U64 b), (a, b)) \
+	X(cuKernelGetParamCount, "cuKernelGetParamCount", 13020, 0, (U64 a, U64 b), (a, b)) \
+	X(cuKernelGetParamInfo, "cuKernelGetParamInfo", 12040, 0, (U64 a, U64 b, U64 c, U64 d), (a, b, c, d)) \
+	X(cuKernelSetAttribute, "cuKernelSetAttribute", 12000, 0, (U32 a, U32 b, U64 c, U32 d), (a, b, c, d)) \
+	X(cuKernelSetCacheConfig, "cuKernelSetCacheConfig", 12000, 0, (U64 a, U32 b, U32 c), (a, b, c)) \
+	X(cuLaunch, "cuLaunch", 2000, 0, (U64 a), (a)) \
+	X(cuLaunchCooperativeKernel, "cuLaunchCooperativeKernel", 9000, 0, (U64 a, U32 b, U32 c, U32 d, U32 e, U32 f, \
+	    U32 g, U32 h, U64 i, U64 j), (a, b, c, d, e, f, g, h, i, j)) \
+	X(cuLaunchCooperativeKernel_ptsz, "cuLaunchCooperativeKernel", 9000, 2, (U64 a, U32 b, U32 c, U32 d, U32 e, \
+	    U32 f, U32 g, U32 h, U64 i, U64 j), (a, b, c, d, e, f, g, h, i, j)) \
+	X(cuLaunchCooperativeKernelMultiDevice, "cuLaunchCooperativeKernelMultiDevice", 9000, 0, (U64 a, U32 b, U32 \
+	    c), (a, b, c)) \
+	X(cuLaunchGrid, "cuLaunchGrid", 2000, 0, (U64 a, U32 b, U32 c), (a, b, c)) \
+	X(cuLaunchGridAsync, "cuLaunchGridAsync", 2000, 0, (U64 a, U32 b, U32 c, U64 d), (a, b, c, d)) \
+	X(cuLaunchHostFunc, "cuLaunchHostFunc", 10000, 0, (U64 a, U64 b, U64 c), (a, b, c)) \
+	X(cuLaunchHostFunc_ptsz, "cuLaunchHostFunc", 10000, 2, (U64 a, U64 b, U64 c), (a, b, c)) \
+	X(cuLaunchHostFunc_v2, "cuLaunchHostFunc", 13020, 0, (U64 a, U64 b, U64 c, U32 d), (a, b, c, d)) \
+	X(cuLaunchHostFunc_v2_ptsz, "cuLaunchHostFunc", 13020, 2, (U64 a, U64 b, U64 c, U32 d), (a, b, c, d)) \
+	X(cuLaunchKernel, "cuLaunchKernel", 4000, 0, (U64 a, U32 b, U32 c, U32 d, U32 e, U32 f, U32 g, U32 h, U64 i, \
+	    U64 j, U64 k), (a, b, c, d, e, f, g, h, i, j, k)) \
+	X(cuLaunchKernel_ptsz, "cuLaunchKernel", 7000, 2, (U64 a, U32 b, U32 c, U32 d, U32 e, U32 f, U32 g, U32 h, U64 \
+	    i, U64 j, U64 k), (a, b, c, d, e, f, g, h, i, j, k)) \
+	X(cuLaunchKernelEx, "cuLaunchKernelEx", 11060, 0, (U64 a, U64 b, U64 c, U64 d), (a, b, c, d)) \
+	X(cuLaunchKernelEx_ptsz, "cuLaunchKernelEx", 11060, 2, (U64 a, U64 b, U64 c, U64 d), (a, b, c, d)) \
+	X(cuLibraryEnumerateKernels, "cuLibraryEnumerateKernels", 12040, 0, (U64 a, U32 b, U64 c), (a, b, c)) \
+	X(cuLibraryGetGlobal, "cuLibraryGetGlobal", 12000, 0, (U64 a, U64 b, U64 c, U64 d), (a, b, c, d)) \
+	X(cuLibraryGetKernel, "cuLibraryGetKernel", 12000, 0, (U64 a, U64 b, U64 c), (a, b, c)) \
+	X(cuLibraryGetKernelCount, "cuLibraryGetKernelCount", 12040, 0, (U64 a, U64 b), (a, b)) \
+	X(cuLibraryGetManaged, "cuLibraryGetManaged", 12000, 0, (U64 a, U64 b, U64 c, U64 d), (a, b, c, d)) \
+	X(cuLibraryGetModule, "cuLibraryGetModule", 12000, 0, (U64 a, U64 b), (a, b)) \
+	X(cuLibraryGetUnifiedFunction, "cuLibraryGetUnifiedFunction", 12000, 0, (U64 a, U64 b, U64 c), (a, b, c)) \
+	X(cuLibraryLoadData, "cuLibraryLoadData", 12000, 0, (U64 a, U64 b, U64 c, U64 d, U32 e, U64 f, U64 g, U32 h), \
+	    (a, b, c, d, e, f, g, h)) \
+	X(cuLibraryLoadFromFile, "cuLibraryLoadFromFile", 12000, 0, (U64 a, U64 b, U64 c, U64 d, U32 e, U64 f, U64 g, \
+	    U32 h), (a, b, c, d, e, f, g, h)) \
+	X(cuLibraryUnload, "cuLibraryUnload", 12000, 0, (U64 a), (a)) \
+	X(cuLinkAddData_v2, "cuLinkAddData", 6050, 0, (U64 a, U32 b, U64 c, U64 d, U64 e, U32 f, U64 g, U64 h), (a, b, \
+	    c, d, e, f, g, h)) \
+	X(cuLinkAddFile_v2, "cuLinkAddFile", 6050, 0, (U64 a, U32 b, U64 c, U32 d, U64 e, U64 f), (a, b, c, d, e, f)) \
+	X(cuLinkComplete, "cuLinkComplete", 5050, 0, (U64 a, U64 b, U64 c), (a, b, c)) \
+	X(cuLinkCreate_v2, "cuLinkCreate", 6050, 0, (U32 a, U64 b, U64 c, U64 d), (a, b, c, d)) \
+	X(cuLinkDestroy, "cuLinkDestroy", 5050, 0, (U64 a), (a)) \
+	X(cuLogicalEndpointGetLimits, "cuLogicalEndpointGetLimits", 13030, 0, (U64 a, U64 b, U64 c), (a, b, c)) \
+	X(cuLogicalEndpointIdReserve, "cuLogicalEndpointIdReserve", 13030, 0, (U64 a, U32 b), (a, b)) \
+	X(cuMemAddressFree, "cuMemAddressFree", 10020, 0, (U64 a, U64 b), (a, b)) \
+	X(cuMemAddressReserve, "cuMemAddressReserve", 10020, 0, (U64 a, U64 b, U64 c, U64 d, U64 e), (a, b, c, d, e)) \
+	X(cuMemAdvise, "cuMemAdvise", 8000, 0, (U64 a, U64 b, U32 c, U32 d), (a, b, c, d)) \
+	X(cuMemAdvise_v2, "cuMemAdvise", 12020, 0, (U64 a, U64 b, U32 c, U64 d), (a, b, c, d)) \
+	X(cuMemAllocHost_v2, "cuMemAllocHost", 3020, 0, (U64 a, U64 b), (a, b)) \
+	X(cuMemBatchDecompressAsync, "cuMemBatchDecompressAsync", 12060, 0, (U64 a, U64 b, U32 c, U64 d, U64 e), (a, \
+	    b, c, d, e)) \
+	X(cuMemBatchDecompressAsync_ptsz, "cuMemBatchDecompressAsync", 12060, 2, (U64 a, U64 b, U32 c, U64 d, U64 e), \
+	    (a, b, c, d, e)) \
+	X(cuMemDiscardAndPrefetchBatchAsync, "cuMemDiscardAndPrefetchBatchAsync", 13000, 0, (U64 a, U64 b, U64 c, U64 \
+	    d, U64 e, U64 f, U64 g, U64 h), (a, b, c, d, e, f, g, h)) \
+	X(cuMemDiscardAndPrefetchBatchAsync_ptsz, "cuMemDiscardAndPrefetchBatchAsync", 13000, 2, (U64 a, U64 b, U64 c, \
+	    U64 d, U64 e, U64 f, U64 g, U64 h), (a, b, c, d, e, f, g, h)) \
+	X(cuMemDiscardBatchAsync, "cuMemDiscardBatchAsync", 13000, 0, (U64 a, U64 b, U64 c, U64 d, U64 e), (a, b, c, \
+	    d, e)) \
+	X(cuMemDiscardBatchAsync_ptsz, "cuMemDiscardBatchAsync", 13000, 2, (U64 a, U64 b, U64 c, U64 d, U64 e), (a, b, \
+	    c, d, e)) \
+	X(cuMemFreeHost, "cuMemFreeHost", 2000, 0, (U64 a), (a)) \
+	X(cuMemGetAccess, "cuMemGetAccess", 10020, 0, (U64 a, U64 b, U64 c), (a, b, c)) \
+	X(cuMemGetAddressRange_v2, "cuMemGetAddressRange", 3020, 0, (U64 a, U64 b, U64 c), (a, b, c)) \
+	X(cuMemGetAllocationGranularity, "cuMemGetAllocationGranularity", 10020, 0, (U64 a, U64 b, U32 c), (a, b, c)) \
+	X(cuMemGetAllocationPropertiesFromHandle, "cuMemGetAllocationPropertiesFromHandle", 10020, 0, (U64 a, U64 b), \
+	    (a, b)) \
+	X(cuMemGetHandleForAddressRange, "cuMemGetHandleForAddressRange", 11070, 0, (U64 a, U64 b, U64 c, U32 d, U64 \
+	    e), (a, b, c, d, e)) \
+	X(cuMemGetLocationInfo, "cuMemGetLocationInfo", 13041, 0, (U64 a, U64 b, U64 c, U64 d, U64 e), (a, b, c, d, \
+	    e)) \
+	X(cuMemHostAlloc, "cuMemHostAlloc", 2020, 0, (U64 a, U64 b, U32 c), (a, b, c)) \
+	X(cuMemHostGetDevicePointer_v2, "cuMemHostGetDevicePointer", 3020, 0, (U64 a, U64 b, U32 c), (a, b, c)) \
+	X(cuMemHostGetFlags, "cuMemHostGetFlags", 2030, 0, (U64 a, U64 b), (a, b)) \
+	X(cuMemHostRegister_v2, "cuMemHostRegister", 6050, 0, (U64 a, U64 b, U32 c), (a, b, c)) \
+	X(cuMemHostUnregister, "cuMemHostUnregister", 4000, 0, (U64 a), (a)) \
+	X(cuMemPoolExportPointer, "cuMemPoolExportPointer", 11020, 0, (U64 a, U64 b), (a, b)) \
+	X(cuMemPoolExportToShareableHandle, "cuMemPoolExportToShareableHandle", 11020, 0, (U64 a, U64 b, U32 c, U64 \
+	    d), (a, b, c, d)) \
+	X(cuMemPoolGetAccess, "cuMemPoolGetAccess", 11020, 0, (U64 a, U64 b, U64 c), (a, b, c)) \
+	X(cuMemPoolGetAttribute, "cuMemPoolGetAttribute", 11020, 0, (U64 a, U32 b, U64 c), (a, b, c)) \
+	X(cuMemPoolImportPointer, "cuMemPoolImportPointer", 11020, 0, (U64 a, U64 b, U64 c), (a, b, c)) \
+	X(cuMemPoolSetAccess, "cuMemPoolSetAccess", 11020, 0, (U64 a, U64 b, U64 c), (a, b, c)) \
+	X(cuMemPoolSetAttribute, "cuMemPoolSetAttribute", 11020, 0, (U64 a, U32 b, U64 c), (a, b, c)) \
+	X(cuMemPrefetchAsync, "cuMemPrefetchAsync", 8000, 0, (U64 a, U64 b, U32 c, U64 d), (a, b, c, d)) \
+	X(cuMemPrefetchAsync_ptsz, "cuMemPrefetchAsync", 8000, 2, (U64 a, U64 b, U32 c, U64 d), (a, b, c, d)) \
+	X(cuMemPrefetchAsync_v2, "cuMemPrefetchAsync", 12020, 0, (U64 a, U64 b, U64 c, U32 d, U64 e), (a, b, c, d, e)) \
+	X(cuMemPrefetchAsync_v2_ptsz, "cuMemPrefetchAsync", 12020, 2, (U64 a, U64 b, U64 c, U32 d, U64 e), (a, b, c, \
+	    d, e)) \
+	X(cuMemPrefetchBatchAsync, "cuMemPrefetchBatchAsync", 13000, 0, (U64 a, U64 b, U64 c, U64 d, U64 e, U64 f, U64 \
+	    g, U64 h), (a, b, c, d, e, f, g, h)) \
+	X(cuMemPrefetchBatchAsync_ptsz, "cuMemPrefetchBatchAsync", 13000, 2, (U64 a, U64 b, U64 c, U64 d, U64 e, U64 \
+	    f, U64 g, U64 h), (a, b, c, d, e, f, g, h)) \
+	X(cuMemRangeGetAttribute, "cuMemRangeGetAttribute", 8000, 0, (U64 a, U64 b, U32 c, U64 d, U64 e), (a, b, c, d, \
+	    e)) \
+	X(cuMemRangeGetAttributes, "cuMemRangeGetAttributes", 8000, 0, (U64 a, U64 b, U64 c, U64 d, U64 e, U64 f), (a, \
+	    b, c, d, e, f)) \
+	X(cuMemSetAccess, "cuMemSetAccess", 10020, 0, (U64 a, U64 b, U64 c, U64 d), (a, b, c, d)) \
+	X(cuMemcpy, "cuMemcpy", 4000, 0, (U64 a, U64 b, U64 c), (a, b, c)) \
+	X(cuMemcpy_ptds, "cuMemcpy", 7000, 2, (U64 a, U64 b, U64 c), (a, b, c)) \
+	X(cuMemcpy2D_v2, "cuMemcpy2D", 3020, 0, (U64 a), (a)) \
+	X(cuMemcpy2D_v2_ptds, "cuMemcpy2D", 7000, 2, (U64 a), (a)) \
+	X(cuMemcpy2DAsync_v2, "cuMemcpy2DAsync", 3020, 0, (U64 a, U64 b), (a, b)) \
+	X(cuMemcpy2DAsync_v2_ptsz, "cuMemcpy2DAsync", 7000, 2, (U64 a, U64 b), (a, b)) \
+	X(cuMemcpy2DUnaligned_v2, "cuMemcpy2DUnaligned", 3020, 0, (U64 a), (a)) \
+	X(cuMemcpy2DUnaligned_v2_ptds, "cuMemcpy2DUnaligned", 7000, 2, (U64 a), (a)) \
+	X(cuMemcpy3D_v2, "cuMemcpy3D", 3020, 0, (U64 a), (a)) \
+	X(cuMemcpy3D_v2_ptds, "cuMemcpy3D", 7000, 2, (U64 a), (a)) \
+	X(cuMemcpy3DAsync_v2, "cuMemcpy3DAsync", 3020, 0, (U64 a, U64 b), (a, b)) \
+	X(cuMemcpy3DAsync_v2_ptsz, "cuMemcpy3DAsync", 7000, 2, (U64 a, U64 b), (a, b)) \
+	X(cuMemcpy3DBatchAsync, "cuMemcpy3DBatchAsync", 12080, 0, (U64 a, U64 b, U64 c, U64 d, U64 e), (a, b, c, d, \
+	    e)) \
+	X(cuMemcpy3DBatchAsync_ptsz, "cuMemcpy3DBatchAsync", 12080, 2, (U64 a, U64 b, U64 c, U64 d, U64 e), (a, b, c, \
+	    d, e)) \
+	X(cuMemcpy3DBatchAsync_v2, "cuMemcpy3DBatchAsync", 13000, 0, (U64 a, U64 b, U64 c, U64 d), (a, b, c, d)) \
+	X(cuMemcpy3DBatchAsync_v2_ptsz, "cuMemcpy3DBatchAsync", 13000, 2, (U64 a, U64 b, U64 c, U64 d), (a, b, c, d)) \
+	X(cuMemcpy3DPeer, "cuMemcpy3DPeer", 4000, 0, (U64 a), (a)) \
+	X(cuMemcpy3DPeer_ptds, "cuMemcpy3DPeer", 7000, 2, (U64 a), (a)) \
+	X(cuMemcpy3DPeerAsync, "cuMemcpy3DPeerAsync", 4000, 0, (U64 a, U64 b), (a, b)) \
+	X(cuMemcpy3DPeerAsync_ptsz, "cuMemcpy3DPeerAsync", 7000, 2, (U64 a, U64 b), (a, b)) \
+	X(cuMemcpy3DWithAttributesAsync, "cuMemcpy3DWithAttributesAsync", 13020, 0, (U64 a, U64 b, U64 c), (a, b, c)) \
+	X(cuMemcpy3DWithAttributesAsync_ptsz, "cuMemcpy3DWithAttributesAsync", 13020, 2, (U64 a, U64 b, U64 c), (a, b, \
+	    c)) \
+	X(cuMemcpyAsync, "cuMemcpyAsync", 4000, 0, (U64 a, U64 b, U64 c, U64 d), (a, b, c, d)) \
+	X(cuMemcpyAsync_ptsz, "cuMemcpyAsync", 7000, 2, (U64 a, U64 b, U64 c, U64 d), (a, b, c, d)) \
+	X(cuMemcpyAtoA_v2, "cuMemcpyAtoA", 3020, 0, (U64 a, U64 b, U64 c, U64 d, U64 e), (a, b, c, d, e)) \
+	X(cuMemcpyAtoA_v2_ptds, "cuMemcpyAtoA", 7000, 2, (U64 a, U64 b, U64 c, U64 d, U64 e), (a, b, c, d, e)) \
+	X(cuMemcpyAtoD_v2, "cuMemcpyAtoD", 3020, 0, (U64 a, U64 b, U64 c, U64 d), (a, b, c, d)) \
+	X(cuMemcpyAtoD_v2_ptds, "cuMemcpyAtoD", 7000, 2, (U64 a, U64 b, U64 c, U64 d), (a, b, c, d)) \
+	X(cuMemcpyAtoH_v2, "cuMemcpyAtoH", 3020, 0, (U64 a, U64 b, U64 c, U64 d), (a, b, c, d)) \
+	X(cuMemcpyAtoH_v2_ptds, "cuMemcpyAtoH", 7000, 2, (U64 a, U64 b, U64 c, U64 d), (a, b, c, d)) \
+	X(cuMemcpyAtoHAsync_v2, "cuMemcpyAtoHAsync", 3020, 0, (U64 a, U64 b, U64 c, U64 d, U64 e), (a, b, c, d, e)) \
+	X(cuMemcpyAtoHAsync_v2_ptsz, "cuMemcpyAtoHAsync", 7000, 2, (U64 a, U64 b, U64 c, U64 d, U64 e), (a, b, c, d, \
+	    e)) \
+	X(cuMemcpyBatchAsync, "cuMemcpyBatchAsync", 12080, 0, (U64 a, U64 b, U64 c, U64 d, U64 e, U64 f, U64 g, U64 h, \
+	    U64 i), (a, b, c, d, e, f, g, h, i)) \
+	X(cuMemcpyBatchAsync_ptsz, "cuMemcpyBatchAsync", 12080, 2, (U64 a, U64 b, U64 c, U64 d, U64 e, U64 f, U64 g, \
+	    U64 h, U64 i), (a, b, c, d, e, f, g, h, i)) \
+	X(cuMemcpyBatchAsync_v2, "cuMemcpyBatchAsync", 13000, 0, (U64 a, U64 b, U64 c, U64 d, U64 e, U64 f, U64 g, U64 \
+	    h), (a, b, c, d, e, f, g, h)) \
+	X(cuMemcpyBatchAsync_v2_ptsz, "cuMemcpyBatchAsync", 13000, 2, (U64 a, U64 b, U64 c, U64 d, U64 e, U64 f, U64 \
+	    g, U64 h), (a, b, c, d, e, f, g, h)) \
+	X(cuMemcpyDtoA_v2, "cuMemcpyDtoA", 3020, 0, (U64 a, U64 b, U64 c, U64 d), (a, b, c, d)) \
+	X(cuMemcpyDtoA_v2_ptds, "cuMemcpyDtoA", 7000, 2, (U64 a, U64 b, U64 c, U64 d), (a, b, c, d)) \
+	X(cuMemcpyDtoD_v2, "cuMemcpyDtoD", 3020, 0, (U64 a, U64 b, U64 c), (a, b, c)) \
+	X(cuMemcpyDtoD_v2_ptds, "cuMemcpyDtoD", 7000, 2, (U64 a, U64 b, U64 c), (a, b, c)) \
+	X(cuMemcpyDtoDAsync_v2, "cuMemcpyDtoDAsync", 3020, 0, (U64 a, U64 b, U64 c, U64 d), (a, b, c, d)) \
+	X(cuMemcpyDtoDAsync_v2_ptsz, "cuMemcpyDtoDAsync", 7000, 2, (U64 a, U64 b, U64 c, U64 d), (a, b, c, d)) \
+	X(cuMemcpyDtoH_v2, "cuMemcpyDtoH", 3020, 0, (U64 a, U64 b, U64 c), (a, b, c)) \
+	X(cuMemcpyDtoH_v2_ptds, "cuMemcpyDtoH", 7000, 2, (U64 a, U64 b, U64 c), (a, b, c)) \
+	X(cuMemcpyDtoHAsync_v2, "cuMemcpyDtoHAsync", 3020, 0, (U64 a, U64 b, U64 c, U64 d), (a, b, c, d)) \
+	X(cuMemcpyDtoHAsync_v2_ptsz, "cuMemcpyDtoHAsync", 7000, 2, (U64 a, U64 b, U64 c, U64 d), (a, b, c, d)) \
+	X(cuMemcpyHtoA_v2, "cuMemcpyHtoA", 3020, 0, (U64 a, U64 b, U64 c, U64 d), (a, b, c, d)) \
+	X(cuMemcpyHtoA_v2_ptds, "cuMemcpyHtoA", 7000, 2, (U64 a, U64 b, U64 c, U64 d), (a, b, c, d)) \
+	X(cuMemcpyHtoAAsync_v2, "cuMemcpyHtoAAsync", 3020, 0, (U64 a, U64 b, U64 c, U64 d, U64 e), (a, b, c, d, e)) \
+	X(cuMemcpyHtoAAsync_v2_ptsz, "cuMemcpyHtoAAsync", 7000, 2, (U64 a, U64 b, U64 c, U64 d, U64 e), (a, b, c, d, \
+	    e)) \
+	X(cuMemcpyHtoD_v2, "cuMemcpyHtoD", 3020, 0, (U64 a, U64 b, U64 c), (a, b, c)) \
+	X(cuMemcpyHtoD_v2_ptds, "cuMemcpyHtoD", 7000, 2, (U64 a, U64 b, U64 c), (a, b, c)) \
+	X(cuMemcpyHtoDAsync_v2, "cuMemcpyHtoDAsync", 3020, 0, (U64 a, U64 b, U64 c, U64 d), (a, b, c, d)) \
+	X(cuMemcpyHtoDAsync_v2_ptsz, "cuMemcpyHtoDAsync", 7000, 2, (U64 a, U64 b, U64 c, U64 d), (a, b, c, d)) \
+	X(cuMemcpyPeer, "cuMemcpyPeer", 4000, 0, (U64 a, U64 b, U64 c, U64 d, U64 e), (a, b, c, d, e)) \
+	X(cuMemcpyPeer_ptds, "cuMemcpyPeer", 7000, 2, (U64 a, U64 b, U64 c, U64 d, U64 e), (a, b, c, d, e)) \
+	X(cuMemcpyPeerAsync, "cuMemcpyPeerAsync", 4000, 0, (U64 a, U64 b, U64 c, U64 d, U64 e, U64 f), (a, b, c, d, e, \
+	    f)) \
+	X(cuMemcpyPeerAsync_ptsz, "cuMemcpyPeerAsync", 7000, 2, (U64 a, U64 b, U64 c, U64 d, U64 e, U64 f), (a, b, c, \
+	    d, e, f)) \
+	X(cuMemcpyWithAttributesAsync, "cuMemcpyWithAttributesAsync", 13020, 0, (U64 a, U64 b, U64 c, U64 d, U64 e), \
+	    (a, b, c, d, e)) \
+	X(cuMemcpyWithAttributesAsync_ptsz, "cuMemcpyWithAttributesAsync", 13020, 2, (U64 a, U64 b, U64 c, U64 d, U64 \
+	    e), (a, b, c, d, e)) \
+	X(cuMemsetD16_v2, "cuMemsetD16", 3020, 0, (U64 a, U16 b, U64 c), (a, b, c)) \
+	X(cuMemsetD16_v2_ptds, "cuMemsetD16", 7000, 2, (U64 a, U16 b, U64 c), (a, b, c)) \
+	X(cuMemsetD16Async, "cuMemsetD16Async", 3020, 0, (U64 a, U16 b, U64 c, U64 d), (a, b, c, d)) \
+	X(cuMemsetD16Async_ptsz, "cuMemsetD16Async", 7000, 2, (U64 a, U16 b, U64 c, U64 d), (a, b, c, d)) \
+	X(cuMemsetD2D16_v2, "cuMemsetD2D16", 3020, 0, (U64 a, U64 b, U16 c, U64 d, U64 e), (a, b, c, d, e)) \
+	X(cuMemsetD2D16_v2_ptds, "cuMemsetD2D16", 7000, 2, (U64 a, U64 b, U16 c, U64 d, U64 e), (a, b, c, d, e)) \
+	X(cuMemsetD2D16Async, "cuMemsetD2D16Async", 3020, 0, (U64 a, U64 b, U16 c, U64 d, U64 e, U64 f), (a, b, c, d, \
+	    e, f)) \
+	X(cuMemsetD2D16Async_ptsz, "cuMemsetD2D16Async", 7000, 2, (U64 a, U64 b, U16 c, U64 d, U64 e, U64 f), (a, b, \
+	    c, d, e, f)) \
+	X(cuMemsetD2D32_v2, "cuMemsetD2D32", 3020, 0, (U64 a, U64 b, U32 c, U64 d, U64 e), (a, b, c, d, e)) \
+	X(cuMemsetD2D32_v2_ptds, "cuMemsetD2D32", 7000, 2, (U64 a, U64 b, U32 c, U64 d, U64 e), (a, b, c, d, e)) \
+	X(cuMemsetD2D32Async, "cuMemsetD2D32Async", 3020, 0, (U64 a, U64 b, U32 c, U64 d, U64 e, U64 f), (a, b, c, d, \
+	    e, f)) \
+	X(cuMemsetD2D32Async_ptsz, "cuMemsetD2D32Async", 7000, 2, (U64 a, U64 b, U32 c, U64 d, U64 e, U64 f), (a, b, \
+	    c, d, e, f)) \
+	X(cuMemsetD2D8_v2, "cuMemsetD2D8", 3020, 0, (U64 a, U64 b, U8 c, U64 d, U64 e), (a, b, c, d, e)) \
+	X(cuMemsetD2D8_v2_ptds, "cuMemsetD2D8", 7000, 2, (U64 a, U64 b, U8 c, U64 d, U64 e), (a, b, c, d, e)) \
+	X(cuMemsetD2D8Async, "cuMemsetD2D8Async", 3020, 0, (U64 a, U64 b, U8 c, U64 d, U64 e, U64 f), (a, b, c, d, e, \
+	    f)) \
+	X(cuMemsetD2D8Async_ptsz, "cuMemsetD2D8Async", 7000, 2, (U64 a, U64 b, U8 c, U64 d, U64 e, U64 f), (a, b, c, \
+	    d, e, f)) \
+	X(cuMemsetD32_v2, "cuMemsetD32", 3020, 0, (U64 a, U32 b, U64 c), (a, b, c)) \
+	X(cuMemsetD32_v2_ptds, "cuMemsetD32", 7000, 2, (U64 a, U32 b, U64 c), (a, b, c)) \
+	X(cuMemsetD32Async, "cuMemsetD32Async", 3020, 0, (U64 a, U32 b, U64 c, U64 d), (a, b, c, d)) \
+	X(cuMemsetD32Async_ptsz, "cuMemsetD32Async", 7000, 2, (U64 a, U32 b, U64 c, U64 d), (a, b, c, d)) \
+	X(cuMemsetD8_v2, "cuMemsetD8", 3020, 0, (U64 a, U8 b, U64 c), (a, b, c)) \
+	X(cuMemsetD8_v2_ptds, "cuMemsetD8", 7000, 2, (U64 a, U8 b, U64 c), (a, b, c)) \
+	X(cuMemsetD8Async, "cuMemsetD8Async", 3020, 0, (U64 a, U8 b, U64 c, U64 d), (a, b, c, d)) \
+	X(cuMemsetD8Async_ptsz, "cuMemsetD8Async", 7000, 2, (U64 a, U8 b, U64 c, U64 d), (a, b, c, d)) \
+	X(cuMipmappedArrayGetLevel, "cuMipmappedArrayGetLevel", 5000, 0, (U64 a, U64 b, U32 c), (a, b, c)) \
+	X(cuMipmappedArrayGetMemoryRequirements, "cuMipmappedArrayGetMemoryRequirements", 11060, 0, (U64 a, U64 b, U32 \
+	    c), (a, b, c)) \
+	X(cuMipmappedArrayGetSparseProperties, "cuMipmappedArrayGetSparseProperties", 11010, 0, (U64 a, U64 b), (a, \
+	    b)) \
+	X(cuModuleEnumerateFunctions, "cuModuleEnumerateFunctions", 12040, 0, (U64 a, U32 b, U64 c), (a, b, c)) \
+	X(cuModuleGetFunction, "cuModuleGetFunction", 2000, 0, (U64 a, U64 b, U64 c), (a, b, c)) \
+	X(cuModuleGetFunctionCount, "cuModuleGetFunctionCount", 12040, 0, (U64 a, U64 b), (a, b)) \
+	X(cuModuleGetGlobal_v2, "cuModuleGetGlobal", 3020, 0, (U64 a, U64 b, U64 c, U64 d), (a, b, c, d)) \
+	X(cuModuleGetLoadingMode, "cuModuleGetLoadingMode", 11070, 0, (U64 a), (a)) \
+	X(cuModuleGetSurfRef, "cuModuleGetSurfRef", 3000, 0, (U64 a, U64 b, U64 c), (a, b, c)) \
+	X(cuModuleGetTexRef, "cuModuleGetTexRef", 2000, 0, (U64 a, U64 b, U64 c), (a, b, c)) \
+	X(cuModuleLoad, "cuModuleLoad", 2000, 0, (U64 a, U64 b), (a, b)) \
+	X(cuModuleLoadData, "cuModuleLoadData", 2000, 0, (U64 a, U64 b), (a, b)) \
+	X(cuModuleLoadDataEx, "cuModuleLoadDataEx", 2010, 0, (U64 a, U64 b, U32 c, U64 d, U64 e), (a, b, c, d, e)) \
+	X(cuModuleLoadFatBinary, "cuModuleLoadFatBinary", 2000, 0, (U64 a, U64 b), (a, b)) \
+	X(cuModuleUnload, "cuModuleUnload", 2000, 0, (U64 a), (a)) \
+	X(cuMulticastAddDevice, "cuMulticastAddDevice", 12010, 0, (U64 a, U32 b), (a, b)) \
+	X(cuMulticastCreate, "cuMulticastCreate", 12010, 0, (U64 a, U64 b), (a, b)) \
+	X(cuMulticastGetGranularity, "cuMulticastGetGranularity", 12010, 0, (U64 a, U64 b, U32 c), (a, b, c)) \
+	X(cuOccupancyAvailableDynamicSMemPerBlock, "cuOccupancyAvailableDynamicSMemPerBlock", 10020, 0, (U64 a, U64 b, \
+	    U32 c, U32 d), (a, b, c, d)) \
+	X(cuOccupancyMaxActiveBlocksPerMultiprocessor, "cuOccupancyMaxActiveBlocksPerMultiprocessor", 6050, 0, (U64 a, \
+	    U64 b, U32 c, U64 d), (a, b, c, d)) \
 	X(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, \
-	    "cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags", 7000, 0, \
-	    (U64 a, U64 b, U32 c, U64 d, U32 e), \
-	    (a,b,c,d,e)) \
-	X(cuOccupancyMaxActiveClusters, \
-	    "cuOccupancyMaxActiveClusters", 11070, 0, \
-	    (U64 a, U64 b, U64 c), \
-	    (a,b,c)) \
-	X(cuOccupancyMaxPotentialBlockSize, \
-	    "cuOccupancyMaxPotentialBlockSize", 6050, 0, \
-	    (U64 a, U64 b, U64 c, U64 d, U64 e, U32 f), \
-	    (a,b,c,d,e,f)) \
-	X(cuOccupancyMaxPotentialBlockSizeWithFlags, \
-	    "cuOccupancyMaxPotentialBlockSizeWithFlags", 7000, 0, \
-	    (U64 a, U64 b, U64 c, U64 d, U64 e, U32 f, U32 g), \
-	    (a,b,c,d,e,f,g)) \
-	X(cuOccupancyMaxPotentialClusterSize, \
-	    "cuOccupancyMaxPotentialClusterSize", 11070, 0, \
-	    (U64 a, U64 b, U64 c), \
-	    (a,b,c)) \
-	X(cuParamSetSize, \
-	    "cuParamSetSize", 2000, 0, \
-	    (U64 a, U32 b), \
-	    (a,b)) \
-	X(cuParamSetTexRef, \
-	    "cuParamSetTexRef", 2000, 0, \
-	    (U64 a, U32 b, U64 c), \
-	    (a,b,c)) \
-	X(cuParamSeti, \
-	    "cuParamSeti", 2000, 0, \
-	    (U64 a, U32 b, U32 c), \
-	    (a,b,c)) \
-	X(cuParamSetv, \
-	    "cuParamSetv", 2000, 0, \
-	    (U64 a, U32 b, U64 c, U32 d), \
-	    (a,b,c,d)) \
-	X(cuPointerGetAttribute, \
-	    "cuPointerGetAttribute", 4000, 0, \
-	    (U64 a, U32 b, U64 c), \
-	    (a,b,c)) \
-	X(cuPointerGetAttributes, \
-	    "cuPointerGetAttributes", 7000, 0, \
-	    (U32 a, U64 b, U64 c, U64 d), \
-	    (a,b,c,d)) \
-	X(cuPointerSetAttribute, \
-	    "cuPointerSetAttribute", 6000, 0, \
-	    (U64 a, U32 b, U64 c), \
-	    (a,b,c)) \
-	X(cuSignalExternalSemaphoresAsync, \
-	    "cuSignalExternalSemaphoresAsync", 10000, 0, \
-	    (U64 a, U64 b, U32 c, U64 d), \
-	    (a,b,c,d)) \
-	X(cuSignalExternalSemaphoresAsync_ptsz, \
-	    "cuSignalExternalSemaphoresAsync", 10000, 2, \
-	    (U64 a, U64 b, U32 c, U64 d), \
-	    (a,b,c,d)) \
-	X(cuStreamAddCallback, \
-	    "cuStreamAddCallback", 5000, 0, \
-	    (U64 a, U64 b, U64 c, U32 d), \
-	    (a,b,c,d)) \
-	X(cuStreamAddCallback_ptsz, \
-	    "cuStreamAddCallback", 7000, 2, \
-	    (U64 a, U64 b, U64 c, U32 d), \
-	    (a,b,c,d)) \
-	X(cuStreamAttachMemAsync, \
-	    "cuStreamAttachMemAsync", 6000, 0, \
-	    (U64 a, U64 b, U64 c, U32 d), \
-	    (a,b,c,d)) \
-	X(cuStreamAttachMemAsync_ptsz, \
-	    "cuStreamAttachMemAsync", 7000, 2, \
-	    (U64 a, U64 b, U64 c, U32 d), \
-	    (a,b,c,d)) \
-	X(cuStreamBatchMemOp_v2, \
-	    "cuStreamBatchMemOp", 11070, 0, \
-	    (U64 a, U32 b, U64 c, U32 d), \
-	    (a,b,c,d)) \
-	X(cuStreamBatchMemOp_v2_ptsz, \
-	    "cuStreamBatchMemOp", 11070, 2, \
-	    (U64 a, U32 b, U64 c, U32 d), \
-	    (a,b,c,d)) \
-	X(cuStreamBeginCapture_v2, \
-	    "cuStreamBeginCapture", 10010, 0, \
-	    (U64 a, U32 b), \
-	    (a,b)) \
-	X(cuStreamBeginCapture_v2_ptsz, \
-	    "cuStreamBeginCapture", 10010, 2, \
-	    (U64 a, U32 b), \
-	    (a,b)) \
-	X(cuStreamBeginCaptureToCig, \
-	    "cuStreamBeginCaptureToCig", 13020, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuStreamBeginCaptureToCig_ptsz, \
-	    "cuStreamBeginCaptureToCig", 13020, 2, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuStreamBeginCaptureToGraph, \
-	    "cuStreamBeginCaptureToGraph", 12030, 0, \
-	    (U64 a, U64 b, U64 c, U64 d, U64 e, U32 f), \
-	    (a,b,c,d,e,f)) \
-	X(cuStreamBeginCaptureToGraph_ptsz, \
-	    "cuStreamBeginCaptureToGraph", 12030, 2, \
-	    (U64 a, U64 b, U64 c, U64 d, U64 e, U32 f), \
-	    (a,b,c,d,e,f)) \
-	X(cuStreamBeginRecaptureToGraph, \
-	    "cuStreamBeginRecaptureToGraph", 13030, 0, \
-	    (U64 a, U32 b, U64 c, U64 d, U64 e), \
-	    (a,b,c,d,e)) \
-	X(cuStreamBeginRecaptureToGraph_ptsz, \
-	    "cuStreamBeginRecaptureToGraph", 13030, 2, \
-	    (U64 a, U32 b, U64 c, U64 d, U64 e), \
-	    (a,b,c,d,e)) \
-	X(cuStreamCopyAttributes, \
-	    "cuStreamCopyAttributes", 11000, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuStreamCopyAttributes_ptsz, \
-	    "cuStreamCopyAttributes", 11000, 2, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuStreamCreate, \
-	    "cuStreamCreate", 2000, 0, \
-	    (U64 a, U32 b), \
-	    (a,b)) \
-	X(cuStreamCreateWithPriority, \
-	    "cuStreamCreateWithPriority", 5050, 0, \
-	    (U64 a, U32 b, U32 c), \
-	    (a,b,c)) \
-	X(cuStreamDestroy_v2, \
-	    "cuStreamDestroy", 4000, 0, \
-	    (U64 a), \
-	    (a)) \
-	X(cuStreamEndCapture, \
-	    "cuStreamEndCapture", 10000, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuStreamEndCapture_ptsz, \
-	    "cuStreamEndCapture", 10000, 2, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuStreamEndCaptureToCig, \
-	    "cuStreamEndCaptureToCig", 13020, 0, \
-	    (U64 a), \
-	    (a)) \
-	X(cuStreamEndCaptureToCig_ptsz, \
-	    "cuStreamEndCaptureToCig", 13020, 2, \
-	    (U64 a), \
-	    (a)) \
-	X(cuStreamGetCaptureInfo_v2, \
-	    "cuStreamGetCaptureInfo", 11030, 0, \
-	    (U64 a, U64 b, U64 c, U64 d, U64 e, U64 f), \
-	    (a,b,c,d,e,f)) \
-	X(cuStreamGetCaptureInfo_v2_ptsz, \
-	    "cuStreamGetCaptureInfo", 11030, 2, \
-	    (U64 a, U64 b, U64 c, U64 d, U64 e, U64 f), \
-	    (a,b,c,d,e,f)) \
-	X(cuStreamGetCaptureInfo_v3, \
-	    "cuStreamGetCaptureInfo", 12030, 0, \
-	    (U64 a, U64 b, U64 c, U64 d, U64 e, U64 f, U64 g), \
-	    (a,b,c,d,e,f,g)) \
-	X(cuStreamGetCaptureInfo_v3_ptsz, \
-	    "cuStreamGetCaptureInfo", 12030, 2, \
-	    (U64 a, U64 b, U64 c, U64 d, U64 e, U64 f, U64 g), \
-	    (a,b,c,d,e,f,g)) \
-	X(cuStreamGetCtx, \
-	    "cuStreamGetCtx", 9020, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuStreamGetCtx_ptsz, \
-	    "cuStreamGetCtx", 9020, 2, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuStreamGetCtx_v2, \
-	    "cuStreamGetCtx", 12050, 0, \
-	    (U64 a, U64 b, U64 c), \
-	    (a,b,c)) \
-	X(cuStreamGetCtx_v2_ptsz, \
-	    "cuStreamGetCtx", 12050, 2, \
-	    (U64 a, U64 b, U64 c), \
-	    (a,b,c)) \
-	X(cuStreamGetDevResource, \
-	    "cuStreamGetDevResource", 13010, 0, \
-	    (U64 a, U64 b, U32 c), \
-	    (a,b,c)) \
-	X(cuStreamGetDevResource_ptsz, \
-	    "cuStreamGetDevResource", 13010, 2, \
-	    (U64 a, U64 b, U32 c), \
-	    (a,b,c)) \
-	X(cuStreamGetDevice, \
-	    "cuStreamGetDevice", 12080, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuStreamGetDevice_ptsz, \
-	    "cuStreamGetDevice", 12080, 2, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuStreamGetFlags, \
-	    "cuStreamGetFlags", 5050, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuStreamGetFlags_ptsz, \
-	    "cuStreamGetFlags", 7000, 2, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuStreamGetGreenCtx, \
-	    "cuStreamGetGreenCtx", 12040, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuStreamGetId, \
-	    "cuStreamGetId", 12000, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuStreamGetId_ptsz, \
-	    "cuStreamGetId", 12000, 2, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuStreamGetPriority, \
-	    "cuStreamGetPriority", 5050, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuStreamGetPriority_ptsz, \
-	    "cuStreamGetPriority", 7000, 2, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuStreamIsCapturing, \
-	    "cuStreamIsCapturing", 10000, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuStreamIsCapturing_ptsz, \
-	    "cuStreamIsCapturing", 10000, 2, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuStreamQuery, \
-	    "cuStreamQuery", 2000, 0, \
-	    (U64 a), \
-	    (a)) \
-	X(cuStreamQuery_ptsz, \
-	    "cuStreamQuery", 7000, 2, \
-	    (U64 a), \
-	    (a)) \
-	X(cuStreamUpdateCaptureDependencies, \
-	    "cuStreamUpdateCaptureDependencies", 11030, 0, \
-	    (U64 a, U64 b, U64 c, U32 d), \
-	    (a,b,c,d)) \
-	X(cuStreamUpdateCaptureDependencies_ptsz, \
-	    "cuStreamUpdateCaptureDependencies", 11030, 2, \
-	    (U64 a, U64 b, U64 c, U32 d), \
-	    (a,b,c,d)) \
-	X(cuStreamUpdateCaptureDependencies_v2, \
-	    "cuStreamUpdateCaptureDependencies", 12030, 0, \
-	    (U64 a, U64 b, U64 c, U64 d, U32 e), \
-	    (a,b,c,d,e)) \
-	X(cuStreamUpdateCaptureDependencies_v2_ptsz, \
-	    "cuStreamUpdateCaptureDependencies", 12030, 2, \
-	    (U64 a, U64 b, U64 c, U64 d, U32 e), \
-	    (a,b,c,d,e)) \
-	X(cuStreamWaitEvent, \
-	    "cuStreamWaitEvent", 3020, 0, \
-	    (U64 a, U64 b, U32 c), \
-	    (a,b,c)) \
-	X(cuStreamWaitEvent_ptsz, \
-	    "cuStreamWaitEvent", 7000, 2, \
-	    (U64 a, U64 b, U32 c), \
-	    (a,b,c)) \
-	X(cuStreamWaitValue32_v2, \
-	    "cuStreamWaitValue32", 11070, 0, \
-	    (U64 a, U64 b, U32 c, U32 d), \
-	    (a,b,c,d)) \
-	X(cuStreamWaitValue32_v2_ptsz, \
-	    "cuStreamWaitValue32", 11070, 2, \
-	    (U64 a, U64 b, U32 c, U32 d), \
-	    (a,b,c,d)) \
-	X(cuStreamWaitValue64_v2, \
-	    "cuStreamWaitValue64", 11070, 0, \
-	    (U64 a, U64 b, U64 c, U32 d), \
-	    (a,b,c,d)) \
-	X(cuStreamWaitValue64_v2_ptsz, \
-	    "cuStreamWaitValue64", 11070, 2, \
-	    (U64 a, U64 b, U64 c, U32 d), \
-	    (a,b,c,d)) \
-	X(cuStreamWriteValue32_v2, \
-	    "cuStreamWriteValue32", 11070, 0, \
-	    (U64 a, U64 b, U32 c, U32 d), \
-	    (a,b,c,d)) \
-	X(cuStreamWriteValue32_v2_ptsz, \
-	    "cuStreamWriteValue32", 11070, 2, \
-	    (U64 a, U64 b, U32 c, U32 d), \
-	    (a,b,c,d)) \
-	X(cuStreamWriteValue64_v2, \
-	    "cuStreamWriteValue64", 11070, 0, \
-	    (U64 a, U64 b, U64 c, U32 d), \
-	    (a,b,c,d)) \
-	X(cuStreamWriteValue64_v2_ptsz, \
-	    "cuStreamWriteValue64", 11070, 2, \
-	    (U64 a, U64 b, U64 c, U32 d), \
-	    (a,b,c,d)) \
-	X(cuSurfObjectCreate, \
-	    "cuSurfObjectCreate", 5000, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuSurfObjectDestroy, \
-	    "cuSurfObjectDestroy", 5000, 0, \
-	    (U64 a), \
-	    (a)) \
-	X(cuSurfObjectGetResourceDesc, \
-	    "cuSurfObjectGetResourceDesc", 5000, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuSurfRefGetArray, \
-	    "cuSurfRefGetArray", 3000, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuSurfRefSetArray, \
-	    "cuSurfRefSetArray", 3000, 0, \
-	    (U64 a, U64 b, U32 c), \
-	    (a,b,c)) \
-	X(cuTensorMapEncodeIm2col, \
-	    "cuTensorMapEncodeIm2col", 12000, 0, \
-	    (U64 a, U32 b, U32 c, U64 d, U64 e, U64 f, U64 g, U64 h, U32 i, U32 j, U64 k, U32 l, U32 m, U32 n, \
-	    U32 o), \
-	    (a,b,c,d,e,f,g,h,i,j,k,l,m,n,o)) \
-	X(cuTensorMapEncodeIm2colWide, \
-	    "cuTensorMapEncodeIm2colWide", 12080, 0, \
-	    (U64 a, U32 b, U32 c, U64 d, U64 e, U64 f, U32 g, U32 h, U32 i, U32 j, U64 k, U32 l, U32 m, U32 n, \
-	    U32 o, U32 p), \
-	    (a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,p)) \
-	X(cuTensorMapEncodeTiled, \
-	    "cuTensorMapEncodeTiled", 12000, 0, \
-	    (U64 a, U32 b, U32 c, U64 d, U64 e, U64 f, U64 g, U64 h, U32 i, U32 j, U32 k, U32 l), \
-	    (a,b,c,d,e,f,g,h,i,j,k,l)) \
-	X(cuTensorMapReplaceAddress, \
-	    "cuTensorMapReplaceAddress", 12000, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuTensorMapSetAllocationClass, \
-	    "cuTensorMapSetAllocationClass", 13050, 0, \
-	    (U64 a, U32 b, U64 c), \
-	    (a,b,c)) \
-	X(cuTexObjectCreate, \
-	    "cuTexObjectCreate", 5000, 0, \
-	    (U64 a, U64 b, U64 c, U64 d), \
-	    (a,b,c,d)) \
-	X(cuTexObjectDestroy, \
-	    "cuTexObjectDestroy", 5000, 0, \
-	    (U64 a), \
-	    (a)) \
-	X(cuTexObjectGetResourceDesc, \
-	    "cuTexObjectGetResourceDesc", 5000, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuTexObjectGetResourceViewDesc, \
-	    "cuTexObjectGetResourceViewDesc", 5000, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuTexObjectGetTextureDesc, \
-	    "cuTexObjectGetTextureDesc", 5000, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuTexRefCreate, \
-	    "cuTexRefCreate", 2000, 0, \
-	    (U64 a), \
-	    (a)) \
-	X(cuTexRefDestroy, \
-	    "cuTexRefDestroy", 2000, 0, \
-	    (U64 a), \
-	    (a)) \
-	X(cuTexRefGetAddress_v2, \
-	    "cuTexRefGetAddress", 3020, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuTexRefGetAddressMode, \
-	    "cuTexRefGetAddressMode", 2000, 0, \
-	    (U64 a, U64 b, U32 c), \
-	    (a,b,c)) \
-	X(cuTexRefGetArray, \
-	    "cuTexRefGetArray", 2000, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuTexRefGetBorderColor, \
-	    "cuTexRefGetBorderColor", 8000, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuTexRefGetFilterMode, \
-	    "cuTexRefGetFilterMode", 2000, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuTexRefGetFlags, \
-	    "cuTexRefGetFlags", 2000, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuTexRefGetFormat, \
-	    "cuTexRefGetFormat", 2000, 0, \
-	    (U64 a, U64 b, U64 c), \
-	    (a,b,c)) \
-	X(cuTexRefGetMaxAnisotropy, \
-	    "cuTexRefGetMaxAnisotropy", 5000, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuTexRefGetMipmapFilterMode, \
-	    "cuTexRefGetMipmapFilterMode", 5000, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuTexRefGetMipmapLevelBias, \
-	    "cuTexRefGetMipmapLevelBias", 5000, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuTexRefGetMipmapLevelClamp, \
-	    "cuTexRefGetMipmapLevelClamp", 5000, 0, \
-	    (U64 a, U64 b, U64 c), \
-	    (a,b,c)) \
-	X(cuTexRefGetMipmappedArray, \
-	    "cuTexRefGetMipmappedArray", 5000, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuTexRefSetAddress_v2, \
-	    "cuTexRefSetAddress", 3020, 0, \
-	    (U64 a, U64 b, U64 c, U64 d), \
-	    (a,b,c,d)) \
-	X(cuTexRefSetAddress2D_v3, \
-	    "cuTexRefSetAddress2D", 4010, 0, \
-	    (U64 a, U64 b, U64 c, U64 d), \
-	    (a,b,c,d)) \
-	X(cuTexRefSetAddressMode, \
-	    "cuTexRefSetAddressMode", 2000, 0, \
-	    (U64 a, U32 b, U32 c), \
-	    (a,b,c)) \
-	X(cuTexRefSetArray, \
-	    "cuTexRefSetArray", 2000, 0, \
-	    (U64 a, U64 b, U32 c), \
-	    (a,b,c)) \
-	X(cuTexRefSetBorderColor, \
-	    "cuTexRefSetBorderColor", 8000, 0, \
-	    (U64 a, U64 b), \
-	    (a,b)) \
-	X(cuTexRefSetFilterMode, \
-	    "cuTexRefSetFilterMode", 2000, 0, \
-	    (U64 a, U32 b), \
-	    (a,b)) \
-	X(cuTexRefSetFlags, \
-	    "cuTexRefSetFlags", 2000, 0, \
-	    (U64 a, U32 b), \
-	    (a,b)) \
-	X(cuTexRefSetFormat, \
-	    "cuTexRefSetFormat", 2000, 0, \
-	    (U64 a, U32 b, U32 c), \
-	    (a,b,c)) \
-	X(cuTexRefSetMaxAnisotropy, \
-	    "cuTexRefSetMaxAnisotropy", 5000, 0, \
-	    (U64 a, U32 b), \
-	    (a,b)) \
-	X(cuTexRefSetMipmapFilterMode, \
-	    "cuTexRefSetMipmapFilterMode", 5000, 0, \
-	    (U64 a, U32 b), \
-	    (a,b)) \
-	X(cuTexRefSetMipmapLevelBias, \
-	    "cuTexRefSetMipmapLevelBias", 5000, 0, \
-	    (U64 a, U32 b), \
-	    (a,b)) \
-	X(cuTexRefSetMipmapLevelClamp, \
-	    "cuTexRefSetMipmapLevelClamp", 5000, 0, \
-	    (U64 a, U32 b, U32 c), \
-	    (a,b,c)) \
-	X(cuTexRefSetMipmappedArray, \
-	    "cuTexRefSetMipmappedArray", 5000, 0, \
-	    (U64 a, U64 b, U32 c), \
-	    (a,b,c)) \
-	X(cuUserObjectCreate, \
-	    "cuUserObjectCreate", 11030, 0, \
-	    (U64 a, U64 b, U64 c, U32 d, U32 e), \
-	    (a,b,c,d,e)) \
-	X(cuUserObjectRelease, \
-	    "cuUserObjectRelease", 11030, 0, \
-	    (U64 a, U32 b), \
-	    (a,b)) \
-	X(cuUserObjectRetain, \
-	    "cuUserObjectRetain", 11030, 0, \
-	    (U64 a, U32 b), \
-	    (a,b)) \
-	X(cuWaitExternalSemaphoresAsync, \
-	    "cuWaitExternalSemaphoresAsync", 10000, 0, \
-	    (U64 a, U64 b, U32 c, U64 d), \
-	    (a,b,c,d)) \
-	X(cuWaitExternalSemaphoresAsync_ptsz, \
-	    "cuWaitExternalSemaphoresAsync", 10000, 2, \
-	    (U64 a, U64 b, U32 c, U64 d), \
-	    (a,b,c,d))
+	    "cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags", 7000, 0, (U64 a, U64 b, U32 c, U64 d, U32 e), (a, b, \
+	    c, d, e)) \
+	X(cuOccupancyMaxActiveClusters, "cuOccupancyMaxActiveClusters", 11070, 0, (U64 a, U64 b, U64 c), (a, b, c)) \
+	X(cuOccupancyMaxPotentialBlockSize, "cuOccupancyMaxPotentialBlockSize", 6050, 0, (U64 a, U64 b, U64 c, U64 d, \
+	    U64 e, U32 f), (a, b, c, d, e, f)) \
+	X(cuOccupancyMaxPotentialBlockSizeWithFlags, "cuOccupancyMaxPotentialBlockSizeWithFlags", 7000, 0, (U64 a, U64 \
+	    b, U64 c, U64 d, U64 e, U32 f, U32 g), (a, b, c, d, e, f, g)) \
+	X(cuOccupancyMaxPotentialClusterSize, "cuOccupancyMaxPotentialClusterSize", 11070, 0, (U64 a, U64 b, U64 c), \
+	    (a, b, c)) \
+	X(cuParamSetSize, "cuParamSetSize", 2000, 0, (U64 a, U32 b), (a, b)) \
+	X(cuParamSetTexRef, "cuParamSetTexRef", 2000, 0, (U64 a, U32 b, U64 c), (a, b, c)) \
+	X(cuParamSeti, "cuParamSeti", 2000, 0, (U64 a, U32 b, U32 c), (a, b, c)) \
+	X(cuParamSetv, "cuParamSetv", 2000, 0, (U64 a, U32 b, U64 c, U32 d), (a, b, c, d)) \
+	X(cuPointerGetAttribute, "cuPointerGetAttribute", 4000, 0, (U64 a, U32 b, U64 c), (a, b, c)) \
+	X(cuPointerGetAttributes, "cuPointerGetAttributes", 7000, 0, (U32 a, U64 b, U64 c, U64 d), (a, b, c, d)) \
+	X(cuPointerSetAttribute, "cuPointerSetAttribute", 6000, 0, (U64 a, U32 b, U64 c), (a, b, c)) \
+	X(cuSignalExternalSemaphoresAsync, "cuSignalExternalSemaphoresAsync", 10000, 0, (U64 a, U64 b, U32 c, U64 d), \
+	    (a, b, c, d)) \
+	X(cuSignalExternalSemaphoresAsync_ptsz, "cuSignalExternalSemaphoresAsync", 10000, 2, (U64 a, U64 b, U32 c, U64 \
+	    d), (a, b, c, d)) \
+	X(cuStreamAddCallback, "cuStreamAddCallback", 5000, 0, (U64 a, U64 b, U64 c, U32 d), (a, b, c, d)) \
+	X(cuStreamAddCallback_ptsz, "cuStreamAddCallback", 7000, 2, (U64 a, U64 b, U64 c, U32 d), (a, b, c, d)) \
+	X(cuStreamAttachMemAsync, "cuStreamAttachMemAsync", 6000, 0, (U64 a, U64 b, U64 c, U32 d), (a, b, c, d)) \
+	X(cuStreamAttachMemAsync_ptsz, "cuStreamAttachMemAsync", 7000, 2, (U64 a, U64 b, U64 c, U32 d), (a, b, c, d)) \
+	X(cuStreamBatchMemOp_v2, "cuStreamBatchMemOp", 11070, 0, (U64 a, U32 b, U64 c, U32 d), (a, b, c, d)) \
+	X(cuStreamBatchMemOp_v2_ptsz, "cuStreamBatchMemOp", 11070, 2, (U64 a, U32 b, U64 c, U32 d), (a, b, c, d)) \
+	X(cuStreamBeginCapture_v2, "cuStreamBeginCapture", 10010, 0, (U64 a, U32 b), (a, b)) \
+	X(cuStreamBeginCapture_v2_ptsz, "cuStreamBeginCapture", 10010, 2, (U64 a, U32 b), (a, b)) \
+	X(cuStreamBeginCaptureToCig, "cuStreamBeginCaptureToCig", 13020, 0, (U64 a, U64 b), (a, b)) \
+	X(cuStreamBeginCaptureToCig_ptsz, "cuStreamBeginCaptureToCig", 13020, 2, (U64 a, U64 b), (a, b)) \
+	X(cuStreamBeginCaptureToGraph, "cuStreamBeginCaptureToGraph", 12030, 0, (U64 a, U64 b, U64 c, U64 d, U64 e, \
+	    U32 f), (a, b, c, d, e, f)) \
+	X(cuStreamBeginCaptureToGraph_ptsz, "cuStreamBeginCaptureToGraph", 12030, 2, (U64 a, U64 b, U64 c, U64 d, U64 \
+	    e, U32 f), (a, b, c, d, e, f)) \
+	X(cuStreamBeginRecaptureToGraph, "cuStreamBeginRecaptureToGraph", 13030, 0, (U64 a, U32 b, U64 c, U64 d, U64 \
+	    e), (a, b, c, d, e)) \
+	X(cuStreamBeginRecaptureToGraph_ptsz, "cuStreamBeginRecaptureToGraph", 13030, 2, (U64 a, U32 b, U64 c, U64 d, \
+	    U64 e), (a, b, c, d, e)) \
+	X(cuStreamCopyAttributes, "cuStreamCopyAttributes", 11000, 0, (U64 a, U64 b), (a, b)) \
+	X(cuStreamCopyAttributes_ptsz, "cuStreamCopyAttributes", 11000, 2, (U64 a, U64 b), (a, b)) \
+	X(cuStreamCreate, "cuStreamCreate", 2000, 0, (U64 a, U32 b), (a, b)) \
+	X(cuStreamCreateWithPriority, "cuStreamCreateWithPriority", 5050, 0, (U64 a, U32 b, U32 c), (a, b, c)) \
+	X(cuStreamDestroy_v2, "cuStreamDestroy", 4000, 0, (U64 a), (a)) \
+	X(cuStreamEndCapture, "cuStreamEndCapture", 10000, 0, (U64 a, U64 b), (a, b)) \
+	X(cuStreamEndCapture_ptsz, "cuStreamEndCapture", 10000, 2, (U64 a, U64 b), (a, b)) \
+	X(cuStreamEndCaptureToCig, "cuStreamEndCaptureToCig", 13020, 0, (U64 a), (a)) \
+	X(cuStreamEndCaptureToCig_ptsz, "cuStreamEndCaptureToCig", 13020, 2, (U64 a), (a)) \
+	X(cuStreamGetCaptureInfo_v2, "cuStreamGetCaptureInfo", 11030, 0, (U64 a, U64 b, U64 c, U64 d, U64 e, U64 f), \
+	    (a, b, c, d, e, f)) \
+	X(cuStreamGetCaptureInfo_v2_ptsz, "cuStreamGetCaptureInfo", 11030, 2, (U64 a, U64 b, U64 c, U64 d, U64 e, U64 \
+	    f), (a, b, c, d, e, f)) \
+	X(cuStreamGetCaptureInfo_v3, "cuStreamGetCaptureInfo", 12030, 0, (U64 a, U64 b, U64 c, U64 d, U64 e, U64 f, \
+	    U64 g), (a, b, c, d, e, f, g)) \
+	X(cuStreamGetCaptureInfo_v3_ptsz, "cuStreamGetCaptureInfo", 12030, 2, (U64 a, U64 b, U64 c, U64 d, U64 e, U64 \
+	    f, U64 g), (a, b, c, d, e, f, g)) \
+	X(cuStreamGetCtx, "cuStreamGetCtx", 9020, 0, (U64 a, U64 b), (a, b)) \
+	X(cuStreamGetCtx_ptsz, "cuStreamGetCtx", 9020, 2, (U64 a, U64 b), (a, b)) \
+	X(cuStreamGetCtx_v2, "cuStreamGetCtx", 12050, 0, (U64 a, U64 b, U64 c), (a, b, c)) \
+	X(cuStreamGetCtx_v2_ptsz, "cuStreamGetCtx", 12050, 2, (U64 a, U64 b, U64 c), (a, b, c)) \
+	X(cuStreamGetDevResource, "cuStreamGetDevResource", 13010, 0, (U64 a, U64 b, U32 c), (a, b, c)) \
+	X(cuStreamGetDevResource_ptsz, "cuStreamGetDevResource", 13010, 2, (U64 a, U64 b, U32 c), (a, b, c)) \
+	X(cuStreamGetDevice, "cuStreamGetDevice", 12080, 0, (U64 a, U64 b), (a, b)) \
+	X(cuStreamGetDevice_ptsz, "cuStreamGetDevice", 12080, 2, (U64 a, U64 b), (a, b)) \
+	X(cuStreamGetFlags, "cuStreamGetFlags", 5050, 0, (U64 a, U64 b), (a, b)) \
+	X(cuStreamGetFlags_ptsz, "cuStreamGetFlags", 7000, 2, (U64 a, U64 b), (a, b)) \
+	X(cuStreamGetGreenCtx, "cuStreamGetGreenCtx", 12040, 0, (U64 a, U64 b), (a, b)) \
+	X(cuStreamGetId, "cuStreamGetId", 12000, 0, (U64 a, U64 b), (a, b)) \
+	X(cuStreamGetId_ptsz, "cuStreamGetId", 12000, 2, (U64 a, U64 b), (a, b)) \
+	X(cuStreamGetPriority, "cuStreamGetPriority", 5050, 0, (U64 a, U64 b), (a, b)) \
+	X(cuStreamGetPriority_ptsz, "cuStreamGetPriority", 7000, 2, (U64 a, U64 b), (a, b)) \
+	X(cuStreamIsCapturing, "cuStreamIsCapturing", 10000, 0, (U64 a, U64 b), (a, b)) \
+	X(cuStreamIsCapturing_ptsz, "cuStreamIsCapturing", 10000, 2, (U64 a, U64 b), (a, b)) \
+	X(cuStreamQuery, "cuStreamQuery", 2000, 0, (U64 a), (a)) \
+	X(cuStreamQuery_ptsz, "cuStreamQuery", 7000, 2, (U64 a), (a)) \
+	X(cuStreamUpdateCaptureDependencies, "cuStreamUpdateCaptureDependencies", 11030, 0, (U64 a, U64 b, U64 c, U32 \
+	    d), (a, b, c, d)) \
+	X(cuStreamUpdateCaptureDependencies_ptsz, "cuStreamUpdateCaptureDependencies", 11030, 2, (U64 a, U64 b, U64 c, \
+	    U32 d), (a, b, c, d)) \
+	X(cuStreamUpdateCaptureDependencies_v2, "cuStreamUpdateCaptureDependencies", 12030, 0, (U64 a, U64 b, U64 c, \
+	    U64 d, U32 e), (a, b, c, d, e)) \
+	X(cuStreamUpdateCaptureDependencies_v2_ptsz, "cuStreamUpdateCaptureDependencies", 12030, 2, (U64 a, U64 b, U64 \
+	    c, U64 d, U32 e), (a, b, c, d, e)) \
+	X(cuStreamWaitEvent, "cuStreamWaitEvent", 3020, 0, (U64 a, U64 b, U32 c), (a, b, c)) \
+	X(cuStreamWaitEvent_ptsz, "cuStreamWaitEvent", 7000, 2, (U64 a, U64 b, U32 c), (a, b, c)) \
+	X(cuStreamWaitValue32_v2, "cuStreamWaitValue32", 11070, 0, (U64 a, U64 b, U32 c, U32 d), (a, b, c, d)) \
+	X(cuStreamWaitValue32_v2_ptsz, "cuStreamWaitValue32", 11070, 2, (U64 a, U64 b, U32 c, U32 d), (a, b, c, d)) \
+	X(cuStreamWaitValue64_v2, "cuStreamWaitValue64", 11070, 0, (U64 a, U64 b, U64 c, U32 d), (a, b, c, d)) \
+	X(cuStreamWaitValue64_v2_ptsz, "cuStreamWaitValue64", 11070, 2, (U64 a, U64 b, U64 c, U32 d), (a, b, c, d)) \
+	X(cuStreamWriteValue32_v2, "cuStreamWriteValue32", 11070, 0, (U64 a, U64 b, U32 c, U32 d), (a, b, c, d)) \
+	X(cuStreamWriteValue32_v2_ptsz, "cuStreamWriteValue32", 11070, 2, (U64 a, U64 b, U32 c, U32 d), (a, b, c, d)) \
+	X(cuStreamWriteValue64_v2, "cuStreamWriteValue64", 11070, 0, (U64 a, U64 b, U64 c, U32 d), (a, b, c, d)) \
+	X(cuStreamWriteValue64_v2_ptsz, "cuStreamWriteValue64", 11070, 2, (U64 a, U64 b, U64 c, U32 d), (a, b, c, d)) \
+	X(cuSurfObjectCreate, "cuSurfObjectCreate", 5000, 0, (U64 a, U64 b), (a, b)) \
+	X(cuSurfObjectDestroy, "cuSurfObjectDestroy", 5000, 0, (U64 a), (a)) \
+	X(cuSurfObjectGetResourceDesc, "cuSurfObjectGetResourceDesc", 5000, 0, (U64 a, U64 b), (a, b)) \
+	X(cuSurfRefGetArray, "cuSurfRefGetArray", 3000, 0, (U64 a, U64 b), (a, b)) \
+	X(cuSurfRefSetArray, "cuSurfRefSetArray", 3000, 0, (U64 a, U64 b, U32 c), (a, b, c)) \
+	X(cuTensorMapEncodeIm2col, "cuTensorMapEncodeIm2col", 12000, 0, (U64 a, U32 b, U32 c, U64 d, U64 e, U64 f, U64 \
+	    g, U64 h, U32 i, U32 j, U64 k, U32 l, U32 m, U32 n, U32 o), (a, b, c, d, e, f, g, h, i, j, k, l, m, n, o)) \
+	X(cuTensorMapEncodeIm2colWide, "cuTensorMapEncodeIm2colWide", 12080, 0, (U64 a, U32 b, U32 c, U64 d, U64 e, \
+	    U64 f, U32 g, U32 h, U32 i, U32 j, U64 k, U32 l, U32 m, U32 n, U32 o, U32 p), (a, b, c, d, e, f, g, h, i, j, \
+	    k, l, m, n, o, p)) \
+	X(cuTensorMapEncodeTiled, "cuTensorMapEncodeTiled", 12000, 0, (U64 a, U32 b, U32 c, U64 d, U64 e, U64 f, U64 \
+	    g, U64 h, U32 i, U32 j, U32 k, U32 l), (a, b, c, d, e, f, g, h, i, j, k, l)) \
+	X(cuTensorMapReplaceAddress, "cuTensorMapReplaceAddress", 12000, 0, (U64 a, U64 b), (a, b)) \
+	X(cuTensorMapSetAllocationClass, "cuTensorMapSetAllocationClass", 13050, 0, (U64 a, U32 b, U64 c), (a, b, c)) \
+	X(cuTexObjectCreate, "cuTexObjectCreate", 5000, 0, (U64 a, U64 b, U64 c, U64 d), (a, b, c, d)) \
+	X(cuTexObjectDestroy, "cuTexObjectDestroy", 5000, 0, (U64 a), (a)) \
+	X(cuTexObjectGetResourceDesc, "cuTexObjectGetResourceDesc", 5000, 0, (U64 a, U64 b), (a, b)) \
+	X(cuTexObjectGetResourceViewDesc, "cuTexObjectGetResourceViewDesc", 5000, 0, (U64 a, U64 b), (a, b)) \
+	X(cuTexObjectGetTextureDesc, "cuTexObjectGetTextureDesc", 5000, 0, (U64 a, U64 b), (a, b)) \
+	X(cuTexRefCreate, "cuTexRefCreate", 2000, 0, (U64 a), (a)) \
+	X(cuTexRefDestroy, "cuTexRefDestroy", 2000, 0, (U64 a), (a)) \
+	X(cuTexRefGetAddress_v2, "cuTexRefGetAddress", 3020, 0, (U64 a, U64 b), (a, b)) \
+	X(cuTexRefGetAddressMode, "cuTexRefGetAddressMode", 2000, 0, (U64 a, U64 b, U32 c), (a, b, c)) \
+	X(cuTexRefGetArray, "cuTexRefGetArray", 2000, 0, (U64 a, U64 b), (a, b)) \
+	X(cuTexRefGetBorderColor, "cuTexRefGetBorderColor", 8000, 0, (U64 a, U64 b), (a, b)) \
+	X(cuTexRefGetFilterMode, "cuTexRefGetFilterMode", 2000, 0, (U64 a, U64 b), (a, b)) \
+	X(cuTexRefGetFlags, "cuTexRefGetFlags", 2000, 0, (U64 a, U64 b), (a, b)) \
+	X(cuTexRefGetFormat, "cuTexRefGetFormat", 2000, 0, (U64 a, U64 b, U64 c), (a, b, c)) \
+	X(cuTexRefGetMaxAnisotropy, "cuTexRefGetMaxAnisotropy", 5000, 0, (U64 a, U64 b), (a, b)) \
+	X(cuTexRefGetMipmapFilterMode, "cuTexRefGetMipmapFilterMode", 5000, 0, (U64 a, U64 b), (a, b)) \
+	X(cuTexRefGetMipmapLevelBias, "cuTexRefGetMipmapLevelBias", 5000, 0, (U64 a, U64 b), (a, b)) \
+	X(cuTexRefGetMipmapLevelClamp, "cuTexRefGetMipmapLevelClamp", 5000, 0, (U64 a, U64 b, U64 c), (a, b, c)) \
+	X(cuTexRefGetMipmappedArray, "cuTexRefGetMipmappedArray", 5000, 0, (U64 a, U64 b), (a, b)) \
+	X(cuTexRefSetAddress_v2, "cuTexRefSetAddress", 3020, 0, (U64 a, U64 b, U64 c, U64 d), (a, b, c, d)) \
+	X(cuTexRefSetAddress2D_v3, "cuTexRefSetAddress2D", 4010, 0, (U64 a, U64 b, U64 c, U64 d), (a, b, c, d)) \
+	X(cuTexRefSetAddressMode, "cuTexRefSetAddressMode", 2000, 0, (U64 a, U32 b, U32 c), (a, b, c)) \
+	X(cuTexRefSetArray, "cuTexRefSetArray", 2000, 0, (U64 a, U64 b, U32 c), (a, b, c)) \
+	X(cuTexRefSetBorderColor, "cuTexRefSetBorderColor", 8000, 0, (U64 a, U64 b), (a, b)) \
+	X(cuTexRefSetFilterMode, "cuTexRefSetFilterMode", 2000, 0, (U64 a, U32 b), (a, b)) \
+	X(cuTexRefSetFlags, "cuTexRefSetFlags", 2000, 0, (U64 a, U32 b), (a, b)) \
+	X(cuTexRefSetFormat, "cuTexRefSetFormat", 2000, 0, (U64 a, U32 b, U32 c), (a, b, c)) \
+	X(cuTexRefSetMaxAnisotropy, "cuTexRefSetMaxAnisotropy", 5000, 0, (U64 a, U32 b), (a, b)) \
+	X(cuTexRefSetMipmapFilterMode, "cuTexRefSetMipmapFilterMode", 5000, 0, (U64 a, U32 b), (a, b)) \
+	X(cuTexRefSetMipmapLevelBias, "cuTexRefSetMipmapLevelBias", 5000, 0, (U64 a, U32 b), (a, b)) \
+	X(cuTexRefSetMipmapLevelClamp, "cuTexRefSetMipmapLevelClamp", 5000, 0, (U64 a, U32 b, U32 c), (a, b, c)) \
+	X(cuTexRefSetMipmappedArray, "cuTexRefSetMipmappedArray", 5000, 0, (U64 a, U64 b, U32 c), (a, b, c)) \
+	X(cuUserObjectCreate, "cuUserObjectCreate", 11030, 0, (U64 a, U64 b, U64 c, U32 d, U32 e), (a, b, c, d, e)) \
+	X(cuUserObjectRelease, "cuUserObjectRelease", 11030, 0, (U64 a, U32 b), (a, b)) \
+	X(cuUserObjectRetain, "cuUserObjectRetain", 11030, 0, (U64 a, U32 b), (a, b)) \
+	X(cuWaitExternalSemaphoresAsync, "cuWaitExternalSemaphoresAsync", 10000, 0, (U64 a, U64 b, U32 c, U64 d), (a, \
+	    b, c, d)) \
+	X(cuWaitExternalSemaphoresAsync_ptsz, "cuWaitExternalSemaphoresAsync", 10000, 2, (U64 a, U64 b, U32 c, U64 d), \
+	    (a, b, c, d))
 
 #endif
