@@ -77,8 +77,12 @@ class Options(SimpleNamespace):
 
 def paragraphs(command: str) -> Iterator[tuple[str, str]]:
     """Yield the parts of a command's text: ``summary``, ``usage``, ``text``, ``arguments`` or ``example``, and it."""
-    kind = "summary"
-    for part in COMMANDS[command][1].strip().split("\n\n"):
+    kind, described = "summary", COMMANDS[command][1]
+    if "{policies}" in described:
+        from ..plans.generated.policies import POLICIES
+
+        described = described.replace("{policies}", f"{{{','.join(POLICIES)}}}")
+    for part in described.split("\n\n"):
         if part.startswith("usage: "):
             yield "usage", part.removeprefix("usage: ")
         elif part.startswith("example:\n"):

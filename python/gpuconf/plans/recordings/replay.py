@@ -519,7 +519,7 @@ def _of_others(trace: Trace) -> tuple[str, ...]:
     of their own, all that know no such pools.
     """
     has_pools = any(page.count("\n") != page.count(",\n") for page in trace._pages)  # the last column
-    return ("tensorflow", "regions", "virtual") if has_pools else ("tensorflow",)
+    return ("tensorflow", *OF_GPUCONF) if has_pools else ("tensorflow",)
 
 
 def check_policies(policy: Any) -> list[str]:
