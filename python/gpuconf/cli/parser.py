@@ -63,16 +63,23 @@ class Argument:
         self.more = words[-1] == "..."
         self.rest = self.more and not (self.names and self.names[0][2:])  # of the words
         self.is_option = bool(self.names and self.names != ["--"])
+        self.needs = text.partition("needs --")[2].rstrip(")")  # another option
         self.required = "(required)" in text or not (self.is_option or self.optional or self.more)
         name = self.names[0] if self.is_option else self.values[0]
         self.attribute = "words" if name == "COMMAND" else name.lstrip("-").replace("-", "_").lower()
         self.default = None if self.values or len(self.names) > 1 else False
+
+    def given(self, options: Options) -> bool:
+        """Report whether a command line has the argument, and not its --no- form."""
+        value = getattr(options, self.attribute)
+        return value is not None and value is not False
 
 
 class Options(SimpleNamespace):
     """A parsed command line: an attribute for each argument, None or False where it is missing."""
 
     command: str
+    arguments: list[Argument]  # of the command
 
 
 def paragraphs(command: str) -> Iterator[tuple[str, str]]:
@@ -162,7 +169,7 @@ class _Parsing:
         self.places = [argument for argument in self.all if not argument.names]
         self.runs_program = any(place.rest for place in self.places)
         self.options = Options()
-        self.options.command = command
+        self.options.command, self.options.arguments = command, self.all
         for argument in self.all:
             setattr(self.options, argument.attribute, [] if argument.rest and not argument.names else argument.default)
 
@@ -176,7 +183,10 @@ class _Parsing:
             else:
                 self._place(word)
         for argument in self.all:
-            if argument.required and getattr(self.options, argument.attribute) in (None, False):
+            needed = self.named.get(f"--{argument.needs}")
+            if needed and argument.given(self.options) and not needed.given(self.options):
+                raise UsageError(f"{argument.names[0]} needs {needed.names[0]}")
+            if argument.required and not argument.given(self.options):
                 name = argument.names[0] if argument.is_option else argument.values[0]
                 raise UsageError(f"{name} is missing: {argument.help.removesuffix(' (required)')}")
         return self.options
