@@ -155,7 +155,7 @@ def test_the_version_is_one_everywhere() -> None:
         assert re.findall(r"Status: ([\d.]+),", (ROOT / page).read_text(encoding="utf-8")) == [minor]
     shown = [
         re.findall(r"^ {4}gpuconf ([\d.]+)  simulated", (ROOT / page).read_text(), re.M)
-        for page in ("README.md", "docs/cli.md")
+        for page in ("README.md", "docs/commands.md")
     ]
     assert shown == [[version], [version]]
     sections = re.findall(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.M)
