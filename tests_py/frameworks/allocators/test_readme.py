@@ -68,7 +68,5 @@ weights = torch.nn.Parameter(torch.empty(1 << 20, device="cuda"))
 weights.grad = torch.empty(1 << 20, device="cuda")
 optimizer = torch.optim.SGD([weights], lr=0.1, momentum=0.9)
 """
-    out = no_gpu.run(
-        driver, before + block("docs/memory.md", "with gpuconf.memory.tag("), FAKECUDA_MEMORY=str(8 << 30)
-    )
+    out = no_gpu.run(driver, before + block("docs/memory.md", "with gpuconf.memory.tag("), FAKECUDA_MEMORY=str(8 << 30))
     assert "optimizer" in out
