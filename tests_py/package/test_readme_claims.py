@@ -15,7 +15,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 CLAIMS = {
     "waits for 256 MiB of a card": "tests_py/leases/test_leased_run.py::"
     "test_programs_of_different_needs_share_the_cards",
-    "limits the program to them": "tests_py/leases/test_leased_run.py::"
+    "the limit is hard": "tests_py/leases/test_leased_run.py::"
     "test_the_limit_is_exact_and_the_card_is_visible_by_its_uuid",
     "PyTorch on a GPU that this machine does not have": "tests_py/frameworks/simulated/test_torch_simulated.py::"
     "test_the_program_of_readme",
@@ -84,6 +84,12 @@ def test_the_figures_of_measurements_are_those_of_the_reports() -> None:
         numbers = set(re.findall(r"(?<![\w.])\d[\d,.]*\d|(?<![\w.])\d\b", re.sub(r"\]\([^)]*\)", " ", section)))
         text = (ROOT / report[0]).read_text(encoding="utf-8")
         assert [number for number in sorted(numbers) if number not in text] == [], heading
+
+
+def test_the_front_page_of_the_site_shows_the_same_commands() -> None:
+    block = re.search(r"^```shell-session\n.*?^```$", README, re.M | re.S)
+    assert block
+    assert block[0] in (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
 
 
 def test_it_is_short() -> None:

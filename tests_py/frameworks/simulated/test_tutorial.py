@@ -56,7 +56,7 @@ def test_each_command(tmp_path: Path, page: str, least: int) -> None:
             stderr=subprocess.STDOUT if before else subprocess.PIPE,
             text=True,
             check=False,
-            timeout=170,
+            timeout=300,
             cwd=tmp_path,
             env=variables,
         )
