@@ -13,12 +13,10 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 # What README says, and where it is held: a test, FILE::NAME, or a page, FILE: TEXT. The test of each command's options,
 # and of each block of Python, is tests_py/package/test_docs.py.
 CLAIMS = {
-    "waits for 256 MiB of a card": "tests_py/leases/test_leased_run.py::"
+    "waits until a GPU has that much memory free": "tests_py/leases/test_leased_run.py::"
     "test_programs_of_different_needs_share_the_cards",
-    "the limit is hard": "tests_py/leases/test_leased_run.py::"
-    "test_the_limit_is_exact_and_the_card_is_visible_by_its_uuid",
-    "PyTorch on a GPU that this machine does not have": "tests_py/frameworks/simulated/test_torch_simulated.py::"
-    "test_the_program_of_readme",
+    "# a hard limit": "tests_py/leases/test_leased_run.py::test_the_limit_is_exact_and_the_card_is_visible_by_its_uuid",
+    "PyTorch without a GPU": "tests_py/frameworks/simulated/test_torch_simulated.py::test_the_program_of_readme",
     "One hard limit": "tests_py/frameworks/allocators/test_readme.py::test_the_programs_of_readme",
     "and in CI": "tests_py/frameworks/simulated/test_ci_workflow.py::test_",
     "by library, tag and line of code": "tests_py/memory/test_usage.py::test_",
