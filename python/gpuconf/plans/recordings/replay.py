@@ -570,5 +570,6 @@ def verify(path: str | os.PathLike[str]) -> Verification:
             with Job(core.pybind_OpenVerify, file.fileno()) as job:
                 result = job.finish()
         except errors.InvalidArgumentError as error:
-            raise errors.InvalidArgumentError(f"cannot verify {name!r}: {error}") from None
+            what = "only a snapshot of torch.cuda.memory._dump_snapshot() has addresses to compare"
+            raise errors.InvalidArgumentError(f"cannot verify {name!r}: {error}; {what}") from None
     return Verification(**result["verdict"], difference=result["difference"])
