@@ -70,7 +70,8 @@ run.
 
 {operations}
 
-Beside NumPy, in turns. Both use NumPy's OpenBLAS ([how operations compute](../../docs/tensorflow.md#how-operations-compute)).
+Beside NumPy, in turns. Both use NumPy's OpenBLAS
+([How operations compute](../../docs/tensorflow.md#how-operations-compute)).
 
 {peers}
 
