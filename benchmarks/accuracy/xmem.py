@@ -1,9 +1,10 @@
 """Predicts the recorded runs of the paper xMem, and says how far off it is, beside the paper's own estimates.
 
-    XMEM=FOLDER TORCH_2_6=PYTHON python benchmarks/accuracy/xmem.py [--again [PART-OF-A-NAME...]] [--rows]
+    XMEM=FOLDER TORCH_2_6=PYTHON python benchmarks/accuracy/xmem.py [SET...] [--again [PART-OF-A-NAME...]] [--rows]
         [--keep first|last]
 
-FOLDER has runs.csv, the recorded runs, and run.py, which is one of them with synthetic data. PYTHON has gpuconf,
+The sets are `given`, the 50 runs of FOLDER, and `development` and `unseen`, the 100 that xmem_draw.py draws. FOLDER has
+runs.csv, recorded runs, and run.py, which is one of them with synthetic data. PYTHON has gpuconf,
 PyTorch 2.6.0 (CUDA 12.4), torchvision 0.21.0 and transformers 4.51.3. What is predicted is kept in
 build/accuracy/xmem, and with --keep in xmem.json, of which benchmarks/reports/accuracy.md has a section.
 
@@ -31,6 +32,8 @@ from tests_py.recordings import Recording  # noqa: E402
 
 KEPT = ROOT / "build" / "accuracy" / "xmem"
 RESULTS = Recording("accuracy/xmem.json")
+DRAWN = Recording("accuracy/xmem_drawn.csv")  # an unseen run has no figures until it is predicted
+SETS = ("given", "development", "unseen")
 MIB = 1 << 20
 PEERS = ("xMem", "DNNMem", "SchedTune")
 MANY = 15  # of a Transformer's batch: repeats of smaller ones differ by up to 16 %
@@ -82,6 +85,7 @@ SMALL = "a small batch: repeats of such runs differ by up to 16 %"
 def main() -> None:
     """Predict what is missing, and print the section."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("sets", nargs="*", metavar="SET", help="given, development or unseen (all)")
     parser.add_argument("--again", nargs="*", help="predict the rows with these words in their names again")
     parser.add_argument("--rows", action="store_true", help="print each row, too")
     parser.add_argument("--keep", choices=("first", "last"), help="keep these predictions as the first or the last")
@@ -89,13 +93,17 @@ def main() -> None:
     KEPT.mkdir(parents=True, exist_ok=True)
     folder = Path(os.environ["XMEM"])
     with (folder / "runs.csv").open(encoding="utf-8", newline="") as file:
-        rows = [predicted(folder, row, asked.again) for row in csv.DictReader(file)]
+        runs = [{"half": "given", **row} for row in csv.DictReader(file)] + list(
+            csv.DictReader(DRAWN.read_text().splitlines())
+        )
+    rows = [predicted(folder, row, asked.again) for row in runs if row["half"] in (asked.sets or SETS)]
     if asked.keep:
-        kept = {one["name"]: one for one in json.loads(RESULTS.read_text())} if RESULTS.path.exists() else {}
-        merged = [kept.get(row["name"], {}) | row | {asked.keep: row["last"]} for row in rows]
-        for row in merged:
-            row["last"] = row["last"] if asked.keep == "last" else kept.get(row["name"], row)["last"]
-        RESULTS.write_text(json.dumps(merged, indent=1) + "\n")
+        kept = {one["name"]: one for one in json.loads(RESULTS.read_text())}
+        for row in rows:
+            old = kept.get(row["name"], {})
+            kept[row["name"]] = old | row | {asked.keep: row["last"]}
+            kept[row["name"]]["last"] = row["last"] if asked.keep == "last" else old.get("last", row["last"])
+        RESULTS.write_text(json.dumps(list(kept.values()), indent=1) + "\n")
     if asked.rows:
         print_rows(rows)
     print(text(rows))
@@ -114,11 +122,11 @@ def predicted(folder: Path, row: dict[str, str], again: Sequence[str] | None) ->
     figures = {key: card.get(key) or unlimited for key in ("reserved", "reserved_low", "reserved_high")}
     return {
         "name": name,
-        **{key: row[key] for key in ("family", "model", "gpu")},
+        **{key: row[key] for key in ("half", "family", "model", "gpu")},
         "batch": int(row["batch"]),
-        "recorded": int(row["ground_bytes"]),
+        "recorded": int(row["ground_bytes"] or 0),
         "ran": row["real_oom"] == "False",
-        **{who: float(row[f"{who}_bytes"]) for who in PEERS},
+        **{who: float(row[f"{who}_bytes"] or 0) for who in PEERS},
         "last": {**figures, "verdict": card["verdict"]},
     }
 
