@@ -1,6 +1,7 @@
 """Says of models of timm whether they fit on an RTX 4090, at the largest batch that ran there and the next that failed.
 
-    TIMM=FILE TORCH_2_9=PYTHON python benchmarks/accuracy/timm_fits.py development|unseen [--most N] [--keep first|last]
+    TIMM=FILE TORCH_2_9=PYTHON python benchmarks/accuracy/timm_fits.py development|unseen [--most N] [--again]
+        [--keep first|last]
 
 FILE is timm-fits.csv, after the published results of huggingface/pytorch-image-models. PYTHON has gpuconf, PyTorch
 2.9.1 (CUDA 12.8) and timm 1.0.24. What is predicted is kept in build/accuracy/timm, and with --keep in timm.json, of
@@ -20,7 +21,6 @@ import csv
 import json
 import os
 import random
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -28,9 +28,9 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT))
 
+from benchmarks.accuracy import planning  # noqa: E402
 from tests_py.recordings import Recording  # noqa: E402
 
-KEPT = ROOT / "build" / "accuracy" / "timm"
 RESULTS = Recording("accuracy/timm.json")
 HALVES = ("development", "unseen")
 CASES = {"batch_fits": "ran", "next_larger_batch_that_failed": "failed"}
@@ -45,33 +45,17 @@ def drawn() -> list[dict[str, str]]:
     frame = []
     for _, cards in sorted(rows.items()):
         small, large = cards.get("4090"), cards.get("5090")
-        if small and large and small["img_size"] == large["img_size"]:
-            if int(large["batch_fits"]) > int(small["batch_fits"]):
-                frame.append(small)
+        same = small and large and small["img_size"] == large["img_size"]
+        if small and large and same and int(large["batch_fits"]) > int(small["batch_fits"]):
+            frame.append(small)
     random.Random("54 timm").shuffle(frame)
     return [row | {"half": HALVES[place % 2]} for place, row in enumerate(frame)]
 
 
-def planned(model: str, batch: str) -> dict[str, Any]:
+def planned(model: str, batch: str, again: bool) -> dict[str, Any]:
     """Return what `gpuconf plan` says of a model at a batch."""
-    file = KEPT / f"{model}_{batch}.json"
-    if not file.exists():
-        python = os.environ["TORCH_2_9"]
-        program = str(Path(__file__).with_name("timm_program.py"))
-        done = subprocess.run(
-            [python, "-m", "gpuconf", "plan", "--json", "--gpu", "RTX4090", "--seconds", "300"]
-            + ["--", python, program, model, batch],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        file.write_text(done.stdout or json.dumps({"why_no_verdict": done.stderr[-500:]}))
-        print(model, batch, file=sys.stderr, flush=True)
-    answer = json.loads(file.read_text())
-    if answer["why_no_verdict"]:
-        return {"verdict": "none", "why": answer["why_no_verdict"]}
-    card = next(one for one in answer["cards"] if one["setting"] == "default")
-    return {key: card[key] for key in ("verdict", "needs_low", "needs_high", "usable_low", "reserved")}
+    words = [os.environ["TORCH_2_9"], str(Path(__file__).with_name("timm_program.py")), model, batch]
+    return planning.on_card(planning.answer(f"timm/{model}_{batch}", "RTX4090", words, again=again))
 
 
 def main() -> None:
@@ -79,13 +63,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("half", choices=HALVES)
     parser.add_argument("--most", type=int, default=1000, help="how many models, in the order of the draw")
+    parser.add_argument("--again", action="store_true", help="predict all anew")
     parser.add_argument("--keep", choices=("first", "last"), help="keep these predictions as the first or the last")
     asked = parser.parse_args()
-    KEPT.mkdir(parents=True, exist_ok=True)
     kept = {one["model"]: one for one in json.loads(RESULTS.read_text())} if RESULTS.path.exists() else {}
-    found = []
+    found: list[dict[str, Any]] = []
     for row in [row for row in drawn() if row["half"] == asked.half][: asked.most]:
-        answers = {case: planned(row["model"], row[column]) for column, case in CASES.items()}
+        answers = {case: planned(row["model"], row[column], asked.again) for column, case in CASES.items()}
         batches = {case: int(row[column]) for column, case in CASES.items()}
         found.append({"model": row["model"], "half": row["half"], "batches": batches, "last": answers})
     for one in found:
