@@ -180,6 +180,7 @@ class PyTorch(Framework):
                 },
                 "workspace": max(report.workspaces.values(), default=0),
                 "sizes": workspaces.source(report, cards[0].capability),
+                "unknown": report.unknown,
             }
             rows.append(one)
         return rows
