@@ -44,17 +44,23 @@ def batch() -> dict[str, torch.Tensor]:
     return {"input_ids": ids.to("cuda"), "attention_mask": torch.ones_like(ids).to("cuda")}
 
 
-model.eval()
-with torch.inference_mode():  # the loss of texts before the training
+@torch.inference_mode()
+def evaluate() -> None:
+    """Compute the loss of texts, as it is done once before the training."""
     rows = batch()
     for logits, ids in zip(model(**rows).logits, rows["input_ids"], strict=True):
         torch.nn.functional.cross_entropy(logits[:-1], ids[1:], reduction="none")
+
+
+model.eval()
+evaluate()
 model.train()
 for step in range(1, 4):
     rows = batch()
     rows["labels"] = rows["input_ids"].clone()
     optimizer.zero_grad()
-    loss = model(**rows, num_items_in_batch=BATCH * length).loss
+    outputs = model(**rows, num_items_in_batch=BATCH * length)  # the last step's are kept until here
+    loss = outputs.loss
     loss.backward()
     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     optimizer.step()
