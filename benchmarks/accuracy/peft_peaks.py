@@ -56,5 +56,20 @@ def main() -> None:
         RESULTS.write_text(json.dumps(kept, indent=1) + "\n")
 
 
+def text() -> str:
+    """Return the table of the page, of the kept results."""
+    kept: dict[str, Any] = json.loads(RESULTS.read_text())
+    lines = ["", "| runs | within 10 % | below the record | off: least, median, most |", "|---|---|---|---|"]
+    for half, names in halves(list(kept)).items():
+        for when in ("first", "last"):
+            runs = [kept[name] for name in names if "reserved" in kept[name].get(when, {})]
+            off = sorted(100 * (run[when]["reserved"] / run["recorded"] - 1) for run in runs)
+            if off:
+                near, below = sum(abs(one) <= 10 for one in off), sum(one < 0 for one in off)
+                figures = f"{off[0]:+.1f} %, {off[len(off) // 2]:+.1f} %, {off[-1]:+.1f} %"
+                lines.append(f"| {half}, {when}: {len(off)} of {len(names)} | {near} | {below} | {figures} |")
+    return "\n".join(lines) if len(lines) > 3 else "None has been predicted."
+
+
 if __name__ == "__main__":
     main()

@@ -91,5 +91,20 @@ def counts(found: list[dict[str, Any]], when: str) -> dict[str, dict[str, int]]:
     return counted
 
 
+def text() -> str:
+    """Return the table of the page, of the kept results."""
+    if not RESULTS.path.exists():
+        return "None has been predicted."
+    kept = json.loads(RESULTS.read_text())
+    lines = ["Verdicts:", "", "| models | at the batch that ran | at the next, which failed |", "|---|---|---|"]
+    for half in HALVES:
+        for when in ("first", "last"):
+            some = [one for one in kept if one["half"] == half and when in one]
+            counted = counts(some, when)
+            cells = [", ".join(f"{n} {word}" for word, n in sorted(counted[case].items())) for case in CASES.values()]
+            lines += [f"| {half}, {when}: {len(some)} of 85 | {' | '.join(cells)} |"] * bool(some)
+    return "\n".join(lines)
+
+
 if __name__ == "__main__":
     main()
