@@ -278,7 +278,7 @@ static int is_fitted(void) {
 static int is_known(void) {
 	int capability = 10 * attribute_here(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) +
 	                 attribute_here(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
-	return versions.cudnn >= 8900 && versions.cudnn < 92500 && capability >= 75 && capability <= 121;
+	return versions.cudnn >= 8900 && versions.cudnn < 92700 && capability >= 75 && capability <= 121;
 }
 
 /*
