@@ -136,10 +136,10 @@ def text(rows: Sequence[Row] | None = None) -> str:
             cells = [_figures([abs(found[one]) for one in some if one in found], some) for found in columns.values()]
             lines += [f"| {where}: {name}, {len(some)} | {' | '.join(cells)} |"] * bool(some)
     verdicts = [
-        f"{where}, {who}: {_verdicts([row for row in rows if row['half'] == half and who in row], who)}"
+        f"{where}, {who}: {_verdicts(some, who)}"
         for half, where in WHERE.items()
         for who in ("first", "last")
-        if any(row["half"] == half and who in row for row in rows)
+        if (some := [row for row in rows if row["half"] == half and "verdict" in row.get(who, {})])
     ]
     beside = constants([row for row in rows if "last" in row], "last")
     said = [f"{size / MIB:+.0f} for {family}s on the {gpu}" for (gpu, family), size in beside.items()]
