@@ -59,6 +59,8 @@ package that has a plugin, and imports the plugin.
 
 ## Calls from Python
 
+Programs configure devices once, so those calls have no goal; scopes and allocations do.
+
 {calls}
 
 ## Operations

@@ -158,6 +158,8 @@ BY_HAND = [
     "def scope(device: object) -> object: ...",
     "def scope_name() -> str: ...",
     "def scope_number() -> int: ...",
+    "def set_tag(number: int) -> None: ...",
+    "def tag() -> int: ...",
 ]
 
 PYTHON_TYPES = {"int64_t": "int", "int": "int", "char*": "str", "bool": "bool", "double": "float"}

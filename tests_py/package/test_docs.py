@@ -7,6 +7,7 @@ import itertools
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import pytest
 import script
+from command import COMMAND
 from doc_blocks import ELSEWHERE, PAGES, ROOT, Block, block, blocks
 from gpuconf import errors
 from gpuconf.cli.parser import parsed
@@ -227,3 +229,35 @@ def test_the_page_on_rehearsals_has_each_known_difference() -> None:
     ).stdout
     assert table.count("\n") > 4
     assert table in (ROOT / "docs/plan.md").read_text()
+
+
+UNITS = {
+    name: text
+    for page in PAGES
+    for text, name in re.findall(
+        r"^```ini\n(# /etc/systemd/system/(\S+)\n.*?)^```$", (ROOT / page).read_text(), re.M | re.S
+    )
+}
+
+
+def test_the_pages_have_units_of_systemd() -> None:
+    assert {"chat.service", "gpuconf-export.service"} <= set(UNITS)
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd")
+@pytest.mark.parametrize("name", UNITS)
+def test_systemd_takes_a_unit(name: str, tmp_path: Path) -> None:
+    """With the command of this installation in place of the page's; the command takes the options, too."""
+    (line,) = re.findall(r"^ExecStart=(\S+) (.*)$", UNITS[name], re.M)
+    assert line[0] == "/opt/gpuconf/bin/gpuconf"
+    assert parsed(shlex.split(line[1]))
+    (tmp_path / name).write_text(UNITS[name].replace(line[0], COMMAND))
+    ran = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", tmp_path / name],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**script.environment({}), "SYSTEMD_UNIT_PATH": f"{tmp_path}:"},
+        timeout=60,
+    )
+    assert (ran.returncode, ran.stderr) == (0, "")
