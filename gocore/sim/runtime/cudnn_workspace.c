@@ -99,6 +99,12 @@ static int read_convolution(
 	return 1;
 }
 
+/* 86 for 8.6. */
+static int capability(void) {
+	return 10 * attribute_here(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) +
+	       attribute_here(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+}
+
 static int64_t divided(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /* A copy whose channels are padded to vectors of 16 bytes. */
@@ -121,28 +127,36 @@ static int64_t copied_w(const struct convolution *shape) {
  * that write the result with its channels first are in profiles of the architectures since 8.0 (their names have
  * nhwckrsc_nchw).
  *
- * For float, recorded runs on an RTX 3060 agree with more: the gradient of a filter for an image of few channels takes
- * none; a filter of one element between channels that fill tiles of 64 has copies in its forward pass, and its gradient
- * one sum for each image where a channel is small and the sums have up to 512 MiB.
+ * Recorded runs on an RTX 3060 (8.6) agree with more for float, and those on an RTX 4060 (8.9) do not: the gradient of
+ * a filter for an image of few channels takes none; a filter of one element between channels that fill tiles of 64 has
+ * copies in its forward pass, and its gradient one sum for each image where a channel is small and the sums have up to
+ * 512 MiB.
  */
 static int64_t of_convolution(const struct convolution *shape, int way) {
-	enum { COUNTER = 16, FEW = 4, SMALL = 1 << 18, BATCH = 8, TILE = 64, SMALL_CHANNEL = 16, MOST_SUMS = 512 << 20 };
-	int forward = way == FORWARD, filled = shape->c % TILE == 0 && shape->k % TILE == 0 && shape->x_plane > 1;
+	enum {
+		COUNTER = 16,
+		FEW = 4,
+		SMALL = 1 << 18,
+		BATCH = 8,
+		TILE = 64,
+		SMALL_CHANNEL = 16,
+		MOST_SUMS = 512 << 20,
+		ADA = 89
+	};
+	int forward = way == FORWARD, more = shape->element == 4 && shape->groups == 1 && capability() < ADA;
 	if (shape->last || shape->channels == 1 || (shape->element == 4 && shape->n < BATCH))
 		return 0;
-	if (shape->window == 1 && shape->groups == 1 && !shape->steps) {
+	if (shape->window == 1 && (shape->groups == 1 ? !shape->steps : !forward)) {
 		int64_t sums = 4 * shape->n * shape->c * shape->k;
-		if (shape->element != 4 || !filled || way == DATA)
+		if (!more || shape->c % TILE != 0 || shape->k % TILE != 0 || shape->x_plane == 1 || way == DATA)
 			return 0;
 		if (forward)
 			return copied_x(shape) + copied_y(shape) + COUNTER;
 		return shape->x_plane <= SMALL_CHANNEL && sums <= MOST_SUMS ? sums : 0;
 	}
-	if (shape->window == 1 && shape->groups > 1 && !forward)
-		return 0;
 	if (forward && shape->groups == 1 && shape->channels <= FEW && shape->n * shape->c * shape->x_plane < SMALL)
 		return 0;
-	if (way == FILTER && shape->groups == 1 && shape->channels <= FEW && shape->element == 4)
+	if (more && way == FILTER && shape->channels <= FEW)
 		return 0;
 	if (shape->groups == 1)
 		return copied_x(shape) + (forward && shape->element == 4 ? 0 : copied_y(shape)) +
@@ -276,9 +290,7 @@ static int is_fitted(void) {
 
 /* Whether PyTorch 2.1 to 2.15 are built with such a version, and for such an architecture. */
 static int is_known(void) {
-	int capability = 10 * attribute_here(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) +
-	                 attribute_here(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
-	return versions.cudnn >= 8900 && versions.cudnn < 92700 && capability >= 75 && capability <= 121;
+	return versions.cudnn >= 8900 && versions.cudnn < 92700 && capability() >= 75 && capability() <= 121;
 }
 
 /*

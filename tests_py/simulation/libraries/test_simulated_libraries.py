@@ -327,13 +327,15 @@ def test_float_convolutions_with_tensor_cores_as_they_were_on_an_rtx_3060() -> N
                     ((300, 3, 86, 86), (16, 3, 3, 3), (300, 16, 43, 43))):
         print([workspace(kind, names, x, w, y) >> 9 for kind, names in WAYS])
     """
-    known = [json.loads(line) for line in run(program, GPUCONF_SIMULATE="RTX3060")]
+    known, ada = ([json.loads(line) for line in run(program, GPUCONF_SIMULATE=name)] for name in ("RTX3060", "RTX4060"))
     copies, sums = 300 * (320 + 1280) * 9 * 4, 300 * 320 * 1280 * 4
     none = 4096 // 512  # by which one that may be none is known
     assert known[0] == [copies // 512, none, (sums - 1) // 512]
     assert known[1][1:] == [none, none]
     assert known[2] == [none] * 3
     assert known[3][0] > none == known[3][2]
+    assert ada[:3] == [[none] * 3] * 3
+    assert none < ada[3][0] == known[3][0] < ada[3][2]
 
 
 def test_after_cudnn_has_started_memory_fills_the_room_of_the_driver() -> None:
