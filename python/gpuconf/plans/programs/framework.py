@@ -185,9 +185,10 @@ class PyTorch(Framework):
             rows.append(one)
         return rows
 
-    def may_differ(self, run: Run, _card: Card) -> bool:
-        """Whether the program asks how much memory the card has."""
-        return _asks_for_memory(run)
+    def may_differ(self, run: Run, card: Card) -> bool:
+        """Whether the program asks how much memory the card has, or convolves, with workspaces by the capability."""
+        convolves = any(report.workspaces for report in run.reports)
+        return _asks_for_memory(run) or (convolves and card.capability != run.cards[0].capability)
 
     def adapts(self, run: Run) -> bool:
         """Whether the program catches out-of-memory errors."""
