@@ -265,7 +265,10 @@ def test_versions_that_are_not_known_widen_the_range_and_are_named(
 def test_a_program_that_convolves_has_a_run_for_each_compute_capability(tmp_path: Path) -> None:
     """Others have one for 8.6 and 8.9, which PyTorch treats alike; the workspaces of cuDNN differ."""
     cards = ("--gpu", "RTX3060,A10,RTX4060", "--seconds", "400")
-    assert [one["cards"] for one in planned(tmp_path, CONVOLVES, *cards)["groups"]] == [["RTX3060", "A10"], ["RTX4060"]]
+    assert [one["cards"] for one in planned(tmp_path, CONVOLVES, *cards)["groups"]] == [
+        ["RTX3060", "A10-24GB"],
+        ["RTX4060"],
+    ]
 
 
 FULL = """
