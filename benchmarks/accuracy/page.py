@@ -45,9 +45,9 @@ Reserved memory at the end of a step, with all texts at the limit of 768 tokens,
 
 ## What is off, and which fact is missing
 
-- Workspaces of cuDNN 9.1 on the RTX 4060 (compute capability 8.9), by up to 6 %: the rule is that of the RTX 3060, and
-  MnasNet's last gradients have no sums there, while RegNet and MobeNetV3Small have more than it says. On the RTX 3060
-  RegNet (grouped convolutions) is up to 5 % off. Which engine takes a convolution is not published: the fact that is
+- Workspaces of cuDNN 9.1. On the RTX 4060 (compute capability 8.9) *last* had the rule of the RTX 3060, and MnasNet's
+  last gradients have no sums there, MobeNetV3Small's first one copies; RegNet is 6 % off still. On the RTX 3060
+  RegNet (grouped convolutions) is up to 9 % off. Which engine takes a convolution is not published: the fact that is
   missing is what these cards request for each. `make gpu-workspaces` records it on one in a quarter of an hour.
 - VGG, by up to 12 %: which of its 3x3 convolutions copy is not known; on a full card each leaves less for the next.
 - ConvNeXt, by up to 7 %: the first sample of NVML has the model. Small batches of Transformers: repeats differ by 16 %.
