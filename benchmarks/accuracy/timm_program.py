@@ -9,7 +9,7 @@ torch.backends.cuda.matmul.allow_tf32 = True
 torch.backends.cudnn.benchmark = True
 
 name, batch = sys.argv[1], int(sys.argv[2])
-model = timm.create_model(name, global_pool="fast").to("cuda").eval()
+model = timm.create_model(name).to("cuda").eval()
 size = timm.data.resolve_data_config({}, model=model, use_test_size=True)["input_size"]
 with torch.inference_mode():
     images = torch.randn((batch, *size), device="cuda")

@@ -288,9 +288,9 @@ static int is_fitted(void) {
 	return versions.cudnn / 100 == 919 && strncmp(name, "NVIDIA H200", strlen("NVIDIA H200")) == 0;
 }
 
-/* Whether PyTorch 2.1 to 2.15 are built with such a version, and for such an architecture. */
+/* 8.9 to 9.24, and 7.5 to 12.1. PyTorch 2.15 has cuDNN 9.26. */
 static int is_known(void) {
-	return versions.cudnn >= 8900 && versions.cudnn < 92700 && capability() >= 75 && capability() <= 121;
+	return versions.cudnn >= 8900 && versions.cudnn < 92500 && capability() >= 75 && capability() <= 121;
 }
 
 /*
