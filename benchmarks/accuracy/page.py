@@ -52,12 +52,10 @@ Reserved memory at the end of a step, with all texts at the limit of 768 tokens,
 - VGG, by up to 12 %: which of its 3x3 convolutions copy is not known; on a full card each leaves less for the next.
 - ConvNeXt, by up to 7 %: the first sample of NVML has the model. Small batches of Transformers: repeats differ by 16 %.
 - Published programs: three scripts differ from the commit that published them (distill_jsd_loss, embedding,
-  fused_linear_orpo_loss), one has a workspace of 49 MiB (multi_token_attention). What torch.compile keeps is right
-  when whole scripts run.
-- Drawn programs: nearly all are convolutions with `cudnn.benchmark`, or sizes that depend on values.
+  fused_linear_orpo_loss), one has a workspace of 49 MiB (multi_token_attention). Drawn: convolutions with
+  `cudnn.benchmark`, and sizes that depend on values.
 - JAX: XLA's autotuning tries kernels with workspaces of up to 35 GiB, which no plan counts. A log of
-  `--xla_gpu_autotune_level` on the card would give them.
-- modded-nanogpt's logs have not been predicted.
+  `--xla_gpu_autotune_level` on the card would give them. modded-nanogpt's logs have not been predicted.
 """
 
 
