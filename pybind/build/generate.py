@@ -180,9 +180,6 @@ def stub(recipe: str) -> str:
     return "\n".join([*lines, "def NumHandles() -> int: ...", *BY_HAND, ""])
 
 
-BEGIN, END = "<!-- commands -->", "<!-- end -->"
-
-
 def generate() -> dict[Path, str]:
     """Run the whole chain in a temporary folder inside the module (gopy requires that).
 
@@ -211,16 +208,18 @@ def generate() -> dict[Path, str]:
 
 
 def command_pages() -> dict[Path, str]:
-    """The pages about commands, from their table in python/gpuconf/cli/commands.txt."""
+    """The parts of the page about commands that are made from their table in python/gpuconf/cli/commands.txt."""
     sys.path.insert(0, str(ROOT / "python"))
     from gpuconf.cli import manual
 
     os.environ["COLUMNS"] = "80"
-    page = ROOT / "docs" / "cli.md"
-    before, begin, rest = page.read_text().partition(BEGIN)
-    _, end, after = rest.partition(END)
-    table = f"{before}{begin}\n{manual.table()}\n{end}{after}"
-    return {page: table, ROOT / "docs" / "reference" / "commands.md": manual.reference()}
+    page = ROOT / "docs" / "commands.md"
+    text = page.read_text()
+    for name, part in (("commands", manual.table()), ("help", manual.reference())):
+        before, begin, rest = text.partition(f"<!-- {name} -->\n")
+        _, end, after = rest.partition("<!-- end -->")
+        text = f"{before}{begin}{part}\n{end}{after}"
+    return {page: text}
 
 
 def main() -> int:

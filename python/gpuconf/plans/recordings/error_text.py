@@ -319,7 +319,7 @@ _KINDS = (
 )
 
 
-def read(text: str) -> tuple[Message, ...]:
+def read(text: str, name: str = "the text") -> tuple[Message, ...]:
     """Return the messages in a text, such as a log, each once, in their order. Raises ValueError if there are none."""
     begins = sorted(
         (match.start(), kind) for kind in range(len(_KINDS)) for match in re.finditer(_KINDS[kind][0], text)
@@ -338,7 +338,7 @@ def read(text: str) -> tuple[Message, ...]:
     known = [m for m in known if m.library != "CUDA"] or known
     if not messages:
         raise errors.InvalidArgumentError(
-            "no out-of-memory error of PyTorch, TensorFlow, JAX, CuPy or a library of CUDA is in the text"
+            f"no out-of-memory error of PyTorch, TensorFlow, JAX, CuPy or a library of CUDA is in {name}"
         )
     return tuple(known)
 
