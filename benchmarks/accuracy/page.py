@@ -14,8 +14,7 @@ MOST_ALLOCATED, MOST_RESERVED = 0.005, 0.02
 PAGE = """# How accurate a rehearsal is
 
 Written by `make accuracy`, on {machine}. Predictions of `gpuconf plan -- PROGRAM` ([plan.md](../../docs/plan.md))
-beside runs that were recorded on real GPUs. *First*: before a set's recordings led to any change. *Unseen*: predicted
-once, after the last change. The rules of each set are in the script that is named.
+beside runs recorded on real GPUs. *First*: before a set's recordings led to a change. *Unseen*: predicted once after it.
 
 | set (benchmarks/accuracy) | within 0.5 % allocated and 2 % reserved: first | last | unseen | peers |
 |---|---|---|---|---|
@@ -36,21 +35,18 @@ runs of the RTX 4060 say, too, but was found by the unseen ones.
 {xmem}
 
 ## timm's limits: RTX 4090, PyTorch 2.9.1 (timm_fits.py)
-
-timm's benchmark.py sets `torch.backends.cudnn.benchmark`. {timm}
+timm's benchmark.py sets `torch.backends.cudnn.benchmark`.{timm}
 
 ## PEFT's trainings of Llama-3.2-3B: L40S, PyTorch 2.13 (peft_peaks.py)
-
-Reserved memory at the end of a step, with all texts at the limit of 768 tokens, which bounds what the runs had. {peft}
+Reserved memory at the end of a step, with all texts at the limit of 768 tokens, which bounds what the runs had.{peft}
 
 ## What is off, and which fact is missing
-
 - Workspaces of cuDNN 9.1. On the RTX 4060 (compute capability 8.9) *last* had the rule of the RTX 3060, and MnasNet's
   last gradients have no sums there, MobeNetV3Small's first one copies; RegNet is 6 % off still. On the RTX 3060
   RegNet (grouped convolutions) is up to 9 % off. Which engine takes a convolution is not published: the fact that is
   missing is what these cards request for each. `make gpu-workspaces` records it on one in a quarter of an hour.
-- VGG, by up to 12 %: which of its 3x3 convolutions copy is not known; on a full card each leaves less for the next.
-- ConvNeXt, by up to 7 %: the first sample of NVML has the model. Small batches of Transformers: repeats differ by 16 %.
+- VGG, by up to 12 %: which of its 3x3 convolutions copy is not known. ConvNeXt, by 7 %: NVML's first sample has the
+  model. Small batches of Transformers: repeats differ by 16 %.
 - Published programs: three scripts differ from the commit that published them (distill_jsd_loss, embedding,
   fused_linear_orpo_loss), one has a workspace of 49 MiB (multi_token_attention). Drawn: convolutions with
   `cudnn.benchmark`, and sizes that depend on values.

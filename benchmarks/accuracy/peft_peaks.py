@@ -59,7 +59,7 @@ def main() -> None:
 def text() -> str:
     """Return the table of the page, of the kept results."""
     kept: dict[str, Any] = json.loads(RESULTS.read_text())
-    lines = ["", "| runs | within 10 % | below the record | off: least, median, most |", "|---|---|---|---|"]
+    lines = ["\n", "| runs | within 10 % | below the record | off: least, median, most |", "|---|---|---|---|"]
     for half, names in halves(list(kept)).items():
         for when in ("first", "last"):
             runs = [kept[name] for name in names if "reserved" in kept[name].get(when, {})]

@@ -96,7 +96,7 @@ def text() -> str:
     if not RESULTS.path.exists():
         return "None has been predicted."
     kept = json.loads(RESULTS.read_text())
-    lines = ["Verdicts:", "", "| models | at the batch that ran | at the next, which failed |", "|---|---|---|"]
+    lines = ["\n", "| models | at the batch that ran | at the next, which failed |", "|---|---|---|"]
     for half in HALVES:
         for when in ("first", "last"):
             some = [one for one in kept if one["half"] == half and when in one]
