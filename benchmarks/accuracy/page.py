@@ -14,7 +14,7 @@ MOST_ALLOCATED, MOST_RESERVED = 0.005, 0.02
 PAGE = """# How accurate a rehearsal is
 
 Written by `make accuracy`, on {machine}. Predictions of `gpuconf plan -- PROGRAM` ([plan.md](../../docs/plan.md))
-beside runs recorded on real GPUs. *First*: before a set's recordings led to a change. *Unseen*: predicted once after it.
+beside runs recorded on real GPUs. *First*: before a set's recordings led to a change. *Unseen*: predicted once after.
 
 | set (benchmarks/accuracy) | within 0.5 % allocated and 2 % reserved: first | last | unseen | peers |
 |---|---|---|---|---|
