@@ -29,7 +29,6 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent.parent))
 
 from benchmarks.accuracy import run as accuracy  # noqa: E402
-from benchmarks.report import table  # noqa: E402
 from tests_py.recordings import Recording  # noqa: E402
 
 RESULTS = Recording("accuracy/compiled.json")
@@ -127,30 +126,18 @@ def compared(
     ]
 
 
-def text(runs: Sequence[dict[str, Any]]) -> str:
-    """Return the tables of benchmarks/reports/accuracy.md.
+def text(runs: Sequence[dict[str, Any]]) -> tuple[str, str]:
+    """Return how many peaks of the scripts are near, and of the runs if the scripts stand for their own.
 
     ``runs`` are those of runs.json, with what was predicted and recorded.
     """
     kept = json.loads(RESULTS.read_text())
     measured = {kernel: one for kernel, one in kept.items() if "rows" in one}
-    every = [row for one in measured.values() for row in one["rows"]]
-    close = sum(abs(row["predicted"] / row["recorded"] - 1) <= CLOSE for row in every)
-    exact = sum(abs(row["predicted"] / row["recorded"] - 1) <= 1e-6 for row in every)
-    lines = [table([_summary(kernel, one) for kernel, one in measured.items()]), ""]
-    lines.append(
-        f"Within {100 * CLOSE:g} %: {close} of {len(every)} peaks ({100 * close / len(every):.0f} %), of which "
-        f"{exact} to the byte."
-    )
-    lines += [f"**{kernel}** did not end: {one['failed']}." for kernel, one in kept.items() if "failed" in one]
+    every = [abs(row["predicted"] / row["recorded"] - 1) for one in measured.values() for row in one["rows"]]
     ran = [run for run in runs if "failed" not in run["rehearsed"]]
     good = sum(abs(_off(run, measured.get(run.get("kernel", "")))) <= CLOSE for run in ran)
-    lines += [
-        "",
-        f"With these in place of the rows above, allocated is within {100 * CLOSE:g} % for {good} of {len(ran)} runs "
-        f"({100 * good / len(ran):.0f} %). The goal of 90 % is {'met' if 10 * good >= 9 * len(ran) else 'not met'} so.",
-    ]
-    return "\n".join(lines)
+    peaks = f"{sum(off <= CLOSE for off in every)} of {len(every)} ({sum(off <= 1e-6 for off in every)} to the byte)"
+    return peaks, f"{good} of {len(ran)}"
 
 
 def _off(run: dict[str, Any], whole: dict[str, Any] | None) -> float:
@@ -160,22 +147,6 @@ def _off(run: dict[str, Any], whole: dict[str, Any] | None) -> float:
     rows = [row for row in whole["rows"] if (row["provider"], int(row["x"])) == (run["provider"], run["x"])]
     row = next((one for one in rows if json.loads(one["config"]) == run["config"]), rows[0])
     return float(row["predicted"] / row["recorded"] - 1)
-
-
-def _summary(kernel: str, one: dict[str, Any]) -> dict[str, str]:
-    off = [row["predicted"] / row["recorded"] - 1 for row in one["rows"]]
-    most = max(one["rows"], key=lambda row: row["recorded"])
-    return {
-        "script of": kernel,
-        "card": one["card"],
-        "PyTorch": one["torch"].partition("+")[0],
-        "peaks": str(len(off)),
-        "within 0.5 %": str(sum(abs(error) <= CLOSE for error in off)),
-        "to the byte": str(sum(abs(error) <= 1e-6 for error in off)),
-        "largest: predicted": f"{most['predicted']:,.2f}",
-        "recorded": f"{most['recorded']:,.2f}",
-        "time": f"{one['seconds']} s",
-    }
 
 
 if __name__ == "__main__":

@@ -58,7 +58,7 @@ def main() -> None:
     found = [{**run, **recorded(run)} for run in asked["runs"] if "rehearsed" in run]
     machine = f"{cpu()}, {os.cpu_count()} cores, {platform.system()}"
     report = ROOT / "benchmarks" / "reports" / "accuracy.md"
-    report.write_text(page.text(asked["rule"], found, machine), encoding="utf-8")
+    report.write_text(page.text(found, machine), encoding="utf-8")
 
 
 def recorded(run: dict[str, Any]) -> dict[str, float]:

@@ -1,9 +1,10 @@
 """Predicts the recorded runs of the paper xMem, and says how far off it is, beside the paper's own estimates.
 
-    XMEM=FOLDER TORCH_2_6=PYTHON python benchmarks/accuracy/xmem.py [--again [PART-OF-A-NAME...]] [--rows]
+    XMEM=FOLDER TORCH_2_6=PYTHON python benchmarks/accuracy/xmem.py [SET...] [--again [PART-OF-A-NAME...]] [--rows]
         [--keep first|last]
 
-FOLDER has runs.csv, the recorded runs, and run.py, which is one of them with synthetic data. PYTHON has gpuconf,
+The sets are `given`, the 50 runs of FOLDER, and `development` and `unseen`, the 100 that xmem_draw.py draws. FOLDER has
+runs.csv, recorded runs, and run.py, which is one of them with synthetic data. PYTHON has gpuconf,
 PyTorch 2.6.0 (CUDA 12.4), torchvision 0.21.0 and transformers 4.51.3. What is predicted is kept in
 build/accuracy/xmem, and with --keep in xmem.json, of which benchmarks/reports/accuracy.md has a section.
 
@@ -18,7 +19,6 @@ import csv
 import json
 import os
 import statistics
-import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -27,75 +27,44 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT))
 
+from benchmarks.accuracy import planning  # noqa: E402
 from tests_py.recordings import Recording  # noqa: E402
 
-KEPT = ROOT / "build" / "accuracy" / "xmem"
 RESULTS = Recording("accuracy/xmem.json")
+DRAWN = Recording("accuracy/xmem_drawn.csv")  # an unseen run has no figures until it is predicted
+SETS = ("given", "development", "unseen")
 MIB = 1 << 20
 PEERS = ("xMem", "DNNMem", "SchedTune")
+OURS = ("first", "last", "after")  # after: by the rule as it was limited when the unseen runs were known
 MANY = 15  # of a Transformer's batch: repeats of smaller ones differ by up to 16 %
 ZERO_GRAD = {"CNN": "1", "Transformer": "2"}  # where the recorded loops call it, as run.py numbers the places
 
 Row = dict[str, Any]
 
-TEXT = """## The runs of xMem
-
-50 recorded runs of the public artifact of the paper xMem (arXiv 2510.21048; Stone-ResearchLife/xMem), of PyTorch 2.6 on
-an RTX 3060 and an RTX 4060 (benchmarks/accuracy/xmem.py): the most that NVML counted on the card, less its first
-sample. A prediction is what `gpuconf plan` says that PyTorch reserves on the card, and one fitted constant for each
-card and family:
-{constants}.
-xMem and DNNMem have the framework's own memory measured on the card in the same run. All 50 were used for the changes:
-what the rule for workspaces copies was chosen by them, among 36 variants and others before. No run is unseen.
-Relative error of the {ran} runs that ran, median / mean / worst:
-
-{errors}
-
-Verdicts: {verdicts}.
-The *first* prediction took cuDNN's workspaces from trees that were fitted to an H200, reserved memory without the
-card's limit, and a doubt of four times the largest tensor for workspaces.
-
-The fact that is missing for CNNs: which workspaces cuDNN 9.1 requests on cards of compute capability 8.6 and 8.9, above
-all for gradients of filters of one element. `make gpu-workspaces` records them in a quarter of an hour on such a card.
-
-Those that are more than {far} % off:
-
-{misses}
-"""
-FAR = 2.5
-MISSES = {
-    "VGG16_Adagrad_551_RTX3060": "it fills the card, where what is left depends on each workspace before. The range is "
-    "{low:,} to {high:,} MiB. The model, 528 MiB, may be in the first sample, as it is for ConvNeXt",
-    "VGG19_Adam_339_RTX3060": "the model, 548 MiB, may be in the first sample, as it is for ConvNeXt",
-    "MnasNet_AdamW_717_RTX3060": "not explained: the record is below the range of {low:,} to {high:,} MiB",
-    "ConvNeXtBase_AdamW_300_RTX3060": "the model, 338 MiB, is in the first sample",
-    "ConvNeXtTiny_Adam_200_RTX3060": "the model, 109 MiB, is in the first sample",
-}
-BY_MODEL = {
-    "MnasNet": "workspaces of gradients of filters of one element, which the rule takes to be none, and the range for "
-    "up to one sum for each image: {low:,} to {high:,} MiB",
-    "RegNetX400MF": "as MnasNet: {low:,} to {high:,} MiB",
-}
-SMALL = "a small batch: repeats of such runs differ by up to 16 %"
+WHERE = {"given": "50 given", "development": "50 drawn for development", "unseen": "50 drawn, unseen"}
 
 
 def main() -> None:
     """Predict what is missing, and print the section."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("sets", nargs="*", metavar="SET", help="given, development or unseen (all)")
     parser.add_argument("--again", nargs="*", help="predict the rows with these words in their names again")
     parser.add_argument("--rows", action="store_true", help="print each row, too")
-    parser.add_argument("--keep", choices=("first", "last"), help="keep these predictions as the first or the last")
+    parser.add_argument("--keep", choices=OURS, help="keep these predictions as the first or the last")
     asked = parser.parse_args()
-    KEPT.mkdir(parents=True, exist_ok=True)
     folder = Path(os.environ["XMEM"])
     with (folder / "runs.csv").open(encoding="utf-8", newline="") as file:
-        rows = [predicted(folder, row, asked.again) for row in csv.DictReader(file)]
+        runs = [{"half": "given", **row} for row in csv.DictReader(file)] + list(
+            csv.DictReader(DRAWN.read_text().splitlines())
+        )
+    rows = [predicted(folder, row, asked.again) for row in runs if row["half"] in (asked.sets or SETS)]
     if asked.keep:
-        kept = {one["name"]: one for one in json.loads(RESULTS.read_text())} if RESULTS.path.exists() else {}
-        merged = [kept.get(row["name"], {}) | row | {asked.keep: row["last"]} for row in rows]
-        for row in merged:
-            row["last"] = row["last"] if asked.keep == "last" else kept.get(row["name"], row)["last"]
-        RESULTS.write_text(json.dumps(merged, indent=1) + "\n")
+        kept = {one["name"]: one for one in json.loads(RESULTS.read_text())}
+        for row in rows:
+            old = kept.get(row["name"], {})
+            kept[row["name"]] = old | row | {asked.keep: row["last"]}
+            kept[row["name"]]["last"] = row["last"] if asked.keep == "last" else old.get("last", row["last"])
+        RESULTS.write_text(json.dumps(list(kept.values()), indent=1) + "\n")
     if asked.rows:
         print_rows(rows)
     print(text(rows))
@@ -104,43 +73,19 @@ def main() -> None:
 def predicted(folder: Path, row: dict[str, str], again: Sequence[str] | None) -> Row:
     """Return what is kept of a run and its prediction."""
     name = f"{row['model'].split('/')[-1]}_{row['optimiser']}_{row['batch']}_{row['gpu'].replace(' ', '')}"
-    file = KEPT / f"{name}.json"
-    if not file.exists() or (again is not None and (not again or any(word in name for word in again))):
-        file.write_text(json.dumps(planned(folder, name, row)))
-        print(name, file=sys.stderr, flush=True)
-    answer = json.loads(file.read_text())
-    card = next(one for one in answer["cards"] if one["setting"] == "default")
-    unlimited = answer["processes"][0]["reserved"]
-    figures = {key: card.get(key) or unlimited for key in ("reserved", "reserved_low", "reserved_high")}
+    words = [os.environ["TORCH_2_6"], str(folder / "run.py"), row["model"], row["optimiser"], row["batch"]]
+    anew = again is not None and (not again or any(word in name for word in again))
+    program = [*words, "--zero-grad", ZERO_GRAD[row["family"]]]
+    found = planning.on_card(planning.answer(f"xmem/{name}", row["gpu"].replace(" ", ""), program, again=anew))
     return {
         "name": name,
-        **{key: row[key] for key in ("family", "model", "gpu")},
+        **{key: row[key] for key in ("half", "family", "model", "gpu")},
         "batch": int(row["batch"]),
-        "recorded": int(row["ground_bytes"]),
+        "recorded": int(row["ground_bytes"] or 0),
         "ran": row["real_oom"] == "False",
-        **{who: float(row[f"{who}_bytes"]) for who in PEERS},
-        "last": {**figures, "verdict": card["verdict"]},
+        **{who: float(row[f"{who}_bytes"] or 0) for who in PEERS},
+        "last": {key: found[key] for key in ("reserved", "reserved_low", "reserved_high", "verdict")},
     }
-
-
-def planned(folder: Path, name: str, row: dict[str, str]) -> dict[str, Any]:
-    """Return what `gpuconf plan` says of a run."""
-    words = [os.environ["TORCH_2_6"], str(folder / "run.py"), row["model"], row["optimiser"], row["batch"]]
-    options = ["--json", "--gpu", row["gpu"].replace(" ", ""), "--seconds", "300"]
-    dropped = ("GPUCONF_", "CUDA_", "PYTORCH_", "LD_")
-    done = subprocess.run(
-        [words[0], "-m", "gpuconf", "plan", *options, "--", *words, "--zero-grad", ZERO_GRAD[row["family"]]],
-        capture_output=True,
-        text=True,
-        env={name: value for name, value in os.environ.items() if not name.startswith(dropped)},
-    )
-    try:
-        answer: dict[str, Any] = json.loads(done.stdout)
-    except ValueError:
-        raise SystemExit(f"{name}: {done.stderr[-500:]}") from None
-    if answer["why_no_verdict"]:
-        raise SystemExit(f"{name}: {answer['why_no_verdict']}")
-    return answer
 
 
 def many(row: Row) -> bool:
@@ -155,78 +100,65 @@ def convnext(row: Row) -> bool:
 
 GROUPS: dict[str, Callable[[Row], bool]] = {
     "all": lambda _: True,
-    "CNNs without ConvNeXt": lambda row: row["family"] == "CNN" and not convnext(row),
-    "ConvNeXt": convnext,
+    "CNNs but ConvNeXt": lambda row: row["family"] == "CNN" and not convnext(row),
     f"Transformers, batch of {MANY} or more": many,
-    "Transformers, smaller batches": lambda row: row["family"] == "Transformer" and not many(row),
 }
 
 
 def constants(rows: Sequence[Row], when: str) -> dict[tuple[str, str], int]:
-    """Return the median of what runs took beside the reserved memory, by card and family."""
+    """Return the median of what runs took beside the reserved memory, by card and family, of runs that were seen."""
     found: dict[tuple[str, str], list[int]] = {}
     for row in rows:
-        if row["ran"] and not convnext(row) and (row["family"] == "CNN" or many(row)):
+        if row["ran"] and row["half"] != "unseen" and not convnext(row) and (row["family"] == "CNN" or many(row)):
             found.setdefault((row["gpu"], row["family"]), []).append(row["recorded"] - row[when]["reserved"])
     return {key: int(statistics.median(sizes)) for key, sizes in found.items()}
 
 
 def errors(rows: Sequence[Row], who: str) -> dict[str, float]:
     """Return the relative errors in percent, by run. ``who`` is a peer, "first" or "last"."""
-    beside = {} if who in PEERS else constants(rows, who)
+    beside = {} if who in PEERS else constants([row for row in rows if who in row], who)
 
     def estimate(row: Row) -> float:
-        return float(row[who] if who in PEERS else row[who]["reserved"] + beside[row["gpu"], row["family"]])
+        return float(row[who] if who in PEERS else row[who]["reserved"] + beside.get((row["gpu"], row["family"]), 0))
 
-    return {row["name"]: 100 * (estimate(row) / row["recorded"] - 1) for row in rows if row["ran"]}
+    return {row["name"]: 100 * (estimate(row) / row["recorded"] - 1) for row in rows if row["ran"] and who in row}
 
 
 def text(rows: Sequence[Row] | None = None) -> str:
-    """Return the section of the page, of the kept results without rows."""
-    rows = json.loads(RESULTS.read_text()) if rows is None else rows
-    whose = [who for who in ("first", "last") if who in rows[0]]
-    columns = {"gpuconf, " + who: errors(rows, who) for who in whose} | {who: errors(rows, who) for who in PEERS}
-    lines = [f"| runs | {' | '.join(columns)} |", "|---|" + "---|" * len(columns)]
-    for name, chosen in GROUPS.items():
-        some = [row["name"] for row in rows if row["ran"] and chosen(row)]
-        cells = [_figures([abs(found[one]) for one in some]) for found in columns.values()]
-        lines.append(f"| {name}, {len(some)} | {' | '.join(cells)} |")
-    found = errors(rows, "last")
-    far = sorted(
-        (row for row in rows if abs(found.get(row["name"], 0)) > FAR), key=lambda row: -abs(found[row["name"]])
-    )
-    said = [
-        f"{size / MIB:+.0f} MiB for {family}s on the {gpu}" for (gpu, family), size in constants(rows, "last").items()
+    """Return the table of the page, of the kept results without rows."""
+    rows = [row for row in (json.loads(RESULTS.read_text()) if rows is None else rows) if row["recorded"]]
+    columns = {"gpuconf, " + who: errors(rows, who) for who in OURS} | {who: errors(rows, who) for who in PEERS}
+    lines = [f"| runs that ran | {' | '.join(columns)} |", "|---|" + "---|" * len(columns)]
+    for half, where in WHERE.items():
+        for name, chosen in GROUPS.items():
+            some = [row["name"] for row in rows if row["ran"] and row["half"] == half and chosen(row)]
+            cells = [_figures([abs(found[one]) for one in some if one in found], some) for found in columns.values()]
+            lines += [f"| {where}: {name}, {len(some)} | {' | '.join(cells)} |"] * bool(some)
+    verdicts = [
+        f"{where}, {who}: {_verdicts(some, who)}"
+        for half, where in WHERE.items()
+        for who in OURS
+        if (some := [row for row in rows if row["half"] == half and "verdict" in row.get(who, {})])
     ]
-    return TEXT.format(
-        constants=", ".join(said),
-        ran=len(found),
-        errors="\n".join(lines),
-        verdicts="; ".join(f"{who}, {_verdicts(rows, who)}" for who in whose),
-        far=FAR,
-        misses="\n".join(f"- {row['name']}, {found[row['name']]:+.1f} %: {_reason(row)}." for row in far),
-    )
+    beside = constants([row for row in rows if "after" in row], "after")
+    said = [f"{size / MIB:+.0f} for {family}s on the {gpu}" for (gpu, family), size in beside.items()]
+    return "\n".join([*lines, "", f"Verdicts. {'. '.join(verdicts)}. Constants, MiB: {', '.join(said)}."])
 
 
-def _figures(sizes: Sequence[float]) -> str:
-    return f"{statistics.median(sizes):.2f} / {statistics.mean(sizes):.2f} / {max(sizes):.1f} %"
+def _figures(sizes: Sequence[float], of: Sequence[str]) -> str:
+    if not sizes:
+        return "-"
+    count = "" if len(sizes) == len(of) else f" ({len(sizes)})"
+    return f"{statistics.median(sizes):.2f} / {statistics.mean(sizes):.2f} / {max(sizes):.1f} %{count}"
 
 
 def _verdicts(rows: Sequence[Row], who: str) -> str:
     parts = []
-    for ran, name in ((False, "that ran out"), (True, "that ran")):
+    for ran, name in ((False, "ran out"), (True, "ran")):
         some = [row[who]["verdict"] for row in rows if row["ran"] is ran]
         counts = ", ".join(f"{some.count(one)} *{one}*" for one in sorted(set(some)))
-        parts.append(f"of {len(some)} {name} {counts}")
+        parts.append(f"of {len(some)} that {name} {counts}")
     return " and ".join(parts)
-
-
-def _reason(row: Row) -> str:
-    if row["family"] == "Transformer" and not many(row):
-        return SMALL
-    reason = MISSES.get(row["name"]) or BY_MODEL.get(row["model"], "not known")
-    low, high = (round(row["last"][key] / MIB) for key in ("reserved_low", "reserved_high"))
-    return reason.format(low=low, high=high)
 
 
 def print_rows(rows: Sequence[Row]) -> None:

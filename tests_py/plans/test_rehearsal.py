@@ -426,7 +426,8 @@ def test_the_parts_of_a_peak() -> None:
 
 def process(least: int, world: int = 1, most: int = 0, reserved: Sequence[Sequence[int]] = ()) -> dict[str, object]:
     on_cards = {"default": {"A100-40GB": reserved or [[least] * 3]}}
-    return {"least": {"default": least}, "most": {"default": most or least}, "world": world, "on_cards": on_cards}
+    sizes = {"least": {"default": least}, "most": {"default": most or least}}
+    return {**sizes, "world": world, "on_cards": on_cards, "unknown": []}
 
 
 def test_a_verdict_is_for_the_gpu_that_needs_most_and_never_too_hopeful() -> None:
@@ -446,6 +447,9 @@ def test_a_verdict_is_for_the_gpu_that_needs_most_and_never_too_hopeful() -> Non
     )
     wide = verdict(card, "default", [[process(GIB, most=5 * GIB)]])
     assert (wide.needs_low, wide.needs_high) == (one, int(5 * GIB * 1.02) + card.context().high)
+    unknown = verdict(card, "default", [[process(GIB) | {"unknown": ["PyTorch 2.99", "cuBLAS 99.1"]}]])
+    assert unknown.needs_low == int(GIB * 0.96) + card.context().low
+    assert unknown.needs_high == int(GIB * 1.06) + card.context().high
 
 
 def test_what_a_card_reserves_is_a_range_over_the_room_and_the_workspaces() -> None:

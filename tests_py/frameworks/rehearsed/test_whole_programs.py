@@ -235,6 +235,42 @@ def test_pinned_memory_of_the_host_is_named(tmp_path: Path) -> None:
     assert "it pins 256.00MiB of the host's memory" in found["notes"]
 
 
+CONVOLVES = """
+import torch
+model = torch.nn.Conv2d(8, 64, 3).cuda()
+for _ in range(3):
+    model(torch.randn(64, 8, 64, 64, device="cuda")).sum().backward()
+"""
+
+
+def test_versions_that_are_not_known_widen_the_range_and_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The version of cuBLAS is that of what is installed, here of a folder that is found first."""
+    known = planned(tmp_path, CONVOLVES, "--gpu", "A10", "--seconds", "400")
+    assert not any("not known" in text for text in known["notes"])
+    for package in ("nvidia_cublas", "nvidia_cublas_cu12", "nvidia_cublas_cu13"):
+        folder = tmp_path / "newer" / f"{package}-99.1.2.dist-info"
+        folder.mkdir(parents=True)
+        (folder / "METADATA").write_text(f"Name: {package}\nVersion: 99.1.2\n".replace("_", "-"), encoding="utf-8")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "newer"))
+    newer = 'torch.__version__ = type(torch.__version__)("2.99.1")\n'
+    found = planned(tmp_path, CONVOLVES + newer, "--gpu", "A10", "--seconds", "400")
+    assert "not known: PyTorch 2.99.1, cuBLAS 99.1; the need is 4% wider at both ends" in found["notes"]
+    before, after = known["cards"][0], found["cards"][0]
+    assert after["needs_low"] < before["needs_low"]
+    assert after["needs_high"] > before["needs_high"]
+
+
+def test_a_program_that_convolves_has_a_run_for_each_compute_capability(tmp_path: Path) -> None:
+    """Others have one for 8.6 and 8.9, which PyTorch treats alike; the workspaces of cuDNN differ."""
+    cards = ("--gpu", "RTX3060,A10,RTX4060", "--seconds", "400")
+    assert [one["cards"] for one in planned(tmp_path, CONVOLVES, *cards)["groups"]] == [
+        ["RTX3060", "A10-24GB"],
+        ["RTX4060"],
+    ]
+
+
 FULL = """
 import os, torch
 if "ROOM" in os.environ:

@@ -313,6 +313,31 @@ def test_workspaces_of_a_library_and_card_without_recordings_follow_a_rule(
     assert [most // known - 16 for _, most in rows[3:6]] == [x + y, x + y, x + y + sums]
 
 
+def test_float_convolutions_with_tensor_cores_as_they_were_on_an_rtx_3060() -> None:
+    """The runs of xMem agree with copies where channels fill tiles, with sums up to 512 MiB, and with none for the
+    gradient of a filter for images of few channels.
+    """
+    program = f"""{CONVOLUTIONS}
+    cuda.gpuconf_runtime_versions(12040, 90100, 22105, 120405)
+    cuda.cudaFree(None)
+    TYPE = 0  # float
+    for x, w, y in (((300, 320, 3, 3), (1280, 320, 1, 1), (300, 1280, 3, 3)),
+                    ((400, 320, 3, 3), (1280, 320, 1, 1), (400, 1280, 3, 3)),
+                    ((300, 160, 3, 3), (960, 160, 1, 1), (300, 960, 3, 3)),
+                    ((300, 3, 86, 86), (16, 3, 3, 3), (300, 16, 43, 43))):
+        print([workspace(kind, names, x, w, y) >> 9 for kind, names in WAYS])
+    """
+    known, ada = ([json.loads(line) for line in run(program, GPUCONF_SIMULATE=name)] for name in ("RTX3060", "RTX4060"))
+    copies, sums = 300 * (320 + 1280) * 9 * 4, 300 * 320 * 1280 * 4
+    none = 4096 // 512  # by which one that may be none is known
+    assert known[0] == [copies // 512, none, (sums - 1) // 512]
+    assert known[1][1:] == [none, none]
+    assert known[2] == [none] * 3
+    assert known[3][0] > none == known[3][2]
+    assert ada[:3] == [[none] * 3] * 3
+    assert none < ada[3][0] == known[3][0] < ada[3][2]
+
+
 def test_after_cudnn_has_started_memory_fills_the_room_of_the_driver() -> None:
     """So it was in the programs of benchmarks/accuracy/drawn, and what PyTorch reserves depends on it
     (cuda/blocks.c).

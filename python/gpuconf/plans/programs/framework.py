@@ -180,13 +180,15 @@ class PyTorch(Framework):
                 },
                 "workspace": max(report.workspaces.values(), default=0),
                 "sizes": workspaces.source(report, cards[0].capability),
+                "unknown": report.unknown,
             }
             rows.append(one)
         return rows
 
-    def may_differ(self, run: Run, _card: Card) -> bool:
-        """Whether the program asks how much memory the card has."""
-        return _asks_for_memory(run)
+    def may_differ(self, run: Run, card: Card) -> bool:
+        """Whether the program asks how much memory the card has, or convolves, with workspaces by the capability."""
+        convolves = any(report.workspaces for report in run.reports)
+        return _asks_for_memory(run) or (convolves and card.capability != run.cards[0].capability)
 
     def adapts(self, run: Run) -> bool:
         """Whether the program catches out-of-memory errors."""

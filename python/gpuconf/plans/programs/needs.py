@@ -100,7 +100,8 @@ NCCL = Beside(
     1638 * _MIB,
     "NVIDIA/nccl#34 (110MiB), #964 (544 and 688MiB), #864 (1.6GiB); 558MiB on H200, 2026-11-26",
 )
-# What the rehearsal may miss of the allocator's own memory, as a fraction: benchmarks/reports/accuracy.md.
+# What the rehearsal may miss of the allocator's own memory, as a fraction: benchmarks/reports/accuracy.md. As much
+# again at both ends for each library whose version is not known.
 MARGIN = 0.02
 
 
@@ -181,9 +182,10 @@ def verdict(card: Card, setting: str, gpus: Sequence[Sequence[dict[str, Any]]]) 
     sums = []
     for gpu in gpus:
         more = beside(card, gpu)
-        low = sum(one["least"][setting] for one in gpu) + sum(one.low for one in more)
-        high = sum(one["most"][setting] for one in gpu) * (1 + MARGIN) + sum(one.high for one in more)
-        sums.append((low, int(high), *_reserved(card, setting, gpu)))
+        doubt = MARGIN * max(len(one["unknown"]) for one in gpu)
+        low = sum(one["least"][setting] for one in gpu) * (1 - doubt) + sum(one.low for one in more)
+        high = sum(one["most"][setting] for one in gpu) * (1 + MARGIN + doubt) + sum(one.high for one in more)
+        sums.append((int(low), int(high), *_reserved(card, setting, gpu)))
     low, high = max(one[0] for one in sums), max(one[1] for one in sums)
     found = FITS if high <= usable.low else DOES_NOT_FIT if low > usable.high else DEPENDS
     reserved = max((one[2:] for one in sums), key=lambda figures: figures[2])

@@ -67,6 +67,7 @@ class Report:
     cudnn: str = ""  # its version
     workspaces: dict[str, int] = field(default_factory=dict)  # by the bytes by which one is known: its most
     sizes: int = 0  # how these are known: workspaces.KNOWN
+    unknown: list[str] = field(default_factory=list)  # versions of PyTorch and cuBLAS that are not known
     pinned: int = 0  # bytes of the host's memory at most
     cut: dict[str, tuple[int, int | None]] = field(default_factory=dict)  # loops.Loops.cut
     unseen: dict[str, str] = field(default_factory=dict)  # by the place of a loop

@@ -32,7 +32,8 @@ _OF_TWO = (
 )
 _IN_PROCESS = "none is possible in this process; what the block wrote is real"
 _CACHES = ("/__pycache__/", "/.cache/", "/.triton/", "/torchinductor_", "/.nv/", "/site-packages/")  # not worth a word
-_INNER = ("others", "shares", "functions", "on_cards", "workspace", "sizes")  # of a process, not in the answer
+# Of a process, not in the answer.
+_INNER = ("others", "shares", "functions", "on_cards", "workspace", "sizes", "unknown")
 _DROPPED = ("CUDA_VISIBLE_DEVICES", "GPUCONF_SIMULATE", "GPUCONF_SIMULATED_CARDS", "GPUCONF_SIMULATE_STRICT")
 
 

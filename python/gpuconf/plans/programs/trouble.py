@@ -12,6 +12,7 @@ from ..._core.table import human_bytes
 from ..._typing import Any
 from . import launch
 from .line import TORCH_REPORT
+from .needs import MARGIN
 from .records import Report
 
 _LONGEST = 200  # of an error's text
@@ -163,6 +164,8 @@ def notes(
             "free memory. "
             "Estimates of them are in the peak, and not in what the program needs"
         )
+    if unknown := sorted({name for report in reports for name in report.unknown}):
+        texts.append(f"not known: {', '.join(unknown)}; the need is {len(unknown) * MARGIN:.0%} wider at both ends")
     grown = max((one["growth"] for one in processes), default=0)
     if grown > 0:
         texts.append(f"memory in use grows by {human_bytes(grown)} with each step")

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from ..._typing import Any
+from ...allocators._share import SETS
 from .records import Report
 
 # By gpuconf_runtime_workspaces_known in gocore/sim/runtime/cudnn_workspace.c.
@@ -31,7 +32,17 @@ def of_process() -> dict[str, Any]:
     version = torch.backends.cudnn.version() or 0
     parts = (version // 10000, version // 100 % 100) if version >= 90000 else (version // 1000, version // 100 % 10)
     known = library.gpuconf_runtime_workspaces_known() if ranges else 0
-    return {"workspaces": ranges, "sizes": known, "cudnn": ".".join(map(str, parts))}
+    unknown = _unknown(torch.__version__, library.cublasLtGetVersion())
+    return {"workspaces": ranges, "sizes": known, "cudnn": ".".join(map(str, parts)), "unknown": unknown}
+
+
+def _unknown(torch_version: str, cublas: int) -> list[str]:
+    """Return which of these versions lie outside those of the sets that gpuconf is tested with."""
+    series = [tuple(map(int, one["torch"].split("."))) for one in SETS.values()]
+    ours = tuple(map(int, torch_version.partition("+")[0].split(".")[:2]))
+    names = [] if min(series) <= ours <= max(series) else [f"PyTorch {torch_version}"]
+    known = any(int(one["cuda"]) == cublas // 10000 for one in SETS.values())
+    return names if known else [*names, f"cuBLAS {cublas // 10000}.{cublas // 100 % 100}"]
 
 
 def source(report: Report, capability: tuple[int, int]) -> str:
