@@ -875,6 +875,7 @@ def _whole(shape: Any) -> Any:
 
     Raises InvalidArgumentError for negative sizes there, and for a tensor of another type.
     """
+    _eager_tensor.begin()
     plain = _plain(shape)
     try:
         sizes = arrays.shape_of(plain)
@@ -1012,6 +1013,7 @@ def uniform(
 
 
 def _drawn(kind: str, draw: Callable[..., Any], shape: Any, options: Any, name: str) -> Any:
+    _eager_tensor.begin()
     shape = _plain(shape)
     if not hasattr(shape, "__iter__") or any(not hasattr(each, "__index__") or each < 0 for each in shape):
         raise errors.InvalidArgumentError(f"shape must be a vector of sizes, but got {arrays.shown(shape)} [Op:{kind}]")
