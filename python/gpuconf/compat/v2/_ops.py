@@ -630,6 +630,7 @@ def timestamp(name: str | None = None) -> Any:
 
 def no_op(name: str | None = None) -> Any:
     """Add an operation that does nothing; where operations run eagerly, return None."""
+    _eager_tensor.begin()
     return None if executing_eagerly() else graph.no_op(name)
 
 
