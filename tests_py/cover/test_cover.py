@@ -360,7 +360,7 @@ def test_a_folder_that_is_too_large_for_a_mirror_is_not_copied(tmp_path: Path) -
 def test_a_program_that_cannot_be_started(tmp_path: Path) -> None:
     cover = Cover(Options())
     try:
-        cover.start(["./missing"], os.environ, stdout=1, stderr=2)
+        cover.start(["./missing"], os.environ, stdout=1, stderr=2, folder=str(tmp_path))
         cover.go({})
         select.select([cover], [], [], 60)
         with pytest.raises(FileNotFoundError):

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -150,5 +151,5 @@ def test_a_program_that_starts_bubblewrap(tmp_path: Path, kind: str) -> None:
         first, second, third = printed.splitlines()
     assert first == "own"
     assert "Read-only file system" in second
-    assert third == "bwrap: Can't mount proc on /newroot/proc: Operation not permitted"
+    assert re.fullmatch("bwrap: Can't mount proc on .*: Operation not permitted", third)
     assert list(tmp_path.iterdir()) == []
