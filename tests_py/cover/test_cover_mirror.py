@@ -81,7 +81,7 @@ def test_modes_and_times_of_real_files_stay_where_memory_of_other_processes_cann
 @pytest.mark.skipif(bool(adapter.why_not("syscall", 444, 0, 0, 1)), reason="this kernel has no Landlock")
 def test_the_folder_of_temporary_files_is_copied_without_the_copy() -> None:
     """The copy is made there, and was copied into itself until paths were too long."""
-    with tempfile.TemporaryDirectory(dir="/tmp") as folder:  # a long path is none for temporary files
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:  # a long path would not be used
         (Path(folder) / "old").write_text("precious")
         program = "import os; open('new', 'w').close(); print(sorted(os.listdir()))"
         words = [sys.executable, "-c", COVERED, sys.executable, "-c", program]

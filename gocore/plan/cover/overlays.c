@@ -533,7 +533,7 @@ static bool make_stage(void) {
 	return (made->layers >= 0 && made->report >= 0) || failed(made, "open", "folders");
 }
 
-/* What the cover itself has copied by now is none of the program's writes. */
+/* What the cover itself has copied by now does not count. */
 static bool limit_writes(void) {
 	char size[64];
 	struct statvfs now;

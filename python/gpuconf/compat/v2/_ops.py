@@ -282,7 +282,7 @@ def leaky_relu(features: Any, alpha: float = 0.2, name: str | None = None) -> An
 
 def stop_gradient(input: Any, name: str | None = None) -> Any:  # noqa: A002 - TensorFlow's name
     """Return a tensor with the same contents: gpuconf has no gradients."""
-    return identity(input, name)
+    return identity(input, name or "StopGradient")
 
 
 def _operation(
