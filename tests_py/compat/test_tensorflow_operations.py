@@ -120,6 +120,11 @@ def test_random_numbers_are_drawn_in_each_run(one_gpu: None) -> None:
         assert (session.run(drawn) != first).any()
 
 
+def test_an_operation_has_tensorflows_name_in_a_graph() -> None:
+    with tf1.Graph().as_default():
+        assert tf.stop_gradient([1.0]).name == "StopGradient:0"
+
+
 def test_variables_belong_to_a_session(one_gpu: None) -> None:
     with tf1.Graph().as_default():
         v = tf1.get_variable("v", [2], initializer=lambda shape, dtype: tf1.zeros(shape, dtype))

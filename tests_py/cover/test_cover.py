@@ -15,12 +15,15 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import adapter
 import pytest
 from gpuconf import errors
 from gpuconf.plans.programs.cover import Cover, Options
 
-ROOT = os.geteuid() == 0
-NAMESPACES = ["root", "user"] if ROOT else ["user"]
+# A container may allow neither, or a root without power only those of a user.
+ROOT = os.geteuid() == 0 and not adapter.why_not("unshare", adapter.NEW_MOUNTS)
+USER = not adapter.why_not("unshare", adapter.NEW_USER | adapter.NEW_MOUNTS)
+NAMESPACES = ["root"] * ROOT + ["user"] * USER
 ALL = [*NAMESPACES, "mirror"]
 
 
@@ -357,7 +360,7 @@ def test_a_folder_that_is_too_large_for_a_mirror_is_not_copied(tmp_path: Path) -
 def test_a_program_that_cannot_be_started(tmp_path: Path) -> None:
     cover = Cover(Options())
     try:
-        cover.start(["./missing"], os.environ, stdout=1, stderr=2)
+        cover.start(["./missing"], os.environ, stdout=1, stderr=2, folder=str(tmp_path))
         cover.go({})
         select.select([cover], [], [], 60)
         with pytest.raises(FileNotFoundError):

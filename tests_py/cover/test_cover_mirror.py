@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
+import adapter
 import pytest
 
 # What runs a program in a mirror, below a filter as Podman's, which forbids process_vm_readv.
@@ -73,3 +76,18 @@ def test_modes_and_times_of_real_files_stay_where_memory_of_other_processes_cann
         before.st_mtime_ns,
         before.st_ctime_ns,
     )
+
+
+@pytest.mark.skipif(bool(adapter.why_not("syscall", 444, 0, 0, 1)), reason="this kernel has no Landlock")
+def test_the_folder_of_temporary_files_is_copied_without_the_copy() -> None:
+    """The copy is made there, and was copied into itself until paths were too long."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:  # a long path would not be used
+        (Path(folder) / "old").write_text("precious")
+        program = "import os; open('new', 'w').close(); print(sorted(os.listdir()))"
+        words = [sys.executable, "-c", COVERED, sys.executable, "-c", program]
+        environment = {**os.environ, "TMPDIR": folder}
+        done = subprocess.run(
+            words, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=60
+        )
+        assert (done.stdout, done.stderr) == ("['new', 'old']\n", "")
+        assert os.listdir(folder) == ["old"]

@@ -233,20 +233,14 @@ class Difference(NamedTuple):
 KNOWN: dict[str, tuple[str, str, str]] = {
     "wrong-type": (r"tf\.(config|debugging)\.", "", "^TypeError"),
     "limit-range": ("set_logical_device_configuration", "", "^ValueError memory_limit"),
-    "no-wait": ("", "^ ", "^ResourceExhaustedError OOM"),  # the GPUs of the judge have no memory that could be full
     "growth-type": ("set_memory_growth", "", "^TypeError"),
     "build": ("is_built_with|is_cuda_build", "", ""),
     "numbers-beyond-int32": (r"2\*\*", "", "^ValueError|Tensor"),
     "eager-in-graph": (r"run\(lambda: v1.constant\([tv]\)\)$", "^NotImplementedError", "^ "),
     "job-in-mirrored": (r"MirroredStrategy\(.*/job:", "^RuntimeError In-graph|^ ", "^ |unknown device|^AssertionError"),
     "device-objects": (r"on\(g0", "^ValueError", "^ "),
-    "aborts": ("", "^ended|^AttributeError 'Context' object has no attribute '_execution_mode'", ""),
+    "aborts": ("", r"^ended (6|11|134|139)$|^AttributeError 'Context' object has no attribute '_execution_mode'", ""),
     "local-devices": ("is_gpu_available|gpu_device_name", "^ (True|'/device:GPU)", "^ (False|'')"),
-    "eager-or-graph": (
-        r"get_soft_device_placement|(worker|parameter)_devices$",
-        r"^ (False|\('/replica)",
-        r"^ (True|\('/job)",
-    ),
     "odd-operands": (
         r"tf\.config\..*\b[tv]\b",
         "^TypeError Cannot convert (PhysicalDevice|'silent')",
@@ -430,15 +424,25 @@ def known(found: Difference) -> str:
     (error, theirs), (other, ours) = found.theirs, found.ours
     if not error and not other and re.search("dtype=(float32|complex)", theirs) and nearly(theirs, ours):
         return "numpy-operations"
-    complex_or_bool = r"^ .*dtype=complex.*\n .*dtype=complex|^ (array|np\.float).*\nTypeError Invalid dtype tf.bool"
-    if "capture an EagerTensor without building a function" in theirs:
+    call, said = found.calls[-1], "\n".join(found.calls)
+    if "capture an EagerTensor without building a function" in theirs and not other and re.search(r"\b[tv]\b", call):
         return "eager-in-graph"
-    if "enable_soft_placement=0" in theirs and "set_log_device_placement" in " ".join(found.calls):
+    if "enable_soft_placement=0" in theirs and "set_log_device_placement" in said:
         return "log-and-soft"
-    if "after being initialized" in theirs and "global_variables_initializer" in " ".join(found.calls):
-        return "eager-or-graph"  # gpuconf's adds to a graph
-    if re.match(complex_or_bool, "\n".join(map(" ".join, (found.theirs, found.ours)))):
+    in_graph = re.search(r"disable_(v2_behavior|eager_execution)\(", said)
+    if in_graph and "get_soft_device_placement" in call and (theirs, ours) == ("False", "True"):
+        return "eager-or-graph"
+    if in_graph and call.endswith("_devices") and theirs == ours.replace("/job:localhost", ""):
+        return "eager-or-graph"
+    complex_numbers = all("dtype=complex" in answer for answer in (theirs, ours))
+    if complex_numbers and not error and not other and re.search(r"tf\.(pow|divide)\(|[tv] (\*\*|/) ", call):
         return "numpy-operations"
+    if call.startswith("tf.divide(True, ") and not error and ours.startswith("Invalid dtype tf.bool"):
+        return "numpy-operations"
+    # The GPUs of the judge have no memory that could be full.
+    empty = re.search(r"LogicalDeviceConfiguration\((0|False|0\.5)\)", said)
+    if empty and not error and other == "ResourceExhaustedError" and ours.startswith("OOM"):
+        return "no-wait"
     for row, patterns in KNOWN.items():
         texts = (found.calls[-1], " ".join(found.theirs), " ".join(found.ours))
         if all(re.search(pattern, text) for pattern, text in zip(patterns, texts, strict=True)):

@@ -1,6 +1,6 @@
 """Blocks of public code that configure GPUs: how they are drawn, and how many end and print as with TensorFlow.
 
-    python tests_py/oracle/public_code.py draw MIRROR WORK     write the blocks to WORK, and their list here
+    python tests_py/oracle/public_code.py draw MIRROR WORK     write the blocks to WORK, and add them to the list here
     python tests_py/oracle/public_code.py judge WORK PART      run one part of the list on TensorFlow and on gpuconf
 
 **Repositories.** ``MIRROR`` has a bare copy of each. A search of repository names for the words of ``NAMES`` gave about
@@ -27,7 +27,8 @@ before the first is fixed. A line that two runs of TensorFlow print differently 
 
 The rule was changed twice. Longer files, and more blocks of a file and of a repository, were allowed before the first
 list. After that list had been judged, blocks that compute lost their imaginary GPUs, and blocks were tried after those
-before them in their file; the list was drawn anew, and a part of it is other blocks.
+before them in their file; the list was drawn anew, and a part of it is other blocks. Blocks of the words of ``MORE``
+were added later, all hits that could be fetched; none was chosen by hand.
 
 The code is other people's: ``public_code.txt`` has where it is, and its hash.
 """
@@ -62,6 +63,8 @@ NAMES = {
     "tensorflow-book": 12,
     "handson-ml": 12,
 }
+# Words of a second drawing, at most 12 hits of each: their blocks come to those of the first.
+MORE = ("tensorflow-practice", "tensorflow-course", "tensorflow-guide", "keras-gpu", "tf-gpu")
 OTHERS = re.compile(r"js|sharp|DotNet|ofx|docker|webgpu|wgpu|2048", re.IGNORECASE)
 STRINGS = (
     """
@@ -294,12 +297,12 @@ def draw(mirror: Path, work: Path) -> None:
     machines |= {key: "" for key, (code, _, _) in ended.items() if code == 0 and key not in machines}
     print(len(machines), "with the blocks before them", flush=True)
     work.mkdir(exist_ok=True)
-    rows = []
+    rows = {row.split("\t")[1]: row for row in LIST.read_text().splitlines()}
     for key in sorted(machines):
         (work / f"{key}.py").write_text(blocks[key].source)
         part = 1 + int(key[-1], 16) % 2
-        rows.append("\t".join([str(part), key, machines[key] or "-", *map(str, blocks[key][:3])]))
-    LIST.write_text("\n".join(rows) + "\n")
+        rows.setdefault(key, "\t".join([str(part), key, machines[key] or "-", *map(str, blocks[key][:3])]))
+    LIST.write_text("".join(f"{rows[key]}\n" for key in sorted(rows)))
 
 
 def judge(work: Path, part: str) -> None:
@@ -308,6 +311,7 @@ def judge(work: Path, part: str) -> None:
     from oracle.programs import _same
 
     rows = [row.split("\t") for row in LIST.read_text().splitlines() if row.startswith(part)]
+    rows = [row for row in rows if (work / f"{row[1]}.py").exists()]  # those of the repositories that were drawn there
     programs = [(row[1], (work / f"{row[1]}.py").read_text(), row[2].strip("-")) for row in rows]
     theirs, again, ours = (results(mode, programs) for mode in ("tensorflow", "tensorflow", "installed"))
     counts: Counter[str] = Counter()

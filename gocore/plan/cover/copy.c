@@ -142,6 +142,7 @@ struct linked {
 };
 
 static bool copy_into(const char *from, const char *to, struct linked **links);
+static struct stat left_out; /* a folder; without a number if there is none */
 
 /* Sockets, FIFOs and devices are left out, and what has gone since the folder was read. */
 static bool copy_entry(const char *from, const char *to, struct linked **links) {
@@ -149,7 +150,7 @@ static bool copy_entry(const char *from, const char *to, struct linked **links) 
 	if (lstat(from, &facts) != 0)
 		return true; /* it has gone */
 	if (S_ISDIR(facts.st_mode))
-		return copy_into(from, to, links);
+		return (facts.st_dev == left_out.st_dev && facts.st_ino == left_out.st_ino) || copy_into(from, to, links);
 	if (S_ISLNK(facts.st_mode))
 		return copy_link(from, to, &facts);
 	if (!S_ISREG(facts.st_mode))
@@ -197,8 +198,10 @@ static bool copy_into(const char *from, const char *to, struct linked **links) {
 }
 
 /* errno is that of the copy, whatever freeing the list does to it. */
-bool copy_folder(const char *from, const char *to) {
+bool copy_folder(const char *from, const char *to, const char *without) {
 	struct linked *links = NULL;
+	if (without == NULL || stat(without, &left_out) != 0)
+		left_out.st_ino = 0;
 	bool whole = copy_into(from, to, &links);
 	int error = errno;
 	while (links != NULL) {

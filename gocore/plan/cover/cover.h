@@ -64,7 +64,7 @@ bool overlays_enter(const struct request *request, struct cover *cover, enum kin
 #define COPY_BYTES_MOST (2LL << 30)
 bool copy_is_small(const char *folder);
 long long bytes_beyond_copies(const char *folder);
-bool copy_folder(const char *from, const char *to);
+bool copy_folder(const char *from, const char *to, const char *without); /* a folder in it, or NULL */
 bool copy_file(const char *from, const char *to);
 void remove_folder(const char *folder);
 

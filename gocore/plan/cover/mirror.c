@@ -123,7 +123,7 @@ static bool make_way(struct cover *cover, const char *folder) {
 		rest = end;
 	}
 	strcpy(cover->folder, at);
-	return copy_folder(folder, at) || failed(cover, "copy", folder);
+	return copy_folder(folder, at, root) || failed(cover, "copy", folder);
 }
 
 static bool make_layer(struct cover *cover, int number, const char *of, mode_t mode) {

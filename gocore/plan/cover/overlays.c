@@ -240,7 +240,7 @@ static bool cover_by_copy(const char *from, const char *to) {
 	char upper[PATH_MAX], work[PATH_MAX];
 	if (!new_folder(from, upper, work))
 		return false;
-	if (!copy_folder(from, upper))
+	if (!copy_folder(from, upper, NULL))
 		return failed(made, "copy", from + strlen(OLD));
 	return mount(upper, to, NULL, MS_BIND, NULL) == 0 || failed(made, "bind", to + strlen(NEW));
 }
@@ -308,7 +308,7 @@ static bool make_entry(const char *folder, const char *name) {
 	if (S_ISDIR(facts.st_mode)) {
 		/* A mount can't be renamed or removed, so a folder of the program's own is copied if it is small. */
 		if (is_below(path, asked->folder) && !has_mounts_below(path) && copy_is_small(from))
-			return copy_folder(from, to) || failed(made, "copy", path);
+			return copy_folder(from, to, NULL) || failed(made, "copy", path);
 		if (mkdir(to, 0700) != 0)
 			return errno == EEXIST || failed(made, "make", path);
 		return cover_folder(path);
@@ -514,7 +514,7 @@ static bool allow_sockets(void) {
  * then NEW does. */
 static bool make_stage(void) {
 	char size[64];
-	snprintf(size, sizeof size, "mode=755,size=%lld", asked->writes);
+	snprintf(size, sizeof size, "mode=755,size=%lld", asked->writes + COPY_BYTES_MOST);
 	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0)
 		return failed(made, "make private", "/");
 	if (mount("tmpfs", "/tmp", "tmpfs", MS_NOSUID | MS_NODEV, size) != 0)
@@ -531,6 +531,17 @@ static bool make_stage(void) {
 	made->layers = open(LAYERS, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	made->report = open(REPORT, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	return (made->layers >= 0 && made->report >= 0) || failed(made, "open", "folders");
+}
+
+/* What the cover itself has copied by now does not count. */
+static bool limit_writes(void) {
+	char size[64];
+	struct statvfs now;
+	if (statvfs(LAYERS, &now) != 0)
+		return failed(made, "look at", "the layers");
+	long long taken = (long long)((now.f_blocks - now.f_bfree) * now.f_frsize);
+	snprintf(size, sizeof size, "size=%lld", taken + asked->writes);
+	return mount(NULL, "/", NULL, MS_REMOUNT | MS_NOSUID | MS_NODEV, size) == 0 || failed(made, "limit", "writes");
 }
 
 /*
@@ -569,7 +580,7 @@ bool overlays_enter(const struct request *request, struct cover *cover, enum kin
 		whole = overlay(OLD "/", NEW) && cover_mounts();
 	else if (whole)
 		whole = make_anew("/");
-	whole = whole && make_kernel_folders() && write_preload() && allow_sockets() && leave_old_root();
+	whole = whole && make_kernel_folders() && write_preload() && allow_sockets() && limit_writes() && leave_old_root();
 	umask(mask);
 	return whole;
 }

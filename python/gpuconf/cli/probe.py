@@ -77,8 +77,8 @@ def advice(launcher: str, kernel: str, *, container: bool) -> str:
     if container:
         options = "--security-opt seccomp=unconfined --security-opt apparmor=unconfined"
         steps.append(
-            f"in Docker or Podman, start the container with {options}, and with --cap-add SYS_ADMIN if that is not "
-            "enough"
+            f"in Docker or Podman, start the container with {options}, and with --cap-add SYS_ADMIN --cap-add "
+            "NET_ADMIN if that is not enough"
         )
     if _setting(kernel, "kernel/apparmor_restrict_unprivileged_userns") not in (None, 0):
         text = f"a profile of AppArmor for {launcher}"

@@ -25,9 +25,7 @@ _OLD_ARGUMENTS = {"dim": "axis", "dimension": "axis", "keep_dims": "keepdims", "
 _NOTHING = frozenset(
     [
         "global_variables_initializer",
-        "group",
         "local_variables_initializer",
-        "no_op",
         "tables_initializer",
         "variables_initializer",
     ]
@@ -70,7 +68,7 @@ def either(in_graph: F) -> F:
         if not runs_eagerly():
             return in_graph(*args, **kwargs)
         if name in _NOTHING:
-            return None
+            return in_2("no_op")()
         if name == "placeholder":
             raise RuntimeError("tf.placeholder() is not compatible with eager execution.")
         kwargs.pop("verify_shape", None)

@@ -10,7 +10,7 @@ from contextlib import nullcontext
 from functools import partial
 
 from ... import errors
-from ..._core import scope
+from ..._core import runtime, scope
 from ..._core.built_in_errors import built_in, raise_built_in_class
 from ..._typing import Any
 from ...tensors import arrays, operations
@@ -21,7 +21,7 @@ from .._arrays import array_of as any_array_of
 from .._arrays import is_core, name_of
 from .._dtypes import DType, as_dtype
 from .._shape import TensorShape
-from ..v1._mode import by_value
+from ..v1._mode import by_value, executing_eagerly
 
 TYPE_CHECKING = False
 
@@ -149,8 +149,15 @@ class EagerTensor(Plain):
         return computed(numpy_ops.compute("Neg", super().numpy()))
 
 
+def begin() -> None:
+    """Initialize the runtime where operations run eagerly, as TensorFlow does before it looks at an operand."""
+    if executing_eagerly():
+        runtime.initialize("constant")
+
+
 def array_of(value: Any, dtype: Any = None) -> Any:
     """Convert a value to an array. Raises ValueError for an object that is neither a number nor a string."""
+    begin()
     try:
         return any_array_of(value, dtype)
     except errors.InvalidTypeError as error:

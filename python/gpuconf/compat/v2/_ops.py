@@ -282,7 +282,7 @@ def leaky_relu(features: Any, alpha: float = 0.2, name: str | None = None) -> An
 
 def stop_gradient(input: Any, name: str | None = None) -> Any:  # noqa: A002 - TensorFlow's name
     """Return a tensor with the same contents: gpuconf has no gradients."""
-    return identity(input, name)
+    return identity(input, name or "StopGradient")
 
 
 def _operation(
@@ -630,6 +630,7 @@ def timestamp(name: str | None = None) -> Any:
 
 def no_op(name: str | None = None) -> Any:
     """Add an operation that does nothing; where operations run eagerly, return None."""
+    _eager_tensor.begin()
     return None if executing_eagerly() else graph.no_op(name)
 
 
@@ -875,6 +876,7 @@ def _whole(shape: Any) -> Any:
 
     Raises InvalidArgumentError for negative sizes there, and for a tensor of another type.
     """
+    _eager_tensor.begin()
     plain = _plain(shape)
     try:
         sizes = arrays.shape_of(plain)
@@ -1012,6 +1014,7 @@ def uniform(
 
 
 def _drawn(kind: str, draw: Callable[..., Any], shape: Any, options: Any, name: str) -> Any:
+    _eager_tensor.begin()
     shape = _plain(shape)
     if not hasattr(shape, "__iter__") or any(not hasattr(each, "__index__") or each < 0 for each in shape):
         raise errors.InvalidArgumentError(f"shape must be a vector of sizes, but got {arrays.shown(shape)} [Op:{kind}]")

@@ -88,7 +88,7 @@ def rehearse(asked: Asked) -> Rehearsal:
             runs.append(run)
             if program.ended == "interrupted" or not runs[0].processes:
                 break
-        outputs = _outputs(covers[0], asked.keep)
+        outputs = what_was_written(covers[0], asked.keep)
         answer = _answer(asked.words, [card.name for card in asked.cards], runs, covers[0].said(), outputs)
         if asked.changes and _is_short(answer["cards"]):
             if asked.request.helps and isinstance(runs[0].framework, PyTorch):
@@ -425,7 +425,7 @@ def _write_page(run: Run, path: str) -> None:
     report.write(trace, find(trace, None, None, None), path)
 
 
-def _outputs(cover: Cover, keep: str | None) -> list[str]:
+def what_was_written(cover: Cover, keep: str | None) -> list[str]:
     """Return what is said at the end of what the program wrote."""
     if cover.kind == UNPROTECTED:
         return []
@@ -433,7 +433,10 @@ def _outputs(cover: Cover, keep: str | None) -> list[str]:
     written = [entry for entry in entries if not entry.removed]
     lines = []
     if keep is not None:
-        lines.append(f"what the program wrote is in {keep} ({cover.keep(keep)} files); its tensors have no values")
+        try:
+            lines.append(f"what the program wrote is in {keep} ({cover.keep(keep)} files); its tensors have no values")
+        except OSError as error:
+            lines.append(f"--keep {keep}: {error.strerror}; not all that the program wrote is there")
     elif written:
         size = human_bytes(sum(entry.size for entry in written))
         count = "1 file" if len(written) == 1 else f"{len(written)} files"
