@@ -6,7 +6,9 @@ from __future__ import annotations
 import os
 
 from .._core.files import replacing
+from ..errors import MissingPackageError
 from ..memory import load_trace
+from ..plans.pages import report
 from ..plans.programs import needs
 from ..plans.recordings import difference
 from .console import DIFFERS, OK, Progress, UsageError
@@ -23,6 +25,14 @@ def _refuse_unlike(names: list[str], cards: list[str]) -> None:
             f"{names[0]} was recorded on {cards[0]} and {names[1]} on {cards[1]}, where PyTorch uses other kernels: "
             "record both with the same --gpu"
         )
+
+
+def _plotly() -> str:
+    """Return plotly's library, "" without it: the page then has tables only."""
+    try:
+        return report.plotly_script()
+    except MissingPackageError:
+        return ""
 
 
 def diff(options: Options) -> int:
@@ -50,9 +60,10 @@ def diff(options: Options) -> int:
     if options.between is not None:
         names = [f"{options.old} after {seconds:g} s" for seconds in options.between]
     if options.html is not None:
+        drawn, library = ([], "") if options.between is not None else (traces, _plotly())
         # File names may be undecodable.
         with replacing(options.html, encoding="utf-8", errors="backslashreplace") as file:
-            file.write(difference.page(differences, (names[0], names[1])))
+            file.write(difference.page(differences, (names[0], names[1]), drawn if library else [], library))
     if options.json:
         print_json({"old": options.old, "new": options.new, "gpus": [each.to_dict() for each in differences]})
     else:

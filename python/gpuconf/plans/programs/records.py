@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from ..._typing import Any
 
 CHECKPOINT, BF16, FUSED, SINGLE = "checkpoint", "bf16", "fused", "foreach"  # changes of a program of PyTorch
+MEMORY, FREE, NAME, CAPABILITY = "memory", "free", "name", "capability"  # what a program asks of its card
 
 
 @dataclass
@@ -41,6 +42,8 @@ class OfGPU:
     parts: dict[str, int]  # at the peak
     growth: int  # with each step
     largest: int  # allocation
+    modules: dict[str, dict[str, int]] = field(default_factory=dict)  # at the peak, the parts of each
+    phases: list[tuple[float, str]] = field(default_factory=list)  # after a part of all events, what it does then
 
 
 @dataclass
