@@ -175,6 +175,46 @@ def test_what_helps_follows_from_the_figures() -> None:
     assert any("a limit was reached" in line for line in read(free)[0].lines())
 
 
+CONTAINER = (
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 23.64 GiB "
+    "of which 100.00 MiB is free. {processes}Of the allocated memory 22.60 GiB is allocated by PyTorch, and 400.00 MiB "
+    "is reserved by PyTorch but unallocated."
+)
+
+
+@pytest.mark.parametrize(
+    ("processes", "process", "others"),
+    [
+        ("Process 71 has 23.50 GiB memory in use. ", 23.5, None),
+        ("Process 70 has 0.04 GiB memory in use. Process 71 has 23.45 GiB memory in use. ", 23.45, 0.04),
+        ("Process 70 has 23.50 GiB memory in use. Process 71 has 23.50 GiB memory in use. ", 23.5, None),
+    ],
+    ids=["alone", "with a small one", "each with the figure of all"],
+)
+def test_a_process_in_a_container_is_not_another_one(processes: str, process: float, others: float | None) -> None:
+    """PyTorch does not know its number there; its own memory was said to be that of others."""
+    (found,) = read(CONTAINER.format(processes=processes))
+    assert (found.process, found.others) == (gib(process), None if others is None else gib(others))
+
+
+@pytest.mark.parametrize(
+    ("text", "library"),
+    [
+        ("RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`", "cuBLAS"),
+        ("RuntimeError: cuDNN error: CUDNN_STATUS_ALLOC_FAILED", "cuDNN"),
+        ("ncclUnhandledCudaError: Call to CUDA function failed.\nLast error:\nCuda failure 2 'out of memory'", "NCCL"),
+        ("[2] misc/strongstream.cc:53 NCCL WARN Cuda failure 'out of memory'", "NCCL"),
+        ("RuntimeError: CUDA out of memory", "CUDA"),
+    ],
+)
+def test_texts_without_figures(text: str, library: str) -> None:
+    (found,) = read(text)
+    lines = list(found.lines())
+    assert lines[0] == f"{library} ran out of memory: memory requested"
+    assert "The text has no figures" in lines[1]
+    assert [one.library for one in read(f"{text}\n{NOW}")] == ["PyTorch"]
+
+
 def test_a_log_on_standard_input(tmp_path: pathlib.Path) -> None:
     log = (
         f"step 1\n{NOW}\nDuring handling of the above exception, another exception occurred:\n{NOW}\nCUDA error: "

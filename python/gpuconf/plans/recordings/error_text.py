@@ -13,7 +13,7 @@ from ..._core.table import Table, human_bytes
 class Message(Table):
     """An out-of-memory error, as far as its text has the figures: None for what it does not say. Sizes are in bytes."""
 
-    library: str  # "PyTorch", "TensorFlow", "JAX", "CuPy" or "CUDA"
+    library: str  # "PyTorch", "TensorFlow", "JAX", "CuPy", "cuBLAS", "cuDNN", "NCCL" or "CUDA"
     gpu: int | None = None
     requested: int | None = None
     capacity: int | None = None  # of the card
@@ -213,18 +213,29 @@ def _pytorch(text: str) -> Message:
             cached = max(reserved - allocated, 0)
         capacity, free = _find(r"SIZE total capacity", text), _find(r"SIZE free", text)
         return Message("PyTorch", gpu, requested, capacity, free, allocated, cached, None, _find(r"SIZE allowed", text))
+    capacity, free = _find(r"total capaci?ty of SIZE", text), _find(r"of which SIZE is free", text)
+    allocated = _find(r"SIZE is allocated by PyTorch", text)
+    cached = _find(r"SIZE is reserved by PyTorch but unallocated", text)
     others = [_bytes(size) or 0 for size in re.findall(rf"Process \d+ has {_SIZE} memory in use", text)]
+    process = _find(r"this process has SIZE memory in use", text)
+    # In a container PyTorch does not know its own number: it names itself as one of the others.
+    own = [size for size in others if size >= (allocated or 0) + (cached or 0)]
+    if process is None and own:
+        process = min(own)
+        others.remove(process)
+        if capacity is not None and process + sum(others) > capacity:
+            others = []  # of which each has the figure of all
     return Message(
         "PyTorch",
         gpu,
         requested,
-        _find(r"total capaci?ty of SIZE", text),
-        _find(r"of which SIZE is free", text),
-        _find(r"SIZE is allocated by PyTorch", text),
-        _find(r"SIZE is reserved by PyTorch but unallocated", text),
+        capacity,
+        free,
+        allocated,
+        cached,
         _find(r"SIZE allocated in private pools", text),
         _find(r"SIZE allowed", text),
-        _find(r"this process has SIZE memory in use", text),
+        process,
         sum(others) if others else None,
     )
 
@@ -285,8 +296,16 @@ _KINDS = (
     (r"OOM when allocating tensor|Allocator \(GPU_\d+_bfc\) ran out of memory", _tensorflow, 20000),
     (r"(?:RESOURCE_EXHAUSTED|Resource exhausted): Out of memory (?:while trying to allocate|allocating)", _jax, 500),
     (r"[Oo]ut of memory (?:to allocate|allocating) [\d,]+ bytes \((?:total|allocated so far)", _cupy, 300),
-    (r"CUDA error: out of memory|CUDA_ERROR_OUT_OF_MEMORY|cudaErrorMemoryAllocation", lambda _: Message("CUDA"), 300),
+    (r"CUBLAS_STATUS_ALLOC_FAILED", lambda _: Message("cuBLAS"), 300),
+    (r"CUDNN_STATUS_ALLOC_FAILED", lambda _: Message("cuDNN"), 300),
+    (r"Cuda failure (?:2 )?'out of memory'", lambda _: Message("NCCL"), 300),
+    (
+        r"CUDA error: out of memory|CUDA_ERROR_OUT_OF_MEMORY|cudaErrorMemoryAllocation|CUDA out of memory(?!\.)",
+        lambda _: Message("CUDA"),
+        300,
+    ),
 )
+_WITHOUT_FIGURES = ("cuBLAS", "cuDNN", "NCCL", "CUDA")
 
 
 def read(text: str) -> tuple[Message, ...]:
@@ -302,7 +321,7 @@ def read(text: str) -> tuple[Message, ...]:
             end = start + most  # its statistics may follow other lines
             start = max(start - most, 0) if "Limit:" not in text[start:end] else start
         messages[reader(text[start : min(end, start + most) if kind != _TENSORFLOW else end])] = None
-    known: Iterable[Message] = [m for m in messages if m.library != "CUDA"] or messages
+    known: Iterable[Message] = [m for m in messages if m.library not in _WITHOUT_FIGURES] or messages
     if not messages:
         raise errors.InvalidArgumentError("no out-of-memory error of PyTorch, TensorFlow, JAX or CuPy is in the text")
     return tuple(known)
