@@ -10,7 +10,10 @@ from dataclasses import dataclass, field
 
 from ..._typing import Any
 
-CHECKPOINT, BF16, FUSED, SINGLE = "checkpoint", "bf16", "fused", "foreach"  # changes of a program of PyTorch
+# Changes of a program of PyTorch, and those of which it makes one.
+CHECKPOINT, OFFLOAD, ATTENTION, BF16, FUSED, SINGLE = "checkpoint", "offload", "attention", "bf16", "fused", "foreach"
+EIGHT_BITS = "8bit"
+EITHER = ((CHECKPOINT, OFFLOAD), (FUSED, SINGLE, EIGHT_BITS))
 MEMORY, FREE, NAME, CAPABILITY = "memory", "free", "name", "capability"  # what a program asks of its card
 
 

@@ -13,6 +13,7 @@ from ..._core.files import replacing
 from ..._core.table import human_bytes, make
 from ..._typing import Any
 from ...jobs import simulated_cards
+from ...jobs.cgroup import host_room
 from ...leases.environment import of_simulation, of_startup
 from ...memory import load_trace
 from ...simulation.simulate import simulate_buffers
@@ -24,7 +25,8 @@ from .answer import Rehearsal
 from .cover import UNPROTECTED, Cover, Entry, Options
 from .framework import Framework, PyTorch, Run
 from .needs import Card, alike
-from .records import BF16, FUSED, SINGLE, Report, Request
+from .parts import ACTIVATIONS
+from .records import BF16, EITHER, OFFLOAD, Report, Request
 from .xla.share import JAX, settings_for
 
 _OF_TWO = (
@@ -336,6 +338,9 @@ def _remedies(asked: Asked, runs: Sequence[Run], covers: list[Cover]) -> list[di
         changes = run.framework.changes(run) if short else {}
         if any(card.capability < (8, 0) for card in short):
             changes.pop(BF16, None)  # which these cards do not compute with
+        host = host_room()
+        if max(one["parts"].get(ACTIVATIONS, 0) for one in run.processes) > min(host.available, host.group) // 2:
+            changes.pop(OFFLOAD, None)  # a try of it takes as much of this host's memory
         if not changes:
             continue
         names = ", ".join(card.name for card in short)
@@ -350,8 +355,9 @@ def _remedies(asked: Asked, runs: Sequence[Run], covers: list[Cover]) -> list[di
         saving = [one for one in tries if one["saves"] > 0]
         gained = {card for one in saving for card in one["gains"]}
         if len(saving) > 1 and len(gained) < len(short):
-            optimizers = [one for one in saving if one["changes"][0] in (FUSED, SINGLE)]
-            worse = sorted(optimizers, key=lambda one: -one["saves"])[1:]  # an optimizer is one or the other
+            best = sorted(saving, key=lambda one: -one["saves"])
+            of_one = [[one for one in best if one["changes"][0] in names] for names in EITHER]
+            worse = [one for some in of_one for one in some[1:]]
             together = [one["changes"][0] for one in saving if one not in worse]
             tries.append(_remedy(asked, run, short, together, changes, covers, 0))
         rows += [one for one in tries if one["gains"]]
@@ -376,6 +382,9 @@ def _remedy(
     covers.pop().close()
     row: dict[str, Any] = {"changes": names, "title": " and ".join(titles), "write": "\n".join(writes).splitlines()}
     row["ended"] = program.ended
+    pinned = max((report.pinned for report in run.reports), default=0)
+    if pinned > max(report.pinned for report in before.reports):
+        row["title"] += f"; pins {human_bytes(pinned)} of the host's memory"
     # One that was ended earlier, or of which less was seen, has not done all that the program does.
     failed = trouble.why_no_verdict(program, _ran(program, run.reports), run.processes)
     unseen = set(trouble.unseen(program, run.reports)) - set(trouble.unseen(before.ended, before.reports))

@@ -15,9 +15,9 @@ from torch.nn.modules import module as modules_of_torch
 
 from ..._core.stacks import OWN
 from ..._typing import Any
-from .records import CAPABILITY, FREE, MEMORY, NAME
 from .modules import Modules
 from .parts import GRADIENTS, PARAMETERS, STATE, Seen
+from .records import CAPABILITY, FREE, MEMORY, NAME
 
 OPTIMIZER, BACKWARD, FORWARD = "optimizer", "backward", "forward"
 MADE = "optimizers"  # that were made

@@ -14,8 +14,8 @@ from ..._core.table import human_bytes
 from ..._typing import Any, NamedTuple
 from ...memory._trace import Trace
 from ...memory._usage import UNTAGGED
-from ..pages.frame import frame, table
 from ..pages.figures import over_events
+from ..pages.frame import frame, table
 from ..pages.history import History, by_event, histories
 
 # Memory of one library and tag that one line holds at the peak: of the newer trace, or of the older one if the line is
