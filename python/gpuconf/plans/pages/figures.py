@@ -121,7 +121,8 @@ class _Section:
             "</dl>",
         ]
         parts += self._out_of_memory()
-        parts.append(self._figure("time", "Memory in use over time", self._over_time(), 380))
+        title = "Memory in use, allocation by allocation" if self.by_event else "Memory in use over time"
+        parts.append(self._figure("time", title, self._over_time(), 380))
         if self.of is not None:
             parts.append(self.of.tree())
         else:
@@ -253,9 +254,9 @@ class _Section:
         most = max([sum(history.peak.in_use), *(value for value, _ in shown_lines)])
         layout = {
             "hovermode": "x unified",
-            "xaxis": {"title": {"text": "allocations and frees"}} if self.by_event else {"ticksuffix": "s"},
+            "xaxis": {"ticksuffix": "" if self.by_event else "s"},
             "yaxis": {**bytes_axis(most), "range": [0, most * 1.05 or 1]},
-            "legend": {"orientation": "h", "y": -0.2 if self.by_event else -0.12},
+            "legend": {"orientation": "h", "y": -0.12},
             "margin": {"l": 70, "r": 20, "t": 10, "b": 40},
         }
         if self.of is not None:
