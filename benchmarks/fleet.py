@@ -1,4 +1,4 @@
-"""Measure `gpuconf plan --fleet`, and write the tables of docs/fleet.md.
+"""Measure `gpuconf plan --fleet`, and write the tables of benchmarks/reports/fleet.md.
 
     make bench WHAT=fleet
 
@@ -34,7 +34,7 @@ import fleet_problems  # noqa: E402
 
 from benchmarks.report import cpu, fill, table  # noqa: E402
 
-PAGE = ROOT / "docs" / "fleet.md"
+PAGE = ROOT / "benchmarks" / "reports" / "fleet.md"
 GIB = 1 << 30
 
 # At least 10,000 jobs each, or 1,000 cards, and sizes in MiB of a card with 80 GiB, except where a class has a capacity

@@ -59,6 +59,8 @@ package that has a plugin, and imports the plugin.
 
 ## Calls from Python
 
+Programs configure devices once, so those calls have no goal; scopes and allocations do.
+
 {calls}
 
 ## Operations
@@ -68,7 +70,7 @@ run.
 
 {operations}
 
-Beside NumPy, in turns. Both use NumPy's OpenBLAS ([how operations compute](../../docs/concepts/operations.md)).
+Beside NumPy, in turns. Both use NumPy's OpenBLAS ([how operations compute](../../docs/tensorflow.md#how-operations-compute)).
 
 {peers}
 
@@ -132,7 +134,7 @@ for memory that could be remapped, finding the cause, and the report as the text
 ## The ledger
 
 Grants and releases are calls of the core from Python. Other processes hold or publish something and
-sleep; [ledger.md](../../docs/ledger.md) says what a busy machine adds.
+sleep; [sharing.md](sharing.md) says what a busy machine adds.
 
 {ledger}
 

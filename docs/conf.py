@@ -64,6 +64,23 @@ def without_last_line(_app: Sphinx, page: nodes.document) -> None:
         block += nodes.Text(text)
 
 
+def with_labels(_app: Sphinx, page: nodes.document) -> None:
+    """Let a table of four columns or more stand as a list where it is too wide, each cell with its column's title.
+
+    site.css shows the titles there: on phones, and everywhere if there are seven columns.
+    """
+    for table in page.findall(nodes.table):
+        rows = list(table.findall(nodes.row))
+        titles = [cell.astext() for cell in rows[0]]
+        if len(titles) < 4:
+            continue
+        table["classes"] += ["labeled", "records"] if len(titles) > 6 else ["labeled"]
+        for row in rows[1:]:
+            for title, cell in zip(titles[1:], row[1:], strict=True):
+                if title and cell.children:
+                    cell[0].insert(0, nodes.inline("", f"{title}: ", classes=["label"]))
+
+
 def with_reports(_app: Sphinx, _name: str, text: list[str]) -> None:
     """Let links to the reports, which are no pages of the site, lead to copies of their files."""
     text[0] = text[0].replace("](../benchmarks/reports/", "](path:../benchmarks/reports/")
@@ -73,4 +90,5 @@ def setup(app: Sphinx) -> None:
     """Connect the hooks."""
     app.connect("autodoc-process-signature", without_constructor)
     app.connect("doctree-read", without_last_line)
+    app.connect("doctree-read", with_labels)
     app.connect("source-read", with_reports)

@@ -129,14 +129,6 @@ func CountedAllocations() (result int64, err error) {
 	return toInt64(calls{}.CountedAllocations(m))
 }
 
-func CurrentTag() (result int64, err error) {
-	defer process.Gate(&err)
-	if err := process.Alive(); err != nil {
-		return 0, err
-	}
-	return toInt64(calls{}.CurrentTag())
-}
-
 func DescribeBLAS(choice string, folders string) (result string, err error) {
 	defer process.Gate(&err)
 	if err := process.Alive(); err != nil {
@@ -932,14 +924,6 @@ func SetSetting(name string, value string) (result bool, err error) {
 		return false, err
 	}
 	return true, calls{}.SetSetting(name, value)
-}
-
-func SetTag(number int64) (result bool, err error) {
-	defer process.Gate(&err)
-	if err := process.Alive(); err != nil {
-		return false, err
-	}
-	return true, calls{}.SetTag(number)
 }
 
 func SetVisibleDevices(devices string, deviceType string, typed bool) (result bool, err error) {

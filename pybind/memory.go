@@ -194,18 +194,6 @@ func (calls) InternTag(name string) (number holder.Tag, err error) {
 	return holder.Intern(name)
 }
 
-// CurrentTag returns the number of the calling thread's tag; 0 for none.
-func (calls) CurrentTag() (number holder.Tag, err error) { return cabi.Tag(), nil }
-
-// SetTag sets the calling thread's tag to a number that InternTag returned, or to 0 for none.
-func (calls) SetTag(number int64) error {
-	if number < 0 || number > int64(holder.Other) {
-		return status.Errorf(status.InvalidArgument, "tag number %d is not from 0 to %d", number, holder.Other)
-	}
-	cabi.SetTag(holder.Tag(number))
-	return nil
-}
-
 // FailAllocation makes the n-th allocation from now on fail, on any logical GPU, in any thread and library; 0 ends the
 // counting.
 func (calls) FailAllocation(m *devmgr.Manager, n int64) error {

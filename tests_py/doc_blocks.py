@@ -17,10 +17,10 @@ _NO_GPU = "tests_py/frameworks/allocators/test_readme.py"
 ELSEWHERE = {
     ("README.md", "import gpuconf"): _NO_GPU,
     ("README.md", "import cupy"): _NO_GPU,
-    ("docs/howto/limit-pytorch-and-cupy.md", "import gpuconf"): _NO_GPU,
+    ("docs/limits.md", "import gpuconf"): _NO_GPU,
     ("docs/frameworks.md", "import gpuconf\ngpuconf.configure("): _NO_GPU,
     ("docs/frameworks.md", "card = "): _NO_GPU,
-    ("docs/frameworks.md", "with gpuconf.memory.tag("): _NO_GPU,
+    ("docs/memory.md", "with gpuconf.memory.tag("): _NO_GPU,
     ("docs/frameworks.md", "import cupy, gpuconf"): "nowhere: CuPy compiles and launches these kernels on a GPU only",
     ("docs/clusters.md", "cluster = dask_jobqueue.SLURMCluster("): "tests_py/integrations/test_dask_worker.py",
 }

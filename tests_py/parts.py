@@ -201,7 +201,7 @@ PARTS = {
             '--minimalloc "${MINIMALLOC:-}" ${BENCH_ARGS:-}',
         ),
         "fleet": (
-            "gpuconf plan --fleet, and the tables of docs/fleet.md (20 minutes on an idle machine)",
+            "gpuconf plan --fleet, and benchmarks/reports/fleet.md (20 minutes on an idle machine)",
             "$PY benchmarks/fleet.py ${BENCH_ARGS:-}",
         ),
         "profile": (

@@ -332,7 +332,7 @@ def _memory_goals(run: dict[str, Any]) -> Iterator[Goal]:
             )
         if found and goal is None:
             why = (
-                "gpuconf promises [best fit](../../docs/concepts/how-a-limit-works.md), which needs "
+                "gpuconf promises [best fit](../../docs/limits.md#how-it-works), which needs "
                 f"{over[figures.OURS]:.3f} there, and "
                 f"{over[figures.RMM]:.3f} in RMM's list; another rule needs {best:.3f}"
             )

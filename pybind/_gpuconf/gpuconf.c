@@ -193,25 +193,6 @@ PyObject * _wrap__gpuconf_pybind_CountedAllocations(PyObject *PYBINDGEN_UNUSED(_
 
 
 PyObject *
-_wrap__gpuconf_pybind_CurrentTag(PyObject *PYBINDGEN_UNUSED(_args), PyObject *PYBINDGEN_UNUSED(_kwargs))
-{
-    PyObject *py_retval;
-    int64_t retval;
-
-    if (gcpy_refused()) {
-        return NULL;
-    }
-    retval = pybind_CurrentTag();
-    if (PyErr_Occurred()) {
-        return NULL;
-    }
-    py_retval = Py_BuildValue((char *) "L", retval);
-    return py_retval;
-}
-PyObject * _wrap__gpuconf_pybind_CurrentTag(PyObject *PYBINDGEN_UNUSED(_args), PyObject *PYBINDGEN_UNUSED(_kwargs));
-
-
-PyObject *
 _wrap__gpuconf_pybind_DropGraph(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
 {
     PyObject *py_retval;
@@ -1387,30 +1368,6 @@ _wrap__gpuconf_pybind_SetSetting(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *a
     return py_retval;
 }
 PyObject * _wrap__gpuconf_pybind_SetSetting(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
-
-
-PyObject *
-_wrap__gpuconf_pybind_SetTag(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
-{
-    PyObject *py_retval;
-    bool retval;
-    int64_t number;
-    const char *keywords[] = {"number", NULL};
-
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "L", (char **) keywords, &number)) {
-        return NULL;
-    }
-    if (gcpy_refused()) {
-        return NULL;
-    }
-    retval = pybind_SetTag(number);
-    if (PyErr_Occurred()) {
-        return NULL;
-    }
-    py_retval = Py_BuildValue((char *) "N", PyBool_FromLong(retval));
-    return py_retval;
-}
-PyObject * _wrap__gpuconf_pybind_SetTag(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
 
 
 PyObject *
@@ -2771,7 +2728,6 @@ static PyMethodDef _gpuconf_functions[] = {
     {(char *) "pybind_CopyFromHost", (PyCFunction) _wrap__gpuconf_pybind_CopyFromHost, METH_VARARGS|METH_KEYWORDS, "pybind_CopyFromHost(address, id, offset, host, nbytes)\n\ntype: address: int64_t\ntype: id: int64_t\ntype: offset: int64_t\ntype: host: int64_t\ntype: nbytes: int64_t" },
     {(char *) "pybind_CopyToHost", (PyCFunction) _wrap__gpuconf_pybind_CopyToHost, METH_VARARGS|METH_KEYWORDS, "pybind_CopyToHost(address, id, offset, host, nbytes)\n\ntype: address: int64_t\ntype: id: int64_t\ntype: offset: int64_t\ntype: host: int64_t\ntype: nbytes: int64_t" },
     {(char *) "pybind_CountedAllocations", (PyCFunction) _wrap__gpuconf_pybind_CountedAllocations, METH_NOARGS, "pybind_CountedAllocations()\n\n" },
-    {(char *) "pybind_CurrentTag", (PyCFunction) _wrap__gpuconf_pybind_CurrentTag, METH_NOARGS, "pybind_CurrentTag()\n\n" },
     {(char *) "pybind_DropGraph", (PyCFunction) _wrap__gpuconf_pybind_DropGraph, METH_VARARGS|METH_KEYWORDS, "pybind_DropGraph(id)\n\ntype: id: int64_t" },
     {(char *) "pybind_DropRecording", (PyCFunction) _wrap__gpuconf_pybind_DropRecording, METH_VARARGS|METH_KEYWORDS, "pybind_DropRecording(id)\n\ntype: id: int64_t" },
     {(char *) "pybind_Execute", (PyCFunction) _wrap__gpuconf_pybind_Execute, METH_VARARGS|METH_KEYWORDS, "pybind_Execute(op, inputs, flags, name, device)\n\ntype: op: char *\ntype: inputs: char *\ntype: flags: int64_t\ntype: name: char *\ntype: device: char *" },
@@ -2819,7 +2775,6 @@ static PyMethodDef _gpuconf_functions[] = {
     {(char *) "pybind_SetLogicalConfiguration", (PyCFunction) _wrap__gpuconf_pybind_SetLogicalConfiguration, METH_VARARGS|METH_KEYWORDS, "pybind_SetLogicalConfiguration(position, repr, configuration)\n\ntype: position: int64_t\ntype: repr: char *\ntype: configuration: char *" },
     {(char *) "pybind_SetMemoryGrowth", (PyCFunction) _wrap__gpuconf_pybind_SetMemoryGrowth, METH_VARARGS|METH_KEYWORDS, "pybind_SetMemoryGrowth(position, repr, value, badType)\n\ntype: position: int64_t\ntype: repr: char *\ntype: value: int64_t\ntype: badType: char *" },
     {(char *) "pybind_SetSetting", (PyCFunction) _wrap__gpuconf_pybind_SetSetting, METH_VARARGS|METH_KEYWORDS, "pybind_SetSetting(name, value)\n\ntype: name: char *\ntype: value: char *" },
-    {(char *) "pybind_SetTag", (PyCFunction) _wrap__gpuconf_pybind_SetTag, METH_VARARGS|METH_KEYWORDS, "pybind_SetTag(number)\n\ntype: number: int64_t" },
     {(char *) "pybind_SetVisibleDevices", (PyCFunction) _wrap__gpuconf_pybind_SetVisibleDevices, METH_VARARGS|METH_KEYWORDS, "pybind_SetVisibleDevices(devices, deviceType, typed)\n\ntype: devices: char *\ntype: deviceType: char *\ntype: typed: bool" },
     {(char *) "pybind_StartRecording", (PyCFunction) _wrap__gpuconf_pybind_StartRecording, METH_VARARGS|METH_KEYWORDS, "pybind_StartRecording(events, stacks)\n\ntype: events: int64_t\ntype: stacks: bool" },
     {(char *) "pybind_StopRecording", (PyCFunction) _wrap__gpuconf_pybind_StopRecording, METH_VARARGS|METH_KEYWORDS, "pybind_StopRecording(id)\n\ntype: id: int64_t" },

@@ -292,21 +292,6 @@ func pybind_CountedAllocations() C.longlong {
 	return C.longlong(cret)
 }
 
-//export pybind_CurrentTag
-func pybind_CurrentTag() C.longlong {
-	_saved_thread := C.PyEval_SaveThread()
-	cret, __err := pybind.CurrentTag()
-
-	C.PyEval_RestoreThread(_saved_thread)
-	if __err != nil {
-		estr := C.CString(__err.Error())
-		C.gopy_raise(estr)
-		C.free(unsafe.Pointer(estr))
-		return C.longlong(0)
-	}
-	return C.longlong(cret)
-}
-
 //export pybind_DescribeBLAS
 func pybind_DescribeBLAS(choice *C.char, folders *C.char) *C.char {
 	_saved_thread := C.PyEval_SaveThread()
@@ -1481,21 +1466,6 @@ func pybind_SetMemoryGrowth(position C.longlong, repr *C.char, value C.longlong,
 func pybind_SetSetting(name *C.char, value *C.char) C.char {
 	_saved_thread := C.PyEval_SaveThread()
 	cret, __err := pybind.SetSetting(C.GoString(name), C.GoString(value))
-
-	C.PyEval_RestoreThread(_saved_thread)
-	if __err != nil {
-		estr := C.CString(__err.Error())
-		C.gopy_raise(estr)
-		C.free(unsafe.Pointer(estr))
-		return boolGoToPy(false)
-	}
-	return boolGoToPy(cret)
-}
-
-//export pybind_SetTag
-func pybind_SetTag(number C.longlong) C.char {
-	_saved_thread := C.PyEval_SaveThread()
-	cret, __err := pybind.SetTag(int64(number))
 
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {

@@ -475,6 +475,26 @@ static PyObject *generation(PyObject *module, PyObject *unused) {
 	return PyLong_FromUnsignedLong(gcpy_generation());
 }
 
+/* Tags, whose names _tag.py knows: a thread's current one is a number, which Go gives the name. */
+static PyObject *tag(PyObject *module, PyObject *unused) {
+	(void)module, (void)unused;
+	return PyLong_FromLong(gcgo_tag_read());
+}
+
+static PyObject *set_tag(PyObject *module, PyObject *number) {
+	long value = gcpy_refused() ? -1 : PyLong_AsLong(number);
+
+	(void)module;
+	if (PyErr_Occurred())
+		return NULL;
+	if (value < 0 || value > GCGO_OTHER_TAG) {
+		PyErr_Format(PyExc_ValueError, "tag number %ld is not from 0 to %d", value, GCGO_OTHER_TAG);
+		return NULL;
+	}
+	gcgo_tag_write((uint16_t)value);
+	return Py_NewRef(Py_None);
+}
+
 static PyObject *connect_scope(PyObject *module, PyObject *args) {
 	(void)module;
 	return gcpy_keep(python.all, sizeof python.all / sizeof *python.all, args) == 0 ? Py_NewRef(Py_None) : NULL;
@@ -514,6 +534,8 @@ static PyMethodDef functions[] = {
     {"scope", scope, METH_O, NULL},
     {"scope_name", scope_name, METH_NOARGS, NULL},
     {"scope_number", scope_number, METH_NOARGS, NULL},
+    {"tag", tag, METH_NOARGS, NULL},
+    {"set_tag", set_tag, METH_O, NULL},
     {"generation", generation, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };

@@ -158,6 +158,8 @@ BY_HAND = [
     "def scope(device: object) -> object: ...",
     "def scope_name() -> str: ...",
     "def scope_number() -> int: ...",
+    "def set_tag(number: int) -> None: ...",
+    "def tag() -> int: ...",
 ]
 
 PYTHON_TYPES = {"int64_t": "int", "int": "int", "char*": "str", "bool": "bool", "double": "float"}
@@ -176,9 +178,6 @@ def stub(recipe: str) -> str:
         line = f"def {name}({typed}) -> {PYTHON_TYPES[result]}: ..."
         lines.append(line if len(line) <= 120 else line.replace("(", "(\n    ").replace(")", "\n)"))
     return "\n".join([*lines, "def NumHandles() -> int: ...", *BY_HAND, ""])
-
-
-BEGIN, END = "<!-- commands -->", "<!-- end -->"
 
 
 def generate() -> dict[Path, str]:
@@ -209,16 +208,18 @@ def generate() -> dict[Path, str]:
 
 
 def command_pages() -> dict[Path, str]:
-    """The pages about commands, from their table in python/gpuconf/cli/commands.txt."""
+    """The parts of the page about commands that are made from their table in python/gpuconf/cli/commands.txt."""
     sys.path.insert(0, str(ROOT / "python"))
     from gpuconf.cli import manual
 
     os.environ["COLUMNS"] = "80"
-    page = ROOT / "docs" / "cli.md"
-    before, begin, rest = page.read_text().partition(BEGIN)
-    _, end, after = rest.partition(END)
-    table = f"{before}{begin}\n{manual.table()}\n{end}{after}"
-    return {page: table, ROOT / "docs" / "reference" / "commands.md": manual.reference()}
+    page = ROOT / "docs" / "commands.md"
+    text = page.read_text()
+    for name, part in (("commands", manual.table()), ("help", manual.reference())):
+        before, begin, rest = text.partition(f"<!-- {name} -->\n")
+        _, end, after = rest.partition("<!-- end -->")
+        text = f"{before}{begin}{part}\n{end}{after}"
+    return {page: text}
 
 
 def main() -> int:

@@ -102,6 +102,10 @@ import (
 // A goroutine called from C stays on the caller's thread, so these use the thread that Python runs on.
 func writeScope(word int64) { C.gcgo_scope_write(C.int64_t(word)) }
 func readScope() int64      { return int64(C.gcgo_scope_read()) }
+
+// Both sides of the border agree on the last tag, or this does not compile.
+var _ = [1]struct{}{}[C.GCGO_OTHER_TAG-int(holder.Other)]
+
 func writeTag(t holder.Tag) { C.gcgo_tag_write(C.uint16_t(t)) }
 func readTag() holder.Tag   { return holder.Tag(C.gcgo_tag_read()) }
 func readSite() uint32      { return uint32(C.gcgo_site_read()) }

@@ -35,6 +35,9 @@ struct gcgo_taken {
 /* The libraries of package holder. A holder is a library and the thread's tag. */
 enum gcgo_library { GCGO_C, GCGO_GPUCONF, GCGO_TORCH, GCGO_CUPY, GCGO_NUMBA, GCGO_LIBRARY_BITS = 3 };
 
+/* gocore/base/holder's Other, the last of the tags. */
+enum { GCGO_OTHER_TAG = (1 << (16 - GCGO_LIBRARY_BITS)) - 1 };
+
 /* Bits of devmgr.Known. */
 enum { GCGO_UNCAPTURED = 1, GCGO_LASTING = 2 };
 

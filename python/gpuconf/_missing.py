@@ -8,6 +8,7 @@ A module calls ``watch(globals())``, or raises ``error_for`` in its own ``__geta
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 
 from ._typing import Any
 
@@ -106,6 +107,7 @@ _MEANT = {
     "snapshot": "gpuconf.memory.record(); the recording's save() writes a snapshot",
     "statistics": "gpuconf.memory.stats()",
     "used": "gpuconf.memory.stats().bytes_in_use",
+    **dict.fromkeys(("cupy", "numba", "torch"), "gpuconf.configure(), which routes PyTorch, CuPy and Numba"),
 }
 
 # What is looked for in gpuconf, and is in its module memory or a command.
@@ -125,7 +127,7 @@ COMMANDS = ("completion", "diff", "doctor", "env", "export", "ledger", "ps", "ru
 
 
 def elsewhere(module: str, name: str) -> str:
-    """Return where gpuconf has what is missed in ``gpuconf``, its ``memory`` or ``config``.
+    """Return where gpuconf has what is missed in one of its own modules, or a name there that is close.
 
     Return "" if nothing has that name.
     """
@@ -137,12 +139,24 @@ def elsewhere(module: str, name: str) -> str:
         return f"use gpuconf.{name}"
     if module == "gpuconf" and name in COMMANDS:
         return f"it is a command: gpuconf {name} --help"
-    if module not in ("gpuconf", "gpuconf.config") or name.startswith("_"):
+    if name.startswith("_") or module.startswith("gpuconf.compat"):
         return ""
-    for path in ("config", "config.experimental"):
-        if f"gpuconf.{path}" != module and name in names().get(path, {}):
-            return f"use gpuconf.{path}.{name}"
-    return ""
+    if module in ("gpuconf", "gpuconf.config"):
+        for path in ("config", "config.experimental"):
+            if f"gpuconf.{path}" != module and name in names().get(path, {}):
+                return f"use gpuconf.{path}.{name}"
+    near = closest(name, getattr(sys.modules[module], "__all__", ()))
+    return near and f"did you mean {near!r}?"
+
+
+def closest(word: object, known: Iterable[str]) -> str:
+    """Return the name that a mistyped one begins or comes closest to, or an empty text."""
+    from difflib import get_close_matches
+
+    written = str(word).lower()
+    names = {each.lower(): each for each in known}
+    longer = [each for each in names if len(written) > 3 and each.startswith(written)]
+    return next((names[each] for each in longer or get_close_matches(written, names, 1)), "")
 
 
 def stands_in() -> bool:

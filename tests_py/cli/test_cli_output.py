@@ -14,7 +14,6 @@ import pytest
 from command import COMMAND, run
 from gpuconf.cli import manual
 from gpuconf.cli.parser import COMMANDS, HELP, arguments, function
-from gpuconf.plans.generated.policies import POLICIES
 from holder import holder
 from script import environment, without_others
 
@@ -188,11 +187,6 @@ def test_the_manual_page() -> None:
         assert done.stderr == ""
     installed = sysconfig.get_path("data")
     assert Path(installed, "share/man/man1/gpuconf.1").read_text() == text, "pip install puts it where man looks"
-
-
-def test_the_policies_of_the_table_are_those_of_the_planner() -> None:
-    (policy,) = (argument for argument in arguments("plan") if "--policy" in argument.names)
-    assert tuple(policy.choices) == tuple(POLICIES)
 
 
 @pytest.mark.parametrize("command", [command for command in COMMANDS if COMMANDS[command][0]])

@@ -132,7 +132,7 @@ def test_a_page(here: Path) -> None:
     assert "fits with" in out
     assert "<title>gpuconf memory report</title>" in (here / "memory.html").read_text()
     code, _, err = run("plan", "holes.csv", "--html", "no/memory.html", cwd=here)
-    assert (code, err) == (1, "gpuconf plan: no/memory.html: No such file or directory\n")
+    assert (code, err) == (2, "gpuconf plan: --html: there is no folder no\n")
 
 
 def test_a_page_without_plotly(here: Path) -> None:
@@ -198,7 +198,7 @@ def test_progress_of_a_long_trace(here: Path) -> None:
         (["plan", "holes.csv", "--limit", "much"], "--limit 'much' is not a size: write bytes, '500MB', '6GiB'"),
         (
             ["plan", "holes.csv", "--limit", "50%"],
-            "limit '50%' is a percentage, which needs a GPU; use bytes or '6GiB'",
+            "limit '50%' is a percentage, but the GPU is not known here; write bytes or '6GiB'",
         ),
         (["plan", "holes.csv", "--limit", "7"], "limit must be at least 1 MiB"),
         (["plan", "holes.csv", "--policy", "fast"], "--policy must be one of pytorch, pytorch-expandable, "),

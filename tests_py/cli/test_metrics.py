@@ -130,7 +130,9 @@ def test_opentelemetry(one_gpu: None) -> None:
     assert found["gpuconf.memory.in_use"] == [
         ({**pool, "gpuconf.library": "gpuconf", "gpuconf.tag": "weights"}, 3 * MIB, "By")
     ]
-    assert found["gpuconf.memory.limit"] == [(pool, gpuconf.memory.stats("GPU:0").bytes_limit, "By")]
+    limit = gpuconf.memory.stats("GPU:0").bytes_limit
+    assert found["gpuconf.memory.limit"] == [(pool, limit, "By")]
+    assert found["gpuconf.memory.free"] == [(pool, limit - 3 * MIB, "By")]
     buffer.free()
 
 

@@ -10,6 +10,7 @@ import select
 import signal
 import struct
 import subprocess
+import tempfile
 import termios
 import time
 from collections.abc import Iterator
@@ -167,6 +168,66 @@ def test_keys(env: dict[str, str]) -> None:
             assert time.monotonic() < deadline
             terminal.shows("notes")
         terminal.press("\033")
+        assert terminal.end() == 0
+
+
+def test_a_job_is_ended_after_a_question(env: dict[str, str]) -> None:
+    """The selected one, by SIGTERM, and only after "y"."""
+    with holder(env, lease=10 * GIB) as first, holder(env, lease=20 * GIB) as second, top(env, columns=120) as terminal:
+        terminal.shows(str(second.pid))
+        terminal.press("LT")
+        terminal.shows(f"End training {second.pid}, ")
+        terminal.press("n")
+        terminal.shows("nothing was ended")
+        terminal.press("T")
+        terminal.shows(f"End training {second.pid}, ")
+        assert second.poll() is None
+        terminal.press("y")
+        terminal.shows(f"SIGTERM was sent to PID {second.pid}")
+        assert second.wait(20) == -signal.SIGTERM
+        assert first.poll() is None
+        terminal.press("\033")
+        assert terminal.end() == 0
+
+
+def test_a_job_is_ended_through_the_command_that_leased_for_it(env: dict[str, str]) -> None:
+    """So that the program gets the signal, and its memory goes to the next."""
+    script = "trap 'echo asked to end; exit 7' TERM; echo runs; while :; do sleep 0.1; done"
+    words = [COMMAND, "run", "--memory", "1GiB", "--name", "chat", "--", "bash", "-c", script]
+    with (
+        subprocess.Popen(words, env=environment(env), stdout=subprocess.PIPE, text=True) as job,
+        top(env, columns=120) as terminal,
+    ):
+        assert job.stdout is not None
+        assert job.stdout.readline() == "runs\n"
+        terminal.shows("chat")
+        terminal.press("Ty")
+        terminal.shows("SIGTERM was sent")
+        assert job.stdout.read() == "asked to end\n"
+        assert job.wait(20) == 7
+        terminal.shows("no processes")
+        terminal.press("T")  # of nothing
+        terminal.press("q")
+        assert terminal.end() == 0
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs another user's process")
+def test_a_job_of_another_user_is_not_ended(env: dict[str, str]) -> None:
+    with tempfile.TemporaryDirectory() as folder:  # pytest's own folders are this user's alone
+        os.chmod(folder, 0o755)
+        _of_another_user({**env, "GPUCONF_LEDGER": f"{folder}/ledger"})
+
+
+def _of_another_user(env: dict[str, str]) -> None:
+    ledger = env["GPUCONF_LEDGER"]
+    subprocess.run([COMMAND, "ledger", "init", "--shared", ledger], check=True, capture_output=True, timeout=60)
+    other = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+    with holder(env, lease=GIB, inside=other) as program, top(env, columns=120) as terminal:
+        terminal.shows(str(program.pid))
+        terminal.press("T")
+        terminal.shows(f"PID {program.pid} is not yours: only its user can end it here")
+        assert program.poll() is None
+        terminal.press("q")
         assert terminal.end() == 0
 
 

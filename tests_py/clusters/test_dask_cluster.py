@@ -230,7 +230,7 @@ BAD = {
     "workers_per_gpu='2'": "workers_per_gpu must be an int",
     "memory='9GiB', workers_per_gpu=2": r"2 processes of 9\.00GiB do not fit in the 14\.56GiB of Tesla T4 \(GPU-.*\): "
     r"1 would",
-    "memory='lots'": "limit 'lots' is not a size",
+    "memory='lots'": "memory 'lots' is not a size",
     "memory='1GiB', device_memory_limit=0.5": "memory and device_memory_limit are the same option",
     "device_memory_limit=1.5": "a fraction between 0 and 1",
     "growth='yes'": "growth must be True, False or None",
@@ -238,6 +238,7 @@ BAD = {
     "pre_import='a b'": "'a b' is not the name of a module",
     "simulate='2xK1'": "K1",
     "n_workers=3": "3 workers are too many",
+    "worker_per_gpu=2": "unexpected keyword argument 'worker_per_gpu'. Did you mean 'workers_per_gpu'",
     "processes=False": "needs processes=True",
     "gpus=1, CUDA_VISIBLE_DEVICES='0'": "are the same option",
 }

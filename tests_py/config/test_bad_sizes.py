@@ -68,7 +68,7 @@ SIZES = {
     "a percentage": (
         "50%",
         InvalidArgumentError,
-        "nbytes '50%' is a percentage, which needs a GPU; use bytes or '6GiB'",
+        "nbytes '50%' is a percentage, but the GPU is not known here; write bytes or '6GiB'",
     ),
     "bytes": (b"1", InvalidTypeError, "but got bytes"),
     "None": (None, InvalidTypeError, "but got NoneType: None"),

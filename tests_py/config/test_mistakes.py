@@ -91,6 +91,16 @@ CALLS = {
     "gpuconf.top()": "has no attribute 'top': it is a command: gpuconf top --help",
     "gpuconf.is_available()": "use len(gpuconf.visible_devices()) > 0",
     "gpuconf.memory.peak()": "use gpuconf.memory.stats().peak_bytes_in_use",
+    "gpuconf.torch": "use gpuconf.configure(), which routes PyTorch, CuPy and Numba",
+    "__import__('gpuconf.torch')": "No module named 'gpuconf.torch': use gpuconf.configure(), which routes PyTorch",
+    "__import__('gpuconf.memorry')": "No module named 'gpuconf.memorry': did you mean 'memory'?",
+    "gpuconf.memory.alloc('1GiB')": "has no attribute 'alloc': did you mean 'allocate'?",
+    "gpuconf.memory.usages()": "did you mean 'usage'?",
+    "gpuconf.memory.measure().peak": "this measurement has not finished: leave its with block first",
+    "gpuconf.memory.measure().peak_increase": "this measurement has not finished: leave its with block first",
+    "gpuconf.memory.measure().peek": "'Measurement' object has no attribute 'peek'",
+    "gpuconf.memory.fit_batch(512, print)": "function must be callable, but got int: 512; it comes before start",
+    "gpuconf.memory.report('a.csv', 'a.pdf')": "'a.pdf' would be a page in HTML: write a name such as page.html",
     "gpuconf.memory.free()": "use free() of the buffer, or gpuconf.memory.release()",
     "tf.config.experimental.set_memory_growth(gpu(), 'yes')": "Memory growth must be True or False, not a value of "
     "type str",
@@ -107,12 +117,15 @@ CALLS = {
 
 # A command: its exit code, and texts that it says.
 COMMANDS: dict[str, tuple[Any, ...]] = {
-    "run --memory true": (2, "--memory 'true' is not a size: write bytes, '500MB', '6GiB' or '50%'"),
+    "run --memory true": (2, "--memory needs SIZE, such as --memory 10GiB, but got 'true', which is a program"),
     "run --memory 10 true": (2, "--memory must be at least 1 MiB, but got '10'; did you mean '10GiB'?"),
     "run": (2, "no program: after the options, name a command or a Python script, such as python train.py"),
     "run --limit 1GiB true": (2, "there is no option '--limit'. Did you mean --memory?"),
     "run --mem 1GiB true": (2, "there is no option '--mem'. Did you mean --memory?"),
-    "run --gpus two true": (2, "--gpus must be a whole number, 1 or more, but got 'two'"),
+    "run --gpus two true": (
+        2,
+        "--gpus must be a whole number (CUDA_VISIBLE_DEVICES chooses which GPUs), 1 or more, but got 'two'",
+    ),
     "run --simulate 2 true": (2, "did you mean 2xT4?"),
     "env --memory 6": (2, "--memory must be at least 1 MiB, but got '6'; did you mean '6GiB'?"),
     "plan": (2, "A program needs --: gpuconf plan --gpu L4 -- python train.py"),
@@ -153,6 +166,7 @@ VARIABLES = {
     "GPUCONF_LIMIT=6": (1, "GPUCONF_LIMIT must be at least 1 MiB, such as '6GiB', but got '6'; did you mean '6GiB'?"),
     "GPUCONF_LIMIT=6G": (1, "GPUCONF_LIMIT '6G' is not a size: write bytes, '500MB', '6GiB'; did you mean '6GiB'?"),
     "GPUCONF_GROWTH=yes": (1, "GPUCONF_GROWTH must be true or false, but got 'yes'; did you mean true?"),
+    "GPUCONF_CONTEXT_MEMORY=lots": (1, "GPUCONF_CONTEXT_MEMORY 'lots' is not a size: write bytes, '500MB', '6GiB'"),
     "GPUCONF_GROWTH=Off": (1, "but got 'Off'; did you mean false?"),
     "GPUCONF_SIMULATE=1": (1, 'cannot simulate "1": unknown GPU model "1"; did you mean 1xT4?'),
     "GPUCONF_SIMULATE_VALUES=gpu": (1, "GPUCONF_SIMULATE_VALUES is 'gpu': choose \"cpu\""),
@@ -166,6 +180,8 @@ FILES = {
     "limit = 6.5": "but got float: 6.5; did you mean '6.5GiB'?",
     "growth = 'true'": "must be true or false, but got 'true'; did you mean true?",
     "growth = 1": "must be true or false, but got 1; did you mean true?",
+    "limit = 6GiB": '(at line 1, column 10); text needs quotes: limit = "6GiB"',
+    "growht = true": "unknown setting 'growht'. Did you mean growth?",
     "mem = '6GiB'": "unknown setting 'mem'. Did you mean limit?",
     "[gpuconf]\nlimit = '6GiB'": "has the table [gpuconf]: write its settings without a table, at the top",
 }
@@ -200,7 +216,7 @@ def test_call(call: str) -> None:
         "tf1": gpuconf.compat.v1,
         "gpu": lambda: gpuconf.config.list_physical_devices("GPU")[0],
     }
-    with pytest.raises((ValueError, TypeError, AttributeError, RuntimeError)) as raised:
+    with pytest.raises((ValueError, TypeError, AttributeError, ImportError, RuntimeError)) as raised:
         exec(compile(call, "<mistake>", "exec"), names)
     assert CALLS[call] in str(raised.value)
 
@@ -286,7 +302,12 @@ def test_silent_calls() -> None:
     program = "import gpuconf; print(gpuconf.config.list_physical_devices('GPU'))"
     done = run(program, env={"GPUCONF_SIMULATE": "2xT4", "CUDA_VISIBLE_DEVICES": "cuda:1"})
     assert done.stdout == "[]\n"
-    assert 'CUDA_VISIBLE_DEVICES="cuda:1": CUDA ignores "cuda:1" and what follows it. Did you mean "1"?' in done.stderr
+    assert done.stderr == (  # no line of gpuconf's own
+        'environment:0: UserWarning: CUDA_VISIBLE_DEVICES="cuda:1": CUDA ignores "cuda:1" and what follows it. '
+        'Did you mean "1"?\n'
+    )
+    done = run(program, env={"GPUCONF_SIMULATE": "T4", "CUDA_DEVICE_ORDER": "PCI"})
+    assert 'CUDA_DEVICE_ORDER="PCI": CUDA ignores it. It knows FASTEST_FIRST and PCI_BUS_ID' in done.stderr
 
 
 def test_options_after_the_program(tmp_path: Path) -> None:

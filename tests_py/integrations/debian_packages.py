@@ -13,7 +13,7 @@ import sys
 PROGRAMS = {
     "chromium": ("chromium",),
     "chromium-driver": ("chromedriver",),
-    "prometheus": ("prometheus",),
+    "prometheus": ("prometheus", "promtool"),
     "openssh-client": ("ssh", "ssh-keygen"),
     "openssh-server": ("sshd",),
     "tmux": ("tmux",),

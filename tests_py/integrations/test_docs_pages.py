@@ -36,11 +36,13 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-# The texts of the page that reach beyond its right edge. Blocks of code and tables scroll.
+# The texts of the page that reach beyond its right edge, and the tables that scroll. Blocks of code may.
 BEYOND = """
+const tables = [...document.querySelectorAll('article table')]
+    .filter(e => e.scrollWidth > e.parentElement.clientWidth + 1);
 const texts = [...document.querySelectorAll('article :is(h1, h2, h3, p, li, dt) *, article :is(h1, h2, h3)')];
 return texts.filter(e => !e.closest('pre, table') && e.getBoundingClientRect().right > window.innerWidth)
-    .map(e => e.textContent);
+    .concat(tables).map(e => e.textContent);
 """
 
 

@@ -26,6 +26,7 @@ from script import environment
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 COMMAND = str(Path(sys.executable).with_name("gpuconf"))
+ALERTS = ROOT / "docs" / "prometheus-alerts.yml"
 GIB = 1 << 30
 
 CONFIGURATION = """
@@ -153,5 +154,21 @@ def test_prometheus_scrapes_every_card(server: tuple[str, dict[str, str]]) -> No
         assert len(queries) >= 9
         for query in queries:
             assert ask(url, re.sub(r"\$(gpu|instance)", ".*", query)), query
+        for name in set(re.findall(r"gpuconf_[a-z_]+", ALERTS.read_text())):
+            assert ask(url, f"count({name})"), name
     ended = "absent(gpuconf_lease_bytes)"
     assert ask(url, ended), "the lease of a killed process is gone"
+
+
+def test_each_alert_fires_when_it_should(tmp_path: Path) -> None:
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        pytest.skip("needs Debian's package prometheus")
+    tests = Path(__file__).with_name("alerts.yml").read_text()
+    (tmp_path / "alerts.yml").write_text(tests.replace("RULES", str(ALERTS)))
+    ran = subprocess.run(
+        [promtool, "test", "rules", "alerts.yml"], cwd=tmp_path, capture_output=True, text=True, timeout=60
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    unnamed = set(re.findall(r"alert: (\w+)", ALERTS.read_text())) - set(re.findall(r'alertname="(\w+)"', tests))
+    assert not unnamed, f"alerts.yml has no series for {unnamed}"

@@ -78,7 +78,7 @@ def test_formats() -> None:
     ("memory", "message"),
     [
         ("much", "gpuconf env: --memory 'much' is not a size"),
-        ("25%", "--memory '25%' is a percentage, which needs a GPU"),
+        ("25%", "--memory '25%' is a percentage, but the GPU is not known here"),
         ("1000", "--memory must be at least 1 MiB, but got '1000'; did you mean '1000MiB'?"),
     ],
 )

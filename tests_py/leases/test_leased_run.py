@@ -125,7 +125,8 @@ def test_a_run_inside_a_run_is_a_part_of_it(ledger: Ledger) -> None:
         (
             ["--memory", "1GiB", "--gpus", "0", "x.py"],
             2,
-            "gpuconf run: --gpus must be a whole number, 1 or more, but got '0'",
+            "gpuconf run: --gpus must be a whole number (CUDA_VISIBLE_DEVICES chooses which GPUs), 1 or more, "
+            "but got '0'",
         ),
         (["--timeout", "3", "x.py"], 2, "gpuconf run: --timeout needs --memory or --gpus"),
         (["--memory", "1GiB", "--timeout", "3", "--no-wait", "x.py"], 2, "--timeout and --no-wait exclude each other"),
@@ -190,6 +191,15 @@ def test_a_timeout_lists_who_holds_the_memory(ledger: Ledger) -> None:
     wait_until(lambda: len(ledger.claims()) == 2)
     assert holder.communicate("\n")[0] == ""
     assert waiting.communicate(timeout=30) == ("my turn\n", "")
+
+
+def test_an_unknown_program_ends_the_wait(ledger: Ledger) -> None:
+    """It was found missing when its turn came."""
+    holder = start("--memory=12GiB", "--gpus=2", "-c", "input()", stdin=subprocess.PIPE)
+    wait_until(ledger.claims)
+    for program, why in (("no-such-program", "command not found"), ("no_such.py", "there is no such file")):
+        assert run("--memory=4GiB", program) == (127, "", f"gpuconf run: {program}: {why}\n")
+    assert holder.communicate("\n")[0] == ""
 
 
 def test_a_timeout_holds_while_a_process_holds_the_lock(ledger: Ledger) -> None:

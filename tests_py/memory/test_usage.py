@@ -13,6 +13,7 @@ from typing import Any
 import gpuconf
 import pytest
 from gpuconf import memory
+from gpuconf._core.native import by_hand
 from script import run_well
 
 MIB = 1 << 20
@@ -428,3 +429,12 @@ def test_a_measurement_is_split_in_the_same_way() -> None:
         assert measured.to_dict()["rows"] == [row.to_dict() for row in measured.rows]
     small.free()
     kept.free()
+
+
+@pytest.mark.parametrize("number", [-1, 8192, 1 << 70, "w", None])
+def test_the_core_refuses_what_is_no_number_of_a_tag(number: Any) -> None:
+    with gpuconf.memory.tag("kept"):
+        before = by_hand().tag()
+        with pytest.raises((ValueError, TypeError, OverflowError)):
+            by_hand().set_tag(number)
+        assert by_hand().tag() == before != 0

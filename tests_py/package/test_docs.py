@@ -7,6 +7,7 @@ import itertools
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import pytest
 import script
+from command import COMMAND
 from doc_blocks import ELSEWHERE, PAGES, ROOT, Block, block, blocks
 from gpuconf import errors
 from gpuconf.cli.parser import parsed
@@ -110,8 +112,9 @@ def test_each_block_is_run_or_has_its_reason() -> None:
 def shown() -> list[tuple[str, list[str]]]:
     """The lines of indented blocks that call the command, as words, up to what the shell does with it."""
     found = []
-    for page in sorted(set(PAGES) - {"docs/reference/commands.md"}):  # which is made from the commands
-        for line in re.findall(r"^ {4,}(?:\$ |sudo )?(gpuconf (?!\d).*)$", (ROOT / page).read_text(), re.MULTILINE):
+    for page in PAGES:
+        text = (ROOT / page).read_text().partition("<!-- help -->")[0]  # what follows is made from the commands
+        for line in re.findall(r"^ {4,}(?:\$ |sudo )?(gpuconf (?!\d).*)$", text, re.MULTILINE):
             words = shlex.split(re.split(r" [|>#<]| \.\.\.", line)[0])
             found.append((page, words[1:]))
     return found
@@ -179,11 +182,11 @@ def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     links = [(page, link) for page in site.rglob("*.html") for link in inside.findall(page.read_text())]
     assert len(links) > 1000
     assert [str(page) + ": " + link for page, link in links if not (page.parent / link).exists()] == []
-    assert "gpuconf.memory.allocate" in (site / "reference" / "memory.html").read_text()
+    assert "gpuconf.memory.allocate" in (site / "python.html").read_text()
 
 
 def test_each_error_class_has_cause_and_fix() -> None:
-    page = (ROOT / "docs" / "reference" / "errors.md").read_text()
+    page = (ROOT / "docs" / "troubleshooting.md").read_text()
     rows = [
         [cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines() if line.startswith("| ")
     ]
@@ -192,18 +195,22 @@ def test_each_error_class_has_cause_and_fix() -> None:
     described = {name for row in rows for name in re.findall(r"\w+Error", re.sub(r"\(\w+\)", "", row[0]))}
     classes = {name for name in errors.__all__ if name.endswith("Error")}
     assert described == classes - {"GpuconfError", "OpError"}
-    reference = re.findall(r"\w+Error\b", page.rpartition(":members:")[2])
+    reference = re.findall(r"\w+Error\b", (ROOT / "docs" / "python.md").read_text().rpartition(":members:")[2])
     assert sorted(reference) == sorted(classes - {"OutOfMemoryError"}), "each class, once; the alias is in the table"
 
 
-HOW_TO = """
-find-what-holds-memory fit-on-a-smaller-card four-workers-a-card-with-dask limit-pytorch-and-cupy
-run-a-tensorflow-1-script share-a-card-between-two-services share-a-server split-a-card test-gpu-code-in-ci
-"""
+# Pages that only point to others or to reports, or compare.
+WITHOUT_EXAMPLE = {"docs/comparison.md", "docs/measurements.md"}
 
 
-def test_each_task_has_its_page() -> None:
-    assert {path.stem for path in (ROOT / "docs" / "howto").glob("*.md")} == set(HOW_TO.split())
+@pytest.mark.parametrize("page", sorted(set(PAGES) - {"README.md", "docs/index.md"}))
+def test_a_page_begins_with_its_aim_and_has_an_example_that_runs(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    title, _, rest = text.partition("\n\n")
+    assert re.fullmatch(r"# [^\n]+", title)
+    assert re.match(r"[A-Z`]", rest), "a sentence, before any list, block or heading"
+    runs = [block for block in [*blocks("python"), *blocks("console")] if block.page == page]
+    assert runs or "```shell-session\n" in text or "```c\n" in text or page in WITHOUT_EXAMPLE
 
 
 def test_the_messages_of_troubleshooting_are_messages_of_gpuconf() -> None:
@@ -227,3 +234,35 @@ def test_the_page_on_rehearsals_has_each_known_difference() -> None:
     ).stdout
     assert table.count("\n") > 4
     assert table in (ROOT / "docs/plan.md").read_text()
+
+
+UNITS = {
+    name: text
+    for page in PAGES
+    for text, name in re.findall(
+        r"^```ini\n(# /etc/systemd/system/(\S+)\n.*?)^```$", (ROOT / page).read_text(), re.M | re.S
+    )
+}
+
+
+def test_the_pages_have_units_of_systemd() -> None:
+    assert {"chat.service", "gpuconf-export.service"} <= set(UNITS)
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd")
+@pytest.mark.parametrize("name", UNITS)
+def test_systemd_takes_a_unit(name: str, tmp_path: Path) -> None:
+    """With the command of this installation in place of the page's; the command takes the options, too."""
+    (line,) = re.findall(r"^ExecStart=(\S+) (.*)$", UNITS[name], re.M)
+    assert line[0] == "/opt/gpuconf/bin/gpuconf"
+    assert parsed(shlex.split(line[1]))
+    (tmp_path / name).write_text(UNITS[name].replace(line[0], COMMAND))
+    ran = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", tmp_path / name],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**script.environment({}), "SYSTEMD_UNIT_PATH": f"{tmp_path}:"},
+        timeout=60,
+    )
+    assert (ran.returncode, ran.stderr) == (0, "")

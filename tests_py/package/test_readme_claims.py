@@ -13,12 +13,10 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 # What README says, and where it is held: a test, FILE::NAME, or a page, FILE: TEXT. The test of each command's options,
 # and of each block of Python, is tests_py/package/test_docs.py.
 CLAIMS = {
-    "waits for 10 GiB of a card": "tests_py/leases/test_leased_run.py::"
+    "waits until a GPU has that much memory free": "tests_py/leases/test_leased_run.py::"
     "test_programs_of_different_needs_share_the_cards",
-    "limits the program to them": "tests_py/leases/test_leased_run.py::"
-    "test_the_limit_is_exact_and_the_card_is_visible_by_its_uuid",
-    "PyTorch on a GPU that this machine does not have": "tests_py/frameworks/simulated/test_torch_simulated.py::"
-    "test_the_program_of_readme",
+    "# a hard limit": "tests_py/leases/test_leased_run.py::test_the_limit_is_exact_and_the_card_is_visible_by_its_uuid",
+    "PyTorch without a GPU": "tests_py/frameworks/simulated/test_torch_simulated.py::test_the_program_of_readme",
     "One hard limit": "tests_py/frameworks/allocators/test_readme.py::test_the_programs_of_readme",
     "and in CI": "tests_py/frameworks/simulated/test_ci_workflow.py::test_",
     "by library, tag and line of code": "tests_py/memory/test_usage.py::test_",
@@ -28,7 +26,6 @@ CLAIMS = {
     "make each call fail": "tests_go/devices/devmgr/failurewalk_test.go: func TestWalkOfFailures",
     "Linux with glibc": "pybind/build/hatch_build.py: gpuconf builds on Linux with glibc only",
     "CPython 3.10 or newer": 'pyproject.toml: requires-python = ">=3.10"',
-    "It uses Go 1.26": "go.mod: go 1.26.0",
     "no Python dependencies": "pyproject.toml: dependencies = []",
     "its error has the command": "tests_py/package/test_extras.py::test_a_call_names_its_extra",
     "and a MemoryError": "tests_py/frameworks/allocators/test_torch.py::test_",
@@ -37,21 +34,16 @@ CLAIMS = {
     "the next one gets the memory": "tests_py/leases/test_ledger.py::"
     "test_a_claim_waits_for_the_end_of_a_killed_process",
     "sudo gpuconf ledger init --shared": "tests_py/leases/test_ledger_command.py::test_init",
-    "$ gpuconf top": "tests_py/cli/test_top.py::test_it_fits_and_follows_the_size",
-    "at 127.0.0.1:9401": "python/gpuconf/cli/commands.txt: --port PORT  TCP port (default: 9401)",
-    "$ gpuconf plan --gpu T4,L4,A100-40GB": "tests_py/frameworks/rehearsed/test_rehearsed.py::"
-    "test_the_answer_on_readme",
-    "changes no file": "tests_py/cover/test_cover_kinds.py::test_kinds_of_writes",
+    "`gpuconf top` shows cards and programs live": "tests_py/cli/test_top.py::test_it_fits_and_follows_the_size",
+    "$ gpuconf plan --gpu T4,L4,A100-40GB": "tests_py/frameworks/simulated/test_tutorial.py::test_each_command",
+    "It changes no file": "tests_py/cover/test_cover_kinds.py::test_kinds_of_writes",
     "Large tensors get no values": "tests_py/frameworks/rehearsed/test_rehearsed.py::"
     "test_checkpoints_logs_and_pushes_go_nowhere",
     "skipped without a GPU": "tests_py/pytest_plugin/test_fixtures.py::test_fixtures",
     "fails if device memory stays allocated": "tests_py/pytest_plugin/test_expectations.py::test_a_known_leak",
-    "two logical GPUs on one card": "tests_py/conformance/cases/logical_devices.txt: == case 61:",
-    "`--as-tensorflow=1`": "tests_py/compat/test_tensorflow_root.py::test_",
-    "add `--simulate T4` where there is no GPU": "tests_py/jobs/test_run.py::test_every_module_is_loaded_once",
-    "Tensors and sessions need NumPy": "tests_py/tensors/test_tensors.py::"
-    "test_without_numpy_the_error_names_the_extra_and_all_else_works",
-    "a million\ncalls": "benchmarks/reports/conformance.md: | configuration (calls) | 700,010 |",
+    "several logical GPUs on one card": "tests_py/conformance/cases/logical_devices.txt: == case 61:",
+    "`gpuconf run --as-tensorflow train.py`": "tests_py/compat/test_tensorflow_root.py::test_",
+    "a million calls": "benchmarks/reports/conformance.md: | configuration (calls) | 700,010 |",
     "their own settings": "tests_py/frameworks/test_jax.py::test_",
     "does not run custom CUDA kernels": "docs/simulation.md: such as Triton kernels and those of extensions, do not "
     "run",
@@ -92,5 +84,11 @@ def test_the_figures_of_measurements_are_those_of_the_reports() -> None:
         assert [number for number in sorted(numbers) if number not in text] == [], heading
 
 
+def test_the_front_page_of_the_site_shows_the_same_commands() -> None:
+    block = re.search(r"^```shell-session\n.*?^```$", README, re.M | re.S)
+    assert block
+    assert block[0] in (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+
+
 def test_it_is_short() -> None:
-    assert len(README.splitlines()) <= 150
+    assert len(README.splitlines()) <= 120

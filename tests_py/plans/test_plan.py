@@ -182,7 +182,7 @@ def test_the_environment_counts_as_for_a_pool(holes: Path, monkeypatch: pytest.M
     [
         ({"limit": 5}, ValueError, "limit must be at least 1 MiB"),
         ({"limit": "much"}, ValueError, "limit 'much' is not a size"),
-        ({"limit": "50%"}, ValueError, "limit '50%' is a percentage, which needs a GPU"),
+        ({"limit": "50%"}, ValueError, "limit '50%' is a percentage, but the GPU is not known here"),
         ({"limit": 1.5}, TypeError, "limit must be a number of bytes or text"),
         ({"gpu": "Z80"}, ValueError, "unknown GPU model"),
         ({"gpu": "2xT4"}, ValueError, "names 2 GPUs; a plan is for one"),

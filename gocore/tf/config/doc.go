@@ -119,7 +119,7 @@
 //     raises the class for that kind.
 //
 // The first call that needs a device (list_logical_devices, get_memory_info, device, allocate) ends the configuration.
-// pybind.Initialize calls devmgr.Manager.Initialize. config.State.Plan returns what to build, or the reason why it
+// pybind.Initialize calls devmgr.Manager.Initialize. config.State.Layout returns what to build, or the reason why it
 // cannot be built. devmgr builds a pool for each logical GPU (context, limit, growth: pool.go) and freezes the
 // configuration, with the file and line of the call. If a step fails, everything is undone.
 package config

@@ -74,10 +74,10 @@ class _MissingModules:
     @staticmethod
     def find_spec(name: str, _path: Any = None, _target: Any = None) -> None:
         if name.startswith("gpuconf."):
-            from .._missing import reason
+            from .._missing import elsewhere, reason
 
             module, _, own = name.rpartition(".")
-            if why := reason(module, own):
+            if why := reason(module, own) or elsewhere(module, own):
                 raise ModuleNotFoundError(f"No module named {name!r}: {why}", name=name)
 
 

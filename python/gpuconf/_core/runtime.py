@@ -210,7 +210,7 @@ def _enumerate() -> None:
         listed, spec = loads(list_devices(environment()))
         publish()
         devices = [PhysicalDevice(name, device_type) for name, device_type in listed]
-        _warn_of_names()
+        _warn_of_words()
         current.positions.update({device: i for i, device in enumerate(devices)})
         current.simulated = spec
         if current.simulated:
@@ -221,22 +221,22 @@ def _enumerate() -> None:
             current.at_enumeration.pop()()
 
 
-def _warn_of_names() -> None:
-    """Warn of PyTorch's names in CUDA_VISIBLE_DEVICES, which CUDA ignores, with all that follows them, and reports
-    nothing.
-    """
-    written = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+def _warn_of_words() -> None:
+    """Warn of what CUDA ignores and does not report: PyTorch's names in CUDA_VISIBLE_DEVICES, and unknown orders."""
+    written, order = (os.environ.get(name, "") for name in ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"))
+    texts: list[str] = []
     for entry in written.split(","):
         head, _, number = entry.strip().lower().partition(":")
-        if head in ("cuda", "gpu") and number.isdigit():
-            import warnings
+        if head in ("cuda", "gpu") and number.isdigit() and not texts:
+            ignored = f'CUDA ignores "{entry.strip()}" and what follows it'
+            texts.append(f'CUDA_VISIBLE_DEVICES="{written}": {ignored}. Did you mean "{number}"?')
+    if order not in ("", "FASTEST_FIRST", "PCI_BUS_ID"):
+        texts.append(f'CUDA_DEVICE_ORDER="{order}": CUDA ignores it. It knows FASTEST_FIRST and PCI_BUS_ID')
+    if texts:
+        import warnings
 
-            text = (
-                f'CUDA_VISIBLE_DEVICES="{written}": CUDA ignores "{entry.strip()}" and what follows it. Did you '
-                f'mean "{number}"?'
-            )
-            warnings.warn(text, stacklevel=2)
-            return
+        for text in texts:
+            warnings.warn_explicit(text, UserWarning, "environment", 0)
 
 
 def enumerated() -> bool:

@@ -12,6 +12,7 @@ import os
 from collections.abc import Mapping
 
 from .. import errors
+from .._missing import closest
 from .._typing import Any, NamedTuple
 from . import message, settings_file, sizes, texts
 from .settings_file import Ignored
@@ -104,6 +105,7 @@ _KNOWN = frozenset((*(setting.variable for setting in SETTINGS), *OWN))
 _KEYS = {setting.key: setting for setting in SETTINGS if setting.key}
 _LIMIT = "GPUCONF_LIMIT"
 _GROWTH = "GPUCONF_GROWTH"
+_CONTEXT = "GPUCONF_CONTEXT_MEMORY"
 
 # What other programs take for a switch, in lower case.
 _TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
@@ -134,10 +136,8 @@ def misspelled(environ: Mapping[str, str]) -> list[tuple[str, str]]:
     sentences = []
     for name in sorted(environ):
         if name.startswith("GPUCONF_") and name not in _KNOWN and "_TEST" not in name:
-            import difflib
-
-            close = difflib.get_close_matches(name, _KNOWN, 1)
-            fix = f"did you mean {close[0]}?" if close else "unset it"
+            close = closest(name, _KNOWN)
+            fix = f"did you mean {close}?" if close else "unset it"
             sentences.append((f"{name} is set, but gpuconf has no such variable", fix))
     return sentences
 
@@ -170,6 +170,9 @@ def environment(environ: Mapping[str, str], prefixes: tuple[str, ...]) -> dict[s
     values = variables.get(VALUES)
     if values:
         checked_values(values, VALUES)
+    context = variables.get(_CONTEXT)
+    if context:
+        _amount(_CONTEXT, context)
     limit = _below_ceiling(Origin(variables.get(_LIMIT, ""), "", ""))
     if limit.value:
         variables[_LIMIT] = limit.value
@@ -359,14 +362,14 @@ def _refuse_unknown(where: str, table: Any, known: Mapping[str, Any]) -> None:
                 raise errors.InvalidArgumentError(
                     f"{where} has the table [{key}]: write its settings without a table, at the top"
                 )
-            meant = _KEYS_MEANT.get(str(key).lower(), "")
+            meant = _KEYS_MEANT.get(str(key).lower()) or closest(key, known)
             guess = f". Did you mean {meant}?" if meant in known else f"; the settings are {', '.join(known)}"
             raise errors.InvalidArgumentError(f"{where}: unknown setting {texts.shown(key)}{guess}")
 
 
 # What calls, commands and other tools name them.
 _KEYS_MEANT = {
-    **dict.fromkeys(("memory", "mem", "max_memory", "gpu_memory", "gpuconf_limit", "limits"), "limit"),
+    **dict.fromkeys(("memory", "mem", "max_memory", "gpu_memory", "gpuconf_limit"), "limit"),
     **dict.fromkeys(("memory_growth", "set_memory_growth", "gpuconf_growth"), "growth"),
     **dict.fromkeys(("simulated", "gpu", "gpus", "gpuconf_simulate"), "simulate"),
 }

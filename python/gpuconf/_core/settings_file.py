@@ -323,6 +323,13 @@ def _contents(path: str, descriptor: int, mode: int) -> bytes:
     return text
 
 
+def _quotes(text: bytes, error: str) -> str:
+    """Return a hint for a line such as ``limit = 6GiB``, which TOML's error names by its number."""
+    number = error.partition("at line ")[2].partition(",")[0]
+    line = text.splitlines()[int(number) - 1].decode().partition("=") if number.isdigit() else ("", "", "")
+    return f'; text needs quotes: {line[0].strip()} = "{line[2].strip()}"' if line[2] and '"' not in line[2] else ""
+
+
 def _toml(path: str, text: bytes) -> dict[str, Any]:
     try:
         import tomllib  # type: ignore[import-not-found,unused-ignore]
@@ -334,7 +341,7 @@ def _toml(path: str, text: bytes) -> dict[str, Any]:
     try:
         found: dict[str, Any] = tomllib.loads(text.decode())
     except ValueError as error:
-        raise errors.InvalidArgumentError(f"{path} is not valid TOML: {error}") from None
+        raise errors.InvalidArgumentError(f"{path} is not valid TOML: {error}{_quotes(text, str(error))}") from None
     except RecursionError:
         raise errors.InvalidArgumentError(f"{path} is nested too deeply") from None
     return found

@@ -46,7 +46,7 @@ def size_of(text: str, total: object = None) -> int:
         examples = "'500MB', '6GiB'" if total is None else "'500MB', '6GiB' or '50%'"
         raise ValueError("is not a size: write bytes, " + examples + _meant(stripped))
     if unit == "%" and not isinstance(total, int):
-        raise ValueError("is a percentage, which needs a GPU; use bytes or '6GiB'")
+        raise ValueError("is a percentage, but the GPU is not known here; write bytes or '6GiB'")
     # Python does not parse numbers with more than a few thousand digits.
     whole, fraction = whole.lstrip("0")[:30], fraction[:30]
     number = int(whole + fraction or "0")

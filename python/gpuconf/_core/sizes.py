@@ -29,17 +29,17 @@ def size(what: str, value: Any, total: int | None = None) -> int:
         raise errors.InvalidTypeError(text) from None
 
 
-def limit_bytes(limit: Any, total: int | None = None) -> int:
-    """Return the bytes of a limit. Percentages are relative to ``total``."""
+def limit_bytes(limit: Any, total: int | None = None, what: str = "limit") -> int:
+    """Return the bytes of a limit. Percentages are relative to ``total``. ``what`` is the argument's name."""
     if isinstance(limit, bool):
-        raise errors.InvalidTypeError(f"limit must be a number of bytes or text such as '6GiB', but got bool: {limit}")
+        raise errors.InvalidTypeError(f"{what} must be a number of bytes or text such as '6GiB', but got bool: {limit}")
     try:
-        wanted = size("limit", limit, total)
+        wanted = size(what, limit, total)
     except errors.InvalidTypeError as error:
         raise errors.InvalidTypeError(f"{error}{number_hint(limit)}") from None
     if not 1 << 20 <= wanted < 2**63:
         given = repr(limit) if isinstance(limit, str) else shown(wanted)
-        text = f"limit must be at least 1 MiB and less than 2**63 bytes, but got {given}"
+        text = f"{what} must be at least 1 MiB and less than 2**63 bytes, but got {given}"
         raise errors.InvalidArgumentError(text + unit_hint(wanted))
     return wanted
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from .. import errors
+from .._missing import closest
 from .device_spec import name_of
 from .devices import LogicalDevice, PhysicalDevice
 
@@ -72,9 +73,7 @@ def refuse_unknown(
     ``meant`` has words of other tools.
     """
     for name in unknown:
-        import difflib
-
-        near = meant.get(name) or next(iter(difflib.get_close_matches(name, known, 1)), None)
+        near = meant.get(name) or closest(name, known)
         hint = f". Did you mean {near!r}?" if near else f": it has {', '.join(known[:-1])} and {known[-1]}"
         raise errors.InvalidTypeError(f"{function}() got an unexpected keyword argument {name!r}{hint}")
 

@@ -15,6 +15,7 @@ from .._core.message import loads
 from .._core.native import core, refuse_in_child
 from .._core.table import Table, human_bytes
 from .._core.texts import refuse_unknown
+from .._missing import closest
 from .._typing import Any, NoReturn
 from ..simulation import simulated_torch
 
@@ -140,7 +141,7 @@ def checked_libraries(libraries: Any) -> dict[str, str]:
         raise errors.InvalidTypeError(f"{text}, but got {type(libraries).__name__}: {texts.shown(libraries)}") from None
     for name, mode in modes.items():
         if name not in _NAMES:
-            near = _MODULES.get(name.lower()) if isinstance(name, str) else None
+            near = _MODULES.get(closest(name, _MODULES))
             meant = f". Did you mean {near!r}?" if near else f": use {', '.join(map(repr, _NAMES))}, or 'auto' for all"
             raise errors.InvalidArgumentError(f"unknown library {texts.shown(name)}{meant}")
         if not isinstance(mode, str) or mode not in ("", "whole", "segments") or (mode and name != "torch"):

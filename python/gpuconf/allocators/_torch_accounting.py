@@ -13,6 +13,7 @@ Statistics that gpuconf does not count are left out of the dictionaries: a missi
 
 from __future__ import annotations
 
+import functools
 import os
 
 import torch
@@ -220,6 +221,22 @@ def record_history(*args: Any, **_: Any) -> None:
         )
 
 
+def refusing_pools(make: Any) -> Any:
+    """Return ``torch.cuda.MemPool.__init__`` with gpuconf's reason where PyTorch refuses a foreign allocator."""
+
+    @functools.wraps(make)
+    def made(*args: Any, **kwargs: Any) -> None:
+        try:
+            make(*args, **kwargs)
+        except RuntimeError as error:
+            raise errors.FailedPreconditionError(
+                "torch.cuda.MemPool needs gpuconf's mode 'segments': call "
+                "gpuconf.configure(libraries={'torch': 'segments'}) instead"
+            ) from error
+
+    return made
+
+
 def replace() -> None:
     """Replace PyTorch's functions with these. ``torch.accelerator`` has its own functions in PyTorch 2.9 and newer."""
     native: Any = torch._C
@@ -241,6 +258,7 @@ def replace() -> None:
     }.items():
         if hasattr(native, name):
             setattr(native, name, function)
+    torch.cuda.MemPool.__init__ = refusing_pools(torch.cuda.MemPool.__init__)
     torch.cuda.memory.mem_get_info = torch.cuda.mem_get_info = mem_get_info
     torch.cuda.memory.memory_summary = torch.cuda.memory_summary = memory_summary
 

@@ -11,7 +11,7 @@ from ..memory import load_trace
 from ..plans.pages import report
 from ..plans.programs import needs
 from ..plans.recordings import difference
-from .console import DIFFERS, OK, Progress, UsageError
+from .console import DIFFERS, OK, CheckingUsage, Progress, UsageError
 from .output import print_json
 from .parser import Options
 
@@ -27,10 +27,10 @@ def _refuse_unlike(names: list[str], cards: list[str]) -> None:
         )
 
 
-def _plotly() -> str:
-    """Return plotly's library, "" without it: the page then has tables only."""
+def _plotly(path: str) -> str:
+    """Return plotly's library for a page, "" without it: the page then has tables only."""
     try:
-        return report.plotly_script()
+        return report.plotly_script(path)
     except MissingPackageError:
         return ""
 
@@ -48,22 +48,26 @@ def diff(options: Options) -> int:
             and os.path.samefile(options.html, name)
         ):
             raise UsageError(f"--html would replace the trace {name!r}")
+    library = ""
+    if options.html is not None:
+        with CheckingUsage("--html: "):
+            library = _plotly(options.html)
     with Progress("gpuconf diff") as progress:
         progress.show("reading the traces")
         traces = [load_trace(name) for name in names]
         _refuse_unlike(names, [trace._settings.get("card", "") for trace in traces])
-        differences = (
-            difference.difference(*traces)
-            if options.between is None
-            else difference.between(traces[0], *options.between)
-        )
+        if options.between is None:
+            differences = difference.difference(*traces)
+        else:
+            with CheckingUsage("--between: "):
+                differences = difference.between(traces[0], *options.between)
     if options.between is not None:
         names = [f"{options.old} after {seconds:g} s" for seconds in options.between]
     if options.html is not None:
-        drawn, library = ([], "") if options.between is not None else (traces, _plotly())
+        drawn = traces if options.between is None and library else []
         # File names may be undecodable.
         with replacing(options.html, encoding="utf-8", errors="backslashreplace") as file:
-            file.write(difference.page(differences, (names[0], names[1]), drawn if library else [], library))
+            file.write(difference.page(differences, (names[0], names[1]), drawn, library if drawn else ""))
     if options.json:
         print_json({"old": options.old, "new": options.new, "gpus": [each.to_dict() for each in differences]})
     else:

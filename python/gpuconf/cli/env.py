@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import sys
 from collections.abc import Callable
@@ -44,9 +45,11 @@ def env(options: Options) -> int:
             "gpuconf env: there is no GPU here: XLA_PYTHON_CLIENT_MEM_FRACTION and TF_DEVICE_MIN_SYS_MEMORY_IN_MB are "
             "missing, because they depend on its memory. Run this where the program will run"
         )
-    if options.format == "docker":
+    form = options.format or "shell"
+    if form in ("docker", "kubernetes"):
         del variables["PYTHONPATH"]
         variables.pop("LD_LIBRARY_PATH", None)  # a folder of this machine
+    if form == "docker":
         console.complain(
             "gpuconf env: PyTorch and Numba keep to these variables under gpuconf run, or in a program that "
             "imports gpuconf: docker run ... IMAGE gpuconf run python train.py"
@@ -54,7 +57,13 @@ def env(options: Options) -> int:
     if options.json:
         print_json({"limit": limit, "environment": variables})
     else:
-        lines = [_FORMATS[options.format or "shell"](name, value) for name, value in sorted(variables.items())]
+        lines = [_FORMATS[form](name, value) for name, value in sorted(variables.items())]
+        if form == "kubernetes":
+            # NVIDIA's container toolkit reads it in MiB, and gpuconf takes it for a ceiling.
+            lines.append(_kubernetes("NVIDIA_GPU_MEMORY_LIMIT", str(limit >> 20)))
+            lines = [_POD, *lines]
+            if not options.simulate:
+                lines.append(_RESOURCES.format(max(1, len(devices))))
         # A shell gets the values as they are.
         print(*lines, sep="\n", file=sys.stdout if sys.stdout.isatty() else console.raw(sys.stdout))
     return OK
@@ -65,8 +74,26 @@ def _systemd(name: str, value: str) -> str:
     return f'Environment="{name}={escaped}"'
 
 
+_POD = """\
+spec:
+  containers:
+    - name: main  # the name of the container in your pod
+      command: ["gpuconf", "run", "--", "python", "train.py"]
+      env:"""
+_RESOURCES = """\
+      resources:
+        limits:
+          nvidia.com/gpu: {}"""
+
+
+def _kubernetes(name: str, value: str) -> str:
+    # A text of JSON is one of YAML, too.
+    return f"        - name: {name}\n          value: {json.dumps(value)}"
+
+
 _FORMATS: dict[str, Callable[[str, str], str]] = {
     "shell": lambda name, value: f"export {name}={shlex.quote(value)}",
     "docker": lambda name, value: f"{name}={value}",
     "systemd": _systemd,
+    "kubernetes": _kubernetes,
 }

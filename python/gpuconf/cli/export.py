@@ -15,6 +15,10 @@ def export(options: Options) -> int:
     from ..metrics import MachineCollector
     from ..metrics._prometheus import client
 
+    for option, names in (("--address", [options.address or ""]), ("--host", options.host or [])):
+        for name in names:
+            if "/" in name or name.count(":") == 1:  # IPv6 has more
+                raise UsageError(f"{option} must be a name or an address, without http:// and port, but got {name!r}")
     prometheus = client()
     registry = prometheus.CollectorRegistry()
     registry.register(MachineCollector(options.dcgm_names))

@@ -22,7 +22,8 @@ ORDER_KEYS = {"G": "GPU", "M": "memory", "L": "lease", "I": "in use", "N": "PID"
 HELP = (
     ("q, Esc", "quit"), ("up/down, PgUp/PgDn, Home/End", "select a process (also k, j)"),
     ("left, right", "scroll the commands"), (", .", "previous, next sort order"), ("/", "reverse the order"),
-    ("M L I N U G", "sort by memory, lease, in use, PID, user, GPU"), ("h, ?", "this help"),
+    ("M L I N U G", "sort by memory, lease, in use, PID, user, GPU"), ("T", "end the selected job, after a question"),
+    ("h, ?", "this help"),
 )  # fmt: skip
 
 
@@ -36,6 +37,7 @@ class State:
         self.scrolled: int = 0  # columns of the command that are hidden on the left
         self.help: bool = False
         self.page = 10  # rows on the screen, for PgUp and PgDn
+        self.said = ""  # a question, or what was done, in place of the keys
 
     def press(self, key: str, rows: int) -> bool:
         """Do what a key means. Returns False to quit."""
@@ -93,6 +95,8 @@ def frame(machine: View, state: State, width: int, height: int) -> list[Line]:
 
 
 def _footer(state: State) -> str:
+    if state.said:
+        return state.said
     reverse = ", reversed" if state.reverse else ""
     return f"q quit  h help  arrows select  , . / order: by {state.order}{reverse}"
 

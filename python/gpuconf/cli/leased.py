@@ -18,6 +18,7 @@ from .._core.devices import VisibleDevice
 from .._core.table import human_bytes
 from .._typing import Any
 from ..jobs.descendants import Found, is_python, past_the_guard_below, pythons_below, why_isolated
+from ..jobs.execute import check_there
 from ..jobs.job import Job, JobEvent, peaks
 from ..jobs.supervise import Supervisor, end_as
 from ..jobs.turns import AgentOf, Times, outlook, why_not
@@ -28,7 +29,7 @@ from ..leases.ledger import open_ledger
 from ..leases.request import Request, checked
 from ..machine.cards import visible_devices
 from . import console, guarded
-from .console import CONDITION, TIMED_OUT, CheckingUsage, Progress, UsageError
+from .console import CONDITION, TIMED_OUT, CheckingUsage, Progress
 from .output import SCHEMA
 from .parser import Options
 from .simulated import simulated_here
@@ -101,6 +102,7 @@ def granted_to(options: Options, supervisor: Supervisor, words: Sequence[str]) -
     with Progress(f"gpuconf {options.command}") as progress:
 
         def waiting() -> None:
+            check_there(words)  # or the wait is in vain
             more = outlook(open_ledger(create=False)) if getattr(options, "turns", None) else ""
             progress.show(f"waiting for {asked}{more} (see gpuconf lease --list)")
 
@@ -120,12 +122,6 @@ class _NeverError(Exception):
 
 def request_of(options: Options, words: Sequence[str]) -> Request:
     """Return the request of a command line. Raises UsageError."""
-    if options.json_report is not None:
-        folder = os.path.dirname(options.json_report) or os.curdir
-        if not os.path.isdir(folder):  # better now than at the end of a long program
-            raise UsageError(f"--json-report: there is no folder {folder}")
-        if os.path.isdir(options.json_report):
-            raise UsageError(f"--json-report: {options.json_report} is a folder")
     with CheckingUsage("--"):
         timeout, gpus = 0 if options.wait is False else options.timeout, 1 if options.gpus is None else options.gpus
         contexts = of_command(words, max(gpus, 1), os.environ) if options.contexts is None else options.contexts

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The manual page of ``gpuconf``, and the tables of docs/cli.md: what the build and ``make generate`` write."""
+"""The manual page of ``gpuconf``, and parts of docs/commands.md: what the build and ``make generate`` write."""
 
 from __future__ import annotations
 
@@ -49,5 +49,4 @@ def table() -> str:
 
 def reference() -> str:
     """Return the help of all commands, in Markdown."""
-    parts = [f"## gpuconf {command}\n\n```text\n{help_of(command)}\n```\n" for command in COMMANDS]
-    return "\n".join(["# All commands and options\n", "What `gpuconf help COMMAND` prints.\n", *parts])
+    return "\n".join(f"### gpuconf {command}\n\n```text\n{help_of(command)}\n```\n" for command in COMMANDS)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from types import SimpleNamespace
 
 from .._typing import Any, NoReturn
+from ..jobs.execute import PYTHONS, is_one_of, which
 from . import console
 from .commands import ABOUT, COMMANDS, EXAMPLES
 from .console import OK, UsageError
@@ -21,11 +22,22 @@ _NUMBERS: dict[str, tuple[str, float, float]] = {
     "SECONDS": ("a number of seconds", 0, 1e9 - 1),
     "T1": ("a number of seconds", 0, 1e9 - 1),
     "T2": ("a number of seconds", 0, 1e9 - 1),
+    "--gpus": ("a whole number (CUDA_VISIBLE_DEVICES chooses which GPUs)", 1, 1 << 30),
     "--interval": ("a number of seconds", 0.1, 3600),
     "--seconds": ("a number of seconds", 0.1, 1e6),
     "--timeout": ("a number of seconds (without --timeout the wait has no limit)", 0, 1e9 - 1),
 }
-_SAMPLES = {"SIZE": "10GiB", "N": "2", "SECONDS": "60", "SPEC": "2xT4", "MODEL": "A10", "CARDS": "8xT4", "PORT": "9401"}
+_SAMPLES = {
+    "SIZE": "10GiB",
+    "N": "2",
+    "SECONDS": "60",
+    "SPEC": "2xT4",
+    "MODEL": "A10",
+    "CARDS": "8xT4",
+    "PORT": "9401",
+    "--json-report": "report.json",
+    "NAME": "training",
+}
 _UNITS = {"s": 1, "m": 60, "min": 60, "h": 3600}
 
 # What people write who know other tools, or gpuconf's other commands, and what they mean by it.
@@ -63,22 +75,33 @@ class Argument:
         self.more = words[-1] == "..."
         self.rest = self.more and not (self.names and self.names[0][2:])  # of the words
         self.is_option = bool(self.names and self.names != ["--"])
+        self.needs = text.partition("needs --")[2].rstrip(")")  # another option
         self.required = "(required)" in text or not (self.is_option or self.optional or self.more)
         name = self.names[0] if self.is_option else self.values[0]
         self.attribute = "words" if name == "COMMAND" else name.lstrip("-").replace("-", "_").lower()
         self.default = None if self.values or len(self.names) > 1 else False
+
+    def given(self, options: Options) -> bool:
+        """Report whether a command line has the argument, and not its --no- form."""
+        value = getattr(options, self.attribute)
+        return value is not None and value is not False
 
 
 class Options(SimpleNamespace):
     """A parsed command line: an attribute for each argument, None or False where it is missing."""
 
     command: str
+    arguments: list[Argument]  # of the command
 
 
 def paragraphs(command: str) -> Iterator[tuple[str, str]]:
     """Yield the parts of a command's text: ``summary``, ``usage``, ``text``, ``arguments`` or ``example``, and it."""
-    kind = "summary"
-    for part in COMMANDS[command][1].strip().split("\n\n"):
+    kind, described = "summary", COMMANDS[command][1]
+    if "{policies}" in described:
+        from ..plans.generated.policies import POLICIES
+
+        described = described.replace("{policies}", f"{{{','.join(POLICIES)}}}")
+    for part in described.split("\n\n"):
         if part.startswith("usage: "):
             yield "usage", part.removeprefix("usage: ")
         elif part.startswith("example:\n"):
@@ -158,7 +181,7 @@ class _Parsing:
         self.places = [argument for argument in self.all if not argument.names]
         self.runs_program = any(place.rest for place in self.places)
         self.options = Options()
-        self.options.command = command
+        self.options.command, self.options.arguments = command, self.all
         for argument in self.all:
             setattr(self.options, argument.attribute, [] if argument.rest and not argument.names else argument.default)
 
@@ -172,7 +195,10 @@ class _Parsing:
             else:
                 self._place(word)
         for argument in self.all:
-            if argument.required and getattr(self.options, argument.attribute) in (None, False):
+            needed = self.named.get(f"--{argument.needs}")
+            if needed and argument.given(self.options) and not needed.given(self.options):
+                raise UsageError(f"{argument.names[0]} needs {needed.names[0]}")
+            if argument.required and not argument.given(self.options):
                 name = argument.names[0] if argument.is_option else argument.values[0]
                 raise UsageError(f"{name} is missing: {argument.help.removesuffix(' (required)')}")
         return self.options
@@ -192,7 +218,7 @@ class _Parsing:
             self.words = []
             return
         del self.places[0]
-        setattr(self.options, place.attribute, word)
+        setattr(self.options, place.attribute, self._not_the_program("", place.values[0], word))
 
     def _option(self, word: str) -> None:
         name, equals, value = word.partition("=")
@@ -228,14 +254,26 @@ class _Parsing:
             given = ["-"]
         for kind in argument.values[len(given) :]:
             if not self.words or self.words[0].startswith("--") or self.words[0] in self.named:
-                sample = f", such as {name} {_SAMPLES[kind]}" if kind in _SAMPLES else ""
+                sample = _SAMPLES.get(kind) or _SAMPLES.get(name)
+                sample = f", such as {name} {sample}" if sample else ""
                 raise UsageError(f"{name} needs {' and '.join(argument.values)}{sample}: {argument.help}")
-            given.append(self.words.pop(0))
+            given.append(self._not_the_program(name, kind, self.words.pop(0)))
+        if argument.values == ["FILE"] and name != "--message" and given != ["-"]:
+            _check_output(name, given[0])
         values = [_value(argument, name, kind, text) for kind, text in zip(argument.values, given, strict=True)]
         value: Any = values if len(values) > 1 else values[0]
         if argument.more:
             value = [*(getattr(self.options, argument.attribute) or ()), value]
         setattr(self.options, argument.attribute, value)
+
+    def _not_the_program(self, name: str, kind: str, word: str) -> str:
+        """Return a value. Raises UsageError if it is missing, and the program stands in its place."""
+        sample = _SAMPLES.get(kind) or _SAMPLES.get(name)
+        could = self.runs_program and sample is not None and word[:1].isalpha()
+        if could and (is_one_of(PYTHONS, word) if kind == "NAME" else which(word) or word.endswith(".py")):
+            needs = f"{name} needs {kind}, such as {name}" if name else f"{kind} comes first, such as"
+            raise UsageError(f"{needs} {sample}, but got {word!r}, which is a program")
+        return word
 
     def _unexpected(self, word: str) -> NoReturn:
         guess = _MEANT.get(self.command, {}).get(word)
@@ -247,8 +285,21 @@ class _Parsing:
                 guess = f"gpuconf diff {self.options.trace} {word}"
         if guess is None and self.command == "env":
             guess = f"gpuconf run --memory {self.options.memory} {word} ..."
+        if guess is None and self.command == "visible":
+            guess = f"gpuconf visible {','.join([self.options.value, word, *self.words])}"
         question = f". Did you mean {guess}?" if guess else f": see gpuconf {self.command} --help"
         raise UsageError(f"unexpected argument {word!r}{question}")
+
+
+def _check_output(name: str, path: str) -> None:
+    """Refuse a file that cannot be written, or must not be: better now than at the end of a long program."""
+    folder = os.path.dirname(path) or os.curdir
+    if not os.path.isdir(folder):
+        raise UsageError(f"{name}: there is no folder {folder}")
+    if os.path.isdir(path) and name != "--record":
+        raise UsageError(f"{name}: {path} is a folder")
+    if path.endswith((".py", ".ipynb")):
+        raise UsageError(f"{name} writes a file, and {path!r} is a program: name another")
 
 
 def _value(argument: Argument, name: str, kind: str, text: str) -> Any:
@@ -293,15 +344,11 @@ def _options(command: str) -> list[str]:
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return a question for the word that comes closest to a mistyped one, or an empty text."""
-    import difflib
+    from .._missing import closest
 
     known = list(known)
-    longer = [each for each in known if len(word) > 3 and each.startswith(word)]
-    closest = difflib.get_close_matches(word.lower(), known, 1)
-    if word.startswith("-") and not word.startswith("--"):
-        closest = [f"-{word}"] if f"-{word}" in known else closest
-    best = (longer or closest)[:1]
-    return f" Did you mean {best[0]}?" if best else ""
+    best = f"-{word}" if f"-{word}" in known else closest(word, known)
+    return best and f" Did you mean {best}?"
 
 
 # Help.

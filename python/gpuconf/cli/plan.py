@@ -90,7 +90,7 @@ def _message(options: Options) -> int:
         with open(options.message, "rb") as file:
             file.seek(max(os.path.getsize(options.message) - _MOST_TEXT, 0))  # an error is at the end of a log
             text = file.read().decode("utf-8", "replace")
-    found = error_text.read(text)
+    found = error_text.read(text, "standard input" if options.message == "-" else repr(options.message))
     if options.json:
         print(json.dumps({"schema": SCHEMA, "messages": [each.to_dict() for each in found]}, indent=2))
         return OK
@@ -104,8 +104,6 @@ _MOST_TEXT = 64 << 20
 
 def _check_outputs(options: Options) -> None:
     """Find out before the work whether the plot and the page can be written. Neither replaces the trace."""
-    if options.html is not None:
-        report.plotly_script()
     if options.plot not in (None, "-"):
         with CheckingUsage("--plot: "):
             plot.checked_figure(options.plot)
@@ -113,6 +111,9 @@ def _check_outputs(options: Options) -> None:
         path = getattr(options, name)
         if path and os.path.exists(path) and os.path.exists(options.trace) and os.path.samefile(path, options.trace):
             raise UsageError(f"--{name} would replace the trace {options.trace!r}")
+    if options.html is not None:
+        with CheckingUsage("--html: "):
+            report.plotly_script(options.html)
 
 
 def _ranks(options: Options) -> int:

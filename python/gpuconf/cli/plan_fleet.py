@@ -31,7 +31,8 @@ def run(options: Options) -> int:
     if options.verify:
         raise UsageError("--fleet cannot be used with --verify")
     if options.html is not None:
-        report.plotly_script()  # if it is missing, the rest would be in vain
+        with CheckingUsage("--html: "):
+            report.plotly_script(options.html)  # if it is missing, the rest would be in vain
     os.stat(options.trace)  # an error with its name
     jobs = options.trace if os.path.isdir(options.trace) else [options.trace]
     dask = int(options.dask) if options.dask is not None and options.dask.isdecimal() else options.dask

@@ -55,7 +55,8 @@ def run(options: Options) -> int:
         options.gpu = _cards_here()
     words = run_command.words_of(options.program)
     if options.html is not None:
-        report.plotly_script()  # if it is missing, the rest would be in vain
+        with CheckingUsage("--html: "):
+            report.plotly_script(options.html)  # if it is missing, the rest would be in vain
     if options.largest is not None:
         return _largest(options, words)
     answer = _rehearsed(options, words)

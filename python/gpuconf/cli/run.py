@@ -18,6 +18,9 @@ from .parser import Options
 from .simulated import share_simulated, simulated_here
 
 _OPTIONS = ("--memory", "--gpus", "--growth", "--simulate", "--guard", "--as-tensorflow")
+# What does something without a limit, and what a limit does not suffice for. All other options need one.
+_ALONE = ("simulate", "values", "strict_values", "growth", "as_tensorflow", "wait", "m", "c")
+_OF_LEASE = ("timeout", "policy", "contexts", "name")
 _ENOUGH = 1 << 20  # bytes of a script
 
 # Words of scripts that read their arguments, or that call a module which may.
@@ -82,27 +85,12 @@ def run(options: Options) -> int:
 
 def _check_combinations(options: Options, leases: bool, limits: bool) -> None:
     """Raise UsageError for options that need a lease or a limit, and for those that exclude each other."""
-    of_lease = {
-        "--timeout": options.timeout is not None,
-        "--no-wait": options.wait is False,
-        "--policy": options.policy is not None,
-        "--contexts": options.contexts is not None,
-        "--name": options.name is not None,
-    }
-    of_limit = {
-        "--report": options.report,
-        "--json-report": options.json_report is not None,
-        "--guard": options.guard is not None,
-        "--check": options.check,
-        "--turns": options.turns,
-    }
-    given = {**({} if leases else of_lease), **({} if limits else of_limit)}
-    needing = [name for name, is_given in given.items() if is_given]
-    if needing:
-        raise UsageError(f"{needing[0]} needs --memory or --gpus")
-    for name, value in (("--slice", options.slice), ("--idle", options.idle)):
-        if value is not None and not options.turns:
-            raise UsageError(f"{name} needs --turns")
+    for argument in [] if leases else options.arguments:
+        needs = argument.attribute in _OF_LEASE or not (limits or argument.attribute in _ALONE)
+        if argument.is_option and needs and argument.given(options):
+            raise UsageError(f"{argument.names[0]} needs --memory or --gpus")
+    if options.wait is False and not leases:
+        raise UsageError("--no-wait needs --memory or --gpus")
     if options.timeout is not None and options.wait is False:
         raise UsageError("--timeout and --no-wait exclude each other")
 
@@ -115,13 +103,11 @@ def _own_variables(options: Options, words: Sequence[str]) -> dict[str, str]:
 
         variables["GPUCONF_SIMULATE"] = options.simulate
         variables.update(of_startup())
-    for name, value, variable in (
-        ("--values", options.values, "GPUCONF_SIMULATE_VALUES"),
-        ("--strict-values", options.strict_values and "1", "GPUCONF_SIMULATE_STRICT"),
+    for value, variable in (
+        (options.values, "GPUCONF_SIMULATE_VALUES"),
+        (options.strict_values and "1", "GPUCONF_SIMULATE_STRICT"),
     ):
         if value:
-            if options.simulate is None:
-                raise UsageError(f"{name} needs --simulate")
             variables[variable] = value
     if options.growth is not None:
         variables["GPUCONF_GROWTH"] = variables["TF_FORCE_GPU_ALLOW_GROWTH"] = "true" if options.growth else "false"

@@ -9,6 +9,7 @@ read the answer.
 
 from __future__ import annotations
 
+import errno
 import io
 import ipaddress
 import os
@@ -179,6 +180,8 @@ def _listening(address: str, port: int) -> socket.socket:
             raise
     except (OSError, UnicodeError) as error:
         why = getattr(error, "strerror", None) or str(error)
+        if getattr(error, "errno", None) == errno.EADDRNOTAVAIL:
+            why = "no network card of this machine has this address; 0.0.0.0 is all that it has"
         raise errors.UnavailableError(f"cannot listen on {address} port {port}: {why}") from None
     listener.setblocking(False)
     return listener

@@ -17,6 +17,7 @@ from .._core.table import writable
 from .._typing import Any
 from ..leases.view import View, view
 from .console import CONDITION, OK, raw
+from .ending import Ending, RefusedError
 from .frame import State, frame, ordered
 from .output import colors, print_json, style_of, text_of
 from .parser import Options
@@ -160,6 +161,7 @@ def _watch(options: Options, machine: View) -> None:
         raise texts.missing("gpuconf top on a terminal needs", "rich", "cli", error) from None
     encoded, colored = writable(sys.stdout), colors()
     state, updates, due = State(), 1, time.monotonic() + options.interval
+    ending: Ending | None = None  # what the user is asked about
     while True:
         # The terminal's other screen, so that the user's own is as before at the end.
         with (
@@ -181,7 +183,29 @@ def _watch(options: Options, machine: View) -> None:
                 if key is None:
                     machine, updates = view(), updates + 1
                     due = max(due + options.interval, time.monotonic() + options.interval / 2)
-                elif key not in ("resize", "stop") and not state.press(key, len(ordered(machine, state))):
-                    return
+                elif key in ("resize", "stop"):
+                    continue
+                elif ending is not None:
+                    state.said, ending = ending.answer(key), None
+                elif key == "T" and not state.help:
+                    ending = _ask(machine, state)
+                else:
+                    state.said = ""
+                    if not state.press(key, len(ordered(machine, state))):
+                        return
         # By its default action, with the terminal as it was, until the shell continues us.
         os.kill(os.getpid(), signal.SIGTSTP)
+
+
+def _ask(machine: View, state: State) -> Ending | None:
+    """Ask whether to end the selected job, or say why it cannot be ended."""
+    rows = ordered(machine, state)
+    if not rows:
+        return None
+    try:
+        ending = Ending(rows[min(state.selected, len(rows) - 1)][1])
+    except RefusedError as why:
+        state.said = str(why)
+        return None
+    state.said = ending.question
+    return ending

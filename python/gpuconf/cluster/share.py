@@ -41,7 +41,7 @@ class Share(NamedTuple):
 def checked(memory: Any, growth: Any, libraries: Any, pre_import: Any = None, simulate: str | None = None) -> Share:
     """Return a share, or raise InvalidArgumentError or InvalidTypeError for what a process could not configure."""
     if memory is not None:
-        sizes.limit_bytes(memory, 1 << 40)  # a percentage is of the card, which the process knows
+        sizes.limit_bytes(memory, 1 << 40, "memory")  # a percentage is of the card, which the process knows
     if growth is not None and not isinstance(growth, bool):
         raise errors.InvalidTypeError(f"growth must be True, False or None, but got {texts.shown(growth)}")
     if libraries != "auto":
@@ -133,7 +133,7 @@ def fitting(card: Card, memory: int | str, processes: int, leased: bool = False)
 
     ``leased``: each leases them, which takes room for its CUDA context.
     """
-    each = sizes.limit_bytes(memory, card.total_memory)
+    each = sizes.limit_bytes(memory, card.total_memory, "memory")
     beside = card.context if leased else 0
     if (each + beside) * processes > card.total_memory:
         fit = card.total_memory // (each + beside)

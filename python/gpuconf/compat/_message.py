@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 
+from .._missing import closest
 from .._typing import Any
 from ._fields import (
     Container,
@@ -146,15 +147,13 @@ class Message:
 
     def _no_field(self, name: str) -> str:
         """Return the text of an error, with a question for a name that a message inside has, or that is close."""
-        import difflib
-
         if name in self._oneofs():
             return f"Expected a field name, but got oneof name {name}."
         inside = [
             f"{each.name}.{name}" for each in self.FIELDS.values() if each.message and name in each.message.FIELDS
         ]
-        close = [*inside, *difflib.get_close_matches(name, self.FIELDS, 1)]
-        meant = f' Did you mean "{close[0]}"?' if close else ""
+        close = next(iter(inside), "") or closest(name, self.FIELDS)
+        meant = close and f' Did you mean "{close}"?'
         return f'Protocol message {type(self).__name__} has no "{name}" field.{meant}'
 
     def _value(self, field: Field) -> Any:

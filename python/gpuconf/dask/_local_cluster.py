@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Mapping
+from inspect import signature
 
 import distributed
 
@@ -14,6 +15,8 @@ from .._typing import Any, NamedTuple
 from ..cluster.cards import choose, list_cards, simulation
 from ..cluster.share import checked, checked_timeout, even, fitting
 from ._worker_setup import WorkerSetup, one_limit
+
+_DASKS = (distributed.LocalCluster, distributed.Nanny, distributed.Worker)
 
 
 class _Place(NamedTuple):
@@ -72,6 +75,10 @@ class LocalCluster(distributed.LocalCluster):  # type: ignore[misc]  # Dask has 
         **others: Any,
     ) -> None:
         self._places: list[_Place] = []  # of a cluster that failed to start, too
+        if "worker_class" not in others:  # which has arguments of its own
+            theirs = {name for kind in _DASKS for base in kind.__mro__ for name in signature(base.__init__).parameters}
+            own = [*signature(LocalCluster).parameters][:-1]
+            texts.refuse_unknown("LocalCluster", {name: 0 for name in others if name not in theirs}, own, {})
         limit = one_limit(memory, device_memory_limit)
         share = checked(limit, growth, libraries, pre_import, simulation(simulate))
         if others.get("processes") is False:

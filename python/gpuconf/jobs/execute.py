@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
 
 # The module signal makes its numbers' classes first.
 from _signal import SIG_DFL, SIGPIPE, signal  # type: ignore[import-not-found]
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from .._typing import NoReturn
 
@@ -25,11 +26,22 @@ _VERSION = "0123456789."
 
 def which(command: str, environ: Mapping[str, str] = os.environ) -> str | None:
     """Return the path of a program, None if there is none, as shutil.which does."""
-    if os.path.dirname(command):
-        return command if _is_program(command) else None
+    return next(filter(_is_program, _places(command, environ)), None)
+
+
+def _places(command: str, environ: Mapping[str, str]) -> Iterable[str]:
     folders = environ.get("PATH", os.defpath)
-    paths = (os.path.join(folder, command) for folder in folders.split(os.pathsep)) if folders else ()
-    return next(filter(_is_program, paths), None)
+    if os.path.dirname(command) or not folders:
+        return [command] if os.path.dirname(command) else []
+    return (os.path.join(folder, command) for folder in folders.split(os.pathsep))
+
+
+def check_there(words: Sequence[str]) -> None:
+    """Raise ProgramError for an unknown program, or script of this Python, whose own error has no remedy."""
+    script = words[1] if words[0] == sys.executable and len(words) > 1 and words[1].endswith(".py") else ""
+    places = [script] if script else _places(words[0], os.environ)
+    if not any(map(os.path.lexists, places)):
+        raise ProgramError(script or words[0], FileNotFoundError())
 
 
 def is_one_of(programs: Collection[str], path: str) -> bool:
@@ -53,17 +65,29 @@ class ProgramError(Exception):
 
     def __init__(self, program: str, error: OSError) -> None:
         found = not isinstance(error, FileNotFoundError)
-        missing = f"command not found{'; the file of that name is not executable' if os.path.isfile(program) else ''}"
-        super().__init__(f"{program}: {_reason(program, error) if found else missing}")
+        super().__init__(f"{program}: {_reason(program, error) if found else _missing(program)}")
         self.code = _NOT_EXECUTABLE if found else _NOT_FOUND
 
 
 def _reason(program: str, error: OSError) -> str:
     if os.path.isdir(program):
         return "it is a folder, and no program"
+    if error.errno == errno.EACCES and os.path.isfile(program) and not os.access(program, os.X_OK):
+        return f"the file is not executable: chmod +x {program}"
     if error.errno == errno.ENOEXEC:
         return f"{error.strerror}: it is no program of this machine, and no script"
     return str(error.strerror)
+
+
+def _missing(program: str) -> str:
+    first, space, _ = program.partition(" ")
+    if os.path.isfile(program):
+        return "command not found; the file of that name is not executable: name what runs it, too"
+    if space and which(first):
+        return f"command not found: {first} and its arguments are words of their own, so leave out the quotes"
+    if "=" in program.partition("/")[0]:
+        return f"command not found; to set a variable of a program, write env {program} PROGRAM"
+    return "there is no such file" if program.endswith(".py") else "command not found"
 
 
 def become(words: Sequence[str], environment: Mapping[str, str]) -> NoReturn:
@@ -82,6 +106,7 @@ def start(words: Sequence[str], execute: Callable[[Sequence[str]], int]) -> int:
 
     Raises ProgramError.
     """
+    check_there(words)
     try:
         return execute(words)
     except OSError as error:

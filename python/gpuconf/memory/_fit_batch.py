@@ -154,6 +154,9 @@ def fit_batch(function: Any = None, start: Any = None, *, device: Device | None 
     refuse_unknown(
         "fit_batch", unknown, ("function", "start", "device"), {"batch_size": "start", "max_batch_size": "start"}
     )
+    if start is not None and function is not None and not callable(function):
+        text = f"function must be callable, but got {type(function).__name__}: {texts.shown(function)}"
+        raise errors.InvalidTypeError(f"{text}; it comes before start" if callable(start) else text)
     if function is not None and not callable(function):
         function, start = None, function
     if start is None:

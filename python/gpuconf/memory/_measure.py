@@ -67,13 +67,19 @@ class Measurement:
         """The growth of memory in use up to the peak: ``peak - before``."""
         return self.peak - self.before
 
+    def __getattr__(self, name: str) -> Any:
+        why = ""
+        if name in ("before", "after", "peak", "rows", "increase", "peak_increase"):
+            why = f": this measurement {_UNFINISHED}"
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{why}")
+
     def to_dict(self) -> dict[str, Any]:
         """All numbers by name, in bytes, and the rows as dictionaries.
 
         Raises RuntimeError before the block has ended.
         """
         if not hasattr(self, "peak"):
-            raise errors.FailedPreconditionError("this measurement has not finished: leave its with block first")
+            raise errors.FailedPreconditionError(f"this measurement {_UNFINISHED}")
         numbers = {name: getattr(self, name) for name in ("before", "after", "peak", "increase", "peak_increase")}
         return {**numbers, "rows": [row.to_dict() for row in self.rows]}
 
@@ -146,6 +152,7 @@ class Measurement:
         return html.shown(html.titled("Measurement", html.table((*_HEAD[:2], "", *_HEAD[2:]), rows, left=3)))
 
 
+_UNFINISHED = "has not finished: leave its with block first"
 _HEAD = ("library", "tag", "before", "peak", "after")
 
 

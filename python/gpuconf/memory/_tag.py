@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from .. import errors
 from .._core import texts
-from .._core.native import core, loaded
+from .._core.native import by_hand, core, loaded
 from .._typing import Any
 
 TYPE_CHECKING = False
@@ -53,14 +53,15 @@ class Tag:
     def __enter__(self) -> Tag:
         self._used = True
         self._number = self._number or core.pybind_InternTag(self.name)
-        before = core.pybind_CurrentTag()
+        native = by_hand()
+        before = native.tag()
         entered = _blocks.entered
         entered.append((self, before))
         try:
-            core.pybind_SetTag(self._number)
+            native.set_tag(self._number)
         except BaseException:
             entered.pop()
-            core.pybind_SetTag(before)
+            native.set_tag(before)
             raise
         return self
 
@@ -75,7 +76,7 @@ class Tag:
             return  # another thread entered it, as when it collects an abandoned generator
         before = entered[i][1]
         if i == len(entered) - 1:
-            core.pybind_SetTag(before)
+            by_hand().set_tag(before)
         else:  # blocks of coroutines can end in any order
             entered[i + 1] = (entered[i + 1][0], before)
         del entered[i]

@@ -4,13 +4,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from operator import attrgetter
 
 from .. import errors
 from .._core import texts
 from .._core.generated.cards import Card
 from .._typing import Any
 from ..machine.cards import survey
-from ._pools import PoolReading, read_pools
+from ._pools import FIGURES, PoolReading, read_pools
+
+_Values = Iterable[tuple[int, dict[str, str]]]  # with their attributes
 
 
 def instrument(meter: Any = None) -> None:
@@ -18,7 +21,7 @@ def instrument(meter: Any = None) -> None:
 
     The cards of the machine are ``hw.gpu.memory.usage``, ``hw.gpu.memory.limit`` and ``hw.gpu.memory.utilization``, as
     in the semantic conventions for hardware. The pools of this process are ``gpuconf.memory.in_use`` (by library and
-    tag), ``.reserved``, ``.peak`` and ``.limit``. Instruments are read when the provider collects. Raises
+    tag), ``.reserved``, ``.peak``, ``.limit`` and ``.free``. Instruments are read when the provider collects. Raises
     MissingPackageError if OpenTelemetry is not installed.
 
     >>> from opentelemetry.sdk.metrics import MeterProvider
@@ -40,9 +43,7 @@ def instrument(meter: Any = None) -> None:
 
         return [observe]
 
-    def of_pools(
-        read: Callable[[PoolReading], Iterable[tuple[int, dict[str, str]]]],
-    ) -> list[Callable[[Any], Iterable[Any]]]:
+    def of_pools(read: Callable[[PoolReading], _Values]) -> list[Callable[[Any], Iterable[Any]]]:
         def observe(_: Any) -> Iterable[Any]:
             return [metrics.Observation(n, {**_pool(pool), **more}) for pool in read_pools() for n, more in read(pool)]
 
@@ -55,12 +56,9 @@ def instrument(meter: Any = None) -> None:
         "hw.gpu.memory.utilization", of_cards(_utilization), "1", "Fraction of GPU memory used."
     )
     added("gpuconf.memory.in_use", of_pools(_by_library), "By", "Memory in live blocks of gpuconf's pools.")
-    for name, field, text in (
-        ("reserved", "bytes_reserved", "Memory that a pool has reserved on its GPU."),
-        ("peak", "peak_bytes_in_use", "The most memory that was in live blocks."),
-        ("limit", "bytes_limit", "The hard limit of a pool."),
-    ):
-        meter.create_observable_gauge(f"gpuconf.memory.{name}", of_pools(_figure(field)), "By", text)
+    for name, (text, where) in FIGURES.items():
+        if name.startswith("memory_"):
+            meter.create_observable_gauge(f"gpuconf.memory.{name[7:-6]}", of_pools(_figure(where)), "By", text)
 
 
 def _surveyed() -> Iterable[Card]:
@@ -83,9 +81,9 @@ def _pool(pool: PoolReading) -> dict[str, str]:
     return {"hw.id": pool.uuid, "gpuconf.logical_device": pool.logical_device}
 
 
-def _by_library(pool: PoolReading) -> Iterable[tuple[int, dict[str, str]]]:
+def _by_library(pool: PoolReading) -> _Values:
     return [(row.bytes_in_use, {"gpuconf.library": row.library, "gpuconf.tag": row.tag}) for row in pool.usage]
 
 
-def _figure(field: str) -> Callable[[PoolReading], Iterable[tuple[int, dict[str, str]]]]:
-    return lambda pool: [(getattr(pool.stats, field), {})]
+def _figure(where: str) -> Callable[[PoolReading], _Values]:
+    return lambda pool: [(attrgetter(where)(pool), {})]

@@ -24,14 +24,28 @@ class PoolReading(NamedTuple):
     pid: str
     stats: Any  # gpuconf.memory.stats
     usage: tuple[UsageRow, ...]  # by library and tag
-    allocations: int  # since the pool was created
-    ooms: int  # failed allocations
+    ever: Any  # since the pool was created: its allocations, and those that failed
+
+    @property
+    def free(self) -> int:
+        return max(0, int(self.stats.bytes_limit - self.stats.bytes_in_use))
 
     @property
     def fragmentation(self) -> float:
-        """The part of the free reserved memory that is outside the largest free block."""
         free = self.stats.bytes_reserved - self.stats.bytes_in_use
         return 1 - self.stats.largest_free_block_bytes / free if free > 0 else 0.0
+
+
+# By Prometheus' name, what it is, and where a reading has it; "memory_X_bytes" is OpenTelemetry's "gpuconf.memory.X".
+FIGURES = {
+    "memory_reserved_bytes": ("Memory that a pool has reserved on its GPU.", "stats.bytes_reserved"),
+    "memory_peak_bytes": ("The most memory that was in live blocks.", "stats.peak_bytes_in_use"),
+    "memory_limit_bytes": ("The hard limit of a pool.", "stats.bytes_limit"),
+    "memory_free_bytes": ("Memory that the limit leaves for further blocks.", "free"),
+    "allocations_total": ("Allocations.", "ever.allocs"),
+    "oom_total": ("Allocations that failed for lack of memory.", "ever.ooms"),
+    "fragmentation_ratio": ("The part of the free reserved memory beyond the largest free block.", "fragmentation"),
+}
 
 
 def read_pools() -> list[PoolReading]:
@@ -43,11 +57,10 @@ def read_pools() -> list[PoolReading]:
         readings = []
         for number, ordinal in enumerate(runtime.ordinals()):
             device = f"GPU:{number}"
-            ever = totals(number)
             card = cards[ordinal]
             gpu = str(card.cuda_ordinal if card.nvml_index is None else card.nvml_index)
             names = gpu, card.uuid, card.pci_bus_id, device, str(os.getpid())
-            readings.append(PoolReading(*names, stats(device), tuple(usage(device)), ever.allocs, ever.ooms))
+            readings.append(PoolReading(*names, stats(device), tuple(usage(device)), totals(number)))
         return readings
     except (errors.ForkedProcessError, errors.FailedPreconditionError):  # a reset came between
         return []

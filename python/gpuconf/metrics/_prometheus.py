@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterable, Iterator
+from operator import attrgetter
 
 from .. import errors
 from .._core import texts
 from .._typing import Any
 from ..leases.view import Place, Share, View, view
-from ._pools import read_pools
+from ._pools import FIGURES, read_pools
 
 _POOL = ("gpu", "uuid", "pci_bus_id", "logical_device", "pid")
 _CARD = ("gpu", "uuid", "pci_bus_id")
@@ -51,13 +52,7 @@ def client() -> Any:
 # All metrics; "gpuconf_" comes before the name.
 _METRICS = {
     "memory_in_use_bytes": "Memory in live blocks of gpuconf's pools.",
-    "memory_reserved_bytes": "Memory that a pool has reserved on its GPU.",
-    "memory_peak_bytes": "The most memory that was in live blocks.",
-    "memory_limit_bytes": "The hard limit of a pool.",
-    "memory_free_bytes": "Memory that the limit leaves for further blocks.",
-    "allocations_total": "Allocations.",
-    "oom_total": "Allocations that failed for lack of memory.",
-    "fragmentation_ratio": "The part of the free reserved memory that is outside the largest free block.",
+    **{name: text for name, (text, _) in FIGURES.items()},
     "gpus": "GPUs of the machine; a divided card counts as its MIG instances.",
     "gpu_info": "Labels of a GPU that do not change; always 1.",
     "gpu_memory_total_bytes": "The GPU's memory.",
@@ -110,13 +105,8 @@ class ProcessCollector:
             for library, tag, count in shares:
                 by_library = {"gpu": pool.gpu, "library": library, "tag": tag, **labels}
                 families.add("memory_in_use_bytes", by_library, count)
-            families.add("memory_reserved_bytes", labels, pool.stats.bytes_reserved)
-            families.add("memory_peak_bytes", labels, pool.stats.peak_bytes_in_use)
-            families.add("memory_limit_bytes", labels, pool.stats.bytes_limit)
-            families.add("memory_free_bytes", labels, max(0, pool.stats.bytes_limit - pool.stats.bytes_in_use))
-            families.add("allocations_total", labels, pool.allocations)
-            families.add("oom_total", labels, pool.ooms)
-            families.add("fragmentation_ratio", labels, pool.fragmentation)
+            for name, (_, where) in FIGURES.items():
+                families.add(name, labels, attrgetter(where)(pool))
         return families
 
     def describe(self) -> Iterable[Any]:
@@ -183,9 +173,8 @@ def _share(families: _Families, place: Place, share: Share) -> None:
         for library, count in shares:
             by_library = {"gpu": place.gpu, "library": library, "tag": "", **own}
             families.add("memory_in_use_bytes", by_library, count)
-        families.add("memory_reserved_bytes", own, pool.reserved)
-        families.add("memory_peak_bytes", own, pool.peak)
-        families.add("memory_limit_bytes", own, pool.limit)
+        for name in ("reserved", "peak", "limit"):
+            families.add(f"memory_{name}_bytes", own, getattr(pool, name))
 
 
 def _lease(families: _Families, place: Place, share: Share) -> None:

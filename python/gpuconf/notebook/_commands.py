@@ -15,6 +15,7 @@ from IPython.display import display
 from .. import errors
 from .._core import runtime
 from .._core.table import human_bytes
+from .._missing import closest
 from ..allocators._configure import configure, not_too_late
 from ..config import get_visible_devices
 from ..jobs import simulated_cards
@@ -281,10 +282,8 @@ def _blocks(pool: MemoryStats) -> str:
 
 
 def _guess(word: str, known: list[str]) -> str:
-    import difflib
-
-    close = difflib.get_close_matches(word.lower(), known, 1)
-    return f". Did you mean {close[0]}?" if close else f": use {', '.join(known)}" if known else ""
+    close = closest(word, known)
+    return f". Did you mean {close}?" if close else f": use {', '.join(known)}" if known else ""
 
 
 def _device(text: str) -> str:

@@ -22,7 +22,7 @@ import pytest
 
 from .._core import when_loaded
 from . import _ours
-from ._options import MARKS, MASK, add_options, is_plain
+from ._options import MARKS, MASK, add_options, is_plain, settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -83,8 +83,6 @@ def pytest_configure(config: pytest.Config) -> None:
             config.addinivalue_line("markers", line)
     if plain:
         return
-    from ._settings import settings
-
     chosen = settings(config)
     watch()
     from ._limits import check

@@ -20,7 +20,7 @@ from .._core.devices import LogicalDevice
 from .._typing import Any
 from ..machine.cards import visible_devices
 from ._marks import Need
-from ._settings import settings
+from ._options import settings
 
 _NEED_REAL = frozenset(("cupy", "numba.cuda.cudadrv.driver"))
 

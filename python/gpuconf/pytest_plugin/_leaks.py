@@ -251,7 +251,7 @@ _KEY = pytest.StashKey[Watch]()
 def watch_of(config: pytest.Config) -> Watch:
     """Return the watch of a run."""
     if _KEY not in config.stash:
-        from ._settings import settings
+        from ._options import settings
 
         config.stash[_KEY] = Watch(settings(config).report)
     return config.stash[_KEY]

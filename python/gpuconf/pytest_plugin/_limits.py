@@ -19,8 +19,7 @@ from ..machine.cards import visible_devices
 from . import _pytorch
 from ._leaks import Watch
 from ._marks import Need, sizes_text
-from ._options import is_plain
-from ._settings import settings
+from ._options import is_plain, settings
 
 SCHEMA = 1
 _MOST_RECORDED_LINES = 200

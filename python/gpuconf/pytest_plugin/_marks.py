@@ -11,7 +11,7 @@ import pytest
 from .._core import sizes, texts
 from .._typing import Any
 from . import _ours
-from ._options import MARKS, is_plain
+from ._options import MARKS, MarkError, is_plain, size, tolerance
 
 NAMES = frozenset(("gpu", "gpu_exclusive", "gpu_leak", "gpu_peak"))
 _FIXTURES = frozenset(("gpu", "gpus"))
@@ -21,10 +21,6 @@ _COMPARISONS = {
     ">=": operator.ge, "<=": operator.le, "==": operator.eq, "!=": operator.ne, ">": operator.gt, "<": operator.lt,
     "": operator.ge,
 }  # fmt: skip
-
-
-class MarkError(Exception):
-    """A mark is invalid: the test errors."""
 
 
 class Need:
@@ -63,17 +59,6 @@ def sizes_text(count: int) -> str:
     from .._core.table import human_bytes
 
     return f"{human_bytes(count)} ({count} bytes)" if count >= 1024 else f"{count} byte{'' if count == 1 else 's'}"
-
-
-def size(name: str, value: Any) -> int:
-    """Return bytes of a number or a text such as "8GiB". Raises MarkError."""
-    try:
-        found = sizes.size(name, value)
-    except (ValueError, TypeError) as error:
-        raise MarkError(str(error)) from None
-    if isinstance(value, bool) or found < 0:
-        raise MarkError(f"{name} must be a size of at least 0, but got {texts.shown(value)}")
-    return found
 
 
 def amount(name: str, value: Any) -> int:
@@ -178,26 +163,6 @@ def machine_of(item: pytest.Item) -> str:
             raise MarkError(f"gpu_process takes a machine to simulate such as '2xT4', or nothing; got {shown}")
         return machine
     return ""
-
-
-def tolerance(name: str, value: Any) -> float:
-    """Return the part by which a peak may be higher: 0.05, or "5%". Raises MarkError."""
-    part = 0.0
-    try:
-        if isinstance(value, str):
-            part = float(value.strip().removesuffix("%")) / (100 if value.strip().endswith("%") else 1)
-        elif isinstance(value, (int, float)) and not isinstance(value, bool):
-            part = float(value)
-        else:
-            raise ValueError
-        if not 0 <= part <= 1:
-            raise ValueError
-    except ValueError:
-        hint = f"; did you mean '{part:g}%'?" if 1 < part <= 100 else ""
-        raise MarkError(
-            f"{name} must be a part of the peak such as 0.05 or '5%', but got {texts.shown(value)}{hint}"
-        ) from None
-    return part
 
 
 _OWN = pytest.StashKey[frozenset[str]]()

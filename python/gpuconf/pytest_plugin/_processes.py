@@ -17,9 +17,9 @@ from contextlib import nullcontext
 import pytest
 
 from .._typing import Any
-from ._marks import MarkError, item_is_ours, machine_of, need_of
+from ._marks import item_is_ours, machine_of, need_of
+from ._options import MarkError, settings
 from ._process import VARIABLE, is_child
-from ._settings import settings
 from ._walk import report_all
 from ._workers import masks
 

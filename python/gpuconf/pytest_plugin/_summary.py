@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from .._typing import Any
-from ._settings import settings
+from ._options import settings
 
 _MOST_LINES = 20
 

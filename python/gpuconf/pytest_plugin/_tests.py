@@ -12,9 +12,9 @@ from .. import errors
 from .._core.native import loaded
 from .._typing import Any
 from . import _devices, _leaks, _limits, _pytorch, _walk, _workers
-from ._marks import MarkError, Need, need_of, requires_gpu, sizes_text
+from ._marks import Need, need_of, requires_gpu, sizes_text
+from ._options import MarkError, settings
 from ._process import is_child
-from ._settings import settings
 from ._walk import PASSED, STEP
 
 _REASON = pytest.StashKey[tuple[str, bool]]()  # of the mark xfail, and whether it is strict

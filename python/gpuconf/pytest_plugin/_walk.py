@@ -16,7 +16,8 @@ from .. import errors
 from .._core import injected, runtime, texts
 from ..memory import _release
 from . import _leaks, _ours
-from ._marks import MarkError, need_of
+from ._marks import need_of
+from ._options import MarkError
 
 # ``gpu_oom_after``: an allocation that fails, and a warning if the test never came to it.
 

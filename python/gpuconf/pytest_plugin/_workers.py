@@ -16,8 +16,7 @@ import sys
 import pytest
 
 from .._typing import Any
-from ._options import MASK, is_plain
-from ._settings import DEFAULT_MACHINE, settings
+from ._options import DEFAULT_MACHINE, MASK, is_plain, settings
 
 # Shows the GPUs of this process's mask and the memory that a process would get of each now.
 _PROBE = """

@@ -40,7 +40,7 @@ def fraction(memory: int | str, gpu: str | None) -> tuple[int, float]:
     more than a card, and FailedPreconditionError if the size of the cluster's cards is not known.
     """
     name, total = _model(gpu) if gpu is not None else _smallest()
-    wanted = sizes.limit_bytes(memory, total)
+    wanted = sizes.limit_bytes(memory, total, "memory")
     if wanted > total:
         raise errors.InvalidArgumentError(
             f"memory={texts.shown(memory)} is more than a GPU has: {name} has {human_bytes(total)}"

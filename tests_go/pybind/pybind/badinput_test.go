@@ -6,7 +6,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"reflect"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -30,7 +29,6 @@ var functions = map[string]any{
 	"CopyToHost":              pybind.CopyToHost,
 	"CountRecorded":           pybind.CountRecorded,
 	"CountedAllocations":      pybind.CountedAllocations,
-	"CurrentTag":              pybind.CurrentTag,
 	"DeviceDetails":           pybind.DeviceDetails,
 	"DrainNotices":            pybind.DrainNotices,
 	"DrainPlacementLog":       pybind.DrainPlacementLog,
@@ -111,7 +109,6 @@ var functions = map[string]any{
 	"SetLogicalConfiguration": pybind.SetLogicalConfiguration,
 	"SetMemoryGrowth":         pybind.SetMemoryGrowth,
 	"SetSetting":              pybind.SetSetting,
-	"SetTag":                  setTag,
 	"SetVisibleDevices":       pybind.SetVisibleDevices,
 	"Setting":                 pybind.Setting,
 	"Simulate":                pybind.Simulate,
@@ -126,15 +123,6 @@ var functions = map[string]any{
 	"WaitForFree":             pybind.WaitForFree,
 	"WaitJob":                 pybind.WaitJob,
 	"WhyNoGPU":                pybind.WhyNoGPU,
-}
-
-// setTag leaves no tag behind: it belongs to the thread, on which other tests run later.
-func setTag(number int64) (bool, error) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	done, err := pybind.SetTag(number)
-	_, _ = pybind.SetTag(0)
-	return done, err
 }
 
 func TestEveryBoundFunctionIsTested(t *testing.T) {
@@ -369,10 +357,6 @@ func TestKindsOfErrors(t *testing.T) {
 				"must not be empty"},
 			{"a tag of no text", func() (any, error) { return pybind.InternTag("\xff") }, status.InvalidArgument,
 				"valid UTF-8"},
-			{"a negative tag", func() (any, error) { return pybind.SetTag(-1) }, status.InvalidArgument,
-				"from 0 to 8191"},
-			{"a tag number too high", func() (any, error) { return pybind.SetTag(8192) }, status.InvalidArgument,
-				"from 0 to 8191"},
 			{"an unknown measurement", func() (any, error) { return pybind.StopPeak(0, 99) }, status.InvalidArgument,
 				"not running"},
 			{"a wait for a GPU too many", func() (any, error) { return pybind.WaitForFree(1, 0, 1) },

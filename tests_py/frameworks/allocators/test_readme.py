@@ -35,8 +35,8 @@ def test_the_programs_of_readme(driver: Path) -> None:
     assert out.splitlines()[-1] == str(6 << 30)
 
 
-def test_the_program_of_the_how_to(driver: Path) -> None:
-    code = STANDIN + ARRAYS + block("docs/howto/limit-pytorch-and-cupy.md", "import gpuconf")
+def test_the_program_of_the_page_on_limits(driver: Path) -> None:
+    code = STANDIN + ARRAYS + block("docs/limits.md", "import gpuconf")
     code += "\nprint(gpuconf.memory.stats().bytes_in_use)"
     out = no_gpu.run(driver, code, FAKECUDA_MEMORY=str(8 << 30))
     assert (
@@ -68,7 +68,5 @@ weights = torch.nn.Parameter(torch.empty(1 << 20, device="cuda"))
 weights.grad = torch.empty(1 << 20, device="cuda")
 optimizer = torch.optim.SGD([weights], lr=0.1, momentum=0.9)
 """
-    out = no_gpu.run(
-        driver, before + block("docs/frameworks.md", "with gpuconf.memory.tag("), FAKECUDA_MEMORY=str(8 << 30)
-    )
+    out = no_gpu.run(driver, before + block("docs/memory.md", "with gpuconf.memory.tag("), FAKECUDA_MEMORY=str(8 << 30))
     assert "optimizer" in out

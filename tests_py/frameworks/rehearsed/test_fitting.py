@@ -145,7 +145,7 @@ print(json.dumps([accelerate.__version__, found]))
 """,
     )
     version, found = json.loads(out)
-    print(f"{curve}, mode {mode}, accelerate {version}")  # shown by -rP; docs/frameworks.md has the figures
+    print(f"{curve}, mode {mode}, accelerate {version}")  # shown by -rP; benchmarks/reports/simulated-gpus.md has them
     for start, part, chosen, ours, them, theirs in found:
         print(f"start {start}, {part} of it fits: {len(ours)} tries, {chosen}; accelerate {len(theirs)} tries, {them}")
         assert len(ours) <= min(3, len(theirs)), (start, part, ours, theirs)

@@ -513,27 +513,3 @@ def test_no_card_is_said_to_hold_a_program_whose_sizes_are_values_that_were_not_
     found = answer(tmp_path, SIZED, "--gpu", "A10", "--values", "cpu")
     assert found["unseen"] == []
     assert {one["verdict"] for one in found["cards"]} == {"fits"}
-
-
-def test_the_answer_on_readme(tmp_path: Path) -> None:
-    """Its figures are those of the newest PyTorch and of the program beside this file.
-
-    Its checkpoint is not written.
-    """
-    if not importlib.metadata.version("torch").startswith(no_gpu.NEWEST_TORCH + "."):
-        pytest.skip(f"README has the figures of PyTorch {no_gpu.NEWEST_TORCH}")
-    program = (Path(__file__).parent / "program_of_readme.py").read_text(encoding="utf-8")
-    done = gpuconf(tmp_path, program, "--gpu", "T4,L4,A100-40GB", arguments=("python", "train.py", "--batch", "40"))
-    assert done.returncode == 0, done.stderr  # it fits on one of the cards
-    readme = (Path(__file__).parents[3] / "README.md").read_text(encoding="utf-8")
-    shown = readme.partition("## Will it fit?")[2].partition("The unchanged program runs")[0]
-    rows = [
-        line.strip()
-        for line in shown.splitlines()
-        if line.strip().startswith(("ran:", "peak on T4", "card ", "T4 ", "L4 ", "A100"))
-    ]
-    assert len(rows) == 6
-    assert "\n    cover: overlays in a" in shown
-    assert done.stdout.startswith("cover: ")
-    assert [row for row in rows if row.partition(" after ")[0] not in done.stdout] == []  # the time differs
-    assert not (tmp_path / "best.pt").exists()

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.simulated_programs
 
 ROOT = Path(__file__).resolve().parents[3]
 WORKFLOW = (ROOT / "examples" / "github-actions.yml").read_text(encoding="utf-8")
-PAGE = (ROOT / "docs" / "howto" / "test-gpu-code-in-ci.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "pytest.md").read_text(encoding="utf-8")
 
 
 def test_the_page_shows_the_workflow() -> None:

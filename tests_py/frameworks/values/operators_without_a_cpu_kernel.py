@@ -16,7 +16,7 @@ import gpuconf
 gpuconf.simulate("H100-80GB")
 
 import torch  # noqa: E402
-from gpuconf.simulation.values.formulas import formula_of, refusal_of  # noqa: E402
+from gpuconf.simulation.values.formulas import FORMULAS, refusal_of  # noqa: E402
 
 # They allocate or answer, and compute no value.
 WITHOUT_VALUES = {
@@ -87,7 +87,7 @@ def refusal(name: str) -> str:
 def main() -> None:
     counts: Counter[str] = Counter()
     for name in names():
-        if formula_of(name) and not refusal_of(name):
+        if name in FORMULAS and not refusal_of(name):
             counts["with a formula"] += 1
         elif name in WITHOUT_VALUES:
             counts["without values"] += 1

@@ -21,7 +21,7 @@ _MOST_NAMES = 30  # cards with their names below the figure
 
 def write(plan: FleetPlan, path: str | os.PathLike[str]) -> None:
     """Write the page. Raises MissingPackageError without plotly, and OSError as ``open`` does."""
-    text = render(plan, plotly_script())
+    text = render(plan, plotly_script(path))
     # File names may contain undecodable bytes.
     with replacing(path, encoding="utf-8", errors="backslashreplace") as file:
         file.write(text)

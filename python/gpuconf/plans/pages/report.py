@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 
+from ... import errors
 from ..._core import texts
 from ..._core.files import replacing
 from ..._typing import Any
@@ -36,14 +37,14 @@ def report(
     Requires plotly (``gpuconf[report]``); raises MissingPackageError without it. Raises ValueError for an invalid
     trace, limit or GPU, and OSError as ``open`` does.
     """
-    plotly_script()  # if it is missing, the rest would be in vain
+    plotly_script(path)  # if it is missing, the rest would be in vain
     trace = trace if isinstance(trace, Trace) else trace.trace if isinstance(trace, Recording) else load_trace(trace)
     write(trace, plan(trace, limit=limit, gpu=gpu), path)
 
 
 def write(trace: Trace, found: Plan, path: str | os.PathLike[str], of: OfProgram | None = None) -> None:
     """Write the report of a trace and its plan, or of a rehearsed program."""
-    library = plotly_script()
+    library = plotly_script(path)
     from . import figures
 
     text = figures.render(histories(trace, by_event(trace) if of else None), found, library, of)
@@ -52,8 +53,12 @@ def write(trace: Trace, found: Plan, path: str | os.PathLike[str], of: OfProgram
         file.write(text)
 
 
-def plotly_script() -> str:
-    """Return plotly's JavaScript library. Raises MissingPackageError if plotly is not installed."""
+def plotly_script(path: str | os.PathLike[str]) -> str:
+    """Return plotly's JavaScript library for a page. Raises MissingPackageError if plotly is not installed."""
+    if os.fsdecode(path).lower().endswith((".pdf", ".png", ".svg", ".jpg", ".json")):
+        raise errors.InvalidArgumentError(
+            f"{os.fsdecode(path)!r} would be a page in HTML: write a name such as page.html"
+        )
     try:
         from plotly.offline import get_plotlyjs  # type: ignore[import-not-found,import-untyped,unused-ignore]
     except ImportError as error:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from ... import errors
 from ..._core.table import Table, human_bytes
@@ -13,7 +13,7 @@ from ..._core.table import Table, human_bytes
 class Message(Table):
     """An out-of-memory error, as far as its text has the figures: None for what it does not say. Sizes are in bytes."""
 
-    library: str  # "PyTorch", "TensorFlow", "JAX", "CuPy", "cuBLAS", "cuDNN", "NCCL" or "CUDA"
+    library: str  # "PyTorch", "TensorFlow", "JAX", "CuPy", a library of NVIDIA's such as "cuBLAS", or "CUDA"
     gpu: int | None = None
     requested: int | None = None
     capacity: int | None = None  # of the card
@@ -93,11 +93,14 @@ class Message(Table):
 def _cause(m: Message) -> str:
     """Return what the figures mean, in a sentence or two."""
     if m.requested is None and m.allocated is None:
+        if m.library in ("PyTorch", "TensorFlow", "JAX", "CuPy"):
+            return f"The text has no figures. Pass the rest of {m.library}'s message, which says what was requested."
+        whose = (
+            "a library other than the framework's allocator, or the CUDA context" if m.library == "CUDA" else m.library
+        )
         return (
-            "The text has no figures: the driver refused memory to a library other than the framework's allocator, or "
-            "for the CUDA "
-            "context. Look at what other processes have (nvidia-smi), and at the memory that the program's allocator "
-            "keeps."
+            f"The text has no figures: the driver refused memory to {whose}. Look at what other processes have "
+            "(nvidia-smi), and at the memory that the program's allocator keeps."
         )
     if m.capacity is not None and m.requested is not None and m.requested > m.capacity:
         return f"The request alone is larger than the card, by {human_bytes(m.requested - m.capacity)}."
@@ -160,6 +163,11 @@ def _helps(m: Message) -> Iterator[str]:
         if m.limit is not None:
             yield "a larger limit: cupy.get_default_memory_pool().set_limit, or CUPY_GPU_MEMORY_LIMIT"
         yield "cupy.cuda.set_allocator(cupy.cuda.MemoryAsyncPool().malloc) if freed blocks of other sizes stay cached"
+    elif m.library != "CUDA":
+        yield (
+            f"room for {m.library} beside the framework's pool: torch.cuda.set_per_process_memory_fraction(0.9), a "
+            "lower XLA_PYTHON_CLIENT_MEM_FRACTION, or memory growth in TensorFlow"
+        )
 
 
 def _does_not_help(m: Message) -> Iterator[str]:
@@ -213,29 +221,28 @@ def _pytorch(text: str) -> Message:
             cached = max(reserved - allocated, 0)
         capacity, free = _find(r"SIZE total capacity", text), _find(r"SIZE free", text)
         return Message("PyTorch", gpu, requested, capacity, free, allocated, cached, None, _find(r"SIZE allowed", text))
-    capacity, free = _find(r"total capaci?ty of SIZE", text), _find(r"of which SIZE is free", text)
+    others = [_bytes(size) or 0 for size in re.findall(rf"Process \d+ has {_SIZE} memory in use", text)]
+    own = _find(r"this process has SIZE memory in use", text)
     allocated = _find(r"SIZE is allocated by PyTorch", text)
     cached = _find(r"SIZE is reserved by PyTorch but unallocated", text)
-    others = [_bytes(size) or 0 for size in re.findall(rf"Process \d+ has {_SIZE} memory in use", text)]
-    process = _find(r"this process has SIZE memory in use", text)
-    # In a container PyTorch does not know its own number: it names itself as one of the others.
-    own = [size for size in others if size >= (allocated or 0) + (cached or 0)]
-    if process is None and own:
-        process = min(own)
-        others.remove(process)
-        if capacity is not None and process + sum(others) > capacity:
-            others = []  # of which each has the figure of all
+    if own is None and allocated is not None:
+        # In a container the driver's numbers of processes are not PyTorch's, which then takes its own for another one:
+        # the one that has little more than PyTorch took.
+        holders = [size for size in others if size >= allocated + (cached or 0)]
+        if holders:
+            own = min(holders)
+            others.remove(own)
     return Message(
         "PyTorch",
         gpu,
         requested,
-        capacity,
-        free,
+        _find(r"total capaci?ty of SIZE", text),
+        _find(r"of which SIZE is free", text),
         allocated,
         cached,
         _find(r"SIZE allocated in private pools", text),
         _find(r"SIZE allowed", text),
-        process,
+        own,
         sum(others) if others else None,
     )
 
@@ -291,24 +298,28 @@ def _cupy(text: str) -> Message:
 
 # The beginning of a message, and its reader. A message ends where the next one begins, or after so many characters.
 _KINDS = (
-    (r"(?:CUDA|HIP) out of memory\.", _pytorch, 2000),
+    (r"(?:CUDA|HIP) out of memory\b", _pytorch, 2000),
     (r"Allocation on device \d+ would exceed allowed memory", _pytorch_async, 1000),
     (r"OOM when allocating tensor|Allocator \(GPU_\d+_bfc\) ran out of memory", _tensorflow, 20000),
     (r"(?:RESOURCE_EXHAUSTED|Resource exhausted): Out of memory (?:while trying to allocate|allocating)", _jax, 500),
     (r"[Oo]ut of memory (?:to allocate|allocating) [\d,]+ bytes \((?:total|allocated so far)", _cupy, 300),
-    (r"CUBLAS_STATUS_ALLOC_FAILED", lambda _: Message("cuBLAS"), 300),
-    (r"CUDNN_STATUS_ALLOC_FAILED", lambda _: Message("cuDNN"), 300),
-    (r"Cuda failure (?:2 )?'out of memory'", lambda _: Message("NCCL"), 300),
-    (
-        r"CUDA error: out of memory|CUDA_ERROR_OUT_OF_MEMORY|cudaErrorMemoryAllocation|CUDA out of memory(?!\.)",
-        lambda _: Message("CUDA"),
-        300,
+    (r"CUDA error: out of memory|CUDA_ERROR_OUT_OF_MEMORY|cudaErrorMemoryAllocation", lambda _: Message("CUDA"), 300),
+    *(
+        (words, lambda _, name=name: Message(name), 300)
+        for name, words in (
+            ("cuBLAS", r"CUBLAS_STATUS_ALLOC_FAILED"),
+            ("cuDNN", r"CUDNN_STATUS_ALLOC_FAILED"),
+            ("cuSOLVER", r"CUSOLVER_STATUS_ALLOC_FAILED"),
+            ("cuSPARSE", r"CUSPARSE_STATUS_ALLOC_FAILED"),
+            ("cuFFT", r"CUFFT_ALLOC_FAILED"),
+            ("cuRAND", r"CURAND_STATUS_ALLOCATION_FAILED"),
+            ("NCCL", r"Cuda failure(?: 2)? '?out of memory"),
+        )
     ),
 )
-_WITHOUT_FIGURES = ("cuBLAS", "cuDNN", "NCCL", "CUDA")
 
 
-def read(text: str) -> tuple[Message, ...]:
+def read(text: str, name: str = "the text") -> tuple[Message, ...]:
     """Return the messages in a text, such as a log, each once, in their order. Raises ValueError if there are none."""
     begins = sorted(
         (match.start(), kind) for kind in range(len(_KINDS)) for match in re.finditer(_KINDS[kind][0], text)
@@ -321,9 +332,14 @@ def read(text: str) -> tuple[Message, ...]:
             end = start + most  # its statistics may follow other lines
             start = max(start - most, 0) if "Limit:" not in text[start:end] else start
         messages[reader(text[start : min(end, start + most) if kind != _TENSORFLOW else end])] = None
-    known: Iterable[Message] = [m for m in messages if m.library not in _WITHOUT_FIGURES] or messages
+    # A text without figures says no more than one of its library with them, and the driver's no more than any other.
+    told = {m.library for m in messages if m.requested is not None or m.allocated is not None}
+    known = [m for m in messages if m.requested is not None or m.allocated is not None or m.library not in told]
+    known = [m for m in known if m.library != "CUDA"] or known
     if not messages:
-        raise errors.InvalidArgumentError("no out-of-memory error of PyTorch, TensorFlow, JAX or CuPy is in the text")
+        raise errors.InvalidArgumentError(
+            f"no out-of-memory error of PyTorch, TensorFlow, JAX, CuPy or a library of CUDA is in {name}"
+        )
     return tuple(known)
 
 

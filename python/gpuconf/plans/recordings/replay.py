@@ -519,7 +519,7 @@ def _of_others(trace: Trace) -> tuple[str, ...]:
     of their own, all that know no such pools.
     """
     has_pools = any(page.count("\n") != page.count(",\n") for page in trace._pages)  # the last column
-    return ("tensorflow", "regions", "virtual") if has_pools else ("tensorflow",)
+    return ("tensorflow", *OF_GPUCONF) if has_pools else ("tensorflow",)
 
 
 def check_policies(policy: Any) -> list[str]:
@@ -570,5 +570,6 @@ def verify(path: str | os.PathLike[str]) -> Verification:
             with Job(core.pybind_OpenVerify, file.fileno()) as job:
                 result = job.finish()
         except errors.InvalidArgumentError as error:
-            raise errors.InvalidArgumentError(f"cannot verify {name!r}: {error}") from None
+            what = "only a snapshot of torch.cuda.memory._dump_snapshot() has addresses to compare"
+            raise errors.InvalidArgumentError(f"cannot verify {name!r}: {error}; {what}") from None
     return Verification(**result["verdict"], difference=result["difference"])

@@ -13,7 +13,7 @@ import torch
 from ..._core import import_hook
 from ..._typing import Any
 from . import accumulation, answers, graphs, kernels, memory, moves, notice, small, sparse, unmarked, unwritten
-from .formulas import formula_of, refusal_of
+from .formulas import FORMULAS, refusal_of
 
 
 def _operators(names: str) -> set[str]:
@@ -219,7 +219,7 @@ def _register(name: str) -> None:
 
 
 def _kernel(name: str, overload: Any, original: kernels.Kernel) -> kernels.Kernel:
-    formula, refusal = formula_of(name), refusal_of(name)
+    formula, refusal = FORMULAS.get(name), refusal_of(name)
     if not refusal and formula is None and not torch._C._dispatch_has_computed_kernel_for_dispatch_key(name, "CPU"):
         refusal = "The CPU has no kernel for it"
     if refusal:

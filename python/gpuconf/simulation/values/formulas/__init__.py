@@ -1,20 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """How the CPU computes operators that it has no kernel for."""
 
-from __future__ import annotations
-
-from ...._typing import Any
-from .table import FORMULAS, REFUSED, REFUSED_SPACES
-
-
-def formula_of(name: str) -> Any:
-    """Return the function that computes an operator on CPU tensors, or None.
-
-    Its first argument is a dispatch key set.
-    """
-    return FORMULAS.get(name)
-
-
-def refusal_of(name: str) -> str:
-    """Return what to do instead of an operator that is not computed, or ""."""
-    return REFUSED.get(name) or REFUSED_SPACES.get(name.partition("::")[0], "")
+from . import attention, normalization, products, recurrent, sequences  # noqa: F401 - each adds its formulas
+from .table import FORMULAS as FORMULAS
+from .table import refusal_of as refusal_of

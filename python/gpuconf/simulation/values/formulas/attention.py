@@ -17,6 +17,7 @@ from torch import Tensor
 from ...._typing import Any
 from ..generators import seed_of, seeded
 from .results import Part, Seed, read_seed
+from .table import formula
 
 _fast = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
 _fast_backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward.default
@@ -140,6 +141,7 @@ def _drawn(shape: Sequence[int], seed: int) -> Tensor:
     return torch.rand(shape, generator=seeded(seed), dtype=torch.float32, device="cpu")
 
 
+@formula("_fill_mem_eff_dropout_mask_")
 def dropout_mask(out: Tensor, _dropout: float, seed: int, offset: int) -> Tensor:
     """``aten::_fill_mem_eff_dropout_mask_``: what an attention draws from a generator with this seed and offset."""
     return out.copy_(_drawn(out.shape, seed_of(seed, offset) & 0x7FFFFFFFFFFFFFFF))
@@ -159,6 +161,7 @@ def _top(is_causal: bool) -> str:
     return "top" if is_causal else ""
 
 
+@formula("_scaled_dot_product_flash_attention")
 def flash(
     query: Tensor,
     key: Tensor,
@@ -179,6 +182,7 @@ def flash(
     return out, sums, None, None, None, None, seed, None, signed
 
 
+@formula("_scaled_dot_product_flash_attention_backward")
 def flash_backward(*args: Any, scale: float | None = None) -> tuple[Tensor, ...]:
     """``aten::_scaled_dot_product_flash_attention_backward``."""
     grad, query, key, value, out, sums, _cum_q, _cum_k, _max_q, _max_k, dropout, is_causal, seed, _offset = args
@@ -202,6 +206,7 @@ def _gradients(
     return call.backward(grad, out)
 
 
+@formula("_scaled_dot_product_efficient_attention")
 def efficient(
     query: Tensor,
     key: Tensor,
@@ -218,6 +223,7 @@ def efficient(
     return out, sums if compute_sums else None, seed, seed and Seed(0)
 
 
+@formula("_scaled_dot_product_efficient_attention_backward")
 def efficient_backward(
     grad: Tensor,
     query: Tensor,
@@ -240,6 +246,7 @@ def efficient_backward(
     return (*found[:3], of_bias)
 
 
+@formula("_scaled_dot_product_cudnn_attention")
 def cudnn(
     query: Tensor,
     key: Tensor,
@@ -257,6 +264,7 @@ def cudnn(
     return out, sums if compute_sums else None, None, None, None, None, seed, None, None
 
 
+@formula("_scaled_dot_product_cudnn_attention_backward")
 def cudnn_backward(*args: Any, scale: float | None = None) -> tuple[Tensor, ...]:
     """``aten::_scaled_dot_product_cudnn_attention_backward``."""
     grad, query, key, value, out, sums, seed, _offset, bias, _cum_q, _cum_k, _max_q, _max_k, dropout, is_causal = args

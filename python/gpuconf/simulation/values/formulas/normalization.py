@@ -9,15 +9,18 @@ import torch
 from torch import Tensor
 
 from ...._typing import Any
+from .table import formula
 
 _aten = torch.ops.aten
 
 
+@formula("cudnn_batch_norm")
 def cudnn_batch_norm(*args: Any) -> tuple[Any, ...]:
     """``aten::cudnn_batch_norm``. Nothing is kept in the reserve."""
     return (*_aten.native_batch_norm.default(*args), None)
 
 
+@formula("cudnn_batch_norm_backward")
 def cudnn_batch_norm_backward(x: Tensor, grad: Tensor, *args: Any) -> Any:
     """``aten::cudnn_batch_norm_backward``, which PyTorch only calls of a training step."""
     *statistics, epsilon, _reserve = args
@@ -42,12 +45,14 @@ def _by_channel(values: Tensor, like: Tensor) -> Tensor:
     return values.reshape(1, -1, *[1] * (like.dim() - 2))
 
 
+@formula("batch_norm_stats")
 def stats(x: Tensor, epsilon: float) -> tuple[Tensor, Tensor]:
     """``aten::batch_norm_stats``."""
     rows = _rows(x)
     return rows.mean(1), (rows.var(1, unbiased=False) + epsilon).rsqrt()
 
 
+@formula("batch_norm_elemt")
 def elemt(
     x: Tensor, weight: Tensor | None, bias: Tensor | None, mean: Tensor, invstd: Tensor, _epsilon: float
 ) -> Tensor:
@@ -57,6 +62,7 @@ def elemt(
     return (found if bias is None else found + _by_channel(bias, x)).to(x.dtype)
 
 
+@formula("batch_norm_gather_stats_with_counts")
 def gather_stats_with_counts(*args: Any) -> tuple[Tensor, Tensor]:
     """``aten::batch_norm_gather_stats_with_counts``: the statistics of all processes from those of each."""
     _x, mean, invstd, running_mean, running_var, momentum, epsilon, counts = args
@@ -72,6 +78,7 @@ def gather_stats_with_counts(*args: Any) -> tuple[Tensor, Tensor]:
     return all_mean, (all_variance + epsilon).rsqrt()
 
 
+@formula("batch_norm_gather_stats")
 def gather_stats(x: Tensor, mean: Tensor, *args: Any) -> tuple[Tensor, Tensor]:
     """``aten::batch_norm_gather_stats``: each process has as many values."""
     *others, count = args
@@ -79,6 +86,7 @@ def gather_stats(x: Tensor, mean: Tensor, *args: Any) -> tuple[Tensor, Tensor]:
     return gather_stats_with_counts(x, mean, *others, counts)
 
 
+@formula("batch_norm_backward_reduce")
 def backward_reduce(*args: Any) -> tuple[Tensor | None, ...]:
     """``aten::batch_norm_backward_reduce``."""
     grad, x, mean, invstd, weight, for_x, for_weight, for_bias = args
@@ -90,6 +98,7 @@ def backward_reduce(*args: Any) -> tuple[Tensor | None, ...]:
     return (sums if for_x else None, products if for_x else None, grad_weight, sums.to(kind) if for_bias else None)
 
 
+@formula("batch_norm_backward_elemt")
 def backward_elemt(*args: Any) -> Any:
     """``aten::batch_norm_backward_elemt``."""
     grad, x, mean, invstd, weight, sums, products, counts = args
@@ -100,6 +109,7 @@ def backward_elemt(*args: Any) -> Any:
     return ((grad - _by_channel(sums / total, x) - centered) * _by_channel(scale, x)).to(x.dtype)
 
 
+@formula("native_layer_norm_backward")
 def layer_norm_backward(
     grad: Tensor, x: Tensor, shape: Sequence[int], mean: Tensor, rstd: Tensor, weight: Tensor | None, *rest: Any
 ) -> Any:
@@ -108,11 +118,13 @@ def layer_norm_backward(
     return _aten.native_layer_norm_backward.default(grad, x, shape, *kept, weight, *rest)
 
 
+@formula("native_group_norm_backward")
 def group_norm_backward(grad: Tensor, x: Tensor, mean: Tensor, rstd: Tensor, weight: Tensor | None, *rest: Any) -> Any:
     """``aten::native_group_norm_backward``."""
     return _aten.native_group_norm_backward.default(grad, x, *_as_the_cpu_keeps(x, weight, mean, rstd), weight, *rest)
 
 
+@formula("native_batch_norm_backward")
 def batch_norm_backward(grad: Tensor, x: Tensor, weight: Tensor | None, *args: Any) -> Any:
     """``aten::native_batch_norm_backward``."""
     running_mean, running_var, mean, invstd, *rest = args
@@ -120,11 +132,13 @@ def batch_norm_backward(grad: Tensor, x: Tensor, weight: Tensor | None, *args: A
     return _aten.native_batch_norm_backward.default(grad, x, weight, running_mean, running_var, *kept, *rest)
 
 
+@formula("batch_norm_backward")
 def batch_norm_with_update_backward(*args: Any) -> Any:
     """``aten::batch_norm_backward``, of ``_batch_norm_with_update``. The last argument is cuDNN's reserve."""
     return batch_norm_backward(*args[:-1])
 
 
+@formula("_fused_rms_norm_backward")
 def rms_norm_backward(
     grad: Tensor, x: Tensor, shape: Sequence[int], rstd: Tensor, weight: Tensor | None, mask: Sequence[bool]
 ) -> tuple[Tensor | None, Tensor | None]:

@@ -9,31 +9,37 @@ import torch
 from torch import Tensor
 
 from ...._typing import Any
+from .table import formula
 
 _aten = torch.ops.aten
 
 
+@formula("mm.dtype", "mm.dtype_out", "bmm.dtype", "bmm.dtype_out")
 def mm(a: Tensor, b: Tensor, dtype: torch.dtype) -> Tensor:
     """``aten::mm.dtype`` and ``aten::bmm.dtype``."""
     return torch.matmul(a.to(dtype), b.to(dtype))
 
 
+@formula("addmm.dtype", "addmm.dtype_out", "baddbmm.dtype", "baddbmm.dtype_out")
 def addmm(c: Tensor, a: Tensor, b: Tensor, dtype: torch.dtype, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """``aten::addmm.dtype`` and ``aten::baddbmm.dtype``."""
     return torch.matmul(a.to(dtype), b.to(dtype)) * alpha + c.to(dtype) * beta
 
 
+@formula("_fused_dropout")
 def fused_dropout(x: Tensor, keep: float, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
     """``aten::_fused_dropout``. ``keep`` is the probability that a value stays."""
     mask = torch.empty(x.shape, dtype=torch.uint8, device="cpu").bernoulli_(keep, generator=generator)
     return x * mask * (1 / keep), mask
 
 
+@formula("_masked_scale")
 def masked_scale(x: Tensor, mask: Tensor, scale: float) -> Tensor:
     """``aten::_masked_scale``."""
     return x * mask * scale
 
 
+@formula("_embedding_bag", "_embedding_bag_forward_only")
 def embedding_bag(
     weight: Tensor,
     indices: Tensor,
@@ -58,6 +64,7 @@ def embedding_bag(
     return out, bags, sizes, largest
 
 
+@formula("log_sigmoid_backward", "log_sigmoid_backward.grad_input")
 def log_sigmoid_backward(grad: Tensor, x: Tensor, _buffer: Tensor) -> Any:
     """``aten::log_sigmoid_backward``.
 
@@ -66,26 +73,31 @@ def log_sigmoid_backward(grad: Tensor, x: Tensor, _buffer: Tensor) -> Any:
     return _aten.log_sigmoid_backward.default(grad, x, torch.exp(-x.abs()))
 
 
+@formula("cudnn_grid_sampler")
 def grid_sampler(x: Tensor, grid: Tensor) -> Any:
     """``aten::cudnn_grid_sampler``: bilinear, with zeros outside."""
     return _aten.grid_sampler_2d.default(x, grid, 0, 0, True)
 
 
+@formula("cudnn_grid_sampler_backward")
 def grid_sampler_backward(x: Tensor, grid: Tensor, grad: Tensor) -> Any:
     """``aten::cudnn_grid_sampler_backward``."""
     return _aten.grid_sampler_2d_backward.default(grad, x, grid, 0, 0, True, [True, True])
 
 
+@formula("cudnn_affine_grid_generator")
 def affine_grid(theta: Tensor, n: int, c: int, h: int, w: int) -> Any:
     """``aten::cudnn_affine_grid_generator``."""
     return _aten.affine_grid_generator.default(theta, [n, c, h, w], True)
 
 
+@formula("cudnn_affine_grid_generator_backward")
 def affine_grid_backward(grad: Tensor, n: int, c: int, h: int, w: int) -> Any:
     """``aten::cudnn_affine_grid_generator_backward``."""
     return _aten.affine_grid_generator_backward.default(grad, [n, c, h, w], True)
 
 
+@formula("_cudnn_ctc_loss", "_cudnn_ctc_loss.Tensor")
 def ctc_loss(
     log_probs: Tensor,
     targets: Tensor,
@@ -110,6 +122,7 @@ Ints = Sequence[int]
 _convolution = torch.ops.aten.convolution.default
 
 
+@formula("cudnn_convolution")
 def cudnn_convolution(
     x: Tensor, weight: Tensor, padding: Ints, stride: Ints, dilation: Ints, groups: int, *_: bool
 ) -> Tensor:
@@ -117,6 +130,7 @@ def cudnn_convolution(
     return _convolution(x, weight, None, stride, padding, dilation, False, [0] * len(padding), groups)
 
 
+@formula("cudnn_convolution_transpose")
 def cudnn_convolution_transpose(
     x: Tensor, weight: Tensor, padding: Ints, output_padding: Ints, stride: Ints, dilation: Ints, groups: int, *_: bool
 ) -> Tensor:
@@ -124,6 +138,7 @@ def cudnn_convolution_transpose(
     return _convolution(x, weight, None, stride, padding, dilation, True, output_padding, groups)
 
 
+@formula("cudnn_convolution_relu")
 def cudnn_convolution_relu(
     x: Tensor, weight: Tensor, bias: Tensor | None, stride: Ints, padding: Ints, dilation: Ints, groups: int
 ) -> Tensor:
@@ -131,6 +146,7 @@ def cudnn_convolution_relu(
     return torch.relu(_convolution(x, weight, bias, stride, padding, dilation, False, [0] * len(padding), groups))
 
 
+@formula("cudnn_convolution_add_relu")
 def cudnn_convolution_add_relu(
     x: Tensor,
     weight: Tensor,
@@ -147,6 +163,7 @@ def cudnn_convolution_add_relu(
     return torch.relu(product + z * (1 if alpha is None else alpha))
 
 
+@formula("_conv_depthwise2d", "conv_depthwise3d")
 def depthwise(
     x: Tensor, weight: Tensor, _size: Ints, bias: Tensor | None, stride: Ints, padding: Ints, dilation: Ints
 ) -> Tensor:
@@ -161,6 +178,7 @@ def depthwise(
 # calls.
 
 
+@formula("_linalg_svd", "_linalg_svd.U")
 def svd(
     x: Tensor, full_matrices: bool = False, compute_uv: bool = True, *, driver: str | None = None, **outs: Tensor
 ) -> Any:
@@ -170,6 +188,7 @@ def svd(
     return (overload.U if outs else overload.default)(x, full_matrices, compute_uv, **outs)
 
 
+@formula("nansum")
 def nansum(x: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: torch.dtype | None = None) -> Tensor:
     """``aten::nansum``, of complex numbers, too."""
     if not x.is_complex():
@@ -178,6 +197,7 @@ def nansum(x: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: torch.dt
     return present.sum(dim or list(range(x.dim())), keepdim, dtype=dtype)
 
 
+@formula("cholesky_inverse")
 def cholesky_inverse(x: Tensor, upper: bool = False) -> Tensor:
     """``aten::cholesky_inverse``.
 
@@ -191,21 +211,25 @@ def cholesky_inverse(x: Tensor, upper: bool = False) -> Tensor:
         return inverse @ inverse.mH if upper else inverse.mH @ inverse
 
 
+@formula("_softmax")
 def softmax(x: Tensor, dim: int, to_float: bool) -> Any:
     """``aten::_softmax``."""
     return _aten._softmax.default(x.float() if to_float else x, dim, False)
 
 
+@formula("_log_softmax")
 def log_softmax(x: Tensor, dim: int, to_float: bool) -> Any:
     """``aten::_log_softmax``."""
     return _aten._log_softmax.default(x.float() if to_float else x, dim, False)
 
 
+@formula("_softmax_backward_data")
 def softmax_backward(grad: Tensor, output: Tensor, dim: int, to: torch.dtype) -> Any:
     """``aten::_softmax_backward_data``."""
     return _aten._softmax_backward_data.default(grad, output, dim, grad.dtype).to(to)
 
 
+@formula("_log_softmax_backward_data")
 def log_softmax_backward(grad: Tensor, output: Tensor, dim: int, to: torch.dtype) -> Any:
     """``aten::_log_softmax_backward_data``."""
     return _aten._log_softmax_backward_data.default(grad, output, dim, grad.dtype).to(to)

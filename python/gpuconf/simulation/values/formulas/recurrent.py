@@ -11,6 +11,7 @@ from torch import Tensor
 from ...._typing import Any
 from .. import generators
 from .results import Seed, read_seed
+from .table import formula
 
 
 def _sum(gates: Tensor, other: Tensor, first: Tensor | None, second: Tensor | None) -> Tensor:
@@ -18,6 +19,7 @@ def _sum(gates: Tensor, other: Tensor, first: Tensor | None, second: Tensor | No
     return total if first is None or second is None else total + first + second
 
 
+@formula("_thnn_fused_lstm_cell")
 def lstm(
     gates: Tensor, hidden: Tensor, cx: Tensor, bias: Tensor | None = None, hidden_bias: Tensor | None = None
 ) -> tuple[Tensor, ...]:
@@ -28,6 +30,7 @@ def lstm(
     return o * cy.tanh(), cy, torch.cat((i, f, g, o), 1)
 
 
+@formula("_thnn_fused_lstm_cell_backward_impl")
 def lstm_backward(
     grad_hy: Tensor | None, grad_cy: Tensor | None, cx: Tensor, cy: Tensor, workspace: Tensor, has_bias: bool
 ) -> tuple[Tensor | None, ...]:
@@ -44,6 +47,7 @@ def lstm_backward(
     return grads, total * f, grads.sum(0) if has_bias else None
 
 
+@formula("_thnn_fused_gru_cell")
 def gru(
     gates: Tensor, hidden: Tensor, hx: Tensor, bias: Tensor | None = None, hidden_bias: Tensor | None = None
 ) -> tuple[Tensor, ...]:
@@ -57,6 +61,7 @@ def gru(
     return (hx - new) * update + new, torch.cat((reset, update, new, hx, hnew), 1)
 
 
+@formula("_thnn_fused_gru_cell_backward")
 def gru_backward(grad: Tensor, workspace: Tensor, has_bias: bool) -> tuple[Tensor | None, ...]:
     """``aten::_thnn_fused_gru_cell_backward``."""
     reset, update, new, hx, hnew = workspace.chunk(5, 1)
@@ -106,6 +111,7 @@ def _shaped(
     return views
 
 
+@formula("_cudnn_rnn")
 def forward(x: Tensor, weight: Sequence[Tensor], *args: Any) -> tuple[Any, ...]:
     """``aten::_cudnn_rnn``. The reserve keeps the seed of the dropout between layers."""
     per_layer, _buffer, hx, cx, mode, hidden, projected, layers, batch_first, dropout, train, both, sizes, _state = args
@@ -116,6 +122,7 @@ def forward(x: Tensor, weight: Sequence[Tensor], *args: Any) -> tuple[Any, ...]:
     return results[0], results[1], cy, Seed(seed) if train else None, None
 
 
+@formula("_cudnn_rnn_backward")
 def backward(x: Tensor, weight: Sequence[Tensor], *args: Any) -> tuple[Any, ...]:
     """``aten::_cudnn_rnn_backward``: the forward pass again, on the CPU, and its gradients."""
     per_layer, _buffer, hx, cx, _output, *grads_of_results, mode, hidden, projected = args[:11]

@@ -16,6 +16,7 @@ from torch import Tensor
 from ...._typing import Any
 from .attention import Call, new_seed
 from .results import Part, Seed, read_seed
+from .table import formula
 
 _MASKS = ("", "top", "bottom")
 
@@ -110,6 +111,7 @@ def _window(left: int | None, right: int | None) -> tuple[int, int]:
     return -1 if left is None else left, -1 if right is None else right
 
 
+@formula("_flash_attention_forward")
 def flash(
     *args: Any,
     scale: float | None = None,
@@ -126,6 +128,7 @@ def flash(
     return out, sums, seed, None, None
 
 
+@formula("_flash_attention_backward")
 def flash_backward(
     *args: Any, scale: float | None = None, window_size_left: int | None = None, window_size_right: int | None = None
 ) -> tuple[Tensor, ...]:
@@ -136,6 +139,7 @@ def flash_backward(
     return _backward(grad, (query, key, value), out, lengths, None, dropout, seed, *how)[:3]
 
 
+@formula("_efficient_attention_forward")
 def efficient(
     query: Tensor,
     key: Tensor,
@@ -159,6 +163,7 @@ def efficient(
     return out, sums if sums_wanted else None, seed, None, None, None
 
 
+@formula("_efficient_attention_backward")
 def efficient_backward(
     *args: Any, scale: float | None = None, window_size: int | None = None, **_how: Any
 ) -> tuple[Any, ...]:
