@@ -127,7 +127,7 @@ COMMANDS = ("completion", "diff", "doctor", "env", "export", "ledger", "ps", "ru
 
 
 def elsewhere(module: str, name: str) -> str:
-    """Return where gpuconf has what is missed in one of its own modules, or a name there that is close.
+    """Return where gpuconf has what is missed in one of its own modules, or a name there that begins so.
 
     Return "" if nothing has that name.
     """
@@ -145,8 +145,9 @@ def elsewhere(module: str, name: str) -> str:
         for path in ("config", "config.experimental"):
             if f"gpuconf.{path}" != module and name in names().get(path, {}):
                 return f"use gpuconf.{path}.{name}"
-    near = closest(name, getattr(sys.modules[module], "__all__", ()))
-    return near and f"did you mean {near!r}?"
+    # Python guesses typos itself. Programs ask whether a name exists, and difflib is a long import for that.
+    longer = [each for each in getattr(sys.modules[module], "__all__", ()) if len(name) > 3 and each.startswith(name)]
+    return f"did you mean {longer[0]!r}?" if longer else ""
 
 
 def closest(word: object, known: Iterable[str]) -> str:
@@ -156,7 +157,7 @@ def closest(word: object, known: Iterable[str]) -> str:
     written = str(word).lower()
     names = {each.lower(): each for each in known}
     longer = [each for each in names if len(written) > 3 and each.startswith(written)]
-    return next((names[each] for each in longer or get_close_matches(written, names, 1)), "")
+    return next((names[each] for each in longer or get_close_matches(written, names, 1, 0.65)), "")
 
 
 def stands_in() -> bool:

@@ -107,16 +107,17 @@ def test_what_a_program_sees(program: str, kind: str, text: str) -> None:
 
 
 def test_names_that_tensorflow_does_not_have_either() -> None:
-    for module, name in (
-        (gpuconf, "rest"),
-        (gpuconf.config, "nothing"),
-        (gpuconf.compat.v2, "reset"),
-        (gpuconf.errors, "x"),
+    for module, name, near in (
+        (gpuconf, "rese", r": did you mean 'reset'\?"),
+        (gpuconf, "rest", ""),
+        (gpuconf.config, "nothing", ""),
+        (gpuconf.compat.v2, "reset", ""),
+        (gpuconf.errors, "x", ""),
     ):
-        with pytest.raises(AttributeError, match=f"^module {module.__name__!r} has no attribute {name!r}$"):
+        with pytest.raises(AttributeError, match=f"^module {module.__name__!r} has no attribute {name!r}{near}$"):
             getattr(module, name)
         assert not hasattr(module, name)
-    with pytest.raises(ModuleNotFoundError, match=r"^No module named 'gpuconf.config.gpus'$"):
+    with pytest.raises(ModuleNotFoundError, match=r"^No module named 'gpuconf.config.gpus': use gpuconf.visible_dev"):
         importlib.import_module("gpuconf.config.gpus")
     with pytest.raises(ImportError, match=r"cannot import name 'list_gpus' from 'gpuconf.config'"):
         from gpuconf.config import list_gpus  # type: ignore[attr-defined]  # noqa: F401
