@@ -133,6 +133,11 @@ def completed(folder: Path, program: str, **environment: str) -> subprocess.Comp
     )
 
 
+def printed(done: subprocess.CompletedProcess[str]) -> list[str]:
+    """Return the lines of a rehearsed program, whose output is on standard error beside gpuconf's own lines."""
+    return [line for line in done.stderr.splitlines() if not line.startswith("gpuconf plan: ")]
+
+
 def under_guard(
     folder: Path, mode: str, limit: int, *words: str | Path, **environment: str
 ) -> subprocess.CompletedProcess[str]:

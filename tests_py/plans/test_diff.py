@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -83,8 +84,15 @@ def test_json_and_a_page(two: Path) -> None:
     page = (two / "page.html").read_text()
     assert f"<td>{two}/new/model.py:10 (forward)</td>" in page
     assert "+12.00MiB" in page
-    assert "http://" not in page
-    assert "https://" not in page
+    assert re.search("(src|href)=", page.partition("<script>")[0]) is None
+    found = re.search(r'id="figures">(.*?)</script>', page)
+    assert found is not None
+    before, after = json.loads(found[1]).values()  # above each other, to one scale
+    assert [
+        max(map(sum, zip(*(line["y"] for line in one["data"] if "stackgroup" in line), strict=True)))
+        for one in (before, after)
+    ] == [22 * MIB, 40 * MIB]
+    assert before["layout"]["yaxis"] == after["layout"]["yaxis"]
 
 
 def test_traces_without_lines(tmp_path: Path) -> None:

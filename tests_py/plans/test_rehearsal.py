@@ -414,7 +414,7 @@ def test_the_parts_of_a_peak() -> None:
         event("free_requested", 3, 2048, 24),
         event("free_requested", 5, 1024, 31),
     ]
-    seen = [Seen(30, PARAMETERS, {1}), Seen(30, GRADIENTS, {5}), Seen(5, OTHER, {99})]
+    seen = [Seen(30, PARAMETERS, {1: "a"}), Seen(30, GRADIENTS, {5: "a"}), Seen(5, OTHER, {99: ""})]
     assert parts(events, seen, backward=[20, 40], steps=[30, 50]) == {
         PARAMETERS: 1024,
         GRADIENTS: 1024,

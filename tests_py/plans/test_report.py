@@ -13,7 +13,10 @@ from typing import TYPE_CHECKING, Any
 import gpuconf
 import pytest
 from gpuconf.memory import allocate, load_trace, record, report, tag
+from gpuconf.plans.pages.program import OfProgram
+from gpuconf.plans.pages.report import write
 from gpuconf.plans.pages.segments import shown_segments
+from gpuconf.plans.recordings.replay import find
 from recordings import DATA
 
 if TYPE_CHECKING:
@@ -99,6 +102,41 @@ def test_a_page_has_all_it_needs(two_gpus: None, tmp_path: Path) -> None:
     (failed,) = (line for line in page.figures["time-0"]["data"] if line["name"] == "failed allocation")
     assert failed["y"] == [4 * MIB]
     assert "1048576.00GiB" in failed["text"][0] or "1.00PiB" in failed["text"][0]
+
+
+def test_the_page_of_a_program(one_gpu: None, tmp_path: Path) -> None:
+    """It named no card, command or verdict, and its blocks were one line of code."""
+    with record() as recording:
+        for size in (3, 5):
+            allocate(size << 20, "GPU:0").free()
+    state = {"activations": 2 << 20}
+    program = OfProgram(
+        answer="peak: 5.00MiB",
+        verdict="fits on T4",
+        command="python train.py",
+        verdicts=[("card", "needs"), ("T4", "fits 1.00"), ("L4", "fits 1.10")],
+        cards={"T4": 16 << 20, "L4": 1 << 40},
+        phases=[(0.0, "training"), (0.5, "evaluation"), (0.51, "training"), (0.75, "saving")],
+        modules={"blocks.7.attn": state, "blocks.7.mlp": {**state, "optimizer state": 1 << 20}, "": state},
+    )
+    path = tmp_path / "page.html"
+    write(recording.trace, find(recording.trace, None, None, ["pytorch"]), path, program)
+    page = Page(path)
+    text = " ".join(page.text.split())
+    assert "python train.py fits on T4 card needs T4 fits 1.00 L4 fits 1.10" in text
+    tree = "blocks 5.00MiB 7 5.00MiB mlp 3.00MiB of its own at the peak activations 2.00MiB optimizer state 1.00MiB"
+    assert f"{tree} attn 2.00MiB" in text
+    assert "outside of forward passes 2.00MiB" in text
+    assert "tensorflow" not in text  # and no other policy of others
+    figure = page.figures["time-0"]
+    lines = [line["name"] for line in figure["data"] if "stackgroup" not in line]
+    assert lines == ["T4, for the allocator: 16.00MiB"]  # a card that is far larger is off the figure
+    assert [one["text"] for one in figure["layout"]["annotations"]] == ["training", "evaluation", "saving"]
+    assert [one["x0"] for one in figure["layout"]["shapes"]] == [
+        0,
+        2,
+        3,
+    ]  # of four events, the last of which is number 3
 
 
 def test_a_page_without_a_failure_has_no_verdict(one_gpu: None, tmp_path: Path) -> None:

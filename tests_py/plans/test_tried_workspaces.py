@@ -68,8 +68,8 @@ def test_events_of_all_actions_are_read(tmp_path: Path) -> None:
     events = [*held, *BESIDE, workspace[0], *BESIDE, *workspace[1:], *BESIDE]
     needed = without_tried(events)
     assert needed == [*held, *BESIDE, *BESIDE, *BESIDE]
-    assert parts(needed, [Seen(9, PARAMETERS, [1])], [], []) == {PARAMETERS: 3 * MIB}
-    assert parts(events, [Seen(9, PARAMETERS, [1])], [], []) == {PARAMETERS: 3 * MIB, WORKSPACES: 64 * MIB + 512}
+    assert parts(needed, [Seen(9, PARAMETERS, {1: ""})], [], []) == {PARAMETERS: 3 * MIB}
+    assert parts(events, [Seen(9, PARAMETERS, {1: ""})], [], []) == {PARAMETERS: 3 * MIB, WORKSPACES: 64 * MIB + 512}
     snapshot = {"segments": [], "device_traces": [needed]}
     (tmp_path / "snapshot.pickle").write_bytes(pickle.dumps(snapshot))
     trace = gpuconf.memory.load_trace(tmp_path / "snapshot.pickle")

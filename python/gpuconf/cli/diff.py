@@ -6,7 +6,9 @@ from __future__ import annotations
 import os
 
 from .._core.files import replacing
+from ..errors import MissingPackageError
 from ..memory import load_trace
+from ..plans.pages import report
 from ..plans.programs import needs
 from ..plans.recordings import difference
 from .console import DIFFERS, OK, CheckingUsage, Progress, UsageError
@@ -25,6 +27,14 @@ def _refuse_unlike(names: list[str], cards: list[str]) -> None:
         )
 
 
+def _plotly(path: str) -> str:
+    """Return plotly's library for a page, "" without it: the page then has tables only."""
+    try:
+        return report.plotly_script(path)
+    except MissingPackageError:
+        return ""
+
+
 def diff(options: Options) -> int:
     """Run the command."""
     if (options.new is None) == (options.between is None):
@@ -38,6 +48,10 @@ def diff(options: Options) -> int:
             and os.path.samefile(options.html, name)
         ):
             raise UsageError(f"--html would replace the trace {name!r}")
+    library = ""
+    if options.html is not None:
+        with CheckingUsage("--html: "):
+            library = _plotly(options.html)
     with Progress("gpuconf diff") as progress:
         progress.show("reading the traces")
         traces = [load_trace(name) for name in names]
@@ -50,9 +64,10 @@ def diff(options: Options) -> int:
     if options.between is not None:
         names = [f"{options.old} after {seconds:g} s" for seconds in options.between]
     if options.html is not None:
+        drawn = traces if options.between is None and library else []
         # File names may be undecodable.
         with replacing(options.html, encoding="utf-8", errors="backslashreplace") as file:
-            file.write(difference.page(differences, (names[0], names[1])))
+            file.write(difference.page(differences, (names[0], names[1]), drawn, library if drawn else ""))
     if options.json:
         print_json({"old": options.old, "new": options.new, "gpus": [each.to_dict() for each in differences]})
     else:

@@ -22,7 +22,7 @@ from .parser import Options
 
 def plan(options: Options) -> int:
     """Run the command."""
-    for name in ("limit", "writes"):
+    for name in ("limit", "writes", "beside"):
         if getattr(options, name) is not None:
             try:
                 setattr(options, name, limit_bytes(getattr(options, name)))

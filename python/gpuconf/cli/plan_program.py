@@ -29,7 +29,7 @@ _SECONDS = 120.0
 
 def refuse(options: Options) -> None:
     """Refuse the options of programs for a trace."""
-    for name in ("steps", "seconds", "values", "record", "largest", "keep", "writes", "socket"):
+    for name in ("steps", "seconds", "values", "record", "largest", "keep", "writes", "socket", "beside"):
         if getattr(options, name) is not None:
             raise UsageError(f"--{name} needs a program: gpuconf plan --gpu CARDS -- PROGRAM")
     for name in ("all", "cpu_values", "compile", "smallest_card", "network", "unprotected", "help_fit"):
@@ -176,6 +176,9 @@ def _rehearsed(options: Options, words: list[str], start: str = "") -> Rehearsal
             )
             raise UsageError(text) from None
         raise UsageError(f"--gpu: {error}") from None
+    if options.beside:
+        with CheckingUsage("--beside: "):
+            cards = [card.beside(options.beside) for card in cards]
     gpus = max(*(card.count for card in cards), of_command(words, 1, {}))
     with vars(options).get("progress") or Progress("gpuconf plan") as progress:
         asked = Asked(

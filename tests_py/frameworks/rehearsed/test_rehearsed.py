@@ -64,7 +64,7 @@ def test_the_peak_is_pytorchs_and_what_it_is_made_of(tmp_path: Path) -> None:
     assert found["ran"]["ended"] == "program"
     assert (found["ran"]["optimizer_steps"], found["ran"]["batch"]) == (6, 4096)
     (process,) = found["processes"]
-    printed = done.stderr.splitlines()[-1].split()
+    printed = no_gpu.printed(done)[-1].split()
     for name, so_far in zip(("allocated", "reserved"), printed[1:], strict=True):
         assert int(so_far) == process[name]
     parts = process["parts"]
@@ -78,6 +78,17 @@ def test_the_peak_is_pytorchs_and_what_it_is_made_of(tmp_path: Path) -> None:
     assert any("activations at " in line and "train.py:" in line for line in process["lines"])
     page = (tmp_path / "steps.html").read_text(encoding="utf-8")
     assert {part for part in parts if part not in page} <= {"rounding of blocks"}
+    assert "fits on A10-24GB, RTX3090" in page
+    modules = process["modules"]
+    assert {path: set(modules[path]) for path in ("0", "2")} == {
+        path: {"activations", "gradients", "optimizer state", "parameters and buffers"} & set(modules[path])
+        for path in ("0", "2")
+    }
+    assert modules["1"] == {"activations": 4 * 4096 * 4096}  # GELU's output
+    assert sum(modules[path]["optimizer state"] for path in ("0", "2")) == parts["optimizer state"]
+    assert sum(sum(one.values()) for one in modules.values()) == sum(
+        size for part, size in parts.items() if part != "rounding of blocks"
+    )
     command = [sys.executable, "-m", "gpuconf", "plan", "--verify", "steps.pickle"]
     verified = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert "the replay agrees with the snapshot" in verified.stdout  # the parts are tags, which PyTorch's tools ignore
@@ -119,7 +130,7 @@ def test_a_program_sees_the_cards_memory_and_may_exceed_it(tmp_path: Path) -> No
     assert seen == [usable["L4"] // 256 * 256, usable["RTX4090"] // 256 * 256]
     assert [line for line in lines if line[:1] == ["more"]] == [["more", "0"]] * 2
     assert {one["verdict"] for one in found["cards"]} == {"does not fit"}
-    assert "the program asks how much memory the card has, and was run with each card's" in found["notes"]
+    assert "the program reads the card's memory, and was run on each" in found["notes"]
 
 
 def test_what_cudnn_tries_is_in_the_peak_and_not_in_what_a_program_needs(tmp_path: Path) -> None:
@@ -434,6 +445,24 @@ def test_ranks_of_torchrun(tmp_path: Path) -> None:
     assert [(one["rank"], one["gpu"]) for one in (first, second)] == [(0, 0), (1, 1)]
     assert second["allocated"] - first["allocated"] == 1 << 28
     assert "NCCL" in {one["what"] for one in found["beside"]}
+
+
+def test_the_failure_of_a_rank_names_it_and_its_line(tmp_path: Path) -> None:
+    """The other rank fails later, of what it misses, and torchrun after both."""
+    program = """
+    import os, time
+    import torch
+    torch.cuda.set_device(rank := int(os.environ["LOCAL_RANK"]))
+    held = torch.empty(1 << 20, device="cuda")
+    if rank == 1:
+        raise ValueError("a label is missing")
+    time.sleep(3)
+    raise RuntimeError("rank 1 is gone")
+    """
+    words = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "train.py")
+    found = json.loads(gpuconf(tmp_path, program, "--json", "--gpu", "A10", arguments=words).stdout)
+    failed = "the program failed: ValueError: a label is missing (train.py:7, rank 1)"
+    assert found["why_no_verdict"] == f"{failed}; the peak is that of what ran before"
 
 
 def test_a_block_and_a_command_in_python(tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ for _ in range(3):
     optimizer.step()
     optimizer.zero_grad()
 """
-ACTIVATIONS = BLOCKS.replace("WIDTH", "1024").replace("ROWS", "65536")  # 18 GiB of activations
+ACTIVATIONS = BLOCKS.replace("WIDTH", "1024").replace("ROWS", "16384")  # 4.5 GiB of activations
 STATES = BLOCKS.replace("WIDTH", "5120").replace("ROWS", "16")  # 1.7 billion parameters
 
 
@@ -68,13 +68,22 @@ def least(found: dict[str, Any]) -> int:
     return size
 
 
+_OFFLOAD = "torch.autograd.graph.save_on_cpu(pin_memory=True)"
+
+
 def written(program: str, changes: list[str], lines: list[str]) -> str:
     """Write the printed lines into a program."""
     text = "\n".join(lines)
-    if "bf16" in changes:
-        with_autocast = '    with torch.autocast("cuda", torch.bfloat16):\n        output = model(rows)\n'
-        assert text.count('with torch.autocast("cuda", torch.bfloat16):\n    output = model(...)') == 1
-        program = program.replace("    output = model(rows)\n", with_autocast)
+    contexts = {"bf16": 'torch.autocast("cuda", torch.bfloat16)', "offload": _OFFLOAD}
+    around = [context for change, context in contexts.items() if change in changes]
+    for context in around:
+        assert text.count(f"with {context}:\n    output = model(...)") == 1
+    if around:
+        inside = f"    with {', '.join(around)}:\n        output = model(rows)\n"
+        program = program.replace("    output = model(rows)\n", inside)
+    if "8bit" in changes:
+        assert "torchao.optim.AdamW8bit(...)  # in place of torch.optim.AdamW" in lines
+        program = "import torchao.optim\n" + program.replace("torch.optim.AdamW(", "torchao.optim.AdamW8bit(")
     if "checkpoint" in changes:
         blocks = text[text.index("from functools") :].partition("\nwith")[0].partition("\ntorch.optim")[0]
         program = program.replace("model = Model().cuda()\n", f"model = Model().cuda()\n{blocks}\n")
@@ -86,15 +95,23 @@ def written(program: str, changes: list[str], lines: list[str]) -> str:
 
 
 @pytest.mark.parametrize(
-    ("program", "card", "first"),
-    [(ACTIVATIONS, "A10:16GiB", {"checkpoint", "bf16"}), (STATES, "V100-32GB", {"fused", "foreach"})],
+    ("program", "card", "first", "gaining"),
+    [
+        (ACTIVATIONS, "A10:4GiB", {"offload"}, {"checkpoint", "offload", "bf16"}),
+        (STATES, "V100-32GB", {"fused", "foreach", "8bit"}, set()),
+    ],
     ids=["activations", "states"],
 )
-def test_the_printed_lines_save_what_is_said(tmp_path: Path, program: str, card: str, first: set[str]) -> None:
+def test_the_printed_lines_save_what_is_said(
+    tmp_path: Path, program: str, card: str, first: set[str], gaining: set[str]
+) -> None:
     found = planned(tmp_path, program, "--gpu", card, "--help-fit")
     assert found["cards"][0]["verdict"] != "fits"
     assert found["remedies"], found
     assert {found["remedies"][0]["changes"][0]} <= first
+    assert {change for one in found["remedies"] for change in one["changes"]} >= gaining
+    offloads = [one["title"] for one in found["remedies"] if "offload" in one["changes"]]
+    assert all("of the host's memory" in title for title in offloads)
     for one in found["remedies"]:
         assert one["gains"] == [found["cards"][0]["card"]]
         edited = planned(tmp_path, written(program, one["changes"], one["write"]), "--gpu", card)

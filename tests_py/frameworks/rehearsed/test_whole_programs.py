@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -185,6 +186,60 @@ def test_a_program_that_runs_out_on_its_card_does_not_fit(tmp_path: Path) -> Non
     (tmp_path / "train.py").write_text(program, encoding="utf-8")
     done = gpuconf(tmp_path, "plan", "--gpu", "T4", "--", sys.executable, "train.py")
     assert (done.returncode, done.stdout.splitlines()[-1]) == (3, "does not fit on T4")
+
+
+BY_CARD = """
+import torch
+is_small = {condition}
+held = torch.empty((8 if is_small else 16) << 30, dtype=torch.uint8, device="cuda")
+torch.cuda.is_bf16_supported()  # as PyTorch's autocast asks, for all of a generation
+"""
+
+
+@pytest.mark.parametrize(
+    ("condition", "small", "question"),
+    [
+        ('"L4" in torch.cuda.get_device_name()', "L4", "the card's name"),
+        ("torch.cuda.get_device_capability() < (8, 9)", "A10", "its compute capability"),
+        ("torch.cuda.get_device_properties(0).total_memory < 23 << 30", "L4", "the card's memory"),
+    ],
+    ids=["name", "capability", "memory"],
+)
+def test_a_program_that_asks_for_its_card_runs_on_each(
+    tmp_path: Path, condition: str, small: str, question: str
+) -> None:
+    """PyTorch does the same on these cards: one run was for all of them."""
+    other = "L4" if small == "A10" else "RTX4090"
+    found = planned(tmp_path, BY_CARD.format(condition=condition), "--gpu", f"{small},{other}")
+    assert [one["allocated"] >> 30 for one in found["groups"]] == [8, 16]
+    assert f"the program reads {question}, and was run on each" in found["notes"]
+    found = planned(tmp_path, BY_CARD.format(condition="False"), "--gpu", f"{small},{other}")
+    assert len(found["groups"]) == 1
+
+
+def test_what_others_take_of_a_card_is_not_the_programs(tmp_path: Path) -> None:
+    program = """
+import torch
+left = torch.cuda.mem_get_info()[0]
+assert left < 14 << 30, left
+held = torch.empty(13 << 30, dtype=torch.uint8, device="cuda")
+"""
+    found = planned(tmp_path, program, "--gpu", "T4", "--beside", "800MiB")
+    assert {one["verdict"] for one in found["cards"]} == {"depends"}
+    assert "800.00MiB of T4 are left to other programs" in found["notes"]
+    done = gpuconf(tmp_path, "plan", "--gpu", "T4", "--beside", "15GiB", "--", sys.executable, "train.py")
+    assert done.returncode == 2
+    assert "--beside: T4 has 14.56GiB: 15.00GiB beside the program leave nothing" in done.stderr
+
+
+def test_a_long_run_says_which_one_it_is_in_a_pipe(tmp_path: Path) -> None:
+    program = "import time, torch\nheld = torch.zeros(9, device='cuda')\ntime.sleep(12)\n"
+    (tmp_path / "train.py").write_text(program, encoding="utf-8")
+    done = gpuconf(tmp_path, "plan", "--gpu", "T4,A10", "--", sys.executable, "train.py")
+    run_1 = r"gpuconf plan: run 1, the program as on T4, 1 more to come: \d+ s"
+    run_2 = r"gpuconf plan: run 2, the program as on A10-24GB: \d+ s"
+    assert re.match(run_1, done.stderr)
+    assert re.fullmatch(rf"({run_1}\n)+({run_2}\n)+", done.stderr), done.stderr
 
 
 FREE = """

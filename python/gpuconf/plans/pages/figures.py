@@ -14,6 +14,7 @@ from ..recordings.replay import Plan, PlanResult, PlanUsage
 from . import segments
 from .frame import bytes_axis, frame, table
 from .history import Allocation, Block, History, Site
+from .program import OfProgram, marked
 
 # Ten colors that differ in light and in dark, for the largest holders; the last is for all others.
 _COLORS = (
@@ -35,20 +36,28 @@ _MOST_SITES, _MOST_FRAMES = 20, 12
 _ROWS, _PER_ROW = 24, 150  # of the map: rows, and the most rectangles in one
 
 
-def render(histories: Sequence[History], plan: Plan, library: str) -> str:
+def render(histories: Sequence[History], plan: Plan, library: str, of: OfProgram | None = None) -> str:
     """Return the page. ``library`` is the text of plotly.min.js."""
     failed = {failure.gpu for failure in plan.out_of_memory}
-    sections = [_Section(history, plan) for history in sorted(histories, key=lambda h: (h.gpu not in failed, h.gpu))]
+    ordered = sorted(histories, key=lambda h: (h.gpu not in failed, h.gpu))
+    sections = [_Section(history, plan, of) for history in ordered]
+    body = "".join(section.text() for section in sections) or "<p>The trace has no events.</p>"
     figures = {name: figure for section in sections for name, figure in section.figures.items()}
-    body = "".join(section.text for section in sections) or "<p>The trace has no events.</p>"
     top = [line for line in plan._top() if line]
-    if top:
+    if of is not None:
+        body = of.top() + body
+    elif top:
         body = f"<pre class=verdict>{html.escape(chr(10).join(top))}</pre>{body}"
     body += "".join(f"<p>Note: {html.escape(note)}</p>" for note in plan._notes())
     head = f"{_count(plan.events, 'event')}, {_count(sum(u.num_allocs for u in plan.usages), 'allocation')}"
     if plan.lost:
         head += f"; {_count(plan.lost, 'older event')} lost: an earlier peak may be missing"
-    return frame("memory report", head, body, figures, library)
+    return frame("memory report" if of is None else "rehearsal", head, body, figures, library)
+
+
+def over_events(history: History) -> dict[str, Any]:
+    """Return the figure of the memory in use, of a history by event."""
+    return _Section(history, None, None)._over_time()
 
 
 _NO_USAGE = PlanUsage(0, 0, 0, 0, 0, 0, 0, 0)
@@ -61,16 +70,17 @@ def _count(number: int, noun: str) -> str:
 class _Section:
     """What the page says about one logical GPU."""
 
-    def __init__(self, history: History, plan: Plan) -> None:
+    def __init__(self, history: History, plan: Plan | None, of: OfProgram | None) -> None:
         self.history = history
-        self.results = [r for r in plan.results if r.gpu == history.gpu]
-        self.usage = next((u for u in plan.usages if u.gpu == history.gpu), _NO_USAGE)
+        self.of = of
+        self.by_event = plan is None or of is not None  # what a rehearsal takes in time says nothing
+        self.results = [r for r in plan.results if r.gpu == history.gpu] if plan else []
+        self.usage = next((u for u in plan.usages if u.gpu == history.gpu), _NO_USAGE) if plan else _NO_USAGE
         self.plan = plan
-        self.limit = plan.limit
+        self.limit = plan.limit if plan else None
         self.colors = self._choose_colors()
         self.sites = history.sites
         self.figures: dict[str, Any] = {}
-        self.text = self._text()
 
     def _choose_colors(self) -> list[int]:
         """Return a color for each holder: one of its own for those with the most memory at any moment, -1 for those
@@ -84,7 +94,8 @@ class _Section:
             colors[holder] = color
         return colors
 
-    def _text(self) -> str:
+    def text(self) -> str:
+        """Return the section, whose figures are in ``figures`` then."""
         history, name = self.history, f"GPU:{self.history.gpu}"
         peak = history.peak
         most = sum(peak.in_use)
@@ -96,7 +107,7 @@ class _Section:
                 human_bytes(most),
             ),
             *self._other_peaks(),
-            ("reached after", f"{peak.time:.3f} s"),
+            *([] if self.by_event else [("reached after", f"{peak.time:.3f} s")]),
             ("blocks at the peak", f"{len(history.blocks):,}"),
             ("failed allocations", f"{history.failed:,}"),
         ]
@@ -110,12 +121,13 @@ class _Section:
             "</dl>",
         ]
         parts += self._out_of_memory()
-        parts.append(self._figure("time", "Memory in use over time", self._over_time(), 380))
-        parts += ["<h3>What each policy needs</h3>", table(_POLICY_HEAD, map(_policy_row, self.results), 1)]
-        if self.results:
-            figure = segments.over_time(self.plan, history.gpu, _COLORS)
-            parts.append(self._figure("policies", "In use, and reserved by each policy", figure, 420))
-        parts += ["<h3>Held at the peak</h3>", table(("library", "tag", "in use", "share"), self._holder_rows(), 2)]
+        title = "Memory in use, allocation by allocation" if self.by_event else "Memory in use over time"
+        parts.append(self._figure("time", title, self._over_time(), 380))
+        if self.of is not None:
+            parts.append(self.of.tree())
+        else:
+            parts += self._policies()
+        parts += ["<h3>Held at the peak</h3>", self._holders()]
         if self.sites:
             parts.append(
                 self._figure("sites", "Call sites at the peak", self._call_sites(), 60 + 26 * self._site_rows())
@@ -136,6 +148,20 @@ class _Section:
         parts.append(self._figure("map", "Memory at the peak", self._map(spans), 520, note))
         return "".join([*parts, "</section>"])
 
+    def _policies(self) -> Iterable[str]:
+        """Yield what each policy needs."""
+        yield "<h3>What each policy needs</h3>"
+        yield table(_POLICY_HEAD, map(_policy_row, self.results), 1)
+        if self.results and self.plan is not None:
+            figure = segments.over_time(self.plan, self.history.gpu, _COLORS)
+            yield self._figure("policies", "In use, and reserved by each policy", figure, 420)
+
+    def _holders(self) -> str:
+        """Return the table of who holds memory at the peak: parts of a program, which is of one library."""
+        if self.of is not None:
+            return table(("part", "in use", "share"), (row[1:] for row in self._holder_rows()), 1)
+        return table(("library", "tag", "in use", "share"), self._holder_rows(), 2)
+
     def _other_peaks(self) -> Iterable[tuple[str, str]]:
         """Yield the sums beside the peak that the trace determines."""
         usage = self.usage
@@ -149,7 +175,7 @@ class _Section:
 
     def _out_of_memory(self) -> Iterable[str]:
         """Yield what is known of the failed allocation that ends a PyTorch snapshot."""
-        for failure in self.plan.out_of_memory:
+        for failure in self.plan.out_of_memory if self.plan else ():
             if failure.gpu == self.history.gpu:
                 yield f"<h3>Out of memory</h3><pre>{html.escape(chr(10).join(failure.lines(width=0)))}</pre>"
                 if failure.segments:
@@ -167,7 +193,7 @@ class _Section:
 
     def _over_time(self) -> dict[str, Any]:
         history = self.history
-        times = [moment.time for moment in history.moments]
+        times = [moment.event if self.by_event else moment.time for moment in history.moments]
         shown: dict[int, list[int]] = {}
         for holder, color in enumerate(self.colors):
             if color < 0:
@@ -197,21 +223,18 @@ class _Section:
                     "type": "scatter",
                     "mode": "markers",
                     "name": "failed allocation",
-                    "x": [failure.time for failure in failures],
+                    "x": [failure.event if self.by_event else failure.time for failure in failures],
                     "y": [sum(_in_use_before(history, failure.event)) for failure in failures],
                     "marker": {"symbol": "x", "size": 9, "color": "#d62728"},
                     "text": [f"failed: {self._described(failure)}" for failure in failures],
                     "hovertemplate": "%{text}<extra></extra>",
                 }
             )
-        limits: dict[int, list[str]] = {}
-        for result in self.results:
-            limits.setdefault(result.least_limit, []).append(result.policy)
-        lines = [
-            (value, f"least limit, {_joined_names(names)}: {human_limit(value)}")
-            for value, names in sorted(limits.items())
-        ]
+        lines = self._lines_of_needs() if self.of is None else []
         shown_lines = lines[:1]
+        if self.of is not None:
+            near = {card: size for card, size in self.of.cards.items() if size <= 4 * sum(history.peak.in_use)}
+            shown_lines += [(size, f"{card}, for the allocator: {human_bytes(size)}") for card, size in near.items()]
         if self.limit is not None:
             shown_lines.append((self.limit, f"limit: {human_bytes(self.limit)}"))
         ends = [times[0], times[-1]] if times else [0, 1]
@@ -231,12 +254,23 @@ class _Section:
         most = max([sum(history.peak.in_use), *(value for value, _ in shown_lines)])
         layout = {
             "hovermode": "x unified",
-            "xaxis": {"ticksuffix": "s"},
+            "xaxis": {"ticksuffix": "" if self.by_event else "s"},
             "yaxis": {**bytes_axis(most), "range": [0, most * 1.05 or 1]},
             "legend": {"orientation": "h", "y": -0.12},
             "margin": {"l": 70, "r": 20, "t": 10, "b": 40},
         }
+        if self.of is not None:
+            layout = marked(layout, self.of.phases, times[-1] if times else 1)
         return {"data": data, "layout": layout}
+
+    def _lines_of_needs(self) -> list[tuple[int, str]]:
+        limits: dict[int, list[str]] = {}
+        for result in self.results:
+            limits.setdefault(result.least_limit, []).append(result.policy)
+        return [
+            (value, f"least limit, {_joined_names(names)}: {human_limit(value)}")
+            for value, names in sorted(limits.items())
+        ]
 
     def _name(self, color: int) -> str:
         holders = [self.history.holders[i] for i, c in enumerate(self.colors) if c == color]
@@ -252,7 +286,7 @@ class _Section:
         if library or tag:
             lines[0] += f", {' · '.join(part for part in (library, tag) if part)}"
         lines.append(
-            f"event {allocation.event + 1}, after {allocation.time:.6f} s"
+            f"event {allocation.event + 1}" + ("" if self.by_event else f", after {allocation.time:.6f} s")
             if allocation.event >= 0
             else "allocated before the recording"
         )

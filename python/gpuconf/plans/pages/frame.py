@@ -65,7 +65,10 @@ dt{color:var(--dim);font-size:13px}dd{margin:0;font-size:17px;font-variant-numer
 .table{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums}
 th,td{padding:4px 14px 4px 0;text-align:left;border-bottom:1px solid var(--line);white-space:nowrap}
 th{color:var(--dim);font-weight:normal;font-size:13px}.number{text-align:right}
-.figure{width:100%}
+.figure{width:100%}pre{overflow-x:auto;font-size:13px}code{overflow-wrap:anywhere}
+summary{cursor:pointer;padding:2px 0}.module{margin-left:16px}
+@media(max-width:600px){body{padding:8px}th,td{white-space:normal;padding-right:8px;font-size:12px}
+td:first-child{overflow-wrap:anywhere;min-width:64px}td.number{white-space:nowrap}pre{font-size:11px}.module{margin-left:10px}}
 """
 
 _SCRIPT = """

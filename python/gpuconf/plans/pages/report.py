@@ -12,7 +12,8 @@ from ..._typing import Any
 from ...memory._record import Recording
 from ...memory._trace import Trace, load_trace
 from ..recordings.replay import Plan, plan
-from .history import histories
+from .history import by_event, histories
+from .program import OfProgram
 
 
 def report(
@@ -41,12 +42,12 @@ def report(
     write(trace, plan(trace, limit=limit, gpu=gpu), path)
 
 
-def write(trace: Trace, found: Plan, path: str | os.PathLike[str]) -> None:
-    """Write the report of a trace and its plan."""
+def write(trace: Trace, found: Plan, path: str | os.PathLike[str], of: OfProgram | None = None) -> None:
+    """Write the report of a trace and its plan, or of a rehearsed program."""
     library = plotly_script(path)
     from . import figures
 
-    text = figures.render(histories(trace), found, library)
+    text = figures.render(histories(trace, by_event(trace) if of else None), found, library, of)
     # File names may contain undecodable bytes.
     with replacing(path, encoding="utf-8", errors="backslashreplace") as file:
         file.write(text)

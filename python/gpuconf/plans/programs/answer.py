@@ -157,7 +157,8 @@ class Rehearsal(metaclass=Made):
         if len({one["gpus"] for one in self.functions} | {1}) > 1:
             yield "on each GPU"
 
-    def _table(self) -> Iterator[str]:
+    def rows(self) -> list[tuple[str, ...]]:
+        """Return the table of cards, its head first."""
         settings = settings_of(self.cards)
         rows = [("card", "JAX's share" if self.ran["jax"] else "memory", *(_heading(name) for name in settings))]
         for card in dict.fromkeys(one["card"] for one in self.cards):
@@ -165,6 +166,10 @@ class Rehearsal(metaclass=Made):
             first = next(iter(of_card.values()))
             cells = [_cell(of_card[name]) if name in of_card else "-" for name in settings]
             rows.append((card, _range(first["usable_low"], first["usable_high"]), *cells))
+        return rows
+
+    def _table(self) -> Iterator[str]:
+        rows = self.rows()
         yield from columns(rows, left=len(rows[0]))
         for one in self.cards:
             if one["setting"] == "default" and 0 < one["reserved"] < self.peak_reserved:

@@ -22,7 +22,8 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 
 from ... import errors
-from ..._typing import Any, NamedTuple
+from ..._typing import NamedTuple
+from ...jobs.cgroup import host_room
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 LAUNCHER = os.path.join(_PACKAGE, "_cover", "gpuconf-cover")
@@ -74,7 +75,7 @@ class Cover:
         self.status: int | None = None  # as subprocess has it, once the program has ended
         self.outlived = 0  # processes that were there when it had ended
         self.refused: list[str] = []
-        self.writes = min(options.writes, _free_memory() // 2)
+        self.writes = min(options.writes, host_room().available // 2)
         self._full = False  # whether the program was ended because it had written more
 
     def start(
@@ -323,9 +324,3 @@ def _is_socket_or_fifo(path: str) -> bool:
     except OSError:
         return False
     return stat.S_ISSOCK(mode) or stat.S_ISFIFO(mode)
-
-
-def _free_memory() -> int:
-    with open("/proc/meminfo", encoding="ascii") as file:
-        amounts: dict[str, Any] = dict(line.split(":") for line in file)
-    return int(amounts["MemAvailable"].split()[0]) << 10

@@ -17,7 +17,7 @@ from . import needs, workspaces
 from .launch import Heard, Outcome, Program
 from .line import TORCH_REPORT
 from .needs import SETTINGS, Beside, Card, Verdict
-from .records import OfGPU, Report
+from .records import CAPABILITY, FREE, MEMORY, NAME, OfGPU, Report
 
 
 @dataclass
@@ -46,7 +46,7 @@ class Run:
         There PyTorch releases what it caches.
         """
         taken = max((sum(one["reserved"] for one in gpu) for gpu in self.gpus), default=0)
-        return taken > card.usable().low and any(report.counts.get("free") for report in self.reports)
+        return taken > card.usable().low and any(report.counts.get(FREE) for report in self.reports)
 
 
 class Framework(ABC):
@@ -64,6 +64,10 @@ class Framework(ABC):
 
         ``first`` is whether this is the rehearsal's first run, whose processes are in the answer.
         """
+
+    def policies(self, _cards: Sequence[Card]) -> list[str] | None:
+        """Return the planner's policies that a page shows; None for all."""
+        return None
 
     @abstractmethod
     def may_differ(self, run: Run, card: Card) -> bool:
@@ -125,7 +129,7 @@ class PyTorch(Framework):
         """Replay the snapshot under the settings that the cards support, and in the first run under those that may
         help: with workspaces as expected, as large as they may be, and without any.
         """
-        policies = [one for one in SETTINGS.values() if cards[0].has_virtual_memory or one not in NEED_VIRTUAL]
+        policies = self.policies(cards)
         rooms = {card.name: needs.rooms(card, [{"world": report.world}]) for card in cards}
         more: dict[str, Any] = {
             "workspaces": report.workspaces,
@@ -169,6 +173,8 @@ class PyTorch(Framework):
                 "others": others,
                 "parts": dict(sorted(made_of.items(), key=lambda part: -part[1])),
                 "lines": [row.strip() for row in sites.lines(usage.sites_at_peak, _LINES)],
+                "modules": of_gpu.modules,
+                "phases": of_gpu.phases,
                 "growth": of_gpu.growth,
                 "largest": of_gpu.largest,
                 "on_cards": {
@@ -185,10 +191,15 @@ class PyTorch(Framework):
             rows.append(one)
         return rows
 
+    def policies(self, cards: Sequence[Card]) -> list[str]:
+        """Return those of PyTorch's settings that the cards support."""
+        return [one for one in SETTINGS.values() if cards[0].has_virtual_memory or one not in NEED_VIRTUAL]
+
     def may_differ(self, run: Run, card: Card) -> bool:
-        """Whether the program asks how much memory the card has, or convolves, with workspaces by the capability."""
-        convolves = any(report.workspaces for report in run.reports)
-        return _asks_for_memory(run) or (convolves and card.capability != run.cards[0].capability)
+        """Whether the program reads what is not the same on this card, or convolves, with workspaces by capability."""
+        asked, convolves = _asks(run), any(report.workspaces for report in run.reports)
+        by_capability = convolves or CAPABILITY in asked
+        return bool(asked - {CAPABILITY}) or (by_capability and card.capability != run.cards[0].capability)
 
     def adapts(self, run: Run) -> bool:
         """Whether the program catches out-of-memory errors."""
@@ -229,10 +240,14 @@ class PyTorch(Framework):
         others = [card.name for run in runs for card in run.cards if run.would_see_other_figures(card)]
         if others:
             texts.append(f"the program took more than {', '.join(others)} has, where other free memory is reported")
-        if len(asked) < 2 or not _asks_for_memory(runs[0]):
+        questions = _asks(runs[0])
+        if len(asked) > 1 and len(runs) == 1:
+            questions &= {MEMORY, FREE}  # of one card for all, in a notebook
+        if len(asked) < 2 or not questions:
             return texts
-        each = "was run with each card's" if len(runs) > 1 else f"saw that of {asked[0]}"
-        return [*texts, f"the program asks how much memory the card has, and {each}"]
+        what = " and ".join(dict.fromkeys(text for one, text in _QUESTIONS.items() if one in questions))
+        each = "was run on each" if len(runs) > 1 else f"saw {asked[0]}"
+        return [*texts, f"the program reads {what}, and {each}"]
 
     def paths(self, runs: Sequence[Run]) -> list[str]:
         """Return which attention and convolution each group of cards takes."""
@@ -246,5 +261,14 @@ class PyTorch(Framework):
         ]
 
 
-def _asks_for_memory(run: Run) -> bool:
-    return any(report.counts.get("memory") or report.counts.get("free") for report in run.reports)
+_QUESTIONS = {
+    MEMORY: "the card's memory",
+    FREE: "the card's memory",
+    NAME: "the card's name",
+    CAPABILITY: "its compute capability",
+}
+
+
+def _asks(run: Run) -> set[str]:
+    """Return what the program reads of its card."""
+    return {one for one in _QUESTIONS for report in run.reports if report.counts.get(one)}

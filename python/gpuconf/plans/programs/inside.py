@@ -6,6 +6,7 @@ from __future__ import annotations
 import atexit
 import os
 import sys
+import time
 from types import TracebackType
 
 from ..._core import import_hook, stacks
@@ -85,7 +86,15 @@ def _tell_failures() -> None:
             last = last.tb_next
         site = stacks.call_site(tuple(call for call in reversed(calls) if not call[0].startswith(stacks.OWN)))
         place = "" if site is None else f"{site[0]}:{site[1]}"
-        line.tell("failed", error=kind.__name__, text=str(error)[:2000], place=place, absent=absent(error))
+        line.tell(
+            "failed",
+            error=kind.__name__,
+            text=str(error)[:2000],
+            place=place,
+            absent=absent(error),
+            rank=os.environ.get("RANK", ""),
+            time=time.time(),
+        )
         before(kind, error, trace)
 
     sys.excepthook = failed

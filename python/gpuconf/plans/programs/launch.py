@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 
 from ..._typing import Any, NamedTuple
@@ -134,8 +134,9 @@ class Program:
         self._listener.listen(64)
         self._selector.register(self._listener, selectors.EVENT_READ)
 
-    def run(self, variables: Mapping[str, str]) -> None:
-        """Run the program until it has run for long enough, with these variables in all its processes.
+    def run(self, variables: Mapping[str, str], tick: Callable[[float], None]) -> None:
+        """Run the program until it has run for long enough, with these variables in all its processes. ``tick`` is
+        called all the time, with the seconds so far.
 
         Raises OSError if it cannot be started.
         """
@@ -144,7 +145,7 @@ class Program:
         try:
             self.cover.go({**variables, VARIABLE: self.cover.inside})
             try:
-                self._until_enough(begin)
+                self._until_enough(begin, tick)
             except KeyboardInterrupt:
                 self.ended = "interrupted"
             except OSError as error:
@@ -161,8 +162,9 @@ class Program:
             for connection in self._buffers:
                 connection.close()
 
-    def _until_enough(self, begin: float) -> None:
+    def _until_enough(self, begin: float, tick: Callable[[float], None]) -> None:
         while True:
+            tick(time.monotonic() - begin)
             status = self.cover.poll()
             if status is not None:
                 until = time.monotonic() + _LAST_WORDS

@@ -10,10 +10,11 @@ from ... import errors
 from ..._core import texts
 from ..._core.generated.fleet import FleetBatch
 from ..._core.native import core
-from ..._core.table import Table
+from ..._core.table import Table, human_bytes
 from ..._typing import Any, NamedTuple
 
 _MIB, _GIB = 1 << 20, 1 << 30
+_PAGE = 2 * _MIB
 
 
 class Beside(Table):
@@ -26,7 +27,7 @@ class Beside(Table):
 
 
 class Card(NamedTuple):
-    """A card model of the command line. ``memory`` is what CUDA reports, in bytes."""
+    """A card model of the command line. ``memory`` is what CUDA reports, in bytes, less what others take of it."""
 
     name: str
     count: int  # type: ignore[assignment]  # not the method of tuples
@@ -35,10 +36,20 @@ class Card(NamedTuple):
     has_virtual_memory: bool
     product: str = ""  # as the driver reports it
     hardware: Mapping[str, int] = MappingProxyType({})  # what a compiler asks: models.Hardware in gocore/machine/models
+    others: int = 0  # bytes that other programs take
+
+    def beside(self, others: int) -> Card:
+        """Return what other programs leave of the card. Raises InvalidArgumentError if that is nothing."""
+        left = (self.memory - others) // _PAGE * _PAGE
+        if left <= 0:
+            raise errors.InvalidArgumentError(
+                f"{self.name} has {human_bytes(self.memory)}: {human_bytes(others)} beside the program leave nothing"
+            )
+        return self._replace(memory=left, others=self.memory - left)
 
     def usable(self) -> Beside:
         """Return how much a program sees of the card: what a simulated one has, and up to what older drivers report."""
-        older = int(_OLDER.get(self.name, 0) * _GIB)
+        older = int(_OLDER.get(self.name, 0) * _GIB) - self.others
         source = "gocore/machine/models/models.h"
         return Beside("memory that CUDA reports", self.memory, max(self.memory, older), source)
 
@@ -46,13 +57,17 @@ class Card(NamedTuple):
         """Return the machine on which a program is rehearsed: it sees this card's memory, and can allocate more unless
         it is ``limited``. Contexts take memory of a limited one, as they do of a card.
         """
-        return f"{count}x{self.name}:" + ("contexts" if limited else "no-limit")
+        model, *details = self.name.split(":")
+        if self.others:
+            details = [f"{self.memory}B", *(one for one in details if not one[0].isdigit())]
+        return ":".join([f"{count}x{model}", *details, "contexts" if limited else "no-limit"])
 
     def context(self) -> Beside:
         """Return what a process's CUDA context takes, with the kernels that PyTorch loads."""
-        if self.capability == (9, 0) and self.memory > 64 * _GIB:  # no instance of MIG
+        memory = self.memory + self.others
+        if self.capability == (9, 0) and memory > 64 * _GIB:  # no instance of MIG
             return HOPPER_CONTEXT
-        usual: int = core.pybind_ContextBytes(self.memory, self.capability[0])
+        usual: int = core.pybind_ContextBytes(memory, self.capability[0])
         low, high, source = min(usual // 2, 256 * _MIB), usual, "estimate"
         if multiprocessors := self.hardware.get("multiprocessors", 0) if self.capability[0] >= 8 else 0:
             low, high = (

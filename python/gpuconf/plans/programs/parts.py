@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from ..._typing import Any, NamedTuple
 
@@ -55,11 +55,11 @@ PARTS = (PARAMETERS, GRADIENTS, STATE, ACTIVATIONS, TEMPORARY, WORKSPACES, OTHER
 
 
 class Seen(NamedTuple):
-    """At a time, in microseconds: these addresses were of this part."""
+    """At a time, in microseconds: these addresses were of this part, each of a module."""
 
     time: int
     part: str
-    addresses: Iterable[int]
+    addresses: Mapping[int, str]
 
 
 # Of cuBLAS, as PyTorch allocates them: the default, that of compute capability 9 and that of 10 and newer. Newer
@@ -69,21 +69,22 @@ _GRAIN = 512  # PyTorch's allocator rounds up to this
 
 
 class _Block:
-    __slots__ = ("begin", "end", "freed", "is_workspace", "part", "size")
+    __slots__ = ("begin", "end", "freed", "is_workspace", "module", "part", "size")
 
     def __init__(self, begin: int, size: int) -> None:
         self.begin = begin
         self.end: int | None = None
         self.freed: int | None = None  # the number of the event
         self.size = size
-        self.part = ""
+        self.part = self.module = ""
         self.is_workspace = False  # by its size
 
 
 def parts(
     events: Sequence[dict[str, Any]], seen: Iterable[Seen], backward: Sequence[int], steps: Sequence[int]
 ) -> dict[str, int]:
-    """Return the bytes of each part at the peak, and write into the event of each allocation what it is part of.
+    """Return the bytes of each part at the peak, and write into the event of each allocation what it is part of, and of
+    which module, if that is known.
 
     gpuconf's snapshots have tags, too: so a report shows the parts over time.
 
@@ -96,12 +97,30 @@ def parts(
     events = of_blocks(events)
     blocks = _blocks(events, seen, backward, steps)
     at = _peak(events)
-    found = dict.fromkeys(PARTS, 0)
+    sizes = dict.fromkeys(PARTS, 0)
     for number, block in blocks.items():
         events[number]["tag"] = block.part
+        if block.module:
+            events[number]["module"] = block.module
         if number <= at and (block.freed is None or block.freed > at):
-            found[block.part] += block.size
-    return {part: size for part, size in found.items() if size}
+            sizes[block.part] += block.size
+    return {part: size for part, size in sizes.items() if size}
+
+
+def modules(events: Sequence[dict[str, Any]]) -> dict[str, dict[str, int]]:
+    """Return the bytes of each part of each module at the peak, from events that have both."""
+    events = of_blocks(events)
+    live: dict[int, dict[str, Any]] = {}
+    for event in events[: _peak(events) + 1]:
+        if event["action"] == "alloc":
+            live[event["addr"]] = event
+        elif event["action"] == "free_requested":
+            live.pop(event["addr"], None)
+    found: dict[str, dict[str, int]] = {}
+    for event in live.values():
+        of = found.setdefault(event["module"], {})
+        of[event["tag"]] = of.get(event["tag"], 0) + _rounded(event["size"])
+    return found
 
 
 def _peak(events: Sequence[dict[str, Any]]) -> int:
@@ -156,10 +175,11 @@ def _rounded(size: int) -> int:
 
 
 def _name(live: dict[int, _Block], seen: Seen) -> None:
-    for address in seen.addresses:
+    for address, module in seen.addresses.items():
         block = live.get(address)
         if block is not None:
             block.part = block.part or seen.part
+            block.module = block.module or module
 
 
 def _unnamed(block: _Block, backward: Sequence[int], steps: Sequence[int]) -> str:

@@ -10,7 +10,11 @@ from dataclasses import dataclass, field
 
 from ..._typing import Any
 
-CHECKPOINT, BF16, FUSED, SINGLE = "checkpoint", "bf16", "fused", "foreach"  # changes of a program of PyTorch
+# Changes of a program of PyTorch, and those of which it makes one.
+CHECKPOINT, OFFLOAD, ATTENTION, BF16, FUSED, SINGLE = "checkpoint", "offload", "attention", "bf16", "fused", "foreach"
+EIGHT_BITS = "8bit"
+EITHER = ((CHECKPOINT, OFFLOAD), (FUSED, SINGLE, EIGHT_BITS))
+MEMORY, FREE, NAME, CAPABILITY = "memory", "free", "name", "capability"  # what a program asks of its card
 
 
 @dataclass
@@ -41,6 +45,8 @@ class OfGPU:
     parts: dict[str, int]  # at the peak
     growth: int  # with each step
     largest: int  # allocation
+    modules: dict[str, dict[str, int]] = field(default_factory=dict)  # at the peak, the parts of each
+    phases: list[tuple[float, str]] = field(default_factory=list)  # after a part of all events, what it does then
 
 
 @dataclass

@@ -13,17 +13,20 @@ from ..._core.files import replacing
 from ..._core.table import human_bytes, make
 from ..._typing import Any
 from ...jobs import simulated_cards
+from ...jobs.cgroup import host_room
 from ...leases.environment import of_simulation, of_startup
 from ...memory import load_trace
 from ...simulation.simulate import simulate_buffers
 from ..pages import report
+from ..pages.program import OfProgram
 from ..recordings.replay import find
 from . import launch, needs, trackers, trouble
 from .answer import Rehearsal
 from .cover import UNPROTECTED, Cover, Entry, Options
 from .framework import Framework, PyTorch, Run
 from .needs import Card, alike
-from .records import BF16, FUSED, SINGLE, Report, Request
+from .parts import ACTIVATIONS
+from .records import BF16, EITHER, OFFLOAD, Report, Request
 from .xla.share import JAX, settings_for
 
 _OF_TWO = (
@@ -33,7 +36,7 @@ _OF_TWO = (
 _IN_PROCESS = "none is possible in this process; what the block wrote is real"
 _CACHES = ("/__pycache__/", "/.cache/", "/.triton/", "/torchinductor_", "/.nv/", "/site-packages/")  # not worth a word
 # Of a process, not in the answer.
-_INNER = ("others", "shares", "functions", "on_cards", "workspace", "sizes", "unknown")
+_INNER = ("others", "phases", "shares", "functions", "on_cards", "workspace", "sizes", "unknown")
 _DROPPED = ("CUDA_VISIBLE_DEVICES", "GPUCONF_SIMULATE", "GPUCONF_SIMULATED_CARDS", "GPUCONF_SIMULATE_STRICT")
 
 
@@ -52,6 +55,14 @@ class Asked:
     keep: str | None = None  # a folder for what the program writes
     changes: bool = True  # whether a program that does not fit is run with changes that may help
     progress: Callable[[str], None] = field(default=lambda _: None)
+    runs: int = 0  # that have begun
+
+    def begin_run(self, what: str, more: int) -> Callable[[float], None]:
+        """Say what begins, and how many runs follow as far as is known. Returns what says it again after seconds."""
+        self.runs += 1
+        text = f"run {self.runs}, {what}" + (f", {more} more to come" if more else "")
+        self.progress(text)
+        return lambda seconds: self.progress(f"{text}: {seconds:.0f} s")
 
 
 def rehearse(asked: Asked) -> Rehearsal:
@@ -66,17 +77,16 @@ def rehearse(asked: Asked) -> Rehearsal:
         while groups:
             group = groups.pop(0)
             names = ", ".join(card.name for card in group)
-            asked.progress(f"running the program as on {names}")
-            program = _run_program(asked, group[0], covers, stacks=not runs)
+            tick = asked.begin_run(f"the program as on {names}", len(groups))
+            program = _run_program(asked, group[0], covers, tick, stacks=not runs)
             if asked.request.cuts and trouble.failed_after_cut(program):
-                asked.progress("it failed where a loop had ended early: running it again, with whole loops")
                 asked.request.cuts = False
                 covers.pop().close()
-                program = _run_program(asked, group[0], covers, stacks=not runs)
+                tick = asked.begin_run(f"as on {names} with whole loops: it failed where one ended early", len(groups))
+                program = _run_program(asked, group[0], covers, tick, stacks=not runs)
             asked.progress("replaying its allocations")
             run = _run_of(program, list(program.processes.values()), group, first=not runs)
             if not asked.limited and run.framework.adapts(run):
-                asked.progress("it catches out-of-memory errors: running it on each card with that card's memory")
                 asked.limited, groups, runs = True, [[card] for card in asked.cards], []
                 while covers:
                     covers.pop().close()
@@ -106,14 +116,16 @@ def rehearse(asked: Asked) -> Rehearsal:
             _keep_recording(runs[0], asked.record)
         if asked.html is not None and runs[0].processes:
             asked.progress("writing the report")
-            _write_page(runs[0], asked.html)
+            _write_page(runs[0], make(Rehearsal, answer), asked.html)
         return make(Rehearsal, answer)
     finally:
         for cover in covers:
             cover.close()
 
 
-def _run_program(asked: Asked, card: Card, covers: list[Cover], *, stacks: bool, change: str = "") -> launch.Program:
+def _run_program(
+    asked: Asked, card: Card, covers: list[Cover], tick: Callable[[float], None], *, stacks: bool, change: str = ""
+) -> launch.Program:
     spec = card.simulated(asked.gpus, limited=asked.limited)
     jax = settings_for(card, asked.gpus)
     command = shlex.join(asked.words)[:1000]
@@ -139,7 +151,7 @@ def _run_program(asked: Asked, card: Card, covers: list[Cover], *, stacks: bool,
         sizes = simulated_cards.sizes()
     held = simulated_cards.create(os.path.join(cover.folder, "cards"), sizes, spec)
     try:
-        program.run({**variables, simulated_cards.VARIABLE: os.path.join(cover.inside, "cards")})
+        program.run({**variables, simulated_cards.VARIABLE: os.path.join(cover.inside, "cards")}, tick)
     finally:
         os.close(held)
     return program
@@ -205,6 +217,11 @@ def _answer(
         "ran": ran,
         "notes": trouble.notes(ended, ran, processes, first.reports)
         + framework.notes(runs, order)
+        + [
+            f"{human_bytes(card.others)} of {card.name} are left to other programs"
+            for card in first.cards
+            if card.others
+        ]
         + [
             f"on {', '.join(card.name for card in run.cards)}: {trouble.line(run.ended)}"
             for run in runs[1:]
@@ -295,9 +312,10 @@ def _changed(asked: Asked, first: Run, covers: list[Cover]) -> list[dict[str, An
     """
     before = _least(first)
     savings = []
-    for change, text in first.framework.changes(first).items():
-        asked.progress(f"trying {text}")
-        program = _run_program(asked, first.cards[0], covers, stacks=False, change=change)
+    changes = first.framework.changes(first)
+    for number, (change, text) in enumerate(changes.items(), 1):
+        tick = asked.begin_run(f"trying {text}", len(changes) - number)
+        program = _run_program(asked, first.cards[0], covers, tick, stacks=False, change=change)
         run = _run_of(program, list(program.processes.values()), first.cards, first=False)
         covers.pop().close()
         if program.ended == "interrupted":
@@ -320,6 +338,9 @@ def _remedies(asked: Asked, runs: Sequence[Run], covers: list[Cover]) -> list[di
         changes = run.framework.changes(run) if short else {}
         if any(card.capability < (8, 0) for card in short):
             changes.pop(BF16, None)  # which these cards do not compute with
+        host = host_room()
+        if max(one["parts"].get(ACTIVATIONS, 0) for one in run.processes) > min(host.available, host.group) // 2:
+            changes.pop(OFFLOAD, None)  # a try of it takes as much of this host's memory
         if not changes:
             continue
         names = ", ".join(card.name for card in short)
@@ -327,33 +348,43 @@ def _remedies(asked: Asked, runs: Sequence[Run], covers: list[Cover]) -> list[di
             f"{len(changes)} or {len(changes) + 1} changes to try for {names}, {run.ended.seconds:.0f} s each"
         )
         tries = []
-        for change in changes:
-            tries.append(_remedy(asked, run, short, [change], changes, covers))
+        for number, change in enumerate(changes, 1):
+            tries.append(_remedy(asked, run, short, [change], changes, covers, len(changes) - number))
             if tries[-1]["ended"] == "interrupted":
                 return _by_savings([*rows, *(one for one in tries if one["gains"])])
         saving = [one for one in tries if one["saves"] > 0]
         gained = {card for one in saving for card in one["gains"]}
         if len(saving) > 1 and len(gained) < len(short):
-            optimizers = [one for one in saving if one["changes"][0] in (FUSED, SINGLE)]
-            worse = sorted(optimizers, key=lambda one: -one["saves"])[1:]  # an optimizer is one or the other
+            best = sorted(saving, key=lambda one: -one["saves"])
+            of_one = [[one for one in best if one["changes"][0] in names] for names in EITHER]
+            worse = [one for some in of_one for one in some[1:]]
             together = [one["changes"][0] for one in saving if one not in worse]
-            tries.append(_remedy(asked, run, short, together, changes, covers))
+            tries.append(_remedy(asked, run, short, together, changes, covers, 0))
         rows += [one for one in tries if one["gains"]]
     return _by_savings(rows)
 
 
 def _remedy(
-    asked: Asked, before: Run, cards: list[Card], names: list[str], changes: dict[str, str], covers: list[Cover]
+    asked: Asked,
+    before: Run,
+    cards: list[Card],
+    names: list[str],
+    changes: dict[str, str],
+    covers: list[Cover],
+    more: int,
 ) -> dict[str, Any]:
     """Run the program with changes; what fails saves nothing."""
     titles, writes = zip(*(changes[name].split("\n", 1) for name in names), strict=True)
-    asked.progress(f"trying {' and '.join(titles)}")
-    program = _run_program(asked, cards[0], covers, stacks=False, change="+".join(names))
+    tick = asked.begin_run(f"trying {' and '.join(titles)}", more)
+    program = _run_program(asked, cards[0], covers, tick, stacks=False, change="+".join(names))
     run = _run_of(program, list(program.processes.values()), cards, first=False)
     run.limited = before.limited
     covers.pop().close()
     row: dict[str, Any] = {"changes": names, "title": " and ".join(titles), "write": "\n".join(writes).splitlines()}
     row["ended"] = program.ended
+    pinned = max((report.pinned for report in run.reports), default=0)
+    if pinned > max(report.pinned for report in before.reports):
+        row["title"] += f"; pins {human_bytes(pinned)} of the host's memory"
     # One that was ended earlier, or of which less was seen, has not done all that the program does.
     failed = trouble.why_no_verdict(program, _ran(program, run.reports), run.processes)
     unseen = set(trouble.unseen(program, run.reports)) - set(trouble.unseen(before.ended, before.reports))
@@ -418,11 +449,16 @@ def _copy(source: str, path: str) -> None:
         shutil.copyfileobj(file, copy)
 
 
-def _write_page(run: Run, path: str) -> None:
-    """Write the report of the process that needs most."""
+def _write_page(run: Run, answer: Rehearsal, path: str) -> None:
+    """Write the page of the process that needs most."""
     most = max(run.processes, key=lambda one: one["allocated"])
     trace = load_trace(run.framework.recording(run.ended.processes[most["pid"]]))
-    report.write(trace, find(trace, None, None, None), path)
+    cards = {one["card"]: one["usable_low"] for one in answer.cards if one["card"] in [card.name for card in run.cards]}
+    if isinstance(run.framework, PyTorch):  # JAX's allocator has a share of the card
+        cards = {card.name: needs.rooms(card, run.gpus[0])[0] for card in run.cards}
+    words, phases, modules = shlex.join(answer.command), most.get("phases", ()), most.get("modules", {})
+    of = OfProgram(str(answer), answer.verdict(), words, answer.rows(), cards, phases, modules)
+    report.write(trace, find(trace, None, None, run.framework.policies(run.cards)), path, of)
 
 
 def what_was_written(cover: Cover, keep: str | None) -> list[str]:

@@ -6,6 +6,7 @@ In each process of a rehearsal: which changes the program can make, with the lin
 
 from __future__ import annotations
 
+import importlib.util
 import inspect
 import sys
 from collections import Counter
@@ -17,7 +18,7 @@ from torch.nn.modules import module as modules_of_torch
 from torch.utils.checkpoint import checkpoint
 
 from ..._typing import Any
-from .records import BF16, CHECKPOINT, FUSED, SINGLE
+from .records import ATTENTION, BF16, CHECKPOINT, EIGHT_BITS, FUSED, OFFLOAD, SINGLE
 
 _OF_OPTIMIZERS = {FUSED: ("fused", True), SINGLE: ("foreach", False)}
 _BLOCKS = """from functools import partial
@@ -25,8 +26,22 @@ from torch.utils.checkpoint import checkpoint
 for block in [one for one in model.modules() if type(one).__name__ in {names}]:
     block.forward = partial(checkpoint, block.forward, use_reentrant=False)"""
 _OF_HUGGING_FACE = 'model.gradient_checkpointing_enable({"use_reentrant": False})'
-_AUTOCAST = """with torch.autocast("cuda", torch.bfloat16):
+_CONTEXTS = {
+    BF16: ("bfloat16 autocast (changes numerics)", 'torch.autocast("cuda", torch.bfloat16)'),
+    OFFLOAD: ("activations in the host's memory", "torch.autograd.graph.save_on_cpu(pin_memory=True)"),
+}
+_AROUND = """with {context}:
     output = model(...)  # the forward pass, not the backward pass"""
+# How others write it who have the loop.
+_OF_LIBRARIES = {
+    "transformers.trainer": {
+        CHECKPOINT: "TrainingArguments(gradient_checkpointing=True, "
+        'gradient_checkpointing_kwargs={"use_reentrant": False})',
+        BF16: "TrainingArguments(bf16=True)",
+    },
+    "lightning.pytorch.trainer": {BF16: 'Trainer(precision="bf16-mixed")'},
+    "pytorch_lightning.trainer": {BF16: 'Trainer(precision="bf16-mixed")'},
+}
 
 
 class Remedies:
@@ -36,10 +51,12 @@ class Remedies:
         self._made = set(change.split("+"))
         self._seen: set[int] = set()  # models
         self._depth = 0
-        self._autocast: Any = None
+        self._entered: list[Any] = []  # contexts of the forward pass
         self._blocks: Counter[str] = Counter()  # repeated ones, by class
         self._hugging_face: set[str] = set()  # models that have the change built in
         self._updates_statistics = False
+        self._slow_attention: set[str] = set()  # models of Hugging Face that keep all scores
+        self._trains = False
         self._full_precision = False  # whether a forward pass ran without autocast
         self._optimizers: dict[str, set[str]] = {FUSED: set(), SINGLE: set()}
 
@@ -47,6 +64,8 @@ class Remedies:
         """Begin. Optimizers and models are made later."""
         modules_of_torch.register_module_forward_pre_hook(self._before)
         modules_of_torch.register_module_forward_hook(self._after, always_call=True)
+        if EIGHT_BITS in self._made:
+            _use_eight_bits()
         for kind in vars(torch.optim).values():
             if isinstance(kind, type) and issubclass(kind, torch.optim.Optimizer):
                 self._watch(kind)
@@ -60,18 +79,24 @@ class Remedies:
             write = _BLOCKS.format(names=sorted(self._blocks))
             changes[CHECKPOINT] = f"activation checkpointing of {counts}{again}\n{write}"
         if self._hugging_face:
-            changes[CHECKPOINT] = f"activation checkpointing of {', '.join(sorted(self._hugging_face))}\n" + (
-                'TrainingArguments(gradient_checkpointing=True, gradient_checkpointing_kwargs={"use_reentrant": False})'
-                if "transformers.trainer" in sys.modules
-                else _OF_HUGGING_FACE
-            )
-        if self._full_precision:
-            changes[BF16] = f"bfloat16 autocast (changes numerics)\n{_AUTOCAST}"
-        for change, names in self._optimizers.items():
-            if names:
+            names = ", ".join(sorted(self._hugging_face))
+            changes[CHECKPOINT] = f"activation checkpointing of {names}\n{_of_library(CHECKPOINT) or _OF_HUGGING_FACE}"
+        if self._slow_attention:
+            names = ", ".join(sorted(self._slow_attention))
+            changes[ATTENTION] = f'PyTorch\'s attention in {names}\nmodel.set_attn_implementation("sdpa")'
+        for change, seen in ((OFFLOAD, self._trains), (BF16, self._full_precision)):
+            if seen:
+                title, context = _CONTEXTS[change]
+                changes[change] = f"{title}\n{_of_library(change) or _AROUND.format(context=context)}"
+        for change, optimizers in self._optimizers.items():
+            if optimizers:
                 name, value = _OF_OPTIMIZERS[change]
-                write = "\n".join(f"torch.optim.{one}(..., {name}={value})" for one in sorted(names))
-                changes[change] = f"{name}={value} of {', '.join(sorted(names))}\n{write}"
+                write = "\n".join(f"torch.optim.{one}(..., {name}={value})" for one in sorted(optimizers))
+                changes[change] = f"{name}={value} of {', '.join(sorted(optimizers))}\n{write}"
+        adams = sorted({"Adam", "AdamW"} & self._optimizers[SINGLE])
+        if adams and importlib.util.find_spec("torchao") is not None:
+            write = "\n".join(f"torchao.optim.{one}8bit(...)  # in place of torch.optim.{one}" for one in adams)
+            changes[EIGHT_BITS] = f"{' and '.join(adams)} with states of 8 bits (changes numerics)\n{write}"
         return changes
 
     def _watch(self, kind: Any) -> None:
@@ -100,20 +125,28 @@ class Remedies:
         if id(module) not in self._seen and any(True for _ in module.parameters()):
             self._seen.add(id(module))
             self._checkpoint(module)
+            self._trains = True
         if not torch.is_autocast_enabled("cuda"):
             self._full_precision = True
             if BF16 in self._made:
-                self._autocast = torch.autocast("cuda", torch.bfloat16)
-                self._autocast.__enter__()
+                self._entered.append(torch.autocast("cuda", torch.bfloat16))
+        if OFFLOAD in self._made:
+            self._entered.append(torch.autograd.graph.save_on_cpu(pin_memory=True))
+        for one in self._entered:
+            one.__enter__()
 
     def _after(self, _module: Any, _inputs: Any, _output: Any) -> None:
         self._depth = max(self._depth - 1, 0)
-        if self._depth == 0 and self._autocast is not None:
-            self._autocast.__exit__(None, None, None)
-            self._autocast = None
+        while self._depth == 0 and self._entered:
+            self._entered.pop().__exit__(None, None, None)
 
     def _checkpoint(self, model: Any) -> None:
         """Note the model's repeated blocks, and let them compute their activations again, if that is to be tried."""
+        for one in model.modules():
+            if hasattr(one, "set_attn_implementation") and one.config._attn_implementation == "eager":
+                self._slow_attention.add(type(one).__name__)
+                if ATTENTION in self._made:
+                    one.set_attn_implementation("sdpa")
         built_in = [one for one in model.modules() if getattr(one, "supports_gradient_checkpointing", False)]
         if built_in:
             if not built_in[0].is_gradient_checkpointing:
@@ -127,6 +160,25 @@ class Remedies:
             self._updates_statistics |= any("BatchNorm" in type(one).__name__ for one in block.modules())
             if CHECKPOINT in self._made:
                 block.forward = partial(checkpoint, block.forward, use_reentrant=False)
+
+
+def _of_library(change: str) -> str:
+    """Return how a change is written for the library that has the program's loop, "" if none has."""
+    return next((lines[change] for name, lines in _OF_LIBRARIES.items() if name in sys.modules and change in lines), "")
+
+
+def _use_eight_bits() -> None:
+    """Put torchao's optimizers in the place of PyTorch's: before the program imports them."""
+    import torchao.optim  # type: ignore[import-not-found,unused-ignore]
+
+    for name in ("Adam", "AdamW"):
+        kind = getattr(torchao.optim, f"{name}8bit")
+        taken = inspect.signature(kind).parameters
+
+        def make(*args: Any, kind: Any = kind, taken: Any = taken, **named: Any) -> Any:
+            return kind(*args, **{key: value for key, value in named.items() if key in taken})
+
+        setattr(torch.optim, name, make)
 
 
 def _repeated(model: Any) -> Iterator[type]:

@@ -10,6 +10,7 @@ import pickle
 import sys
 import threading
 import time
+from bisect import bisect_left
 from dataclasses import asdict
 
 import torch
@@ -22,7 +23,7 @@ from ...simulation.values import kernels
 from . import workspaces
 from .line import TORCH_REPORT, VARIABLE, line, repeat
 from .loops import Counted, Loops, between, figures
-from .parts import parts, without_tried
+from .parts import modules, parts, without_tried
 from .records import OfGPU, Report, Request
 from .remedies import Remedies
 from .watching import BACKWARD, CATCHES, MADE, OPTIMIZER, Watcher
@@ -147,9 +148,13 @@ class Recording:
         for gpu, events in enumerate(snapshot["device_traces"]):
             if events:
                 made_of = parts(events, noted, watcher.backward, watcher.steps)
+                watcher.modules.name(events)
+                times = [event["time_us"] for event in events]
+                phases = [(bisect_left(times, time) / len(times), phase) for time, phase in watcher.phases]
                 largest = max((event["size"] for event in needed[gpu] if event["action"] == "alloc"), default=0)
                 uuid = str(getattr(torch.cuda.get_device_properties(gpu), "uuid", gpu))  # since PyTorch 2.5
-                gpus.append(OfGPU(gpu, uuid, made_of, self._growth(gpu), largest))
+                growth, of_modules = self._growth(gpu), modules(events)
+                gpus.append(OfGPU(gpu, uuid, made_of, growth, largest, of_modules, phases))
         with open(f"{name}.pickle", "wb") as file:
             pickle.dump(snapshot, file)
         tried = any(len(less) < len(events) for less, events in zip(needed, snapshot["device_traces"], strict=True))

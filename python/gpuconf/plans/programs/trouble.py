@@ -113,10 +113,11 @@ def _failure(run: launch.Program | launch.Outcome) -> str:
         return ""
     if run.failure:
         return run.failure
-    failed = next((one.failed for one in run.processes.values() if one.failed is not None), None)
+    failures = [one.failed for one in run.processes.values() if one.failed is not None]
+    failed = min(failures, key=lambda one: one["time"], default=None)  # of the rank that the others and torchrun follow
     if failed is not None and failed["error"] == "EOFError":
         return f"the program reads standard input, and a rehearsal has none ({_short(failed['place'])})"
-    place = f" ({_short(failed['place'])})" if failed is not None and failed["place"] else ""
+    place = "" if failed is None else _place_of(failed)
     if failed is not None and failed["absent"] is not None and not run.has_network():
         what, command = failed["absent"]
         if command:
@@ -130,6 +131,13 @@ def _failure(run: launch.Program | launch.Outcome) -> str:
     if run.status < 0:
         return f"the program was killed by {signal.Signals(-run.status).name}"
     return f"the program failed with exit code {run.status}"
+
+
+def _place_of(failed: dict[str, Any]) -> str:
+    """Return the line of the program that failed, and the rank."""
+    where = [_short(failed["place"])] if failed["place"] else []
+    where += [f"rank {failed['rank']}"] if failed["rank"] else []
+    return f" ({', '.join(where)})" if where else ""
 
 
 def _short(place: str) -> str:

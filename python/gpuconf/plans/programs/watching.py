@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 import weakref
@@ -12,12 +13,19 @@ from collections.abc import Callable, Iterable
 import torch
 from torch.nn.modules import module as modules_of_torch
 
+from ..._core.stacks import OWN
 from ..._typing import Any
+from .modules import Modules
 from .parts import GRADIENTS, PARAMETERS, STATE, Seen
+from .records import CAPABILITY, FREE, MEMORY, NAME
 
 OPTIMIZER, BACKWARD, FORWARD = "optimizer", "backward", "forward"
 MADE = "optimizers"  # that were made
 CATCHES = "catches"  # functions that catch out-of-memory errors
+# What a program asks of its card.
+_OF_CARD = {"total_memory": MEMORY, "name": NAME, "minor": CAPABILITY}  # cards that are run together have one major
+_NOT_THE_PROGRAM = (os.path.dirname(torch.__file__) + os.sep, OWN, "<frozen")  # whose questions choose kernels
+SAVED = "saved"
 _MOST_SEEN = 2000  # of each part: a peak comes early, or the steps are too different to be told apart
 
 
@@ -35,8 +43,11 @@ def _address(tensor: Any) -> int:
         return 0
 
 
-def _addresses(tensors: Iterable[Any]) -> frozenset[int]:
-    return frozenset(map(_address, tensors)) - {0}
+def _addresses(tensors: Iterable[tuple[Any, str]]) -> dict[int, str]:
+    """Return the modules of tensors by their addresses."""
+    found = {_address(tensor): module for tensor, module in tensors}
+    found.pop(0, None)
+    return found
 
 
 class Watcher:
@@ -50,11 +61,13 @@ class Watcher:
     def __init__(self, boundary: Callable[[str], None], *, compiles: bool) -> None:
         self._boundary = boundary
         self._compiles = compiles
-        self.counts: Counter[str] = Counter()  # also "evaluation", "skipped", "saved", "compiled"
+        self.counts: Counter[str] = Counter()  # also "evaluation", "skipped", "compiled"
         self.seen: list[Seen] = []
         self.backward: list[int] = []
         self.steps: list[int] = []
         self.batch: int | None = None
+        self.phases: list[tuple[int, str]] = []  # since when the program does what
+        self.modules: Modules = Modules()
         self._modules: weakref.WeakSet[Any] = weakref.WeakSet()
         self._depth = 0
         self._in_backward = 0
@@ -79,8 +92,8 @@ class Watcher:
         ]
         self._watch_backward()
         self._watch_scaler()
-        self._watch_memory()
-        self._count(torch, "save", "saved")
+        self._watch_card()
+        self._count(torch, "save", SAVED)
         self._count(torch, "compile", "compiled")
         self._count(torch.optim.Optimizer, "__init__", MADE)
 
@@ -134,24 +147,32 @@ class Watcher:
         """Count the searches for a batch that fits, which catch out-of-memory errors."""
         self._count(sys.modules["accelerate.utils.memory"], "find_executable_batch_size", CATCHES)
 
-    def _watch_memory(self) -> None:
-        """Count the program's questions for the memory of a card."""
+    def _watch_card(self) -> None:
+        """Count the questions for what is one card's, and not PyTorch's own."""
         kind: Any = torch._C._CudaDeviceProperties
-        whole = kind.total_memory
-
-        def total_memory(properties: Any) -> Any:
-            self.counts["memory"] += 1
-            return whole.__get__(properties)
-
-        self._replace(kind, "total_memory", property(total_memory))
+        for name, what in _OF_CARD.items():
+            self._replace(kind, name, property(self._counting(getattr(kind, name).__get__, what)))
         for module in (torch.cuda, torch.cuda.memory):
-            self._count(module, "mem_get_info", "free")
+            self._count(module, "mem_get_info", FREE)
+
+    def _counting(self, read: Any, what: str) -> Any:
+        def counted(properties: Any) -> Any:
+            frame: Any = sys._getframe(1)
+            while frame is not None and frame.f_code.co_filename.startswith(_NOT_THE_PROGRAM):
+                # What PyTorch checks when it starts is its own.
+                frame = None if frame.f_code.co_name == "_lazy_init" else frame.f_back
+            self.counts[what] += frame is not None
+            return read(properties)
+
+        return counted
 
     def _count(self, module: Any, name: str, what: str) -> None:
         original = getattr(module, name)
 
         def counted(*args: Any, **named: Any) -> Any:
             self.counts[what] += 1
+            if what == SAVED:
+                self._begin("saving")
             return original(*args, **named)
 
         counted.__dict__.update(getattr(original, "__dict__", {}))
@@ -162,18 +183,25 @@ class Watcher:
     def _registered(self, module: Any, _name: str, _tensor: Any) -> None:
         self._modules.add(module)
 
-    def _note(self, part: str, tensors: Iterable[Any]) -> None:
+    def _begin(self, phase: str) -> None:
+        if len(self.phases) < _MOST_SEEN and (not self.phases or self.phases[-1][1] != phase):
+            self.phases.append((now(), phase))
+
+    def _note(self, part: str, tensors: Iterable[tuple[Any, str]]) -> None:
         addresses = _addresses(tensors)
         if addresses and sum(one.part == part for one in self.seen) < _MOST_SEEN:
             self.seen.append(Seen(now(), part, addresses))
 
     def _before_step(self, optimizer: Any, _args: Any, _named: Any) -> None:
-        parameters = [one for group in optimizer.param_groups for one in group["params"]]
+        of = self.modules.of_parameter
+        parameters = [(one, of(one)) for group in optimizer.param_groups for one in group["params"]]
         self._note(PARAMETERS, parameters)
-        self._note(GRADIENTS, (one.grad for one in parameters))
+        self._note(GRADIENTS, ((one.grad, module) for one, module in parameters))
 
     def _after_step(self, optimizer: Any, _args: Any, _named: Any) -> None:
-        self._note(STATE, _tensors_in(optimizer.state.values()))
+        of = self.modules.of_parameter
+        states = optimizer.state.items()
+        self._note(STATE, ((one, of(parameter)) for parameter, state in states for one in _tensors_in([state])))
         if self._in_backward:
             self._stepped_in_backward = True
         else:
@@ -187,7 +215,9 @@ class Watcher:
     def _before_forward(self, module: Any, inputs: Any) -> None:
         if torch.compiler.is_compiling():  # what the hooks do would end the compiler's graph
             return
+        self.modules.enter(module, now())
         if self._depth == 0 and any(True for _ in module.parameters()):
+            self._begin("training" if module.training and torch.is_grad_enabled() else "evaluation")
             first = next((one for one in inputs if isinstance(one, torch.Tensor) and one.dim() > 1), None)
             if first is not None and module.training:
                 self.batch = first.shape[0]
@@ -197,6 +227,7 @@ class Watcher:
         if torch.compiler.is_compiling():
             return
         self._depth = max(self._depth - 1, 0)
+        self.modules.leave(now())
         if self._depth == 0 and any(True for _ in module.parameters()):
             self.counts[FORWARD if module.training else "evaluation"] += 1
             self._boundary(FORWARD)
@@ -205,7 +236,8 @@ class Watcher:
         """Return where the parameters and buffers of all modules are now."""
         tensors = []
         for module in list(self._modules):
-            tensors += [*module._parameters.values(), *module._buffers.values()]
+            path = self.modules.of_module(module)
+            tensors += [(one, path) for one in (*module._parameters.values(), *module._buffers.values())]
         return Seen(now(), PARAMETERS, _addresses(tensors))
 
 

@@ -15,8 +15,9 @@ from ..._core.table import human_bytes
 from ..._typing import Any, NamedTuple
 from ...memory._trace import Trace
 from ...memory._usage import UNTAGGED
+from ..pages.figures import over_events
 from ..pages.frame import frame, table
-from ..pages.history import History, histories
+from ..pages.history import History, by_event, histories
 
 # Memory of one library and tag that one line holds at the peak: of the newer trace, or of the older one if the line is
 # gone.
@@ -221,8 +222,15 @@ def lines(differences: Sequence[Difference], most: int) -> Iterable[str]:
         yield "neither trace has allocations"
 
 
-def page(differences: Sequence[Difference], names: tuple[str, str]) -> str:
-    """Return an HTML page with all lines, which can be opened without a network."""
+def page(
+    differences: Sequence[Difference], names: tuple[str, str], traces: Sequence[Trace] = (), library: str = ""
+) -> str:
+    """Return an HTML page with all lines, which can be opened without a network.
+
+    With plotly's ``library``, it draws the memory of these traces above each other, to one scale.
+    """
+    drawn = [{one.gpu: over_events(one) for one in histories(trace, by_event(trace))} for trace in traces]
+    figures: dict[str, Any] = {}
     head = ("call site", "library and tag", "growth", "before", "after", "blocks before", "blocks after")
     body = []
     for each in differences:
@@ -238,11 +246,19 @@ def page(differences: Sequence[Difference], names: tuple[str, str]) -> str:
             )
             for change in each.changes
         ]
-        body += [f"<section><h2>{html.escape(str(each))}</h2>", table(head, rows, 2) if rows else "", "</section>"]
+        body.append(f"<section><h2>{html.escape(str(each))}</h2>")
+        of_gpu = [(name, of[each.gpu]) for name, of in zip(names, drawn, strict=False) if each.gpu in of]
+        for number, (name, figure) in enumerate(of_gpu):
+            highest = max((one["layout"]["yaxis"] for _, one in of_gpu), key=lambda axis: axis["range"][1])
+            figure["layout"]["yaxis"] = highest
+            figures[f"memory-{each.gpu}-{number}"] = figure
+            at = f'class="figure" id="memory-{each.gpu}-{number}" style="height:300px"'
+            body.append(f"<h3>{html.escape(name)}</h3><div {at}></div>")
+        body += [table(head, rows, 2) if rows else "", "</section>"]
     return frame(
         "memory difference",
         f"{names[0]} -> {names[1]}",
         "".join(body) or "<p>Neither trace has allocations.</p>",
-        {},
-        "",
+        figures,
+        library,
     )
