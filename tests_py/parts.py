@@ -200,6 +200,7 @@ PARTS = {
             'PATH="$PATH:$PWD/.venv-peers/bin" .venv-peers/bin/python benchmarks/peers/run.py '
             '--minimalloc "${MINIMALLOC:-}" ${BENCH_ARGS:-}',
         ),
+        "gate": ("what the open gate of a program that takes turns adds to a launch", "$PY benchmarks/gate.py"),
         "fleet": (
             "gpuconf plan --fleet, and the tables of docs/fleet.md (20 minutes on an idle machine)",
             "$PY benchmarks/fleet.py ${BENCH_ARGS:-}",
@@ -232,6 +233,10 @@ PARTS = {
         "all": (
             "every case and benchmark for a GPU, in steps; call it again to continue (GPU_ARGS='--minutes 9')",
             "$PY tests_py/gpu/unattended.py --page benchmarks/reports/gpu-results.md ${GPU_ARGS:-} $WHEEL",
+        ),
+        "turns": (
+            "what is unknown of programs that take turns, in at most eight minutes; it has not run on a card",
+            "$PY tests_py/gpu/turns_on_a_card.py $WHEEL",
         ),
         "rules": (
             "compile the rules that tests_go/machine/drivertest states of a driver, for a machine without Go",
