@@ -49,6 +49,10 @@ PARTS = {
             "SCHEDULES random schedules of programs that take turns, from SEED times as many on",
             f"SCHEDULES=${{SCHEDULES:-100000}} SEED=${{SEED:-0}} {TEST} ./tests_go/lease/turns -count=1 -v -timeout 0",
         ),
+        "faults": (
+            "programs that take turns, while each call of the driver fails with each code, 4 at a time",
+            "TURN_FAULTS=4 $PY -m pytest tests_py/jobs/test_killed_turns.py",
+        ),
         "crowd": (
             "processes and threads on simulated cards, for SOAK_CROWD seconds four times",
             "CROWD_SECONDS=${SOAK_CROWD:-300} SEED=${SEED:-1} $PY -m pytest tests_py/simulation/test_crowd.py",

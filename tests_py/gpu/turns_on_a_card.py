@@ -162,9 +162,7 @@ def turns() -> dict[str, Any]:
             found[command] = done.stdout + done.stderr
             if command == "park":
                 second = [*run, sys.executable, "-c", HOLDER, str(GIB)]
-                other = subprocess.run(
-                    second, env=environment, input="\n", capture_output=True, text=True, check=False
-                )
+                other = subprocess.run(second, env=environment, input="\n", capture_output=True, text=True, check=False)
                 found["second"] = other.stdout + other.stderr
         first.stdin.write("\n")
         first.stdin.flush()

@@ -11,8 +11,23 @@ import sys
 
 from gpuconf._core.generated.ledger import Host
 from gpuconf.jobs import agent
+from gpuconf.jobs.gate import Gate
+from gpuconf.leases.ledger import Claim, Ledger
 
-_ASKS = ("claims", "plans", "say", "memory", "bytes_of", "state", "sleep", "activity", "why_blind", "fileno", "folder")
+_ASKS = (
+    "adopt",
+    "claims",
+    "plans",
+    "say",
+    "memory",
+    "bytes_of",
+    "state",
+    "sleep",
+    "activity",
+    "why_blind",
+    "fileno",
+    "folder",
+)
 _PROGRAM = int(sys.argv[6])
 
 plan = dict(word.split("=") for word in os.environ["STEPS"].split(","))  # number, victim; call, code, late; short
@@ -52,7 +67,7 @@ def _failing(before: object) -> object:
 
 
 def _short(before: object) -> object:
-    def reserve(self: agent.Claim, count: int, host: Host) -> bool:
+    def reserve(self: Claim, count: int, host: Host) -> bool:
         return before(self, count, Host(host.total, count - (1 << 20), host.group))  # type: ignore[operator, no-any-return]
 
     return reserve
@@ -60,13 +75,13 @@ def _short(before: object) -> object:
 
 # Those of a new agent are not steps: it takes over.
 if not os.path.exists(plan["file"] + ".again"):
-    for kind in (agent.Claim, agent.Ledger, agent.Gate, agent.Driver):
+    for kind in (Claim, Ledger, Gate, agent.Driver):
         for method, value in list(vars(kind).items()):
             if callable(value) and not method.startswith(("_", "is_")) and method not in _ASKS:
                 _wrapped(kind, method)
     if "call" in plan:
         agent.Driver._call = _failing(agent.Driver._call)  # type: ignore[method-assign, assignment]
     if "short" in plan:
-        agent.Claim.reserve = _short(agent.Claim.reserve)  # type: ignore[method-assign, assignment]
+        Claim.reserve = _short(Claim.reserve)  # type: ignore[method-assign, assignment]
     if "number" in plan:
         open(plan["file"] + ".again", "w").close()

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 from turning import Job, agents, in_use, one_card, rows, states, until
 
-AT_A_TIME = 4
+AT_A_TIME = int(os.environ.get("TURN_FAULTS") or 4)  # set: all codes, so many at a time
 FAILURES = {  # what the driver's header lists for each call, and what was seen
     "Lock": (1, 3, 304, 401, 600, 801),
     "Checkpoint": (1, 2, 3, 304, 401, 801),
@@ -114,7 +114,7 @@ def test_who_is_killed_before_a_step_keeps_nobody_waiting(tmp_path: Path) -> Non
             for number, step in enumerate(steps)
             for victim in ("agent", "command", "target")
         }
-    failed = {run: done.exception() for run, done in runs.items() if done.exception()}
+    failed = {run: repr(done.exception()) for run, done in runs.items() if done.exception()}
     assert not failed
 
 
@@ -140,7 +140,7 @@ def test_a_call_that_fails_leaves_the_program_running_or_stuck(tmp_path: Path) -
         runs = {
             (call, code, late): pool.submit(fails, tmp_path / str(next(names)), call, code, late)
             for call, codes in FAILURES.items()
-            for code in codes
+            for code in (codes if os.environ.get("TURN_FAULTS") else codes[:1])
             for late in (0, 1)
         }
     failed = {run: done.exception() for run, done in runs.items() if done.exception()}

@@ -14,7 +14,7 @@
 // the first, and those that are not needed stay. If several have to leave for one waiter, the first of them stays until
 // the last can leave, since its cards would be idle until then.
 //
-// What was lent to a program (ledger.Claim.Lend) is given back before anybody leaves, and at once.
+// What was lent to a program (ledger.Claim.Lend) is returned before any program leaves, and at once.
 //
 // # Invariants
 //

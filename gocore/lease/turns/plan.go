@@ -23,7 +23,7 @@ const (
 type Program struct {
 	ID    string        // by which plans name it
 	Cards []ledger.Card // what it leases
-	Lent  []ledger.Card // what of it was lent, and is given back as soon as it is needed
+	Lent  []ledger.Card // what of it was lent, and is returned as soon as it is needed
 
 	Unfit   string // why it is never parked; "" if it can be
 	Leaving bool   // its memory is on its way to the host
@@ -78,7 +78,7 @@ type Scene struct {
 type Plan struct {
 	Waiter  string        `py:"waiter"`  // its ID
 	Gets    bool          `py:"gets"`    // whether it gets its cards: once they have left, or at once
-	Repay   []string      `py:"repay"`   // who gives back for it what was lent, now
+	Repay   []string      `py:"repay"`   // who returns for it what was lent, now
 	Leave   []string      `py:"leave"`   // who leaves for it, all at one time
 	When    time.Duration `py:"when"`    // when they leave
 	Blocked []string      `py:"blocked"` // who could have left, and cannot be parked, or for whom the host has no room

@@ -207,7 +207,7 @@ class Agent:
             self._until_its_turn()
 
     def _lend(self, pid: int, count: int, why: str) -> None:
-        """Have as much lent as nobody needs; or give it back to who does: nothing more can be lent to a program that
+        """Borrow what no other program needs, or return it to those that do: nothing more can be lent to a program that
         cannot be suspended.
         """
         plans = self._ledger.plans(host_room())

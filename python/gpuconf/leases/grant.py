@@ -31,7 +31,7 @@ class Grant:
     def __init__(self, cards: Sequence[LeasedCard], limit: int, claim: Claim | None, most: int = 0) -> None:
         self.cards: tuple[LeasedCard, ...] = tuple(cards)
         self.limit = limit
-        self.most = max(limit, most)  # with what is lent while nobody needs it
+        self.most = max(limit, most)  # with what is lent while no other program needs it
         self.claim = claim
         # What the lease takes of each card beside the limit, for CUDA contexts. A part of a lease has nothing of its
         # own.

@@ -372,8 +372,8 @@ class Claim(Handle):
         self._change(core.pybind_LedgerSay, dumps(turns))
 
     def lend(self, least: int, most: int, cards: Sequence[Card] = ()) -> int:
-        """Have up to ``most`` bytes of each card lent beyond those that were requested, if nobody waits for the card
-        and ``least`` are there; or give back what is more. Return how many are lent then.
+        """Borrow up to ``most`` bytes of each card beyond those that were requested, if no other claim waits for the
+        card and ``least`` are there; or return what is more. Return how many are borrowed then.
 
         ``cards`` is the current state of the cards.
         """

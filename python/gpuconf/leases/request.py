@@ -23,7 +23,7 @@ _LEAST = 1 << 20
 class Request(NamedTuple):
     """What to lease:
     ``memory`` on each of ``gpus`` cards, as bytes, text or a percentage; None is all that a card can give. Up to
-    ``most`` is lent while nobody needs it; None: nothing is.
+    ``most`` is lent while no other program needs it; None: nothing is.
 
     ``contexts`` processes use each card at the same time. The lease takes room for their CUDA contexts beside the
     memory.

@@ -161,7 +161,7 @@ class Plan(Table):
 
     waiter: str  # its ID
     gets: bool  # whether it gets its cards: once they have left, or at once
-    repay: tuple[str, ...]  # who gives back for it what was lent, now
+    repay: tuple[str, ...]  # who returns for it what was lent, now
     leave: tuple[str, ...]  # who leaves for it, all at one time
     when: int  # when they leave
     blocked: tuple[str, ...]  # who could have left, and cannot be parked, or for whom the host has no room
