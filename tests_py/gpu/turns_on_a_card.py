@@ -95,12 +95,12 @@ def facts() -> dict[str, Any]:
     """The driver, the kernel and the rights."""
     from gpuconf.machine.cards import survey
 
-    found = survey()
+    figures = survey()
     yama = Path("/proc/sys/kernel/yama/ptrace_scope")
     return {
-        "driver": found.driver,
-        "cuda": found.cuda,
-        "cards": [card.name for card in found.cards],
+        "driver": figures.driver,
+        "cuda": figures.cuda,
+        "cards": [card.name for card in figures.cards],
         "user": os.geteuid(),
         "yama": yama.read_text().strip() if yama.exists() else None,
         "kernel": os.uname().release,
@@ -113,13 +113,13 @@ def swap(count: int) -> dict[str, Any]:
 
     driver = Driver()
     with holding(count) as holder:
-        found: dict[str, Any] = {"bytes": count, "allocated": holder.result, "before": holder.resident()}
+        figures: dict[str, Any] = {"bytes": count, "allocated": holder.result, "before": holder.resident()}
         for name in ("lock", "checkpoint"):
-            found[name] = code(getattr(driver, name), holder.pid)
-        found |= {"state": driver.state(holder.pid), "away": holder.resident()}
+            figures[name] = code(getattr(driver, name), holder.pid)
+        figures |= {"state": driver.state(holder.pid), "away": holder.resident()}
         for name in ("restore", "unlock"):
-            found[name] = code(getattr(driver, name), holder.pid)
-        return found | {"after": holder.resident(), "values": holder.values(), "same": holder.result[1]}
+            figures[name] = code(getattr(driver, name), holder.pid)
+        return figures | {"after": holder.resident(), "values": holder.values(), "same": holder.result[1]}
 
 
 def wrong_orders() -> dict[str, Any]:
@@ -129,15 +129,15 @@ def wrong_orders() -> dict[str, Any]:
     driver = Driver()
     with holding(1 << 20) as holder:
         calls = ("checkpoint", "restore", "unlock")
-        found = {f"running {name}": code(getattr(driver, name), holder.pid) for name in calls}
+        figures = {f"running {name}": code(getattr(driver, name), holder.pid) for name in calls}
         driver.lock(holder.pid)
-        found |= {f"locked {name}": code(getattr(driver, name), holder.pid) for name in ("lock", "restore")}
+        figures |= {f"locked {name}": code(getattr(driver, name), holder.pid) for name in ("lock", "restore")}
         driver.unlock(holder.pid)
-        found["values"] = holder.values()
+        figures["values"] = holder.values()
     with subprocess.Popen(["sleep", "60"]) as idle:
-        found["without a context"] = code(driver.lock, idle.pid)
+        figures["without a context"] = code(driver.lock, idle.pid)
         idle.kill()
-    return found | {"ended": code(driver.lock, idle.pid)}
+    return figures | {"ended": code(driver.lock, idle.pid)}
 
 
 def turns() -> dict[str, Any]:
@@ -151,7 +151,7 @@ def turns() -> dict[str, Any]:
     first = subprocess.Popen(words, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert first.stdin is not None
     assert first.stdout is not None
-    found: dict[str, Any] = {"first": json.loads(first.stdout.readline())}
+    figures: dict[str, Any] = {"first": json.loads(first.stdout.readline())}
     time.sleep(3)
     try:
         for command in ("park", "resume"):
@@ -159,19 +159,19 @@ def turns() -> dict[str, Any]:
                 [sys.executable, "-m", "gpuconf", command, "first"], env=environment, capture_output=True, text=True,
                 check=False, timeout=150,
             )  # fmt: skip
-            found[command] = done.stdout + done.stderr
+            figures[command] = done.stdout + done.stderr
             if command == "park":
                 second = [*run, sys.executable, "-c", HOLDER, str(GIB)]
                 other = subprocess.run(second, env=environment, input="\n", capture_output=True, text=True, check=False)
-                found["second"] = other.stdout + other.stderr
+                figures["second"] = other.stdout + other.stderr
         first.stdin.write("\n")
         first.stdin.flush()
-        found["values"] = json.loads(first.stdout.readline())
+        figures["values"] = json.loads(first.stdout.readline())
         first.stdin.close()
-        found["code"] = first.wait(60)
+        figures["code"] = first.wait(60)
     finally:
         first.kill()
-    return found
+    return figures
 
 
 def without_room() -> dict[str, Any]:
@@ -184,9 +184,9 @@ def without_room() -> dict[str, Any]:
         driver.lock(holder.pid)
         driver.checkpoint(holder.pid)
         with holding(most):
-            found = {"restore": code(driver.restore, holder.pid)}
-        found |= {"restore again": code(driver.restore, holder.pid), "state": code(driver.state, holder.pid)}
-        return found | {"unlock": code(driver.unlock, holder.pid)}
+            figures = {"restore": code(driver.restore, holder.pid)}
+        figures |= {"restore again": code(driver.restore, holder.pid), "state": code(driver.state, holder.pid)}
+        return figures | {"unlock": code(driver.unlock, holder.pid)}
 
 
 def caller_killed() -> dict[str, Any]:
@@ -204,11 +204,11 @@ def caller_killed() -> dict[str, Any]:
         time.sleep(0.2)
         caller.send_signal(signal.SIGKILL)
         caller.wait()
-        found: dict[str, Any] = {"state": code(driver.state, holder.pid)}
+        figures: dict[str, Any] = {"state": code(driver.state, holder.pid)}
         time.sleep(5)
-        found["later"] = driver.state(holder.pid)
-        found |= {name: code(getattr(driver, name), holder.pid) for name in ("checkpoint", "restore", "unlock")}
-        return found
+        figures["later"] = driver.state(holder.pid)
+        figures |= {name: code(getattr(driver, name), holder.pid) for name in ("checkpoint", "restore", "unlock")}
+        return figures
 
 
 STEPS: dict[str, tuple[float, Callable[[], dict[str, Any]]]] = {  # each with the seconds that it takes at most

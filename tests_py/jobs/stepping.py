@@ -1,7 +1,7 @@
 """In an agent of a test, before it starts: ends a process, or lets a call fail, before the step of a number.
 
 A step is a call by which the agent changes something: of its claim, the ledger, the gate or the driver. What it only
-asks is none, so that the steps of one transition are the same each time. They are written to a file as they come.
+reads does not count, so that the steps of one transition are the same each time. They are written to a file.
 """
 
 import functools

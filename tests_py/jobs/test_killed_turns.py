@@ -13,10 +13,8 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from itertools import count
 from pathlib import Path
 
-import pytest
 from turning import Job, agents, in_use, one_card, rows, states, until
 
 AT_A_TIME = int(os.environ.get("TURN_FAULTS") or 4)  # set: all codes, so many at a time
@@ -58,6 +56,24 @@ def swapping(folder: Path, steps: str) -> Iterator[tuple[dict[str, str], Job, in
                     os.kill(program, signal.SIGKILL)
         until(lambda: states(environment) == [], 90)
         assert in_use(environment) == 0
+
+
+def failures(function: str, rows_of_words: list[tuple[object, ...]], folder: Path) -> dict[tuple[object, ...], str]:
+    """Call a function of this file with a folder and each row of words, each in a process of its own, some at a time.
+
+    Return what went wrong, by row.
+    """
+
+    def alone(number: int, words: tuple[object, ...]) -> str:
+        folders = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]
+        code = f"import sys; sys.path[:0] = {folders}; from pathlib import Path; import test_killed_turns as tests; "
+        code += f"tests.{function}(Path({str(folder / str(number))!r}), *{words!r})"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=600)
+        return done.stderr[-1000:] if done.returncode else ""
+
+    with ThreadPoolExecutor(AT_A_TIME) as pool:
+        said = dict(zip(rows_of_words, pool.map(alone, range(len(rows_of_words)), rows_of_words), strict=True))
+    return {words: text for words, text in said.items() if text}
 
 
 def others_are_served(environment: dict[str, str]) -> None:
@@ -107,15 +123,8 @@ def test_who_is_killed_before_a_step_keeps_nobody_waiting(tmp_path: Path) -> Non
     assert {"Claim.reserve", "Gate.close", "Driver.checkpoint", "Claim.park", "Claim.return_to", "Gate.open"} <= {
         *steps
     }
-    with ThreadPoolExecutor(AT_A_TIME) as pool:
-        names = count()
-        runs = {
-            (number, step, victim): pool.submit(killed, tmp_path / str(next(names)), number, victim)
-            for number, step in enumerate(steps)
-            for victim in ("agent", "command", "target")
-        }
-    failed = {run: repr(done.exception()) for run, done in runs.items() if done.exception()}
-    assert not failed
+    victims = ("agent", "command", "target")
+    assert not failures("killed", [(number, victim) for number in range(len(steps)) for victim in victims], tmp_path)
 
 
 def fails(folder: Path, call: str, code: int, late: int) -> None:
@@ -135,16 +144,9 @@ def fails(folder: Path, call: str, code: int, late: int) -> None:
 
 
 def test_a_call_that_fails_leaves_the_program_running_or_stuck(tmp_path: Path) -> None:
-    with ThreadPoolExecutor(AT_A_TIME) as pool:
-        names = count()
-        runs = {
-            (call, code, late): pool.submit(fails, tmp_path / str(next(names)), call, code, late)
-            for call, codes in FAILURES.items()
-            for code in (codes if os.environ.get("TURN_FAULTS") else codes[:1])
-            for late in (0, 1)
-        }
-    failed = {run: done.exception() for run, done in runs.items() if done.exception()}
-    assert not failed
+    chosen = {call: codes if os.environ.get("TURN_FAULTS") else codes[:1] for call, codes in FAILURES.items()}
+    runs = [(call, code, late) for call, codes in chosen.items() for code in codes for late in (0, 1)]
+    assert not failures("fails", runs, tmp_path)
 
 
 def test_nothing_is_parked_if_the_host_is_short_of_a_mebibyte(tmp_path: Path) -> None:
@@ -154,8 +156,3 @@ def test_nothing_is_parked_if_the_host_is_short_of_a_mebibyte(tmp_path: Path) ->
         assert (tmp_path / "short" / "steps").read_text().split() == ["Claim.reserve"]
         assert states(environment) == ["granted"]
         assert job.ask("values()") == values
-
-
-@pytest.fixture(autouse=True)
-def _slow_machines(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")

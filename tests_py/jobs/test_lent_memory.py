@@ -1,5 +1,5 @@
-"""``gpuconf run --memory MIN..MAX``: memory that is lent while nobody needs it, and comes back without a word of the
-program. Real processes on a simulated card of 400 MiB; each lease takes 50 MiB more for its context.
+"""``gpuconf run --memory MIN..MAX``: memory that is lent while no other program needs it, and is returned by the agent.
+Real processes on a simulated card of 400 MiB; each lease takes 50 MiB more for its context.
 """
 
 from __future__ import annotations

@@ -106,12 +106,12 @@ def in_use(environment: dict[str, str]) -> int:
 
 
 def agents(of: int) -> list[int]:
-    found = []
+    pids = []
     for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
         try:
             stat = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
             if int(stat[1]) == of and "gpuconf.jobs.agent" in Path(f"/proc/{pid}/cmdline").read_text():
-                found.append(pid)
+                pids.append(pid)
         except OSError:
             continue
-    return found
+    return pids

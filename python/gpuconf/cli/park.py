@@ -73,19 +73,19 @@ def _job(target: str) -> _Job:
     except errors.NotFoundError:
         rows = []
     readers = {reader.job: reader for reader in budgets()}
-    found = [row for row in rows if target in (row.name, str(row.pid), *map(str, _processes(readers.get(row.id))))]
-    if len(found) != 1:
-        many = f"{len(found)} leases have" if found else "no lease has"
+    matching = [row for row in rows if target in (row.name, str(row.pid), *map(str, _processes(readers.get(row.id))))]
+    if len(matching) != 1:
+        many = f"{len(matching)} leases have" if matching else "no lease has"
         raise _CannotError(f"{many} the name or PID {target!r}: gpuconf lease --list lists them")
-    reader = readers.get(found[0].id)
+    reader = readers.get(matching[0].id)
     folder = os.path.dirname(reader.path) if reader is not None else ""
     try:
         gate = Gate(folder)
     except errors.UnavailableError:
         raise _CannotError(
-            f"PID {found[0].pid} takes no turns: gpuconf run --turns starts a program that does"
+            f"PID {matching[0].pid} takes no turns: gpuconf run --turns starts a program that does"
         ) from None
-    return _Job(ledger, found[0].id, found[0].pid, folder, _processes(reader), gate)
+    return _Job(ledger, matching[0].id, matching[0].pid, folder, _processes(reader), gate)
 
 
 def _processes(reader: Reader | None) -> list[int]:

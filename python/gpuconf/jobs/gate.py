@@ -41,7 +41,7 @@ class Activity(NamedTuple):
 
 
 def create(folder: str, lends: bool) -> None:
-    """Make the gate of a job's folder. It is open. With ``lends`` processes of the job are asked for idle memory."""
+    """Make the gate of a job's folder. It is open. With ``lends`` its processes return idle memory on request."""
     file = os.open(os.path.join(folder, FILE), os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         os.posix_fallocate(file, 0, _BYTES)  # a hole that cannot be filled later ends the process with SIGBUS
@@ -130,7 +130,7 @@ class Gate:
         self._libc.syscall(_FUTEX, ctypes.byref(self._wanted), _WAIT, 0, ctypes.byref(limit), None, 0)
 
     def is_held(self) -> bool:
-        """Whether the program is to be parked, or stay parked, until somebody lets it go on."""
+        """Whether the program is to be parked, or stay parked, until it is to go on."""
         return bool(self._held.value)
 
     def hold(self, held: bool) -> None:

@@ -56,7 +56,7 @@ _trimming: list[bool] = []
 
 
 def _trim_when_asked() -> None:
-    """Give idle memory back when the job's agent asks for it, if memory was lent to the job.
+    """Return idle memory when the job's agent requests it, if memory was lent to the job.
 
     Runs when the process first uses the GPU.
     """

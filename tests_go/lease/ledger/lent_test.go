@@ -30,7 +30,7 @@ func TestMemoryThatNobodyNeedsIsLent(t *testing.T) {
 	owner := claim(t, l, request(1, card("A", 30*gib)))
 	require.False(t, granted(t, owner))
 	require.Equal(t, uint64(15), lent(t, c, 0, 15))
-	require.Equal(t, uint64(15), lent(t, c, 0, 30)) // not while somebody waits
+	require.Equal(t, uint64(15), lent(t, c, 0, 30)) // not while another claim waits
 	require.False(t, granted(t, owner))
 	scene, err := turns.SceneOf(l, host(64*gib))
 	require.NoError(t, err)
