@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from turning import Job, agents, in_use, one_card, rows, states, until
@@ -52,7 +52,7 @@ def swapping(folder: Path, steps: str) -> Iterator[tuple[dict[str, str], Job, in
             try:
                 yield environment, job, program, values
             finally:
-                if job.process.poll() is None or Path(f"/proc/{program}").exists():
+                with suppress(ProcessLookupError):
                     os.kill(program, signal.SIGKILL)
         until(lambda: states(environment) == [], 90)
         assert in_use(environment) == 0
@@ -103,6 +103,8 @@ def killed(folder: Path, number: int, victim: str) -> None:
         resumed = gpuconf(environment, "resume", "mine")
         if victim == "target":
             until(lambda: not lives.exists() or ") Z" in lives.read_text())
+            until(lambda: states(environment) == [], 90)
+            others_are_served(environment)
             return
         others_are_served(environment)
         if "goes on" not in resumed.stdout or states(environment) != ["granted"]:

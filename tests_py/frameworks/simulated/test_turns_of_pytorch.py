@@ -162,6 +162,7 @@ def test_pytorchs_cache_goes_back_to_who_needs_it(tmp_path: Path) -> None:
         assert int(borrower.stdout.readline()) >= 380
         subprocess.run([*run, "400MiB", "true"], env=shared, check=True, timeout=120)
         said, errors = borrower.communicate("\n", timeout=60)
+        assert said, errors
         reserved, total = map(int, said.split())
         assert (reserved <= 200, total) == (True, 80 << 18)
         assert "lent again" not in errors
