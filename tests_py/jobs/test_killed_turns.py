@@ -77,10 +77,9 @@ def failures(function: str, rows_of_words: list[tuple[object, ...]], folder: Pat
 
 
 def others_are_served(environment: dict[str, str]) -> None:
-    """Another program has its turn, and its values, on what the first one has left."""
-    memory = "250MiB" if in_use(environment) == 0 else "100MiB"
-    with Job(environment, memory=memory) as other:
-        assert other.ask("begin(9, 60)") == 0
+    """Another program has what the first one leaves: 100 MiB, of which 50 are for its context."""
+    with Job(environment, memory="40MiB") as other:
+        assert other.ask("begin(9, 30)") == 0
         assert other.ask("values()")[0] == [9]
         sound(environment)
         other.end()
