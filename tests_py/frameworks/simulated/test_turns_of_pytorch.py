@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
-import numpy
 import pytest
 from gpuconf.jobs import simulated_cards
 
@@ -76,63 +74,6 @@ def test_a_program_that_was_parked_computes_what_it_computes_alone(tmp_path: Pat
         (use,) = cards.usage().values()
         assert use.peak <= use.limit
         assert use.contexts_peak == 1  # never both
-
-
-# Two programs of 30 GiB on a card of 40, of which they write a little; the host seems to have room for one. Each waits
-# until a file is there.
-LARGE = """
-import hashlib, json, os, sys, time
-import torch
-seed, gate = int(sys.argv[1]), sys.argv[2]
-written = torch.arange(75 << 20, device="cuda", dtype=torch.int32).mul_(seed)
-held = torch.empty(28 << 30, device="cuda", dtype=torch.uint8)
-at = held.data_ptr()
-print("idle", flush=True)
-while not os.path.exists(gate):
-    time.sleep(0.2)
-written.add_(1)
-digest = hashlib.sha256(written.cpu().numpy().tobytes()).hexdigest()
-print(json.dumps([digest, held.data_ptr() == at, torch.cuda.memory_allocated() >> 30]), flush=True)
-"""
-WITH_ROOM = """
-import sys
-import gpuconf.jobs.turns as turns
-prepared = "from gpuconf._core.generated.ledger import Host; import gpuconf.jobs.agent as agent; "
-turns._CODE = prepared + "agent.host_room = lambda: Host(64 << 30, 64 << 30, 64 << 30); " + turns._CODE
-from gpuconf.cli.main import main
-sys.exit(main(sys.argv[1:]))
-"""
-
-
-def test_two_programs_of_30_gib_alternate_on_a_card_of_40(tmp_path: Path) -> None:
-    spec = "A100-40GB:40GiB:driver=13.0"
-    environment = {**os.environ, "GPUCONF_SIMULATE": spec, "GPUCONF_LEDGER": str(tmp_path / "ledger")}
-    code = "import gpuconf.machine.cards as machine; print(machine.visible_devices()[0].uuid)"
-    listed = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
-    run = [sys.executable, "-c", WITH_ROOM, "run", "--simulate", spec, "--memory", "30GiB", "--turns"]
-    with simulated_cards.share({listed.stdout.strip(): 40 << 30}, spec) as cards:
-        shared = {**environment, **cards.environment}
-
-        def start(seed: int) -> subprocess.Popen[str]:
-            words = [*run, sys.executable, "-c", LARGE, str(seed), str(tmp_path / str(seed))]
-            return subprocess.Popen(words, env=shared, stdout=subprocess.PIPE, text=True)
-
-        first = start(3)
-        assert first.stdout is not None
-        assert first.stdout.readline() == "idle\n"
-        second = start(5)  # it has its turn when the first one is parked
-        assert second.stdout is not None
-        assert second.stdout.readline() == "idle\n"
-        (tmp_path / "3").touch()  # now the second one is parked
-        results = [json.loads(first.communicate(timeout=300)[0])]
-        (tmp_path / "5").touch()
-        results.append(json.loads(second.communicate(timeout=300)[0]))
-        (use,) = cards.usage().values()
-        assert 28 << 30 < use.peak <= use.limit
-    for seed, (digest, same, allocated) in zip((3, 5), results, strict=True):
-        expected = numpy.arange(75 << 20, dtype=numpy.int32) * seed + 1
-        assert digest == hashlib.sha256(expected.astype(numpy.int32).tobytes()).hexdigest()
-        assert (same, allocated) == (True, 28)
 
 
 CACHE = """
