@@ -403,6 +403,19 @@ func LedgerIsShared(id int64) (result bool, err error) {
 	return calls{}.LedgerIsShared(l)
 }
 
+func LedgerLend(claim int64, least int64, most int64, cards string, last bool) (result int64, err error) {
+	defer process.Gate(&err)
+	c, err := process.FindClaim(claim)
+	if err != nil {
+		return 0, err
+	}
+	cardsValue, err := receive[[]ledger.Card](cards)
+	if err != nil {
+		return 0, err
+	}
+	return calls{}.LedgerLend(c, least, most, cardsValue, last)
+}
+
 func LedgerLook(claim int64, cards string, last bool) (result string, err error) {
 	defer process.Gate(&err)
 	c, err := process.FindClaim(claim)

@@ -107,6 +107,13 @@ func (calls) LedgerSay(c *ledger.Claim, said ledger.Turns, last bool) error {
 	return orNap(last, c.Say(said))
 }
 
+// LedgerLend lends a claim bytes of each of its cards beyond those that it requested, or takes them back, and returns
+// how many it has then. cards, unless there are none, replaces what was said of its cards.
+func (calls) LedgerLend(c *ledger.Claim, least, most int64, cards []ledger.Card, last bool) (lent int64, err error) {
+	bytes, err := c.Lend(uint64(least), uint64(most), cards)
+	return int64(bytes), orNap(last, err)
+}
+
 // LedgerReserve reserves memory of the host for a claim, and reports whether there is as much.
 func (calls) LedgerReserve(c *ledger.Claim, bytes int64, host ledger.Host, last bool) (ok bool, err error) {
 	ok, err = c.Reserve(uint64(bytes), host)

@@ -49,6 +49,10 @@ PARTS = {
             "SCHEDULES random schedules of programs that take turns, from SEED times as many on",
             f"SCHEDULES=${{SCHEDULES:-100000}} SEED=${{SEED:-0}} {TEST} ./tests_go/lease/turns -count=1 -v -timeout 0",
         ),
+        "faults": (
+            "programs that take turns, while each call of the driver fails with each code, 4 at a time",
+            "TURN_FAULTS=4 $PY -m pytest tests_py/jobs/test_killed_turns.py",
+        ),
         "crowd": (
             "processes and threads on simulated cards, for SOAK_CROWD seconds four times",
             "CROWD_SECONDS=${SOAK_CROWD:-300} SEED=${SEED:-1} $PY -m pytest tests_py/simulation/test_crowd.py",
@@ -200,6 +204,7 @@ PARTS = {
             'PATH="$PATH:$PWD/.venv-peers/bin" .venv-peers/bin/python benchmarks/peers/run.py '
             '--minimalloc "${MINIMALLOC:-}" ${BENCH_ARGS:-}',
         ),
+        "gate": ("what the open gate of a program that takes turns adds to a launch", "$PY benchmarks/gate.py"),
         "fleet": (
             "gpuconf plan --fleet, and benchmarks/reports/fleet.md (20 minutes on an idle machine)",
             "$PY benchmarks/fleet.py ${BENCH_ARGS:-}",
@@ -232,6 +237,10 @@ PARTS = {
         "all": (
             "every case and benchmark for a GPU, in steps; call it again to continue (GPU_ARGS='--minutes 9')",
             "$PY tests_py/gpu/unattended.py --page benchmarks/reports/gpu-results.md ${GPU_ARGS:-} $WHEEL",
+        ),
+        "turns": (
+            "what is unknown of programs that take turns, in at most eight minutes; it has not run on a card",
+            "$PY tests_py/gpu/turns_on_a_card.py $WHEEL",
         ),
         "rules": (
             "compile the rules that tests_go/machine/drivertest states of a driver, for a machine without Go",

@@ -597,6 +597,36 @@ PyObject * _wrap__gpuconf_pybind_LedgerIsShared(PyObject * PYBINDGEN_UNUSED(dumm
 
 
 PyObject *
+_wrap__gpuconf_pybind_LedgerLend(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    int64_t retval;
+    int64_t claim;
+    int64_t least;
+    int64_t most;
+    char *cards;
+    bool last;
+    PyObject *py_last;
+    const char *keywords[] = {"claim", "least", "most", "cards", "last", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "LLLsO", (char **) keywords, &claim, &least, &most, &cards, &py_last)) {
+        return NULL;
+    }
+    last = (bool) PyObject_IsTrue(py_last);
+    if (gcpy_refused()) {
+        return NULL;
+    }
+    retval = pybind_LedgerLend(claim, least, most, cards, last);
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "L", retval);
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_LedgerLend(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
 _wrap__gpuconf_pybind_LedgerMayMake(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
 {
     PyObject *py_retval;
@@ -2744,6 +2774,7 @@ static PyMethodDef _gpuconf_functions[] = {
     {(char *) "pybind_LedgerClose", (PyCFunction) _wrap__gpuconf_pybind_LedgerClose, METH_VARARGS|METH_KEYWORDS, "pybind_LedgerClose(id)\n\ntype: id: int64_t" },
     {(char *) "pybind_LedgerInit", (PyCFunction) _wrap__gpuconf_pybind_LedgerInit, METH_VARARGS|METH_KEYWORDS, "pybind_LedgerInit(folder, group)\n\ntype: folder: char *\ntype: group: int64_t" },
     {(char *) "pybind_LedgerIsShared", (PyCFunction) _wrap__gpuconf_pybind_LedgerIsShared, METH_VARARGS|METH_KEYWORDS, "pybind_LedgerIsShared(id)\n\ntype: id: int64_t" },
+    {(char *) "pybind_LedgerLend", (PyCFunction) _wrap__gpuconf_pybind_LedgerLend, METH_VARARGS|METH_KEYWORDS, "pybind_LedgerLend(claim, least, most, cards, last)\n\ntype: claim: int64_t\ntype: least: int64_t\ntype: most: int64_t\ntype: cards: char *\ntype: last: bool" },
     {(char *) "pybind_LedgerMayMake", (PyCFunction) _wrap__gpuconf_pybind_LedgerMayMake, METH_VARARGS|METH_KEYWORDS, "pybind_LedgerMayMake(folder)\n\ntype: folder: char *" },
     {(char *) "pybind_LedgerOpen", (PyCFunction) _wrap__gpuconf_pybind_LedgerOpen, METH_VARARGS|METH_KEYWORDS, "pybind_LedgerOpen(folder, create)\n\ntype: folder: char *\ntype: create: bool" },
     {(char *) "pybind_LedgerPark", (PyCFunction) _wrap__gpuconf_pybind_LedgerPark, METH_VARARGS|METH_KEYWORDS, "pybind_LedgerPark(claim, last)\n\ntype: claim: int64_t\ntype: last: bool" },

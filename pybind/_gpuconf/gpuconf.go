@@ -697,6 +697,21 @@ func pybind_LedgerIsShared(id C.longlong) C.char {
 	return boolGoToPy(cret)
 }
 
+//export pybind_LedgerLend
+func pybind_LedgerLend(claim C.longlong, least C.longlong, most C.longlong, cards *C.char, last C.char) C.longlong {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.LedgerLend(int64(claim), int64(least), int64(most), C.GoString(cards), boolPyToGo(last))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.gopy_raise(estr)
+		C.free(unsafe.Pointer(estr))
+		return C.longlong(0)
+	}
+	return C.longlong(cret)
+}
+
 //export pybind_LedgerLook
 func pybind_LedgerLook(claim C.longlong, cards *C.char, last C.char) *C.char {
 	_saved_thread := C.PyEval_SaveThread()

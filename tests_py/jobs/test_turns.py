@@ -4,108 +4,26 @@ processes, killed by real signals, on a simulated card that all of them share.
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from asked_program import AskedProgram
 from gpuconf.jobs import simulated_cards
 from gpuconf.jobs.agent import Agent
-from gpuconf.leases.environment import of_simulation, of_startup
-
-SPEC = "A100-40GB:400MiB:driver=13.0"
-PROGRAM = """
-import ctypes, json, os, sys
-import numpy
-from ctypes import byref, c_uint32, c_uint64, c_void_p, c_size_t
-cu = ctypes.CDLL("libcuda.so.1")
-at, own, count = c_uint64(), c_void_p(), 50 << 20
-def begin(value):
-    assert cu.cuInit(0) == 0 and cu.cuDevicePrimaryCtxRetain(byref(own), 0) == 0 and cu.cuCtxSetCurrent(own) == 0
-    result = cu.cuMemAlloc_v2(byref(at), c_size_t(4 * count))
-    return result or cu.cuMemsetD32_v2(at, value, c_size_t(count))
-def values():
-    host = numpy.empty(count, numpy.uint32)
-    assert cu.cuMemcpyDtoH_v2(c_void_p(host.ctypes.data), at, c_size_t(4 * count)) == 0
-    return sorted({int(host.min()), int(host.max())}), at.value
-for line in sys.stdin:
-    print(json.dumps(eval(line)), flush=True)
-"""
-
-
-class Job(AskedProgram):
-    """A program under ``gpuconf run``. Its answers are those of the program; pid is that of the command."""
-
-    def __init__(self, environment: dict[str, str], *options: str) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "gpuconf", "run", "--memory", "250MiB", *options, sys.executable, "-c", PROGRAM],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=environment,
-        )
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.pid, self.stdin, self.stdout = self.process.pid, self.process.stdin, self.process.stdout
-
-    def end(self) -> str:
-        """End the program, and return what was on standard error."""
-        _, said = self.process.communicate(timeout=60)
-        return said
+from turning import Job, agents, in_use, one_card, rows, states, until
 
 
 @pytest.fixture
 def environment(tmp_path: Path) -> Iterator[dict[str, str]]:
     """Of programs that share one card and one ledger."""
-    spec = {"GPUCONF_SIMULATE": SPEC, "GPUCONF_LEDGER": str(tmp_path / "ledger")}
-    code = "import json, gpuconf.machine.cards as m; print(json.dumps([one.uuid for one in m.visible_devices()]))"
-    listed = subprocess.run([sys.executable, "-c", code], env={**os.environ, **spec}, capture_output=True, check=True)
-    sizes = dict.fromkeys(json.loads(listed.stdout), 400 << 20)
-    with simulated_cards.share(sizes, SPEC) as cards:
-        yield {**os.environ, **of_startup(), **of_simulation(), **spec, **cards.environment, "CARDS": cards.path}
-
-
-def rows(environment: dict[str, str]) -> list[dict[str, object]]:
-    words = [sys.executable, "-m", "gpuconf", "lease", "--list", "--json"]
-    done = subprocess.run(words, env=environment, capture_output=True, check=True)
-    return json.loads(done.stdout)["leases"]  # type: ignore[no-any-return]
-
-
-def states(environment: dict[str, str]) -> list[str]:
-    return sorted(str(row["state"]) for row in rows(environment))
-
-
-def until(holds: Callable[[], object], seconds: float = 60) -> None:
-    end = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.2)
-
-
-def in_use(environment: dict[str, str]) -> int:
-    (card,) = simulated_cards.SimulatedCards(environment["CARDS"]).usage().values()
-    assert card.used <= card.limit
-    return card.used
-
-
-def agents(of: int) -> list[int]:
-    found = []
-    for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
-        try:
-            stat = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-            if int(stat[1]) == of and "gpuconf.jobs.agent" in Path(f"/proc/{pid}/cmdline").read_text():
-                found.append(pid)
-        except OSError:
-            continue
-    return found
+    with one_card(tmp_path) as shared:
+        yield shared
 
 
 def test_an_idle_program_gives_its_memory_to_one_that_waits(environment: dict[str, str]) -> None:

@@ -289,6 +289,9 @@ static void raise_peak(uint64_t *peak, uint64_t value) {
 		;
 }
 
+/* It changes while memory is lent to the job: it is read after a request was added, and its use after it was lowered. */
+static uint64_t limit_of(const struct budget_card *card) { return __atomic_load_n(&card->limit, __ATOMIC_SEQ_CST); }
+
 /* Adds, looks, and takes it back if it is too much. What is taken stays marked as undecided: others may yet refuse it.
  */
 static int try_to_take(const struct budget *budget, int place, uint64_t bytes, int *undecided) {
@@ -297,12 +300,12 @@ static int try_to_take(const struct budget *budget, int place, uint64_t bytes, i
 
 	__atomic_fetch_add(mine, UNDECIDED + bytes, __ATOMIC_SEQ_CST);
 	uint64_t total = sum(budget, place, NULL);
-	if (total <= card->limit) {
+	if (total <= limit_of(card)) {
 		raise_peak(&card->peak, total);
 		return 1;
 	}
 	__atomic_fetch_sub(mine, UNDECIDED + bytes, __ATOMIC_SEQ_CST);
-	if (undecided != NULL && sum(budget, place, undecided) + bytes <= card->limit)
+	if (undecided != NULL && sum(budget, place, undecided) + bytes <= limit_of(card))
 		*undecided = 1; /* it has been decided meanwhile */
 	return 0;
 }
@@ -405,7 +408,7 @@ int take_from(struct budget *budget, int place, uint64_t bytes) {
 	if (place < 0 || !has_slot(budget))
 		return 0;
 	struct budget_card *card = &budget->file->card[place];
-	if (bytes <= card->limit && (LIKELY(try_to_take(budget, place, bytes, NULL)) || decide(budget, place, bytes)))
+	if (bytes <= limit_of(card) && (LIKELY(try_to_take(budget, place, bytes, NULL)) || decide(budget, place, bytes)))
 		return 1;
 	__atomic_fetch_add(&card->refused, 1, __ATOMIC_RELAXED);
 	return 0;
@@ -424,7 +427,7 @@ void give_to(const struct budget *budget, int place, uint64_t bytes) {
  */
 static uint64_t known_sum(const struct budget *budget, int place) {
 	int undecided = 1;
-	uint64_t least = UINT64_MAX, limit = budget->file->card[place].limit;
+	uint64_t least = UINT64_MAX, limit = limit_of(&budget->file->card[place]);
 
 	for (int look = 0; undecided && look < 64; look++) {
 		uint64_t total = sum(budget, place, &undecided);

@@ -28,7 +28,7 @@
 #include <stdint.h>
 
 #define BUDGET_MAGIC "GCBUDGET"
-#define BUDGET_VERSION 2 /* 2: contexts, and what is shared */
+#define BUDGET_VERSION 3 /* 2: contexts, and what is shared; 3: lent memory */
 #define HEADER_BYTES 12288
 #define MAX_CARDS 64
 #define MAX_SLOTS 1024
@@ -45,8 +45,9 @@
 
 struct budget_card {
 	uint8_t uuid[16];
-	uint64_t flags; /* BUDGET_INSTANCE: the UUID is a MIG instance's */
-	uint64_t limit;
+	uint64_t flags;         /* BUDGET_INSTANCE: the UUID is a MIG instance's */
+	uint64_t limit;         /* changes while memory is lent to the job */
+	uint64_t most;          /* what it becomes at most, the size of the card for programs; 0: it does not change */
 	uint64_t peak;          /* of the sum */
 	uint64_t refused;       /* how many requests */
 	uint64_t shared;        /* the sum of the shares */

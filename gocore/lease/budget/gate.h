@@ -31,11 +31,14 @@ struct gate {
 	uint32_t high;   /* threads from here on were never used */
 	uint32_t full;   /* a thread found no word, so its calls are not seen */
 	uint32_t deaf;   /* a process could not register for membarrier(), so its calls are not seen in time */
+	uint32_t held;   /* 1: the program was parked by hand and stays so until this is 0 */
+	uint32_t trims;  /* how often idle memory was asked back, and 1: processes sleep on it. 0: it never is */
 };
 
 struct gate_thread {
-	uint32_t calls; /* that it is in: 0, 1, or more if a signal's handler calls the driver */
-	uint32_t made;  /* calls so far, modulo 2^32: whether it has called since the last look */
+	/* Calls that it is in: 0, 1, or more if a signal's handler calls the driver. And calls so far, modulo 2^32: whether
+	 * it has called since the last look. One addition counts in both. */
+	uint32_t calls, made;
 	uint64_t start; /* of the process, in clock ticks since boot */
 	uint64_t space; /* its PID namespace, by inode */
 	uint32_t pid;

@@ -94,22 +94,25 @@ extern struct gate *gate;
 extern __thread struct gate_thread *at_gate __attribute__((tls_model("initial-exec")));
 int open_gate(const char *folder);
 void forget_gate(void);
-struct gate_thread *come_to_gate(void);
-void wait_at_gate(struct gate_thread *mine);
+__attribute__((cold)) struct gate_thread *come_to_gate(void);
+__attribute__((cold)) void wait_at_gate(struct gate_thread *mine);
+typedef uint64_t __attribute__((may_alias)) calls_and_made;
+static inline __attribute__((always_inline)) void pass_gate(struct gate_thread *mine) {
+	*(calls_and_made *)&mine->calls += (UINT64_C(1) << 32) + 1;
+	__atomic_signal_fence(
+	    __ATOMIC_SEQ_CST); /* a barrier of the compiler: gate.h says who issues that of the processor */
+	if (UNLIKELY(__atomic_load_n(&gate->closed, __ATOMIC_RELAXED)))
+		wait_at_gate(mine);
+}
 static inline struct gate_thread *enter_gate(void) {
 	struct gate_thread *mine = at_gate;
 
 	if (UNLIKELY(mine == NULL))
 		mine = come_to_gate();
-	mine->calls++;
-	mine->made++;
-	__atomic_signal_fence(
-	    __ATOMIC_SEQ_CST); /* a barrier of the compiler: gate.h says who issues that of the processor */
-	if (UNLIKELY(__atomic_load_n(&gate->closed, __ATOMIC_RELAXED)))
-		wait_at_gate(mine);
+	pass_gate(mine);
 	return mine;
 }
-static inline void leave_gate(struct gate_thread *const *mine) {
+static inline __attribute__((always_inline)) void leave_gate(struct gate_thread *const *mine) {
 	__atomic_store_n(&(*mine)->calls, (*mine)->calls - 1, __ATOMIC_RELEASE);
 }
 #define GATE struct gate_thread *mine_ __attribute__((cleanup(leave_gate), unused)) = enter_gate()

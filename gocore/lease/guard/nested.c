@@ -90,6 +90,8 @@ void count_contexts(int card, int difference) {
 		count_contexts_in(&budgets[level], cards[card].place[level], difference);
 }
 
+static uint64_t size_of(const struct budget_card *card) { return card->most != 0 ? card->most : card->limit; }
+
 void card_use(int card, struct card_use *out) {
 	*out = (struct card_use){
 	    UINT64_MAX, card == NO_CARD ? 0 : UINT64_MAX}; /* allocations on an unknown card are refused */
@@ -101,8 +103,8 @@ void card_use(int card, struct card_use *out) {
 		}
 		uint64_t limit = budgets[level].file->card[place].limit, used = used_of(&budgets[level], place);
 		uint64_t left = used < limit ? limit - used : 0;
-		if (limit < out->limit)
-			out->limit = limit;
+		if (size_of(&budgets[level].file->card[place]) < out->limit)
+			out->limit = size_of(&budgets[level].file->card[place]);
 		if (left < out->left)
 			out->left = left;
 	}
@@ -113,8 +115,8 @@ uint64_t card_limit(int card) {
 	uint64_t least = UINT64_MAX;
 	for (int level = 0; card != NO_CARD && level < levels; level++) {
 		int place = cards[card].place[level];
-		if (place >= 0 && budgets[level].file->card[place].limit < least)
-			least = budgets[level].file->card[place].limit;
+		if (place >= 0 && size_of(&budgets[level].file->card[place]) < least)
+			least = size_of(&budgets[level].file->card[place]);
 	}
 	return least;
 }

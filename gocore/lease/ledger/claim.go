@@ -75,6 +75,9 @@ func (l *Ledger) checkRequest(r *Request) error {
 		return status.Errorf(status.InvalidArgument, "%s requested, but there are only %d",
 			human.Count(uint64(max(r.Count, 0)), "card"), len(r.Cards))
 	}
+	if r.Lent != 0 {
+		return status.Errorf(status.InvalidArgument, "memory is lent to claims that are granted")
+	}
 	r.Cards = slices.Clone(r.Cards) // the caller may use its own for another claim
 	seen, possible := map[string]bool{}, 0
 	for i := range r.Cards {

@@ -62,6 +62,8 @@
 //  12. The host's memory is a card for 1. A parked claim has reserved as much of it as its program saved, and has had
 //     cards, which it leases no longer. One write of an entry, under the grant lock, parks a claim or brings it back:
 //     if the process that does it is killed, the slot is one or the other, and stays as long as its program lives.
+//  13. A granted claim gets more of its cards than it requested only under the grant lock, and while no other claim
+//     waits for them (lent.go). It counts for 1 as all that it leases.
 //
 // Check checks 1, 2, 4 and 12, that directory and records agree, and what reading refuses or passes over: damaged
 // files, other versions, wrong owners, modes and sizes.

@@ -51,7 +51,7 @@ func (c *Claim) Reserve(bytes uint64, host Host) (ok bool, err error) {
 			return nil
 		}
 		row := Card{UUID: HostCard, Bytes: bytes, Charge: bytes, Budget: budget, Total: host.Total, Leased: true}
-		return c.rewrite(append(slices.Clone(r.cards), row), r.count+1)
+		return c.rewrite(func(r *record) { r.cards, r.count = append(slices.Clone(r.cards), row), r.count+1 })
 	})
 	return ok && err == nil, err
 }
@@ -65,7 +65,9 @@ func (c *Claim) Unreserve() error {
 		case host == nil:
 			return nil
 		}
-		return c.rewrite(slices.DeleteFunc(slices.Clone(c.record.cards), isHost), c.record.count-1)
+		return c.rewrite(func(r *record) {
+			r.cards, r.count = slices.DeleteFunc(slices.Clone(r.cards), isHost), r.count-1
+		})
 	})
 }
 
@@ -137,15 +139,21 @@ func (c *Claim) change(do func(v *view) error) error {
 	return c.ledger.underLock(c.ledger.lookAll, do)
 }
 
-// rewrite stores other cards of a claim; after an error it is as it was.
-func (c *Claim) rewrite(cards []Card, count uint32) error {
+// rewrite stores a changed record of a claim, which stays parked if it is; after an error it is as it was.
+func (c *Claim) rewrite(change func(r *record)) error {
 	before := c.record
-	c.record.cards, c.record.count = cards, count
-	err := c.ledger.write(c.held, &c.record)
-	if err != nil {
-		c.record = before
+	change(&c.record)
+	err := writeAt(c.held.fd, c.record.encode(), slotAt(c.held.slot))
+	if err == nil {
+		e := entryOf(&c.record)
+		e.kind = before.entry.kind
+		if err = c.ledger.writeEntry(c.held, e); err == nil {
+			c.record.entry = e
+			return nil
+		}
 	}
-	return err
+	c.record = before
+	return c.ledger.problem(err, c.held.file.name, "cannot write")
 }
 
 func isHost(c Card) bool { return c.UUID == HostCard }

@@ -414,8 +414,9 @@ func (k *known) isSame(e entry) bool { return k.entry.contents == e.contents && 
 const (
 	tagContexts  = 1 // of a claim: how many CUDA contexts its charge has room for on each card (4); without it unknown
 	tagTurns     = 2 // of a claim: what a program that takes turns says of itself: six numbers (8 each), a text
+	tagLent      = 3 // of a claim: how many bytes of each card are lent to it (8)
 	tagHeadBytes = 4 // tag, length
-	tailBytes    = 2*tagHeadBytes + 4 + turnsBytes + UnfitText
+	tailBytes    = 3*tagHeadBytes + 4 + 8 + turnsBytes + UnfitText
 )
 
 // Later is what versions after 3 added to a claim: the part of its record that is in the tail. What is added here is in
@@ -424,6 +425,8 @@ type Later struct {
 	// How many CUDA contexts the charge has room for on each card; 0 if that is not known, as of an older gpuconf.
 	Contexts int   `py:"contexts"`
 	Turns    Turns `py:"-"` // what Claim.Say said
+	// How many bytes of each card are lent to a granted claim, of those that it leases (lent.go). 0 in a request.
+	Lent uint64 `py:"lent"`
 }
 
 func (r *Later) appendTail(b []byte) []byte {
@@ -434,6 +437,9 @@ func (r *Later) appendTail(b []byte) []byte {
 	if r.Turns != (Turns{}) {
 		b = appendHead(b, tagTurns, turnsBytes+len(r.Turns.Unfit))
 		b = r.Turns.append(b)
+	}
+	if r.Lent != 0 {
+		b = order.AppendUint64(appendHead(b, tagLent, 8), r.Lent)
 	}
 	return b
 }
@@ -454,6 +460,8 @@ func (r *Later) decodeTail(b []byte) bool {
 			r.Contexts = int(min(order.Uint32(value), MostContexts))
 		case tag == tagTurns && len(value) >= turnsBytes:
 			r.Turns = decodeTurns(value)
+		case tag == tagLent && len(value) >= 8:
+			r.Lent = min(order.Uint64(value), mostBytes)
 		}
 		b = b[end:]
 	}

@@ -34,6 +34,9 @@ type ClaimRow struct {
 	Later               // what versions after 3 added
 	Ticket  uint64      `py:"ticket"`  // the order of the requests
 	Seconds float64     `py:"seconds"` // the time since the grant, or since the request
+	Turns   bool        `py:"turns"`   // whether its program takes turns
+	Keeps   string      `py:"keeps"`   // why its program keeps its memory although it takes turns; "" if it does not
+	Host    uint64      `py:"host"`    // bytes of the host's memory that it has reserved, in which its program is parked
 	Gone    bool        `py:"gone"`    // the process has ended, and a child holds the claim
 	Local   bool        `py:"local"`   // pid is one of this PID namespace, not of another container's
 }
@@ -98,7 +101,8 @@ func (l *Ledger) Rows() (claims []ClaimRow, processes []ProcessRow, err error) {
 func (l *Ledger) claimRow(s *slotView) ClaimRow {
 	row := ClaimRow{ID: s.id, Process: s.process, UID: s.file.stat.Uid, Text: s.text, State: Waiting,
 		Stopped: s.stopped, Count: int(s.count), Ticket: s.ticket,
-		Later: s.Later, Seconds: max(0, float64(int64(now()-s.since))/1e9)}
+		Later: s.Later, Turns: s.Turns.Phase != NoTurns, Keeps: s.Turns.Unfit,
+		Seconds: max(0, float64(int64(now()-s.since))/1e9)}
 	row.Local, row.Gone = l.whereabouts(s.process)
 	if row.Cards = leasesOf(s.cards, false); s.isLease() {
 		row.State, row.Cards = Granted, leasesOf(s.cards, true)
@@ -106,8 +110,9 @@ func (l *Ledger) claimRow(s *slotView) ClaimRow {
 	if s.isParked() {
 		row.State = Parked
 	}
-	if s.host() != nil {
+	if host := s.host(); host != nil {
 		row.Count--
+		row.Host = host.Charge
 	}
 	return row
 }

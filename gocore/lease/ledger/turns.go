@@ -82,19 +82,7 @@ func (c *Claim) Say(t Turns) error {
 		if t == c.record.Turns {
 			return nil
 		}
-		before := c.record
-		c.record.Turns = t
-		err := writeAt(c.held.fd, c.record.encode(), slotAt(c.held.slot))
-		if err == nil {
-			e := entryOf(&c.record)
-			e.kind = before.entry.kind // a parked claim stays parked
-			if err = c.ledger.writeEntry(c.held, e); err == nil {
-				c.record.entry = e
-				return nil
-			}
-		}
-		c.record = before
-		return c.ledger.problem(err, c.held.file.name, "cannot write")
+		return c.rewrite(func(r *record) { r.Turns = t })
 	})
 }
 
@@ -128,7 +116,7 @@ type Member struct {
 	ID     ID            // of the claim
 	State  State         // Waiting or Granted
 	Since  time.Duration // since boot, of the grant or the request
-	Turns  Turns         // what its program says
+	Later                // what its program says, and what is lent to it
 	Wanted               // its cards
 }
 
@@ -145,7 +133,7 @@ func (l *Ledger) Members(host Host) (members []Member, room uint64, err error) {
 		return nil, 0, err
 	}
 	for _, s := range v.claims() {
-		m := Member{ID: s.id, State: Waiting, Since: time.Duration(min(s.since, now())), Turns: s.Turns,
+		m := Member{ID: s.id, State: Waiting, Since: time.Duration(min(s.since, now())), Later: s.Later,
 			Wanted: Wanted{Count: int(s.count), Policy: s.policy}}
 		switch {
 		case s.isLease():

@@ -14,6 +14,8 @@
 // the first, and those that are not needed stay. If several have to leave for one waiter, the first of them stays until
 // the last can leave, since its cards would be idle until then.
 //
+// What was lent to a program (ledger.Claim.Lend) is returned before any program leaves, and at once.
+//
 // # Invariants
 //
 // Of programs that take turns:

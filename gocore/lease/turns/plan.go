@@ -23,6 +23,7 @@ const (
 type Program struct {
 	ID    string        // by which plans name it
 	Cards []ledger.Card // what it leases
+	Lent  []ledger.Card // what of it was lent, and is returned as soon as it is needed
 
 	Unfit   string // why it is never parked; "" if it can be
 	Leaving bool   // its memory is on its way to the host
@@ -77,6 +78,7 @@ type Scene struct {
 type Plan struct {
 	Waiter  string        `py:"waiter"`  // its ID
 	Gets    bool          `py:"gets"`    // whether it gets its cards: once they have left, or at once
+	Repay   []string      `py:"repay"`   // who returns for it what was lent, now
 	Leave   []string      `py:"leave"`   // who leaves for it, all at one time
 	When    time.Duration `py:"when"`    // when they leave
 	Blocked []string      `py:"blocked"` // who could have left, and cannot be parked, or for whom the host has no room
@@ -85,11 +87,14 @@ type Plan struct {
 // Plans returns a plan for each waiter.
 func (s *Scene) Plans() (plans []Plan) {
 	leased, host := map[string]uint64{}, s.Host
-	var can, cannot []*Program
+	var can, cannot, repay []*Program
 	for i := range s.Programs {
 		p := &s.Programs[i]
 		if !p.Leaving {
 			take(leased, p.Cards)
+		}
+		if len(p.Lent) > 0 && !p.Leaving && !p.Coming {
+			repay = append(repay, &Program{ID: p.ID, Cards: p.Lent})
 		}
 		if p.Unfit != "" {
 			cannot = append(cannot, p)
@@ -100,6 +105,7 @@ func (s *Scene) Plans() (plans []Plan) {
 	slices.SortStableFunc(can, func(a, b *Program) int {
 		return cmp.Or(cmp.Compare(a.Leaves(), b.Leaves()), cmp.Compare(a.Began, b.Began), cmp.Compare(a.ID, b.ID))
 	})
+	can = append(repay, can...)
 	var before []ledger.Wanted // who waits before and gets nothing
 	for i := range s.Waiters {
 		w := &s.Waiters[i]
@@ -107,7 +113,11 @@ func (s *Scene) Plans() (plans []Plan) {
 		chosen, cards, blocked := choose(leased, queue, can, cannot, host)
 		plan := Plan{Waiter: w.ID, Gets: cards != nil, Blocked: blocked}
 		for _, p := range chosen {
-			plan.Leave, plan.When = append(plan.Leave, p.ID), p.Leaves() // the last one is the latest
+			if slices.Contains(repay, p) {
+				plan.Repay = append(plan.Repay, p.ID)
+			} else {
+				plan.Leave, plan.When = append(plan.Leave, p.ID), p.Leaves() // the last one is the latest
+			}
 			give(leased, p.Cards)
 			host -= p.Saved
 		}

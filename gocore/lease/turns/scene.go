@@ -22,6 +22,12 @@ func SceneOf(l *ledger.Ledger, host ledger.Host) (scene Scene, err error) {
 		p := Program{ID: m.ID.String(), Cards: m.Cards, Unfit: t.Unfit, Leaving: t.Phase == ledger.Leaves,
 			Coming: t.Phase == ledger.Comes, Began: m.Since, IsIdle: t.IdleSince > 0, IdleSince: t.IdleSince,
 			Out: t.Out, In: t.In, Slice: t.Slice, IdleTime: t.IdleTime, Saved: t.Saved}
+		if m.Lent > 0 && t.Unfit == "" {
+			for _, card := range m.Cards {
+				card.Charge = min(card.Charge, m.Lent)
+				p.Lent = append(p.Lent, card)
+			}
+		}
 		if t.Phase == ledger.NoTurns {
 			p.Unfit = "it does not take turns"
 		}

@@ -48,6 +48,15 @@ SETTINGS = (
         "MiB of each GPU that NVIDIA's toolkit allows a container: a ceiling for limits and leases",
     ),
     Setting("GPUCONF_GROWTH", "whether pools grow; overrides set_memory_growth", key="growth", kind="switch"),
+    Setting(
+        "GPUCONF_MEMORY", "what `gpuconf run` leases without --memory and --gpus, such as 10GiB..30GiB", key="memory"
+    ),
+    Setting(
+        "GPUCONF_TURNS",
+        "whether programs of `gpuconf run` take turns by default; experimental: on a real driver, too",
+        key="turns",
+        kind="switch",
+    ),
     Setting("GPUCONF_LEDGER", "folder of the ledger, in which processes lease memory", key="ledger", kind="path"),
     Setting(
         "GPUCONF_CONTEXT_MEMORY",
@@ -97,7 +106,6 @@ OWN = (
     "GPUCONF_RUN",
     "GPUCONF_SIMULATED_CARDS",
     "GPUCONF_STARTUP",
-    "GPUCONF_TURNS",
     "GPUCONF_WHEEL_PLATFORM",
 )
 
@@ -369,7 +377,7 @@ def _refuse_unknown(where: str, table: Any, known: Mapping[str, Any]) -> None:
 
 # What calls, commands and other tools name them.
 _KEYS_MEANT = {
-    **dict.fromkeys(("memory", "mem", "max_memory", "gpu_memory", "gpuconf_limit"), "limit"),
+    **dict.fromkeys(("mem", "max_memory", "gpu_memory", "gpuconf_limit"), "limit"),
     **dict.fromkeys(("memory_growth", "set_memory_growth", "gpuconf_growth"), "growth"),
     **dict.fromkeys(("simulated", "gpu", "gpus", "gpuconf_simulate"), "simulate"),
 }
@@ -418,11 +426,30 @@ def _amount(what: str, given: Any) -> int:
     return count
 
 
+EXPERIMENTAL = "experimental"
+
+
+def turns_by_default(environ: Mapping[str, str]) -> bool:
+    """Return whether programs of ``gpuconf run`` take turns by the environment, a file, or else the administrator's.
+
+    No file turns on what is experimental.
+    """
+    text = explain(environ, {})["GPUCONF_TURNS"].value.lower()
+    if text == EXPERIMENTAL:
+        text = value("GPUCONF_TURNS", {name: text for name, text in environ.items() if name != "GPUCONF_TURNS"})
+    if text not in ("", *_TRUE, *_FALSE):
+        raise errors.InvalidArgumentError(f"GPUCONF_TURNS must be true, false or {EXPERIMENTAL}, but got {text!r}")
+    if text:
+        return text in _TRUE
+    contents = settings_file.read(ADMINISTRATOR) or {}
+    return _text(ADMINISTRATOR, "turns", contents.get("turns", False)) == "true"
+
+
 def _administrators() -> dict[str, int] | None:
     contents = settings_file.read(ADMINISTRATOR)
     if contents is None:
         return None
-    _refuse_unknown(ADMINISTRATOR, contents, {"ceilings": ()})
+    _refuse_unknown(ADMINISTRATOR, contents, {"ceilings": (), "turns": ()})
     where = f"{ADMINISTRATOR}, [ceilings]"
     table = contents.get("ceilings", {})
     _refuse_unknown(where, table, {"limit": ()})

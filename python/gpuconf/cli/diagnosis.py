@@ -19,6 +19,7 @@ from .._core.native import core
 from .._core.table import Table, human_bytes
 from ..jobs.driver_limits import in_force, may_be_set
 from ..jobs.job_memory import NOT_COUNTED, of_this_job
+from ..jobs.turns import why_never, why_not
 from ..leases.contexts import VARIABLE, context_bytes
 from ..leases.view import View, view
 from ..machine.cards import Survey, visible_devices
@@ -86,6 +87,7 @@ def of_machine(environ: Mapping[str, str]) -> Iterator[Finding]:
     yield from _wsl(machine.survey)
     yield from _processes(machine)
     yield from _limits(machine.survey, environ)
+    yield from _turns(machine.survey)
     yield from _ledger(machine, environ)
     yield from _contexts()
     yield from _stale(machine.survey, environ)
@@ -359,6 +361,15 @@ def _limits(survey: Survey, environ: Mapping[str, str]) -> Iterator[Finding]:
     yield from drivers
     if not said and not drivers:
         yield Finding(OK, "limits", "no limit is set")
+
+
+def _turns(survey: Survey) -> Iterator[Finding]:
+    """Yield whether programs can take turns here."""
+    if not survey.cards:
+        return
+    why = why_not("--turns", bool(survey.simulated)) or why_never(survey)
+    text = f"no program can take turns: {why}" if why else "programs can take turns: gpuconf run --turns"
+    yield Finding(NOTE if why else OK, "turns", text)
 
 
 def _drivers(survey: Survey, environ: Mapping[str, str]) -> Iterator[Finding]:

@@ -58,7 +58,7 @@ class Guard:
         """Return the cards as the program sees them: as large as the limit, unless nothing keeps it."""
         if self._budget is None and self._driver is None:
             return granted.cards
-        limit = granted.limit
+        limit = granted.most
         return [
             LeasedCard(card.uuid, min(card.total_bytes, limit), min(card.free_bytes, limit)) for card in granted.cards
         ]
@@ -160,7 +160,9 @@ def guard(
             if mode == "driver":
                 raise UsageError(f"--guard=driver: {error}") from None
     try:
-        budget = prepare(limits, mode, command=words, environment=environment, job=granted.id, turns=turns)
+        budget = prepare(
+            limits, mode, command=words, environment=environment, job=granted.id, turns=turns, most=granted.most
+        )
     except errors.NotFoundError as error:
         if mode != "auto":
             raise UsageError(f"--guard={mode}: {error}") from None

@@ -57,6 +57,9 @@ def _list(as_json: bool) -> int:
         print_table(
             header, cells, right=("PID", "memory", "time"), drop=("time", "user", "command"), cut=("command", "name")
         )
+        for row in rows:
+            if row.keeps:
+                print(f"PID {row.pid} keeps its memory: {row.keeps}")
     return OK
 
 
@@ -78,7 +81,7 @@ def _row(row: ClaimRow, known: Mapping[str, CardMemory]) -> tuple[str, ...]:
         ("stopped" if row.stopped else "waiting")
         if row.state == "waiting"
         else "parked"
-        if row.state == "parked"
+        if row.state == "parked" or row.host
         else "held by a child"
         if row.gone
         else "leased"
@@ -87,7 +90,8 @@ def _row(row: ClaimRow, known: Mapping[str, CardMemory]) -> tuple[str, ...]:
         f"{row.count} of {len(row.cards)}" if row.state == "waiting" else " ".join(card.uuid[:12] for card in row.cards)
     )
     kinds = {known[card.uuid].kind for card in row.cards if card.uuid in known} - {"dedicated"}
-    memory = " ".join([size(max(card.bytes for card in row.cards)), *sorted(kinds)])
+    lent = [f"({size(row.lent)} lent)"] if row.lent else []
+    memory = " ".join([size(max(card.bytes for card in row.cards)), *lent, *sorted(kinds)])
     return (
         str(row.pid),
         user_name(row.uid),

@@ -46,7 +46,11 @@ def run(options: Options, words: Sequence[str], own: Mapping[str, str]) -> int:
     except (errors.NotFoundError, errors.DeadlineExceededError, _NeverError) as error:
         console.complain(f"gpuconf {options.command}: {error}")
         return TIMED_OUT if isinstance(error, errors.DeadlineExceededError) else CONDITION
-    turns = _takes_turns(options, granted)
+    turns = _gives_way(options, granted)
+    if granted.most > granted.limit and turns:
+        options.growth = True
+    else:
+        granted.most = granted.limit
     with (
         granted,
         _Shared(options.simulate) as shared,
@@ -125,7 +129,11 @@ def request_of(options: Options, words: Sequence[str]) -> Request:
     with CheckingUsage("--"):
         timeout, gpus = 0 if options.wait is False else options.timeout, 1 if options.gpus is None else options.gpus
         contexts = of_command(words, max(gpus, 1), os.environ) if options.contexts is None else options.contexts
-        return checked(options.memory, gpus, timeout, options.name or "", options.policy or "spread", contexts)
+        request = checked(options.memory, gpus, timeout, options.name or "", options.policy or "spread", contexts)
+    for name, given in (("--turns", getattr(options, "turns", None)), ("--no-growth", options.growth is False)):
+        if request.most is not None and given:
+            raise UsageError(f"{name} and --memory MIN..MAX exclude each other")
+    return request
 
 
 def _devices(simulate: str | None) -> list[VisibleDevice]:
@@ -134,28 +142,45 @@ def _devices(simulate: str | None) -> list[VisibleDevice]:
     return visible_devices()
 
 
-def _takes_turns(options: Options, granted: Grant) -> bool:
-    """Whether the program takes turns. If it is requested and not possible, says why."""
-    if not getattr(options, "turns", None):
+def _gives_way(options: Options, granted: Grant) -> bool:
+    """Whether the program takes turns, or memory is lent to it. If it is requested and not possible, says why."""
+    option, without = _option(granted)
+    default = options.command == "run" and options.turns is None and settings.turns_by_default(os.environ)
+    if not getattr(options, "turns", None) and granted.most == granted.limit and not default:
         return False
-    why = why_not(options.simulate is not None or bool(os.environ.get("GPUCONF_SIMULATE")))
+    why = why_not(option, options.simulate is not None or bool(os.environ.get("GPUCONF_SIMULATE")))
     if granted.claim is None:
-        why = "--turns is for a lease of its own, and this program is inside another one"
+        why = f"{option} is for a lease of its own, and this program is inside another one"
+    elif getattr(options, "guard", None) == "off":
+        why = f"{option} needs the guard"
+    if default and (granted.claim is None or options.guard == "off"):
+        return False
     if why:
-        console.complain(f"gpuconf run: {why}. The program runs without turns")
+        console.complain(f"gpuconf {options.command}: {why}. The program runs {without}")
     return not why
+
+
+def _option(granted: Grant) -> tuple[str, str]:
+    """Return the option by which a program gives way, and how it runs if that is not possible."""
+    if granted.most > granted.limit:
+        return "--memory MIN..MAX", f"with {human_bytes(granted.limit)}"
+    return "--turns", "without turns"
 
 
 def _agent(options: Options, granted: Grant, guard: guarded.Guard, environment: dict[str, str]) -> AgentOf | None:
     """Return the agent of a program that takes turns; None, with a note, where no guard has a gate."""
     assert granted.claim is not None
     if not guard.folder:
-        console.complain(f"gpuconf run: --turns needs the guard: {guard.describe()}. The program runs without turns")
+        option, without = _option(granted)
+        console.complain(
+            f"gpuconf {options.command}: {option} needs the guard: {guard.describe()}. The program runs {without}"
+        )
         return None
     simulated = options.simulate is not None or bool(os.environ.get("GPUCONF_SIMULATE"))
     driver = of_simulation(environment) if simulated else {}
-    times = Times(options.slice or 0, options.idle or 0)
-    return AgentOf(guard.folder, granted.claim, {**environment, **driver}, times)
+    times = Times(getattr(options, "slice", None) or 0, getattr(options, "idle", None) or 0)
+    claim = granted.claim
+    return AgentOf(guard.folder, claim.folder, claim.id, claim.fileno(), {**environment, **driver}, times)
 
 
 class _Shared:
@@ -186,7 +211,7 @@ def _environment(options: Options, granted: Grant, job: Job, guard: guarded.Guar
     """Return the variables that make the program use what was granted to it, and report to the job."""
     if not (granted.cards or granted.id):  # the program may simulate GPUs itself, so none are hidden
         return {"GPUCONF_LIMIT": str(granted.limit), "PYTHONPATH": python_path(), **job.environment()}
-    found = of_program(guard.seen(granted), granted.limit, options.growth, options.simulate)
+    found = of_program(guard.seen(granted), granted.most, options.growth, options.simulate)
     return {**found, **granted.environment(), **job.environment()}
 
 

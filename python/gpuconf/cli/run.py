@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 
+from .._core import settings
 from ..jobs.execute import become, which
 from . import console
 from .console import EMPTY, UsageError
@@ -66,6 +67,8 @@ def _may_read(script: str, option: str) -> bool:
 def run(options: Options) -> int:
     """Run the command."""
     words = _program(options)
+    if options.memory is None and options.gpus is None:
+        options.memory = settings.value("GPUCONF_MEMORY", os.environ) or None
     leases = options.memory is not None or options.gpus is not None
     limits = leases or any(map(os.environ.get, ("GPUCONF_LIMIT", "NVIDIA_GPU_MEMORY_LIMIT")))
     _check_combinations(options, leases, limits)
@@ -145,7 +148,8 @@ def _program(options: Options) -> list[str]:
         from .._core.size_text import size_of
 
         try:
-            size_of(options.memory, 1 << 40)
+            for part in options.memory.split("..", 1):
+                size_of(part, 1 << 40)
         except ValueError as error:  # it is the program, and the size is missing
             raise UsageError(f"--memory {options.memory!r} {error}") from None
     return words_of(words)

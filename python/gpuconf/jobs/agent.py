@@ -9,6 +9,10 @@ ledger, the gate and the driver say is all that the next one needs.
     runs --close the gate, lock, checkpoint--> its memory is in the host's --park--> its cards are free
     parked --claim, return, restore, unlock, open the gate--> runs
 
+A job to which memory is lent keeps its lease of the rest: who needs what was lent gets it after the limit is lowered,
+idle memory is returned, and, if it still has more than its own, the program is suspended in the same way, until as much
+is free again as it has.
+
 When it leaves is decided by gocore/lease/turns, whose invariants these steps keep:
 
  1. The lease ends after the program's bytes are gone from the cards, and is there again before they come back. So an
@@ -29,24 +33,23 @@ import time
 from collections.abc import Mapping, Sequence
 
 from .. import errors
-from .._core.generated.ledger import CardLease, Turns
+from .._core.generated.ledger import CardLease, ClaimRow, Turns
 from .._core.table import human_bytes
 from .._typing import Any, NamedTuple, NoReturn
-from ..leases.ledger import Claim, Ledger, open_ledger
+from ..leases.ledger import Card, Claim, Ledger, open_ledger
+from ..leases.proc import stopped
 from ..leases.request import cards_again
 from ..machine.cards import visible_devices
 from .budget_file import BudgetFile
 from .cgroup import host_room
-from .gate import Gate, start_of
-from .turns import OFF, Times
+from .gate import Gate, serve, start_of
+from .turns import LEAST_CUDA, OFF, TOO_OLD, Times
 
 RUNS, LEAVES, COMES = 1, 2, 3  # ledger.Phase
 LOCKED, CHECKPOINTED = 1, 2  # CUprocessState
 _ERRORS = {1: "CUDA_ERROR_INVALID_VALUE", 2: "CUDA_ERROR_OUT_OF_MEMORY", 3: "CUDA_ERROR_NOT_INITIALIZED",
            304: "CUDA_ERROR_OPERATING_SYSTEM", 401: "CUDA_ERROR_ILLEGAL_STATE", 600: "CUDA_ERROR_NOT_READY",
            800: "CUDA_ERROR_NOT_PERMITTED", 801: "CUDA_ERROR_NOT_SUPPORTED"}  # fmt: skip
-
-_TOO_OLD = "the driver has no process checkpoints: they need driver 570 or newer"
 
 _LOOK = 1.0  # seconds between two looks at the ledger
 _CLOSING = 10.0  # seconds in which the calls must end that were made before the gate was closed
@@ -55,6 +58,7 @@ _GONE = 10.0  # seconds in which NVML must show that the memory has left
 _AGAIN = 60.0  # seconds until a program is tried again that could not be parked
 _FIXED, _OUT, _IN = 0.14, 3.0e9, 5.3e9  # seconds, bytes a second: of an H100 with driver 580, until they are measured
 _MARGIN = 64 << 20  # bytes that must be free beyond what is restored
+_TRIMMING = 5.0  # seconds in which a job returns idle memory that was lent to it
 _OFFERED = 30 * 60.0  # seconds after which a parked program gets a turn that it has not claimed: a call may be unseen
 _SECOND = 1_000_000_000  # ns
 
@@ -76,11 +80,11 @@ class Driver:
             self._nvml = ctypes.CDLL("libnvidia-ml.so.1")
             self._cuda.cuCheckpointProcessLock  # noqa: B018
         except (OSError, AttributeError):
-            raise errors.UnavailableError(_TOO_OLD) from None
+            raise errors.UnavailableError(TOO_OLD) from None
         version = ctypes.c_int()
         self._call("cuDriverGetVersion", ctypes.byref(version))
-        if version.value < 12080:
-            raise errors.UnavailableError(_TOO_OLD)
+        if version.value < LEAST_CUDA[0] * 1000 + LEAST_CUDA[1] * 10:
+            raise errors.UnavailableError(TOO_OLD)
         self._call("cuInit", 0)
         if self._nvml.nvmlInit_v2() != 0:
             raise errors.UnavailableError("NVML does not start")
@@ -158,6 +162,10 @@ class Agent:
         self._program = program, start_of(program)
         self._driver = Driver()
         self._slice, self._idle = map(_ns, times)
+        most, row = max(card.most for card in self._budget.usage().values()), self._row()
+        # In bytes of each card; 0 for a program that takes turns.
+        self._most_lent = most - min(one.bytes for one in row.cards) + row.lent if most else 0
+        self._repaying = 0.0  # since when what was lent is needed; 0: it is not
         self._unfit, self._retry = "", 0.0
         self._activity, self._idle_since = self._gate.activity(), 0
         self._saved: Saved | None = None
@@ -184,12 +192,51 @@ class Agent:
         self._idle_since = 0 if busy else self._idle_since or now
         pid, count, why = self._target()
         self._say(RUNS, count, why)
+        if self._gate.is_held() and not why:
+            if self._park(pid, count):
+                self._until_its_turn()
+            return
+        if self._most_lent:
+            self._lend(pid, count, why)
+            return
         if why:
             return
         plans = self._ledger.plans(host_room())
         own = [plan for plan in plans.plans if plan.gets and self._claim.id in plan.leave]
         if own and own[0].when <= plans.now and self._park(pid, count):
             self._until_its_turn()
+
+    def _lend(self, pid: int, count: int, why: str) -> None:
+        """Borrow what no other program needs, or return it to those that do: nothing more can be lent to a program that
+        cannot be suspended.
+        """
+        plans = self._ledger.plans(host_room())
+        needed = any(plan.gets and self._claim.id in plan.repay for plan in plans.plans)
+        if not needed and not why:
+            self._repaying = 0.0
+            self._limit_to(self._claim.lend(0, self._most_lent, self._cards_now()))
+            return
+        if needed and not self._repaying:
+            self._repaying = time.monotonic()
+            self._gate.trim()
+        self._limit_to(0)
+        beyond = self._beyond()
+        self._claim.lend(0, min(beyond, self._row().lent))
+        if needed and beyond and time.monotonic() > self._repaying + _TRIMMING and self._park(pid, count):
+            self._until_its_turn()
+
+    def _limit_to(self, lent: int) -> None:
+        """Set the job's limit to what it leases for sure, and what is lent to it."""
+        row = self._row()
+        self._budget.set_limits({one.uuid: one.bytes - row.lent + lent for one in row.cards})
+
+    def _beyond(self) -> int:
+        """Return how much the job has on a card beyond what it leases for sure."""
+        row, use = self._row(), self._budget.usage()
+        return max(0, *(use[one.uuid].used - (one.bytes - row.lent) for one in row.cards))
+
+    def _cards_now(self) -> Sequence[Card]:
+        return cards_again(self._leased(), visible_devices(), self._ledger)
 
     def _target(self) -> tuple[int, int, str]:
         """Return the process to suspend, the bytes that it has, and why none can be; 0 if nothing is on the cards."""
@@ -204,15 +251,23 @@ class Agent:
             why = f"{len(having)} of its processes use the GPU"
         if any(lease.uuid.startswith("MIG-") for lease in self._leased()):
             why = "it is on a MIG instance"
+        if any(_is_stopped(pid) for pid in having):
+            why = "it is stopped"  # and the driver would wait for it
         if time.monotonic() < self._retry:
             why = self._unfit
         return next(iter(having), 0), count, why
 
     def _leased(self) -> Sequence[CardLease]:
-        rows = [row for row in self._ledger.claims() if row.id == self._claim.id]
-        return rows[0].cards if rows else ()
+        return self._row().cards
+
+    def _row(self) -> ClaimRow:
+        for row in self._ledger.claims():
+            if row.id == self._claim.id:
+                return row
+        raise errors.UnavailableError(f"the ledger {self._claim.folder} no longer has lease {self._claim.id}")
 
     def _say(self, phase: int, count: int, why: str) -> None:
+        phase = 0 if self._most_lent else phase  # it takes no turns
         out, back = self._times or (_ns(_FIXED + count / _OUT), _ns(_FIXED + count / _IN))
         self._claim.say(Turns(phase, self._idle_since, out, back, self._slice, self._idle, count, why))
 
@@ -236,7 +291,10 @@ class Agent:
             self._gate.open()
             self._claim.unreserve()
             return self._failed(str(error), count)
-        self._claim.park()
+        if self._most_lent:
+            self._claim.lend(0, 0)
+        else:
+            self._claim.park()
         self._saved = Saved(pid, count)
         self._parked_at = time.monotonic()
         self._times = (_ns(self._parked_at - begun), self._times[1] if self._times else _ns(_FIXED + count / _IN))
@@ -284,7 +342,8 @@ class Agent:
     def _take_over(self) -> None:
         """Go on for an agent that was killed while the gate was closed."""
         pid, count, _ = self._target()
-        if any(row.id == self._claim.id and row.state == "parked" for row in self._ledger.claims()):
+        away = self._most_lent and pid and self._driver.state(pid) == CHECKPOINTED
+        if away or self._row().state == "parked":
             self._saved, self._parked_at = Saved(pid, count), time.monotonic()
             self._until_its_turn()
         else:
@@ -295,11 +354,31 @@ class Agent:
     def _until_its_turn(self) -> None:
         """Wait until the program wants to go on, and for its memory. Then bring it back."""
         assert self._saved is not None
-        while not self._gate.is_wanted() and time.monotonic() < self._parked_at + _OFFERED:
-            self._gate.sleep(_LOOK)
+        held = False
+        while self._gate.is_held() or not (
+            held or self._gate.is_wanted() or time.monotonic() > self._parked_at + _OFFERED
+        ):
+            held = self._gate.is_held()  # who lets it go on wants it back
+            time.sleep(_LOOK) if held else self._gate.sleep(_LOOK)
             self._refuse_to_outlive()
-        begun, leases = time.monotonic(), self._leased()
-        said = False
+        leases = self._leased()
+        self._borrow_again() if self._most_lent else self._claim_again(leases)
+        self._restore(self._saved)
+
+    def _borrow_again(self) -> None:
+        """Wait until as much is lent as the program has."""
+        begun, said = time.monotonic(), False
+        while (beyond := self._beyond()) > self._claim.lend(beyond, self._most_lent, self._cards_now()):
+            if not said and time.monotonic() > begun + _LOOK:
+                said = True
+                _complain(f"waiting until {human_bytes(beyond)} of the GPU are lent again")
+            time.sleep(_LOOK)
+            self._refuse_to_outlive()
+        self._await_room(self._leased(), self._saved.bytes if self._saved else 0)
+
+    def _claim_again(self, leases: Sequence[CardLease]) -> None:
+        assert self._saved is not None
+        begun, said = time.monotonic(), False
 
         def look() -> list[Any]:
             nonlocal said
@@ -315,7 +394,6 @@ class Agent:
         self._await_room(leases, self._saved.bytes)
         self._say(COMES, self._saved.bytes, "")
         self._claim.return_to(granted)
-        self._restore(self._saved)
 
     def _place(self) -> str:
         waiting = [row for row in self._ledger.claims() if row.state == "waiting"]
@@ -341,6 +419,9 @@ class Agent:
 
     def _runs(self) -> None:
         self._saved = None
+        if self._most_lent:
+            self._repaying = 0.0
+            self._limit_to(self._row().lent)
         self._claim.unreserve()
         self._idle_since = 0
         self._say(RUNS, self._target()[1], "")
@@ -361,6 +442,13 @@ class Agent:
         lives = start and start_of(program) == start
         if _has_ended(self._run) and not lives and not self._budget.has_processes():
             raise _EndedError
+
+
+def _is_stopped(pid: int) -> bool:
+    try:
+        return stopped(pid)
+    except OSError:
+        return False
 
 
 def _lives(pid: int) -> bool:
@@ -392,12 +480,15 @@ def main(words: Sequence[str]) -> int:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     folder, ledger_folder, claim, descriptor, run, program, slice_s, idle_s = words
     os.setsid()  # the terminal's signals are the program's
+    if serve(folder) < 0:
+        return 1
     ledger = open_ledger(ledger_folder, create=False)
     try:
         adopted = ledger.adopt(int(descriptor), claim)
-        agent = Agent(folder, ledger, adopted, int(run), int(program), Times(float(slice_s), float(idle_s)))
+        times = Times(float(slice_s), float(idle_s))
+        agent = Agent(folder, ledger, adopted, int(run), int(program), times)
     except (errors.GpuconfError, DriverError) as error:
-        _complain(f"turns are off: {error}")
+        _complain(f"the program keeps what it leases, and nothing is lent to it: {error}")
         return OFF
     try:
         agent.serve()

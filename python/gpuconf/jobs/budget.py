@@ -152,8 +152,10 @@ def prepare(
     environment: Mapping[str, str] | None = None,
     job: str = "",
     turns: bool = False,
+    most: int = 0,
 ) -> Budget:
-    """Make the budget of a job, with a limit in bytes for each card by UUID, and with ``turns`` its gate.
+    """Make the budget of a job, with a limit in bytes for each card by UUID, and with ``turns`` its gate. ``most`` is
+    what the limits may become while memory is lent to the job.
 
     The program must be started with ``environment`` of the result. Inside another job, the smaller limit counts, and
     both are charged. Raises InvalidArgumentError for a bad limit or mode, NotFoundError without a driver,
@@ -179,11 +181,11 @@ def prepare(
     folder = budget_file.new(budget_file.BUDGETS, executable=True)
     try:
         path = os.path.join(folder, _FILE)
-        descriptor = budget_file.create(path, limits, parent, job)
+        descriptor = budget_file.create(path, limits, parent, job, most)
         if turns:
             from . import gate
 
-            gate.create(folder)
+            gate.create(folder, lends=any(limit < most for limit in limits.values()))
         found = {name: target for name, target in real.items() if target is not None}
         _fill(folder, found, libraries, "libgpuconf-gate.so" if turns else "libgpuconf-guard.so")
     except BaseException:

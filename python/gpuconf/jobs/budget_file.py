@@ -35,6 +35,7 @@ from .generated.budget_layout import (
     BudgetSlot,
 )
 
+_LIMIT = 24  # where it is in struct budget_card
 _LOCK = struct.Struct("hhqqi4x")  # struct flock
 # The same on every architecture. The module fcntl lacks them in a Python that was built for glibc 2.17, as conda's may
 # be.
@@ -67,6 +68,8 @@ class CardUse(NamedTuple):
     """Of what is used, memory that was exported to other processes, and belongs to no single one."""
     contexts_peak: int
     """The most contexts of the CUDA driver that the job's processes had at a time."""
+    most: int
+    """What the limit becomes at most, while memory is lent to the job; 0: it does not change."""
 
     @property
     def contexts(self) -> int:
@@ -107,7 +110,7 @@ def file_bytes(cards: int) -> int:
     return HEADER_BYTES + MAX_SLOTS * SLOT.size + 24 * cards * MAX_SLOTS + SHARES * SHARE.size
 
 
-def create(path: str, limits: Mapping[str, int], parent: str, job: str) -> int:
+def create(path: str, limits: Mapping[str, int], parent: str, job: str, most: int = 0) -> int:
     """Write a new file, and return a descriptor that holds the launcher's lock.
 
     Raises UnavailableError if there is no room.
@@ -122,6 +125,7 @@ def create(path: str, limits: Mapping[str, int], parent: str, job: str) -> int:
             uuid_bytes(uuid),
             BUDGET_INSTANCE * uuid.startswith("MIG-"),
             limit,
+            most if most > limit else 0,
             peak=0,
             refused=0,
             shared=0,
@@ -208,6 +212,22 @@ class BudgetFile:
         finally:
             os.close(file)
 
+    def set_limits(self, limits: Mapping[str, int]) -> None:
+        """Change the limits of cards. Requests that are decided from now on keep to them."""
+        import ctypes
+        import mmap
+
+        file = os.open(self.path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        try:
+            memory = mmap.mmap(file, HEADER_BYTES)
+        finally:
+            os.close(file)
+        for card in range(BudgetHeader(*HEADER.unpack_from(memory)).cards):
+            at = HEADER.size + card * CARD.size
+            row = BudgetCard(*CARD.unpack_from(memory, at))
+            if (uuid := _uuid_text(row.uuid, row.flags)) in limits:
+                ctypes.c_uint64.from_buffer(memory, at + _LIMIT).value = limits[uuid]  # in one step
+
     def _living_slots(self, high: int) -> list[int]:
         file = os.open(self.path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
         try:
@@ -237,7 +257,15 @@ class BudgetFile:
             used = sum(process.used for process in processes) + shared.get(card, 0)
             pools = sum(process.pools for process in processes)
             uses[_uuid_text(row.uuid, row.flags)] = CardUse(
-                row.limit, used, pools, row.peak, row.refused, tuple(processes), shared.get(card, 0), row.contexts_peak
+                row.limit,
+                used,
+                pools,
+                row.peak,
+                row.refused,
+                tuple(processes),
+                shared.get(card, 0),
+                row.contexts_peak,
+                row.most,
             )
         return uses
 

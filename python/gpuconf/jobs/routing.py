@@ -29,7 +29,10 @@ def imported(name: str, tell: Tell) -> None:
     """Prepare a library that has just been imported. Raises an error if it cannot be routed."""
     if name == "gpuconf._core.runtime":
         when_loaded.insert(0, lambda: _publish(tell))
+        when_loaded.append(_trim_when_asked)
         return
+    if name == "torch":
+        sys.modules["torch"].cuda._lazy_call(_trim_when_asked)
     if os.environ.get("GPUCONF_SIMULATE") and not (name == "torch" and simulated_torch.runs()):
         tell("route", f"{name}: not routed: the GPUs are simulated")
     else:
@@ -47,6 +50,51 @@ def _publish(tell: Tell) -> None:
         open_ledger(create=False).publish(os.environ.get("GPUCONF_LEASE", ""))
     except Exception as error:
         tell("trouble", f"no figures for other processes: {type(error).__name__}: {error}")
+
+
+_trimming: list[bool] = []
+
+
+def _trim_when_asked() -> None:
+    """Return idle memory when the job's agent requests it, if memory was lent to the job.
+
+    Runs when the process first uses the GPU.
+    """
+    from .gate import Gate
+
+    if _trimming:
+        return
+    _trimming.append(True)
+    try:
+        gate = Gate(os.path.dirname(os.environ.get("GPUCONF_GUARD", "")))
+    except errors.UnavailableError:  # the job takes no turns
+        return
+    if seen := gate.trims():
+        from _thread import start_new_thread
+
+        start_new_thread(_trim, (gate, seen))
+
+
+def _trim(gate: Any, seen: int) -> None:
+    """Return the caches of PyTorch and CuPy, and then what gpuconf's pools do not use."""
+    import ctypes
+
+    from ..memory import _release
+
+    relaxed = ctypes.c_int(2)  # another thread may be capturing a CUDA graph, which this one's calls must not spoil
+    ctypes.CDLL("libcuda.so.1").cuThreadExchangeStreamCaptureMode(ctypes.byref(relaxed))
+    while True:
+        seen = gate.trims(seen)
+        torch, cupy = sys.modules.get("torch"), sys.modules.get("cupy")
+        for trim in (
+            torch and torch.cuda.is_initialized() and torch.cuda.empty_cache,
+            cupy and cupy.get_default_memory_pool().free_all_blocks,
+            _release._trim,
+        ):
+            try:
+                trim and trim()
+            except Exception:  # such as of a GPU that has failed: the program finds it, and this thread says nothing
+                continue
 
 
 def _prepare_torch(tell: Tell) -> None:

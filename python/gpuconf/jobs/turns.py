@@ -10,12 +10,18 @@ import sys
 import time
 from collections.abc import Mapping
 
+from .._core.settings import EXPERIMENTAL
 from .._typing import NamedTuple
-from ..leases.ledger import Claim, Ledger
+from ..leases.ledger import Ledger
 from ..leases.proc import printable
+from ..machine.cards import Survey
 from .cgroup import host_room
+from .gate import NO_MEMBARRIER, has_membarrier
 
 OFF = 3  # exit code of an agent that cannot serve: it has said why
+
+LEAST_CUDA = (12, 8)
+TOO_OLD = "the driver has no process checkpoints: they need driver 570 or newer"
 
 _ENDING = 5.0  # seconds for an agent to end after its job
 _BETWEEN = 1.0  # seconds between two starts
@@ -37,14 +43,31 @@ class Times(NamedTuple):
     idle: float  # after which an idle program leaves
 
 
-def why_not(simulated: bool) -> str:
-    """Return why programs take no turns on this machine; "" if they do."""
-    if simulated or os.environ.get(_VARIABLE) == "experimental":
+def why_not(option: str, simulated: bool) -> str:
+    """Return why no program is suspended on this machine, for an option that needs it; "" if it is."""
+    if simulated or os.environ.get(_VARIABLE) == EXPERIMENTAL:
         return ""
     return (
-        "--turns has not been tested on a real GPU and its driver: a driver that fails may end the program. "
+        f"{option} has not been tested on a real GPU and its driver: a driver that fails may end the program. "
         f"{_VARIABLE}=experimental turns it on"
     )
+
+
+def why_never(survey: Survey) -> str:
+    """Return why the driver or the kernel of this machine suspends no program, as far as that shows; "" if they do."""
+    cuda = survey.cuda
+    if survey.simulated:
+        import re
+
+        named = re.search(r"driver=(\d+)\.(\d+)", survey.simulated)
+        cuda = (int(named[1]), int(named[2])) if named else (12, 4)
+    if cuda is not None and cuda < LEAST_CUDA:
+        return TOO_OLD
+    if not has_membarrier():
+        return NO_MEMBARRIER
+    if all(card.instances for card in survey.cards):
+        return "MIG is on"
+    return ""
 
 
 def outlook(ledger: Ledger) -> str:
@@ -61,10 +84,26 @@ def outlook(ledger: Ledger) -> str:
 
 
 class AgentOf:
-    """The agent of a job. ``environment`` is that of a program that calls the driver without the guard."""
+    """The agent of a job, by the folder of its budget, that of the ledger, its claim and the descriptor of that; -1 if
+    only the program has it. ``environment`` is that of a program that calls the driver without the guard. What it has
+    to say goes to the standard error of process ``says_as``, 0: to that of this one.
+    """
 
-    def __init__(self, folder: str, claim: Claim, environment: Mapping[str, str], times: Times) -> None:
-        self._folder, self._claim, self._environment, self._times = folder, claim, environment, times
+    def __init__(
+        self,
+        folder: str,
+        ledger: str,
+        claim: str,
+        descriptor: int,
+        environment: Mapping[str, str],
+        times: Times,
+        says_as: int = 0,
+    ) -> None:
+        place = f"/proc/{says_as}/fd/2"
+        said = place if os.access(place, os.R_OK | os.W_OK) else os.devnull
+        self._opens = [(0, os.devnull), (1, os.devnull), *([(2, said)] if says_as else [])]
+        self._words = (folder, ledger, claim, descriptor)
+        self._environment, self._times = environment, times
         self.pid: int = 0  # of the agent
         self._pipe, self._started, self._starts = -1, -_LASTS, 0
 
@@ -91,13 +130,13 @@ class AgentOf:
         self._started, self._starts = time.monotonic(), self._starts + 1
         watched, self._pipe = os.pipe()
         os.set_inheritable(watched, True)
-        words = (self._folder, self._claim.folder, self._claim.id, self._claim.fileno(), watched, program, *self._times)
+        words = (*self._words, watched, program, *self._times)
         try:
             self.pid = os.posix_spawn(
                 sys.executable,
                 [sys.executable, "-c", _CODE, *map(str, words)],
                 dict(self._environment),
-                file_actions=[(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in (0, 1)],
+                file_actions=[(os.POSIX_SPAWN_OPEN, number, path, os.O_RDWR, 0) for number, path in self._opens],
             )
         finally:
             os.close(watched)

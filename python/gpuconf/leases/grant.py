@@ -28,9 +28,10 @@ class Grant:
 
     _ending = staticmethod(sys.is_finalizing)  # see Buffer._ending
 
-    def __init__(self, cards: Sequence[LeasedCard], limit: int, claim: Claim | None) -> None:
+    def __init__(self, cards: Sequence[LeasedCard], limit: int, claim: Claim | None, most: int = 0) -> None:
         self.cards: tuple[LeasedCard, ...] = tuple(cards)
         self.limit = limit
+        self.most = max(limit, most)  # with what is lent while no other program needs it
         self.claim = claim
         # What the lease takes of each card beside the limit, for CUDA contexts. A part of a lease has nothing of its
         # own.
@@ -87,6 +88,7 @@ class Grant:
             "id": self.id,
             "gpus": [card.uuid for card in self.cards],
             "memory_limit": self.limit,
+            "memory_most": self.most,
             "contexts": 0 if self.claim is None else self.claim.contexts,
             "context_bytes": max(self.beside.values(), default=0),
             "memory_kinds": [card.kind for card in self.cards],
@@ -108,7 +110,8 @@ def grant(
     claimed = claim(request, devices, command, waiting)
     known = {device.uuid: device for device in devices}
     cards = _leased([known[one.uuid] for one in claimed.cards])
-    return Grant(cards, min(one.bytes for one in claimed.cards), claimed)
+    most = min(request.most_of(known[one.uuid]) for one in claimed.cards)
+    return Grant(cards, min(one.bytes for one in claimed.cards), claimed, most)
 
 
 def limited(devices: Sequence[VisibleDevice]) -> Grant:
@@ -137,4 +140,6 @@ def _within(request: Request, devices: Sequence[VisibleDevice], lease: str) -> G
             f"{human_bytes(wanted)} are requested inside lease {lease}, which has {human_bytes(limit)} of each GPU: "
             f"request less memory, or start the program outside the lease"
         )
+    if request.most is not None:
+        wanted = min(limit, max(map(request.most_of, devices)))
     return Grant(_leased(devices[: request.gpus]), wanted, None)

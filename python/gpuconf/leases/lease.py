@@ -199,6 +199,11 @@ class Lease(metaclass=Made):
         return self
 
     def _take(self) -> None:
+        if self._request.most is not None and not os.environ.get("GPUCONF_LEASE"):
+            raise errors.InvalidArgumentError(
+                "memory MIN..MAX is lent by gpuconf run, which can take it back: start the program with gpuconf run "
+                f"--memory {self._request.memory}..{self._request.most}, or lease {self._request.memory}"
+            )
         devices, whole = _candidates(self._request)
         begun, timeout = time.monotonic(), self._request.timeout
         granted = grant(self._request, devices, " ".join(sys.orig_argv))

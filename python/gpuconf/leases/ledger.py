@@ -172,7 +172,7 @@ class Ledger(Handle):
         claim, begun = Claim(self), time.monotonic()
         try:
             texts = _text(name), _text(job), _text(command or own_command())
-            claim._request(wire.Request(_requested(now), count, POLICIES.index(policy), *texts, contexts), timeout)
+            claim._request(wire.Request(_requested(now), count, POLICIES.index(policy), *texts, contexts, 0), timeout)
             claim.contexts = contexts
             claim._wait(cards if callable(cards) else None, begun, timeout, now, count)
         except BaseException:
@@ -196,7 +196,12 @@ class Ledger(Handle):
         return wire.TurnPlans._read(loads(core.pybind_LedgerPlans(self.number, dumps(host))))
 
     def adopt(self, descriptor: int, claim_id: str) -> Claim:
-        """Return a claim that another process made, by the descriptor of it that this process has inherited."""
+        """Return a claim that another process made, by the descriptor of it that this process has inherited.
+
+        -1: this process has none, and the claim lives as long as another one that has.
+        """
+        if descriptor < 0:
+            return self._adopt_by_file(claim_id)
         claim = Claim(self)
 
         def adopted(last: bool) -> None:
@@ -206,6 +211,16 @@ class Ledger(Handle):
         claim.id, claim._descriptor = claim_id, descriptor
         _descriptors.add(descriptor)
         return claim
+
+    def _adopt_by_file(self, claim_id: str) -> Claim:
+        for name in os.listdir(self.folder):
+            if name.startswith("slots-"):
+                file = os.open(os.path.join(self.folder, name), os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+                try:
+                    return self.adopt(file, claim_id)
+                except errors.NotFoundError:
+                    os.close(file)
+        raise errors.NotFoundError(f"the ledger {self.folder} has no claim {claim_id}")
 
     def check(self) -> list[str]:
         """Return what is wrong with the ledger, one sentence each. Empty: the invariants hold."""
@@ -355,6 +370,14 @@ class Claim(Handle):
     def say(self, turns: wire.Turns) -> None:
         """Write what the claim's program says of its turns."""
         self._change(core.pybind_LedgerSay, dumps(turns))
+
+    def lend(self, least: int, most: int, cards: Sequence[Card] = ()) -> int:
+        """Borrow up to ``most`` bytes of each card beyond those that were requested, if no other claim waits for the
+        card and ``least`` are there; or return what is more. Return how many are borrowed then.
+
+        ``cards`` is the current state of the cards.
+        """
+        return int(self._change(core.pybind_LedgerLend, least, most, dumps(_requested(cards)) if cards else ""))
 
     def reserve(self, count: int, host: wire.Host) -> bool:
         """Reserve bytes of the host's memory for a program that is to be parked. Returns whether there are as many."""

@@ -10,6 +10,7 @@ from .. import errors
 from .._core import settings, sizes
 from .._core.devices import VisibleDevice
 from .._core.generated.cards import CardMemory
+from .._core.table import human_bytes
 from .._typing import Any, NamedTuple
 from ..machine.cards import Survey, survey
 from .contexts import MOST, context_bytes, largest_lease, most_leasable, reserve_of
@@ -21,7 +22,8 @@ _LEAST = 1 << 20
 
 class Request(NamedTuple):
     """What to lease:
-    ``memory`` on each of ``gpus`` cards, as bytes, text or a percentage; None is all that a card can give.
+    ``memory`` on each of ``gpus`` cards, as bytes, text or a percentage; None is all that a card can give. Up to
+    ``most`` is lent while no other program needs it; None: nothing is.
 
     ``contexts`` processes use each card at the same time. The lease takes room for their CUDA contexts beside the
     memory.
@@ -33,6 +35,7 @@ class Request(NamedTuple):
     name: str
     policy: str
     contexts: int
+    most: str | None = None
 
     def bytes_of(self, device: VisibleDevice) -> int:
         """Return the bytes that are requested of a device: of a percentage, no more than a lease can have.
@@ -44,8 +47,15 @@ class Request(NamedTuple):
             # At least that, which does not fit beside more contexts than the card has room for.
             whole = max(largest_lease(device, self.contexts), _LEAST)
             return whole if most is None else min(whole, most.bytes)
-        wanted = sizes.size("memory", self.memory, device.total_memory)
-        if isinstance(self.memory, str) and self.memory.rstrip().endswith("%"):
+        return self._size_of(self.memory, device)
+
+    def most_of(self, device: VisibleDevice) -> int:
+        """Return the bytes of a device that the program may have at most, with what is lent."""
+        return self.bytes_of(device) if self.most is None else self._size_of(self.most, device)
+
+    def _size_of(self, memory: int | str, device: VisibleDevice) -> int:
+        wanted = sizes.size("memory", memory, device.total_memory)
+        if isinstance(memory, str) and memory.rstrip().endswith("%"):
             wanted = min(wanted, max(most_leasable(device, self.contexts), _LEAST))
         settings.refuse_above_ceiling(wanted)
         return wanted
@@ -60,16 +70,19 @@ class Request(NamedTuple):
 
 def checked(memory: Any, gpus: Any, timeout: Any, name: Any, policy: Any, contexts: Any = 1) -> Request:
     """Return a request. Raises InvalidArgumentError or InvalidTypeError for an invalid argument."""
-    if memory is not None:
+    most = None
+    if isinstance(memory, str) and ".." in memory:
+        memory, most = (part.strip() for part in memory.split("..", 1))
+        if not (memory and most):
+            raise errors.InvalidArgumentError(f"memory is a size or MIN..MAX, but got '{memory}..{most}'")
+        if _least_size(most) < _least_size(memory):
+            raise errors.InvalidArgumentError(f"memory is MIN..MAX, but {memory} is more than {most}")
+    elif memory is not None:
         if isinstance(memory, bool):
             raise errors.InvalidTypeError(
                 f"memory must be a number of bytes or text such as '6GiB', but got bool: {memory}"
             )
-        wanted = sizes.size("memory", memory, 1 << 40)
-        if wanted < _LEAST:
-            raise errors.InvalidArgumentError(
-                f"memory must be at least 1 MiB, but got {memory!r}{sizes.unit_hint(wanted)}"
-            )
+        _least_size(memory)
     if isinstance(gpus, bool) or not isinstance(gpus, int):
         raise errors.InvalidTypeError(f"gpus must be a number of GPUs, but got {gpus!r}")
     if gpus < 1:
@@ -92,7 +105,14 @@ def checked(memory: Any, gpus: Any, timeout: Any, name: Any, policy: Any, contex
             f"contexts must be at least 1 and at most {MOST}, the processes that use each GPU, but got "
             f"{sizes.shown(contexts)}"
         )
-    return Request(memory, gpus, timeout, name, policy, contexts)
+    return Request(memory, gpus, timeout, name, policy, contexts, most)
+
+
+def _least_size(memory: Any) -> int:
+    wanted = sizes.size("memory", memory, 1 << 40)
+    if wanted < _LEAST:
+        raise errors.InvalidArgumentError(f"memory must be at least 1 MiB, but got {memory!r}{sizes.unit_hint(wanted)}")
+    return wanted
 
 
 def claim(
@@ -148,6 +168,12 @@ def refuse_too_few(request: Request, devices: Sequence[VisibleDevice]) -> None:
     if len(devices) < request.gpus:
         raise errors.InvalidArgumentError(
             f"{request.gpus} GPUs are requested, but only {len(devices)} {'is' if len(devices) == 1 else 'are'} visible"
+        )
+    largest = max(devices, key=lambda device: most_leasable(device, request.contexts))
+    most = most_leasable(largest, request.contexts)
+    if request.most is not None and request.most_of(largest) > most:
+        raise errors.InvalidArgumentError(
+            f"{request.most} can never be lent: a lease has at most {human_bytes(most)} of a card. Request less memory"
         )
 
 

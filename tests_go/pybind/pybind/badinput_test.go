@@ -69,6 +69,7 @@ var functions = map[string]any{
 	"LedgerWords":             pybind.LedgerWords,
 	"LedgerPlans":             pybind.LedgerPlans,
 	"LedgerReturn":            pybind.LedgerReturn,
+	"LedgerLend":              pybind.LedgerLend,
 	"LedgerPark":              pybind.LedgerPark,
 	"LedgerUnreserve":         pybind.LedgerUnreserve,
 	"LedgerReserve":           pybind.LedgerReserve,

@@ -74,3 +74,36 @@ def test_a_program_that_was_parked_computes_what_it_computes_alone(tmp_path: Pat
         (use,) = cards.usage().values()
         assert use.peak <= use.limit
         assert use.contexts_peak == 1  # never both
+
+
+CACHE = """
+import sys, time
+import torch
+kept = torch.ones(80 << 18, device="cuda", dtype=torch.int32)
+cached = [torch.ones(100 << 18, device="cuda", dtype=torch.int32) for _ in range(3)]
+del cached
+print(torch.cuda.memory_reserved() >> 20, flush=True)
+sys.stdin.readline()
+print(torch.cuda.memory_reserved() >> 20, int(kept[-1]), flush=True)
+"""
+
+
+def test_pytorchs_cache_goes_back_to_who_needs_it(tmp_path: Path) -> None:
+    """Memory was lent to the program, and it keeps what it uses: it is not suspended."""
+    environment = {**os.environ, "GPUCONF_SIMULATE": SPEC, "GPUCONF_LEDGER": str(tmp_path / "ledger")}
+    code = "import gpuconf.machine.cards as machine; print(machine.visible_devices()[0].uuid)"
+    listed = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    run = [sys.executable, "-m", "gpuconf", "run", "--simulate", SPEC, "--memory"]
+    with simulated_cards.share({listed.stdout.strip(): 900 << 20}, SPEC) as cards:
+        shared = {**environment, **cards.environment}
+        words = [*run, "200MiB..700MiB", sys.executable, "-c", CACHE]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        borrower = subprocess.Popen(words, env=shared, text=True, **pipes)
+        assert borrower.stdout is not None
+        assert int(borrower.stdout.readline()) >= 380
+        subprocess.run([*run, "400MiB", "true"], env=shared, check=True, timeout=120)
+        said, errors = borrower.communicate("\n", timeout=60)
+        assert said, errors
+        reserved, last = map(int, said.split())
+        assert (reserved <= 200, last) == (True, 1)
+        assert "lent again" not in errors

@@ -53,8 +53,13 @@ class ClaimRow(Table):
     count: int  # type: ignore[assignment]  # hides tuple's
     # How many CUDA contexts the charge has room for on each card; 0 if that is not known, as of an older gpuconf
     contexts: int
+    # How many bytes of each card are lent to a granted claim, of those that it leases (lent.go). 0 in a request
+    lent: int
     ticket: int  # the order of the requests
     seconds: float  # the time since the grant, or since the request
+    turns: bool  # whether its program takes turns
+    keeps: str  # why its program keeps its memory although it takes turns; "" if it does not
+    host: int  # bytes of the host's memory that it has reserved, in which its program is parked
     gone: bool  # the process has ended, and a child holds the claim
     local: bool  # pid is one of this PID namespace, not of another container's
 
@@ -115,6 +120,8 @@ class Request(Table):
     command: str  # the command line
     # How many CUDA contexts the charge has room for on each card; 0 if that is not known, as of an older gpuconf
     contexts: int
+    # How many bytes of each card are lent to a granted claim, of those that it leases (lent.go). 0 in a request
+    lent: int
 
 
 class Host(Table):
@@ -154,6 +161,7 @@ class Plan(Table):
 
     waiter: str  # its ID
     gets: bool  # whether it gets its cards: once they have left, or at once
+    repay: tuple[str, ...]  # who returns for it what was lent, now
     leave: tuple[str, ...]  # who leaves for it, all at one time
     when: int  # when they leave
     blocked: tuple[str, ...]  # who could have left, and cannot be parked, or for whom the host has no room
@@ -161,7 +169,8 @@ class Plan(Table):
     @classmethod
     def _read(cls, row: Any) -> Plan:
         row[2] = tuple(row[2])
-        row[4] = tuple(row[4])
+        row[3] = tuple(row[3])
+        row[5] = tuple(row[5])
         return cls(*row)
 
 

@@ -8,7 +8,7 @@ import struct
 from ..._typing import NamedTuple
 
 BUDGET_MAGIC = b"GCBUDGET"
-BUDGET_VERSION = 2
+BUDGET_VERSION = 3
 BUDGET_INSTANCE = 1
 HEADER_BYTES = 12288
 MAX_CARDS = 64
@@ -45,13 +45,14 @@ class BudgetCard(NamedTuple):
     uuid: bytes
     flags: int
     limit: int
+    most: int
     peak: int
     refused: int
     shared: int
     contexts_peak: int
 
 
-CARD = struct.Struct("<16sQQQQQQ")
+CARD = struct.Struct("<16sQQQQQQQ")
 
 
 class BudgetSlot(NamedTuple):

@@ -22,9 +22,11 @@ class Gate(NamedTuple):
     high: int
     full: int
     deaf: int
+    held: int
+    trims: int
 
 
-GATE = struct.Struct("<8sIIIII")
+GATE = struct.Struct("<8sIIIIIII")
 
 
 class GateThread(NamedTuple):

@@ -1,0 +1,200 @@
+"""``gpuconf park`` and ``resume``, turns by default, what doctor says of them, and signals to parked programs."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from gpuconf.jobs.turns import why_not
+from turning import Job, agents, in_use, one_card, rows, states, until
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> Iterator[dict[str, str]]:
+    """Of programs that share one card and one ledger."""
+    with one_card(tmp_path) as shared:
+        yield shared
+
+
+def gpuconf(environment: dict[str, str], *words: object, code: int = 0, folder: Path | None = None) -> str:
+    command = [sys.executable, "-m", "gpuconf", *map(str, words)]
+    done = subprocess.run(
+        command, env=environment, cwd=folder, capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def waits_at_the_gate(job: Job) -> None:
+    job.say("values()")
+    time.sleep(1)
+
+
+def test_a_program_is_parked_by_hand_until_it_is_resumed(environment: dict[str, str]) -> None:
+    with Job(environment, "--turns", "--name", "mine") as job:
+        assert job.ask("begin(7)") == 0
+        before = job.ask("values()")
+        until(lambda: agents(job.pid))
+        for target in (job.pid, "mine", job.ask("os.getpid()")):
+            said = gpuconf(environment, "park", target)
+            assert f"of PID {job.pid} are in the host's memory. It goes on with: gpuconf resume {job.pid}" in said
+            assert states(environment) == ["parked"]
+            assert in_use(environment) == 0
+            job.say("values()")
+            time.sleep(3)
+            assert states(environment) == ["parked"]  # although it waits for its turn
+            assert f"PID {job.pid} goes on" in gpuconf(environment, "resume", target)
+            assert job.hear() == before
+            assert states(environment) == ["granted"]
+        assert gpuconf(environment, "ledger", "check")
+
+
+def test_a_program_goes_on_whose_agent_and_command_were_killed(environment: dict[str, str]) -> None:
+    with Job(environment, "--turns") as job:
+        assert job.ask("begin(7)") == 0
+        before, program = job.ask("values()"), job.ask("os.getpid()")
+        until(lambda: agents(job.pid))
+        gpuconf(environment, "park", job.pid)
+        (agent,) = agents(job.pid)
+        os.kill(job.pid, signal.SIGKILL)
+        os.kill(agent, signal.SIGKILL)
+        assert "its agent" not in gpuconf(environment, "park", "nobody", code=3)
+        job.say("values()")
+        said = gpuconf(environment, "resume", program)
+        assert "goes on. Its agent had ended: it has another one" in said
+        assert job.hear() == before
+        assert states(environment) == ["granted"]
+        os.kill(program, signal.SIGKILL)
+    until(lambda: states(environment) == [])
+
+
+def test_what_cannot_be_parked(environment: dict[str, str]) -> None:
+    with Job(environment) as job:
+        assert job.ask("begin(7)") == 0
+        said = gpuconf(environment, "park", job.pid, code=3)
+        assert f"PID {job.pid} takes no turns: gpuconf run --turns starts a program that does" in said
+        assert "no lease has the name or PID '1'" in gpuconf(environment, "resume", 1, code=3)
+        job.end()
+    with Job(environment, "--turns") as job:
+        assert job.ask("begin(7)") == 0
+        until(lambda: agents(job.pid))
+        program = job.ask("os.getpid()")
+        os.kill(program, signal.SIGSTOP)  # as Ctrl-Z: the driver would wait for it
+        try:
+            until(lambda: rows(environment)[0]["keeps"] == "it is stopped")
+            assert f"PID {job.pid} keeps its memory: it is stopped" in gpuconf(environment, "park", job.pid, code=3)
+            assert f"PID {job.pid} keeps its memory: it is stopped" in gpuconf(environment, "lease", "--list")
+        finally:
+            os.kill(program, signal.SIGCONT)
+            os.kill(job.pid, signal.SIGCONT)
+        assert job.ask("values()")[0] == [7]
+        gpuconf(environment, "park", job.pid)
+        gpuconf(environment, "resume", job.pid)
+
+
+@pytest.mark.parametrize("waits", [False, True], ids=["idle", "in_a_call"])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=["sigterm", "sighup"])
+def test_a_parked_program_ends_at_once_by_a_signal_that_it_does_not_handle(
+    environment: dict[str, str], number: int, waits: bool
+) -> None:
+    with Job(environment, "--turns") as job:
+        assert job.ask("begin(7)") == 0
+        until(lambda: agents(job.pid))
+        gpuconf(environment, "park", job.pid)
+        if waits:
+            waits_at_the_gate(job)
+        os.kill(job.pid, number)  # the command passes it on, and ends as the program does
+        assert job.process.wait(30) == -number
+    assert states(environment) == []
+    assert in_use(environment) == 0
+
+
+def test_ctrl_c_is_handled_after_the_call_that_waits(environment: dict[str, str]) -> None:
+    with Job(environment, "--turns") as job:
+        assert job.ask("begin(7)") == 0
+        until(lambda: agents(job.pid))
+        gpuconf(environment, "park", job.pid)
+        waits_at_the_gate(job)
+        os.kill(job.pid, signal.SIGINT)
+        time.sleep(1)
+        assert job.process.poll() is None
+        gpuconf(environment, "resume", job.pid)
+        assert job.process.wait(30) == -signal.SIGINT
+        assert "KeyboardInterrupt" in job.process.communicate()[1]
+    assert states(environment) == []
+
+
+def test_a_parked_program_can_be_stopped_and_continued(environment: dict[str, str]) -> None:
+    with Job(environment, "--turns") as job:
+        assert job.ask("begin(7)") == 0
+        before = job.ask("values()")
+        until(lambda: agents(job.pid))
+        gpuconf(environment, "park", job.pid)
+        waits_at_the_gate(job)
+        program = next(int(pid) for pid in Path(f"/proc/{job.pid}/task/{job.pid}/children").read_text().split()
+                       if "begin(value" in Path(f"/proc/{pid}/cmdline").read_text())  # fmt: skip
+        os.kill(program, signal.SIGSTOP)
+        time.sleep(1)
+        assert states(environment) == ["parked"]
+        os.kill(program, signal.SIGCONT)
+        os.kill(job.pid, signal.SIGCONT)
+        gpuconf(environment, "resume", job.pid)
+        assert job.hear() == before
+
+
+@pytest.mark.parametrize("where", ["variable", "file", "administrator"])
+def test_turns_by_default(environment: dict[str, str], tmp_path: Path, where: str) -> None:
+    (tmp_path / "gpuconf.toml").write_text("turns = true\n" if where == "file" else "")
+    given = {**environment, "GPUCONF_TURNS": "true"} if where == "variable" else environment
+    code = "import sys, gpuconf._core.settings as s; s.ADMINISTRATOR = sys.argv.pop(1);"
+    code += "from gpuconf.cli.main import main; sys.exit(main(sys.argv[1:]))"
+    (tmp_path / "etc.toml").write_text("turns = true\n" if where == "administrator" else "")
+    for option, takes in (("--turns", True), ("--no-turns", False), ("--memory=250MiB", True)):
+        words = [sys.executable, "-c", code, str(tmp_path / "etc.toml"), "run", "--memory=250MiB", option]
+        words += [sys.executable, "-c", "import os; print(os.path.exists(os.environ['GPUCONF_GUARD'][:-6] + 'gate'))"]
+        done = subprocess.run(words, env=given, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60)
+        assert (done.stdout.strip(), done.stderr) == (str(takes), "")
+
+
+def test_no_file_turns_on_what_is_experimental(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "gpuconf.toml").write_text("turns = true\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("GPUCONF_TURNS", raising=False)
+    assert "has not been tested on a real GPU" in why_not("--turns", simulated=False)
+    monkeypatch.setenv("GPUCONF_TURNS", "true")
+    assert "GPUCONF_TURNS=experimental turns it on" in why_not("--turns", simulated=False)
+    monkeypatch.setenv("GPUCONF_TURNS", "experimental")
+    assert why_not("--turns", simulated=False) == ""
+
+
+@pytest.mark.parametrize(
+    ("driver", "level", "text"),
+    [
+        ("13.0", "ok", "programs can take turns: gpuconf run --turns"),
+        ("12.4", "note", "no program can take turns: the driver has no process checkpoints"),
+    ],
+)
+def test_doctor_says_whether_programs_can_take_turns(
+    environment: dict[str, str], driver: str, level: str, text: str
+) -> None:
+    given = {**environment, "GPUCONF_SIMULATE": f"A100-40GB:driver={driver}"}
+    words = [sys.executable, "-m", "gpuconf", "doctor", "--json"]
+    done = subprocess.run(words, env=given, capture_output=True, text=True, check=False, timeout=60)
+    (row,) = [one for one in json.loads(done.stdout)["findings"] if one["subject"] == "turns"]
+    assert row["level"] == level
+    assert text in row["text"]
+
+
+def test_memory_of_a_settings_file(environment: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "gpuconf.toml").write_text("memory = '100MiB..300MiB'\n")
+    words = [sys.executable, "-m", "gpuconf", "run", "--json-report", str(tmp_path / "report"), "true"]
+    subprocess.run(words, env=environment, cwd=tmp_path, check=True, timeout=60)
+    lease = json.loads((tmp_path / "report").read_text())["lease"]
+    assert (lease["memory_limit"] >> 20, lease["memory_most"] >> 20) == (100, 300)
