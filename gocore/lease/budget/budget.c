@@ -289,7 +289,8 @@ static void raise_peak(uint64_t *peak, uint64_t value) {
 		;
 }
 
-/* It changes while memory is lent to the job: it is read after a request was added, and its use after it was lowered. */
+/* It changes while memory is lent to the job: it is read after a request was added, and use is read after it was
+ * lowered. */
 static uint64_t limit_of(const struct budget_card *card) { return __atomic_load_n(&card->limit, __ATOMIC_SEQ_CST); }
 
 /* Adds, looks, and takes it back if it is too much. What is taken stays marked as undecided: others may yet refuse it.

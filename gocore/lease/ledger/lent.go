@@ -8,9 +8,10 @@ import (
 	"gpuconf/gocore/base/status"
 )
 
-// Lent memory: a granted claim leases more of its cards than it requested, while no other claim waits for them. It is one
-// claim that grows and shrinks, in one write of its record: if the process that does it is killed, the lease is too
-// large, never too small. Who has borrowed sees by the plans of gocore/lease/turns that others wait, and returns it.
+// Lent memory: a granted claim leases more of its cards than it requested, while no other claim waits for them. It
+// is one claim that grows and shrinks, in one write of its record: if the process that does it is killed, the lease
+// is too large, never too small. Who has borrowed sees by the plans of gocore/lease/turns that others wait, and
+// returns it.
 
 // Lend changes how many bytes of each of its cards are lent to a granted claim, and returns how many are now. To have
 // more, no other claim may wait for one of the cards; it gets up to most then, as far as there is room, and nothing if

@@ -139,12 +139,16 @@ class Origin(NamedTuple):
     ceiling: str  # the file or the variable that lowered the value, or ""
 
 
+_MEANT = {"GPUCONF_MEMORY_LIMIT": "GPUCONF_LIMIT", "GPUCONF_SIMULATED": "GPUCONF_SIMULATE"}
+
+
 def misspelled(environ: Mapping[str, str]) -> list[tuple[str, str]]:
     """Return a sentence for each variable of gpuconf that it does not have, and what to do."""
     sentences = []
     for name in sorted(environ):
         if name.startswith("GPUCONF_") and name not in _KNOWN and "_TEST" not in name:
-            close = closest(name, _KNOWN)
+            # The variables that a user sets, before those that gpuconf passes to its own processes.
+            close = _MEANT.get(name) or closest(name, _KNOWN - set(OWN)) or closest(name, OWN)
             fix = f"did you mean {close}?" if close else "unset it"
             sentences.append((f"{name} is set, but gpuconf has no such variable", fix))
     return sentences

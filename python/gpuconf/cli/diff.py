@@ -56,11 +56,11 @@ def diff(options: Options) -> int:
         progress.show("reading the traces")
         traces = [load_trace(name) for name in names]
         _refuse_unlike(names, [trace._settings.get("card", "") for trace in traces])
-        if options.between is None:
-            differences = difference.difference(*traces)
-        else:
-            with CheckingUsage("--between: "):
-                differences = difference.between(traces[0], *options.between)
+        differences = (
+            difference.difference(*traces)
+            if options.between is None
+            else difference.between(traces[0], *options.between)
+        )
     if options.between is not None:
         names = [f"{options.old} after {seconds:g} s" for seconds in options.between]
     if options.html is not None:

@@ -89,7 +89,7 @@ def _trim(gate: Any, seen: int) -> None:
         for trim in (
             torch and torch.cuda.is_initialized() and torch.cuda.empty_cache,
             cupy and cupy.get_default_memory_pool().free_all_blocks,
-            _release._trim,
+            _release.trim_pools,
         ):
             try:
                 trim and trim()

@@ -287,7 +287,8 @@ def _and_collect(clear: Callable[[], int]) -> Callable[[], int]:
     return both
 
 
-def _trim() -> int:
+def trim_pools() -> int:
+    """Return to the driver what gpuconf's pools do not use. Returns the number of pools."""
     if not loaded() or not runtime.initialized():
         return 0
     from .._core import abi
@@ -301,5 +302,5 @@ _STEPS: tuple[tuple[str, Callable[[], int]], ...] = (
     ("tracebacks", _and_collect(_tracebacks.clear_stored)),
     ("outputs", _and_collect(drop_outputs)),
     ("caches", lambda: len(empty_caches())),
-    ("pools", _trim),
+    ("pools", trim_pools),
 )

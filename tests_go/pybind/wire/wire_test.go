@@ -50,12 +50,12 @@ func TestAMessageOfAnotherPackage(t *testing.T) {
 		Processes: []ledger.ProcessRow{{}}})
 	require.NoError(t, err)
 	require.JSONEq(t, `[[["000102030405060708090a0b0c0d0e0f", 7, 8, 1000, "lease", "", "a \u001f b", "granted", false,
-		[["GPU-1", 4, 5]], 1, 0, 0, 0.5, false, true]], [[0, 0, 0, "", "", "", "", [], false, false]]]`, text)
+		[["GPU-1", 4, 5]], 1, 0, 0, 0, 0.5, false, "", 0, false, true]], [[0, 0, 0, "", "", "", "", [], false, false]]]`, text)
 }
 
 func TestARequestIsRead(t *testing.T) {
 	var request ledger.Request
-	text := `[[["GPU-1", 4, 5, 7, 8], ["GPU-2", 4, 4, 8, 8]], 1, 1, "lease", "job", "python é", 3]`
+	text := `[[["GPU-1", 4, 5, 7, 8], ["GPU-2", 4, 4, 8, 8]], 1, 1, "lease", "job", "python é", 3, 0]`
 	require.NoError(t, wire.Decode(text, &request))
 	require.Equal(t, ledger.Request{
 		Cards: []ledger.Card{{UUID: "GPU-1", Bytes: 4, Charge: 5, Budget: 7, Total: 8},
@@ -67,9 +67,10 @@ func TestARequestIsRead(t *testing.T) {
 
 func TestATextOfAnotherFormIsRefused(t *testing.T) {
 	for _, text := range []string{
-		``, `null`, `{}`, `[]`, `[[], 1, 0, "a", "b", "c"]`, `[[], 1, 0, "a", "b", "c", 0, 0]`,
-		`[[["GPU-1", 4, 5, 7]], 1, 0, "a", "b", "c", 0]`, `[[], "1", 0, "a", "b", "c", 0]`, `[[], 1, 300, "a", "b", "c", 0]`,
-		`[[["GPU-1", -4, 5, 7, 8]], 1, 0, "a", "b", "c", 0]`, `[[], 1, 0, "a", "b", "c", 0`,
+		``, `null`, `{}`, `[]`, `[[], 1, 0, "a", "b", "c"]`, `[[], 1, 0, "a", "b", "c", 0, 0, 0]`,
+		`[[["GPU-1", 4, 5, 7]], 1, 0, "a", "b", "c", 0, 0]`, `[[], "1", 0, "a", "b", "c", 0, 0]`,
+		`[[], 1, 300, "a", "b", "c", 0, 0]`, `[[["GPU-1", -4, 5, 7, 8]], 1, 0, "a", "b", "c", 0, 0]`,
+		`[[], 1, 0, "a", "b", "c", 0, 0`,
 	} {
 		var request ledger.Request
 		err := wire.Decode(text, &request)

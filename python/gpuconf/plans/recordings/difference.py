@@ -9,7 +9,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import chain
 
-from ... import errors
 from ..._core.stacks import Frame, call_site
 from ..._core.table import human_bytes
 from ..._typing import Any, NamedTuple
@@ -123,10 +122,7 @@ def difference(before: Trace, after: Trace) -> list[Difference]:
 
 
 def between(trace: Trace, first: float, second: float) -> list[Difference]:
-    """Compare what is live on each logical GPU of a trace after so many seconds, counted from the GPU's first event.
-
-    Raises InvalidArgumentError if the trace is shorter.
-    """
+    """Compare what is live on each logical GPU of a trace after so many seconds, counted from the GPU's first event."""
     live = [live_at(trace, seconds) for seconds in (first, second)]
     then, now = (
         {history.gpu: at_peak(history) for history in histories(trace, [*chain(*each.values())])} for each in live
@@ -140,14 +136,12 @@ def live_at(trace: Trace, seconds: float) -> dict[int, list[str]]:
     """
     live: dict[str, dict[str, str]] = {}  # by GPU and address
     begun: dict[str, float] = {}
-    length = 0.0
     seen: set[tuple[str, str]] = set()
     for page in trace._pages:
         for line in page.splitlines():
             _, time, action, pointer, _, _, gpu, _ = line.split(",", 7)
             blocks = live.setdefault(gpu, {})
-            since = float(time) - begun.setdefault(gpu, float(time))
-            late, length = since > seconds, max(length, since)
+            late = float(time) - begun.setdefault(gpu, float(time)) > seconds
             if action == "allocate" and not late:
                 blocks[pointer] = line
             elif action == "free" and (gpu, pointer) not in seen:
@@ -157,8 +151,6 @@ def live_at(trace: Trace, seconds: float) -> dict[int, list[str]]:
                 blocks.pop(pointer, None)
             if action in ("allocate", "free"):
                 seen.add((gpu, pointer))
-    if seconds > length:
-        raise errors.InvalidArgumentError(f"{seconds:g} s is too late: the recording ends after {length:g} s")
     return {int(gpu): [f"{line}\n" for line in blocks.values()] for gpu, blocks in live.items()}
 
 
