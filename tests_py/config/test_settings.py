@@ -203,7 +203,7 @@ def test_a_ceiling_holds_for_live_pools(here: Path) -> None:
 
 def test_a_mistake_of_the_administrator(here: Path) -> None:
     (here / "etc.toml").write_text('[ceiling]\nlimit = "4GiB"\n')
-    with pytest.raises(gpuconf.errors.InvalidArgumentError, match="unknown setting 'ceiling'[.] Did you mean"):
+    with pytest.raises(gpuconf.errors.InvalidArgumentError, match=r"unknown setting 'ceiling'\. Did you mean"):
         gpuconf.config.list_physical_devices()
 
 

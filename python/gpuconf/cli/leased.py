@@ -29,7 +29,7 @@ from ..leases.ledger import open_ledger
 from ..leases.request import Request, checked
 from ..machine.cards import visible_devices
 from . import console, guarded
-from .console import CONDITION, TIMED_OUT, CheckingUsage, UsageError, Progress
+from .console import CONDITION, TIMED_OUT, CheckingUsage, Progress, UsageError
 from .output import SCHEMA
 from .parser import Options
 from .simulated import simulated_here
