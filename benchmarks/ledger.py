@@ -30,7 +30,7 @@ CROWDS = 20, 40, 100
 CONTENDED_S = 2  # seconds a round
 ROUNDS_OF_CROWDS = 3
 
-REQUEST = json.dumps(wire.Request((wire.Card(CARD, GIB // 16, GIB // 16, 40 * GIB, 40 * GIB),), 1, 0, "", "", "", 0))
+REQUEST = json.dumps(wire.Request((wire.Card(CARD, GIB // 16, GIB // 16, 40 * GIB, 40 * GIB),), 1, 0, "", "", "", 0, 0))
 
 # A process that waits for the whole card, reports when it has it, holds it until a line comes, and waits again.
 WAITER = f"""

@@ -478,17 +478,20 @@ static PyObject *generation(PyObject *module, PyObject *unused) {
 /* Tags, whose names _tag.py knows: a thread's current one is a number, which Go gives the name. */
 static PyObject *tag(PyObject *module, PyObject *unused) {
 	(void)module, (void)unused;
-	return PyLong_FromLong(gcgo_tag_read());
+	return PyLong_FromLongLong(gcgo_tag_read());
 }
 
 static PyObject *set_tag(PyObject *module, PyObject *number) {
-	long value = gcpy_refused() ? -1 : PyLong_AsLong(number);
+	long long value = gcpy_refused() ? -1 : PyLong_AsLongLong(number);
 
 	(void)module;
 	if (PyErr_Occurred())
 		return NULL;
 	if (value < 0 || value > GCGO_OTHER_TAG) {
-		PyErr_Format(PyExc_ValueError, "tag number %ld is not from 0 to %d", value, GCGO_OTHER_TAG);
+		gcpy_raise("\x1e"
+		           "INVALID_ARGUMENT"
+		           "\x1e"
+		           "it is not the number of a tag");
 		return NULL;
 	}
 	gcgo_tag_write((uint16_t)value);

@@ -49,13 +49,6 @@ def test_the_version(tmp_path: Path) -> None:
     assert names & {*HEAVY, "argparse", "re", "signal"} == set()
 
 
-def test_a_program_without_a_lease(tmp_path: Path) -> None:
-    names = imported(tmp_path, "run", "true")
-    modules = {"jobs", "jobs.execute", "cli.simulated", "cli.run"}
-    assert own(names) == {*PARSED, *modules}
-    assert names & {*HEAVY, "argparse", "re", "signal"} == set()
-
-
 # What reads the settings and calls the core.
 CALLING = {
     "_core._gpuconf", "_core.device_spec", "_core.devices", "_core.html", "_core.message", "_core.native",
@@ -66,6 +59,14 @@ LEDGER = {
     "_core.handle", "_core.generated.cards", "_core.generated.ledger", "machine", "machine.cards", "leases",
     "leases.ledger", "leases.proc",
 }  # fmt: skip
+
+
+def test_a_program_without_a_lease(tmp_path: Path) -> None:
+    names = imported(tmp_path, "run", "true")
+    modules = {"jobs", "jobs.execute", "cli.simulated", "cli.run"}
+    # Whether it leases memory without an option is a setting. The core is not called for it.
+    assert own(names) == {*PARSED, *modules, *CALLING} - {"_core._gpuconf", "_core.runtime"}
+    assert names & {*HEAVY, "argparse", "re", "signal"} == set()
 
 
 def test_the_list_of_processes(tmp_path: Path) -> None:

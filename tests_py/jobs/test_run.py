@@ -204,7 +204,7 @@ def test_a_program_that_cannot_start(tmp_path: Path, command: list[str]) -> None
         ("no-such-command", 127, "command not found"),
         (str(tmp_path / "missing"), 127, "command not found"),
         ("./folder", 126, "it is a folder, and no program"),
-        ("./text", 126, "Permission denied"),
+        ("./text", 126, "the file is not executable: chmod +x ./text"),
         ("./bare", 126, "Exec format error: it is no program of this machine, and no script"),
     ]
     env = {"GPUCONF_SIMULATE": "T4", "GPUCONF_LEDGER": str(tmp_path / "ledger")}

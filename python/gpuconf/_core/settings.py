@@ -139,7 +139,7 @@ class Origin(NamedTuple):
     ceiling: str  # the file or the variable that lowered the value, or ""
 
 
-_MEANT = {"GPUCONF_MEMORY_LIMIT": "GPUCONF_LIMIT", "GPUCONF_SIMULATED": "GPUCONF_SIMULATE"}
+_MEANT = {"MEMORY_LIMIT": "GPUCONF_LIMIT", "SIMULATED": "GPUCONF_SIMULATE"}  # behind GPUCONF_
 
 
 def misspelled(environ: Mapping[str, str]) -> list[tuple[str, str]]:
@@ -148,7 +148,7 @@ def misspelled(environ: Mapping[str, str]) -> list[tuple[str, str]]:
     for name in sorted(environ):
         if name.startswith("GPUCONF_") and name not in _KNOWN and "_TEST" not in name:
             # The variables that a user sets, before those that gpuconf passes to its own processes.
-            close = _MEANT.get(name) or closest(name, _KNOWN - set(OWN)) or closest(name, OWN)
+            close = _MEANT.get(name[8:]) or closest(name, _KNOWN - set(OWN)) or closest(name, OWN)
             fix = f"did you mean {close}?" if close else "unset it"
             sentences.append((f"{name} is set, but gpuconf has no such variable", fix))
     return sentences

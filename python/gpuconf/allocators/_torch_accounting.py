@@ -258,7 +258,8 @@ def replace() -> None:
     }.items():
         if hasattr(native, name):
             setattr(native, name, function)
-    torch.cuda.MemPool.__init__ = refusing_pools(torch.cuda.MemPool.__init__)
+    if hasattr(torch.cuda, "MemPool"):
+        torch.cuda.MemPool.__init__ = refusing_pools(torch.cuda.MemPool.__init__)
     torch.cuda.memory.mem_get_info = torch.cuda.mem_get_info = mem_get_info
     torch.cuda.memory.memory_summary = torch.cuda.memory_summary = memory_summary
 

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from types import SimpleNamespace
 
 from .._typing import Any, NoReturn
-from ..jobs.execute import PYTHONS, is_one_of, which
 from . import console
 from .commands import ABOUT, COMMANDS, EXAMPLES
 from .console import OK, UsageError
@@ -269,8 +268,11 @@ class _Parsing:
     def _not_the_program(self, name: str, kind: str, word: str) -> str:
         """Return a value. Raises UsageError if it is missing, and the program stands in its place."""
         sample = _SAMPLES.get(kind) or _SAMPLES.get(name)
-        could = self.runs_program and sample is not None and word[:1].isalpha()
-        if could and (is_one_of(PYTHONS, word) if kind == "NAME" else which(word) or word.endswith(".py")):
+        if not self.runs_program or sample is None or not word[:1].isalpha():
+            return word
+        from ..jobs.execute import PYTHONS, is_one_of, which
+
+        if is_one_of(PYTHONS, word) if kind == "NAME" else which(word) or word.endswith(".py"):
             needs = f"{name} needs {kind}, such as {name}" if name else f"{kind} comes first, such as"
             raise UsageError(f"{needs} {sample}, but got {word!r}, which is a program")
         return word

@@ -33,7 +33,11 @@ def needs(size: int | str, client: distributed.Client | None = None) -> dict[str
     >>> needs("6GiB")
     {'gpuconf_memory': 6442450944}
     """
-    wanted = sizes.limit_bytes(size, what="size")
+    wanted = sizes.size("size", size)
+    if isinstance(size, bool) or not 1 <= wanted < 2**63:
+        raise errors.InvalidArgumentError(
+            f"size must be at least 1 byte and less than 2**63, but got {texts.shown(size)}"
+        )
     if client is None:
         try:
             client = distributed.default_client()

@@ -37,11 +37,9 @@ def _places(command: str, environ: Mapping[str, str]) -> Iterable[str]:
 
 
 def check_there(words: Sequence[str]) -> None:
-    """Raise ProgramError for an unknown program, or script of this Python, whose own error has no remedy."""
-    script = words[1] if words[0] == sys.executable and len(words) > 1 and words[1].endswith(".py") else ""
-    places = [script] if script else _places(words[0], os.environ)
-    if not any(map(os.path.lexists, places)):
-        raise ProgramError(script or words[0], FileNotFoundError())
+    """Raise ProgramError for an unknown program. Of a missing script, Python says so itself."""
+    if not any(map(os.path.lexists, _places(words[0], os.environ))):
+        raise ProgramError(words[0], FileNotFoundError())
 
 
 def is_one_of(programs: Collection[str], path: str) -> bool:

@@ -16,7 +16,6 @@ from ..leases.ledger import Ledger
 from ..leases.proc import printable
 from ..machine.cards import Survey
 from .cgroup import host_room
-from .gate import NO_MEMBARRIER, has_membarrier
 
 OFF = 3  # exit code of an agent that cannot serve: it has said why
 
@@ -63,6 +62,8 @@ def why_never(survey: Survey) -> str:
         cuda = (int(named[1]), int(named[2])) if named else (12, 4)
     if cuda is not None and cuda < LEAST_CUDA:
         return TOO_OLD
+    from .gate import NO_MEMBARRIER, has_membarrier  # and with it ctypes, which commands without turns do not need
+
     if not has_membarrier():
         return NO_MEMBARRIER
     if all(card.instances for card in survey.cards):
