@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import errno
 import os
-import sys
 
 # The module signal makes its numbers' classes first.
 from _signal import SIG_DFL, SIGPIPE, signal  # type: ignore[import-not-found]
