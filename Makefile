@@ -11,8 +11,9 @@ GO_TEST := go test -tags=invariants
 GO_SOURCES := gocore pybind tests_go benchmarks
 PYTHON_SOURCES := python pybind gocore tests_go tests_py examples benchmarks docs/conf.py
 
-# How many processes run the Python tests, each file in one of them; 0: this one.
-TEST_WORKERS ?= 2
+# How many processes run the Python tests, each file in one of them; 0: this one. Most of a test is waiting: with two on
+# two cores, each used a third of one.
+TEST_WORKERS ?= 3
 
 # The sources of the installed package. A change to any of them reinstalls it.
 SOURCES := pyproject.toml go.mod go.sum $(shell find gocore pybind python -type f -regextype posix-extended \

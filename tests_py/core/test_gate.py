@@ -48,7 +48,7 @@ def test_c_raises_kinds_of_go() -> None:
     found = re.findall(r'\\x1e(?:"\s+")?([A-Z_]+)(?:"\s+")?\\x1e', sources) + re.findall(
         r'\[GCGO_\w+\] = "([A-Z_]+)"', sources
     )
-    assert len(found) == 4
+    assert len(found) == 5
     assert set(found) - set(CLASSES) == {"FORKED"}, "native.py makes a ForkedProcessError of it"
 
 

@@ -36,9 +36,10 @@ def _places(command: str, environ: Mapping[str, str]) -> Iterable[str]:
 
 
 def check_there(words: Sequence[str]) -> None:
-    """Raise ProgramError for an unknown program. Of a missing script, Python says so itself."""
-    if not any(map(os.path.lexists, _places(words[0], os.environ))):
-        raise ProgramError(words[0], FileNotFoundError())
+    """Raise ProgramError for an unknown program, or script of a Python, before a wait for it is in vain."""
+    script = words[1] if is_one_of(PYTHONS, words[0]) and words[1:] and words[1].endswith(".py") else ""
+    if not any(map(os.path.lexists, [script] if script else _places(words[0], os.environ))):
+        raise ProgramError(script or words[0], FileNotFoundError())
 
 
 def is_one_of(programs: Collection[str], path: str) -> bool:
@@ -103,7 +104,6 @@ def start(words: Sequence[str], execute: Callable[[Sequence[str]], int]) -> int:
 
     Raises ProgramError.
     """
-    check_there(words)
     try:
         return execute(words)
     except OSError as error:
