@@ -40,7 +40,6 @@ _LONG_ENOUGH = 3.0  # seconds after which a Python counts that has not loaded a 
 
 def run(options: Options, words: Sequence[str], own: Mapping[str, str]) -> int:
     """Run the program and return its exit code. ``own`` has the variables of the options that need no lease."""
-    check_there(words)  # or a wait is in vain
     supervisor, asked = Supervisor(), time.monotonic()
     try:
         granted = granted_to(options, supervisor, words)
@@ -66,6 +65,7 @@ def run(options: Options, words: Sequence[str], own: Mapping[str, str]) -> int:
             print(guard.describe(), flush=True)
         for text in guard.warnings():
             console.complain(f"gpuconf run: guard: {text}")
+        check_there(words)
         started = time.monotonic()
 
         def look() -> float:
@@ -107,6 +107,7 @@ def granted_to(options: Options, supervisor: Supervisor, words: Sequence[str]) -
     with Progress(f"gpuconf {options.command}") as progress:
 
         def waiting() -> None:
+            check_there(words)  # or the wait is in vain
             more = outlook(open_ledger(create=False)) if getattr(options, "turns", None) else ""
             progress.show(f"waiting for {asked}{more} (see gpuconf lease --list)")
 
