@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
 
 # The module signal makes its numbers' classes first.
 from _signal import SIG_DFL, SIGPIPE, signal  # type: ignore[import-not-found]
@@ -36,8 +37,8 @@ def _places(command: str, environ: Mapping[str, str]) -> Iterable[str]:
 
 
 def check_there(words: Sequence[str]) -> None:
-    """Raise ProgramError for an unknown program, or script of a Python, before a wait for it is in vain."""
-    script = words[1] if is_one_of(PYTHONS, words[0]) and words[1:] and words[1].endswith(".py") else ""
+    """Raise ProgramError for an unknown program, or script of this Python, before a wait for it is in vain."""
+    script = words[1] if words[0] == sys.executable and words[1:] and words[1].endswith(".py") else ""
     if not any(map(os.path.lexists, [script] if script else _places(words[0], os.environ))):
         raise ProgramError(script or words[0], FileNotFoundError())
 
