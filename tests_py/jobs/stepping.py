@@ -68,7 +68,8 @@ def _failing(before: object) -> object:
 
 def _short(before: object) -> object:
     def reserve(self: Claim, count: int, host: Host) -> bool:
-        return before(self, count, Host(host.total, count - (1 << 20), host.group))  # type: ignore[operator, no-any-return]
+        short = Host(host.total, count - (1 << 20), host.group)
+        return before(self, count, short)  # type: ignore[operator, no-any-return]
 
     return reserve
 

@@ -50,7 +50,8 @@ func TestAMessageOfAnotherPackage(t *testing.T) {
 		Processes: []ledger.ProcessRow{{}}})
 	require.NoError(t, err)
 	require.JSONEq(t, `[[["000102030405060708090a0b0c0d0e0f", 7, 8, 1000, "lease", "", "a \u001f b", "granted", false,
-		[["GPU-1", 4, 5]], 1, 0, 0, 0, 0.5, false, "", 0, false, true]], [[0, 0, 0, "", "", "", "", [], false, false]]]`, text)
+		[["GPU-1", 4, 5]], 1, 0, 0, 0, 0.5, false, "", 0, false, true]],
+		[[0, 0, 0, "", "", "", "", [], false, false]]]`, text)
 }
 
 func TestARequestIsRead(t *testing.T) {

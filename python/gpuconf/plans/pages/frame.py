@@ -68,7 +68,8 @@ th{color:var(--dim);font-weight:normal;font-size:13px}.number{text-align:right}
 .figure{width:100%}pre{overflow-x:auto;font-size:13px}code{overflow-wrap:anywhere}
 summary{cursor:pointer;padding:2px 0}.module{margin-left:16px}
 @media(max-width:600px){body{padding:8px}th,td{white-space:normal;padding-right:8px;font-size:12px}
-td:first-child{overflow-wrap:anywhere;min-width:64px}td.number{white-space:nowrap}pre{font-size:11px}.module{margin-left:10px}}
+td:first-child{overflow-wrap:anywhere;min-width:64px}td.number{white-space:nowrap}
+pre{font-size:11px}.module{margin-left:10px}}
 """
 
 _SCRIPT = """
