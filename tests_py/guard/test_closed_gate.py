@@ -120,6 +120,7 @@ def test_a_process_that_is_stopped_in_a_call_keeps_it_open(
     until_all_go_on(counts, [0] * THREADS)
     for _ in range(1000):
         program.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, program.pid, os.WSTOPPED)  # until then its threads may still run
         if closed.activity().inside:
             break
         program.send_signal(signal.SIGCONT)

@@ -141,7 +141,8 @@ def test_the_notebook_for_teachers() -> None:
     from nbclient import NotebookClient
 
     notebook = nbformat.read(EXAMPLES / "teaching.ipynb", as_version=4)
-    NotebookClient(notebook, timeout=60, kernel_name="python3").execute()
+    # On a busy machine the kernel sends what one print() writes in two parts: join them.
+    NotebookClient(notebook, timeout=60, kernel_name="python3", coalesce_streams=True).execute()
     outputs = "".join(str(cell.get("outputs", "")) for cell in notebook.cells)
     assert "this cell took 1.86GiB at its peak and left 1.40GiB on GPU:0" in outputs
     assert "out of memory, the limit is reached" in outputs

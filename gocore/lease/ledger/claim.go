@@ -31,6 +31,7 @@ type Claim struct {
 	held     holding // guarded by mu, as are all fields below
 	record   record
 	released bool
+	adopted  bool // constant: another process made it
 	toucher  *time.Timer
 }
 
@@ -231,14 +232,19 @@ func (c *Claim) tryLocked(changed bool) (granted bool, ahead int, err error) {
 	return granted, ahead, nil
 }
 
-// Release frees the claim's bytes at once, also if children have copies of its descriptor. A second call does nothing.
+// Release frees the claim's bytes at once, also if children have copies of its descriptor; those of an adopted claim
+// only after all copies of its descriptor are closed. A second call does nothing.
 func (c *Claim) Release() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.released {
 		c.released = true
 		c.toucher.Stop()
-		c.ledger.drop(c.held)
+		if c.adopted {
+			closeFile(c.held.fd)
+		} else {
+			c.ledger.drop(c.held)
+		}
 		c.ledger.wakeNext()
 	}
 }

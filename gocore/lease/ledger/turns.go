@@ -86,14 +86,14 @@ func (c *Claim) Say(t Turns) error {
 	})
 }
 
-// Adopt returns a claim that another process made, by the descriptor of it that this process has inherited. It closes
-// the descriptor when it releases the claim.
+// Adopt returns a claim that another process made, by the descriptor of it that this process has inherited. Release
+// closes the descriptor.
 func (l *Ledger) Adopt(descriptor int, id ID) (*Claim, error) {
 	var stat unix.Stat_t
 	if err := unix.Fstat(descriptor, &stat); err != nil {
 		return nil, status.Errorf(status.InvalidArgument, "descriptor %d is not open", descriptor)
 	}
-	c := &Claim{ledger: l}
+	c := &Claim{ledger: l, adopted: true}
 	err := l.underLock(l.lookAll, func(v *view) error {
 		for i := range v.slots {
 			s := &v.slots[i]

@@ -176,6 +176,8 @@ class Agent:
         try:
             if self._gate.is_closed():
                 self._take_over()
+            elif self._row().host:  # of an agent that was killed before it closed the gate
+                self._claim.unreserve()
             while True:
                 time.sleep(_LOOK)
                 self._refuse_to_outlive()

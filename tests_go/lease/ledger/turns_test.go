@@ -76,7 +76,9 @@ func TestAClaimIsAdoptedByItsDescriptor(t *testing.T) {
 	require.NoError(t, adopted.Park())
 	require.Equal(t, []string{"parked"}, states(t, l))
 	sound(t, l)
-	adopted.Release()
+	adopted.Release() // as who adopts it ends: the program runs on
+	require.Equal(t, []string{"parked"}, states(t, l))
+	c.Release()
 	require.Empty(t, states(t, l))
 }
 

@@ -25,7 +25,7 @@ RUN = f"""
 import nbformat
 from nbclient import NotebookClient
 notebook = nbformat.read({str(NOTEBOOK)!r}, as_version=4)
-NotebookClient(notebook, timeout=500, kernel_name="python3").execute()
+NotebookClient(notebook, timeout=500, kernel_name="python3", coalesce_streams=True).execute()
 for cell in notebook.cells:
     for output in cell.get("outputs", []):
         print(output.get("text") or output.get("data", {{}}).get("text/plain") or output.get("evalue"))
@@ -78,7 +78,7 @@ import json, sys
 import nbformat
 from nbclient import NotebookClient
 notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(text) for text in json.loads(sys.argv[1])])
-NotebookClient(notebook, timeout=170, kernel_name="python3", allow_errors=True).execute()
+NotebookClient(notebook, timeout=170, kernel_name="python3", allow_errors=True, coalesce_streams=True).execute()
 for cell in notebook.cells:
     print("----")
     for output in cell.get("outputs", []):
