@@ -19,7 +19,9 @@ HEAVY = {
 
 def imported(tmp_path: Path, *words: str) -> set[str]:
     """The modules that a command imports, from its own first one on: an installer's script may import re before."""
-    env = environment({"GPUCONF_SIMULATE": "T4", "GPUCONF_LEDGER": str(tmp_path / "ledger")})
+    # In its own folder: where another job was killed a command cleans up, with modules that it does not need else.
+    places = {"GPUCONF_LEDGER": str(tmp_path / "ledger"), "XDG_RUNTIME_DIR": str(tmp_path)}
+    env = environment({"GPUCONF_SIMULATE": "T4", **places})
     done = subprocess.run(
         [sys.executable, "-X", "importtime", COMMAND, *words],
         capture_output=True,

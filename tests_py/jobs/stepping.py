@@ -19,6 +19,7 @@ _ASKS = (
     "claims",
     "plans",
     "say",
+    "note_said",
     "memory",
     "bytes_of",
     "state",

@@ -33,6 +33,7 @@ struct gate {
 	uint32_t deaf;   /* a process could not register for membarrier(), so its calls are not seen in time */
 	uint32_t held;   /* 1: the program was parked by hand and stays so until this is 0 */
 	uint32_t trims;  /* how often idle memory was asked back, and 1: processes sleep on it. 0: it never is */
+	uint32_t said;   /* how often the agent has said in the ledger how it stands, modulo 2^32 */
 };
 
 struct gate_thread {

@@ -272,6 +272,7 @@ class Agent:
         phase = 0 if self._most_lent else phase  # it takes no turns
         out, back = self._times or (_ns(_FIXED + count / _OUT), _ns(_FIXED + count / _IN))
         self._claim.say(Turns(phase, self._idle_since, out, back, self._slice, self._idle, count, why))
+        self._gate.note_said()
 
     # Leaving
 
@@ -433,8 +434,8 @@ class Agent:
         """The program cannot go on. The gate stays closed: its calls would block in the driver."""
         why = f"its memory could not be brought back ({error})"
         _complain(f"{why}: it stays in the host's memory, and only ending the program helps")
-        self._say(RUNS, 0, why)
         while True:
+            self._say(RUNS, 0, why)
             time.sleep(_LOOK)
             self._refuse_to_outlive()
 

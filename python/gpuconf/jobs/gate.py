@@ -23,7 +23,7 @@ from .generated.gate_layout import GateThread as _Thread
 FILE = "gate"
 _BYTES = GATE_HEADER_BYTES + GATE_THREADS * GATE_THREAD_BYTES
 _CLOSED, _WANTED = len(GATE_MAGIC), len(GATE_MAGIC) + 4  # offsets in struct gate
-_HELD, _TRIMS = len(GATE_MAGIC) + 20, len(GATE_MAGIC) + 24
+_HELD, _TRIMS, _SAID = len(GATE_MAGIC) + 20, len(GATE_MAGIC) + 24, len(GATE_MAGIC) + 28
 _SERVED = 1 << 40  # the byte that an agent locks as long as it lives
 _LOOK = 0.001  # seconds between two looks at the words of threads
 
@@ -47,7 +47,7 @@ def create(folder: str, lends: bool) -> None:
         os.posix_fallocate(file, 0, _BYTES)  # a hole that cannot be filled later ends the process with SIGBUS
         os.pwrite(
             file,
-            GATE.pack(*_Header(GATE_MAGIC, closed=0, wanted=0, high=0, full=0, deaf=0, held=0, trims=int(lends))),
+            GATE.pack(*_Header(GATE_MAGIC, closed=0, wanted=0, high=0, full=0, deaf=0, held=0, trims=int(lends), said=0)),
             0,
         )
     finally:
@@ -73,6 +73,7 @@ class Gate:
         self._wanted = ctypes.c_uint32.from_buffer(self._memory, _WANTED)
         self._held = ctypes.c_uint32.from_buffer(self._memory, _HELD)
         self._trims = ctypes.c_uint32.from_buffer(self._memory, _TRIMS)
+        self._said = ctypes.c_uint32.from_buffer(self._memory, _SAID)
         self._libc = ctypes.CDLL(None, use_errno=True)
         self._space = os.stat("/proc/self/ns/pid").st_ino
 
@@ -136,6 +137,14 @@ class Gate:
     def hold(self, held: bool) -> None:
         """Park the program by hand, or let it go on."""
         self._held.value = int(held)
+
+    def note_said(self) -> None:
+        """Count that the agent has said in the ledger how the job stands."""
+        self._said.value += 1
+
+    def said(self) -> int:
+        """Return how often it has, modulo 2**32."""
+        return self._said.value
 
     def trim(self) -> None:
         """Ask the processes of the job for idle memory."""

@@ -24,9 +24,10 @@ class Gate(NamedTuple):
     deaf: int
     held: int
     trims: int
+    said: int
 
 
-GATE = struct.Struct("<8sIIIIIII")
+GATE = struct.Struct("<8sIIIIIIII")
 
 
 class GateThread(NamedTuple):
