@@ -45,11 +45,8 @@ def create(folder: str, lends: bool) -> None:
     file = os.open(os.path.join(folder, FILE), os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         os.posix_fallocate(file, 0, _BYTES)  # a hole that cannot be filled later ends the process with SIGBUS
-        os.pwrite(
-            file,
-            GATE.pack(*_Header(GATE_MAGIC, closed=0, wanted=0, high=0, full=0, deaf=0, held=0, trims=int(lends), said=0)),
-            0,
-        )
+        header = _Header(GATE_MAGIC, closed=0, wanted=0, high=0, full=0, deaf=0, held=0, trims=int(lends), said=0)
+        os.pwrite(file, GATE.pack(*header), 0)
     finally:
         os.close(file)
 
