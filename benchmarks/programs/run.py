@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 from pathlib import Path
 from typing import Any
@@ -47,14 +48,15 @@ def pictures(folder: Path, count: int, size: int = 256) -> None:
 
 
 def text(path: Path, size: int) -> None:
-    """Write text of random words."""
+    """Write text of random words, and of all letters, for a program that continues a sentence of its own."""
     import random
+    import string
 
     words = [f"w{number}" for number in range(500)]
     path.parent.mkdir(parents=True, exist_ok=True)
     source = random.Random(0)
     lines = (" ".join(source.choices(words, k=12)) for _ in range(size // 50))
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    path.write_text("\n".join([string.printable[:95], *lines]) + "\n", encoding="utf-8")
 
 
 def prepare(one: dict[str, Any], checkouts: Path, folder: Path) -> Path:
@@ -78,9 +80,14 @@ def gpuconf(one: dict[str, Any], checkouts: Path, *words: str) -> subprocess.Com
         path = os.pathsep.join([str(HERE / "data"), *installed])
         environment = {**kept, "PYTHONPATH": path, "MPLBACKEND": "agg", "PYTHONWARNINGS": "ignore"}
         command = [sys.executable, "-m", "gpuconf", *words]
-        return subprocess.run(
-            command, capture_output=True, text=True, check=False, timeout=LONGEST, cwd=cwd, env=environment
-        )
+        terminal, its = os.openpty()  # as a user's: some programs ask for its size
+        try:
+            termios.tcsetwinsize(its, (24, 80))
+            options = {"stdin": its, "timeout": LONGEST, "cwd": cwd, "env": environment}
+            return subprocess.run(command, capture_output=True, text=True, check=False, **options)
+        finally:
+            os.close(terminal)
+            os.close(its)
 
 
 def whole(one: dict[str, Any], checkouts: Path, card: str) -> tuple[list[int], str]:

@@ -97,7 +97,7 @@ def written(program: str, changes: list[str], lines: list[str]) -> str:
 @pytest.mark.parametrize(
     ("program", "card", "first", "gaining"),
     [
-        (ACTIVATIONS, "A10:4GiB", {"offload"}, {"checkpoint", "offload", "bf16"}),
+        (ACTIVATIONS, "A10:4608MiB", {"offload"}, {"checkpoint", "offload", "bf16"}),
         (STATES, "V100-32GB", {"fused", "foreach", "8bit"}, set()),
     ],
     ids=["activations", "states"],

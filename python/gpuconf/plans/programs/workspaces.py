@@ -29,7 +29,10 @@ def of_process() -> dict[str, Any]:
     while not library.gpuconf_runtime_workspace(number, ctypes.byref(size), ctypes.byref(most)):
         ranges[str(size.value)] = most.value
         number += 1
-    version = torch.backends.cudnn.version() or 0
+    try:
+        version = torch.backends.cudnn.version() or 0
+    except RuntimeError:  # this cuDNN does not run on the card, nor does PyTorch use it there
+        version = 0
     parts = (version // 10000, version // 100 % 100) if version >= 90000 else (version // 1000, version // 100 % 10)
     known = library.gpuconf_runtime_workspaces_known() if ranges else 0
     unknown = _unknown(torch.__version__, library.cublasLtGetVersion())
