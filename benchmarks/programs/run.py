@@ -79,6 +79,7 @@ def gpuconf(one: dict[str, Any], checkouts: Path, *words: str) -> subprocess.Com
         installed = [str(Path(folder, "project", path)) for path in one.get("path", [])]
         path = os.pathsep.join([str(HERE / "data"), *installed])
         environment = {**kept, "PYTHONPATH": path, "MPLBACKEND": "agg", "PYTHONWARNINGS": "ignore"}
+        environment |= {"ITEMS": one["items"]} if "items" in one else {}
         command = [sys.executable, "-m", "gpuconf", *words]
         terminal, its = os.openpty()  # as a user's: some programs ask for its size
         try:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import importlib.abc
 import importlib.util
+import os
 import pickle
 import sys
 from pathlib import Path
 from typing import Any
 
-TRAIN, TEST = 3210, 1010  # items, of which the last batch is smaller
+# Items, of which the last batch is smaller; or as many as a program splits.
+TRAIN, TEST = map(int, os.environ.get("ITEMS", "3210 1010").split())
 HEAD = bytes([0, 0, 8])  # of MNIST's files: numbers of one byte
 
 
