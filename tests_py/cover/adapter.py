@@ -5,8 +5,6 @@ A test calls `stage`, which runs a function of `stages` in a process of its own:
 own, where it may mount what a situation needs. Users are numbers that no one has; nothing is written to /etc/passwd.
 """
 
-from __future__ import annotations
-
 import concurrent.futures
 import contextlib
 import ctypes
@@ -17,12 +15,10 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from typing import Any
 
 HERE = Path(__file__).parent
 USER, GROUP = 64_321, 64_322

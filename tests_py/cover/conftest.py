@@ -1,15 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Each test of a situation that this machine does not allow is skipped with the reason."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import adapter
 import pytest
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 @pytest.fixture(params=sorted(adapter.SITUATIONS))

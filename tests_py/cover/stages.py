@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the tests of covers do in a process of their own: prepare real files, run programs, and look at what changed."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -12,7 +10,8 @@ import stat
 import sys
 import tempfile
 import uuid
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import adapter
 import compare
@@ -22,9 +21,6 @@ import known
 import library_kinds
 import outside
 import random_programs
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 SHARED_BY_ALL = ("/tmp", "/dev/shm")
 

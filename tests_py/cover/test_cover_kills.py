@@ -1,15 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """A rehearsal that a signal ends at a random moment leaves nothing: no process, folder, mount or change."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from test_cover_kinds import FULL
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def test_a_rehearsal_that_is_ended_leaves_nothing(name: str, in_each: Callable[..., Any]) -> None:

@@ -6,17 +6,12 @@ Prints one line for each test when it ends: its outcome, and its name below numb
 of the module. The random numbers of each test begin with the same seed.
 """
 
-from __future__ import annotations
-
 import random
 import sys
 import unittest
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 PACKAGE = "numba.cuda.tests."
 

@@ -1,15 +1,10 @@
 """Chromium without a window."""
 
-from __future__ import annotations
-
 import os
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from selenium import webdriver
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 # Where Debian's packages chromium and chromium-driver put them.
 CHROMIUM, DRIVER = "/usr/bin/chromium", "/usr/bin/chromedriver"
@@ -46,10 +41,7 @@ def browser(profile: Path) -> Iterator[webdriver.Chrome]:
     options = webdriver.ChromeOptions()
     options.binary_location = CHROMIUM
     for argument in (
-        "--headless=new",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--hide-scrollbars",
+        *"--headless=new --no-sandbox --disable-gpu --hide-scrollbars".split(),
         f"--user-data-dir={profile}",
     ):
         options.add_argument(argument)

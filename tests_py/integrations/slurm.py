@@ -1,18 +1,13 @@
 """A Slurm cluster of this machine alone, on the loopback interface, with two GPUs that device files stand for."""
 
-from __future__ import annotations
-
 import getpass
 import os
 import shutil
 import socket
 import subprocess
 import time
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+from collections.abc import Iterator
+from pathlib import Path
 
 PROGRAMS = ("slurmctld", "slurmd", "srun", "sbatch", "sinfo", "squeue")
 MISSING = [name for name in PROGRAMS if shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin") is None]

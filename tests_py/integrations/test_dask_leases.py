@@ -1,21 +1,17 @@
 """Workers of different users' clusters on one machine share its cards through the ledger."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 pytest.importorskip("distributed", reason="Dask is not installed: make test-integrations installs it")
 
-from script import environment
+from collections.abc import Iterator
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from script import environment
 
 # A user's program: it holds the cluster until standard input ends.
 PROGRAM = """

@@ -5,19 +5,14 @@ effect shows in later calls, the excuse repeats the calls on TensorFlow without 
 equal gpuconf's. tests_py/conformance/test_excuses.py plants defects that the excuses must not explain.
 """
 
-from __future__ import annotations
-
 import ast
 import math
 import re
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
 
+from .machine import Side
 from .outcomes import Outcome, agree, outcome
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from .machine import Side
 
 
 class Ask(Protocol):

@@ -4,8 +4,6 @@ A call is text, such as ``config.set_visible_devices([g0], 'GPU')``, which each 
 call can be displayed, shrunk, recorded and pasted into a test.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import math
@@ -13,14 +11,12 @@ import os
 import re
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Protocol
+from types import CodeType
+from typing import Any, Protocol
 
 import gpuconf
 import numpy
 from gpuconf._core.scope import current_scope
-
-if TYPE_CHECKING:
-    from types import CodeType
 
 
 @dataclass(frozen=True)

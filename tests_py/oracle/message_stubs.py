@@ -3,20 +3,14 @@
 ``_proto.pyi`` has the messages of ``messages.proto``, and each public module of ``names.txt`` has one, too.
 """
 
-from __future__ import annotations
-
 import importlib
 import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from gpuconf.compat import _names, _proto
-from gpuconf.compat._fields import Enum
+from gpuconf.compat._fields import Enum, Field
 from gpuconf.compat._message import Message
-
-if TYPE_CHECKING:
-    from gpuconf.compat._fields import Field
 
 COMPAT = Path(__file__).parents[2] / "python" / "gpuconf" / "compat"
 

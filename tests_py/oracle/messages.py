@@ -5,12 +5,11 @@ same place. Then values, classes of errors, the beginnings of their messages, an
 equal.
 """
 
-from __future__ import annotations
-
 import math
 import random
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 from google.protobuf import message as protobuf
 from gpuconf.compat import _proto
@@ -19,10 +18,7 @@ from gpuconf.compat._message import Message
 from tensorflow.core.framework import device_attributes_pb2
 from tensorflow.core.protobuf import config_pb2
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from .outcomes import Tally
+from .outcomes import Tally
 
 _TYPES = {
     1: "double",
@@ -143,15 +139,10 @@ def outcome(call: Any) -> tuple[str, str]:
     return "", shown(result)
 
 
-_KINDS = (
-    "AttributeError",
-    "IndexError",
-    "KeyError",
-    "NotImplementedError",
-    "OverflowError",
-    "TypeError",
-    "ValueError",
-    "SystemError",
+_KINDS = tuple(
+    """
+    AttributeError IndexError KeyError NotImplementedError OverflowError TypeError ValueError SystemError
+""".split()
 )
 
 
@@ -225,25 +216,7 @@ def _message_step(rng: random.Random, pair: Pair, pairs: list[Pair]) -> tuple[st
     fields = list(type(pair.ours).FIELDS.values())
     field = rng.choice(fields)
     name = field.name if rng.random() < 0.97 else rng.choice(["nonsense", "value", 3])
-    kind = rng.choice(
-        [
-            "set",
-            "set",
-            "set",
-            "read",
-            "read",
-            "read",
-            "has",
-            "clear",
-            "list",
-            "merge",
-            "copy",
-            "make",
-            "oneof",
-            "parent",
-            "wipe",
-        ]
-    )
+    kind = rng.choice("set set set read read read has clear list merge copy make oneof parent wipe".split())
     value = rng.choice(VALUES)
     if field.message is None and rng.random() < 0.7:
         value = _fitting(rng, field.kind)

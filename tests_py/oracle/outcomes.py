@@ -1,16 +1,13 @@
 """The result of a call, in a form that can be compared, printed and recorded: a value or an exception."""
 
-from __future__ import annotations
-
 import math
 import re
 import sys
 import time
 from collections import Counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-if TYPE_CHECKING:
-    from .machine import Side
+from .machine import Side
 
 # Base classes of both sides: the first one that an exception derives from.
 _BUILT_IN = (KeyError, AttributeError, TypeError, ValueError, RuntimeError, OverflowError, AssertionError)

@@ -4,16 +4,12 @@ Both run the unchanged programs, with as many imaginary GPUs as are simulated. P
 compared (``:: TensorFlow``) are left out.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from .outcomes import Tally
+from .outcomes import Tally
 
 SCRIPT = Path(__file__).parent.parent / "run_programs.py"
 

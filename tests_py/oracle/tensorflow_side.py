@@ -1,7 +1,5 @@
 """TensorFlow as one of the two sides of a comparison: its own runtime, with imaginary GPUs."""
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import io
@@ -9,7 +7,8 @@ import logging
 import os
 import re
 import tempfile
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import tensorflow as tf
 from tensorflow.core.protobuf import config_pb2
@@ -18,9 +17,6 @@ from tensorflow.python.framework import error_interpolation
 
 from .cpp import build
 from .machine import CARDS, FIRST_REGION, Names, compiled, short
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 logging.getLogger("tensorflow").setLevel(logging.CRITICAL)
 

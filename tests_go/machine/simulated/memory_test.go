@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gpuconf/gocore/machine/gpu"
+	"gpuconf/tests_go/base/must"
 	"gpuconf/tests_go/machine/simulated"
 )
 
@@ -19,8 +20,7 @@ const mib = 1 << 20
 
 func runChild(t *testing.T, job string) string {
 	t.Helper()
-	self, err := os.Executable()
-	require.NoError(t, err)
+	self := must.Get(os.Executable())
 	child := exec.Command(self)
 	child.Env = append(os.Environ(), childEnv+"="+job)
 	out, err := child.CombinedOutput()
@@ -49,8 +49,7 @@ func TestMachinesAtTheSameTimeShareNoAddress(t *testing.T) {
 		m := newMachine(t, "2xH200", simulated.Options{})
 		for ordinal := range 2 {
 			require.NoError(t, m.ContextRetain(ordinal))
-			addr, err := m.MemAlloc(ordinal, mib)
-			require.NoError(t, err)
+			addr := must.Get(m.MemAlloc(ordinal, mib))
 			require.Empty(t, owner[addr])
 			owner[addr] = fmt.Sprintf("machine %d, GPU %d", i, ordinal)
 		}
@@ -59,12 +58,9 @@ func TestMachinesAtTheSameTimeShareNoAddress(t *testing.T) {
 
 func TestLargestMachineOpens(t *testing.T) {
 	m := newMachine(t, "64xB200", simulated.Options{})
-	devices, err := m.Devices()
-	require.NoError(t, err)
-	require.Len(t, devices, 64)
+	require.Len(t, must.Get(m.Devices()), 64)
 	require.NoError(t, m.ContextRetain(63))
-	_, err = m.MemAlloc(63, 178<<30)
-	require.NoError(t, err)
+	must.Get(m.MemAlloc(63, 178<<30))
 }
 
 // retained returns a machine whose GPU 0 has a context.
@@ -75,12 +71,7 @@ func retained(t testing.TB, text string, opts simulated.Options) *simulated.Mach
 	return m
 }
 
-func alloc(t testing.TB, m gpu.Driver, size uint64) uint64 {
-	t.Helper()
-	addr, err := m.MemAlloc(0, size)
-	require.NoError(t, err)
-	return addr
-}
+func alloc(m gpu.Driver, size uint64) uint64 { return must.Get(m.MemAlloc(0, size)) }
 
 func freeBytes(t testing.TB, m gpu.Driver) uint64 {
 	t.Helper()
@@ -93,7 +84,7 @@ func TestChargesAreExact(t *testing.T) {
 	m := retained(t, "H100-80GB:80GiB", simulated.Options{})
 	require.Equal(t, uint64(85899345920), freeBytes(t, m), "a context costs nothing")
 	for size, charge := range map[uint64]uint64{1: 256, 256: 256, 257: 512, 2 * mib: 2 * mib, 2*mib + 1: 2*mib + 256} {
-		addr := alloc(t, m, size)
+		addr := alloc(m, size)
 		require.Equal(t, 85899345920-charge, freeBytes(t, m), "%d bytes", size)
 		require.NoError(t, m.MemFree(0, addr))
 	}
@@ -104,7 +95,7 @@ func TestTheLastByteCanBeTaken(t *testing.T) {
 	for _, text := range []string{"T4:256B", "T4:768B", "T4:1MiB", "T4:3MiB", "T4:1025KiB", "H100-80GB"} {
 		m := retained(t, text, simulated.Options{})
 		total := freeBytes(t, m)
-		whole := alloc(t, m, total)
+		whole := alloc(m, total)
 		require.Zero(t, freeBytes(t, m))
 		_, err := m.MemAlloc(0, 1)
 		require.ErrorIs(t, err, gpu.ErrorOutOfMemory)
@@ -119,38 +110,38 @@ func TestFragmentsServeWhatIsFree(t *testing.T) {
 	m := retained(t, "T4:64MiB", simulated.Options{})
 	var all []uint64
 	for range 32 {
-		all = append(all, alloc(t, m, 2*mib))
+		all = append(all, alloc(m, 2*mib))
 	}
 	for i := 0; i < len(all); i += 2 {
 		require.NoError(t, m.MemFree(0, all[i]))
 	}
 	// half is free, fragmented into 2 MiB pieces; a GPU can map them anywhere, so the request succeeds
-	alloc(t, m, 32*mib)
+	alloc(m, 32*mib)
 	require.Zero(t, freeBytes(t, m))
 }
 
 // As on an H200 (gocore/sim/cuda/blocks.c).
 func TestAddressesAreThoseOfADriver(t *testing.T) {
 	m := retained(t, "T4", simulated.Options{})
-	a, b, c := alloc(t, m, 4*mib), alloc(t, m, 6*mib), alloc(t, m, 4*mib)
+	a, b, c := alloc(m, 4*mib), alloc(m, 6*mib), alloc(m, 4*mib)
 	require.Equal(t, a+4*mib, b)
 	require.Equal(t, b+6*mib, c)
-	small := alloc(t, m, 100)
+	small := alloc(m, 100)
 	require.Equal(t, c+4*mib, small)
-	require.Equal(t, small+256, alloc(t, m, 100))
-	require.Equal(t, c+6*mib, alloc(t, m, 2*mib), "large allocations start at a multiple of 2 MiB")
-	require.Equal(t, small+512, alloc(t, m, 100), "small ones lie in one page")
+	require.Equal(t, small+256, alloc(m, 100))
+	require.Equal(t, c+6*mib, alloc(m, 2*mib), "large allocations start at a multiple of 2 MiB")
+	require.Equal(t, small+512, alloc(m, 100), "small ones lie in one page")
 
 	require.NoError(t, m.MemFree(0, b))
-	require.Equal(t, b, alloc(t, m, 4*mib), "the smallest gap that fits, not the end of the block")
+	require.Equal(t, b, alloc(m, 4*mib), "the smallest gap that fits, not the end of the block")
 	const kernels = 416 * mib
-	next := alloc(t, m, 20*mib)
+	next := alloc(m, 20*mib)
 	require.Equal(t, a-kernels-32*mib, next, "the second block lies below the room of the driver")
-	require.Equal(t, next+20*mib, alloc(t, m, 2*mib), "the newest block has a gap, and so has the first")
-	large := alloc(t, m, 33*mib)
+	require.Equal(t, next+20*mib, alloc(m, 2*mib), "the newest block has a gap, and so has the first")
+	large := alloc(m, 33*mib)
 	require.Equal(t, next-64*mib, large, "a block has whole 32 MiB")
 	require.NoError(t, m.MemFree(0, large))
-	require.Equal(t, next-32*mib, alloc(t, m, 20*mib), "a block without allocations is returned")
+	require.Equal(t, next-32*mib, alloc(m, 20*mib), "a block without allocations is returned")
 }
 
 func TestBytesInUseElsewhereAreNotFree(t *testing.T) {
@@ -161,41 +152,35 @@ func TestBytesInUseElsewhereAreNotFree(t *testing.T) {
 	require.Equal(t, uint64(8)<<30, total)
 	_, err = m.MemAlloc(0, 5<<30+1)
 	require.ErrorIs(t, err, gpu.ErrorOutOfMemory)
-	alloc(t, m, 5<<30)
+	alloc(m, 5<<30)
 }
 
 func TestVisibleRenumbersAndKeepsIdentity(t *testing.T) {
-	whole, err := newMachine(t, "H100,T4,K40", simulated.Options{}).Devices()
-	require.NoError(t, err)
-	some, err := newMachine(t, "H100,T4,K40", simulated.Options{Visible: []int{2, 0}}).Devices()
-	require.NoError(t, err)
+	whole := must.Get(newMachine(t, "H100,T4,K40", simulated.Options{}).Devices())
+	some := must.Get(newMachine(t, "H100,T4,K40", simulated.Options{Visible: []int{2, 0}}).Devices())
 	require.Len(t, some, 2)
 	for ordinal, slot := range []int{2, 0} {
 		want := whole[slot]
 		want.Ordinal = ordinal
 		require.Equal(t, want, some[ordinal])
 	}
-	none, err := newMachine(t, "H100,T4,K40", simulated.Options{Visible: []int{}}).Devices()
-	require.NoError(t, err)
-	require.Empty(t, none)
+	require.Empty(t, must.Get(newMachine(t, "H100,T4,K40", simulated.Options{Visible: []int{}}).Devices()))
 }
 
 // residentBytes returns this process's resident memory, without Go's garbage.
 func residentBytes(t *testing.T) int64 {
 	t.Helper()
 	debug.FreeOSMemory()
-	text, err := os.ReadFile("/proc/self/statm")
-	require.NoError(t, err)
+	text := must.Get(os.ReadFile("/proc/self/statm"))
 	var size, resident int64
-	_, err = fmt.Sscan(string(text), &size, &resident)
-	require.NoError(t, err)
+	must.Get(fmt.Sscan(string(text), &size, &resident))
 	return resident * int64(os.Getpagesize())
 }
 
 func TestMemoryIsCommittedWhenTouched(t *testing.T) {
 	m := retained(t, "H100-80GB:80GiB", simulated.Options{})
 	before := residentBytes(t)
-	addr := alloc(t, m, 80<<30)
+	addr := alloc(m, 80<<30)
 	require.Less(t, residentBytes(t)-before, int64(32*mib), "80 GiB allocated, none touched")
 
 	require.NoError(t, m.MemsetD8(0, addr+40<<30, 1, 256*mib))
@@ -210,7 +195,7 @@ func TestSmallAllocationsGoBackToTheHostToo(t *testing.T) {
 	const size, count = 12300, 4000 // not a multiple of the page
 	addrs := make([]uint64, count)
 	for i := range addrs {
-		addrs[i] = alloc(t, m, size)
+		addrs[i] = alloc(m, size)
 		require.NoError(t, m.MemsetD8(0, addrs[i], 1, size))
 	}
 	require.Greater(t, residentBytes(t)-before, int64(40*mib))
@@ -232,7 +217,7 @@ func view(addr, size uint64) []byte {
 func TestDeviceAddressesAreHostAddresses(t *testing.T) {
 	m := retained(t, "T4", simulated.Options{})
 	require.True(t, m.HostVisible())
-	addr := alloc(t, m, 1000)
+	addr := alloc(m, 1000)
 	copy(view(addr, 1000), "written by the host")
 	got := make([]byte, 19)
 	require.NoError(t, m.MemcpyDtoH(0, got, addr))
@@ -244,7 +229,7 @@ func TestDeviceAddressesAreHostAddresses(t *testing.T) {
 func TestAStaleViewNeverFaults(t *testing.T) {
 	for _, size := range []uint64{100, 5000, 8 * mib} {
 		m := retained(t, "T4", simulated.Options{})
-		addr := alloc(t, m, size)
+		addr := alloc(m, size)
 		stale := view(addr, size)
 		stale[0], stale[size-1] = 1, 2
 		require.NoError(t, m.MemFree(0, addr))
@@ -263,7 +248,7 @@ func TestFreeingLeavesTheNeighborsBytes(t *testing.T) {
 		m := retained(t, "T4", simulated.Options{})
 		var addrs [3]uint64
 		for i := range addrs {
-			addrs[i] = alloc(t, m, size)
+			addrs[i] = alloc(m, size)
 			require.NoError(t, m.MemsetD8(0, addrs[i], byte(i+1), size))
 		}
 		require.NoError(t, m.MemFree(0, addrs[1]))
@@ -275,7 +260,7 @@ func TestFreeingLeavesTheNeighborsBytes(t *testing.T) {
 func TestFreedPagesReadAsZero(t *testing.T) {
 	m := retained(t, "T4", simulated.Options{})
 	const size = 8 * mib
-	addr := alloc(t, m, size)
+	addr := alloc(m, size)
 	require.NoError(t, m.MemsetD8(0, addr, 0xff, size))
 	require.NoError(t, m.MemFree(0, addr))
 	require.Equal(t, make([]byte, size), view(addr, size))

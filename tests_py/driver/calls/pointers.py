@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is said of each kind of pointer."""
 
-from __future__ import annotations
-
 import ctypes
 import mmap
 import struct
 
 from answers import Cell, Driver, cell
-from shapes import BLOCK, MIB, access, prop, unit
+from shapes import BLOCK, MIB, access, prop
 
 
 def attributes_of(d: Driver, pointer: int, say: str, base: int) -> None:
@@ -64,7 +62,6 @@ def attributes_of(d: Driver, pointer: int, say: str, base: int) -> None:
     )
 
 
-@unit
 def pointer_attributes(d: Driver) -> None:
     d.context()
     o = Cell(64)

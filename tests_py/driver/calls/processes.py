@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A process that was forked after cuInit, and memory of another process."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import re
@@ -12,10 +10,9 @@ import time
 from pathlib import Path
 
 from answers import Cell, Driver
-from shapes import BLOCK, prop, unit
+from shapes import BLOCK, prop
 
 
-@unit
 def fork_after_init(d: Driver) -> None:
     context = d.context()
     pointer = d.alloc(100)
@@ -104,7 +101,6 @@ def handle_of(data: bytes) -> Handle:
     return one
 
 
-@unit
 def ipc(d: Driver) -> None:
     d.context()
     o, p = Cell(64), Cell(64)

@@ -1,15 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What frameworks ask besides."""
 
-from __future__ import annotations
-
 import os
 
 from answers import Calls, Cell, Driver, cell
-from shapes import BLOCK, HOST_FUNCTION, MIB, unit
+from shapes import BLOCK, HOST_FUNCTION, MIB
 
 
-@unit
 def rest(d: Driver) -> None:
     """What PyTorch and others ask besides."""
     d.context()

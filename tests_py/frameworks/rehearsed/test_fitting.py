@@ -2,17 +2,12 @@
 fit_batch.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import no_gpu
 import pytest
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.skipif(no_gpu.torch_folder() is None, reason="no PyTorch that is built for CUDA is installed")
 
@@ -41,11 +36,9 @@ class Step:
 
 
 @pytest.mark.parametrize("mode", ["whole", "segments"])
-def test_a_training_loop(driver: Path, mode: str) -> None:
+def test_a_training_loop(run: Callable[..., str], mode: str) -> None:
     """The loop keeps the loss and the gradients of a step until the next one, as loops do."""
-    out = no_gpu.run(
-        driver,
-        f"""
+    out = run(f"""
         gpuconf.configure(limit="1000MiB", libraries={{"torch": "{mode}"}})
         import torch
         weights = [torch.empty(1 << 20, device="cuda", requires_grad=True) for _ in range(8)]
@@ -73,18 +66,15 @@ def test_a_training_loop(driver: Path, mode: str) -> None:
             most += 1
             torch.cuda.empty_cache()
         print(fit.batch_size, most, len(fit.tries), fit.predicted)
-        """,
-    )
+        """)
     chosen, most, tries, predicted = map(int, out.splitlines()[-1].split())
     assert tries <= 3, out
     assert 128 <= chosen <= most, out  # halving finds 128 with as many tries
     assert 0.9 * most <= predicted <= most, out
 
 
-def test_the_decorator_frees_what_the_failed_run_held(driver: Path) -> None:
-    out = no_gpu.run(
-        driver,
-        """
+def test_the_decorator_frees_what_the_failed_run_held(run: Callable[..., str]) -> None:
+    out = run("""
         gpuconf.configure(limit="64MiB", libraries=["torch"])
         import torch
         before = []
@@ -97,17 +87,14 @@ def test_the_decorator_frees_what_the_failed_run_held(driver: Path) -> None:
             return len(held)
         n = train()
         print(n == train.fit.batch_size, before == [0] * len(before), len(before), gpuconf.memory.stats().bytes_in_use)
-        """,
-    )
+        """)
     equal, free, tries, in_use = out.split()
     assert (equal, free, in_use) == ("True", "True", "0")
     assert int(tries) <= 3
 
 
-def test_cublas_that_cannot_allocate_counts(driver: Path) -> None:
-    out = no_gpu.run(
-        driver,
-        """
+def test_cublas_that_cannot_allocate_counts(run: Callable[..., str]) -> None:
+    assert run("""
         import torch
         seen = []
         def step(n):
@@ -117,46 +104,44 @@ def test_cublas_that_cannot_allocate_counts(driver: Path) -> None:
             if n > 4:
                 raise torch.OutOfMemoryError("CUDA out of memory.")
         print(gpuconf.memory.fit_batch(step, 16).batch_size, seen)
-        """,
-    )
-    assert out == "4 [16, 8, 4]\n"
+        """).splitlines() == ["4 [16, 8, 4]"]
 
 
 @pytest.mark.skipif(importlib.util.find_spec("accelerate") is None, reason="accelerate is not installed")
-@pytest.mark.parametrize("curve", ["linear", "with a constant", "in steps", "quadratic in part", "cached"])
 @pytest.mark.parametrize("mode", ["whole", "segments"])
-def test_never_more_tries_than_accelerates_finder(driver: Path, mode: str, curve: str) -> None:
-    out = no_gpu.run(
-        driver,
+def test_never_more_tries_than_accelerates_finder(run: Callable[..., str], mode: str) -> None:
+    out = run(
         CURVES
         + f"""
 gpuconf.configure(limit="1000MiB", libraries={{"torch": "{mode}"}})
 import accelerate, json
 from accelerate.utils import find_executable_batch_size
 found = []
-for start, part in ((128, 1.2), (128, 0.97), (512, 0.6), (512, 0.1)):
-    theirs, ours = Step("{curve}", LIMIT / (start * part)), Step("{curve}", LIMIT / (start * part))
-    them = find_executable_batch_size(theirs.__call__, starting_batch_size=start)()
-    torch.cuda.empty_cache()
-    fit = gpuconf.memory.fit_batch(ours, start)
-    torch.cuda.empty_cache()
-    found.append([start, part, fit.batch_size, ours.sizes, them, theirs.sizes])
+for curve in ("linear", "with a constant", "in steps", "quadratic in part", "cached"):
+    for start, part in ((128, 1.2), (128, 0.97), (512, 0.6), (512, 0.1)):
+        theirs, ours = Step(curve, LIMIT / (start * part)), Step(curve, LIMIT / (start * part))
+        them = find_executable_batch_size(theirs.__call__, starting_batch_size=start)()
+        torch.cuda.empty_cache()
+        fit = gpuconf.memory.fit_batch(ours, start)
+        torch.cuda.empty_cache()
+        found.append([curve, start, part, fit.batch_size, ours.sizes, them, theirs.sizes])
 print(json.dumps([accelerate.__version__, found]))
-""",
+"""
     )
     version, found = json.loads(out)
-    print(f"{curve}, mode {mode}, accelerate {version}")  # shown by -rP; benchmarks/reports/simulated-gpus.md has them
-    for start, part, chosen, ours, them, theirs in found:
-        print(f"start {start}, {part} of it fits: {len(ours)} tries, {chosen}; accelerate {len(theirs)} tries, {them}")
-        assert len(ours) <= min(3, len(theirs)), (start, part, ours, theirs)
+    print(f"mode {mode}, accelerate {version}")  # shown by -rP; benchmarks/reports/simulated-gpus.md has them
+    for curve, start, part, chosen, ours, them, theirs in found:
+        print(
+            f"{curve}: start {start}, {part} of it fits: {len(ours)} tries, {chosen}; "
+            f"accelerate {len(theirs)} tries, {them}"
+        )
+        assert len(ours) <= min(3, len(theirs)), (curve, start, part, ours, theirs)
         assert chosen in ours
-    assert len(found) == 4
+    assert len(found) == 20
 
 
-def test_release_empties_pytorchs_cache_and_names_the_tensor(driver: Path) -> None:
-    out = no_gpu.run(
-        driver,
-        """
+def test_release_empties_pytorchs_cache_and_names_the_tensor(run: Callable[..., str]) -> None:
+    assert run("""
         import sys
         gpuconf.configure(limit="1000MiB", libraries={"torch": "segments"})
         import torch
@@ -172,9 +157,7 @@ def test_release_empties_pytorchs_cache_and_names_the_tensor(driver: Path) -> No
         freed = {step.step: step.bytes_freed >> 20 for step in released.steps}
         print(freed["tracebacks"], freed["caches"], released.bytes_in_use >> 20)
         print([(h.nbytes >> 20, h.what, h.referrers) for h in released.holders])
-        """,
-    )
-    assert out.splitlines() == [
+        """).splitlines() == [
         "0 64 16",
         "[(16, 'torch.Tensor (4194304,) float32', (\"__main__.kept['layers'][0]\",))]",
     ]

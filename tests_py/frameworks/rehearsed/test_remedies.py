@@ -1,10 +1,6 @@
 """``gpuconf plan --help-fit -- PROGRAM``: each change that it prints, written into the program, saves what it says."""
 
-from __future__ import annotations
-
-import json
-import os
-import subprocess
+import functools
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,7 +12,6 @@ pytestmark = [
     pytest.mark.skipif(no_gpu.torch_folder() is None, reason="no PyTorch that is built for CUDA is installed"),
     pytest.mark.simulated_programs,
 ]
-DROPPED = ("GPUCONF_", "CUDA_", "FAKECUDA_", "PYTORCH_", "LD_")
 
 BLOCKS = """
 import torch
@@ -53,14 +48,7 @@ ACTIVATIONS = BLOCKS.replace("WIDTH", "1024").replace("ROWS", "16384")  # 4.5 Gi
 STATES = BLOCKS.replace("WIDTH", "5120").replace("ROWS", "16")  # 1.7 billion parameters
 
 
-def planned(folder: Path, program: str, *options: str) -> dict[str, Any]:
-    (folder / "train.py").write_text(program, encoding="utf-8")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(DROPPED)}
-    command = [sys.executable, "-m", "gpuconf", "plan", "--json", *options, "--", sys.executable, "train.py"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=500, cwd=folder, env=kept)
-    assert done.stdout, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+planned = functools.partial(no_gpu.answer, words=(sys.executable, "train.py"), timeout=500)
 
 
 def least(found: dict[str, Any]) -> int:

@@ -4,41 +4,31 @@ Each program is one file of ``programs``. Its first line says what the answer ha
 enough, and whether a loop was cut short.
 """
 
-from __future__ import annotations
-
+import functools
 import importlib.util
-import json
-import os
 import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import no_gpu
 import pytest
+import script
 
 pytestmark = [
     pytest.mark.skipif(no_gpu.torch_folder() is None, reason="no PyTorch that is built for CUDA is installed"),
     pytest.mark.simulated_programs,
 ]
 PROGRAMS = sorted((Path(__file__).parent / "programs").glob("*.py"))
-DROPPED = ("GPUCONF_", "CUDA_", "FAKECUDA_", "PYTORCH_", "LD_")
 PEAK = 'import torch\nprint("PEAK", torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved())\n'
 
 
 def gpuconf(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(DROPPED)}
     command = [sys.executable, "-m", "gpuconf", *words]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=500, cwd=folder, env=kept)
+    return script.completed(command, timeout=500, cwd=folder, env=script.plain())
 
 
-def planned(folder: Path, program: str, *options: str) -> dict[str, Any]:
-    (folder / "train.py").write_text(program, encoding="utf-8")
-    done = gpuconf(folder, "plan", "--json", *options, "--", sys.executable, "train.py")
-    assert done.stdout, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+planned = functools.partial(no_gpu.answer, words=(sys.executable, "train.py"), timeout=500)
 
 
 def peaks(folder: Path, program: str) -> list[int]:
@@ -416,7 +406,7 @@ print(most, *map(len, indices))
 
 def test_the_end_of_a_loop_keeps_two_lists_of_indices() -> None:
     """The last batches of a sampler, up to two million lists, were held at a time."""
-    done = subprocess.run([sys.executable, "-c", INDICES], capture_output=True, text=True, check=True, timeout=200)
+    done = script.completed([sys.executable, "-c", INDICES], check=True, timeout=200)
     most, *lengths = map(int, done.stdout.split())
     assert lengths == [3, 1]
     assert most <= 4

@@ -3,16 +3,12 @@
 Installed as ``numba.cuda`` and ``cuda.bindings.driver``. ``test_numba.py`` tests the real one if it is installed.
 """
 
-from __future__ import annotations
-
 import contextlib
 import sys
 import types
 import weakref
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 waits = 0
 

@@ -9,10 +9,8 @@ import contextlib
 import ctypes
 import sys
 import types
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 HOOKS: dict[str, int] = {}
 STREAMS: list[str] = []  # what happened to streams
@@ -124,13 +122,9 @@ def install() -> types.ModuleType:
     torch.OutOfMemoryError = OutOfMemoryError
     torch.backends = types.SimpleNamespace(cuda=types.SimpleNamespace(is_built=lambda: True))
     torch._C = types.ModuleType("torch._C")
-    for name in (
-        "memoryStats",
-        "resetPeakMemoryStats",
-        "resetAccumulatedMemoryStats",
-        "getMemoryFraction",
-        "memorySnapshot",
-    ):
+    for name in """
+        memoryStats resetPeakMemoryStats resetAccumulatedMemoryStats getMemoryFraction memorySnapshot
+    """.split():
         setattr(torch._C, f"_cuda_{name}", unsupported(name))
     for name in ("getDeviceStats", "resetPeakStats", "resetAccumulatedStats", "getMemoryInfo"):
         setattr(torch._C, f"_accelerator_{name}", unsupported(name))

@@ -74,84 +74,46 @@ typedef struct {
 	unsigned mask, flags, reserved[2];
 } array_map;
 
-/* Exported name, base name, version, flag for the resolver. */
+/* Base name, version and flag for the resolver of each function, and those that the rows need. */
+#define ANY 0
+#define LEGACY 0
+#define PER_THREAD 2
+#define FORM(base, name, version, streams) \
+	enum { VERSION_##name = version, FLAG_##name = streams }; \
+	static const char BASE_##name[] = #base;
+#include "../../../gocore/sim/cuda/functions.h"
 /* clang-format off */
 #define FUNCTIONS(X) \
-	X(cuInit, "cuInit", 2000, 0) \
-	X(cuDeviceGetCount, "cuDeviceGetCount", 2000, 0) \
-	X(cuDevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain", 7000, 0) \
-	X(cuDevicePrimaryCtxRelease, "cuDevicePrimaryCtxRelease", 7000, 0) \
-	X(cuDevicePrimaryCtxRelease_v2, "cuDevicePrimaryCtxRelease", 11000, 0) \
-	X(cuDevicePrimaryCtxReset, "cuDevicePrimaryCtxReset", 7000, 0) \
-	X(cuDevicePrimaryCtxReset_v2, "cuDevicePrimaryCtxReset", 11000, 0) \
-	X(cuCtxSetCurrent, "cuCtxSetCurrent", 4000, 0) X(cuCtxCreate, "cuCtxCreate", 2000, 0) \
-	X(cuCtxCreate_v2, "cuCtxCreate", 3020, 0) X(cuCtxCreate_v3, "cuCtxCreate", 11040, 0) \
-	X(cuCtxCreate_v4, "cuCtxCreate", 12050, 0) X(cuCtxDestroy, "cuCtxDestroy", 2000, 0) \
-	X(cuCtxDestroy_v2, "cuCtxDestroy", 4000, 0) X(cuCtxDetach, "cuCtxDetach", 2000, 0) \
-	X(cuCtxPopCurrent_v2, "cuCtxPopCurrent", 4000, 0) X(cuCtxSynchronize, "cuCtxSynchronize", 2000, 0) \
-	X(cuMemGetInfo, "cuMemGetInfo", 2000, 0) X(cuMemGetInfo_v2, "cuMemGetInfo", 3020, 0) \
-	X(cuDeviceTotalMem, "cuDeviceTotalMem", 2000, 0) X(cuDeviceTotalMem_v2, "cuDeviceTotalMem", 3020, 0) \
-	X(cuMemAlloc, "cuMemAlloc", 2000, 0) X(cuMemAlloc_v2, "cuMemAlloc", 3020, 0) \
-	X(cuMemFree, "cuMemFree", 2000, 0) X(cuMemFree_v2, "cuMemFree", 3020, 0) \
-	X(cuMemAllocPitch, "cuMemAllocPitch", 2000, 0) X(cuMemAllocPitch_v2, "cuMemAllocPitch", 3020, 0) \
-	X(cuMemAllocManaged, "cuMemAllocManaged", 6000, 0) X(cuMemAllocAsync, "cuMemAllocAsync", 11020, 0) \
-	X(cuMemAllocAsync_ptsz, "cuMemAllocAsync", 11020, 2) X(cuMemFreeAsync, "cuMemFreeAsync", 11020, 0) \
-	X(cuMemFreeAsync_ptsz, "cuMemFreeAsync", 11020, 2) \
-	X(cuMemAllocFromPoolAsync, "cuMemAllocFromPoolAsync", 11020, 0) \
-	X(cuMemAllocFromPoolAsync_ptsz, "cuMemAllocFromPoolAsync", 11020, 2) \
-	X(cuMemPoolCreate, "cuMemPoolCreate", 11020, 0) X(cuMemPoolDestroy, "cuMemPoolDestroy", 11020, 0) \
-	X(cuMemPoolTrimTo, "cuMemPoolTrimTo", 11020, 0) X(cuMemPoolSetAttribute, "cuMemPoolSetAttribute", 11020, 0) \
-	X(cuDeviceSetMemPool, "cuDeviceSetMemPool", 11020, 0) \
-	X(cuDeviceGetDefaultMemPool, "cuDeviceGetDefaultMemPool", 11020, 0) \
-	X(cuStreamSynchronize, "cuStreamSynchronize", 2000, 0) \
-	X(cuStreamSynchronize_ptsz, "cuStreamSynchronize", 7000, 2) \
-	X(cuStreamCreateWithPriority, "cuStreamCreateWithPriority", 5050, 0) \
-	X(cuStreamBeginCapture_v2, "cuStreamBeginCapture", 10010, 0) \
-	X(cuStreamEndCapture, "cuStreamEndCapture", 10000, 0) X(cuMemCreate, "cuMemCreate", 10020, 0) \
-	X(cuMemRelease, "cuMemRelease", 10020, 0) X(cuMemMap, "cuMemMap", 10020, 0) \
-	X(cuMemUnmap, "cuMemUnmap", 10020, 0) X(cuMemAddressReserve, "cuMemAddressReserve", 10020, 0) \
-	X(cuMemAddressFree, "cuMemAddressFree", 10020, 0) \
-	X(cuMemRetainAllocationHandle, "cuMemRetainAllocationHandle", 11000, 0) \
-	X(cuMemExportToShareableHandle, "cuMemExportToShareableHandle", 10020, 0) \
-	X(cuMemImportFromShareableHandle, "cuMemImportFromShareableHandle", 10020, 0) \
-	X(cuMemMapArrayAsync, "cuMemMapArrayAsync", 11010, 0) \
-	X(cuMemMapArrayAsync_ptsz, "cuMemMapArrayAsync", 11010, 2) \
-	X(cuMulticastCreate, "cuMulticastCreate", 12010, 0) \
-	X(cuMulticastAddDevice, "cuMulticastAddDevice", 12010, 0) \
-	X(cuMulticastBindMem, "cuMulticastBindMem", 12010, 0) X(cuMulticastUnbind, "cuMulticastUnbind", 12010, 0) \
-	X(cuMulticastBindAddr, "cuMulticastBindAddr", 12010, 0) \
-	X(cuMulticastBindMem_v2, "cuMulticastBindMem", 13010, 0) \
-	X(cuMulticastBindAddr_v2, "cuMulticastBindAddr", 13010, 0) X(cuMemSetMemPool, "cuMemSetMemPool", 13000, 0) \
-	X(cuMemGetMemPool, "cuMemGetMemPool", 13000, 0) \
-	X(cuMemGetDefaultMemPool, "cuMemGetDefaultMemPool", 13000, 0) \
-	X(cuCtxSynchronize_v2, "cuCtxSynchronize", 13000, 0) X(cuArrayCreate, "cuArrayCreate", 2000, 0) \
-	X(cuArrayCreate_v2, "cuArrayCreate", 3020, 0) X(cuArray3DCreate, "cuArray3DCreate", 2000, 0) \
-	X(cuArray3DCreate_v2, "cuArray3DCreate", 3020, 0) X(cuArrayDestroy, "cuArrayDestroy", 2000, 0) \
-	X(cuMipmappedArrayCreate, "cuMipmappedArrayCreate", 5000, 0) \
-	X(cuMipmappedArrayDestroy, "cuMipmappedArrayDestroy", 5000, 0) X(cuGraphCreate, "cuGraphCreate", 10000, 0) \
-	X(cuGraphDestroy, "cuGraphDestroy", 10000, 0) \
-	X(cuGraphAddChildGraphNode, "cuGraphAddChildGraphNode", 10000, 0) \
-	X(cuGraphAddMemAllocNode, "cuGraphAddMemAllocNode", 11040, 0) \
-	X(cuGraphAddMemFreeNode, "cuGraphAddMemFreeNode", 11040, 0) \
-	X(cuGraphInstantiate, "cuGraphInstantiate", 10000, 0) \
-	X(cuGraphInstantiate_v2, "cuGraphInstantiate", 11000, 0) \
-	X(cuGraphInstantiateWithFlags, "cuGraphInstantiateWithFlags", 11040, 0) \
-	X(cuGraphInstantiateWithParams, "cuGraphInstantiateWithParams", 12000, 0) \
-	X(cuGraphInstantiateWithParams_ptsz, "cuGraphInstantiateWithParams", 12000, 2) \
-	X(cuGraphUpload, "cuGraphUpload", 11010, 0) X(cuGraphUpload_ptsz, "cuGraphUpload", 11010, 2) \
-	X(cuGraphLaunch, "cuGraphLaunch", 10000, 0) X(cuGraphLaunch_ptsz, "cuGraphLaunch", 10000, 2) \
-	X(cuGraphExecDestroy, "cuGraphExecDestroy", 10000, 0) \
-	X(cuDeviceGraphMemTrim, "cuDeviceGraphMemTrim", 11040, 0)
+	X(cuInit) X(cuDeviceGetCount) X(cuDevicePrimaryCtxRetain) X(cuDevicePrimaryCtxRelease) \
+	X(cuDevicePrimaryCtxRelease_v2) X(cuDevicePrimaryCtxReset) X(cuDevicePrimaryCtxReset_v2) X(cuCtxSetCurrent) \
+	X(cuCtxCreate) X(cuCtxCreate_v2) X(cuCtxCreate_v3) X(cuCtxCreate_v4) X(cuCtxDestroy) X(cuCtxDestroy_v2) \
+	X(cuCtxDetach) X(cuCtxPopCurrent_v2) X(cuCtxSynchronize) X(cuMemGetInfo) X(cuMemGetInfo_v2) \
+	X(cuDeviceTotalMem) X(cuDeviceTotalMem_v2) X(cuMemAlloc) X(cuMemAlloc_v2) X(cuMemFree) X(cuMemFree_v2) \
+	X(cuMemAllocPitch) X(cuMemAllocPitch_v2) X(cuMemAllocManaged) X(cuMemAllocAsync) X(cuMemAllocAsync_ptsz) \
+	X(cuMemFreeAsync) X(cuMemFreeAsync_ptsz) X(cuMemAllocFromPoolAsync) X(cuMemAllocFromPoolAsync_ptsz) \
+	X(cuMemPoolCreate) X(cuMemPoolDestroy) X(cuMemPoolTrimTo) X(cuMemPoolSetAttribute) X(cuDeviceSetMemPool) \
+	X(cuDeviceGetDefaultMemPool) X(cuStreamSynchronize) X(cuStreamSynchronize_ptsz) \
+	X(cuStreamCreateWithPriority) X(cuStreamBeginCapture_v2) X(cuStreamEndCapture) X(cuMemCreate) \
+	X(cuMemRelease) X(cuMemMap) X(cuMemUnmap) X(cuMemAddressReserve) X(cuMemAddressFree) \
+	X(cuMemRetainAllocationHandle) X(cuMemExportToShareableHandle) X(cuMemImportFromShareableHandle) \
+	X(cuMemMapArrayAsync) X(cuMemMapArrayAsync_ptsz) X(cuMulticastCreate) X(cuMulticastAddDevice) \
+	X(cuMulticastBindMem) X(cuMulticastUnbind) X(cuMulticastBindAddr) X(cuMulticastBindMem_v2) \
+	X(cuMulticastBindAddr_v2) X(cuMemSetMemPool) X(cuMemGetMemPool) X(cuMemGetDefaultMemPool) \
+	X(cuCtxSynchronize_v2) X(cuArrayCreate) X(cuArrayCreate_v2) X(cuArray3DCreate) X(cuArray3DCreate_v2) \
+	X(cuArrayDestroy) X(cuMipmappedArrayCreate) X(cuMipmappedArrayDestroy) X(cuGraphCreate) X(cuGraphDestroy) \
+	X(cuGraphAddChildGraphNode) X(cuGraphAddMemAllocNode) X(cuGraphAddMemFreeNode) X(cuGraphInstantiate) \
+	X(cuGraphInstantiate_v2) X(cuGraphInstantiateWithFlags) X(cuGraphInstantiateWithParams) \
+	X(cuGraphInstantiateWithParams_ptsz) X(cuGraphUpload) X(cuGraphUpload_ptsz) X(cuGraphLaunch) \
+	X(cuGraphLaunch_ptsz) X(cuGraphExecDestroy) X(cuDeviceGraphMemTrim)
 /* clang-format on */
 #ifdef LINKED
-#define DECLARE(name, base, version, flag) extern int name() __attribute__((weak));
+#define DECLARE(name) extern int name() __attribute__((weak));
 FUNCTIONS(DECLARE)
 #endif
 
 static struct {
-#define FIELD(name, base, version, flag) int (*name)();
+#define FIELD(name) int (*name)();
 	FUNCTIONS(FIELD)
-#undef FIELD
 } cu;
 static void (*fail)(const char *, unsigned long, int), (*clear)(void);
 static unsigned long (*fired)(void);
@@ -174,7 +136,7 @@ static void find(const char *way) {
 	*(void **)&figures = dlsym(library, "gpuconf_guard_figures");
 	if (strcmp(way, "linked") == 0) {
 #ifdef LINKED
-#define LINK(name, base, version, flag) cu.name = name;
+#define LINK(name) cu.name = name;
 		FUNCTIONS(LINK)
 #endif
 		return;
@@ -187,12 +149,12 @@ static void find(const char *way) {
 		ask("cuGetProcAddress", (void **)&ask2, 12000, 0);
 		ask = NULL;
 	}
-#define FIND(name, base, version, flag) \
+#define FIND(name) \
 	if (ask2 != NULL) { \
 		int status; \
-		ask2(base, (void **)&cu.name, version, flag, &status); \
+		ask2(BASE_##name, (void **)&cu.name, VERSION_##name, FLAG_##name, &status); \
 	} else if (ask != NULL) { \
-		ask(base, (void **)&cu.name, version, flag); \
+		ask(BASE_##name, (void **)&cu.name, VERSION_##name, FLAG_##name); \
 	} else { \
 		*(void **)&cu.name = dlsym(where, #name); \
 	}

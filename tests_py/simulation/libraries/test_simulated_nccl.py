@@ -1,14 +1,12 @@
 """NCCL between simulated ranks: of one process, and of several."""
 
-from __future__ import annotations
-
-import os
 import subprocess
 import sys
 import textwrap
 import time
 from pathlib import Path
 
+import script
 from simulated_libraries import BEGIN, SHIPPED, run
 
 RANKS = """
@@ -59,7 +57,7 @@ def in_one_process(program: str) -> list[str]:
 
 
 def test_reductions_of_every_type() -> None:
-    program = """
+    assert in_one_process("""
     for letter, number in {"b": 0, "B": 1, "i": 2, "I": 3, "q": 4, "Q": 5, "e": 6, "f": 7, "d": 8}.items():
         results = [collective("ncclAllReduce", letter, lambda rank: [1, 2, 3 + rank], 3, 3, number, op)[1]
                    for op in range(5)]
@@ -80,15 +78,14 @@ def test_reductions_of_every_type() -> None:
         return cuda.ncclAllReduce(a, b, c_size_t(2), 7, op, comm, None) or cuda.ncclRedOpDestroy(op, comm)
     print(all_ranks("f", lambda rank: [1.0, 2.0 * rank], 2, scaled)[1])
     print(cuda.ncclAllReduce(None, None, c_size_t(1), 7, op, comms[0], None))
-    """
-    assert in_one_process(program) == [
+    """) == [
         "[2050.0]", "[65504.0]", "[3.063678741455078e-05]", "[inf]", "[-inf]", "(0.75,)", "(258.0,)",
         "[4, 4]", "[0, 0, 0]", "[1.5, 3.0]", "4",
     ]  # fmt: skip
 
 
 def test_collectives_that_move_values() -> None:
-    program = """
+    assert in_one_process("""
     N = 100_000  # more than one chunk
     base = list(range(N))
     own = lambda rank: [value + rank for value in base]
@@ -112,8 +109,7 @@ def test_collectives_that_move_values() -> None:
     print(cuda.ncclCommCount(comms[2], byref(count)), count.value, cuda.ncclCommUserRank(comms[2], byref(rank)),
           rank.value)
     print(*(cuda.ncclCommDestroy(comm) for comm in comms))
-    """
-    assert in_one_process(program) == [
+    """) == [
         "[0, 1, 10, 11, 20, 21]",
         "True", "True", "True",
         "[[0, 10, 20], [1, 11, 21], [2, 12, 22]]",
@@ -148,11 +144,6 @@ print(cuda.ncclCommInitRank(byref(comm), ranks, one, rank))
 
 def members(program: str, folder: Path, ranks: int) -> list[list[str]]:
     """Run a program in a process for each rank, and return what they print."""
-    kept = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(("GPUCONF_", "CUDA_", "FAKECUDA_", "LD_"))
-    }
     words = [sys.executable, "-c", BEGIN + MEMBER + textwrap.dedent(program), str(SHIPPED)]
     started = [
         subprocess.Popen(
@@ -160,7 +151,7 @@ def members(program: str, folder: Path, ranks: int) -> list[list[str]]:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            env=kept | {"GPUCONF_SIMULATE": f"{ranks}xA100-40GB"},
+            env=script.plain() | {"GPUCONF_SIMULATE": f"{ranks}xA100-40GB"},
         )
         for rank in range(ranks)
     ]
