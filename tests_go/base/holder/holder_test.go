@@ -10,11 +10,11 @@ import (
 
 	"gpuconf/gocore/base/holder"
 	"gpuconf/gocore/base/status"
+	"gpuconf/tests_go/must"
 )
 
 func TestAnIDIsALibraryAndATag(t *testing.T) {
-	tag, err := holder.Intern("optimizer")
-	require.NoError(t, err)
+	tag := must.OK(holder.Intern("optimizer"))(t)
 	for library, name := range map[holder.Library]string{
 		holder.C: "c", holder.Gpuconf: "gpuconf", holder.Torch: "torch", holder.CuPy: "cupy", holder.Numba: "numba",
 	} {
@@ -63,8 +63,7 @@ func TestNamesThatAreInvalid(t *testing.T) {
 		require.ErrorContains(t, err, want)
 	}
 	for _, name := range []string{" ", "(untagged)", strings.Repeat("é", 100), "a,b\"c"} {
-		tag, err := holder.Intern(name)
-		require.NoError(t, err)
+		tag := must.OK(holder.Intern(name))(t)
 		require.Equal(t, name, tag.String())
 	}
 }
@@ -73,22 +72,18 @@ func TestNamesThatAreInvalid(t *testing.T) {
 func TestTooManyNamesShareATag(t *testing.T) {
 	seen := map[holder.Tag]bool{}
 	for i := range holder.MostTags + 10 {
-		tag, err := holder.Intern(fmt.Sprint("step ", i))
-		require.NoError(t, err)
+		tag := must.OK(holder.Intern(fmt.Sprint("step ", i)))(t)
 		if tag != holder.Other {
 			require.False(t, seen[tag])
 			seen[tag] = true
 			require.Equal(t, fmt.Sprint("step ", i), tag.String())
 		}
 	}
-	late, err := holder.Intern("a late name")
-	require.NoError(t, err)
+	late := must.OK(holder.Intern("a late name"))(t)
 	require.Equal(t, holder.Other, late)
 	require.Equal(t, "(other)", late.String())
-	first, err := holder.Intern("step 0")
-	require.NoError(t, err)
+	first := must.OK(holder.Intern("step 0"))(t)
 	require.Equal(t, "step 0", first.String())
-	named, err := holder.Intern("(other)")
-	require.NoError(t, err)
+	named := must.OK(holder.Intern("(other)"))(t)
 	require.Equal(t, holder.Other, named)
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gpuconf/gocore/base/human"
+	"gpuconf/tests_go/must"
 )
 
 // The tables of tests_py/config/test_sizes.py.
@@ -17,8 +18,7 @@ func TestParseSize(t *testing.T) {
 		".5GiB":  1 << 29, "2.GiB": 2 << 30, "500MB": 500_000_000, "0.001TB": 1_000_000_000,
 		"3.3333333333333333333333333333333333333333MB": 3_333_333, "9223372036854775807": 1<<63 - 1,
 	} {
-		bytes, err := human.ParseSize(text)
-		require.NoError(t, err, text)
+		bytes := must.OK(human.ParseSize(text))(t, text)
 		require.Equal(t, want, bytes, text)
 	}
 	for _, text := range []string{
@@ -26,13 +26,10 @@ func TestParseSize(t *testing.T) {
 		"6XB", "1 000 000", "1,5GiB",
 		"\u0661\u0662", "\uff11GiB", "\u00b2GiB", "1G\u0131B", "1\u00a0GiB", "50%", ".", ".GiB",
 	} {
-		_, err := human.ParseSize(text)
-		require.ErrorContains(t, err, "is not a size", text)
+		require.ErrorContains(t, must.Err(human.ParseSize(text)), "is not a size", text)
 	}
-	_, err := human.ParseSize("1.5")
-	require.ErrorContains(t, err, "is not a whole number of bytes")
+	require.ErrorContains(t, must.Err(human.ParseSize("1.5")), "is not a whole number of bytes")
 	for _, text := range []string{"9223372036854775808", "8388608TiB", strings.Repeat("9", 5000)} {
-		_, err := human.ParseSize(text)
-		require.ErrorContains(t, err, "is too large", text)
+		require.ErrorContains(t, must.Err(human.ParseSize(text)), "is too large", text)
 	}
 }

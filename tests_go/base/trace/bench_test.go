@@ -7,13 +7,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gpuconf/gocore/base/trace"
+	"gpuconf/tests_go/must"
 )
 
 func BenchmarkAppend(b *testing.B) {
-	r, err := trace.NewRecorder(1<<16, nil)
-	require.NoError(b, err)
-	ring, err := r.Ring(0, &sync.Mutex{})
-	require.NoError(b, err)
+	r := must.OK(trace.NewRecorder(1<<16, nil))(b)
+	ring := must.OK(r.Ring(0, &sync.Mutex{}))(b)
 	b.ReportAllocs()
 	for b.Loop() {
 		ring.Append(trace.Allocate, 4096, 256, 0, 0, 0)

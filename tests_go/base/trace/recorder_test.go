@@ -14,28 +14,25 @@ import (
 	"gpuconf/gocore/base/holder"
 	"gpuconf/gocore/base/status"
 	"gpuconf/gocore/base/trace"
+	"gpuconf/tests_go/must"
 )
 
 func newRecorder(t require.TestingT, capacity int) *trace.Recorder {
-	r, err := trace.NewRecorder(capacity, nil)
-	require.NoError(t, err)
+	r := must.OK(trace.NewRecorder(capacity, nil))(t)
 	return r
 }
 
 func ringOf(t require.TestingT, r *trace.Recorder, gpu int) *trace.Ring {
-	ring, err := r.Ring(gpu, &sync.Mutex{})
-	require.NoError(t, err)
+	ring := must.OK(r.Ring(gpu, &sync.Mutex{}))(t)
 	return ring
 }
 
 // recorded stops a recording and returns its events. A second call returns the same.
 func recorded(t require.TestingT, r *trace.Recorder, live map[int][]trace.Block) trace.Recording {
 	r.Stop(live)
-	recording, err := r.Recording(context.Background())
-	require.NoError(t, err)
+	recording := must.OK(r.Recording(context.Background()))(t)
 	r.Stop(nil) // a second one changes nothing
-	again, err := r.Recording(context.Background())
-	require.NoError(t, err)
+	again := must.OK(r.Recording(context.Background()))(t)
 	require.Equal(t, recording, again)
 	require.NoError(t, r.Close())
 	return recording
@@ -77,8 +74,7 @@ func TestRecordingTellsWhatWasDone(t *testing.T) {
 
 	_, err := r.Recording(context.Background())
 	require.Equal(t, status.FailedPrecondition, status.CodeOf(err), "it was given up")
-	_, err = r.Ring(0, &sync.Mutex{})
-	require.Equal(t, status.FailedPrecondition, status.CodeOf(err))
+	require.Equal(t, status.FailedPrecondition, status.CodeOf(must.Err(r.Ring(0, &sync.Mutex{}))))
 	record(ring, trace.Free, 1, 1) // not recorded
 }
 
@@ -152,8 +148,7 @@ func TestThreadsRecord(t *testing.T) {
 	var next [2]uint64 // guarded by accounting
 	var group sync.WaitGroup
 	for i := range threads {
-		ring, err := r.Ring(i%2, &accounting[i%2])
-		require.NoError(t, err)
+		ring := must.OK(r.Ring(i%2, &accounting[i%2]))(t)
 		group.Go(func() {
 			for range each {
 				accounting[i%2].Lock()
@@ -261,8 +256,7 @@ func TestCompleteAddsWhatIsOnlyFreed(t *testing.T) {
 func TestStacksOfARecording(t *testing.T) {
 	var site uint32
 	sites := trace.NewSites(func() uint32 { return site })
-	r, err := trace.NewRecorder(2, sites)
-	require.NoError(t, err)
+	r := must.OK(trace.NewRecorder(2, sites))(t)
 	ring := ringOf(t, r, 0)
 	require.Same(t, sites, ring.Sites())
 	inner := trace.Frame{File: "a.py", Line: 3, Function: "f"}

@@ -12,6 +12,7 @@ import (
 	"gpuconf/tests_go/devices/faults"
 	"gpuconf/tests_go/devices/handover"
 	"gpuconf/tests_go/machine/simulated"
+	"gpuconf/tests_go/must"
 )
 
 func TestCaptures(t *testing.T) {
@@ -71,14 +72,11 @@ func TestCapturesThatCannotBeFollowed(t *testing.T) {
 		require.Equal(t, before, stats(t, m, "GPU:0"))
 	}
 	d.SetFaults()
-	block, err := m.AllocateKnowing(0, -1, stream, devmgr.Lasting, mib, 0)
-	require.NoError(t, err)
+	block := must.OK(m.AllocateKnowing(0, -1, stream, devmgr.Lasting, mib, 0))(t)
 	require.NoError(t, m.Free(block.Addr))
-	none, err := m.AllocateKnowing(0, -1, stream, devmgr.Lasting, 0, 0)
-	require.NoError(t, err)
+	none := must.OK(m.AllocateKnowing(0, -1, stream, devmgr.Lasting, 0, 0))(t)
 	require.Zero(t, none)
-	graph, err := captures.EndCapture(0, stream)
-	require.NoError(t, err)
+	graph := must.OK(captures.EndCapture(0, stream))(t)
 	require.NoError(t, captures.DestroyGraph(0, graph))
 	require.Zero(t, stats(t, m, "GPU:0").CapturedBytes)
 }

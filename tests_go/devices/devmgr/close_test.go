@@ -13,6 +13,7 @@ import (
 	"gpuconf/gocore/tf/config"
 	"gpuconf/tests_go/devices/faults"
 	"gpuconf/tests_go/machine/simulated"
+	"gpuconf/tests_go/must"
 )
 
 func TestCloseIsRefusedWhileBlocksAreLive(t *testing.T) {
@@ -49,8 +50,7 @@ func TestForcedCloseGivesEverythingBack(t *testing.T) {
 
 func TestCloseBeforeInitialize(t *testing.T) {
 	d := newDriver(t, "T4", simulated.Options{})
-	m, err := devmgr.New(d, nil)
-	require.NoError(t, err)
+	m := must.OK(devmgr.New(d, nil))(t)
 	require.NoError(t, m.Close(false))
 	require.Equal(t, 1, d.closes)
 	requireCode(t, status.FailedPrecondition, m.Initialize(nil, ""))
@@ -88,14 +88,13 @@ func TestCloseErrorsHaveAKind(t *testing.T) {
 	} {
 		t.Run(row.op, func(t *testing.T) {
 			d := newDriver(t, "T4", simulated.Options{})
-			m, err := devmgr.New(d, nil)
-			require.NoError(t, err)
+			m := must.OK(devmgr.New(d, nil))(t)
 			require.NoError(t, m.Initialize(nil, ""))
 			d.SetFaults(faults.OnOp(row.op, 0, gpu.ErrorNotPermitted))
 			if row.op == "Close" {
 				d.closeErr = gpu.ErrorNotPermitted
 			}
-			err = m.Close(false)
+			err := m.Close(false)
 			var kind *status.Error
 			require.True(t, errors.As(err, &kind), "an error without a kind: %v", err)
 			require.ErrorContains(t, err, row.text)
@@ -107,8 +106,7 @@ func TestCloseErrorsHaveAKind(t *testing.T) {
 func TestEveryCallOfAClosedManagerFails(t *testing.T) {
 	m, _ := initialized(t, "T4", simulated.Options{}, nil)
 	block := allocate(t, m, 0, 1)
-	peak, _, err := m.StartPeak(0)
-	require.NoError(t, err)
+	peak, _ := must.OK2(m.StartPeak(0))(t)
 	require.NoError(t, m.Close(true))
 	for name, call := range map[string]func() error{
 		"Configure":        func() error { return m.Configure(func(*config.State) error { panic("called") }) },

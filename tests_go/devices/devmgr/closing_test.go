@@ -12,6 +12,7 @@ import (
 	"gpuconf/gocore/tf/config"
 	"gpuconf/tests_go/devices/faults"
 	"gpuconf/tests_go/machine/simulated"
+	"gpuconf/tests_go/must"
 )
 
 // A context may outlive its pools: other libraries hold it too, and so do other logical GPUs of the card. Then queued
@@ -56,8 +57,7 @@ func (c *closing) closeWhile(t *testing.T, done func(), force bool) {
 }
 
 func (c *closing) allocateOn(t *testing.T, stream gpu.Stream, bytes uint64) uint64 {
-	block, err := c.AllocateKnowing(0, -1, stream, devmgr.Lasting, bytes, 0)
-	require.NoError(t, err)
+	block := must.OK(c.AllocateKnowing(0, -1, stream, devmgr.Lasting, bytes, 0))(t)
 	return block.Addr
 }
 
@@ -134,8 +134,7 @@ func TestMarksThatCannotBeWaitedForKeepTheirPage(t *testing.T) {
 			})
 			c.closeWhile(t, done, false)
 			c.d.SetFaults()
-			page, err := c.d.MemHostAlloc(0, 64<<10)
-			require.NoError(t, err)
+			page := must.OK(c.d.MemHostAlloc(0, 64<<10))(t)
 			for i := range page.Words {
 				require.Zero(t, atomic.LoadUint64(&page.Words[i]), "word %d of new memory was written", i)
 			}
@@ -151,14 +150,12 @@ func TestCloseDuringACapture(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, d.machine.ContextRelease(0)) })
 	one, other := newStream(t, d), newStream(t, d)
 	for _, stream := range []gpu.Stream{one, other, one} {
-		block, err := m.AllocateKnowing(0, -1, stream, devmgr.Lasting, 16*mib, 0)
-		require.NoError(t, err)
+		block := must.OK(m.AllocateKnowing(0, -1, stream, devmgr.Lasting, 16*mib, 0))(t)
 		require.NoError(t, m.FreeOn(block.Addr, stream))
 	}
 	require.NoError(t, captures.BeginCapture(0, one))
 	require.NoError(t, m.Close(false))
-	graph, err := captures.EndCapture(0, one)
-	require.NoError(t, err, "Close has invalidated the capture")
+	graph := must.OK(captures.EndCapture(0, one))(t, "Close has invalidated the capture")
 	require.NoError(t, captures.DestroyGraph(0, graph))
 	require.NoError(t, d.ContextSynchronize(0))
 }
@@ -168,11 +165,10 @@ func TestCloseDuringACapture(t *testing.T) {
 func TestWaitsInABrokenContextEnd(t *testing.T) {
 	m, d := initialized(t, "T4", simulated.Options{}, nil, []float64{16})
 	one, other := newStream(t, d), newStream(t, d)
-	block, err := m.AllocateKnowing(0, -1, one, devmgr.Lasting, 16*mib, 0)
-	require.NoError(t, err)
+	block := must.OK(m.AllocateKnowing(0, -1, one, devmgr.Lasting, 16*mib, 0))(t)
 	closedGate(t, d, one)
 	require.NoError(t, m.FreeOn(block.Addr, one))
-	_, err = m.AllocateKnowing(0, -1, other, devmgr.Lasting, 8*mib, 0)
+	_, err := m.AllocateKnowing(0, -1, other, devmgr.Lasting, 8*mib, 0)
 	require.NoError(t, err, "it takes half of the memory, after a mark that covers all of it")
 	breakContext(t, d)
 
@@ -193,8 +189,7 @@ func TestWaitsInABrokenContextEnd(t *testing.T) {
 // breakContext queues work on memory that is freed before the work runs, as a mistaken program does.
 func breakContext(t *testing.T, d *driver) {
 	stream := newStream(t, d)
-	addr, err := d.MemAlloc(0, mib)
-	require.NoError(t, err)
+	addr := must.OK(d.MemAlloc(0, mib))(t)
 	held := closedGate(t, d, stream)
 	fill(t, d, stream, addr, 1, mib)
 	require.NoError(t, d.MemFree(0, addr))

@@ -10,26 +10,22 @@ import (
 	"gpuconf/gocore/machine/gpu"
 	"gpuconf/gocore/tf/config"
 	"gpuconf/tests_go/machine/simulated"
+	"gpuconf/tests_go/must"
 )
 
 // A thread without a scope, such as autograd's workers, runs in the stream of the scope that its work comes from.
 func TestAStreamOfItsOwnTellsWhoseMemoryItIs(t *testing.T) {
 	m, d := initialized(t, "2xT4", simulated.Options{}, nil, []float64{100, 100, 100}, []float64{100})
-	first, err := m.StreamOf(0)
-	require.NoError(t, err)
+	first := must.OK(m.StreamOf(0))(t)
 	require.Equal(t, gpu.StreamNull, first, "the first of an ordinal gets what no other one claims")
-	second, err := m.StreamOf(1)
-	require.NoError(t, err)
+	second := must.OK(m.StreamOf(1))(t)
 	require.Greater(t, second, gpu.StreamPerThread)
-	again, err := m.StreamOf(1)
-	require.NoError(t, err)
+	again := must.OK(m.StreamOf(1))(t)
 	require.Equal(t, second, again)
-	third, err := m.StreamOf(2)
-	require.NoError(t, err)
+	third := must.OK(m.StreamOf(2))(t)
 	require.NotEqual(t, second, third)
 
-	others, err := d.machine.StreamCreate(0, gpu.StreamNonBlocking, 0)
-	require.NoError(t, err)
+	others := must.OK(d.machine.StreamCreate(0, gpu.StreamNonBlocking, 0))(t)
 	for name, row := range map[string]struct {
 		ordinal, scope int
 		stream         gpu.Stream
@@ -47,11 +43,10 @@ func TestAStreamOfItsOwnTellsWhoseMemoryItIs(t *testing.T) {
 	} {
 		require.Equal(t, row.want, serving(t, m, row.ordinal, row.scope, row.stream), name)
 	}
-	block, err := m.AllocateKnowing(0, -1, second, devmgr.Lasting, 1000, 0)
-	require.NoError(t, err)
+	block := must.OK(m.AllocateKnowing(0, -1, second, devmgr.Lasting, 1000, 0))(t)
 	require.EqualValues(t, 1, stats(t, m, "GPU:1").LiveBlocks)
 	require.NoError(t, m.Free(block.Addr))
-	_, err = m.StreamOf(4)
+	_, err := m.StreamOf(4)
 	requireCode(t, status.InvalidArgument, err)
 }
 
@@ -66,10 +61,8 @@ func TestAStreamOfItsOwnHasThePriorityOfItsDevice(t *testing.T) {
 			}})
 	}))
 	require.NoError(t, m.Initialize(nil, ""))
-	stream, err := m.StreamOf(1)
-	require.NoError(t, err)
-	priority, err := d.machine.StreamGetPriority(0, stream)
-	require.NoError(t, err)
+	stream := must.OK(m.StreamOf(1))(t)
+	priority := must.OK(d.machine.StreamGetPriority(0, stream))(t)
 	require.Equal(t, -2, priority)
 }
 
@@ -78,8 +71,7 @@ func TestTrimGivesBackWhatNoBlockLiesIn(t *testing.T) {
 	block, kept := allocate(t, m, 0, 1), allocate(t, m, 1, 1)
 	require.EqualValues(t, 150*mib, d.taken(t, 0))
 	require.NoError(t, m.Free(block.Addr))
-	released, err := m.Trim()
-	require.NoError(t, err)
+	released := must.OK(m.Trim())(t)
 	require.EqualValues(t, 100*mib, released)
 	require.EqualValues(t, 50*mib, d.taken(t, 0), "a region with a block stays")
 	require.NoError(t, m.Free(kept.Addr))
@@ -88,11 +80,10 @@ func TestTrimGivesBackWhatNoBlockLiesIn(t *testing.T) {
 func TestRegionIsTheDriversPieceAroundABlock(t *testing.T) {
 	m, _ := initialized(t, "T4", simulated.Options{}, nil, []float64{100})
 	first, second := allocate(t, m, 0, 1000), allocate(t, m, 0, 1000)
-	start, bytes, err := m.Region(second.Addr)
-	require.NoError(t, err)
+	start, bytes := must.OK2(m.Region(second.Addr))(t)
 	require.Equal(t, first.Addr, start)
 	require.EqualValues(t, 100*mib, bytes)
-	_, _, err = m.Region(start - 1)
+	_, _, err := m.Region(start - 1)
 	requireCode(t, status.InvalidArgument, err)
 	require.NoError(t, m.Free(first.Addr))
 	require.NoError(t, m.Free(second.Addr))
@@ -100,8 +91,7 @@ func TestRegionIsTheDriversPieceAroundABlock(t *testing.T) {
 
 func TestRecordStreamWantsALiveBlock(t *testing.T) {
 	m, _ := initialized(t, "T4", simulated.Options{}, nil)
-	stream, err := m.StreamOf(0)
-	require.NoError(t, err)
+	stream := must.OK(m.StreamOf(0))(t)
 	block := allocate(t, m, 0, 1000)
 	require.NoError(t, m.RecordStream(block.Addr, stream))
 	requireCode(t, status.InvalidArgument, m.RecordStream(block.Addr+256, stream))

@@ -13,12 +13,12 @@ import (
 	"gpuconf/gocore/tf/config"
 	"gpuconf/tests_go/devices/faults"
 	"gpuconf/tests_go/machine/simulated"
+	"gpuconf/tests_go/must"
 )
 
 func TestInitializeBuildsLogicalDevicesInOrder(t *testing.T) {
 	m, d := initialized(t, "2xT4", simulated.Options{}, nil, []float64{1000, 2000}, []float64{3000})
-	devices, err := m.LogicalDevices()
-	require.NoError(t, err)
+	devices := must.OK(m.LogicalDevices())(t)
 	var full []string
 	for _, device := range devices {
 		full = append(full, device.FullName+" is a "+device.Type)
@@ -67,8 +67,7 @@ func TestInitializeBehindAnIgnoredGPU(t *testing.T) {
 	m, d := initialized(t, "T4:16GiB,H100-80GB:80GiB", simulated.Options{}, env)
 	require.Equal(t, []string{"/device:CPU:0", "/device:GPU:0"}, logicalNames(t, m))
 	require.Equal(t, 80*gib-1800*mib, stats(t, m, "GPU:0").BytesLimit)
-	_, _, err := d.machine.MemGetInfo(0)
-	require.ErrorIs(t, err, gpu.ErrorInvalidContext, "the ignored GPU has no context")
+	require.ErrorIs(t, must.Err2(d.machine.MemGetInfo(0)), gpu.ErrorInvalidContext, "the ignored GPU has no context")
 	block := allocate(t, m, 0, 1)
 	require.NotZero(t, d.taken(t, 1))
 	require.NoError(t, m.Free(block.Addr))
@@ -88,8 +87,7 @@ func TestInitializeTakesVisibleGPUsOnly(t *testing.T) {
 // serving returns the logical GPU that serves an allocation. No other allocation may be live.
 func serving(t *testing.T, m *devmgr.Manager, ordinal, scope int, stream gpu.Stream) int {
 	t.Helper()
-	block, err := m.AllocateKnowing(ordinal, scope, stream, devmgr.Uncaptured|devmgr.Lasting, 1, 0)
-	require.NoError(t, err)
+	block := must.OK(m.AllocateKnowing(ordinal, scope, stream, devmgr.Uncaptured|devmgr.Lasting, 1, 0))(t)
 	var found []int
 	for number := range m.LogicalGPUs() {
 		for range stats(t, m, fmt.Sprintf("GPU:%d", number)).LiveBlocks {
@@ -198,8 +196,7 @@ func TestDefaultLimit(t *testing.T) {
 		{"B200-180GB", 150_000_000_000, 148_112_563_200},
 	} {
 		t.Run(row.spec, func(t *testing.T) {
-			spec, err := models.ParseSpec(row.spec)
-			require.NoError(t, err)
+			spec := must.OK(models.ParseSpec(row.spec))(t)
 			m, _ := initialized(t, row.spec, simulated.Options{UsedBytes: spec.Cards[0].MemoryBytes - row.available},
 				nil)
 			require.Equal(t, row.want, stats(t, m, "GPU:0").BytesLimit)
@@ -374,13 +371,11 @@ func TestACeilingOfTheWholeCard(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			env := config.Env{"GPUCONF_LIMIT": fmt.Sprint(row.ceiling)}
 			m := enumerated(t, newDriver(t, "T4:16GiB", simulated.Options{}), env)
-			inForce, err := m.InForce(1, env)
-			require.NoError(t, err)
+			inForce := must.OK(m.InForce(1, env))(t)
 			require.Equal(t, row.before, inForce)
 			require.NoError(t, m.Initialize(env, "main.py:1"))
 			require.Equal(t, row.limit, stats(t, m, "GPU:0").BytesLimit)
-			inForce, err = m.InForce(1, env)
-			require.NoError(t, err)
+			inForce = must.OK(m.InForce(1, env))(t)
 			require.Equal(t, devmgr.InForce{Bytes: row.limit, Known: true}, inForce)
 		})
 	}

@@ -10,22 +10,19 @@ import (
 	"gpuconf/gocore/pool/bfc"
 	"gpuconf/gocore/tf/config"
 	"gpuconf/tests_go/machine/simulated"
+	"gpuconf/tests_go/must"
 )
 
 // Allocations on all logical GPUs count, by number and by stream, and the one that fails has the whole report.
 func TestAnInjectedFailure(t *testing.T) {
 	m, d := initialized(t, "2xT4", simulated.Options{}, nil, []float64{8, 8}, []float64{8})
-	stream, err := d.machine.StreamCreate(0, 0, 0)
-	require.NoError(t, err)
+	stream := must.OK(d.machine.StreamCreate(0, 0, 0))(t)
 	require.NoError(t, m.FailAllocation(4))
-	_, err = m.Allocate(0, 1000)
-	require.NoError(t, err)
-	_, err = m.AllocateOn(0, 1, stream, 1000, 0)
-	require.NoError(t, err)
-	_, err = m.Allocate(2, 1000)
-	require.NoError(t, err)
+	must.OK(m.Allocate(0, 1000))(t)
+	must.OK(m.AllocateOn(0, 1, stream, 1000, 0))(t)
+	must.OK(m.Allocate(2, 1000))(t)
 	require.Equal(t, uint64(3), m.CountedAllocations())
-	_, err = m.AllocateOn(1, -1, gpu.StreamNull, 3*mib, 0)
+	_, err := m.AllocateOn(1, -1, gpu.StreamNull, 3*mib, 0)
 	requireCode(t, status.ResourceExhausted, err)
 	require.Equal(t, "OOM when allocating 3.00MiB (3145728 bytes) on GPU:2: "+
 		"out of memory, an injected failure, which a test requested.\n"+
@@ -40,8 +37,7 @@ func TestAnInjectedFailure(t *testing.T) {
 		_, err = m.Allocate(number, 1000)
 		require.NoError(t, err)
 	}
-	_, ooms, err := m.MemoryTotals(2)
-	require.NoError(t, err)
+	_, ooms := must.OK2(m.MemoryTotals(2))(t)
 	require.Equal(t, uint64(1), ooms)
 	require.NoError(t, m.Check())
 }
@@ -52,14 +48,12 @@ func TestAFailureIsInjectedBeforeInitialization(t *testing.T) {
 	m := enumerated(t, d, config.Env{})
 	require.NoError(t, m.FailAllocation(1))
 	require.NoError(t, m.Initialize(config.Env{}, "test"))
-	_, err := m.Allocate(0, 1000)
-	require.True(t, bfc.IsInjected(err))
+	require.True(t, bfc.IsInjected(must.Err(m.Allocate(0, 1000))))
 	require.NoError(t, m.FailAllocation(2))
 	require.Zero(t, m.CountedAllocations())
 	require.NoError(t, m.FailAllocation(0))
 	for range 4 {
-		_, err := m.Allocate(0, 1000)
-		require.NoError(t, err)
+		must.OK(m.Allocate(0, 1000))(t)
 	}
 	require.Zero(t, m.CountedAllocations())
 	require.NoError(t, m.Close(true))
@@ -73,9 +67,8 @@ func TestAnInjectedFailureElsewhere(t *testing.T) {
 	require.Zero(t, m.CountedAllocations())
 	require.NoError(t, m.FailAllocation(3))
 	require.NoError(t, m.CountForeign(8))
-	_, err := m.Allocate(0, 1000)
-	require.NoError(t, err)
-	err = m.CountForeign(2 * mib)
+	must.OK(m.Allocate(0, 1000))(t)
+	err := m.CountForeign(2 * mib)
 	requireCode(t, status.ResourceExhausted, err)
 	require.Equal(t, "Tried to allocate 2.00MiB (2097152 bytes): out of memory, an injected failure, which a test "+
 		"requested", err.Error())

@@ -9,6 +9,7 @@ import (
 	"gpuconf/gocore/base/status"
 	"gpuconf/gocore/devices/devmgr"
 	"gpuconf/gocore/machine/gpu"
+	"gpuconf/tests_go/must"
 )
 
 // The id of a stream that is never destroyed is queried once, by any caller, also if memory is handed over.
@@ -18,17 +19,14 @@ func TestTheIDOfALastingStreamIsQueriedOnce(t *testing.T) {
 			m, d := initialized(t, "T4", opts, nil, []float64{8})
 			lasting, other := newStream(t, d), newStream(t, d)
 			for range 10 {
-				block, err := m.AllocateKnowing(0, -1, lasting, devmgr.Uncaptured|devmgr.Lasting, 8*mib, 0)
-				require.NoError(t, err)
+				block := must.OK(m.AllocateKnowing(0, -1, lasting, devmgr.Uncaptured|devmgr.Lasting, 8*mib, 0))(t)
 				require.NoError(t, m.Free(block.Addr))
-				block, err = m.AllocateOn(0, -1, lasting, 8*mib, 0)
-				require.NoError(t, err)
+				block = must.OK(m.AllocateOn(0, -1, lasting, 8*mib, 0))(t)
 				require.NoError(t, m.Free(block.Addr))
 			}
 			require.Equal(t, 1, d.CallsOf()["StreamGetID"])
 			require.Equal(t, 10, d.CallsOf()["StreamGetCaptureInfo"], "the caller of the others has asked")
-			block, err := m.AllocateOn(0, -1, other, 8*mib, 0)
-			require.NoError(t, err)
+			block := must.OK(m.AllocateOn(0, -1, other, 8*mib, 0))(t)
 			require.NoError(t, m.Free(block.Addr))
 			require.Equal(t, 2, d.CallsOf()["StreamGetID"], "the other stream's")
 			require.NoError(t, m.Check())
@@ -40,14 +38,11 @@ func TestTheIDOfALastingStreamIsQueriedOnce(t *testing.T) {
 func TestAStreamIsFoundToBeLasting(t *testing.T) {
 	m, d := initialized(t, "T4", bothTimelines["words"], nil, []float64{8})
 	stream := newStream(t, d)
-	before, err := m.AllocateOn(0, -1, stream, mib, 0)
-	require.NoError(t, err)
-	other, err := m.Allocate(0, mib)
-	require.NoError(t, err)
+	before := must.OK(m.AllocateOn(0, -1, stream, mib, 0))(t)
+	other := must.OK(m.Allocate(0, mib))(t)
 	require.NoError(t, m.Free(before.Addr))
 	waits := d.CallsOf()["StreamWaitValue64"]
-	after, err := m.AllocateKnowing(0, -1, stream, devmgr.Lasting, mib, 0)
-	require.NoError(t, err)
+	after := must.OK(m.AllocateKnowing(0, -1, stream, devmgr.Lasting, mib, 0))(t)
 	require.Equal(t, before.Addr, after.Addr, "its own memory, without a wait")
 	require.Equal(t, waits, d.CallsOf()["StreamWaitValue64"])
 	require.NoError(t, m.Free(after.Addr))
@@ -66,8 +61,7 @@ func TestACapturedStreamWithTheHandleOfADestroyedOne(t *testing.T) {
 	r := &recycler{driver: d, now: map[gpu.Stream]gpu.Stream{}}
 	m := initializedOn(t, d, r, 12)
 	old := newStream(t, d)
-	block, err := m.AllocateOn(0, -1, old, 8*mib, 0)
-	require.NoError(t, err)
+	block := must.OK(m.AllocateOn(0, -1, old, 8*mib, 0))(t)
 	slowly(t, d, old, opts)
 	fill(t, d, old, block.Addr, 1, 8*mib)
 	require.NoError(t, m.FreeOn(block.Addr, old))
@@ -75,15 +69,13 @@ func TestACapturedStreamWithTheHandleOfADestroyedOne(t *testing.T) {
 	r.now[old] = newStream(t, d)
 
 	require.NoError(t, captures.BeginCapture(0, r.real(old)))
-	_, err = m.AllocateOn(0, -1, old, 8*mib, 0)
+	_, err := m.AllocateOn(0, -1, old, 8*mib, 0)
 	requireCode(t, status.ResourceExhausted, err)
 	require.ErrorContains(t, err, "work queued in other streams may still use it")
-	graph, err := captures.EndCapture(0, r.real(old))
-	require.NoError(t, err, "nothing of ours invalidated it")
+	graph := must.OK(captures.EndCapture(0, r.real(old)))(t, "nothing of ours invalidated it")
 	require.NoError(t, captures.DestroyGraph(0, graph))
 
-	all, err := m.AllocateOn(0, -1, old, 12*mib, 0)
-	require.NoError(t, err)
+	all := must.OK(m.AllocateOn(0, -1, old, 12*mib, 0))(t)
 	fill(t, d, r.real(old), all.Addr, 2, 12*mib)
 	require.NoError(t, d.StreamSynchronize(0, r.real(old)))
 	requireFilled(t, m, all, 2, 12*mib, "the old stream's work came last")
@@ -102,19 +94,16 @@ func TestBlocksOfAGraphAreHandedOverAfterTheirStreamsWork(t *testing.T) {
 	stream, heir := newStream(t, d), newStream(t, d)
 	for range 3 {
 		require.NoError(t, captures.BeginCapture(0, stream))
-		block, err := m.AllocateOn(0, -1, stream, 8*mib, 0)
-		require.NoError(t, err)
-		graph, err := captures.EndCapture(0, stream)
-		require.NoError(t, err)
+		block := must.OK(m.AllocateOn(0, -1, stream, 8*mib, 0))(t)
+		graph := must.OK(captures.EndCapture(0, stream))(t)
 		require.NoError(t, captures.DestroyGraph(0, graph))
-		_, err = m.Trim() // which sees that the graph is gone
+		_, err := m.Trim() // which sees that the graph is gone
 		require.NoError(t, err)
 		slowly(t, d, stream, opts)
 		fill(t, d, stream, block.Addr, 1, 8*mib)
 		require.NoError(t, m.Free(block.Addr))
 
-		got, err := m.AllocateKnowing(0, -1, heir, devmgr.Lasting, 8*mib, 0)
-		require.NoError(t, err)
+		got := must.OK(m.AllocateKnowing(0, -1, heir, devmgr.Lasting, 8*mib, 0))(t)
 		fill(t, d, heir, got.Addr, 2, 8*mib)
 		require.NoError(t, d.ContextSynchronize(0))
 		requireFilled(t, m, got, 2, 8*mib, "the captured stream's work came last")

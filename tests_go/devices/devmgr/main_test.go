@@ -13,6 +13,7 @@ import (
 	"gpuconf/gocore/tf/config"
 	"gpuconf/tests_go/devices/faults"
 	"gpuconf/tests_go/machine/simulated"
+	"gpuconf/tests_go/must"
 )
 
 const (
@@ -56,10 +57,8 @@ func newDriver(t testing.TB, spec string, opts simulated.Options) *driver {
 
 // openDriver opens a machine that the caller closes.
 func openDriver(t require.TestingT, spec string, opts simulated.Options) *driver {
-	parsed, err := models.ParseSpec(spec)
-	require.NoError(t, err)
-	machine, err := simulated.New(parsed, opts)
-	require.NoError(t, err)
+	parsed := must.OK(models.ParseSpec(spec))(t)
+	machine := must.OK(simulated.New(parsed, opts))(t)
 	return &driver{Injector: faults.NewInjector(machine), machine: machine}
 }
 
@@ -70,16 +69,14 @@ func (d *driver) requireNothingLeft(t require.TestingT) {
 
 // taken returns how much of a card's memory the driver has allocated.
 func (d *driver) taken(t require.TestingT, ordinal int) uint64 {
-	free, total, err := d.machine.MemGetInfo(ordinal)
-	require.NoError(t, err)
+	free, total := must.OK2(d.machine.MemGetInfo(ordinal))(t)
 	return total - free
 }
 
 // enumerated lists the devices of a machine.
 func enumerated(t testing.TB, d *driver, env config.Env) *devmgr.Manager {
 	t.Helper()
-	m, err := devmgr.New(d, env)
-	require.NoError(t, err)
+	m := must.OK(devmgr.New(d, env))(t)
 	t.Cleanup(func() {
 		require.NoError(t, m.Close(true))
 		d.requireNothingLeft(t)
@@ -138,14 +135,12 @@ func hide(m *devmgr.Manager, keep ...int) error {
 }
 
 func allocate(t require.TestingT, m *devmgr.Manager, number int, bytes uint64) bfc.Block {
-	block, err := m.Allocate(number, bytes)
-	require.NoError(t, err)
+	block := must.OK(m.Allocate(number, bytes))(t)
 	return block
 }
 
 func stats(t require.TestingT, m *devmgr.Manager, device string) bfc.Stats {
-	s, err := m.MemoryStats(device)
-	require.NoError(t, err)
+	s := must.OK(m.MemoryStats(device))(t)
 	return s.Stats
 }
 
@@ -166,8 +161,7 @@ func physicalNames(t require.TestingT, m *devmgr.Manager) []string {
 }
 
 func logicalNames(t require.TestingT, m *devmgr.Manager) []string {
-	devices, err := m.LogicalDevices()
-	require.NoError(t, err)
+	devices := must.OK(m.LogicalDevices())(t)
 	var names []string
 	for _, d := range devices {
 		names = append(names, d.Name)

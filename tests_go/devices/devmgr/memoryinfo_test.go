@@ -8,6 +8,7 @@ import (
 	"gpuconf/gocore/base/status"
 	"gpuconf/gocore/pool/bfc"
 	"gpuconf/tests_go/machine/simulated"
+	"gpuconf/tests_go/must"
 )
 
 func TestResolveGPU(t *testing.T) {
@@ -15,8 +16,7 @@ func TestResolveGPU(t *testing.T) {
 	for text, want := range map[string]int{
 		"GPU:0": 0, "GPU:1": 1, "/gpu:1": 1, "/device:GPU:0": 0, "/job:localhost/replica:0/task:0/device:GPU:1": 1,
 	} {
-		number, err := m.ResolveGPU(text)
-		require.NoError(t, err, text)
+		number := must.OK(m.ResolveGPU(text))(t, text)
 		require.Equal(t, want, number, text)
 	}
 	for text, says := range map[string]string{
@@ -38,8 +38,7 @@ func TestResolveGPU(t *testing.T) {
 func TestMemoryInfo(t *testing.T) {
 	m, _ := initialized(t, "T4", simulated.Options{}, nil, []float64{10, 20})
 	info := func(device string) [2]uint64 {
-		current, peak, err := m.MemoryInfo(device)
-		require.NoError(t, err)
+		current, peak := must.OK2(m.MemoryInfo(device))(t)
 		return [2]uint64{current, peak}
 	}
 	require.Equal(t, [2]uint64{0, 0}, info("GPU:0"))
@@ -65,22 +64,18 @@ func TestMemoryInfo(t *testing.T) {
 func TestMeasurementsOverlap(t *testing.T) {
 	m, _ := initialized(t, "T4", simulated.Options{}, nil, []float64{10, 10})
 	held := allocate(t, m, 0, mib)
-	outer, before, err := m.StartPeak(0)
-	require.NoError(t, err)
+	outer, before := must.OK2(m.StartPeak(0))(t)
 	require.Equal(t, mib, before.Bytes)
 	require.NoError(t, m.Free(allocate(t, m, 0, 4*mib).Addr))
-	inner, _, err := m.StartPeak(0)
-	require.NoError(t, err)
+	inner, _ := must.OK2(m.StartPeak(0))(t)
 	require.NoError(t, m.Free(allocate(t, m, 0, 2*mib).Addr))
 	require.NoError(t, m.Free(allocate(t, m, 1, 9*mib).Addr)) // must have no effect here
 	require.NoError(t, m.ResetMemoryStats("GPU:0"))           // nor this
-	after, err := m.StopPeak(0, inner)
-	require.NoError(t, err)
+	after := must.OK(m.StopPeak(0, inner))(t)
 	require.Equal(t, []uint64{mib, 3 * mib}, []uint64{after.Bytes, after.PeakBytes})
-	after, err = m.StopPeak(0, outer)
-	require.NoError(t, err)
+	after = must.OK(m.StopPeak(0, outer))(t)
 	require.Equal(t, []uint64{mib, 5 * mib}, []uint64{after.Bytes, after.PeakBytes})
-	_, err = m.StopPeak(0, inner)
+	_, err := m.StopPeak(0, inner)
 	requireCode(t, status.InvalidArgument, err)
 	require.ErrorContains(t, err, "is not running")
 	require.NoError(t, m.Free(held.Addr))
@@ -116,25 +111,20 @@ func TestMemoryTotals(t *testing.T) {
 		requireCode(t, status.ResourceExhausted, err)
 	}
 	require.NoError(t, m.ResetMemoryStats("GPU:0"))
-	totals, ooms, err := m.MemoryTotals(0)
-	require.NoError(t, err)
+	totals, ooms := must.OK2(m.MemoryTotals(0))(t)
 	require.Equal(t, bfc.Totals{Allocs: 2, AllocatedBytes: 1024 + 256, Regions: 1, RecentPeakBytesReserved: 10 * mib},
 		totals)
 	require.Equal(t, uint64(3), ooms)
 
-	totals, ooms, err = m.MemoryTotals(1)
-	require.NoError(t, err)
+	totals, ooms = must.OK2(m.MemoryTotals(1))(t)
 	require.Equal(t, bfc.Totals{}, totals)
 	require.Zero(t, ooms)
-	_, _, err = m.MemoryTotals(2)
-	require.Error(t, err)
+	require.Error(t, must.Err2(m.MemoryTotals(2)))
 
 	require.NoError(t, m.Free(kept.Addr))
-	_, err = m.Trim()
-	require.NoError(t, err)
+	must.OK(m.Trim())(t)
 	require.NoError(t, m.ResetMemoryStats("GPU:0"))
-	totals, _, err = m.MemoryTotals(0)
-	require.NoError(t, err)
+	totals, _ = must.OK2(m.MemoryTotals(0))(t)
 	require.Zero(t, totals.RecentPeakBytesReserved, "a new peak begins at what is reserved now")
 	require.Zero(t, totals.Regions)
 }

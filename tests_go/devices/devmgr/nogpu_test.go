@@ -9,6 +9,7 @@ import (
 	"gpuconf/gocore/devices/devmgr"
 	"gpuconf/gocore/tf/config"
 	"gpuconf/tests_go/machine/simulated"
+	"gpuconf/tests_go/must"
 )
 
 // A request for a GPU on a machine without one returns the reason, as far as it is known.
@@ -52,9 +53,8 @@ func TestWhyThereIsNoGPU(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			var m *devmgr.Manager
 			if row.spec == "" {
-				var err error
-				m, err = devmgr.New(nil, row.env)
-				require.NoError(t, err)
+
+				m = must.OK(devmgr.New(nil, row.env))(t)
 			} else {
 				m = enumerated(t, newDriver(t, row.spec, row.opts), row.env)
 			}
@@ -70,8 +70,7 @@ func TestWhyThereIsNoGPU(t *testing.T) {
 			_, _, err = m.MemoryInfo("GPU:0")
 			requireCode(t, status.InvalidArgument, err)
 			require.ErrorContains(t, err, ": "+row.want)
-			_, _, err = m.MemoryInfo("CPU:7")
-			require.NotContains(t, err.Error(), "no logical GPU")
+			require.NotContains(t, must.Err2(m.MemoryInfo("CPU:7")).Error(), "no logical GPU")
 		})
 	}
 }

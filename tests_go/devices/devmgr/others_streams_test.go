@@ -9,6 +9,7 @@ import (
 	"gpuconf/gocore/machine/gpu"
 	"gpuconf/tests_go/devices/faults"
 	"gpuconf/tests_go/machine/simulated"
+	"gpuconf/tests_go/must"
 )
 
 // StreamDestroy notes that the handle is gone: the manager destroys the streams that it made.
@@ -25,16 +26,13 @@ func TestThePoolOfAStreamIsClosedBeforeAnotherThatUsedIt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			machine := newDriver(t, "T4", opts)
 			d := &deadly{driver: machine, t: t, gone: map[gpu.Stream]bool{}}
-			m, err := devmgr.New(d, nil)
-			require.NoError(t, err)
+			m := must.OK(devmgr.New(d, nil))(t)
 			require.NoError(t, splitGPU(m, 0, 64, 64, 64))
 			require.NoError(t, m.Initialize(nil, "main.py:1 (test)"))
 			for of := range 3 {
-				stream, err := m.StreamOf(of)
-				require.NoError(t, err)
+				stream := must.OK(m.StreamOf(of))(t)
 				for number := range 3 {
-					block, err := m.AllocateOn(0, number, stream, mib, 0)
-					require.NoError(t, err)
+					block := must.OK(m.AllocateOn(0, number, stream, mib, 0))(t)
 					fill(t, machine, stream, block.Addr, 1, mib)
 					require.NoError(t, m.FreeOn(block.Addr, stream))
 				}
@@ -52,8 +50,7 @@ func TestDestroyedStreamsThatCouldNotBeEndedAreEndedLater(t *testing.T) {
 	d := newDriver(t, "T4", simulated.Options{})
 	r := &recycler{driver: d, now: map[gpu.Stream]gpu.Stream{}}
 	m := initializedOn(t, d, r, 8)
-	kept, err := m.Allocate(0, mib)
-	require.NoError(t, err)
+	kept := must.OK(m.Allocate(0, mib))(t)
 	handle := newStream(t, d)
 	// waits uses a new stream whose handle is the last one's, and returns how often the GPU was waited for.
 	waits := func() int {

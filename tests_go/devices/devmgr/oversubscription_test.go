@@ -14,6 +14,7 @@ import (
 	"gpuconf/gocore/tf/config"
 	"gpuconf/tests_go/devices/faults"
 	"gpuconf/tests_go/machine/simulated"
+	"gpuconf/tests_go/must"
 )
 
 // A fraction above 1 used to raise only the limit: the pool requested device memory, and an allocation beyond the card
@@ -26,10 +27,8 @@ var (
 
 func oversubscribed(t *testing.T, m *devmgr.Manager, device string) uint64 {
 	t.Helper()
-	s, err := m.MemoryStats(device)
-	require.NoError(t, err)
-	picture, err := m.MemoryMap(device)
-	require.NoError(t, err)
+	s := must.OK(m.MemoryStats(device))(t)
+	picture := must.OK(m.MemoryMap(device))(t)
 	require.Equal(t, s.OversubscribedBytes, picture.OversubscribedBytes)
 	return s.OversubscribedBytes
 }
@@ -117,8 +116,7 @@ func TestPoolsWithoutUnifiedMemoryExceedNothing(t *testing.T) {
 	block := allocate(t, m, 0, 40*mib)
 	require.Zero(t, oversubscribed(t, m, "GPU:0"))
 	require.Zero(t, d.CallsOf()["MemAllocManaged"])
-	is, err := m.IsUnified(0)
-	require.NoError(t, err)
+	is := must.OK(m.IsUnified(0))(t)
 	require.False(t, is)
 	require.NoError(t, m.Free(block.Addr))
 }
@@ -127,8 +125,7 @@ func TestPoolsWithoutUnifiedMemoryExceedNothing(t *testing.T) {
 func TestAnotherLimitIsOfUnifiedMemoryToo(t *testing.T) {
 	d := newDriver(t, "T4:64MiB", simulated.Options{})
 	m := enumerated(t, d, nil)
-	_, _, err := m.Join(oneAndAHalf, config.Env{"TF_DEVICE_MIN_SYS_MEMORY_IN_MB": "24"}, "", nil)
-	require.NoError(t, err)
+	must.OK2(m.Join(oneAndAHalf, config.Env{"TF_DEVICE_MIN_SYS_MEMORY_IN_MB": "24"}, "", nil))(t)
 	require.Equal(t, 40*mib, stats(t, m, "GPU:0").BytesLimit)
 	require.NoError(t, m.Free(allocate(t, m, 0, 1).Addr))
 	require.Equal(t, 1, d.CallsOf()["MemAllocManaged"])
@@ -201,8 +198,7 @@ func TestUnifiedMemoryIsAnotherConfiguration(t *testing.T) {
 	m := enumerated(t, newDriver(t, "T4:64MiB", simulated.Options{}), nil)
 	join(t, m, config.Options{}, "a.py:1")
 	is := func() bool {
-		unified, err := m.IsUnified(0)
-		require.NoError(t, err)
+		unified := must.OK(m.IsUnified(0))(t)
 		return unified
 	}
 	require.False(t, is())

@@ -11,6 +11,7 @@ import (
 	"gpuconf/gocore/pool/bfc"
 	"gpuconf/gocore/tf/config"
 	"gpuconf/tests_go/machine/simulated"
+	"gpuconf/tests_go/must"
 )
 
 // Many regions, on four logical GPUs of two cards.
@@ -32,8 +33,7 @@ func TestFreesGoByPointer(t *testing.T) {
 	}
 	regions := 0
 	for _, name := range []string{"GPU:0", "GPU:1", "GPU:2", "GPU:3"} {
-		picture, err := m.MemoryMap(name)
-		require.NoError(t, err)
+		picture := must.OK(m.MemoryMap(name))(t)
 		regions += len(picture.Regions)
 	}
 	require.Greater(t, regions, 20)
@@ -58,12 +58,10 @@ func TestAddressesThatAreNoBlock(t *testing.T) {
 	block, other := allocate(t, m, 0, 1000), allocate(t, m, 1, 1000)
 	freed := allocate(t, m, 0, 1000)
 	require.NoError(t, m.Free(freed.Addr))
-	picture, err := m.MemoryMap("GPU:0")
-	require.NoError(t, err)
+	picture := must.OK(m.MemoryMap("GPU:0"))(t)
 	region := picture.Regions[0]
 	before := []bfc.Stats{stats(t, m, "GPU:0"), stats(t, m, "GPU:1")}
-	frees, err := m.Frees(0)
-	require.NoError(t, err)
+	frees := must.OK(m.Frees(0))(t)
 	for name, addr := range map[string]uint64{
 		"of no pool":           0x1000,
 		"the last one":         math.MaxUint64,
@@ -86,8 +84,7 @@ func TestAddressesThatAreNoBlock(t *testing.T) {
 	requireCode(t, status.InvalidArgument, m.FreeID(block.Addr, block.ID+1))
 	requireCode(t, status.InvalidArgument, m.FreeID(0, 1))
 	require.Equal(t, before, []bfc.Stats{stats(t, m, "GPU:0"), stats(t, m, "GPU:1")})
-	after, err := m.Frees(0)
-	require.NoError(t, err)
+	after := must.OK(m.Frees(0))(t)
 	require.Equal(t, frees, after, "a call that frees nothing wakes no waiter")
 }
 

@@ -18,6 +18,7 @@ import (
 	"gpuconf/gocore/tf/config"
 	"gpuconf/tests_go/devices/faults"
 	"gpuconf/tests_go/machine/simulated"
+	"gpuconf/tests_go/must"
 )
 
 // meter counts what a pool has allocated from a GPU, and checks the limit at every call.
@@ -105,9 +106,8 @@ func newSoaker(t *testing.T, seed uint64) *soaker {
 	s.counters.limit = s.meter.limit
 	env := config.Env{"TF_FORCE_GPU_ALLOW_GROWTH": strconv.FormatBool(kind < 3),
 		"TF_ENABLE_GPU_GARBAGE_COLLECTION": strconv.FormatBool(kind != 1)}
-	var err error
-	s.m, err = devmgr.New(s.meter, env)
-	require.NoError(t, err)
+
+	s.m = must.OK(devmgr.New(s.meter, env))(t)
 	require.NoError(t, splitGPU(s.m, 0, limit))
 	require.NoError(t, s.m.Initialize(env, ""))
 	return s
@@ -249,8 +249,7 @@ func (s *soaker) read(b soaked) {
 
 func (s *soaker) newStream() {
 	if len(s.streams) < 4 {
-		stream, err := s.meter.machine.StreamCreate(0, gpu.StreamNonBlocking, 0)
-		require.NoError(s.t, err)
+		stream := must.OK(s.meter.machine.StreamCreate(0, gpu.StreamNonBlocking, 0))(s.t)
 		s.streams = append(s.streams, stream)
 		if stream == s.ended { // the handle is reused
 			s.ended = gpu.StreamNull
@@ -353,8 +352,7 @@ func number(t *testing.T, name string, otherwise uint64) uint64 {
 	if text == "" {
 		return otherwise
 	}
-	n, err := strconv.ParseUint(text, 10, 64)
-	require.NoError(t, err, name)
+	n := must.OK(strconv.ParseUint(text, 10, 64))(t, name)
 	return n
 }
 

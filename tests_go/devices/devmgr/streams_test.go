@@ -13,6 +13,7 @@ import (
 	"gpuconf/gocore/pool/bfc"
 	"gpuconf/tests_go/devices/faults"
 	"gpuconf/tests_go/machine/simulated"
+	"gpuconf/tests_go/must"
 )
 
 // gate is work that blocks a stream until open.
@@ -21,8 +22,7 @@ type gate struct {
 }
 
 func closedGate(t *testing.T, d *driver, stream gpu.Stream) *gate {
-	memory, err := d.MemHostAlloc(0, 8)
-	require.NoError(t, err)
+	memory := must.OK(d.MemHostAlloc(0, 8))(t)
 	atomic.StoreUint64(&memory.Words[0], 0)
 	require.NoError(t, d.StreamWaitValue64(0, stream, memory.Addr, 1))
 	return &gate{memory}
@@ -31,8 +31,7 @@ func closedGate(t *testing.T, d *driver, stream gpu.Stream) *gate {
 func (g *gate) open() { atomic.StoreUint64(&g.memory.Words[0], 1) }
 
 func newStream(t *testing.T, d *driver) gpu.Stream {
-	stream, err := d.StreamCreate(0, gpu.StreamNonBlocking, 0)
-	require.NoError(t, err)
+	stream := must.OK(d.StreamCreate(0, gpu.StreamNonBlocking, 0))(t)
 	return stream
 }
 
@@ -58,12 +57,10 @@ func TestOneStreamNeedsNoDriver(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m, d := initialized(t, "T4", simulated.Options{}, nil, []float64{10})
 			stream := which(t, d)
-			first, err := m.AllocateKnowing(0, -1, stream, devmgr.Lasting, mib, 0)
-			require.NoError(t, err)
+			first := must.OK(m.AllocateKnowing(0, -1, stream, devmgr.Lasting, mib, 0))(t)
 			before := d.CallsOf()
 			for range 100 {
-				block, err := m.AllocateKnowing(0, -1, stream, devmgr.Lasting, mib, 0)
-				require.NoError(t, err)
+				block := must.OK(m.AllocateKnowing(0, -1, stream, devmgr.Lasting, mib, 0))(t)
 				require.NoError(t, m.FreeOn(block.Addr, stream))
 			}
 			after := d.CallsOf()
@@ -84,8 +81,7 @@ func TestMemoryGoesFromStreamToStream(t *testing.T) {
 			m, d := initialized(t, "T4", opts, nil, []float64{8})
 			require.NoError(t, d.ContextRetain(0), "so that Close does not end the context, and everything with it")
 			one, other := newStream(t, d), newStream(t, d)
-			block, err := m.AllocateKnowing(0, -1, one, devmgr.Lasting, 8*mib, 0)
-			require.NoError(t, err)
+			block := must.OK(m.AllocateKnowing(0, -1, one, devmgr.Lasting, 8*mib, 0))(t)
 			var held *gate
 			if !opts.NoStreamMemOps {
 				held = closedGate(t, d, one)
@@ -98,8 +94,7 @@ func TestMemoryGoesFromStreamToStream(t *testing.T) {
 			require.Equal(t, block.Addr, heir.Addr)
 			fill(t, d, other, heir.Addr, 2, 8*mib)
 			if held != nil {
-				done, err := d.StreamQuery(0, other)
-				require.NoError(t, err)
+				done := must.OK(d.StreamQuery(0, other))(t)
 				require.False(t, done, "the heir's stream waits for the first one's work")
 				held.open()
 			}
@@ -132,13 +127,11 @@ func TestOneStreamOfTwoSoonNeedsNoDriver(t *testing.T) {
 			const limit, size = 256, 64 * mib
 			m, d := initialized(t, "T4", opts, nil, []float64{limit})
 			busy, other := newStream(t, d), newStream(t, d)
-			first, err := m.AllocateKnowing(0, -1, other, devmgr.Lasting, mib, 0)
-			require.NoError(t, err)
+			first := must.OK(m.AllocateKnowing(0, -1, other, devmgr.Lasting, mib, 0))(t)
 			calls := func(times int) map[string]int {
 				before := d.CallsOf()
 				for range times {
-					block, err := m.AllocateKnowing(0, -1, busy, devmgr.Lasting, size, 0)
-					require.NoError(t, err)
+					block := must.OK(m.AllocateKnowing(0, -1, busy, devmgr.Lasting, size, 0))(t)
 					require.NoError(t, m.Free(block.Addr))
 				}
 				after := d.CallsOf()
@@ -153,8 +146,7 @@ func TestOneStreamOfTwoSoonNeedsNoDriver(t *testing.T) {
 			looks := map[string]int{"StreamGetCaptureInfo": 1000} // which do not contact the GPU
 			require.Equal(t, looks, calls(1000))
 
-			block, err := m.AllocateKnowing(0, -1, busy, devmgr.Lasting, size, 0)
-			require.NoError(t, err)
+			block := must.OK(m.AllocateKnowing(0, -1, busy, devmgr.Lasting, size, 0))(t)
 			slowly(t, d, busy, opts)
 			fill(t, d, busy, block.Addr, 1, size)
 			require.NoError(t, m.Free(block.Addr))
@@ -178,19 +170,16 @@ func TestOneStreamOfTwoSoonNeedsNoDriver(t *testing.T) {
 func TestRecordedStreamsHoldABlock(t *testing.T) {
 	m, d := initialized(t, "T4", simulated.Options{}, nil, []float64{8})
 	reader := newStream(t, d)
-	block, err := m.AllocateKnowing(0, -1, gpu.StreamNull, devmgr.Lasting, 4*mib, 0)
-	require.NoError(t, err)
+	block := must.OK(m.AllocateKnowing(0, -1, gpu.StreamNull, devmgr.Lasting, 4*mib, 0))(t)
 	require.NoError(t, m.RecordStream(block.Addr, reader))
 	held := closedGate(t, d, reader)
 	require.NoError(t, m.Free(block.Addr))
 
-	next, err := m.AllocateKnowing(0, -1, gpu.StreamNull, devmgr.Lasting, 4*mib, 0)
-	require.NoError(t, err)
+	next := must.OK(m.AllocateKnowing(0, -1, gpu.StreamNull, devmgr.Lasting, 4*mib, 0))(t)
 	require.NotEqual(t, block.Addr, next.Addr, "the reader is not done")
 	held.open()
 	require.NoError(t, d.StreamSynchronize(0, reader))
-	third, err := m.AllocateKnowing(0, -1, gpu.StreamNull, devmgr.Lasting, 4*mib, 0)
-	require.NoError(t, err)
+	third := must.OK(m.AllocateKnowing(0, -1, gpu.StreamNull, devmgr.Lasting, 4*mib, 0))(t)
 	require.Equal(t, block.Addr, third.Addr)
 	require.NoError(t, m.Free(next.Addr))
 	require.NoError(t, m.Free(third.Addr))
@@ -200,8 +189,7 @@ func TestRecordedStreamsHoldABlock(t *testing.T) {
 func TestStreamsOfBlocksThatAreNotLive(t *testing.T) {
 	m, d := initialized(t, "T4", simulated.Options{}, nil, []float64{8})
 	stream := newStream(t, d)
-	block, err := m.AllocateKnowing(0, -1, stream, devmgr.Lasting, mib, 0)
-	require.NoError(t, err)
+	block := must.OK(m.AllocateKnowing(0, -1, stream, devmgr.Lasting, mib, 0))(t)
 	require.NoError(t, m.FreeOn(block.Addr, stream))
 	for name, err := range map[string]error{
 		"freed before": m.FreeOn(block.Addr, stream),
@@ -262,8 +250,7 @@ func handOver(t *testing.T, m *devmgr.Manager, one, other gpu.Stream) {
 func TestMemoryThatCannotBeWaitedFor(t *testing.T) {
 	m, d := initialized(t, "T4", simulated.Options{}, nil, []float64{8})
 	one, other := newStream(t, d), newStream(t, d)
-	block, err := m.AllocateKnowing(0, -1, one, devmgr.Lasting, 8*mib, 0)
-	require.NoError(t, err)
+	block := must.OK(m.AllocateKnowing(0, -1, one, devmgr.Lasting, 8*mib, 0))(t)
 	held := closedGate(t, d, one)
 	require.NoError(t, m.FreeOn(block.Addr, one))
 	d.SetFaults(func(c faults.Call) error {
@@ -272,7 +259,7 @@ func TestMemoryThatCannotBeWaitedFor(t *testing.T) {
 		}
 		return nil
 	})
-	_, err = m.AllocateKnowing(0, -1, other, devmgr.Lasting, 8*mib, 0)
+	_, err := m.AllocateKnowing(0, -1, other, devmgr.Lasting, 8*mib, 0)
 	requireCode(t, status.ResourceExhausted, err)
 	require.ErrorContains(t, err, "work queued in other streams may still use it, and waiting for them failed "+
 		"(CUDA_ERROR_UNKNOWN (999))")
@@ -280,8 +267,7 @@ func TestMemoryThatCannotBeWaitedFor(t *testing.T) {
 	d.SetFaults()
 	held.open()
 	require.NoError(t, d.StreamSynchronize(0, one))
-	again, err := m.AllocateKnowing(0, -1, other, devmgr.Lasting, 8*mib, 0)
-	require.NoError(t, err)
+	again := must.OK(m.AllocateKnowing(0, -1, other, devmgr.Lasting, 8*mib, 0))(t)
 	require.NoError(t, m.FreeOn(again.Addr, other))
 	require.NoError(t, m.Check())
 }

@@ -13,6 +13,7 @@ import (
 	"gpuconf/gocore/base/status"
 	"gpuconf/gocore/devices/devmgr"
 	"gpuconf/tests_go/machine/simulated"
+	"gpuconf/tests_go/must"
 )
 
 // soon is the longest wait for what must happen at once; late is never meant to pass.
@@ -43,8 +44,7 @@ func TestWaitForFreeIsWokenByAFree(t *testing.T) {
 		m.FreeID,
 	} {
 		block := allocate(t, m, 0, 10*mib)
-		seen, err := m.Frees(0)
-		require.NoError(t, err)
+		seen := must.OK(m.Frees(0))(t)
 		var waiters sync.WaitGroup
 		for range 4 {
 			waiters.Go(func() {
@@ -55,8 +55,7 @@ func TestWaitForFreeIsWokenByAFree(t *testing.T) {
 		}
 		require.NoError(t, free(block.Addr, block.ID))
 		requireSoon(t, &waiters, "a free did not wake those who wait for it")
-		now, err := m.Frees(0)
-		require.NoError(t, err)
+		now := must.OK(m.Frees(0))(t)
 		require.Equal(t, seen+1, now)
 		require.NoError(t, m.WaitForFree(0, seen, late), "that free was before the wait, which ends at once")
 	}
@@ -64,8 +63,7 @@ func TestWaitForFreeIsWokenByAFree(t *testing.T) {
 
 func TestWaitForFreeEndsInTime(t *testing.T) {
 	m, _ := initialized(t, "T4", simulated.Options{}, nil, []float64{10, 10})
-	seen, err := m.Frees(0)
-	require.NoError(t, err)
+	seen := must.OK(m.Frees(0))(t)
 	for _, timeout := range []time.Duration{math.MinInt64, -1, 0, 1, 20 * time.Millisecond} {
 		begin := time.Now()
 		require.NoError(t, m.WaitForFree(0, seen, timeout))
@@ -110,11 +108,9 @@ func TestCloseEndsEveryWait(t *testing.T) {
 	const waiters, rounds = 30, 1500
 	d := newDriver(t, "T4", simulated.Options{})
 	for range rounds {
-		m, err := devmgr.New(d, nil)
-		require.NoError(t, err)
+		m := must.OK(devmgr.New(d, nil))(t)
 		require.NoError(t, m.Initialize(nil, ""))
-		seen, err := m.Frees(0)
-		require.NoError(t, err)
+		seen := must.OK(m.Frees(0))(t)
 		var done sync.WaitGroup
 		var started atomic.Int32
 		for range waiters {

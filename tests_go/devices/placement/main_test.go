@@ -14,6 +14,7 @@ import (
 	"gpuconf/gocore/tf/config"
 	"gpuconf/gocore/tf/graph"
 	"gpuconf/tests_go/machine/simulated"
+	"gpuconf/tests_go/must"
 )
 
 func TestMain(m *testing.M) { simulated.Main(m) }
@@ -28,14 +29,10 @@ type machine struct {
 // newMachine is initialized with the given options. At the end of the test nothing may be left on it.
 func newMachine(t testing.TB, spec string, options config.Options) machine {
 	t.Helper()
-	parsed, err := models.ParseSpec(spec)
-	require.NoError(t, err)
-	card, err := simulated.New(parsed, simulated.Options{})
-	require.NoError(t, err)
-	manager, err := devmgr.New(card, nil)
-	require.NoError(t, err)
-	_, _, err = manager.Join(options, nil, "main.py:1", nil)
-	require.NoError(t, err)
+	parsed := must.OK(models.ParseSpec(spec))(t)
+	card := must.OK(simulated.New(parsed, simulated.Options{}))(t)
+	manager := must.OK(devmgr.New(card, nil))(t)
+	must.OK2(manager.Join(options, nil, "main.py:1", nil))(t)
 	memory := &host.Memory{}
 	t.Cleanup(func() {
 		blocks, bytes := memory.Stats()
@@ -56,8 +53,7 @@ func newMachine(t testing.TB, spec string, options config.Options) machine {
 
 func devices(t testing.TB, m machine, cpus, gpus int) *graph.Devices {
 	t.Helper()
-	d, err := m.Devices(cpus, gpus)
-	require.NoError(t, err)
+	d := must.OK(m.Devices(cpus, gpus))(t)
 	return d
 }
 
@@ -66,8 +62,7 @@ func bytesInUse(t require.TestingT, m machine) []uint64 {
 	_, bytes := m.memory.Stats()
 	book := []uint64{bytes}
 	for number := range m.Manager.LogicalGPUs() {
-		s, err := m.Manager.MemoryStats("GPU:" + string(rune('0'+number)))
-		require.NoError(t, err)
+		s := must.OK(m.Manager.MemoryStats("GPU:" + string(rune('0'+number))))(t)
 		book = append(book, s.BytesInUse)
 	}
 	return book

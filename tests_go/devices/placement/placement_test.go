@@ -11,6 +11,7 @@ import (
 	"gpuconf/gocore/machine/gpu"
 	"gpuconf/gocore/tf/config"
 	"gpuconf/gocore/tf/graph"
+	"gpuconf/tests_go/must"
 )
 
 // float32s returns a tensor's contents.
@@ -25,8 +26,7 @@ func float32s(shape graph.Shape, numbers ...float32) graph.Value {
 func at(name string) string { return "/job:localhost/replica:0/task:0/device:" + name }
 
 func constant(t require.TestingT, d *graph.Devices, device string, v graph.Value) *graph.Tensor {
-	made, err := d.Execute(graph.Call{Op: graph.Const, Value: v, Device: device})
-	require.NoError(t, err)
+	made := must.OK(d.Execute(graph.Call{Op: graph.Const, Value: v, Device: device}))(t)
 	return made.Tensor
 }
 
@@ -36,8 +36,7 @@ func TestOperationsUseTheManagersPoolsAndLeaveThemAsTheyWere(t *testing.T) {
 	before := bytesInUse(t, m)
 	x := constant(t, d, at("GPU:1"), float32s(graph.Shape{2, 2}, 1, 2, 3, 4))
 	require.Equal(t, []uint64{0, 0, 256}, bytesInUse(t, m))
-	product, err := d.Execute(graph.Call{Op: graph.MatMul, Inputs: []*graph.Tensor{x, x}, Device: at("CPU:0")})
-	require.NoError(t, err)
+	product := must.OK(d.Execute(graph.Call{Op: graph.MatMul, Inputs: []*graph.Tensor{x, x}, Device: at("CPU:0")}))(t)
 	require.Equal(t, 2, product.Copies, "an eager operation copies each input for itself")
 	want := float32s(graph.Shape{2, 2}, 7, 10, 15, 22)
 	got := make([]byte, product.Tensor.Bytes())
@@ -77,8 +76,7 @@ func TestDevicesThatAreNotThere(t *testing.T) {
 	_, err := m.Devices(1, 2)
 	require.Equal(t, status.InvalidArgument, status.CodeOf(err))
 	require.ErrorContains(t, err, "unknown device GPU:1")
-	_, err = m.Devices(0, 1)
-	require.Equal(t, status.FailedPrecondition, status.CodeOf(err))
+	require.Equal(t, status.FailedPrecondition, status.CodeOf(must.Err(m.Devices(0, 1))))
 }
 
 func TestTheMappingTellsOfTheCards(t *testing.T) {
@@ -96,12 +94,11 @@ func TestDevicesOutliveTheirPools(t *testing.T) {
 	d := devices(t, m, 1, 2)
 	x := constant(t, d, at("GPU:1"), float32s(graph.Shape{}, 1))
 	require.NoError(t, x.Release())
-	_, renamed, err := m.Manager.Join(config.Options{VisibleDeviceList: "0", AllowGrowth: true}, nil, "", nil)
-	require.NoError(t, err)
+	_, renamed := must.OK2(m.Manager.Join(config.Options{VisibleDeviceList: "0", AllowGrowth: true}, nil, "", nil))(t)
 	require.True(t, renamed)
 	x = constant(t, d, at("GPU:0"), float32s(graph.Shape{}, 1))
 	require.NoError(t, x.Release())
-	_, err = d.Execute(graph.Call{Op: graph.Const, Value: float32s(graph.Shape{}, 1), Device: at("GPU:1")})
+	_, err := d.Execute(graph.Call{Op: graph.Const, Value: float32s(graph.Shape{}, 1), Device: at("GPU:1")})
 	require.Equal(t, status.InvalidArgument, status.CodeOf(err))
 	require.ErrorContains(t, err, "unknown device GPU:1: this process has 1 logical GPU")
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gpuconf/gocore/lease/ledger"
+	"gpuconf/tests_go/must"
 )
 
 func init() {
@@ -51,23 +52,19 @@ func TestAStoppedWaiterIsPassedAndKeepsItsPlace(t *testing.T) {
 
 	stop(t, first.Process)
 	holder.Release()
-	ok, err := second.Wait(nil, time.Second)
-	require.NoError(t, err)
+	ok := must.OK(second.Wait(nil, time.Second))(t)
 	require.False(t, ok, "it is the turn of the first one, which may only be slow")
-	ok, err = second.Wait(nil, time.Minute)
-	require.NoError(t, err)
+	ok = must.OK(second.Wait(nil, time.Minute))(t)
 	require.True(t, ok)
 	third := claim(t, l, request(1, card("A", 30*gib)))
 	require.False(t, granted(t, third))
 
 	require.NoError(t, first.Process.Signal(syscall.SIGCONT))
-	ok, err = third.Wait(nil, 7*time.Second)
-	require.NoError(t, err)
+	ok = must.OK(third.Wait(nil, 7*time.Second))(t)
 	require.False(t, ok)
 	second.Release()
 	require.Eventually(t, func() bool {
-		claims, _, err := l.Rows()
-		require.NoError(t, err)
+		claims, _ := must.OK2(l.Rows())(t)
 		return len(claims) == 2 && claims[0].State == ledger.Granted && claims[0].Process.PID == first.Process.Pid
 	}, 10*time.Second, 10*time.Millisecond)
 	require.False(t, granted(t, third), "20 of 40 GiB are left")
@@ -78,8 +75,7 @@ func TestAStoppedWaiterIsPassedAndKeepsItsPlace(t *testing.T) {
 func stop(t *testing.T, p *os.Process) {
 	require.NoError(t, p.Signal(syscall.SIGSTOP))
 	require.Eventually(t, func() bool {
-		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.Pid))
-		require.NoError(t, err)
+		threads := must.OK(filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.Pid)))(t)
 		for _, path := range threads {
 			text, err := os.ReadFile(path)
 			if _, state, found := strings.Cut(string(text), ") "); err != nil || !found || state[0] != 'T' {

@@ -8,12 +8,12 @@ import (
 	"gpuconf/gocore/base/status"
 	"gpuconf/gocore/lease/ledger"
 	"gpuconf/gocore/lease/turns"
+	"gpuconf/tests_go/must"
 )
 
 func lent(t *testing.T, c *ledger.Claim, least, most uint64) uint64 {
 	t.Helper()
-	bytes, err := c.Lend(least*gib, most*gib, nil)
-	require.NoError(t, err)
+	bytes := must.OK(c.Lend(least*gib, most*gib, nil))(t)
 	return bytes / gib
 }
 
@@ -32,8 +32,7 @@ func TestMemoryThatNobodyNeedsIsLent(t *testing.T) {
 	require.Equal(t, uint64(15), lent(t, c, 0, 15))
 	require.Equal(t, uint64(15), lent(t, c, 0, 30)) // not while another claim waits
 	require.False(t, granted(t, owner))
-	scene, err := turns.SceneOf(l, host(64*gib))
-	require.NoError(t, err)
+	scene := must.OK(turns.SceneOf(l, host(64*gib)))(t)
 	require.Equal(t, []turns.Plan{{Waiter: owner.ID().String(), Gets: true, Repay: []string{c.ID().String()}}},
 		scene.Plans())
 
@@ -54,13 +53,11 @@ func TestWhatIsLentIsSeenByOthersAndStaysWithTheClaim(t *testing.T) {
 	other := claim(t, l, request(1, card("A", 25*gib)))
 	require.True(t, granted(t, other))
 	require.Equal(t, uint64(5), lent(t, c, 0, 30)) // of each card as much as the fullest one has
-	rows, _, err := l.Rows()
-	require.NoError(t, err)
+	rows, _ := must.OK2(l.Rows())(t)
 	require.Equal(t, uint64(5*gib), rows[0].Lent)
 	require.Equal(t, uint64(15*gib), rows[0].Cards[0].Charge)
 	reserved(t, c, 20*gib, 64*gib, true)
-	rows, _, err = l.Rows()
-	require.NoError(t, err)
+	rows, _ = must.OK2(l.Rows())(t)
 	require.Equal(t, uint64(20*gib), rows[0].Host)
 	require.Equal(t, uint64(2), lent(t, c, 0, 2))
 	require.NoError(t, c.Unreserve())
@@ -74,14 +71,11 @@ func TestMemoryIsLentToClaimsThatAreGranted(t *testing.T) {
 	require.True(t, granted(t, c))
 	waiting := claim(t, l, request(1, card("A", 30*gib)))
 	require.False(t, granted(t, waiting))
-	_, err := waiting.Lend(0, gib, nil)
-	require.Equal(t, status.FailedPrecondition, status.CodeOf(err))
+	require.Equal(t, status.FailedPrecondition, status.CodeOf(must.Err(waiting.Lend(0, gib, nil))))
 	reserved(t, c, 30*gib, 64*gib, true)
 	require.NoError(t, c.Park())
-	_, err = c.Lend(0, gib, nil)
-	require.Equal(t, status.FailedPrecondition, status.CodeOf(err))
+	require.Equal(t, status.FailedPrecondition, status.CodeOf(must.Err(c.Lend(0, gib, nil))))
 	asks := request(1, card("A", gib))
 	asks.Lent = gib
-	_, err = l.Claim(asks)
-	require.Equal(t, status.InvalidArgument, status.CodeOf(err))
+	require.Equal(t, status.InvalidArgument, status.CodeOf(must.Err(l.Claim(asks))))
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gpuconf/gocore/lease/ledger"
+	"gpuconf/tests_go/must"
 )
 
 // roleVariable makes this binary one of the programs that the tests start: "role argument...".
@@ -43,10 +44,8 @@ func role(words ...any) *exec.Cmd {
 func start(t *testing.T, words ...any) (command *exec.Cmd, line string) {
 	t.Helper()
 	command = role(words...)
-	stdin, err := command.StdinPipe()
-	require.NoError(t, err)
-	stdout, err := command.StdoutPipe()
-	require.NoError(t, err)
+	stdin := must.OK(command.StdinPipe())(t)
+	stdout := must.OK(command.StdoutPipe())(t)
 	require.NoError(t, command.Start())
 	t.Cleanup(func() {
 		_ = stdin.Close()
@@ -88,8 +87,7 @@ func request(count int, cards ...ledger.Card) ledger.Request {
 
 func open(t *testing.T, folder string) *ledger.Ledger {
 	t.Helper()
-	l, err := ledger.Open(folder, true)
-	require.NoError(t, err)
+	l := must.OK(ledger.Open(folder, true))(t)
 	t.Cleanup(func() { require.NoError(t, l.Close()) })
 	return l
 }
@@ -101,16 +99,14 @@ func private(t *testing.T) *ledger.Ledger {
 
 func claim(t *testing.T, l *ledger.Ledger, r ledger.Request) *ledger.Claim {
 	t.Helper()
-	c, err := l.Claim(r)
-	require.NoError(t, err)
+	c := must.OK(l.Claim(r))(t)
 	t.Cleanup(c.Release)
 	return c
 }
 
 func granted(t *testing.T, c *ledger.Claim) bool {
 	t.Helper()
-	ok, err := c.Wait(nil, 0)
-	require.NoError(t, err)
+	ok := must.OK(c.Wait(nil, 0))(t)
 	return ok
 }
 

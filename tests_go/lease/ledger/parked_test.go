@@ -15,6 +15,7 @@ import (
 
 	"gpuconf/gocore/base/status"
 	"gpuconf/gocore/lease/ledger"
+	"gpuconf/tests_go/must"
 )
 
 const mib = 1 << 20
@@ -35,15 +36,13 @@ func parked(t *testing.T, l *ledger.Ledger, bytes uint64) *ledger.Claim {
 
 func reserved(t *testing.T, c *ledger.Claim, bytes, available uint64, want bool) {
 	t.Helper()
-	ok, err := c.Reserve(bytes, host(available))
-	require.NoError(t, err)
+	ok := must.OK(c.Reserve(bytes, host(available)))(t)
 	require.Equal(t, want, ok)
 }
 
 func states(t *testing.T, l *ledger.Ledger) (states []string) {
 	t.Helper()
-	claims, _, err := l.Rows()
-	require.NoError(t, err)
+	claims, _ := must.OK2(l.Rows())(t)
 	for _, row := range claims {
 		states = append(states, row.State.String())
 	}
@@ -71,14 +70,12 @@ func TestAParkedProgramLeavesItsCardToOthersAndComesBackInTurn(t *testing.T) {
 	id := first.ID()
 	require.NoError(t, first.Return(again))
 	sound(t, l)
-	claims, _, err := l.Rows()
-	require.NoError(t, err)
+	claims, _ := must.OK2(l.Rows())(t)
 	require.Len(t, claims, 1)
 	require.Equal(t, []any{id, ledger.Granted, 1}, []any{claims[0].ID, claims[0].State, claims[0].Count})
 	require.Equal(t, []ledger.CardLease{{UUID: "A", Bytes: 30 * gib, Charge: 30 * gib}}, claims[0].Cards)
 	require.Equal(t, claims[0].Cards, first.Cards())
-	_, err = again.Wait(nil, 0)
-	require.Equal(t, status.FailedPrecondition, status.CodeOf(err)) // it was released
+	require.Equal(t, status.FailedPrecondition, status.CodeOf(must.Err(again.Wait(nil, 0)))) // it was released
 	require.False(t, granted(t, claim(t, l, request(1, card("A", 30*gib)))))
 	require.NoError(t, first.Unreserve())
 	require.NoError(t, first.Unreserve())
@@ -106,11 +103,9 @@ func TestTheHostsMemoryIsACard(t *testing.T) {
 	first := claim(t, l, request(1, card("A", 10*gib)))
 	second := claim(t, l, request(1, card("B", 10*gib)))
 	reserved(t, first, 10*gib, 10*gib-1, false)
-	ok, err := first.Reserve(10*gib, ledger.Host{Total: 64 * gib, Available: 64 * gib, Group: 10*gib - 1})
-	require.NoError(t, err)
+	ok := must.OK(first.Reserve(10*gib, ledger.Host{Total: 64 * gib, Available: 64 * gib, Group: 10*gib - 1}))(t)
 	require.False(t, ok)
-	ok, err = first.Reserve(10*gib, ledger.Host{Total: 10*gib - 1, Available: 64 * gib, Group: 64 * gib})
-	require.NoError(t, err)
+	ok = must.OK(first.Reserve(10*gib, ledger.Host{Total: 10*gib - 1, Available: 64 * gib, Group: 64 * gib}))(t)
 	require.False(t, ok)
 	require.Equal(t, []string{"granted", "granted"}, states(t, l))
 	reserved(t, first, 10*gib, 20*gib-mib, true)
@@ -242,12 +237,10 @@ func TestAKillWhileParkingLeavesTheProgramItsClaim(t *testing.T) {
 		folder := filepath.Join(t.TempDir(), "ledger")
 		output, ended := role("parks", folder, n).Output()
 		var pid int
-		_, err := fmt.Sscan(string(output), &pid)
-		require.NoError(t, err, "%s", output)
+		must.OK(fmt.Sscan(string(output), &pid))(t, "%s", output)
 		l := open(t, folder)
 		sound(t, l)
-		claims, _, err := l.Rows()
-		require.NoError(t, err)
+		claims, _ := must.OK2(l.Rows())(t)
 		require.Len(t, claims, 1, "before call %d", n)
 		require.EqualValues(t, 30*gib, claims[0].Cards[0].Bytes)
 		seen[claims[0].State.String()]++
@@ -271,8 +264,7 @@ func TestHowAParkedClaimIsStored(t *testing.T) {
 	l := private(t)
 	parked(t, l, 30*gib)
 	file := slots(t, l.Folder())
-	data, err := os.ReadFile(file)
-	require.NoError(t, err)
+	data := must.OK(os.ReadFile(file))(t)
 	entry, record := data[firstRow:firstRow+rowBytes], data[firstSlot:firstSlot+slotBytes]
 	require.Equal(t, []byte{3, 2}, entry[:2])
 	require.Equal(t, []byte{1, 2}, record[16:18])

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gpuconf/gocore/lease/ledger"
+	"gpuconf/tests_go/must"
 )
 
 func TestFileSystemsOfALedger(t *testing.T) {
@@ -54,8 +55,7 @@ func TestADefaultFolderThatAnotherUserTookIsRefused(t *testing.T) {
 		require.Regexp(t, fmt.Sprintf("%s.* belongs to user %d,? .*has mode %04o.* Set GPUCONF_LEDGER to another "+
 			"folder, or ask the administrator to remove "+
 			"this one, or to run: gpuconf ledger init --shared", folder, one.owner, uint32(mode)), string(output))
-		left, err := os.ReadDir(folder)
-		require.NoError(t, err)
+		left := must.OK(os.ReadDir(folder))(t)
 		require.Empty(t, left)
 	}
 	require.NoError(t, os.Chown(folder, user, user))
@@ -70,8 +70,7 @@ func TestAClaimTouchesTheLedger(t *testing.T) {
 	l := private(t)
 	first := claim(t, l, request(1, card("A", gib)))
 	names := []string{"."}
-	entries, err := os.ReadDir(l.Folder())
-	require.NoError(t, err)
+	entries := must.OK(os.ReadDir(l.Folder()))(t)
 	for _, entry := range entries {
 		names = append(names, entry.Name())
 	}
@@ -82,8 +81,7 @@ func TestAClaimTouchesTheLedger(t *testing.T) {
 	}
 	second := claim(t, l, request(1, card("A", gib)))
 	for _, name := range names {
-		at, err := os.Stat(filepath.Join(l.Folder(), name))
-		require.NoError(t, err)
+		at := must.OK(os.Stat(filepath.Join(l.Folder(), name)))(t)
 		require.Less(t, time.Since(at.ModTime()), time.Hour, name)
 	}
 	first.Release()

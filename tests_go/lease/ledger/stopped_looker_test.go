@@ -10,6 +10,7 @@ import (
 
 	"gpuconf/gocore/base/invariants"
 	"gpuconf/gocore/lease/ledger"
+	"gpuconf/tests_go/must"
 )
 
 // beforeOpening does something once, before this process next opens a file of slots. The test must not run
@@ -36,13 +37,11 @@ func TestAProcessThatWasStoppedPassesNobody(t *testing.T) {
 	late := open(t, l.Folder())
 	beforeOpening(t, func() {
 		time.Sleep(1100 * time.Millisecond)
-		ok, err := waiter.Wait(nil, time.Nanosecond)
-		require.NoError(t, err)
+		ok := must.OK(waiter.Wait(nil, time.Nanosecond))(t)
 		require.False(t, ok)
 	})
 	require.False(t, granted(t, claim(t, late, request(1, card("A", 5*gib)))), "the waiter needs the whole card")
-	claims, _, err := late.Rows()
-	require.NoError(t, err)
+	claims, _ := must.OK2(late.Rows())(t)
 	require.Len(t, claims, 3)
 	sound(t, l)
 }
@@ -54,8 +53,7 @@ func TestASlotIsNotTakenInAFileThatReplacedItsOwn(t *testing.T) {
 	claim(t, l, request(1, card("A", gib))).Release()
 	path := slots(t, l.Folder())
 	beforeOpening(t, func() {
-		data, err := os.ReadFile(path)
-		require.NoError(t, err)
+		data := must.OK(os.ReadFile(path))(t)
 		require.NoError(t, os.WriteFile(path+".new", data, 0o600))
 		require.NoError(t, os.Rename(path+".new", path))
 	})

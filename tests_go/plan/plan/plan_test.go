@@ -18,6 +18,7 @@ import (
 	"gpuconf/gocore/pool/bfc"
 	"gpuconf/gocore/pool/suballoc"
 	"gpuconf/tests_go/machine/simulated"
+	"gpuconf/tests_go/must"
 	"gpuconf/tests_go/pool/traces"
 )
 
@@ -31,8 +32,7 @@ func finish(t require.TestingT, events []trace.Event, request plan.Request) *pla
 	if request.Policies == nil {
 		request.Policies = plan.Policies()
 	}
-	job, err := plan.New(context.Background(), events, request)
-	require.NoError(t, err)
+	job := must.OK(plan.New(context.Background(), events, request))(t)
 	for number := range job.Len() {
 		require.NoError(t, job.Determine(context.Background(), number))
 	}
@@ -253,9 +253,8 @@ func TestHoldersAtThePeak(t *testing.T) {
 }
 
 func TestRequestsThatCannotBe(t *testing.T) {
-	_, err := plan.New(context.Background(), nil, plan.Request{})
-	require.ErrorContains(t, err, "no policy")
-	_, err = plan.ParsePolicy("fast")
+	require.ErrorContains(t, must.Err(plan.New(context.Background(), nil, plan.Request{})), "no policy")
+	_, err := plan.ParsePolicy("fast")
 	require.EqualError(t, err,
 		`unknown policy "fast": expected one of pytorch, pytorch-expandable, pytorch-max-split, pytorch-roundup, tensorflow, regions, virtual`)
 	require.Equal(t, status.InvalidArgument, status.CodeOf(err))
@@ -308,10 +307,8 @@ func TestLeastLimitIsMinimal(t *testing.T) {
 
 // A pool on a simulated GPU behaves as the plan predicted.
 func TestPlanIsWhatAPoolDoes(t *testing.T) {
-	spec, err := models.ParseSpec("T4")
-	require.NoError(t, err)
-	machine, err := simulated.New(spec, simulated.Options{})
-	require.NoError(t, err)
+	spec := must.OK(models.ParseSpec("T4"))(t)
+	machine := must.OK(simulated.New(spec, simulated.Options{}))(t)
 	defer func() { require.NoError(t, machine.Close()) }()
 	require.NoError(t, machine.ContextRetain(0))
 	rapid.Check(t, func(t *rapid.T) {
@@ -319,10 +316,9 @@ func TestPlanIsWhatAPoolDoes(t *testing.T) {
 		policy := rapid.SampledFrom([]plan.Policy{plan.TensorFlow, plan.Regions}).Draw(t, "policy")
 		limit := rapid.Uint64Range(1, 64).Draw(t, "limit in MiB") * mib
 		result := one(t, events, policy, limit, plan.Card{})
-		a, err := bfc.New(suballoc.NewRegions(device{machine}, suballoc.Options{LimitBytes: limit,
+		a := must.OK(bfc.New(suballoc.NewRegions(device{machine}, suballoc.Options{LimitBytes: limit,
 			Growth: policy == plan.TensorFlow}),
-			bfc.Options{Split: bfc.SplitRule{TensorFlow: policy == plan.TensorFlow}, GarbageCollect: true})
-		require.NoError(t, err)
+			bfc.Options{Split: bfc.SplitRule{TensorFlow: policy == plan.TensorFlow}, GarbageCollect: true}))(t)
 		defer func() { require.NoError(t, a.Close()) }()
 		blocks := map[uint64]uint64{}
 		for i, e := range events {
@@ -379,8 +375,7 @@ func BenchmarkReplay(b *testing.B) {
 
 // Python has the policies' names, too, because it checks them before the core is loaded.
 func TestPythonHasTheSamePolicies(t *testing.T) {
-	source, err := os.ReadFile("../../../python/gpuconf/plans/generated/policies.py")
-	require.NoError(t, err)
+	source := must.OK(os.ReadFile("../../../python/gpuconf/plans/generated/policies.py"))(t)
 	listed := func(name string) (policies []plan.Policy) {
 		list := regexp.MustCompile(`(?ms)^` + name + ` = \($(.*?)^\)$`).FindSubmatch(source)
 		require.NotNil(t, list)

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gpuconf/gocore/base/trace"
+	"gpuconf/tests_go/must"
 )
 
 // record is the JSON of a snapshot in testdata: the end and the events of a run of PyTorch on a GPU.
@@ -33,11 +34,9 @@ var actions = map[string]trace.Action{
 }
 
 func recorded(t testing.TB, path string) trace.GPUHistory {
-	file, err := os.Open(path)
-	require.NoError(t, err)
+	file := must.OK(os.Open(path))(t)
 	defer file.Close()
-	text, err := gzip.NewReader(file)
-	require.NoError(t, err)
+	text := must.OK(gzip.NewReader(file))(t)
 	var r record
 	require.NoError(t, json.NewDecoder(text).Decode(&r))
 	var h trace.GPUHistory
@@ -67,8 +66,7 @@ func recorded(t testing.TB, path string) trace.GPUHistory {
 func number(value any) uint64 { return uint64(value.(float64)) }
 
 func records(t testing.TB) (paths []string) {
-	paths, err := filepath.Glob("testdata/*.json.gz")
-	require.NoError(t, err)
+	paths = must.OK(filepath.Glob("testdata/*.json.gz"))(t)
 	require.Len(t, paths, 9)
 	return paths
 }

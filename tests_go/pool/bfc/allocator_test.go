@@ -12,6 +12,7 @@ import (
 	"gpuconf/gocore/pool/bfc"
 	"gpuconf/gocore/pool/suballoc"
 	"gpuconf/tests_go/machine/fakedevice"
+	"gpuconf/tests_go/must"
 )
 
 const mib = 1 << 20
@@ -24,8 +25,7 @@ func pool(t testing.TB, limitBytes uint64, opts bfc.Options) *bfc.Allocator {
 
 func allocate(t testing.TB, a *bfc.Allocator, bytes uint64) bfc.Block {
 	t.Helper()
-	block, err := a.Allocate(bytes)
-	require.NoError(t, err)
+	block := must.OK(a.Allocate(bytes))(t)
 	return block
 }
 
@@ -159,8 +159,7 @@ func TestIdleRegionsStayInVain(t *testing.T) {
 	allocate(t, a, 4*mib)
 	require.NoError(t, a.Free(first.Addr))
 	device.TakeCalls()
-	_, err := a.Allocate(2*mib + 256)
-	require.Equal(t, bfc.LimitReached, outOfMemory(t, err).Cause)
+	require.Equal(t, bfc.LimitReached, outOfMemory(t, must.Err(a.Allocate(2*mib+256))).Cause)
 	require.Empty(t, device.TakeCalls())
 }
 
@@ -358,8 +357,7 @@ func TestFreeOfWhatIsNoBlock(t *testing.T) {
 
 func TestZeroBytes(t *testing.T) {
 	a := pool(t, 65536, bfc.Options{})
-	block, err := a.Allocate(0)
-	require.NoError(t, err)
+	block := must.OK(a.Allocate(0))(t)
 	require.Equal(t, bfc.Block{}, block)
 	require.NoError(t, a.Free(block.Addr))
 	require.NoError(t, a.FreeID(block.Addr, block.ID))
@@ -427,8 +425,7 @@ func TestNewRefuses(t *testing.T) {
 func TestClose(t *testing.T) {
 	device := fakedevice.New(1 << 30)
 	sub := suballoc.NewRegions(device, suballoc.Options{LimitBytes: 1 << 30, Growth: true})
-	a, err := bfc.New(sub, bfc.Options{Name: "GPU_0_bfc"})
-	require.NoError(t, err)
+	a := must.OK(bfc.New(sub, bfc.Options{Name: "GPU_0_bfc"}))(t)
 	block := allocate(t, a, 5*mib)
 	allocate(t, a, 50*mib)
 	peak, _ := a.StartPeak()
@@ -436,7 +433,7 @@ func TestClose(t *testing.T) {
 	require.Empty(t, device.Live)
 	require.Equal(t, uint64(1<<30), sub.AvailableBytes())
 
-	_, err = a.Allocate(1)
+	_, err := a.Allocate(1)
 	errs := []error{err, a.Free(block.Addr), a.Free(0), a.FreeID(block.Addr, block.ID), a.FreeID(0, 0), a.Check()}
 	_, err = a.Allocate(0)
 	for _, err := range append(errs, err) {
@@ -457,9 +454,8 @@ func TestClose(t *testing.T) {
 
 func TestManyAllocatorsCanComeAndGo(t *testing.T) {
 	for range 2000 {
-		a, err := bfc.New(suballoc.NewRegions(fakedevice.New(1<<40), suballoc.Options{LimitBytes: 1 << 40}),
-			bfc.Options{})
-		require.NoError(t, err)
+		a := must.OK(bfc.New(suballoc.NewRegions(fakedevice.New(1<<40), suballoc.Options{LimitBytes: 1 << 40}),
+			bfc.Options{}))(t)
 		allocate(t, a, 1)
 		require.NoError(t, a.Close())
 	}

@@ -12,6 +12,7 @@ import (
 	"gpuconf/gocore/pool/bfc"
 	"gpuconf/gocore/pool/suballoc"
 	"gpuconf/tests_go/machine/fakedevice"
+	"gpuconf/tests_go/must"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -41,8 +42,7 @@ func walk(t *testing.T, at int, always bool) (failed int) {
 		return nil
 	}
 	sub := suballoc.NewRegions(device, suballoc.Options{LimitBytes: 30 * mib, Growth: true})
-	a, err := bfc.New(sub, bfc.Options{GarbageCollect: true})
-	require.NoError(t, err)
+	a := must.OK(bfc.New(sub, bfc.Options{GarbageCollect: true}))(t)
 	var live []bfc.Block
 	var inUse uint64
 	for _, bytes := range []uint64{2 * mib, 4 * mib, 8 * mib, 16 * mib, 0, 20 * mib, 1000, 0, 30 * mib} {
@@ -75,7 +75,7 @@ func walk(t *testing.T, at int, always bool) (failed int) {
 	}
 	require.Equal(t, device.LiveBytes, a.Stats().BytesReserved+refused())
 	lostBefore := refused()
-	err = a.Close()
+	err := a.Close()
 	require.Equal(t, refused() > lostBefore, err != nil, "Close reports what was not freed")
 	require.Equal(t, refused(), device.LiveBytes)
 	require.Equal(t, 30*mib-refused(), sub.AvailableBytes())
@@ -99,11 +99,10 @@ func TestSubAllocatorThatBreaksItsPromise(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			sub := &scripted{limit: mib, answers: [][2]uint64{{fakedevice.Base + 64*mib, 4096}, {tt.addr, tt.bytes}}}
-			a, err := bfc.New(sub, bfc.Options{})
-			require.NoError(t, err)
+			a := must.OK(bfc.New(sub, bfc.Options{}))(t)
 			allocate(t, a, 4096)
 			before := a.Stats()
-			_, err = a.Allocate(1000)
+			_, err := a.Allocate(1000)
 			require.Equal(t, status.ResourceExhausted, status.CodeOf(err))
 			require.ErrorContains(t, err, "unusable")
 			require.Equal(t, [][2]uint64{{tt.addr, tt.bytes}}, sub.released)
@@ -219,8 +218,7 @@ func TestGoroutines(t *testing.T) {
 	const workers, rounds, limit = 8, 2_000, 4 * mib
 	device := fakedevice.New(limit)
 	sub := suballoc.NewRegions(device, suballoc.Options{LimitBytes: limit, Growth: true})
-	a, err := bfc.New(sub, bfc.Options{GarbageCollect: true})
-	require.NoError(t, err)
+	a := must.OK(bfc.New(sub, bfc.Options{GarbageCollect: true}))(t)
 	var owner sync.Map // address -> worker: no address is returned twice
 	var all sync.WaitGroup
 	for worker := range workers {

@@ -14,6 +14,7 @@ import (
 	"gpuconf/gocore/pool/bfc"
 	"gpuconf/gocore/pool/suballoc"
 	"gpuconf/tests_go/machine/fakedevice"
+	"gpuconf/tests_go/must"
 )
 
 // A process with a limit on address space (ulimit -v) gets shorter tables. When they are full, allocations fail with an
@@ -79,11 +80,9 @@ func newAllocatorInLittle(t *testing.T, sub bfc.SubAllocator) (a *bfc.Allocator,
 
 // limitAddressSpace leaves the process spare bytes beyond what it has mapped, until lift is called.
 func limitAddressSpace(t *testing.T, spare uint64) (lift func()) {
-	statm, err := os.ReadFile("/proc/self/statm")
-	require.NoError(t, err)
+	statm := must.OK(os.ReadFile("/proc/self/statm"))(t)
 	var pages uint64
-	_, err = fmt.Sscan(string(statm), &pages)
-	require.NoError(t, err)
+	must.OK(fmt.Sscan(string(statm), &pages))(t)
 	var before unix.Rlimit
 	require.NoError(t, unix.Getrlimit(unix.RLIMIT_AS, &before))
 	low := unix.Rlimit{Cur: pages*uint64(os.Getpagesize()) + spare, Max: before.Max}

@@ -12,6 +12,7 @@ import (
 	"gpuconf/gocore/pool/bfc"
 	"gpuconf/gocore/pool/suballoc"
 	"gpuconf/tests_go/machine/fakedevice"
+	"gpuconf/tests_go/must"
 )
 
 func newCounted(t *testing.T) *bfc.Allocator {
@@ -27,16 +28,14 @@ func newCounted(t *testing.T) *bfc.Allocator {
 func TestTheNthAllocationFails(t *testing.T) {
 	for n := uint64(1); n <= 5; n++ {
 		a := newCounted(t)
-		_, err := a.Allocate(100)
-		require.NoError(t, err)
+		must.OK(a.Allocate(100))(t)
 		f := bfc.NewFailure(n)
 		a.Inject(f)
 		for i := uint64(1); i <= 7; i++ {
-			empty, err := a.Allocate(0)
-			require.NoError(t, err)
+			empty := must.OK(a.Allocate(0))(t)
 			require.Zero(t, empty)
 			before := a.Stats()
-			_, err = a.Allocate(1000)
+			_, err := a.Allocate(1000)
 			require.NoError(t, a.Check())
 			require.Equal(t, min(i, n), f.Counted())
 			if i != n {
@@ -72,12 +71,10 @@ func TestAFailureCanBeTakenBack(t *testing.T) {
 	a := newCounted(t)
 	f := bfc.NewFailure(2)
 	a.Inject(f)
-	_, err := a.Allocate(1000)
-	require.NoError(t, err)
+	must.OK(a.Allocate(1000))(t)
 	a.Inject(nil)
 	for range 5 {
-		_, err := a.Allocate(1000)
-		require.NoError(t, err)
+		must.OK(a.Allocate(1000))(t)
 	}
 	require.Equal(t, uint64(1), f.Counted())
 }
@@ -96,12 +93,9 @@ func TestFailuresOfSharedAllocators(t *testing.T) {
 	a := newCounted(t)
 	f := bfc.NewFailure(2)
 	a.Inject(f)
-	_, err := a.AllocateOn(0, 1000)
-	require.NoError(t, err)
-	_, err = a.AllocateOn(0, 1000)
-	require.True(t, bfc.IsInjected(err))
-	_, err = a.AllocateOn(0, 1000)
-	require.NoError(t, err)
+	must.OK(a.AllocateOn(0, 1000))(t)
+	require.True(t, bfc.IsInjected(must.Err(a.AllocateOn(0, 1000))))
+	must.OK(a.AllocateOn(0, 1000))(t)
 }
 
 // Of many threads on two allocators exactly one fails.

@@ -12,6 +12,7 @@ import (
 	"gpuconf/gocore/pool/bfc"
 	"gpuconf/gocore/pool/suballoc"
 	"gpuconf/tests_go/machine/fakedevice"
+	"gpuconf/tests_go/must"
 )
 
 // doubling is a Mapper that returns more than requested, as TensorFlow's regions grow: 2 MiB, 4, 8 ...
@@ -52,8 +53,7 @@ func (d *doubling) DropSpare() error                        { return nil }
 // TensorFlow's trace with a sub-allocator whose regions are joined.
 func TestJoinedRegions(t *testing.T) {
 	sub := &doubling{scripted: scripted{limit: 1 << 30}, next: 2 * mib}
-	a, err := bfc.New(sub, bfc.Options{Split: bfc.SplitRule{TensorFlow: true}})
-	require.NoError(t, err)
+	a := must.OK(bfc.New(sub, bfc.Options{Split: bfc.SplitRule{TensorFlow: true}}))(t)
 	var blocks []bfc.Block
 	for _, bytes := range []uint64{2 * mib, 2 * mib, mib} {
 		blocks = append(blocks, allocate(t, a, bytes))
@@ -142,10 +142,8 @@ func TestGrowthInPlace(t *testing.T) {
 	for name, program := range tests {
 		t.Run(name, func(t *testing.T) {
 			device := fakedevice.NewVirtual(1 << 40)
-			v, err := suballoc.NewVirtual(device, suballoc.VirtualOptions{LimitBytes: 8 * 2 * mib})
-			require.NoError(t, err)
-			a, err := bfc.New(v, bfc.Options{})
-			require.NoError(t, err)
+			v := must.OK(suballoc.NewVirtual(device, suballoc.VirtualOptions{LimitBytes: 8 * 2 * mib}))(t)
+			a := must.OK(bfc.New(v, bfc.Options{}))(t)
 			blocks, names := map[string]bfc.Block{}, map[uint64]string{}
 			for _, line := range strings.Split(strings.TrimSpace(program), "\n") {
 				step, want, _ := strings.Cut(line, ":")
@@ -159,8 +157,7 @@ func TestGrowthInPlace(t *testing.T) {
 					require.NoError(t, a.Free(blocks[name].Addr))
 				case step == "trim":
 					before := a.Stats().BytesReserved
-					bytes, err := a.Trim()
-					require.NoError(t, err)
+					bytes := must.OK(a.Trim())(t)
 					require.Equal(t, before-bytes, a.Stats().BytesReserved)
 				default:
 					require.Fail(t, "no step", "%q", line)
@@ -200,10 +197,8 @@ func TestScatteredGranulesServeALargeBlock(t *testing.T) {
 	for name, refused := range map[string]string{"moved": "", "one move fails": "map"} {
 		t.Run(name, func(t *testing.T) {
 			device := fakedevice.NewVirtual(1 << 40)
-			v, err := suballoc.NewVirtual(device, suballoc.VirtualOptions{LimitBytes: 16 * mib})
-			require.NoError(t, err)
-			a, err := bfc.New(v, bfc.Options{GarbageCollect: refused != ""})
-			require.NoError(t, err)
+			v := must.OK(suballoc.NewVirtual(device, suballoc.VirtualOptions{LimitBytes: 16 * mib}))(t)
+			a := must.OK(bfc.New(v, bfc.Options{GarbageCollect: refused != ""}))(t)
 			var blocks []bfc.Block
 			for range 8 {
 				blocks = append(blocks, allocate(t, a, 2*mib))
@@ -231,10 +226,8 @@ func TestScatteredGranulesServeALargeBlock(t *testing.T) {
 // If the device refuses what a pool would need to grow in place, the pool is full, even if the whole request exceeds
 // what the limit has left.
 func TestDeviceFullWhenGrowingInPlace(t *testing.T) {
-	v, err := suballoc.NewVirtual(fakedevice.NewVirtual(6*mib), suballoc.VirtualOptions{LimitBytes: 8 * mib})
-	require.NoError(t, err)
-	a, err := bfc.New(v, bfc.Options{})
-	require.NoError(t, err)
+	v := must.OK(suballoc.NewVirtual(fakedevice.NewVirtual(6*mib), suballoc.VirtualOptions{LimitBytes: 8 * mib}))(t)
+	a := must.OK(bfc.New(v, bfc.Options{}))(t)
 	require.NoError(t, a.Free(allocate(t, a, 4*mib).Addr))
 	for bytes, cause := range map[uint64]bfc.Cause{8 * mib: bfc.DeviceFull, 9 * mib: bfc.TooLarge} {
 		_, err := a.Allocate(bytes)
@@ -280,8 +273,7 @@ func (m *badMapper) Release(addr, bytes uint64) error {
 }
 
 func TestMapperThatBreaksItsPromise(t *testing.T) {
-	limit, err := suballoc.NewVirtual(fakedevice.NewVirtual(1<<40), suballoc.VirtualOptions{LimitBytes: mib})
-	require.NoError(t, err)
+	limit := must.OK(suballoc.NewVirtual(fakedevice.NewVirtual(1<<40), suballoc.VirtualOptions{LimitBytes: mib}))(t)
 	const base, granule = uint64(fakedevice.Base), uint64(4096)
 	good := badMapper{Virtual: limit, rangeAddr: base, rangeBytes: 16 * granule, granule: granule}
 	t.Run("a range that cannot be", func(t *testing.T) {
@@ -296,8 +288,7 @@ func TestMapperThatBreaksItsPromise(t *testing.T) {
 		} {
 			m := good
 			change(&m)
-			_, err := bfc.New(&m, bfc.Options{})
-			require.Equal(t, status.InvalidArgument, status.CodeOf(err), name)
+			require.Equal(t, status.InvalidArgument, status.CodeOf(must.Err(bfc.New(&m, bfc.Options{}))), name)
 		}
 	})
 	t.Run("memory that cannot be", func(t *testing.T) {
@@ -310,10 +301,8 @@ func TestMapperThatBreaksItsPromise(t *testing.T) {
 		} {
 			m := good
 			m.mapped = mapped
-			a, err := bfc.New(&m, bfc.Options{})
-			require.NoError(t, err)
-			_, err = a.Allocate(granule + 1)
-			require.ErrorContains(t, err, "unusable", name)
+			a := must.OK(bfc.New(&m, bfc.Options{}))(t)
+			require.ErrorContains(t, must.Err(a.Allocate(granule+1)), "unusable", name)
 			require.NoError(t, a.Check())
 			require.Zero(t, a.Stats().BytesReserved)
 			require.Len(t, m.gone, 1)
@@ -323,17 +312,14 @@ func TestMapperThatBreaksItsPromise(t *testing.T) {
 	t.Run("a region in the range", func(t *testing.T) {
 		m := good
 		m.rangeBytes, m.extended = granule, base
-		a, err := bfc.New(&m, bfc.Options{})
-		require.NoError(t, err)
-		_, err = a.Allocate(granule + 256)
-		require.ErrorContains(t, err, "unusable")
+		a := must.OK(bfc.New(&m, bfc.Options{}))(t)
+		require.ErrorContains(t, must.Err(a.Allocate(granule+256)), "unusable")
 		require.NoError(t, a.Close())
 	})
 	t.Run("a part that was not offered", func(t *testing.T) {
 		m := good
 		m.mapped = func(bytes uint64) uint64 { return (bytes + granule - 1) / granule * granule }
-		a, err := bfc.New(&m, bfc.Options{})
-		require.NoError(t, err)
+		a := must.OK(bfc.New(&m, bfc.Options{}))(t)
 		b := allocate(t, a, 4*granule)
 		require.NoError(t, a.Free(b.Addr))
 		for name, unmapped := range map[string]func(from, to uint64) (uint64, uint64){

@@ -10,6 +10,7 @@ import (
 	"gpuconf/gocore/pool/figures"
 	"gpuconf/gocore/pool/suballoc"
 	"gpuconf/tests_go/machine/fakedevice"
+	"gpuconf/tests_go/must"
 )
 
 // What others read is exact after each call, by library, whatever the tags, streams and places.
@@ -18,8 +19,7 @@ func TestThePublishedFiguresFollowTheAllocator(t *testing.T) {
 	torch, tagged, cupy := holder.Of(holder.Torch, 0), holder.Of(holder.Torch, 7), holder.Of(holder.CuPy, 1)
 	var blocks []bfc.Block
 	take := func(s bfc.Stream, bytes uint64, by holder.ID) {
-		block, err := w.a.AllocateFor(s, bytes, by)
-		require.NoError(t, err)
+		block := must.OK(w.a.AllocateFor(s, bytes, by))(t)
 		blocks = append(blocks, block)
 	}
 	take(0, 1000, torch)
@@ -65,8 +65,7 @@ func TestThePublishedFiguresFollowTheAllocator(t *testing.T) {
 func unwatched(t *testing.T) (w *world, take func(s bfc.Stream) bfc.Block) {
 	w = newWorld(t, suballoc.NewRegions(fakedevice.New(1<<40), suballoc.Options{LimitBytes: 80 * 256}), bfc.Options{})
 	return w, func(s bfc.Stream) bfc.Block {
-		block, err := w.a.AllocateFor(s, 1024, holder.Of(holder.Torch, 0))
-		require.NoError(t, err)
+		block := must.OK(w.a.AllocateFor(s, 1024, holder.Of(holder.Torch, 0)))(t)
 		return block
 	}
 }
@@ -88,12 +87,10 @@ func TestClosingEndsThePublishedFigures(t *testing.T) {
 func TestTryFreeIDRefusesInSharedMode(t *testing.T) {
 	w, take := unwatched(t)
 	first, second := take(0), take(0)
-	tried, err := w.a.TryFreeID(first.Addr, first.ID)
-	require.NoError(t, err)
+	tried := must.OK(w.a.TryFreeID(first.Addr, first.ID))(t)
 	require.True(t, tried)
 	third := take(w.newStream())
-	tried, err = w.a.TryFreeID(second.Addr, second.ID)
-	require.NoError(t, err)
+	tried = must.OK(w.a.TryFreeID(second.Addr, second.ID))(t)
 	require.False(t, tried)
 	for _, block := range []bfc.Block{second, third} {
 		require.NoError(t, w.a.Free(block.Addr), "it is still there")

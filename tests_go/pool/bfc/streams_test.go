@@ -13,6 +13,7 @@ import (
 	"gpuconf/gocore/pool/bfc"
 	"gpuconf/gocore/pool/suballoc"
 	"gpuconf/tests_go/machine/fakedevice"
+	"gpuconf/tests_go/must"
 )
 
 // Each line of a program is a step with its expected effects. Addresses and sizes are in units of 256 bytes.
@@ -278,8 +279,7 @@ func TestStreams(t *testing.T) {
 			device := fakedevice.NewVirtual(1 << 40)
 			if tt.growth > 0 {
 				device.GranuleBytes = tt.growth * 256
-				v, err := suballoc.NewVirtual(device, suballoc.VirtualOptions{LimitBytes: tt.units * 256})
-				require.NoError(t, err)
+				v := must.OK(suballoc.NewVirtual(device, suballoc.VirtualOptions{LimitBytes: tt.units * 256}))(t)
 				sub = v
 				base, _, _ = v.Range()
 			}
@@ -370,8 +370,7 @@ func TestStreamNumbers(t *testing.T) {
 	w := newWorld(t, suballoc.NewRegions(fakedevice.New(1<<30), suballoc.Options{LimitBytes: mib}), bfc.Options{})
 	one, two := w.newStream(), w.newStream()
 	require.Equal(t, []bfc.Stream{1, 2}, []bfc.Stream{one, two})
-	b, err := w.allocate(one, 1000)
-	require.NoError(t, err)
+	b := must.OK(w.allocate(one, 1000))(t)
 	for what, err := range map[string]error{
 		"the end of stream 0":           w.a.EndStream(0),
 		"the end of no stream":          w.a.EndStream(3),
@@ -383,8 +382,7 @@ func TestStreamNumbers(t *testing.T) {
 	} {
 		require.Equal(t, status.InvalidArgument, status.CodeOf(err), what)
 	}
-	_, err = w.a.AllocateOn(3, 1)
-	require.Equal(t, status.InvalidArgument, status.CodeOf(err))
+	require.Equal(t, status.InvalidArgument, status.CodeOf(must.Err(w.a.AllocateOn(3, 1))))
 	require.NoError(t, w.a.RecordStream(0, one), "the zero block")
 	require.NoError(t, w.a.FreeOn(0, one), "the zero block")
 	require.Equal(t, uint64(1), w.a.Stats().LiveBlocks)
@@ -392,8 +390,7 @@ func TestStreamNumbers(t *testing.T) {
 	require.NoError(t, w.end(one))
 	require.Equal(t, status.InvalidArgument, status.CodeOf(w.a.EndStream(one)), "ended before")
 	require.Equal(t, status.InvalidArgument, status.CodeOf(w.a.RecordStream(b.Addr, one)), "ended before")
-	_, err = w.a.AllocateOn(one, 1)
-	require.Equal(t, status.InvalidArgument, status.CodeOf(err), "ended before")
+	require.Equal(t, status.InvalidArgument, status.CodeOf(must.Err(w.a.AllocateOn(one, 1))), "ended before")
 	w.advance(one)
 	require.Equal(t, bfc.Stream(3), w.newStream(), "a block of stream 1 is live")
 	w.free(0)
@@ -405,7 +402,7 @@ func TestStreamNumbers(t *testing.T) {
 	w.check()
 
 	require.NoError(t, w.a.Close())
-	_, err = w.a.NewStream(0)
+	_, err := w.a.NewStream(0)
 	for what, err := range map[string]error{
 		"new": err, "end": w.a.EndStream(two), "record": w.a.RecordStream(0, 0), "free": w.a.FreeOn(0, 0),
 	} {
@@ -415,38 +412,32 @@ func TestStreamNumbers(t *testing.T) {
 
 func TestOneStreamWithoutTimeline(t *testing.T) {
 	a := newAllocator(t, suballoc.NewRegions(fakedevice.New(1<<30), suballoc.Options{LimitBytes: mib}), bfc.Options{})
-	_, err := a.NewStream(0)
-	require.Equal(t, status.Unimplemented, status.CodeOf(err))
+	require.Equal(t, status.Unimplemented, status.CodeOf(must.Err(a.NewStream(0))))
 	b := allocate(t, a, 1000)
 	require.NoError(t, a.RecordStream(b.Addr, 0))
 	require.NoError(t, a.FreeOn(b.Addr, 0))
-	bytes, err := a.Trim()
-	require.NoError(t, err)
+	bytes := must.OK(a.Trim())(t)
 	require.Equal(t, uint64(mib), bytes)
 }
 
 // Memory that a stream is already ordered after is used before new memory.
 func TestOrderedMemoryComesBeforeNewMemory(t *testing.T) {
 	device := fakedevice.NewVirtual(1 << 40)
-	v, err := suballoc.NewVirtual(device, suballoc.VirtualOptions{LimitBytes: 64 * mib})
-	require.NoError(t, err)
+	v := must.OK(suballoc.NewVirtual(device, suballoc.VirtualOptions{LimitBytes: 64 * mib}))(t)
 	w := newWorld(t, v, bfc.Options{})
 	one := w.newStream()
 	for range 3 {
-		_, err := w.allocate(0, 2*mib)
-		require.NoError(t, err)
+		must.OK(w.allocate(0, 2*mib))(t)
 	}
 	first, last := w.live[0].Addr, w.live[2].Addr
 	w.free(2)
 	w.free(0)
 	device.FailOp = func(string) error { return fakedevice.ErrInjected }
-	b, err := w.allocate(one, 2*mib)
-	require.NoError(t, err)
+	b := must.OK(w.allocate(one, 2*mib))(t)
 	require.Equal(t, []string{"mark", "follow"}, w.takeAsked())
 	require.Equal(t, first, b.Addr)
 	device.FailOp = nil
-	b, err = w.allocate(one, 2*mib)
-	require.NoError(t, err)
+	b = must.OK(w.allocate(one, 2*mib))(t)
 	require.Equal(t, last, b.Addr)
 	require.Empty(t, w.takeAsked())
 	require.NoError(t, w.a.Close())
@@ -456,8 +447,7 @@ func TestOrderedMemoryComesBeforeNewMemory(t *testing.T) {
 func (w *world) allocateAndFree(s bfc.Stream, times int) (asked []string) {
 	w.takeAsked()
 	for range times {
-		b, err := w.a.AllocateOn(s, mib)
-		require.NoError(w.t, err)
+		b := must.OK(w.a.AllocateOn(s, mib))(w.t)
 		require.NoError(w.t, w.a.Free(b.Addr))
 	}
 	return w.takeAsked()
@@ -468,12 +458,10 @@ func TestMarksAfterMuchWasFreed(t *testing.T) {
 	w := newWorld(t, suballoc.NewRegions(fakedevice.New(1<<40), suballoc.Options{LimitBytes: 4 << 30}), bfc.Options{})
 	one := w.newStream()
 	require.Empty(t, w.allocateAndFree(0, 1000), "one stream")
-	b, err := w.a.AllocateOn(one, mib)
-	require.NoError(t, err)
+	b := must.OK(w.a.AllocateOn(one, mib))(t)
 	require.Len(t, w.allocateAndFree(0, 640), 10)
 	for range 64 {
-		b, err := w.a.Allocate(mib)
-		require.NoError(t, err)
+		b := must.OK(w.a.Allocate(mib))(t)
 		require.NoError(t, w.a.FreeOn(b.Addr, one))
 	}
 	require.Equal(t, []string{"mark", "mark"}, w.takeAsked(), "one for each stream that used it")
@@ -491,8 +479,7 @@ func TestNoMarksWhileRequestsAreServedAtOnce(t *testing.T) {
 	virtual := func(t *testing.T) bfc.SubAllocator {
 		device := fakedevice.NewVirtual(1 << 40)
 		device.GranuleBytes = mib
-		v, err := suballoc.NewVirtual(device, suballoc.VirtualOptions{LimitBytes: 256 * mib})
-		require.NoError(t, err)
+		v := must.OK(suballoc.NewVirtual(device, suballoc.VirtualOptions{LimitBytes: 256 * mib}))(t)
 		return v
 	}
 	fixed := func(*testing.T) bfc.SubAllocator {
@@ -509,30 +496,24 @@ func TestNoMarksWhileRequestsAreServedAtOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, tt.sub(t), bfc.Options{})
 			one := w.newStream()
-			_, err := w.allocate(0, mib)
-			require.NoError(t, err)
-			_, err = w.allocate(one, mib)
-			require.NoError(t, err)
+			must.OK(w.allocate(0, mib))(t)
+			must.OK(w.allocate(one, mib))(t)
 			require.Len(t, w.allocateAndFree(0, 1000), 256/64)
 			require.Empty(t, w.allocateAndFree(0, 100_000))
 
-			freed, err := w.allocate(0, mib)
-			require.NoError(t, err)
+			freed := must.OK(w.allocate(0, mib))(t)
 			w.free(len(w.live) - 1)
-			taken, err := w.allocate(one, mib)
-			require.NoError(t, err)
+			taken := must.OK(w.allocate(one, mib))(t)
 			require.Equal(t, tt.next, w.takeAsked(), "the host does not wait")
 			require.Equal(t, tt.others, freed.Addr == taken.Addr)
 			if !tt.others {
 				for w.advance(0) {
 				}
-				again, err := w.allocate(one, mib)
-				require.NoError(t, err)
+				again := must.OK(w.allocate(one, mib))(t)
 				require.Equal(t, freed.Addr, again.Addr, "its work has passed the mark")
 				require.Empty(t, w.takeAsked())
 			}
-			_, err = w.allocate(0, mib)
-			require.NoError(t, err)
+			must.OK(w.allocate(0, mib))(t)
 			require.Len(t, w.allocateAndFree(0, 1000), 256/64)
 			require.Empty(t, w.allocateAndFree(0, 1000))
 			w.check()
@@ -570,15 +551,12 @@ func (i *instant) Sync(bfc.Stream, uint64) error { return nil }
 // newShared returns an allocator on which streams 0 to n-1 have worked.
 func newShared(t testing.TB, limit uint64, n int, timeline bfc.Timeline) *bfc.Allocator {
 	regions := suballoc.NewRegions(fakedevice.New(limit), suballoc.Options{LimitBytes: limit})
-	a, err := bfc.New(regions, bfc.Options{Timeline: timeline})
-	require.NoError(t, err)
+	a := must.OK(bfc.New(regions, bfc.Options{Timeline: timeline}))(t)
 	for s := range n {
 		if s > 0 {
-			_, err := a.NewStream(0)
-			require.NoError(t, err)
+			must.OK(a.NewStream(0))(t)
 		}
-		b, err := a.AllocateOn(bfc.Stream(s), 1)
-		require.NoError(t, err)
+		b := must.OK(a.AllocateOn(bfc.Stream(s), 1))(t)
 		require.NoError(t, a.Free(b.Addr))
 	}
 	return a
@@ -619,11 +597,9 @@ func TestPassedIsNotBelievedBeyondMarks(t *testing.T) {
 	timeline := &liar{}
 	a := newShared(t, mib, 2, timeline)
 	before := timeline.marks[0].Load()
-	b, err := a.AllocateOn(0, mib)
-	require.NoError(t, err)
+	b := must.OK(a.AllocateOn(0, mib))(t)
 	require.NoError(t, a.Free(b.Addr))
-	_, err = a.AllocateOn(1, mib)
-	require.NoError(t, err)
+	must.OK(a.AllocateOn(1, mib))(t)
 	require.Greater(t, timeline.marks[0].Load(), before, "memory was freed after all marks")
 	require.NoError(t, a.Close())
 }

@@ -8,6 +8,7 @@ import (
 
 	"gpuconf/gocore/pool/bfc"
 	"gpuconf/tests_go/machine/fakedevice"
+	"gpuconf/tests_go/must"
 )
 
 // below is a Mapper that has a region for the last MiB below its range of three granules of 2 MiB, and does not unmap
@@ -47,8 +48,7 @@ func (m *below) Unmap(addr, bytes uint64) (from, to uint64, err error) {
 // a granule that the driver does not unmap.
 func TestATrimPassesWhatItCannotRelease(t *testing.T) {
 	m := &below{doubling: doubling{scripted: scripted{limit: 7 * mib}}}
-	a, err := bfc.New(m, bfc.Options{})
-	require.NoError(t, err)
+	a := must.OK(bfc.New(m, bfc.Options{}))(t)
 	granules := []bfc.Block{allocate(t, a, 2*mib), allocate(t, a, 2*mib), allocate(t, a, 2*mib)}
 	last := allocate(t, a, mib)
 	require.Equal(t, uint64(fakedevice.Base), last.Addr)
@@ -56,20 +56,18 @@ func TestATrimPassesWhatItCannotRelease(t *testing.T) {
 		require.NoError(t, a.Free(block.Addr))
 		return a.Trim()
 	}
-	released, err := trimmed(granules[1])
-	require.NoError(t, err)
+	released := must.OK(trimmed(granules[1]))(t)
 	require.Equal(t, uint64(2*mib), released)
 
 	require.NoError(t, a.Free(granules[2].Addr))
 	m.stuck = granules[0].Addr
-	released, err = trimmed(granules[0])
+	released, err := trimmed(granules[0])
 	require.ErrorContains(t, err, "stuck")
 	require.Equal(t, uint64(2*mib), released, "the last granule")
 	require.Equal(t, uint64(3*mib), a.Stats().BytesReserved)
 
 	m.stuck = 0
-	released, err = a.Trim()
-	require.NoError(t, err)
+	released = must.OK(a.Trim())(t)
 	require.Equal(t, uint64(2*mib), released)
 	require.NoError(t, a.Check())
 	require.NoError(t, a.Free(last.Addr))

@@ -10,6 +10,7 @@ import (
 	"gpuconf/gocore/base/holder"
 	"gpuconf/gocore/base/trace"
 	"gpuconf/gocore/pool/bfc"
+	"gpuconf/tests_go/must"
 )
 
 // addUp requires that the rows of a usage add up to its totals.
@@ -26,12 +27,9 @@ func addUp(t require.TestingT, u bfc.Usage) {
 func TestUsageByHolder(t *testing.T) {
 	a := pool(t, mib, bfc.Options{})
 	weights, state := holder.Of(holder.Torch, 1), holder.Of(holder.CuPy, 2)
-	one, err := a.AllocateFor(0, 1000, weights)
-	require.NoError(t, err)
-	two, err := a.AllocateFor(0, 100, state)
-	require.NoError(t, err)
-	three, err := a.AllocateFor(0, 3000, weights)
-	require.NoError(t, err)
+	one := must.OK(a.AllocateFor(0, 1000, weights))(t)
+	two := must.OK(a.AllocateFor(0, 100, state))(t)
+	three := must.OK(a.AllocateFor(0, 3000, weights))(t)
 	require.NoError(t, a.Free(one.Addr))
 	require.Equal(t, bfc.Usage{Bytes: 3328, PeakBytes: 4352, Blocks: 2, Rows: []bfc.HolderUsage{
 		{Holder: weights, Bytes: 3072, PeakBytes: 4096, Blocks: 1},
@@ -49,8 +47,7 @@ func TestUsageByHolder(t *testing.T) {
 // A block that other streams use is freed for its holder at once, whatever the streams do.
 func TestUsageWithStreams(t *testing.T) {
 	w, other := captureWorld(t, 16)
-	block, err := w.a.AllocateFor(0, 4096, 9)
-	require.NoError(t, err)
+	block := must.OK(w.a.AllocateFor(0, 4096, 9))(t)
 	require.NoError(t, w.a.RecordStream(block.Addr, other))
 	require.Equal(t, []bfc.HolderUsage{{Holder: 9, Bytes: 4096, PeakBytes: 4096, Blocks: 1}}, w.a.Usage().Rows)
 	require.NoError(t, w.a.Free(block.Addr))
@@ -146,13 +143,10 @@ func TestOutOfMemoryByHolder(t *testing.T) {
 			require.NoError(t, err)
 		}
 	}
-	freed, err := a.AllocateFor(0, 4*mib, holder.Of(holder.CuPy, 0))
-	require.NoError(t, err)
+	freed := must.OK(a.AllocateFor(0, 4*mib, holder.Of(holder.CuPy, 0)))(t)
 	require.NoError(t, a.Free(freed.Addr))
-	tag, err := holder.Intern("weights")
-	require.NoError(t, err)
-	_, err = a.AllocateFor(0, mib, holder.Of(holder.Torch, tag))
-	require.NoError(t, err)
+	tag := must.OK(holder.Intern("weights"))(t)
+	must.OK(a.AllocateFor(0, mib, holder.Of(holder.Torch, tag)))(t)
 	require.Equal(t, []string{
 		"torch, tag weights: 1.00MiB (1048576 bytes) in 1 block",
 		"numba, untagged: 16.0KiB (16384 bytes) in 2 blocks",
@@ -167,8 +161,7 @@ func TestOutOfMemoryByHolder(t *testing.T) {
 func TestOutOfMemoryByCallSite(t *testing.T) {
 	var site uint32
 	sites := trace.NewSites(func() uint32 { return site })
-	r, err := trace.NewRecorder(10, sites)
-	require.NoError(t, err)
+	r := must.OK(trace.NewRecorder(10, sites))(t)
 	a := pool(t, 8*mib, bfc.Options{})
 	before := allocate(t, a, 512)
 	require.NoError(t, a.Record(r, 0))
@@ -176,8 +169,7 @@ func TestOutOfMemoryByCallSite(t *testing.T) {
 		"b.py\x007\x00h\x00"} {
 		site = sites.Add(text)
 		for range 2 {
-			_, err := a.AllocateFor(0, 1024, holder.Of(holder.Torch, 0))
-			require.NoError(t, err)
+			must.OK(a.AllocateFor(0, 1024, holder.Of(holder.Torch, 0)))(t)
 		}
 	}
 	want := []string{

@@ -13,6 +13,7 @@ import (
 	"gpuconf/pybind/cabi"
 	"gpuconf/pybind/process"
 	"gpuconf/tests_go/machine/fakecuda"
+	"gpuconf/tests_go/must"
 )
 
 func TestMain(m *testing.M) { fakecuda.RunShipped(m) }
@@ -33,11 +34,9 @@ func onMachine(t *testing.T, spec string, env config.Env) {
 	t.Helper()
 	onThread(t)
 	p := process.Shared()
-	_, _, err := p.Simulate(spec)
-	require.NoError(t, err)
+	must.OK2(p.Simulate(spec))(t)
 	t.Cleanup(func() {
-		_, _, err := p.Simulate("")
-		require.NoError(t, err, "a test has left something behind")
+		must.OK2(p.Simulate(""))(t, "a test has left something behind")
 		p.DrainNotices()
 	})
 	create(t, env)
@@ -46,10 +45,8 @@ func onMachine(t *testing.T, spec string, env config.Env) {
 // create lists the devices and creates the logical GPUs.
 func create(t *testing.T, env config.Env) {
 	t.Helper()
-	_, _, err := process.Shared().Enumerate(env)
-	require.NoError(t, err)
-	_, err = process.Shared().Initialize(env, "main.py:1 (test)")
-	require.NoError(t, err)
+	must.OK2(process.Shared().Enumerate(env))(t)
+	must.OK(process.Shared().Initialize(env, "main.py:1 (test)"))(t)
 }
 
 // requireMarked fails unless an error has the form that Python reads, and returns its text.

@@ -13,6 +13,7 @@ import (
 	"gpuconf/gocore/tf/config"
 	"gpuconf/pybind/cabi"
 	"gpuconf/pybind/process"
+	"gpuconf/tests_go/must"
 )
 
 // take allocates on the GPU of a number or of the scope.
@@ -23,8 +24,7 @@ func take(number, nbytes int64) (cabi.Taken, error) {
 // gpuOf returns the GPU that an allocation is on.
 func gpuOf(t *testing.T, number int64) int {
 	t.Helper()
-	taken, err := take(number, 1)
-	require.NoError(t, err)
+	taken := must.OK(take(number, 1))(t)
 	require.NoError(t, cabi.GiveBack(taken.Address, taken.ID))
 	return taken.GPU
 }
@@ -32,10 +32,8 @@ func gpuOf(t *testing.T, number int64) int {
 // inUse returns the bytes in use on GPU:0.
 func inUse(t *testing.T) uint64 {
 	t.Helper()
-	m, err := process.Shared().Manager()
-	require.NoError(t, err)
-	stats, err := m.MemoryStats("GPU:0")
-	require.NoError(t, err)
+	m := must.OK(process.Shared().Manager())(t)
+	stats := must.OK(m.MemoryStats("GPU:0"))(t)
 	return stats.BytesInUse
 }
 
@@ -51,11 +49,10 @@ func TestTheGPUOfAnAllocation(t *testing.T) {
 	cabi.SetScope(generation, cabi.NoScope)
 	require.Zero(t, gpuOf(t, -1))
 	cabi.SetScope(generation, cabi.ScopeMissing)
-	_, err := take(-1, 1)
-	require.Contains(t, requireMarked(t, status.InvalidArgument, err),
+	require.Contains(t, requireMarked(t, status.InvalidArgument, must.Err(take(-1, 1))),
 		"this thread's device scope names an unknown GPU")
 	require.Equal(t, 2, gpuOf(t, 2))
-	_, _, err = cabi.LogicalGPU(-1, cabi.Scope)
+	_, _, err := cabi.LogicalGPU(-1, cabi.Scope)
 	require.Equal(t, status.InvalidArgument, status.CodeOf(err), "%v", err)
 	_, number, err := cabi.LogicalGPU(2, func() int64 {
 		t.Error("a number needs no scope")
@@ -77,13 +74,11 @@ func TestABlockIsGivenBackOnce(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			first, err := take(0, 1000)
-			require.NoError(t, err)
+			first := must.OK(take(0, 1000))(t)
 			require.EqualValues(t, 1024, inUse(t))
 			require.NoError(t, giveBack(first.Address, first.ID))
 			require.Zero(t, inUse(t))
-			second, err := take(0, 1000)
-			require.NoError(t, err)
+			second := must.OK(take(0, 1000))(t)
 			require.Equal(t, first.Address, second.Address)
 			require.NotEqual(t, first.ID, second.ID)
 			requireMarked(t, status.InvalidArgument, giveBack(first.Address, first.ID))
@@ -92,16 +87,14 @@ func TestABlockIsGivenBackOnce(t *testing.T) {
 			requireMarked(t, status.InvalidArgument, giveBack(second.Address, second.ID))
 		})
 	}
-	tried, err := cabi.TryGiveBack(1, 1)
-	require.NoError(t, err)
+	tried := must.OK(cabi.TryGiveBack(1, 1))(t)
 	require.False(t, tried, "GiveBack explains addresses of no pool")
 	requireMarked(t, status.InvalidArgument, cabi.GiveBack(1, 1))
 }
 
 func TestNothingIsNoBlock(t *testing.T) {
 	onMachine(t, "T4:1GiB", nil)
-	taken, err := take(0, 0)
-	require.NoError(t, err)
+	taken := must.OK(take(0, 0))(t)
 	require.Zero(t, taken.ID)
 	require.Zero(t, inUse(t))
 	require.NoError(t, cabi.GiveBack(taken.Address, taken.ID))
@@ -111,8 +104,7 @@ func TestNothingIsNoBlock(t *testing.T) {
 func TestAnAllocationSaysThatNoticesArePending(t *testing.T) {
 	onMachine(t, "T4:1GiB", config.Env{"TF_DEVICE_MIN_SYS_MEMORY_IN_MB": "2048"}) // more than there is
 	noticed := func() bool {
-		taken, err := take(0, 1)
-		require.NoError(t, err)
+		taken := must.OK(take(0, 1))(t)
 		require.NoError(t, cabi.GiveBack(taken.Address, taken.ID))
 		return taken.Noticed
 	}
@@ -146,8 +138,7 @@ func TestAllocationsThatFail(t *testing.T) {
 
 func TestCallsBeforeTheDevicesAreListed(t *testing.T) {
 	onThread(t)
-	_, err := take(0, 1)
-	require.Contains(t, requireMarked(t, status.FailedPrecondition, err), "no devices are listed yet")
+	require.Contains(t, requireMarked(t, status.FailedPrecondition, must.Err(take(0, 1))), "no devices are listed yet")
 	requireMarked(t, status.FailedPrecondition, cabi.GiveBack(1, 1))
 	tried, err := cabi.TryGiveBack(1, 1)
 	require.True(t, tried, "GiveBack would say the same")

@@ -11,13 +11,13 @@ import (
 	"gpuconf/gocore/tf/config"
 	"gpuconf/pybind/process"
 	"gpuconf/pybind/wire"
+	"gpuconf/tests_go/must"
 )
 
 // A survey lists every card: CUDA_VISIBLE_DEVICES is for the process's own use.
 func TestSurveyOfASimulatedMachine(t *testing.T) {
 	var state process.State
-	survey, err := state.Survey(config.Env{"GPUCONF_SIMULATE": "2xT4,GB10", "CUDA_VISIBLE_DEVICES": "0"})
-	require.NoError(t, err)
+	survey := must.OK(state.Survey(config.Env{"GPUCONF_SIMULATE": "2xT4,GB10", "CUDA_VISIBLE_DEVICES": "0"}))(t)
 	require.Equal(t, "2xT4,GB10", *survey.Simulated)
 	require.Len(t, survey.Cards, 3)
 	require.EqualValues(t, 14912<<20, *survey.Cards[1].Memory.Total)
@@ -28,8 +28,7 @@ func TestSurveyOfASimulatedMachine(t *testing.T) {
 // In a container with one instance of a card, the card's own memory is unknown, and the survey says why.
 func TestSurveyOfAnInstance(t *testing.T) {
 	var state process.State
-	survey, err := state.Survey(config.Env{"GPUCONF_SIMULATE": "A30:mig-container"})
-	require.NoError(t, err)
+	survey := must.OK(state.Survey(config.Env{"GPUCONF_SIMULATE": "A30:mig-container"}))(t)
 	require.Len(t, survey.Cards, 1)
 	card := survey.Cards[0]
 	require.Equal(t, "on", card.MIG)
@@ -43,11 +42,9 @@ func TestSurveyOfAnInstance(t *testing.T) {
 
 func TestASurveyOfTheMachineThatWasAskedFor(t *testing.T) {
 	var state process.State
-	_, _, err := state.Simulate("L4")
-	require.NoError(t, err)
-	survey, err := state.Survey(config.Env{"GPUCONF_SIMULATE": "2xT4"})
-	require.NoError(t, err)
+	must.OK2(state.Simulate("L4"))(t)
+	survey := must.OK(state.Survey(config.Env{"GPUCONF_SIMULATE": "2xT4"}))(t)
 	require.Equal(t, "L4", *survey.Simulated)
-	_, err = new(process.State).Survey(config.Env{"GPUCONF_SIMULATE": "nonsense"})
+	_, err := new(process.State).Survey(config.Env{"GPUCONF_SIMULATE": "nonsense"})
 	requireCode(t, status.InvalidArgument, err)
 }

@@ -14,6 +14,7 @@ import (
 
 	"gpuconf/gocore/base/status"
 	"gpuconf/pybind/process"
+	"gpuconf/tests_go/must"
 )
 
 type work = func(context.Context, *process.Input) (process.Outcome, error)
@@ -27,8 +28,7 @@ func openJob(t *testing.T, do work) (id int64, job *process.Job, released *atomi
 	released = new(atomic.Int64)
 	id, err := process.OpenJob(do, func() { released.Add(1) })
 	require.NoError(t, err)
-	job, err = process.FindJob(id)
-	require.NoError(t, err)
+	job = must.OK(process.FindJob(id))(t)
 	t.Cleanup(func() { _ = process.CloseJob(id) })
 	return id, job, released
 }
@@ -45,12 +45,10 @@ func TestAJobReturnsItsOutcome(t *testing.T) {
 	requireCode(t, status.FailedPrecondition, err)
 	require.ErrorContains(t, err, "the job has not ended yet")
 	for range 2 { // a second wait finds the same
-		done, err := job.Wait(long)
-		require.NoError(t, err)
+		done := must.OK(job.Wait(long))(t)
 		require.True(t, done)
 	}
-	outcome, err := job.Outcome()
-	require.NoError(t, err)
+	outcome := must.OK(job.Outcome())(t)
 	require.Equal(t, "one, two", outcome.Head)
 	require.EqualValues(t, 1, job.Progress(), "whatever the work reports")
 	require.EqualValues(t, 1, released.Load())
@@ -67,8 +65,7 @@ func TestAJobWorksBetweenWaits(t *testing.T) {
 		return process.Outcome{}, nil
 	})
 	for range 2 {
-		done, err := job.Wait(0)
-		require.NoError(t, err)
+		done := must.OK(job.Wait(0))(t)
 		require.False(t, done)
 	}
 	<-at
@@ -77,8 +74,7 @@ func TestAJobWorksBetweenWaits(t *testing.T) {
 	_, err := job.Outcome()
 	requireCode(t, status.FailedPrecondition, err)
 	proceed <- true
-	done, err := job.Wait(long)
-	require.NoError(t, err)
+	done := must.OK(job.Wait(long))(t)
 	require.True(t, done)
 }
 
@@ -92,8 +88,7 @@ func TestAJobThatFails(t *testing.T) {
 		require.True(t, done)
 		require.Equal(t, wrong, err)
 	}
-	_, err := job.Outcome()
-	require.Equal(t, wrong, err)
+	require.Equal(t, wrong, must.Err(job.Outcome()))
 	require.EqualValues(t, 1, released.Load())
 }
 
@@ -106,14 +101,13 @@ func TestAClosedJobEndsItsWork(t *testing.T) {
 		<-proceed
 		return process.Outcome{}, ctx.Err()
 	})
-	done, err := job.Wait(0)
-	require.NoError(t, err)
+	done := must.OK(job.Wait(0))(t)
 	require.False(t, done)
 	require.NoError(t, process.CloseJob(id))
 	<-canceled
 	require.Zero(t, released.Load(), "the work still uses it")
 	proceed <- true
-	done, err = job.Wait(long) // as a thread does that has found the job before
+	done, err := job.Wait(long) // as a thread does that has found the job before
 	require.True(t, done)
 	requireCode(t, status.FailedPrecondition, err)
 	require.ErrorContains(t, err, "the job was closed")
@@ -128,8 +122,7 @@ func TestAJobThatIsClosedBeforeItBegins(t *testing.T) {
 	require.NoError(t, process.CloseJob(id))
 	require.EqualValues(t, 1, released.Load())
 	requireCode(t, status.FailedPrecondition, job.Feed("more"))
-	done, err := job.Wait(0)
-	require.NoError(t, err)
+	done := must.OK(job.Wait(0))(t)
 	require.False(t, done)
 	require.EqualValues(t, 1, released.Load())
 }

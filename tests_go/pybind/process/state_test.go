@@ -16,6 +16,7 @@ import (
 	"gpuconf/gocore/devices/devmgr"
 	"gpuconf/gocore/tf/config"
 	"gpuconf/pybind/process"
+	"gpuconf/tests_go/must"
 )
 
 func requireCode(t require.TestingT, code status.Code, err error) {
@@ -49,14 +50,11 @@ func TestMachineIsChosenOnce(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			var r process.State
-			_, _, err := r.Simulate(row.asked)
-			require.NoError(t, err)
-			m, spec, err := r.Enumerate(row.env)
-			require.NoError(t, err)
+			must.OK2(r.Simulate(row.asked))(t)
+			m, spec := must.OK2(r.Enumerate(row.env))(t)
 			require.Equal(t, row.spec, spec)
 			require.Equal(t, row.gpus, gpus(t, m))
-			same, spec, err := r.Enumerate(config.Env{"GPUCONF_SIMULATE": "8xT4"})
-			require.NoError(t, err)
+			same, spec := must.OK2(r.Enumerate(config.Env{"GPUCONF_SIMULATE": "8xT4"}))(t)
 			require.Same(t, m, same, "listed devices stay")
 			require.Equal(t, row.spec, spec)
 			require.NoError(t, r.Reset())
@@ -79,13 +77,10 @@ func TestWhyNoGPUIsThere(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			var r process.State
-			_, _, err := r.Simulate("2xT4")
-			require.NoError(t, err)
-			m, _, err := r.Enumerate(row.env)
-			require.NoError(t, err)
+			must.OK2(r.Simulate("2xT4"))(t)
+			m, _ := must.OK2(r.Enumerate(row.env))(t)
 			require.NoError(t, m.Initialize(row.env, ""))
-			_, err = m.Allocate(0, 1)
-			require.ErrorContains(t, err, row.want)
+			require.ErrorContains(t, must.Err(m.Allocate(0, 1)), row.want)
 			require.NoError(t, r.Reset())
 		})
 	}
@@ -98,25 +93,20 @@ func TestRuntimeLifeCycle(t *testing.T) {
 	require.NoError(t, r.Reset(), "there is nothing to give up")
 	require.Zero(t, r.Generation())
 
-	before, now, err := r.Simulate("T4:1GiB")
-	require.NoError(t, err)
+	before, now := must.OK2(r.Simulate("T4:1GiB"))(t)
 	require.Equal(t, []string{"", "T4:1GiB"}, []string{before, now})
 	_, err = r.Manager()
 	requireCode(t, status.FailedPrecondition, err)
-	m, _, err := r.Enumerate(nil)
-	require.NoError(t, err)
-	same, err := r.Manager()
-	require.NoError(t, err)
+	m, _ := must.OK2(r.Enumerate(nil))(t)
+	same := must.OK(r.Manager())(t)
 	require.Same(t, m, same)
 	require.NoError(t, m.Initialize(nil, ""))
-	block, err := m.Allocate(0, 1)
-	require.NoError(t, err)
+	block := must.OK(m.Allocate(0, 1))(t)
 
 	requireCode(t, status.FailedPrecondition, r.Reset())
 	_, _, err = r.Simulate("H100-80GB")
 	requireCode(t, status.FailedPrecondition, err)
-	same, err = r.Manager()
-	require.NoError(t, err)
+	same = must.OK(r.Manager())(t)
 	require.Same(t, m, same, "a refusal changes nothing")
 	require.Zero(t, r.Generation())
 	require.NoError(t, m.Free(block.Addr))
@@ -124,16 +114,14 @@ func TestRuntimeLifeCycle(t *testing.T) {
 	require.NoError(t, r.Reset())
 	require.EqualValues(t, 1, r.Generation())
 	require.Empty(t, r.DrainNotices(), "of devices that are gone")
-	other, spec, err := r.Enumerate(nil)
-	require.NoError(t, err)
+	other, spec := must.OK2(r.Enumerate(nil))(t)
 	require.Equal(t, "T4:1GiB", spec, "a reset keeps the choice")
 	require.NotSame(t, m, other)
 	_, err = m.Allocate(0, 1)
 	requireCode(t, status.FailedPrecondition, err)
 	require.ErrorContains(t, err, "this runtime was reset")
 
-	before, now, err = r.Simulate("")
-	require.NoError(t, err)
+	before, now = must.OK2(r.Simulate(""))(t)
 	require.Equal(t, []string{"T4:1GiB", ""}, []string{before, now})
 	require.EqualValues(t, 2, r.Generation())
 }
@@ -154,8 +142,7 @@ func TestEnumerateFailures(t *testing.T) {
 		requireCode(t, status.FailedPrecondition, err)
 		require.Empty(t, r.DrainNotices())
 	}
-	_, spec, err := r.Enumerate(config.Env{"GPUCONF_SIMULATE": "T4"})
-	require.NoError(t, err)
+	_, spec := must.OK2(r.Enumerate(config.Env{"GPUCONF_SIMULATE": "T4"}))(t)
 	require.Equal(t, "T4", spec)
 	require.NoError(t, r.Reset())
 }
@@ -190,8 +177,7 @@ func TestEveryoneEnumeratesTheSameDevices(t *testing.T) {
 // that says so; nothing else fails.
 func TestResetBesideEnumerate(t *testing.T) {
 	var r process.State
-	_, _, err := r.Simulate("2xT4:1GiB")
-	require.NoError(t, err)
+	must.OK2(r.Simulate("2xT4:1GiB"))(t)
 	var done sync.WaitGroup
 	var served, resets atomic.Int32
 	var over atomic.Bool

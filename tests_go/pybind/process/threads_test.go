@@ -13,6 +13,7 @@ import (
 	"gpuconf/gocore/base/holder"
 	"gpuconf/gocore/base/status"
 	"gpuconf/pybind/process"
+	"gpuconf/tests_go/must"
 )
 
 // state is what C has of this package.
@@ -49,8 +50,7 @@ func TestCHasTheGeneration(t *testing.T) {
 	require.NoError(t, err)
 	require.Zero(t, c.generation, "there were no devices")
 	for generation := range uint32(3) {
-		_, _, err = p.Enumerate(nil)
-		require.NoError(t, err)
+		must.OK2(p.Enumerate(nil))(t)
 		require.Equal(t, generation, c.generation)
 		require.NoError(t, p.Reset())
 		require.Equal(t, generation+1, c.generation)
@@ -69,11 +69,10 @@ func TestStacksEndWithTheirRecording(t *testing.T) {
 		"reset":   func(int64) error { return p.Reset() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			id, err := p.StartRecording(100, true)
-			require.NoError(t, err)
+			id := must.OK(p.StartRecording(100, true))(t)
 			require.True(t, c.stacks)
 			require.NotZero(t, p.AddStack(stack))
-			_, err = p.StartRecording(100, false)
+			_, err := p.StartRecording(100, false)
 			requireCode(t, status.FailedPrecondition, err)
 			require.True(t, c.stacks, "a refusal changes nothing")
 			_, _, err = p.Recorded(context.Background(), id)
@@ -86,8 +85,7 @@ func TestStacksEndWithTheirRecording(t *testing.T) {
 			require.False(t, running)
 		})
 	}
-	id, err := p.StartRecording(100, false)
-	require.NoError(t, err)
+	id := must.OK(p.StartRecording(100, false))(t)
 	require.False(t, c.stacks)
 	require.NoError(t, p.DropRecording(id))
 }

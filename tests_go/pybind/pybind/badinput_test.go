@@ -15,6 +15,7 @@ import (
 	"gpuconf/pybind"
 	"gpuconf/pybind/cabi"
 	"gpuconf/pybind/process"
+	"gpuconf/tests_go/must"
 )
 
 // functions are all functions that Python can call. A test compares this list with the package.
@@ -187,14 +188,12 @@ func TestNothingThatComesAcrossPanics(t *testing.T) {
 	}{
 		{"nothing listed", func(*testing.T) {}},
 		{"enumerated", func(t *testing.T) {
-			_, err := pybind.Enumerate("{}")
-			require.NoError(t, err)
+			must.OK(pybind.Enumerate("{}"))(t)
 		}},
 		{"initialized", func(t *testing.T) { initialize(t) }},
 		{"reset", func(t *testing.T) {
 			initialize(t)
-			_, err := pybind.Reset()
-			require.NoError(t, err)
+			must.OK(pybind.Reset())(t)
 		}},
 	} {
 		t.Run(state.name, func(t *testing.T) {
@@ -228,8 +227,7 @@ func TestKindsOfErrors(t *testing.T) {
 	run := func(t *testing.T, rows []row) {
 		for _, row := range rows {
 			t.Run(row.name, func(t *testing.T) {
-				_, err := row.call()
-				require.Contains(t, requireKind(t, row.kind, err), row.text)
+				require.Contains(t, requireKind(t, row.kind, must.Err(row.call())), row.text)
 				require.NoError(t, process.Alive())
 			})
 		}
@@ -268,8 +266,7 @@ func TestKindsOfErrors(t *testing.T) {
 				"lists the models"},
 		})
 	})
-	_, err := pybind.Enumerate("{}")
-	require.NoError(t, err)
+	must.OK(pybind.Enumerate("{}"))(t)
 	t.Run("enumerated", func(t *testing.T) {
 		run(t, []row{
 			{"an allocation", takes(0, 1), status.FailedPrecondition, "not initialized yet"},
@@ -303,8 +300,7 @@ func TestKindsOfErrors(t *testing.T) {
 			{"an argument no scope can have", func() (any, error) { return pybind.MergeScope("", "what:is:this") },
 				status.InvalidArgument, "what:is:this"},
 		})
-		positions, err := pybind.VisibleDevices()
-		require.NoError(t, err)
+		positions := must.OK(pybind.VisibleDevices())(t)
 		require.Equal(t, "[0,1]", positions, "nothing has changed")
 	})
 	initialize(t)
@@ -369,8 +365,7 @@ func TestKindsOfErrors(t *testing.T) {
 			{"a simulation under a live block", func() (any, error) { return pybind.Simulate("T4") },
 				status.FailedPrecondition, "1 block on GPU:0"},
 		})
-		info, err := pybind.MemoryInfo("GPU:0")
-		require.NoError(t, err)
+		info := must.OK(pybind.MemoryInfo("GPU:0"))(t)
 		require.Equal(t, "1024 1024", info, "nothing has changed")
 	})
 	b.free(t)

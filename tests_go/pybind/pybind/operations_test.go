@@ -15,6 +15,7 @@ import (
 	"gpuconf/gocore/base/status"
 	"gpuconf/pybind"
 	"gpuconf/pybind/cabi"
+	"gpuconf/tests_go/must"
 )
 
 // kept holds every array whose address was passed on as a number. Go sees no pointer in a number: without it an array
@@ -40,23 +41,20 @@ func full(device string) string { return "/job:localhost/replica:0/task:0/device
 
 func tensor(t require.TestingT, device, shape string, numbers ...float32) int64 {
 	address, bytes := host(numbers)
-	receipt, err := pybind.MakeTensor(address, bytes, "float32", shape, "", device)
-	require.NoError(t, err)
+	receipt := must.OK(pybind.MakeTensor(address, bytes, "float32", shape, "", device))(t)
 	return receipt >> 1
 }
 
 func read(t require.TestingT, id int64, n int) []float32 {
 	numbers := make([]float32, n)
 	address, bytes := host(numbers)
-	_, err := pybind.ReadTensor(id, address, bytes)
-	require.NoError(t, err)
+	must.OK(pybind.ReadTensor(id, address, bytes))(t)
 	return numbers
 }
 
 func release(t require.TestingT, ids ...int64) {
 	for _, id := range ids {
-		_, err := pybind.ReleaseTensor(id)
-		require.NoError(t, err)
+		must.OK(pybind.ReleaseTensor(id))(t)
 	}
 }
 
@@ -68,8 +66,7 @@ type live struct {
 }
 
 func liveTensors(t require.TestingT) (tensors live) {
-	text, err := pybind.LiveTensors()
-	require.NoError(t, err)
+	text := must.OK(pybind.LiveTensors())(t)
 	require.NoError(t, json.Unmarshal([]byte(text), &tensors))
 	return tensors
 }
@@ -79,12 +76,10 @@ func TestEagerOperationsAcrossTheBorder(t *testing.T) {
 	initialize(t)
 	a := tensor(t, full("GPU:1"), "2,3", 1, 2, 3, 4, 5, 6)
 	b := tensor(t, full("CPU:0"), "3,2", 1, 2, 3, 4, 5, 6)
-	receipt, err := pybind.Execute("MatMul", fmt.Sprintf("%d %d", a, b), 0, "", full("GPU:1"))
-	require.NoError(t, err)
+	receipt := must.OK(pybind.Execute("MatMul", fmt.Sprintf("%d %d", a, b), 0, "", full("GPU:1")))(t)
 	require.Zero(t, receipt&1, "nothing is queued")
 	require.Equal(t, []float32{22, 28, 49, 64}, read(t, receipt>>1, 4))
-	info, err := pybind.TensorInfo(receipt >> 1)
-	require.NoError(t, err)
+	info := must.OK(pybind.TensorInfo(receipt >> 1))(t)
 	require.Contains(t, info, `"backing_device":"/job:localhost/replica:0/task:0/device:GPU:1"`)
 	require.Contains(t, info, `"host_visible":true`)
 	require.Contains(t, info, `"shape":[2,2]`)
@@ -93,8 +88,7 @@ func TestEagerOperationsAcrossTheBorder(t *testing.T) {
 		"<gpuconf.Tensor: shape=(2, 3), dtype=float32, device=" + full("GPU:1") + ">",
 		"<gpuconf.Tensor: shape=(3, 2), dtype=float32, device=" + full("CPU:0") + ">",
 	}, HostBlocks: 1, HostBytes: 24}, liveTensors(t))
-	flagged, err := pybind.Execute("MatMul", fmt.Sprintf("%d %d", a, a), 2, "", "")
-	require.NoError(t, err)
+	flagged := must.OK(pybind.Execute("MatMul", fmt.Sprintf("%d %d", a, a), 2, "", ""))(t)
 	require.Equal(t, []float32{14, 32, 32, 77}, read(t, flagged>>1, 4), "the second one transposed")
 	release(t, a, b, receipt>>1, flagged>>1)
 	require.Equal(t, live{Tensors: []string{}}, liveTensors(t))
@@ -103,56 +97,42 @@ func TestEagerOperationsAcrossTheBorder(t *testing.T) {
 func TestTheLogOfEagerOperationsIsFetchedOnce(t *testing.T) {
 	onMachine(t, "T4")
 	initialize(t)
-	_, err := pybind.SetSetting("log_device_placement", "true")
-	require.NoError(t, err)
-	_, err = pybind.SetSetting("device_policy", `{"name": "warn", "repr": ""}`)
-	require.NoError(t, err)
+	must.OK(pybind.SetSetting("log_device_placement", "true"))(t)
+	must.OK(pybind.SetSetting("device_policy", `{"name": "warn", "repr": ""}`))(t)
 	numbers := []float32{1}
 	address, bytes := host(numbers)
-	receipt, err := pybind.MakeTensor(address, bytes, "float32", "", "", full("GPU:0"))
-	require.NoError(t, err)
+	receipt := must.OK(pybind.MakeTensor(address, bytes, "float32", "", "", full("GPU:0")))(t)
 	require.EqualValues(t, 1, receipt&1, "log lines are queued")
-	sum, err := pybind.Execute("Add", fmt.Sprintf("%d %d", receipt>>1, receipt>>1), 0, "", full("CPU:0"))
-	require.NoError(t, err)
-	lines, err := pybind.DrainPlacementLog()
-	require.NoError(t, err)
+	sum := must.OK(pybind.Execute("Add", fmt.Sprintf("%d %d", receipt>>1, receipt>>1), 0, "", full("CPU:0")))(t)
+	lines := must.OK(pybind.DrainPlacementLog())(t)
 	require.Equal(t, `["Executing op _EagerConst in device `+full("GPU:0")+`","Executing op AddV2 in device `+full(
 		"CPU:0")+`"]`, lines)
-	lines, err = pybind.DrainPlacementLog()
-	require.NoError(t, err)
+	lines = must.OK(pybind.DrainPlacementLog())(t)
 	require.Equal(t, "[]", lines)
-	notices, err := pybind.DrainNotices()
-	require.NoError(t, err)
+	notices := must.OK(pybind.DrainNotices())(t)
 	require.Contains(t, notices, "before computing AddV2 input #0 was expected to be on "+full("CPU:0"))
 	release(t, receipt>>1, sum>>1)
 }
 
 // graphOf returns a graph of a constant and its sum with itself.
 func graphOf(t *testing.T, numbers ...float32) (id int64, sum string) {
-	id, err := pybind.NewGraph()
-	require.NoError(t, err)
+	id = must.OK(pybind.NewGraph())(t)
 	t.Cleanup(func() {
-		_, err := pybind.DropGraph(id)
-		require.NoError(t, err)
+		must.OK(pybind.DropGraph(id))(t)
 	})
 	address, bytes := host(numbers)
-	node, err := pybind.AddConstant(id, "a", address, bytes, "float32", fmt.Sprint(len(numbers)), "", "")
-	require.NoError(t, err)
+	node := must.OK(pybind.AddConstant(id, "a", address, bytes, "float32", fmt.Sprint(len(numbers)), "", ""))(t)
 	require.JSONEq(t, fmt.Sprintf(`{"id": 0, "name": "a", "dtype": "float32", "shape": [%d]}`, len(numbers)), node)
-	sum, err = pybind.AddNode(id, "Add", "", "0 0", "0", 0, "/device:GPU:0")
-	require.NoError(t, err)
+	sum = must.OK(pybind.AddNode(id, "Add", "", "0 0", "0", 0, "/device:GPU:0"))(t)
 	return id, sum
 }
 
 func TestPlaceholdersAcrossTheBorder(t *testing.T) {
 	onMachine(t, "T4")
-	_, err := pybind.Enumerate("{}")
-	require.NoError(t, err)
-	graph, err := pybind.NewGraph()
-	require.NoError(t, err)
+	must.OK(pybind.Enumerate("{}"))(t)
+	graph := must.OK(pybind.NewGraph())(t)
 	defer func() {
-		_, err := pybind.DropGraph(graph)
-		require.NoError(t, err)
+		must.OK(pybind.DropGraph(graph))(t)
 	}()
 	for i, row := range []struct {
 		shape    string
@@ -163,30 +143,24 @@ func TestPlaceholdersAcrossTheBorder(t *testing.T) {
 		{"", true, `{"id": 1, "name": "p_1", "dtype": "float32", "shape": null}`},
 		{"", false, `{"id": 2, "name": "p_2", "dtype": "float32", "shape": []}`},
 	} {
-		node, err := pybind.AddPlaceholder(graph, "p", "float32", row.shape, row.unranked, "", "")
-		require.NoError(t, err, i)
+		node := must.OK(pybind.AddPlaceholder(graph, "p", "float32", row.shape, row.unranked, "", ""))(t, i)
 		require.JSONEq(t, row.want, node)
 	}
-	sum, err := pybind.AddNode(graph, "Add", "", "0 1", "", 0, "")
-	require.NoError(t, err)
+	sum := must.OK(pybind.AddNode(graph, "Add", "", "0 1", "", 0, ""))(t)
 	require.JSONEq(t, `{"id": 3, "name": "Add", "dtype": "float32", "shape": null}`, sum)
-	wait, err := pybind.AddNode(graph, "NoOp", "init", "", "3", 0, "")
-	require.NoError(t, err)
+	wait := must.OK(pybind.AddNode(graph, "NoOp", "init", "", "3", 0, ""))(t)
 	require.JSONEq(t, `{"id": 4, "name": "init"}`, wait)
 
-	receipt, err := pybind.OpenSession(graph, "{}", "{}", "main.py:3 (Session)")
-	require.NoError(t, err)
+	receipt := must.OK(pybind.OpenSession(graph, "{}", "{}", "main.py:3 (Session)"))(t)
 	session := receipt >> 1
 	from, bytes := host([]float32{1, 2, 3, 4, 5, 6})
 	feeds := fmt.Sprintf(`"feeds": [[0, %d, %d, 3, 2], [1, %d, 8, 2]]`, from, bytes, from)
-	shapes, err := pybind.SessionShapes(session, `{"fetches": [[3, 0, 0]], "targets": [4], `+feeds+`}`)
-	require.NoError(t, err)
+	shapes := must.OK(pybind.SessionShapes(session, `{"fetches": [[3, 0, 0]], "targets": [4], `+feeds+`}`))(t)
 	require.Equal(t, "[[3,2]]", shapes)
 	into := make([]float32, 6)
 	address, size := host(into)
-	_, err = pybind.RunSession(session, fmt.Sprintf(`{"fetches": [[3, %d, %d]], "targets": [4], %s}`, address,
-		size, feeds))
-	require.NoError(t, err)
+	must.OK(pybind.RunSession(session, fmt.Sprintf(`{"fetches": [[3, %d, %d]], "targets": [4], %s}`, address,
+		size, feeds)))(t)
 	require.Equal(t, []float32{2, 4, 4, 6, 6, 8}, into)
 
 	for name, call := range map[string]func() error{
@@ -222,43 +196,36 @@ func TestPlaceholdersAcrossTheBorder(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { requireKind(t, status.InvalidArgument, call()) })
 	}
-	_, err = pybind.AddPlaceholder(graph, "p", "complex64", "", true, "", "")
+	_, err := pybind.AddPlaceholder(graph, "p", "complex64", "", true, "", "")
 	requireKind(t, status.InvalidType, err)
-	_, err = pybind.CloseSession(session)
-	require.NoError(t, err)
+	must.OK(pybind.CloseSession(session))(t)
 	require.Equal(t, live{Tensors: []string{}}, liveTensors(t))
 }
 
 func TestSessionsAcrossTheBorder(t *testing.T) {
 	onMachine(t, "T4:16GiB")
-	_, err := pybind.Enumerate("{}")
-	require.NoError(t, err)
+	must.OK(pybind.Enumerate("{}"))(t)
 	graph, sum := graphOf(t, 1, 2)
 	require.JSONEq(t, `{"id": 1, "name": "Add", "dtype": "float32", "shape": [2]}`, sum)
-	receipt, err := pybind.OpenSession(graph, `{"log_device_placement": true, "allow_growth": true}`, "{}",
-		"main.py:3 (Session)")
-	require.NoError(t, err)
+	receipt := must.OK(pybind.OpenSession(graph, `{"log_device_placement": true, "allow_growth": true}`, "{}",
+		"main.py:3 (Session)"))(t)
 	require.EqualValues(t, 1, receipt&1, "there are devices now")
 	session := receipt >> 1
 	into := make([]float32, 2)
 	address, bytes := host(into)
-	ran, err := pybind.RunSession(session, fmt.Sprintf(`{"fetches": [[1, %d, %d]]}`, address, bytes))
-	require.NoError(t, err)
+	ran := must.OK(pybind.RunSession(session, fmt.Sprintf(`{"fetches": [[1, %d, %d]]}`, address, bytes)))(t)
 	require.Equal(t, []float32{2, 4}, into)
 	require.Equal(t, "2 1 8", ran, "two operations, and the result is copied")
 	from, size := host([]float32{5, 6})
-	ran, err = pybind.RunSession(session,
+	ran = must.OK(pybind.RunSession(session,
 		fmt.Sprintf(`{"fetches": [[1, %d, %d]], "feeds": [[0, %d, %d, 2]], "targets": [1]}`, address, bytes,
-			from, size))
-	require.NoError(t, err)
+			from, size)))(t)
 	require.Equal(t, []float32{10, 12}, into)
 	require.Equal(t, "1 2 16", ran, "one operation; what is fed is copied to the GPU")
-	devices, err := pybind.SessionDevices(session)
-	require.NoError(t, err)
+	devices := must.OK(pybind.SessionDevices(session))(t)
 	require.Regexp(t, `^\[\["/job:localhost/replica:0/task:0/device:CPU:0","CPU",268435456,-?\d+\],`+
 		`\["/job:localhost/replica:0/task:0/device:GPU:0","GPU",16078864384,-?\d+\]\]$`, devices)
-	lines, err := pybind.SessionLog(session)
-	require.NoError(t, err)
+	lines := must.OK(pybind.SessionLog(session))(t)
 	require.Contains(t, lines, "Device mapping:")
 	require.Contains(t, lines, "Add: /job:localhost/replica:0/task:0/gpu:0")
 	require.Equal(t, live{Tensors: []string{}}, liveTensors(t))
@@ -275,8 +242,7 @@ func TestSessionsAcrossTheBorder(t *testing.T) {
 		"a feed of no shape":       fmt.Sprintf(`{"targets": [1], "feeds": [[0, %d, %d, -1, -2]]}`, address, bytes),
 		"a feed from nowhere":      `{"targets": [1], "feeds": [[0, -8, 8, 2]]}`,
 	} {
-		_, err := pybind.RunSession(session, step)
-		require.NotEmpty(t, requireKind(t, status.InvalidArgument, err), name)
+		require.NotEmpty(t, requireKind(t, status.InvalidArgument, must.Err(pybind.RunSession(session, step))), name)
 		require.Equal(t, live{Tensors: []string{}}, liveTensors(t), name)
 	}
 	later, err := pybind.OpenSession(graph, "{}", "{}", "")
@@ -292,19 +258,15 @@ func TestSessionsAcrossTheBorder(t *testing.T) {
 
 func TestASessionEndsWithItsRuntime(t *testing.T) {
 	onMachine(t, "T4")
-	_, err := pybind.Enumerate("{}")
-	require.NoError(t, err)
+	must.OK(pybind.Enumerate("{}"))(t)
 	graph, _ := graphOf(t, 1)
-	receipt, err := pybind.OpenSession(graph, "{}", "{}", "")
-	require.NoError(t, err)
-	_, err = pybind.Reset()
-	require.NoError(t, err)
-	_, err = pybind.RunSession(receipt>>1, "{}")
+	receipt := must.OK(pybind.OpenSession(graph, "{}", "{}", ""))(t)
+	must.OK(pybind.Reset())(t)
+	_, err := pybind.RunSession(receipt>>1, "{}")
 	require.Contains(t, requireKind(t, status.FailedPrecondition, err), "the runtime of this Session was reset")
 	_, err = pybind.SessionDevices(receipt >> 1)
 	require.Contains(t, requireKind(t, status.FailedPrecondition, err), "the runtime of this Session was reset")
-	_, err = pybind.CloseSession(receipt >> 1)
-	require.NoError(t, err)
+	must.OK(pybind.CloseSession(receipt >> 1))(t)
 }
 
 func TestAResetIsRefusedUnderTensors(t *testing.T) {
@@ -327,21 +289,18 @@ func TestRenamedDevicesLeaveScopesBehind(t *testing.T) {
 	enter(t, full("GPU:1"))
 	require.EqualValues(t, 1, cabi.Scope())
 	graph, _ := graphOf(t, 1)
-	receipt, err := pybind.OpenSession(graph, `{"visible_device_list": "1"}`, "{}", "")
-	require.NoError(t, err)
+	receipt := must.OK(pybind.OpenSession(graph, `{"visible_device_list": "1"}`, "{}", ""))(t)
 	require.EqualValues(t, 1, receipt&1)
 	b := allocate(t, -1, 1)
 	require.EqualValues(t, 0, b.gpu, "the scope named GPU:1, which is gone: it counts as none")
 	b.free(t)
-	_, err = pybind.CloseSession(receipt >> 1)
-	require.NoError(t, err)
+	must.OK(pybind.CloseSession(receipt >> 1))(t)
 }
 
 func TestOperationsThatCantBe(t *testing.T) {
 	onMachine(t, "T4")
-	_, err := pybind.Enumerate("{}")
-	require.NoError(t, err)
-	_, err = pybind.Execute("Identity", "1", 0, "", "")
+	must.OK(pybind.Enumerate("{}"))(t)
+	_, err := pybind.Execute("Identity", "1", 0, "", "")
 	require.Contains(t, requireKind(t, status.FailedPrecondition, err), "not initialized yet")
 	initialize(t)
 	id := tensor(t, "", "2", 1, 2)
@@ -429,8 +388,7 @@ func TestRequestedDevices(t *testing.T) {
 		`[["/gpu:3"], "/gpu:1"]`:           "/device:GPU:3",
 		`["/job:a", ["/gpu:3"], "/cpu:1"]`: "/job:a/device:GPU:3",
 	} {
-		device, err := pybind.RequestDevice("", scopes)
-		require.NoError(t, err)
+		device := must.OK(pybind.RequestDevice("", scopes))(t)
 		require.Equal(t, want, device, scopes)
 	}
 }

@@ -15,25 +15,23 @@ import (
 	"gpuconf/gocore/base/status"
 	"gpuconf/gocore/base/trace"
 	"gpuconf/pybind"
+	"gpuconf/tests_go/must"
 )
 
 // finish waits for a job, and returns its result and its events as CSV.
 func finish(t *testing.T, job int64) (result, csv string) {
 	t.Helper()
 	for done := false; !done; {
-		var err error
-		done, err = pybind.WaitJob(job, 100)
-		require.NoError(t, err)
+
+		done = must.OK(pybind.WaitJob(job, 100))(t)
 	}
-	result, err := pybind.JobResult(job)
-	require.NoError(t, err)
+	result = must.OK(pybind.JobResult(job))(t)
 	csv = trace.Header + "\n"
 	for number := int64(0); ; number++ {
 		page, err := pybind.JobPage(job, number)
 		require.NoError(t, err)
 		if page == "" {
-			_, err = pybind.CloseJob(job)
-			require.NoError(t, err)
+			must.OK(pybind.CloseJob(job))(t)
 			return result, csv
 		}
 		csv += page
@@ -46,26 +44,22 @@ func wholeTrace(t *testing.T, events int) *os.File {
 	path := filepath.Join(t.TempDir(), "trace.csv")
 	text := "Action,Pointer,Size\n" + strings.Repeat("allocate,0x1,3000000\nfree,0x1,3000000\n", events/2)
 	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
-	file, err := os.Open(path)
-	require.NoError(t, err)
+	file := must.OK(os.Open(path))(t)
 	t.Cleanup(func() { _ = file.Close() })
 	return file
 }
 
 func TestARecordingEndsWithTheDevices(t *testing.T) {
 	onMachine(t, "T4:1GiB")
-	_, err := pybind.StartRecording(0, false)
-	require.Contains(t, requireKind(t, status.InvalidArgument, err), "1 to")
-	id, err := pybind.StartRecording(100, false)
-	require.NoError(t, err)
-	_, err = pybind.StartRecording(100, false)
+	require.Contains(t, requireKind(t, status.InvalidArgument, must.Err(pybind.StartRecording(0, false))), "1 to")
+	id := must.OK(pybind.StartRecording(100, false))(t)
+	_, err := pybind.StartRecording(100, false)
 	require.Contains(t, requireKind(t, status.FailedPrecondition, err), "running already")
 	initialize(t)
 	held := allocate(t, 0, 1000)
 	_, err = pybind.Reset()
 	requireKind(t, status.FailedPrecondition, err)
-	counts, err := pybind.CountRecorded(id)
-	require.NoError(t, err)
+	counts := must.OK(pybind.CountRecorded(id))(t)
 	require.Equal(t, "1 0 1", counts, "a reset that is refused changes nothing")
 	held.free(t)
 	job, err := pybind.OpenRecorded(id)
@@ -74,17 +68,14 @@ func TestARecordingEndsWithTheDevices(t *testing.T) {
 		done, err = pybind.WaitJob(job, 100)
 	}
 	require.Contains(t, requireKind(t, status.FailedPrecondition, err), "the recording is running; stop it first")
-	_, err = pybind.CloseJob(job)
-	require.NoError(t, err)
+	must.OK(pybind.CloseJob(job))(t)
 
-	_, err = pybind.Reset()
-	require.NoError(t, err)
+	must.OK(pybind.Reset())(t)
 	counts, err = pybind.CountRecorded(id)
 	require.NoError(t, err)
 	require.Equal(t, "2 0 0", counts)
 	actions := func(csv string) (actions []string) {
-		events, err := trace.ParseNumbered(context.Background(), csv)
-		require.NoError(t, err)
+		events := must.OK(trace.ParseNumbered(context.Background(), csv))(t)
 		for _, e := range events {
 			actions = append(actions, e.Action.String())
 		}
@@ -101,18 +92,14 @@ func TestARecordingEndsWithTheDevices(t *testing.T) {
 		require.Equal(t, []string{"segment_alloc", "allocate", "free", "segment_free"}, actions(csv))
 	}
 
-	second, err := pybind.StartRecording(100, false)
-	require.NoError(t, err)
+	second := must.OK(pybind.StartRecording(100, false))(t)
 	require.NotEqual(t, id, second)
-	_, err = pybind.StopRecording(id)
-	require.NoError(t, err)
+	must.OK(pybind.StopRecording(id))(t)
 	initialize(t)
 	held = allocate(t, 0, 3000)
-	_, err = pybind.StopRecording(second)
-	require.NoError(t, err)
+	must.OK(pybind.StopRecording(second))(t)
 	held.free(t)
-	job, err = pybind.OpenRecorded(second)
-	require.NoError(t, err)
+	job = must.OK(pybind.OpenRecorded(second))(t)
 	result, csv := finish(t, job)
 	require.Equal(t, []string{"segment_alloc", "allocate"}, actions(csv))
 	var summary struct {
@@ -136,10 +123,8 @@ func TestARecordingEndsWithTheDevices(t *testing.T) {
 			require.Contains(t, requireKind(t, status.InvalidArgument, call()), "there is no recording")
 		}
 	}
-	last, err := pybind.StartRecording(100, false)
-	require.NoError(t, err, "the third was dropped while it ran")
-	_, err = pybind.DropRecording(last)
-	require.NoError(t, err)
+	last := must.OK(pybind.StartRecording(100, false))(t, "the third was dropped while it ran")
+	must.OK(pybind.DropRecording(last))(t)
 }
 
 func TestPlans(t *testing.T) {
@@ -160,16 +145,13 @@ func TestPlans(t *testing.T) {
 				for done := false; err == nil && !done; {
 					done, err = pybind.WaitJob(id, 100)
 				}
-				_, failed := pybind.JobResult(id)
-				require.Equal(t, err, failed)
-				_, closed := pybind.CloseJob(id)
-				require.NoError(t, closed)
+				require.Equal(t, err, must.Err(pybind.JobResult(id)))
+				must.OK(pybind.CloseJob(id))(t)
 			}
 			require.ErrorContains(t, err, row.want)
 		})
 	}
-	_, err := pybind.WaitJob(1<<40, 1)
-	require.Contains(t, requireKind(t, status.InvalidArgument, err), "there is no job")
+	require.Contains(t, requireKind(t, status.InvalidArgument, must.Err(pybind.WaitJob(1<<40, 1))), "there is no job")
 
 	type result struct {
 		Policy string
@@ -205,13 +187,10 @@ func TestPlans(t *testing.T) {
 				{"pytorch-roundup", &no, 20 << 20}, {"tensorflow", &yes, 3 << 20}, {"regions", &yes, 3 << 20}}}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			id, err := pybind.OpenPlan(row.request)
-			require.NoError(t, err)
-			_, err = pybind.FeedJob(id, job[:10])
-			require.NoError(t, err)
-			_, err = pybind.FeedJob(id, job[10:])
-			require.NoError(t, err)
-			_, err = pybind.JobResult(id)
+			id := must.OK(pybind.OpenPlan(row.request))(t)
+			must.OK(pybind.FeedJob(id, job[:10]))(t)
+			must.OK(pybind.FeedJob(id, job[10:]))(t)
+			_, err := pybind.JobResult(id)
 			require.Contains(t, requireKind(t, status.FailedPrecondition, err), "the job has not ended yet")
 			text, csv := finish(t, id)
 			require.Equal(t, trace.Header+"\n", csv, "a plan makes no events")

@@ -10,6 +10,7 @@ import (
 
 	"gpuconf/gocore/base/status"
 	"gpuconf/gocore/tf/config"
+	"gpuconf/tests_go/must"
 )
 
 func ranked(limit string, rank, ranks int) config.Env {
@@ -31,8 +32,7 @@ func TestCeilingsOfRanks(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			for rank, want := range row.want {
 				for gpu, bytes := range want {
-					ceiling, err := ranked("1200MiB", rank, row.ranks).Ceiling(gpu, row.gpus)
-					require.NoError(t, err)
+					ceiling := must.OK(ranked("1200MiB", rank, row.ranks).Ceiling(gpu, row.gpus))(t)
 					require.True(t, ceiling.Set)
 					require.Equal(t, bytes<<20, ceiling.Bytes, "rank %d, GPU %d", rank, gpu)
 				}
@@ -48,8 +48,7 @@ func TestRanksNeverHaveMoreThanTheCeilingTogether(t *testing.T) {
 		for gpu := range gpus {
 			var sum uint64
 			for rank := range ranks {
-				ceiling, err := ranked(strconv.FormatUint(limit, 10), rank, ranks).Ceiling(gpu, gpus)
-				require.NoError(t, err)
+				ceiling := must.OK(ranked(strconv.FormatUint(limit, 10), rank, ranks).Ceiling(gpu, gpus))(t)
 				sum += ceiling.Bytes
 			}
 			require.LessOrEqual(t, sum, limit)
@@ -64,8 +63,7 @@ func TestInvalidRanksAreIgnored(t *testing.T) {
 		{"LOCAL_RANK": "one", "LOCAL_WORLD_SIZE": "2"},
 	} {
 		env["GPUCONF_LIMIT"] = "1000MiB"
-		ceiling, err := env.Ceiling(0, 1)
-		require.NoError(t, err)
+		ceiling := must.OK(env.Ceiling(0, 1))(t)
 		require.EqualValues(t, 1000<<20, ceiling.Bytes, fmt.Sprint(env))
 	}
 }
@@ -81,8 +79,7 @@ func TestAnInvalidCeilingIsAnError(t *testing.T) {
 		require.ErrorContains(t, err, fmt.Sprintf("GPUCONF_LIMIT=%q %s", text, want))
 	}
 	for _, env := range []config.Env{nil, {"GPUCONF_LIMIT": ""}} {
-		ceiling, err := env.Ceiling(0, 1)
-		require.NoError(t, err)
+		ceiling := must.OK(env.Ceiling(0, 1))(t)
 		require.False(t, ceiling.Set)
 	}
 }
@@ -100,8 +97,7 @@ func TestTheContainersLimitIsACeiling(t *testing.T) {
 		{config.Env{most: "2048", "GPUCONF_LIMIT": "1GiB"}, gib, "GPUCONF_LIMIT"},
 		{config.Env{most: "2048", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "2"}, gib, most},
 	} {
-		ceiling, err := row.env.Ceiling(0, 1)
-		require.NoError(t, err)
+		ceiling := must.OK(row.env.Ceiling(0, 1))(t)
 		require.Equal(t, row.bytes, ceiling.Bytes, fmt.Sprint(row.env))
 		require.Contains(t, ceiling.Raise(), "raise "+row.names)
 		_, notices := ceiling.Lower("GPU:0", 4*gib, 0)
@@ -119,8 +115,7 @@ func TestTheContainersLimitIsACeiling(t *testing.T) {
 }
 
 func TestALimitIsLoweredToWhatIsLeft(t *testing.T) {
-	ceiling, err := config.Env{"GPUCONF_LIMIT": strconv.Itoa(6 * gib)}.Ceiling(0, 1)
-	require.NoError(t, err)
+	ceiling := must.OK(config.Env{"GPUCONF_LIMIT": strconv.Itoa(6 * gib)}.Ceiling(0, 1))(t)
 	limit, notices := ceiling.Lower("GPU:0", 4*gib, 0)
 	require.EqualValues(t, 4*gib, limit)
 	require.Empty(t, notices)
@@ -131,8 +126,7 @@ func TestALimitIsLoweredToWhatIsLeft(t *testing.T) {
 		t, []config.Notice{{Level: "warning", Text: "The limit of GPU:1 is lowered from 4.00GiB to 2.00GiB, which " +
 			"GPUCONF_LIMIT leaves for it."}}, notices)
 
-	rank, err := ranked(strconv.Itoa(6*gib), 1, 2).Ceiling(0, 2)
-	require.NoError(t, err)
+	rank := must.OK(ranked(strconv.Itoa(6*gib), 1, 2).Ceiling(0, 2))(t)
 	limit, notices = rank.Lower("GPU:0", gib, 0)
 	require.Zero(t, limit)
 	require.Contains(t, notices[0].Text, "this GPU belongs to LOCAL_RANK 0, and this process is LOCAL_RANK 1.")

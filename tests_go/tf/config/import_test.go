@@ -7,6 +7,7 @@ import (
 
 	"gpuconf/gocore/base/status"
 	"gpuconf/gocore/tf/config"
+	"gpuconf/tests_go/must"
 )
 
 // TestImport tests the rules for a ConfigProto that a program starts with; P3 has two GPUs. Numbers are conformance
@@ -65,14 +66,12 @@ func TestImport(t *testing.T) {
 func TestImportedCPUsAreLogicalDevices(t *testing.T) {
 	s := newSession("P3")
 	require.NoError(t, s.state.Import(config.Options{DeviceCount: map[string]int64{"CPU": 2}}))
-	layout, err := s.state.Layout(s.facts)
-	require.NoError(t, err)
+	layout := must.OK(s.state.Layout(s.facts))(t)
 	require.Equal(t, []string{"/device:CPU:0", "/device:CPU:1", "/device:GPU:0", "/device:GPU:1"}, namesIn(layout))
 
 	s = newSession("P3")
 	require.NoError(t, s.state.Import(config.Options{DeviceCount: map[string]int64{"CPU": 0}}))
-	_, err = s.state.Layout(s.facts)
-	require.ErrorContains(t, err, "No CPU devices are available in this process")
+	require.ErrorContains(t, must.Err(s.state.Layout(s.facts)), "No CPU devices are available in this process")
 }
 
 // Case 157: an imported value remains in force. Case 158: a fraction is kept, and contradicts logical devices.
@@ -81,12 +80,10 @@ func TestImportedOptionsCountInThePlan(t *testing.T) {
 	require.NoError(t, s.state.Import(config.Options{AllowGrowth: true, Sizing: config.Sizing{Fraction: 0.4}}))
 	gpu := config.Arg{Device: device("GPU", 0)}
 	require.NoError(t, s.state.SetGrowth(gpu, 0, ""))
-	layout, err := s.state.Layout(s.facts)
-	require.NoError(t, err)
+	layout := must.OK(s.state.Layout(s.facts))(t)
 	require.True(t, layout.Devices[1].Growth)
 	require.InDelta(t, 0.4, layout.Devices[1].Sizing.Fraction, 0)
-	_, set, err := s.state.Growth(gpu)
-	require.NoError(t, err)
+	_, set := must.OK2(s.state.Growth(gpu))(t)
 	require.True(t, set, "the getter returns what was set")
 
 	s = newSession("P2")
@@ -95,7 +92,7 @@ func TestImportedOptionsCountInThePlan(t *testing.T) {
 	require.NoError(
 		t, s.state.SetLogicalConfigs(
 			gpu, config.LogicalConfigs{Items: []config.LogicalConfig{{MemoryLimitMiB: &limit}}}))
-	_, err = s.state.Layout(s.facts)
+	_, err := s.state.Layout(s.facts)
 	require.Equal(t, status.InvalidArgument, status.CodeOf(err), "TensorFlow's native code checks it")
 	require.ErrorContains(t, err, "It's invalid to set per_process_gpu_memory_fraction when virtual_devices is set.")
 }
@@ -107,8 +104,7 @@ func TestImportedGrowthHoldsForLogicalDevicesToo(t *testing.T) {
 	require.NoError(t, s.state.SetLogicalConfigs(config.Arg{Device: device("GPU", 0)}, config.LogicalConfigs{
 		Items: []config.LogicalConfig{{MemoryLimitMiB: &limit}},
 	}))
-	layout, err := s.state.Layout(s.facts)
-	require.NoError(t, err)
+	layout := must.OK(s.state.Layout(s.facts))(t)
 	require.True(t, layout.Devices[1].Growth)
 }
 
@@ -128,8 +124,7 @@ func TestImportSharesNothingWithItsCaller(t *testing.T) {
 	require.NoError(
 		t, s.state.Import(config.Options{VirtualDevices: []config.VirtualDevices{{MemoryLimitMiB: limits}}}))
 	limits[0] = 2
-	layout, err := s.state.Layout(s.facts)
-	require.NoError(t, err)
+	layout := must.OK(s.state.Layout(s.facts))(t)
 	require.Equal(t, []string{"/device:CPU:0", "/device:GPU:0"}, namesIn(layout))
 	require.True(t, layout.Devices[1].Limited)
 	require.EqualValues(t, 1<<20, layout.Devices[1].LimitBytes)

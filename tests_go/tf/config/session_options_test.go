@@ -7,6 +7,7 @@ import (
 
 	"gpuconf/gocore/base/status"
 	"gpuconf/gocore/tf/config"
+	"gpuconf/tests_go/must"
 )
 
 // The options of a session come before what the program configured.
@@ -15,10 +16,9 @@ func TestASessionsOptionsComeFirst(t *testing.T) {
 	for i := range s.facts {
 		s.facts[i].ComputeMajor = 9
 	}
-	layout, err := s.state.LayoutFor(s.facts, config.Options{Given: true,
+	layout := must.OK(s.state.LayoutFor(s.facts, config.Options{Given: true,
 		DeviceCount: map[string]int64{"CPU": 3, "GPU": 1}, AllowGrowth: true, UnifiedMemory: true,
-		Sizing: config.Sizing{Fraction: 0.25, SystemMiB: 10, Shares: 2}})
-	require.NoError(t, err)
+		Sizing: config.Sizing{Fraction: 0.25, SystemMiB: 10, Shares: 2}}))(t)
 	require.Equal(t, []int{3, 1}, []int{layout.CPUs, layout.GPUs})
 	require.Equal(t, []string{"/device:CPU:0", "/device:GPU:0", "/device:GPU:1", "/device:GPU:2", "/device:GPU:3"},
 		namesIn(layout), "two share each GPU")
@@ -27,8 +27,7 @@ func TestASessionsOptionsComeFirst(t *testing.T) {
 	require.True(t, gpu.Unified)
 	require.Equal(t, config.Sizing{Fraction: 0.25, SystemMiB: 10, Shares: 2}, gpu.Sizing)
 
-	layout, err = s.state.Layout(s.facts)
-	require.NoError(t, err, "the program's own configuration is as it was")
+	layout = must.OK(s.state.Layout(s.facts))(t, "the program's own configuration is as it was")
 	require.Equal(t, []string{"/device:CPU:0", "/device:GPU:0", "/device:GPU:1"}, namesIn(layout))
 	require.False(t, layout.Devices[1].Growth)
 }
@@ -89,8 +88,7 @@ func TestHowACeilingIsRaised(t *testing.T) {
 		"raise the lease's memory, which sets this limit (--memory of gpuconf run); 2 of 2 ranks share this GPU": {
 			"GPUCONF_LIMIT": "4GiB", "GPUCONF_LEASE": "1", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "2"},
 	} {
-		ceiling, err := env.Ceiling(0, 1)
-		require.NoError(t, err)
+		ceiling := must.OK(env.Ceiling(0, 1))(t)
 		require.Equal(t, want, ceiling.Raise())
 	}
 	elsewhere, err := config.Env{"GPUCONF_LIMIT": "4GiB", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"}.Ceiling(0, 2)
@@ -104,7 +102,6 @@ func TestASessionWithoutOptionsKeepsWhatWasImported(t *testing.T) {
 	s := newSession("P2")
 	imported := config.Sizing{Fraction: 0.5, SystemMiB: 7, Shares: 1}
 	require.NoError(t, s.state.Import(config.Options{Sizing: imported}))
-	layout, err := s.state.LayoutFor(s.facts, config.Options{Given: true})
-	require.NoError(t, err)
+	layout := must.OK(s.state.LayoutFor(s.facts, config.Options{Given: true}))(t)
 	require.Equal(t, imported, layout.Devices[1].Sizing)
 }

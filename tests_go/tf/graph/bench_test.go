@@ -8,6 +8,7 @@ import (
 
 	"gpuconf/gocore/machine/gpu"
 	"gpuconf/gocore/tf/graph"
+	"gpuconf/tests_go/must"
 )
 
 // BenchmarkPlacement places whole graphs; the time per node must not depend on their size.
@@ -18,8 +19,7 @@ func BenchmarkPlacement(b *testing.B) {
 			var g graph.Graph
 			chain(b, &g, n, 4)
 			for b.Loop() {
-				_, _, err := graph.NewSession(&g, m.Devices, graph.SessionOptions{}).Run(graph.RunRequest{})
-				require.NoError(b, err)
+				must.OK2(graph.NewSession(&g, m.Devices, graph.SessionOptions{}).Run(graph.RunRequest{}))(b)
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/node")
 		})
@@ -35,8 +35,7 @@ func BenchmarkRun(b *testing.B) {
 			last := sums(b, &g, n)
 			s := graph.NewSession(&g, m.Devices, graph.SessionOptions{})
 			for b.Loop() {
-				out, _, err := s.Run(graph.RunRequest{Fetches: []*graph.Node{last}})
-				require.NoError(b, err)
+				out, _ := must.OK2(s.Run(graph.RunRequest{Fetches: []*graph.Node{last}}))(b)
 				require.NoError(b, out[0].Release())
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/node")
@@ -56,8 +55,7 @@ func sums(t tester, g *graph.Graph, n int) *graph.Node {
 
 func BenchmarkEagerMatMul(b *testing.B) {
 	m := newMachine(b, 1)
-	made, err := m.Execute(graph.Call{Op: graph.Const, Value: value(gpu.Float32, graph.Shape{2, 2}, 1, 2, 3, 4)})
-	require.NoError(b, err)
+	made := must.OK(m.Execute(graph.Call{Op: graph.Const, Value: value(gpu.Float32, graph.Shape{2, 2}, 1, 2, 3, 4)}))(b)
 	in := []*graph.Tensor{made.Tensor, made.Tensor}
 	for b.Loop() {
 		product, err := m.Execute(graph.Call{Op: graph.MatMul, Inputs: in, SoftPlacement: true})

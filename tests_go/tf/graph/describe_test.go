@@ -9,6 +9,7 @@ import (
 	"gpuconf/gocore/machine/devname"
 	"gpuconf/gocore/machine/gpu"
 	"gpuconf/gocore/tf/graph"
+	"gpuconf/tests_go/must"
 )
 
 // The description of a node that cannot be placed contains its value, as in TensorFlow.
@@ -58,9 +59,8 @@ func TestNodesTellWhatTheyAre(t *testing.T) {
 		_, ok := g.Node(id)
 		require.False(t, ok)
 	}
-	out, _, err := graph.NewSession(&g, m.Devices, graph.SessionOptions{}).Run(
-		graph.RunRequest{Fetches: []*graph.Node{b}})
-	require.NoError(t, err)
+	out, _ := must.OK2(graph.NewSession(&g, m.Devices, graph.SessionOptions{}).Run(
+		graph.RunRequest{Fetches: []*graph.Node{b}}))(t)
 	require.Equal(t, gpu.Float64, out[0].DType())
 	require.Equal(t, "[2,2]", out[0].Shape().String())
 	require.NoError(t, out[0].Release())
@@ -72,17 +72,15 @@ func TestDeviceOfAnotherType(t *testing.T) {
 	cpu := &device{name: devname.LocalDevice("CPU", 0), faults: m.faults, allocate: m.cpu.Allocate, free: m.cpu.Free,
 		write: m.cpu.Write, read: m.cpu.Read}
 	odd := &device{name: devname.LocalDevice("XPU", 0), description: "odd"}
-	devices, err := graph.NewDevices([]graph.Device{odd, cpu})
-	require.NoError(t, err)
+	devices := must.OK(graph.NewDevices([]graph.Device{odd, cpu}))(t)
 	require.Equal(t, []string{"Device mapping:", "/job:localhost/replica:0/task:0/device:XPU:0 -> odd"},
 		devices.MappingLines())
-	made, err := devices.Execute(graph.Call{Op: graph.Const, Value: value(gpu.Float32, nil, 1)})
-	require.NoError(t, err)
+	made := must.OK(devices.Execute(graph.Call{Op: graph.Const, Value: value(gpu.Float32, nil, 1)}))(t)
 	require.Equal(t, local+"/device:CPU:0", made.Tensor.Device())
 	require.NoError(t, made.Tensor.Release())
 	var g graph.Graph
 	add(t, &g, graph.NodeSpec{Op: graph.Const, Device: "/device:XPU:0", Value: value(gpu.Float32, nil, 1)})
-	_, _, err = graph.NewSession(&g, devices, graph.SessionOptions{}).Run(graph.RunRequest{})
+	_, _, err := graph.NewSession(&g, devices, graph.SessionOptions{}).Run(graph.RunRequest{})
 	require.ErrorContains(t, err, "because no supported kernel for XPU devices is available")
 }
 
@@ -93,14 +91,12 @@ func TestOrderOfTheDeviceList(t *testing.T) {
 		devname.LocalDevice("GPU", 0), devname.LocalDevice("CPU", 0)} {
 		list = append(list, &device{name: name})
 	}
-	devices, err := graph.NewDevices(list)
-	require.NoError(t, err)
+	devices := must.OK(graph.NewDevices(list))(t)
 	var g graph.Graph
 	first, cpu := zeros(t, &g, gpu.Float32, 2),
 		add(t, &g, graph.NodeSpec{Op: graph.Const, Device: "/cpu:*", Value: value(gpu.Float32, nil, 1)})
 	s := graph.NewSession(&g, devices, graph.SessionOptions{})
-	_, _, err = s.Run(graph.RunRequest{})
-	require.NoError(t, err)
+	must.OK2(s.Run(graph.RunRequest{}))(t)
 	require.Equal(t, "GPU:0", whereIs(t, s, first))
 	require.Equal(t, "CPU:0", whereIs(t, s, cpu))
 }

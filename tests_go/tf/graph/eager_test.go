@@ -9,6 +9,7 @@ import (
 	"gpuconf/gocore/machine/devname"
 	"gpuconf/gocore/machine/gpu"
 	"gpuconf/gocore/tf/graph"
+	"gpuconf/tests_go/must"
 )
 
 const local = "/job:localhost/replica:0/task:0"
@@ -18,9 +19,8 @@ func enter(t *testing.T, scopes ...string) string {
 	t.Helper()
 	name := ""
 	for _, s := range scopes {
-		var err error
-		name, err = devname.EnterScope(name, &s)
-		require.NoError(t, err)
+
+		name = must.OK(devname.EnterScope(name, &s))(t)
 	}
 	return name
 }
@@ -28,8 +28,7 @@ func enter(t *testing.T, scopes ...string) string {
 // eager runs a call that must succeed and releases its tensor when the test ends.
 func eager(t *testing.T, m *machine, call graph.Call) *graph.Tensor {
 	t.Helper()
-	made, err := m.Execute(call)
-	require.NoError(t, err)
+	made := must.OK(m.Execute(call))(t)
 	t.Cleanup(func() { require.NoError(t, made.Tensor.Release()) })
 	return made.Tensor
 }
@@ -171,8 +170,7 @@ func TestDevicePolicy(t *testing.T) {
 		t.Run("100: "+row.policy+" "+row.dtype.String()+" "+row.from+" to "+row.to+" "+string(row.op),
 			func(t *testing.T) {
 				m := newMachine(t, 2, cards(2, "T4")...)
-				policy, err := graph.ParsePolicy(row.policy)
-				require.NoError(t, err)
+				policy := must.OK(graph.ParsePolicy(row.policy))(t)
 				x := eager(t, m, graph.Call{Op: graph.Const, Value: value(row.dtype, graph.Shape{2, 2}, 1),
 					Device: local +
 						"/device:" + row.from, Policy: policy})
@@ -217,8 +215,7 @@ func TestDevicePolicy(t *testing.T) {
 				require.Equal(t, before, m.inUse())
 			})
 	}
-	_, err := graph.ParsePolicy("loud")
-	require.Equal(t, status.InvalidArgument, status.CodeOf(err))
+	require.Equal(t, status.InvalidArgument, status.CodeOf(must.Err(graph.ParsePolicy("loud"))))
 }
 
 func TestTensorOfAnotherRuntime(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"gpuconf/gocore/machine/gpu"
 	"gpuconf/gocore/pool/bfc"
 	"gpuconf/gocore/tf/graph"
+	"gpuconf/tests_go/must"
 )
 
 func TestOnlyWhatIsFetchedRuns(t *testing.T) {
@@ -23,8 +24,7 @@ func TestOnlyWhatIsFetchedRuns(t *testing.T) {
 		_, stats := fetch(t, s, n[name])
 		require.Equal(t, want, stats.Nodes, name)
 	}
-	out, stats, err := s.Run(graph.RunRequest{})
-	require.NoError(t, err)
+	out, stats := must.OK2(s.Run(graph.RunRequest{}))(t)
 	require.Empty(t, out)
 	require.Zero(t, stats)
 }
@@ -34,8 +34,7 @@ func TestSeveralFetchesAndTheSameTwice(t *testing.T) {
 	var g graph.Graph
 	n := script(t, &g, "a = Const @ /gpu:0\nb = MatMul a a @ /gpu:1\nc = Identity b @ /cpu:0")
 	s := graph.NewSession(&g, m.Devices, graph.SessionOptions{})
-	out, stats, err := s.Run(graph.RunRequest{Fetches: []*graph.Node{n["c"], n["b"], n["b"], n["a"], n["b"]}})
-	require.NoError(t, err)
+	out, stats := must.OK2(s.Run(graph.RunRequest{Fetches: []*graph.Node{n["c"], n["b"], n["b"], n["a"], n["b"]}}))(t)
 	require.Equal(t, graph.RunStats{Nodes: 3, Copies: 3, CopiedBytes: 48}, stats,
 		"a to gpu:1 and to the host, b to the host once")
 	for i, want := range []float64{2, 2, 2, 1, 2} {
@@ -145,15 +144,13 @@ func TestArithmetic(t *testing.T) {
 			call := graph.Call{Op: row.op, TransposeA: row.spec.TransposeA, TransposeB: row.spec.TransposeB}
 			for _, v := range row.in {
 				row.spec.Inputs = append(row.spec.Inputs, add(t, &g, graph.NodeSpec{Op: graph.Const, Value: v}))
-				made, err := m.Execute(graph.Call{Op: graph.Const, Value: v})
-				require.NoError(t, err)
+				made := must.OK(m.Execute(graph.Call{Op: graph.Const, Value: v}))(t)
 				defer func() { require.NoError(t, made.Tensor.Release()) }()
 				call.Inputs = append(call.Inputs, made.Tensor)
 			}
 			got, _ := fetch(t, graph.NewSession(&g, m.Devices, graph.SessionOptions{}), add(t, &g, row.spec))
 			requireSame(t, row.want, got)
-			made, err := m.Execute(call)
-			require.NoError(t, err)
+			made := must.OK(m.Execute(call))(t)
 			requireSame(t, row.want, content(t, made.Tensor))
 		})
 	}
@@ -263,20 +260,17 @@ func TestSessionsEnd(t *testing.T) {
 
 func TestTensorsEnd(t *testing.T) {
 	m := newMachine(t, 1, cards(1, "T4")...)
-	made, err := m.Execute(graph.Call{Op: graph.Const, Value: value(gpu.Float32, graph.Shape{2}, 1, 2)})
-	require.NoError(t, err)
+	made := must.OK(m.Execute(graph.Call{Op: graph.Const, Value: value(gpu.Float32, graph.Shape{2}, 1, 2)}))(t)
 	require.EqualValues(t, 8, made.Tensor.Bytes())
 	require.ErrorContains(t, made.Tensor.Read(make([]byte, 7)), "a buffer of 7 bytes does not match a tensor of 8 "+
 		"bytes")
-	alias, err := m.Execute(graph.Call{Op: graph.Identity, Inputs: []*graph.Tensor{made.Tensor}})
-	require.NoError(t, err)
+	alias := must.OK(m.Execute(graph.Call{Op: graph.Identity, Inputs: []*graph.Tensor{made.Tensor}}))(t)
 	require.Equal(t, made.Tensor.Buffer(), alias.Tensor.Buffer())
 	require.NoError(t, made.Tensor.Release())
 	require.NoError(t, made.Tensor.Release(), "a second time does nothing")
 	require.Equal(t, []float64{1, 2}, numbersOf(content(t, alias.Tensor)))
-	_, err = valueOf(made.Tensor)
-	require.Equal(t, status.FailedPrecondition, status.CodeOf(err))
-	_, err = m.Execute(graph.Call{Op: graph.Identity, Inputs: []*graph.Tensor{alias.Tensor}})
+	require.Equal(t, status.FailedPrecondition, status.CodeOf(must.Err(valueOf(made.Tensor))))
+	_, err := m.Execute(graph.Call{Op: graph.Identity, Inputs: []*graph.Tensor{alias.Tensor}})
 	require.Equal(t, status.FailedPrecondition, status.CodeOf(err))
 	require.ErrorContains(t, err, "the tensor was already released")
 }
@@ -287,8 +281,7 @@ func TestManyAtOnce(t *testing.T) {
 	var g graph.Graph
 	n := script(t, &g, "a = Const @ /gpu:0\nb = MatMul a a @ /gpu:1\nc = AddN a b @ /cpu:0")
 	s := graph.NewSession(&g, m.Devices, logged)
-	shared, err := m.Execute(graph.Call{Op: graph.Const, Value: value(gpu.Float32, graph.Shape{2, 2}, 3)})
-	require.NoError(t, err)
+	shared := must.OK(m.Execute(graph.Call{Op: graph.Const, Value: value(gpu.Float32, graph.Shape{2, 2}, 3)}))(t)
 	var wait sync.WaitGroup
 	for range 6 {
 		wait.Go(func() {
@@ -330,8 +323,7 @@ func TestManyAtOnce(t *testing.T) {
 func TestReleaseDuringUse(t *testing.T) {
 	m := newMachine(t, 1)
 	for range 100 {
-		made, err := m.Execute(graph.Call{Op: graph.Const, Value: value(gpu.Float32, graph.Shape{8, 8}, 1)})
-		require.NoError(t, err)
+		made := must.OK(m.Execute(graph.Call{Op: graph.Const, Value: value(gpu.Float32, graph.Shape{8, 8}, 1)}))(t)
 		var wait sync.WaitGroup
 		for range 3 {
 			wait.Go(func() {

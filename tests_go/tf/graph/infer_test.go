@@ -10,6 +10,7 @@ import (
 	"gpuconf/gocore/base/status"
 	"gpuconf/gocore/machine/gpu"
 	"gpuconf/gocore/tf/graph"
+	"gpuconf/tests_go/must"
 )
 
 // zeros returns a constant of any shape, made from one element.
@@ -165,8 +166,7 @@ func TestShapes(t *testing.T) {
 			m := newMachine(t, 1, cards(1, "T4")...)
 			call := graph.Call{Op: row.spec.Op, TransposeA: row.spec.TransposeA, TransposeB: row.spec.TransposeB}
 			for _, v := range row.in {
-				made, err := m.Execute(graph.Call{Op: graph.Const, Value: v})
-				require.NoError(t, err)
+				made := must.OK(m.Execute(graph.Call{Op: graph.Const, Value: v}))(t)
 				defer func() { require.NoError(t, made.Tensor.Release()) }()
 				call.Inputs = append(call.Inputs, made.Tensor)
 			}
@@ -332,8 +332,7 @@ func TestNames(t *testing.T) {
 	})
 	t.Run("a failed node takes no name", func(t *testing.T) {
 		var g graph.Graph
-		_, err := g.Add(graph.NodeSpec{Op: graph.MatMul})
-		require.Error(t, err)
+		require.Error(t, must.Err(g.Add(graph.NodeSpec{Op: graph.MatMul})))
 		a := zeros(t, &g, gpu.Float32, 2, 2)
 		require.Equal(t, "MatMul", apply(t, &g, graph.MatMul, "", a, a).Name())
 	})

@@ -19,6 +19,7 @@ import (
 	"gpuconf/gocore/pool/suballoc"
 	"gpuconf/gocore/tf/graph"
 	"gpuconf/tests_go/machine/simulated"
+	"gpuconf/tests_go/must"
 )
 
 // machine has the devices of one runtime as pybind/process creates them: a CPU in host memory, and simulated GPUs with
@@ -176,23 +177,19 @@ func newMachine(t testing.TB, cpus int, gpus ...gpu.Device) *machine {
 		list = append(list, m.addGPUs(t, gpus)...)
 	}
 	t.Cleanup(func() { m.requireIdle(t) })
-	var err error
-	m.Devices, err = graph.NewDevices(list)
-	require.NoError(t, err)
+
+	m.Devices = must.OK(graph.NewDevices(list))(t)
 	return m
 }
 
 func (m *machine) addGPUs(t testing.TB, gpus []gpu.Device) (list []graph.Device) {
-	spec, err := models.ParseSpec(fmt.Sprintf("%dxT4:64MiB", len(gpus)))
-	require.NoError(t, err)
-	driver, err := simulated.New(spec, simulated.Options{})
-	require.NoError(t, err)
+	spec := must.OK(models.ParseSpec(fmt.Sprintf("%dxT4:64MiB", len(gpus))))(t)
+	driver := must.OK(simulated.New(spec, simulated.Options{}))(t)
 	t.Cleanup(func() { require.NoError(t, driver.Close()) })
 	for i, card := range gpus {
 		require.NoError(t, driver.ContextRetain(i))
 		regions := suballoc.NewRegions(upstream{driver, i}, suballoc.Options{LimitBytes: poolBytes, Growth: true})
-		pool, err := bfc.New(regions, bfc.Options{Name: fmt.Sprintf("GPU_%d_bfc", i)})
-		require.NoError(t, err)
+		pool := must.OK(bfc.New(regions, bfc.Options{Name: fmt.Sprintf("GPU_%d_bfc", i)}))(t)
 		m.pools = append(m.pools, pool)
 		list = append(list, &device{
 			name: devname.LocalDevice("GPU", i), description: graph.DescribeGPU(card), limit: poolBytes,
@@ -277,8 +274,7 @@ type tester interface {
 // content returns a tensor's value and releases it.
 func content(t tester, tensor *graph.Tensor) graph.Value {
 	t.Helper()
-	v, err := valueOf(tensor)
-	require.NoError(t, err)
+	v := must.OK(valueOf(tensor))(t)
 	require.NoError(t, tensor.Release())
 	return v
 }
@@ -301,8 +297,7 @@ func size(g *graph.Graph) int {
 // add adds a node, which must succeed.
 func add(t tester, g *graph.Graph, spec graph.NodeSpec) *graph.Node {
 	t.Helper()
-	n, err := g.Add(spec)
-	require.NoError(t, err)
+	n := must.OK(g.Add(spec))(t)
 	return n
 }
 
@@ -322,8 +317,7 @@ func apply(t tester, g *graph.Graph, op graph.Op, on string, in ...*graph.Node) 
 // fetch runs a session for one node.
 func fetch(t tester, s *graph.Session, n *graph.Node) (graph.Value, graph.RunStats) {
 	t.Helper()
-	out, stats, err := s.Run(graph.RunRequest{Fetches: []*graph.Node{n}})
-	require.NoError(t, err)
+	out, stats := must.OK2(s.Run(graph.RunRequest{Fetches: []*graph.Node{n}}))(t)
 	require.Len(t, out, 1)
 	return content(t, out[0]), stats
 }

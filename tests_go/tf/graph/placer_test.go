@@ -11,6 +11,7 @@ import (
 	"gpuconf/gocore/machine/devname"
 	"gpuconf/gocore/machine/gpu"
 	"gpuconf/gocore/tf/graph"
+	"gpuconf/tests_go/must"
 )
 
 // script builds a graph from lines such as "c = MatMul a b @ /device:GPU:1" "a = Const:int32 @ ... & b" (colocated with
@@ -187,11 +188,9 @@ func TestSoftMergeOfTheConformanceCases(t *testing.T) {
 		require.True(t, ok)
 		return n
 	}
-	merged, err := devname.MergeSoft(parse("/device:GPU:1"), parse("/device:GPU:2"))
-	require.NoError(t, err)
+	merged := must.OK(devname.MergeSoft(parse("/device:GPU:1"), parse("/device:GPU:2")))(t)
 	require.Equal(t, "/device:GPU:*", merged.String())
-	merged, err = devname.MergeSoft(parse("/gpu:*"), parse("/cpu:*"))
-	require.NoError(t, err)
+	merged = must.OK(devname.MergeSoft(parse("/gpu:*"), parse("/cpu:*")))(t)
 	require.Empty(t, merged.String())
 }
 
@@ -244,8 +243,7 @@ func TestPlacementIsTheSameEveryTime(t *testing.T) {
 	var first []string
 	for range 5 {
 		s := graph.NewSession(&g, m.Devices, graph.SessionOptions{SoftPlacement: true, LogPlacement: true})
-		_, _, err := s.Run(graph.RunRequest{})
-		require.NoError(t, err)
+		must.OK2(s.Run(graph.RunRequest{}))(t)
 		log := s.DrainLog()
 		require.Len(t, log, 1+4+size(&g))
 		if first == nil {
@@ -281,12 +279,9 @@ func chain(t tester, g *graph.Graph, n, devices int) {
 func TestDevicesAreChecked(t *testing.T) {
 	cpu := &device{name: devname.LocalDevice("CPU", 0)}
 	card := &device{name: devname.LocalDevice("GPU", 0)}
-	_, err := graph.NewDevices([]graph.Device{card})
-	require.Equal(t, status.FailedPrecondition, status.CodeOf(err))
-	_, err = graph.NewDevices(nil)
-	require.Equal(t, status.FailedPrecondition, status.CodeOf(err))
-	_, err = graph.NewDevices([]graph.Device{cpu, cpu})
-	require.Equal(t, status.InvalidArgument, status.CodeOf(err))
-	_, err = graph.NewDevices([]graph.Device{cpu, &device{name: devname.Name{HasType: true, Type: "GPU"}}})
+	require.Equal(t, status.FailedPrecondition, status.CodeOf(must.Err(graph.NewDevices([]graph.Device{card}))))
+	require.Equal(t, status.FailedPrecondition, status.CodeOf(must.Err(graph.NewDevices(nil))))
+	require.Equal(t, status.InvalidArgument, status.CodeOf(must.Err(graph.NewDevices([]graph.Device{cpu, cpu}))))
+	_, err := graph.NewDevices([]graph.Device{cpu, &device{name: devname.Name{HasType: true, Type: "GPU"}}})
 	require.Equal(t, status.InvalidArgument, status.CodeOf(err))
 }

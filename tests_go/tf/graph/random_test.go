@@ -10,6 +10,7 @@ import (
 
 	"gpuconf/gocore/machine/gpu"
 	"gpuconf/gocore/tf/graph"
+	"gpuconf/tests_go/must"
 )
 
 // model is a node with its expected value. All numbers are so small that every type represents them exactly.
@@ -117,8 +118,7 @@ func TestRandomGraphs(t *testing.T) {
 					needs[id] = true
 				}
 			}
-			out, stats, err := s.Run(graph.RunRequest{Fetches: fetches, Targets: targets})
-			require.NoError(r, err)
+			out, stats := must.OK2(s.Run(graph.RunRequest{Fetches: fetches, Targets: targets}))(r)
 			require.Equal(r, len(needs), stats.Nodes)
 			require.LessOrEqual(r, stats.Copies, 4*len(needs))
 			for i, tensor := range out {
@@ -128,8 +128,7 @@ func TestRandomGraphs(t *testing.T) {
 			require.Equal(r, before, m.inUse())
 		}
 		again := graph.NewSession(&g, m.Devices, graph.SessionOptions{SoftPlacement: soft, LogPlacement: true})
-		_, _, err := again.Run(graph.RunRequest{})
-		require.NoError(r, err)
+		must.OK2(again.Run(graph.RunRequest{}))(r)
 		require.Equal(r, again.DrainLog(), s.DrainLog())
 		for _, n := range nodes {
 			if n.device != "" && !soft {

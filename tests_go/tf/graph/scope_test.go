@@ -7,6 +7,7 @@ import (
 
 	"gpuconf/gocore/base/status"
 	"gpuconf/gocore/tf/graph"
+	"gpuconf/tests_go/must"
 )
 
 func TestScopesInGraphs(t *testing.T) {
@@ -47,17 +48,14 @@ func TestScopesInGraphs(t *testing.T) {
 			want: "/device:GPU:1"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			got, err := graph.Request(row.own, row.scopes)
-			require.NoError(t, err)
+			got := must.OK(graph.Request(row.own, row.scopes))(t)
 			require.Equal(t, row.want, got)
 		})
 	}
 	_, err := graph.Request("", on("/gpu:0", "bogus"))
 	require.Equal(t, status.InvalidArgument, status.CodeOf(err))
 	require.ErrorContains(t, err, "Unknown attribute 'bogus' is encountered while parsing the device spec: 'bogus'.")
-	_, err = graph.Request("bogus", nil)
-	require.Error(t, err)
-	got, err := graph.Request("", append(on("bogus"), none))
-	require.NoError(t, err)
+	require.Error(t, must.Err(graph.Request("bogus", nil)))
+	got := must.OK(graph.Request("", append(on("bogus"), none)))(t)
 	require.Empty(t, got)
 }

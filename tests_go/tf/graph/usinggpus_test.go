@@ -9,6 +9,7 @@ import (
 	"gpuconf/gocore/base/status"
 	"gpuconf/gocore/machine/gpu"
 	"gpuconf/gocore/tf/graph"
+	"gpuconf/tests_go/must"
 )
 
 // The listings of TensorFlow's guide "Use a GPU", with the output that it prints. A request is the result of the page's
@@ -16,15 +17,13 @@ import (
 
 // ab are the page's a and b.
 func ab(t *testing.T, g *graph.Graph, nameA, nameB, on string) (a, b *graph.Node) {
-	request, err := graph.Request("", []graph.Scope{{Device: on}})
-	require.NoError(t, err)
+	request := must.OK(graph.Request("", []graph.Scope{{Device: on}}))(t)
 	return constant(t, g, nameA, request, graph.Shape{2, 3}, 1, 2, 3, 4, 5, 6),
 		constant(t, g, nameB, request, graph.Shape{3, 2}, 1, 2, 3, 4, 5, 6)
 }
 
 func scope(t *testing.T, on string) string {
-	request, err := graph.Request("", []graph.Scope{{Device: on}})
-	require.NoError(t, err)
+	request := must.OK(graph.Request("", []graph.Scope{{Device: on}}))(t)
 	return request
 }
 
