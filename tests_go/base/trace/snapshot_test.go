@@ -21,8 +21,7 @@ import (
 // snapshots returns excerpts of a run of PyTorch on a GPU, pickled by Python: 60 events and 6 segments, in several
 // protocols, with and without stack frames.
 func snapshots(t testing.TB) map[string][]byte {
-	paths, err := filepath.Glob("testdata/*.pickle")
-	require.NoError(t, err)
+	paths := must.OK(filepath.Glob("testdata/*.pickle"))(t)
 	require.Len(t, paths, 3)
 	found := map[string][]byte{}
 	for _, path := range paths {

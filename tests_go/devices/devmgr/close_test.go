@@ -162,8 +162,7 @@ func TestCallsBeforeInitialize(t *testing.T) {
 		})
 	}
 	require.Empty(t, logicalNames(t, m))
-	_, err := m.AllocateOn(0, -1, 0, 1, 0)
-	requireCode(t, status.InvalidArgument, err)
+	requireCode(t, status.InvalidArgument, must.Err(m.AllocateOn(0, -1, 0, 1, 0)))
 	requireCode(t, status.InvalidArgument, m.Free(256))
 	require.NoError(t, m.Check())
 }

@@ -80,8 +80,7 @@ func TestInitializeTakesVisibleGPUsOnly(t *testing.T) {
 	require.NoError(t, m.Initialize(nil, ""))
 	require.Equal(t, []string{"/device:CPU:0", "/device:GPU:0"}, logicalNames(t, m))
 	require.Equal(t, 0, serving(t, m, 1, -1, gpu.StreamNull))
-	_, err := m.AllocateOn(0, 0, gpu.StreamNull, 1, 0)
-	requireCode(t, status.InvalidArgument, err)
+	requireCode(t, status.InvalidArgument, must.Err(m.AllocateOn(0, 0, gpu.StreamNull, 1, 0)))
 }
 
 // serving returns the logical GPU that serves an allocation. No other allocation may be live.
@@ -111,8 +110,7 @@ func TestRoute(t *testing.T) {
 			row.ordinal, row.scope)
 	}
 	for _, ordinal := range []int{-1, 2, 1 << 31} {
-		_, err := m.AllocateOn(ordinal, -1, gpu.StreamNull, 1, 0)
-		requireCode(t, status.InvalidArgument, err)
+		requireCode(t, status.InvalidArgument, must.Err(m.AllocateOn(ordinal, -1, gpu.StreamNull, 1, 0)))
 	}
 	_, err := m.AllocateOn(0, 1, gpu.StreamNull, 101*mib, 0)
 	requireCode(t, status.ResourceExhausted, err)

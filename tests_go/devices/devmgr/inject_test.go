@@ -34,8 +34,7 @@ func TestAnInjectedFailure(t *testing.T) {
 	require.True(t, bfc.IsInjected(err))
 	require.Equal(t, uint64(4), m.CountedAllocations())
 	for number := range 3 {
-		_, err = m.Allocate(number, 1000)
-		require.NoError(t, err)
+		must.OK(m.Allocate(number, 1000))(t)
 	}
 	_, ooms := must.OK2(m.MemoryTotals(2))(t)
 	require.Equal(t, uint64(1), ooms)

@@ -100,8 +100,7 @@ func TestASessionWithAConfigProtoIgnoresGrowthThatDiffers(t *testing.T) {
 	d := newDriver(t, "2xK40:12GiB", simulated.Options{})
 	m := enumerated(t, d, nil)
 	require.NoError(t, setGrowth(m, 0))
-	_, _, err := m.Join(config.Options{}, nil, "", nil)
-	requireCode(t, status.Value, err)
+	requireCode(t, status.Value, must.Err2(m.Join(config.Options{}, nil, "", nil)))
 	join(t, m, config.Options{Given: true, AllowGrowth: true}, "")
 	requireCode(t, status.Value, m.Initialize(nil, ""))
 }
@@ -379,16 +378,13 @@ func TestAGPUThatCantBeSetUpAgainIsGone(t *testing.T) {
 	})
 	require.ErrorContains(t, must.Err2(m.Join(two5ths, nil, "b.py:2", nil)), "call gpuconf.reset()")
 	require.Equal(t, []string{"/device:CPU:0"}, logicalNames(t, m))
-	_, err := m.MemoryStats("GPU:0")
-	requireCode(t, status.InvalidArgument, err)
-	_, err = m.Allocate(0, 1)
-	requireCode(t, status.InvalidArgument, err)
+	requireCode(t, status.InvalidArgument, must.Err(m.MemoryStats("GPU:0")))
+	requireCode(t, status.InvalidArgument, must.Err(m.Allocate(0, 1)))
 	require.NoError(t, m.Check())
 }
 
 func TestJoinAfterClose(t *testing.T) {
 	m := enumerated(t, newDriver(t, "K40", simulated.Options{}), nil)
 	require.NoError(t, m.Close(false))
-	_, _, err := m.Join(config.Options{}, nil, "", nil)
-	requireCode(t, status.FailedPrecondition, err)
+	requireCode(t, status.FailedPrecondition, must.Err2(m.Join(config.Options{}, nil, "", nil)))
 }

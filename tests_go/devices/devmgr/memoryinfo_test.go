@@ -95,8 +95,7 @@ func TestMemoryMap(t *testing.T) {
 	require.EqualValues(t, 1000, chunks[0].Requested)
 	require.Equal(t, 20*mib-1024, chunks[1].Bytes)
 	for _, device := range []string{"CPU:0", "GPU:7", "nonsense"} {
-		_, err = m.MemoryMap(device)
-		requireCode(t, status.InvalidArgument, err)
+		requireCode(t, status.InvalidArgument, must.Err(m.MemoryMap(device)))
 	}
 }
 
@@ -107,8 +106,7 @@ func TestMemoryTotals(t *testing.T) {
 	require.NoError(t, m.Free(allocate(t, m, 0, 1000).Addr))
 	kept := allocate(t, m, 0, 1)
 	for range 3 {
-		_, err := m.Allocate(0, 11*mib)
-		requireCode(t, status.ResourceExhausted, err)
+		requireCode(t, status.ResourceExhausted, must.Err(m.Allocate(0, 11*mib)))
 	}
 	require.NoError(t, m.ResetMemoryStats("GPU:0"))
 	totals, ooms := must.OK2(m.MemoryTotals(0))(t)

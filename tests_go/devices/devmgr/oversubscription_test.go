@@ -55,8 +55,7 @@ func TestAFractionAboveOneExceedsTheCard(t *testing.T) {
 			require.Equal(t, []uint64{0, 0, 0, 0, 16 * mib, 32 * mib}[i], oversubscribed(t, m, device))
 		}
 		require.NoError(t, m.Check())
-		_, err := m.Allocate(number, 1)
-		requireCode(t, status.ResourceExhausted, err)
+		requireCode(t, status.ResourceExhausted, must.Err(m.Allocate(number, 1)))
 		got := make([]byte, 16*mib)
 		for i, block := range blocks {
 			require.NoError(t, m.CopyToHost(block.Addr, block.ID, 0, got))
@@ -203,8 +202,7 @@ func TestUnifiedMemoryIsAnotherConfiguration(t *testing.T) {
 	}
 	require.False(t, is())
 	block := allocate(t, m, 0, 1)
-	_, _, err := m.Join(unified, nil, "b.py:2", nil)
-	requireCode(t, status.FailedPrecondition, err)
+	requireCode(t, status.FailedPrecondition, must.Err2(m.Join(unified, nil, "b.py:2", nil)))
 	require.NoError(t, m.Free(block.Addr))
 	join(t, m, unified, "b.py:2")
 	require.True(t, is())

@@ -74,15 +74,13 @@ func TestSpoiledWakeWordsOnlyCostTime(t *testing.T) {
 		{"random", func(file *os.File) error {
 			words := make([]byte, 4096)
 			_, _ = rand.Read(words)
-			_, err := file.WriteAt(words, 0)
-			return err
+			return must.Err(file.WriteAt(words, 0))
 		}},
 		{"always somebody who tries", func(file *os.File) error {
 			var at unix.Timespec
 			_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &at)
 			us := uint32(at.Nano()/1000) | 1
-			_, err := file.WriteAt([]byte{byte(us), byte(us >> 8), byte(us >> 16), byte(us >> 24)}, 4096-12)
-			return err
+			return must.Err(file.WriteAt([]byte{byte(us), byte(us >> 8), byte(us >> 16), byte(us >> 24)}, 4096-12))
 		}},
 		{"truncated", func(file *os.File) error { return file.Truncate(0) }},
 	} {

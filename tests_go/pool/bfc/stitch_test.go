@@ -270,8 +270,7 @@ func TestMiniMallocFitsIntoItsOptimum(t *testing.T) {
 func readLifetimes(t *testing.T, file string, unit uint64) (ops []traces.Op) {
 	f := must.OK(os.Open(file))(t)
 	defer f.Close()
-	rows, err := csv.NewReader(f).ReadAll()
-	require.NoError(t, err)
+	rows := must.OK(csv.NewReader(f).ReadAll())(t)
 	type event struct {
 		time uint64
 		op   traces.Op

@@ -71,8 +71,7 @@ func TestAJobWorksBetweenWaits(t *testing.T) {
 	<-at
 	require.InDelta(t, 0.25, job.Progress(), 0)
 	requireCode(t, status.FailedPrecondition, job.Feed("more"))
-	_, err := job.Outcome()
-	requireCode(t, status.FailedPrecondition, err)
+	requireCode(t, status.FailedPrecondition, must.Err(job.Outcome()))
 	proceed <- true
 	done := must.OK(job.Wait(long))(t)
 	require.True(t, done)
@@ -173,8 +172,7 @@ func panics() string {
 	}
 	done, err := job.Wait(long)
 	expect("wait", err)
-	_, err = job.Outcome()
-	expect("outcome", err)
+	expect("outcome", must.Err(job.Outcome()))
 	if !done || released != 1 {
 		complain("done: %v, released %d times", done, released)
 	}

@@ -91,8 +91,7 @@ func TestAPipeThatIsNotAccepted(t *testing.T) {
 				return wrong
 			}
 			next++
-			_, err := write.WriteString(parts[next])
-			return err
+			return must.Err(write.WriteString(parts[next]))
 		})
 		require.Equal(t, wrong, err)
 		cancel()

@@ -88,15 +88,13 @@ func TestWhyNoGPUIsThere(t *testing.T) {
 
 func TestRuntimeLifeCycle(t *testing.T) {
 	var r process.State
-	_, err := r.Manager()
-	requireCode(t, status.FailedPrecondition, err)
+	requireCode(t, status.FailedPrecondition, must.Err(r.Manager()))
 	require.NoError(t, r.Reset(), "there is nothing to give up")
 	require.Zero(t, r.Generation())
 
 	before, now := must.OK2(r.Simulate("T4:1GiB"))(t)
 	require.Equal(t, []string{"", "T4:1GiB"}, []string{before, now})
-	_, err = r.Manager()
-	requireCode(t, status.FailedPrecondition, err)
+	requireCode(t, status.FailedPrecondition, must.Err(r.Manager()))
 	m, _ := must.OK2(r.Enumerate(nil))(t)
 	same := must.OK(r.Manager())(t)
 	require.Same(t, m, same)
@@ -104,8 +102,7 @@ func TestRuntimeLifeCycle(t *testing.T) {
 	block := must.OK(m.Allocate(0, 1))(t)
 
 	requireCode(t, status.FailedPrecondition, r.Reset())
-	_, _, err = r.Simulate("H100-80GB")
-	requireCode(t, status.FailedPrecondition, err)
+	requireCode(t, status.FailedPrecondition, must.Err2(r.Simulate("H100-80GB")))
 	same = must.OK(r.Manager())(t)
 	require.Same(t, m, same, "a refusal changes nothing")
 	require.Zero(t, r.Generation())
@@ -117,7 +114,7 @@ func TestRuntimeLifeCycle(t *testing.T) {
 	other, spec := must.OK2(r.Enumerate(nil))(t)
 	require.Equal(t, "T4:1GiB", spec, "a reset keeps the choice")
 	require.NotSame(t, m, other)
-	_, err = m.Allocate(0, 1)
+	_, err := m.Allocate(0, 1)
 	requireCode(t, status.FailedPrecondition, err)
 	require.ErrorContains(t, err, "this runtime was reset")
 
@@ -138,8 +135,7 @@ func TestEnumerateFailures(t *testing.T) {
 		_, _, err = r.Enumerate(env)
 		require.Error(t, err)
 		require.NotEqual(t, status.Unknown, status.CodeOf(err))
-		_, err = r.Manager()
-		requireCode(t, status.FailedPrecondition, err)
+		requireCode(t, status.FailedPrecondition, must.Err(r.Manager()))
 		require.Empty(t, r.DrainNotices())
 	}
 	_, spec := must.OK2(r.Enumerate(config.Env{"GPUCONF_SIMULATE": "T4"}))(t)
@@ -199,8 +195,7 @@ func TestResetBesideEnumerate(t *testing.T) {
 					served.Add(1)
 				}
 				r.DrainNotices()
-				_, err = r.Manager()
-				fine(err)
+				fine(must.Err(r.Manager()))
 			}
 		})
 	}
@@ -211,8 +206,7 @@ func TestResetBesideEnumerate(t *testing.T) {
 			if fine(r.Reset()) {
 				resets.Add(1)
 			}
-			_, _, err := r.Simulate("2xT4:1GiB")
-			fine(err)
+			fine(must.Err2(r.Simulate("2xT4:1GiB")))
 			for begin := time.Now(); served.Load() == before && time.Since(begin) < 20*time.Second; {
 				runtime.Gosched() // until another thread has used the new devices
 			}

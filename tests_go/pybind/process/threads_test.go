@@ -46,8 +46,7 @@ func TestWhatGpuconfAllocatesHasTheTagOfItsThread(t *testing.T) {
 func TestCHasTheGeneration(t *testing.T) {
 	c := withC(t, 0)
 	var p process.State
-	_, _, err := p.Simulate("T4:1GiB")
-	require.NoError(t, err)
+	must.OK2(p.Simulate("T4:1GiB"))(t)
 	require.Zero(t, c.generation, "there were no devices")
 	for generation := range uint32(3) {
 		must.OK2(p.Enumerate(nil))(t)
@@ -72,11 +71,9 @@ func TestStacksEndWithTheirRecording(t *testing.T) {
 			id := must.OK(p.StartRecording(100, true))(t)
 			require.True(t, c.stacks)
 			require.NotZero(t, p.AddStack(stack))
-			_, err := p.StartRecording(100, false)
-			requireCode(t, status.FailedPrecondition, err)
+			requireCode(t, status.FailedPrecondition, must.Err(p.StartRecording(100, false)))
 			require.True(t, c.stacks, "a refusal changes nothing")
-			_, _, err = p.Recorded(context.Background(), id)
-			requireCode(t, status.FailedPrecondition, err)
+			requireCode(t, status.FailedPrecondition, must.Err2(p.Recorded(context.Background(), id)))
 			require.NoError(t, end(id))
 			require.False(t, c.stacks)
 			require.Zero(t, p.AddStack(stack))

@@ -107,14 +107,11 @@ func TestAClosedJobLeavesNothing(t *testing.T) {
 				id = row.open(t)
 				done := must.OK(pybind.WaitJob(id, 1))(t)
 				require.False(t, done)
-				_, err := pybind.FeedJob(id, "more")
-				requireKind(t, status.FailedPrecondition, err)
+				requireKind(t, status.FailedPrecondition, must.Err(pybind.FeedJob(id, "more")))
 			}
 			must.OK(pybind.CloseJob(id))(t)
-			_, err = pybind.WaitJob(id, 1)
-			requireKind(t, status.InvalidArgument, err)
-			_, err = pybind.CloseJob(id)
-			requireKind(t, status.InvalidArgument, err)
+			requireKind(t, status.InvalidArgument, must.Err(pybind.WaitJob(id, 1)))
+			requireKind(t, status.InvalidArgument, must.Err(pybind.CloseJob(id)))
 			if row.name == "a load" {
 				descriptors++ // the test's own
 			}

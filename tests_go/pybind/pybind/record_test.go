@@ -28,8 +28,7 @@ func finish(t *testing.T, job int64) (result, csv string) {
 	result = must.OK(pybind.JobResult(job))(t)
 	csv = trace.Header + "\n"
 	for number := int64(0); ; number++ {
-		page, err := pybind.JobPage(job, number)
-		require.NoError(t, err)
+		page := must.OK(pybind.JobPage(job, number))(t)
 		if page == "" {
 			must.OK(pybind.CloseJob(job))(t)
 			return result, csv
@@ -57,8 +56,7 @@ func TestARecordingEndsWithTheDevices(t *testing.T) {
 	require.Contains(t, requireKind(t, status.FailedPrecondition, err), "running already")
 	initialize(t)
 	held := allocate(t, 0, 1000)
-	_, err = pybind.Reset()
-	requireKind(t, status.FailedPrecondition, err)
+	requireKind(t, status.FailedPrecondition, must.Err(pybind.Reset()))
 	counts := must.OK(pybind.CountRecorded(id))(t)
 	require.Equal(t, "1 0 1", counts, "a reset that is refused changes nothing")
 	held.free(t)
@@ -113,8 +111,7 @@ func TestARecordingEndsWithTheDevices(t *testing.T) {
 	third, err := pybind.StartRecording(100, false)
 	require.NoError(t, err)
 	for _, drop := range []int64{id, second, third} {
-		_, err = pybind.DropRecording(drop)
-		require.NoError(t, err)
+		must.OK(pybind.DropRecording(drop))(t)
 		for _, call := range []func() error{
 			func() error { _, err := pybind.DropRecording(drop); return err },
 			func() error { _, err := pybind.StopRecording(drop); return err },
@@ -197,8 +194,7 @@ func TestPlans(t *testing.T) {
 			var got report
 			require.NoError(t, json.Unmarshal([]byte(text), &got))
 			require.Equal(t, row.want, got)
-			_, err = pybind.JobResult(id)
-			requireKind(t, status.InvalidArgument, err)
+			requireKind(t, status.InvalidArgument, must.Err(pybind.JobResult(id)))
 		})
 	}
 }

@@ -68,8 +68,7 @@ func TestSessionThroughTheBorder(t *testing.T) {
 func TestGrowthAcrossTheBorder(t *testing.T) {
 	onMachine(t, "T4")
 	must.OK(pybind.Enumerate("{}"))(t)
-	growth, err := pybind.MemoryGrowth(1, "")
-	require.NoError(t, err)
+	growth := must.OK(pybind.MemoryGrowth(1, ""))(t)
 	require.EqualValues(t, -1<<63, growth, "None")
 	for _, value := range []int64{1, 0, 7} {
 		must.OK(pybind.SetMemoryGrowth(1, "", value, ""))(t)
@@ -88,8 +87,7 @@ func TestSettingsAcrossTheBorder(t *testing.T) {
 		"intra_op_parallelism_threads": {`0`, `4`},
 		"inter_op_parallelism_threads": {`0`, `4`},
 	} {
-		got, err := pybind.Setting(name)
-		require.NoError(t, err)
+		got := must.OK(pybind.Setting(name))(t)
 		require.JSONEq(t, values[0], got, name)
 		for _, value := range values[1:] {
 			must.OK(pybind.SetSetting(name, value))(t, name)
