@@ -63,8 +63,7 @@ func TestNamesThatAreInvalid(t *testing.T) {
 		require.ErrorContains(t, err, want)
 	}
 	for _, name := range []string{" ", "(untagged)", strings.Repeat("é", 100), "a,b\"c"} {
-		tag := must.OK(holder.Intern(name))(t)
-		require.Equal(t, name, tag.String())
+		require.Equal(t, name, must.OK(holder.Intern(name))(t).String())
 	}
 }
 
@@ -82,8 +81,6 @@ func TestTooManyNamesShareATag(t *testing.T) {
 	late := must.OK(holder.Intern("a late name"))(t)
 	require.Equal(t, holder.Other, late)
 	require.Equal(t, "(other)", late.String())
-	first := must.OK(holder.Intern("step 0"))(t)
-	require.Equal(t, "step 0", first.String())
-	named := must.OK(holder.Intern("(other)"))(t)
-	require.Equal(t, holder.Other, named)
+	require.Equal(t, "step 0", must.OK(holder.Intern("step 0"))(t).String())
+	require.Equal(t, holder.Other, must.OK(holder.Intern("(other)"))(t))
 }

@@ -131,9 +131,7 @@ func TestPicklesThatAreNone(t *testing.T) {
 		{"a persistent id", "Pid\n.", "it contains an external object"},
 		{"a buffer", "\x97.", "it contains an external buffer"},
 	} {
-		t.Run(row.name, func(t *testing.T) {
-			require.ErrorContains(t, must.Err2(read(row.data)), row.want)
-		})
+		t.Run(row.name, func(t *testing.T) { require.ErrorContains(t, must.Err2(read(row.data)), row.want) })
 	}
 }
 

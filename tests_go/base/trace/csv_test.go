@@ -155,8 +155,7 @@ func FuzzParseCSV(f *testing.F) {
 			require.Less(t, int(e.Holder), len(read.Names.Holders))
 			require.Less(t, int(e.Stack), len(read.Names.Stacks))
 		}
-		again := must.OK(trace.ParseNumbered(context.Background(), formatCSV(events)))(t)
-		require.Equal(t, events, again)
+		require.Equal(t, events, must.OK(trace.ParseNumbered(context.Background(), formatCSV(events)))(t))
 		complete, added := trace.Complete(events)
 		require.Equal(t, events, append([]trace.Event{}, complete[added:]...))
 	})

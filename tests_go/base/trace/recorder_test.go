@@ -32,8 +32,7 @@ func recorded(t require.TestingT, r *trace.Recorder, live map[int][]trace.Block)
 	r.Stop(live)
 	recording := must.OK(r.Recording(context.Background()))(t)
 	r.Stop(nil) // a second one changes nothing
-	again := must.OK(r.Recording(context.Background()))(t)
-	require.Equal(t, recording, again)
+	require.Equal(t, recording, must.OK(r.Recording(context.Background()))(t))
 	require.NoError(t, r.Close())
 	return recording
 }

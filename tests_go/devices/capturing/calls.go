@@ -148,40 +148,35 @@ func (d *Driver) MemsetD8(ordinal int, dst uint64, value byte, bytes uint64) err
 // MemcpyHtoDAsync passes the call on, or records it.
 func (d *Driver) MemcpyHtoDAsync(ordinal int, dst, hostSrc, bytes uint64, stream gpu.Stream) error {
 	return d.queue(ordinal, stream, func(s gpu.Stream) error {
-		return d.Driver.MemcpyHtoDAsync(ordinal, dst, hostSrc,
-			bytes, s)
+		return d.Driver.MemcpyHtoDAsync(ordinal, dst, hostSrc, bytes, s)
 	})
 }
 
 // MemcpyDtoHAsync passes the call on, or records it.
 func (d *Driver) MemcpyDtoHAsync(ordinal int, hostDst, src, bytes uint64, stream gpu.Stream) error {
 	return d.queue(ordinal, stream, func(s gpu.Stream) error {
-		return d.Driver.MemcpyDtoHAsync(ordinal, hostDst, src,
-			bytes, s)
+		return d.Driver.MemcpyDtoHAsync(ordinal, hostDst, src, bytes, s)
 	})
 }
 
 // MemcpyDtoDAsync passes the call on, or records it.
 func (d *Driver) MemcpyDtoDAsync(ordinal int, dst, src, bytes uint64, stream gpu.Stream) error {
 	return d.queue(ordinal, stream, func(s gpu.Stream) error {
-		return d.Driver.MemcpyDtoDAsync(ordinal, dst, src,
-			bytes, s)
+		return d.Driver.MemcpyDtoDAsync(ordinal, dst, src, bytes, s)
 	})
 }
 
 // MemsetD8Async passes the call on, or records it.
 func (d *Driver) MemsetD8Async(ordinal int, dst uint64, value byte, bytes uint64, stream gpu.Stream) error {
 	return d.queue(ordinal, stream, func(s gpu.Stream) error {
-		return d.Driver.MemsetD8Async(ordinal, dst, value,
-			bytes, s)
+		return d.Driver.MemsetD8Async(ordinal, dst, value, bytes, s)
 	})
 }
 
 // StreamWriteValue64 passes the call on, or records it.
 func (d *Driver) StreamWriteValue64(ordinal int, stream gpu.Stream, addr, value uint64) error {
 	return d.queue(ordinal, stream, func(s gpu.Stream) error {
-		return d.Driver.StreamWriteValue64(ordinal, s,
-			addr, value)
+		return d.Driver.StreamWriteValue64(ordinal, s, addr, value)
 	})
 }
 

@@ -20,8 +20,7 @@ func TestAStreamOfItsOwnTellsWhoseMemoryItIs(t *testing.T) {
 	require.Equal(t, gpu.StreamNull, first, "the first of an ordinal gets what no other one claims")
 	second := must.OK(m.StreamOf(1))(t)
 	require.Greater(t, second, gpu.StreamPerThread)
-	again := must.OK(m.StreamOf(1))(t)
-	require.Equal(t, second, again)
+	require.Equal(t, second, must.OK(m.StreamOf(1))(t))
 	third := must.OK(m.StreamOf(2))(t)
 	require.NotEqual(t, second, third)
 
@@ -60,9 +59,7 @@ func TestAStreamOfItsOwnHasThePriorityOfItsDevice(t *testing.T) {
 			}})
 	}))
 	require.NoError(t, m.Initialize(nil, ""))
-	stream := must.OK(m.StreamOf(1))(t)
-	priority := must.OK(d.machine.StreamGetPriority(0, stream))(t)
-	require.Equal(t, -2, priority)
+	require.Equal(t, -2, must.OK(d.machine.StreamGetPriority(0, must.OK(m.StreamOf(1))(t)))(t))
 }
 
 func TestTrimGivesBackWhatNoBlockLiesIn(t *testing.T) {
@@ -70,8 +67,7 @@ func TestTrimGivesBackWhatNoBlockLiesIn(t *testing.T) {
 	block, kept := allocate(t, m, 0, 1), allocate(t, m, 1, 1)
 	require.EqualValues(t, 150*mib, d.taken(t, 0))
 	require.NoError(t, m.Free(block.Addr))
-	released := must.OK(m.Trim())(t)
-	require.EqualValues(t, 100*mib, released)
+	require.EqualValues(t, 100*mib, must.OK(m.Trim())(t))
 	require.EqualValues(t, 50*mib, d.taken(t, 0), "a region with a block stays")
 	require.NoError(t, m.Free(kept.Addr))
 }

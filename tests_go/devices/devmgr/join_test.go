@@ -45,8 +45,7 @@ func TestSettingsAfterASessionBuildAnew(t *testing.T) {
 	join(t, m, two5ths, "main.py:7 (Session)")
 	require.NoError(t, setGrowth(m, 0))
 	require.NoError(t, setGrowth(m, 1))
-	renamed := must.OK(m.InitializeAfterSessions(nil, "main.py:9 (list_logical_devices)", nil))(t)
-	require.False(t, renamed)
+	require.False(t, must.OK(m.InitializeAfterSessions(nil, "main.py:9 (list_logical_devices)", nil))(t))
 	require.Greater(t, stats(t, m, "GPU:0").BytesLimit, uint64(12*gib*2/5))
 	require.ErrorContains(t, m.Configure(func(s *config.State) error { return s.SetVisible(nil, nil) }),
 		"main.py:9 (list_logical_devices)")
@@ -67,16 +66,14 @@ func TestSettingsAfterASessionThatRenameNeedUnusedDevices(t *testing.T) {
 	join(t, m, two5ths, "main.py:7 (Session)")
 	require.NoError(t, setGrowth(m, 0))
 	require.NoError(t, setGrowth(m, 1))
-	renamed := must.OK(m.InitializeAfterSessions(nil, "", inUse))(t)
-	require.False(t, renamed)
+	require.False(t, must.OK(m.InitializeAfterSessions(nil, "", inUse))(t))
 }
 
 // Without settings after the session, its devices stay, and the configuration is closed when they are needed first.
 func TestTheFirstNeedAfterASessionClosesTheConfiguration(t *testing.T) {
 	m := enumerated(t, newDriver(t, "2xK40:12GiB", simulated.Options{}), nil)
 	join(t, m, two5ths, "main.py:7 (Session)")
-	renamed := must.OK(m.InitializeAfterSessions(nil, "main.py:9 (list_logical_devices)", nil))(t)
-	require.False(t, renamed)
+	require.False(t, must.OK(m.InitializeAfterSessions(nil, "main.py:9 (list_logical_devices)", nil))(t))
 	require.Equal(t, uint64(12*gib*2/5), stats(t, m, "GPU:0").BytesLimit)
 	require.ErrorContains(t, hide(m, 0), "main.py:9 (list_logical_devices)")
 }
@@ -166,8 +163,7 @@ func TestOtherOptionsBuildEmptyPoolsAnew(t *testing.T) {
 	_, renamed = join(t, m, config.Options{VisibleDeviceList: "1"}, "c.py:3")
 	require.True(t, renamed)
 	require.Equal(t, 1, m.LogicalGPUs())
-	physical := must.OK(m.Physical(0))(t)
-	require.Equal(t, 1, physical.Ordinal)
+	require.Equal(t, 1, must.OK(m.Physical(0))(t).Ordinal)
 	require.NoError(t, m.Check())
 }
 
@@ -346,8 +342,7 @@ func TestASessionsOptionsGoOverTheConfiguration(t *testing.T) {
 	require.NoError(t, setGrowth(m, 1))
 	join(t, m, two5ths, "")
 	require.Equal(t, 1, m.LogicalGPUs(), "one is hidden")
-	physical := must.OK(m.Physical(0))(t)
-	require.Equal(t, 1, physical.Ordinal)
+	require.Equal(t, 1, must.OK(m.Physical(0))(t).Ordinal)
 	require.NoError(t, m.Free(allocate(t, m, 0, 1).Addr))
 	require.Equal(t, 2*mib, stats(t, m, "GPU:0").BytesReserved, "it grows")
 	require.Equal(t, uint64(12*gib*2/5), stats(t, m, "GPU:0").BytesLimit)

@@ -16,8 +16,7 @@ func TestResolveGPU(t *testing.T) {
 	for text, want := range map[string]int{
 		"GPU:0": 0, "GPU:1": 1, "/gpu:1": 1, "/device:GPU:0": 0, "/job:localhost/replica:0/task:0/device:GPU:1": 1,
 	} {
-		number := must.OK(m.ResolveGPU(text))(t, text)
-		require.Equal(t, want, number, text)
+		require.Equal(t, want, must.OK(m.ResolveGPU(text))(t, text), text)
 	}
 	for text, says := range map[string]string{
 		"":            "Multiple devices match the provided string ''",
@@ -84,8 +83,7 @@ func TestMeasurementsOverlap(t *testing.T) {
 func TestMemoryMap(t *testing.T) {
 	m, _ := initialized(t, "T4", simulated.Options{}, nil, []float64{10, 20})
 	a := allocate(t, m, 1, 1000)
-	picture, err := m.MemoryMap("/device:GPU:1")
-	require.NoError(t, err)
+	picture := must.OK(m.MemoryMap("/device:GPU:1"))(t)
 	require.Equal(t, "GPU:1", picture.Name)
 	require.Equal(t, 20*mib, picture.LimitBytes)
 	require.Len(t, picture.Regions, 1)

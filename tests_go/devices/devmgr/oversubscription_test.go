@@ -115,8 +115,7 @@ func TestPoolsWithoutUnifiedMemoryExceedNothing(t *testing.T) {
 	block := allocate(t, m, 0, 40*mib)
 	require.Zero(t, oversubscribed(t, m, "GPU:0"))
 	require.Zero(t, d.CallsOf()["MemAllocManaged"])
-	is := must.OK(m.IsUnified(0))(t)
-	require.False(t, is)
+	require.False(t, must.OK(m.IsUnified(0))(t))
 	require.NoError(t, m.Free(block.Addr))
 }
 

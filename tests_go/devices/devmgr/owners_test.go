@@ -84,8 +84,7 @@ func TestAddressesThatAreNoBlock(t *testing.T) {
 	requireCode(t, status.InvalidArgument, m.FreeID(block.Addr, block.ID+1))
 	requireCode(t, status.InvalidArgument, m.FreeID(0, 1))
 	require.Equal(t, before, []bfc.Stats{stats(t, m, "GPU:0"), stats(t, m, "GPU:1")})
-	after := must.OK(m.Frees(0))(t)
-	require.Equal(t, frees, after, "a call that frees nothing wakes no waiter")
+	require.Equal(t, frees, must.OK(m.Frees(0))(t), "a call that frees nothing wakes no waiter")
 }
 
 func TestStaleBlockIsNotFreed(t *testing.T) {

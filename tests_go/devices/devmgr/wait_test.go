@@ -55,8 +55,7 @@ func TestWaitForFreeIsWokenByAFree(t *testing.T) {
 		}
 		require.NoError(t, free(block.Addr, block.ID))
 		requireSoon(t, &waiters, "a free did not wake those who wait for it")
-		now := must.OK(m.Frees(0))(t)
-		require.Equal(t, seen+1, now)
+		require.Equal(t, seen+1, must.OK(m.Frees(0))(t))
 		require.NoError(t, m.WaitForFree(0, seen, late), "that free was before the wait, which ends at once")
 	}
 }

@@ -34,8 +34,7 @@ func TestForeignUseReducesTheRoomWhileWaiting(t *testing.T) {
 	c := claim(t, l, request(1, busy))
 	require.False(t, granted(t, c))
 	busy.Budget = 35 * gib
-	ok := must.OK(c.Wait([]ledger.Card{busy}, 0))(t)
-	require.True(t, ok)
+	require.True(t, must.OK(c.Wait([]ledger.Card{busy}, 0))(t))
 }
 
 func TestSpreadAndPack(t *testing.T) {

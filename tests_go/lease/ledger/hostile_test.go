@@ -326,8 +326,7 @@ func TestAWaiterSaysWhenItLooked(t *testing.T) {
 	waiter := claim(t, l, request(1, card("A", 40*gib)))
 	for range 2 {
 		before := bootTime()
-		ok := must.OK(waiter.Wait(nil, time.Nanosecond))(t)
-		require.False(t, ok)
+		require.False(t, must.OK(waiter.Wait(nil, time.Nanosecond))(t))
 		require.False(t, granted(t, waiter))
 		row := make([]byte, rowBytes)
 		file := must.OK(os.Open(slots(t, l.Folder())))(t)

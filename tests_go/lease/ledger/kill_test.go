@@ -137,10 +137,8 @@ func TestAKillAnywhereLeavesTheClaimsOfOthers(t *testing.T) {
 			break
 		}
 	}
-	files := must.OK(filepath.Glob(l.Folder() + "/*slots*"))(t)
-	require.Len(t, files, 1)
-	unfinished := must.OK(filepath.Glob(l.Folder() + "/.new*"))(t)
-	require.Empty(t, unfinished)
+	require.Len(t, must.OK(filepath.Glob(l.Folder()+"/*slots*"))(t), 1)
+	require.Empty(t, must.OK(filepath.Glob(l.Folder()+"/.new*"))(t))
 }
 
 func getsAll(t *testing.T, l *ledger.Ledger, n int) {

@@ -36,8 +36,7 @@ func parked(t *testing.T, l *ledger.Ledger, bytes uint64) *ledger.Claim {
 
 func reserved(t *testing.T, c *ledger.Claim, bytes, available uint64, want bool) {
 	t.Helper()
-	ok := must.OK(c.Reserve(bytes, host(available)))(t)
-	require.Equal(t, want, ok)
+	require.Equal(t, want, must.OK(c.Reserve(bytes, host(available)))(t))
 }
 
 func states(t *testing.T, l *ledger.Ledger) (states []string) {
@@ -144,11 +143,9 @@ func TestWrongOrdersOfParkingChangeNothing(t *testing.T) {
 	}
 	refused(c.Park())        // nothing is reserved
 	refused(c.Return(other)) // it is not parked
-	_, err := waiting.Reserve(gib, host(64*gib))
-	refused(err)
+	refused(must.Err(waiting.Reserve(gib, host(64*gib))))
 	for _, bytes := range []uint64{0, 1 << 60} {
-		_, err = c.Reserve(bytes, host(64*gib))
-		refused(err)
+		refused(must.Err(c.Reserve(bytes, host(64*gib))))
 	}
 	reserved(t, c, 30*gib, 64*gib, true)
 	refused(must.Err(c.Reserve(gib, host(64*gib))))

@@ -55,8 +55,7 @@ func TestADefaultFolderThatAnotherUserTookIsRefused(t *testing.T) {
 		require.Regexp(t, fmt.Sprintf("%s.* belongs to user %d,? .*has mode %04o.* Set GPUCONF_LEDGER to another "+
 			"folder, or ask the administrator to remove "+
 			"this one, or to run: gpuconf ledger init --shared", folder, one.owner, uint32(mode)), string(output))
-		left := must.OK(os.ReadDir(folder))(t)
-		require.Empty(t, left)
+		require.Empty(t, must.OK(os.ReadDir(folder))(t))
 	}
 	require.NoError(t, os.Chown(folder, user, user))
 	require.NoError(t, os.Chmod(folder, 0o700))

@@ -37,8 +37,7 @@ func TestAProcessThatWasStoppedPassesNobody(t *testing.T) {
 	late := open(t, l.Folder())
 	beforeOpening(t, func() {
 		time.Sleep(1100 * time.Millisecond)
-		ok := must.OK(waiter.Wait(nil, time.Nanosecond))(t)
-		require.False(t, ok)
+		require.False(t, must.OK(waiter.Wait(nil, time.Nanosecond))(t))
 	})
 	require.False(t, granted(t, claim(t, late, request(1, card("A", 5*gib)))), "the waiter needs the whole card")
 	claims, _ := must.OK2(late.Rows())(t)

@@ -137,8 +137,7 @@ func TestUsersShareACardAndSeeEachOther(t *testing.T) {
 	waiter := claim(t, l, request(1, card("A", 20*gib)))
 	require.False(t, granted(t, waiter))
 	kill(t, first)
-	ok := must.OK(waiter.Wait(nil, 10*time.Second))(t)
-	require.True(t, ok)
+	require.True(t, must.OK(waiter.Wait(nil, 10*time.Second))(t))
 	sound(t, l)
 }
 
@@ -169,8 +168,7 @@ func TestAVandalStopsNobody(t *testing.T) {
 	waiter := claim(t, l, request(1, card("A", 20*gib)))
 	require.False(t, granted(t, waiter))
 	kill(t, holder)
-	ok := must.OK(waiter.Wait(nil, 10*time.Second))(t)
-	require.True(t, ok)
+	require.True(t, must.OK(waiter.Wait(nil, 10*time.Second))(t))
 	claims, _ := must.OK2(l.Rows())(t)
 	require.Len(t, claims, 2)
 }
@@ -186,8 +184,7 @@ func TestLinksOfOthersAreNotFollowed(t *testing.T) {
 	require.Equal(t, "granted: true", line)
 	require.Regexp(t, folder+"/slots-61001-x is a symbolic link.* .of user 61002; its leases are not counted",
 		open(t, folder).Check()[0])
-	text := must.OK(os.ReadFile(target))(t)
-	require.Equal(t, "precious", string(text))
+	require.Equal(t, "precious", string(must.OK(os.ReadFile(target))(t)))
 }
 
 // Only a member of the group gets in, and others do not see the leases.

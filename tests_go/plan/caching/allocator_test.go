@@ -112,8 +112,7 @@ func TestStreamsAndPoolsAreKeptApart(t *testing.T) {
 	addr := b.Addr
 	a.Free(b)
 	for _, other := range []caching.Request{{Bytes: 4 * mib, Stream: 7}, {Bytes: 4 * mib, Pool: caching.PoolID{0, 1}}} {
-		b := must.OK(a.Allocate(other))(t)
-		require.NotEqual(t, addr, b.Addr)
+		require.NotEqual(t, addr, must.OK(a.Allocate(other))(t).Addr)
 	}
 	require.Equal(t, addr, allocate(t, a, 4*mib).Addr)
 }

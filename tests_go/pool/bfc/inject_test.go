@@ -32,8 +32,7 @@ func TestTheNthAllocationFails(t *testing.T) {
 		f := bfc.NewFailure(n)
 		a.Inject(f)
 		for i := uint64(1); i <= 7; i++ {
-			empty := must.OK(a.Allocate(0))(t)
-			require.Zero(t, empty)
+			require.Zero(t, must.OK(a.Allocate(0))(t))
 			before := a.Stats()
 			_, err := a.Allocate(1000)
 			require.NoError(t, a.Check())

@@ -416,8 +416,7 @@ func TestOneStreamWithoutTimeline(t *testing.T) {
 	b := allocate(t, a, 1000)
 	require.NoError(t, a.RecordStream(b.Addr, 0))
 	require.NoError(t, a.FreeOn(b.Addr, 0))
-	bytes := must.OK(a.Trim())(t)
-	require.Equal(t, uint64(mib), bytes)
+	require.Equal(t, uint64(mib), must.OK(a.Trim())(t))
 }
 
 // Memory that a stream is already ordered after is used before new memory.

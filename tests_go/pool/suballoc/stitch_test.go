@@ -39,8 +39,7 @@ func TestSpareMemory(t *testing.T) {
 	require.NoError(t, v.Unspare(rest, restBytes))
 	require.NoError(t, v.Unspare(base+5*granule, granule))
 	require.Equal(t, [][2]uint64{{0, 2}, {4, 1}, {6, 1}}, spareRuns(v))
-	got := must.OK(v.Map(base+4*granule, granule, granule))(t)
-	require.Equal(t, uint64(granule), got)
+	require.Equal(t, uint64(granule), must.OK(v.Map(base+4*granule, granule, granule))(t))
 	require.Empty(t, device.TakeOps(), "the device knows nothing of it")
 	require.NoError(t, v.Check())
 

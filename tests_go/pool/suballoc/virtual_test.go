@@ -278,8 +278,7 @@ func TestMapIsUndone(t *testing.T) {
 			requireReverse(t, device.TakeOps())
 
 			device.FailOp = nil
-			got := must.OK(v.Map(base+2*mib, 36*mib, bytes))(t)
-			require.Equal(t, uint64(36*mib), got)
+			require.Equal(t, uint64(36*mib), must.OK(v.Map(base+2*mib, 36*mib, bytes))(t))
 			require.Equal(t, 38*mib+tt.strays, v.HeldBytes(), "what was parked is used")
 			device.Write(base+2*mib, 36*mib, 8)
 			require.NoError(t, v.Check())
@@ -326,8 +325,7 @@ func TestAHalfMappedSegmentIsUndone(t *testing.T) {
 			require.Equal(t, v.HeldBytes(), device.LiveBytes)
 			require.True(t, device.Holds(base, 6*mib, 7))
 			device.FailOp = nil
-			got := must.OK(v.Map(base+6*mib, 70*mib, bytes))(t)
-			require.Equal(t, uint64(70*mib), got)
+			require.Equal(t, uint64(70*mib), must.OK(v.Map(base+6*mib, 70*mib, bytes))(t))
 			device.Write(base+6*mib, 70*mib, 8)
 			require.NoError(t, v.Close())
 			require.NoError(t, device.Clean())
@@ -376,8 +374,7 @@ func TestRefusedReleases(t *testing.T) {
 	require.NoError(t, v.Check())
 
 	failing(device, "")
-	got := must.OK(v.Map(base, 2*mib, 2*mib))(t, "nothing is created: it was there")
-	require.Equal(t, uint64(2*mib), got)
+	require.Equal(t, uint64(2*mib), must.OK(v.Map(base, 2*mib, 2*mib))(t, "nothing is created: it was there"))
 	require.Equal(t, status.ResourceExhausted, status.CodeOf(must.Err(v.Map(base+2*mib, 2*mib, 2*mib))))
 	failing(device, "release free")
 	require.Zero(t, v.AvailableBytes())

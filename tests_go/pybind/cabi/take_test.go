@@ -87,8 +87,7 @@ func TestABlockIsGivenBackOnce(t *testing.T) {
 			requireMarked(t, status.InvalidArgument, giveBack(second.Address, second.ID))
 		})
 	}
-	tried := must.OK(cabi.TryGiveBack(1, 1))(t)
-	require.False(t, tried, "GiveBack explains addresses of no pool")
+	require.False(t, must.OK(cabi.TryGiveBack(1, 1))(t), "GiveBack explains addresses of no pool")
 	requireMarked(t, status.InvalidArgument, cabi.GiveBack(1, 1))
 }
 

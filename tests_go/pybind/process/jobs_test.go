@@ -45,11 +45,9 @@ func TestAJobReturnsItsOutcome(t *testing.T) {
 	requireCode(t, status.FailedPrecondition, err)
 	require.ErrorContains(t, err, "the job has not ended yet")
 	for range 2 { // a second wait finds the same
-		done := must.OK(job.Wait(long))(t)
-		require.True(t, done)
+		require.True(t, must.OK(job.Wait(long))(t))
 	}
-	outcome := must.OK(job.Outcome())(t)
-	require.Equal(t, "one, two", outcome.Head)
+	require.Equal(t, "one, two", must.OK(job.Outcome())(t).Head)
 	require.EqualValues(t, 1, job.Progress(), "whatever the work reports")
 	require.EqualValues(t, 1, released.Load())
 	requireCode(t, status.FailedPrecondition, job.Feed("three"))
@@ -65,16 +63,14 @@ func TestAJobWorksBetweenWaits(t *testing.T) {
 		return process.Outcome{}, nil
 	})
 	for range 2 {
-		done := must.OK(job.Wait(0))(t)
-		require.False(t, done)
+		require.False(t, must.OK(job.Wait(0))(t))
 	}
 	<-at
 	require.InDelta(t, 0.25, job.Progress(), 0)
 	requireCode(t, status.FailedPrecondition, job.Feed("more"))
 	requireCode(t, status.FailedPrecondition, must.Err(job.Outcome()))
 	proceed <- true
-	done := must.OK(job.Wait(long))(t)
-	require.True(t, done)
+	require.True(t, must.OK(job.Wait(long))(t))
 }
 
 func TestAJobThatFails(t *testing.T) {
@@ -121,8 +117,7 @@ func TestAJobThatIsClosedBeforeItBegins(t *testing.T) {
 	require.NoError(t, process.CloseJob(id))
 	require.EqualValues(t, 1, released.Load())
 	requireCode(t, status.FailedPrecondition, job.Feed("more"))
-	done := must.OK(job.Wait(0))(t)
-	require.False(t, done)
+	require.False(t, must.OK(job.Wait(0))(t))
 	require.EqualValues(t, 1, released.Load())
 }
 

@@ -187,9 +187,7 @@ func TestNothingThatComesAcrossPanics(t *testing.T) {
 		enter func(t *testing.T)
 	}{
 		{"nothing listed", func(*testing.T) {}},
-		{"enumerated", func(t *testing.T) {
-			must.OK(pybind.Enumerate("{}"))(t)
-		}},
+		{"enumerated", func(t *testing.T) { must.OK(pybind.Enumerate("{}"))(t) }},
 		{"initialized", func(t *testing.T) { initialize(t) }},
 		{"reset", func(t *testing.T) {
 			initialize(t)
@@ -300,8 +298,7 @@ func TestKindsOfErrors(t *testing.T) {
 			{"an argument no scope can have", func() (any, error) { return pybind.MergeScope("", "what:is:this") },
 				status.InvalidArgument, "what:is:this"},
 		})
-		positions := must.OK(pybind.VisibleDevices())(t)
-		require.Equal(t, "[0,1]", positions, "nothing has changed")
+		require.Equal(t, "[0,1]", must.OK(pybind.VisibleDevices())(t), "nothing has changed")
 	})
 	initialize(t)
 	b := allocate(t, 0, 1000)
@@ -365,8 +362,7 @@ func TestKindsOfErrors(t *testing.T) {
 			{"a simulation under a live block", func() (any, error) { return pybind.Simulate("T4") },
 				status.FailedPrecondition, "1 block on GPU:0"},
 		})
-		info := must.OK(pybind.MemoryInfo("GPU:0"))(t)
-		require.Equal(t, "1024 1024", info, "nothing has changed")
+		require.Equal(t, "1024 1024", must.OK(pybind.MemoryInfo("GPU:0"))(t), "nothing has changed")
 	})
 	b.free(t)
 }

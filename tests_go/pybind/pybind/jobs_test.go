@@ -74,8 +74,7 @@ func heap() uint64 {
 func TestAClosedJobLeavesNothing(t *testing.T) {
 	read, write := must.OK2(os.Pipe())(t)
 	defer func() { _, _ = read.Close(), write.Close() }()
-	text, err := os.ReadFile(wholeTrace(t, 200_000).Name())
-	require.NoError(t, err)
+	text := must.OK(os.ReadFile(wholeTrace(t, 200_000).Name()))(t)
 	for _, row := range []struct {
 		name string
 		open func(t *testing.T) int64
@@ -100,13 +99,11 @@ func TestAClosedJobLeavesNothing(t *testing.T) {
 			var id int64
 			if row.open == nil {
 				file := wholeTrace(t, 2)
-				id, err = pybind.OpenLoad(int64(file.Fd()))
-				require.NoError(t, err)
+				id = must.OK(pybind.OpenLoad(int64(file.Fd())))(t)
 				require.NoError(t, file.Close())
 			} else {
 				id = row.open(t)
-				done := must.OK(pybind.WaitJob(id, 1))(t)
-				require.False(t, done)
+				require.False(t, must.OK(pybind.WaitJob(id, 1))(t))
 				requireKind(t, status.FailedPrecondition, must.Err(pybind.FeedJob(id, "more")))
 			}
 			must.OK(pybind.CloseJob(id))(t)

@@ -117,9 +117,7 @@ func TestTheLogOfEagerOperationsIsFetchedOnce(t *testing.T) {
 // graphOf returns a graph of a constant and its sum with itself.
 func graphOf(t *testing.T, numbers ...float32) (id int64, sum string) {
 	id = must.OK(pybind.NewGraph())(t)
-	t.Cleanup(func() {
-		must.OK(pybind.DropGraph(id))(t)
-	})
+	t.Cleanup(func() { must.OK(pybind.DropGraph(id))(t) })
 	address, bytes := host(numbers)
 	node := must.OK(pybind.AddConstant(id, "a", address, bytes, "float32", fmt.Sprint(len(numbers)), "", ""))(t)
 	require.JSONEq(t, fmt.Sprintf(`{"id": 0, "name": "a", "dtype": "float32", "shape": [%d]}`, len(numbers)), node)
@@ -131,9 +129,7 @@ func TestPlaceholdersAcrossTheBorder(t *testing.T) {
 	onMachine(t, "T4")
 	must.OK(pybind.Enumerate("{}"))(t)
 	graph := must.OK(pybind.NewGraph())(t)
-	defer func() {
-		must.OK(pybind.DropGraph(graph))(t)
-	}()
+	defer func() { must.OK(pybind.DropGraph(graph))(t) }()
 	for i, row := range []struct {
 		shape    string
 		unranked bool
@@ -165,33 +161,23 @@ func TestPlaceholdersAcrossTheBorder(t *testing.T) {
 
 	for name, call := range map[string]func() error{
 		"an invalid size": func() error {
-			_, err := pybind.AddPlaceholder(graph, "p", "float32", "-2", false, "",
-				"")
-			return err
+			return must.Err(pybind.AddPlaceholder(graph, "p", "float32", "-2", false, "", ""))
 		},
 		"not a size": func() error {
-			_, err := pybind.AddPlaceholder(graph, "p", "float32", "x", false, "",
-				"")
-			return err
+			return must.Err(pybind.AddPlaceholder(graph, "p", "float32", "x", false, "", ""))
 		},
 	} {
 		t.Run(name, func(t *testing.T) { requireKind(t, status.Value, call()) })
 	}
 	for name, call := range map[string]func() error{
 		"nothing fed": func() error {
-			_, err := pybind.SessionShapes(session,
-				`{"fetches": [[3, 0, 0]]}`)
-			return err
+			return must.Err(pybind.SessionShapes(session, `{"fetches": [[3, 0, 0]]}`))
 		},
 		"no tensor": func() error {
-			_, err := pybind.SessionShapes(session,
-				`{"fetches": [[4, 0, 0]]}`)
-			return err
+			return must.Err(pybind.SessionShapes(session, `{"fetches": [[4, 0, 0]]}`))
 		},
 		"an unknown device": func() error {
-			_, err := pybind.AddPlaceholder(graph, "p", "float32", "", true, "",
-				"x:y")
-			return err
+			return must.Err(pybind.AddPlaceholder(graph, "p", "float32", "", true, "", "x:y"))
 		},
 	} {
 		t.Run(name, func(t *testing.T) { requireKind(t, status.InvalidArgument, call()) })
@@ -244,12 +230,10 @@ func TestSessionsAcrossTheBorder(t *testing.T) {
 		require.NotEmpty(t, requireKind(t, status.InvalidArgument, must.Err(pybind.RunSession(session, step))), name)
 		require.Equal(t, live{Tensors: []string{}}, liveTensors(t), name)
 	}
-	later, err := pybind.OpenSession(graph, "{}", "{}", "")
-	require.NoError(t, err)
+	later := must.OK(pybind.OpenSession(graph, "{}", "{}", ""))(t)
 	require.Zero(t, later&1)
 	for _, id := range []int64{session, later >> 1} {
-		_, err = pybind.CloseSession(id)
-		require.NoError(t, err)
+		must.OK(pybind.CloseSession(id))(t)
 	}
 	requireKind(t, status.InvalidArgument, must.Err(pybind.CloseSession(session)))
 }
@@ -318,39 +302,25 @@ func TestOperationsThatCantBe(t *testing.T) {
 		"no inputs": {func() error { _, err := pybind.Execute("MatMul", "", 0, "", ""); return err },
 			status.InvalidArgument, "takes 2 inputs"},
 		"a type": {func() error {
-			_, err := pybind.MakeTensor(address, bytes, "float16", "2", "",
-				"")
-			return err
+			return must.Err(pybind.MakeTensor(address, bytes, "float16", "2", "", ""))
 		}, status.InvalidType, "unsupported dtype float16"},
 		"a shape": {func() error {
-			_, err := pybind.MakeTensor(address, bytes, "float32", "2,x", "",
-				"")
-			return err
+			return must.Err(pybind.MakeTensor(address, bytes, "float32", "2,x", "", ""))
 		}, status.Value, "Dimension x"},
 		"a negative shape": {func() error {
-			_, err := pybind.MakeTensor(address, bytes, "float32", "-2", "",
-				"")
-			return err
+			return must.Err(pybind.MakeTensor(address, bytes, "float32", "-2", "", ""))
 		}, status.Value, "Dimension -2"},
 		"too many bytes": {func() error {
-			_, err := pybind.MakeTensor(address, bytes, "float32", "1", "",
-				"")
-			return err
+			return must.Err(pybind.MakeTensor(address, bytes, "float32", "1", "", ""))
 		}, status.InvalidArgument, "Too many elements"},
 		"half an element": {func() error {
-			_, err := pybind.MakeTensor(address, 6, "float32", "2", "",
-				"")
-			return err
+			return must.Err(pybind.MakeTensor(address, 6, "float32", "2", "", ""))
 		}, status.InvalidArgument, "is not a whole number"},
 		"an address": {func() error {
-			_, err := pybind.MakeTensor(-address, bytes, "float32", "2", "",
-				"")
-			return err
+			return must.Err(pybind.MakeTensor(-address, bytes, "float32", "2", "", ""))
 		}, status.InvalidArgument, "invalid host memory"},
 		"beyond all memory": {func() error {
-			_, err := pybind.MakeTensor(address, math.MaxInt64, "float32", "2", "",
-				"")
-			return err
+			return must.Err(pybind.MakeTensor(address, math.MaxInt64, "float32", "2", "", ""))
 		}, status.InvalidArgument, "invalid host memory"},
 		"little room": {func() error { _, err := pybind.ReadTensor(id, address, 4); return err },
 			status.InvalidArgument, "does not match a tensor"},
@@ -384,8 +354,7 @@ func TestRequestedDevices(t *testing.T) {
 		`[["/gpu:3"], "/gpu:1"]`:           "/device:GPU:3",
 		`["/job:a", ["/gpu:3"], "/cpu:1"]`: "/job:a/device:GPU:3",
 	} {
-		device := must.OK(pybind.RequestDevice("", scopes))(t)
-		require.Equal(t, want, device, scopes)
+		require.Equal(t, want, must.OK(pybind.RequestDevice("", scopes))(t), scopes)
 	}
 }
 

@@ -82,8 +82,7 @@ func TestARecordingEndsWithTheDevices(t *testing.T) {
 	for range 2 {
 		_, err = pybind.StopRecording(id) // it has ended, but exists until it is dropped
 		require.NoError(t, err)
-		job, err = pybind.OpenRecorded(id)
-		require.NoError(t, err)
+		job = must.OK(pybind.OpenRecorded(id))(t)
 		result, csv := finish(t, job)
 		require.JSONEq(
 			t, `{"events": 4, "lost": 0, "pools": {}, "names": {"holders": [["", ""], ["gpuconf", ""]], "frames": [], "stacks": [[]]}}`, result)
@@ -108,8 +107,7 @@ func TestARecordingEndsWithTheDevices(t *testing.T) {
 	require.Equal(t, 2, summary.Events)
 	require.Len(t, summary.Pools["0"], 1)
 
-	third, err := pybind.StartRecording(100, false)
-	require.NoError(t, err)
+	third := must.OK(pybind.StartRecording(100, false))(t)
 	for _, drop := range []int64{id, second, third} {
 		must.OK(pybind.DropRecording(drop))(t)
 		for _, call := range []func() error{

@@ -36,8 +36,7 @@ func TestScopeNamesALogicalGPU(t *testing.T) {
 		"/device:GPU:-1":    cabi.ScopeMissing,
 		"no \x00 name \xff": cabi.ScopeMissing,
 	} {
-		number := must.OK(pybind.ScopeNumber(name))(t)
-		require.Equal(t, want, number, "scope %q", name)
+		require.Equal(t, want, must.OK(pybind.ScopeNumber(name))(t), "scope %q", name)
 	}
 }
 

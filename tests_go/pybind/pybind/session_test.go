@@ -35,27 +35,22 @@ func TestSessionThroughTheBorder(t *testing.T) {
 	require.True(t, configured)
 	configured = must.OK(pybind.LogicalConfigured(1, ""))(t)
 	require.False(t, configured)
-	done := must.OK(pybind.SetVisibleDevices(`[[2, ""]]`, "GPU", true))(t)
-	require.True(t, done)
-	positions := must.OK(pybind.VisibleDevices())(t)
-	require.Equal(t, "[0,2]", positions)
+	require.True(t, must.OK(pybind.SetVisibleDevices(`[[2, ""]]`, "GPU", true))(t))
+	require.Equal(t, "[0,2]", must.OK(pybind.VisibleDevices())(t))
 
 	built := must.OK(pybind.Initialize("{}", "main.py:1 (test)"))(t)
 	require.JSONEq(t, `[[
 		["/device:CPU:0", "CPU", "/job:localhost/replica:0/task:0/device:CPU:0", -1],
 		["/device:GPU:0", "GPU", "/job:localhost/replica:0/task:0/device:GPU:0", 1],
 		["/device:GPU:1", "GPU", "/job:localhost/replica:0/task:0/device:GPU:1", 1]], true, -1]`, built)
-	again := must.OK(pybind.Initialize("{}", "other.py:2 (later)"))(t)
-	require.JSONEq(t, built, again)
+	require.JSONEq(t, built, must.OK(pybind.Initialize("{}", "other.py:2 (later)"))(t))
 
-	limit := must.OK(pybind.LimitBytes(1))(t)
-	require.Equal(t, 200*mib, limit)
+	require.Equal(t, 200*mib, must.OK(pybind.LimitBytes(1))(t))
 	number := must.OK(pybind.ResolveGPU("GPU:1"))(t)
 	b := allocate(t, number, 1000)
 	require.EqualValues(t, 1, b.gpu)
 	require.True(t, b.noticed, "the Created device notices are waiting")
-	info := must.OK(pybind.MemoryInfo("GPU:1"))(t)
-	require.Equal(t, "1024 1024", info)
+	require.Equal(t, "1024 1024", must.OK(pybind.MemoryInfo("GPU:1"))(t))
 	b.free(t)
 	must.OK(pybind.ResetMemoryStats("GPU:1"))(t)
 	text := must.OK(pybind.MemoryStats("GPU:1"))(t)
@@ -125,11 +120,9 @@ func TestMeasurementAcrossTheBorder(t *testing.T) {
 	onMachine(t, "T4:1GiB")
 	initialize(t)
 	held := allocate(t, 0, 100)
-	started := must.OK(pybind.StartPeak(-1))(t)
-	require.JSONEq(t, `[0, 1, [256, 256, 1, [["gpuconf", "", 256, 256, 1]]]]`, started)
+	require.JSONEq(t, `[0, 1, [256, 256, 1, [["gpuconf", "", 256, 256, 1]]]]`, must.OK(pybind.StartPeak(-1))(t))
 	allocate(t, 0, 1000).free(t)
-	measured := must.OK(pybind.StopPeak(0, 1))(t)
-	require.JSONEq(t, `[256, 1280, 1, [["gpuconf", "", 256, 1280, 1]]]`, measured)
+	require.JSONEq(t, `[256, 1280, 1, [["gpuconf", "", 256, 1280, 1]]]`, must.OK(pybind.StopPeak(0, 1))(t))
 	held.free(t)
 }
 
@@ -165,13 +158,11 @@ func TestWaitForFreeIsShort(t *testing.T) {
 		{1<<63 - 1, 100 * time.Millisecond}, // would last longer than the test
 	} {
 		begin := time.Now()
-		count := must.OK(pybind.WaitForFree(-1, seen, row.milliseconds))(t)
-		require.Equal(t, seen, count)
+		require.Equal(t, seen, must.OK(pybind.WaitForFree(-1, seen, row.milliseconds))(t))
 		require.GreaterOrEqual(t, time.Since(begin), row.atLeast)
 	}
 	allocate(t, 0, 1).free(t)
-	count := must.OK(pybind.WaitForFree(0, seen, 100))(t)
-	require.Equal(t, seen+1, count)
+	require.Equal(t, seen+1, must.OK(pybind.WaitForFree(0, seen, 100))(t))
 }
 
 func TestNoticesAreHandedOutOnce(t *testing.T) {
@@ -204,8 +195,7 @@ func TestSettingsBeforeTheDevicesAreListed(t *testing.T) {
 	must.OK(pybind.SetSetting("intra_op_parallelism_threads", "3"))(t)
 	must.OK(pybind.SetSetting("device_policy", `{"name": "warn", "repr": "'warn'"}`))(t)
 	must.OK(pybind.Enumerate("{}"))(t)
-	threads := must.OK(pybind.Setting("intra_op_parallelism_threads"))(t)
-	require.Equal(t, "3", threads)
+	require.Equal(t, "3", must.OK(pybind.Setting("intra_op_parallelism_threads"))(t))
 
 	must.OK(pybind.Reset())(t)
 	policy := must.OK(pybind.Setting("device_policy"))(t)

@@ -63,8 +63,7 @@ func TestInvalidRanksAreIgnored(t *testing.T) {
 		{"LOCAL_RANK": "one", "LOCAL_WORLD_SIZE": "2"},
 	} {
 		env["GPUCONF_LIMIT"] = "1000MiB"
-		ceiling := must.OK(env.Ceiling(0, 1))(t)
-		require.EqualValues(t, 1000<<20, ceiling.Bytes, fmt.Sprint(env))
+		require.EqualValues(t, 1000<<20, must.OK(env.Ceiling(0, 1))(t).Bytes, fmt.Sprint(env))
 	}
 }
 
@@ -79,8 +78,7 @@ func TestAnInvalidCeilingIsAnError(t *testing.T) {
 		require.ErrorContains(t, err, fmt.Sprintf("GPUCONF_LIMIT=%q %s", text, want))
 	}
 	for _, env := range []config.Env{nil, {"GPUCONF_LIMIT": ""}} {
-		ceiling := must.OK(env.Ceiling(0, 1))(t)
-		require.False(t, ceiling.Set)
+		require.False(t, must.OK(env.Ceiling(0, 1))(t).Set)
 	}
 }
 

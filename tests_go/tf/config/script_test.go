@@ -32,8 +32,7 @@ func TestSessions(t *testing.T) {
 			if *rewrite {
 				require.NoError(t, os.WriteFile(path, []byte(got), 0o644))
 			}
-			want := must.OK(os.ReadFile(path))(t)
-			require.Equal(t, string(want), got)
+			require.Equal(t, string(must.OK(os.ReadFile(path))(t)), got)
 		})
 	}
 }

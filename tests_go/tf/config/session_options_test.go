@@ -88,8 +88,7 @@ func TestHowACeilingIsRaised(t *testing.T) {
 		"raise the lease's memory, which sets this limit (--memory of gpuconf run); 2 of 2 ranks share this GPU": {
 			"GPUCONF_LIMIT": "4GiB", "GPUCONF_LEASE": "1", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "2"},
 	} {
-		ceiling := must.OK(env.Ceiling(0, 1))(t)
-		require.Equal(t, want, ceiling.Raise())
+		require.Equal(t, want, must.OK(env.Ceiling(0, 1))(t).Raise())
 	}
 	elsewhere, err := config.Env{"GPUCONF_LIMIT": "4GiB", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"}.Ceiling(0, 2)
 	require.NoError(t, err)

@@ -140,8 +140,7 @@ func TestExplicitLimits(t *testing.T) {
 		16777217:   16777216, // float32
 		0.99999999: 1,
 	} {
-		limit := must.OK(config.ExplicitLimit(mib))(t)
-		require.Equal(t, want<<20, limit, "%v MiB", mib)
+		require.Equal(t, want<<20, must.OK(config.ExplicitLimit(mib))(t), "%v MiB", mib)
 	}
 	for _, mib := range []float64{-1, -1e-300, math.NaN(), math.Inf(1), math.Inf(-1), 1 << 43, 1<<43 - 1, 1e300} {
 		require.Equal(t, status.Value, status.CodeOf(must.Err(config.ExplicitLimit(mib))), "%v MiB", mib)

@@ -273,9 +273,7 @@ func drawValue(r *rapid.T, i int) (graph.Value, []float64) {
 		shape = graph.Shape(rapid.SliceOfN(rapid.Int64Range(1, 3), 2, 2).Draw(r, "matrix shape"))
 	}
 	var numbers []float64
-	walk(shape, func([]int64) {
-		numbers = append(numbers, float64(rapid.IntRange(-1, 1).Draw(r, "number")))
-	})
+	walk(shape, func([]int64) { numbers = append(numbers, float64(rapid.IntRange(-1, 1).Draw(r, "number"))) })
 	if dtype != gpu.Int32 && len(numbers) > 0 && rapid.IntRange(0, 5).Draw(r, "odd") == 0 {
 		numbers[0] = rapid.SampledFrom([]float64{math.NaN(), math.Inf(1), math.Inf(-1)}).Draw(r, "which")
 	}

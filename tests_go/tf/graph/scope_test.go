@@ -56,6 +56,5 @@ func TestScopesInGraphs(t *testing.T) {
 	require.Equal(t, status.InvalidArgument, status.CodeOf(err))
 	require.ErrorContains(t, err, "Unknown attribute 'bogus' is encountered while parsing the device spec: 'bogus'.")
 	require.Error(t, must.Err(graph.Request("bogus", nil)))
-	got := must.OK(graph.Request("", append(on("bogus"), none)))(t)
-	require.Empty(t, got)
+	require.Empty(t, must.OK(graph.Request("", append(on("bogus"), none)))(t))
 }

@@ -151,8 +151,7 @@ func TestListDevices(t *testing.T) {
 	s, other := graph.NewSession(&g, m.Devices, graph.SessionOptions{}),
 		graph.NewSession(&g, m.Devices, graph.SessionOptions{})
 	list := must.OK(s.ListDevices())(t)
-	again := must.OK(s.ListDevices())(t)
-	require.Equal(t, list, again)
+	require.Equal(t, list, must.OK(s.ListDevices())(t))
 	theirs := must.OK(other.ListDevices())(t)
 	for i, want := range []graph.DeviceAttributes{
 		{Name: "/job:localhost/replica:0/task:0/device:CPU:0", Type: "CPU", MemoryLimit: 256 << 20},
