@@ -21,8 +21,7 @@ const mib = 1 << 20
 // memory returns the address space and the committed memory of this process, in bytes.
 func memory(t *testing.T) (space, committed int) {
 	t.Helper()
-	text := must.OK(os.ReadFile("/proc/self/statm"))(t)
-	words := bytes.Fields(text)
+	words := bytes.Fields(must.OK(os.ReadFile("/proc/self/statm"))(t))
 	space = must.OK(strconv.Atoi(string(words[0])))(t)
 	committed = must.OK(strconv.Atoi(string(words[1])))(t)
 	return space * os.Getpagesize(), committed * os.Getpagesize()

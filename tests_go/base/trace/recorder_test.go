@@ -18,13 +18,11 @@ import (
 )
 
 func newRecorder(t require.TestingT, capacity int) *trace.Recorder {
-	r := must.OK(trace.NewRecorder(capacity, nil))(t)
-	return r
+	return must.OK(trace.NewRecorder(capacity, nil))(t)
 }
 
 func ringOf(t require.TestingT, r *trace.Recorder, gpu int) *trace.Ring {
-	ring := must.OK(r.Ring(gpu, &sync.Mutex{}))(t)
-	return ring
+	return must.OK(r.Ring(gpu, &sync.Mutex{}))(t)
 }
 
 // recorded stops a recording and returns its events. A second call returns the same.

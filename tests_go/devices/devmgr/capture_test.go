@@ -72,10 +72,8 @@ func TestCapturesThatCannotBeFollowed(t *testing.T) {
 		require.Equal(t, before, stats(t, m, "GPU:0"))
 	}
 	d.SetFaults()
-	block := must.OK(m.AllocateKnowing(0, -1, stream, devmgr.Lasting, mib, 0))(t)
-	require.NoError(t, m.Free(block.Addr))
+	require.NoError(t, m.Free(must.OK(m.AllocateKnowing(0, -1, stream, devmgr.Lasting, mib, 0))(t).Addr))
 	require.Zero(t, must.OK(m.AllocateKnowing(0, -1, stream, devmgr.Lasting, 0, 0))(t))
-	graph := must.OK(captures.EndCapture(0, stream))(t)
-	require.NoError(t, captures.DestroyGraph(0, graph))
+	require.NoError(t, captures.DestroyGraph(0, must.OK(captures.EndCapture(0, stream))(t)))
 	require.Zero(t, stats(t, m, "GPU:0").CapturedBytes)
 }

@@ -57,8 +57,7 @@ func (c *closing) closeWhile(t *testing.T, done func(), force bool) {
 }
 
 func (c *closing) allocateOn(t *testing.T, stream gpu.Stream, bytes uint64) uint64 {
-	block := must.OK(c.AllocateKnowing(0, -1, stream, devmgr.Lasting, bytes, 0))(t)
-	return block.Addr
+	return must.OK(c.AllocateKnowing(0, -1, stream, devmgr.Lasting, bytes, 0))(t).Addr
 }
 
 func TestCloseWaitsForTheWorkOnItsMemory(t *testing.T) {

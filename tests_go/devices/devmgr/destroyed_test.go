@@ -131,8 +131,7 @@ func TestBlocksOutliveTheirStream(t *testing.T) {
 			require.NoError(t, m.Check())
 
 			require.NoError(t, m.Free(block.Addr))
-			got := must.OK(m.AllocateOn(0, -1, heir, 8*mib, 0))(t)
-			require.NoError(t, m.FreeOn(got.Addr, heir))
+			require.NoError(t, m.FreeOn(must.OK(m.AllocateOn(0, -1, heir, 8*mib, 0))(t).Addr, heir))
 			require.NoError(t, m.Check())
 		})
 	}
@@ -149,8 +148,7 @@ func TestManyStreamsComeAndGo(t *testing.T) {
 			kept := must.OK(m.Allocate(0, mib))(t)
 			for range 10_000 {
 				stream := newStream(t, d)
-				block := must.OK(m.AllocateOn(0, -1, stream, 7*mib, 0))(t)
-				require.NoError(t, m.FreeOn(block.Addr, stream))
+				require.NoError(t, m.FreeOn(must.OK(m.AllocateOn(0, -1, stream, 7*mib, 0))(t).Addr, stream))
 				require.NoError(t, d.StreamDestroy(0, stream))
 			}
 			require.NoError(t, m.Free(kept.Addr))
@@ -163,8 +161,7 @@ func TestManyStreamsComeAndGo(t *testing.T) {
 func TestADestroyedStreamThatCannotBeWaitedFor(t *testing.T) {
 	m, d := initialized(t, "T4", simulated.Options{}, nil, []float64{8})
 	old, heir := newStream(t, d), newStream(t, d)
-	block := must.OK(m.AllocateOn(0, -1, old, 8*mib, 0))(t)
-	require.NoError(t, m.FreeOn(block.Addr, old))
+	require.NoError(t, m.FreeOn(must.OK(m.AllocateOn(0, -1, old, 8*mib, 0))(t).Addr, old))
 	require.NoError(t, d.StreamDestroy(0, old))
 	d.SetFaults(func(c faults.Call) error {
 		if c.Op == "ContextSynchronize" {
@@ -177,8 +174,7 @@ func TestADestroyedStreamThatCannotBeWaitedFor(t *testing.T) {
 	require.ErrorContains(t, err, "work queued in other streams may still use it, and waiting for them failed "+
 		"(CUDA_ERROR_UNKNOWN (999))")
 	d.SetFaults()
-	again := must.OK(m.AllocateOn(0, -1, heir, 8*mib, 0))(t)
-	require.NoError(t, m.FreeOn(again.Addr, heir))
+	require.NoError(t, m.FreeOn(must.OK(m.AllocateOn(0, -1, heir, 8*mib, 0))(t).Addr, heir))
 	require.NoError(t, m.Check())
 }
 

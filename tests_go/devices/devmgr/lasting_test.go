@@ -26,8 +26,7 @@ func TestTheIDOfALastingStreamIsQueriedOnce(t *testing.T) {
 			}
 			require.Equal(t, 1, d.CallsOf()["StreamGetID"])
 			require.Equal(t, 10, d.CallsOf()["StreamGetCaptureInfo"], "the caller of the others has asked")
-			block := must.OK(m.AllocateOn(0, -1, other, 8*mib, 0))(t)
-			require.NoError(t, m.Free(block.Addr))
+			require.NoError(t, m.Free(must.OK(m.AllocateOn(0, -1, other, 8*mib, 0))(t).Addr))
 			require.Equal(t, 2, d.CallsOf()["StreamGetID"], "the other stream's")
 			require.NoError(t, m.Check())
 		})
@@ -95,8 +94,7 @@ func TestBlocksOfAGraphAreHandedOverAfterTheirStreamsWork(t *testing.T) {
 	for range 3 {
 		require.NoError(t, captures.BeginCapture(0, stream))
 		block := must.OK(m.AllocateOn(0, -1, stream, 8*mib, 0))(t)
-		graph := must.OK(captures.EndCapture(0, stream))(t)
-		require.NoError(t, captures.DestroyGraph(0, graph))
+		require.NoError(t, captures.DestroyGraph(0, must.OK(captures.EndCapture(0, stream))(t)))
 		_, err := m.Trim() // which sees that the graph is gone
 		require.NoError(t, err)
 		slowly(t, d, stream, opts)

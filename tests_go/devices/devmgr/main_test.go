@@ -135,13 +135,11 @@ func hide(m *devmgr.Manager, keep ...int) error {
 }
 
 func allocate(t require.TestingT, m *devmgr.Manager, number int, bytes uint64) bfc.Block {
-	block := must.OK(m.Allocate(number, bytes))(t)
-	return block
+	return must.OK(m.Allocate(number, bytes))(t)
 }
 
 func stats(t require.TestingT, m *devmgr.Manager, device string) bfc.Stats {
-	s := must.OK(m.MemoryStats(device))(t)
-	return s.Stats
+	return must.OK(m.MemoryStats(device))(t).Stats
 }
 
 func requireCode(t require.TestingT, code status.Code, err error) {

@@ -195,10 +195,7 @@ func TestGPUsThatCannotOversubscribe(t *testing.T) {
 func TestUnifiedMemoryIsAnotherConfiguration(t *testing.T) {
 	m := enumerated(t, newDriver(t, "T4:64MiB", simulated.Options{}), nil)
 	join(t, m, config.Options{}, "a.py:1")
-	is := func() bool {
-		unified := must.OK(m.IsUnified(0))(t)
-		return unified
-	}
+	is := func() bool { return must.OK(m.IsUnified(0))(t) }
 	require.False(t, is())
 	block := allocate(t, m, 0, 1)
 	requireCode(t, status.FailedPrecondition, must.Err2(m.Join(unified, nil, "b.py:2", nil)))

@@ -156,8 +156,7 @@ func (p *process) replace(force bool) error {
 // Manager is being replaced, FailedPrecondition, or State after it was initialized.
 func TestResetBesideEverything(t *testing.T) {
 	p := &process{driver: newDriver(t, "2xT4:64MiB", simulated.Options{})}
-	first := must.OK(devmgr.New(p.driver, nil))(t)
-	p.current.Store(first)
+	p.current.Store(must.OK(devmgr.New(p.driver, nil))(t))
 
 	var done sync.WaitGroup
 	var served, resets atomic.Int64

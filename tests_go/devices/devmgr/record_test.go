@@ -121,8 +121,7 @@ func TestPoolsThatComeLaterAreRecordedToo(t *testing.T) {
 	r := startRecording(t, m, 2)
 	require.NoError(t, m.Initialize(nil, "here"))
 	for range 2 {
-		block := must.OK(m.Allocate(0, 1000))(t)
-		require.NoError(t, m.Free(block.Addr))
+		require.NoError(t, m.Free(must.OK(m.Allocate(0, 1000))(t).Addr))
 		_, _, err := m.Join(config.Options{AllowGrowth: true}, nil, "there", nil) // replaces the pools
 		require.NoError(t, err)
 	}
@@ -136,8 +135,7 @@ func TestPoolsThatComeLaterAreRecordedToo(t *testing.T) {
 func TestRecordingOnAClosedManager(t *testing.T) {
 	m := must.OK(devmgr.New(nil, nil))(t)
 	require.NoError(t, m.Close(false))
-	r := must.OK(trace.NewRecorder(1, nil))(t)
-	requireCode(t, status.FailedPrecondition, m.Record(r))
+	requireCode(t, status.FailedPrecondition, m.Record(must.OK(trace.NewRecorder(1, nil))(t)))
 }
 
 func TestRecordingMakesNoGoMemory(t *testing.T) {

@@ -352,8 +352,7 @@ func number(t *testing.T, name string, otherwise uint64) uint64 {
 	if text == "" {
 		return otherwise
 	}
-	n := must.OK(strconv.ParseUint(text, 10, 64))(t, name)
-	return n
+	return must.OK(strconv.ParseUint(text, 10, 64))(t, name)
 }
 
 // Random operations while the driver fails at random: SOAK operations, in sessions of a few thousand, with SEED and the

@@ -31,8 +31,7 @@ func closedGate(t *testing.T, d *driver, stream gpu.Stream) *gate {
 func (g *gate) open() { atomic.StoreUint64(&g.memory.Words[0], 1) }
 
 func newStream(t *testing.T, d *driver) gpu.Stream {
-	stream := must.OK(d.StreamCreate(0, gpu.StreamNonBlocking, 0))(t)
-	return stream
+	return must.OK(d.StreamCreate(0, gpu.StreamNonBlocking, 0))(t)
 }
 
 func fill(t *testing.T, d *driver, stream gpu.Stream, addr uint64, value byte, bytes uint64) {

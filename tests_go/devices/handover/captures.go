@@ -82,13 +82,11 @@ func Captures(t *testing.T, open func(*testing.T) Capturing) {
 }
 
 func (s *stage) stream(flags gpu.StreamFlags) gpu.Stream {
-	stream := must.OK(s.StreamCreate(0, flags, 0))(s)
-	return stream
+	return must.OK(s.StreamCreate(0, flags, 0))(s)
 }
 
 func (s *stage) allocate(stream gpu.Stream, bytes uint64) uint64 {
-	block := must.OK(s.m.AllocateKnowing(0, -1, stream, devmgr.Lasting, bytes, 0))(s)
-	return block.Addr
+	return must.OK(s.m.AllocateKnowing(0, -1, stream, devmgr.Lasting, bytes, 0))(s).Addr
 }
 
 func (s *stage) refuses(stream gpu.Stream, bytes uint64) {
@@ -132,8 +130,7 @@ func (s *stage) launch(exec uint64, stream gpu.Stream) { require.NoError(s, s.La
 func (s *stage) wait(stream gpu.Stream) { require.NoError(s, s.StreamSynchronize(0, stream)) }
 
 func (s *stage) captured() uint64 {
-	stats := must.OK(s.m.MemoryStats("GPU:0"))(s)
-	return stats.CapturedBytes
+	return must.OK(s.m.MemoryStats("GPU:0"))(s).CapturedBytes
 }
 
 func (s *stage) aGraphKeepsItsMemory() {

@@ -53,8 +53,7 @@ func newMachine(t testing.TB, spec string, options config.Options) machine {
 
 func devices(t testing.TB, m machine, cpus, gpus int) *graph.Devices {
 	t.Helper()
-	d := must.OK(m.Devices(cpus, gpus))(t)
-	return d
+	return must.OK(m.Devices(cpus, gpus))(t)
 }
 
 // bytesInUse returns the bytes in use of host memory, and of each pool.
@@ -62,8 +61,7 @@ func bytesInUse(t require.TestingT, m machine) []uint64 {
 	_, bytes := m.memory.Stats()
 	book := []uint64{bytes}
 	for number := range m.Manager.LogicalGPUs() {
-		s := must.OK(m.Manager.MemoryStats("GPU:" + string(rune('0'+number))))(t)
-		book = append(book, s.BytesInUse)
+		book = append(book, must.OK(m.Manager.MemoryStats("GPU:"+string(rune('0'+number))))(t).BytesInUse)
 	}
 	return book
 }

@@ -26,8 +26,7 @@ func float32s(shape graph.Shape, numbers ...float32) graph.Value {
 func at(name string) string { return "/job:localhost/replica:0/task:0/device:" + name }
 
 func constant(t require.TestingT, d *graph.Devices, device string, v graph.Value) *graph.Tensor {
-	made := must.OK(d.Execute(graph.Call{Op: graph.Const, Value: v, Device: device}))(t)
-	return made.Tensor
+	return must.OK(d.Execute(graph.Call{Op: graph.Const, Value: v, Device: device}))(t).Tensor
 }
 
 func TestOperationsUseTheManagersPoolsAndLeaveThemAsTheyWere(t *testing.T) {

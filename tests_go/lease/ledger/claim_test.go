@@ -294,8 +294,7 @@ func TestTextsShowAllThatTheyHave(t *testing.T) {
 
 func duplicate(t *testing.T, fd int) *os.File {
 	t.Helper()
-	copied := must.OK(unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0))(t)
-	return os.NewFile(uintptr(copied), "claim")
+	return os.NewFile(uintptr(must.OK(unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0))(t)), "claim")
 }
 
 // Both fit after the release, and the older one sleeps: it is not passed.

@@ -317,8 +317,7 @@ func TestAFullDisk(t *testing.T) {
 	for range 100 {
 		claim(t, l, request(1, card("B", 1<<20)))
 	}
-	p := must.OK(l.Publish(ledger.ID{}, ledger.Text{}))(t)
-	p.End()
+	must.OK(l.Publish(ledger.ID{}, ledger.Text{}))(t).End()
 	sound(t, l)
 }
 
@@ -380,8 +379,7 @@ func TestAReadOnlyDisk(t *testing.T) {
 	holder := open(t, place+"/ledger")
 	kept := must.OK(holder.Claim(request(1, card("A", 30*gib))))(t)
 	require.NoError(t, holder.Close())
-	fd := must.OK(kept.Descriptor())(t)
-	require.NoError(t, unix.Close(fd)) // a file that is open for writing keeps the file system writable
+	require.NoError(t, unix.Close(must.OK(kept.Descriptor())(t))) // a file that is open for writing keeps the file system writable
 	require.NoError(t, unix.Mount("none", place, "tmpfs", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
 	l := open(t, place+"/ledger")
 	claims, _ := must.OK2(l.Rows())(t)

@@ -18,8 +18,7 @@ import (
 const fuzzed = "/slots-1-0123456789ab"
 
 func opened(f *testing.F) *ledger.Ledger {
-	l := must.OK(ledger.Open(f.TempDir()+"/ledger", true))(f)
-	return l
+	return must.OK(ledger.Open(f.TempDir()+"/ledger", true))(f)
 }
 
 // FuzzHeader: a header of any text is accepted, or refused with its path and a reason.

@@ -13,8 +13,7 @@ import (
 
 func lent(t *testing.T, c *ledger.Claim, least, most uint64) uint64 {
 	t.Helper()
-	bytes := must.OK(c.Lend(least*gib, most*gib, nil))(t)
-	return bytes / gib
+	return must.OK(c.Lend(least*gib, most*gib, nil))(t) / gib
 }
 
 // The card has 40 GiB.

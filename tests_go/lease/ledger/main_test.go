@@ -106,8 +106,7 @@ func claim(t *testing.T, l *ledger.Ledger, r ledger.Request) *ledger.Claim {
 
 func granted(t *testing.T, c *ledger.Claim) bool {
 	t.Helper()
-	ok := must.OK(c.Wait(nil, 0))(t)
-	return ok
+	return must.OK(c.Wait(nil, 0))(t)
 }
 
 func names(c *ledger.Claim) (found []string) {

@@ -52,8 +52,7 @@ func TestASlotIsNotTakenInAFileThatReplacedItsOwn(t *testing.T) {
 	claim(t, l, request(1, card("A", gib))).Release()
 	path := slots(t, l.Folder())
 	beforeOpening(t, func() {
-		data := must.OK(os.ReadFile(path))(t)
-		require.NoError(t, os.WriteFile(path+".new", data, 0o600))
+		require.NoError(t, os.WriteFile(path+".new", must.OK(os.ReadFile(path))(t), 0o600))
 		require.NoError(t, os.Rename(path+".new", path))
 	})
 	_, err := l.Claim(request(1, card("A", gib)))

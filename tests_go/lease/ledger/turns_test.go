@@ -103,10 +103,7 @@ func TestTheSceneHasProgramsWaitersAndWhatTheHostHas(t *testing.T) {
 	require.True(t, granted(t, first))
 	second := claim(t, l, request(1, card("A", 30*gib)))
 	require.False(t, granted(t, second))
-	plans := func() []turns.Plan {
-		scene := must.OK(turns.SceneOf(l, host(64*gib)))(t)
-		return scene.Plans()
-	}
+	plans := func() []turns.Plan { return must.OK(turns.SceneOf(l, host(64*gib)))(t).Plans() }
 	require.Equal(t, []turns.Plan{{Waiter: second.ID().String(), Blocked: []string{first.ID().String()}}}, plans())
 	require.NoError(t, first.Say(ledger.Turns{Phase: ledger.Runs, Saved: 30 * gib}))
 	plan := plans()[0]

@@ -25,8 +25,7 @@ func pool(t testing.TB, limitBytes uint64, opts bfc.Options) *bfc.Allocator {
 
 func allocate(t testing.TB, a *bfc.Allocator, bytes uint64) bfc.Block {
 	t.Helper()
-	block := must.OK(a.Allocate(bytes))(t)
-	return block
+	return must.OK(a.Allocate(bytes))(t)
 }
 
 // Each row lays out a pool of 64 KiB block by block, frees some blocks, and requests one more.

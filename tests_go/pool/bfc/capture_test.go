@@ -26,8 +26,7 @@ func captureWorld(t *testing.T, units uint64) (w *world, other bfc.Stream) {
 }
 
 func mustAllocate(t *testing.T, w *world, s bfc.Stream, units uint64) bfc.Block {
-	b := must.OK(w.allocate(s, units*256))(t)
-	return b
+	return must.OK(w.allocate(s, units*256))(t)
 }
 
 // Only the capture itself may reuse what it frees, until its graph is destroyed.

@@ -19,8 +19,7 @@ func TestThePublishedFiguresFollowTheAllocator(t *testing.T) {
 	torch, tagged, cupy := holder.Of(holder.Torch, 0), holder.Of(holder.Torch, 7), holder.Of(holder.CuPy, 1)
 	var blocks []bfc.Block
 	take := func(s bfc.Stream, bytes uint64, by holder.ID) {
-		block := must.OK(w.a.AllocateFor(s, bytes, by))(t)
-		blocks = append(blocks, block)
+		blocks = append(blocks, must.OK(w.a.AllocateFor(s, bytes, by))(t))
 	}
 	take(0, 1000, torch)
 
@@ -65,8 +64,7 @@ func TestThePublishedFiguresFollowTheAllocator(t *testing.T) {
 func unwatched(t *testing.T) (w *world, take func(s bfc.Stream) bfc.Block) {
 	w = newWorld(t, suballoc.NewRegions(fakedevice.New(1<<40), suballoc.Options{LimitBytes: 80 * 256}), bfc.Options{})
 	return w, func(s bfc.Stream) bfc.Block {
-		block := must.OK(w.a.AllocateFor(s, 1024, holder.Of(holder.Torch, 0)))(t)
-		return block
+		return must.OK(w.a.AllocateFor(s, 1024, holder.Of(holder.Torch, 0)))(t)
 	}
 }
 
@@ -87,11 +85,9 @@ func TestClosingEndsThePublishedFigures(t *testing.T) {
 func TestTryFreeIDRefusesInSharedMode(t *testing.T) {
 	w, take := unwatched(t)
 	first, second := take(0), take(0)
-	tried := must.OK(w.a.TryFreeID(first.Addr, first.ID))(t)
-	require.True(t, tried)
+	require.True(t, must.OK(w.a.TryFreeID(first.Addr, first.ID))(t))
 	third := take(w.newStream())
-	tried = must.OK(w.a.TryFreeID(second.Addr, second.ID))(t)
-	require.False(t, tried)
+	require.False(t, must.OK(w.a.TryFreeID(second.Addr, second.ID))(t))
 	for _, block := range []bfc.Block{second, third} {
 		require.NoError(t, w.a.Free(block.Addr), "it is still there")
 	}

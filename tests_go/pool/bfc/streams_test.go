@@ -460,8 +460,7 @@ func TestMarksAfterMuchWasFreed(t *testing.T) {
 	b := must.OK(w.a.AllocateOn(one, mib))(t)
 	require.Len(t, w.allocateAndFree(0, 640), 10)
 	for range 64 {
-		b := must.OK(w.a.Allocate(mib))(t)
-		require.NoError(t, w.a.FreeOn(b.Addr, one))
+		require.NoError(t, w.a.FreeOn(must.OK(w.a.Allocate(mib))(t).Addr, one))
 	}
 	require.Equal(t, []string{"mark", "mark"}, w.takeAsked(), "one for each stream that used it")
 	w.refuse = func() error { return errRefused }
@@ -478,8 +477,7 @@ func TestNoMarksWhileRequestsAreServedAtOnce(t *testing.T) {
 	virtual := func(t *testing.T) bfc.SubAllocator {
 		device := fakedevice.NewVirtual(1 << 40)
 		device.GranuleBytes = mib
-		v := must.OK(suballoc.NewVirtual(device, suballoc.VirtualOptions{LimitBytes: 256 * mib}))(t)
-		return v
+		return must.OK(suballoc.NewVirtual(device, suballoc.VirtualOptions{LimitBytes: 256 * mib}))(t)
 	}
 	fixed := func(*testing.T) bfc.SubAllocator {
 		return suballoc.NewRegions(fakedevice.New(1<<40), suballoc.Options{LimitBytes: 256 * mib})
@@ -555,8 +553,7 @@ func newShared(t testing.TB, limit uint64, n int, timeline bfc.Timeline) *bfc.Al
 		if s > 0 {
 			must.OK(a.NewStream(0))(t)
 		}
-		b := must.OK(a.AllocateOn(bfc.Stream(s), 1))(t)
-		require.NoError(t, a.Free(b.Addr))
+		require.NoError(t, a.Free(must.OK(a.AllocateOn(bfc.Stream(s), 1))(t).Addr))
 	}
 	return a
 }
@@ -596,8 +593,7 @@ func TestPassedIsNotBelievedBeyondMarks(t *testing.T) {
 	timeline := &liar{}
 	a := newShared(t, mib, 2, timeline)
 	before := timeline.marks[0].Load()
-	b := must.OK(a.AllocateOn(0, mib))(t)
-	require.NoError(t, a.Free(b.Addr))
+	require.NoError(t, a.Free(must.OK(a.AllocateOn(0, mib))(t).Addr))
 	must.OK(a.AllocateOn(1, mib))(t)
 	require.Greater(t, timeline.marks[0].Load(), before, "memory was freed after all marks")
 	require.NoError(t, a.Close())

@@ -143,8 +143,7 @@ func TestOutOfMemoryByHolder(t *testing.T) {
 			require.NoError(t, err)
 		}
 	}
-	freed := must.OK(a.AllocateFor(0, 4*mib, holder.Of(holder.CuPy, 0)))(t)
-	require.NoError(t, a.Free(freed.Addr))
+	require.NoError(t, a.Free(must.OK(a.AllocateFor(0, 4*mib, holder.Of(holder.CuPy, 0)))(t).Addr))
 	tag := must.OK(holder.Intern("weights"))(t)
 	must.OK(a.AllocateFor(0, mib, holder.Of(holder.Torch, tag)))(t)
 	require.Equal(t, []string{

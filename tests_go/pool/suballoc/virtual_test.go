@@ -22,8 +22,7 @@ import (
 var _ bfc.Mapper = (*suballoc.Virtual)(nil)
 
 func newVirtual(t require.TestingT, device *fakedevice.VirtualDevice, limitBytes uint64) *suballoc.Virtual {
-	v := must.OK(suballoc.NewVirtual(device, suballoc.VirtualOptions{LimitBytes: limitBytes}))(t)
-	return v
+	return must.OK(suballoc.NewVirtual(device, suballoc.VirtualOptions{LimitBytes: limitBytes}))(t)
 }
 
 // failing makes the calls of the kinds in ops fail from now on.
@@ -72,12 +71,10 @@ func TestCallsOfTheDevice(t *testing.T) {
 	base, bytes, granule := v.Range()
 	require.Equal(t, []uint64{fakedevice.Base, 8 * 71 * mib, 2 * mib}, []uint64{base, bytes, granule})
 
-	got := must.OK(v.Map(base, 1, bytes))(t)
-	require.Equal(t, uint64(2*mib), got)
+	require.Equal(t, uint64(2*mib), must.OK(v.Map(base, 1, bytes))(t))
 	require.Equal(t, []string{"create 2097152", "map 2097152@0x0", "access 2097152@0x0"}, device.TakeOps())
 
-	got = must.OK(v.Map(base+2*mib, 33*mib, bytes-2*mib))(t)
-	require.Equal(t, uint64(34*mib), got)
+	require.Equal(t, uint64(34*mib), must.OK(v.Map(base+2*mib, 33*mib, bytes-2*mib))(t))
 	want := []string{}
 	for at := 2 * mib; at < 36*mib; at += 2 * mib {
 		want = append(want, "create 2097152", fmt.Sprintf("map 2097152@%#x", at))

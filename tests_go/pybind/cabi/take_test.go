@@ -33,8 +33,7 @@ func gpuOf(t *testing.T, number int64) int {
 func inUse(t *testing.T) uint64 {
 	t.Helper()
 	m := must.OK(process.Shared().Manager())(t)
-	stats := must.OK(m.MemoryStats("GPU:0"))(t)
-	return stats.BytesInUse
+	return must.OK(m.MemoryStats("GPU:0"))(t).BytesInUse
 }
 
 // The GPU is the one that the call names, else that of the thread's scope, else GPU:0.

@@ -96,15 +96,13 @@ func TestRuntimeLifeCycle(t *testing.T) {
 	require.Equal(t, []string{"", "T4:1GiB"}, []string{before, now})
 	requireCode(t, status.FailedPrecondition, must.Err(r.Manager()))
 	m, _ := must.OK2(r.Enumerate(nil))(t)
-	same := must.OK(r.Manager())(t)
-	require.Same(t, m, same)
+	require.Same(t, m, must.OK(r.Manager())(t))
 	require.NoError(t, m.Initialize(nil, ""))
 	block := must.OK(m.Allocate(0, 1))(t)
 
 	requireCode(t, status.FailedPrecondition, r.Reset())
 	requireCode(t, status.FailedPrecondition, must.Err2(r.Simulate("H100-80GB")))
-	same = must.OK(r.Manager())(t)
-	require.Same(t, m, same, "a refusal changes nothing")
+	require.Same(t, m, must.OK(r.Manager())(t), "a refusal changes nothing")
 	require.Zero(t, r.Generation())
 	require.NoError(t, m.Free(block.Addr))
 

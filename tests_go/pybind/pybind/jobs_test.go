@@ -81,12 +81,10 @@ func TestAClosedJobLeavesNothing(t *testing.T) {
 	}{
 		{"a load that was not begun", nil},
 		{"a load that waits for a pipe", func(t *testing.T) int64 {
-			id := must.OK(pybind.OpenLoad(int64(read.Fd())))(t)
-			return id
+			return must.OK(pybind.OpenLoad(int64(read.Fd())))(t)
 		}},
 		{"a load", func(t *testing.T) int64 {
-			id := must.OK(pybind.OpenLoad(int64(wholeTrace(t, 1_000_000).Fd())))(t)
-			return id
+			return must.OK(pybind.OpenLoad(int64(wholeTrace(t, 1_000_000).Fd())))(t)
 		}},
 		{"a plan", func(t *testing.T) int64 {
 			id := must.OK(pybind.OpenPlan("{}"))(t)
@@ -125,6 +123,5 @@ func TestAClosedJobLeavesNothing(t *testing.T) {
 }
 
 func openDescriptors(t *testing.T) int {
-	entries := must.OK(os.ReadDir("/proc/self/fd"))(t)
-	return len(entries)
+	return len(must.OK(os.ReadDir("/proc/self/fd"))(t))
 }

@@ -95,8 +95,7 @@ func take(number, nbytes int64) (block, error) {
 }
 
 func allocate(t require.TestingT, number, nbytes int64) block {
-	b := must.OK(take(number, nbytes))(t)
-	return b
+	return must.OK(take(number, nbytes))(t)
 }
 
 func (b block) free(t require.TestingT) {

@@ -41,8 +41,7 @@ func full(device string) string { return "/job:localhost/replica:0/task:0/device
 
 func tensor(t require.TestingT, device, shape string, numbers ...float32) int64 {
 	address, bytes := host(numbers)
-	receipt := must.OK(pybind.MakeTensor(address, bytes, "float32", shape, "", device))(t)
-	return receipt >> 1
+	return must.OK(pybind.MakeTensor(address, bytes, "float32", shape, "", device))(t) >> 1
 }
 
 func read(t require.TestingT, id int64, n int) []float32 {
@@ -66,8 +65,7 @@ type live struct {
 }
 
 func liveTensors(t require.TestingT) (tensors live) {
-	text := must.OK(pybind.LiveTensors())(t)
-	require.NoError(t, json.Unmarshal([]byte(text), &tensors))
+	require.NoError(t, json.Unmarshal([]byte(must.OK(pybind.LiveTensors())(t)), &tensors))
 	return tensors
 }
 
@@ -147,8 +145,7 @@ func TestPlaceholdersAcrossTheBorder(t *testing.T) {
 	wait := must.OK(pybind.AddNode(graph, "NoOp", "init", "", "3", 0, ""))(t)
 	require.JSONEq(t, `{"id": 4, "name": "init"}`, wait)
 
-	receipt := must.OK(pybind.OpenSession(graph, "{}", "{}", "main.py:3 (Session)"))(t)
-	session := receipt >> 1
+	session := must.OK(pybind.OpenSession(graph, "{}", "{}", "main.py:3 (Session)"))(t) >> 1
 	from, bytes := host([]float32{1, 2, 3, 4, 5, 6})
 	feeds := fmt.Sprintf(`"feeds": [[0, %d, %d, 3, 2], [1, %d, 8, 2]]`, from, bytes, from)
 	shapes := must.OK(pybind.SessionShapes(session, `{"fetches": [[3, 0, 0]], "targets": [4], `+feeds+`}`))(t)

@@ -31,10 +31,8 @@ func TestSessionThroughTheBorder(t *testing.T) {
 		require.Equal(t, want, details)
 	}
 	split(t, 1, 100, 200)
-	configured := must.OK(pybind.LogicalConfigured(2, ""))(t)
-	require.True(t, configured)
-	configured = must.OK(pybind.LogicalConfigured(1, ""))(t)
-	require.False(t, configured)
+	require.True(t, must.OK(pybind.LogicalConfigured(2, ""))(t))
+	require.False(t, must.OK(pybind.LogicalConfigured(1, ""))(t))
 	require.True(t, must.OK(pybind.SetVisibleDevices(`[[2, ""]]`, "GPU", true))(t))
 	require.Equal(t, "[0,2]", must.OK(pybind.VisibleDevices())(t))
 
@@ -46,8 +44,7 @@ func TestSessionThroughTheBorder(t *testing.T) {
 	require.JSONEq(t, built, must.OK(pybind.Initialize("{}", "other.py:2 (later)"))(t))
 
 	require.Equal(t, 200*mib, must.OK(pybind.LimitBytes(1))(t))
-	number := must.OK(pybind.ResolveGPU("GPU:1"))(t)
-	b := allocate(t, number, 1000)
+	b := allocate(t, must.OK(pybind.ResolveGPU("GPU:1"))(t), 1000)
 	require.EqualValues(t, 1, b.gpu)
 	require.True(t, b.noticed, "the Created device notices are waiting")
 	require.Equal(t, "1024 1024", must.OK(pybind.MemoryInfo("GPU:1"))(t))
@@ -63,12 +60,10 @@ func TestSessionThroughTheBorder(t *testing.T) {
 func TestGrowthAcrossTheBorder(t *testing.T) {
 	onMachine(t, "T4")
 	must.OK(pybind.Enumerate("{}"))(t)
-	growth := must.OK(pybind.MemoryGrowth(1, ""))(t)
-	require.EqualValues(t, -1<<63, growth, "None")
+	require.EqualValues(t, -1<<63, must.OK(pybind.MemoryGrowth(1, ""))(t), "None")
 	for _, value := range []int64{1, 0, 7} {
 		must.OK(pybind.SetMemoryGrowth(1, "", value, ""))(t)
-		growth = must.OK(pybind.MemoryGrowth(1, ""))(t)
-		require.Equal(t, value, growth)
+		require.Equal(t, value, must.OK(pybind.MemoryGrowth(1, ""))(t))
 	}
 }
 
@@ -168,8 +163,7 @@ func TestWaitForFreeIsShort(t *testing.T) {
 func TestNoticesAreHandedOutOnce(t *testing.T) {
 	onMachine(t, "2xT4")
 	drain := func() (notices [][2]string) {
-		text := must.OK(pybind.DrainNotices())(t)
-		require.NoError(t, json.Unmarshal([]byte(text), &notices))
+		require.NoError(t, json.Unmarshal([]byte(must.OK(pybind.DrainNotices())(t)), &notices))
 		return notices
 	}
 	require.Empty(t, drain())

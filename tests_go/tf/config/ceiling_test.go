@@ -48,8 +48,7 @@ func TestRanksNeverHaveMoreThanTheCeilingTogether(t *testing.T) {
 		for gpu := range gpus {
 			var sum uint64
 			for rank := range ranks {
-				ceiling := must.OK(ranked(strconv.FormatUint(limit, 10), rank, ranks).Ceiling(gpu, gpus))(t)
-				sum += ceiling.Bytes
+				sum += must.OK(ranked(strconv.FormatUint(limit, 10), rank, ranks).Ceiling(gpu, gpus))(t).Bytes
 			}
 			require.LessOrEqual(t, sum, limit)
 			require.Greater(t, sum+uint64(ranks), limit, "no more than the remainder of a division is lost")

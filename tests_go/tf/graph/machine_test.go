@@ -297,8 +297,7 @@ func size(g *graph.Graph) int {
 // add adds a node, which must succeed.
 func add(t tester, g *graph.Graph, spec graph.NodeSpec) *graph.Node {
 	t.Helper()
-	n := must.OK(g.Add(spec))(t)
-	return n
+	return must.OK(g.Add(spec))(t)
 }
 
 // constant adds a float32 constant.

@@ -23,8 +23,7 @@ func ab(t *testing.T, g *graph.Graph, nameA, nameB, on string) (a, b *graph.Node
 }
 
 func scope(t *testing.T, on string) string {
-	request := must.OK(graph.Request("", []graph.Scope{{Device: on}}))(t)
-	return request
+	return must.OK(graph.Request("", []graph.Scope{{Device: on}}))(t)
 }
 
 // page splits printed output into lines, without the page's line wraps.
