@@ -1,10 +1,14 @@
 // Package must takes apart what a call returns, so that a test says in one line that a call succeeds, or how it fails:
 //
 //	b := must.OK(a.Allocate(1000))(t)
-//	require.ErrorIs(t, must.Err(a.Allocate(0)), want)
+//	must.Fail(t, status.InvalidArgument, must.Err(a.Allocate(-1)), "a negative size")
 package must
 
-import "github.com/stretchr/testify/require"
+import (
+	"github.com/stretchr/testify/require"
+
+	"gpuconf/gocore/base/status"
+)
 
 // helper is a test that leaves the functions which only check for it out of what it prints.
 type helper interface{ Helper() }
@@ -28,6 +32,18 @@ func OK2[V, W any](value V, other W, err error) func(t require.TestingT, message
 		}
 		require.NoError(t, err, message...)
 		return value, other
+	}
+}
+
+// Fail checks the code of an error, and that its text contains these.
+func Fail(t require.TestingT, code status.Code, err error, texts ...string) {
+	if h, ok := t.(helper); ok {
+		h.Helper()
+	}
+	require.Error(t, err)
+	require.Equal(t, code.String(), status.CodeOf(err).String(), "the kind of: %v", err)
+	for _, text := range texts {
+		require.ErrorContains(t, err, text)
 	}
 }
 

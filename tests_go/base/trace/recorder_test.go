@@ -71,7 +71,7 @@ func TestRecordingTellsWhatWasDone(t *testing.T) {
 
 	_, err := r.Recording(context.Background())
 	require.Equal(t, status.FailedPrecondition, status.CodeOf(err), "it was given up")
-	require.Equal(t, status.FailedPrecondition, status.CodeOf(must.Err(r.Ring(0, &sync.Mutex{}))))
+	must.Fail(t, status.FailedPrecondition, must.Err(r.Ring(0, &sync.Mutex{})))
 	record(ring, trace.Free, 1, 1) // not recorded
 }
 
@@ -100,7 +100,7 @@ func TestCapacitiesThatCannotBe(t *testing.T) {
 	for _, capacity := range []int{0, -1, trace.MostEvents + 1} {
 		_, err := trace.NewRecorder(capacity, nil)
 		require.ErrorContains(t, err, "a recording can keep 1 to")
-		require.Equal(t, status.InvalidArgument, status.CodeOf(err))
+		must.Fail(t, status.InvalidArgument, err)
 	}
 	r := newRecorder(t, trace.MostEvents)
 	record(ringOf(t, r, 0), trace.AllocateFailure, 0, 1)

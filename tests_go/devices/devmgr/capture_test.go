@@ -66,9 +66,7 @@ func TestCapturesThatCannotBeFollowed(t *testing.T) {
 			}
 			return nil
 		})
-		_, err := m.AllocateKnowing(0, -1, stream, devmgr.Lasting, mib, 0)
-		requireCode(t, row.code, err)
-		require.ErrorContains(t, err, row.text)
+		must.Fail(t, row.code, must.Err(m.AllocateKnowing(0, -1, stream, devmgr.Lasting, mib, 0)), row.text)
 		require.Equal(t, before, stats(t, m, "GPU:0"))
 	}
 	d.SetFaults()

@@ -22,7 +22,7 @@ func TestCloseIsRefusedWhileBlocksAreLive(t *testing.T) {
 	c := allocate(t, m, 2, 1)
 	before := []any{stats(t, m, "GPU:0"), stats(t, m, "GPU:2"), d.Calls()}
 	err := m.Close(false)
-	requireCode(t, status.FailedPrecondition, err)
+	must.Fail(t, status.FailedPrecondition, err)
 	require.EqualError(t, err, "memory is still in use: 1 block on GPU:0 (256B), 2 blocks on GPU:2 (3.00MiB). Free "+
 		"it first")
 	require.False(t, m.Closed())
@@ -53,7 +53,7 @@ func TestCloseBeforeInitialize(t *testing.T) {
 	m := must.OK(devmgr.New(d, nil))(t)
 	require.NoError(t, m.Close(false))
 	require.Equal(t, 1, d.closes)
-	requireCode(t, status.FailedPrecondition, m.Initialize(nil, ""))
+	must.Fail(t, status.FailedPrecondition, m.Initialize(nil, ""))
 	require.False(t, isInitialized(m))
 }
 
@@ -67,7 +67,7 @@ func TestCloseGoesOnWhereTheDriverFails(t *testing.T) {
 		gpu.ErrorNotPermitted))
 	d.closeErr = gpu.ErrorUnknown
 	err := m.Close(true)
-	requireCode(t, status.Internal, err)
+	must.Fail(t, status.Internal, err)
 	for _, said := range []gpu.Result{gpu.ErrorIllegalAddress, gpu.ErrorNotPermitted, gpu.ErrorUnknown} {
 		require.ErrorIs(t, err, said)
 	}
@@ -139,7 +139,7 @@ func TestEveryCallOfAClosedManagerFails(t *testing.T) {
 		"Trim":             func() error { _, err := m.Trim(); return err },
 		"RequireFraction":  func() error { return m.RequireFraction(0, 1) },
 	} {
-		t.Run(name, func(t *testing.T) { requireCode(t, status.FailedPrecondition, call()) })
+		t.Run(name, func(t *testing.T) { must.Fail(t, status.FailedPrecondition, call()) })
 	}
 	require.False(t, isInitialized(m))
 	require.Zero(t, m.LogicalGPUs())
@@ -156,13 +156,11 @@ func TestCallsBeforeInitialize(t *testing.T) {
 		"StartPeak":   func() error { _, _, err := m.StartPeak(0); return err },
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := call()
-			requireCode(t, status.FailedPrecondition, err)
-			require.ErrorContains(t, err, "not initialized yet")
+			must.Fail(t, status.FailedPrecondition, call(), "not initialized yet")
 		})
 	}
 	require.Empty(t, logicalNames(t, m))
-	requireCode(t, status.InvalidArgument, must.Err(m.AllocateOn(0, -1, 0, 1, 0)))
-	requireCode(t, status.InvalidArgument, m.Free(256))
+	must.Fail(t, status.InvalidArgument, must.Err(m.AllocateOn(0, -1, 0, 1, 0)))
+	must.Fail(t, status.InvalidArgument, m.Free(256))
 	require.NoError(t, m.Check())
 }

@@ -122,11 +122,10 @@ func TestBlocksOutliveTheirStream(t *testing.T) {
 			fill(t, d, old, block.Addr, 1, 8*mib)
 			require.NoError(t, d.StreamDestroy(0, old))
 			before := stats(t, m, "GPU:0")
-			requireCode(t, status.InvalidArgument, m.FreeOn(block.Addr, old))
-			requireCode(t, status.InvalidArgument, m.RecordStream(block.Addr, old))
-			_, err := m.AllocateOn(0, -1, old, mib, 0)
-			requireCode(t, status.InvalidArgument, err)
-			require.ErrorContains(t, err, "it was destroyed, or belongs to another device")
+			must.Fail(t, status.InvalidArgument, m.FreeOn(block.Addr, old))
+			must.Fail(t, status.InvalidArgument, m.RecordStream(block.Addr, old))
+			must.Fail(t, status.InvalidArgument, must.Err(m.AllocateOn(0, -1, old, mib, 0)),
+				"it was destroyed, or belongs to another device")
 			require.Equal(t, before, stats(t, m, "GPU:0"))
 			require.NoError(t, m.Check())
 
@@ -170,7 +169,7 @@ func TestADestroyedStreamThatCannotBeWaitedFor(t *testing.T) {
 		return nil
 	})
 	_, err := m.AllocateOn(0, -1, heir, 8*mib, 0)
-	requireCode(t, status.ResourceExhausted, err)
+	must.Fail(t, status.ResourceExhausted, err)
 	require.ErrorContains(t, err, "work queued in other streams may still use it, and waiting for them failed "+
 		"(CUDA_ERROR_UNKNOWN (999))")
 	d.SetFaults()
@@ -305,7 +304,7 @@ func TestAHandleThatIsNoStreamIsRefused(t *testing.T) {
 		require.NoError(t, d.machine.StreamDestroy(0, stream))
 		for _, known := range []devmgr.Known{0, devmgr.Uncaptured} {
 			_, err = m.AllocateKnowing(0, -1, stream, known, 1000, 0)
-			requireCode(t, status.InvalidArgument, err)
+			must.Fail(t, status.InvalidArgument, err)
 			const text = "is not a stream of CUDA device 0: it was destroyed, or belongs to another"
 			require.ErrorContains(t, err, text, name)
 		}

@@ -11,6 +11,7 @@ import (
 	"gpuconf/gocore/tf/config"
 	"gpuconf/tests_go/devices/faults"
 	"gpuconf/tests_go/machine/simulated"
+	"gpuconf/tests_go/must"
 )
 
 const (
@@ -64,24 +65,22 @@ func TestEnumerateWithoutDriver(t *testing.T) {
 	require.NoError(t, m.Initialize(nil, ""))
 	require.Equal(t, []string{"/device:CPU:0"}, logicalNames(t, m))
 	_, err = m.Allocate(0, 1)
-	requireCode(t, status.InvalidArgument, err)
-	require.ErrorContains(t, err, "this process has no logical GPU. Simulate one with gpuconf.simulate(\"H100-80GB\")")
+	must.Fail(t, status.InvalidArgument, err,
+		"this process has no logical GPU. Simulate one with gpuconf.simulate(\"H100-80GB\")")
 	require.NoError(t, m.Close(false))
 }
 
 func TestEnumerateFailures(t *testing.T) {
 	d := newDriver(t, "T4", simulated.Options{})
 	_, err := devmgr.New(d, config.Env{"TF_ENABLED_DEVICE_TYPES": "GPU"})
-	requireCode(t, status.NotFound, err)
-	require.ErrorContains(t, err, "CPU Factory not registered")
+	must.Fail(t, status.NotFound, err, "CPU Factory not registered")
 	require.Equal(t, 1, d.closes, "the driver is the Manager's, also when New fails")
 
 	d = newDriver(t, "T4", simulated.Options{})
 	d.SetFaults(faults.OnOp("Devices", 0, gpu.ErrorSystemNotReady))
 	d.closeErr = gpu.ErrorUnknown
 	_, err = devmgr.New(d, nil)
-	requireCode(t, status.Unknown, err)
-	require.ErrorContains(t, err, "cannot list the GPUs")
+	must.Fail(t, status.Unknown, err, "cannot list the GPUs")
 	require.ErrorIs(t, err, gpu.ErrorSystemNotReady)
 	require.ErrorIs(t, err, gpu.ErrorUnknown, "what the driver said to Close isn't lost")
 	require.Equal(t, 1, d.closes)

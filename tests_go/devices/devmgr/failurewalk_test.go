@@ -14,6 +14,7 @@ import (
 	"gpuconf/gocore/tf/config"
 	"gpuconf/tests_go/devices/faults"
 	"gpuconf/tests_go/machine/simulated"
+	"gpuconf/tests_go/must"
 )
 
 // walk is a session in which driver call number n fails, once. Every step that fails is repeated.
@@ -170,7 +171,7 @@ func TestDriverThatFailsForGood(t *testing.T) {
 	block := allocate(t, m, 0, 1)
 	d.SetFaults(faults.Seeded(1, 0, gpu.ErrorIllegalAddress))
 	err := m.CopyFromHost(block.Addr, block.ID, 0, []byte{1})
-	requireCode(t, status.Unknown, err)
+	must.Fail(t, status.Unknown, err)
 	require.EqualError(t, err, "copying 1 bytes at offset 0 on GPU:0: injected into MemcpyHtoD, call 3: "+
 		"CUDA_ERROR_ILLEGAL_ADDRESS (700)")
 	require.NoError(t, m.Free(block.Addr), "a free needs no driver")

@@ -45,7 +45,7 @@ func TestAStreamOfItsOwnTellsWhoseMemoryItIs(t *testing.T) {
 	block := must.OK(m.AllocateKnowing(0, -1, second, devmgr.Lasting, 1000, 0))(t)
 	require.EqualValues(t, 1, stats(t, m, "GPU:1").LiveBlocks)
 	require.NoError(t, m.Free(block.Addr))
-	requireCode(t, status.InvalidArgument, must.Err(m.StreamOf(4)))
+	must.Fail(t, status.InvalidArgument, must.Err(m.StreamOf(4)))
 }
 
 func TestAStreamOfItsOwnHasThePriorityOfItsDevice(t *testing.T) {
@@ -78,7 +78,7 @@ func TestRegionIsTheDriversPieceAroundABlock(t *testing.T) {
 	start, bytes := must.OK2(m.Region(second.Addr))(t)
 	require.Equal(t, first.Addr, start)
 	require.EqualValues(t, 100*mib, bytes)
-	requireCode(t, status.InvalidArgument, must.Err2(m.Region(start-1)))
+	must.Fail(t, status.InvalidArgument, must.Err2(m.Region(start-1)))
 	require.NoError(t, m.Free(first.Addr))
 	require.NoError(t, m.Free(second.Addr))
 }
@@ -88,9 +88,9 @@ func TestRecordStreamWantsALiveBlock(t *testing.T) {
 	stream := must.OK(m.StreamOf(0))(t)
 	block := allocate(t, m, 0, 1000)
 	require.NoError(t, m.RecordStream(block.Addr, stream))
-	requireCode(t, status.InvalidArgument, m.RecordStream(block.Addr+256, stream))
+	must.Fail(t, status.InvalidArgument, m.RecordStream(block.Addr+256, stream))
 	require.NoError(t, m.Free(block.Addr))
-	requireCode(t, status.InvalidArgument, m.RecordStream(block.Addr, stream))
+	must.Fail(t, status.InvalidArgument, m.RecordStream(block.Addr, stream))
 }
 
 func TestAFractionIsKeptByTheLimitsOrRefused(t *testing.T) {
@@ -101,9 +101,8 @@ func TestAFractionIsKeptByTheLimitsOrRefused(t *testing.T) {
 		ordinal  int
 		fraction float64
 	}{{0, 0.2}, {1, 0.999}, {0, 0}} {
-		err := m.RequireFraction(row.ordinal, row.fraction)
-		requireCode(t, status.FailedPrecondition, err)
-		require.ErrorContains(t, err, "gpuconf.configure(limit=")
+		must.Fail(t, status.FailedPrecondition, m.RequireFraction(row.ordinal, row.fraction),
+			"gpuconf.configure(limit=")
 	}
-	requireCode(t, status.InvalidArgument, m.RequireFraction(2, 0.5))
+	must.Fail(t, status.InvalidArgument, m.RequireFraction(2, 0.5))
 }

@@ -55,8 +55,7 @@ func TestInitializeBuildsLogicalDevicesInOrder(t *testing.T) {
 func TestInitializeFreezesTheConfiguration(t *testing.T) {
 	m, _ := initialized(t, "2xT4", simulated.Options{}, nil)
 	for _, err := range []error{splitGPU(m, 0, 100), setGrowth(m, 1), hide(m, 0)} {
-		requireCode(t, status.State, err)
-		require.ErrorContains(t, err, "cannot be modified after being initialized")
+		must.Fail(t, status.State, err, "cannot be modified after being initialized")
 		require.ErrorContains(t, err, "main.py:1 (test)")
 	}
 }
@@ -80,7 +79,7 @@ func TestInitializeTakesVisibleGPUsOnly(t *testing.T) {
 	require.NoError(t, m.Initialize(nil, ""))
 	require.Equal(t, []string{"/device:CPU:0", "/device:GPU:0"}, logicalNames(t, m))
 	require.Equal(t, 0, serving(t, m, 1, -1, gpu.StreamNull))
-	requireCode(t, status.InvalidArgument, must.Err(m.AllocateOn(0, 0, gpu.StreamNull, 1, 0)))
+	must.Fail(t, status.InvalidArgument, must.Err(m.AllocateOn(0, 0, gpu.StreamNull, 1, 0)))
 }
 
 // serving returns the logical GPU that serves an allocation. No other allocation may be live.
@@ -110,11 +109,9 @@ func TestRoute(t *testing.T) {
 			row.ordinal, row.scope)
 	}
 	for _, ordinal := range []int{-1, 2, 1 << 31} {
-		requireCode(t, status.InvalidArgument, must.Err(m.AllocateOn(ordinal, -1, gpu.StreamNull, 1, 0)))
+		must.Fail(t, status.InvalidArgument, must.Err(m.AllocateOn(ordinal, -1, gpu.StreamNull, 1, 0)))
 	}
-	_, err := m.AllocateOn(0, 1, gpu.StreamNull, 101*mib, 0)
-	requireCode(t, status.ResourceExhausted, err)
-	require.ErrorContains(t, err, "on GPU:1: ")
+	must.Fail(t, status.ResourceExhausted, must.Err(m.AllocateOn(0, 1, gpu.StreamNull, 101*mib, 0)), "on GPU:1: ")
 }
 
 // Errors of the layout come before any driver call, and a corrected configuration can be tried again.
@@ -123,9 +120,8 @@ func TestInitializeRefusesAPlanThatCannotBe(t *testing.T) {
 	m := enumerated(t, d, nil)
 	require.NoError(t, setGrowth(m, 0))
 	calls := d.Calls()
-	err := m.Initialize(nil, "main.py:1 (test)")
-	requireCode(t, status.Value, err)
-	require.ErrorContains(t, err, "Memory growth cannot differ between GPU devices")
+	must.Fail(t, status.Value, m.Initialize(nil, "main.py:1 (test)"),
+		"Memory growth cannot differ between GPU devices")
 	require.Equal(t, calls, d.Calls(), "the machine was not asked")
 	require.False(t, isInitialized(m))
 	require.Empty(t, texts(m))
@@ -140,8 +136,7 @@ func TestInitializeWithoutMemoryInfo(t *testing.T) {
 	m := enumerated(t, d, nil)
 	d.SetFaults(faults.OnOp("MemGetInfo", 1, gpu.ErrorIllegalAddress))
 	err := m.Initialize(nil, "")
-	requireCode(t, status.Unknown, err)
-	require.ErrorContains(t, err, "Failed to query available memory for GPU 1")
+	must.Fail(t, status.Unknown, err, "Failed to query available memory for GPU 1")
 	require.ErrorIs(t, err, gpu.ErrorIllegalAddress)
 	d.requireNothingLeft(t)
 	require.Zero(t, m.LogicalGPUs())
@@ -163,8 +158,8 @@ func TestInitializeWithoutContext(t *testing.T) {
 	d.SetFaults(faults.OnOp("ContextRetain", 2, gpu.ErrorOutOfMemory),
 		faults.OnOp("ContextRelease", 0, gpu.ErrorUnknown))
 	err := m.Initialize(nil, "")
-	requireCode(t, status.ResourceExhausted, err)
-	require.ErrorContains(t, err, "GPU:2: cannot create a context on Tesla T4: the GPU is out of memory")
+	must.Fail(t, status.ResourceExhausted, err,
+		"GPU:2: cannot create a context on Tesla T4: the GPU is out of memory")
 	require.ErrorContains(t, err, "GPU:1: cannot release the context on Tesla T4")
 	_, retains := d.machine.Live()
 	require.Equal(t, 1, retains, "one refused its release; the other one is gone")
@@ -263,7 +258,7 @@ func TestLimitsAndGrowthByEnvironment(t *testing.T) {
 			block, err := m.Allocate(0, 1)
 			require.Equal(t, row.wantFirst*mib, d.taken(t, 0))
 			if row.wantLimit == 0 {
-				requireCode(t, status.ResourceExhausted, err)
+				must.Fail(t, status.ResourceExhausted, err)
 				return
 			}
 			require.NoError(t, err)
@@ -328,7 +323,7 @@ func TestGarbageCollection(t *testing.T) {
 			require.NoError(t, m.Free(allocate(t, m, 0, mib).Addr)) // leaves a free region of 2 MiB
 			block, err := m.Allocate(0, 7*mib)
 			if !row.works {
-				requireCode(t, status.ResourceExhausted, err)
+				must.Fail(t, status.ResourceExhausted, err)
 				return
 			}
 			require.NoError(t, err)
@@ -381,7 +376,7 @@ func TestACeilingOfTheWholeCard(t *testing.T) {
 
 func TestAnInvalidCeilingChangesNothing(t *testing.T) {
 	m := enumerated(t, newDriver(t, "T4:16GiB", simulated.Options{}), nil)
-	requireCode(t, status.InvalidArgument, m.Initialize(config.Env{"GPUCONF_LIMIT": "0"}, "main.py:1"))
+	must.Fail(t, status.InvalidArgument, m.Initialize(config.Env{"GPUCONF_LIMIT": "0"}, "main.py:1"))
 	require.False(t, isInitialized(m))
 	require.NoError(t, m.Initialize(nil, "main.py:2"))
 }

@@ -23,7 +23,7 @@ func TestAnInjectedFailure(t *testing.T) {
 	must.OK(m.Allocate(2, 1000))(t)
 	require.Equal(t, uint64(3), m.CountedAllocations())
 	_, err := m.AllocateOn(1, -1, gpu.StreamNull, 3*mib, 0)
-	requireCode(t, status.ResourceExhausted, err)
+	must.Fail(t, status.ResourceExhausted, err)
 	require.Equal(t, "OOM when allocating 3.00MiB (3145728 bytes) on GPU:2: "+
 		"out of memory, an injected failure, which a test requested.\n"+
 		"  limit 8.00MiB (8388608 bytes), in use 1.0KiB (1024 bytes) in 1 block, reserved 8.00MiB (8388608 bytes), "+
@@ -56,7 +56,7 @@ func TestAFailureIsInjectedBeforeInitialization(t *testing.T) {
 	}
 	require.Zero(t, m.CountedAllocations())
 	require.NoError(t, m.Close(true))
-	requireCode(t, status.FailedPrecondition, m.FailAllocation(1))
+	must.Fail(t, status.FailedPrecondition, m.FailAllocation(1))
 }
 
 // Allocations of a library with an allocator of its own count with those of the pools.
@@ -68,7 +68,7 @@ func TestAnInjectedFailureElsewhere(t *testing.T) {
 	require.NoError(t, m.CountForeign(8))
 	must.OK(m.Allocate(0, 1000))(t)
 	err := m.CountForeign(2 * mib)
-	requireCode(t, status.ResourceExhausted, err)
+	must.Fail(t, status.ResourceExhausted, err)
 	require.Equal(t, "Tried to allocate 2.00MiB (2097152 bytes): out of memory, an injected failure, which a test "+
 		"requested", err.Error())
 	require.NoError(t, m.CountForeign(8))

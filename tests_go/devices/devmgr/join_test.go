@@ -58,9 +58,7 @@ func TestSettingsAfterASessionThatRenameNeedUnusedDevices(t *testing.T) {
 	join(t, m, two5ths, "main.py:7 (Session)")
 	inUse := func() error { return errors.New("a tensor is on GPU:1") }
 	require.NoError(t, hide(m, 0, 1), "the CPU and one GPU are left")
-	_, err := m.InitializeAfterSessions(nil, "", inUse)
-	requireCode(t, status.AlreadyExists, err)
-	require.ErrorContains(t, err, "a tensor is on GPU:1")
+	must.Fail(t, status.AlreadyExists, must.Err(m.InitializeAfterSessions(nil, "", inUse)), "a tensor is on GPU:1")
 
 	m = enumerated(t, newDriver(t, "2xK40:12GiB", simulated.Options{}), nil)
 	join(t, m, two5ths, "main.py:7 (Session)")
@@ -85,9 +83,7 @@ func TestSettingsAfterASessionFailWhileMemoryIsInUse(t *testing.T) {
 	block := must.OK(m.Allocate(0, gib))(t)
 	require.NoError(t, setGrowth(m, 0))
 	require.NoError(t, setGrowth(m, 1))
-	err := m.Initialize(nil, "")
-	requireCode(t, status.AlreadyExists, err)
-	require.ErrorContains(t, err, "main.py:7 (Session)")
+	must.Fail(t, status.AlreadyExists, m.Initialize(nil, ""), "main.py:7 (Session)")
 	require.NoError(t, m.Free(block.Addr))
 	require.NoError(t, m.Initialize(nil, ""))
 }
@@ -97,9 +93,9 @@ func TestASessionWithAConfigProtoIgnoresGrowthThatDiffers(t *testing.T) {
 	d := newDriver(t, "2xK40:12GiB", simulated.Options{})
 	m := enumerated(t, d, nil)
 	require.NoError(t, setGrowth(m, 0))
-	requireCode(t, status.Value, must.Err2(m.Join(config.Options{}, nil, "", nil)))
+	must.Fail(t, status.Value, must.Err2(m.Join(config.Options{}, nil, "", nil)))
 	join(t, m, config.Options{Given: true, AllowGrowth: true}, "")
-	requireCode(t, status.Value, m.Initialize(nil, ""))
+	must.Fail(t, status.Value, m.Initialize(nil, ""))
 }
 
 // The fraction is an upper bound: the memory taken from the card never exceeds it.
@@ -112,7 +108,7 @@ func TestAFractionBoundsWhatTheCardGives(t *testing.T) {
 	for size := gib; size >= 256; {
 		block, err := m.Allocate(0, size)
 		if err != nil {
-			requireCode(t, status.ResourceExhausted, err)
+			must.Fail(t, status.ResourceExhausted, err)
 			size /= 2
 			continue
 		}
@@ -172,8 +168,7 @@ func TestOtherOptionsAreRefusedWhileMemoryIsInUse(t *testing.T) {
 	join(t, m, grows, "a.py:1 (Session)")
 	block := allocate(t, m, 0, 1000)
 	_, _, err := m.Join(two5ths, nil, "b.py:2 (Session)", nil)
-	requireCode(t, status.FailedPrecondition, err)
-	require.ErrorContains(t, err, "1 block on GPU:0 (1.0KiB)")
+	must.Fail(t, status.FailedPrecondition, err, "1 block on GPU:0 (1.0KiB)")
 	require.ErrorContains(t, err, "a.py:1 (Session)")
 	require.NoError(t, m.Free(block.Addr))
 	join(t, m, two5ths, "b.py:2 (Session)")
@@ -216,9 +211,8 @@ func TestStreamsOfLogicalGPUsEndWithTheirPools(t *testing.T) {
 	join(t, m, config.Options{Sizing: config.Sizing{Shares: 2}}, "a.py:1")
 	stream := must.OK(m.StreamOf(1))(t)
 	join(t, m, two5ths, "b.py:2")
-	_, err := m.AllocateOn(0, -1, stream, 1, 0)
-	requireCode(t, status.InvalidArgument, err)
-	require.ErrorContains(t, err, "is not a stream of CUDA device 0: it was destroyed")
+	must.Fail(t, status.InvalidArgument, must.Err(m.AllocateOn(0, -1, stream, 1, 0)),
+		"is not a stream of CUDA device 0: it was destroyed")
 	r.now[stream] = newStream(t, d) // the program's, with the handle of the one that ended
 	require.Zero(t, serving(t, m, 0, -1, stream))
 	require.NoError(t, m.Check())
@@ -297,9 +291,7 @@ func TestOptionsThatCantBeAreRefusedAndChangeNothing(t *testing.T) {
 				if ready {
 					join(t, m, grows, "a.py:1")
 				}
-				_, _, err := m.Join(row.options, nil, "b.py:2", nil)
-				requireCode(t, row.code, err)
-				require.ErrorContains(t, err, row.text)
+				must.Fail(t, row.code, must.Err2(m.Join(row.options, nil, "b.py:2", nil)), row.text)
 				require.Equal(t, ready, isInitialized(m))
 			}
 			require.NoError(t, m.Free(allocate(t, m, 0, 1).Addr))
@@ -373,13 +365,13 @@ func TestAGPUThatCantBeSetUpAgainIsGone(t *testing.T) {
 	})
 	require.ErrorContains(t, must.Err2(m.Join(two5ths, nil, "b.py:2", nil)), "call gpuconf.reset()")
 	require.Equal(t, []string{"/device:CPU:0"}, logicalNames(t, m))
-	requireCode(t, status.InvalidArgument, must.Err(m.MemoryStats("GPU:0")))
-	requireCode(t, status.InvalidArgument, must.Err(m.Allocate(0, 1)))
+	must.Fail(t, status.InvalidArgument, must.Err(m.MemoryStats("GPU:0")))
+	must.Fail(t, status.InvalidArgument, must.Err(m.Allocate(0, 1)))
 	require.NoError(t, m.Check())
 }
 
 func TestJoinAfterClose(t *testing.T) {
 	m := enumerated(t, newDriver(t, "K40", simulated.Options{}), nil)
 	require.NoError(t, m.Close(false))
-	requireCode(t, status.FailedPrecondition, must.Err2(m.Join(config.Options{}, nil, "", nil)))
+	must.Fail(t, status.FailedPrecondition, must.Err2(m.Join(config.Options{}, nil, "", nil)))
 }

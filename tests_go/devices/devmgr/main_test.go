@@ -5,7 +5,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gpuconf/gocore/base/status"
 	"gpuconf/gocore/devices/devmgr"
 	"gpuconf/gocore/machine/gpu"
 	"gpuconf/gocore/machine/models"
@@ -140,11 +139,6 @@ func allocate(t require.TestingT, m *devmgr.Manager, number int, bytes uint64) b
 
 func stats(t require.TestingT, m *devmgr.Manager, device string) bfc.Stats {
 	return must.OK(m.MemoryStats(device))(t).Stats
-}
-
-func requireCode(t require.TestingT, code status.Code, err error) {
-	require.Error(t, err)
-	require.Equal(t, code.String(), status.CodeOf(err).String(), "the kind of: %v", err)
 }
 
 func physicalNames(t require.TestingT, m *devmgr.Manager) []string {

@@ -15,6 +15,7 @@ import (
 	"gpuconf/gocore/tf/config"
 	"gpuconf/tests_go/devices/faults"
 	"gpuconf/tests_go/machine/simulated"
+	"gpuconf/tests_go/must"
 )
 
 func TestOutOfMemory(t *testing.T) {
@@ -188,7 +189,7 @@ func TestOutOfMemory(t *testing.T) {
 			}
 			before, taken := stats(t, m, "GPU:0"), d.taken(t, 0)
 			_, err := m.Allocate(0, row.ask)
-			requireCode(t, status.ResourceExhausted, err)
+			must.Fail(t, status.ResourceExhausted, err)
 			require.EqualError(t, err, row.want)
 			require.ErrorContains(t, err, " out of memory", "the letters that other libraries look for")
 			var cause *bfc.OutOfMemory
@@ -219,7 +220,7 @@ func TestOutOfMemoryDescribesOtherProcesses(t *testing.T) {
 			m.DescribeProcesses(func(d gpu.Device) string { return " Others use " + d.Name + "." }, false)
 			d.SetFaults(row.faults...)
 			_, err := m.Allocate(0, 4*mib)
-			requireCode(t, status.ResourceExhausted, err)
+			must.Fail(t, status.ResourceExhausted, err)
 			require.Equal(t, row.want, strings.HasSuffix(err.Error(), " on this GPU. Others use Tesla T4."), "%v", err)
 			d.SetFaults()
 		})
@@ -236,7 +237,7 @@ func TestOutOfMemoryAdvisesTheRequester(t *testing.T) {
 		holder.Torch: "Free memory, or raise its limit.",
 	} {
 		_, err := m.AllocateFor(0, 4*mib, holder.Of(library, 0))
-		requireCode(t, status.ResourceExhausted, err)
+		must.Fail(t, status.ResourceExhausted, err)
 		require.True(t, strings.HasSuffix(err.Error(), "on Tesla T4. "+want), "%v", err)
 	}
 	require.NoError(t, m.Free(held.Addr))
@@ -248,11 +249,11 @@ func TestOutOfMemoryPasses(t *testing.T) {
 		[]float64{80, 80})
 	block := allocate(t, m, 1, 70*mib)
 	_, err := m.Allocate(0, 40*mib)
-	requireCode(t, status.ResourceExhausted, err)
+	must.Fail(t, status.ResourceExhausted, err)
 	require.NoError(t, m.Free(block.Addr))
 	_, err = m.Allocate(0, 40*mib)
-	requireCode(t, status.ResourceExhausted, err)
-	require.ErrorContains(t, err, "GPU:1 has reserved 80.00MiB (83886080 bytes) of it and uses 0 bytes.")
+	must.Fail(t, status.ResourceExhausted, err,
+		"GPU:1 has reserved 80.00MiB (83886080 bytes) of it and uses 0 bytes.")
 	require.Equal(t, 80*mib, d.taken(t, 0), "GPU:1 keeps its region, so the card has no room yet")
 
 	require.NoError(t, m.Free(allocate(t, m, 0, 10*mib).Addr))

@@ -55,7 +55,7 @@ func TestAFractionAboveOneExceedsTheCard(t *testing.T) {
 			require.Equal(t, []uint64{0, 0, 0, 0, 16 * mib, 32 * mib}[i], oversubscribed(t, m, device))
 		}
 		require.NoError(t, m.Check())
-		requireCode(t, status.ResourceExhausted, must.Err(m.Allocate(number, 1)))
+		must.Fail(t, status.ResourceExhausted, must.Err(m.Allocate(number, 1)))
 		got := make([]byte, 16*mib)
 		for i, block := range blocks {
 			require.NoError(t, m.CopyToHost(block.Addr, block.ID, 0, got))
@@ -136,7 +136,7 @@ func TestGPUsThatCannotOversubscribe(t *testing.T) {
 		m := enumerated(t, newDriver(t, "K40:64MiB", simulated.Options{}), nil)
 		for _, options := range []config.Options{oneAndAHalf, unified} {
 			_, _, err := m.Join(options, nil, "", nil)
-			requireCode(t, status.Internal, err)
+			must.Fail(t, status.Internal, err)
 			require.EqualError(t, err, prePascal)
 			require.False(t, isInitialized(m))
 		}
@@ -153,9 +153,8 @@ func TestGPUsThatCannotOversubscribe(t *testing.T) {
 			"K40c has only 64.00MiB: "+
 			"the excess is not available")
 		block := allocate(t, m, 0, 40*mib)
-		_, err := m.Allocate(1, 30*mib)
-		requireCode(t, status.ResourceExhausted, err)
-		require.ErrorContains(t, err, "the limit was not reached, but the GPU refused")
+		must.Fail(t, status.ResourceExhausted, must.Err(m.Allocate(1, 30*mib)),
+			"the limit was not reached, but the GPU refused")
 		require.NoError(t, m.Free(block.Addr))
 	})
 	t.Run("one GPU of two, hidden by its limits", func(t *testing.T) {
@@ -173,16 +172,15 @@ func TestGPUsThatCannotOversubscribe(t *testing.T) {
 			"excess is not available")
 		block := allocate(t, m, 0, 60*mib)
 		require.Zero(t, oversubscribed(t, m, "GPU:0"))
-		_, err := m.Allocate(0, 20*mib)
-		requireCode(t, status.ResourceExhausted, err)
-		require.ErrorContains(t, err, "the limit was not reached, but the GPU refused")
+		must.Fail(t, status.ResourceExhausted, must.Err(m.Allocate(0, 20*mib)),
+			"the limit was not reached, but the GPU refused")
 		require.NoError(t, m.Free(block.Addr))
 	})
 	t.Run("no managed memory", func(t *testing.T) {
 		d := newDriver(t, "T4:64MiB", simulated.Options{NoManaged: true})
 		m := enumerated(t, d, nil)
 		_, _, err := m.Join(oneAndAHalf, nil, "", nil)
-		requireCode(t, status.Unimplemented, err)
+		must.Fail(t, status.Unimplemented, err)
 		require.EqualError(t, err, "GPU:0 cannot use unified memory: Tesla T4 (GPU 0) does not support managed "+
 			"memory. Do not set "+
 			"use_unified_memory, and keep per_process_gpu_memory_fraction at 1 or below")
@@ -198,7 +196,7 @@ func TestUnifiedMemoryIsAnotherConfiguration(t *testing.T) {
 	is := func() bool { return must.OK(m.IsUnified(0))(t) }
 	require.False(t, is())
 	block := allocate(t, m, 0, 1)
-	requireCode(t, status.FailedPrecondition, must.Err2(m.Join(unified, nil, "b.py:2", nil)))
+	must.Fail(t, status.FailedPrecondition, must.Err2(m.Join(unified, nil, "b.py:2", nil)))
 	require.NoError(t, m.Free(block.Addr))
 	join(t, m, unified, "b.py:2")
 	require.True(t, is())
@@ -229,8 +227,8 @@ func TestTheHostMayHaveNoMore(t *testing.T) {
 	join(t, m, oneAndAHalf, "")
 	d.SetFaults(faults.AfterBytes(0, gpu.ErrorOutOfMemory))
 	_, err := m.Allocate(0, mib)
-	requireCode(t, status.ResourceExhausted, err)
-	require.ErrorContains(t, err, "the limit was not reached, but the GPU refused (CUDA_ERROR_OUT_OF_MEMORY (2))")
+	must.Fail(t, status.ResourceExhausted, err,
+		"the limit was not reached, but the GPU refused (CUDA_ERROR_OUT_OF_MEMORY (2))")
 	require.ErrorContains(t, err, "Free memory, on this GPU or on the host, which holds what does not fit on the GPU.")
 	var cause *bfc.OutOfMemory
 	require.True(t, errors.As(err, &cause))

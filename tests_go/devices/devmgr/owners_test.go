@@ -74,14 +74,14 @@ func TestAddressesThatAreNoBlock(t *testing.T) {
 		"between other blocks": other.Addr + 512,
 	} {
 		t.Run(name, func(t *testing.T) {
-			requireCode(t, status.InvalidArgument, m.Free(addr))
-			requireCode(t, status.InvalidArgument, m.FreeID(addr, block.ID))
-			requireCode(t, status.InvalidArgument, m.CopyFromHost(addr, block.ID, 0, []byte{1}))
-			requireCode(t, status.InvalidArgument, m.CopyToHost(addr, block.ID, 0, nil))
+			must.Fail(t, status.InvalidArgument, m.Free(addr))
+			must.Fail(t, status.InvalidArgument, m.FreeID(addr, block.ID))
+			must.Fail(t, status.InvalidArgument, m.CopyFromHost(addr, block.ID, 0, []byte{1}))
+			must.Fail(t, status.InvalidArgument, m.CopyToHost(addr, block.ID, 0, nil))
 		})
 	}
-	requireCode(t, status.InvalidArgument, m.FreeID(block.Addr, block.ID+1))
-	requireCode(t, status.InvalidArgument, m.FreeID(0, 1))
+	must.Fail(t, status.InvalidArgument, m.FreeID(block.Addr, block.ID+1))
+	must.Fail(t, status.InvalidArgument, m.FreeID(0, 1))
 	require.Equal(t, before, []bfc.Stats{stats(t, m, "GPU:0"), stats(t, m, "GPU:1")})
 	require.Equal(t, frees, must.OK(m.Frees(0))(t), "a call that frees nothing wakes no waiter")
 }
@@ -92,7 +92,7 @@ func TestStaleBlockIsNotFreed(t *testing.T) {
 	require.NoError(t, m.FreeID(stale.Addr, stale.ID))
 	block := allocate(t, m, 0, 1000)
 	require.Equal(t, stale.Addr, block.Addr)
-	requireCode(t, status.InvalidArgument, m.FreeID(stale.Addr, stale.ID))
+	must.Fail(t, status.InvalidArgument, m.FreeID(stale.Addr, stale.ID))
 	require.EqualValues(t, 1, stats(t, m, "GPU:0").LiveBlocks)
 	require.NoError(t, m.FreeID(block.Addr, block.ID))
 }
@@ -105,7 +105,7 @@ func TestOwnersFollowRegions(t *testing.T) {
 	require.NoError(t, m.Free(gone.Addr))
 	between := allocate(t, m, 1, mib)
 	big := allocate(t, m, 0, 9*mib) // releases the first region
-	requireCode(t, status.InvalidArgument, m.Free(gone.Addr))
+	must.Fail(t, status.InvalidArgument, m.Free(gone.Addr))
 
 	heir := allocate(t, m, 2, mib)
 	require.Equal(t, gone.Addr, heir.Addr, "the same memory, now of GPU:2")
@@ -125,8 +125,7 @@ func TestAllocatingNothing(t *testing.T) {
 	require.NoError(t, m.FreeID(block.Addr, block.ID))
 	require.Zero(t, d.taken(t, 0))
 	for _, number := range []int{-1, 1, math.MaxInt, math.MinInt} {
-		_, err := m.Allocate(number, 0)
-		requireCode(t, status.InvalidArgument, err)
-		require.ErrorContains(t, err, ": this process has 1 logical GPU (GPU:0 to GPU:0)")
+		must.Fail(t, status.InvalidArgument, must.Err(m.Allocate(number, 0)),
+			": this process has 1 logical GPU (GPU:0 to GPU:0)")
 	}
 }

@@ -256,5 +256,5 @@ func TestCloseDuringAnAllocation(t *testing.T) {
 		require.NoError(t, m.Close(false))
 		require.NoError(t, h.StreamDestroy(0, stream)) // as with its context
 	}
-	requireCode(t, status.FailedPrecondition, must.Err(m.AllocateOn(0, -1, stream, mib, 0)))
+	must.Fail(t, status.FailedPrecondition, must.Err(m.AllocateOn(0, -1, stream, mib, 0)))
 }

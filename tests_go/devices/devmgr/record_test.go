@@ -50,13 +50,13 @@ func TestEveryWayToAllocateAndFreeIsRecorded(t *testing.T) {
 	plain := must.OK(m.Allocate(0, 1))(t)
 	routed := must.OK(m.AllocateOn(0, 1, stream, 300, 0))(t)
 	kept := must.OK(m.AllocateOn(1, -1, gpu.StreamNull, 5000, 0))(t)
-	requireCode(t, status.ResourceExhausted, must.Err(m.Allocate(1, 9*mib)))
+	must.Fail(t, status.ResourceExhausted, must.Err(m.Allocate(1, 9*mib)))
 	_, err := m.Allocate(1, 0) // nothing happens
 	require.NoError(t, err)
-	requireCode(t, status.InvalidArgument, must.Err(m.Allocate(9, 1)))
+	must.Fail(t, status.InvalidArgument, must.Err(m.Allocate(9, 1)))
 	require.NoError(t, m.FreeID(plain.Addr, plain.ID))
-	requireCode(t, status.InvalidArgument, m.Free(plain.Addr))
-	requireCode(t, status.InvalidArgument, m.FreeID(before.Addr, 99))
+	must.Fail(t, status.InvalidArgument, m.Free(plain.Addr))
+	must.Fail(t, status.InvalidArgument, m.FreeID(before.Addr, 99))
 	require.NoError(t, m.FreeOn(routed.Addr, stream))
 	require.NoError(t, m.Free(before.Addr))
 
@@ -135,7 +135,7 @@ func TestPoolsThatComeLaterAreRecordedToo(t *testing.T) {
 func TestRecordingOnAClosedManager(t *testing.T) {
 	m := must.OK(devmgr.New(nil, nil))(t)
 	require.NoError(t, m.Close(false))
-	requireCode(t, status.FailedPrecondition, m.Record(must.OK(trace.NewRecorder(1, nil))(t)))
+	must.Fail(t, status.FailedPrecondition, m.Record(must.OK(trace.NewRecorder(1, nil))(t)))
 }
 
 func TestRecordingMakesNoGoMemory(t *testing.T) {

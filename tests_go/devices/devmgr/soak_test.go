@@ -293,7 +293,7 @@ func (s *soaker) mistake() {
 	}
 	if kind != 2 || !errors.Is(err, gpu.ErrorOutOfMemory) {
 		// an injected failure, before the driver could say that there is no such stream
-		requireCode(s.t, status.InvalidArgument, err)
+		must.Fail(s.t, status.InvalidArgument, err)
 	}
 	require.Error(s.t, err)
 	require.Equal(s.t, before, stats(s.t, s.m, "GPU:0"))
@@ -329,7 +329,7 @@ func (s *soaker) end() (stitches uint64) {
 		s.read(b)
 	}
 	if len(s.live) > 0 {
-		requireCode(s.t, status.FailedPrecondition, s.m.Close(false))
+		must.Fail(s.t, status.FailedPrecondition, s.m.Close(false))
 	}
 	for _, stream := range s.streams { // what is queued in them may use memory that is about to be released
 		require.NoError(s.t, s.meter.machine.StreamSynchronize(0, stream))

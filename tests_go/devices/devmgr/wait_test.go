@@ -74,7 +74,7 @@ func TestWaitForFreeEndsInTime(t *testing.T) {
 	require.NoError(t, m.WaitForFree(0, seen, 20*time.Millisecond))
 	require.GreaterOrEqual(t, time.Since(begin), 20*time.Millisecond, "a free on another logical GPU woke us")
 	require.NoError(t, m.WaitForFree(0, math.MaxUint64, late), "a number that never was is not the present one")
-	requireCode(t, status.InvalidArgument, m.WaitForFree(2, 0, late))
+	must.Fail(t, status.InvalidArgument, m.WaitForFree(2, 0, late))
 }
 
 // All of them need all the memory. If one wake-up gets lost, all of them wait for an hour.

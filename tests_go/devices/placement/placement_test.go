@@ -52,8 +52,8 @@ func TestALimitHoldsForOperations(t *testing.T) {
 	m := newMachine(t, "T4", config.Options{VirtualDevices: limit})
 	d := devices(t, m, 1, 1)
 	_, err := d.Execute(graph.Call{Op: graph.Const, Value: float32s(graph.Shape{1 << 20}, 1), Device: at("GPU:0")})
-	require.Equal(t, status.ResourceExhausted, status.CodeOf(err))
-	require.ErrorContains(t, err, "OOM when allocating tensor with shape[1048576] and type float on "+at("GPU:0"))
+	must.Fail(t, status.ResourceExhausted, err,
+		"OOM when allocating tensor with shape[1048576] and type float on "+at("GPU:0"))
 	require.ErrorContains(t, err, " out of memory")
 	require.ErrorContains(t, err, "limit 1.00MiB")
 	require.Equal(t, []uint64{0, 0}, bytesInUse(t, m))
@@ -72,10 +72,8 @@ func TestAViewHasFewerGPUsAndMoreCPUs(t *testing.T) {
 
 func TestDevicesThatAreNotThere(t *testing.T) {
 	m := newMachine(t, "T4", config.Options{})
-	_, err := m.Devices(1, 2)
-	require.Equal(t, status.InvalidArgument, status.CodeOf(err))
-	require.ErrorContains(t, err, "unknown device GPU:1")
-	require.Equal(t, status.FailedPrecondition, status.CodeOf(must.Err(m.Devices(0, 1))))
+	must.Fail(t, status.InvalidArgument, must.Err(m.Devices(1, 2)), "unknown device GPU:1")
+	must.Fail(t, status.FailedPrecondition, must.Err(m.Devices(0, 1)))
 }
 
 func TestTheMappingTellsOfTheCards(t *testing.T) {
@@ -98,8 +96,7 @@ func TestDevicesOutliveTheirPools(t *testing.T) {
 	x = constant(t, d, at("GPU:0"), float32s(graph.Shape{}, 1))
 	require.NoError(t, x.Release())
 	_, err := d.Execute(graph.Call{Op: graph.Const, Value: float32s(graph.Shape{}, 1), Device: at("GPU:1")})
-	require.Equal(t, status.InvalidArgument, status.CodeOf(err))
-	require.ErrorContains(t, err, "unknown device GPU:1: this process has 1 logical GPU")
+	must.Fail(t, status.InvalidArgument, err, "unknown device GPU:1: this process has 1 logical GPU")
 }
 
 func TestAfterCloseOperationsSaySo(t *testing.T) {
@@ -107,5 +104,5 @@ func TestAfterCloseOperationsSaySo(t *testing.T) {
 	d := devices(t, m, 1, 1)
 	require.NoError(t, m.Manager.Close(false))
 	_, err := d.Execute(graph.Call{Op: graph.Const, Value: float32s(graph.Shape{}, 1), Device: at("GPU:0")})
-	require.Equal(t, status.FailedPrecondition, status.CodeOf(err))
+	must.Fail(t, status.FailedPrecondition, err)
 }

@@ -80,7 +80,7 @@ func TestDamageIsRefusedWithItsPath(t *testing.T) {
 			before := contents(t, l.Folder())
 			_, _, err := l.Rows()
 			require.Regexp(t, row.want, err)
-			require.Equal(t, status.FailedPrecondition, status.CodeOf(err))
+			must.Fail(t, status.FailedPrecondition, err)
 			_, err = l.Claim(request(1, card("A", gib)))
 			require.Regexp(t, row.want, err)
 			require.Contains(t, err.Error(), l.Folder()+"/slots-")
@@ -155,7 +155,7 @@ func TestALiveSlotMayHoldAnything(t *testing.T) {
 		claims, processes, err := l.Rows()
 		if err != nil {
 			refused++
-			require.Equal(t, status.FailedPrecondition, status.CodeOf(err))
+			must.Fail(t, status.FailedPrecondition, err)
 			require.Contains(t, err.Error(), path)
 			return
 		}
@@ -220,7 +220,7 @@ func TestFoldersThatAreRefused(t *testing.T) {
 			require.ErrorContains(t, err, folder)
 		})
 	}
-	require.Equal(t, status.InvalidArgument, status.CodeOf(must.Err(ledger.Open("relative", true))))
+	must.Fail(t, status.InvalidArgument, must.Err(ledger.Open("relative", true)))
 	_, err := ledger.Open(t.TempDir()+"/none/ledger", true)
 	require.Equal(t, status.NotFound, status.CodeOf(err), "%v", err)
 }
@@ -292,7 +292,7 @@ func TestALedgerThatCannotBeCreated(t *testing.T) {
 	_, err := ledger.Open(place+"/a/b", true)
 	require.EqualError(t, err, "cannot create the ledger's folder "+place+"/a/b: "+place+"/a does not exist. Create "+
 		"it, or set GPUCONF_LEDGER to another folder")
-	require.Equal(t, status.NotFound, status.CodeOf(err))
+	must.Fail(t, status.NotFound, err)
 	_ = os.WriteFile(place+"/filler", make([]byte, 1<<20), 0o600)
 	_, err = ledger.Open(place+"/ledger", true)
 	require.ErrorContains(t, err, "the disk is full")
@@ -304,9 +304,7 @@ func TestAFullDisk(t *testing.T) {
 	l := open(t, place+"/ledger")
 	filler := place + "/filler"
 	require.NoError(t, os.WriteFile(filler, make([]byte, 1<<20), 0o600))
-	_, err := l.Claim(request(1, card("A", gib)))
-	require.Equal(t, status.Unavailable, status.CodeOf(err))
-	require.ErrorContains(t, err, "the disk is full")
+	must.Fail(t, status.Unavailable, must.Err(l.Claim(request(1, card("A", gib)))), "the disk is full")
 	sound(t, l)
 	require.NoError(t, os.Remove(filler))
 	first := claim(t, l, request(1, card("A", 40*gib)))
@@ -450,7 +448,7 @@ func TestALockThatIsHeldIsAnError(t *testing.T) {
 	require.NoError(t, unix.Flock(int(file.Fd()), unix.LOCK_EX))
 	_, err := l.Claim(request(1, card("A", gib)))
 	require.ErrorIs(t, err, ledger.ErrBusy)
-	require.Equal(t, status.Unavailable, status.CodeOf(err))
+	must.Fail(t, status.Unavailable, err)
 	require.Regexp(t, `process \d+ holds the lock of .*/ledger`, err)
 	must.OK2(l.Rows())(t)
 	require.NoError(t, file.Close())

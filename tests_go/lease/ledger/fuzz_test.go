@@ -33,7 +33,7 @@ func FuzzHeader(f *testing.F) {
 		require.NoError(t, os.WriteFile(folder+"/ledger", []byte(text), 0o600))
 		l, err := ledger.Open(folder, true)
 		if err != nil {
-			require.Equal(t, status.FailedPrecondition, status.CodeOf(err))
+			must.Fail(t, status.FailedPrecondition, err)
 			require.True(t, strings.HasPrefix(err.Error(), folder+"/ledger "), err)
 			return
 		}
@@ -57,7 +57,7 @@ func FuzzSlotsLine(f *testing.F) {
 		l := must.OK(ledger.Open(l.Folder(), false))(t)
 		defer func() { require.NoError(t, l.Close()) }()
 		if _, _, err := l.Rows(); err != nil {
-			require.Equal(t, status.FailedPrecondition, status.CodeOf(err))
+			must.Fail(t, status.FailedPrecondition, err)
 			require.True(t, strings.HasPrefix(err.Error(), l.Folder()+fuzzed+" "), err)
 			return
 		}
@@ -89,7 +89,7 @@ func FuzzRecord(f *testing.F) {
 		defer func() { require.NoError(t, l.Close()) }()
 		c, err := l.Claim(request(1, card("A", 20*gib)))
 		if err != nil {
-			require.Equal(t, status.FailedPrecondition, status.CodeOf(err))
+			must.Fail(t, status.FailedPrecondition, err)
 			require.True(t, strings.HasPrefix(err.Error(), l.Folder()+fuzzed+" is damaged"), err)
 			return
 		}
@@ -133,7 +133,7 @@ func FuzzDirectory(f *testing.F) {
 			c.Release()
 			return
 		}
-		require.Equal(t, status.FailedPrecondition, status.CodeOf(err))
+		must.Fail(t, status.FailedPrecondition, err)
 		require.True(t, strings.HasPrefix(err.Error(), l.Folder()+fuzzed+" is damaged"), err)
 	})
 }

@@ -244,9 +244,8 @@ func TestManyFilesOfAnotherUser(t *testing.T) {
 	for i := range 4000 {
 		require.NoError(t, os.Link(fmt.Sprintf("%s/slots-%d-%012d", folder, bob, 0), fmt.Sprintf("%s/x%d", folder, i)))
 	}
-	_, err = l.Claim(request(1, card("A", gib)))
-	require.Equal(t, status.FailedPrecondition, status.CodeOf(err))
-	require.ErrorContains(t, err, folder+" holds more than 4096 files, most of them of user 61002")
+	must.Fail(t, status.FailedPrecondition, must.Err(l.Claim(request(1, card("A", gib)))),
+		folder+" holds more than 4096 files, most of them of user 61002")
 }
 
 // Read locks on another user's slots, of which there is a new one as soon as there is a new file, keep no user from a

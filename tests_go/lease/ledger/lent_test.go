@@ -70,11 +70,11 @@ func TestMemoryIsLentToClaimsThatAreGranted(t *testing.T) {
 	require.True(t, granted(t, c))
 	waiting := claim(t, l, request(1, card("A", 30*gib)))
 	require.False(t, granted(t, waiting))
-	require.Equal(t, status.FailedPrecondition, status.CodeOf(must.Err(waiting.Lend(0, gib, nil))))
+	must.Fail(t, status.FailedPrecondition, must.Err(waiting.Lend(0, gib, nil)))
 	reserved(t, c, 30*gib, 64*gib, true)
 	require.NoError(t, c.Park())
-	require.Equal(t, status.FailedPrecondition, status.CodeOf(must.Err(c.Lend(0, gib, nil))))
+	must.Fail(t, status.FailedPrecondition, must.Err(c.Lend(0, gib, nil)))
 	asks := request(1, card("A", gib))
 	asks.Lent = gib
-	require.Equal(t, status.InvalidArgument, status.CodeOf(must.Err(l.Claim(asks))))
+	must.Fail(t, status.InvalidArgument, must.Err(l.Claim(asks)))
 }

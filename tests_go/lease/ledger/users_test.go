@@ -215,9 +215,8 @@ func TestAPrivateLedgerIsForItsUserAlone(t *testing.T) {
 	l := open(t, folder)
 	claims, _ := must.OK2(l.Rows())(t)
 	require.Len(t, claims, 1)
-	_, err := l.Claim(request(1, card("A", gib)))
-	require.Equal(t, status.FailedPrecondition, status.CodeOf(err))
-	require.ErrorContains(t, err, "is the ledger of user 61001 alone")
+	must.Fail(t, status.FailedPrecondition, must.Err(l.Claim(request(1, card("A", gib)))),
+		"is the ledger of user 61001 alone")
 	sound(t, l)
 	require.NotEmpty(t, slots(t, folder))
 }

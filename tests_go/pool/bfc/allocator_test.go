@@ -343,9 +343,7 @@ func TestFreeOfWhatIsNoBlock(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			stats, memory := a.Stats(), a.MemoryMap()
-			err := tt.free()
-			require.Equal(t, status.InvalidArgument, status.CodeOf(err))
-			require.ErrorContains(t, err, tt.text)
+			must.Fail(t, status.InvalidArgument, tt.free(), tt.text)
 			require.Equal(t, stats, a.Stats())
 			require.Equal(t, memory, a.MemoryMap())
 			require.NoError(t, a.Check())
@@ -375,7 +373,7 @@ func TestSizesNearTheEndOfArithmetic(t *testing.T) {
 				for _, bytes := range []uint64{highest, highest - 1, highest - 255, highest - 256, highest - 257,
 					1<<63 + 1} {
 					_, err := a.Allocate(bytes)
-					require.Equal(t, status.ResourceExhausted, status.CodeOf(err))
+					must.Fail(t, status.ResourceExhausted, err)
 					require.Equal(t, bytes, outOfMemory(t, err).Requested)
 					require.GreaterOrEqual(t, outOfMemory(t, err).Rounded, bytes)
 					if bytes > limit-limit%256 {
@@ -415,8 +413,7 @@ func TestNewRefuses(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			_, err := bfc.New(tt.sub, bfc.Options{Split: tt.rule})
-			require.Equal(t, status.InvalidArgument, status.CodeOf(err))
+			must.Fail(t, status.InvalidArgument, must.Err(bfc.New(tt.sub, bfc.Options{Split: tt.rule})))
 		})
 	}
 }
@@ -436,8 +433,7 @@ func TestClose(t *testing.T) {
 	errs := []error{err, a.Free(block.Addr), a.Free(0), a.FreeID(block.Addr, block.ID), a.FreeID(0, 0), a.Check()}
 	_, err = a.Allocate(0)
 	for _, err := range append(errs, err) {
-		require.Equal(t, status.FailedPrecondition, status.CodeOf(err))
-		require.ErrorContains(t, err, "GPU_0_bfc is closed")
+		must.Fail(t, status.FailedPrecondition, err, "GPU_0_bfc is closed")
 	}
 	_, _, ok := a.Size(block.Addr)
 	require.False(t, ok)
@@ -567,7 +563,7 @@ func TestOutOfMemorySaysWhy(t *testing.T) {
 			_, err := a.Allocate(tt.ask)
 			oom := outOfMemory(t, err)
 			require.Equal(t, tt.cause, oom.Cause, "%v", err)
-			require.Equal(t, status.ResourceExhausted, status.CodeOf(err))
+			must.Fail(t, status.ResourceExhausted, err)
 			require.Equal(t, tt.cause == bfc.DeviceFull, errors.Is(err, fakedevice.ErrFull))
 			for _, text := range append(tt.text, "allocator GPU_0_bfc is out of memory for ") {
 				require.ErrorContains(t, err, text)

@@ -382,7 +382,7 @@ func TestStreamNumbers(t *testing.T) {
 	} {
 		require.Equal(t, status.InvalidArgument, status.CodeOf(err), what)
 	}
-	require.Equal(t, status.InvalidArgument, status.CodeOf(must.Err(w.a.AllocateOn(3, 1))))
+	must.Fail(t, status.InvalidArgument, must.Err(w.a.AllocateOn(3, 1)))
 	require.NoError(t, w.a.RecordStream(0, one), "the zero block")
 	require.NoError(t, w.a.FreeOn(0, one), "the zero block")
 	require.Equal(t, uint64(1), w.a.Stats().LiveBlocks)
@@ -412,7 +412,7 @@ func TestStreamNumbers(t *testing.T) {
 
 func TestOneStreamWithoutTimeline(t *testing.T) {
 	a := newAllocator(t, suballoc.NewRegions(fakedevice.New(1<<30), suballoc.Options{LimitBytes: mib}), bfc.Options{})
-	require.Equal(t, status.Unimplemented, status.CodeOf(must.Err(a.NewStream(0))))
+	must.Fail(t, status.Unimplemented, must.Err(a.NewStream(0)))
 	b := allocate(t, a, 1000)
 	require.NoError(t, a.RecordStream(b.Addr, 0))
 	require.NoError(t, a.FreeOn(b.Addr, 0))

@@ -46,5 +46,5 @@ func TestASurveyOfTheMachineThatWasAskedFor(t *testing.T) {
 	survey := must.OK(state.Survey(config.Env{"GPUCONF_SIMULATE": "2xT4"}))(t)
 	require.Equal(t, "L4", *survey.Simulated)
 	_, err := new(process.State).Survey(config.Env{"GPUCONF_SIMULATE": "nonsense"})
-	requireCode(t, status.InvalidArgument, err)
+	must.Fail(t, status.InvalidArgument, err)
 }

@@ -41,16 +41,14 @@ func TestAJobReturnsItsOutcome(t *testing.T) {
 	require.NoError(t, job.Feed("one, "))
 	require.NoError(t, job.Feed("two"))
 	require.Zero(t, job.Progress())
-	_, err := job.Outcome()
-	requireCode(t, status.FailedPrecondition, err)
-	require.ErrorContains(t, err, "the job has not ended yet")
+	must.Fail(t, status.FailedPrecondition, must.Err(job.Outcome()), "the job has not ended yet")
 	for range 2 { // a second wait finds the same
 		require.True(t, must.OK(job.Wait(long))(t))
 	}
 	require.Equal(t, "one, two", must.OK(job.Outcome())(t).Head)
 	require.EqualValues(t, 1, job.Progress(), "whatever the work reports")
 	require.EqualValues(t, 1, released.Load())
-	requireCode(t, status.FailedPrecondition, job.Feed("three"))
+	must.Fail(t, status.FailedPrecondition, job.Feed("three"))
 }
 
 // The caller waits in short steps; meanwhile the input is the work's, and the work says how far it is.
@@ -67,8 +65,8 @@ func TestAJobWorksBetweenWaits(t *testing.T) {
 	}
 	<-at
 	require.InDelta(t, 0.25, job.Progress(), 0)
-	requireCode(t, status.FailedPrecondition, job.Feed("more"))
-	requireCode(t, status.FailedPrecondition, must.Err(job.Outcome()))
+	must.Fail(t, status.FailedPrecondition, job.Feed("more"))
+	must.Fail(t, status.FailedPrecondition, must.Err(job.Outcome()))
 	proceed <- true
 	require.True(t, must.OK(job.Wait(long))(t))
 }
@@ -104,8 +102,7 @@ func TestAClosedJobEndsItsWork(t *testing.T) {
 	proceed <- true
 	done, err := job.Wait(long) // as a thread does that has found the job before
 	require.True(t, done)
-	requireCode(t, status.FailedPrecondition, err)
-	require.ErrorContains(t, err, "the job was closed")
+	must.Fail(t, status.FailedPrecondition, err, "the job was closed")
 	require.EqualValues(t, 1, released.Load())
 }
 
@@ -116,7 +113,7 @@ func TestAJobThatIsClosedBeforeItBegins(t *testing.T) {
 	})
 	require.NoError(t, process.CloseJob(id))
 	require.EqualValues(t, 1, released.Load())
-	requireCode(t, status.FailedPrecondition, job.Feed("more"))
+	must.Fail(t, status.FailedPrecondition, job.Feed("more"))
 	require.False(t, must.OK(job.Wait(0))(t))
 	require.EqualValues(t, 1, released.Load())
 }
@@ -131,7 +128,7 @@ func TestNumbersOfJobs(t *testing.T) {
 	for _, id := range []int64{first, 0, -1, second + 1} {
 		_, err := process.FindJob(id)
 		for _, err := range []error{err, process.CloseJob(id)} {
-			requireCode(t, status.InvalidArgument, err)
+			must.Fail(t, status.InvalidArgument, err)
 			require.EqualError(t, err, fmt.Sprintf("there is no job %d: it was released or never existed", id))
 		}
 	}

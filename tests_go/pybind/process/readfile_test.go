@@ -115,12 +115,10 @@ func TestReadingEndsWithItsContext(t *testing.T) {
 
 func TestWhatCannotBeRead(t *testing.T) {
 	_, err := process.ShareFile(1 << 30)
-	requireCode(t, status.InvalidArgument, err)
-	require.ErrorContains(t, err, "file descriptor 1073741824: bad file descriptor")
+	must.Fail(t, status.InvalidArgument, err, "file descriptor 1073741824: bad file descriptor")
 	folder := must.OK(os.Open(t.TempDir()))(t)
-	_, err = shared(t, folder).ReadAll(context.Background(), anything)
-	requireCode(t, status.Unavailable, err)
-	require.ErrorContains(t, err, "reading the file: is a directory")
+	must.Fail(t, status.Unavailable, must.Err(shared(t, folder).ReadAll(context.Background(), anything)),
+		"reading the file: is a directory")
 }
 
 func TestTextHasNoNUL(t *testing.T) {

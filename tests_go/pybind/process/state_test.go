@@ -19,11 +19,6 @@ import (
 	"gpuconf/tests_go/must"
 )
 
-func requireCode(t require.TestingT, code status.Code, err error) {
-	require.Error(t, err)
-	require.Equal(t, code.String(), status.CodeOf(err).String(), "the kind of: %v", err)
-}
-
 func gpus(t require.TestingT, m *devmgr.Manager) (count int) {
 	require.NoError(t, m.Inspect(func(s *config.State) error {
 		count = len(s.Physical()) - 1
@@ -88,20 +83,20 @@ func TestWhyNoGPUIsThere(t *testing.T) {
 
 func TestRuntimeLifeCycle(t *testing.T) {
 	var r process.State
-	requireCode(t, status.FailedPrecondition, must.Err(r.Manager()))
+	must.Fail(t, status.FailedPrecondition, must.Err(r.Manager()))
 	require.NoError(t, r.Reset(), "there is nothing to give up")
 	require.Zero(t, r.Generation())
 
 	before, now := must.OK2(r.Simulate("T4:1GiB"))(t)
 	require.Equal(t, []string{"", "T4:1GiB"}, []string{before, now})
-	requireCode(t, status.FailedPrecondition, must.Err(r.Manager()))
+	must.Fail(t, status.FailedPrecondition, must.Err(r.Manager()))
 	m, _ := must.OK2(r.Enumerate(nil))(t)
 	require.Same(t, m, must.OK(r.Manager())(t))
 	require.NoError(t, m.Initialize(nil, ""))
 	block := must.OK(m.Allocate(0, 1))(t)
 
-	requireCode(t, status.FailedPrecondition, r.Reset())
-	requireCode(t, status.FailedPrecondition, must.Err2(r.Simulate("H100-80GB")))
+	must.Fail(t, status.FailedPrecondition, r.Reset())
+	must.Fail(t, status.FailedPrecondition, must.Err2(r.Simulate("H100-80GB")))
 	require.Same(t, m, must.OK(r.Manager())(t), "a refusal changes nothing")
 	require.Zero(t, r.Generation())
 	require.NoError(t, m.Free(block.Addr))
@@ -112,9 +107,7 @@ func TestRuntimeLifeCycle(t *testing.T) {
 	other, spec := must.OK2(r.Enumerate(nil))(t)
 	require.Equal(t, "T4:1GiB", spec, "a reset keeps the choice")
 	require.NotSame(t, m, other)
-	_, err := m.Allocate(0, 1)
-	requireCode(t, status.FailedPrecondition, err)
-	require.ErrorContains(t, err, "this runtime was reset")
+	must.Fail(t, status.FailedPrecondition, must.Err(m.Allocate(0, 1)), "this runtime was reset")
 
 	before, now = must.OK2(r.Simulate(""))(t)
 	require.Equal(t, []string{"T4:1GiB", ""}, []string{before, now})
@@ -125,7 +118,7 @@ func TestRuntimeLifeCycle(t *testing.T) {
 func TestEnumerateFailures(t *testing.T) {
 	var r process.State
 	_, _, err := r.Simulate("nonsense")
-	requireCode(t, status.InvalidArgument, err)
+	must.Fail(t, status.InvalidArgument, err)
 	for _, env := range []config.Env{
 		{"GPUCONF_SIMULATE": "65xT4"},
 		{"GPUCONF_SIMULATE": "T4", "TF_ENABLED_DEVICE_TYPES": "GPU"},
@@ -133,7 +126,7 @@ func TestEnumerateFailures(t *testing.T) {
 		_, _, err = r.Enumerate(env)
 		require.Error(t, err)
 		require.NotEqual(t, status.Unknown, status.CodeOf(err))
-		requireCode(t, status.FailedPrecondition, must.Err(r.Manager()))
+		must.Fail(t, status.FailedPrecondition, must.Err(r.Manager()))
 		require.Empty(t, r.DrainNotices())
 	}
 	_, spec := must.OK2(r.Enumerate(config.Env{"GPUCONF_SIMULATE": "T4"}))(t)

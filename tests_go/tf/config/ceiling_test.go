@@ -72,9 +72,8 @@ func TestAnInvalidCeilingIsAnError(t *testing.T) {
 		"-1": "is not a size", "ten": "is not a size", "1e9": "is not a size",
 		"9223372036854775808": "is too large: at most 2**63 - 1 bytes",
 	} {
-		_, err := config.Env{"GPUCONF_LIMIT": text}.Ceiling(0, 1)
-		require.Equal(t, status.InvalidArgument, status.CodeOf(err))
-		require.ErrorContains(t, err, fmt.Sprintf("GPUCONF_LIMIT=%q %s", text, want))
+		must.Fail(t, status.InvalidArgument, must.Err(config.Env{"GPUCONF_LIMIT": text}.Ceiling(0, 1)),
+			fmt.Sprintf("GPUCONF_LIMIT=%q %s", text, want))
 	}
 	for _, env := range []config.Env{nil, {"GPUCONF_LIMIT": ""}} {
 		require.False(t, must.OK(env.Ceiling(0, 1))(t).Set)

@@ -7,6 +7,7 @@ import (
 
 	"gpuconf/gocore/base/status"
 	"gpuconf/gocore/tf/config"
+	"gpuconf/tests_go/must"
 )
 
 func notice(level, text string) []config.Notice { return []config.Notice{{Level: level, Text: text}} }
@@ -94,7 +95,7 @@ func TestEnabledDeviceTypes(t *testing.T) {
 			require.NoError(t, err)
 			continue
 		}
-		require.Equal(t, status.NotFound, status.CodeOf(err))
+		must.Fail(t, status.NotFound, err)
 		require.Contains(t, err.Error(), "CPU Factory not registered. Did you link in threadpool_device?")
 	}
 }

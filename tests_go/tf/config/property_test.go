@@ -291,7 +291,7 @@ func TestAnUnknownOriginIsNotMadeUp(t *testing.T) {
 func TestPlanningNeedsFactsAboutEveryGPU(t *testing.T) {
 	s := newSession("P3")
 	_, err := s.state.Layout(s.facts[:1])
-	require.Equal(t, status.Internal, status.CodeOf(err))
+	must.Fail(t, status.Internal, err)
 	require.EqualError(t, err, "no device information for /physical_device:GPU:1")
 }
 

@@ -62,7 +62,7 @@ func TestFractionIsOfTheTotalAndLeavesNoReserve(t *testing.T) {
 
 	memory.ComputeMajor = 5
 	_, _, err := config.DefaultLimit(memory, nil)
-	require.Equal(t, status.Internal, status.CodeOf(err))
+	must.Fail(t, status.Internal, err)
 	require.EqualError(t, err, "Unified memory on GPUs with compute capability lower than 6.0 (pre-Pascal class "+
 		"GPUs) does not "+
 		"support oversubscription.")

@@ -189,7 +189,7 @@ func TestDevicePolicy(t *testing.T) {
 				where := called + " as input #0 was expected to be on " + to + " but is actually on " + from +
 					" (operation running on " + to + ")"
 				if row.fails {
-					require.Equal(t, status.InvalidArgument, status.CodeOf(err))
+					must.Fail(t, status.InvalidArgument, err)
 					require.ErrorContains(t, err,
 						"Tensors on conflicting devices: cannot compute "+where+" Tensors can be copied explicitly "+
 							"using: "+
@@ -215,17 +215,16 @@ func TestDevicePolicy(t *testing.T) {
 				require.Equal(t, before, m.inUse())
 			})
 	}
-	require.Equal(t, status.InvalidArgument, status.CodeOf(must.Err(graph.ParsePolicy("loud"))))
+	must.Fail(t, status.InvalidArgument, must.Err(graph.ParsePolicy("loud")))
 }
 
 func TestTensorOfAnotherRuntime(t *testing.T) {
 	m, other := newMachine(t, 1), newMachine(t, 1)
 	theirs := eager(t, other, graph.Call{Op: graph.Const, Value: value(gpu.Float32, nil, 1)})
 	_, err := m.Execute(graph.Call{Op: graph.Identity, Inputs: []*graph.Tensor{theirs}})
-	require.Equal(t, status.InvalidArgument, status.CodeOf(err))
-	require.ErrorContains(t, err, "input #0 is a tensor of another runtime")
+	must.Fail(t, status.InvalidArgument, err, "input #0 is a tensor of another runtime")
 	_, err = m.Execute(graph.Call{Op: graph.Identity, Inputs: []*graph.Tensor{nil}})
-	require.Equal(t, status.InvalidArgument, status.CodeOf(err))
+	must.Fail(t, status.InvalidArgument, err)
 }
 
 func TestEagerWalkOfFailures(t *testing.T) {
@@ -249,7 +248,7 @@ func TestEagerWalkOfFailures(t *testing.T) {
 			}
 			failed++
 			require.ErrorIs(t, err, errInjected)
-			require.Equal(t, status.Unavailable, status.CodeOf(err))
+			must.Fail(t, status.Unavailable, err)
 			require.Nil(t, made.Tensor)
 			require.Equal(t, before, m.inUse(), "%s %d", kind, nth)
 		}

@@ -201,8 +201,7 @@ i = MatMul h h`
 			}
 			failed++
 			require.ErrorIs(t, err, errInjected, "%s %d", kind, nth)
-			require.Equal(t, status.Unavailable, status.CodeOf(err))
-			require.ErrorContains(t, err, "\n\t [[Node: ")
+			must.Fail(t, status.Unavailable, err, "\n\t [[Node: ")
 			require.Nil(t, out)
 			require.Equal(t, make([]uint64, 3), m.inUse(), "%s %d", kind, nth)
 		}
@@ -220,7 +219,7 @@ func TestOutOfMemory(t *testing.T) {
 	square := add(t, &g, graph.NodeSpec{Op: graph.MatMul, Inputs: []*graph.Node{column, column}, TransposeB: true})
 	s := graph.NewSession(&g, m.Devices, graph.SessionOptions{})
 	_, _, err := s.Run(graph.RunRequest{Fetches: []*graph.Node{square}})
-	require.Equal(t, status.ResourceExhausted, status.CodeOf(err))
+	must.Fail(t, status.ResourceExhausted, err)
 	require.ErrorContains(t, err, "OOM when allocating tensor with shape[4096,4096] and type float on "+
 		"/job:localhost/replica:0/task:0/device:GPU:0: ")
 	require.ErrorContains(t, err, " out of memory")
@@ -232,8 +231,7 @@ func TestOutOfMemory(t *testing.T) {
 	fetch(t, s, column)
 
 	made, err := m.Execute(graph.Call{Op: graph.Const, Value: value(gpu.Float32, graph.Shape{n, n}, 1)})
-	require.Equal(t, status.ResourceExhausted, status.CodeOf(err))
-	require.ErrorContains(t, err, "[Op:_EagerConst] name: ")
+	must.Fail(t, status.ResourceExhausted, err, "[Op:_EagerConst] name: ")
 	require.Nil(t, made.Tensor)
 }
 
@@ -245,15 +243,14 @@ func TestSessionsEnd(t *testing.T) {
 	s := graph.NewSession(&g, m.Devices, graph.SessionOptions{})
 	_, _, err := s.Run(graph.RunRequest{Fetches: []*graph.Node{foreign}})
 	require.EqualError(t, err, `Tensor Tensor("Const:0", shape=(2,), dtype=float32) is not an element of this graph.`)
-	require.Equal(t, status.InvalidArgument, status.CodeOf(err))
-	_, _, err = s.Run(graph.RunRequest{Fetches: []*graph.Node{nil}})
-	require.Equal(t, status.InvalidArgument, status.CodeOf(err))
+	must.Fail(t, status.InvalidArgument, err)
+	must.Fail(t, status.InvalidArgument, must.Err2(s.Run(graph.RunRequest{Fetches: []*graph.Node{nil}})))
 	fetch(t, s, a)
 	s.Close()
 	s.Close()
 	_, _, err = s.Run(graph.RunRequest{Fetches: []*graph.Node{a}})
 	require.EqualError(t, err, "Attempted to use a closed Session.")
-	require.Equal(t, status.FailedPrecondition, status.CodeOf(err))
+	must.Fail(t, status.FailedPrecondition, err)
 	again := graph.NewSession(&g, m.Devices, graph.SessionOptions{})
 	fetch(t, again, a)
 }
@@ -269,10 +266,9 @@ func TestTensorsEnd(t *testing.T) {
 	require.NoError(t, made.Tensor.Release())
 	require.NoError(t, made.Tensor.Release(), "a second time does nothing")
 	require.Equal(t, []float64{1, 2}, numbersOf(content(t, alias.Tensor)))
-	require.Equal(t, status.FailedPrecondition, status.CodeOf(must.Err(valueOf(made.Tensor))))
+	must.Fail(t, status.FailedPrecondition, must.Err(valueOf(made.Tensor)))
 	_, err := m.Execute(graph.Call{Op: graph.Identity, Inputs: []*graph.Tensor{alias.Tensor}})
-	require.Equal(t, status.FailedPrecondition, status.CodeOf(err))
-	require.ErrorContains(t, err, "the tensor was already released")
+	must.Fail(t, status.FailedPrecondition, err, "the tensor was already released")
 }
 
 // Concurrent runs, eager calls and a growing graph leave nothing behind and return correct results.

@@ -53,8 +53,8 @@ func TestScopesInGraphs(t *testing.T) {
 		})
 	}
 	_, err := graph.Request("", on("/gpu:0", "bogus"))
-	require.Equal(t, status.InvalidArgument, status.CodeOf(err))
-	require.ErrorContains(t, err, "Unknown attribute 'bogus' is encountered while parsing the device spec: 'bogus'.")
+	must.Fail(t, status.InvalidArgument, err,
+		"Unknown attribute 'bogus' is encountered while parsing the device spec: 'bogus'.")
 	require.Error(t, must.Err(graph.Request("bogus", nil)))
 	require.Empty(t, must.OK(graph.Request("", append(on("bogus"), none)))(t))
 }

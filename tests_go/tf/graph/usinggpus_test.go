@@ -83,7 +83,7 @@ func TestMissingGPU(t *testing.T) {
 		s := graph.NewSession(&g, m.Devices, logged)
 		s.DrainLog()
 		_, _, err := s.Run(graph.RunRequest{Fetches: []*graph.Node{c}})
-		require.Equal(t, status.InvalidArgument, status.CodeOf(err))
+		must.Fail(t, status.InvalidArgument, err)
 		want := `Invalid argument: Cannot assign a device to node 'b':
 Could not satisfy explicit device specification '/gpu:2'
 [[Node: b = Const[dtype=DT_FLOAT, value=Tensor<type: float shape: [3,2]
