@@ -1,12 +1,14 @@
 package devmgr_test
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"gpuconf/gocore/base/status"
 	"gpuconf/gocore/pool/bfc"
+	"gpuconf/gocore/pool/figures"
 	"gpuconf/tests_go/machine/simulated"
 	"gpuconf/tests_go/must"
 )
@@ -119,4 +121,17 @@ func TestMemoryTotals(t *testing.T) {
 	totals, _ = must.OK2(m.MemoryTotals(0))(t)
 	require.Zero(t, totals.RecentPeakBytesReserved, "a new peak begins at what is reserved now")
 	require.Zero(t, totals.Regions)
+}
+
+var errFull = errors.New("no slot is free")
+
+// full is where no figures can be published.
+type full struct{}
+
+func (full) SetPools([]figures.Place) ([]*figures.Pool, error) { return nil, errFull }
+
+func TestFiguresThatCannotBePublishedAreAnError(t *testing.T) {
+	m, _ := initialized(t, "T4", simulated.Options{}, nil)
+	require.ErrorIs(t, m.Publish(full{}), errFull)
+	require.NoError(t, m.Publish(nil))
 }

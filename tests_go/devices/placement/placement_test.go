@@ -2,15 +2,25 @@ package placement_test
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"gonum.org/v1/gonum/blas"
+	"gonum.org/v1/gonum/blas/gonum"
 
+	"gpuconf/gocore/base/holder"
 	"gpuconf/gocore/base/status"
+	"gpuconf/gocore/devices/devmgr"
+	"gpuconf/gocore/devices/placement"
 	"gpuconf/gocore/machine/gpu"
+	"gpuconf/gocore/machine/host"
+	"gpuconf/gocore/machine/models"
 	"gpuconf/gocore/tf/config"
 	"gpuconf/gocore/tf/graph"
+	"gpuconf/tests_go/machine/simulated"
 	"gpuconf/tests_go/must"
 )
 
@@ -105,4 +115,88 @@ func TestAfterCloseOperationsSaySo(t *testing.T) {
 	require.NoError(t, m.Manager.Close(false))
 	_, err := d.Execute(graph.Call{Op: graph.Const, Value: float32s(graph.Shape{}, 1), Device: at("GPU:0")})
 	must.Fail(t, status.FailedPrecondition, err)
+}
+
+func TestMain(m *testing.M) { simulated.Main(m) }
+
+// machine is a simulated machine with everything that operations need.
+type machine struct {
+	placement.Machine
+	memory *host.Memory
+	sim    *simulated.Machine
+}
+
+// newMachine is initialized with the given options. At the end of the test nothing may be left on it.
+func newMachine(t testing.TB, spec string, options config.Options) machine {
+	t.Helper()
+	parsed := must.OK(models.ParseSpec(spec))(t)
+	card := must.OK(simulated.New(parsed, simulated.Options{}))(t)
+	manager := must.OK(devmgr.New(card, nil))(t)
+	must.OK2(manager.Join(options, nil, "main.py:1", nil))(t)
+	memory := &host.Memory{}
+	t.Cleanup(func() {
+		blocks, bytes := memory.Stats()
+		require.Zero(t, blocks, "blocks of host memory left behind")
+		require.Zero(t, bytes)
+		require.NoError(t, manager.Close(false), "memory of a pool left behind")
+	})
+	return machine{
+		Machine: placement.Machine{
+			Manager: manager, Memory: memory, CPU: host.Compute{},
+			GPU:    func(int, gpu.Device) gpu.Compute { return host.Compute{} },
+			Holder: func() holder.ID { return holder.Of(holder.Gpuconf, 0) },
+		},
+		memory: memory,
+		sim:    card,
+	}
+}
+
+func devices(t testing.TB, m machine, cpus, gpus int) *graph.Devices {
+	t.Helper()
+	return must.OK(m.Devices(cpus, gpus))(t)
+}
+
+// bytesInUse returns the bytes in use of host memory, and of each pool.
+func bytesInUse(t require.TestingT, m machine) []uint64 {
+	_, bytes := m.memory.Stats()
+	book := []uint64{bytes}
+	for number := range m.Manager.LogicalGPUs() {
+		book = append(book, must.OK(m.Manager.MemoryStats("GPU:"+string(rune('0'+number))))(t).BytesInUse)
+	}
+	return book
+}
+
+// BenchmarkProduct multiplies two square matrices: by gonum directly, as one operation on the CPU, and on a simulated
+// GPU.
+func BenchmarkProduct(b *testing.B) {
+	for _, n := range []int{2, 128, 512} {
+		numbers := make([]float32, n*n)
+		for i := range numbers {
+			numbers[i] = rand.Float32()
+		}
+		b.Run(fmt.Sprintf("gonum/%d", n), func(b *testing.B) {
+			for b.Loop() {
+				product := make([]float32, n*n)
+				gonum.Implementation{}.Sgemm(blas.NoTrans, blas.NoTrans, n, n, n, 1, numbers, n, numbers, n,
+					0, product, n)
+			}
+		})
+		for _, device := range []string{"CPU:0", "GPU:0"} {
+			b.Run(fmt.Sprintf("%s/%d", device, n), func(b *testing.B) {
+				d := devices(b, newMachine(b, "T4", config.Options{AllowGrowth: true}), 1, 1)
+				x := constant(b, d, at(device), float32s(graph.Shape{int64(n), int64(n)}, numbers...))
+				for b.Loop() {
+					product, err := d.Execute(graph.Call{Op: graph.MatMul, Inputs: []*graph.Tensor{x, x},
+						Device: at(device)})
+					if err != nil {
+						b.Fatal(err)
+					}
+					if err := product.Tensor.Release(); err != nil {
+						b.Fatal(err)
+					}
+				}
+				require.NoError(b, x.Release())
+			})
+		}
+	}
 }

@@ -200,3 +200,16 @@ func TestSettingsBeforeTheDevicesAreListed(t *testing.T) {
 	policy = must.OK(pybind.Setting("device_policy"))(t)
 	require.Equal(t, `"silent"`, policy, "also before the devices are listed")
 }
+
+// Without a driver there is nothing to see, which is no error.
+func TestSurveyWithoutADriver(t *testing.T) {
+	text, err := pybind.Cards(`{}`)
+	require.NoError(t, err)
+	var found wire.Survey
+	require.NoError(t, wire.Decode(text, &found))
+	if found.WhyNone == nil {
+		t.Skip("this machine has an NVIDIA driver")
+	}
+	require.Contains(t, *found.WhyNone, "NVML")
+	require.Empty(t, found.Cards)
+}

@@ -2,7 +2,9 @@ package config_test
 
 import (
 	"fmt"
+	"os"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -126,4 +128,89 @@ func TestALimitIsLoweredToWhatIsLeft(t *testing.T) {
 	limit, notices = rank.Lower("GPU:0", gib, 0)
 	require.Zero(t, limit)
 	require.Contains(t, notices[0].Text, "this GPU belongs to LOCAL_RANK 0, and this process is LOCAL_RANK 1.")
+}
+
+// limits returns a configuration of one logical device with a limit in bytes, or else in MiB.
+func limits(bytes uint64, mib float64) config.LogicalConfigs {
+	item := config.LogicalConfig{LimitBytes: &bytes}
+	if bytes == 0 {
+		item = config.LogicalConfig{MemoryLimitMiB: &mib}
+	}
+	return config.LogicalConfigs{Items: []config.LogicalConfig{item}}
+}
+
+func TestALimitInBytesIsTheLimitOfThePool(t *testing.T) {
+	for _, bytes := range []uint64{1, 500_000_000, 1<<44 + 1} { // float32 has no 1<<44 + 1
+		s := newSession("P2")
+		require.NoError(t, s.state.SetLogicalConfigs(arg("g0"), limits(bytes, 0)))
+		require.Equal(t, []uint64{bytes}, s.state.Limits(1))
+		layout, err := s.state.Layout(s.facts)
+		require.NoError(t, err)
+		require.Equal(t, bytes, layout.Devices[1].LimitBytes)
+	}
+	require.ErrorContains(t, newSession("P2").state.SetLogicalConfigs(arg("c"), limits(1<<20, 0)),
+		"Setting memory limit on CPU virtual devices is currently not supported")
+}
+
+func TestALimitInBytesEqualsTheSameInMiB(t *testing.T) {
+	const changed = "Virtual devices cannot be modified after being initialized"
+	for _, test := range []struct {
+		stored, given config.LogicalConfigs
+		err           string
+	}{
+		{limits(500_000_000, 0), limits(500_000_000, 0), ""},
+		{limits(500_000_000, 0), limits(500_000_001, 0), changed},
+		{limits(1<<30, 0), limits(0, 1024), ""},
+		{limits(0, 1024), limits(1<<30, 0), ""},
+		{limits(0, 1024), limits(1<<30+1, 0), changed},
+		{limits(500_000_000, 0), limits(0, 500_000_000./(1<<20)), changed}, // truncated to whole MiB
+		{limits(500_000_000, 0), config.LogicalConfigs{}, changed},
+	} {
+		s := newSession("P2")
+		require.NoError(t, s.state.SetLogicalConfigs(arg("g0"), test.stored))
+		s.state.Initialize("")
+		if err := s.state.SetLogicalConfigs(arg("g0"), test.given); test.err == "" {
+			require.NoError(t, err)
+		} else {
+			require.ErrorContains(t, err, test.err)
+		}
+	}
+}
+
+// TestPartsOfRanks reads the table that tests_py/jobs/test_startup_ranks.py reads for the startup code.
+func TestPartsOfRanks(t *testing.T) {
+	text, err := os.ReadFile("ranks.table")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := 0
+	for line := range strings.Lines(string(text)) {
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		rows++
+		before, after, _ := strings.Cut(strings.TrimSpace(line), " : ")
+		words := strings.Fields(before)
+		gpus, err := strconv.Atoi(words[2])
+		if err != nil {
+			t.Fatal(err)
+		}
+		env := config.Env{"GPUCONF_LIMIT": "840MiB", "LOCAL_RANK": given(words[0]), "LOCAL_WORLD_SIZE": given(words[1])}
+		for ordinal, want := range strings.Fields(after) {
+			got, err := env.Ceiling(ordinal, gpus)
+			if err != nil || strconv.FormatUint(got.Bytes>>20, 10) != want {
+				t.Errorf("%s: GPU %d has %d, %v; want %s", before, ordinal, got.Bytes, err, want)
+			}
+		}
+	}
+	if rows < 50 {
+		t.Errorf("%d rows", rows)
+	}
+}
+
+func given(word string) string {
+	if word == "-" {
+		return ""
+	}
+	return word
 }

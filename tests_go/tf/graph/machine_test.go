@@ -320,3 +320,5 @@ func fetch(t tester, s *graph.Session, n *graph.Node) (graph.Value, graph.RunSta
 	require.Len(t, out, 1)
 	return content(t, out[0]), stats
 }
+
+func TestMain(m *testing.M) { simulated.Main(m) }

@@ -9,8 +9,73 @@ import (
 	"gpuconf/gocore/base/status"
 	"gpuconf/gocore/devices/devmgr"
 	"gpuconf/gocore/machine/gpu"
+	"gpuconf/tests_go/devices/capturing"
+	"gpuconf/tests_go/devices/faults"
+	"gpuconf/tests_go/devices/handover"
+	"gpuconf/tests_go/machine/simulated"
 	"gpuconf/tests_go/must"
 )
+
+func TestCaptures(t *testing.T) {
+	for name, opts := range bothTimelines {
+		t.Run(name, func(t *testing.T) {
+			handover.Captures(t, func(t *testing.T) handover.Capturing {
+				d := openDriver(t, "T4", opts)
+				t.Cleanup(func() {
+					d.requireNothingLeft(t)
+					require.NoError(t, d.machine.Close())
+				})
+				return capturing.New(d.machine)
+			})
+		})
+	}
+}
+
+// newCapturing returns a driver whose streams can be captured.
+func newCapturing(t *testing.T, opts simulated.Options) (*driver, *capturing.Driver) {
+	t.Helper()
+	d := newDriver(t, "T4", opts)
+	captures := capturing.New(d.machine)
+	d.Injector = faults.NewInjector(captures)
+	return d, captures
+}
+
+// If the driver cannot report when a graph ends, or another call fails, a captured stream gets no memory, and the
+// accounting does not change.
+func TestCapturesThatCannotBeFollowed(t *testing.T) {
+	d, captures := newCapturing(t, simulated.Options{})
+	m := initializedOn(t, d, d, 8)
+	stream := newStream(t, d)
+	require.NoError(t, captures.BeginCapture(0, stream))
+	before := stats(t, m, "GPU:0")
+	for _, row := range []struct {
+		call   string
+		result gpu.Result
+		code   status.Code
+		text   string
+	}{
+		{"StreamGetCaptureLife", gpu.ErrorNotSupported, status.Unimplemented,
+			"the driver does not report when the graph is destroyed"},
+		{"StreamGetCaptureLife", gpu.ErrorUnknown, status.Unknown, "the driver does not report when the graph is " +
+			"destroyed"},
+		{"StreamGetCaptureInfo", gpu.ErrorUnknown, status.Unknown,
+			"is being captured: injected into StreamGetCaptureInfo"},
+	} {
+		d.SetFaults(func(c faults.Call) error {
+			if c.Op == row.call {
+				return row.result
+			}
+			return nil
+		})
+		must.Fail(t, row.code, must.Err(m.AllocateKnowing(0, -1, stream, devmgr.Lasting, mib, 0)), row.text)
+		require.Equal(t, before, stats(t, m, "GPU:0"))
+	}
+	d.SetFaults()
+	require.NoError(t, m.Free(must.OK(m.AllocateKnowing(0, -1, stream, devmgr.Lasting, mib, 0))(t).Addr))
+	require.Zero(t, must.OK(m.AllocateKnowing(0, -1, stream, devmgr.Lasting, 0, 0))(t))
+	require.NoError(t, captures.DestroyGraph(0, must.OK(captures.EndCapture(0, stream))(t)))
+	require.Zero(t, stats(t, m, "GPU:0").CapturedBytes)
+}
 
 // The id of a stream that is never destroyed is queried once, by any caller, also if memory is handed over.
 func TestTheIDOfALastingStreamIsQueriedOnce(t *testing.T) {
@@ -107,4 +172,59 @@ func TestBlocksOfAGraphAreHandedOverAfterTheirStreamsWork(t *testing.T) {
 		require.NoError(t, m.Free(got.Addr))
 	}
 	require.NoError(t, m.Check())
+}
+
+// inSteps runs a test on a machine that executes its work step by step.
+func inSteps(t *testing.T, opts simulated.Options, test func(*testing.T, *simulated.Machine)) {
+	opts.Stepped = true
+	d := newDriver(t, "T4:1GiB", opts)
+	test(t, d.machine)
+	d.requireNothingLeft(t)
+}
+
+// small reports whether a program has few interleavings.
+func small(program handover.Program) bool {
+	return len(program.Streams) == 2 && len(program.Threads[0]) < 5
+}
+
+// Every interleaving of small programs' calls and of the device's progress, with both ways to track that progress. Only
+// one goroutine runs at a time, and each new goroutine is expensive under the race detector, so there only the smallest
+// programs run.
+func TestEveryHandOver(t *testing.T) {
+	for name, opts := range map[string]simulated.Options{"words": {}, "events": {NoStreamMemOps: true}} {
+		t.Run(name, func(t *testing.T) {
+			inSteps(t, opts, func(t *testing.T, machine *simulated.Machine) {
+				all := 0
+				for _, program := range handover.Programs() {
+					if underRace && !small(program) {
+						continue
+					}
+					runs := handover.Exhaust(t, machine, program, handover.How{})
+					require.Greater(t, runs, 50, program.Name)
+					t.Logf("%7d interleavings: %s", runs, program.Name)
+					all += runs
+				}
+				t.Logf("%7d interleavings in all", all)
+			})
+		})
+	}
+}
+
+// The same on a pool that only one stream has used so far, and the smallest program with all interleavings.
+func TestEveryFirstHandOver(t *testing.T) {
+	inSteps(t, simulated.Options{}, func(t *testing.T, machine *simulated.Machine) {
+		for _, program := range handover.Programs() {
+			if small(program) {
+				runs := handover.Exhaust(t, machine, program, handover.How{Fresh: true})
+				t.Logf("%7d interleavings: %s", runs, program.Name)
+			}
+		}
+		if underRace {
+			return
+		}
+		least := handover.Programs()[0]
+		runs := handover.Exhaust(t, machine, least, handover.How{Plain: true})
+		require.Greater(t, runs, 10_000)
+		t.Logf("%7d interleavings, none left out: %s", runs, least.Name)
+	})
 }
