@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
 import gpuconf
 import pytest
 from holder import holder
-from script import environment
+from script import environment, execute
 
 GIB = 1 << 30
 
@@ -46,8 +45,7 @@ def env(tmp_path: Path) -> dict[str, str]:
 
 def gpuconf_says(env: dict[str, str], *arguments: str) -> str:
     command = [str(Path(sys.executable).with_name("gpuconf")), *arguments]
-    done = subprocess.run(command, env=environment(env), capture_output=True, text=True, check=True, timeout=60)
-    return done.stdout
+    return execute(command, env=environment(env), check=True).stdout
 
 
 def test_tables_share_their_columns(env: dict[str, str]) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from command import COMMAND, HOLES, run
-from script import environment
+from script import environment, execute
 
 MIB = 1 << 20
 
@@ -252,19 +252,15 @@ def test_help_and_version() -> None:
 
 
 def test_the_module_is_the_command(here: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "gpuconf", "plan", "holes.csv", "--limit", "5MiB"],
-        capture_output=True, text=True, check=False, cwd=here, env=environment(), timeout=60,
-    )  # fmt: skip
+    words = [sys.executable, "-m", "gpuconf", "plan", "holes.csv", "--limit", "5MiB"]
+    done = execute(words, cwd=here, env=environment())
     assert (done.returncode, done.stderr) == (3, "")
     assert done.stdout.endswith("does not fit\n")
 
 
 def test_a_reader_that_has_seen_enough(here: Path) -> None:
-    done = subprocess.run(
-        ["bash", "-c", f"{COMMAND} plan holes.csv --plot | head -1; echo ${{PIPESTATUS[0]}}"],
-        capture_output=True, text=True, check=False, cwd=here, env=environment(), timeout=60,
-    )  # fmt: skip
+    pipe = f"{COMMAND} plan holes.csv --plot | head -1; echo ${{PIPESTATUS[0]}}"
+    done = execute(["bash", "-c", pipe], cwd=here, env=environment())
     first, code = done.stdout.splitlines()
     assert first == "6 events, 4 allocations"
     assert code in ("0", "1")

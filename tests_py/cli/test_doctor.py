@@ -22,7 +22,7 @@ from fake_nvml import ONE_H100, fake_nvml
 from gpuconf.cli import diagnosis, libraries, probe
 from gpuconf.plans.programs.cover import LAUNCHER
 from holder import holder
-from script import environment
+from script import environment, execute
 
 GIB = 1 << 30
 
@@ -188,8 +188,7 @@ def test_limits_and_who_enforces_them(simulated: dict[str, str]) -> None:
 
 def test_stale_variables(simulated: dict[str, str]) -> None:
     with holder(simulated, lease=GIB):
-        stale = {"GPUCONF_LEASE": "0" * 32, "GPUCONF_RUN": "/nowhere"}
-        _, found = findings({**simulated, **stale})
+        _, found = findings({**simulated, **{"GPUCONF_LEASE": "0" * 32, "GPUCONF_RUN": "/nowhere"}})
     texts = about(found, "environment")
     assert f"problem: GPUCONF_LEASE names lease {'0' * 32}, which has ended" in texts
     assert "problem: GPUCONF_RUN names /nowhere, which is gone: its job has ended" in texts
@@ -487,8 +486,7 @@ def test_which_cover_a_rehearsal_has(simulated: dict[str, str], tmp_path: Path) 
 
 def test_a_machine_that_allows_only_the_mirror(simulated: dict[str, str]) -> None:
     needs(*WITHOUT_USER_NAMESPACES)
-    words = [*WITHOUT_USER_NAMESPACES, COMMAND, "doctor", "--json"]
-    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60, env=environment(simulated))
+    done = execute([*WITHOUT_USER_NAMESPACES, COMMAND, "doctor", "--json"], env=environment(simulated))
     (told,) = [one for one in json.loads(done.stdout)["findings"] if one["subject"] == "rehearsals"]
     if told["text"].startswith("none is possible"):
         pytest.skip("this kernel has no Landlock")

@@ -170,8 +170,7 @@ def test_plan() -> None:
     assert page.text.startswith("Plan: does not fit")
     assert page.tags.count("tr") == 1 + len(plan.results)
     assert "requests 5.00MiB: too large" in page.text
-    empty = gpuconf.plan(gpuconf.memory.record().start().stop())
-    assert "no allocations" in shown(empty)[1].text
+    assert "no allocations" in shown(gpuconf.plan(gpuconf.memory.record().start().stop()))[1].text
 
 
 @pytest.mark.usefixtures("two_gpus")
@@ -190,13 +189,11 @@ def test_buffer_until_it_is_freed_and_after_a_reset() -> None:
 @pytest.mark.usefixtures("one_gpu")
 def test_tensor() -> None:
     with gpuconf.device("GPU:0"):
-        tensor = gpuconf.constant([[1.0, 2.0]])
-        text, page = shown(tensor)
+        text, page = shown(gpuconf.constant([[1.0, 2.0]]))
         assert "numpy=array([[1., 2.]]" in text
         assert page.text.startswith("Tensor (1, 2) float32 on GPU:0")
         assert "[[1. 2.]]" in page.text
-        large = gpuconf.constant([0.0] * (MIB // 4 + 1))
-        assert "values: tensor.numpy()" in shown(large)[1].text
+        assert "values: tensor.numpy()" in shown(gpuconf.constant([0.0] * (MIB // 4 + 1)))[1].text
 
 
 @pytest.mark.usefixtures("one_gpu")

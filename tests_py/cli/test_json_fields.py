@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from holder import holder
-from script import environment
+from script import environment, execute
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -90,7 +89,7 @@ def env(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
 @pytest.mark.parametrize("command", FIELDS)
 def test_no_field_is_gone(command: str, env: dict[str, str]) -> None:
     program = [Path(sys.executable).with_name("gpuconf"), *command.split(), "--json"]
-    done = subprocess.run(program, env=environment(env), capture_output=True, text=True, check=False, timeout=60)
+    done = execute(program, env=environment(env))
     printed = json.loads(done.stdout)
     assert printed["schema"] == 1
     assert set(FIELDS[command].split()) - set(fields(printed)) == set()

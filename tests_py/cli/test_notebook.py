@@ -248,8 +248,7 @@ def test_gpumem(kernel: Kernel) -> None:
         ["gpuconf", "scratch", "1.00GiB", "0B", "1.00GiB", "0B"],
     ]
     assert "scratch" in report["text/html"]
-    freed = kernel.run("%%gpumem\nkept.free()")
-    assert freed.text.startswith("this cell freed 300.00MiB on GPU:1\n")
+    assert kernel.run("%%gpumem\nkept.free()").text.startswith("this cell freed 300.00MiB on GPU:1\n")
     assert kernel.run("%%gpumem\n1").text == "1\nthis cell used no device memory"
 
 
@@ -360,8 +359,7 @@ def test_help(kernel: Kernel) -> None:
 def test_buffers_and_errors_in_cells(kernel: Kernel) -> None:
     failed = kernel.run("gpuconf.memory.allocate('100GiB')")
     assert (failed.error, failed.stderr) == ("ResourceExhaustedError", "")
-    shown = kernel.run("kept = gpuconf.memory.allocate('1GiB')\nkept")
-    assert "1.00GiB" in shown.html
+    assert "1.00GiB" in kernel.run("kept = gpuconf.memory.allocate('1GiB')\nkept").html
     kernel.run("%xdel kept")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ import gpuconf
 import pytest
 from gpuconf import _missing
 from gpuconf.cli.main import main
-from script import environment, run
+from script import environment, execute, run
 
 # A call, on a simulated T4: what its error says.
 CALLS = {
@@ -311,9 +310,7 @@ def test_silent_calls() -> None:
 
 def test_options_after_the_program(tmp_path: Path) -> None:
     command = [Path(sys.executable).with_name("gpuconf"), "run", "--growth", "python", "--memory", "1GiB", "-c", "1"]
-    done = subprocess.run(
-        command, env=environment({"GPUCONF_SIMULATE": "T4"}), cwd=tmp_path, capture_output=True, text=True, check=False
-    )
+    done = execute(command, env=environment({"GPUCONF_SIMULATE": "T4"}), cwd=tmp_path)
     assert (
         "gpuconf run: --memory is passed to python: gpuconf's own options come before the program's name" in done.stderr
     )
@@ -324,8 +321,7 @@ def test_variable(variable: str, tmp_path: Path) -> None:
     code, text = VARIABLES[variable]
     name, _, value = variable.partition("=")
     env = environment({"GPUCONF_SIMULATE": "T4", name: value})
-    command = [Path(sys.executable).with_name("gpuconf"), "devices"]
-    done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
+    done = execute([Path(sys.executable).with_name("gpuconf"), "devices"], env=env, cwd=tmp_path)
     assert done.returncode == code
     assert text in (done.stdout if code == 3 else done.stderr)
     assert "Traceback" not in done.stderr
@@ -344,9 +340,7 @@ def test_settings_file(contents: str, tmp_path: Path, monkeypatch: pytest.Monkey
 def in_pytest(folder: Path, source: str, *options: str) -> str:
     (folder / "test_it.py").write_text(source)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--gpuconf-simulate=T4", *options]
-    done = subprocess.run(
-        command, env=environment(), cwd=folder, capture_output=True, text=True, check=False, timeout=120
-    )
+    done = execute(command, env=environment(), cwd=folder)
     return done.stdout + done.stderr
 
 

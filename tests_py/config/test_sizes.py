@@ -53,8 +53,7 @@ def test_text_is_a_size_everywhere(text: str, trace: str) -> None:
         assert buffer.nbytes == SIZES[text]
     assert gpuconf.plan(trace, limit=text).limit == SIZES[text]
     gpuconf.reset()
-    told = gpuconf.configure(limit=text, libraries=[])
-    assert told.limits == {"/physical_device:GPU:0": SIZES[text]}
+    assert gpuconf.configure(limit=text, libraries=[]).limits == {"/physical_device:GPU:0": SIZES[text]}
 
 
 @pytest.mark.usefixtures("one_gpu")

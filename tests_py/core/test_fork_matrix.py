@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import gpuconf
-from script import environment, run_well
+from script import environment, execute, run_well
 
 HERE = Path(__file__).parent
 PACKAGE = Path(gpuconf.__file__).parent
@@ -21,14 +20,7 @@ _MODULE_LOCK = re.compile(r"^(\w+) = module_lock\(globals\(\), \"\1\"\)", re.M)
 
 
 def run_file(name: str, *arguments: str) -> str:
-    done = subprocess.run(
-        [sys.executable, HERE / name, *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=environment(),
-        timeout=600,
-    )
+    done = execute([sys.executable, HERE / name, *arguments], env=environment(), timeout=600)
     assert (done.returncode, done.stderr) == (0, ""), done.stdout + done.stderr
     return done.stdout
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
+
+from script import execute
 
 ROOT = Path(__file__).resolve().parents[2]
 SENTENCE = "gpuconf does not support free-threaded builds of Python: its core uses the stable ABI, which they lack."
 
 
 def said(code: str) -> str:
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    done = execute([sys.executable, "-c", code])
     assert done.returncode == 1
     return done.stderr
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import gc
 import re
-import subprocess
 from pathlib import Path
 
 import gpuconf
@@ -13,7 +12,7 @@ import pytest
 from gpuconf._core import _gpuconf
 from gpuconf._core.native import core
 from gpuconf._core.public import _MOVED
-from script import run, run_well
+from script import execute, run, run_well
 
 LIBRARY = Path(gpuconf.library_path())
 PACKAGE = LIBRARY.parent.parent
@@ -21,7 +20,7 @@ USE = "import gpuconf; gpuconf.simulate('T4'); gpuconf.memory.allocate(1000).fre
 
 
 def readelf(*options: str) -> str:
-    return subprocess.run(["readelf", "--wide", *options, LIBRARY], capture_output=True, text=True, check=True).stdout
+    return execute(["readelf", "--wide", *options, LIBRARY], check=True).stdout
 
 
 def exported_symbols() -> set[str]:

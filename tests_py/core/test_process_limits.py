@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from script import environment, run, run_well
+from script import environment, execute, run, run_well
 
 # RLIMIT_NPROC counts a user's threads, and does not apply to root. So this process becomes the only one of an unused
 # user, and keeps none of root's privileges except reading files.
@@ -158,7 +157,7 @@ assert b"needs up to" not in library.gpuconf_last_error(), library.gpuconf_last_
 def test_too_little_address_space_is_one_line(command: list[str]) -> None:
     """As batch systems set it from a limit of memory. It was a traceback of Go."""
     words = ["sh", "-c", 'ulimit -v 800000; exec "$@"', "sh", str(Path(sys.executable).with_name("gpuconf")), *command]
-    done = subprocess.run(words, env=environment(), capture_output=True, text=True, check=False, timeout=60)
+    done = execute(words, env=environment())
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith(
         f"gpuconf {command[0]}: the address space of this process is limited to 781 MiB (ulimit -v; "

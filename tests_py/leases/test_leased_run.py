@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 from command import COMMAND
 from gpuconf.leases.ledger import Ledger, open_ledger
-from script import environment, start_in_a_terminal
+from script import environment, execute, start_in_a_terminal
 
 GIB = 1 << 30
 LIMIT_OF_POOLS = (
@@ -54,15 +54,7 @@ def run(
     *words: str, command: str = "run", variables: dict[str, str] | None = None, **more: Any
 ) -> tuple[int, str, str]:
     words = tuple(textwrap.dedent(word) for word in words)
-    done = subprocess.run(
-        [COMMAND, command, *words],
-        env=env(**variables or {}),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-        **more,
-    )
+    done = execute([COMMAND, command, *words], env=env(**variables or {}), **more)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -271,8 +263,7 @@ def in_a_terminal(words: list[str]) -> tuple[str, int]:
     seen = b""
     pressed = False
     while True:
-        ready = select.select([terminal], [], [], 30)[0]
-        assert ready, seen
+        assert select.select([terminal], [], [], 30)[0], seen
         try:
             more = os.read(terminal, 4096)
         except OSError:  # it has ended
@@ -383,10 +374,7 @@ def test_standard_input_and_open_files_are_the_programs(tmp_path: Path) -> None:
         os.set_inheritable(file.fileno(), True)
         copy = f"import os; os.write({file.fileno()}, input().encode())"
         words = [COMMAND, "run", "--memory=1GiB", "python", "-c", copy]
-        done = subprocess.run(
-            words, env=env(), input="in\n", capture_output=True, text=True, check=True, close_fds=False
-        )
-        assert done.stdout == ""
+        assert execute(words, env=env(), input="in\n", check=True, close_fds=False).stdout == ""
         assert (tmp_path / "file").read_text() == "in"
 
 
@@ -463,13 +451,7 @@ def test_the_report_of_a_real_time_signal(tmp_path: Path) -> None:
 
 
 def test_no_room_for_files_is_not_an_error_of_standard_output() -> None:
-    done = subprocess.run(
-        ["bash", "-c", f"ulimit -n 6; exec {COMMAND} run --memory=1GiB -- true"],
-        env=env(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = execute(["bash", "-c", f"ulimit -n 6; exec {COMMAND} run --memory=1GiB -- true"], env=env())
     assert (done.returncode, done.stderr) == (1, "gpuconf run: Too many open files\n")
 
 
@@ -524,8 +506,7 @@ def test_a_folder_for_temporary_files_that_may_not_be_listed() -> None:
         """
     with tempfile.TemporaryDirectory() as folder:
         words = [sys.executable, "-c", textwrap.dedent(code), folder]
-        variables = {**env(TMPDIR=folder), "XDG_RUNTIME_DIR": ""}
-        done = subprocess.run(words, env=variables, capture_output=True, text=True, check=False, timeout=60)
+        done = execute(words, env={**env(TMPDIR=folder), "XDG_RUNTIME_DIR": ""})
         os.chmod(folder, 0o700)
     assert (done.stdout, done.stderr) == ("True []\n", "")
 

@@ -16,7 +16,7 @@ from gpuconf.cli.main import main
 from gpuconf.leases import ledger as _ledger
 from gpuconf.leases.ledger import Card
 from holder import holder
-from script import environment
+from script import environment, execute
 
 GIB = 1 << 30
 
@@ -68,8 +68,7 @@ def test_a_ledger_that_was_removed_in_use(tmp_path: Path) -> None:
     env = {"GPUCONF_SIMULATE": "2xH100-80GB", "GPUCONF_LEDGER": str(folder)}
 
     def run(*words: str) -> subprocess.CompletedProcess[str]:
-        command = [str(Path(sys.executable).with_name("gpuconf")), *words]
-        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, env=environment(env))
+        return execute([str(Path(sys.executable).with_name("gpuconf")), *words], env=environment(env))
 
     with holder(env, lease=10 * GIB) as program:
         shutil.rmtree(folder)

@@ -13,7 +13,7 @@ from typing import Any
 import gpuconf
 import pytest
 from gpuconf import memory
-from script import run_well
+from script import execute, run_well
 
 CC, CXX = shutil.which("cc"), shutil.which("c++")
 CLIENT = Path(__file__).with_name("c_abi_client.c")
@@ -100,7 +100,7 @@ def test_the_header_is_strict_cpp_with_c_linkage(tmp_path: Path, standard: str) 
     source = tmp_path / "use.cpp"
     source.write_text("#include <gpuconf.h>\nvoid *use() { return gpuconf_malloc(1, 0, nullptr); }\n")
     subprocess.run([CXX, f"-std={standard}", *STRICT, "-c", source, "-o", tmp_path / "use.o"], check=True)
-    symbols = subprocess.run(["nm", tmp_path / "use.o"], capture_output=True, text=True, check=True).stdout
+    symbols = execute(["nm", tmp_path / "use.o"], check=True).stdout
     assert re.search(r"U gpuconf_malloc$", symbols, re.M)
 
 

@@ -61,8 +61,7 @@ def test_c_programs_and_cupy() -> None:
     kept = LIBRARY.gpuconf_malloc(SIZE, 0, None)
     assert kept
     assert LIBRARY.gpuconf_malloc(SIZE, 0, None) is None
-    text = LIBRARY.gpuconf_last_error().decode()
-    assert " out of memory, an injected failure" in text
+    assert " out of memory, an injected failure" in LIBRARY.gpuconf_last_error().decode()
     injected.fail_allocation(1)
     assert LIBRARY.gpuconf_cupy_malloc(None, SIZE, 0) is None
     again = LIBRARY.gpuconf_cupy_malloc(None, SIZE, 0)

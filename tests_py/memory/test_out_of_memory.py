@@ -12,6 +12,7 @@ import gpuconf
 import pytest
 from fake_nvml import fake_nvml
 from gpuconf import memory
+from script import execute
 
 MIB = 1 << 20
 MACHINE = Path(__file__).resolve().parents[2] / "tests_go" / "machine"
@@ -76,13 +77,8 @@ def nvidia(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run(nvidia: Path, program: str, **environment: str) -> str:
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("GPUCONF_", "TF_", "CUDA_"))}
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=clean | {"LD_LIBRARY_PATH": str(nvidia)} | environment,
-        timeout=60,
+    done = execute(
+        [sys.executable, "-c", textwrap.dedent(program)], env=clean | {"LD_LIBRARY_PATH": str(nvidia)} | environment
     )
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout

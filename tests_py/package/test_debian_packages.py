@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import runpy
-import subprocess
 import sys
 from pathlib import Path
+
+from script import execute
 
 SCRIPT = Path(__file__).parents[1] / "integrations" / "debian_packages.py"
 PROGRAMS = runpy.run_path(str(SCRIPT))["PROGRAMS"]
@@ -18,9 +19,7 @@ def test_what_is_missing_is_named(tmp_path: Path) -> None:
 
     def run(*words: str) -> tuple[int, str]:
         environment = {**os.environ, "PATH": str(tmp_path)}
-        done = subprocess.run(
-            [sys.executable, SCRIPT, *words], env=environment, capture_output=True, text=True, check=False
-        )
+        done = execute([sys.executable, SCRIPT, *words], env=environment)
         return done.returncode, done.stdout + done.stderr
 
     lacks = "programs are missing; on Debian and Ubuntu: apt-get install"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import gpuconf
 import pytest
 from command import run
-from script import environment, run_well
+from script import environment, execute, run_well
 
 MIB, GIB = 1 << 20, 1 << 30
 
@@ -355,9 +354,7 @@ def test_dask(jobs: Path, tmp_path: Path) -> None:
     (jobs / "bad.csv").write_text("no trace")
     program = tmp_path / "program.py"
     program.write_text(DASK)
-    done = subprocess.run(
-        [sys.executable, program, jobs], capture_output=True, text=True, check=False, timeout=120, env=environment()
-    )
+    done = execute([sys.executable, program, jobs], env=environment())
     assert (done.returncode, done.stderr) == (0, "")
     facts = json.loads(done.stdout)
     assert facts == {

@@ -27,6 +27,7 @@ from gpuconf.plans.programs.parts import ACTIVATIONS, GRADIENTS, OTHER, PARAMETE
 from gpuconf.plans.programs.records import Report
 from gpuconf.plans.programs.xla import share
 from gpuconf.plans.programs.xla.card_memory import ARRAYS, STATE, Ledger
+from script import execute
 
 MIB, GIB = 1 << 20, 1 << 30
 
@@ -34,7 +35,7 @@ MIB, GIB = 1 << 20, 1 << 30
 def plan(folder: Path, program: str, *options: str) -> subprocess.CompletedProcess[str]:
     (folder / "program.py").write_text(textwrap.dedent(program))
     command = [sys.executable, "-m", "gpuconf", "plan", "--gpu", "A10", *options, "--", "program.py"]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=100, cwd=folder)
+    return execute(command, timeout=100, cwd=folder)
 
 
 @pytest.mark.parametrize(
@@ -294,19 +295,14 @@ def running_in(folder: Path) -> set[int]:
     ],
 )
 def test_invalid_usage(words: list[str], message: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "gpuconf", "plan", *words], capture_output=True, text=True, check=False, timeout=60
-    )
+    done = execute([sys.executable, "-m", "gpuconf", "plan", *words])
     assert done.returncode == 2
     assert message in done.stderr
 
 
 def test_without_a_card_those_of_this_machine_count(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "gpuconf", "plan", "--", "./missing"]
-    environment = os.environ | {"GPUCONF_SIMULATE": "2xT4,A10"}
-    done = subprocess.run(
-        command, capture_output=True, text=True, check=False, timeout=60, cwd=tmp_path, env=environment
-    )
+    done = execute(command, cwd=tmp_path, env=os.environ | {"GPUCONF_SIMULATE": "2xT4,A10"})
     assert (done.returncode, done.stderr) == (127, "gpuconf plan: ./missing: command not found\n")
     gpuconf.simulate("2xT4,A10")
     assert plan_program._cards_here() == "T4,A10-24GB"
@@ -314,7 +310,7 @@ def test_without_a_card_those_of_this_machine_count(tmp_path: Path) -> None:
 
 def test_a_program_that_is_not_there(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "gpuconf", "plan", "--gpu", "A10", "--", "./missing"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, cwd=tmp_path)
+    done = execute(command, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (127, "gpuconf plan: ./missing: command not found\n")
 
 
@@ -372,8 +368,7 @@ def test_files_of_a_program_stay_as_they_were(tmp_path: Path) -> None:
     os.makedirs("made/deep")
     print([open(name).read() for name in ("overwritten", "appended", "renamed.old")], file=sys.stderr)
     """
-    done = plan(tmp_path, program)
-    assert "['new', 'before, after', 'before']" in done.stderr
+    assert "['new', 'before, after', 'before']" in plan(tmp_path, program).stderr
     (tmp_path / "program.py").unlink()
     found = {str(path.relative_to(tmp_path)): path.read_text() for path in tmp_path.rglob("*") if path.is_file()}
     assert found == dict.fromkeys(("overwritten", "appended", "removed", "renamed", "tree/inner"), "before")

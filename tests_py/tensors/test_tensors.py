@@ -353,8 +353,7 @@ def test_dlpack_of_the_older_protocol_and_copies(two_gpus: None) -> None:
             return x.__dlpack_device__()
 
     assert np.from_dlpack(Old()).tolist() == [1, 2]
-    copy = np.from_dlpack(x, copy=True)
-    copy[0] = 9
+    np.from_dlpack(x, copy=True)[0] = 9
     assert x.numpy().tolist() == [1, 2]
     for bad in ({"stream": 1}, {"dl_device": (2, 0)}, {"dl_device": (2, 0), "max_version": (1, 0)}):
         with pytest.raises((BufferError, ValueError)):

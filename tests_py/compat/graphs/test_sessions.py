@@ -340,8 +340,7 @@ def test_a_constant_repeats_its_last_element(one_gpu: None) -> None:
 def test_results_are_numpys_own(one_gpu: None) -> None:
     x = tf.constant([1.0, 2.0])
     with tf.Session() as session:
-        first = session.run(x)
-        first[0] = 9
+        session.run(x)[0] = 9
         assert session.run(x).tolist() == [1, 2]
 
 
@@ -439,8 +438,7 @@ def test_other_options_set_empty_gpus_up_anew(one_gpu: None) -> None:
     first = tf.Session()
     first.run(tf.constant(1.0))
     assert gpuconf.memory.stats("GPU:0").bytes_reserved > 70 * GIB
-    second = tf.Session(config=GROWS)
-    second.run(tf.constant(1.0))
+    tf.Session(config=GROWS).run(tf.constant(1.0))
     assert gpuconf.memory.stats("GPU:0").bytes_reserved <= 2 * MIB
     tf.Session(config=QUARTER)
     assert gpuconf.memory.stats("GPU:0").bytes_limit == H100 // 4
