@@ -579,6 +579,11 @@ def try_background(name: str, forks: int, seed: int) -> Result:
                 hangs[child.hung_in] += 1
                 stack = stack or child.stack
             wrong.update(child.wrong)
+    if not world.empty:  # what the children did was with their own copies
+        world.library.gpuconf_free(world.foreign, 1000, 0, None)
+        assert world.library.gpuconf_last_error() == b"", world.library.gpuconf_last_error()
+        assert world.buffer in gpuconf.memory.live_buffers()
+        world.buffer.free()
     return Result(forks, len(_operations(world)), dict(hangs), dict(wrong), stack)
 
 

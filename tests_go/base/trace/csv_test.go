@@ -24,9 +24,8 @@ func TestCSVThatOthersWrite(t *testing.T) {
 		want       []trace.Event
 	}{
 		{"RMM's adaptor", header +
-			"4711,10:20:30.000123,allocate,0x7f8a40000000,1024,0x7f8a38001020\n" +
-			"4711,10:20:30.000124,allocate failure,(nil),99,0\n" +
-			"4711,10:20:31.000000,free,0x7f8a40000000,1024,0x1\n",
+			"4711,10:20:30.000123,allocate,0x7f8a40000000,1024,0x7f8a38001020\n4711,10:20:30.000124,allocate " +
+			"failure,(nil),99,0\n4711,10:20:31.000000,free,0x7f8a40000000,1024,0x1\n",
 			[]trace.Event{
 				{Micros: 37230000123, Thread: 4711, Action: trace.Allocate, Addr: 0x7f8a40000000, Bytes: 1024,
 					Stream: 0x7f8a38001020},

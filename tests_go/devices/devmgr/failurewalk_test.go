@@ -192,13 +192,11 @@ func TestAnInjectedFailure(t *testing.T) {
 	require.Equal(t, uint64(3), m.CountedAllocations())
 	_, err := m.AllocateOn(1, -1, gpu.StreamNull, 3*mib, 0)
 	must.Fail(t, status.ResourceExhausted, err)
-	require.Equal(t, "OOM when allocating 3.00MiB (3145728 bytes) on GPU:2: "+
-		"out of memory, an injected failure, which a test requested.\n"+
-		"  limit 8.00MiB (8388608 bytes), in use 1.0KiB (1024 bytes) in 1 block, reserved 8.00MiB (8388608 bytes), "+
-		"largest free block 8.00MiB (8387584 bytes)\n"+
-		"  in use by c, untagged: 1.0KiB (1024 bytes) in 1 block\n"+
-		"  on Tesla T4. The memory is not exhausted: the fixture gpu_oom_after or gpu_oom_each made this allocation "+
-		"fail.", err.Error())
+	require.Equal(t, "OOM when allocating 3.00MiB (3145728 bytes) on GPU:2: out of memory, an injected failure, which "+
+		"a test requested.\n  limit 8.00MiB (8388608 bytes), in use 1.0KiB (1024 bytes) in 1 block, reserved 8.00MiB "+
+		"(8388608 bytes), largest free block 8.00MiB (8387584 bytes)\n  in use by c, untagged: 1.0KiB (1024 bytes) in "+
+		"1 block\n  on Tesla T4. The memory is not exhausted: the fixture gpu_oom_after or gpu_oom_each made this "+
+		"allocation fail.", err.Error())
 	require.True(t, bfc.IsInjected(err))
 	require.Equal(t, uint64(4), m.CountedAllocations())
 	for number := range 3 {

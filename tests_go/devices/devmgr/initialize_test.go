@@ -344,8 +344,7 @@ func TestPoolsStayBelowTheCeiling(t *testing.T) {
 		require.Equal(t, limit, stats(t, m, name).BytesLimit, name)
 	}
 	require.Contains(t, texts(m), "warning: The limit of GPU:2 is lowered from 2.00GiB to 1.00GiB, which "+
-		"GPUCONF_LIMIT "+
-		"leaves for it.")
+		"GPUCONF_LIMIT leaves for it.")
 	require.NoError(t, m.Check())
 }
 

@@ -95,8 +95,7 @@ func TestLogicalGPUsOfUnifiedMemoryShareACard(t *testing.T) {
 	require.NoError(t, splitGPU(m, 0, 40, 40))
 	require.NoError(t, m.Initialize(nil, ""))
 	require.Contains(t, texts(m), "info: the memory_limits of 2 logical GPUs add up to 80.00MiB, and Tesla T4 has "+
-		"only 64.00MiB: "+
-		"unified memory that does not fit on the GPU is kept in host memory")
+		"only 64.00MiB: unified memory that does not fit on the GPU is kept in host memory")
 	first := allocate(t, m, 0, 40*mib)
 	require.Zero(t, oversubscribed(t, m, "GPU:0"))
 	second := allocate(t, m, 1, 30*mib)
@@ -150,8 +149,7 @@ func TestGPUsThatCannotOversubscribe(t *testing.T) {
 		require.NoError(t, splitGPU(m, 0, 40, 40))
 		require.NoError(t, m.Initialize(nil, ""), "as in TensorFlow: nothing is sized, so nothing is checked")
 		require.Contains(t, texts(m), "warning: the memory_limits of 2 logical GPUs add up to 80.00MiB, and Tesla "+
-			"K40c has only 64.00MiB: "+
-			"the excess is not available")
+			"K40c has only 64.00MiB: the excess is not available")
 		block := allocate(t, m, 0, 40*mib)
 		must.Fail(t, status.ResourceExhausted, must.Err(m.Allocate(1, 30*mib)),
 			"the limit was not reached, but the GPU refused")
@@ -182,8 +180,7 @@ func TestGPUsThatCannotOversubscribe(t *testing.T) {
 		_, _, err := m.Join(oneAndAHalf, nil, "", nil)
 		must.Fail(t, status.Unimplemented, err)
 		require.EqualError(t, err, "GPU:0 cannot use unified memory: Tesla T4 (GPU 0) does not support managed "+
-			"memory. Do not set "+
-			"use_unified_memory, and keep per_process_gpu_memory_fraction at 1 or below")
+			"memory. Do not set use_unified_memory, and keep per_process_gpu_memory_fraction at 1 or below")
 		d.requireNothingLeft(t)
 		join(t, m, config.Options{}, "")
 		require.NoError(t, m.Free(allocate(t, m, 0, 1).Addr))
@@ -215,8 +212,7 @@ func TestOutOfMemoryOfUnifiedMemory(t *testing.T) {
 	require.ErrorContains(t, err, "out of memory, the limit is reached.\n  limit 96.00MiB (100663296 bytes), in use "+
 		"80.00MiB (83886080 bytes)")
 	require.ErrorContains(t, err, "\n  on Tesla T4, which has 64.00MiB (67108864 bytes) in total; the memory in use "+
-		"exceeds that by 16.00MiB "+
-		"(16777216 bytes), which is in host memory. Free memory, ")
+		"exceeds that by 16.00MiB (16777216 bytes), which is in host memory. Free memory, ")
 	require.NoError(t, m.Free(block.Addr))
 }
 

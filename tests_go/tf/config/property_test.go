@@ -268,8 +268,7 @@ func TestInitializingTwiceKeepsTheFirstOrigin(t *testing.T) {
 	s.Initialize("second.py:2 (device)")
 	err := s.SetVisible(nil, nil)
 	require.EqualError(t, err, "Visible devices cannot be modified after being initialized: the runtime was "+
-		"initialized by "+
-		"first.py:1 (device). Set visible devices before the first call that needs a device, or call "+
+		"initialized by first.py:1 (device). Set visible devices before the first call that needs a device, or call "+
 		"gpuconf.reset() first.")
 }
 
@@ -277,15 +276,12 @@ func TestAnUnknownOriginIsNotMadeUp(t *testing.T) {
 	s := newSession("P2").state
 	s.Initialize("")
 	require.EqualError(t, s.SetVisible(nil, nil), "Visible devices cannot be modified after being initialized: the "+
-		"runtime is "+
-		"already initialized. Set visible devices before the first call that needs a device, or call "+
+		"runtime is already initialized. Set visible devices before the first call that needs a device, or call "+
 		"gpuconf.reset() first.")
 	one := int64(1)
 	require.EqualError(t, s.SetInterOpThreads(&one), "Inter op parallelism cannot be modified after initialization. "+
-		"The runtime "+
-		"is already initialized. Set the number of threads before the first call that needs a device, or call "+
-		"gpuconf.reset() "+
-		"first.")
+		"The runtime is already initialized. Set the number of threads before the first call that needs a device, or "+
+		"call gpuconf.reset() first.")
 }
 
 func TestPlanningNeedsFactsAboutEveryGPU(t *testing.T) {

@@ -63,9 +63,8 @@ func TestFractionIsOfTheTotalAndLeavesNoReserve(t *testing.T) {
 	memory.ComputeMajor = 5
 	_, _, err := config.DefaultLimit(memory, nil)
 	must.Fail(t, status.Internal, err)
-	require.EqualError(t, err, "Unified memory on GPUs with compute capability lower than 6.0 (pre-Pascal class "+
-		"GPUs) does not "+
-		"support oversubscription.")
+	require.EqualError(t, err, "Unified memory on GPUs with compute capability lower than 6.0 (pre-Pascal class GPUs) "+
+		"does not support oversubscription.")
 
 	memory.ComputeMajor = 9
 	for _, fraction := range []float64{-0.1, math.NaN(), math.Inf(1), math.Inf(-1), 1e300} {

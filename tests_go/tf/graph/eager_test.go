@@ -192,10 +192,9 @@ func TestDevicePolicy(t *testing.T) {
 					must.Fail(t, status.InvalidArgument, err)
 					require.ErrorContains(t, err,
 						"Tensors on conflicting devices: cannot compute "+where+" Tensors can be copied explicitly "+
-							"using: "+
-							"`with tf.device(device_name): x = tf.identity(x)` or transparently copied by using "+
-							"tf.config.experimental.set_device_policy('silent'). "+
-							"Copying tensors between devices may slow down your model [Op:"+called+"] name: ")
+							"using: `with tf.device(device_name): x = tf.identity(x)` or transparently copied by "+
+							"using tf.config.experimental.set_device_policy('silent'). Copying tensors between "+
+							"devices may slow down your model [Op:"+called+"] name: ")
 					require.Equal(t, before, m.inUse())
 					return
 				}
