@@ -12,6 +12,8 @@ import gpuconf
 import pytest
 from gpuconf import memory
 
+pytestmark = pytest.mark.usefixtures("one_gpu")
+
 
 def every_table() -> dict[str, Any]:
     with memory.record() as recording, memory.measure() as measured:
@@ -45,7 +47,6 @@ def _too_much() -> memory.Trace:
     return recording.trace
 
 
-@pytest.mark.usefixtures("one_gpu")
 def test_every_table_becomes_a_dictionary() -> None:
     for name, table in every_table().items():
         told = table.to_dict()
@@ -54,7 +55,6 @@ def test_every_table_becomes_a_dictionary() -> None:
             assert list(told) == list(table._fields), name
 
 
-@pytest.mark.usefixtures("one_gpu")
 def test_tables_within_tables_are_dictionaries_too() -> None:
     with memory.allocate(1000):
         told = memory.memory_map().to_dict()
@@ -62,7 +62,6 @@ def test_tables_within_tables_are_dictionaries_too() -> None:
     assert gpuconf.visible_devices()[0].to_dict()["compute_capability"] == [9, 0]
 
 
-@pytest.mark.usefixtures("one_gpu")
 def test_a_number_has_one_name() -> None:
     """Numbers that ``memory.stats`` has a name for have the same name in every other table."""
     tables = every_table()
@@ -74,7 +73,6 @@ def test_a_number_has_one_name() -> None:
     assert {"bytes_limit", "oversubscribed_bytes"} == words & set(tables["memory_map"]._fields)
 
 
-@pytest.mark.usefixtures("one_gpu")
 def test_a_measurement_has_numbers_when_it_has_ended() -> None:
     with memory.measure() as measured:
         with pytest.raises(RuntimeError, match="has not finished"):

@@ -463,6 +463,8 @@ IN_CHILD: dict[str, Operation] = {
     "constant": Operation(lambda _: gpuconf.constant([1.0]), empty=True),
     "matmul": Operation(lambda w: gpuconf.matmul(w.tensor, w.tensor)),
     "numpy": Operation(lambda w: w.tensor.numpy()),
+    "shape of a tensor": Operation(lambda w: w.tensor.shape),
+    "device of a tensor": Operation(lambda w: w.tensor.device),
     "lend a tensor": Operation(lambda w: w.tensor.__dlpack__()),
     "drop tensors": Operation(_drop_attributes("dropped_tensor", "tensor_array"), QUIET),
     "new graph": Operation(lambda w: w.v1.Graph(), empty=True),
@@ -584,6 +586,8 @@ def try_background(name: str, forks: int, seed: int) -> Result:
         assert world.library.gpuconf_last_error() == b"", world.library.gpuconf_last_error()
         assert world.buffer in gpuconf.memory.live_buffers()
         world.buffer.free()
+        assert world.tensor.numpy().tolist() == [[1.0, 2.0], [3.0, 4.0]]
+        assert world.session.run(world.node) == 2.0
     return Result(forks, len(_operations(world)), dict(hangs), dict(wrong), stack)
 
 

@@ -57,6 +57,7 @@ def refused(call):
         raise AssertionError("no error")
 """
 
+
 def test_the_error_names_the_remedy_and_the_parent() -> None:
     out = run_well(
         HARNESS
@@ -249,8 +250,8 @@ print(*(".".join(name) for name in names))
 
 
 def test_a_child_that_leaves_its_parents_blocks_keeps_its_own_exit_code() -> None:
-    """Leaving a simulation, a measurement or a recording raised ForkedProcessError instead of SystemExit. The child ends
-    with the interpreter's full shutdown, live buffers and atexit handlers, and says nothing.
+    """Leaving a simulation, a measurement or a recording raised ForkedProcessError instead of SystemExit. The child
+    ends with the interpreter's full shutdown, live buffers and atexit handlers, and says nothing.
     """
     done = run(
         """
@@ -362,20 +363,6 @@ buffer.free()
 """,
         ),
         timeout=60,
-    )
-
-
-def test_fork_workers_of_a_process_that_has_not_used_it_yet_use_gpuconf(tmp_path: object) -> None:
-    run_well(
-        write(
-            tmp_path,
-            """
-context = multiprocessing.get_context("fork")
-with context.Pool(2) as pool:
-    assert pool.map(use, [1000, 2000, 3000]) == [1000, 2000, 3000]
-load().free()
-""",
-        )
     )
 
 

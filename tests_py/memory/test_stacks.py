@@ -19,6 +19,12 @@ from gpuconf import memory
 from gpuconf.memory import Trace, TraceEvent
 from script import run_well
 
+
+@pytest.fixture(autouse=True)
+def machine(one_gpu: None) -> None:
+    """What most tests need; others simulate their own."""
+
+
 HERE = __file__
 
 
@@ -39,7 +45,6 @@ def train(n: int) -> list[memory.Buffer]:
         return [build(1000 + i) for i in range(n)]
 
 
-@pytest.mark.usefixtures("one_gpu")
 def test_the_innermost_call_comes_first() -> None:
     with memory.record(stacks=True) as recording:
         here = sys._getframe()
@@ -58,7 +63,6 @@ def test_the_innermost_call_comes_first() -> None:
     assert allocations(recording.trace)[0].call_site == (HERE, line_of(build), "build")
 
 
-@pytest.mark.usefixtures("one_gpu")
 def test_without_stacks_there_are_none() -> None:
     with memory.record() as recording:
         train(1)[0].free()
@@ -67,7 +71,6 @@ def test_without_stacks_there_are_none() -> None:
     assert recording.events[-1].call_site is None
 
 
-@pytest.mark.usefixtures("one_gpu")
 def test_each_distinct_stack_is_stored_once() -> None:
     with memory.record(stacks=True) as recording:
         for _ in range(200):
@@ -79,7 +82,6 @@ def test_each_distinct_stack_is_stored_once() -> None:
     assert all(stack is first for stack in others)
 
 
-@pytest.mark.usefixtures("one_gpu")
 def test_deep_stacks_keep_the_innermost_calls() -> None:
     def deep(n: int) -> memory.Buffer:
         return memory.allocate(1000) if n == 0 else deep(n - 1)
@@ -91,7 +93,6 @@ def test_deep_stacks_keep_the_innermost_calls() -> None:
     assert {frame[2] for frame in event.stack} == {"deep"}
 
 
-@pytest.mark.usefixtures("one_gpu")
 def test_code_that_is_compiled_and_dropped_again_and_again() -> None:
     """A code object's address may come again for another one; a stack must not."""
     with memory.record(stacks=True) as recording:
@@ -107,7 +108,6 @@ def test_code_that_is_compiled_and_dropped_again_and_again() -> None:
     assert [e.stack[0][1] for e in allocations(recording.trace)] == [i % 7 + 2 for i in range(300)]
 
 
-@pytest.mark.usefixtures("one_gpu")
 def test_a_recording_releases_the_code_that_it_has_seen() -> None:
     space: dict[str, Any] = {"allocate": memory.allocate}
     exec("def made():\n    allocate(1000).free()", space)
@@ -121,7 +121,6 @@ def test_a_recording_releases_the_code_that_it_has_seen() -> None:
     assert len(allocations(recording.trace)) == 1
 
 
-@pytest.mark.usefixtures("one_gpu")
 def test_threads_have_stacks_of_their_own() -> None:
     def work() -> None:
         for _ in range(300):
@@ -141,7 +140,6 @@ def test_threads_have_stacks_of_their_own() -> None:
     assert len(allocations(recording.trace)) == 2400
 
 
-@pytest.mark.usefixtures("one_gpu")
 def test_c_callers_have_a_stack_where_they_hold_the_gil() -> None:
     gpuconf.config.list_logical_devices()
     with_gil, without = ctypes.PyDLL(gpuconf.library_path()), ctypes.CDLL(gpuconf.library_path())
@@ -159,7 +157,6 @@ def test_c_callers_have_a_stack_where_they_hold_the_gil() -> None:
     assert (held.library, numba.library, released.stack) == ("c", "numba", ())
 
 
-@pytest.mark.usefixtures("one_gpu")
 def test_an_exception_in_flight_survives() -> None:
     class Raises:
         def __del__(self) -> None:
@@ -184,7 +181,6 @@ def test_an_exception_in_flight_survives() -> None:
     assert failure.stack[0][2] == "test_an_exception_in_flight_survives"
 
 
-@pytest.mark.usefixtures("one_gpu")
 def test_a_reset_ends_stacks_too_and_the_next_recording_has_its_own() -> None:
     recording = memory.record(stacks=True).start()
     build(1000).free()
@@ -199,7 +195,6 @@ def test_a_reset_ends_stacks_too_and_the_next_recording_has_its_own() -> None:
     assert allocations(plain.trace)[0].stack == ()
 
 
-@pytest.mark.usefixtures("one_gpu")
 def test_a_trace_whose_older_events_are_lost_has_the_stacks_of_live_blocks() -> None:
     with memory.record(events=4, stacks=True) as recording:
         kept = train(1)

@@ -295,50 +295,6 @@ def test_ctrl_c_ends_a_wait_and_leaves_the_books_right(wait: str) -> None:
     )
 
 
-def test_an_exception_of_a_signal_handler_at_any_moment_loses_no_memory() -> None:
-    """Thousands of interrupts during allocate and free: afterwards everything can be freed."""
-    run_well(
-        """
-        import gc, signal, sys, time, warnings
-        import gpuconf
-        warnings.simplefilter("ignore")
-        class Interrupt(Exception): pass
-        armed = False
-        def handler(*_):
-            global armed
-            if armed:
-                armed = False  # one at a time: a second one may hit the code that repairs the first
-                raise Interrupt
-        signal.signal(signal.SIGALRM, handler)
-        def swallowed(unraisable):  # it arrived in the __del__ of a buffer that was freed
-            global armed
-            armed = True
-        sys.unraisablehook = swallowed
-        gpuconf.simulate("H100-80GB")
-        def work():
-            live = []
-            while True:
-                live.append(gpuconf.memory.allocate(1000))
-                if len(live) > 5:
-                    live.pop(0).free()
-        gpuconf.memory.allocate(1).free()
-        interrupts = 0
-        while interrupts < 1500:
-            try:
-                armed = True
-                signal.setitimer(signal.ITIMER_REAL, 0.0002 + interrupts % 97 * 1e-6, 0.0005)
-                work()
-            except Interrupt:
-                interrupts += 1
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        gc.collect()
-        stats = gpuconf.memory.stats()
-        assert (stats.live_blocks, stats.bytes_in_use) == (0, 0), stats
-        gpuconf.reset()
-        """
-    )
-
-
 def test_first_calls_of_sixteen_threads_initialize_once() -> None:
     out = run_well(
         """

@@ -15,7 +15,6 @@ import gpuconf.compat.v1 as tf
 import numpy as np
 import pytest
 from gpuconf._core.native import core
-from script import run_well
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -578,18 +577,6 @@ def test_sessions_beside_resets(two_gpus: None) -> None:
     gc.collect()
     gpuconf.config.list_logical_devices()
     assert nothing_held()
-
-
-def test_graphs_and_sessions_at_the_end_of_the_process() -> None:
-    code = """
-import gpuconf.compat.v1 as tf
-x = tf.constant(1.0)
-session = tf.Session()
-with tf.Graph().as_default() as graph:
-    other = tf.Session()
-assert session.run(x) == 1
-"""
-    assert run_well(code) == ""
 
 
 @pytest.mark.parametrize("way", [copy.copy, copy.deepcopy, pickle.dumps])
