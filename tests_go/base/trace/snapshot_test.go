@@ -257,7 +257,7 @@ func TestCallSitesAreTheProgramsOwn(t *testing.T) {
 	require.Equal(t, own, site)
 }
 
-// The rule has two implementations, here and in Python (tests_py/memory/test_call_sites.py): this table is for both.
+// The rule has two implementations, here and in Python (tests_py/memory/test_stacks.py): this table is for both.
 func TestCallSites(t *testing.T) {
 	text := must.OK(os.ReadFile("testdata/call_sites.json"))(t)
 	var rows []struct {
