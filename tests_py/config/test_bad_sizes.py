@@ -82,8 +82,7 @@ SIZES = {
 
 
 @pytest.mark.parametrize("case", SIZES)
-@pytest.mark.usefixtures("one_gpu")
-def test_a_bad_size_is_refused_and_changes_nothing(case: str) -> None:
+def test_a_bad_size_is_refused_and_changes_nothing(one_gpu: None, case: str) -> None:
     size, kind, text = SIZES[case]
     gpuconf.memory.allocate(1).free()
     before = gpuconf.memory.stats()
@@ -98,16 +97,14 @@ def test_a_bad_size_is_refused_and_changes_nothing(case: str) -> None:
     [(True, 1), (False, 0), (Index(300), 300), (Index(True), 1)],
     ids=["True", "False", "300", "a true index"],
 )
-@pytest.mark.usefixtures("one_gpu")
 @pytest.mark.filterwarnings("ignore:__index__ returned non-int:DeprecationWarning")
-def test_what_python_takes_as_an_index_is_a_size(size: Any, nbytes: int) -> None:
+def test_what_python_takes_as_an_index_is_a_size(one_gpu: None, size: Any, nbytes: int) -> None:
     with gpuconf.memory.allocate(size) as buffer:
         assert buffer.nbytes == nbytes
 
 
 @pytest.mark.parametrize("kind", [ValueError, KeyboardInterrupt, ZeroDivisionError, MemoryError])
-@pytest.mark.usefixtures("one_gpu")
-def test_an_objects_own_error_comes_through(kind: type[BaseException]) -> None:
+def test_an_objects_own_error_comes_through(one_gpu: None, kind: type[BaseException]) -> None:
     with pytest.raises(kind, match="of my own"):
         gpuconf.memory.allocate(Index(kind))
 
@@ -129,8 +126,7 @@ WAITS = {
 
 @pytest.mark.parametrize("case", WAITS)
 @pytest.mark.parametrize("size", [1, 1 << 50])
-@pytest.mark.usefixtures("one_gpu")
-def test_a_bad_wait_is_refused_also_where_there_is_no_need_to_wait(case: str, size: int) -> None:
+def test_a_bad_wait_is_refused_also_where_there_is_no_need_to_wait(one_gpu: None, case: str, size: int) -> None:
     wait, kind, text = WAITS[case]
     with pytest.raises(kind) as caught:
         gpuconf.memory.allocate(size, wait=wait)
@@ -141,14 +137,12 @@ def test_a_bad_wait_is_refused_also_where_there_is_no_need_to_wait(case: str, si
 @pytest.mark.parametrize(
     "wait", [0, 0.0, -0.0, 5, 1e300, 10**400, float("inf"), decimal.Decimal("0.5"), fractions.Fraction(1, 3)], ids=repr
 )
-@pytest.mark.usefixtures("one_gpu")
-def test_any_number_of_seconds_is_a_wait(wait: Any) -> None:
+def test_any_number_of_seconds_is_a_wait(one_gpu: None, wait: Any) -> None:
     gpuconf.memory.allocate(1000, wait=wait).free()
 
 
 @pytest.mark.parametrize("wait", [0, 0.0, 1e-300, 5e-324])
-@pytest.mark.usefixtures("one_gpu")
-def test_a_wait_of_no_time_fails(wait: float) -> None:
+def test_a_wait_of_no_time_fails(one_gpu: None, wait: float) -> None:
     with gpuconf.memory.allocate(gpuconf.memory.stats().bytes_limit), pytest.raises(MemoryError):
         gpuconf.memory.allocate(1, wait=wait)
 
@@ -185,8 +179,7 @@ DEVICES = {
 
 
 @pytest.mark.parametrize("case", DEVICES)
-@pytest.mark.usefixtures("one_gpu")
-def test_a_bad_device_is_refused_and_changes_nothing(case: str) -> None:
+def test_a_bad_device_is_refused_and_changes_nothing(one_gpu: None, case: str) -> None:
     device, kind, text = DEVICES[case]
     with pytest.raises(kind) as caught:
         gpuconf.memory.allocate(1000, device)
@@ -255,8 +248,7 @@ def test_without_a_gpu_the_error_says_why(reason: str, monkeypatch: pytest.Monke
         assert remedy in str(caught.value)
 
 
-@pytest.mark.usefixtures("one_gpu")
-def test_without_a_visible_gpu_the_error_says_why() -> None:
+def test_without_a_visible_gpu_the_error_says_why(one_gpu: None) -> None:
     gpuconf.config.set_visible_devices([], "GPU")
     with pytest.raises(
         ValueError, match=r"1 GPU in the physical device list, but none is visible \(set_visible_devices\)\. Call"
@@ -284,8 +276,7 @@ WRONG_KINDS = {
     ],
     ids=["allocate", "measure", "stats", "map", "info", "reset stats"],
 )
-@pytest.mark.usefixtures("two_gpus")
-def test_a_device_of_the_wrong_kind_is_told_what_to_write(case: str, function: Any) -> None:
+def test_a_device_of_the_wrong_kind_is_told_what_to_write(two_gpus: None, case: str, function: Any) -> None:
     device, text = WRONG_KINDS[case]
     with pytest.raises(TypeError, match=r"^device must be a string, but got ") as caught:
         function(device)
@@ -293,8 +284,7 @@ def test_a_device_of_the_wrong_kind_is_told_what_to_write(case: str, function: A
 
 
 @pytest.mark.parametrize("name", ["get_memory_info", "get_memory_usage", "reset_memory_stats"])
-@pytest.mark.usefixtures("two_gpus")
-def test_where_tensorflow_takes_names_only_an_object_is_told_its_name(name: str) -> None:
+def test_where_tensorflow_takes_names_only_an_object_is_told_its_name(two_gpus: None, name: str) -> None:
     function = getattr(gpuconf.config.experimental, name)
     for device, remedy in (
         (gpuconf.config.list_physical_devices("GPU")[0], "use the name of one of list_logical_devices()"),
@@ -319,8 +309,7 @@ def test_where_tensorflow_takes_names_only_an_object_is_told_its_name(name: str)
     ],
     ids=["device", "NUL", "size", "wait", "list", "physical device", "scope", "spec"],
 )
-@pytest.mark.usefixtures("one_gpu")
-def test_a_name_of_a_hundred_thousand_characters_is_not_printed_to_its_end(call: Any) -> None:
+def test_a_name_of_a_hundred_thousand_characters_is_not_printed_to_its_end(one_gpu: None, call: Any) -> None:
     with pytest.raises((ValueError, TypeError)) as caught:
         call("GPU:0:x" * 15_000)
     assert "GPU:0:x" in str(caught.value)
@@ -329,8 +318,7 @@ def test_a_name_of_a_hundred_thousand_characters_is_not_printed_to_its_end(call:
 
 @pytest.mark.parametrize("call", [lambda: gpuconf.memory.allocate(1), lambda: gpuconf.memory.measure().__enter__()])
 @pytest.mark.parametrize("scope", ["GPU:7", "TPU:0", "/job:worker/device:GPU:0"])
-@pytest.mark.usefixtures("two_gpus")
-def test_in_a_scope_of_what_is_not_there_the_error_names_it_and_what_is(scope: str, call: Any) -> None:
+def test_in_a_scope_of_what_is_not_there_the_error_names_it_and_what_is(two_gpus: None, scope: str, call: Any) -> None:
     with gpuconf.device(scope):
         with pytest.raises(ValueError, match="this thread's device scope names an unknown device") as caught:
             call()

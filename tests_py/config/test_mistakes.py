@@ -206,8 +206,7 @@ def one_card(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("call", CALLS)
-@pytest.mark.usefixtures("one_card")
-def test_call(call: str) -> None:
+def test_call(one_card: None, call: str) -> None:
     names: dict[str, Any] = {
         "gpuconf": gpuconf,
         "tf": gpuconf,
@@ -220,8 +219,7 @@ def test_call(call: str) -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-@pytest.mark.usefixtures("one_card")
-def test_command(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command(one_card: None, command: str, capsys: pytest.CaptureFixture[str]) -> None:
     code, *texts = COMMANDS[command]
     assert main(command.split()) == code
     complaint = capsys.readouterr().err
@@ -230,8 +228,7 @@ def test_command(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert len([line for line in complaint.splitlines() if not line.startswith(("usage:", " "))]) == 1
 
 
-@pytest.mark.usefixtures("one_card")
-def test_a_lease_without_with() -> None:
+def test_a_lease_without_with(one_card: None) -> None:
     with pytest.warns(
         UserWarning, match="this lease was never entered, so nothing was leased: write `with gpuconf.lease"
     ):

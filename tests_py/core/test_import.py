@@ -408,8 +408,7 @@ def test_python_uses_every_function_of_the_binary() -> None:
     assert [name for name in bound if f"core.{name}" not in sources] == []
 
 
-@pytest.mark.usefixtures("two_gpus")
-def test_leaves_no_handle_and_no_hook_behind() -> None:
+def test_leaves_no_handle_and_no_hook_behind(two_gpus: None) -> None:
     """The Python files that gopy makes would register a hook that stops the world after each of Python's
     collections.
     """

@@ -110,15 +110,13 @@ def test_of_no_bytes_takes_nothing_and_works() -> None:
     gpuconf.reset()
 
 
-@pytest.mark.usefixtures("two_gpus")
 @pytest.mark.parametrize("device", ["GPU:1", "/gpu:1", "/device:GPU:1", "/job:localhost/replica:0/task:0/device:GPU:1"])
-def test_takes_devices_by_name(device: str) -> None:
+def test_takes_devices_by_name(two_gpus: None, device: str) -> None:
     with memory.allocate(1, device) as buffer:
         assert buffer.device.name == "/device:GPU:1"
 
 
-@pytest.mark.usefixtures("two_gpus")
-def test_takes_devices_by_object_and_by_scope() -> None:
+def test_takes_devices_by_object_and_by_scope(two_gpus: None) -> None:
     gpu = gpuconf.config.list_logical_devices("GPU")[1]
     with memory.allocate(1, gpu) as buffer:
         assert buffer.device == gpu
@@ -246,8 +244,7 @@ def test_a_buffer_is_not_made_by_hand() -> None:
         gc.collect()
 
 
-@pytest.mark.usefixtures("two_gpus")
-def test_what_nobody_holds_by_name_can_be_found_and_freed() -> None:
+def test_what_nobody_holds_by_name_can_be_found_and_freed(two_gpus: None) -> None:
     """A kept traceback or a notebook's Out holds buffers that prevent a reset."""
     assert memory.live_buffers() == []
     forgotten = [[memory.allocate(1000), memory.allocate(2000, "GPU:1")], memory.allocate(0), memory.allocate(3000)]
@@ -566,8 +563,7 @@ def test_a_refused_reset_names_what_is_in_use() -> None:
 # Statistics and maps
 
 
-@pytest.mark.usefixtures("two_gpus")
-def test_statistics_count_what_happened() -> None:
+def test_statistics_count_what_happened(two_gpus: None) -> None:
     a, b = memory.allocate(1000), memory.allocate(MIB)
     b.free()
     c = memory.allocate(300, "GPU:1")
@@ -603,7 +599,6 @@ def test_free_memory_that_lies_apart_is_moved_together_and_the_blocks_beside_it_
     large.free()
 
 
-@pytest.mark.usefixtures("two_gpus")
 @pytest.mark.parametrize(
     "call", [memory.stats, memory.memory_map, memory.usage, memory.measure], ids=lambda f: f.__name__
 )
@@ -625,7 +620,7 @@ def test_free_memory_that_lies_apart_is_moved_together_and_the_blocks_beside_it_
     ],
     ids=repr,
 )
-def test_bad_devices_are_refused(call: Any, device: Any, kind: Any) -> None:
+def test_bad_devices_are_refused(two_gpus: None, call: Any, device: Any, kind: Any) -> None:
     with pytest.raises(kind) as caught:
         call(device).__enter__()
     assert isinstance(caught.value, gpuconf.errors.GpuconfError)
@@ -643,8 +638,7 @@ class RepresentationPrinter:
         thing._repr_pretty_(self, False)
 
 
-@pytest.mark.usefixtures("limit_of_1_mib")
-def test_a_map_is_drawn_exactly() -> None:
+def test_a_map_is_drawn_exactly(limit_of_1_mib: None) -> None:
     assert str(memory.memory_map()) == "GPU:0: 0B in use of 0B reserved, limit 1.00MiB\n  nothing reserved yet"
     blocks = [memory.allocate(MIB // 8) for _ in range(6)]
     blocks[1].free()
@@ -746,8 +740,7 @@ def test_a_measurement_and_the_peak_leave_each_other_alone() -> None:
     assert info("GPU:0") == {"current": 0, "peak": 1024}
 
 
-@pytest.mark.usefixtures("two_gpus")
-def test_a_measurement_is_of_one_gpu_and_of_all_its_threads() -> None:
+def test_a_measurement_is_of_one_gpu_and_of_all_its_threads(two_gpus: None) -> None:
     with memory.measure("GPU:1") as m, memory.measure() as other:
         threads = [threading.Thread(target=lambda: memory.allocate(4096, "GPU:1").free()) for _ in range(4)]
         for thread in threads:

@@ -27,8 +27,7 @@ def fail() -> list[str]:
     return str(caught.value).splitlines()[2:]
 
 
-@pytest.mark.usefixtures("one_gpu")
-def test_the_report_lists_the_holders() -> None:
+def test_the_report_lists_the_holders(one_gpu: None) -> None:
     assert [line[:6] for line in fail()] == ["  on N"]
     kept = []
     for i in range(8):
@@ -45,8 +44,7 @@ def test_the_report_lists_the_holders() -> None:
         buffer.free()
 
 
-@pytest.mark.usefixtures("one_gpu")
-def test_the_report_has_call_sites_while_stacks_are_recorded() -> None:
+def test_the_report_has_call_sites_while_stacks_are_recorded(one_gpu: None) -> None:
     def build() -> memory.Buffer:
         return memory.allocate(MIB, "GPU:0")
 

@@ -62,8 +62,7 @@ def run_threads(*targets: Callable[[], None]) -> None:
         raise failures[0]
 
 
-@pytest.mark.usefixtures("eager_switching")
-def test_sixteen_threads_under_a_limit_keep_books_limit_and_memory(limit_of_64_mib: int) -> None:
+def test_sixteen_threads_under_a_limit_keep_books_limit_and_memory(eager_switching: None, limit_of_64_mib: int) -> None:
     counts = {"served": 0, "refused": 0}
     lock = threading.Lock()
     done = threading.Event()
@@ -132,8 +131,7 @@ def test_sixteen_threads_under_a_limit_keep_books_limit_and_memory(limit_of_64_m
     gc.collect()
 
 
-@pytest.mark.usefixtures("one_gpu", "eager_switching")
-def test_a_buffer_that_many_threads_free_is_freed_once() -> None:
+def test_a_buffer_that_many_threads_free_is_freed_once(one_gpu: None, eager_switching: None) -> None:
     for _ in range(50):
         with gpuconf.memory.allocate(1000):
             buffer = gpuconf.memory.allocate(1000)
@@ -147,8 +145,7 @@ def test_a_buffer_that_many_threads_free_is_freed_once() -> None:
             assert gpuconf.memory.stats().live_blocks == 1
 
 
-@pytest.mark.usefixtures("two_gpus")
-def test_scopes_belong_to_their_thread() -> None:
+def test_scopes_belong_to_their_thread(two_gpus: None) -> None:
     inside, checked = threading.Event(), threading.Event()
     places: dict[str, str] = {}
 
@@ -171,8 +168,7 @@ def test_scopes_belong_to_their_thread() -> None:
     assert places == {"scoped": "/device:GPU:1", "scope": "", "plain": "/device:GPU:0"}
 
 
-@pytest.mark.usefixtures("two_gpus")
-def test_one_scope_object_serves_many_threads() -> None:
+def test_one_scope_object_serves_many_threads(two_gpus: None) -> None:
     scope = gpuconf.device("GPU:1")
     start = threading.Barrier(4)
 
@@ -262,8 +258,7 @@ def test_what_is_larger_than_the_limit_is_not_waited_for(limit_of_64_mib: int, w
     run_threads(ask)
 
 
-@pytest.mark.usefixtures("limit_of_64_mib")
-def test_a_wait_without_need_allocates_at_once() -> None:
+def test_a_wait_without_need_allocates_at_once(limit_of_64_mib: None) -> None:
     run_threads(lambda: gpuconf.memory.allocate(MIB, wait=float("inf")).free())
 
 
@@ -332,8 +327,7 @@ def test_first_calls_of_sixteen_threads_initialize_once() -> None:
     assert out == "2\n"
 
 
-@pytest.mark.usefixtures("eager_switching")
-def test_resets_beside_allocating_threads_never_lose_memory() -> None:
+def test_resets_beside_allocating_threads_never_lose_memory(eager_switching: None) -> None:
     """A thread's allocation is refused or succeeds; if it succeeds, it prevents the reset, and can be freed."""
     gpuconf.simulate("2xH100-80GB")
     stop = threading.Event()
@@ -384,8 +378,7 @@ def test_resets_beside_allocating_threads_never_lose_memory() -> None:
     gpuconf.reset()
 
 
-@pytest.mark.usefixtures("one_gpu", "eager_switching")
-def test_views_beside_resets_never_read_memory_that_is_gone() -> None:
+def test_views_beside_resets_never_read_memory_that_is_gone(one_gpu: None, eager_switching: None) -> None:
     stop = threading.Event()
     refusals: list[int] = []
 
@@ -415,8 +408,7 @@ def test_views_beside_resets_never_read_memory_that_is_gone() -> None:
     assert refusals
 
 
-@pytest.mark.usefixtures("one_gpu")
-def test_allocations_work_after_one_during_a_reset(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_allocations_work_after_one_during_a_reset(one_gpu: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """It remembered GPU:0 of devices that were gone, and every later allocation failed."""
     gpuconf.memory.allocate(1000).free()
     during = threading.Thread(target=lambda: gpuconf.memory.allocate(1000).free())

@@ -301,8 +301,7 @@ def test_more_names_than_there_are_numbers() -> None:
 # usage()
 
 
-@pytest.mark.usefixtures("two_gpus")
-def test_usage_reads_as_a_table() -> None:
+def test_usage_reads_as_a_table(two_gpus: None) -> None:
     assert str(memory.usage("GPU:1")) == "GPU:1: 0B in use in 0 blocks, peak 0B"
     with memory.tag("weights"):
         weights = memory.allocate(3 * MIB, "GPU:1")
@@ -336,8 +335,7 @@ def test_usage_reads_as_a_table() -> None:
     assert (memory.usage("GPU:1").rows, memory.usage("GPU:1")) == ((), memory.usage("GPU:1"))
 
 
-@pytest.mark.usefixtures("two_gpus")
-def test_what_describes_a_pool_follows_the_scope() -> None:
+def test_what_describes_a_pool_follows_the_scope(two_gpus: None) -> None:
     with gpuconf.device("GPU:1"), memory.allocate(1000) as buffer:
         assert buffer.device.name.endswith("GPU:1")
         assert memory.usage().device == memory.memory_map().device == "GPU:1"

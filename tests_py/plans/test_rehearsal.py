@@ -142,7 +142,6 @@ def test_what_is_not_downloaded_is_named_with_the_command_that_does_it(tmp_path:
     assert with_network.startswith("gpuconf plan: the program failed: ")
 
 
-@pytest.mark.usefixtures("stand_ins")
 @pytest.mark.parametrize(
     "program",
     [
@@ -153,13 +152,12 @@ def test_what_is_not_downloaded_is_named_with_the_command_that_does_it(tmp_path:
     ],
     ids=["opened", "retrieved", "file of a data set", "in words only"],
 )
-def test_an_address_that_a_program_requests_is_named(tmp_path: Path, program: str) -> None:
+def test_an_address_that_a_program_requests_is_named(stand_ins: None, tmp_path: Path, program: str) -> None:
     said = "the program requests http://example.invalid/weights.pth, and a rehearsal has no network"
     done = plan(tmp_path, program)
     assert done.stderr.splitlines()[-1] == f"gpuconf plan: {said}: --network runs it with the network (program.py:1)"
 
 
-@pytest.mark.usefixtures("stand_ins")
 @pytest.mark.parametrize(
     "program",
     [
@@ -170,7 +168,7 @@ def test_an_address_that_a_program_requests_is_named(tmp_path: Path, program: st
     ],
     ids=["file", "folder", "existing file", "refused"],
 )
-def test_other_failures_are_not_said_to_be_of_the_network(tmp_path: Path, program: str) -> None:
+def test_other_failures_are_not_said_to_be_of_the_network(stand_ins: None, tmp_path: Path, program: str) -> None:
     assert plan(tmp_path, program).stderr.splitlines()[-1].startswith("gpuconf plan: the program failed: ")
 
 

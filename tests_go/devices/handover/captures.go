@@ -126,12 +126,8 @@ func (s *stage) instantiate(graph uint64) (exec uint64) {
 }
 
 func (s *stage) launch(exec uint64, stream gpu.Stream) { require.NoError(s, s.Launch(0, exec, stream)) }
-
-func (s *stage) wait(stream gpu.Stream) { require.NoError(s, s.StreamSynchronize(0, stream)) }
-
-func (s *stage) captured() uint64 {
-	return must.OK(s.m.MemoryStats("GPU:0"))(s).CapturedBytes
-}
+func (s *stage) wait(stream gpu.Stream)                { require.NoError(s, s.StreamSynchronize(0, stream)) }
+func (s *stage) captured() uint64                      { return must.OK(s.m.MemoryStats("GPU:0"))(s).CapturedBytes }
 
 func (s *stage) aGraphKeepsItsMemory() {
 	captured, other := s.stream(gpu.StreamNonBlocking), s.stream(gpu.StreamNonBlocking)

@@ -17,9 +17,7 @@ import (
 // place of the file that the targets write.
 const fuzzed = "/slots-1-0123456789ab"
 
-func opened(f *testing.F) *ledger.Ledger {
-	return must.OK(ledger.Open(f.TempDir()+"/ledger", true))(f)
-}
+func opened(f *testing.F) *ledger.Ledger { return must.OK(ledger.Open(f.TempDir()+"/ledger", true))(f) }
 
 // FuzzHeader: a header of any text is accepted, or refused with its path and a reason.
 func FuzzHeader(f *testing.F) {

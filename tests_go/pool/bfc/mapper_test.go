@@ -26,9 +26,7 @@ type doubling struct {
 	maps []string
 }
 
-func (d *doubling) Range() (addr, bytes, granuleBytes uint64) {
-	return fakedevice.Base, d.limit, 256
-}
+func (d *doubling) Range() (addr, bytes, granuleBytes uint64) { return fakedevice.Base, d.limit, 256 }
 
 func (d *doubling) Map(addr, atLeast, atMost uint64) (bytes uint64, err error) {
 	for d.next < atLeast {
@@ -257,7 +255,6 @@ type badMapper struct {
 func (m *badMapper) Range() (addr, bytes, granuleBytes uint64) {
 	return m.rangeAddr, m.rangeBytes, m.granule
 }
-
 func (m *badMapper) Map(_, atLeast, _ uint64) (uint64, error) { return m.mapped(atLeast), nil }
 
 func (m *badMapper) Unmap(addr, bytes uint64) (from, to uint64, err error) {

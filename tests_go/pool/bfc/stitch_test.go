@@ -45,8 +45,7 @@ func (d *counting) give(name uint64) error {
 	return nil
 }
 
-func (d *counting) call() error { d.calls++; return nil }
-
+func (d *counting) call() error                                      { d.calls++; return nil }
 func (d *counting) MemAlloc(bytes uint64) (uint64, error)            { return d.take(bytes) }
 func (d *counting) MemFree(addr uint64) error                        { return d.give(addr) }
 func (d *counting) MemCreate(bytes uint64) (uint64, error)           { return d.take(bytes) }

@@ -531,8 +531,7 @@ func (i *instant) Mark(s bfc.Stream, mark uint64) error {
 }
 
 func (i *instant) Lasting(bfc.Stream) bool { return true }
-
-func (i *instant) SyncAll() error { return nil }
+func (i *instant) SyncAll() error          { return nil }
 
 func (i *instant) Passed(s bfc.Stream) uint64 {
 	if i.never {
@@ -542,8 +541,7 @@ func (i *instant) Passed(s bfc.Stream) uint64 {
 }
 
 func (i *instant) Follow(bfc.Stream, bfc.Stream, uint64) error { return nil }
-
-func (i *instant) Sync(bfc.Stream, uint64) error { return nil }
+func (i *instant) Sync(bfc.Stream, uint64) error               { return nil }
 
 // newShared returns an allocator on which streams 0 to n-1 have worked.
 func newShared(t testing.TB, limit uint64, n int, timeline bfc.Timeline) *bfc.Allocator {

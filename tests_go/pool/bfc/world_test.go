@@ -114,13 +114,6 @@ func (w *world) takeAsked() []string {
 	return asked
 }
 
-// newFleeting returns a stream that may be destroyed at any time.
-func (w *world) newFleeting() bfc.Stream {
-	s := w.newStream()
-	w.fleeting[s] = true
-	return s
-}
-
 func (w *world) Lasting(s bfc.Stream) bool { return !w.fleeting[s] }
 
 func (w *world) requireThere(s bfc.Stream) {

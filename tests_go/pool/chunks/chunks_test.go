@@ -50,8 +50,7 @@ func (w *world) chunk(t *testing.T, addr, bytes uint64) uint32 {
 }
 
 func (w *world) bytes(i uint32) uint64 { return w.table.Records[i].Bytes() }
-
-func (w *world) addr(i uint32) uint64 { return w.table.Records[i].Addr() }
+func (w *world) addr(i uint32) uint64  { return w.table.Records[i].Addr() }
 
 // insert puts a chunk into the bins and into the model.
 func (w *world) insert(i uint32) {

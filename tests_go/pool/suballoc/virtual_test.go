@@ -659,5 +659,4 @@ func (m *meter) MemAlloc(bytes uint64) (uint64, error) {
 func (m *meter) MemRelease(handle uint64) error {
 	return m.give(handle, m.VirtualDevice.MemRelease(handle))
 }
-
 func (m *meter) MemFree(addr uint64) error { return m.give(addr, m.VirtualDevice.MemFree(addr)) }

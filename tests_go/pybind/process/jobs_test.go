@@ -191,8 +191,7 @@ func panics() string {
 	return wrong.String()
 }
 
-func init() { children["panics"] = panics }
-
+func init()                                     { children["panics"] = panics }
 func TestAPanicOfAnotherGoroutine(t *testing.T) { inChild(t, "panics") }
 
 func TestParallelCallsForEachNumberOnce(t *testing.T) {

@@ -122,6 +122,4 @@ func TestAClosedJobLeavesNothing(t *testing.T) {
 	}
 }
 
-func openDescriptors(t *testing.T) int {
-	return len(must.OK(os.ReadDir("/proc/self/fd"))(t))
-}
+func openDescriptors(t *testing.T) int { return len(must.OK(os.ReadDir("/proc/self/fd"))(t)) }

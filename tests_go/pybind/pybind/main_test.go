@@ -97,7 +97,6 @@ func take(number, nbytes int64) (block, error) {
 func allocate(t require.TestingT, number, nbytes int64) block {
 	return must.OK(take(number, nbytes))(t)
 }
-
 func (b block) free(t require.TestingT) {
 	require.NoError(t, cabi.GiveBack(uint64(b.address), uint64(b.id)))
 }

@@ -51,10 +51,8 @@ func (f *fail) String() string {
 	return f.code.String() + ": " + f.text
 }
 
-func value(text string) *fail { return &fail{status.Value, text} }
-
+func value(text string) *fail  { return &fail{status.Value, text} }
 func native(text string) *fail { return &fail{status.InvalidArgument, text} }
-
 func frozen(text string) *fail { return &fail{status.State, text} }
 
 func newModel(physical []config.PhysicalDevice) *model {

@@ -71,12 +71,6 @@ func (f *faults) allocated(bytes uint64) {
 	f.sizes = append(f.sizes, bytes)
 }
 
-func (f *faults) count(kind string) int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.calls[kind]
-}
-
 // device is a graph.Device made of closures.
 type device struct {
 	name        devname.Name
@@ -89,12 +83,9 @@ type device struct {
 	read        func(dst []byte, addr, offset uint64) error
 }
 
-func (d *device) Name() devname.Name  { return d.name }
-func (d *device) Description() string { return d.description }
-
-func (d *device) MemoryLimit() (uint64, error) {
-	return d.limit, d.faults.hit("limit")
-}
+func (d *device) Name() devname.Name           { return d.name }
+func (d *device) Description() string          { return d.description }
+func (d *device) MemoryLimit() (uint64, error) { return d.limit, d.faults.hit("limit") }
 
 func (d *device) Allocate(bytes uint64) (graph.Buffer, error) {
 	d.faults.allocated(bytes)

@@ -17,18 +17,10 @@ import pytest
 from gpuconf._core.native import core
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    pass
 
 MIB, GIB = 1 << 20, 1 << 30
 H100 = 85_019_590_656  # as CUDA reports it
-
-
-@pytest.fixture(autouse=True)
-def fresh_graph() -> Iterator[None]:
-    """Start with an empty default graph."""
-    tf.reset_default_graph()
-    yield
-    tf.reset_default_graph()
 
 
 def gpu_options(**fields: Any) -> tf.ConfigProto:
