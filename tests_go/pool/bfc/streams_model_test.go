@@ -254,9 +254,7 @@ func TestAllInterleavings(t *testing.T) {
 		"both share what they free": {
 			{share(0), freeOf(0), allocating(0, 2)}, {share(1), freeOf(1), allocating(1, 2)},
 		},
-		"one takes all": {
-			{freeOf(0), allocating(0, 3), share(0)}, {freeOf(1), allocating(1, 1), freeOf(1)},
-		},
+		"one takes all": {{freeOf(0), allocating(0, 3), share(0)}, {freeOf(1), allocating(1, 1), freeOf(1)}},
 	}
 	for name, threads := range tests {
 		t.Run(name, func(t *testing.T) {
