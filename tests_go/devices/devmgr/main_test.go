@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gpuconf/gocore/base/status"
 	"gpuconf/gocore/devices/devmgr"
 	"gpuconf/gocore/machine/gpu"
 	"gpuconf/gocore/machine/models"
@@ -72,13 +73,15 @@ func (d *driver) taken(t require.TestingT, ordinal int) uint64 {
 	return total - free
 }
 
-// enumerated lists the devices of a machine. When the test ends, the Manager's accounting must be right, and nothing may
-// be left behind.
+// enumerated lists the devices of a machine. When the test ends, the Manager's accounting must be right, and nothing
+// may be left behind.
 func enumerated(t testing.TB, d *driver, env config.Env) *devmgr.Manager {
 	t.Helper()
 	m := must.OK(devmgr.New(d, env))(t)
 	t.Cleanup(func() {
-		require.NoError(t, m.Check())
+		if err := m.Check(); status.CodeOf(err) != status.FailedPrecondition { // as of one that the test has closed
+			require.NoError(t, err)
+		}
 		require.NoError(t, m.Close(true))
 		d.requireNothingLeft(t)
 	})

@@ -45,16 +45,16 @@ func TestOutOfMemory(t *testing.T) {
 		{
 			name: "too large", spec: "T4", limits: []float64{10},
 			ask: 10*mib + 1, cause: bfc.TooLarge,
-			want: "OOM when allocating 10.00MiB (10485761 bytes) on GPU:0: out of memory, the request is larger than " +
-				"the limit.\n  limit 10.00MiB (10485760 bytes), in use 0 bytes in 0 blocks, reserved 0 bytes, largest " +
-				"free block 0 bytes\n  on Tesla T4. Request less memory, or raise its limit.",
+			want: "OOM when allocating 10.00MiB (10485761 bytes) on GPU:0: out of memory, the request is larger " +
+				"than the limit.\n  limit 10.00MiB (10485760 bytes), in use 0 bytes in 0 blocks, reserved 0 bytes, " +
+				"largest free block 0 bytes\n  on Tesla T4. Request less memory, or raise its limit.",
 		},
 		{
 			name: "huge", spec: "T4:16GiB", limits: []float64{10}, ask: 1<<64 - 1, cause: bfc.TooLarge,
-			want: "OOM when allocating 18446744073709551615 bytes on GPU:0: out of memory, the request is larger than " +
-				"the limit.\n  limit 10.00MiB (10485760 bytes), in use 0 bytes in 0 blocks, reserved 0 bytes, largest " +
-				"free block 0 bytes\n  on Tesla T4, which has 16.00GiB (17179869184 bytes) in total. Request less " +
-				"memory, or raise its limit.",
+			want: "OOM when allocating 18446744073709551615 bytes on GPU:0: out of memory, the request is larger " +
+				"than the limit.\n  limit 10.00MiB (10485760 bytes), in use 0 bytes in 0 blocks, reserved 0 bytes, " +
+				"largest free block 0 bytes\n  on Tesla T4, which has 16.00GiB (17179869184 bytes) in total. " +
+				"Request less memory, or raise its limit.",
 		},
 		{
 			name: "fragmented", spec: "T4", limits: []float64{8},
@@ -68,8 +68,8 @@ func TestOutOfMemory(t *testing.T) {
 				}
 			},
 			ask: 2 * mib, cause: bfc.Fragmented,
-			want: "OOM when allocating 2.00MiB (2097152 bytes) on GPU:0: out of memory, enough memory is free, but it " +
-				"is fragmented.\n  limit 8.00MiB (8388608 bytes), in use 4.00MiB (4194304 bytes) in 4 blocks, " +
+			want: "OOM when allocating 2.00MiB (2097152 bytes) on GPU:0: out of memory, enough memory is free, but " +
+				"it is fragmented.\n  limit 8.00MiB (8388608 bytes), in use 4.00MiB (4194304 bytes) in 4 blocks, " +
 				"reserved 8.00MiB (8388608 bytes), largest free block 1.00MiB (1048576 bytes)\n  in use by c, " +
 				"untagged: 4.00MiB (4194304 bytes) in 4 blocks\n  on Tesla T4. See " +
 				"gpuconf.memory.memory_map(\"GPU:0\"). Allocate the largest buffers first, or raise the limit. With " +
@@ -131,8 +131,8 @@ func TestOutOfMemory(t *testing.T) {
 			ask: 5 * mib, cause: bfc.TooLarge,
 			want: "OOM when allocating 5.00MiB (5242880 bytes) on GPU:0: out of memory, the request is larger than " +
 				"the limit.\n  limit 4.00MiB (4194304 bytes), in use 0 bytes in 0 blocks, reserved 0 bytes, largest " +
-				"free block 0 bytes\n  on Tesla T4. Request less memory, or raise the lease's memory, which sets this " +
-				"limit (--memory of gpuconf run).",
+				"free block 0 bytes\n  on Tesla T4. Request less memory, or raise the lease's memory, which sets " +
+				"this limit (--memory of gpuconf run).",
 		},
 		{
 			name: "not lowered by the environment", spec: "T4", limits: []float64{4},
@@ -147,8 +147,8 @@ func TestOutOfMemory(t *testing.T) {
 			env: config.Env{"GPUCONF_LIMIT": "34359738368"},
 			ask: 1 << 34, cause: bfc.TooLarge,
 			want: "OOM when allocating 16.00GiB (17179869184 bytes) on GPU:0: out of memory, the request is larger " +
-				"than the limit.\n  limit 14.97GiB (16078864384 bytes), in use 0 bytes in 0 blocks, reserved 0 bytes, " +
-				"largest free block 0 bytes\n  on Tesla T4. Request less memory, or raise its limit.",
+				"than the limit.\n  limit 14.97GiB (16078864384 bytes), in use 0 bytes in 0 blocks, reserved 0 " +
+				"bytes, largest free block 0 bytes\n  on Tesla T4. Request less memory, or raise its limit.",
 		},
 		{
 			name: "another rank's GPU", spec: "2xT4",
@@ -166,9 +166,9 @@ func TestOutOfMemory(t *testing.T) {
 			},
 			ask: mib, cause: bfc.DeviceFull,
 			want: "OOM when allocating 1.00MiB (1048576 bytes) on GPU:0: out of memory, the limit was not reached, " +
-				"but the GPU refused (CUDA_ERROR_ILLEGAL_ADDRESS (700)).\n  limit 100.00MiB (104857600 bytes), in use " +
-				"0 bytes in 0 blocks, reserved 0 bytes, largest free block 0 bytes\n  on Tesla T4. The GPU may have " +
-				"memory left: this is a GPU or driver fault; restarting the process may help.",
+				"but the GPU refused (CUDA_ERROR_ILLEGAL_ADDRESS (700)).\n  limit 100.00MiB (104857600 bytes), in " +
+				"use 0 bytes in 0 blocks, reserved 0 bytes, largest free block 0 bytes\n  on Tesla T4. The GPU may " +
+				"have memory left: this is a GPU or driver fault; restarting the process may help.",
 		},
 	} {
 		t.Run(row.name, func(t *testing.T) {

@@ -377,7 +377,8 @@ func TestAReadOnlyDisk(t *testing.T) {
 	holder := open(t, place+"/ledger")
 	kept := must.OK(holder.Claim(request(1, card("A", 30*gib))))(t)
 	require.NoError(t, holder.Close())
-	require.NoError(t, unix.Close(must.OK(kept.Descriptor())(t))) // a file that is open for writing keeps the file system writable
+	// A file that is open for writing keeps the file system writable.
+	require.NoError(t, unix.Close(must.OK(kept.Descriptor())(t)))
 	require.NoError(t, unix.Mount("none", place, "tmpfs", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
 	l := open(t, place+"/ledger")
 	claims, _ := must.OK2(l.Rows())(t)

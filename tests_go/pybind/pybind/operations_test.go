@@ -69,49 +69,6 @@ func liveTensors(t require.TestingT) (tensors live) {
 	return tensors
 }
 
-func TestEagerOperationsAcrossTheBorder(t *testing.T) {
-	onMachine(t, "2xT4")
-	initialize(t)
-	a := tensor(t, full("GPU:1"), "2,3", 1, 2, 3, 4, 5, 6)
-	b := tensor(t, full("CPU:0"), "3,2", 1, 2, 3, 4, 5, 6)
-	receipt := must.OK(pybind.Execute("MatMul", fmt.Sprintf("%d %d", a, b), 0, "", full("GPU:1")))(t)
-	require.Zero(t, receipt&1, "nothing is queued")
-	require.Equal(t, []float32{22, 28, 49, 64}, read(t, receipt>>1, 4))
-	info := must.OK(pybind.TensorInfo(receipt >> 1))(t)
-	require.Contains(t, info, `"backing_device":"/job:localhost/replica:0/task:0/device:GPU:1"`)
-	require.Contains(t, info, `"host_visible":true`)
-	require.Contains(t, info, `"shape":[2,2]`)
-	require.Equal(t, live{Tensors: []string{
-		"<gpuconf.Tensor: shape=(2, 2), dtype=float32, device=" + full("GPU:1") + ">",
-		"<gpuconf.Tensor: shape=(2, 3), dtype=float32, device=" + full("GPU:1") + ">",
-		"<gpuconf.Tensor: shape=(3, 2), dtype=float32, device=" + full("CPU:0") + ">",
-	}, HostBlocks: 1, HostBytes: 24}, liveTensors(t))
-	flagged := must.OK(pybind.Execute("MatMul", fmt.Sprintf("%d %d", a, a), 2, "", ""))(t)
-	require.Equal(t, []float32{14, 32, 32, 77}, read(t, flagged>>1, 4), "the second one transposed")
-	release(t, a, b, receipt>>1, flagged>>1)
-	require.Equal(t, live{Tensors: []string{}}, liveTensors(t))
-}
-
-func TestTheLogOfEagerOperationsIsFetchedOnce(t *testing.T) {
-	onMachine(t, "T4")
-	initialize(t)
-	must.OK(pybind.SetSetting("log_device_placement", "true"))(t)
-	must.OK(pybind.SetSetting("device_policy", `{"name": "warn", "repr": ""}`))(t)
-	numbers := []float32{1}
-	address, bytes := host(numbers)
-	receipt := must.OK(pybind.MakeTensor(address, bytes, "float32", "", "", full("GPU:0")))(t)
-	require.EqualValues(t, 1, receipt&1, "log lines are queued")
-	sum := must.OK(pybind.Execute("Add", fmt.Sprintf("%d %d", receipt>>1, receipt>>1), 0, "", full("CPU:0")))(t)
-	lines := must.OK(pybind.DrainPlacementLog())(t)
-	require.Equal(t, `["Executing op _EagerConst in device `+full("GPU:0")+`","Executing op AddV2 in device `+full(
-		"CPU:0")+`"]`, lines)
-	lines = must.OK(pybind.DrainPlacementLog())(t)
-	require.Equal(t, "[]", lines)
-	notices := must.OK(pybind.DrainNotices())(t)
-	require.Contains(t, notices, "before computing AddV2 input #0 was expected to be on "+full("CPU:0"))
-	release(t, receipt>>1, sum>>1)
-}
-
 // graphOf returns a graph of a constant and its sum with itself.
 func graphOf(t *testing.T, numbers ...float32) (id int64, sum string) {
 	id = must.OK(pybind.NewGraph())(t)
@@ -121,67 +78,6 @@ func graphOf(t *testing.T, numbers ...float32) (id int64, sum string) {
 	require.JSONEq(t, fmt.Sprintf(`{"id": 0, "name": "a", "dtype": "float32", "shape": [%d]}`, len(numbers)), node)
 	sum = must.OK(pybind.AddNode(id, "Add", "", "0 0", "0", 0, "/device:GPU:0"))(t)
 	return id, sum
-}
-
-func TestPlaceholdersAcrossTheBorder(t *testing.T) {
-	onMachine(t, "T4")
-	must.OK(pybind.Enumerate("{}"))(t)
-	graph := must.OK(pybind.NewGraph())(t)
-	defer func() { must.OK(pybind.DropGraph(graph))(t) }()
-	for i, row := range []struct {
-		shape    string
-		unranked bool
-		want     string
-	}{
-		{"-1,2", false, `{"id": 0, "name": "p", "dtype": "float32", "shape": [-1, 2]}`},
-		{"", true, `{"id": 1, "name": "p_1", "dtype": "float32", "shape": null}`},
-		{"", false, `{"id": 2, "name": "p_2", "dtype": "float32", "shape": []}`},
-	} {
-		node := must.OK(pybind.AddPlaceholder(graph, "p", "float32", row.shape, row.unranked, "", ""))(t, i)
-		require.JSONEq(t, row.want, node)
-	}
-	sum := must.OK(pybind.AddNode(graph, "Add", "", "0 1", "", 0, ""))(t)
-	require.JSONEq(t, `{"id": 3, "name": "Add", "dtype": "float32", "shape": null}`, sum)
-	wait := must.OK(pybind.AddNode(graph, "NoOp", "init", "", "3", 0, ""))(t)
-	require.JSONEq(t, `{"id": 4, "name": "init"}`, wait)
-
-	session := must.OK(pybind.OpenSession(graph, "{}", "{}", "main.py:3 (Session)"))(t) >> 1
-	from, bytes := host([]float32{1, 2, 3, 4, 5, 6})
-	feeds := fmt.Sprintf(`"feeds": [[0, %d, %d, 3, 2], [1, %d, 8, 2]]`, from, bytes, from)
-	shapes := must.OK(pybind.SessionShapes(session, `{"fetches": [[3, 0, 0]], "targets": [4], `+feeds+`}`))(t)
-	require.Equal(t, "[[3,2]]", shapes)
-	into := make([]float32, 6)
-	address, size := host(into)
-	must.OK(pybind.RunSession(session, fmt.Sprintf(`{"fetches": [[3, %d, %d]], "targets": [4], %s}`, address,
-		size, feeds)))(t)
-	require.Equal(t, []float32{2, 4, 4, 6, 6, 8}, into)
-
-	for name, call := range map[string]func() error{
-		"an invalid size": func() error {
-			return must.Err(pybind.AddPlaceholder(graph, "p", "float32", "-2", false, "", ""))
-		},
-		"not a size": func() error {
-			return must.Err(pybind.AddPlaceholder(graph, "p", "float32", "x", false, "", ""))
-		},
-	} {
-		t.Run(name, func(t *testing.T) { requireKind(t, status.Value, call()) })
-	}
-	for name, call := range map[string]func() error{
-		"nothing fed": func() error {
-			return must.Err(pybind.SessionShapes(session, `{"fetches": [[3, 0, 0]]}`))
-		},
-		"no tensor": func() error {
-			return must.Err(pybind.SessionShapes(session, `{"fetches": [[4, 0, 0]]}`))
-		},
-		"an unknown device": func() error {
-			return must.Err(pybind.AddPlaceholder(graph, "p", "float32", "", true, "", "x:y"))
-		},
-	} {
-		t.Run(name, func(t *testing.T) { requireKind(t, status.InvalidArgument, call()) })
-	}
-	requireKind(t, status.InvalidType, must.Err(pybind.AddPlaceholder(graph, "p", "complex64", "", true, "", "")))
-	must.OK(pybind.CloseSession(session))(t)
-	require.Equal(t, live{Tensors: []string{}}, liveTensors(t))
 }
 
 func TestSessionsAcrossTheBorder(t *testing.T) {
@@ -235,31 +131,6 @@ func TestSessionsAcrossTheBorder(t *testing.T) {
 	requireKind(t, status.InvalidArgument, must.Err(pybind.CloseSession(session)))
 }
 
-func TestASessionEndsWithItsRuntime(t *testing.T) {
-	onMachine(t, "T4")
-	must.OK(pybind.Enumerate("{}"))(t)
-	graph, _ := graphOf(t, 1)
-	receipt := must.OK(pybind.OpenSession(graph, "{}", "{}", ""))(t)
-	must.OK(pybind.Reset())(t)
-	_, err := pybind.RunSession(receipt>>1, "{}")
-	require.Contains(t, requireKind(t, status.FailedPrecondition, err), "the runtime of this Session was reset")
-	_, err = pybind.SessionDevices(receipt >> 1)
-	require.Contains(t, requireKind(t, status.FailedPrecondition, err), "the runtime of this Session was reset")
-	must.OK(pybind.CloseSession(receipt >> 1))(t)
-}
-
-func TestAResetIsRefusedUnderTensors(t *testing.T) {
-	onMachine(t, "T4")
-	initialize(t)
-	id := tensor(t, full("CPU:0"), "1", 1)
-	text := requireKind(t, status.FailedPrecondition, must.Err(pybind.Reset()))
-	require.Contains(t, text, "tensors are still in use")
-	require.Contains(t, text, "<gpuconf.Tensor: shape=(1,), dtype=float32, device="+full("CPU:0")+">")
-	require.Equal(t, []float32{1}, read(t, id, 1))
-	release(t, id)
-	requireKind(t, status.InvalidArgument, must.Err(pybind.ReleaseTensor(id)))
-}
-
 func TestRenamedDevicesLeaveScopesBehind(t *testing.T) {
 	onMachine(t, "2xT4")
 	initialize(t)
@@ -282,61 +153,54 @@ func TestOperationsThatCantBe(t *testing.T) {
 	initialize(t)
 	id := tensor(t, "", "2", 1, 2)
 	defer release(t, id)
+	graph, _ := graphOf(t, 1)
 	numbers := []float32{1, 2}
 	address, bytes := host(numbers)
 	for name, row := range map[string]struct {
-		call func() error
+		err  error
 		kind status.Code
 		text string
 	}{
-		"an operation": {
-			func() error { _, err := pybind.Execute("Conv2D", fmt.Sprint(id), 0, "", ""); return err }, status.NotFound,
-			"Could not find device for node"},
-		"no tensor": {func() error { _, err := pybind.Execute("Identity", "99", 0, "", ""); return err },
+		"an operation": {must.Err(pybind.Execute("Conv2D", fmt.Sprint(id), 0, "", "")),
+			status.NotFound, "Could not find device for node"},
+		"no tensor": {must.Err(pybind.Execute("Identity", "99", 0, "", "")),
 			status.InvalidArgument, "there is no tensor 99"},
-		"no number": {func() error { _, err := pybind.Execute("Identity", "x", 0, "", ""); return err },
-			status.Internal, "decoding"},
-		"no inputs": {func() error { _, err := pybind.Execute("MatMul", "", 0, "", ""); return err },
-			status.InvalidArgument, "takes 2 inputs"},
-		"a type": {func() error {
-			return must.Err(pybind.MakeTensor(address, bytes, "float16", "2", "", ""))
-		}, status.InvalidType, "unsupported dtype float16"},
-		"a shape": {func() error {
-			return must.Err(pybind.MakeTensor(address, bytes, "float32", "2,x", "", ""))
-		}, status.Value, "Dimension x"},
-		"a negative shape": {func() error {
-			return must.Err(pybind.MakeTensor(address, bytes, "float32", "-2", "", ""))
-		}, status.Value, "Dimension -2"},
-		"too many bytes": {func() error {
-			return must.Err(pybind.MakeTensor(address, bytes, "float32", "1", "", ""))
-		}, status.InvalidArgument, "Too many elements"},
-		"half an element": {func() error {
-			return must.Err(pybind.MakeTensor(address, 6, "float32", "2", "", ""))
-		}, status.InvalidArgument, "is not a whole number"},
-		"an address": {func() error {
-			return must.Err(pybind.MakeTensor(-address, bytes, "float32", "2", "", ""))
-		}, status.InvalidArgument, "invalid host memory"},
-		"beyond all memory": {func() error {
-			return must.Err(pybind.MakeTensor(address, math.MaxInt64, "float32", "2", "", ""))
-		}, status.InvalidArgument, "invalid host memory"},
-		"little room": {func() error { _, err := pybind.ReadTensor(id, address, 4); return err },
+		"no number": {must.Err(pybind.Execute("Identity", "x", 0, "", "")), status.Internal, "decoding"},
+		"no inputs": {must.Err(pybind.Execute("MatMul", "", 0, "", "")), status.InvalidArgument, "takes 2 inputs"},
+		"a type": {must.Err(pybind.MakeTensor(address, bytes, "float16", "2", "", "")),
+			status.InvalidType, "unsupported dtype float16"},
+		"a shape": {must.Err(pybind.MakeTensor(address, bytes, "float32", "2,x", "", "")),
+			status.Value, "Dimension x"},
+		"a negative shape": {must.Err(pybind.MakeTensor(address, bytes, "float32", "-2", "", "")),
+			status.Value, "Dimension -2"},
+		"too many bytes": {must.Err(pybind.MakeTensor(address, bytes, "float32", "1", "", "")),
+			status.InvalidArgument, "Too many elements"},
+		"half an element": {must.Err(pybind.MakeTensor(address, 6, "float32", "2", "", "")),
+			status.InvalidArgument, "is not a whole number"},
+		"an address": {must.Err(pybind.MakeTensor(-address, bytes, "float32", "2", "", "")),
+			status.InvalidArgument, "invalid host memory"},
+		"beyond all memory": {must.Err(pybind.MakeTensor(address, math.MaxInt64, "float32", "2", "", "")),
+			status.InvalidArgument, "invalid host memory"},
+		"little room": {must.Err(pybind.ReadTensor(id, address, 4)),
 			status.InvalidArgument, "does not match a tensor"},
-		"a graph": {
-			func() error { _, err := pybind.AddNode(99, "Identity", "", "0", "", 0, ""); return err },
+		"a graph": {must.Err(pybind.AddNode(99, "Identity", "", "0", "", 0, "")),
 			status.InvalidArgument, "there is no graph 99"},
-		"a session": {func() error { _, err := pybind.RunSession(99, "{}"); return err },
-			status.InvalidArgument, "there is no session 99"},
-		"a session's graph": {func() error { _, err := pybind.OpenSession(99, "{}", "{}", ""); return err },
+		"a session": {must.Err(pybind.RunSession(99, "{}")), status.InvalidArgument, "there is no session 99"},
+		"a session's graph": {must.Err(pybind.OpenSession(99, "{}", "{}", "")),
 			status.InvalidArgument, "there is no graph 99"},
-		"an infinite number": {
-			func() error { _, err := pybind.ImportConfig(`{"per_process_gpu_memory_fraction": "much"}`); return err },
+		"an infinite number": {must.Err(pybind.ImportConfig(`{"per_process_gpu_memory_fraction": "much"}`)),
 			status.Internal, "decoding a float"},
-		"a program under way": {func() error { _, err := pybind.ImportConfig(`{}`); return err }, status.State,
-			"must be called at program startup"},
-		"a scope": {func() error { _, err := pybind.RequestDevice("", `["bogus"]`); return err },
-			status.InvalidArgument, "bogus"},
+		"a program under way": {must.Err(pybind.ImportConfig(`{}`)),
+			status.State, "must be called at program startup"},
+		"a placeholder's size": {must.Err(pybind.AddPlaceholder(graph, "p", "float32", "x", false, "", "")),
+			status.Value, "Dimension x"},
+		"a placeholder's type": {must.Err(pybind.AddPlaceholder(graph, "p", "complex64", "", true, "", "")),
+			status.InvalidType, "complex64"},
+		"a placeholder's device": {must.Err(pybind.AddPlaceholder(graph, "p", "float32", "", true, "", "x:y")),
+			status.InvalidArgument, "x:y"},
+		"a scope": {must.Err(pybind.RequestDevice("", `["bogus"]`)), status.InvalidArgument, "bogus"},
 	} {
-		t.Run(name, func(t *testing.T) { require.Contains(t, requireKind(t, row.kind, row.call()), row.text) })
+		t.Run(name, func(t *testing.T) { require.Contains(t, requireKind(t, row.kind, row.err), row.text) })
 	}
 	require.Len(t, liveTensors(t).Tensors, 1)
 }

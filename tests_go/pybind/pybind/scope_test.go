@@ -69,18 +69,6 @@ func TestAllocationsFollowTheScope(t *testing.T) {
 	require.EqualValues(t, 0, gpuOf(0))
 }
 
-func TestMergeScope(t *testing.T) {
-	for _, row := range [][3]string{
-		{"", "GPU:1", task + "/device:GPU:1"},
-		{"", "", task + "/device:CPU:0"},
-		{task + "/device:GPU:1", "CPU", task + "/device:CPU:1"},
-		{task + "/device:GPU:1", "/job:worker", "/job:worker/replica:0/task:0/device:GPU:1"},
-	} {
-		name := must.OK(pybind.MergeScope(row[0], row[1]))(t)
-		require.Equal(t, row[2], name, "%q in %q", row[1], row[0])
-	}
-}
-
 // A reset cannot change the scopes of other threads. So one that was entered before it counts as no scope.
 func TestScopeEndsWithItsGeneration(t *testing.T) {
 	onMachine(t, "2xT4:1GiB")

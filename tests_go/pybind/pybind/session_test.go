@@ -4,10 +4,8 @@ package pybind_test
 
 import (
 	"encoding/json"
-	"runtime"
 	"testing"
 	"time"
-	"unsafe"
 
 	"github.com/stretchr/testify/require"
 
@@ -15,128 +13,6 @@ import (
 	"gpuconf/pybind/wire"
 	"gpuconf/tests_go/must"
 )
-
-func TestSessionThroughTheBorder(t *testing.T) {
-	onMachine(t, "H100-80GB:80GiB,T4:16GiB")
-	devices := must.OK(pybind.Enumerate("{}"))(t)
-	require.JSONEq(t, `[[["/physical_device:CPU:0", "CPU"], ["/physical_device:GPU:0", "GPU"],
-		["/physical_device:GPU:1", "GPU"]], "H100-80GB:80GiB,T4:16GiB"]`, devices)
-	h100, t4 := "GPU-2da03b5e-97a7-d03f-0f1c-5b101e4cc1bf", "GPU-03b6d973-39bb-712e-011e-82fb0865b4d6"
-	for position, want := range []*wire.DeviceDetails{nil,
-		{Name: "NVIDIA H100 80GB HBM3", Major: 9, TotalBytes: 80 << 30, UUID: h100},
-		{Name: "Tesla T4", Major: 7, Minor: 5, TotalBytes: 16 << 30, UUID: t4}, nil} {
-		text := must.OK(pybind.DeviceDetails(int64(position)))(t)
-		var details *wire.DeviceDetails
-		require.NoError(t, wire.Decode(text, &details))
-		require.Equal(t, want, details)
-	}
-	split(t, 1, 100, 200)
-	require.True(t, must.OK(pybind.LogicalConfigured(2, ""))(t))
-	require.False(t, must.OK(pybind.LogicalConfigured(1, ""))(t))
-	require.True(t, must.OK(pybind.SetVisibleDevices(`[[2, ""]]`, "GPU", true))(t))
-	require.Equal(t, "[0,2]", must.OK(pybind.VisibleDevices())(t))
-
-	built := must.OK(pybind.Initialize("{}", "main.py:1 (test)"))(t)
-	require.JSONEq(t, `[[
-		["/device:CPU:0", "CPU", "/job:localhost/replica:0/task:0/device:CPU:0", -1],
-		["/device:GPU:0", "GPU", "/job:localhost/replica:0/task:0/device:GPU:0", 1],
-		["/device:GPU:1", "GPU", "/job:localhost/replica:0/task:0/device:GPU:1", 1]], true, -1]`, built)
-	require.JSONEq(t, built, must.OK(pybind.Initialize("{}", "other.py:2 (later)"))(t))
-
-	require.Equal(t, 200*mib, must.OK(pybind.LimitBytes(1))(t))
-	b := allocate(t, must.OK(pybind.ResolveGPU("GPU:1"))(t), 1000)
-	require.EqualValues(t, 1, b.gpu)
-	require.True(t, b.noticed, "the Created device notices are waiting")
-	require.Equal(t, "1024 1024", must.OK(pybind.MemoryInfo("GPU:1"))(t))
-	b.free(t)
-	must.OK(pybind.ResetMemoryStats("GPU:1"))(t)
-	text := must.OK(pybind.MemoryStats("GPU:1"))(t)
-	var stats wire.MemoryStats
-	require.NoError(t, wire.Decode(text, &stats))
-	require.Equal(t, wire.MemoryStats{BytesLimit: 200 << 20, BytesReserved: 200 << 20, PeakBytesReserved: 200 << 20,
-		LargestFreeBlockBytes: 200 << 20}, stats)
-}
-
-func TestGrowthAcrossTheBorder(t *testing.T) {
-	onMachine(t, "T4")
-	must.OK(pybind.Enumerate("{}"))(t)
-	require.EqualValues(t, -1<<63, must.OK(pybind.MemoryGrowth(1, ""))(t), "None")
-	for _, value := range []int64{1, 0, 7} {
-		must.OK(pybind.SetMemoryGrowth(1, "", value, ""))(t)
-		require.Equal(t, value, must.OK(pybind.MemoryGrowth(1, ""))(t))
-	}
-}
-
-func TestSettingsAcrossTheBorder(t *testing.T) {
-	onMachine(t, "")
-	must.OK(pybind.Enumerate("{}"))(t)
-	for name, values := range map[string][]string{ // the default first
-		"soft_device_placement":        {`true`, `false`, `true`},
-		"log_device_placement":         {`false`, `true`},
-		"synchronous_execution":        {`true`, `false`},
-		"intra_op_parallelism_threads": {`0`, `4`},
-		"inter_op_parallelism_threads": {`0`, `4`},
-	} {
-		got := must.OK(pybind.Setting(name))(t)
-		require.JSONEq(t, values[0], got, name)
-		for _, value := range values[1:] {
-			must.OK(pybind.SetSetting(name, value))(t, name)
-			got = must.OK(pybind.Setting(name))(t)
-			require.JSONEq(t, value, got, name)
-		}
-	}
-}
-
-// hostAddress returns the address of a slice, which the pinner keeps from moving.
-func hostAddress(pinner *runtime.Pinner, bytes []byte) int64 {
-	pinner.Pin(&bytes[0])
-	return int64(uintptr(unsafe.Pointer(&bytes[0])))
-}
-
-func TestCopiesAcrossTheBorder(t *testing.T) {
-	onMachine(t, "T4:1GiB")
-	initialize(t)
-	b := allocate(t, 0, 1000)
-	var pinner runtime.Pinner
-	defer pinner.Unpin()
-	sent, got := []byte("what was written"), make([]byte, 16)
-	must.OK(pybind.CopyFromHost(b.address, b.id, 984, hostAddress(&pinner, sent), 16))(t)
-	must.OK(pybind.CopyToHost(b.address, b.id, 984, hostAddress(&pinner, got), 16))(t)
-	require.Equal(t, sent, got)
-	must.OK(pybind.CopyFromHost(b.address, b.id, 1000, 0, 0))(t, "nothing, from nowhere")
-	b.free(t)
-
-	empty := allocate(t, 0, 0)
-	require.Equal(t, block{0, 0, 0, true}, empty)
-	empty.free(t)
-}
-
-func TestMeasurementAcrossTheBorder(t *testing.T) {
-	onMachine(t, "T4:1GiB")
-	initialize(t)
-	held := allocate(t, 0, 100)
-	require.JSONEq(t, `[0, 1, [256, 256, 1, [["gpuconf", "", 256, 256, 1]]]]`, must.OK(pybind.StartPeak(-1))(t))
-	allocate(t, 0, 1000).free(t)
-	require.JSONEq(t, `[256, 1280, 1, [["gpuconf", "", 256, 1280, 1]]]`, must.OK(pybind.StopPeak(0, 1))(t))
-	held.free(t)
-}
-
-func TestMemoryMapAcrossTheBorder(t *testing.T) {
-	onMachine(t, "T4")
-	must.OK(pybind.Enumerate("{}"))(t)
-	split(t, 0, 1)
-	must.OK(pybind.Initialize("{}", ""))(t)
-	b := allocate(t, 0, 1000)
-	text := must.OK(pybind.MemoryMap("GPU:0"))(t)
-	var picture wire.MemoryMap
-	require.NoError(t, wire.Decode(text, &picture))
-	require.Equal(t, wire.MemoryMap{Device: "GPU:0", BytesLimit: uint64(mib), Regions: []wire.Region{{
-		Address: uint64(b.address), Bytes: uint64(mib), Chunks: []wire.Chunk{
-			{Address: uint64(b.address), Bytes: 1024, Requested: 1000, InUse: true, Library: "gpuconf"},
-			{Address: uint64(b.address) + 1024, Bytes: 1047552},
-		}}}}, picture, "to the last digit, though above 2^53")
-	b.free(t)
-}
 
 // Python handles signals between two waits, so no wait may be long, whatever its timeout.
 func TestWaitForFreeIsShort(t *testing.T) {

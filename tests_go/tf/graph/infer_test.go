@@ -96,8 +96,9 @@ func TestShapes(t *testing.T) {
 				"merging shape 1 with other shapes. for 'AddN' (op: 'AddN') with input shapes: [2,2], [2,2], [2,3].",
 			eager: "Input 0: [2,2] != input 2: [2,3]"},
 		{name: "sum of types", spec: graph.NodeSpec{Op: graph.AddN}, in: typed(gpu.Float32, gpu.Float64),
-			code:  status.InvalidType,
-			text:  "Tensors in list passed to 'inputs' of 'AddN' Op have types [float32, float64] that don't all match.",
+			code: status.InvalidType,
+			text: "Tensors in list passed to 'inputs' of 'AddN' Op have types [float32, float64] that don't all " +
+				"match.",
 			eager: "expected to be a float tensor but is a double tensor", eagerC: status.InvalidArgument},
 		{name: "addition", spec: graph.NodeSpec{Op: graph.Add}, in: f32(s(2, 3), s(2, 3)), want: s(2, 3)},
 		{name: "addition of a scalar", spec: graph.NodeSpec{Op: graph.Add}, in: f32(s(2, 3), s()), want: s(2, 3)},
