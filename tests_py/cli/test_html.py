@@ -203,8 +203,7 @@ def test_names_are_escaped(name: str) -> None:
 
 
 def test_nothing_fails_in_a_forked_child() -> None:
-    out = run_well(
-        """
+    out = run_well("""
         import os, sys, warnings
         warnings.filterwarnings("ignore", "This process .* is multi-threaded")  # from Python 3.12 on, at every fork
         import gpuconf
@@ -222,8 +221,7 @@ def test_nothing_fails_in_a_forked_child() -> None:
             os._exit(0)
         os.wait()
         buffer.free()
-        """
-    )
+        """)
     assert out.splitlines() == [
         "<gpuconf.Buffer of 1000 bytes on /device:GPU:0, at PTR>",
         "('<gpuconf.Tensor, in the memory of the parent process>', '<div><b>Tensor</b> in the memory of the parent "

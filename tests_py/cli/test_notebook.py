@@ -231,13 +231,11 @@ def test_bad_input_is_one_line(kernel: Kernel, code: str, says: str) -> None:
 
 
 def test_gpumem(kernel: Kernel) -> None:
-    cell = kernel.run(
-        """%%gpumem
+    cell = kernel.run("""%%gpumem
         kept = gpuconf.memory.allocate('300MiB', 'GPU:1')
         with gpuconf.memory.tag('scratch'), gpuconf.memory.allocate('1GiB', 'GPU:1'):
             pass
-        kept.nbytes >> 20"""
-    )
+        kept.nbytes >> 20""")
     result, report = cell.shown
     assert result["text/plain"] == "300"
     assert [line.split() for line in report["text/plain"].splitlines()] == [
@@ -411,8 +409,7 @@ def test_autoreload(kernel: Kernel) -> None:
 
 
 def test_a_fork_in_a_cell(kernel: Kernel) -> None:
-    cell = kernel.run(
-        """%%gpumem
+    cell = kernel.run("""%%gpumem
         import os
         kept = gpuconf.memory.allocate('1GiB')
         child = os.fork()
@@ -422,8 +419,7 @@ def test_a_fork_in_a_cell(kernel: Kernel) -> None:
             except BaseException as error:
                 os._exit(7 if 'forked child' in str(error) else 1)
             os._exit(0)
-        os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])"""
-    )
+        os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])""")
     assert cell.shown[0]["text/plain"] == "7"
     assert "left 1.00GiB" in cell.text
 

@@ -253,8 +253,7 @@ def test_a_child_that_leaves_its_parents_blocks_keeps_its_own_exit_code() -> Non
     """Leaving a simulation, a measurement or a recording raised ForkedProcessError instead of SystemExit. The child
     ends with the interpreter's full shutdown, live buffers and atexit handlers, and says nothing.
     """
-    done = run(
-        """
+    done = run("""
         import atexit, os, sys, warnings
         import gpuconf, gpuconf.compat.v1 as v1
         warnings.simplefilter("error")
@@ -277,8 +276,7 @@ def test_a_child_that_leaves_its_parents_blocks_keeps_its_own_exit_code() -> Non
         except SystemExit as error:
             assert os.getpid() != before
             raise
-        """
-    )
+        """)
     assert (done.code, done.stdout, done.stderr) == (0, "atexit ran\n" * 3 + "[0, 3, 77] 0 True True\n", "")
 
 

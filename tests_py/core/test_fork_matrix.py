@@ -61,8 +61,7 @@ def test_a_child_is_refused_before_it_imports_anything() -> None:
     always = run_well(
         "import gpuconf.compat.v1, sys; gpuconf.config.list_physical_devices(); print(*sys.modules)"
     ).split()
-    run_well(
-        f"""
+    run_well(f"""
         import builtins, sys
         sys.path.insert(0, {str(HERE)!r})
         import fork_matrix, forking
@@ -92,5 +91,4 @@ def test_a_child_is_refused_before_it_imports_anything() -> None:
         assert not ended.hung_in and not ended.wrong, ended
         import os
         os._exit(0)
-        """
-    )
+        """)

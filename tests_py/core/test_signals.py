@@ -19,8 +19,7 @@ def use():
 
 
 def test_handlers_stay_as_they_were() -> None:
-    run_well(
-        """
+    run_well("""
         import signal
         signal.signal(signal.SIGUSR1, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, lambda *_: None)
@@ -32,13 +31,11 @@ def test_handlers_stay_as_they_were() -> None:
         assert before == {s: signal.getsignal(s) for s in signal.valid_signals()}
         assert before[signal.SIGINT] is signal.default_int_handler
         assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == mask
-        """
-    )
+        """)
 
 
 def test_an_alarm_that_rings_all_the_time_disturbs_nothing() -> None:
-    run_well(
-        """
+    run_well("""
         import signal, time
         import gpuconf
         rings = 0
@@ -60,13 +57,11 @@ def test_an_alarm_that_rings_all_the_time_disturbs_nothing() -> None:
             calls += 1
         signal.setitimer(signal.ITIMER_REAL, 0)
         assert gpuconf.memory.stats().live_blocks == 0
-        """
-    )
+        """)
 
 
 def test_an_alarms_handler_may_use_gpuconf() -> None:
-    run_well(
-        """
+    run_well("""
         import signal, time
         import gpuconf
         inside = 0
@@ -84,8 +79,7 @@ def test_an_alarms_handler_may_use_gpuconf() -> None:
             gpuconf.memory.allocate(1000).free()
         signal.setitimer(signal.ITIMER_REAL, 0)
         assert gpuconf.memory.stats().live_blocks == 0
-        """
-    )
+        """)
 
 
 @pytest.mark.parametrize("when", ["sleeps", "computes", "joins a thread"])
@@ -95,8 +89,7 @@ def test_ctrl_c_interrupts_a_program_that(when: str) -> None:
         "computes": "while True: gpuconf.memory.stats()",
         "joins a thread": "thread.join()",
     }[when]
-    run_well(
-        f"""
+    run_well(f"""
         import os, signal, threading, time
         import gpuconf
         gpuconf.simulate("T4")
@@ -113,14 +106,12 @@ def test_ctrl_c_interrupts_a_program_that(when: str) -> None:
             pass
         else:
             raise AssertionError("not interrupted")
-        """
-    )
+        """)
 
 
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGUSR1", "SIGALRM", "SIGHUP", "SIGINT"])
 def test_a_signals_default_still_ends_the_program(name: str) -> None:
-    done = run(
-        f"""
+    done = run(f"""
         import os, signal, time
         import gpuconf
         gpuconf.simulate("T4")
@@ -128,16 +119,14 @@ def test_a_signals_default_still_ends_the_program(name: str) -> None:
         signal.signal(signal.{name}, signal.SIG_DFL)
         os.kill(os.getpid(), signal.{name})
         time.sleep(10)
-        """
-    )
+        """)
     import signal
 
     assert (done.code, done.stderr) == (-getattr(signal, name), "")
 
 
 def test_ctrl_c_while_the_command_is_imported_shows_no_traceback() -> None:
-    done = run(
-        """
+    done = run("""
         import runpy, signal, sys
         class Finder:
             def find_spec(self, name, path=None, target=None):
@@ -145,15 +134,13 @@ def test_ctrl_c_while_the_command_is_imported_shows_no_traceback() -> None:
                     signal.raise_signal(signal.SIGINT)
         sys.meta_path.insert(0, Finder())
         runpy.run_module("gpuconf", run_name="__main__")
-        """
-    )
+        """)
     assert (done.code, done.stdout, done.stderr) == (130, "", "")
 
 
 def test_a_signal_that_is_blocked_waits_for_sigwait() -> None:
     """The core's own threads do not receive it; otherwise it would end the process."""
-    out = run_well(
-        """
+    out = run_well("""
         import os, signal
         import gpuconf
         gpuconf.simulate("T4")
@@ -164,14 +151,12 @@ def test_a_signal_that_is_blocked_waits_for_sigwait() -> None:
                 os.kill(os.getpid(), number)
                 assert signal.sigwait({number}) == number
         print("all came")
-        """
-    )
+        """)
     assert out == "all came\n"
 
 
 def test_a_broken_pipe_is_pythons_error() -> None:
-    run_well(
-        """
+    run_well("""
         import os
         import gpuconf
         gpuconf.config.list_physical_devices()
@@ -183,21 +168,18 @@ def test_a_broken_pipe_is_pythons_error() -> None:
             pass
         else:
             raise AssertionError("no error")
-        """
-    )
+        """)
 
 
 def test_a_program_whose_reader_goes_away_ends_as_python_does() -> None:
-    done = run(
-        """
+    done = run("""
         import subprocess, sys
         program = "import gpuconf; gpuconf.simulate('T4'); gpuconf.memory.allocate(1)\\nwhile True: print('x' * 1000)"
         child = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         child.stdout.read(10)
         child.stdout.close()
         print(child.wait(20), b"BrokenPipeError" in child.stderr.read())
-        """
-    )
+        """)
     # Not by a signal. The code is 120 where Python, at its end, still has something to write.
     assert done.stdout in ("1 True\n", "120 True\n")
 
@@ -233,8 +215,7 @@ def test_a_crash_without_faulthandler_ends_the_process() -> None:
 
 def test_faulthandler_can_dump_all_threads_while_the_core_works() -> None:
     """By a call, which holds the GIL. dump_traceback_later does not, and can crash a busy CPython by itself."""
-    out = run_well(
-        """
+    out = run_well("""
         import faulthandler, tempfile, threading
         import gpuconf
         gpuconf.simulate("H100-80GB")
@@ -255,6 +236,5 @@ def test_faulthandler_can_dump_all_threads_while_the_core_works() -> None:
         stop.set()
         for t in threads: t.join()
         print(text.count(" in work") >= 20)
-        """
-    )
+        """)
     assert out == "True\n"

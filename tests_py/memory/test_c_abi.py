@@ -319,8 +319,7 @@ def test_a_scope_ends_with_its_devices(three_logical_gpus: None, abi: Any) -> No
 
 
 def test_before_it_is_initialized_the_error_says_what_to_call() -> None:
-    out = run_well(
-        """
+    out = run_well("""
         import ctypes, gpuconf
         library = ctypes.CDLL(gpuconf.library_path())
         library.gpuconf_malloc.restype = ctypes.c_void_p
@@ -331,8 +330,7 @@ def test_before_it_is_initialized_the_error_says_what_to_call() -> None:
             print(library.gpuconf_last_error().decode())
         gpuconf.config.list_logical_devices()
         assert library.gpuconf_malloc(ctypes.c_size_t(1000), 0, None)
-        """
-    )
+        """)
     assert len(out.splitlines()) == 3
     assert all("gpuconf.config.list_logical_devices()" in line for line in out.splitlines())
 

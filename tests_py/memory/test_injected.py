@@ -126,8 +126,7 @@ def test_a_recording_has_the_failure() -> None:
 
 
 def test_a_forked_child_is_refused() -> None:
-    out = run_well(
-        """
+    out = run_well("""
         import os, warnings
         import gpuconf
         from gpuconf._core import injected
@@ -143,6 +142,5 @@ def test_a_forked_child_is_refused() -> None:
                 injected.stop()
                 os._exit(injected.counted())
         print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
-        """
-    )
+        """)
     assert out == "0\n"

@@ -169,8 +169,7 @@ def test_between_enter_and_the_block() -> None:
 
     The tuple has looked up and called the same at its exception.
     """
-    out = run_well(
-        """
+    out = run_well("""
         import contextlib, gpuconf
         gpuconf.simulate("2xT4")
         scope, other = gpuconf.device("GPU:1"), gpuconf.device("GPU:0")
@@ -198,8 +197,7 @@ def test_between_enter_and_the_block() -> None:
             scope.__exit__(None, None, None)
         except IndexError as error:
             print(error)
-        """
-    )
+        """)
     assert out.splitlines() == [" GPU:0 GPU:1 GPU:1", "GPU:1", "GPU:1", "", "list index out of range"]
 
 

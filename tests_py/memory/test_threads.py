@@ -264,8 +264,7 @@ def test_a_wait_without_need_allocates_at_once(limit_of_64_mib: None) -> None:
 
 @pytest.mark.parametrize("wait", ["60", "float('inf')"])
 def test_ctrl_c_ends_a_wait_and_leaves_the_books_right(wait: str) -> None:
-    run_well(
-        f"""
+    run_well(f"""
         import os, signal, sys, threading, time
         import gpuconf
         gpuconf.simulate("T4")
@@ -286,8 +285,7 @@ def test_ctrl_c_ends_a_wait_and_leaves_the_books_right(wait: str) -> None:
         gpuconf.memory.allocate(limit).free()
         assert gpuconf.memory.stats().bytes_in_use == 0
         gpuconf.reset()
-        """
-    )
+        """)
 
 
 def test_first_calls_of_sixteen_threads_initialize_once() -> None:

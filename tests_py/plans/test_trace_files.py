@@ -414,8 +414,7 @@ def test_a_pickle_of_9_bytes_takes_no_memory(tmp_path: Path) -> None:
     Python's unpickler, formerly the reader, created a table of 16 GiB for that.
     """
     write(tmp_path, b"\x80\x04K\x01r\xff\xff\xff\x3f.")
-    out = run_well(
-        f"""
+    out = run_well(f"""
         import gpuconf
         def peak():  # ru_maxrss is at least that of the parent
             with open("/proc/self/status") as file:
@@ -428,8 +427,7 @@ def test_a_pickle_of_9_bytes_takes_no_memory(tmp_path: Path) -> None:
         except ValueError as error:
             print("it has no device_traces" in str(error))
         print(peak() - before < 16 << 10)
-        """
-    )
+        """)
     assert out == "True\nTrue\n"
 
 

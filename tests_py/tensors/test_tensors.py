@@ -455,8 +455,7 @@ def test_many_threads(two_gpus: None) -> None:
 
 
 def test_without_numpy_the_error_names_the_extra_and_all_else_works() -> None:
-    out = run_well(
-        """
+    out = run_well("""
         import sys
         sys.modules["numpy"] = None
         import gpuconf as tf
@@ -469,8 +468,7 @@ def test_without_numpy_the_error_names_the_extra_and_all_else_works() -> None:
                 call()
             except tf.errors.MissingPackageError as error:
                 print(error)
-        """
-    )
+        """)
     assert out.splitlines() == ["tensors and sessions need NumPy: pip install 'gpuconf[numpy]'"] * 3
 
 
@@ -493,8 +491,7 @@ def test_a_tensor_is_its_own_copy_and_pickles_its_elements(two_gpus: None) -> No
 
 def test_with_a_broken_numpy_the_error_says_what_failed(tmp_path: Path) -> None:
     (tmp_path / "numpy.py").write_text("raise ImportError('its library is missing')")
-    out = run_well(
-        f"""
+    out = run_well(f"""
         import sys
         sys.path.insert(0, {str(tmp_path)!r})
         import gpuconf
@@ -503,6 +500,5 @@ def test_with_a_broken_numpy_the_error_says_what_failed(tmp_path: Path) -> None:
             gpuconf.constant(1)
         except gpuconf.errors.MissingPackageError as error:
             print(error)
-        """
-    )
+        """)
     assert out == "tensors and sessions need NumPy (its library is missing): pip install 'gpuconf[numpy]'\n"
