@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import select
@@ -192,15 +191,6 @@ def test_an_unknown_program_ends_the_wait(ledger: Ledger) -> None:
     for program, why in (("no-such-program", "command not found"), ("no_such.py", "there is no such file")):
         assert run("--memory=4GiB", program) == (127, "", f"gpuconf run: {program}: {why}\n")
     assert holder.communicate("\n")[0] == ""
-
-
-def test_a_timeout_holds_while_a_process_holds_the_lock(ledger: Ledger) -> None:
-    with open(ledger.folder + "/ledger") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        for patience in ("--timeout=0.2", "--no-wait"):
-            code, out, err = run("--memory=4GiB", patience, "-c", "print(1)")
-            assert (code, out) == (124, "")
-            assert f"process {os.getpid()} holds the lock of {ledger.folder}/ledger" in err
 
 
 def test_a_wait_is_shown_on_a_terminal_until_it_ends(ledger: Ledger) -> None:
