@@ -214,65 +214,6 @@ func TestLimitHoldsWhateverTheDeviceDoes(t *testing.T) {
 	}
 }
 
-func TestGoroutines(t *testing.T) {
-	const workers, rounds, limit = 8, 2_000, 4 * mib
-	device := fakedevice.New(limit)
-	sub := suballoc.NewRegions(device, suballoc.Options{LimitBytes: limit, Growth: true})
-	a := must.OK(bfc.New(sub, bfc.Options{GarbageCollect: true}))(t)
-	var owner sync.Map // address -> worker: no address is returned twice
-	var all sync.WaitGroup
-	for worker := range workers {
-		all.Go(func() {
-			random := rand.New(rand.NewPCG(uint64(worker), 3))
-			var live []bfc.Block
-			free := func() {
-				b := live[len(live)-1]
-				live = live[:len(live)-1]
-				owner.Delete(b.Addr)
-				if err := a.FreeID(b.Addr, b.ID); err != nil {
-					t.Error(err)
-				}
-			}
-			for i := range rounds {
-				peak, _ := a.StartPeak()
-				block, err := a.Allocate(1 + random.Uint64N(100_000))
-				if err == nil {
-					if other, twice := owner.LoadOrStore(block.Addr, worker); twice {
-						t.Errorf("%#x was given to %d and %d", block.Addr, other, worker)
-					}
-					live = append(live, block)
-				} else if outOfMemory(t, err); len(live) > 0 {
-					free()
-				}
-				if len(live) > 8 {
-					free()
-				}
-				if used, ok := a.StopPeak(peak); !ok || used.PeakBytes > limit {
-					t.Errorf("peak %d, %v", used.PeakBytes, ok)
-				}
-				if i%500 == 0 {
-					_ = a.MemoryMap()
-					if err := a.Check(); err != nil {
-						t.Error(err)
-					}
-				}
-			}
-			for len(live) > 0 {
-				free()
-			}
-		})
-	}
-	all.Wait()
-	require.NoError(t, a.Check())
-	s := a.Stats()
-	require.Zero(t, s.BytesInUse+s.LiveBlocks+s.RequestedBytesInUse)
-	require.NotZero(t, s.NumAllocs)
-	require.LessOrEqual(t, s.PeakBytesInUse, uint64(limit))
-	require.NoError(t, a.Close())
-	require.Zero(t, device.LiveBytes)
-	require.LessOrEqual(t, device.PeakBytes, uint64(limit))
-}
-
 func newCounted(t *testing.T) *bfc.Allocator {
 	t.Helper()
 	device := fakedevice.New(64 * mib)

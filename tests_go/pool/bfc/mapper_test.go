@@ -72,108 +72,41 @@ func TestJoinedRegions(t *testing.T) {
 	require.NoError(t, a.Close())
 }
 
-// Each line is a step; sizes and addresses are in granules. Then comes what is mapped: regions of blocks (letters) and
-// free memory (.).
+// TestGrowthInPlace runs the sessions of testdata/growth.txt.
 func TestGrowthInPlace(t *testing.T) {
-	tests := map[string]string{
-		"a pool grows at its end": `
-			alloc a 2  : aa
-			alloc b 1  : aab
-			alloc c 3  : aabccc`,
-		"what is free at the end counts": `
-			alloc a 2  : aa
-			alloc b 3  : aabbb
-			free b     : aa...
-			alloc c 4  : aacccc`,
-		"what was trimmed comes back in its place": `
-			alloc a 2  : aa
-			alloc b 2  : aabb
-			alloc c 1  : aabbc
-			free b     : aa..c
-			trim       : aa c
-			alloc d 1  : aad c
-			alloc e 1  : aadec`,
-		"a hole between free memory is filled": `
-			alloc a 1  : a
-			alloc b 1  : ab
-			alloc c 1  : abc
-			alloc d 1  : abcd
-			free b     : a.cd
-			trim       : a cd
-			free c     : a .d
-			alloc e 2  : aeed`,
-		"the least is mapped": `
-			alloc a 2  : aa
-			alloc b 2  : aabb
-			alloc c 2  : aabbcc
-			free b     : aa..cc
-			trim       : aa cc
-			free c     : aa ..
-			alloc d 3  : aa ddd`,
-		"a hole that is too small is left": `
-			alloc a 1  : a
-			alloc b 1  : ab
-			alloc c 1  : abc
-			free b     : a.c
-			trim       : a c
-			alloc d 2  : a cdd`,
-		"the beginning is a hole too": `
-			alloc a 2  : aa
-			alloc b 1  : aab
-			free a     : ..b
-			trim       : b
-			alloc c 1  : c b
-			alloc d 1  : cdb`,
-		"trim takes everything": `
-			alloc a 2  : aa
-			free a     : ..
-			trim       :
-			trim       :
-			alloc b 3  : bbb`,
-		"several holes in one trim": `
-			alloc a 1  : a
-			alloc b 1  : ab
-			alloc c 2  : abcc
-			alloc d 1  : abccd
-			alloc e 3  : abccdeee
-			free b     : a.ccdeee
-			free c     : a...deee
-			free e     : a...d...
-			trim       : a d`,
-	}
-	for name, program := range tests {
-		t.Run(name, func(t *testing.T) {
-			device := fakedevice.NewVirtual(1 << 40)
-			v := must.OK(suballoc.NewVirtual(device, suballoc.VirtualOptions{LimitBytes: 8 * 2 * mib}))(t)
-			a := must.OK(bfc.New(v, bfc.Options{}))(t)
-			blocks, names := map[string]bfc.Block{}, map[uint64]string{}
-			for _, line := range strings.Split(strings.TrimSpace(program), "\n") {
-				step, want, _ := strings.Cut(line, ":")
-				var name string
-				var n uint64
-				switch step = strings.Join(strings.Fields(step), " "); {
-				case scan(step, "alloc %s %d", &name, &n):
-					blocks[name] = allocate(t, a, n*2*mib)
-					names[blocks[name].ID] = name
-				case scan(step, "free %s", &name):
-					require.NoError(t, a.Free(blocks[name].Addr))
-				case step == "trim":
-					before := a.Stats().BytesReserved
-					bytes := must.OK(a.Trim())(t)
-					require.Equal(t, before-bytes, a.Stats().BytesReserved)
-				default:
-					require.Fail(t, "no step", "%q", line)
-				}
-				require.NoError(t, a.Check())
-				require.NoError(t, v.Check())
-				require.Equal(t, device.LiveBytes, a.Stats().BytesReserved)
-				require.Equal(t, strings.TrimSpace(want), picture(a, names), line)
-			}
+	runSessions(t, "testdata/growth.txt", func(t *testing.T, _ string) func(string) string {
+		device := fakedevice.NewVirtual(1 << 40)
+		v := must.OK(suballoc.NewVirtual(device, suballoc.VirtualOptions{LimitBytes: 8 * 2 * mib}))(t)
+		a := must.OK(bfc.New(v, bfc.Options{}))(t)
+		t.Cleanup(func() {
 			require.NoError(t, a.Close())
 			require.NoError(t, v.Close())
 			require.NoError(t, device.Clean())
 		})
-	}
+		blocks, names := map[string]bfc.Block{}, map[uint64]string{}
+		return func(line string) string {
+			step, _, _ := strings.Cut(line, " :")
+			var name string
+			var n uint64
+			switch {
+			case scan(step, "alloc %s %d", &name, &n):
+				blocks[name] = allocate(t, a, n*2*mib)
+				names[blocks[name].ID] = name
+			case scan(step, "free %s", &name):
+				require.NoError(t, a.Free(blocks[name].Addr))
+			case step == "trim":
+				before := a.Stats().BytesReserved
+				bytes := must.OK(a.Trim())(t)
+				require.Equal(t, before-bytes, a.Stats().BytesReserved)
+			default:
+				require.Fail(t, "no step", "%q", line)
+			}
+			require.NoError(t, a.Check())
+			require.NoError(t, v.Check())
+			require.Equal(t, device.LiveBytes, a.Stats().BytesReserved)
+			return strings.TrimRight(step+" : "+picture(a, names), " ")
+		}
+	})
 }
 
 // picture draws regions as words, a letter for each granule.

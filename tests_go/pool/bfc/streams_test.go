@@ -1,7 +1,9 @@
 package bfc_test
 
 import (
+	"flag"
 	"fmt"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -16,285 +18,58 @@ import (
 	"gpuconf/tests_go/must"
 )
 
-// Each line of a program is a step with its expected effects. Addresses and sizes are in units of 256 bytes.
-//
-//	NAME = alloc N STREAM : ADDRESS : calls of the timeline      or "null CAUSE" instead of the address
-//	free NAME : calls        freeon NAME STREAM : calls        record NAME STREAM : calls
-//	run STREAM               the device passes everything in the stream that waits for nothing
-//	new STREAM : calls       end STREAM : calls
-//	trim : BYTES : calls     refuse, allow: what the timeline does from then on
-func TestStreams(t *testing.T) {
-	tests := map[string]struct {
-		units   uint64
-		growth  uint64 // granule in units: memory grows in place; 0: reserved all at once
-		collect bool
-		program string
-	}{
-		"one stream never asks the timeline, whichever it is": {units: 8, program: `
-			new 1 :
-			a = alloc 4 1 : 0 :
-			b = alloc 4 1 : 4 :
-			record a 1 :
-			free a :
-			freeon b 1 :
-			a = alloc 8 1 : 0 :
-			free a :`},
-		"a stream has its own memory again at once": {units: 8, program: `
-			new 1 :
-			a = alloc 4 0 : 0 :
-			b = alloc 4 1 : 4 : mark follow
-			free a :
-			free b :
-			a = alloc 4 0 : 0 :
-			b = alloc 4 1 : 4 :`},
-		"what was free before the second stream is the first one's": {units: 8, program: `
-			new 1 :
-			a = alloc 4 0 : 0 :
-			free a :
-			b = alloc 4 1 : 0 : mark follow`},
-		"another's memory comes with a wait": {units: 4, program: `
-			new 1 :
-			a = alloc 4 0 : 0 :
-			free a :
-			b = alloc 2 1 : 0 : mark follow
-			c = alloc 2 1 : 2 :`},
-		"another's memory comes without a wait once its work is done": {units: 4, program: `
-			new 1 :
-			a = alloc 4 0 : 0 :
-			free a :
-			b = alloc 1 1 : 0 : mark follow
-			run 0
-			c = alloc 3 1 : 1 :`},
-		"new memory comes before a wait": {units: 8, growth: 4, program: `
-			new 1 :
-			a = alloc 4 0 : 0 :
-			free a :
-			b = alloc 4 1 : 4 : mark
-			c = alloc 4 1 : 0 : follow`},
-		"memory of passed work comes before new memory": {units: 8, growth: 4, program: `
-			new 1 :
-			a = alloc 4 0 : 0 :
-			free a :
-			b = alloc 4 1 : 4 : mark
-			run 0
-			c = alloc 4 1 : 0 :`},
-		"a stream that waited once need not wait again for what was freed before": {units: 8, growth: 4, program: `
-			new 1 :
-			a = alloc 2 0 : 0 :
-			b = alloc 2 0 : 2 :
-			c = alloc 4 0 : 4 :
-			free a :
-			free c :
-			d = alloc 2 1 : 0 : mark follow
-			e = alloc 4 1 : 4 :
-			free b :
-			f = alloc 2 1 : 2 : mark follow`},
-		"neighbors of two streams are joined only in need": {units: 8, program: `
-			new 1 :
-			a = alloc 4 0 : 0 :
-			b = alloc 4 1 : 4 : mark follow
-			free a :
-			free b :
-			c = alloc 8 1 : 0 : mark follow`},
-		"a recorded block waits for all its streams": {units: 8, program: `
-			new 1 :
-			new 2 :
-			a = alloc 4 0 : 0 :
-			b = alloc 4 0 : 4 :
-			record a 1 :
-			record a 1 :
-			record a 2 :
-			free a :
-			c = alloc 4 0 : 0 : mark mark follow follow`},
-		"a recorded block is its own stream's once the others have passed": {units: 8, program: `
-			new 1 :
-			a = alloc 4 0 : 0 :
-			b = alloc 4 0 : 4 :
-			record a 1 :
-			free a :
-			c = alloc 4 0 : 0 : mark follow
-			record c 1 :
-			free c :
-			trim : 0 : mark sync mark sync
-			d = alloc 4 1 : 0 :`},
-		"freeing on another stream records it": {units: 4, program: `
-			new 1 :
-			a = alloc 4 0 : 0 :
-			freeon a 1 :
-			b = alloc 4 0 : 0 : mark follow`},
-		"memory that comes late from another's use waits no shorter": {units: 8, program: `
-			new 1 :
-			new 2 :
-			a = alloc 4 0 : 0 :
-			b = alloc 2 0 : 4 :
-			d = alloc 2 0 : 6 :
-			record a 1 :
-			free a :
-			free b :
-			e = alloc 2 2 : 4 : mark mark follow
-			free d :
-			f = alloc 8 0 : null limit reached :
-			run 1
-			f = alloc 3 0 : 0 :
-			g = alloc 1 1 : 3 : mark follow`},
-		"new memory before its own keeps the mark": {units: 8, growth: 2, program: `
-			new 1 :
-			a = alloc 2 0 : 0 :
-			b = alloc 2 0 : 2 :
-			c = alloc 2 0 : 4 :
-			d = alloc 2 1 : 6 :
-			free b :
-			trim : 2 : mark sync
-			free c :
-			e = alloc 3 0 : 2 :
-			f = alloc 1 1 : 5 : mark follow`},
-		"its own and anybody's come before new memory": {units: 9, growth: 2, program: `
-			new 1 :
-			a = alloc 2 0 : 0 :
-			b = alloc 2 1 : 2 :
-			free a :
-			free b :
-			c = alloc 9 0 : null fragmented : mark
-			run 1
-			c = alloc 4 0 : 0 :`},
-		"a wait that fails": {units: 4, program: `
-			new 1 :
-			a = alloc 4 0 : 0 :
-			free a :
-			refuse
-			b = alloc 4 1 : null pending streams : mark mark
-			allow
-			b = alloc 4 1 : 0 : mark follow`},
-		"too little memory is no matter of waiting": {units: 4, program: `
-			new 1 :
-			a = alloc 3 0 : 0 :
-			b = alloc 2 1 : null limit reached : mark
-			c = alloc 5 1 : null too large :`},
-		"a stream that ended leaves its memory to the others": {units: 8, program: `
-			new 1 :
-			a = alloc 4 1 : 0 :
-			b = alloc 4 1 : 4 :
-			free a :
-			end 1 : mark
-			free b :
-			c = alloc 8 0 : 0 : follow`},
-		"the only stream ends": {units: 4, program: `
-			new 1 :
-			a = alloc 4 1 : 0 :
-			free a :
-			end 1 : mark
-			b = alloc 4 0 : 0 : follow`},
-		"trim waits for the only stream": {units: 8, growth: 2, program: `
-			a = alloc 4 0 : 0 :
-			b = alloc 2 0 : 4 :
-			free a :
-			trim : 4 : mark sync
-			a = alloc 7 0 : null limit reached :
-			a = alloc 4 0 : 0 :`},
-		"trim waits for all streams": {units: 8, growth: 2, program: `
-			new 1 :
-			a = alloc 4 0 : 0 :
-			b = alloc 2 1 : 4 : 
-			c = alloc 2 1 : 6 :
-			free a :
-			free c :
-			trim : 6 : mark sync mark sync`},
-		"trim that cannot wait releases nothing": {units: 8, growth: 2, program: `
-			a = alloc 4 0 : 0 :
-			free a :
-			refuse
-			trim : 0 : mark`},
-		"scattered memory is released in the end, and reserved again in one piece": {units: 6, growth: 2, collect: true, program: `
-			new 1 :
-			a = alloc 2 0 : 0 :
-			b = alloc 2 0 : 2 :
-			c = alloc 2 1 : 4 :
-			free a :
-			free c :
-			d = alloc 4 0 : 4 : mark mark sync sync`},
-		"scattered memory is moved together, after a wait for those who used it": {units: 6, growth: 2, program: `
-			new 1 :
-			new 2 :
-			a = alloc 2 0 : 0 :
-			b = alloc 2 2 : 2 :
-			c = alloc 2 1 : 4 :
-			free a :
-			free c :
-			d = alloc 4 0 : 4 : mark mark sync sync`},
-		"what the only stream used is moved after a wait": {units: 6, growth: 2, program: `
-			a = alloc 2 0 : 0 :
-			b = alloc 2 0 : 2 :
-			c = alloc 2 0 : 4 :
-			free a :
-			free c :
-			d = alloc 4 0 : 4 : mark sync
-			free d :
-			d = alloc 4 0 : 4 :`},
-		"and so is what an empty pool has set aside": {units: 6, growth: 2, program: `
-			a = alloc 2 0 : 0 :
-			b = alloc 2 0 : 2 :
-			c = alloc 2 0 : 4 :
-			free a :
-			free c :
-			d = alloc 4 0 : 4 : mark sync
-			free d :
-			free b :
-			e = alloc 4 0 : 0 : mark sync
-			free e :
-			e = alloc 4 0 : 0 :`},
-		"what the only stream set aside is its own when there are two": {units: 6, growth: 2, program: `
-			a = alloc 6 0 : 0 :
-			free a :
-			new 1 :
-			b = alloc 6 1 : 0 : mark follow`},
-		"nothing is moved that cannot be waited for": {units: 6, growth: 2, program: `
-			new 1 :
-			a = alloc 2 0 : 0 :
-			b = alloc 2 0 : 2 :
-			c = alloc 2 1 : 4 :
-			free a :
-			free c :
-			refuse
-			d = alloc 4 0 : null fragmented : mark mark mark
-			allow
-			d = alloc 4 0 : 4 : mark mark sync sync`},
-		"no wait for a stream whose memory is not needed": {units: 8, growth: 2, program: `
-			new 1 :
-			new 2 :
-			a = alloc 2 0 : 0 :
-			b = alloc 2 2 : 2 :
-			c = alloc 2 0 : 4 :
-			d = alloc 2 1 : 6 :
-			e = alloc 2 0 : null limit reached :
-			free a :
-			free c :
-			free d :
-			f = alloc 4 1 : 4 : mark follow`},
-	}
-	for name, tt := range tests {
+var rewrite = flag.Bool("rewrite", false, "write what the sessions in testdata do now; review the diff")
+
+// runSessions runs the sessions of a file: "== NAME | OPTIONS" and the lines of each. step does what a line says, and
+// returns the line as it should have been.
+func runSessions(t *testing.T, path string, begin func(t *testing.T, options string) (step func(string) string)) {
+	sessions := strings.Split(string(must.OK(os.ReadFile(path))(t)), "\n== ")
+	for i, session := range sessions[1:] {
+		lines := strings.Split(strings.TrimRight(session, "\n"), "\n")
+		name, options, _ := strings.Cut(lines[0], " | ")
 		t.Run(name, func(t *testing.T) {
-			var sub bfc.SubAllocator = suballoc.NewRegions(fakedevice.New(1<<40),
-				suballoc.Options{LimitBytes: tt.units * 256})
-			base := uint64(fakedevice.Base)
-			device := fakedevice.NewVirtual(1 << 40)
-			if tt.growth > 0 {
-				device.GranuleBytes = tt.growth * 256
-				v := must.OK(suballoc.NewVirtual(device, suballoc.VirtualOptions{LimitBytes: tt.units * 256}))(t)
-				sub = v
-				base, _, _ = v.Range()
+			step := begin(t, options)
+			for n, line := range lines[1:] {
+				lines[n+1] = step(line)
+				if !*rewrite {
+					require.Equal(t, line, lines[n+1])
+				}
 			}
-			w := newWorld(t, sub, bfc.Options{GarbageCollect: tt.collect})
-			w.watch(device)
-			p := streamProgram{world: w, base: base, blocks: map[string]bfc.Block{}}
-			for _, line := range strings.Split(strings.TrimSpace(tt.program), "\n") {
-				require.Equal(t, strings.Join(strings.Fields(line), " "),
-					strings.TrimSpace(p.step(strings.TrimSpace(line))))
-				w.check()
-			}
+		})
+		sessions[i+1] = strings.Join(lines, "\n") + "\n"
+	}
+	if *rewrite {
+		require.NoError(t, os.WriteFile(path, []byte(strings.Join(sessions, "\n== ")), 0o644))
+	}
+}
+
+func TestStreams(t *testing.T) {
+	runSessions(t, "testdata/streams.txt", func(t *testing.T, options string) func(string) string {
+		var units, growth uint64
+		var collect bool
+		require.True(t, scan(options, "%d units, growth %d, collect %t", &units, &growth, &collect), options)
+		var sub bfc.SubAllocator = suballoc.NewRegions(fakedevice.New(1<<40), suballoc.Options{LimitBytes: units * 256})
+		base := uint64(fakedevice.Base)
+		device := fakedevice.NewVirtual(1 << 40)
+		if growth > 0 {
+			device.GranuleBytes = growth * 256
+			v := must.OK(suballoc.NewVirtual(device, suballoc.VirtualOptions{LimitBytes: units * 256}))(t)
+			sub = v
+			base, _, _ = v.Range()
+		}
+		w := newWorld(t, sub, bfc.Options{GarbageCollect: collect})
+		w.watch(device)
+		p := streamProgram{world: w, base: base, blocks: map[string]bfc.Block{}}
+		t.Cleanup(func() {
 			w.endWatch(device)
 			require.NoError(t, w.a.Close())
 		})
-	}
+		return func(line string) string {
+			got := p.step(line)
+			w.check()
+			return got
+		}
+	})
 }
 
 type streamProgram struct {
