@@ -257,16 +257,3 @@ def test_without_prometheus_client(tmp_path: Path) -> None:
         "",
         "gpuconf export: metrics need prometheus-client (not here): pip install 'gpuconf[prometheus]'\n",
     )
-
-
-@pytest.mark.parametrize(
-    ("words", "what"),
-    [
-        (["--port", "70000"], "--port must be a port, 0 to 65535, but got '70000'"),
-        (["--once", "--json"], "cannot be used with --json"),
-    ],
-)
-def test_bad_usage(words: list[str], what: str) -> None:
-    code, out, err = export(*words, env={"GPUCONF_SIMULATE": "T4"})
-    assert (code, out) == (2, "")
-    assert what in err

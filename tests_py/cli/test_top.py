@@ -293,12 +293,6 @@ def test_many_cards_fit(env: dict[str, str]) -> None:
         assert terminal.end() == 0
 
 
-@pytest.mark.parametrize("words", [["--interval", "0"], ["--interval", "x"], ["--iterations", "0"]])
-def test_bad_usage(words: list[str]) -> None:
-    done = execute([COMMAND, "top", *words], env=environment())
-    assert (done.returncode, done.stdout) == (2, "")
-
-
 @pytest.mark.parametrize("columns", [40, 60])
 def test_a_narrow_screen_keeps_the_numbers(tmp_path: Path, columns: int) -> None:
     """Of several cards on few lines: the name is cut, and not the memory."""

@@ -109,42 +109,6 @@ def test_a_run_inside_a_run_is_a_part_of_it(ledger: Ledger) -> None:
 # Waiting
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "message"),
-    [
-        (["--memory", "much", "x.py"], 2, "gpuconf run: --memory 'much' is not a size"),
-        (
-            ["--memory", "1GiB", "--gpus", "0", "x.py"],
-            2,
-            "gpuconf run: --gpus must be a whole number (CUDA_VISIBLE_DEVICES chooses which GPUs), 1 or more, "
-            "but got '0'",
-        ),
-        (["--timeout", "3", "x.py"], 2, "gpuconf run: --timeout needs --memory or --gpus"),
-        (["--memory", "1GiB", "--timeout", "3", "--no-wait", "x.py"], 2, "--timeout and --no-wait exclude each other"),
-        (["--memory", "1GiB", "--gpus", "3", "x.py"], 3, "gpuconf run: 3 GPUs are requested, but only 2 are visible"),
-        (
-            ["--simulate", "T4", "--memory", "1GiB", "--gpus", "2", "x.py"],
-            3,
-            "2 GPUs are requested, but only 1 is visible",
-        ),
-        (["--memory", "16GiB", "x.py"], 3, "can never be leased"),
-        (["--memory", "1GiB", "--simulate", "Z80", "x.py"], 2, "gpuconf run: --simulate: cannot simulate"),
-        (
-            ["--memory", "1GiB", "--json-report", "/no/such/file", "x.py"],
-            2,
-            "--json-report: there is no folder /no/such",
-        ),
-        (["--memory", "1GiB", "--json-report", "/tmp", "x.py"], 2, "--json-report: /tmp is a folder"),
-        (["--memory", "1GiB", "no-such-command"], 127, "gpuconf run: no-such-command: command not found"),
-    ],
-)
-def test_wrong_usage(words: list[str], code: int, message: str) -> None:
-    found = run(*words)
-    assert found[:2] == (code, "")
-    assert message in found[2]
-    assert "Traceback" not in found[2]
-
-
 def test_without_a_gpu_the_program_does_not_start() -> None:
     for command, more in (("run", []), ("lease", [])):
         code, out, err = run(

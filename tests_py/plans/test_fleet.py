@@ -239,32 +239,6 @@ def test_the_page(jobs: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--fleet", "2xZ80"], 'gpuconf plan: invalid list of GPUs "2xZ80": unknown GPU model "Z80"'),
-        (["--fleet", ""], 'gpuconf plan: invalid list of GPUs "": it is empty'),
-        (["--fleet", "T4", "--reserve", "much"], "gpuconf plan: reserve 'much' is not a size"),
-        (["--fleet", "T4", "--reserve", "-1"], "gpuconf plan: reserve '-1' is not a size"),
-        (["--fleet", "T4", "--limit", "1GiB"], "gpuconf plan: --fleet cannot be used with --limit"),
-        (["--fleet", "T4", "--verify"], "gpuconf plan: --fleet cannot be used with --verify"),
-        (["--reserve", "1GiB"], "gpuconf plan: --reserve needs --fleet"),
-        (["--dask", "2"], "gpuconf plan: --dask needs --fleet"),
-        (["--phases"], "gpuconf plan: --phases needs --fleet"),
-        (
-            ["--fleet", "T4", "--dask", "0"],
-            "gpuconf plan: dask must be the address of a scheduler, a number of processes",
-        ),
-        (["--fleet", "K80"], "gpuconf plan: K80 has no virtual memory management, which policy virtual requires"),
-    ],
-)
-def test_invalid_usage(jobs: Path, arguments: list[str], message: str) -> None:
-    code, out, error = run("plan", str(jobs), *arguments)
-    assert (code, out) == (2, "")
-    assert error.startswith(message)
-    assert error.count("\n") == 1
-
-
-@pytest.mark.parametrize(
     ("arguments", "kind", "message"),
     [
         ({"fleet": 7}, TypeError, "fleet must be a string"),

@@ -277,27 +277,6 @@ def running_in(folder: Path) -> set[int]:
     return found
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--", "x.py"], "--gpu is missing"),
-        (["--gpu", "A10", "--"], "no program"),
-        (["--gpu", "A11", "--", "x.py"], 'unknown GPU model "A11"'),
-        (["--gpu", "A10,A10", "--", "x.py"], "named twice"),
-        (["--gpu", "A10", "--limit", "1GiB", "--", "x.py"], "--limit cannot be used with a program"),
-        (["--steps", "3", "trace.csv"], "--steps needs a program"),
-        (["--compile", "trace.csv"], "--compile needs a program"),
-        (["--help-fit", "trace.csv"], "--help-fit needs a program"),
-        (["--gpu", "A10", "--compile", "--values", "cpu", "--", "x.py"], "--compile cannot be used with --values cpu"),
-        (["--gpu", "A10", "--steps", "0", "--", "x.py"], "--steps must be a whole number, 1 or more, but got '0'"),
-    ],
-)
-def test_invalid_usage(words: list[str], message: str) -> None:
-    done = execute([sys.executable, "-m", "gpuconf", "plan", *words])
-    assert done.returncode == 2
-    assert message in done.stderr
-
-
 def test_without_a_card_those_of_this_machine_count(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "gpuconf", "plan", "--", "./missing"]
     done = execute(command, cwd=tmp_path, env=os.environ | {"GPUCONF_SIMULATE": "2xT4,A10"})
