@@ -10,15 +10,9 @@ import (
 	"gpuconf/gocore/base/status"
 )
 
-// helper is a test that leaves the functions which only check for it out of what it prints.
-type helper interface{ Helper() }
-
 // OK returns the value of a call that must not fail. The message is for its failure.
 func OK[V any](value V, err error) func(t require.TestingT, message ...any) V {
 	return func(t require.TestingT, message ...any) V {
-		if h, ok := t.(helper); ok {
-			h.Helper()
-		}
 		require.NoError(t, err, message...)
 		return value
 	}
@@ -27,9 +21,6 @@ func OK[V any](value V, err error) func(t require.TestingT, message ...any) V {
 // OK2 is OK for two values.
 func OK2[V, W any](value V, other W, err error) func(t require.TestingT, message ...any) (V, W) {
 	return func(t require.TestingT, message ...any) (V, W) {
-		if h, ok := t.(helper); ok {
-			h.Helper()
-		}
 		require.NoError(t, err, message...)
 		return value, other
 	}
@@ -37,9 +28,6 @@ func OK2[V, W any](value V, other W, err error) func(t require.TestingT, message
 
 // Fail checks the code of an error, and that its text contains these.
 func Fail(t require.TestingT, code status.Code, err error, texts ...string) {
-	if h, ok := t.(helper); ok {
-		h.Helper()
-	}
 	require.Error(t, err)
 	require.Equal(t, code.String(), status.CodeOf(err).String(), "the kind of: %v", err)
 	for _, text := range texts {

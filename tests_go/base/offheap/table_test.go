@@ -20,7 +20,6 @@ const mib = 1 << 20
 
 // memory returns the address space and the committed memory of this process, in bytes.
 func memory(t *testing.T) (space, committed int) {
-	t.Helper()
 	words := bytes.Fields(must.OK(os.ReadFile("/proc/self/statm"))(t))
 	space = must.OK(strconv.Atoi(string(words[0])))(t)
 	committed = must.OK(strconv.Atoi(string(words[1])))(t)
@@ -29,7 +28,6 @@ func memory(t *testing.T) (space, committed int) {
 
 // tableOf maps a table, and ends it with the test.
 func tableOf[T any](t *testing.T, length int) []T {
-	t.Helper()
 	table := must.OK(offheap.Map[T]("a table of a test", length))(t)
 	t.Cleanup(func() { require.NoError(t, offheap.Unmap(table)) })
 	require.Len(t, table, length)
@@ -38,7 +36,6 @@ func tableOf[T any](t *testing.T, length int) []T {
 
 // limitSpace leaves this process so many bytes of address space, until the test ends.
 func limitSpace(t *testing.T, left int) {
-	t.Helper()
 	var before unix.Rlimit
 	require.NoError(t, unix.Getrlimit(unix.RLIMIT_AS, &before))
 	space, _ := memory(t)

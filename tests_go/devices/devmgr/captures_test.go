@@ -33,7 +33,6 @@ func TestCaptures(t *testing.T) {
 
 // newCapturing returns a driver whose streams can be captured.
 func newCapturing(t *testing.T, opts simulated.Options) (*driver, *capturing.Driver) {
-	t.Helper()
 	d := newDriver(t, "T4", opts)
 	captures := capturing.New(d.machine)
 	d.Injector = faults.NewInjector(captures)

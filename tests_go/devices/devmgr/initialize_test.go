@@ -84,7 +84,6 @@ func TestInitializeTakesVisibleGPUsOnly(t *testing.T) {
 
 // serving returns the logical GPU that serves an allocation. No other allocation may be live.
 func serving(t *testing.T, m *devmgr.Manager, ordinal, scope int, stream gpu.Stream) int {
-	t.Helper()
 	block := must.OK(m.AllocateKnowing(ordinal, scope, stream, devmgr.Uncaptured|devmgr.Lasting, 1, 0))(t)
 	var found []int
 	for number := range m.LogicalGPUs() {
@@ -120,8 +119,7 @@ func TestInitializeRefusesAPlanThatCannotBe(t *testing.T) {
 	m := enumerated(t, d, nil)
 	require.NoError(t, setGrowth(m, 0))
 	calls := d.Calls()
-	must.Fail(t, status.Value, m.Initialize(nil, "main.py:1 (test)"),
-		"Memory growth cannot differ between GPU devices")
+	must.Fail(t, status.Value, m.Initialize(nil, "main.py:1 (test)"), "Memory growth cannot differ between GPU devices")
 	require.Equal(t, calls, d.Calls(), "the machine was not asked")
 	require.False(t, isInitialized(m))
 	require.Empty(t, texts(m))
@@ -158,8 +156,7 @@ func TestInitializeWithoutContext(t *testing.T) {
 	d.SetFaults(faults.OnOp("ContextRetain", 2, gpu.ErrorOutOfMemory),
 		faults.OnOp("ContextRelease", 0, gpu.ErrorUnknown))
 	err := m.Initialize(nil, "")
-	must.Fail(t, status.ResourceExhausted, err,
-		"GPU:2: cannot create a context on Tesla T4: the GPU is out of memory")
+	must.Fail(t, status.ResourceExhausted, err, "GPU:2: cannot create a context on Tesla T4: the GPU is out of memory")
 	require.ErrorContains(t, err, "GPU:1: cannot release the context on Tesla T4")
 	_, retains := d.machine.Live()
 	require.Equal(t, 1, retains, "one refused its release; the other one is gone")

@@ -49,7 +49,6 @@ func (d *driver) Close() error {
 
 // newDriver opens a machine until the test ends.
 func newDriver(t testing.TB, spec string, opts simulated.Options) *driver {
-	t.Helper()
 	d := openDriver(t, spec, opts)
 	t.Cleanup(func() { require.NoError(t, d.machine.Close()) })
 	return d
@@ -76,7 +75,6 @@ func (d *driver) taken(t require.TestingT, ordinal int) uint64 {
 // enumerated lists the devices of a machine. When the test ends, the Manager's accounting must be right, and nothing
 // may be left behind.
 func enumerated(t testing.TB, d *driver, env config.Env) *devmgr.Manager {
-	t.Helper()
 	m := must.OK(devmgr.New(d, env))(t)
 	t.Cleanup(func() {
 		if err := m.Check(); status.CodeOf(err) != status.FailedPrecondition { // as of one that the test has closed

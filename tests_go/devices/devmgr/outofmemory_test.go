@@ -241,8 +241,7 @@ func TestOutOfMemoryPasses(t *testing.T) {
 	must.Fail(t, status.ResourceExhausted, err)
 	require.NoError(t, m.Free(block.Addr))
 	_, err = m.Allocate(0, 40*mib)
-	must.Fail(t, status.ResourceExhausted, err,
-		"GPU:1 has reserved 80.00MiB (83886080 bytes) of it and uses 0 bytes.")
+	must.Fail(t, status.ResourceExhausted, err, "GPU:1 has reserved 80.00MiB (83886080 bytes) of it and uses 0 bytes.")
 	require.Equal(t, 80*mib, d.taken(t, 0), "GPU:1 keeps its region, so the card has no room yet")
 
 	require.NoError(t, m.Free(allocate(t, m, 0, 10*mib).Addr))

@@ -26,7 +26,6 @@ var (
 )
 
 func oversubscribed(t *testing.T, m *devmgr.Manager, device string) uint64 {
-	t.Helper()
 	s := must.OK(m.MemoryStats(device))(t)
 	picture := must.OK(m.MemoryMap(device))(t)
 	require.Equal(t, s.OversubscribedBytes, picture.OversubscribedBytes)
@@ -35,7 +34,6 @@ func oversubscribed(t *testing.T, m *devmgr.Manager, device string) uint64 {
 
 // imported returns a Manager that a program started with options; growth is in them.
 func imported(t *testing.T, d *driver, o config.Options) *devmgr.Manager {
-	t.Helper()
 	m := enumerated(t, d, nil)
 	require.NoError(t, m.Configure(func(s *config.State) error { return s.Import(o) }))
 	return m

@@ -21,7 +21,6 @@ import (
 )
 
 func startRecording(t testing.TB, m *devmgr.Manager, capacity int) *trace.Recorder {
-	t.Helper()
 	r := must.OK(trace.NewRecorder(capacity, nil))(t)
 	require.NoError(t, m.Record(r))
 	return r
@@ -29,7 +28,6 @@ func startRecording(t testing.TB, m *devmgr.Manager, capacity int) *trace.Record
 
 // stopRecording returns the events without the fields that differ between runs.
 func stopRecording(t testing.TB, m *devmgr.Manager, r *trace.Recorder) (events []trace.Event, lost uint64) {
-	t.Helper()
 	live, _ := m.StopRecording()
 	r.Stop(live)
 	recording := must.OK(r.Recording(context.Background()))(t)

@@ -41,7 +41,6 @@ func fill(t *testing.T, d *driver, stream gpu.Stream, addr uint64, value byte, b
 
 // requireFilled checks that each byte of a block has a value.
 func requireFilled(t *testing.T, m *devmgr.Manager, block bfc.Block, value byte, size uint64, otherwise string) {
-	t.Helper()
 	now := make([]byte, size)
 	require.NoError(t, m.CopyToHost(block.Addr, block.ID, 0, now))
 	require.Equal(t, len(now), bytes.Count(now, []byte{value}), otherwise)

@@ -24,7 +24,6 @@ const (
 
 // requireSoon waits for all the goroutines of a group.
 func requireSoon(t *testing.T, done *sync.WaitGroup, message string) {
-	t.Helper()
 	all := make(chan struct{})
 	go func() {
 		done.Wait()

@@ -334,8 +334,7 @@ func (s *stage) aResetMeetsAGraph() {
 	s.fill(captured, block, mib, 1)
 	require.NoError(s, s.m.Free(block))
 	exec := s.end(captured, 1)
-	must.Fail(s, status.FailedPrecondition, s.m.Close(false),
-		"1 captured graph with memory on GPU:0 (1.00MiB freed)")
+	must.Fail(s, status.FailedPrecondition, s.m.Close(false), "1 captured graph with memory on GPU:0 (1.00MiB freed)")
 	s.launch(exec, captured)
 	s.wait(captured)
 	s.holds(block, mib, 1)

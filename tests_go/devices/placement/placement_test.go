@@ -128,7 +128,6 @@ type machine struct {
 
 // newMachine is initialized with the given options. At the end of the test nothing may be left on it.
 func newMachine(t testing.TB, spec string, options config.Options) machine {
-	t.Helper()
 	parsed := must.OK(models.ParseSpec(spec))(t)
 	card := must.OK(simulated.New(parsed, simulated.Options{}))(t)
 	manager := must.OK(devmgr.New(card, nil))(t)
@@ -152,7 +151,6 @@ func newMachine(t testing.TB, spec string, options config.Options) machine {
 }
 
 func devices(t testing.TB, m machine, cpus, gpus int) *graph.Devices {
-	t.Helper()
 	return must.OK(m.Devices(cpus, gpus))(t)
 }
 

@@ -138,7 +138,6 @@ func TestAWaiterIsWokenByARelease(t *testing.T) {
 
 // word returns a word of the wake file, on which processes sleep.
 func word(t *testing.T, l *ledger.Ledger, number uint32) uint32 {
-	t.Helper()
 	text := must.OK(os.ReadFile(l.Folder() + "/wake"))(t)
 	return binary.NativeEndian.Uint32(text[4*number:])
 }
@@ -293,7 +292,6 @@ func TestTextsShowAllThatTheyHave(t *testing.T) {
 }
 
 func duplicate(t *testing.T, fd int) *os.File {
-	t.Helper()
 	return os.NewFile(uintptr(must.OK(unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0))(t)), "claim")
 }
 

@@ -24,14 +24,12 @@ import (
 
 // slots returns the path of the only slot file.
 func slots(t *testing.T, folder string) string {
-	t.Helper()
 	files := must.OK(filepath.Glob(folder + "/slots-*"))(t)
 	require.Len(t, files, 1)
 	return files[0]
 }
 
 func overwrite(t *testing.T, path string, at int64, data []byte) {
-	t.Helper()
 	file := must.OK(os.OpenFile(path, os.O_WRONLY, 0))(t)
 	must.OK(file.WriteAt(data, at))(t)
 	require.NoError(t, file.Close())
@@ -103,7 +101,6 @@ func asRoot(t *testing.T) {
 // contents returns the names and modes of a folder's files, and when they were written, except for the wake file:
 // taking the lock writes there.
 func contents(t *testing.T, folder string) (found []string) {
-	t.Helper()
 	entries := must.OK(os.ReadDir(folder))(t)
 	for _, e := range entries {
 		info := must.OK(e.Info())(t)
@@ -322,7 +319,6 @@ func TestAFullDisk(t *testing.T) {
 // failWrites makes each write of a slot fail until writable is called, as a disk that fails does: by a limit of this
 // process on the size of files, which lies before the first slot and behind the directory of the slots.
 func failWrites(t *testing.T) (writable func()) {
-	t.Helper()
 	signal.Ignore(unix.SIGXFSZ)
 	var before unix.Rlimit
 	require.NoError(t, unix.Getrlimit(unix.RLIMIT_FSIZE, &before))

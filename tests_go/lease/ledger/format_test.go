@@ -113,7 +113,6 @@ func place(path, line string, size int64, slots ...written) (*os.File, error) {
 }
 
 func placed(t *testing.T, folder, line string, size int64, slots ...written) *os.File {
-	t.Helper()
 	file := must.OK(place(fmt.Sprintf("%s/slots-%d-0123456789ab", folder, os.Geteuid()), line, size, slots...))(t)
 	t.Cleanup(func() { _ = file.Close() })
 	return file

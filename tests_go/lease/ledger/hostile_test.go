@@ -282,7 +282,6 @@ func TestReadLocksOnAnotherUsersSlots(t *testing.T) {
 
 // allLocked waits until no slot of the files can be taken, and returns the files.
 func allLocked(t *testing.T, folder string) (files []string) {
-	t.Helper()
 	files = must.OK(filepath.Glob(folder + "/slots-*"))(t)
 	for _, path := range files {
 		file := must.OK(os.Open(path))(t)

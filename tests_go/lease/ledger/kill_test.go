@@ -86,7 +86,6 @@ func init() {
 
 // killedAt runs a role that kills itself before its n-th system call, and reports whether it ended before that.
 func killedAt(t *testing.T, name, folder string, n int) (finished bool) {
-	t.Helper()
 	output, err := role(name, folder, n).CombinedOutput()
 	if err == nil {
 		return true
@@ -142,7 +141,6 @@ func TestAKillAnywhereLeavesTheClaimsOfOthers(t *testing.T) {
 }
 
 func getsAll(t *testing.T, l *ledger.Ledger, n int) {
-	t.Helper()
 	require.Empty(t, l.Check(), "before call %d", n)
 	c := must.OK(l.Claim(request(2, card("A", 40*gib), card("B", 40*gib))))(t)
 	require.Len(t, c.Cards(), 2, "before call %d", n)

@@ -45,7 +45,6 @@ func init() {
 }
 
 func takeTurns(t *testing.T, l *ledger.Ledger, processes, count int) {
-	t.Helper()
 	started := make([]*exec.Cmd, processes)
 	for i := range started {
 		started[i] = role("turns", l.Folder(), count)

@@ -42,7 +42,6 @@ func role(words ...any) *exec.Cmd {
 
 // start starts a process and waits for its first line.
 func start(t *testing.T, words ...any) (command *exec.Cmd, line string) {
-	t.Helper()
 	command = role(words...)
 	stdin := must.OK(command.StdinPipe())(t)
 	stdout := must.OK(command.StdoutPipe())(t)
@@ -56,7 +55,6 @@ func start(t *testing.T, words ...any) (command *exec.Cmd, line string) {
 }
 
 func firstLine(t *testing.T, read func([]byte) (int, error)) string {
-	t.Helper()
 	var line []byte
 	for one := make([]byte, 1); ; {
 		n, err := read(one)
@@ -69,7 +67,6 @@ func firstLine(t *testing.T, read func([]byte) (int, error)) string {
 
 // kill ends a process by SIGKILL and waits for it.
 func kill(t *testing.T, command *exec.Cmd) {
-	t.Helper()
 	require.NoError(t, command.Process.Signal(syscall.SIGKILL))
 	_ = command.Wait()
 }
@@ -86,28 +83,20 @@ func request(count int, cards ...ledger.Card) ledger.Request {
 }
 
 func open(t *testing.T, folder string) *ledger.Ledger {
-	t.Helper()
 	l := must.OK(ledger.Open(folder, true))(t)
 	t.Cleanup(func() { require.NoError(t, l.Close()) })
 	return l
 }
 
-func private(t *testing.T) *ledger.Ledger {
-	t.Helper()
-	return open(t, t.TempDir()+"/ledger")
-}
+func private(t *testing.T) *ledger.Ledger { return open(t, t.TempDir()+"/ledger") }
 
 func claim(t *testing.T, l *ledger.Ledger, r ledger.Request) *ledger.Claim {
-	t.Helper()
 	c := must.OK(l.Claim(r))(t)
 	t.Cleanup(c.Release)
 	return c
 }
 
-func granted(t *testing.T, c *ledger.Claim) bool {
-	t.Helper()
-	return must.OK(c.Wait(nil, 0))(t)
-}
+func granted(t *testing.T, c *ledger.Claim) bool { return must.OK(c.Wait(nil, 0))(t) }
 
 func names(c *ledger.Claim) (found []string) {
 	for _, card := range c.Cards() {
@@ -116,10 +105,7 @@ func names(c *ledger.Claim) (found []string) {
 	return found
 }
 
-func sound(t *testing.T, l *ledger.Ledger) {
-	t.Helper()
-	require.Empty(t, l.Check())
-}
+func sound(t *testing.T, l *ledger.Ledger) { require.Empty(t, l.Check()) }
 
 func init() {
 	// hold FOLDER GIB...: claims bytes of card A, B, ... and holds them until its standard input ends.

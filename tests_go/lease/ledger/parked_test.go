@@ -27,7 +27,6 @@ func host(available uint64) ledger.Host {
 
 // parked parks a claim with room for its bytes.
 func parked(t *testing.T, l *ledger.Ledger, bytes uint64) *ledger.Claim {
-	t.Helper()
 	c := claim(t, l, request(1, card("A", bytes)))
 	require.True(t, granted(t, c))
 	reserved(t, c, bytes, 64*gib, true)
@@ -36,12 +35,10 @@ func parked(t *testing.T, l *ledger.Ledger, bytes uint64) *ledger.Claim {
 }
 
 func reserved(t *testing.T, c *ledger.Claim, bytes, available uint64, want bool) {
-	t.Helper()
 	require.Equal(t, want, must.OK(c.Reserve(bytes, host(available)))(t))
 }
 
 func states(t *testing.T, l *ledger.Ledger) (states []string) {
-	t.Helper()
 	claims, _ := must.OK2(l.Rows())(t)
 	for _, row := range claims {
 		states = append(states, row.State.String())
@@ -138,7 +135,6 @@ func TestWrongOrdersOfParkingChangeNothing(t *testing.T) {
 	waiting := claim(t, l, request(1, card("A", 30*gib)))
 	other := claim(t, l, request(1, card("B", 30*gib)))
 	refused := func(err error) {
-		t.Helper()
 		require.Contains(t, []status.Code{status.FailedPrecondition, status.InvalidArgument}, status.CodeOf(err))
 		sound(t, l)
 	}
@@ -295,7 +291,6 @@ func TestCheckFindsWhatIsWrongWithParkedClaims(t *testing.T) {
 }
 
 func lent(t *testing.T, c *ledger.Claim, least, most uint64) uint64 {
-	t.Helper()
 	return must.OK(c.Lend(least*gib, most*gib, nil))(t) / gib
 }
 

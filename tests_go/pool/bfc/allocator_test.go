@@ -19,12 +19,10 @@ const mib = 1 << 20
 
 // pool returns an allocator that reserves its whole limit at once, on a device that has enough memory.
 func pool(t testing.TB, limitBytes uint64, opts bfc.Options) *bfc.Allocator {
-	t.Helper()
 	return newAllocator(t, suballoc.NewRegions(fakedevice.New(1<<63), suballoc.Options{LimitBytes: limitBytes}), opts)
 }
 
 func allocate(t testing.TB, a *bfc.Allocator, bytes uint64) bfc.Block {
-	t.Helper()
 	return must.OK(a.Allocate(bytes))(t)
 }
 

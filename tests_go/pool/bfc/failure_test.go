@@ -215,7 +215,6 @@ func TestLimitHoldsWhateverTheDeviceDoes(t *testing.T) {
 }
 
 func newCounted(t *testing.T) *bfc.Allocator {
-	t.Helper()
 	device := fakedevice.New(64 * mib)
 	a, err := bfc.New(suballoc.NewRegions(device, suballoc.Options{LimitBytes: 32 * mib, Growth: true}), bfc.Options{})
 	require.NoError(t, err)

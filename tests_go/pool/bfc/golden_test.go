@@ -366,7 +366,6 @@ func freeChunks(a *bfc.Allocator) string {
 
 // newAllocator returns an allocator that is closed at the end of the test.
 func newAllocator(t testing.TB, sub bfc.SubAllocator, opts bfc.Options) *bfc.Allocator {
-	t.Helper()
 	a := must.OK(bfc.New(sub, opts))(t)
 	t.Cleanup(func() { require.NoError(t, a.Close()) })
 	return a
@@ -374,7 +373,6 @@ func newAllocator(t testing.TB, sub bfc.SubAllocator, opts bfc.Options) *bfc.All
 
 // outOfMemory asserts that err is an OutOfMemory and returns it.
 func outOfMemory(t testing.TB, err error) *bfc.OutOfMemory {
-	t.Helper()
 	var oom *bfc.OutOfMemory
 	require.True(t, errors.As(err, &oom), "%v", err)
 	return oom

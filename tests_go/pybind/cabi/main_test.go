@@ -20,7 +20,6 @@ func TestMain(m *testing.M) { fakecuda.RunShipped(m) }
 
 // onThread lets a test keep its thread, because scopes and tags belong to threads, and takes them from it at the end.
 func onThread(t *testing.T) {
-	t.Helper()
 	runtime.LockOSThread()
 	t.Cleanup(func() {
 		cabi.SetScope(0, cabi.NoScope)
@@ -31,7 +30,6 @@ func onThread(t *testing.T) {
 
 // onMachine creates the logical GPUs of a machine for a test, which must free what it allocates.
 func onMachine(t *testing.T, spec string, env config.Env) {
-	t.Helper()
 	onThread(t)
 	p := process.Shared()
 	must.OK2(p.Simulate(spec))(t)
@@ -44,14 +42,12 @@ func onMachine(t *testing.T, spec string, env config.Env) {
 
 // create lists the devices and creates the logical GPUs.
 func create(t *testing.T, env config.Env) {
-	t.Helper()
 	must.OK2(process.Shared().Enumerate(env))(t)
 	must.OK(process.Shared().Initialize(env, "main.py:1 (test)"))(t)
 }
 
 // requireMarked fails unless an error has the form that Python reads, and returns its text.
 func requireMarked(t *testing.T, want status.Code, err error) string {
-	t.Helper()
 	require.Error(t, err)
 	text := process.Unmark(err)
 	require.EqualError(t, err, "\x1e"+want.String()+"\x1e"+text)

@@ -24,7 +24,6 @@ func take(number, nbytes int64) (cabi.Taken, error) {
 
 // gpuOf returns the GPU that an allocation is on.
 func gpuOf(t *testing.T, number int64) int {
-	t.Helper()
 	taken := must.OK(take(number, 1))(t)
 	require.NoError(t, cabi.GiveBack(taken.Address, taken.ID))
 	return taken.GPU
@@ -32,7 +31,6 @@ func gpuOf(t *testing.T, number int64) int {
 
 // inUse returns the bytes in use on GPU:0.
 func inUse(t *testing.T) uint64 {
-	t.Helper()
 	m := must.OK(process.Shared().Manager())(t)
 	return must.OK(m.MemoryStats("GPU:0"))(t).BytesInUse
 }

@@ -25,7 +25,6 @@ const long = 20 * time.Second
 
 // openJob opens a job, which is closed with the test, and returns how often its work was released.
 func openJob(t *testing.T, do work) (id int64, job *process.Job, released *atomic.Int64) {
-	t.Helper()
 	released = new(atomic.Int64)
 	id, err := process.OpenJob(do, func() { released.Add(1) })
 	require.NoError(t, err)

@@ -19,7 +19,6 @@ import (
 
 // shared returns a file as Go has it, whose original Python has closed.
 func shared(t *testing.T, original *os.File) *process.File {
-	t.Helper()
 	file := must.OK(process.ShareFile(int64(original.Fd())))(t)
 	t.Cleanup(file.Close)
 	require.NoError(t, original.Close())

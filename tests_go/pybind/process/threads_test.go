@@ -24,7 +24,6 @@ type state struct {
 
 // withC returns what C has from now on, and sets the calling thread's tag.
 func withC(t *testing.T, tag holder.Tag) *state {
-	t.Helper()
 	var c state
 	process.UseThreads(process.Threads{Tag: func() holder.Tag { return tag }, Site: func() uint32 { return 0 },
 		Stacks: func(on bool) { c.stacks = on }, Generation: func(generation uint32) { c.generation = generation },

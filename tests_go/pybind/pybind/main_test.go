@@ -38,7 +38,6 @@ const mib = int64(1) << 20
 // onMachine makes spec the machine of a test ("" for none), and undoes it at the end. The test keeps its thread,
 // because scopes belong to threads.
 func onMachine(t *testing.T, spec string) {
-	t.Helper()
 	runtime.LockOSThread()
 	must.OK(pybind.Simulate(spec))(t)
 	t.Cleanup(func() {
@@ -51,7 +50,6 @@ func onMachine(t *testing.T, spec string) {
 
 // enter makes the scope of that name the calling thread's, as Python's context manager does.
 func enter(t *testing.T, name string) {
-	t.Helper()
 	number := must.OK(pybind.ScopeNumber(name))(t)
 	cabi.SetScope(process.Shared().Generation(), number)
 }
@@ -67,14 +65,12 @@ func environment(pairs ...string) string {
 
 // initialize lists the devices and builds the logical ones.
 func initialize(t *testing.T, pairs ...string) {
-	t.Helper()
 	must.OK(pybind.Enumerate(environment(pairs...)))(t)
 	must.OK(pybind.Initialize(environment(pairs...), "main.py:1 (test)"))(t)
 }
 
 // split gives GPU number of the physical list logical devices with limits in MiB.
 func split(t *testing.T, number int, limits ...int) {
-	t.Helper()
 	var items []string
 	for _, limit := range limits {
 		items = append(items, fmt.Sprintf("[%d, null, null]", limit))

@@ -20,7 +20,6 @@ import (
 
 // finish waits for a job, and returns its result and its events as CSV.
 func finish(t *testing.T, job int64) (result, csv string) {
-	t.Helper()
 	for done := false; !done; {
 
 		done = must.OK(pybind.WaitJob(job, 100))(t)
@@ -39,7 +38,6 @@ func finish(t *testing.T, job int64) (result, csv string) {
 
 // wholeTrace is a file with so many events.
 func wholeTrace(t *testing.T, events int) *os.File {
-	t.Helper()
 	path := filepath.Join(t.TempDir(), "trace.csv")
 	text := "Action,Pointer,Size\n" + strings.Repeat("allocate,0x1,3000000\nfree,0x1,3000000\n", events/2)
 	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))

@@ -20,7 +20,6 @@ import (
 // bound parses package pybind and returns its exported functions by name, and any other exported names, of which there
 // must be none.
 func bound(t *testing.T, folder string) (functions map[string]*ast.FuncDecl, others []string) {
-	t.Helper()
 	entries := must.OK(os.ReadDir(folder))(t)
 	functions = map[string]*ast.FuncDecl{}
 	for _, entry := range entries {

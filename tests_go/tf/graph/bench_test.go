@@ -44,7 +44,7 @@ func BenchmarkRun(b *testing.B) {
 }
 
 // sums returns a chain of n sums.
-func sums(t tester, g *graph.Graph, n int) *graph.Node {
+func sums(t require.TestingT, g *graph.Graph, n int) *graph.Node {
 	one := constant(t, g, "", "", graph.Shape{2}, 1, 2)
 	last := one
 	for range n {

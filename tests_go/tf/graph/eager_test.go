@@ -16,7 +16,6 @@ const local = "/job:localhost/replica:0/task:0"
 
 // enter returns the current device inside scopes, the outermost first.
 func enter(t *testing.T, scopes ...string) string {
-	t.Helper()
 	name := ""
 	for _, s := range scopes {
 
@@ -27,7 +26,6 @@ func enter(t *testing.T, scopes ...string) string {
 
 // eager runs a call that must succeed and releases its tensor when the test ends.
 func eager(t *testing.T, m *machine, call graph.Call) *graph.Tensor {
-	t.Helper()
 	made := must.OK(m.Execute(call))(t)
 	t.Cleanup(func() { require.NoError(t, made.Tensor.Release()) })
 	return made.Tensor

@@ -157,8 +157,7 @@ func TestArithmetic(t *testing.T) {
 }
 
 // requireSame compares values; NaN equals NaN.
-func requireSame(t tester, want, got graph.Value) {
-	t.Helper()
+func requireSame(t require.TestingT, want, got graph.Value) {
 	require.Equal(t, want.DType, got.DType)
 	require.True(t, want.Shape.Equal(got.Shape), "%s, not %s", got.Shape, want.Shape)
 	w, g := numbersOf(want), numbersOf(got)

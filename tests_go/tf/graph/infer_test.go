@@ -15,7 +15,6 @@ import (
 
 // zeros returns a constant of any shape, made from one element.
 func zeros(t *testing.T, g *graph.Graph, dtype gpu.DType, shape ...int64) *graph.Node {
-	t.Helper()
 	return add(t, g, graph.NodeSpec{Op: graph.Const, Value: value(dtype, shape, 0)})
 }
 

@@ -155,7 +155,6 @@ const poolBytes = 32 << 20
 
 // newMachine creates a machine with CPUs and GPUs until the test ends, and then checks that nothing is in use.
 func newMachine(t testing.TB, cpus int, gpus ...gpu.Device) *machine {
-	t.Helper()
 	m := &machine{cpu: &host.Memory{}, faults: &faults{calls: map[string]int{}}}
 	var list []graph.Device
 	for i := range cpus {
@@ -217,7 +216,6 @@ func (m *machine) inUse() []uint64 {
 
 // requireIdle checks that no byte is in use and every allocator's accounting is correct.
 func (m *machine) requireIdle(t testing.TB) {
-	t.Helper()
 	require.Equal(t, make([]uint64, len(m.pools)+1), m.inUse())
 	for _, pool := range m.pools {
 		require.NoError(t, pool.Check())
@@ -256,15 +254,8 @@ func numbersOf(v graph.Value) []float64 {
 	return numbers
 }
 
-// tester is a *testing.T or a *rapid.T.
-type tester interface {
-	require.TestingT
-	Helper()
-}
-
 // content returns a tensor's value and releases it.
-func content(t tester, tensor *graph.Tensor) graph.Value {
-	t.Helper()
+func content(t require.TestingT, tensor *graph.Tensor) graph.Value {
 	v := must.OK(valueOf(tensor))(t)
 	require.NoError(t, tensor.Release())
 	return v
@@ -286,27 +277,23 @@ func size(g *graph.Graph) int {
 }
 
 // add adds a node, which must succeed.
-func add(t tester, g *graph.Graph, spec graph.NodeSpec) *graph.Node {
-	t.Helper()
+func add(t require.TestingT, g *graph.Graph, spec graph.NodeSpec) *graph.Node {
 	return must.OK(g.Add(spec))(t)
 }
 
 // constant adds a float32 constant.
-func constant(t tester, g *graph.Graph, name, on string, shape graph.Shape, numbers ...float64) *graph.Node {
-	t.Helper()
+func constant(t require.TestingT, g *graph.Graph, name, on string, shape graph.Shape, numbers ...float64) *graph.Node {
 	return add(t, g, graph.NodeSpec{Op: graph.Const, Name: name, Device: on,
 		Value: value(gpu.Float32, shape, numbers...)})
 }
 
 // apply adds an operation on nodes.
-func apply(t tester, g *graph.Graph, op graph.Op, on string, in ...*graph.Node) *graph.Node {
-	t.Helper()
+func apply(t require.TestingT, g *graph.Graph, op graph.Op, on string, in ...*graph.Node) *graph.Node {
 	return add(t, g, graph.NodeSpec{Op: op, Device: on, Inputs: in})
 }
 
 // fetch runs a session for one node.
-func fetch(t tester, s *graph.Session, n *graph.Node) (graph.Value, graph.RunStats) {
-	t.Helper()
+func fetch(t require.TestingT, s *graph.Session, n *graph.Node) (graph.Value, graph.RunStats) {
 	out, stats := must.OK2(s.Run(graph.RunRequest{Fetches: []*graph.Node{n}}))(t)
 	require.Len(t, out, 1)
 	return content(t, out[0]), stats

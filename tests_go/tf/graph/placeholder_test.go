@@ -19,7 +19,6 @@ func sized(sizes ...int64) graph.Partial { return graph.Partial{Sizes: sizes} }
 var unranked = graph.Partial{Unranked: true}
 
 func placeholder(t testing.TB, g *graph.Graph, shape graph.Partial) *graph.Node {
-	t.Helper()
 	return add(t, g, graph.NodeSpec{Op: graph.Placeholder, DType: gpu.Float32, Shape: shape})
 }
 

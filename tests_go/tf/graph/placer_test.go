@@ -16,8 +16,7 @@ import (
 
 // script builds a graph from lines such as "c = MatMul a b @ /device:GPU:1" "a = Const:int32 @ ... & b" (colocated with
 // b), and "c = Identity a ^b" (which waits for b).
-func script(t tester, g *graph.Graph, text string) map[string]*graph.Node {
-	t.Helper()
+func script(t require.TestingT, g *graph.Graph, text string) map[string]*graph.Node {
 	nodes := map[string]*graph.Node{}
 	for _, line := range strings.Split(strings.TrimSpace(text), "\n") {
 		line, with, _ := strings.Cut(line, " & ")
@@ -173,8 +172,7 @@ func TestPlacement(t *testing.T) {
 }
 
 // whereIs returns a placed node's device in short form: "GPU:0".
-func whereIs(t tester, s *graph.Session, n *graph.Node) string {
-	t.Helper()
+func whereIs(t require.TestingT, s *graph.Session, n *graph.Node) string {
 	full, placed := s.Placement(n)
 	require.True(t, placed)
 	short, local := strings.CutPrefix(full, "/job:localhost/replica:0/task:0/device:")
@@ -254,8 +252,7 @@ func TestPlacementIsTheSameEveryTime(t *testing.T) {
 }
 
 // chain extends a graph by n nodes that read each other in many ways, with varying requested devices.
-func chain(t tester, g *graph.Graph, n, devices int) {
-	t.Helper()
+func chain(t require.TestingT, g *graph.Graph, n, devices int) {
 	var nodes []*graph.Node
 	for i := range n {
 		on := ""

@@ -13,7 +13,6 @@ import (
 
 // run executes a request and returns the numbers of its fetches.
 func run(t *testing.T, s *graph.Session, request graph.RunRequest) ([][]float64, graph.RunStats) {
-	t.Helper()
 	out, stats := must.OK2(s.Run(request))(t)
 	var numbers [][]float64
 	for _, tensor := range out {
