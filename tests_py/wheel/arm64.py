@@ -40,8 +40,8 @@ PACKAGES = [
 RUN = """
     cli/test_cli_output.py cli/test_column_names.py cli/test_command.py cli/test_command_start.py
     cli/test_files_of_others.py
-    cli/test_doctor.py cli/test_html.py cli/test_json_fields.py cli/test_metrics.py cli/test_notebook.py
-    cli/test_tables.py cli/test_top.py clusters/test_dask_cluster.py compat/graphs/test_interactive_sessions.py
+    cli/test_doctor.py cli/test_html.py cli/test_metrics.py cli/test_notebook.py
+    cli/test_top.py clusters/test_dask_cluster.py compat/graphs/test_interactive_sessions.py
     compat/graphs/test_placeholders.py compat/graphs/test_session_steps.py compat/graphs/test_sessions.py
     compat/test_clusters_of_tensorflow.py compat/test_config_messages.py compat/test_coordinators.py
     compat/test_event_files.py compat/test_keras_optimizers.py compat/test_keras_session.py
@@ -82,8 +82,8 @@ LEFT_OUT = {
         simulation/test_simulated_nvml.py simulation/test_simulator_threads.py tensors/test_gpu_operations.py
     """,
     "reads the sources or checks them with tools of this machine": """
-        config/test_variables.py package/test_architecture.py package/test_tools.py
-        package/test_c_sources.py package/test_writes.py
+        config/test_variables.py package/test_tools.py
+        package/test_sources.py
         package/test_docs.py
         package/test_license.py package/test_package.py
         package/test_readme_claims.py package/test_types.py package/test_words.py
