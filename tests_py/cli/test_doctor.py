@@ -65,6 +65,15 @@ def real(library: Path, tmp_path: Path, machine: str) -> dict[str, str]:
     return {"LD_LIBRARY_PATH": str(library), "FAKE_NVML": str(tmp_path / "machine"), "GPUCONF_LEDGER": ledger}
 
 
+def installed(folder: Path, **packages: str) -> str:
+    """Make a folder for PYTHONPATH that says which packages are installed."""
+    for package, version in packages.items():
+        information = folder / f"{package}-{version}.dist-info"
+        information.mkdir(parents=True)
+        (information / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: {version}\n")
+    return str(folder)
+
+
 def test_nothing_wrong(simulated: dict[str, str]) -> None:
     code, out, err = run(env=simulated)
     assert (code, err) == (0, "")
@@ -238,11 +247,8 @@ def test_go_runtimes(simulated: dict[str, str]) -> None:
 
 def test_a_program_is_looked_into_and_not_run(simulated: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("open('ran', 'w')")
-    for package, version in (("torch", "2.9.1+cu128"), ("jax", "0.6.0"), ("cupy-cuda12x", "1.0.0")):
-        folder = tmp_path / f"{package.replace('-', '_')}-{version}.dist-info"
-        folder.mkdir()
-        (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: {version}\n")
-    env = {**simulated, "PYTHONPATH": str(tmp_path)}
+    packages = installed(tmp_path, torch="2.9.1+cu128", jax="0.6.0", cupy_cuda12x="1.0.0")
+    env = {**simulated, "PYTHONPATH": packages}
     _, found = findings(env, "--", sys.executable, "train.py", cwd=tmp_path)
     assert not (tmp_path / "ran").exists()
     assert about(found, "torch") == [
@@ -262,15 +268,6 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("cuda")
     runpy.run_path(str(Path(__file__).parents[2] / "tests_go" / "machine" / "fakecuda" / "build.py"))["build"](folder)
     return folder
-
-
-def installed(folder: Path, **packages: str) -> str:
-    """Make a folder for PYTHONPATH that says which packages are installed."""
-    for package, version in packages.items():
-        information = folder / f"{package}-{version}.dist-info"
-        information.mkdir(parents=True)
-        (information / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: {version}\n")
-    return str(folder)
 
 
 def test_a_library_is_routed_only_where_something_routes_it(driver: Path, library: Path, tmp_path: Path) -> None:

@@ -155,16 +155,6 @@ def test_the_guards_check_reads_the_same_sizes(monkeypatch: pytest.MonkeyPatch) 
         assert guard_check._limit(None) == wanted
 
 
-@pytest.mark.parametrize("text", [text for text in NOT_SIZES if text != "\ud800"], ids=lambda text: ascii(text)[:20])
-def test_the_command_line_says_what_is_wrong(text: str, trace: str, capsys: pytest.CaptureFixture[str]) -> None:
-    from gpuconf.cli.main import main
-
-    assert main(["plan", trace, f"--limit={text}"]) == 2
-    said = capsys.readouterr().err.splitlines()[-1]
-    assert said.startswith("gpuconf plan: --limit ")
-    assert "_limit" not in said
-
-
 @pytest.mark.parametrize(
     "limit", [10**5000, -(10**5000), 1 << 63, True, 1.5, b"1GiB", object()], ids=lambda v: type(v).__name__
 )

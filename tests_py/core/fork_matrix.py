@@ -36,6 +36,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import gpuconf
 from forking import Notes, fork, refused_or_not
 from gpuconf._core import import_hook as _import_hook
+from gpuconf._core import injected
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -397,6 +398,9 @@ IN_CHILD: dict[str, Operation] = {
     "memory_map": Operation(lambda _: gpuconf.memory.memory_map(), empty=True),
     "get_memory_info": Operation(lambda _: gpuconf.config.experimental.get_memory_info("GPU:0"), empty=True),
     "reset_memory_stats": Operation(lambda _: gpuconf.config.experimental.reset_memory_stats("GPU:0"), empty=True),
+    "inject a failure": Operation(lambda _: injected.fail_allocation(1), empty=True),
+    "inject none": Operation(lambda _: injected.stop(), QUIET, empty=True),
+    "count for a failure": Operation(lambda _: injected.counted(), QUIET, empty=True),
     "free": Operation(lambda w: w.buffer.free()),
     "free what is lent": Operation(lambda w: w.lent.free()),
     "free again": Operation(lambda w: w.lent_and_freed.free(), QUIET),

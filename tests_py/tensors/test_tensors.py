@@ -6,7 +6,6 @@ import copy
 import gc
 import json
 import pickle
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -429,29 +428,6 @@ def test_a_number_of_another_runtime_is_no_tensor(two_gpus: None) -> None:
     assert y._receipt[0] >> 1 != number or y.numpy() == 1
     with pytest.raises(ValueError, match="there is no tensor"):
         core.pybind_Execute("Identity", str(number + 1000), 0, "", "")
-
-
-def test_many_threads(two_gpus: None) -> None:
-    failures: list[BaseException] = []
-
-    def work(number: int) -> None:
-        try:
-            with tf.device(f"GPU:{number % 2}"):
-                x = tf.constant([[1.0, float(number)], [0.0, 1.0]])
-                for _ in range(100):
-                    y = tf.matmul(x, x) + x
-                    assert y.device.endswith(f"GPU:{number % 2}")
-                    assert y.numpy().tolist() == [[2, 3 * number], [0, 2]]
-        except BaseException as error:
-            failures.append(error)
-
-    threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failures == []
-    assert books() == EMPTY
 
 
 def test_without_numpy_the_error_names_the_extra_and_all_else_works() -> None:

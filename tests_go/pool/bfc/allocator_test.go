@@ -137,16 +137,6 @@ func TestBestFitAmongLargeChunks(t *testing.T) {
 	}
 }
 
-// A chunk of the right class may still be too small.
-func TestLargeChunkThatIsTooSmall(t *testing.T) {
-	a := pool(t, 1<<40, bfc.Options{})
-	hole := allocate(t, a, 64*mib)
-	allocate(t, a, 256)
-	require.NoError(t, a.Free(hole.Addr))
-	require.Equal(t, hole.Addr+64*mib+256, allocate(t, a, 64*mib+256).Addr)
-	require.NoError(t, a.Check())
-}
-
 // Idle regions stay if releasing them would not make room.
 func TestIdleRegionsStayInVain(t *testing.T) {
 	device := fakedevice.New(1 << 30)

@@ -531,46 +531,6 @@ def test_threads_build_and_run_one_graph(two_gpus: None) -> None:
     assert nothing_held()
 
 
-def test_sessions_beside_resets(two_gpus: None) -> None:
-    """Every call that meets a reset works or raises a clear error; nothing is left."""
-    ended = threading.Event()
-    failures: list[BaseException] = []
-    graph = tf.get_default_graph()
-    x = tf.constant([1.0]) + 1
-
-    def work() -> None:
-        while not ended.is_set():
-            try:
-                with tf.Session(graph=graph) as session:
-                    assert session.run(x).tolist() == [2]
-                assert (gpuconf.constant([1.0]) + 1).numpy().tolist() == [2]
-            except gpuconf.errors.FailedPreconditionError:
-                pass
-            except gpuconf.errors.InvalidArgumentError as error:
-                if "there is no tensor" not in str(error):
-                    failures.append(error)
-            except BaseException as error:
-                failures.append(error)
-
-    threads = [threading.Thread(target=work) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    done = 0
-    while done < 20 and not failures:
-        try:
-            gpuconf.reset()
-            done += 1
-        except gpuconf.errors.FailedPreconditionError:
-            pass
-    ended.set()
-    for thread in threads:
-        thread.join()
-    assert failures == []
-    gc.collect()
-    gpuconf.config.list_logical_devices()
-    assert nothing_held()
-
-
 @pytest.mark.parametrize("way", [copy.copy, copy.deepcopy, pickle.dumps])
 def test_graphs_and_sessions_can_not_be_copied(way: Any) -> None:
     """A shallow copy dropped the graph, or closed the session, because it was a second handle of it."""
