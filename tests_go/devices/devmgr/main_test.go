@@ -7,7 +7,6 @@ import (
 
 	"gpuconf/gocore/base/status"
 	"gpuconf/gocore/devices/devmgr"
-	"gpuconf/gocore/machine/gpu"
 	"gpuconf/gocore/machine/models"
 	"gpuconf/gocore/pool/bfc"
 	"gpuconf/gocore/tf/config"
@@ -172,5 +171,3 @@ func texts(m *devmgr.Manager) []string {
 	}
 	return said
 }
-
-var _ gpu.Driver = (*driver)(nil)
