@@ -292,7 +292,8 @@ func TestTextsShowAllThatTheyHave(t *testing.T) {
 }
 
 func duplicate(t *testing.T, fd int) *os.File {
-	return os.NewFile(uintptr(must.OK(unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0))(t)), "claim")
+	copied := must.OK(unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0))(t)
+	return os.NewFile(uintptr(copied), "claim")
 }
 
 // Both fit after the release, and the older one sleeps: it is not passed.

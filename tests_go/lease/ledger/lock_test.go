@@ -135,6 +135,7 @@ func TestAWaiterThatDiesDoesNotKeepTheLock(t *testing.T) {
 // sleeping waits until a process sleeps on a word of the wake file: its mapping is there.
 func sleeping(t *testing.T, p *os.Process) {
 	require.Eventually(t, func() bool {
-		return strings.Contains(string(must.OK(os.ReadFile(fmt.Sprintf("/proc/%d/maps", p.Pid)))(t)), "/wake\n")
+		maps := must.OK(os.ReadFile(fmt.Sprintf("/proc/%d/maps", p.Pid)))(t)
+		return strings.Contains(string(maps), "/wake\n")
 	}, 10*time.Second, time.Millisecond)
 }
