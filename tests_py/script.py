@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
+    from subprocess import CompletedProcess
 
 
 class Done(NamedTuple):
@@ -85,6 +86,11 @@ def run(
         timeout=timeout,
     )
     return Done(done.returncode, done.stdout, done.stderr, time.monotonic() - begin)
+
+
+def execute(words: Sequence[Any], *, timeout: float = 120, check: bool = False, **how: Any) -> CompletedProcess[str]:
+    """Run a program and catch what it prints. ``how`` is for subprocess.run."""
+    return subprocess.run(words, capture_output=True, text=True, timeout=timeout, check=check, **how)
 
 
 def run_well(code: str, **how: object) -> str:

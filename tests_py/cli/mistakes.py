@@ -90,8 +90,11 @@ def call(line: str) -> str:
         os.environ["GPUCONF_SIMULATE"] = ""
         import gpuconf
 
+        names = {"gpuconf": gpuconf, "tf": gpuconf, "gpu": lambda: gpuconf.config.list_physical_devices("GPU")[0]}
         try:
-            exec(line, {"gpuconf": gpuconf})
+            if "tf1." in line:
+                names["tf1"] = gpuconf.compat.v1
+            exec(line, names)
         except Exception as error:
             print(f"{type(error).__name__}: {error}")
             return 1
@@ -147,7 +150,7 @@ def answered(text: str, folder: Path) -> str:
         told = KINDS[kind](first.removeprefix(kind)).replace(str(folder), "FOLDER")
         os.environ.clear()
         os.environ.update(before)
-        told = re.sub(r"0x[0-9a-f]+", "0x...", re.sub(r"\x1b\[[0-9;]*m", "", told))
+        told = re.sub(r"\b0x[0-9a-f]+", "0x...", re.sub(r"\x1b\[[0-9;]*m", "", told))
         shown = [each.rstrip() for each in told.splitlines() if each.strip()]
         lines.append("\n".join([first, *shown[:8]]))
     return "\n\n".join(lines) + "\n"

@@ -15,7 +15,7 @@ from command import COMMAND, run
 from gpuconf.cli import manual
 from gpuconf.cli.parser import COMMANDS, HELP, arguments, function
 from holder import holder
-from script import environment, without_others
+from script import environment, execute, without_others
 
 
 def on_terminal(*arguments: str, columns: int, env: dict[str, str] | None = None) -> str:
@@ -156,8 +156,7 @@ def test_completion_knows_the_commands_and_their_options(tmp_path: Path) -> None
         ("completion f", 2, "fish"),
         ("plan --html tr", 3, ""),  # a file, which bash completes itself
     ):
-        asked = ["bash", "-c", ask.format(words=words, last=last)]
-        done = subprocess.run(asked, capture_output=True, text=True, check=True, cwd=tmp_path, timeout=60)
+        done = execute(["bash", "-c", ask.format(words=words, last=last)], check=True, cwd=tmp_path)
         assert (done.stdout.strip(), done.stderr) == (wanted, ""), words
 
 
@@ -183,8 +182,7 @@ def test_the_manual_page() -> None:
     groff = shutil.which("groff")
     if groff:
         words = [groff, "-man", "-Tutf8", "-ww"]
-        done = subprocess.run(words, input=text, text=True, capture_output=True, check=True, timeout=60)
-        assert done.stderr == ""
+        assert execute(words, input=text, check=True).stderr == ""
     installed = sysconfig.get_path("data")
     assert Path(installed, "share/man/man1/gpuconf.1").read_text() == text, "pip install puts it where man looks"
 

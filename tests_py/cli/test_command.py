@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from command import COMMAND, HOLES, run
-from script import environment
+from script import environment, execute
 
 MIB = 1 << 20
 
@@ -189,40 +189,6 @@ def test_progress_of_a_long_trace(here: Path) -> None:
     assert b"least limit" in printed
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ([], "diagnose problems with GPUs"),  # the help
-        (["fly"], "there is no command 'fly'. The commands are devices, "),
-        (["plan"], "TRACE is missing: an RMM log"),
-        (["plan", "holes.csv", "--limit", "much"], "--limit 'much' is not a size: write bytes, '500MB', '6GiB'"),
-        (
-            ["plan", "holes.csv", "--limit", "50%"],
-            "limit '50%' is a percentage, but the GPU is not known here; write bytes or '6GiB'",
-        ),
-        (["plan", "holes.csv", "--limit", "7"], "limit must be at least 1 MiB"),
-        (["plan", "holes.csv", "--policy", "fast"], "--policy must be one of pytorch, pytorch-expandable, "),
-        (["plan", "holes.csv", "--gpu", "Z80"], "unknown GPU model"),
-        (["plan", "holes.csv", "--gpu", "K40", "--policy", "virtual"], "K40 has no virtual memory management"),
-        (["rnu", "true"], "there is no command 'rnu'. Did you mean run? The commands are "),
-        (["rn"], "Did you mean run? "),
-        (["devices", "--verbose"], "there is no option '--verbose'. gpuconf devices --help lists the options"),
-        (["ps", "--jsn"], "gpuconf ps: there is no option '--jsn'. Did you mean --json?"),
-        (["ps", "--watch"], "there is no option '--watch'. Did you mean gpuconf top?"),
-        (["top", "--once"], "Did you mean --iterations 1?"),
-        (["run", "--limit", "1GiB", "true"], "Did you mean --memory?"),
-        (["plan", "holes.csv", "--memory", "1GiB"], "Did you mean --limit?"),
-        (["ledger", "check", "--jsn"], "gpuconf ledger check: there is no option '--jsn'. Did you mean --json?"),
-    ],
-    ids=lambda value: " ".join(value) or "nothing" if isinstance(value, list) else "",
-)
-def test_wrong_usage(here: Path, arguments: list[str], message: str) -> None:
-    code, out, err = run(*arguments, cwd=here)
-    assert (code, out) == (2, "")
-    assert message in err
-    assert "Traceback" not in err
-
-
 def test_errors(here: Path) -> None:
     (here / "bad.csv").write_text(HOLES + "1,10:00:00.0,grow,0x1,1,0\n")
     assert run("plan", "bad.csv", cwd=here) == (
@@ -252,19 +218,15 @@ def test_help_and_version() -> None:
 
 
 def test_the_module_is_the_command(here: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "gpuconf", "plan", "holes.csv", "--limit", "5MiB"],
-        capture_output=True, text=True, check=False, cwd=here, env=environment(), timeout=60,
-    )  # fmt: skip
+    words = [sys.executable, "-m", "gpuconf", "plan", "holes.csv", "--limit", "5MiB"]
+    done = execute(words, cwd=here, env=environment())
     assert (done.returncode, done.stderr) == (3, "")
     assert done.stdout.endswith("does not fit\n")
 
 
 def test_a_reader_that_has_seen_enough(here: Path) -> None:
-    done = subprocess.run(
-        ["bash", "-c", f"{COMMAND} plan holes.csv --plot | head -1; echo ${{PIPESTATUS[0]}}"],
-        capture_output=True, text=True, check=False, cwd=here, env=environment(), timeout=60,
-    )  # fmt: skip
+    pipe = f"{COMMAND} plan holes.csv --plot | head -1; echo ${{PIPESTATUS[0]}}"
+    done = execute(["bash", "-c", pipe], cwd=here, env=environment())
     first, code = done.stdout.splitlines()
     assert first == "6 events, 4 allocations"
     assert code in ("0", "1")

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import difflib
 import re
-import subprocess
 import sys
 
 import mistakes
 import pytest
-from script import environment
+from script import environment, execute
 
 
 def test_mistakes() -> None:
     """Each says what is wrong, names the value, and says what to do. Read the difference before you accept it."""
     pytest.importorskip("IPython", reason="IPython is not installed")
-    done = subprocess.run(
-        [sys.executable, mistakes.__file__], capture_output=True, text=True, check=True, timeout=600, env=environment()
-    )
+    done = execute([sys.executable, mistakes.__file__], check=True, timeout=600, env=environment())
     wanted = mistakes.FILE.read_text()
     assert done.stdout == wanted, "".join(
         difflib.unified_diff(wanted.splitlines(keepends=True), done.stdout.splitlines(keepends=True), n=1)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 
-from script import environment, run_well
+from script import environment, execute, run_well
 
 COMMAND = str(Path(sys.executable).with_name("gpuconf"))
 
@@ -22,14 +21,7 @@ def imported(tmp_path: Path, *words: str) -> set[str]:
     # In its own folder: where another job was killed a command cleans up, with modules that it does not need else.
     places = {"GPUCONF_LEDGER": str(tmp_path / "ledger"), "XDG_RUNTIME_DIR": str(tmp_path)}
     env = environment({"GPUCONF_SIMULATE": "T4", **places})
-    done = subprocess.run(
-        [sys.executable, "-X", "importtime", COMMAND, *words],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-        env=env,
-    )
+    done = execute([sys.executable, "-X", "importtime", COMMAND, *words], check=True, env=env)
     names = [line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:")]
     return set(names[names.index("gpuconf._core") :])
 

@@ -22,7 +22,7 @@ from fake_nvml import ONE_H100, fake_nvml
 from gpuconf.cli import diagnosis, libraries, probe
 from gpuconf.plans.programs.cover import LAUNCHER
 from holder import holder
-from script import environment
+from script import environment, execute
 
 GIB = 1 << 30
 
@@ -63,6 +63,15 @@ def real(library: Path, tmp_path: Path, machine: str) -> dict[str, str]:
     (tmp_path / "machine").write_text(machine)
     ledger = str(tmp_path / "ledger")
     return {"LD_LIBRARY_PATH": str(library), "FAKE_NVML": str(tmp_path / "machine"), "GPUCONF_LEDGER": ledger}
+
+
+def installed(folder: Path, **packages: str) -> str:
+    """Make a folder for PYTHONPATH that says which packages are installed."""
+    for package, version in packages.items():
+        information = folder / f"{package}-{version}.dist-info"
+        information.mkdir(parents=True)
+        (information / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: {version}\n")
+    return str(folder)
 
 
 def test_nothing_wrong(simulated: dict[str, str]) -> None:
@@ -188,8 +197,7 @@ def test_limits_and_who_enforces_them(simulated: dict[str, str]) -> None:
 
 def test_stale_variables(simulated: dict[str, str]) -> None:
     with holder(simulated, lease=GIB):
-        stale = {"GPUCONF_LEASE": "0" * 32, "GPUCONF_RUN": "/nowhere"}
-        _, found = findings({**simulated, **stale})
+        _, found = findings({**simulated, **{"GPUCONF_LEASE": "0" * 32, "GPUCONF_RUN": "/nowhere"}})
     texts = about(found, "environment")
     assert f"problem: GPUCONF_LEASE names lease {'0' * 32}, which has ended" in texts
     assert "problem: GPUCONF_RUN names /nowhere, which is gone: its job has ended" in texts
@@ -239,11 +247,8 @@ def test_go_runtimes(simulated: dict[str, str]) -> None:
 
 def test_a_program_is_looked_into_and_not_run(simulated: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("open('ran', 'w')")
-    for package, version in (("torch", "2.9.1+cu128"), ("jax", "0.6.0"), ("cupy-cuda12x", "1.0.0")):
-        folder = tmp_path / f"{package.replace('-', '_')}-{version}.dist-info"
-        folder.mkdir()
-        (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: {version}\n")
-    env = {**simulated, "PYTHONPATH": str(tmp_path)}
+    packages = installed(tmp_path, torch="2.9.1+cu128", jax="0.6.0", cupy_cuda12x="1.0.0")
+    env = {**simulated, "PYTHONPATH": packages}
     _, found = findings(env, "--", sys.executable, "train.py", cwd=tmp_path)
     assert not (tmp_path / "ran").exists()
     assert about(found, "torch") == [
@@ -263,15 +268,6 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("cuda")
     runpy.run_path(str(Path(__file__).parents[2] / "tests_go" / "machine" / "fakecuda" / "build.py"))["build"](folder)
     return folder
-
-
-def installed(folder: Path, **packages: str) -> str:
-    """Make a folder for PYTHONPATH that says which packages are installed."""
-    for package, version in packages.items():
-        information = folder / f"{package}-{version}.dist-info"
-        information.mkdir(parents=True)
-        (information / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: {version}\n")
-    return str(folder)
 
 
 def test_a_library_is_routed_only_where_something_routes_it(driver: Path, library: Path, tmp_path: Path) -> None:
@@ -487,8 +483,7 @@ def test_which_cover_a_rehearsal_has(simulated: dict[str, str], tmp_path: Path) 
 
 def test_a_machine_that_allows_only_the_mirror(simulated: dict[str, str]) -> None:
     needs(*WITHOUT_USER_NAMESPACES)
-    words = [*WITHOUT_USER_NAMESPACES, COMMAND, "doctor", "--json"]
-    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60, env=environment(simulated))
+    done = execute([*WITHOUT_USER_NAMESPACES, COMMAND, "doctor", "--json"], env=environment(simulated))
     (told,) = [one for one in json.loads(done.stdout)["findings"] if one["subject"] == "rehearsals"]
     if told["text"].startswith("none is possible"):
         pytest.skip("this kernel has no Landlock")

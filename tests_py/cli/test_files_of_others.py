@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import pickle
 import sqlite3
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -16,7 +15,7 @@ from command import COMMAND, HOLES, run
 from gpuconf import memory
 from gpuconf._core import files
 from gpuconf.cli import console
-from script import environment
+from script import environment, execute
 
 ESCAPES = "\x1b]0;title\x07\x1b[2J\x9b31m\r\u202e"
 SHOWN = "\\x1b]0;title\\x07\\x1b[2J\\x9b31m\\r\\u202e"
@@ -88,9 +87,7 @@ def test_a_full_disk_leaves_the_old_file(tmp_path: Path, words: list[str]) -> No
     (tmp_path / "holes.csv").write_text(HOLES)
     (tmp_path / words[1]).write_text("old")
     command = ["sh", "-c", 'ulimit -f 1; exec "$@"', "sh", COMMAND, "plan", "holes.csv", "--gpu", "A10", *words]
-    done = subprocess.run(
-        command, cwd=tmp_path, env=environment({}), capture_output=True, text=True, check=False, timeout=120
-    )
+    done = execute(command, cwd=tmp_path, env=environment({}))
     if done.returncode == 1 and "is not installed" in done.stderr:
         pytest.skip(done.stderr)
     assert (done.returncode, done.stderr) == (1, f"gpuconf plan: {words[1]}: File too large\n")
@@ -110,17 +107,14 @@ def test_a_saved_trace_replaces_the_old_one_whole(tmp_path: Path) -> None:
     assert len(memory.load_trace(tmp_path / "real.csv")) == len(trace)
     with pytest.raises(FileNotFoundError, match=r"missing/x\.csv"):
         trace.save(tmp_path / "missing" / "x.csv")
-    done = subprocess.run(
+    done = execute(
         [
             sys.executable,
             "-c",
             f"from gpuconf import memory; memory.load_trace({str(tmp_path / 'holes.csv')!r}).save("
             "'/dev/stdout', 'rmm')",
         ],
-        capture_output=True,
-        text=True,
         check=True,
-        timeout=60,
         env=environment({}),
     )
     assert done.stdout.startswith("Thread,Time,Action")

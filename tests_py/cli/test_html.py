@@ -55,8 +55,7 @@ def shown(thing: Any) -> tuple[str, Page]:
     return formats["text/plain"], page
 
 
-@pytest.mark.usefixtures("two_gpus")
-def test_devices() -> None:
+def test_devices(two_gpus: None) -> None:
     physical = gpuconf.config.list_physical_devices("GPU")[1]
     text, page = shown(physical)
     assert text == repr(physical)
@@ -77,8 +76,7 @@ def test_devices() -> None:
         assert part in page.text
 
 
-@pytest.mark.usefixtures("two_gpus")
-def test_stats_and_map() -> None:
+def test_stats_and_map(two_gpus: None) -> None:
     for gpu in gpuconf.config.list_physical_devices("GPU"):
         gpuconf.config.experimental.set_memory_growth(gpu, True)
     with gpuconf.memory.allocate(300 * MIB, "GPU:0"):
@@ -94,8 +92,7 @@ def test_stats_and_map() -> None:
     assert "nothing reserved yet" in shown(gpuconf.memory.memory_map("GPU:1"))[1].text
 
 
-@pytest.mark.usefixtures("one_gpu")
-def test_a_map_says_whose_each_block_is() -> None:
+def test_a_map_says_whose_each_block_is(one_gpu: None) -> None:
     gpuconf.config.experimental.set_memory_growth(gpuconf.config.list_physical_devices("GPU")[0], True)
     with gpuconf.memory.tag("<weights>"):
         first = gpuconf.memory.allocate(300 * MIB)
@@ -118,8 +115,7 @@ def test_a_map_says_whose_each_block_is() -> None:
     assert "others 4.00MiB" in page.text
 
 
-@pytest.mark.usefixtures("one_gpu")
-def test_a_map_of_many_blocks_is_small() -> None:
+def test_a_map_of_many_blocks_is_small(one_gpu: None) -> None:
     buffers = [gpuconf.memory.allocate(MIB) for _ in range(2000)]
     for buffer in buffers[::2]:
         buffer.free()
@@ -130,8 +126,7 @@ def test_a_map_of_many_blocks_is_small() -> None:
     assert len(found) < 30_000
 
 
-@pytest.mark.usefixtures("one_gpu")
-def test_a_map_of_many_regions_is_small() -> None:
+def test_a_map_of_many_regions_is_small(one_gpu: None) -> None:
     region = gpuconf.memory.Region(4096, MIB, (gpuconf.memory.Chunk(4096, MIB, MIB, True),))
     page = shown(gpuconf.memory.MemoryMap("GPU:0", 100 * MIB, (region,) * 100, 3 * MIB))[1]
     assert page.tags.count("tr") == 41
@@ -139,8 +134,7 @@ def test_a_map_of_many_regions_is_small() -> None:
     assert "memory in use exceeds this GPU's memory by 3.00MiB" in page.text
 
 
-@pytest.mark.usefixtures("one_gpu")
-def test_measurement() -> None:
+def test_measurement(one_gpu: None) -> None:
     measured = gpuconf.memory.measure()
     assert "not finished" in shown(measured)[1].text
     with measured:
@@ -151,8 +145,7 @@ def test_measurement() -> None:
     assert "all 0B 5.00MiB 0B gpuconf (untagged) 0B 5.00MiB 0B" in page.text
 
 
-@pytest.mark.usefixtures("one_gpu")
-def test_usage() -> None:
+def test_usage(one_gpu: None) -> None:
     assert shown(gpuconf.memory.usage())[1].text == "GPU:0: 0B in use in 0 blocks, peak 0B"
     with gpuconf.memory.tag("<b>weights"), gpuconf.memory.allocate(5 * MIB):
         text, page = shown(gpuconf.memory.usage())
@@ -160,8 +153,7 @@ def test_usage() -> None:
     assert "gpuconf <b>weights 5.00MiB 5.00MiB 1" in page.text
 
 
-@pytest.mark.usefixtures("one_gpu")
-def test_plan() -> None:
+def test_plan(one_gpu: None) -> None:
     with gpuconf.memory.record() as recording:
         gpuconf.memory.allocate(5 * MIB).free()
     plan = gpuconf.plan(recording, limit="2MiB")
@@ -170,12 +162,10 @@ def test_plan() -> None:
     assert page.text.startswith("Plan: does not fit")
     assert page.tags.count("tr") == 1 + len(plan.results)
     assert "requests 5.00MiB: too large" in page.text
-    empty = gpuconf.plan(gpuconf.memory.record().start().stop())
-    assert "no allocations" in shown(empty)[1].text
+    assert "no allocations" in shown(gpuconf.plan(gpuconf.memory.record().start().stop()))[1].text
 
 
-@pytest.mark.usefixtures("two_gpus")
-def test_buffer_until_it_is_freed_and_after_a_reset() -> None:
+def test_buffer_until_it_is_freed_and_after_a_reset(two_gpus: None) -> None:
     buffer = gpuconf.memory.allocate("300MiB", "GPU:1")
     assert f"300.00MiB on /device:GPU:1 at {buffer.ptr:#x}" in shown(buffer)[1].text
     buffer.free()
@@ -187,20 +177,16 @@ def test_buffer_until_it_is_freed_and_after_a_reset() -> None:
     assert "freed" in shown(buffer)[1].text
 
 
-@pytest.mark.usefixtures("one_gpu")
-def test_tensor() -> None:
+def test_tensor(one_gpu: None) -> None:
     with gpuconf.device("GPU:0"):
-        tensor = gpuconf.constant([[1.0, 2.0]])
-        text, page = shown(tensor)
+        text, page = shown(gpuconf.constant([[1.0, 2.0]]))
         assert "numpy=array([[1., 2.]]" in text
         assert page.text.startswith("Tensor (1, 2) float32 on GPU:0")
         assert "[[1. 2.]]" in page.text
-        large = gpuconf.constant([0.0] * (MIB // 4 + 1))
-        assert "values: tensor.numpy()" in shown(large)[1].text
+        assert "values: tensor.numpy()" in shown(gpuconf.constant([0.0] * (MIB // 4 + 1)))[1].text
 
 
-@pytest.mark.usefixtures("one_gpu")
-def test_a_tensor_whose_operation_is_not_complete() -> None:
+def test_a_tensor_whose_operation_is_not_complete(one_gpu: None) -> None:
     tensor: Any = object.__new__(gpuconf.Tensor)
     tensor._receipt, tensor._ref = [], None
     assert shown(tensor)[0] == "<gpuconf.Tensor, not readable>"
@@ -217,8 +203,7 @@ def test_names_are_escaped(name: str) -> None:
 
 
 def test_nothing_fails_in_a_forked_child() -> None:
-    out = run_well(
-        """
+    out = run_well("""
         import os, sys, warnings
         warnings.filterwarnings("ignore", "This process .* is multi-threaded")  # from Python 3.12 on, at every fork
         import gpuconf
@@ -236,8 +221,7 @@ def test_nothing_fails_in_a_forked_child() -> None:
             os._exit(0)
         os.wait()
         buffer.free()
-        """
-    )
+        """)
     assert out.splitlines() == [
         "<gpuconf.Buffer of 1000 bytes on /device:GPU:0, at PTR>",
         "('<gpuconf.Tensor, in the memory of the parent process>', '<div><b>Tensor</b> in the memory of the parent "

@@ -231,13 +231,11 @@ def test_bad_input_is_one_line(kernel: Kernel, code: str, says: str) -> None:
 
 
 def test_gpumem(kernel: Kernel) -> None:
-    cell = kernel.run(
-        """%%gpumem
+    cell = kernel.run("""%%gpumem
         kept = gpuconf.memory.allocate('300MiB', 'GPU:1')
         with gpuconf.memory.tag('scratch'), gpuconf.memory.allocate('1GiB', 'GPU:1'):
             pass
-        kept.nbytes >> 20"""
-    )
+        kept.nbytes >> 20""")
     result, report = cell.shown
     assert result["text/plain"] == "300"
     assert [line.split() for line in report["text/plain"].splitlines()] == [
@@ -248,8 +246,7 @@ def test_gpumem(kernel: Kernel) -> None:
         ["gpuconf", "scratch", "1.00GiB", "0B", "1.00GiB", "0B"],
     ]
     assert "scratch" in report["text/html"]
-    freed = kernel.run("%%gpumem\nkept.free()")
-    assert freed.text.startswith("this cell freed 300.00MiB on GPU:1\n")
+    assert kernel.run("%%gpumem\nkept.free()").text.startswith("this cell freed 300.00MiB on GPU:1\n")
     assert kernel.run("%%gpumem\n1").text == "1\nthis cell used no device memory"
 
 
@@ -360,8 +357,7 @@ def test_help(kernel: Kernel) -> None:
 def test_buffers_and_errors_in_cells(kernel: Kernel) -> None:
     failed = kernel.run("gpuconf.memory.allocate('100GiB')")
     assert (failed.error, failed.stderr) == ("ResourceExhaustedError", "")
-    shown = kernel.run("kept = gpuconf.memory.allocate('1GiB')\nkept")
-    assert "1.00GiB" in shown.html
+    assert "1.00GiB" in kernel.run("kept = gpuconf.memory.allocate('1GiB')\nkept").html
     kernel.run("%xdel kept")
 
 
@@ -413,8 +409,7 @@ def test_autoreload(kernel: Kernel) -> None:
 
 
 def test_a_fork_in_a_cell(kernel: Kernel) -> None:
-    cell = kernel.run(
-        """%%gpumem
+    cell = kernel.run("""%%gpumem
         import os
         kept = gpuconf.memory.allocate('1GiB')
         child = os.fork()
@@ -424,8 +419,7 @@ def test_a_fork_in_a_cell(kernel: Kernel) -> None:
             except BaseException as error:
                 os._exit(7 if 'forked child' in str(error) else 1)
             os._exit(0)
-        os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])"""
-    )
+        os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])""")
     assert cell.shown[0]["text/plain"] == "7"
     assert "left 1.00GiB" in cell.text
 

@@ -21,7 +21,7 @@ import pytest
 from command import COMMAND
 from gpuconf.cli import scrape_server
 from gpuconf.cli.scrape_server import ScrapeServer
-from script import environment
+from script import environment, execute
 
 
 @pytest.mark.parametrize("idle", [65, 300])
@@ -225,17 +225,11 @@ def test_the_unit_starts_the_exporter(tmp_path: Path) -> None:
     program, *arguments = shlex.split(unit["Service"]["ExecStart"])
     assert Path(program).name == "gpuconf"
     env = environment({"GPUCONF_SIMULATE": "T4", "GPUCONF_LEDGER": str(tmp_path / "ledger")})
-    words = [COMMAND, *arguments, "--once"]
-    assert (
-        "gpuconf_gpus 1.0"
-        in subprocess.run(words, env=env, capture_output=True, text=True, check=True, timeout=60).stdout
-    )
+    assert "gpuconf_gpus 1.0" in execute([COMMAND, *arguments, "--once"], env=env, check=True).stdout
     if shutil.which("systemd-analyze"):
         path = tmp_path / "gpuconf-export.service"
         path.write_text(block("ini").replace(program, COMMAND))
-        said = subprocess.run(
-            ["systemd-analyze", "verify", str(path)], capture_output=True, text=True, check=False, timeout=60
-        )
+        said = execute(["systemd-analyze", "verify", str(path)])
         assert str(path.name) not in said.stderr
 
 

@@ -141,8 +141,7 @@ buffer = device.allocate(1 << 30, stream=device.create_stream())
 for line in sys.stdin:
     print(int(buffer.handle), flush=True)
 """)
-    caller.write_text(
-        """
+    caller.write_text("""
 import subprocess, sys
 from cuda.bindings import driver
 from cuda.core import Device, checkpoint
@@ -170,8 +169,7 @@ print(process.state, used())
 process.unlock()
 print(process.state, address() == before)
 target.kill()
-"""
-    )
+""")
     done = simulation.run(sys.executable, "-W", "ignore", caller, target)
     assert done.stdout.splitlines() == [
         "running 1024 True",

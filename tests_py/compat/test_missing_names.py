@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import importlib
 import re
-import subprocess
 import sys
 from typing import Any
 
@@ -16,7 +15,7 @@ import gpuconf.compat.v1
 import gpuconf.compat.v2
 import pytest
 from gpuconf import _missing
-from script import run_well
+from script import execute, run_well
 
 ROOTS = ("gpuconf", "gpuconf.compat.v1", "gpuconf.compat.v2")
 # What of TensorFlow's modules each of them has.
@@ -99,7 +98,7 @@ LAYERS = (
     ids=lambda text: text.replace("\n", "; ") if "import" in text else "",
 )  # fmt: skip
 def test_what_a_program_sees(program: str, kind: str, text: str) -> None:
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    done = execute([sys.executable, "-c", program])
     last = done.stderr.strip().splitlines()[-1]
     assert last.startswith(f"{kind}: ")
     assert last.endswith(text)

@@ -10,8 +10,7 @@ from script import run, run_well
 
 
 def test_messages_go_to_stderr_from_warnings_on() -> None:
-    done = run(
-        """
+    done = run("""
         import gpuconf.compat.v1 as tf
         tf.logging.debug("a debug %s", 1)
         tf.logging.info("an info %s", 2)
@@ -25,8 +24,7 @@ def test_messages_go_to_stderr_from_warnings_on() -> None:
         tf.logging.info("shown %s", 6)
         tf.logging.set_verbosity("ERROR")
         tf.get_logger().warning("hidden")
-        """
-    )
+        """)
     assert (done.code, done.stdout) == (0, "")
     assert done.stderr.splitlines() == [
         "WARNING:tensorflow:a warning 3",
@@ -40,28 +38,24 @@ def test_messages_go_to_stderr_from_warnings_on() -> None:
 
 
 def test_a_program_that_configured_logging_gets_them_once() -> None:
-    done = run(
-        """
+    done = run("""
         import logging
         logging.basicConfig(format="%(name)s says %(message)s")
         import gpuconf.compat.v2 as tf
         tf.get_logger().error("this")
         print(tf.get_logger().handlers)
-        """
-    )
+        """)
     assert (done.stdout, done.stderr) == ("[]\n", "tensorflow says this\n")
 
 
 def test_some_messages_of_a_line() -> None:
-    done = run(
-        """
+    done = run("""
         import gpuconf.compat.v1 as tf
         for i in range(5):
             tf.logging.log_every_n(tf.logging.ERROR, "every %s", 2, i)
             tf.logging.log_first_n(tf.logging.ERROR, "first %s", 2, i)
             tf.logging.log_if(tf.logging.ERROR, "if %s", i > 3, i)
-        """
-    )
+        """)
     assert [line.rpartition(":")[2] for line in done.stderr.splitlines()] == [
         "every 0",
         "first 0",
@@ -73,13 +67,11 @@ def test_some_messages_of_a_line() -> None:
 
 
 def test_nothing_is_set_up_before_it_is_used() -> None:
-    out = run_well(
-        """
+    out = run_well("""
         import logging
         import gpuconf.compat.v1, gpuconf.compat.v2
         print(logging.getLogger("tensorflow").handlers, logging.getLogger().handlers)
-        """
-    )
+        """)
     assert out == "[] []\n"
 
 

@@ -64,16 +64,14 @@ def test_a_module_is_loaded_once(name: str, module: str) -> None:
 
 
 def test_nothing_is_loaded_under_a_second_name() -> None:
-    out = run_well(
-        """
+    out = run_well("""
         import gpuconf.compat.v2.config.experimental, gpuconf.compat.v1.config.optimizer, gpuconf.compat.v1.test, sys
         files = {}
         for name, module in sys.modules.items():
             if name.startswith("gpuconf") and getattr(module, "__file__", None):
                 files.setdefault(module.__file__, set()).add(id(module))
         print([file for file, modules in files.items() if len(modules) > 1])
-        """
-    )
+        """)
     assert out == "[]\n"
 
 
@@ -231,14 +229,12 @@ def test_dtypes_are_those_of_gpuconf() -> None:
 
 
 def test_importing_the_root_prints_nothing_and_loads_no_core() -> None:
-    out = run_well(
-        """
+    out = run_well("""
         import sys
         import gpuconf.compat.v2 as tf
         tf.__version__, tf.executing_eagerly(), tf.get_logger, tf.test
         tf.distribute.get_strategy().num_replicas_in_sync
         print("gpuconf._core._gpuconf" in sys.modules, "numpy" in sys.modules)
-        """
-    )
+        """)
     assert out == "False False\n"
     assert sys.modules["gpuconf.compat"] is tf.compat

@@ -38,8 +38,7 @@ def test_a_class_is_not_called(kind: type[Any], arguments: tuple[Any, ...]) -> N
         assert CLASSES[kind] in str(caught.value)
 
 
-@pytest.mark.usefixtures("one_gpu")
-def test_copies_of_values_are_still_made() -> None:
+def test_copies_of_values_are_still_made(one_gpu: None) -> None:
     with memory.record() as recording:
         memory.allocate(1000).free()
     plan = gpuconf.plan(recording)
@@ -54,8 +53,7 @@ def test_copies_of_values_are_still_made() -> None:
         assert copied.timeline() == plan.timeline()
 
 
-@pytest.mark.usefixtures("one_gpu")
-def test_results_are_plain_tuples_with_names() -> None:
+def test_results_are_plain_tuples_with_names(one_gpu: None) -> None:
     """Named tuples can be constructed directly, as in tests of programs that use them."""
     stats = memory.stats()
     assert memory.MemoryStats(*stats) == memory.MemoryStats(**stats.to_dict()) == stats

@@ -52,8 +52,7 @@ every_function = pytest.mark.parametrize("function", FUNCTIONS.values(), ids=lis
 
 
 @every_function
-@pytest.mark.usefixtures("two_gpus")
-def test_without_a_device_the_scope_says_which(function: Callable[..., str]) -> None:
+def test_without_a_device_the_scope_says_which(two_gpus: None, function: Callable[..., str]) -> None:
     assert function() == "GPU:0"
     with gpuconf.device("GPU:1"):
         assert function() == "GPU:1"
@@ -74,8 +73,7 @@ def test_a_scope_of_a_device_that_is_not_there_is_named_in_the_error(function: C
 
 
 @every_function
-@pytest.mark.usefixtures("two_gpus")
-def test_a_device_is_named_by_any_of_its_objects(function: Callable[..., str]) -> None:
+def test_a_device_is_named_by_any_of_its_objects(two_gpus: None, function: Callable[..., str]) -> None:
     assert function("/device:GPU:1") == "GPU:1"
     assert function(gpuconf.config.list_logical_devices("GPU")[1]) == "GPU:1"
     assert function(gpuconf.config.list_physical_devices("GPU")[1]) == "GPU:1"
@@ -84,8 +82,7 @@ def test_a_device_is_named_by_any_of_its_objects(function: Callable[..., str]) -
 
 
 @every_function
-@pytest.mark.usefixtures("two_gpus")
-def test_a_card_goes_by_its_own_number(function: Callable[..., str]) -> None:
+def test_a_card_goes_by_its_own_number(two_gpus: None, function: Callable[..., str]) -> None:
     """The second card is the first logical GPU here."""
     _, second = gpuconf.config.list_physical_devices("GPU")
     gpuconf.config.set_visible_devices(second, "GPU")
@@ -94,8 +91,7 @@ def test_a_card_goes_by_its_own_number(function: Callable[..., str]) -> None:
 
 
 @every_function
-@pytest.mark.usefixtures("two_gpus")
-def test_a_card_that_is_not_one_logical_gpu_is_refused(function: Callable[..., str]) -> None:
+def test_a_card_that_is_not_one_logical_gpu_is_refused(two_gpus: None, function: Callable[..., str]) -> None:
     first, second = gpuconf.config.list_physical_devices("GPU")
     gpuconf.config.set_visible_devices([second], "GPU")
     gpuconf.config.set_logical_device_configuration(second, [LogicalDeviceConfiguration(memory_limit=100)] * 2)
@@ -128,8 +124,7 @@ def test_a_card_of_an_earlier_machine_is_refused(function: Callable[..., str]) -
         function(gone)
 
 
-@pytest.mark.usefixtures("two_gpus")
-def test_scopes_take_the_same_objects() -> None:
+def test_scopes_take_the_same_objects(two_gpus: None) -> None:
     for device in (gpuconf.config.list_physical_devices("GPU")[1], gpuconf.visible_devices()[1]):
         with gpuconf.device(device):
             assert gpuconf.current_scope().endswith("/device:GPU:1")

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 import textwrap
 from pathlib import Path
@@ -17,7 +16,7 @@ import command
 import gpuconf
 import pytest
 from gpuconf._core import settings
-from script import environment
+from script import environment, execute
 
 GIB = 1 << 30
 TRUST = "GPUCONF_TRUST_SETTINGS"
@@ -215,8 +214,7 @@ def test_python_3_10_reads_files_with_tomli(here: Path) -> None:
     env = environment({TRUST: str(here)})
 
     def python(text: str) -> tuple[str, str]:
-        words = [sys.executable, "-c", without + text]
-        done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=here, env=env, timeout=60)
+        done = execute([sys.executable, "-c", without + text], cwd=here, env=env)
         return done.stdout, done.stderr
 
     assert python(code) == ("\n", ""), "a pyproject.toml that does not mention gpuconf is not parsed"
@@ -272,8 +270,7 @@ def test_a_file_that_does_not_end(here: Path) -> None:
         ("/dev/ptmx", "or a terminal"),
         ("/dev/zero", "/dev/zero: it is larger than 4 MiB"),
     ):
-        env = {"GPUCONF_CONFIG": chosen} if chosen else {}
-        code, _, err = run("devices", cwd=here, env=env)
+        code, _, err = run("devices", cwd=here, env=({"GPUCONF_CONFIG": chosen} if chosen else {}))
         assert (code, err.count("\n")) == (1, 1)
         assert told in err
 
@@ -299,9 +296,7 @@ def test_a_working_directory_that_may_not_be_searched_has_no_settings(here: Path
         print(gpuconf.memory.stats("GPU:0").bytes_reserved)
         """
     words = [sys.executable, "-c", textwrap.dedent(code)]
-    done = subprocess.run(
-        words, cwd=here, env=environment({"GPUCONF_SIMULATE": "T4"}), capture_output=True, text=True, check=False
-    )
+    done = execute(words, cwd=here, env=environment({"GPUCONF_SIMULATE": "T4"}))
     assert (done.stdout, done.stderr) == ("0\n", "")
 
 

@@ -17,7 +17,7 @@ from command import COMMAND
 from gpuconf._core import runtime, settings, settings_file
 from hypothesis import given
 from hypothesis import strategies as st
-from script import environment, run_well
+from script import environment, execute, run_well
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +30,7 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a 
 
 def command(*words: str, cwd: Path, env: dict[str, str] | None = None) -> tuple[int, str, str]:
     env = environment({"GPUCONF_LEDGER": str(cwd / "no-ledger"), **(env or {})})
-    done = subprocess.run([COMMAND, *words], capture_output=True, text=True, check=False, timeout=60, cwd=cwd, env=env)
+    done = execute([COMMAND, *words], cwd=cwd, env=env)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -60,15 +60,7 @@ PRODUCT = "import gpuconf, numpy as np; a = np.ones((256, 256), 'f'); gpuconf.ma
 def loads_nothing(cwd: Path, trusted: str = "") -> bool:
     env = {"GPUCONF_SIMULATE": "T4", "GPUCONF_TRUST_SETTINGS": trusted}
     _, _, said = command("doctor", cwd=cwd, env=env)
-    product = subprocess.run(
-        [sys.executable, "-c", PRODUCT],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-        cwd=cwd,
-        env=environment(env),
-    )
+    product = execute([sys.executable, "-c", PRODUCT], cwd=cwd, env=environment(env))
     return "LOADED" not in said + product.stderr
 
 

@@ -16,6 +16,12 @@ from gpuconf.errors import InvalidArgumentError, InvalidTypeError
 if TYPE_CHECKING:
     from pathlib import Path
 
+
+@pytest.fixture(autouse=True)
+def machine(one_gpu: None) -> None:
+    """What most tests need; others simulate their own."""
+
+
 MIB, GIB = 1 << 20, 1 << 30
 
 SIZES = {
@@ -47,17 +53,14 @@ def trace(tmp_path: Path) -> str:
 
 
 @pytest.mark.parametrize("text", SIZES)
-@pytest.mark.usefixtures("one_gpu")
 def test_text_is_a_size_everywhere(text: str, trace: str) -> None:
     with gpuconf.memory.allocate(text) as buffer:
         assert buffer.nbytes == SIZES[text]
     assert gpuconf.plan(trace, limit=text).limit == SIZES[text]
     gpuconf.reset()
-    told = gpuconf.configure(limit=text, libraries=[])
-    assert told.limits == {"/physical_device:GPU:0": SIZES[text]}
+    assert gpuconf.configure(limit=text, libraries=[]).limits == {"/physical_device:GPU:0": SIZES[text]}
 
 
-@pytest.mark.usefixtures("one_gpu")
 def test_a_limit_counts_to_the_byte() -> None:
     """It was rounded down to whole MiB: configure(limit="500MB") allowed 522,304 bytes less than gpuconf run --memory
     500MB.
@@ -75,7 +78,6 @@ def test_a_limit_counts_to_the_byte() -> None:
         gpuconf.memory.allocate(limit + 1)
 
 
-@pytest.mark.usefixtures("one_gpu")
 def test_tensorflows_call_still_truncates_a_limit() -> None:
     gpu = gpuconf.config.list_physical_devices("GPU")[0]
     gpuconf.configure(limit="500MB", libraries=[])
@@ -89,7 +91,6 @@ def test_tensorflows_call_still_truncates_a_limit() -> None:
         gpuconf.config.set_logical_device_configuration(gpu, [kept])
 
 
-@pytest.mark.usefixtures("one_gpu")
 def test_errors_tell_limits_apart() -> None:
     gpuconf.configure(limit=GIB + 1, libraries=[])
     with gpuconf.memory.allocate(1000), pytest.raises(gpuconf.errors.FailedPreconditionError) as caught:
@@ -99,7 +100,6 @@ def test_errors_tell_limits_apart() -> None:
     )
 
 
-@pytest.mark.usefixtures("one_gpu")
 def test_tensorflow_gets_no_more_than_the_limit() -> None:
     """TensorFlow has float32, which rounds 20,479.999 MiB up."""
     from gpuconf.cluster.share import limit_of
@@ -114,7 +114,6 @@ def test_tensorflow_gets_no_more_than_the_limit() -> None:
     assert limit_of(gpu) == gpuconf.memory.stats("GPU:0").bytes_limit == 20 * GIB
 
 
-@pytest.mark.usefixtures("one_gpu")
 def test_the_same_limit_in_bytes_and_in_mib_is_no_change() -> None:
     gpu = gpuconf.config.list_physical_devices("GPU")[0]
     gpuconf.configure(limit="1GiB", libraries=[])
@@ -125,7 +124,6 @@ def test_the_same_limit_in_bytes_and_in_mib_is_no_change() -> None:
 
 
 @pytest.mark.parametrize("text", NOT_SIZES, ids=lambda text: ascii(text)[:20])
-@pytest.mark.usefixtures("one_gpu")
 def test_what_is_not_a_size_is_refused_everywhere(text: str, trace: str) -> None:
     shown = gpuconf._core.texts.shown(text)
     for what, call in (
@@ -141,7 +139,6 @@ def test_what_is_not_a_size_is_refused_everywhere(text: str, trace: str) -> None
 
 
 @pytest.mark.parametrize("text", ["1.5", "0.5", " 2000000.25 ", "1.5B"])
-@pytest.mark.usefixtures("one_gpu")
 def test_a_part_of_a_byte_is_refused(text: str) -> None:
     """allocate("1.5") was 1 byte, while allocate(1.5) was refused."""
     for call in (gpuconf.memory.allocate, gpuconf.configure):
@@ -158,20 +155,9 @@ def test_the_guards_check_reads_the_same_sizes(monkeypatch: pytest.MonkeyPatch) 
         assert guard_check._limit(None) == wanted
 
 
-@pytest.mark.parametrize("text", [text for text in NOT_SIZES if text != "\ud800"], ids=lambda text: ascii(text)[:20])
-def test_the_command_line_says_what_is_wrong(text: str, trace: str, capsys: pytest.CaptureFixture[str]) -> None:
-    from gpuconf.cli.main import main
-
-    assert main(["plan", trace, f"--limit={text}"]) == 2
-    said = capsys.readouterr().err.splitlines()[-1]
-    assert said.startswith("gpuconf plan: --limit ")
-    assert "_limit" not in said
-
-
 @pytest.mark.parametrize(
     "limit", [10**5000, -(10**5000), 1 << 63, True, 1.5, b"1GiB", object()], ids=lambda v: type(v).__name__
 )
-@pytest.mark.usefixtures("one_gpu")
 def test_a_limit_that_is_no_size_is_refused(limit: Any, trace: str) -> None:
     kind = InvalidArgumentError if type(limit) is int else InvalidTypeError
     with pytest.raises(kind, match=r"^limit must be "):

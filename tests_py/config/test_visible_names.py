@@ -11,6 +11,7 @@ from pathlib import Path
 import gpuconf
 import pytest
 from fake_nvml import fake_nvml
+from script import execute
 
 MACHINE = Path(__file__).resolve().parents[2] / "tests_go" / "machine"
 
@@ -27,13 +28,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def ask(folder: Path, **environment: str) -> list[dict[str, object]]:
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("GPUCONF_", "TF_", "CUDA_"))}
-    done = subprocess.run(
+    done = execute(
         [sys.executable, "-c", PROGRAM],
-        capture_output=True,
-        text=True,
-        check=False,
         env=clean | {"LD_LIBRARY_PATH": str(folder), "FAKECUDA_GPUS": "3"} | environment,
-        timeout=60,
     )
     assert (done.returncode, done.stderr) == (0, "")
     return list(json.loads(done.stdout))
@@ -58,8 +55,7 @@ def test_nvml_counts_in_its_own_order(folder: Path) -> None:
 
 
 def test_a_hidden_gpu_has_an_nvml_number_and_no_ordinal(folder: Path) -> None:
-    machine = describe(folder, ask(folder))
-    told = ask(folder, FAKE_NVML=machine, CUDA_VISIBLE_DEVICES="2,0")
+    told = ask(folder, FAKE_NVML=describe(folder, ask(folder)), CUDA_VISIBLE_DEVICES="2,0")
     assert [(d["cuda_ordinal"], d["physical_device"], d["nvml_index"]) for d in told] == [
         (0, "/physical_device:GPU:0", 2),
         (1, "/physical_device:GPU:1", 0),

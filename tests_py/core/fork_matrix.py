@@ -36,6 +36,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import gpuconf
 from forking import Notes, fork, refused_or_not
 from gpuconf._core import import_hook as _import_hook
+from gpuconf._core import injected
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -127,17 +128,9 @@ def _by_c(call: Callable[[World], Any]) -> Callable[[World], None]:
 # What a thread repeats while the process forks
 
 
-def _allocate(world: World) -> None:
-    gpuconf.memory.allocate(1000).free()
-
-
 def _wait_for_memory(world: World) -> None:
     with contextlib.suppress(MemoryError):
         gpuconf.memory.allocate(gpuconf.memory.stats("GPU:0").bytes_limit, "GPU:0", wait=0.01)
-
-
-def _lend(world: World) -> None:
-    world.buffer.__dlpack__()
 
 
 def _lend_and_free(world: World) -> None:
@@ -145,10 +138,6 @@ def _lend_and_free(world: World) -> None:
     capsule = buffer.__dlpack__()
     buffer.free()
     del capsule
-
-
-def _drop(world: World) -> None:
-    gpuconf.memory.allocate(1000)
 
 
 def _drop_cycle(world: World) -> None:
@@ -165,14 +154,6 @@ def _copy(world: World) -> None:
 
 def _view(world: World) -> None:
     world.buffer.view()[0] = 1
-
-
-def _eager(world: World) -> None:
-    (gpuconf.matmul(world.tensor, world.tensor) + 1.0).numpy()
-
-
-def _lend_tensor(world: World) -> None:
-    world.np.from_dlpack(world.tensor).sum()
 
 
 def _graph(world: World) -> None:
@@ -218,10 +199,6 @@ def _record(world: World) -> None:
         gpuconf.memory.allocate(1000).free()
 
 
-def _plan(world: World) -> None:
-    gpuconf.plan(gpuconf.memory.load_trace(world.trace), limit="8MiB")
-
-
 def _scope(world: World) -> None:
     with gpuconf.device("GPU:1"), gpuconf.device("GPU:0"):
         gpuconf.current_scope()
@@ -242,10 +219,6 @@ def _look(world: World) -> None:
     gpuconf.memory.stats("GPU:0")
     gpuconf.memory.memory_map("GPU:0")
     gpuconf.config.experimental.get_memory_info("GPU:0")
-
-
-def _list_live(world: World) -> None:
-    gpuconf.memory.live_buffers()
 
 
 def _configuration(world: World) -> None:
@@ -302,10 +275,6 @@ def _notice(world: World) -> None:
     log("warning", "a notice")
 
 
-def _c_allocate(world: World) -> None:
-    world.library.gpuconf_free(world.library.gpuconf_malloc(1000, 0, None), 1000, 0, None)
-
-
 def _c_trim(world: World) -> None:
     world.library.gpuconf_trim()
     world.library.gpuconf_record_stream(world.foreign, None)
@@ -318,16 +287,16 @@ def _fail(world: World) -> None:
 
 
 BACKGROUND: dict[str, Callable[[World], None]] = {
-    "allocate": _allocate,
+    "allocate": lambda _: gpuconf.memory.allocate(1000).free(),
     "wait for memory": _wait_for_memory,
-    "lend": _lend,
+    "lend": lambda w: w.buffer.__dlpack__(),
     "lend and free": _lend_and_free,
-    "drop": _drop,
+    "drop": lambda _: gpuconf.memory.allocate(1000),
     "drop a cycle": _drop_cycle,
     "copy": _copy,
     "view": _view,
-    "eager operations": _eager,
-    "lend a tensor": _lend_tensor,
+    "eager operations": lambda w: (gpuconf.matmul(w.tensor, w.tensor) + 1.0).numpy(),
+    "lend a tensor": lambda w: w.np.from_dlpack(w.tensor).sum(),
     "graphs": _graph,
     "one graph": _shared_graph,
     "default graph": _default_graph,
@@ -335,12 +304,12 @@ BACKGROUND: dict[str, Callable[[World], None]] = {
     "interactive sessions": _interactive_session,
     "local devices": _local_devices,
     "record": _record,
-    "plan": _plan,
+    "plan": lambda w: gpuconf.plan(gpuconf.memory.load_trace(w.trace), limit="8MiB"),
     "scopes": _scope,
     "measure": _measure,
     "tags": _tag,
     "statistics": _look,
-    "live buffers": _list_live,
+    "live buffers": lambda _: gpuconf.memory.live_buffers(),
     "configuration": _configuration,
     "configure": _configure,
     "refused resets": _refused_reset,
@@ -349,7 +318,7 @@ BACKGROUND: dict[str, Callable[[World], None]] = {
     "first allocations": _initialize_with_memory,
     "import hook": _import_of_a_library,
     "notices": _notice,
-    "C allocations": _c_allocate,
+    "C allocations": lambda w: w.library.gpuconf_free(w.library.gpuconf_malloc(1000, 0, None), 1000, 0, None),
     "C trim": _c_trim,
     "out of memory": _fail,
 }
@@ -396,10 +365,6 @@ def _import_in_child(world: World) -> None:
     __import__("colorsys")  # a module that Python has to find
 
 
-def _log_in_child(world: World) -> None:
-    logging.getLogger("gpuconf").warning("from the child")
-
-
 def _subprocess(world: World) -> None:
     assert subprocess.run(["true"]).returncode == 0
 
@@ -433,6 +398,9 @@ IN_CHILD: dict[str, Operation] = {
     "memory_map": Operation(lambda _: gpuconf.memory.memory_map(), empty=True),
     "get_memory_info": Operation(lambda _: gpuconf.config.experimental.get_memory_info("GPU:0"), empty=True),
     "reset_memory_stats": Operation(lambda _: gpuconf.config.experimental.reset_memory_stats("GPU:0"), empty=True),
+    "inject a failure": Operation(lambda _: injected.fail_allocation(1), empty=True),
+    "inject none": Operation(lambda _: injected.stop(), QUIET, empty=True),
+    "count for a failure": Operation(lambda _: injected.counted(), QUIET, empty=True),
     "free": Operation(lambda w: w.buffer.free()),
     "free what is lent": Operation(lambda w: w.lent.free()),
     "free again": Operation(lambda w: w.lent_and_freed.free(), QUIET),
@@ -463,6 +431,8 @@ IN_CHILD: dict[str, Operation] = {
     "constant": Operation(lambda _: gpuconf.constant([1.0]), empty=True),
     "matmul": Operation(lambda w: gpuconf.matmul(w.tensor, w.tensor)),
     "numpy": Operation(lambda w: w.tensor.numpy()),
+    "shape of a tensor": Operation(lambda w: w.tensor.shape),
+    "device of a tensor": Operation(lambda w: w.tensor.device),
     "lend a tensor": Operation(lambda w: w.tensor.__dlpack__()),
     "drop tensors": Operation(_drop_attributes("dropped_tensor", "tensor_array"), QUIET),
     "new graph": Operation(lambda w: w.v1.Graph(), empty=True),
@@ -490,7 +460,7 @@ IN_CHILD: dict[str, Operation] = {
     "C trim": Operation(_by_c(lambda w: w.library.gpuconf_trim()), empty=True),
     # Python itself
     "import": Operation(_import_in_child, QUIET, empty=True),
-    "log": Operation(_log_in_child, QUIET, empty=True),
+    "log": Operation(lambda _: logging.getLogger("gpuconf").warning("from the child"), QUIET, empty=True),
     "collect": Operation(lambda _: gc.collect(), QUIET, empty=True, one_in=8),
     "subprocess": Operation(_subprocess, QUIET, empty=True, one_in=25),
 }
@@ -579,6 +549,13 @@ def try_background(name: str, forks: int, seed: int) -> Result:
                 hangs[child.hung_in] += 1
                 stack = stack or child.stack
             wrong.update(child.wrong)
+    if not world.empty:  # what the children did was with their own copies
+        world.library.gpuconf_free(world.foreign, 1000, 0, None)
+        assert world.library.gpuconf_last_error() == b"", world.library.gpuconf_last_error()
+        assert world.buffer in gpuconf.memory.live_buffers()
+        world.buffer.free()
+        assert world.tensor.numpy().tolist() == [[1.0, 2.0], [3.0, 4.0]]
+        assert world.session.run(world.node) == 2.0
     return Result(forks, len(_operations(world)), dict(hangs), dict(wrong), stack)
 
 

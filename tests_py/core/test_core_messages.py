@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-import subprocess
 import sys
 
 import pytest
 from gpuconf._core import message
 from hypothesis import given
 from hypothesis import strategies as st
+from script import execute
 
 plain = st.none() | st.booleans() | st.integers() | st.floats() | st.text()
 values = st.recursive(plain, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner))
@@ -46,9 +46,7 @@ def test_a_message_that_is_cut_off_raises() -> None:
 
 def run(program: str) -> str:
     """Run a program in a bare interpreter."""
-    return subprocess.run(
-        [sys.executable, "-I", "-c", program], capture_output=True, text=True, check=True
-    ).stdout.strip()
+    return execute([sys.executable, "-I", "-c", program], check=True).stdout.strip()
 
 
 # Importing them takes a sixth of the time of a process's first call. Packages that an environment's .pth files import

@@ -67,10 +67,9 @@ WAYS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.usefixtures("standins", "tblib_installed")
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", travelling.ALL)
-def test_an_error_survives(name: str, way: str) -> None:
+def test_an_error_survives(standins: None, tblib_installed: None, name: str, way: str) -> None:
     error = travelling.made(name)
     again = WAYS[way](error)
     assert type(again) is type(error)
@@ -78,9 +77,8 @@ def test_an_error_survives(name: str, way: str) -> None:
     assert again is not error
 
 
-@pytest.mark.usefixtures("standins", "tblib_installed")
 @pytest.mark.parametrize("name", travelling.OF_LIBRARIES)
-def test_without_the_library_it_is_a_plain_error(name: str) -> None:
+def test_without_the_library_it_is_a_plain_error(standins: None, tblib_installed: None, name: str) -> None:
     error = travelling.made(name)
     sent = pickle.dumps(error)
     del sys.modules[name]  # restored by the fixture
@@ -90,8 +88,7 @@ def test_without_the_library_it_is_a_plain_error(name: str) -> None:
     assert name not in sys.modules, "the library was imported in order to read an error"
 
 
-@pytest.mark.usefixtures("tblib_installed")
-def test_tblib_brings_cause_context_and_traceback() -> None:
+def test_tblib_brings_cause_context_and_traceback(tblib_installed: None) -> None:
     with pytest.raises(MemoryError) as caught:
         travelling.fail("ResourceExhaustedError")
     again = through_tblib(caught.value)

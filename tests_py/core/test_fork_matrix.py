@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import gpuconf
-from script import environment, run_well
+from script import environment, execute, run_well
 
 HERE = Path(__file__).parent
 PACKAGE = Path(gpuconf.__file__).parent
@@ -21,14 +20,7 @@ _MODULE_LOCK = re.compile(r"^(\w+) = module_lock\(globals\(\), \"\1\"\)", re.M)
 
 
 def run_file(name: str, *arguments: str) -> str:
-    done = subprocess.run(
-        [sys.executable, HERE / name, *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=environment(),
-        timeout=600,
-    )
+    done = execute([sys.executable, HERE / name, *arguments], env=environment(), timeout=600)
     assert (done.returncode, done.stderr) == (0, ""), done.stdout + done.stderr
     return done.stdout
 
@@ -69,8 +61,7 @@ def test_a_child_is_refused_before_it_imports_anything() -> None:
     always = run_well(
         "import gpuconf.compat.v1, sys; gpuconf.config.list_physical_devices(); print(*sys.modules)"
     ).split()
-    run_well(
-        f"""
+    run_well(f"""
         import builtins, sys
         sys.path.insert(0, {str(HERE)!r})
         import fork_matrix, forking
@@ -100,5 +91,4 @@ def test_a_child_is_refused_before_it_imports_anything() -> None:
         assert not ended.hung_in and not ended.wrong, ended
         import os
         os._exit(0)
-        """
-    )
+        """)

@@ -90,20 +90,18 @@ def test_an_error_carries_its_text_alone() -> None:
     assert caught.value.__suppress_context__
 
 
-@pytest.mark.usefixtures("one_gpu")
 @pytest.mark.parametrize(
     "text",
     ["ümläut 💾", "a\x1eb", "line\nline", "%s%n%d", "word " * 20_000],
     ids=["unicode", "mark", "lines", "percent", "long"],
 )
-def test_a_text_comes_back_whole(text: str) -> None:
+def test_a_text_comes_back_whole(one_gpu: None, text: str) -> None:
     with pytest.raises(ValueError, match="Failed parsing") as caught:
         gpuconf.memory.stats(text)
     assert text.replace("\x1e", " ") in str(caught.value)
 
 
-@pytest.mark.usefixtures("one_gpu")
-def test_a_word_that_nobody_reads_to_its_end_comes_back_without_its_middle() -> None:
+def test_a_word_that_nobody_reads_to_its_end_comes_back_without_its_middle(one_gpu: None) -> None:
     with pytest.raises(ValueError, match="Failed parsing") as caught:
         gpuconf.memory.stats("begin" + "💾" * 100_000 + "end")
     text = str(caught.value)
@@ -129,8 +127,7 @@ def test_a_mistake_of_our_own_python_is_an_internal_error(call: object) -> None:
     assert gpuconf.config.list_physical_devices()
 
 
-@pytest.mark.usefixtures("one_gpu")
-def test_numbers_beyond_those_that_exist_are_refused() -> None:
+def test_numbers_beyond_those_that_exist_are_refused(one_gpu: None) -> None:
     gpuconf.memory.allocate(0)
     for call in (
         lambda: by_hand().allocate(7, 1),
@@ -175,8 +172,7 @@ def out_of_memory() -> MemoryError:
     return caught.value
 
 
-@pytest.mark.usefixtures("one_gpu")
-def test_out_of_memory_is_torchs_error_too(torch: types.ModuleType) -> None:
+def test_out_of_memory_is_torchs_error_too(one_gpu: None, torch: types.ModuleType) -> None:
     error = out_of_memory()
     assert isinstance(error, torch.OutOfMemoryError)
     assert isinstance(error, (errors.OutOfMemoryError, errors.ResourceExhaustedError))
@@ -199,8 +195,7 @@ def test_such_an_error_can_be_copied_and_pickled(torch: types.ModuleType, monkey
     assert str(received) == str(error)
 
 
-@pytest.mark.usefixtures("one_gpu")
-def test_before_torch_2_5_the_class_was_in_torch_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_before_torch_2_5_the_class_was_in_torch_cuda(one_gpu: None, monkeypatch: pytest.MonkeyPatch) -> None:
     cuda = types.ModuleType("torch.cuda")
     cuda.OutOfMemoryError = type("OutOfMemoryError", (RuntimeError,), {})  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "torch", types.ModuleType("torch"))
@@ -224,16 +219,14 @@ def test_a_torch_without_the_class_changes_nothing(monkeypatch: pytest.MonkeyPat
     assert type(out_of_memory()) is errors.ResourceExhaustedError
 
 
-@pytest.mark.usefixtures("one_gpu")
-def test_without_torch_nothing_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_torch_nothing_is_imported(one_gpu: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "torch", raising=False)
     assert type(out_of_memory()) is errors.ResourceExhaustedError
     assert "torch" not in sys.modules
 
 
-@pytest.mark.usefixtures("torch")
 @pytest.mark.usefixtures("one_gpu")
-def test_other_errors_are_not_torchs() -> None:
+def test_other_errors_are_not_torchs(torch: None) -> None:
     with pytest.raises(ValueError, match="No matching") as caught:
         gpuconf.memory.stats("GPU:9")
     assert type(caught.value) is errors.InvalidArgumentError

@@ -1,11 +1,13 @@
-"""What ``import gpuconf`` does to a process, and where it works."""
+"""What ``import gpuconf`` does to a process, and where it works. What users of a free-threaded Python see: one
+sentence, from the build and from the first use.
+"""
 
 from __future__ import annotations
 
 import ast
 import gc
 import re
-import subprocess
+import sys
 from pathlib import Path
 
 import gpuconf
@@ -13,7 +15,7 @@ import pytest
 from gpuconf._core import _gpuconf
 from gpuconf._core.native import core
 from gpuconf._core.public import _MOVED
-from script import run, run_well
+from script import execute, run, run_well
 
 LIBRARY = Path(gpuconf.library_path())
 PACKAGE = LIBRARY.parent.parent
@@ -21,7 +23,7 @@ USE = "import gpuconf; gpuconf.simulate('T4'); gpuconf.memory.allocate(1000).fre
 
 
 def readelf(*options: str) -> str:
-    return subprocess.run(["readelf", "--wide", *options, LIBRARY], capture_output=True, text=True, check=True).stdout
+    return execute(["readelf", "--wide", *options, LIBRARY], check=True).stdout
 
 
 def exported_symbols() -> set[str]:
@@ -65,8 +67,7 @@ def test_import_loads_neither_the_core_nor_cuda_nor_heavy_modules(simulated: str
 
 def test_the_first_call_imports_only_what_it_needs() -> None:
     """Each of these takes a fifth of the time in which the core is loaded, or more."""
-    out = run_well(
-        """
+    out = run_well("""
         import sys
         before = set(sys.modules)
         import gpuconf
@@ -75,21 +76,18 @@ def test_the_first_call_imports_only_what_it_needs() -> None:
         left_out = {"ctypes", "logging", "threading", "traceback", "typing", "subprocess", "weakref"}
         print(sorted(left_out & (set(sys.modules) - before)))
         print([name for name in sys.modules if name.startswith(("gpuconf.plans.", "gpuconf.leases.l"))])
-        """
-    )
+        """)
     assert out == "[]\n[]\n"
 
 
 def test_import_starts_no_thread_and_touches_no_signal() -> None:
-    run_well(
-        """
+    run_well("""
         import os, signal
         before = {s: signal.getsignal(s) for s in signal.valid_signals()}
         import gpuconf
         assert len(os.listdir("/proc/self/task")) == 1
         assert before == {s: signal.getsignal(s) for s in signal.valid_signals()}
-        """
-    )
+        """)
 
 
 def test_the_three_lists_of_public_names_agree() -> None:
@@ -129,8 +127,7 @@ def test_every_name_loads_first(name: str) -> None:
 
 
 def test_classes_have_their_public_module_whatever_was_loaded_first() -> None:
-    out = run_well(
-        """
+    out = run_well("""
         import gpuconf
         gpuconf.simulate("T4")
         device, = gpuconf.visible_devices()
@@ -139,8 +136,7 @@ def test_classes_have_their_public_module_whatever_was_loaded_first() -> None:
         print(pickle.loads(pickle.dumps(device)) == device)
         gpus = gpuconf._core.runtime.physical_devices()
         print(type(gpus[0]).__module__)
-        """
-    )
+        """)
     assert out.split() == ["gpuconf", "gpuconf", "gpuconf", "True", "gpuconf.config"]
 
 
@@ -157,8 +153,7 @@ def test_a_pickle_loads_where_nothing_is_imported() -> None:
 
 def test_threads_that_use_the_first_names_at_once() -> None:
     for _ in range(5):
-        run_well(
-            """
+        run_well("""
             import sys, threading
             import gpuconf
             sys.setswitchinterval(1e-6)
@@ -173,8 +168,7 @@ def test_threads_that_use_the_first_names_at_once() -> None:
             for thread in threads: thread.start()
             for thread in threads: thread.join()
             assert not failed, failed
-            """
-        )
+            """)
 
 
 def test_a_fork_waits_for_an_import_but_not_for_ever(tmp_path: Path) -> None:
@@ -185,8 +179,7 @@ def test_a_fork_waits_for_an_import_but_not_for_ever(tmp_path: Path) -> None:
     (tmp_path / "numpy.py").write_text(
         "import sys\nsys.begun.set()\nsys.done.wait(sys.lasts_s)\nraise ImportError('no')\n"
     )
-    out = run_well(
-        f"""
+    out = run_well(f"""
         import os, sys, threading, time, warnings
         import gpuconf
         warnings.simplefilter("ignore")
@@ -219,28 +212,24 @@ def test_a_fork_waits_for_an_import_but_not_for_ever(tmp_path: Path) -> None:
             sys.done.set()
             thread.join()
             sys.done.clear()
-        """
-    )
+        """)
     assert out.splitlines() == ["True 3 False", "True -9 True"]
 
 
 def test_help_and_star_import() -> None:
-    out = run_well(
-        """
+    out = run_well("""
         from gpuconf import *
         import gpuconf
         print(configure is gpuconf.configure, config is gpuconf.config)
         help(gpuconf)
-        """
-    )
+        """)
     assert out.startswith("True True\nHelp on package gpuconf:")
     for listed in ("class Configuration(", "class Plan(", "allocate", "visible_devices("):
         assert listed in out
 
 
 def test_a_missing_name_loads_nothing() -> None:
-    out = run_well(
-        """
+    out = run_well("""
         import sys
         import gpuconf
         before = set(sys.modules)
@@ -249,8 +238,7 @@ def test_a_missing_name_loads_nothing() -> None:
         except AttributeError as error:
             print(error.name)
         print(set(sys.modules) - before - {"gpuconf._missing", "gpuconf._typing"})
-        """
-    )
+        """)
     assert out.split() == ["no_such_name", "set()"], "beyond what makes the error"
 
 
@@ -288,8 +276,7 @@ def test_works_isolated() -> None:
 
 def test_works_in_a_folder_that_was_deleted() -> None:
     """The line that initialized the runtime is remembered, and a relative file name can't be made absolute there."""
-    out = run_well(
-        """
+    out = run_well("""
         import os, tempfile
         gone = tempfile.mkdtemp()
         os.chdir(gone)
@@ -303,8 +290,7 @@ def test_works_in_a_folder_that_was_deleted() -> None:
             gpuconf.config.set_visible_devices([])
         except RuntimeError as error:
             print(error)
-        """
-    )
+        """)
     assert "<string>:9 (memory.allocate)" in out
 
 
@@ -321,8 +307,7 @@ def test_works_with_a_home_that_is_not_to_be_written(tmp_path: Path) -> None:
 
 
 def test_works_in_a_script_whose_name_is_no_text(tmp_path: Path) -> None:
-    out = run_well(
-        f"""
+    out = run_well(f"""
         import os, subprocess, sys
         name = {str(tmp_path)!r}.encode() + b"/\\xff.py"
         with open(name, "w") as f:
@@ -338,8 +323,7 @@ def test_works_in_a_script_whose_name_is_no_text(tmp_path: Path) -> None:
             print(ascii(str(error)))
         '''.replace("\\n        ", "\\n"))
         sys.exit(subprocess.run([sys.executable, name]).returncode)
-        """
-    )
+        """)
     assert "udcff.py:5 (memory.allocate)" in out
 
 
@@ -368,8 +352,7 @@ def test_needs_nothing_but_the_c_library_and_names_no_folder() -> None:
 
 
 def test_a_missing_binary_says_what_to_do(tmp_path: Path) -> None:
-    out = run_well(
-        f"""
+    out = run_well(f"""
         import os, shutil, sys
         package = {str(tmp_path / "gpuconf")!r}
         shutil.copytree({str(PACKAGE)!r}, package, ignore=shutil.ignore_patterns("*.so", "__pycache__"))
@@ -384,8 +367,7 @@ def test_a_missing_binary_says_what_to_do(tmp_path: Path) -> None:
         shutil.copy({str(LIBRARY)!r}, package + "/_core")
         sys.path_importer_cache.clear()
         print(len(gpuconf.config.list_physical_devices()))
-        """
-    )
+        """)
     first, second, then = out.splitlines()
     assert first == second
     assert first.startswith("True gpuconf's compiled core is missing (")
@@ -406,8 +388,7 @@ def test_python_uses_every_function_of_the_binary() -> None:
     assert [name for name in bound if f"core.{name}" not in sources] == []
 
 
-@pytest.mark.usefixtures("two_gpus")
-def test_leaves_no_handle_and_no_hook_behind() -> None:
+def test_leaves_no_handle_and_no_hook_behind(two_gpus: None) -> None:
     """The Python files that gopy makes would register a hook that stops the world after each of Python's
     collections.
     """
@@ -426,8 +407,7 @@ def test_the_core_has_no_attribute_that_the_binary_lacks() -> None:
 
 
 def test_the_module_may_be_imported_again() -> None:
-    run_well(
-        """
+    run_well("""
         import sys
         for _ in range(3):
             import gpuconf
@@ -436,14 +416,12 @@ def test_the_module_may_be_imported_again() -> None:
                 assert gpuconf.memory.stats().live_blocks == 1
             for name in [n for n in sys.modules if n.partition(".")[0] == "gpuconf"]:
                 del sys.modules[name]
-        """
-    )
+        """)
 
 
 def test_an_unknown_file_of_that_name_is_an_import_error_of_its_own(tmp_path: Path) -> None:
     """A binary that is there but can't be loaded is not "missing"."""
-    done = run(
-        f"""
+    done = run(f"""
         import shutil, sys
         package = {str(tmp_path / "gpuconf")!r}
         shutil.copytree({str(PACKAGE)!r}, package, ignore=shutil.ignore_patterns("*.so", "__pycache__"))
@@ -451,8 +429,39 @@ def test_an_unknown_file_of_that_name_is_an_import_error_of_its_own(tmp_path: Pa
         sys.path.insert(0, {str(tmp_path)!r})
         import gpuconf
         gpuconf.config.list_physical_devices()
-        """
-    )
+        """)
     assert done.code == 1
     assert "ImportError" in done.stderr
     assert "missing" not in done.stderr
+
+
+ROOT = Path(__file__).resolve().parents[2]
+SENTENCE = "gpuconf does not support free-threaded builds of Python: its core uses the stable ABI, which they lack."
+
+
+def said(code: str) -> str:
+    done = execute([sys.executable, "-c", code])
+    assert done.returncode == 1
+    return done.stderr
+
+
+def test_the_build_says_so() -> None:
+    code = f"import sys, sysconfig; sys.path.insert(0, {str(ROOT / 'pybind' / 'build')!r}); import hatch_build; "
+    code += (
+        "ask = sysconfig.get_config_var; sysconfig.get_config_var = lambda name: 1 if name == 'Py_GIL_DISABLED' "
+        "else ask(name); "
+    )
+    code += (
+        "hook = hatch_build.GoBuildHook.__new__(hatch_build.GoBuildHook); hook._BuildHookInterface__root = "
+        f"{str(ROOT)!r}; "
+    )
+    assert SENTENCE in said(code + "hook.initialize('standard', {})").splitlines()[-1]
+
+
+def test_the_first_use_says_so() -> None:
+    """Such a Python imports no module whose name ends with .abi3.so."""
+    code = "import importlib.machinery as m, sys; sys.abiflags = 't'; m.EXTENSION_SUFFIXES.remove('.abi3.so'); "
+    code += "kinds = (m.ExtensionFileLoader, m.EXTENSION_SUFFIXES), (m.SourceFileLoader, ['.py']); "
+    code += "sys.path_hooks[1:] = [m.FileFinder.path_hook(*kinds)]; sys.path_importer_cache.clear(); "
+    code += "import gpuconf; gpuconf.visible_devices()"
+    assert said(code).splitlines()[-1].startswith(f"gpuconf.errors.UnavailableError: {SENTENCE}")

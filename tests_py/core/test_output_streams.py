@@ -195,8 +195,7 @@ def test_what_a_program_prints(encoding: str) -> None:
     assert "▕██······▏" in run_well(DRAW, env={"PYTHONIOENCODING": "utf-8"})
 
 
-@pytest.mark.usefixtures("one_gpu")
-def test_a_stream_without_an_encoding_takes_all_characters(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stream_without_an_encoding_takes_all_characters(one_gpu: None, monkeypatch: pytest.MonkeyPatch) -> None:
     with gpuconf.memory.allocate(1000):
         picture = gpuconf.memory.memory_map()
     for stream in (io.StringIO(), None, object()):
@@ -208,8 +207,7 @@ def test_a_stream_without_an_encoding_takes_all_characters(monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("width", [0, -1, 10_001, 1 << 20_000], ids=lambda width: width.bit_length())
-@pytest.mark.usefixtures("one_gpu")
-def test_a_width_that_is_no_width(width: int) -> None:
+def test_a_width_that_is_no_width(one_gpu: None, width: int) -> None:
     with pytest.raises(ValueError, match="width must be 1 to 10000 cells, but got "):
         gpuconf.memory.memory_map().draw(width)
     with pytest.raises(TypeError, match="width must be an int, but got str: '8'"):

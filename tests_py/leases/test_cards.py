@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ import pytest
 from command import COMMAND
 from fake_nvml import ONE_H100, fake_nvml
 from gpuconf.machine.cards import survey
-from script import environment
+from script import environment, execute
 
 GIB = 1 << 30
 
@@ -29,7 +28,7 @@ def surveyed(library: Path, tmp_path: Path, machine: str) -> dict[str, Any]:
     (tmp_path / "machine").write_text(machine)
     code = "import json; from gpuconf.machine.cards import survey; print(json.dumps(survey().to_dict()))"
     env = environment({"LD_LIBRARY_PATH": str(library), "FAKE_NVML": str(tmp_path / "machine")})
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env, timeout=60)
+    done = execute([sys.executable, "-c", code], check=True, env=env)
     assert done.stderr == ""
     return json.loads(done.stdout)
 
@@ -120,15 +119,11 @@ def test_simulated_cards_are_all_listed(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_devices_name_the_kind_of_memory() -> None:
     env = environment({"GPUCONF_SIMULATE": "GB10,GH200,T4"})
-    out = subprocess.run([COMMAND, "devices"], capture_output=True, text=True, check=True, env=env, timeout=60).stdout
+    out = execute([COMMAND, "devices"], check=True, env=env).stdout
     assert "121.69GiB unified" in out
     assert "94.50GiB coherent" in out
     assert "14.56GiB unified" not in out
-    found = json.loads(
-        subprocess.run(
-            [COMMAND, "devices", "--json"], capture_output=True, text=True, check=True, env=env, timeout=60
-        ).stdout
-    )
+    found = json.loads(execute([COMMAND, "devices", "--json"], check=True, env=env).stdout)
     assert [(d["memory_kind"], d["memory_source"]) for d in found["devices"]] == [  # the fastest first
         ("coherent", "simulation"),
         ("unified", "simulation"),

@@ -15,7 +15,7 @@ from fake_nvml import ONE_H100, fake_nvml
 from gpuconf import errors
 from gpuconf.leases.ledger import Card, Ledger, open_ledger
 from holder import holder
-from script import environment
+from script import environment, execute
 
 MIB, GIB = 1 << 20, 1 << 30
 CARD = "GPU-4d1ee11c-4cd2-4b5c-8a6d-6a2bfd9a3ba1"
@@ -26,16 +26,14 @@ AHEAD, BEHIND = (["unshare", "--time", "--boottime", offset, "--monotonic", "100
 
 def container(words: list[str]) -> list[str]:
     """Return a command that runs a program in namespaces of its own, or skip the test."""
-    tried = subprocess.run([*words, "true"], capture_output=True, text=True, check=False)
+    tried = execute([*words, "true"])
     if tried.returncode:
         pytest.skip(f"namespaces cannot be created: {tried.stderr.strip()}")
     return words
 
 
 def shown(env: dict[str, str], inside: list[str]) -> list[dict[str, Any]]:
-    done = subprocess.run(
-        [*inside, COMMAND, "ps", "--json"], capture_output=True, text=True, check=True, env=environment(env)
-    )
+    done = execute([*inside, COMMAND, "ps", "--json"], check=True, env=environment(env))
     found: list[dict[str, Any]] = json.loads(done.stdout)["processes"]
     return found
 
@@ -147,9 +145,7 @@ assert again.pid == first.pid, (again.pid, first.pid)
 print(row.pid == again.pid, row.local, row.gone)
 """
     inside = container([*PIDS, "--", "sh", "-c", 'test -w /proc/sys/kernel/ns_last_pid && exec "$@"', "-"])
-    done = subprocess.run(
-        [*inside, sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60
-    )
+    done = execute([*inside, sys.executable, "-c", code])
     assert (done.stdout, done.stderr) == ("True True True\n", "")
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from fake_nvml import ONE_H100, fake_nvml
-from script import environment
+from script import environment, execute
 
 # Leases MEMORY of each instance, for the test's lifetime, and prints which were granted.
 PROGRAM = """
@@ -46,6 +45,5 @@ def test_a_process_takes_room_in_its_own_instance_alone(
             "GPUCONF_LEDGER": str(tmp_path / "ledger"),
         }
     )
-    command = [sys.executable, "-c", PROGRAM, memory, "MIG-1", "MIG-2", "MIG-3"]
-    done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=60)
+    done = execute([sys.executable, "-c", PROGRAM, memory, "MIG-1", "MIG-2", "MIG-3"], env=env)
     assert (done.returncode, done.stderr, done.stdout.split()) == (0, "", granted)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import select
@@ -20,7 +19,7 @@ from typing import Any
 import pytest
 from command import COMMAND
 from gpuconf.leases.ledger import Ledger, open_ledger
-from script import environment, start_in_a_terminal
+from script import environment, execute, start_in_a_terminal
 
 GIB = 1 << 30
 LIMIT_OF_POOLS = (
@@ -54,15 +53,7 @@ def run(
     *words: str, command: str = "run", variables: dict[str, str] | None = None, **more: Any
 ) -> tuple[int, str, str]:
     words = tuple(textwrap.dedent(word) for word in words)
-    done = subprocess.run(
-        [COMMAND, command, *words],
-        env=env(**variables or {}),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-        **more,
-    )
+    done = execute([COMMAND, command, *words], env=env(**variables or {}), **more)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -118,42 +109,6 @@ def test_a_run_inside_a_run_is_a_part_of_it(ledger: Ledger) -> None:
 # Waiting
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "message"),
-    [
-        (["--memory", "much", "x.py"], 2, "gpuconf run: --memory 'much' is not a size"),
-        (
-            ["--memory", "1GiB", "--gpus", "0", "x.py"],
-            2,
-            "gpuconf run: --gpus must be a whole number (CUDA_VISIBLE_DEVICES chooses which GPUs), 1 or more, "
-            "but got '0'",
-        ),
-        (["--timeout", "3", "x.py"], 2, "gpuconf run: --timeout needs --memory or --gpus"),
-        (["--memory", "1GiB", "--timeout", "3", "--no-wait", "x.py"], 2, "--timeout and --no-wait exclude each other"),
-        (["--memory", "1GiB", "--gpus", "3", "x.py"], 3, "gpuconf run: 3 GPUs are requested, but only 2 are visible"),
-        (
-            ["--simulate", "T4", "--memory", "1GiB", "--gpus", "2", "x.py"],
-            3,
-            "2 GPUs are requested, but only 1 is visible",
-        ),
-        (["--memory", "16GiB", "x.py"], 3, "can never be leased"),
-        (["--memory", "1GiB", "--simulate", "Z80", "x.py"], 2, "gpuconf run: --simulate: cannot simulate"),
-        (
-            ["--memory", "1GiB", "--json-report", "/no/such/file", "x.py"],
-            2,
-            "--json-report: there is no folder /no/such",
-        ),
-        (["--memory", "1GiB", "--json-report", "/tmp", "x.py"], 2, "--json-report: /tmp is a folder"),
-        (["--memory", "1GiB", "no-such-command"], 127, "gpuconf run: no-such-command: command not found"),
-    ],
-)
-def test_wrong_usage(words: list[str], code: int, message: str) -> None:
-    found = run(*words)
-    assert found[:2] == (code, "")
-    assert message in found[2]
-    assert "Traceback" not in found[2]
-
-
 def test_without_a_gpu_the_program_does_not_start() -> None:
     for command, more in (("run", []), ("lease", [])):
         code, out, err = run(
@@ -200,15 +155,6 @@ def test_an_unknown_program_ends_the_wait(ledger: Ledger) -> None:
     for program, why in (("no-such-program", "command not found"), ("no_such.py", "there is no such file")):
         assert run("--memory=4GiB", program) == (127, "", f"gpuconf run: {program}: {why}\n")
     assert holder.communicate("\n")[0] == ""
-
-
-def test_a_timeout_holds_while_a_process_holds_the_lock(ledger: Ledger) -> None:
-    with open(ledger.folder + "/ledger") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        for patience in ("--timeout=0.2", "--no-wait"):
-            code, out, err = run("--memory=4GiB", patience, "-c", "print(1)")
-            assert (code, out) == (124, "")
-            assert f"process {os.getpid()} holds the lock of {ledger.folder}/ledger" in err
 
 
 def test_a_wait_is_shown_on_a_terminal_until_it_ends(ledger: Ledger) -> None:
@@ -271,8 +217,7 @@ def in_a_terminal(words: list[str]) -> tuple[str, int]:
     seen = b""
     pressed = False
     while True:
-        ready = select.select([terminal], [], [], 30)[0]
-        assert ready, seen
+        assert select.select([terminal], [], [], 30)[0], seen
         try:
             more = os.read(terminal, 4096)
         except OSError:  # it has ended
@@ -383,10 +328,7 @@ def test_standard_input_and_open_files_are_the_programs(tmp_path: Path) -> None:
         os.set_inheritable(file.fileno(), True)
         copy = f"import os; os.write({file.fileno()}, input().encode())"
         words = [COMMAND, "run", "--memory=1GiB", "python", "-c", copy]
-        done = subprocess.run(
-            words, env=env(), input="in\n", capture_output=True, text=True, check=True, close_fds=False
-        )
-        assert done.stdout == ""
+        assert execute(words, env=env(), input="in\n", check=True, close_fds=False).stdout == ""
         assert (tmp_path / "file").read_text() == "in"
 
 
@@ -463,13 +405,7 @@ def test_the_report_of_a_real_time_signal(tmp_path: Path) -> None:
 
 
 def test_no_room_for_files_is_not_an_error_of_standard_output() -> None:
-    done = subprocess.run(
-        ["bash", "-c", f"ulimit -n 6; exec {COMMAND} run --memory=1GiB -- true"],
-        env=env(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = execute(["bash", "-c", f"ulimit -n 6; exec {COMMAND} run --memory=1GiB -- true"], env=env())
     assert (done.returncode, done.stderr) == (1, "gpuconf run: Too many open files\n")
 
 
@@ -524,8 +460,7 @@ def test_a_folder_for_temporary_files_that_may_not_be_listed() -> None:
         """
     with tempfile.TemporaryDirectory() as folder:
         words = [sys.executable, "-c", textwrap.dedent(code), folder]
-        variables = {**env(TMPDIR=folder), "XDG_RUNTIME_DIR": ""}
-        done = subprocess.run(words, env=variables, capture_output=True, text=True, check=False, timeout=60)
+        done = execute(words, env={**env(TMPDIR=folder), "XDG_RUNTIME_DIR": ""})
         os.chmod(folder, 0o700)
     assert (done.stdout, done.stderr) == ("True []\n", "")
 

@@ -375,9 +375,8 @@ def open_files(request: pytest.FixtureRequest) -> Iterator[None]:
     resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
 
-@pytest.mark.usefixtures("open_files")
 @pytest.mark.parametrize("removed", ["all", "slots-*"])
-def test_a_ledger_that_is_removed_in_use_leases_nothing_twice(tmp_path: Path, removed: str) -> None:
+def test_a_ledger_that_is_removed_in_use_leases_nothing_twice(open_files: None, tmp_path: Path, removed: str) -> None:
     """As a logout does with a run-time directory. The next ledger used to lease the whole card again."""
     folder = tmp_path / "ledger"
     holder = subprocess.Popen(

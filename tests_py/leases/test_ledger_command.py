@@ -1,9 +1,10 @@
-"""``gpuconf ledger``."""
+"""``gpuconf ledger``, and the benchmark of the ledger."""
 
 from __future__ import annotations
 
 import json
 import os
+import runpy
 import shutil
 import stat
 import subprocess
@@ -12,11 +13,12 @@ from pathlib import Path
 
 import gpuconf
 import pytest
+from gpuconf._core.native import core
 from gpuconf.cli.main import main
 from gpuconf.leases import ledger as _ledger
-from gpuconf.leases.ledger import Card
+from gpuconf.leases.ledger import Card, open_ledger
 from holder import holder
-from script import environment
+from script import environment, execute
 
 GIB = 1 << 30
 
@@ -68,8 +70,7 @@ def test_a_ledger_that_was_removed_in_use(tmp_path: Path) -> None:
     env = {"GPUCONF_SIMULATE": "2xH100-80GB", "GPUCONF_LEDGER": str(folder)}
 
     def run(*words: str) -> subprocess.CompletedProcess[str]:
-        command = [str(Path(sys.executable).with_name("gpuconf")), *words]
-        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, env=environment(env))
+        return execute([str(Path(sys.executable).with_name("gpuconf")), *words], env=environment(env))
 
     with holder(env, lease=10 * GIB) as program:
         shutil.rmtree(folder)
@@ -123,3 +124,15 @@ def test_init(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _ledger.open_ledger(str(private))
     assert main(["ledger", "init", "--shared", str(private)]) == 1
     assert "is a ledger of one user" in capsys.readouterr().err
+
+
+BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "ledger.py"
+
+
+def test_its_request_is_granted(tmp_path: Path) -> None:
+    """`make bench` once ended with an error there: the request had the form of an earlier version."""
+    ledger = open_ledger(str(tmp_path / "ledger"))
+    claim = core.pybind_LedgerClaim(ledger.number, runpy.run_path(str(BENCHMARK))["REQUEST"], False)
+    (row,) = ledger.claims()
+    core.pybind_LedgerRelease(claim)
+    assert (row.cards[0].bytes, ledger.claims()) == (1 << 26, [])

@@ -20,6 +20,12 @@ from gpuconf import memory
 from gpuconf._core.native import core
 from gpuconf.errors import InvalidArgumentError, InvalidTypeError
 
+
+@pytest.fixture(autouse=True)
+def machine(one_gpu: None) -> None:
+    """What most tests need; others simulate their own."""
+
+
 MIB = 1 << 20
 
 
@@ -44,7 +50,6 @@ def limit_of_1_mib() -> None:
 # Lifetime
 
 
-@pytest.mark.usefixtures("one_gpu")
 def test_says_what_it_is() -> None:
     buffer = memory.allocate(1000)
     assert buffer.ptr % 256 == 0
@@ -58,7 +63,6 @@ def test_says_what_it_is() -> None:
     assert repr(buffer) == "<gpuconf.Buffer of 1000 bytes on /device:GPU:0, freed>"
 
 
-@pytest.mark.usefixtures("one_gpu")
 def test_a_second_free_does_nothing() -> None:
     """Even if the same memory belongs to another buffer by then."""
     first = memory.allocate(1000)
@@ -72,7 +76,6 @@ def test_a_second_free_does_nothing() -> None:
     assert memory.stats().live_blocks == 0
 
 
-@pytest.mark.usefixtures("one_gpu")
 def test_a_with_block_frees_also_on_error() -> None:
     with pytest.raises(ZeroDivisionError), memory.allocate(1000) as buffer:
         raise ZeroDivisionError
@@ -82,7 +85,6 @@ def test_a_with_block_frees_also_on_error() -> None:
     assert memory.stats().live_blocks == 0
 
 
-@pytest.mark.usefixtures("one_gpu")
 @pytest.mark.parametrize("nbytes", [1, 255, 256, 257, 10_000_000])
 def test_takes_steps_of_256_bytes(nbytes: int) -> None:
     with memory.allocate(nbytes) as buffer:
@@ -91,7 +93,6 @@ def test_takes_steps_of_256_bytes(nbytes: int) -> None:
         assert memory.stats().requested_bytes_in_use == nbytes
 
 
-@pytest.mark.usefixtures("one_gpu")
 def test_of_no_bytes_takes_nothing_and_works() -> None:
     before = memory.stats()
     with memory.allocate(0) as buffer:
@@ -109,15 +110,13 @@ def test_of_no_bytes_takes_nothing_and_works() -> None:
     gpuconf.reset()
 
 
-@pytest.mark.usefixtures("two_gpus")
 @pytest.mark.parametrize("device", ["GPU:1", "/gpu:1", "/device:GPU:1", "/job:localhost/replica:0/task:0/device:GPU:1"])
-def test_takes_devices_by_name(device: str) -> None:
+def test_takes_devices_by_name(two_gpus: None, device: str) -> None:
     with memory.allocate(1, device) as buffer:
         assert buffer.device.name == "/device:GPU:1"
 
 
-@pytest.mark.usefixtures("two_gpus")
-def test_takes_devices_by_object_and_by_scope() -> None:
+def test_takes_devices_by_object_and_by_scope(two_gpus: None) -> None:
     gpu = gpuconf.config.list_logical_devices("GPU")[1]
     with memory.allocate(1, gpu) as buffer:
         assert buffer.device == gpu
@@ -131,7 +130,6 @@ def test_takes_devices_by_object_and_by_scope() -> None:
         memory.allocate(1)
 
 
-@pytest.mark.usefixtures("one_gpu")
 def test_a_dropped_buffer_warns_and_gives_its_memory_back() -> None:
     held = [memory.allocate(1000)]
     with pytest.warns(
@@ -141,7 +139,6 @@ def test_a_dropped_buffer_warns_and_gives_its_memory_back() -> None:
     assert memory.stats().live_blocks == 0
 
 
-@pytest.mark.usefixtures("one_gpu")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_dropped_buffer_gives_its_memory_back_also_where_warnings_are_errors(monkeypatch: pytest.MonkeyPatch) -> None:
     raised: list[Any] = []
@@ -155,7 +152,6 @@ def test_a_dropped_buffer_gives_its_memory_back_also_where_warnings_are_errors(m
     assert memory.stats().live_blocks == 0
 
 
-@pytest.mark.usefixtures("one_gpu")
 def test_a_dropped_cycle_of_buffers_gives_its_memory_back() -> None:
     class Tree:
         def __init__(self) -> None:
@@ -188,7 +184,6 @@ def test_a_buffer_of_devices_that_were_reset_is_harmless(c_library: ctypes.CDLL)
     new.free()
 
 
-@pytest.mark.usefixtures("one_gpu")
 def test_a_free_after_a_foreign_free_never_frees_somebody_elses_block(c_library: ctypes.CDLL) -> None:
     buffer = memory.allocate(1000)
     c_library.gpuconf_free(buffer.ptr, 0, 0, None)
@@ -206,7 +201,6 @@ def test_a_free_after_a_foreign_free_never_frees_somebody_elses_block(c_library:
     somebody_elses.free()
 
 
-@pytest.mark.usefixtures("one_gpu")
 def test_a_buffer_that_was_freed_by_its_address_can_be_dropped(c_library: ctypes.CDLL) -> None:
     buffer = memory.allocate(1000)
     c_library.gpuconf_free(buffer.ptr, 0, 0, None)
@@ -226,7 +220,6 @@ WAYS_TO_COPY = {
 }
 
 
-@pytest.mark.usefixtures("one_gpu")
 @pytest.mark.parametrize("way", WAYS_TO_COPY)
 def test_a_buffer_can_not_be_copied(way: str) -> None:
     """A second object of the same memory would free it when it is dropped, and leave the first with another buffer's
@@ -251,8 +244,7 @@ def test_a_buffer_is_not_made_by_hand() -> None:
         gc.collect()
 
 
-@pytest.mark.usefixtures("two_gpus")
-def test_what_nobody_holds_by_name_can_be_found_and_freed() -> None:
+def test_what_nobody_holds_by_name_can_be_found_and_freed(two_gpus: None) -> None:
     """A kept traceback or a notebook's Out holds buffers that prevent a reset."""
     assert memory.live_buffers() == []
     forgotten = [[memory.allocate(1000), memory.allocate(2000, "GPU:1")], memory.allocate(0), memory.allocate(3000)]
@@ -267,7 +259,6 @@ def test_what_nobody_holds_by_name_can_be_found_and_freed() -> None:
     assert len(forgotten) == 3
 
 
-@pytest.mark.usefixtures("one_gpu")
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 def test_buffers_that_come_and_go_leave_nothing_behind() -> None:
     class Tree:
@@ -294,7 +285,6 @@ def test_buffers_that_come_and_go_leave_nothing_behind() -> None:
 # Copies
 
 
-@pytest.mark.usefixtures("one_gpu")
 @pytest.mark.parametrize("direction", ["CopyFromHost", "CopyToHost"])
 def test_a_free_beside_a_copy_comes_after_it(monkeypatch: pytest.MonkeyPatch, direction: str) -> None:
     """The memory must not be reused while it is copied."""
@@ -320,7 +310,6 @@ def test_a_free_beside_a_copy_comes_after_it(monkeypatch: pytest.MonkeyPatch, di
         buffer.copy_to_host()
 
 
-@pytest.mark.usefixtures("one_gpu")
 def test_copies_beside_frees_never_write_into_the_next_owners_memory() -> None:
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
@@ -349,7 +338,6 @@ def test_copies_beside_frees_never_write_into_the_next_owners_memory() -> None:
         sys.setswitchinterval(before)
 
 
-@pytest.mark.usefixtures("one_gpu")
 def test_a_copy_into_memory_that_was_freed_by_its_address_is_refused(c_library: ctypes.CDLL) -> None:
     buffer = memory.allocate(1000)
     c_library.gpuconf_free(buffer.ptr, 0, 0, None)
@@ -382,7 +370,6 @@ SOURCES = {
 }
 
 
-@pytest.mark.usefixtures("one_gpu")
 @pytest.mark.parametrize("source", SOURCES)
 def test_copies_from_anything_with_bytes(source: str) -> None:
     data = SOURCES[source]()
@@ -402,7 +389,6 @@ TARGETS = {
 }
 
 
-@pytest.mark.usefixtures("one_gpu")
 @pytest.mark.parametrize("target", TARGETS)
 def test_copies_to_anything_with_bytes_to_write(target: str) -> None:
     out = TARGETS[target]()
@@ -412,7 +398,6 @@ def test_copies_to_anything_with_bytes_to_write(target: str) -> None:
     assert memoryview(out).tobytes() == bytes(range(100, 200))
 
 
-@pytest.mark.usefixtures("one_gpu")
 def test_copies_all_that_is_left_into_a_new_bytearray() -> None:
     with memory.allocate(10) as buffer:
         buffer.copy_from_host(b"0123456789")
@@ -458,7 +443,6 @@ BAD_COPIES = {
 }
 
 
-@pytest.mark.usefixtures("one_gpu")
 @pytest.mark.parametrize("case", BAD_COPIES)
 def test_a_bad_copy_is_refused_and_changes_nothing(case: str) -> None:
     data, offset, kind, text = BAD_COPIES[case]
@@ -473,7 +457,6 @@ def test_a_bad_copy_is_refused_and_changes_nothing(case: str) -> None:
         assert buffer.copy_to_host() == b"0123456789"
 
 
-@pytest.mark.usefixtures("one_gpu")
 @pytest.mark.parametrize("out", [b"read only", memoryview(b"read only")], ids=["bytes", "memoryview"])
 def test_what_can_only_be_read_is_not_written(out: Any) -> None:
     with memory.allocate(100) as buffer, pytest.raises(ValueError, match="cannot access the bytes"):
@@ -481,7 +464,6 @@ def test_what_can_only_be_read_is_not_written(out: Any) -> None:
     assert bytes(out) == b"read only"
 
 
-@pytest.mark.usefixtures("one_gpu")
 def test_a_memoryview_that_was_released_is_refused() -> None:
     data = memoryview(b"123")
     data.release()
@@ -489,7 +471,6 @@ def test_a_memoryview_that_was_released_is_refused() -> None:
         buffer.copy_from_host(data)
 
 
-@pytest.mark.usefixtures("one_gpu")
 def test_a_copy_locks_the_object_only_while_it_runs() -> None:
     data = bytearray(b"123")
     with memory.allocate(10) as buffer:
@@ -500,7 +481,6 @@ def test_a_copy_locks_the_object_only_while_it_runs() -> None:
     data.extend(b"a bytearray that is exported can't be resized")
 
 
-@pytest.mark.usefixtures("one_gpu")
 @pytest.mark.parametrize("call", [lambda b: b.copy_from_host(b""), lambda b: b.copy_to_host(), lambda b: b.view()])
 def test_a_freed_buffer_can_not_be_used(call: Any) -> None:
     buffer = memory.allocate(10)
@@ -509,7 +489,6 @@ def test_a_freed_buffer_can_not_be_used(call: Any) -> None:
         call(buffer)
 
 
-@pytest.mark.usefixtures("one_gpu")
 def test_copies_leave_the_prototypes_of_others_alone() -> None:
     """ctypes.pythonapi is shared by the whole process."""
     with memory.allocate(10) as buffer:
@@ -523,7 +502,6 @@ def test_copies_leave_the_prototypes_of_others_alone() -> None:
             shared.argtypes = None
 
 
-@pytest.mark.usefixtures("one_gpu")
 def test_a_large_copy_is_exact() -> None:
     data = bytes(range(251)) * 40_000
     with memory.allocate(len(data)) as buffer, memory.allocate(len(data)) as neighbor:
@@ -535,7 +513,6 @@ def test_a_large_copy_is_exact() -> None:
 # Views
 
 
-@pytest.mark.usefixtures("one_gpu")
 def test_a_view_is_the_memory_itself() -> None:
     with memory.allocate(10) as buffer:
         view = buffer.view()
@@ -549,7 +526,6 @@ def test_a_view_is_the_memory_itself() -> None:
             view[10]
 
 
-@pytest.mark.usefixtures("one_gpu")
 def test_a_view_keeps_the_devices_until_it_is_gone() -> None:
     buffer = memory.allocate(10)
     view = buffer.view()[2:5]
@@ -569,7 +545,6 @@ def test_a_view_keeps_the_devices_until_it_is_gone() -> None:
     gpuconf.reset()
 
 
-@pytest.mark.usefixtures("one_gpu")
 def test_a_refused_reset_names_what_is_in_use() -> None:
     buffers = [memory.allocate(1000 + i) for i in range(12)]
     views = [buffers[0].view(), buffers[1].view()]
@@ -588,8 +563,7 @@ def test_a_refused_reset_names_what_is_in_use() -> None:
 # Statistics and maps
 
 
-@pytest.mark.usefixtures("two_gpus")
-def test_statistics_count_what_happened() -> None:
+def test_statistics_count_what_happened(two_gpus: None) -> None:
     a, b = memory.allocate(1000), memory.allocate(MIB)
     b.free()
     c = memory.allocate(300, "GPU:1")
@@ -625,7 +599,6 @@ def test_free_memory_that_lies_apart_is_moved_together_and_the_blocks_beside_it_
     large.free()
 
 
-@pytest.mark.usefixtures("two_gpus")
 @pytest.mark.parametrize(
     "call", [memory.stats, memory.memory_map, memory.usage, memory.measure], ids=lambda f: f.__name__
 )
@@ -647,7 +620,7 @@ def test_free_memory_that_lies_apart_is_moved_together_and_the_blocks_beside_it_
     ],
     ids=repr,
 )
-def test_bad_devices_are_refused(call: Any, device: Any, kind: Any) -> None:
+def test_bad_devices_are_refused(two_gpus: None, call: Any, device: Any, kind: Any) -> None:
     with pytest.raises(kind) as caught:
         call(device).__enter__()
     assert isinstance(caught.value, gpuconf.errors.GpuconfError)
@@ -665,8 +638,7 @@ class RepresentationPrinter:
         thing._repr_pretty_(self, False)
 
 
-@pytest.mark.usefixtures("limit_of_1_mib")
-def test_a_map_is_drawn_exactly() -> None:
+def test_a_map_is_drawn_exactly(limit_of_1_mib: None) -> None:
     assert str(memory.memory_map()) == "GPU:0: 0B in use of 0B reserved, limit 1.00MiB\n  nothing reserved yet"
     blocks = [memory.allocate(MIB // 8) for _ in range(6)]
     blocks[1].free()
@@ -711,7 +683,6 @@ def test_a_map_is_drawn_exactly() -> None:
 # Measurements
 
 
-@pytest.mark.usefixtures("one_gpu")
 def test_measures_before_peak_and_after() -> None:
     with memory.allocate(1000):
         measurement = memory.measure()
@@ -727,7 +698,6 @@ def test_measures_before_peak_and_after() -> None:
         kept.free()
 
 
-@pytest.mark.usefixtures("one_gpu")
 def test_a_measurement_prints_as_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     measured = memory.measure()
     print(measured)
@@ -746,7 +716,6 @@ def test_a_measurement_prints_as_a_table(capsys: pytest.CaptureFixture[str]) -> 
     ]
 
 
-@pytest.mark.usefixtures("one_gpu")
 def test_measurements_nest_and_overlap() -> None:
     outer, inner, crossing = memory.measure(), memory.measure(), memory.measure()
     with outer:
@@ -760,7 +729,6 @@ def test_measurements_nest_and_overlap() -> None:
     assert [m.peak for m in (outer, inner, crossing)] == [4096, 1024, 8192]
 
 
-@pytest.mark.usefixtures("one_gpu")
 def test_a_measurement_and_the_peak_leave_each_other_alone() -> None:
     info = gpuconf.config.experimental.get_memory_info
     memory.allocate(10 * 1024).free()
@@ -772,8 +740,7 @@ def test_a_measurement_and_the_peak_leave_each_other_alone() -> None:
     assert info("GPU:0") == {"current": 0, "peak": 1024}
 
 
-@pytest.mark.usefixtures("two_gpus")
-def test_a_measurement_is_of_one_gpu_and_of_all_its_threads() -> None:
+def test_a_measurement_is_of_one_gpu_and_of_all_its_threads(two_gpus: None) -> None:
     with memory.measure("GPU:1") as m, memory.measure() as other:
         threads = [threading.Thread(target=lambda: memory.allocate(4096, "GPU:1").free()) for _ in range(4)]
         for thread in threads:
@@ -788,7 +755,6 @@ def test_a_measurement_is_of_one_gpu_and_of_all_its_threads() -> None:
     assert scoped.peak == 512
 
 
-@pytest.mark.usefixtures("one_gpu")
 def test_a_measurement_may_end_in_another_thread_and_be_used_again() -> None:
     m = memory.measure()
     m.__enter__()
@@ -802,7 +768,6 @@ def test_a_measurement_may_end_in_another_thread_and_be_used_again() -> None:
     assert m.peak == 256
 
 
-@pytest.mark.usefixtures("one_gpu")
 def test_a_measurement_can_not_run_twice_at_once() -> None:
     with memory.measure() as m:
         with pytest.raises(RuntimeError, match="this measurement is running"):
@@ -813,7 +778,6 @@ def test_a_measurement_can_not_run_twice_at_once() -> None:
         m.__exit__(None, None, None)
 
 
-@pytest.mark.usefixtures("one_gpu")
 def test_a_reset_during_a_measurement_is_told() -> None:
     with pytest.raises(RuntimeError, match="the runtime was reset during the measurement"), memory.measure():
         gpuconf.reset()
@@ -826,7 +790,6 @@ def test_a_reset_during_a_measurement_is_told() -> None:
         fail()  # the block's own error takes precedence
 
 
-@pytest.mark.usefixtures("one_gpu")
 def test_a_measurement_of_devices_that_are_gone_ends_none_of_the_new_ones() -> None:
     """Each pool counts its measurements from 1."""
     old, new = memory.measure(), memory.measure()
@@ -839,7 +802,6 @@ def test_a_measurement_of_devices_that_are_gone_ends_none_of_the_new_ones() -> N
     assert new.peak == 4096
 
 
-@pytest.mark.usefixtures("one_gpu")
 def test_an_error_in_a_measured_block_still_measures() -> None:
     m = memory.measure()
 

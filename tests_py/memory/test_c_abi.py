@@ -13,7 +13,7 @@ from typing import Any
 import gpuconf
 import pytest
 from gpuconf import memory
-from script import run_well
+from script import execute, run_well
 
 CC, CXX = shutil.which("cc"), shutil.which("c++")
 CLIENT = Path(__file__).with_name("c_abi_client.c")
@@ -100,7 +100,7 @@ def test_the_header_is_strict_cpp_with_c_linkage(tmp_path: Path, standard: str) 
     source = tmp_path / "use.cpp"
     source.write_text("#include <gpuconf.h>\nvoid *use() { return gpuconf_malloc(1, 0, nullptr); }\n")
     subprocess.run([CXX, f"-std={standard}", *STRICT, "-c", source, "-o", tmp_path / "use.o"], check=True)
-    symbols = subprocess.run(["nm", tmp_path / "use.o"], capture_output=True, text=True, check=True).stdout
+    symbols = execute(["nm", tmp_path / "use.o"], check=True).stdout
     assert re.search(r"U gpuconf_malloc$", symbols, re.M)
 
 
@@ -111,8 +111,7 @@ def test_the_header_needs_no_other_of_its_own(tmp_path: Path) -> None:
 # Memory
 
 
-@pytest.mark.usefixtures("three_logical_gpus")
-def test_sixteen_c_threads_keep_books_and_memory(client: ctypes.CDLL) -> None:
+def test_sixteen_c_threads_keep_books_and_memory(three_logical_gpus: None, client: ctypes.CDLL) -> None:
     assert client.client_hammer(16, 2000, 2) == 0
     assert live() == [0, 0, 0]
     for name in ("GPU:0", "GPU:2"):
@@ -122,8 +121,7 @@ def test_sixteen_c_threads_keep_books_and_memory(client: ctypes.CDLL) -> None:
     gpuconf.reset()
 
 
-@pytest.mark.usefixtures("three_logical_gpus")
-def test_c_threads_and_python_threads_share_one_pool(client: ctypes.CDLL) -> None:
+def test_c_threads_and_python_threads_share_one_pool(three_logical_gpus: None, client: ctypes.CDLL) -> None:
     """A call through ctypes releases the GIL, so both run at once."""
     failures: list[int] = []
     threads = [threading.Thread(target=lambda: failures.append(client.client_hammer(4, 1000, 2))) for _ in range(2)]
@@ -141,8 +139,7 @@ def test_c_threads_and_python_threads_share_one_pool(client: ctypes.CDLL) -> Non
     assert live() == [0, 0, 0]
 
 
-@pytest.mark.usefixtures("one_gpu")
-def test_a_block_is_on_the_books_of_python(abi: Any) -> None:
+def test_a_block_is_on_the_books_of_python(one_gpu: None, abi: Any) -> None:
     gpuconf.config.list_logical_devices()
     block = abi.malloc(1000)
     assert block % 256 == 0
@@ -155,8 +152,7 @@ def test_a_block_is_on_the_books_of_python(abi: Any) -> None:
     assert memory.stats().live_blocks == 0
 
 
-@pytest.mark.usefixtures("three_logical_gpus")
-def test_the_address_alone_decides_a_free(abi: Any, client: ctypes.CDLL) -> None:
+def test_the_address_alone_decides_a_free(three_logical_gpus: None, abi: Any, client: ctypes.CDLL) -> None:
     """Size and device may be any values, and the thread any thread."""
     first, second = abi.malloc(1000, 0), abi.malloc(1000, 1)
     assert live() == [1, 0, 1]
@@ -166,8 +162,7 @@ def test_the_address_alone_decides_a_free(abi: Any, client: ctypes.CDLL) -> None
     assert live() == [0, 0, 0]
 
 
-@pytest.mark.usefixtures("one_gpu")
-def test_no_bytes_and_no_block_are_no_error(abi: Any) -> None:
+def test_no_bytes_and_no_block_are_no_error(one_gpu: None, abi: Any) -> None:
     gpuconf.config.list_logical_devices()
     abi.free(0x1234)
     assert abi.error() != ""
@@ -179,18 +174,16 @@ def test_no_bytes_and_no_block_are_no_error(abi: Any) -> None:
     assert memory.stats().num_allocs == 0
 
 
-@pytest.mark.usefixtures("one_gpu")
 @pytest.mark.parametrize("device", [1, 99, -1, 2**31 - 1, -(2**31)])
-def test_an_unknown_device_is_told(abi: Any, device: int) -> None:
+def test_an_unknown_device_is_told(one_gpu: None, abi: Any, device: int) -> None:
     gpuconf.config.list_logical_devices()
     assert abi.malloc(1000, device) is None
     assert f"CUDA device {device} " in abi.error()
     assert memory.stats().num_allocs == 0
 
 
-@pytest.mark.usefixtures("one_gpu")
 @pytest.mark.parametrize("size", [1 << 50, 1 << 63, (1 << 63) + 1, (1 << 64) - 1, (1 << 64) - 255, (1 << 64) - 256])
-def test_a_size_that_can_not_be_is_out_of_memory(abi: Any, size: int) -> None:
+def test_a_size_that_can_not_be_is_out_of_memory(one_gpu: None, abi: Any, size: int) -> None:
     gpuconf.config.list_logical_devices()
     assert abi.malloc(size) is None
     assert " out of memory" in abi.error()
@@ -202,8 +195,7 @@ def test_a_size_that_can_not_be_is_out_of_memory(abi: Any, size: int) -> None:
     abi.free(block)
 
 
-@pytest.mark.usefixtures("three_logical_gpus")
-def test_the_limit_holds(abi: Any) -> None:
+def test_the_limit_holds(three_logical_gpus: None, abi: Any) -> None:
     blocks = []
     while block := abi.malloc(1 << 20, 0):
         blocks.append(block)
@@ -214,8 +206,7 @@ def test_the_limit_holds(abi: Any) -> None:
     assert live() == [0, 0, 0]
 
 
-@pytest.mark.usefixtures("one_gpu")
-def test_foreign_and_double_frees_change_nothing(abi: Any) -> None:
+def test_foreign_and_double_frees_change_nothing(one_gpu: None, abi: Any) -> None:
     with memory.allocate(1000) as buffer:
         block = abi.malloc(1000)
         before = memory.stats()
@@ -230,8 +221,7 @@ def test_foreign_and_double_frees_change_nothing(abi: Any) -> None:
         assert memory.stats().live_blocks == 1
 
 
-@pytest.mark.usefixtures("one_gpu")
-def test_a_stream_that_is_none_changes_nothing(abi: Any) -> None:
+def test_a_stream_that_is_none_changes_nothing(one_gpu: None, abi: Any) -> None:
     gpuconf.config.list_logical_devices()
     block = abi.malloc(1000)
     assert block
@@ -248,8 +238,7 @@ def test_a_stream_that_is_none_changes_nothing(abi: Any) -> None:
     assert abi.error() == ""
 
 
-@pytest.mark.usefixtures("one_gpu")
-def test_a_free_after_a_reset_changes_nothing(abi: Any) -> None:
+def test_a_free_after_a_reset_changes_nothing(one_gpu: None, abi: Any) -> None:
     gpuconf.config.list_logical_devices()
     block = abi.malloc(1000)
     assert block
@@ -266,8 +255,7 @@ def test_a_free_after_a_reset_changes_nothing(abi: Any) -> None:
     assert memory.stats() == before
 
 
-@pytest.mark.usefixtures("one_gpu")
-def test_an_error_belongs_to_its_thread(abi: Any, client: ctypes.CDLL) -> None:
+def test_an_error_belongs_to_its_thread(one_gpu: None, abi: Any, client: ctypes.CDLL) -> None:
     gpuconf.config.list_logical_devices()
     abi.free(0x1234)
     elsewhere = ctypes.create_string_buffer(b"unset", 4096)
@@ -276,16 +264,14 @@ def test_an_error_belongs_to_its_thread(abi: Any, client: ctypes.CDLL) -> None:
     assert "0x1234" in abi.error()
 
 
-@pytest.mark.usefixtures("one_gpu")
-def test_a_block_can_be_freed_while_its_thread_ends(client: ctypes.CDLL) -> None:
+def test_a_block_can_be_freed_while_its_thread_ends(one_gpu: None, client: ctypes.CDLL) -> None:
     """After the library has freed the text of that thread's last error: it must not be freed twice."""
     gpuconf.config.list_logical_devices()
     assert client.client_thread_ends(200) == 400
     assert memory.stats().live_blocks == 0
 
 
-@pytest.mark.usefixtures("one_gpu")
-def test_threads_that_end_leave_no_text_behind(client: ctypes.CDLL) -> None:
+def test_threads_that_end_leave_no_text_behind(one_gpu: None, client: ctypes.CDLL) -> None:
     gpuconf.config.list_logical_devices()
     client.client_text_leak(100)
     assert 0 <= client.client_text_leak(4000) + (1 << 17) < 1 << 18  # 4000 texts are half a mebibyte
@@ -294,8 +280,7 @@ def test_threads_that_end_leave_no_text_behind(client: ctypes.CDLL) -> None:
 # Scopes
 
 
-@pytest.mark.usefixtures("three_logical_gpus")
-def test_the_threads_scope_decides_on_its_own_ordinal(abi: Any, client: ctypes.CDLL) -> None:
+def test_the_threads_scope_decides_on_its_own_ordinal(three_logical_gpus: None, abi: Any, client: ctypes.CDLL) -> None:
     def served(ordinal: int) -> list[int]:
         block = abi.malloc(1000, ordinal)
         assert block, abi.error()
@@ -320,8 +305,7 @@ def test_the_threads_scope_decides_on_its_own_ordinal(abi: Any, client: ctypes.C
     assert served(0) == [1, 0, 0]
 
 
-@pytest.mark.usefixtures("three_logical_gpus")
-def test_a_scope_ends_with_its_devices(abi: Any) -> None:
+def test_a_scope_ends_with_its_devices(three_logical_gpus: None, abi: Any) -> None:
     with gpuconf.device("GPU:1"):
         gpuconf.reset()
         gpuconf.simulate("2xT4")
@@ -335,8 +319,7 @@ def test_a_scope_ends_with_its_devices(abi: Any) -> None:
 
 
 def test_before_it_is_initialized_the_error_says_what_to_call() -> None:
-    out = run_well(
-        """
+    out = run_well("""
         import ctypes, gpuconf
         library = ctypes.CDLL(gpuconf.library_path())
         library.gpuconf_malloc.restype = ctypes.c_void_p
@@ -347,15 +330,13 @@ def test_before_it_is_initialized_the_error_says_what_to_call() -> None:
             print(library.gpuconf_last_error().decode())
         gpuconf.config.list_logical_devices()
         assert library.gpuconf_malloc(ctypes.c_size_t(1000), 0, None)
-        """
-    )
+        """)
     assert len(out.splitlines()) == 3
     assert all("gpuconf.config.list_logical_devices()" in line for line in out.splitlines())
 
 
-@pytest.mark.usefixtures("three_logical_gpus")
 @pytest.mark.parametrize("change", [gpuconf.reset, lambda: gpuconf.simulate("T4"), lambda: gpuconf.simulate(None)])
-def test_blocks_of_c_keep_a_reset_away_and_are_named(abi: Any, change: Any) -> None:
+def test_blocks_of_c_keep_a_reset_away_and_are_named(three_logical_gpus: None, abi: Any, change: Any) -> None:
     blocks = [abi.malloc(1000, 0), abi.malloc(1000, 0), abi.malloc(1 << 20, 1)]
     with pytest.raises(RuntimeError, match=r"2 blocks on GPU:0 \(2\.0KiB\).*1 block on GPU:2 \(1\.00?MiB\)"):
         change()
@@ -367,8 +348,7 @@ def test_blocks_of_c_keep_a_reset_away_and_are_named(abi: Any, change: Any) -> N
     assert abi.error() != ""
 
 
-@pytest.mark.usefixtures("three_logical_gpus")
-def test_a_free_of_c_serves_a_wait_of_python(abi: Any, client: ctypes.CDLL) -> None:
+def test_a_free_of_c_serves_a_wait_of_python(three_logical_gpus: None, abi: Any, client: ctypes.CDLL) -> None:
     block = abi.malloc(64 << 20, 0)
     timer = threading.Timer(0.1, client.client_free_elsewhere, (block,))
     timer.start()

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from script import execute
 
 FAKECUDA = Path(__file__).resolve().parents[2] / "tests_go" / "machine" / "fakecuda"
 
@@ -43,13 +44,9 @@ def run(folder: Path | None, program: str, **environment: str) -> str:
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("GPUCONF_", "TF_", "CUDA_", "FAKECUDA_"))}
     if folder is not None:
         clean["LD_LIBRARY_PATH"] = str(folder)
-    done = subprocess.run(
+    done = execute(
         [sys.executable, "-X", "dev", "-W", "error", "-c", (PRELUDE if folder else "") + program],
-        capture_output=True,
-        text=True,
-        check=False,
         env=clean | environment,
-        timeout=120,
     )
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout

@@ -107,8 +107,7 @@ refused(buffer.copy_to_host, read_only)                               # ctypes c
 """ + END)  # fmt: skip
 
 
-@pytest.mark.usefixtures("one_gpu")
-def test_good_addresses_are_taken() -> None:
+def test_good_addresses_are_taken(one_gpu: None) -> None:
     numbers = np.arange(4, dtype="f4")
 
     class Array:

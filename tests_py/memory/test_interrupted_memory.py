@@ -1,7 +1,8 @@
-"""Exceptions of signal handlers, as on Ctrl-C, while memory is allocated and freed and while scopes are entered and
-left.
+"""Exceptions of signal handlers, as on Ctrl-C, while memory is allocated and freed, tensors are computed, recordings
+run, and scopes are entered and left.
 
-No memory is lost, and a thread is in the scopes whose blocks it is in, wherever the exception comes.
+No memory is lost, no recording runs that nobody can stop, and a thread is in the scopes whose blocks it is in, wherever
+the exception comes, even in a ``__del__``.
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ from script import run_well
 from tripwire import PATH
 
 USES = """
-import signal, sys, time, warnings
+import json, signal, sys, time, warnings
 import numpy as np
 import gpuconf
+from gpuconf._core.native import core
 from tripwire import Interrupt, interrupted
 
 def plain():
@@ -73,12 +75,43 @@ def in_a_wrong_scope():
     except ValueError:
         pass
 
+ones = np.ones((2, 2), np.float32)
+
+def computed():
+    x = gpuconf.constant(ones)
+    gpuconf.matmul(x, x) + x
+
+def recorded():
+    recording = gpuconf.memory.record(events=100)
+    with recording:
+        gpuconf.memory.allocate(1000).free()
+    return recording
+
+def recorded_and_dropped():
+    with gpuconf.memory.record(events=100):
+        gpuconf.memory.allocate(1000).free()
+
+def recorded_by_hand():
+    recording = gpuconf.memory.record(events=100)
+    try:
+        recording.start()
+    finally:
+        recording.stop() if recording.running else None
+
 number = 0
 ALL = [plain, in_a_block, dropped, freed_twice, with_text, too_large, copied, lent, in_a_scope, in_a_new_scope,
-       in_a_scope_of_a_device, in_a_wrong_scope]
+       in_a_scope_of_a_device, in_a_wrong_scope, computed, recorded, recorded_and_dropped, recorded_by_hand]
+
+def no_recording_runs():
+    gpuconf.memory.record(events=100).start().stop()  # no other one could start
 
 def check(what):
     "Nothing is in use but what a frame holds, and that can be freed."
+    no_recording_runs()
+    with gpuconf.device("CPU:0"):
+        gpuconf.constant(1)  # what was cut short is completed before the next operation
+    live = json.loads(core.pybind_LiveTensors())
+    assert (live["tensors"], live["host_blocks"]) == ([], 0), (what, live)
     assert gpuconf.current_scope() == "", (what, gpuconf.current_scope())
     for buffer in gpuconf.memory.live_buffers():
         buffer.free()
@@ -118,6 +151,8 @@ for first_time in (True, False):
                 for buffer in gpuconf.memory.live_buffers():
                     buffer.free()
                 buffer = None
+            if use is not recorded_by_hand:  # the frames have a recording that runs
+                no_recording_runs()
             caught = None
             check((use.__name__, at))
 gpuconf.reset()
@@ -126,7 +161,7 @@ print(len(steps), sum(steps.values()) > 1000)
         env=PATH,
         timeout=120,
     )
-    assert out == "12 True\n"
+    assert out == "16 True\n"
 
 
 def test_between_enter_and_the_block() -> None:
@@ -134,8 +169,7 @@ def test_between_enter_and_the_block() -> None:
 
     The tuple has looked up and called the same at its exception.
     """
-    out = run_well(
-        """
+    out = run_well("""
         import contextlib, gpuconf
         gpuconf.simulate("2xT4")
         scope, other = gpuconf.device("GPU:1"), gpuconf.device("GPU:0")
@@ -163,8 +197,7 @@ def test_between_enter_and_the_block() -> None:
             scope.__exit__(None, None, None)
         except IndexError as error:
             print(error)
-        """
-    )
+        """)
     assert out.splitlines() == [" GPU:0 GPU:1 GPU:1", "GPU:1", "GPU:1", "", "list index out of range"]
 
 

@@ -12,6 +12,7 @@ import gpuconf
 import pytest
 from fake_nvml import fake_nvml
 from gpuconf import memory
+from script import execute
 
 MIB = 1 << 20
 MACHINE = Path(__file__).resolve().parents[2] / "tests_go" / "machine"
@@ -26,8 +27,7 @@ def fail() -> list[str]:
     return str(caught.value).splitlines()[2:]
 
 
-@pytest.mark.usefixtures("one_gpu")
-def test_the_report_lists_the_holders() -> None:
+def test_the_report_lists_the_holders(one_gpu: None) -> None:
     assert [line[:6] for line in fail()] == ["  on N"]
     kept = []
     for i in range(8):
@@ -44,8 +44,7 @@ def test_the_report_lists_the_holders() -> None:
         buffer.free()
 
 
-@pytest.mark.usefixtures("one_gpu")
-def test_the_report_has_call_sites_while_stacks_are_recorded() -> None:
+def test_the_report_has_call_sites_while_stacks_are_recorded(one_gpu: None) -> None:
     def build() -> memory.Buffer:
         return memory.allocate(MIB, "GPU:0")
 
@@ -76,13 +75,8 @@ def nvidia(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run(nvidia: Path, program: str, **environment: str) -> str:
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("GPUCONF_", "TF_", "CUDA_"))}
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=clean | {"LD_LIBRARY_PATH": str(nvidia)} | environment,
-        timeout=60,
+    done = execute(
+        [sys.executable, "-c", textwrap.dedent(program)], env=clean | {"LD_LIBRARY_PATH": str(nvidia)} | environment
     )
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import random
 import threading
 import time
 from typing import TYPE_CHECKING
 
 import gpuconf
 import pytest
-from script import run_well
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -244,42 +242,6 @@ def test_three_threads_that_stop_a_recording_get_the_same_trace(one_gpu: None) -
         assert blocks(told[0].events) == [("allocate", 0, size), ("free", 0, size)]
 
 
-def test_sixteen_threads_record(two_gpus: None) -> None:
-    """In any order of the threads, a GPU's events are consistent one after the other."""
-    together = threading.Barrier(16)  # so that no thread gets the number of one that has ended
-
-    def work(seed: int) -> None:
-        draw = random.Random(seed)
-        together.wait()
-        held = []
-        for _ in range(200):
-            held.append(gpuconf.memory.allocate(draw.randint(1, MIB), f"GPU:{seed % 2}"))
-            if len(held) > 5:
-                held.pop(draw.randrange(len(held))).free()
-        for buffer in held:
-            buffer.free()
-        together.wait()
-
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(16)]
-    with gpuconf.memory.record() as recording:
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    live: dict[tuple[int, int], int] = {}
-    count = 0
-    for e in recording.events:
-        if e.action == "allocate":
-            assert (e.gpu, e.address) not in live
-            live[e.gpu, e.address] = e.nbytes
-            count += 1
-        elif e.action == "free":
-            assert live.pop((e.gpu, e.address)) == e.nbytes
-    assert not live
-    assert count == 16 * 200
-    assert len({e.thread for e in recording.events if e.action == "free"}) == 16
-
-
 @pytest.mark.parametrize(
     ("stream", "told"), [(0, 0), (1, 0), (2, 2)], ids=["null", "legacy, which is the same", "per thread"]
 )
@@ -297,14 +259,3 @@ def test_c_callers_are_recorded_with_their_stream(one_gpu: None, stream: int, to
         ("allocate", 1234, told),
         ("free", 1234, told),
     ]
-
-
-def test_a_program_may_end_while_it_records() -> None:
-    run_well(
-        """
-        import gpuconf
-        gpuconf.simulate("T4")
-        recording = gpuconf.memory.record().start()
-        buffer = gpuconf.memory.allocate(1000)
-        """
-    )

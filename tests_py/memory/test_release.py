@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import subprocess
 import sys
 import textwrap
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import gpuconf
 import pytest
 from gpuconf.memory import allocate, release, stats
-from script import run_well
+from script import execute, run_well
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -222,9 +221,7 @@ def test_one_gpu_is_counted() -> None:
 
 
 def python(program: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(program)], capture_output=True, text=True, check=False
-    )
+    done = execute([sys.executable, "-W", "ignore", "-c", textwrap.dedent(program)])
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

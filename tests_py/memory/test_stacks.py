@@ -1,9 +1,13 @@
-"""record(stacks=True): the Python calls that led to each allocation, in traces, files and plans."""
+"""record(stacks=True): the Python calls that led to each allocation, in traces, files and plans, and the line of a
+program that is named for it, whatever else its stack contains.
+"""
 
 from __future__ import annotations
 
 import ctypes
 import gc
+import json
+import pathlib
 import pickle
 import re
 import sys
@@ -16,8 +20,15 @@ from typing import Any
 import gpuconf
 import pytest
 from gpuconf import memory
+from gpuconf._core.stacks import call_site, shown
 from gpuconf.memory import Trace, TraceEvent
 from script import run_well
+
+
+@pytest.fixture(autouse=True)
+def machine(one_gpu: None) -> None:
+    """What most tests need; others simulate their own."""
+
 
 HERE = __file__
 
@@ -39,7 +50,6 @@ def train(n: int) -> list[memory.Buffer]:
         return [build(1000 + i) for i in range(n)]
 
 
-@pytest.mark.usefixtures("one_gpu")
 def test_the_innermost_call_comes_first() -> None:
     with memory.record(stacks=True) as recording:
         here = sys._getframe()
@@ -58,7 +68,6 @@ def test_the_innermost_call_comes_first() -> None:
     assert allocations(recording.trace)[0].call_site == (HERE, line_of(build), "build")
 
 
-@pytest.mark.usefixtures("one_gpu")
 def test_without_stacks_there_are_none() -> None:
     with memory.record() as recording:
         train(1)[0].free()
@@ -67,7 +76,6 @@ def test_without_stacks_there_are_none() -> None:
     assert recording.events[-1].call_site is None
 
 
-@pytest.mark.usefixtures("one_gpu")
 def test_each_distinct_stack_is_stored_once() -> None:
     with memory.record(stacks=True) as recording:
         for _ in range(200):
@@ -79,7 +87,6 @@ def test_each_distinct_stack_is_stored_once() -> None:
     assert all(stack is first for stack in others)
 
 
-@pytest.mark.usefixtures("one_gpu")
 def test_deep_stacks_keep_the_innermost_calls() -> None:
     def deep(n: int) -> memory.Buffer:
         return memory.allocate(1000) if n == 0 else deep(n - 1)
@@ -91,7 +98,6 @@ def test_deep_stacks_keep_the_innermost_calls() -> None:
     assert {frame[2] for frame in event.stack} == {"deep"}
 
 
-@pytest.mark.usefixtures("one_gpu")
 def test_code_that_is_compiled_and_dropped_again_and_again() -> None:
     """A code object's address may come again for another one; a stack must not."""
     with memory.record(stacks=True) as recording:
@@ -107,7 +113,6 @@ def test_code_that_is_compiled_and_dropped_again_and_again() -> None:
     assert [e.stack[0][1] for e in allocations(recording.trace)] == [i % 7 + 2 for i in range(300)]
 
 
-@pytest.mark.usefixtures("one_gpu")
 def test_a_recording_releases_the_code_that_it_has_seen() -> None:
     space: dict[str, Any] = {"allocate": memory.allocate}
     exec("def made():\n    allocate(1000).free()", space)
@@ -121,7 +126,6 @@ def test_a_recording_releases_the_code_that_it_has_seen() -> None:
     assert len(allocations(recording.trace)) == 1
 
 
-@pytest.mark.usefixtures("one_gpu")
 def test_threads_have_stacks_of_their_own() -> None:
     def work() -> None:
         for _ in range(300):
@@ -141,7 +145,6 @@ def test_threads_have_stacks_of_their_own() -> None:
     assert len(allocations(recording.trace)) == 2400
 
 
-@pytest.mark.usefixtures("one_gpu")
 def test_c_callers_have_a_stack_where_they_hold_the_gil() -> None:
     gpuconf.config.list_logical_devices()
     with_gil, without = ctypes.PyDLL(gpuconf.library_path()), ctypes.CDLL(gpuconf.library_path())
@@ -159,7 +162,6 @@ def test_c_callers_have_a_stack_where_they_hold_the_gil() -> None:
     assert (held.library, numba.library, released.stack) == ("c", "numba", ())
 
 
-@pytest.mark.usefixtures("one_gpu")
 def test_an_exception_in_flight_survives() -> None:
     class Raises:
         def __del__(self) -> None:
@@ -184,7 +186,6 @@ def test_an_exception_in_flight_survives() -> None:
     assert failure.stack[0][2] == "test_an_exception_in_flight_survives"
 
 
-@pytest.mark.usefixtures("one_gpu")
 def test_a_reset_ends_stacks_too_and_the_next_recording_has_its_own() -> None:
     recording = memory.record(stacks=True).start()
     build(1000).free()
@@ -199,7 +200,6 @@ def test_a_reset_ends_stacks_too_and_the_next_recording_has_its_own() -> None:
     assert allocations(plain.trace)[0].stack == ()
 
 
-@pytest.mark.usefixtures("one_gpu")
 def test_a_trace_whose_older_events_are_lost_has_the_stacks_of_live_blocks() -> None:
     with memory.record(events=4, stacks=True) as recording:
         kept = train(1)
@@ -337,3 +337,48 @@ def test_a_thread_may_allocate_while_the_interpreter_ends() -> None:
             threading.Thread(target=work, daemon=True).start()
         atexit.register(lambda: gpuconf.memory.stats())
     """)
+
+
+# gocore/base/trace has the same rule: tests_go/base/trace reads this table, too.
+ROWS = json.loads(
+    (pathlib.Path(__file__).parents[2] / "tests_go" / "base" / "trace" / "testdata" / "call_sites.json").read_text()
+)
+GIB = 1 << 30
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row["case"])
+def test_stacks(row: dict[str, Any]) -> None:
+    site = call_site(tuple(tuple(frame) for frame in row["stack"]))
+    assert site == (row["call_site"] and tuple(row["call_site"]))
+
+
+def test_a_node_of_the_backward_pass_is_named_as_one() -> None:
+    assert shown(("", 0, "MmBackward0")) == "MmBackward0 (backward pass)"
+    assert shown(("train.py", 3, "step")) == "train.py:3 (step)"
+    assert shown(("", 0, "at::_ops::mm::call(at::Tensor const&)")) == "at::_ops::mm::call(at::Tensor const&)"
+
+
+def test_a_snapshot_of_the_default_stacks_names_the_programs_line(tmp_path: pathlib.Path) -> None:
+    """torch.cuda.memory._record_memory_history() records frames of C++ first, and they were named for every block."""
+    frames = [
+        {"filename": "memory_snapshot.cpp", "line": 0, "name": "torch::cuda::(anonymous namespace)::gather_with_cpp()"},
+        {"filename": "/home/me/train.py", "line": 42, "name": "step"},
+    ]
+    address = 0x7F0000000000
+    block = {"address": address, "size": GIB, "requested_size": GIB, "state": "active_allocated", "frames": frames}
+    segment = {
+        "device": 0,
+        "address": address,
+        "total_size": GIB,
+        "stream": 0,
+        "segment_type": "large",
+        "blocks": [block],
+    }
+    events = [
+        {"action": a, "addr": address, "size": GIB, "stream": 0, "frames": frames} for a in ("segment_alloc", "alloc")
+    ]
+    path = tmp_path / "sites.pickle"
+    path.write_bytes(pickle.dumps({"segments": [segment], "device_traces": [events]}, 4))
+    plan = gpuconf.plan(path, policy="pytorch")
+    assert "  1.00GiB in 1 block: at /home/me/train.py:42 (step)" in str(plan).splitlines()
+    assert plan.usages[0].sites_at_peak[0].call_site == ("/home/me/train.py", 42, "step")

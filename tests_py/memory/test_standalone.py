@@ -13,6 +13,7 @@ from pathlib import Path
 import gpuconf
 import pytest
 import simulator_sources
+from script import execute
 
 ROOT = Path(__file__).parents[2]
 LIBRARY = gpuconf.library_path()
@@ -32,7 +33,7 @@ def compiled(folder: Path, source: str, compiler: str = "cc", *options: str) -> 
 
 
 def run(program: Path, **variables: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([program], env=KEPT | variables, capture_output=True, text=True, check=False, timeout=60)
+    return execute([program], env=KEPT | variables)
 
 
 def printed(program: Path) -> str:
@@ -42,9 +43,7 @@ def printed(program: Path) -> str:
 
 
 def test_the_library_needs_no_function_of_python() -> None:
-    symbols = subprocess.run(
-        ["nm", "-D", "--undefined-only", LIBRARY], capture_output=True, text=True, check=True
-    ).stdout
+    symbols = execute(["nm", "-D", "--undefined-only", LIBRARY], check=True).stdout
     strong = re.findall(r"^ *U (_?Py\w*)$", symbols, re.M)
     assert strong == []  # add them to pybind/_gpuconf/weak.h
 
@@ -188,9 +187,7 @@ def test_a_program_that_opens_the_library(tmp_path: Path) -> None:
     """
     (tmp_path / "main.c").write_text(textwrap.dedent(source), encoding="utf-8")
     subprocess.run(["cc", "-o", tmp_path / "program", tmp_path / "main.c", "-ldl"], check=True)
-    done = subprocess.run(
-        [tmp_path / "program", LIBRARY], env=KEPT | LIMITED, capture_output=True, text=True, check=True, timeout=60
-    )
+    done = execute([tmp_path / "program", LIBRARY], env=KEPT | LIMITED, check=True)
     assert (done.stdout, done.stderr) == ("ok\n", "")
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import functools
-import random
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -15,6 +14,12 @@ import pytest
 from gpuconf import memory
 from gpuconf._core.native import by_hand
 from script import run_well
+
+
+@pytest.fixture(autouse=True)
+def machine(one_gpu: None) -> None:
+    """What most tests need; others simulate their own."""
+
 
 MIB = 1 << 20
 
@@ -38,7 +43,6 @@ def in_use() -> dict[str, int]:
     return {row.tag: row.bytes_in_use for row in memory.usage() if row.bytes_in_use}
 
 
-@pytest.mark.usefixtures("one_gpu")
 def test_the_innermost_tag_counts() -> None:
     kept = []
     with memory.tag("outer"):
@@ -58,7 +62,6 @@ def test_the_innermost_tag_counts() -> None:
     assert in_use() == {}
 
 
-@pytest.mark.usefixtures("one_gpu")
 def test_tensors_and_sessions_count_under_the_tag_of_their_call() -> None:
     with memory.tag("weights"):
         tensor = gpuconf.constant([1.0] * 1000)
@@ -74,7 +77,6 @@ def test_tensors_and_sessions_count_under_the_tag_of_their_call() -> None:
     assert rows()["gpuconf", "run"][1] >= 12288
 
 
-@pytest.mark.usefixtures("one_gpu")
 def test_memory_from_c_has_a_tag_too(c: Any) -> None:
     gpuconf.config.list_logical_devices()
     with memory.tag("python"):
@@ -99,7 +101,6 @@ def test_memory_from_c_has_a_tag_too(c: Any) -> None:
         c.gpuconf_free(block, 0, 0, None)
 
 
-@pytest.mark.usefixtures("one_gpu")
 def test_c_tags_that_are_invalid_change_nothing(c: Any) -> None:
     assert c.gpuconf_tag_push(b"kept") == 1
     for name, why in (
@@ -120,7 +121,6 @@ def test_c_tags_that_are_invalid_change_nothing(c: Any) -> None:
     assert [c.gpuconf_tag_pop() for _ in range(1001)] == [1] * 1000 + [0]
 
 
-@pytest.mark.usefixtures("one_gpu")
 def test_a_decorator_tags_each_call() -> None:
     @memory.tag("model")
     def build(nbytes: int, *, scale: int = 1) -> memory.Buffer:
@@ -178,7 +178,6 @@ def test_bad_tags(name: Any, kind: type[Exception], why: str) -> None:
     assert isinstance(caught.value, gpuconf.errors.GpuconfError)
 
 
-@pytest.mark.usefixtures("one_gpu")
 @pytest.mark.parametrize("name", ['a, "b"', "(untagged)", "é" * 100, " ", "%s {0} \x1bnot"[:6], "🧮"])
 def test_any_text_is_a_tag(name: str) -> None:
     with memory.tag(name), memory.allocate(1000):
@@ -186,7 +185,6 @@ def test_any_text_is_a_tag(name: str) -> None:
         assert name in str(memory.usage())
 
 
-@pytest.mark.usefixtures("one_gpu")
 def test_a_tag_is_its_threads_and_can_be_used_in_several() -> None:
     shared, seen = memory.tag("shared"), []
 
@@ -209,7 +207,6 @@ def test_a_tag_is_its_threads_and_can_be_used_in_several() -> None:
     assert seen == [{"": 256, "shared": 512}] * 2
 
 
-@pytest.mark.usefixtures("one_gpu")
 def test_a_thread_may_end_inside_a_tag(c: Any) -> None:
     kept = []
 
@@ -228,7 +225,6 @@ def test_a_thread_may_end_inside_a_tag(c: Any) -> None:
         buffer.free()
 
 
-@pytest.mark.usefixtures("one_gpu")
 def test_coroutines_leave_tags_in_any_order() -> None:
     async def work(name: str, seconds: float) -> None:
         with memory.tag(name):
@@ -242,7 +238,6 @@ def test_coroutines_leave_tags_in_any_order() -> None:
     asyncio.run(both())
 
 
-@pytest.mark.usefixtures("one_gpu")
 def test_a_generator_that_another_thread_ends_leaves_the_others_alone() -> None:
     def tagged() -> Iterator[None]:
         with memory.tag("generator"):
@@ -258,7 +253,6 @@ def test_a_generator_that_another_thread_ends_leaves_the_others_alone() -> None:
             assert in_use() == {"mine": 1024}
 
 
-@pytest.mark.usefixtures("one_gpu")
 def test_tags_survive_a_reset() -> None:
     with memory.tag("kept"):
         with memory.allocate(1000):
@@ -307,8 +301,7 @@ def test_more_names_than_there_are_numbers() -> None:
 # usage()
 
 
-@pytest.mark.usefixtures("two_gpus")
-def test_usage_reads_as_a_table() -> None:
+def test_usage_reads_as_a_table(two_gpus: None) -> None:
     assert str(memory.usage("GPU:1")) == "GPU:1: 0B in use in 0 blocks, peak 0B"
     with memory.tag("weights"):
         weights = memory.allocate(3 * MIB, "GPU:1")
@@ -342,8 +335,7 @@ def test_usage_reads_as_a_table() -> None:
     assert (memory.usage("GPU:1").rows, memory.usage("GPU:1")) == ((), memory.usage("GPU:1"))
 
 
-@pytest.mark.usefixtures("two_gpus")
-def test_what_describes_a_pool_follows_the_scope() -> None:
+def test_what_describes_a_pool_follows_the_scope(two_gpus: None) -> None:
     with gpuconf.device("GPU:1"), memory.allocate(1000) as buffer:
         assert buffer.device.name.endswith("GPU:1")
         assert memory.usage().device == memory.memory_map().device == "GPU:1"
@@ -358,52 +350,9 @@ def test_what_describes_a_pool_follows_the_scope() -> None:
                 look()
 
 
-@pytest.mark.usefixtures("one_gpu")
-def test_usage_adds_up_under_sixteen_threads() -> None:
-    over, wrong = threading.Event(), []
-
-    def work(number: int) -> None:
-        rng, live = random.Random(number), []
-        for _ in range(400):
-            with memory.tag(rng.choice(["shared", f"own {number}"])):
-                live.append(memory.allocate(rng.randint(1, 100_000)))
-            if len(live) > 5:
-                live.pop(rng.randrange(len(live))).free()
-        for buffer in live:
-            buffer.free()
-
-    def look() -> None:
-        while not over.is_set():
-            usage = memory.usage()
-            sums = tuple(sum(column) for column in zip(*(row[2:] for row in usage), strict=True)) or (0, 0, 0)
-            if (sums[0], sums[2]) != (usage.bytes_in_use, usage.live_blocks) or sums[1] < usage.peak_bytes_in_use:
-                wrong.append(usage)
-
-    threads = [threading.Thread(target=work, args=(n,)) for n in range(16)]
-    looker = threading.Thread(target=look)
-    for thread in (*threads, looker):
-        thread.start()
-    for thread in threads:
-        thread.join()
-    kept = [memory.tag("kept")(memory.allocate)(n) for n in (1, 1000, MIB)]
-    usage, stats = memory.usage(), memory.stats()
-    over.set()
-    looker.join()
-    assert not wrong
-    assert (usage.bytes_in_use, usage.live_blocks, usage.peak_bytes_in_use) == (
-        stats.bytes_in_use,
-        stats.live_blocks,
-        stats.peak_bytes_in_use,
-    )
-    assert in_use() == {"kept": stats.bytes_in_use}
-    for buffer in kept:
-        buffer.free()
-
-
 # measure()
 
 
-@pytest.mark.usefixtures("one_gpu")
 def test_a_measurement_is_split_in_the_same_way() -> None:
     with memory.tag("before"):
         gone, kept = memory.allocate(4096), memory.allocate(256)

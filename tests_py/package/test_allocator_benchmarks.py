@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from script import execute
 
 ROOT = Path(__file__).parents[2]
 PEERS = ROOT / "benchmarks" / "peers"
@@ -93,7 +94,7 @@ def bump(folder: Path, fault: str) -> Path:
 
 
 def verify(program: Path, *objects: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([program, "-task", "verify", *objects], capture_output=True, text=True, check=False)
+    return execute([program, "-task", "verify", *objects])
 
 
 def test_every_contender_has_the_same_live_peak_in_a_trace_and_needs_no_less(program: Path, tmp_path: Path) -> None:
@@ -160,6 +161,6 @@ def test_the_page_has_a_row_for_each_contender_and_its_plot() -> None:
 
 def test_the_page_has_a_place_for_each_part_that_a_run_writes() -> None:
     names = "import json; from benchmarks.peers.page import PARTS; print(json.dumps([*PARTS]))"
-    done = subprocess.run([sys.executable, "-c", names], cwd=ROOT, capture_output=True, text=True, check=True)
+    done = execute([sys.executable, "-c", names], cwd=ROOT, check=True)
     places = re.findall(r"^<!-- (.+) -->\n(?:(?!<!--).*\n)+<!-- end -->$", PAGE.read_text(), re.MULTILINE)
     assert places == json.loads(done.stdout)

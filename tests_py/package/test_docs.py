@@ -8,7 +8,6 @@ import os
 import re
 import shlex
 import shutil
-import subprocess
 import sys
 import textwrap
 from pathlib import Path
@@ -20,6 +19,7 @@ from doc_blocks import ELSEWHERE, PAGES, ROOT, Block, block, blocks
 from gpuconf import errors
 from gpuconf.cli.parser import parsed
 from ray_jobs import PATIENT
+from script import execute
 
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
@@ -93,9 +93,7 @@ def test_examples_of_tests(block: Block, tmp_path: Path) -> None:
         "no:xdist",
         "test_it.py",
     ]
-    done = subprocess.run(
-        command, capture_output=True, text=True, check=False, timeout=120, cwd=tmp_path, env=environment(tmp_path)
-    )
+    done = execute(command, cwd=tmp_path, env=environment(tmp_path))
     assert done.returncode == 0, done.stdout
     assert f"{block.code.count('def test_')} passed" in done.stdout
 
@@ -143,15 +141,7 @@ def test_commands(page: str, tmp_path: Path) -> None:
             if made and not (tmp_path / made[1]).exists():
                 (tmp_path / made[1]).write_text(expected)
                 continue
-            done = subprocess.run(
-                ["bash", "-c", command],
-                capture_output=True,
-                text=True,
-                check=False,
-                timeout=120,
-                cwd=tmp_path,
-                env=variables,
-            )
+            done = execute(["bash", "-c", command], cwd=tmp_path, env=variables)
             assert doctest.OutputChecker().check_output(expected, done.stdout, FLAGS), (
                 f"$ {command}\n{done.stdout}{done.stderr}"
             )
@@ -171,9 +161,7 @@ def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
         ROOT / "docs",
         tmp_path / "site",
     ]
-    done = subprocess.run(
-        [*command, "-d", tmp_path / "trees"], capture_output=True, text=True, check=False, timeout=300
-    )
+    done = execute([*command, "-d", tmp_path / "trees"], timeout=300)
     assert (done.returncode, done.stderr) == (0, "")
     site = tmp_path / "site"
     pages = [page for page in site.rglob("*.html") if "_modules" not in page.parts]  # those have the sources
@@ -229,9 +217,7 @@ def test_the_messages_of_troubleshooting_are_messages_of_gpuconf() -> None:
 
 
 def test_the_page_on_rehearsals_has_each_known_difference() -> None:
-    table = subprocess.run(
-        [sys.executable, str(ROOT / "tests_py/cover/known.py")], capture_output=True, text=True, check=True
-    ).stdout
+    table = execute([sys.executable, str(ROOT / "tests_py/cover/known.py")], check=True).stdout
     assert table.count("\n") > 4
     assert table in (ROOT / "docs/plan.md").read_text()
 
@@ -257,12 +243,8 @@ def test_systemd_takes_a_unit(name: str, tmp_path: Path) -> None:
     assert line[0] == "/opt/gpuconf/bin/gpuconf"
     assert parsed(shlex.split(line[1]))
     (tmp_path / name).write_text(UNITS[name].replace(line[0], COMMAND))
-    ran = subprocess.run(
+    ran = execute(
         ["systemd-analyze", "verify", "--man=no", tmp_path / name],
-        capture_output=True,
-        text=True,
-        check=False,
         env={**script.environment({}), "SYSTEMD_UNIT_PATH": f"{tmp_path}:"},
-        timeout=60,
     )
     assert (ran.returncode, ran.stderr) == (0, "")

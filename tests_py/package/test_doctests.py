@@ -38,9 +38,8 @@ def examples() -> list[doctest.DocTest]:
     return sorted(found, key=lambda test: test.name)
 
 
-@pytest.mark.usefixtures("without_tensorflow")
 @pytest.mark.parametrize("example", examples(), ids=lambda test: test.name)
-def test_docstring(example: doctest.DocTest, two_gpus: None) -> None:
+def test_docstring(without_tensorflow: None, example: doctest.DocTest, two_gpus: None) -> None:
     example.globs.update(
         gpuconf=gpuconf, allocate=gpuconf.memory.allocate, tag=gpuconf.memory.tag, usage=gpuconf.memory.usage
     )

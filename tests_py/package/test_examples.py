@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from script import run_with_children
+from script import execute, run_with_children
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
@@ -80,14 +80,7 @@ def test_a_script_that_hangs_leaves_no_workers(tmp_path: Path) -> None:
 
 def demo(**environment: str) -> subprocess.CompletedProcess[str]:
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("GPUCONF_", "TF_", "CUDA_"))}
-    return subprocess.run(
-        [sys.executable, EXAMPLES / "demo.py"],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=clean | environment,
-        timeout=60,
-    )
+    return execute([sys.executable, EXAMPLES / "demo.py"], env=clean | environment)
 
 
 def test_what_the_demo_shows_can_be_pasted() -> None:

@@ -1,8 +1,11 @@
-"""Imports of the Python package run downwards only."""
+"""Imports of the Python package run downwards only. Each file, package and identifier that ARCHITECTURE.md and the
+rooms' README.md name exists.
+"""
 
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import gpuconf
@@ -190,3 +193,44 @@ def test_the_rules_bite(module: str, source: str, complaint: str) -> None:
 
 def test_a_cycle_is_found() -> None:
     assert cycle({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == ["b", "c", "b"]
+
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+FOLDERS = ("gocore", "pybind", "python", "tests_go", "tests_py", "docs")
+DOCUMENTS = [
+    REPOSITORY / "ARCHITECTURE.md",
+    *sorted(REPOSITORY.glob("gocore/*/README.md")),
+    *(REPOSITORY / room / "README.md" for room in ("pybind", "python")),
+]
+NAMES = {name for path in DOCUMENTS for name in re.findall(r"`(\w[\w./]+)`", path.read_text(encoding="utf-8"))}
+PATHS = {name for name in NAMES if "/" in name or re.search(r"\.(go|py|c|h|md)$", name)}
+
+# Of other projects, and of the operating system.
+FOREIGN = {"GODEBUG", "GOMEMLIMIT", "sigwait", "libc10_cuda.so"}
+
+
+def files() -> list[Path]:
+    return [path.relative_to(REPOSITORY) for part in FOLDERS for path in (REPOSITORY / part).rglob("*")] + [
+        path.relative_to(REPOSITORY) for path in REPOSITORY.glob("*.*")
+    ]
+
+
+def test_it_is_short() -> None:
+    assert len(DOCUMENTS[0].read_text(encoding="utf-8").splitlines()) <= 200
+
+
+def test_the_files_and_folders_exist() -> None:
+    known = {path.parts[-count:] for path in files() for count in range(1, len(path.parts) + 1)}
+    assert len(PATHS) > 50
+    assert [name for name in PATHS if Path(name).parts not in known] == []
+
+
+def test_the_identifiers_exist() -> None:
+    words: set[str] = set()
+    for path in files():
+        if path.suffix in {".go", ".py", ".c", ".h", ".pyi", ".toml"}:
+            words.update(re.findall(r"\w+", (REPOSITORY / path).read_text(encoding="utf-8", errors="replace")))
+    missing = {
+        name for name in NAMES - PATHS - FOREIGN if not words.issuperset(part for part in name.split(".") if part)
+    }
+    assert missing == set()

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import inspect
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 from gpuconf.compat.v1 import ConfigProto, GPUOptions
+from script import execute
 
 # mypy rejects each line that ends with a comment, with that error code. The others pass with --strict.
 PROGRAM = """\
@@ -84,12 +84,9 @@ torch.install(5)  # arg-type
 
 def test_mypy_accepts_and_refuses(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(PROGRAM)
-    done = subprocess.run(
+    done = execute(
         [sys.executable, "-m", "mypy", "--strict", "--no-incremental", "--cache-dir", tmp_path / "cache", "program.py"],
         cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
     )
     assert done.stderr == ""
     found = {

@@ -97,9 +97,8 @@ def by_tenths(most: int, start: int) -> int:
     return tries
 
 
-@pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("curve", CURVES)
-def test_at_most_three_tries_and_never_more_than_by_tenths(curve: str) -> None:
+def test_at_most_three_tries_and_never_more_than_by_tenths(small: None, curve: str) -> None:
     for start, parts in ((100, (1.2, 0.97, 0.7, 0.4)), (512, (0.92, 0.85, 0.1))):
         for part in parts:
             step = Step(curve, LIMIT / (start * part))
@@ -112,11 +111,10 @@ def test_at_most_three_tries_and_never_more_than_by_tenths(curve: str) -> None:
             assert len(step.sizes) <= min(3, by_tenths(most, start)), where
 
 
-@pytest.mark.usefixtures("small")
 @pytest.mark.parametrize(
     "curve", [curve for curve in CURVES if curve not in ("in steps", "cached", "quadratic in part")]
 )
-def test_the_choice_is_near_the_best_one(curve: str) -> None:
+def test_the_choice_is_near_the_best_one(small: None, curve: str) -> None:
     """Where three tries are allowed, and the whole of a run can be measured within them."""
     step = Step(curve, LIMIT / 250)
     most = max(n for n in range(1, 513) if step.fits(n))
@@ -125,8 +123,7 @@ def test_the_choice_is_near_the_best_one(curve: str) -> None:
     assert fit.batch_size >= 0.75 * most, fit
 
 
-@pytest.mark.usefixtures("small")
-def test_the_report_says_what_was_tried_and_why() -> None:
+def test_the_report_says_what_was_tried_and_why(small: None) -> None:
     fit = fit_batch(Step("layers", LIMIT / 50), 100)
     failed, probe, last = fit.tries
     assert (failed.fits, probe.fits, last.fits) == (False, True, True)
@@ -146,8 +143,7 @@ def test_the_report_says_what_was_tried_and_why() -> None:
     assert fit.to_dict()["tries"][0]["refused"] == failed.refused
 
 
-@pytest.mark.usefixtures("small")
-def test_a_decorated_function_runs_to_its_end_once() -> None:
+def test_a_decorated_function_runs_to_its_end_once(small: None) -> None:
     step, ended = Step("layers", LIMIT / 80), []
 
     @fit_batch(start=100)
@@ -242,8 +238,7 @@ def test_other_errors_end_the_search(error: BaseException) -> None:
     assert seen == [8]
 
 
-@pytest.mark.usefixtures("small")
-def test_what_the_failed_try_held_is_free_before_the_next_one() -> None:
+def test_what_the_failed_try_held_is_free_before_the_next_one(small: None) -> None:
     """The traceback of the error keeps the batch alive, and a cycle keeps the traceback."""
     before = []
 
@@ -265,8 +260,7 @@ def test_what_the_failed_try_held_is_free_before_the_next_one() -> None:
     assert before == [0] * len(fit.tries)
 
 
-@pytest.mark.usefixtures("small")
-def test_not_even_one_fits() -> None:
+def test_not_even_one_fits(small: None) -> None:
     seen = []
 
     def step(n: int) -> None:
@@ -281,8 +275,7 @@ def test_not_even_one_fits() -> None:
     assert len(seen) <= 8
 
 
-@pytest.mark.usefixtures("two_gpus")
-def test_each_gpu_counts() -> None:
+def test_each_gpu_counts(two_gpus: None) -> None:
     """The second GPU has the batch; the first has a constant."""
     half = gpuconf.memory.stats("GPU:1").bytes_limit // 2
 
@@ -303,8 +296,7 @@ def test_a_function_may_configure_the_devices_or_reset_them() -> None:
     assert fit_batch(step, 100).result == "done"
 
 
-@pytest.mark.usefixtures("small")
-def test_a_result_that_holds_memory_is_dropped_for_a_larger_try() -> None:
+def test_a_result_that_holds_memory_is_dropped_for_a_larger_try(small: None) -> None:
     sizes = []
 
     def step(n: int) -> gpuconf.memory.Buffer:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import gpuconf
 import pytest
 from command import run
-from script import environment, run_well
+from script import environment, execute, run_well
 
 MIB, GIB = 1 << 20, 1 << 30
 
@@ -240,32 +239,6 @@ def test_the_page(jobs: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--fleet", "2xZ80"], 'gpuconf plan: invalid list of GPUs "2xZ80": unknown GPU model "Z80"'),
-        (["--fleet", ""], 'gpuconf plan: invalid list of GPUs "": it is empty'),
-        (["--fleet", "T4", "--reserve", "much"], "gpuconf plan: reserve 'much' is not a size"),
-        (["--fleet", "T4", "--reserve", "-1"], "gpuconf plan: reserve '-1' is not a size"),
-        (["--fleet", "T4", "--limit", "1GiB"], "gpuconf plan: --fleet cannot be used with --limit"),
-        (["--fleet", "T4", "--verify"], "gpuconf plan: --fleet cannot be used with --verify"),
-        (["--reserve", "1GiB"], "gpuconf plan: --reserve needs --fleet"),
-        (["--dask", "2"], "gpuconf plan: --dask needs --fleet"),
-        (["--phases"], "gpuconf plan: --phases needs --fleet"),
-        (
-            ["--fleet", "T4", "--dask", "0"],
-            "gpuconf plan: dask must be the address of a scheduler, a number of processes",
-        ),
-        (["--fleet", "K80"], "gpuconf plan: K80 has no virtual memory management, which policy virtual requires"),
-    ],
-)
-def test_invalid_usage(jobs: Path, arguments: list[str], message: str) -> None:
-    code, out, error = run("plan", str(jobs), *arguments)
-    assert (code, out) == (2, "")
-    assert error.startswith(message)
-    assert error.count("\n") == 1
-
-
-@pytest.mark.parametrize(
     ("arguments", "kind", "message"),
     [
         ({"fleet": 7}, TypeError, "fleet must be a string"),
@@ -355,9 +328,7 @@ def test_dask(jobs: Path, tmp_path: Path) -> None:
     (jobs / "bad.csv").write_text("no trace")
     program = tmp_path / "program.py"
     program.write_text(DASK)
-    done = subprocess.run(
-        [sys.executable, program, jobs], capture_output=True, text=True, check=False, timeout=120, env=environment()
-    )
+    done = execute([sys.executable, program, jobs], env=environment())
     assert (done.returncode, done.stderr) == (0, "")
     facts = json.loads(done.stdout)
     assert facts == {

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import pathlib
-import subprocess
 import sys
 from typing import Any
 
 import pytest
 from command import run
 from gpuconf.plans.recordings.error_text import read
+from script import execute
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 
@@ -214,8 +214,7 @@ def test_a_log_on_standard_input(tmp_path: pathlib.Path) -> None:
         f"step 1\n{NOW}\nDuring handling of the above exception, another exception occurred:\n{NOW}\nCUDA error: "
         "out of memory\n"
     )
-    words = [sys.executable, "-m", "gpuconf", "plan", "--message"]
-    done = subprocess.run(words, input=log, capture_output=True, text=True, check=True, timeout=60)
+    done = execute([sys.executable, "-m", "gpuconf", "plan", "--message"], input=log, check=True)
     assert done.stdout.splitlines() == [
         "PyTorch ran out of memory on GPU:1: 22.78GiB requested",
         "  card                      31.47GiB",
@@ -257,8 +256,6 @@ def test_bad_input(tmp_path: pathlib.Path) -> None:
 
 def test_the_option_without_a_text_and_with_a_dash_reads_standard_input() -> None:
     for words in (["--message"], ["--message", "-"]):
-        done = subprocess.run(
-            [sys.executable, "-m", "gpuconf", "plan", *words], input=NOW, capture_output=True, text=True, timeout=120
-        )
+        done = execute([sys.executable, "-m", "gpuconf", "plan", *words], input=NOW)
         assert done.returncode in (0, 1), done.stderr
         assert "22.78GiB" in done.stdout, done.stdout

@@ -39,8 +39,7 @@ def holes(tmp_path: Path) -> Path:
 
 def test_a_plan_needs_no_devices(holes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is listed: a configuration is still possible."""
-    found = gpuconf.plan(holes, limit="7MiB")
-    assert found.fits is True
+    assert gpuconf.plan(holes, limit="7MiB").fits is True
     from gpuconf._core import runtime as _runtime
 
     assert not _runtime.enumerated()
@@ -297,8 +296,7 @@ def test_a_picture(holes: Path, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="matplotlib is not installed: pip install 'gpuconf[plot]'")
     found = gpuconf.plan(holes, limit="7MiB")
     found.plot(tmp_path / "plan.png")
-    data = (tmp_path / "plan.png").read_bytes()
-    assert data.startswith(b"\x89PNG")
+    assert (tmp_path / "plan.png").read_bytes().startswith(b"\x89PNG")
     found.plot(tmp_path / "plan.svg")
     text = (tmp_path / "plan.svg").read_text()
     for label in ("GPU:0", "MiB", "seconds", "limit 7.00MiB", "reserved (tensorflow)", "in use (virtual)"):

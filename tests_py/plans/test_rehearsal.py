@@ -27,6 +27,7 @@ from gpuconf.plans.programs.parts import ACTIVATIONS, GRADIENTS, OTHER, PARAMETE
 from gpuconf.plans.programs.records import Report
 from gpuconf.plans.programs.xla import share
 from gpuconf.plans.programs.xla.card_memory import ARRAYS, STATE, Ledger
+from script import execute
 
 MIB, GIB = 1 << 20, 1 << 30
 
@@ -34,7 +35,7 @@ MIB, GIB = 1 << 20, 1 << 30
 def plan(folder: Path, program: str, *options: str) -> subprocess.CompletedProcess[str]:
     (folder / "program.py").write_text(textwrap.dedent(program))
     command = [sys.executable, "-m", "gpuconf", "plan", "--gpu", "A10", *options, "--", "program.py"]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=100, cwd=folder)
+    return execute(command, timeout=100, cwd=folder)
 
 
 @pytest.mark.parametrize(
@@ -141,7 +142,6 @@ def test_what_is_not_downloaded_is_named_with_the_command_that_does_it(tmp_path:
     assert with_network.startswith("gpuconf plan: the program failed: ")
 
 
-@pytest.mark.usefixtures("stand_ins")
 @pytest.mark.parametrize(
     "program",
     [
@@ -152,13 +152,12 @@ def test_what_is_not_downloaded_is_named_with_the_command_that_does_it(tmp_path:
     ],
     ids=["opened", "retrieved", "file of a data set", "in words only"],
 )
-def test_an_address_that_a_program_requests_is_named(tmp_path: Path, program: str) -> None:
+def test_an_address_that_a_program_requests_is_named(stand_ins: None, tmp_path: Path, program: str) -> None:
     said = "the program requests http://example.invalid/weights.pth, and a rehearsal has no network"
     done = plan(tmp_path, program)
     assert done.stderr.splitlines()[-1] == f"gpuconf plan: {said}: --network runs it with the network (program.py:1)"
 
 
-@pytest.mark.usefixtures("stand_ins")
 @pytest.mark.parametrize(
     "program",
     [
@@ -169,7 +168,7 @@ def test_an_address_that_a_program_requests_is_named(tmp_path: Path, program: st
     ],
     ids=["file", "folder", "existing file", "refused"],
 )
-def test_other_failures_are_not_said_to_be_of_the_network(tmp_path: Path, program: str) -> None:
+def test_other_failures_are_not_said_to_be_of_the_network(stand_ins: None, tmp_path: Path, program: str) -> None:
     assert plan(tmp_path, program).stderr.splitlines()[-1].startswith("gpuconf plan: the program failed: ")
 
 
@@ -278,35 +277,9 @@ def running_in(folder: Path) -> set[int]:
     return found
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--", "x.py"], "--gpu is missing"),
-        (["--gpu", "A10", "--"], "no program"),
-        (["--gpu", "A11", "--", "x.py"], 'unknown GPU model "A11"'),
-        (["--gpu", "A10,A10", "--", "x.py"], "named twice"),
-        (["--gpu", "A10", "--limit", "1GiB", "--", "x.py"], "--limit cannot be used with a program"),
-        (["--steps", "3", "trace.csv"], "--steps needs a program"),
-        (["--compile", "trace.csv"], "--compile needs a program"),
-        (["--help-fit", "trace.csv"], "--help-fit needs a program"),
-        (["--gpu", "A10", "--compile", "--values", "cpu", "--", "x.py"], "--compile cannot be used with --values cpu"),
-        (["--gpu", "A10", "--steps", "0", "--", "x.py"], "--steps must be a whole number, 1 or more, but got '0'"),
-    ],
-)
-def test_invalid_usage(words: list[str], message: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "gpuconf", "plan", *words], capture_output=True, text=True, check=False, timeout=60
-    )
-    assert done.returncode == 2
-    assert message in done.stderr
-
-
 def test_without_a_card_those_of_this_machine_count(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "gpuconf", "plan", "--", "./missing"]
-    environment = os.environ | {"GPUCONF_SIMULATE": "2xT4,A10"}
-    done = subprocess.run(
-        command, capture_output=True, text=True, check=False, timeout=60, cwd=tmp_path, env=environment
-    )
+    done = execute(command, cwd=tmp_path, env=os.environ | {"GPUCONF_SIMULATE": "2xT4,A10"})
     assert (done.returncode, done.stderr) == (127, "gpuconf plan: ./missing: command not found\n")
     gpuconf.simulate("2xT4,A10")
     assert plan_program._cards_here() == "T4,A10-24GB"
@@ -314,7 +287,7 @@ def test_without_a_card_those_of_this_machine_count(tmp_path: Path) -> None:
 
 def test_a_program_that_is_not_there(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "gpuconf", "plan", "--gpu", "A10", "--", "./missing"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, cwd=tmp_path)
+    done = execute(command, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (127, "gpuconf plan: ./missing: command not found\n")
 
 
@@ -372,8 +345,7 @@ def test_files_of_a_program_stay_as_they_were(tmp_path: Path) -> None:
     os.makedirs("made/deep")
     print([open(name).read() for name in ("overwritten", "appended", "renamed.old")], file=sys.stderr)
     """
-    done = plan(tmp_path, program)
-    assert "['new', 'before, after', 'before']" in done.stderr
+    assert "['new', 'before, after', 'before']" in plan(tmp_path, program).stderr
     (tmp_path / "program.py").unlink()
     found = {str(path.relative_to(tmp_path)): path.read_text() for path in tmp_path.rglob("*") if path.is_file()}
     assert found == dict.fromkeys(("overwritten", "appended", "removed", "renamed", "tree/inner"), "before")

@@ -214,8 +214,7 @@ def test_the_map_has_every_byte_of_the_peak_once(one_gpu: None, tmp_path: Path) 
         last = allocate(3 * MIB)
         for buffer in [*buffers, last]:
             buffer.free()
-    page = of(recording, tmp_path)
-    figure = page.figures["map-0"]
+    figure = of(recording, tmp_path).figures["map-0"]
     bar = figure["data"][0]
     width = figure["layout"]["xaxis"]["range"][1]
     pieces = sorted(zip(bar["y"], bar["base"], bar["x"], strict=True))
@@ -265,8 +264,7 @@ def test_many_holders_share_a_color(one_gpu: None, tmp_path: Path) -> None:
         for i in range(30):
             with tag(f"tag {i}"):
                 allocate((i + 1) * MIB).free()
-    page = of(recording, tmp_path)
-    areas = page.areas()
+    areas = of(recording, tmp_path).areas()
     assert len(areas) == 11
     assert "gpuconf · tag 29" in areas
     assert max(areas["20 others"]["y"]) == 20 * MIB

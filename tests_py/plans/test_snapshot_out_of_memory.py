@@ -37,8 +37,7 @@ def saved(path: pathlib.Path, contents: Any) -> str:
 
 
 def test_what_is_said_of_a_full_gpu(tmp_path: pathlib.Path) -> None:
-    path = saved(tmp_path / "oom.pickle", snapshot("out-of-memory"))
-    status, out, err = run("plan", path)
+    status, out, err = run("plan", saved(tmp_path / "oom.pickle", snapshot("out-of-memory")))
     assert (status, err) == (0, "")
     lines = out.splitlines()
     assert "limit: 1.00GiB, the memory that PyTorch could use" in lines

@@ -9,7 +9,6 @@ import os
 import pickle
 import pickletools
 import re
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ import gpuconf
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from script import run_well
+from script import execute, run_well
 
 HEADER = "Thread,Time,Action,Pointer,Size,Stream"
 MIB = 1 << 20
@@ -266,8 +265,7 @@ def test_the_viewer_can_draw_a_file_of_rmms(two_gpus: None, tmp_path: Path) -> N
     """It has no segments: they are synthesized around the blocks."""
     session().save(tmp_path / "trace.csv")
     gpuconf.memory.load_trace(tmp_path / "trace.csv").save(tmp_path / "trace.pickle")
-    snapshot = load(tmp_path / "trace.pickle")
-    assert draw_as_the_viewer_does(snapshot) > 20
+    assert draw_as_the_viewer_does(load(tmp_path / "trace.pickle")) > 20
 
 
 def test_torchs_own_code_takes_a_snapshot(two_gpus: None, tmp_path: Path) -> None:
@@ -416,8 +414,7 @@ def test_a_pickle_of_9_bytes_takes_no_memory(tmp_path: Path) -> None:
     Python's unpickler, formerly the reader, created a table of 16 GiB for that.
     """
     write(tmp_path, b"\x80\x04K\x01r\xff\xff\xff\x3f.")
-    out = run_well(
-        f"""
+    out = run_well(f"""
         import gpuconf
         def peak():  # ru_maxrss is at least that of the parent
             with open("/proc/self/status") as file:
@@ -430,8 +427,7 @@ def test_a_pickle_of_9_bytes_takes_no_memory(tmp_path: Path) -> None:
         except ValueError as error:
             print("it has no device_traces" in str(error))
         print(peak() - before < 16 << 10)
-        """
-    )
+        """)
     assert out == "True\nTrue\n"
 
 
@@ -448,7 +444,7 @@ def test_mutants_of_snapshots() -> None:
     Python.
     """
     script = Path(__file__).with_name("snapshot_mutants.py")
-    done = subprocess.run([sys.executable, script, "3000"], capture_output=True, text=True, check=False, timeout=120)
+    done = execute([sys.executable, script, "3000"])
     assert (done.returncode, done.stderr) == (0, ""), done
     assert re.match(r"3000 mutants: \d\d\d+ read, the others refused", done.stdout)
 

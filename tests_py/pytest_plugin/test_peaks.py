@@ -93,8 +93,7 @@ def test_baselines(suite: Callable[..., Any], pytester: pytest.Pytester, monkeyp
     )
     assert not file.exists()
     assert suite(BASELINE, "--gpuconf-simulate=T4", "--gpuconf-report", "--gpuconf-update").code == 0
-    written = json.loads(file.read_text())
-    entry = written["tests"]["test_suite.py::test_step"]["Tesla T4"]
+    entry = json.loads(file.read_text())["tests"]["test_suite.py::test_step"]["Tesla T4"]
     assert entry["peak_bytes"] == 3 << 20
     ((name, line, _, *rest),) = entry["lines"]  # Python 3.12 has no frame of its own for the list
     assert (name, line, rest) == ("test_suite.py", 11, ["gpuconf", "", 3 << 20, 2])
@@ -114,8 +113,7 @@ def test_baselines(suite: Callable[..., Any], pytester: pytest.Pytester, monkeyp
     assert told[1].endswith("), +1 block of gpuconf (untagged)")
     assert told[2] == "  Tesla T4; --gpuconf-update accepts the new peak"
 
-    other = suite(BASELINE, "--gpuconf-simulate=A100", "--gpuconf-update")
-    assert other.code == 0
+    assert suite(BASELINE, "--gpuconf-simulate=A100", "--gpuconf-update").code == 0
     assert len(json.loads(file.read_text())["tests"]["test_suite.py::test_step"]) == 2
     assert json.loads(file.read_text())["tests"]["test_suite.py::test_step"]["Tesla T4"] == entry
 

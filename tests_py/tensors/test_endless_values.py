@@ -13,6 +13,8 @@ import gpuconf
 import pytest
 from gpuconf.compat import v1
 
+pytestmark = pytest.mark.usefixtures("one_gpu")
+
 np = pytest.importorskip("numpy")
 
 
@@ -73,7 +75,6 @@ def is_documented(error: Exception) -> bool:
 
 
 @every_value
-@pytest.mark.usefixtures("one_gpu")
 def test_an_endless_value_is_no_tensor(value: Any) -> None:
     for call in (
         gpuconf.constant,
@@ -93,7 +94,6 @@ def test_an_endless_value_is_no_tensor(value: Any) -> None:
 
 
 @every_value
-@pytest.mark.usefixtures("one_gpu")
 def test_an_endless_value_in_another_place_is_refused_with_a_short_text(value: Any) -> None:
     for call in (
         lambda endless: gpuconf.constant(1.0, shape=endless),
@@ -120,13 +120,11 @@ def test_an_endless_value_in_another_place_is_refused_with_a_short_text(value: A
         assert len(str(caught.value)) < 1000
 
 
-@pytest.mark.usefixtures("one_gpu")
 def test_a_shape_without_an_end_is_refused() -> None:
     with pytest.raises(ValueError, match="shape has more than 254 dimensions"):
         gpuconf.constant(1.0, shape=itertools.repeat(1))
 
 
-@pytest.mark.usefixtures("one_gpu")
 def test_what_only_looks_endless_is_a_tensor() -> None:
     row = [1.0, 2.0]
     assert gpuconf.constant([row, row, row]).shape == (3, 2)
@@ -135,7 +133,6 @@ def test_what_only_looks_endless_is_a_tensor() -> None:
 
 
 @every_value
-@pytest.mark.usefixtures("one_gpu")
 def test_configuration_refuses_it_with_a_short_text(value: Any) -> None:
     gpu = gpuconf.config.list_physical_devices("GPU")[0]
     with gpuconf.memory.record() as recording:
@@ -160,7 +157,6 @@ def test_configuration_refuses_it_with_a_short_text(value: Any) -> None:
         assert len(str(caught.value)) < 1000
 
 
-@pytest.mark.usefixtures("one_gpu")
 def test_a_session_refuses_endless_fetches_and_feeds() -> None:
     mapping: dict[str, Any] = {}
     mapping["again"] = mapping

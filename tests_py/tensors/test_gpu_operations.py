@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 import run_programs
+from script import execute
 
 ROOT = Path(__file__).resolve().parents[2]
 MACHINE = ROOT / "tests_go" / "machine"
@@ -77,14 +78,7 @@ def run(folder: Path, program: str, *, cublas: bool = True, **environment: str) 
     kept["LD_LIBRARY_PATH"] = str(folder)
     if cublas:
         kept["PYTHONPATH"] = str(folder / "site")
-    done = subprocess.run(
-        [sys.executable, "-X", "dev", "-W", "error", "-c", PRELUDE + program],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=kept | environment,
-        timeout=120,
-    )
+    done = execute([sys.executable, "-X", "dev", "-W", "error", "-c", PRELUDE + program], env=kept | environment)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout, done.stderr
 

@@ -35,13 +35,13 @@ PACKAGES = [
     "libgcc-s1",
     "libstdc++6",
 ]
-# Names are relative to tests_py; that of a folder stands for all files in it. tests_py/package/test_arm64_lists.py
+# Names are relative to tests_py; that of a folder stands for all files in it. tests_py/package/test_tools.py
 # tests that each file is in RUN or in LEFT_OUT.
 RUN = """
     cli/test_cli_output.py cli/test_column_names.py cli/test_command.py cli/test_command_start.py
     cli/test_files_of_others.py
-    cli/test_doctor.py cli/test_html.py cli/test_json_fields.py cli/test_metrics.py cli/test_notebook.py
-    cli/test_tables.py cli/test_top.py clusters/test_dask_cluster.py compat/graphs/test_interactive_sessions.py
+    cli/test_doctor.py cli/test_html.py cli/test_metrics.py cli/test_notebook.py
+    cli/test_top.py clusters/test_dask_cluster.py compat/graphs/test_interactive_sessions.py
     compat/graphs/test_placeholders.py compat/graphs/test_session_steps.py compat/graphs/test_sessions.py
     compat/test_clusters_of_tensorflow.py compat/test_config_messages.py compat/test_coordinators.py
     compat/test_event_files.py compat/test_keras_optimizers.py compat/test_keras_session.py
@@ -52,8 +52,8 @@ RUN = """
     core frameworks/test_versions.py gpu/test_gpu.py gpu/test_steps.py jobs/test_env.py
     jobs/test_python_options.py jobs/test_run.py jobs/test_startup.py jobs/test_startup_ranks.py jobs/test_turns.py
     jobs/test_killed_turns.py jobs/test_lent_memory.py jobs/test_parked_by_hand.py
-    leases/test_cards.py leases/test_context_memory.py leases/test_ledger.py leases/test_ledger_benchmark.py
-    leases/test_ledger_command.py memory/test_buffer.py memory/test_call_sites.py memory/test_foreign_memory.py
+    leases/test_cards.py leases/test_context_memory.py leases/test_ledger.py
+    leases/test_ledger_command.py memory/test_buffer.py memory/test_foreign_memory.py
     memory/test_injected.py memory/test_interchange.py memory/test_interrupted_memory.py
     memory/test_out_of_memory.py memory/test_record.py memory/test_release.py memory/test_stacks.py
     memory/test_threads.py memory/test_unified_memory.py memory/test_usage.py package/test_doctests.py
@@ -61,7 +61,7 @@ RUN = """
     package/test_public_names.py plans/test_branches.py plans/test_diff.py plans/test_fit_batch.py plans/test_fleet.py
     plans/test_message.py plans/test_plan.py plans/test_profiles.py plans/test_real_snapshots.py
     plans/test_report.py plans/test_snapshot_out_of_memory.py plans/test_snapshot_versions.py
-    plans/test_trace_files.py plans/test_tried_workspaces.py plans/test_verify.py plans/test_xla_tuning.py
+    plans/test_trace_files.py plans/test_tried_workspaces.py plans/test_verify.py
     pytest_plugin simulation/test_simulate.py tensors/test_blas.py tensors/test_endless_values.py
     tensors/test_tensor_equality.py compat/test_tensors_of_tensorflow.py
 """
@@ -82,10 +82,10 @@ LEFT_OUT = {
         simulation/test_simulated_nvml.py simulation/test_simulator_threads.py tensors/test_gpu_operations.py
     """,
     "reads the sources or checks them with tools of this machine": """
-        config/test_variables.py package/test_architecture.py package/test_arm64_lists.py
-        package/test_c_sources.py package/test_writes.py
-        package/test_debian_packages.py package/test_docs.py
-        package/test_fuzz_verdict.py package/test_license.py package/test_package.py
+        config/test_variables.py package/test_tools.py
+        package/test_sources.py
+        package/test_docs.py
+        package/test_license.py package/test_package.py
         package/test_readme_claims.py package/test_types.py package/test_words.py
     """,
     "needs programs that make test-integrations installs": "integrations",

@@ -396,7 +396,7 @@ def release_abandoned() -> None:
     while _abandoned:
         try:
             ref = _abandoned[0]
-            _release(ref.receipt)  # releasing twice is harmless
+            _release(getattr(ref, "receipt", []))  # it has none if _begun was interrupted; twice is harmless
             _held.discard(ref)
             _abandoned.remove(ref)  # last, so that Ctrl-C loses nothing
         except (IndexError, ValueError):  # another thread released it

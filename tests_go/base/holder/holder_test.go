@@ -10,11 +10,11 @@ import (
 
 	"gpuconf/gocore/base/holder"
 	"gpuconf/gocore/base/status"
+	"gpuconf/tests_go/must"
 )
 
 func TestAnIDIsALibraryAndATag(t *testing.T) {
-	tag, err := holder.Intern("optimizer")
-	require.NoError(t, err)
+	tag := must.OK(holder.Intern("optimizer"))(t)
 	for library, name := range map[holder.Library]string{
 		holder.C: "c", holder.Gpuconf: "gpuconf", holder.Torch: "torch", holder.CuPy: "cupy", holder.Numba: "numba",
 	} {
@@ -58,14 +58,10 @@ func TestNamesThatAreInvalid(t *testing.T) {
 		"a\x00b":                 "control characters",
 		"a\xffb":                 "valid UTF-8",
 	} {
-		_, err := holder.Intern(name)
-		require.Equal(t, status.InvalidArgument, status.CodeOf(err))
-		require.ErrorContains(t, err, want)
+		must.Fail(t, status.InvalidArgument, must.Err(holder.Intern(name)), want)
 	}
 	for _, name := range []string{" ", "(untagged)", strings.Repeat("é", 100), "a,b\"c"} {
-		tag, err := holder.Intern(name)
-		require.NoError(t, err)
-		require.Equal(t, name, tag.String())
+		require.Equal(t, name, must.OK(holder.Intern(name))(t).String())
 	}
 }
 
@@ -73,22 +69,16 @@ func TestNamesThatAreInvalid(t *testing.T) {
 func TestTooManyNamesShareATag(t *testing.T) {
 	seen := map[holder.Tag]bool{}
 	for i := range holder.MostTags + 10 {
-		tag, err := holder.Intern(fmt.Sprint("step ", i))
-		require.NoError(t, err)
+		tag := must.OK(holder.Intern(fmt.Sprint("step ", i)))(t)
 		if tag != holder.Other {
 			require.False(t, seen[tag])
 			seen[tag] = true
 			require.Equal(t, fmt.Sprint("step ", i), tag.String())
 		}
 	}
-	late, err := holder.Intern("a late name")
-	require.NoError(t, err)
+	late := must.OK(holder.Intern("a late name"))(t)
 	require.Equal(t, holder.Other, late)
 	require.Equal(t, "(other)", late.String())
-	first, err := holder.Intern("step 0")
-	require.NoError(t, err)
-	require.Equal(t, "step 0", first.String())
-	named, err := holder.Intern("(other)")
-	require.NoError(t, err)
-	require.Equal(t, holder.Other, named)
+	require.Equal(t, "step 0", must.OK(holder.Intern("step 0"))(t).String())
+	require.Equal(t, holder.Other, must.OK(holder.Intern("(other)"))(t))
 }

@@ -13,28 +13,22 @@ import (
 
 	"gpuconf/gocore/base/offheap"
 	"gpuconf/gocore/base/status"
+	"gpuconf/tests_go/must"
 )
 
 const mib = 1 << 20
 
 // memory returns the address space and the committed memory of this process, in bytes.
 func memory(t *testing.T) (space, committed int) {
-	t.Helper()
-	text, err := os.ReadFile("/proc/self/statm")
-	require.NoError(t, err)
-	words := bytes.Fields(text)
-	space, err = strconv.Atoi(string(words[0]))
-	require.NoError(t, err)
-	committed, err = strconv.Atoi(string(words[1]))
-	require.NoError(t, err)
+	words := bytes.Fields(must.OK(os.ReadFile("/proc/self/statm"))(t))
+	space = must.OK(strconv.Atoi(string(words[0])))(t)
+	committed = must.OK(strconv.Atoi(string(words[1])))(t)
 	return space * os.Getpagesize(), committed * os.Getpagesize()
 }
 
 // tableOf maps a table, and ends it with the test.
 func tableOf[T any](t *testing.T, length int) []T {
-	t.Helper()
-	table, err := offheap.Map[T]("a table of a test", length)
-	require.NoError(t, err)
+	table := must.OK(offheap.Map[T]("a table of a test", length))(t)
 	t.Cleanup(func() { require.NoError(t, offheap.Unmap(table)) })
 	require.Len(t, table, length)
 	return table
@@ -42,7 +36,6 @@ func tableOf[T any](t *testing.T, length int) []T {
 
 // limitSpace leaves this process so many bytes of address space, until the test ends.
 func limitSpace(t *testing.T, left int) {
-	t.Helper()
 	var before unix.Rlimit
 	require.NoError(t, unix.Getrlimit(unix.RLIMIT_AS, &before))
 	space, _ := memory(t)
@@ -106,8 +99,7 @@ func TestATableThatCannotBeMapped(t *testing.T) {
 }
 
 func TestATableIsAsLongAsItMayBe(t *testing.T) {
-	table, err := offheap.MapUpTo[uint64]("a table of a test", 32*mib, 1000)
-	require.NoError(t, err)
+	table := must.OK(offheap.MapUpTo[uint64]("a table of a test", 32*mib, 1000))(t)
 	require.Len(t, table, 32*mib)
 	require.NoError(t, offheap.Unmap(table))
 }
@@ -116,8 +108,7 @@ func TestATableIsAsLongAsItMayBe(t *testing.T) {
 func TestAShorterTableLeavesAddressSpace(t *testing.T) {
 	const left = 1 << 30
 	limitSpace(t, left)
-	table, err := offheap.MapUpTo[uint64]("a table of a test", 1<<40, 1000)
-	require.NoError(t, err)
+	table := must.OK(offheap.MapUpTo[uint64]("a table of a test", 1<<40, 1000))(t)
 	require.GreaterOrEqual(t, len(table), left/8/8)
 	require.LessOrEqual(t, len(table), left/8/2)
 	table[len(table)-1] = 1
@@ -129,11 +120,10 @@ func TestAShorterTableLeavesAddressSpace(t *testing.T) {
 func TestATableIsNeverShorterThanTheLeast(t *testing.T) {
 	limitSpace(t, 500*mib)
 	const least, tooMany = 384 * mib / 8, 600 * mib / 8
-	table, err := offheap.MapUpTo[uint64]("a table of a test", 1<<40, least)
-	require.NoError(t, err)
+	table := must.OK(offheap.MapUpTo[uint64]("a table of a test", 1<<40, least))(t)
 	require.Len(t, table, least)
 	require.NoError(t, offheap.Unmap(table))
-	_, err = offheap.MapUpTo[uint64]("a table of a test", 1<<40, tooMany)
+	_, err := offheap.MapUpTo[uint64]("a table of a test", 1<<40, tooMany)
 	require.Equal(t, status.ResourceExhausted, status.CodeOf(err), "%v", err)
 	require.ErrorContains(t, err, "of 78643200 entries", "the length that was tried last")
 }
@@ -155,8 +145,7 @@ func TestWarm(t *testing.T) {
 }
 
 func TestUnmapReturnsTheMemory(t *testing.T) {
-	table, err := offheap.Map[uint64]("a table of a test", 1<<27)
-	require.NoError(t, err)
+	table := must.OK(offheap.Map[uint64]("a table of a test", 1<<27))(t)
 	offheap.Warm(table, 0, 1<<24)
 	all := unsafe.Slice((*byte)(unsafe.Pointer(&table[0])), 1<<30)
 	require.NoError(t, unix.Msync(all, unix.MS_ASYNC))

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gpuconf/gocore/base/pickle"
+	"gpuconf/tests_go/must"
 )
 
 var words = []string{"a", "b", "long word"}
@@ -61,8 +62,7 @@ func TestPlainValues(t *testing.T) {
 		{"a memo index of 2**32-1", "K\x05r\xff\xff\xff\xff0j\xff\xff\xff\xff.", "5"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			_, value, err := read(row.data)
-			require.NoError(t, err)
+			_, value := must.OK2(read(row.data))(t)
 			require.Equal(t, row.want, value.String())
 		})
 	}
@@ -75,8 +75,7 @@ func TestContainers(t *testing.T) {
 		{"of protocol 0", "(K\x01S'a'\nl."},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			tree, list, err := read(row.data)
-			require.NoError(t, err)
+			tree, list := must.OK2(read(row.data))(t)
 			require.Equal(t, pickle.List, list.Kind())
 			items := tree.Items(list)
 			require.Len(t, items, 2)
@@ -93,15 +92,13 @@ func TestContainers(t *testing.T) {
 		{"of protocol 0", "(S'b'\nK\x02d."},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			tree, dict, err := read(row.data)
-			require.NoError(t, err)
+			tree, dict := must.OK2(read(row.data))(t)
 			require.Equal(t, "2", tree.Get(dict, 1).String(), "the last one of a key counts")
 			require.Equal(t, pickle.Unset, tree.Get(dict, 0).Kind())
 			require.Empty(t, tree.Items(dict))
 		})
 	}
-	tree, list, err := read("]\x94h\x00a.")
-	require.NoError(t, err)
+	tree, list := must.OK2(read("]\x94h\x00a."))(t)
 	require.Equal(t, list, tree.Items(list)[0], "a list that contains itself")
 }
 
@@ -134,10 +131,7 @@ func TestPicklesThatAreNone(t *testing.T) {
 		{"a persistent id", "Pid\n.", "it contains an external object"},
 		{"a buffer", "\x97.", "it contains an external buffer"},
 	} {
-		t.Run(row.name, func(t *testing.T) {
-			_, _, err := read(row.data)
-			require.ErrorContains(t, err, row.want)
-		})
+		t.Run(row.name, func(t *testing.T) { require.ErrorContains(t, must.Err2(read(row.data)), row.want) })
 	}
 }
 
@@ -200,8 +194,7 @@ func TestBudget(t *testing.T) {
 func TestReadEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	_, _, err := pickle.Read(ctx, []byte("N."), words, pickle.NewBudget(2))
-	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorIs(t, must.Err2(pickle.Read(ctx, []byte("N."), words, pickle.NewBudget(2))), context.Canceled)
 }
 
 func FuzzRead(f *testing.F) {

@@ -10,6 +10,7 @@ import (
 
 	"gpuconf/gocore/base/status"
 	"gpuconf/gocore/base/trace"
+	"gpuconf/tests_go/must"
 )
 
 // formatCSV is a file of events.
@@ -23,9 +24,8 @@ func TestCSVThatOthersWrite(t *testing.T) {
 		want       []trace.Event
 	}{
 		{"RMM's adaptor", header +
-			"4711,10:20:30.000123,allocate,0x7f8a40000000,1024,0x7f8a38001020\n" +
-			"4711,10:20:30.000124,allocate failure,(nil),99,0\n" +
-			"4711,10:20:31.000000,free,0x7f8a40000000,1024,0x1\n",
+			"4711,10:20:30.000123,allocate,0x7f8a40000000,1024,0x7f8a38001020\n4711,10:20:30.000124,allocate " +
+			"failure,(nil),99,0\n4711,10:20:31.000000,free,0x7f8a40000000,1024,0x1\n",
 			[]trace.Event{
 				{Micros: 37230000123, Thread: 4711, Action: trace.Allocate, Addr: 0x7f8a40000000, Bytes: 1024,
 					Stream: 0x7f8a38001020},
@@ -59,8 +59,7 @@ func TestCSVThatOthersWrite(t *testing.T) {
 			[]trace.Event{{Micros: 1e6, Thread: 1, Action: trace.Allocate}}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			read, err := trace.ParseCSV(context.Background(), row.text)
-			require.NoError(t, err)
+			read := must.OK(trace.ParseCSV(context.Background(), row.text))(t)
 			require.Equal(t, row.want, read.Events)
 		})
 	}
@@ -111,7 +110,7 @@ func TestCSVThatIsNone(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			_, err := trace.ParseCSV(context.Background(), row.text)
 			require.ErrorContains(t, err, row.want)
-			require.Equal(t, status.InvalidArgument, status.CodeOf(err))
+			must.Fail(t, status.InvalidArgument, err)
 		})
 	}
 }
@@ -135,8 +134,7 @@ func anyEvent(t *rapid.T) trace.Event {
 func TestCSVRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		events := rapid.SliceOf(rapid.Custom(anyEvent)).Draw(t, "events")
-		again, err := trace.ParseNumbered(context.Background(), formatCSV(events))
-		require.NoError(t, err)
+		again := must.OK(trace.ParseNumbered(context.Background(), formatCSV(events)))(t)
 		require.Equal(t, append([]trace.Event{}, events...), again)
 	})
 }
@@ -148,7 +146,7 @@ func FuzzParseCSV(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		read, err := trace.ParseCSV(context.Background(), text)
 		if err != nil {
-			require.Equal(t, status.InvalidArgument, status.CodeOf(err))
+			must.Fail(t, status.InvalidArgument, err)
 			return
 		}
 		events := read.Events
@@ -156,22 +154,19 @@ func FuzzParseCSV(f *testing.F) {
 			require.Less(t, int(e.Holder), len(read.Names.Holders))
 			require.Less(t, int(e.Stack), len(read.Names.Stacks))
 		}
-		again, err := trace.ParseNumbered(context.Background(), formatCSV(events))
-		require.NoError(t, err)
-		require.Equal(t, events, again)
+		require.Equal(t, events, must.OK(trace.ParseNumbered(context.Background(), formatCSV(events)))(t))
 		complete, added := trace.Complete(events)
 		require.Equal(t, events, append([]trace.Event{}, complete[added:]...))
 	})
 }
 
 func TestCSVWithHoldersAndStacks(t *testing.T) {
-	read, err := trace.ParseCSV(context.Background(), "Action,Pointer,Size,Library,Tag,Stack,HolderID\n"+
+	read := must.OK(trace.ParseCSV(context.Background(), "Action,Pointer,Size,Library,Tag,Stack,HolderID\n"+
 		"allocate,0x100,5,torch,optimizer,3=/a b/train%3A.py:12:<module>;x.py:1:f,99\n"+
 		"allocate,0x200,5,torch,a%2C%22b%22,3,99\n"+
 		"allocate,0x300,5,torch,optimizer,4=/a b/train%3A.py:12:<module>;x.py:1:f,99\n"+
 		"free,0x100,5,,,,99\n"+
-		"free,0x200,5,,late,5=x.py:0:g,99\n")
-	require.NoError(t, err)
+		"free,0x200,5,,late,5=x.py:0:g,99\n"))(t)
 	first := trace.Stack{{File: "/a b/train:.py", Line: 12, Function: "<module>"},
 		{File: "x.py", Line: 1, Function: "f"}}
 	require.Equal(t, trace.Names{

@@ -14,29 +14,23 @@ import (
 	"gpuconf/gocore/base/holder"
 	"gpuconf/gocore/base/status"
 	"gpuconf/gocore/base/trace"
+	"gpuconf/tests_go/must"
 )
 
 func newRecorder(t require.TestingT, capacity int) *trace.Recorder {
-	r, err := trace.NewRecorder(capacity, nil)
-	require.NoError(t, err)
-	return r
+	return must.OK(trace.NewRecorder(capacity, nil))(t)
 }
 
 func ringOf(t require.TestingT, r *trace.Recorder, gpu int) *trace.Ring {
-	ring, err := r.Ring(gpu, &sync.Mutex{})
-	require.NoError(t, err)
-	return ring
+	return must.OK(r.Ring(gpu, &sync.Mutex{}))(t)
 }
 
 // recorded stops a recording and returns its events. A second call returns the same.
 func recorded(t require.TestingT, r *trace.Recorder, live map[int][]trace.Block) trace.Recording {
 	r.Stop(live)
-	recording, err := r.Recording(context.Background())
-	require.NoError(t, err)
+	recording := must.OK(r.Recording(context.Background()))(t)
 	r.Stop(nil) // a second one changes nothing
-	again, err := r.Recording(context.Background())
-	require.NoError(t, err)
-	require.Equal(t, recording, again)
+	require.Equal(t, recording, must.OK(r.Recording(context.Background()))(t))
 	require.NoError(t, r.Close())
 	return recording
 }
@@ -77,8 +71,7 @@ func TestRecordingTellsWhatWasDone(t *testing.T) {
 
 	_, err := r.Recording(context.Background())
 	require.Equal(t, status.FailedPrecondition, status.CodeOf(err), "it was given up")
-	_, err = r.Ring(0, &sync.Mutex{})
-	require.Equal(t, status.FailedPrecondition, status.CodeOf(err))
+	must.Fail(t, status.FailedPrecondition, must.Err(r.Ring(0, &sync.Mutex{})))
 	record(ring, trace.Free, 1, 1) // not recorded
 }
 
@@ -107,7 +100,7 @@ func TestCapacitiesThatCannotBe(t *testing.T) {
 	for _, capacity := range []int{0, -1, trace.MostEvents + 1} {
 		_, err := trace.NewRecorder(capacity, nil)
 		require.ErrorContains(t, err, "a recording can keep 1 to")
-		require.Equal(t, status.InvalidArgument, status.CodeOf(err))
+		must.Fail(t, status.InvalidArgument, err)
 	}
 	r := newRecorder(t, trace.MostEvents)
 	record(ringOf(t, r, 0), trace.AllocateFailure, 0, 1)
@@ -152,8 +145,7 @@ func TestThreadsRecord(t *testing.T) {
 	var next [2]uint64 // guarded by accounting
 	var group sync.WaitGroup
 	for i := range threads {
-		ring, err := r.Ring(i%2, &accounting[i%2])
-		require.NoError(t, err)
+		ring := must.OK(r.Ring(i%2, &accounting[i%2]))(t)
 		group.Go(func() {
 			for range each {
 				accounting[i%2].Lock()
@@ -261,8 +253,7 @@ func TestCompleteAddsWhatIsOnlyFreed(t *testing.T) {
 func TestStacksOfARecording(t *testing.T) {
 	var site uint32
 	sites := trace.NewSites(func() uint32 { return site })
-	r, err := trace.NewRecorder(2, sites)
-	require.NoError(t, err)
+	r := must.OK(trace.NewRecorder(2, sites))(t)
 	ring := ringOf(t, r, 0)
 	require.Same(t, sites, ring.Sites())
 	inner := trace.Frame{File: "a.py", Line: 3, Function: "f"}
@@ -304,4 +295,14 @@ func TestStacksOfARecording(t *testing.T) {
 	require.Equal(t, "<frozen runpy>:1 (g)", found.String())
 	_, ok = trace.Stack(nil).CallSite()
 	require.False(t, ok)
+}
+
+func BenchmarkAppend(b *testing.B) {
+	r := must.OK(trace.NewRecorder(1<<16, nil))(b)
+	ring := must.OK(r.Ring(0, &sync.Mutex{}))(b)
+	b.ReportAllocs()
+	for b.Loop() {
+		ring.Append(trace.Allocate, 4096, 256, 0, 0, 0)
+	}
+	require.NoError(b, r.Close())
 }

@@ -15,18 +15,17 @@ import (
 
 	"gpuconf/gocore/base/status"
 	"gpuconf/gocore/base/trace"
+	"gpuconf/tests_go/must"
 )
 
 // snapshots returns excerpts of a run of PyTorch on a GPU, pickled by Python: 60 events and 6 segments, in several
 // protocols, with and without stack frames.
 func snapshots(t testing.TB) map[string][]byte {
-	paths, err := filepath.Glob("testdata/*.pickle")
-	require.NoError(t, err)
+	paths := must.OK(filepath.Glob("testdata/*.pickle"))(t)
 	require.Len(t, paths, 3)
 	found := map[string][]byte{}
 	for _, path := range paths {
-		found[filepath.Base(path)], err = os.ReadFile(path)
-		require.NoError(t, err)
+		found[filepath.Base(path)] = must.OK(os.ReadFile(path))(t)
 	}
 	return found
 }
@@ -35,8 +34,7 @@ func TestSnapshotsOfPyTorch(t *testing.T) {
 	var first []trace.Event
 	for name, data := range snapshots(t) {
 		t.Run(name, func(t *testing.T) {
-			read, err := readSnapshot(context.Background(), data)
-			require.NoError(t, err)
+			read := must.OK(readSnapshot(context.Background(), data))(t)
 			events := read.Events
 			require.Greater(t, len(events), 40)
 			for i := range events {
@@ -88,14 +86,13 @@ func TestSnapshot(t *testing.T) {
 	live := dict{"size": 512, "requested_size": 300, "state": "active_allocated"}
 	pending := dict{"size": 1024, "state": "active_pending_free"}
 	free := dict{"size": 256, "state": "inactive"}
-	read, err := readSnapshot(context.Background(), file(dict{
+	read := must.OK(readSnapshot(context.Background(), file(dict{
 		"device_traces": list{list{}, list{alloc, dict{"action": "later"}, dict{"action": "free_requested"},
 			dict{"action": "oom", "size": 5}, dict{"action": "free_completed", "addr": 4096, "size": 100,
 				"stream": 3}}},
 		"segments": list{dict{"device": 1, "address": 1 << 20, "blocks": list{live, free, pending}},
 			dict{"device": 1, "address": 4096, "blocks": list{live}}},
-	}))
-	require.NoError(t, err)
+	})))(t)
 	require.Equal(t, []trace.Event{
 		{Micros: 7, Action: trace.Allocate, Before: true, GPU: 1, Addr: 1 << 20, Bytes: 300, Block: 512},
 		{Micros: 7, Action: trace.Allocate, Before: true, GPU: 1, Addr: 1<<20 + 768, Bytes: 1024, Block: 1024},
@@ -115,7 +112,7 @@ func TestSnapshotWithHoldersAndStacks(t *testing.T) {
 		return entry
 	}
 	block := dict{"size": 512, "state": "active_allocated", "frames": list{outer}, "library": "cupy", "tag": "kept"}
-	read, err := readSnapshot(context.Background(), file(dict{
+	read := must.OK(readSnapshot(context.Background(), file(dict{
 		"device_traces": list{list{
 			alloc(4096, list{inner, outer}, dict{"library": "torch", "tag": "x"}),
 			alloc(8192, list{inner, broken, outer}, dict{"library": 5, "tag": "\xff"}),
@@ -123,8 +120,7 @@ func TestSnapshotWithHoldersAndStacks(t *testing.T) {
 			dict{"action": "free_completed", "addr": 4096, "size": 100, "frames": list{outer}},
 		}},
 		"segments": list{dict{"address": 1 << 20, "blocks": list{block}}},
-	}))
-	require.NoError(t, err)
+	})))(t)
 	require.Equal(t, trace.Names{
 		Holders: []trace.Holder{{}, {Library: "torch", Tag: "x"}, {Library: "cupy", Tag: "kept"}},
 		Stacks: []trace.Stack{nil, {{File: "a.py", Line: 3, Function: "f"},
@@ -173,7 +169,7 @@ func TestSnapshotsThatAreNone(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			_, err := readSnapshot(context.Background(), file(row.file))
 			require.ErrorContains(t, err, row.want)
-			require.Equal(t, status.InvalidArgument, status.CodeOf(err))
+			must.Fail(t, status.InvalidArgument, err)
 		})
 	}
 }
@@ -204,18 +200,13 @@ func TestSharedEntriesAreBounded(t *testing.T) {
 func TestReadingEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	_, err := readSnapshot(ctx, file(dict{"device_traces": list{}}))
-	require.ErrorIs(t, err, context.Canceled)
-	_, err = trace.ParseCSV(ctx, "Action,Pointer,Size\nfree,0x1,1\n")
-	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorIs(t, must.Err(readSnapshot(ctx, file(dict{"device_traces": list{}}))), context.Canceled)
+	require.ErrorIs(t, must.Err(trace.ParseCSV(ctx, "Action,Pointer,Size\nfree,0x1,1\n")), context.Canceled)
 	r := newRecorder(t, 10)
 	record(ringOf(t, r, 0), trace.AllocateFailure, 0, 1)
 	r.Stop(nil)
-	_, err = r.Recording(ctx)
-	require.ErrorIs(t, err, context.Canceled)
-	recording, err := r.Recording(context.Background())
-	require.NoError(t, err, "nothing is lost")
-	require.Len(t, recording.Events, 1)
+	require.ErrorIs(t, must.Err(r.Recording(ctx)), context.Canceled)
+	require.Len(t, must.OK(r.Recording(context.Background()))(t, "nothing is lost").Events, 1)
 	require.NoError(t, r.Close())
 }
 
@@ -245,15 +236,14 @@ func FuzzReadSnapshot(f *testing.F) {
 		runtime.ReadMemStats(&after)
 		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(32<<20+200*len(data)))
 		if err != nil {
-			require.Equal(t, status.InvalidArgument, status.CodeOf(err))
+			must.Fail(t, status.InvalidArgument, err)
 			return
 		}
 		for _, e := range read.Events {
 			require.Less(t, int(e.Holder), len(read.Names.Holders))
 			require.Less(t, int(e.Stack), len(read.Names.Stacks))
 		}
-		again, err := trace.ParseNumbered(context.Background(), formatCSV(read.Events))
-		require.NoError(t, err)
+		again := must.OK(trace.ParseNumbered(context.Background(), formatCSV(read.Events)))(t)
 		require.Equal(t, append([]trace.Event{}, read.Events...), again)
 	})
 }
@@ -267,10 +257,9 @@ func TestCallSitesAreTheProgramsOwn(t *testing.T) {
 	require.Equal(t, own, site)
 }
 
-// The rule has two implementations, here and in Python (tests_py/memory/test_call_sites.py): this table is for both.
+// The rule has two implementations, here and in Python (tests_py/memory/test_stacks.py): this table is for both.
 func TestCallSites(t *testing.T) {
-	text, err := os.ReadFile("testdata/call_sites.json")
-	require.NoError(t, err)
+	text := must.OK(os.ReadFile("testdata/call_sites.json"))(t)
 	var rows []struct {
 		Case     string
 		Stack    [][3]any
@@ -314,8 +303,7 @@ func TestSharedFramesAreNotChargedForEachEvent(t *testing.T) {
 		b.WriteString("eu")
 	}
 	b.WriteString("ees.")
-	read, err := readSnapshot(context.Background(), []byte(b.String()))
-	require.NoError(t, err)
+	read := must.OK(readSnapshot(context.Background(), []byte(b.String())))(t)
 	require.Len(t, read.Events, events)
 	require.Len(t, read.Names.Stacks, stacks+1)
 }

@@ -101,88 +101,58 @@ func (d *Driver) observesEvent(event gpu.Event) error {
 	return nil
 }
 
-// legacyAdmits reports whether the legacy stream may be used.
-func (d *Driver) legacyAdmits(ordinal int) error {
+// inLegacy makes a call that works in the legacy stream, if that may be used.
+func (d *Driver) inLegacy(ordinal int, call func() error) error {
 	d.mu.Lock()
-	defer d.mu.Unlock()
 	_, err := d.admits(place{ordinal, gpu.StreamNull})
-	return err
+	d.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	return call()
 }
 
-// The calls that follow work in the legacy stream.
-
-// MemcpyHtoD passes the call on.
 func (d *Driver) MemcpyHtoD(ordinal int, dst uint64, src []byte) error {
-	if err := d.legacyAdmits(ordinal); err != nil {
-		return err
-	}
-	return d.Driver.MemcpyHtoD(ordinal, dst, src)
+	return d.inLegacy(ordinal, func() error { return d.Driver.MemcpyHtoD(ordinal, dst, src) })
 }
 
-// MemcpyDtoH passes the call on.
 func (d *Driver) MemcpyDtoH(ordinal int, dst []byte, src uint64) error {
-	if err := d.legacyAdmits(ordinal); err != nil {
-		return err
-	}
-	return d.Driver.MemcpyDtoH(ordinal, dst, src)
+	return d.inLegacy(ordinal, func() error { return d.Driver.MemcpyDtoH(ordinal, dst, src) })
 }
 
-// MemcpyDtoD passes the call on.
 func (d *Driver) MemcpyDtoD(ordinal int, dst, src, bytes uint64) error {
-	if err := d.legacyAdmits(ordinal); err != nil {
-		return err
-	}
-	return d.Driver.MemcpyDtoD(ordinal, dst, src, bytes)
+	return d.inLegacy(ordinal, func() error { return d.Driver.MemcpyDtoD(ordinal, dst, src, bytes) })
 }
 
-// MemsetD8 passes the call on.
 func (d *Driver) MemsetD8(ordinal int, dst uint64, value byte, bytes uint64) error {
-	if err := d.legacyAdmits(ordinal); err != nil {
-		return err
-	}
-	return d.Driver.MemsetD8(ordinal, dst, value, bytes)
+	return d.inLegacy(ordinal, func() error { return d.Driver.MemsetD8(ordinal, dst, value, bytes) })
 }
 
-// The calls that follow queue work.
+// The calls that follow queue work: it is passed on, or recorded.
 
-// MemcpyHtoDAsync passes the call on, or records it.
 func (d *Driver) MemcpyHtoDAsync(ordinal int, dst, hostSrc, bytes uint64, stream gpu.Stream) error {
-	return d.queue(ordinal, stream, func(s gpu.Stream) error {
-		return d.Driver.MemcpyHtoDAsync(ordinal, dst, hostSrc,
-			bytes, s)
-	})
+	return d.queue(ordinal, stream,
+		func(s gpu.Stream) error { return d.Driver.MemcpyHtoDAsync(ordinal, dst, hostSrc, bytes, s) })
 }
 
-// MemcpyDtoHAsync passes the call on, or records it.
 func (d *Driver) MemcpyDtoHAsync(ordinal int, hostDst, src, bytes uint64, stream gpu.Stream) error {
-	return d.queue(ordinal, stream, func(s gpu.Stream) error {
-		return d.Driver.MemcpyDtoHAsync(ordinal, hostDst, src,
-			bytes, s)
-	})
+	return d.queue(ordinal, stream,
+		func(s gpu.Stream) error { return d.Driver.MemcpyDtoHAsync(ordinal, hostDst, src, bytes, s) })
 }
 
-// MemcpyDtoDAsync passes the call on, or records it.
 func (d *Driver) MemcpyDtoDAsync(ordinal int, dst, src, bytes uint64, stream gpu.Stream) error {
-	return d.queue(ordinal, stream, func(s gpu.Stream) error {
-		return d.Driver.MemcpyDtoDAsync(ordinal, dst, src,
-			bytes, s)
-	})
+	return d.queue(ordinal, stream,
+		func(s gpu.Stream) error { return d.Driver.MemcpyDtoDAsync(ordinal, dst, src, bytes, s) })
 }
 
-// MemsetD8Async passes the call on, or records it.
 func (d *Driver) MemsetD8Async(ordinal int, dst uint64, value byte, bytes uint64, stream gpu.Stream) error {
-	return d.queue(ordinal, stream, func(s gpu.Stream) error {
-		return d.Driver.MemsetD8Async(ordinal, dst, value,
-			bytes, s)
-	})
+	return d.queue(ordinal, stream,
+		func(s gpu.Stream) error { return d.Driver.MemsetD8Async(ordinal, dst, value, bytes, s) })
 }
 
-// StreamWriteValue64 passes the call on, or records it.
 func (d *Driver) StreamWriteValue64(ordinal int, stream gpu.Stream, addr, value uint64) error {
-	return d.queue(ordinal, stream, func(s gpu.Stream) error {
-		return d.Driver.StreamWriteValue64(ordinal, s,
-			addr, value)
-	})
+	return d.queue(ordinal, stream,
+		func(s gpu.Stream) error { return d.Driver.StreamWriteValue64(ordinal, s, addr, value) })
 }
 
 // StreamWaitValue64 passes the call on; it cannot be captured.

@@ -10,6 +10,7 @@ import (
 	"gpuconf/gocore/pool/bfc"
 	"gpuconf/gocore/pool/suballoc"
 	"gpuconf/tests_go/machine/simulated"
+	"gpuconf/tests_go/must"
 )
 
 // One iteration of a benchmark is an allocation and its free, among a hundred live blocks. The difference between the
@@ -26,9 +27,8 @@ func BenchmarkAllocateFree(b *testing.B) {
 	b.Run("bfc alone", func(b *testing.B) {
 		d := newDriver(b, "T4", simulated.Options{})
 		require.NoError(b, d.machine.ContextRetain(0))
-		a, err := bfc.New(suballoc.NewRegions(device{d.machine}, suballoc.Options{LimitBytes: limit * mib}),
-			bfc.Options{})
-		require.NoError(b, err)
+		a := must.OK(bfc.New(suballoc.NewRegions(device{d.machine}, suballoc.Options{LimitBytes: limit * mib}),
+			bfc.Options{}))(b)
 		defer func() { require.NoError(b, a.Close()) }()
 		pairs(b, func(_ int, bytes uint64) (bfc.Block, error) { return a.Allocate(bytes) }, a.Free)
 	})
@@ -46,8 +46,7 @@ func BenchmarkAllocateFree(b *testing.B) {
 
 func pairs(b *testing.B, allocate func(i int, bytes uint64) (bfc.Block, error), free func(addr uint64) error) {
 	for i := range 100 {
-		_, err := allocate(i, 4*kib)
-		require.NoError(b, err)
+		must.OK(allocate(i, 4*kib))(b)
 	}
 	b.ReportAllocs()
 	i := 0
@@ -69,8 +68,7 @@ func BenchmarkRecorded(b *testing.B) {
 	for _, recorded := range []bool{false, true, false, true} {
 		b.Run(fmt.Sprintf("recorded=%v", recorded), func(b *testing.B) {
 			if recorded {
-				r, err := trace.NewRecorder(1<<16, nil)
-				require.NoError(b, err)
+				r := must.OK(trace.NewRecorder(1<<16, nil))(b)
 				require.NoError(b, m.Record(r))
 				defer func() {
 					_, _ = m.StopRecording()

@@ -13,6 +13,7 @@ import (
 	"gpuconf/gocore/machine/gpu"
 	"gpuconf/tests_go/devices/faults"
 	"gpuconf/tests_go/machine/simulated"
+	"gpuconf/tests_go/must"
 )
 
 var bothTimelines = map[string]simulated.Options{"words": {}, "events": {NoStreamMemOps: true}}
@@ -79,8 +80,7 @@ func TestMemoryOfADestroyedStream(t *testing.T) {
 				r := &recycler{driver: d, now: map[gpu.Stream]gpu.Stream{}}
 				m := initializedOn(t, d, r, 8)
 				old, heir := newStream(t, d), newStream(t, d)
-				block, err := m.AllocateOn(0, -1, old, 8*mib, 0)
-				require.NoError(t, err)
+				block := must.OK(m.AllocateOn(0, -1, old, 8*mib, 0))(t)
 				slowly(t, d, old, opts)
 				fill(t, d, old, block.Addr, 1, 8*mib)
 				require.NoError(t, m.FreeOn(block.Addr, old))
@@ -89,8 +89,7 @@ func TestMemoryOfADestroyedStream(t *testing.T) {
 					r.now[old] = newStream(t, d)
 					heir = old
 				}
-				got, err := m.AllocateOn(0, -1, heir, 8*mib, 0)
-				require.NoError(t, err, "the limit leaves no other memory")
+				got := must.OK(m.AllocateOn(0, -1, heir, 8*mib, 0))(t, "the limit leaves no other memory")
 				fill(t, d, r.real(heir), got.Addr, 2, 8*mib)
 				require.NoError(t, d.StreamSynchronize(0, r.real(heir)))
 				requireFilled(t, m, got, 2, 8*mib, "the old stream's work came last")
@@ -103,8 +102,7 @@ func TestMemoryOfADestroyedStream(t *testing.T) {
 
 // initializedOn returns a Manager over a driver that wraps d's machine; its one logical GPU has a limit in MiB.
 func initializedOn(t *testing.T, d *driver, over gpu.Driver, limit float64) *devmgr.Manager {
-	m, err := devmgr.New(over, nil)
-	require.NoError(t, err)
+	m := must.OK(devmgr.New(over, nil))(t)
 	t.Cleanup(func() {
 		require.NoError(t, m.Close(true))
 		d.requireNothingLeft(t)
@@ -120,23 +118,19 @@ func TestBlocksOutliveTheirStream(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m, d := initialized(t, "T4", opts, nil, []float64{8})
 			old, heir := newStream(t, d), newStream(t, d)
-			block, err := m.AllocateOn(0, -1, old, 8*mib, 0)
-			require.NoError(t, err)
+			block := must.OK(m.AllocateOn(0, -1, old, 8*mib, 0))(t)
 			fill(t, d, old, block.Addr, 1, 8*mib)
 			require.NoError(t, d.StreamDestroy(0, old))
 			before := stats(t, m, "GPU:0")
-			requireCode(t, status.InvalidArgument, m.FreeOn(block.Addr, old))
-			requireCode(t, status.InvalidArgument, m.RecordStream(block.Addr, old))
-			_, err = m.AllocateOn(0, -1, old, mib, 0)
-			requireCode(t, status.InvalidArgument, err)
-			require.ErrorContains(t, err, "it was destroyed, or belongs to another device")
+			must.Fail(t, status.InvalidArgument, m.FreeOn(block.Addr, old))
+			must.Fail(t, status.InvalidArgument, m.RecordStream(block.Addr, old))
+			must.Fail(t, status.InvalidArgument, must.Err(m.AllocateOn(0, -1, old, mib, 0)),
+				"it was destroyed, or belongs to another device")
 			require.Equal(t, before, stats(t, m, "GPU:0"))
 			require.NoError(t, m.Check())
 
 			require.NoError(t, m.Free(block.Addr))
-			got, err := m.AllocateOn(0, -1, heir, 8*mib, 0)
-			require.NoError(t, err)
-			require.NoError(t, m.FreeOn(got.Addr, heir))
+			require.NoError(t, m.FreeOn(must.OK(m.AllocateOn(0, -1, heir, 8*mib, 0))(t).Addr, heir))
 			require.NoError(t, m.Check())
 		})
 	}
@@ -150,13 +144,10 @@ func TestManyStreamsComeAndGo(t *testing.T) {
 	for name, opts := range bothTimelines {
 		t.Run(name, func(t *testing.T) {
 			m, d := initialized(t, "T4", opts, nil, []float64{8})
-			kept, err := m.Allocate(0, mib)
-			require.NoError(t, err)
+			kept := must.OK(m.Allocate(0, mib))(t)
 			for range 10_000 {
 				stream := newStream(t, d)
-				block, err := m.AllocateOn(0, -1, stream, 7*mib, 0)
-				require.NoError(t, err)
-				require.NoError(t, m.FreeOn(block.Addr, stream))
+				require.NoError(t, m.FreeOn(must.OK(m.AllocateOn(0, -1, stream, 7*mib, 0))(t).Addr, stream))
 				require.NoError(t, d.StreamDestroy(0, stream))
 			}
 			require.NoError(t, m.Free(kept.Addr))
@@ -169,9 +160,7 @@ func TestManyStreamsComeAndGo(t *testing.T) {
 func TestADestroyedStreamThatCannotBeWaitedFor(t *testing.T) {
 	m, d := initialized(t, "T4", simulated.Options{}, nil, []float64{8})
 	old, heir := newStream(t, d), newStream(t, d)
-	block, err := m.AllocateOn(0, -1, old, 8*mib, 0)
-	require.NoError(t, err)
-	require.NoError(t, m.FreeOn(block.Addr, old))
+	require.NoError(t, m.FreeOn(must.OK(m.AllocateOn(0, -1, old, 8*mib, 0))(t).Addr, old))
 	require.NoError(t, d.StreamDestroy(0, old))
 	d.SetFaults(func(c faults.Call) error {
 		if c.Op == "ContextSynchronize" {
@@ -179,23 +168,19 @@ func TestADestroyedStreamThatCannotBeWaitedFor(t *testing.T) {
 		}
 		return nil
 	})
-	_, err = m.AllocateOn(0, -1, heir, 8*mib, 0)
-	requireCode(t, status.ResourceExhausted, err)
+	_, err := m.AllocateOn(0, -1, heir, 8*mib, 0)
+	must.Fail(t, status.ResourceExhausted, err)
 	require.ErrorContains(t, err, "work queued in other streams may still use it, and waiting for them failed "+
 		"(CUDA_ERROR_UNKNOWN (999))")
 	d.SetFaults()
-	again, err := m.AllocateOn(0, -1, heir, 8*mib, 0)
-	require.NoError(t, err)
-	require.NoError(t, m.FreeOn(again.Addr, heir))
-	require.NoError(t, m.Check())
+	require.NoError(t, m.FreeOn(must.OK(m.AllocateOn(0, -1, heir, 8*mib, 0))(t).Addr, heir))
 }
 
 // After Close every call that names a block returns an error, and changes nothing.
 func TestFreesAfterClose(t *testing.T) {
 	m, d := initialized(t, "T4", simulated.Options{}, nil, []float64{8})
 	stream := newStream(t, d)
-	block, err := m.AllocateOn(0, -1, stream, mib, 0)
-	require.NoError(t, err)
+	block := must.OK(m.AllocateOn(0, -1, stream, mib, 0))(t)
 	require.NoError(t, m.Close(true))
 	for name, err := range map[string]error{
 		"Free": m.Free(block.Addr), "FreeID": m.FreeID(block.Addr, block.ID), "FreeOn": m.FreeOn(block.Addr, stream),
@@ -262,8 +247,7 @@ func TestNoHandleOfADestroyedStreamReachesTheDriver(t *testing.T) {
 			rapid.Check(t, func(r *rapid.T) {
 				machine := newDriver(t, "T4", opts)
 				d := &deadly{driver: machine, t: t, gone: map[gpu.Stream]bool{}}
-				m, err := devmgr.New(d, nil)
-				require.NoError(t, err)
+				m := must.OK(devmgr.New(d, nil))(t)
 				require.NoError(t, splitGPU(m, 0, 256))
 				require.NoError(t, m.Initialize(nil, "main.py:1 (test)"))
 				streams, blocks := []gpu.Stream{gpu.StreamNull}, []uint64{}
@@ -319,9 +303,75 @@ func TestAHandleThatIsNoStreamIsRefused(t *testing.T) {
 		require.NoError(t, d.machine.StreamDestroy(0, stream))
 		for _, known := range []devmgr.Known{0, devmgr.Uncaptured} {
 			_, err = m.AllocateKnowing(0, -1, stream, known, 1000, 0)
-			requireCode(t, status.InvalidArgument, err)
+			must.Fail(t, status.InvalidArgument, err)
 			const text = "is not a stream of CUDA device 0: it was destroyed, or belongs to another"
 			require.ErrorContains(t, err, text, name)
 		}
 	}
+}
+
+// StreamDestroy notes that the handle is gone: the manager destroys the streams that it made.
+func (d *deadly) StreamDestroy(ordinal int, stream gpu.Stream) error {
+	err := d.driver.StreamDestroy(ordinal, stream)
+	d.gone[stream] = err == nil
+	return err
+}
+
+// A pool's memory may be used in the stream of another logical GPU. That stream ends with the other pool, which may be
+// closed first: closing this one leaves it alone.
+func TestThePoolOfAStreamIsClosedBeforeAnotherThatUsedIt(t *testing.T) {
+	for name, opts := range bothTimelines {
+		t.Run(name, func(t *testing.T) {
+			machine := newDriver(t, "T4", opts)
+			d := &deadly{driver: machine, t: t, gone: map[gpu.Stream]bool{}}
+			m := must.OK(devmgr.New(d, nil))(t)
+			require.NoError(t, splitGPU(m, 0, 64, 64, 64))
+			require.NoError(t, m.Initialize(nil, "main.py:1 (test)"))
+			for of := range 3 {
+				stream := must.OK(m.StreamOf(of))(t)
+				for number := range 3 {
+					block := must.OK(m.AllocateOn(0, number, stream, mib, 0))(t)
+					fill(t, machine, stream, block.Addr, 1, mib)
+					require.NoError(t, m.FreeOn(block.Addr, stream))
+				}
+			}
+			require.NoError(t, m.Check())
+			require.NoError(t, m.Close(true))
+			machine.requireNothingLeft(t)
+		})
+	}
+}
+
+// The numbers of destroyed streams are ended together, after a wait for the GPU. If that wait fails, the next stream
+// tries again: a program that creates and destroys streams does not run out of them because a wait failed once.
+func TestDestroyedStreamsThatCouldNotBeEndedAreEndedLater(t *testing.T) {
+	d := newDriver(t, "T4", simulated.Options{})
+	r := &recycler{driver: d, now: map[gpu.Stream]gpu.Stream{}}
+	m := initializedOn(t, d, r, 8)
+	kept := must.OK(m.Allocate(0, mib))(t)
+	handle := newStream(t, d)
+	// waits uses a new stream whose handle is the last one's, and returns how often the GPU was waited for.
+	waits := func() int {
+		before := d.CallsOf()["ContextSynchronize"]
+		r.now[handle] = newStream(t, d)
+		require.NoError(t, m.RecordStream(kept.Addr, handle))
+		return d.CallsOf()["ContextSynchronize"] - before
+	}
+	for range 3 {
+		d.SetFaults(func(c faults.Call) error {
+			if c.Op == "ContextSynchronize" {
+				return gpu.ErrorUnknown
+			}
+			return nil
+		})
+		for streams := 0; waits() == 0; streams++ {
+			require.Less(t, streams, 1000)
+		}
+		require.Positive(t, waits(), "it fails again, and they stay")
+		d.SetFaults()
+		require.Positive(t, waits())
+		require.Zero(t, waits(), "they have ended")
+	}
+	require.NoError(t, m.Free(kept.Addr))
+	require.NoError(t, m.Check())
 }

@@ -14,6 +14,7 @@ import (
 	"gpuconf/gocore/tf/config"
 	"gpuconf/tests_go/devices/faults"
 	"gpuconf/tests_go/machine/simulated"
+	"gpuconf/tests_go/must"
 )
 
 // walk is a session in which driver call number n fails, once. Every step that fails is repeated.
@@ -170,7 +171,7 @@ func TestDriverThatFailsForGood(t *testing.T) {
 	block := allocate(t, m, 0, 1)
 	d.SetFaults(faults.Seeded(1, 0, gpu.ErrorIllegalAddress))
 	err := m.CopyFromHost(block.Addr, block.ID, 0, []byte{1})
-	requireCode(t, status.Unknown, err)
+	must.Fail(t, status.Unknown, err)
 	require.EqualError(t, err, "copying 1 bytes at offset 0 on GPU:0: injected into MemcpyHtoD, call 3: "+
 		"CUDA_ERROR_ILLEGAL_ADDRESS (700)")
 	require.NoError(t, m.Free(block.Addr), "a free needs no driver")
@@ -178,4 +179,63 @@ func TestDriverThatFailsForGood(t *testing.T) {
 	require.True(t, m.Closed())
 	d.SetFaults()
 	require.NoError(t, d.machine.ContextRelease(0))
+}
+
+// Allocations on all logical GPUs count, by number and by stream, and the one that fails has the whole report.
+func TestAnInjectedFailure(t *testing.T) {
+	m, d := initialized(t, "2xT4", simulated.Options{}, nil, []float64{8, 8}, []float64{8})
+	stream := must.OK(d.machine.StreamCreate(0, 0, 0))(t)
+	require.NoError(t, m.FailAllocation(4))
+	must.OK(m.Allocate(0, 1000))(t)
+	must.OK(m.AllocateOn(0, 1, stream, 1000, 0))(t)
+	must.OK(m.Allocate(2, 1000))(t)
+	require.Equal(t, uint64(3), m.CountedAllocations())
+	_, err := m.AllocateOn(1, -1, gpu.StreamNull, 3*mib, 0)
+	must.Fail(t, status.ResourceExhausted, err)
+	require.Equal(t, "OOM when allocating 3.00MiB (3145728 bytes) on GPU:2: out of memory, an injected failure, which "+
+		"a test requested.\n  limit 8.00MiB (8388608 bytes), in use 1.0KiB (1024 bytes) in 1 block, reserved 8.00MiB "+
+		"(8388608 bytes), largest free block 8.00MiB (8387584 bytes)\n  in use by c, untagged: 1.0KiB (1024 bytes) in "+
+		"1 block\n  on Tesla T4. The memory is not exhausted: the fixture gpu_oom_after or gpu_oom_each made this "+
+		"allocation fail.", err.Error())
+	require.True(t, bfc.IsInjected(err))
+	require.Equal(t, uint64(4), m.CountedAllocations())
+	for number := range 3 {
+		must.OK(m.Allocate(number, 1000))(t)
+	}
+	_, ooms := must.OK2(m.MemoryTotals(2))(t)
+	require.Equal(t, uint64(1), ooms)
+}
+
+// What is injected before the pools exist counts from their first allocation, and 0 ends it.
+func TestAFailureIsInjectedBeforeInitialization(t *testing.T) {
+	d := newDriver(t, "T4", simulated.Options{})
+	m := enumerated(t, d, config.Env{})
+	require.NoError(t, m.FailAllocation(1))
+	require.NoError(t, m.Initialize(config.Env{}, "test"))
+	require.True(t, bfc.IsInjected(must.Err(m.Allocate(0, 1000))))
+	require.NoError(t, m.FailAllocation(2))
+	require.Zero(t, m.CountedAllocations())
+	require.NoError(t, m.FailAllocation(0))
+	for range 4 {
+		must.OK(m.Allocate(0, 1000))(t)
+	}
+	require.Zero(t, m.CountedAllocations())
+	require.NoError(t, m.Close(true))
+	must.Fail(t, status.FailedPrecondition, m.FailAllocation(1))
+}
+
+// Allocations of a library with an allocator of its own count with those of the pools.
+func TestAnInjectedFailureElsewhere(t *testing.T) {
+	m, _ := initialized(t, "T4", simulated.Options{}, nil, []float64{8})
+	require.NoError(t, m.CountForeign(8))
+	require.Zero(t, m.CountedAllocations())
+	require.NoError(t, m.FailAllocation(3))
+	require.NoError(t, m.CountForeign(8))
+	must.OK(m.Allocate(0, 1000))(t)
+	err := m.CountForeign(2 * mib)
+	must.Fail(t, status.ResourceExhausted, err)
+	require.Equal(t, "Tried to allocate 2.00MiB (2097152 bytes): out of memory, an injected failure, which a test "+
+		"requested", err.Error())
+	require.NoError(t, m.CountForeign(8))
+	require.Equal(t, uint64(3), m.CountedAllocations())
 }

@@ -2,6 +2,7 @@ package devmgr_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -13,12 +14,12 @@ import (
 	"gpuconf/gocore/tf/config"
 	"gpuconf/tests_go/devices/faults"
 	"gpuconf/tests_go/machine/simulated"
+	"gpuconf/tests_go/must"
 )
 
 func TestInitializeBuildsLogicalDevicesInOrder(t *testing.T) {
 	m, d := initialized(t, "2xT4", simulated.Options{}, nil, []float64{1000, 2000}, []float64{3000})
-	devices, err := m.LogicalDevices()
-	require.NoError(t, err)
+	devices := must.OK(m.LogicalDevices())(t)
 	var full []string
 	for _, device := range devices {
 		full = append(full, device.FullName+" is a "+device.Type)
@@ -49,14 +50,12 @@ func TestInitializeBuildsLogicalDevicesInOrder(t *testing.T) {
 
 	require.NoError(t, m.Initialize(nil, "elsewhere.py:2 (later)"), "a second call does nothing")
 	require.Equal(t, d.Calls(), 1+3, "and asks the driver nothing: it was one listing and three contexts")
-	require.NoError(t, m.Check())
 }
 
 func TestInitializeFreezesTheConfiguration(t *testing.T) {
 	m, _ := initialized(t, "2xT4", simulated.Options{}, nil)
 	for _, err := range []error{splitGPU(m, 0, 100), setGrowth(m, 1), hide(m, 0)} {
-		requireCode(t, status.State, err)
-		require.ErrorContains(t, err, "cannot be modified after being initialized")
+		must.Fail(t, status.State, err, "cannot be modified after being initialized")
 		require.ErrorContains(t, err, "main.py:1 (test)")
 	}
 }
@@ -67,8 +66,7 @@ func TestInitializeBehindAnIgnoredGPU(t *testing.T) {
 	m, d := initialized(t, "T4:16GiB,H100-80GB:80GiB", simulated.Options{}, env)
 	require.Equal(t, []string{"/device:CPU:0", "/device:GPU:0"}, logicalNames(t, m))
 	require.Equal(t, 80*gib-1800*mib, stats(t, m, "GPU:0").BytesLimit)
-	_, _, err := d.machine.MemGetInfo(0)
-	require.ErrorIs(t, err, gpu.ErrorInvalidContext, "the ignored GPU has no context")
+	require.ErrorIs(t, must.Err2(d.machine.MemGetInfo(0)), gpu.ErrorInvalidContext, "the ignored GPU has no context")
 	block := allocate(t, m, 0, 1)
 	require.NotZero(t, d.taken(t, 1))
 	require.NoError(t, m.Free(block.Addr))
@@ -81,15 +79,12 @@ func TestInitializeTakesVisibleGPUsOnly(t *testing.T) {
 	require.NoError(t, m.Initialize(nil, ""))
 	require.Equal(t, []string{"/device:CPU:0", "/device:GPU:0"}, logicalNames(t, m))
 	require.Equal(t, 0, serving(t, m, 1, -1, gpu.StreamNull))
-	_, err := m.AllocateOn(0, 0, gpu.StreamNull, 1, 0)
-	requireCode(t, status.InvalidArgument, err)
+	must.Fail(t, status.InvalidArgument, must.Err(m.AllocateOn(0, 0, gpu.StreamNull, 1, 0)))
 }
 
 // serving returns the logical GPU that serves an allocation. No other allocation may be live.
 func serving(t *testing.T, m *devmgr.Manager, ordinal, scope int, stream gpu.Stream) int {
-	t.Helper()
-	block, err := m.AllocateKnowing(ordinal, scope, stream, devmgr.Uncaptured|devmgr.Lasting, 1, 0)
-	require.NoError(t, err)
+	block := must.OK(m.AllocateKnowing(ordinal, scope, stream, devmgr.Uncaptured|devmgr.Lasting, 1, 0))(t)
 	var found []int
 	for number := range m.LogicalGPUs() {
 		for range stats(t, m, fmt.Sprintf("GPU:%d", number)).LiveBlocks {
@@ -113,12 +108,9 @@ func TestRoute(t *testing.T) {
 			row.ordinal, row.scope)
 	}
 	for _, ordinal := range []int{-1, 2, 1 << 31} {
-		_, err := m.AllocateOn(ordinal, -1, gpu.StreamNull, 1, 0)
-		requireCode(t, status.InvalidArgument, err)
+		must.Fail(t, status.InvalidArgument, must.Err(m.AllocateOn(ordinal, -1, gpu.StreamNull, 1, 0)))
 	}
-	_, err := m.AllocateOn(0, 1, gpu.StreamNull, 101*mib, 0)
-	requireCode(t, status.ResourceExhausted, err)
-	require.ErrorContains(t, err, "on GPU:1: ")
+	must.Fail(t, status.ResourceExhausted, must.Err(m.AllocateOn(0, 1, gpu.StreamNull, 101*mib, 0)), "on GPU:1: ")
 }
 
 // Errors of the layout come before any driver call, and a corrected configuration can be tried again.
@@ -127,9 +119,7 @@ func TestInitializeRefusesAPlanThatCannotBe(t *testing.T) {
 	m := enumerated(t, d, nil)
 	require.NoError(t, setGrowth(m, 0))
 	calls := d.Calls()
-	err := m.Initialize(nil, "main.py:1 (test)")
-	requireCode(t, status.Value, err)
-	require.ErrorContains(t, err, "Memory growth cannot differ between GPU devices")
+	must.Fail(t, status.Value, m.Initialize(nil, "main.py:1 (test)"), "Memory growth cannot differ between GPU devices")
 	require.Equal(t, calls, d.Calls(), "the machine was not asked")
 	require.False(t, isInitialized(m))
 	require.Empty(t, texts(m))
@@ -144,8 +134,7 @@ func TestInitializeWithoutMemoryInfo(t *testing.T) {
 	m := enumerated(t, d, nil)
 	d.SetFaults(faults.OnOp("MemGetInfo", 1, gpu.ErrorIllegalAddress))
 	err := m.Initialize(nil, "")
-	requireCode(t, status.Unknown, err)
-	require.ErrorContains(t, err, "Failed to query available memory for GPU 1")
+	must.Fail(t, status.Unknown, err, "Failed to query available memory for GPU 1")
 	require.ErrorIs(t, err, gpu.ErrorIllegalAddress)
 	d.requireNothingLeft(t)
 	require.Zero(t, m.LogicalGPUs())
@@ -167,8 +156,7 @@ func TestInitializeWithoutContext(t *testing.T) {
 	d.SetFaults(faults.OnOp("ContextRetain", 2, gpu.ErrorOutOfMemory),
 		faults.OnOp("ContextRelease", 0, gpu.ErrorUnknown))
 	err := m.Initialize(nil, "")
-	requireCode(t, status.ResourceExhausted, err)
-	require.ErrorContains(t, err, "GPU:2: cannot create a context on Tesla T4: the GPU is out of memory")
+	must.Fail(t, status.ResourceExhausted, err, "GPU:2: cannot create a context on Tesla T4: the GPU is out of memory")
 	require.ErrorContains(t, err, "GPU:1: cannot release the context on Tesla T4")
 	_, retains := d.machine.Live()
 	require.Equal(t, 1, retains, "one refused its release; the other one is gone")
@@ -198,8 +186,7 @@ func TestDefaultLimit(t *testing.T) {
 		{"B200-180GB", 150_000_000_000, 148_112_563_200},
 	} {
 		t.Run(row.spec, func(t *testing.T) {
-			spec, err := models.ParseSpec(row.spec)
-			require.NoError(t, err)
+			spec := must.OK(models.ParseSpec(row.spec))(t)
 			m, _ := initialized(t, row.spec, simulated.Options{UsedBytes: spec.Cards[0].MemoryBytes - row.available},
 				nil)
 			require.Equal(t, row.want, stats(t, m, "GPU:0").BytesLimit)
@@ -268,7 +255,7 @@ func TestLimitsAndGrowthByEnvironment(t *testing.T) {
 			block, err := m.Allocate(0, 1)
 			require.Equal(t, row.wantFirst*mib, d.taken(t, 0))
 			if row.wantLimit == 0 {
-				requireCode(t, status.ResourceExhausted, err)
+				must.Fail(t, status.ResourceExhausted, err)
 				return
 			}
 			require.NoError(t, err)
@@ -293,7 +280,6 @@ func TestGrowthDoubles(t *testing.T) {
 	for _, addr := range blocks {
 		require.NoError(t, m.Free(addr))
 	}
-	require.NoError(t, m.Check())
 }
 
 // With it, a pool grows in place, by as many granules as it needs, and one block can span memory from different times.
@@ -316,7 +302,6 @@ func TestGrowthInPlace(t *testing.T) {
 	require.NoError(t, m.Check())
 	require.NoError(t, m.Free(whole.Addr))
 	require.NoError(t, m.Free(last.Addr))
-	require.NoError(t, m.Check())
 }
 
 // Free regions are released before an allocation fails, unless the environment disables it.
@@ -333,7 +318,7 @@ func TestGarbageCollection(t *testing.T) {
 			require.NoError(t, m.Free(allocate(t, m, 0, mib).Addr)) // leaves a free region of 2 MiB
 			block, err := m.Allocate(0, 7*mib)
 			if !row.works {
-				requireCode(t, status.ResourceExhausted, err)
+				must.Fail(t, status.ResourceExhausted, err)
 				return
 			}
 			require.NoError(t, err)
@@ -353,9 +338,7 @@ func TestPoolsStayBelowTheCeiling(t *testing.T) {
 		require.Equal(t, limit, stats(t, m, name).BytesLimit, name)
 	}
 	require.Contains(t, texts(m), "warning: The limit of GPU:2 is lowered from 2.00GiB to 1.00GiB, which "+
-		"GPUCONF_LIMIT "+
-		"leaves for it.")
-	require.NoError(t, m.Check())
+		"GPUCONF_LIMIT leaves for it.")
 }
 
 // A ceiling up to the whole card is the limit of its pool, whatever TensorFlow would leave to the system; a card that
@@ -374,13 +357,11 @@ func TestACeilingOfTheWholeCard(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			env := config.Env{"GPUCONF_LIMIT": fmt.Sprint(row.ceiling)}
 			m := enumerated(t, newDriver(t, "T4:16GiB", simulated.Options{}), env)
-			inForce, err := m.InForce(1, env)
-			require.NoError(t, err)
+			inForce := must.OK(m.InForce(1, env))(t)
 			require.Equal(t, row.before, inForce)
 			require.NoError(t, m.Initialize(env, "main.py:1"))
 			require.Equal(t, row.limit, stats(t, m, "GPU:0").BytesLimit)
-			inForce, err = m.InForce(1, env)
-			require.NoError(t, err)
+			inForce = must.OK(m.InForce(1, env))(t)
 			require.Equal(t, devmgr.InForce{Bytes: row.limit, Known: true}, inForce)
 		})
 	}
@@ -388,7 +369,49 @@ func TestACeilingOfTheWholeCard(t *testing.T) {
 
 func TestAnInvalidCeilingChangesNothing(t *testing.T) {
 	m := enumerated(t, newDriver(t, "T4:16GiB", simulated.Options{}), nil)
-	requireCode(t, status.InvalidArgument, m.Initialize(config.Env{"GPUCONF_LIMIT": "0"}, "main.py:1"))
+	must.Fail(t, status.InvalidArgument, m.Initialize(config.Env{"GPUCONF_LIMIT": "0"}, "main.py:1"))
 	require.False(t, isInitialized(m))
 	require.NoError(t, m.Initialize(nil, "main.py:2"))
+}
+
+// onCards is a driver whose memory other libraries use too, as that of real GPUs.
+type onCards struct{ gpu.Driver }
+
+func (onCards) HostVisible() bool { return false }
+
+// What a pool that grows cannot do between GPUs is said once, where there are several.
+func TestGrowthBetweenGPUsIsWarnedOf(t *testing.T) {
+	for name, tt := range map[string]struct {
+		spec, growth string
+		cards        bool
+		want         int
+	}{
+		"two GPUs":           {"2xT4", "true", true, 1},
+		"two without growth": {"2xT4", "false", true, 0},
+		"one GPU":            {"T4", "true", true, 0},
+		"simulated GPUs":     {"2xT4", "true", false, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var driver gpu.Driver = newDriver(t, tt.spec, simulated.Options{})
+			if tt.cards {
+				driver = onCards{driver}
+			}
+			m, err := devmgr.New(driver, config.Env{})
+			require.NoError(t, err)
+			require.NoError(t, m.Initialize(config.Env{"TF_FORCE_GPU_ALLOW_GROWTH": tt.growth}, "main.py:1 (test)"))
+			said := 0
+			for _, n := range m.DrainNotices() {
+				if strings.Contains(n.Text, "do not work with it") {
+					said++
+					require.Equal(t, "warning", n.Level)
+					for _, word := range []string{"2 GPUs are visible", "NCCL", "CUDA IPC", "Dask-CUDA", "UCX", "RDMA",
+						"NIXL", "growth=False"} {
+						require.Contains(t, n.Text, word)
+					}
+				}
+			}
+			require.Equal(t, tt.want, said)
+			require.NoError(t, m.Close(false))
+		})
+	}
 }

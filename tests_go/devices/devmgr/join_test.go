@@ -13,6 +13,7 @@ import (
 	"gpuconf/gocore/tf/config"
 	"gpuconf/tests_go/devices/faults"
 	"gpuconf/tests_go/machine/simulated"
+	"gpuconf/tests_go/must"
 )
 
 var (
@@ -21,8 +22,7 @@ var (
 )
 
 func join(t require.TestingT, m *devmgr.Manager, o config.Options, origin string) (devmgr.View, bool) {
-	view, renamed, err := m.Join(o, nil, origin, nil)
-	require.NoError(t, err)
+	view, renamed := must.OK2(m.Join(o, nil, origin, nil))(t)
 	return view, renamed
 }
 
@@ -45,9 +45,7 @@ func TestSettingsAfterASessionBuildAnew(t *testing.T) {
 	join(t, m, two5ths, "main.py:7 (Session)")
 	require.NoError(t, setGrowth(m, 0))
 	require.NoError(t, setGrowth(m, 1))
-	renamed, err := m.InitializeAfterSessions(nil, "main.py:9 (list_logical_devices)", nil)
-	require.NoError(t, err)
-	require.False(t, renamed)
+	require.False(t, must.OK(m.InitializeAfterSessions(nil, "main.py:9 (list_logical_devices)", nil))(t))
 	require.Greater(t, stats(t, m, "GPU:0").BytesLimit, uint64(12*gib*2/5))
 	require.ErrorContains(t, m.Configure(func(s *config.State) error { return s.SetVisible(nil, nil) }),
 		"main.py:9 (list_logical_devices)")
@@ -60,26 +58,20 @@ func TestSettingsAfterASessionThatRenameNeedUnusedDevices(t *testing.T) {
 	join(t, m, two5ths, "main.py:7 (Session)")
 	inUse := func() error { return errors.New("a tensor is on GPU:1") }
 	require.NoError(t, hide(m, 0, 1), "the CPU and one GPU are left")
-	_, err := m.InitializeAfterSessions(nil, "", inUse)
-	requireCode(t, status.AlreadyExists, err)
-	require.ErrorContains(t, err, "a tensor is on GPU:1")
+	must.Fail(t, status.AlreadyExists, must.Err(m.InitializeAfterSessions(nil, "", inUse)), "a tensor is on GPU:1")
 
 	m = enumerated(t, newDriver(t, "2xK40:12GiB", simulated.Options{}), nil)
 	join(t, m, two5ths, "main.py:7 (Session)")
 	require.NoError(t, setGrowth(m, 0))
 	require.NoError(t, setGrowth(m, 1))
-	renamed, err := m.InitializeAfterSessions(nil, "", inUse)
-	require.NoError(t, err)
-	require.False(t, renamed)
+	require.False(t, must.OK(m.InitializeAfterSessions(nil, "", inUse))(t))
 }
 
 // Without settings after the session, its devices stay, and the configuration is closed when they are needed first.
 func TestTheFirstNeedAfterASessionClosesTheConfiguration(t *testing.T) {
 	m := enumerated(t, newDriver(t, "2xK40:12GiB", simulated.Options{}), nil)
 	join(t, m, two5ths, "main.py:7 (Session)")
-	renamed, err := m.InitializeAfterSessions(nil, "main.py:9 (list_logical_devices)", nil)
-	require.NoError(t, err)
-	require.False(t, renamed)
+	require.False(t, must.OK(m.InitializeAfterSessions(nil, "main.py:9 (list_logical_devices)", nil))(t))
 	require.Equal(t, uint64(12*gib*2/5), stats(t, m, "GPU:0").BytesLimit)
 	require.ErrorContains(t, hide(m, 0), "main.py:9 (list_logical_devices)")
 }
@@ -88,13 +80,10 @@ func TestSettingsAfterASessionFailWhileMemoryIsInUse(t *testing.T) {
 	d := newDriver(t, "2xK40:12GiB", simulated.Options{})
 	m := enumerated(t, d, nil)
 	join(t, m, config.Options{}, "main.py:7 (Session)")
-	block, err := m.Allocate(0, gib)
-	require.NoError(t, err)
+	block := must.OK(m.Allocate(0, gib))(t)
 	require.NoError(t, setGrowth(m, 0))
 	require.NoError(t, setGrowth(m, 1))
-	err = m.Initialize(nil, "")
-	requireCode(t, status.AlreadyExists, err)
-	require.ErrorContains(t, err, "main.py:7 (Session)")
+	must.Fail(t, status.AlreadyExists, m.Initialize(nil, ""), "main.py:7 (Session)")
 	require.NoError(t, m.Free(block.Addr))
 	require.NoError(t, m.Initialize(nil, ""))
 }
@@ -104,10 +93,9 @@ func TestASessionWithAConfigProtoIgnoresGrowthThatDiffers(t *testing.T) {
 	d := newDriver(t, "2xK40:12GiB", simulated.Options{})
 	m := enumerated(t, d, nil)
 	require.NoError(t, setGrowth(m, 0))
-	_, _, err := m.Join(config.Options{}, nil, "", nil)
-	requireCode(t, status.Value, err)
+	must.Fail(t, status.Value, must.Err2(m.Join(config.Options{}, nil, "", nil)))
 	join(t, m, config.Options{Given: true, AllowGrowth: true}, "")
-	requireCode(t, status.Value, m.Initialize(nil, ""))
+	must.Fail(t, status.Value, m.Initialize(nil, ""))
 }
 
 // The fraction is an upper bound: the memory taken from the card never exceeds it.
@@ -120,7 +108,7 @@ func TestAFractionBoundsWhatTheCardGives(t *testing.T) {
 	for size := gib; size >= 256; {
 		block, err := m.Allocate(0, size)
 		if err != nil {
-			requireCode(t, status.ResourceExhausted, err)
+			must.Fail(t, status.ResourceExhausted, err)
 			size /= 2
 			continue
 		}
@@ -171,10 +159,7 @@ func TestOtherOptionsBuildEmptyPoolsAnew(t *testing.T) {
 	_, renamed = join(t, m, config.Options{VisibleDeviceList: "1"}, "c.py:3")
 	require.True(t, renamed)
 	require.Equal(t, 1, m.LogicalGPUs())
-	physical, err := m.Physical(0)
-	require.NoError(t, err)
-	require.Equal(t, 1, physical.Ordinal)
-	require.NoError(t, m.Check())
+	require.Equal(t, 1, must.OK(m.Physical(0))(t).Ordinal)
 }
 
 func TestOtherOptionsAreRefusedWhileMemoryIsInUse(t *testing.T) {
@@ -182,8 +167,7 @@ func TestOtherOptionsAreRefusedWhileMemoryIsInUse(t *testing.T) {
 	join(t, m, grows, "a.py:1 (Session)")
 	block := allocate(t, m, 0, 1000)
 	_, _, err := m.Join(two5ths, nil, "b.py:2 (Session)", nil)
-	requireCode(t, status.FailedPrecondition, err)
-	require.ErrorContains(t, err, "1 block on GPU:0 (1.0KiB)")
+	must.Fail(t, status.FailedPrecondition, err, "1 block on GPU:0 (1.0KiB)")
 	require.ErrorContains(t, err, "a.py:1 (Session)")
 	require.NoError(t, m.Free(block.Addr))
 	join(t, m, two5ths, "b.py:2 (Session)")
@@ -218,19 +202,16 @@ func TestAViewIsTheSessionsOwn(t *testing.T) {
 func TestStreamsOfLogicalGPUsEndWithTheirPools(t *testing.T) {
 	d := newDriver(t, "T4:16GiB", simulated.Options{})
 	r := &recycler{driver: d, now: map[gpu.Stream]gpu.Stream{}}
-	m, err := devmgr.New(r, nil)
-	require.NoError(t, err)
+	m := must.OK(devmgr.New(r, nil))(t)
 	t.Cleanup(func() {
 		require.NoError(t, m.Close(true))
 		d.requireNothingLeft(t)
 	})
 	join(t, m, config.Options{Sizing: config.Sizing{Shares: 2}}, "a.py:1")
-	stream, err := m.StreamOf(1)
-	require.NoError(t, err)
+	stream := must.OK(m.StreamOf(1))(t)
 	join(t, m, two5ths, "b.py:2")
-	_, err = m.AllocateOn(0, -1, stream, 1, 0)
-	requireCode(t, status.InvalidArgument, err)
-	require.ErrorContains(t, err, "is not a stream of CUDA device 0: it was destroyed")
+	must.Fail(t, status.InvalidArgument, must.Err(m.AllocateOn(0, -1, stream, 1, 0)),
+		"is not a stream of CUDA device 0: it was destroyed")
 	r.now[stream] = newStream(t, d) // the program's, with the handle of the one that ended
 	require.Zero(t, serving(t, m, 0, -1, stream))
 	require.NoError(t, m.Check())
@@ -309,9 +290,7 @@ func TestOptionsThatCantBeAreRefusedAndChangeNothing(t *testing.T) {
 				if ready {
 					join(t, m, grows, "a.py:1")
 				}
-				_, _, err := m.Join(row.options, nil, "b.py:2", nil)
-				requireCode(t, row.code, err)
-				require.ErrorContains(t, err, row.text)
+				must.Fail(t, row.code, must.Err2(m.Join(row.options, nil, "b.py:2", nil)), row.text)
 				require.Equal(t, ready, isInitialized(m))
 			}
 			require.NoError(t, m.Free(allocate(t, m, 0, 1).Addr))
@@ -330,10 +309,8 @@ func TestASessionsLogicalDevicesFollowItsOwnOrder(t *testing.T) {
 		ordinal int
 		limit   uint64
 	}{{1, 10 * mib}, {1, 20 * mib}, {0, 30 * mib}} {
-		physical, err := m.Physical(number)
-		require.NoError(t, err)
-		limit, err := m.LimitBytes(number)
-		require.NoError(t, err)
+		physical := must.OK(m.Physical(number))(t)
+		limit := must.OK(m.LimitBytes(number))(t)
 		require.Equal(t, want.ordinal, physical.Ordinal)
 		require.Equal(t, want.limit, limit)
 	}
@@ -356,9 +333,7 @@ func TestASessionsOptionsGoOverTheConfiguration(t *testing.T) {
 	require.NoError(t, setGrowth(m, 1))
 	join(t, m, two5ths, "")
 	require.Equal(t, 1, m.LogicalGPUs(), "one is hidden")
-	physical, err := m.Physical(0)
-	require.NoError(t, err)
-	require.Equal(t, 1, physical.Ordinal)
+	require.Equal(t, 1, must.OK(m.Physical(0))(t).Ordinal)
 	require.NoError(t, m.Free(allocate(t, m, 0, 1).Addr))
 	require.Equal(t, 2*mib, stats(t, m, "GPU:0").BytesReserved, "it grows")
 	require.Equal(t, uint64(12*gib*2/5), stats(t, m, "GPU:0").BytesLimit)
@@ -369,12 +344,10 @@ func TestAFailedRebuildPutsThePoolsBack(t *testing.T) {
 	m := enumerated(t, d, nil)
 	join(t, m, grows, "a.py:1")
 	d.SetFaults(faults.OnOp("ContextRetain", d.CallsOf()["ContextRetain"]+1, gpu.ErrorUnknown))
-	_, _, err := m.Join(two5ths, nil, "b.py:2", nil)
-	require.Error(t, err)
+	require.Error(t, must.Err2(m.Join(two5ths, nil, "b.py:2", nil)))
 	require.Equal(t, 2, m.LogicalGPUs())
 	require.NoError(t, m.Free(allocate(t, m, 1, 1).Addr))
 	require.Equal(t, 2*mib, stats(t, m, "GPU:1").BytesReserved)
-	require.NoError(t, m.Check())
 }
 
 // If even that fails, there is no GPU, and every error says so.
@@ -388,19 +361,14 @@ func TestAGPUThatCantBeSetUpAgainIsGone(t *testing.T) {
 		}
 		return nil
 	})
-	_, _, err := m.Join(two5ths, nil, "b.py:2", nil)
-	require.ErrorContains(t, err, "call gpuconf.reset()")
+	require.ErrorContains(t, must.Err2(m.Join(two5ths, nil, "b.py:2", nil)), "call gpuconf.reset()")
 	require.Equal(t, []string{"/device:CPU:0"}, logicalNames(t, m))
-	_, err = m.MemoryStats("GPU:0")
-	requireCode(t, status.InvalidArgument, err)
-	_, err = m.Allocate(0, 1)
-	requireCode(t, status.InvalidArgument, err)
-	require.NoError(t, m.Check())
+	must.Fail(t, status.InvalidArgument, must.Err(m.MemoryStats("GPU:0")))
+	must.Fail(t, status.InvalidArgument, must.Err(m.Allocate(0, 1)))
 }
 
 func TestJoinAfterClose(t *testing.T) {
 	m := enumerated(t, newDriver(t, "K40", simulated.Options{}), nil)
 	require.NoError(t, m.Close(false))
-	_, _, err := m.Join(config.Options{}, nil, "", nil)
-	requireCode(t, status.FailedPrecondition, err)
+	must.Fail(t, status.FailedPrecondition, must.Err2(m.Join(config.Options{}, nil, "", nil)))
 }

@@ -7,12 +7,12 @@ import (
 
 	"gpuconf/gocore/base/status"
 	"gpuconf/gocore/devices/devmgr"
-	"gpuconf/gocore/machine/gpu"
 	"gpuconf/gocore/machine/models"
 	"gpuconf/gocore/pool/bfc"
 	"gpuconf/gocore/tf/config"
 	"gpuconf/tests_go/devices/faults"
 	"gpuconf/tests_go/machine/simulated"
+	"gpuconf/tests_go/must"
 )
 
 const (
@@ -48,7 +48,6 @@ func (d *driver) Close() error {
 
 // newDriver opens a machine until the test ends.
 func newDriver(t testing.TB, spec string, opts simulated.Options) *driver {
-	t.Helper()
 	d := openDriver(t, spec, opts)
 	t.Cleanup(func() { require.NoError(t, d.machine.Close()) })
 	return d
@@ -56,10 +55,8 @@ func newDriver(t testing.TB, spec string, opts simulated.Options) *driver {
 
 // openDriver opens a machine that the caller closes.
 func openDriver(t require.TestingT, spec string, opts simulated.Options) *driver {
-	parsed, err := models.ParseSpec(spec)
-	require.NoError(t, err)
-	machine, err := simulated.New(parsed, opts)
-	require.NoError(t, err)
+	parsed := must.OK(models.ParseSpec(spec))(t)
+	machine := must.OK(simulated.New(parsed, opts))(t)
 	return &driver{Injector: faults.NewInjector(machine), machine: machine}
 }
 
@@ -70,17 +67,18 @@ func (d *driver) requireNothingLeft(t require.TestingT) {
 
 // taken returns how much of a card's memory the driver has allocated.
 func (d *driver) taken(t require.TestingT, ordinal int) uint64 {
-	free, total, err := d.machine.MemGetInfo(ordinal)
-	require.NoError(t, err)
+	free, total := must.OK2(d.machine.MemGetInfo(ordinal))(t)
 	return total - free
 }
 
-// enumerated lists the devices of a machine.
+// enumerated lists the devices of a machine. When the test ends, the Manager's accounting must be right, and nothing
+// may be left behind.
 func enumerated(t testing.TB, d *driver, env config.Env) *devmgr.Manager {
-	t.Helper()
-	m, err := devmgr.New(d, env)
-	require.NoError(t, err)
+	m := must.OK(devmgr.New(d, env))(t)
 	t.Cleanup(func() {
+		if err := m.Check(); status.CodeOf(err) != status.FailedPrecondition { // as of one that the test has closed
+			require.NoError(t, err)
+		}
 		require.NoError(t, m.Close(true))
 		d.requireNothingLeft(t)
 	})
@@ -138,20 +136,11 @@ func hide(m *devmgr.Manager, keep ...int) error {
 }
 
 func allocate(t require.TestingT, m *devmgr.Manager, number int, bytes uint64) bfc.Block {
-	block, err := m.Allocate(number, bytes)
-	require.NoError(t, err)
-	return block
+	return must.OK(m.Allocate(number, bytes))(t)
 }
 
 func stats(t require.TestingT, m *devmgr.Manager, device string) bfc.Stats {
-	s, err := m.MemoryStats(device)
-	require.NoError(t, err)
-	return s.Stats
-}
-
-func requireCode(t require.TestingT, code status.Code, err error) {
-	require.Error(t, err)
-	require.Equal(t, code.String(), status.CodeOf(err).String(), "the kind of: %v", err)
+	return must.OK(m.MemoryStats(device))(t).Stats
 }
 
 func physicalNames(t require.TestingT, m *devmgr.Manager) []string {
@@ -166,8 +155,7 @@ func physicalNames(t require.TestingT, m *devmgr.Manager) []string {
 }
 
 func logicalNames(t require.TestingT, m *devmgr.Manager) []string {
-	devices, err := m.LogicalDevices()
-	require.NoError(t, err)
+	devices := must.OK(m.LogicalDevices())(t)
 	var names []string
 	for _, d := range devices {
 		names = append(names, d.Name)
@@ -183,5 +171,3 @@ func texts(m *devmgr.Manager) []string {
 	}
 	return said
 }
-
-var _ gpu.Driver = (*driver)(nil)

@@ -1,13 +1,16 @@
 package devmgr_test
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"gpuconf/gocore/base/status"
 	"gpuconf/gocore/pool/bfc"
+	"gpuconf/gocore/pool/figures"
 	"gpuconf/tests_go/machine/simulated"
+	"gpuconf/tests_go/must"
 )
 
 func TestResolveGPU(t *testing.T) {
@@ -15,9 +18,7 @@ func TestResolveGPU(t *testing.T) {
 	for text, want := range map[string]int{
 		"GPU:0": 0, "GPU:1": 1, "/gpu:1": 1, "/device:GPU:0": 0, "/job:localhost/replica:0/task:0/device:GPU:1": 1,
 	} {
-		number, err := m.ResolveGPU(text)
-		require.NoError(t, err, text)
-		require.Equal(t, want, number, text)
+		require.Equal(t, want, must.OK(m.ResolveGPU(text))(t, text), text)
 	}
 	for text, says := range map[string]string{
 		"":            "Multiple devices match the provided string ''",
@@ -29,17 +30,14 @@ func TestResolveGPU(t *testing.T) {
 		"CPU:0":        "/device:CPU:0 has no memory pool: only GPUs have one",
 		"a\x00b\xff\n": "Failed parsing device name",
 	} {
-		_, err := m.ResolveGPU(text)
-		requireCode(t, status.InvalidArgument, err)
-		require.ErrorContains(t, err, says, text)
+		must.Fail(t, status.InvalidArgument, must.Err(m.ResolveGPU(text)), says, text)
 	}
 }
 
 func TestMemoryInfo(t *testing.T) {
 	m, _ := initialized(t, "T4", simulated.Options{}, nil, []float64{10, 20})
 	info := func(device string) [2]uint64 {
-		current, peak, err := m.MemoryInfo(device)
-		require.NoError(t, err)
+		current, peak := must.OK2(m.MemoryInfo(device))(t)
 		return [2]uint64{current, peak}
 	}
 	require.Equal(t, [2]uint64{0, 0}, info("GPU:0"))
@@ -54,43 +52,36 @@ func TestMemoryInfo(t *testing.T) {
 	require.Equal(t, [2]uint64{0, 256}, info("GPU:0"))
 
 	_, _, err := m.MemoryInfo("CPU:0")
-	requireCode(t, status.InvalidArgument, err)
+	must.Fail(t, status.InvalidArgument, err)
 	require.EqualError(t, err, "Allocator stats not available for device 'CPU:0'")
 	err = m.ResetMemoryStats("CPU:0")
-	requireCode(t, status.InvalidArgument, err)
+	must.Fail(t, status.InvalidArgument, err)
 	require.EqualError(t, err, "Cannot reset memory stats for device 'CPU:0'")
-	requireCode(t, status.InvalidArgument, m.ResetMemoryStats("GPU:9"))
+	must.Fail(t, status.InvalidArgument, m.ResetMemoryStats("GPU:9"))
 }
 
 func TestMeasurementsOverlap(t *testing.T) {
 	m, _ := initialized(t, "T4", simulated.Options{}, nil, []float64{10, 10})
 	held := allocate(t, m, 0, mib)
-	outer, before, err := m.StartPeak(0)
-	require.NoError(t, err)
+	outer, before := must.OK2(m.StartPeak(0))(t)
 	require.Equal(t, mib, before.Bytes)
 	require.NoError(t, m.Free(allocate(t, m, 0, 4*mib).Addr))
-	inner, _, err := m.StartPeak(0)
-	require.NoError(t, err)
+	inner, _ := must.OK2(m.StartPeak(0))(t)
 	require.NoError(t, m.Free(allocate(t, m, 0, 2*mib).Addr))
 	require.NoError(t, m.Free(allocate(t, m, 1, 9*mib).Addr)) // must have no effect here
 	require.NoError(t, m.ResetMemoryStats("GPU:0"))           // nor this
-	after, err := m.StopPeak(0, inner)
-	require.NoError(t, err)
+	after := must.OK(m.StopPeak(0, inner))(t)
 	require.Equal(t, []uint64{mib, 3 * mib}, []uint64{after.Bytes, after.PeakBytes})
-	after, err = m.StopPeak(0, outer)
-	require.NoError(t, err)
+	after = must.OK(m.StopPeak(0, outer))(t)
 	require.Equal(t, []uint64{mib, 5 * mib}, []uint64{after.Bytes, after.PeakBytes})
-	_, err = m.StopPeak(0, inner)
-	requireCode(t, status.InvalidArgument, err)
-	require.ErrorContains(t, err, "is not running")
+	must.Fail(t, status.InvalidArgument, must.Err(m.StopPeak(0, inner)), "is not running")
 	require.NoError(t, m.Free(held.Addr))
 }
 
 func TestMemoryMap(t *testing.T) {
 	m, _ := initialized(t, "T4", simulated.Options{}, nil, []float64{10, 20})
 	a := allocate(t, m, 1, 1000)
-	picture, err := m.MemoryMap("/device:GPU:1")
-	require.NoError(t, err)
+	picture := must.OK(m.MemoryMap("/device:GPU:1"))(t)
 	require.Equal(t, "GPU:1", picture.Name)
 	require.Equal(t, 20*mib, picture.LimitBytes)
 	require.Len(t, picture.Regions, 1)
@@ -100,8 +91,7 @@ func TestMemoryMap(t *testing.T) {
 	require.EqualValues(t, 1000, chunks[0].Requested)
 	require.Equal(t, 20*mib-1024, chunks[1].Bytes)
 	for _, device := range []string{"CPU:0", "GPU:7", "nonsense"} {
-		_, err = m.MemoryMap(device)
-		requireCode(t, status.InvalidArgument, err)
+		must.Fail(t, status.InvalidArgument, must.Err(m.MemoryMap(device)))
 	}
 }
 
@@ -112,29 +102,36 @@ func TestMemoryTotals(t *testing.T) {
 	require.NoError(t, m.Free(allocate(t, m, 0, 1000).Addr))
 	kept := allocate(t, m, 0, 1)
 	for range 3 {
-		_, err := m.Allocate(0, 11*mib)
-		requireCode(t, status.ResourceExhausted, err)
+		must.Fail(t, status.ResourceExhausted, must.Err(m.Allocate(0, 11*mib)))
 	}
 	require.NoError(t, m.ResetMemoryStats("GPU:0"))
-	totals, ooms, err := m.MemoryTotals(0)
-	require.NoError(t, err)
+	totals, ooms := must.OK2(m.MemoryTotals(0))(t)
 	require.Equal(t, bfc.Totals{Allocs: 2, AllocatedBytes: 1024 + 256, Regions: 1, RecentPeakBytesReserved: 10 * mib},
 		totals)
 	require.Equal(t, uint64(3), ooms)
 
-	totals, ooms, err = m.MemoryTotals(1)
-	require.NoError(t, err)
+	totals, ooms = must.OK2(m.MemoryTotals(1))(t)
 	require.Equal(t, bfc.Totals{}, totals)
 	require.Zero(t, ooms)
-	_, _, err = m.MemoryTotals(2)
-	require.Error(t, err)
+	require.Error(t, must.Err2(m.MemoryTotals(2)))
 
 	require.NoError(t, m.Free(kept.Addr))
-	_, err = m.Trim()
-	require.NoError(t, err)
+	must.OK(m.Trim())(t)
 	require.NoError(t, m.ResetMemoryStats("GPU:0"))
-	totals, _, err = m.MemoryTotals(0)
-	require.NoError(t, err)
+	totals, _ = must.OK2(m.MemoryTotals(0))(t)
 	require.Zero(t, totals.RecentPeakBytesReserved, "a new peak begins at what is reserved now")
 	require.Zero(t, totals.Regions)
+}
+
+var errFull = errors.New("no slot is free")
+
+// full is where no figures can be published.
+type full struct{}
+
+func (full) SetPools([]figures.Place) ([]*figures.Pool, error) { return nil, errFull }
+
+func TestFiguresThatCannotBePublishedAreAnError(t *testing.T) {
+	m, _ := initialized(t, "T4", simulated.Options{}, nil)
+	require.ErrorIs(t, m.Publish(full{}), errFull)
+	require.NoError(t, m.Publish(nil))
 }

@@ -14,6 +14,7 @@ import (
 	"gpuconf/gocore/tf/config"
 	"gpuconf/tests_go/devices/faults"
 	"gpuconf/tests_go/machine/simulated"
+	"gpuconf/tests_go/must"
 )
 
 // A fraction above 1 used to raise only the limit: the pool requested device memory, and an allocation beyond the card
@@ -25,18 +26,14 @@ var (
 )
 
 func oversubscribed(t *testing.T, m *devmgr.Manager, device string) uint64 {
-	t.Helper()
-	s, err := m.MemoryStats(device)
-	require.NoError(t, err)
-	picture, err := m.MemoryMap(device)
-	require.NoError(t, err)
+	s := must.OK(m.MemoryStats(device))(t)
+	picture := must.OK(m.MemoryMap(device))(t)
 	require.Equal(t, s.OversubscribedBytes, picture.OversubscribedBytes)
 	return s.OversubscribedBytes
 }
 
 // imported returns a Manager that a program started with options; growth is in them.
 func imported(t *testing.T, d *driver, o config.Options) *devmgr.Manager {
-	t.Helper()
 	m := enumerated(t, d, nil)
 	require.NoError(t, m.Configure(func(s *config.State) error { return s.Import(o) }))
 	return m
@@ -56,8 +53,7 @@ func TestAFractionAboveOneExceedsTheCard(t *testing.T) {
 			require.Equal(t, []uint64{0, 0, 0, 0, 16 * mib, 32 * mib}[i], oversubscribed(t, m, device))
 		}
 		require.NoError(t, m.Check())
-		_, err := m.Allocate(number, 1)
-		requireCode(t, status.ResourceExhausted, err)
+		must.Fail(t, status.ResourceExhausted, must.Err(m.Allocate(number, 1)))
 		got := make([]byte, 16*mib)
 		for i, block := range blocks {
 			require.NoError(t, m.CopyToHost(block.Addr, block.ID, 0, got))
@@ -97,8 +93,7 @@ func TestLogicalGPUsOfUnifiedMemoryShareACard(t *testing.T) {
 	require.NoError(t, splitGPU(m, 0, 40, 40))
 	require.NoError(t, m.Initialize(nil, ""))
 	require.Contains(t, texts(m), "info: the memory_limits of 2 logical GPUs add up to 80.00MiB, and Tesla T4 has "+
-		"only 64.00MiB: "+
-		"unified memory that does not fit on the GPU is kept in host memory")
+		"only 64.00MiB: unified memory that does not fit on the GPU is kept in host memory")
 	first := allocate(t, m, 0, 40*mib)
 	require.Zero(t, oversubscribed(t, m, "GPU:0"))
 	second := allocate(t, m, 1, 30*mib)
@@ -117,9 +112,7 @@ func TestPoolsWithoutUnifiedMemoryExceedNothing(t *testing.T) {
 	block := allocate(t, m, 0, 40*mib)
 	require.Zero(t, oversubscribed(t, m, "GPU:0"))
 	require.Zero(t, d.CallsOf()["MemAllocManaged"])
-	is, err := m.IsUnified(0)
-	require.NoError(t, err)
-	require.False(t, is)
+	require.False(t, must.OK(m.IsUnified(0))(t))
 	require.NoError(t, m.Free(block.Addr))
 }
 
@@ -127,8 +120,7 @@ func TestPoolsWithoutUnifiedMemoryExceedNothing(t *testing.T) {
 func TestAnotherLimitIsOfUnifiedMemoryToo(t *testing.T) {
 	d := newDriver(t, "T4:64MiB", simulated.Options{})
 	m := enumerated(t, d, nil)
-	_, _, err := m.Join(oneAndAHalf, config.Env{"TF_DEVICE_MIN_SYS_MEMORY_IN_MB": "24"}, "", nil)
-	require.NoError(t, err)
+	must.OK2(m.Join(oneAndAHalf, config.Env{"TF_DEVICE_MIN_SYS_MEMORY_IN_MB": "24"}, "", nil))(t)
 	require.Equal(t, 40*mib, stats(t, m, "GPU:0").BytesLimit)
 	require.NoError(t, m.Free(allocate(t, m, 0, 1).Addr))
 	require.Equal(t, 1, d.CallsOf()["MemAllocManaged"])
@@ -141,7 +133,7 @@ func TestGPUsThatCannotOversubscribe(t *testing.T) {
 		m := enumerated(t, newDriver(t, "K40:64MiB", simulated.Options{}), nil)
 		for _, options := range []config.Options{oneAndAHalf, unified} {
 			_, _, err := m.Join(options, nil, "", nil)
-			requireCode(t, status.Internal, err)
+			must.Fail(t, status.Internal, err)
 			require.EqualError(t, err, prePascal)
 			require.False(t, isInitialized(m))
 		}
@@ -155,12 +147,10 @@ func TestGPUsThatCannotOversubscribe(t *testing.T) {
 		require.NoError(t, splitGPU(m, 0, 40, 40))
 		require.NoError(t, m.Initialize(nil, ""), "as in TensorFlow: nothing is sized, so nothing is checked")
 		require.Contains(t, texts(m), "warning: the memory_limits of 2 logical GPUs add up to 80.00MiB, and Tesla "+
-			"K40c has only 64.00MiB: "+
-			"the excess is not available")
+			"K40c has only 64.00MiB: the excess is not available")
 		block := allocate(t, m, 0, 40*mib)
-		_, err := m.Allocate(1, 30*mib)
-		requireCode(t, status.ResourceExhausted, err)
-		require.ErrorContains(t, err, "the limit was not reached, but the GPU refused")
+		must.Fail(t, status.ResourceExhausted, must.Err(m.Allocate(1, 30*mib)),
+			"the limit was not reached, but the GPU refused")
 		require.NoError(t, m.Free(block.Addr))
 	})
 	t.Run("one GPU of two, hidden by its limits", func(t *testing.T) {
@@ -178,19 +168,17 @@ func TestGPUsThatCannotOversubscribe(t *testing.T) {
 			"excess is not available")
 		block := allocate(t, m, 0, 60*mib)
 		require.Zero(t, oversubscribed(t, m, "GPU:0"))
-		_, err := m.Allocate(0, 20*mib)
-		requireCode(t, status.ResourceExhausted, err)
-		require.ErrorContains(t, err, "the limit was not reached, but the GPU refused")
+		must.Fail(t, status.ResourceExhausted, must.Err(m.Allocate(0, 20*mib)),
+			"the limit was not reached, but the GPU refused")
 		require.NoError(t, m.Free(block.Addr))
 	})
 	t.Run("no managed memory", func(t *testing.T) {
 		d := newDriver(t, "T4:64MiB", simulated.Options{NoManaged: true})
 		m := enumerated(t, d, nil)
 		_, _, err := m.Join(oneAndAHalf, nil, "", nil)
-		requireCode(t, status.Unimplemented, err)
+		must.Fail(t, status.Unimplemented, err)
 		require.EqualError(t, err, "GPU:0 cannot use unified memory: Tesla T4 (GPU 0) does not support managed "+
-			"memory. Do not set "+
-			"use_unified_memory, and keep per_process_gpu_memory_fraction at 1 or below")
+			"memory. Do not set use_unified_memory, and keep per_process_gpu_memory_fraction at 1 or below")
 		d.requireNothingLeft(t)
 		join(t, m, config.Options{}, "")
 		require.NoError(t, m.Free(allocate(t, m, 0, 1).Addr))
@@ -200,15 +188,10 @@ func TestGPUsThatCannotOversubscribe(t *testing.T) {
 func TestUnifiedMemoryIsAnotherConfiguration(t *testing.T) {
 	m := enumerated(t, newDriver(t, "T4:64MiB", simulated.Options{}), nil)
 	join(t, m, config.Options{}, "a.py:1")
-	is := func() bool {
-		unified, err := m.IsUnified(0)
-		require.NoError(t, err)
-		return unified
-	}
+	is := func() bool { return must.OK(m.IsUnified(0))(t) }
 	require.False(t, is())
 	block := allocate(t, m, 0, 1)
-	_, _, err := m.Join(unified, nil, "b.py:2", nil)
-	requireCode(t, status.FailedPrecondition, err)
+	must.Fail(t, status.FailedPrecondition, must.Err2(m.Join(unified, nil, "b.py:2", nil)))
 	require.NoError(t, m.Free(block.Addr))
 	join(t, m, unified, "b.py:2")
 	require.True(t, is())
@@ -227,8 +210,7 @@ func TestOutOfMemoryOfUnifiedMemory(t *testing.T) {
 	require.ErrorContains(t, err, "out of memory, the limit is reached.\n  limit 96.00MiB (100663296 bytes), in use "+
 		"80.00MiB (83886080 bytes)")
 	require.ErrorContains(t, err, "\n  on Tesla T4, which has 64.00MiB (67108864 bytes) in total; the memory in use "+
-		"exceeds that by 16.00MiB "+
-		"(16777216 bytes), which is in host memory. Free memory, ")
+		"exceeds that by 16.00MiB (16777216 bytes), which is in host memory. Free memory, ")
 	require.NoError(t, m.Free(block.Addr))
 }
 
@@ -239,8 +221,8 @@ func TestTheHostMayHaveNoMore(t *testing.T) {
 	join(t, m, oneAndAHalf, "")
 	d.SetFaults(faults.AfterBytes(0, gpu.ErrorOutOfMemory))
 	_, err := m.Allocate(0, mib)
-	requireCode(t, status.ResourceExhausted, err)
-	require.ErrorContains(t, err, "the limit was not reached, but the GPU refused (CUDA_ERROR_OUT_OF_MEMORY (2))")
+	must.Fail(t, status.ResourceExhausted, err,
+		"the limit was not reached, but the GPU refused (CUDA_ERROR_OUT_OF_MEMORY (2))")
 	require.ErrorContains(t, err, "Free memory, on this GPU or on the host, which holds what does not fit on the GPU.")
 	var cause *bfc.OutOfMemory
 	require.True(t, errors.As(err, &cause))

@@ -18,6 +18,7 @@ import (
 	"gpuconf/gocore/pool/bfc"
 	"gpuconf/gocore/tf/config"
 	"gpuconf/tests_go/machine/simulated"
+	"gpuconf/tests_go/must"
 )
 
 // allocateOrWait allocates on GPU:0, however long it takes.
@@ -155,9 +156,7 @@ func (p *process) replace(force bool) error {
 // Manager is being replaced, FailedPrecondition, or State after it was initialized.
 func TestResetBesideEverything(t *testing.T) {
 	p := &process{driver: newDriver(t, "2xT4:64MiB", simulated.Options{})}
-	first, err := devmgr.New(p.driver, nil)
-	require.NoError(t, err)
-	p.current.Store(first)
+	p.current.Store(must.OK(devmgr.New(p.driver, nil))(t))
 
 	var done sync.WaitGroup
 	var served, resets atomic.Int64
@@ -198,10 +197,8 @@ func TestResetBesideEverything(t *testing.T) {
 					_, err = m.StopPeak(1, id)
 					fine(err)
 				}
-				_, err = m.MemoryMap("GPU:1")
-				fine(err)
-				_, err = m.LogicalDevices()
-				fine(err)
+				fine(must.Err(m.MemoryMap("GPU:1")))
+				fine(must.Err(m.LogicalDevices()))
 				block, err := m.AllocateKnowing(1, m.LogicalGPUs()-1, 7, devmgr.Uncaptured|devmgr.Lasting, 1, 0)
 				if fine(err, status.InvalidArgument) {
 					fine(m.Free(block.Addr))
@@ -259,6 +256,5 @@ func TestCloseDuringAnAllocation(t *testing.T) {
 		require.NoError(t, m.Close(false))
 		require.NoError(t, h.StreamDestroy(0, stream)) // as with its context
 	}
-	_, err := m.AllocateOn(0, -1, stream, mib, 0)
-	requireCode(t, status.FailedPrecondition, err)
+	must.Fail(t, status.FailedPrecondition, must.Err(m.AllocateOn(0, -1, stream, mib, 0)))
 }

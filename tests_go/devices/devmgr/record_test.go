@@ -17,23 +17,20 @@ import (
 	"gpuconf/gocore/pool/bfc"
 	"gpuconf/gocore/tf/config"
 	"gpuconf/tests_go/machine/simulated"
+	"gpuconf/tests_go/must"
 )
 
 func startRecording(t testing.TB, m *devmgr.Manager, capacity int) *trace.Recorder {
-	t.Helper()
-	r, err := trace.NewRecorder(capacity, nil)
-	require.NoError(t, err)
+	r := must.OK(trace.NewRecorder(capacity, nil))(t)
 	require.NoError(t, m.Record(r))
 	return r
 }
 
 // stopRecording returns the events without the fields that differ between runs.
 func stopRecording(t testing.TB, m *devmgr.Manager, r *trace.Recorder) (events []trace.Event, lost uint64) {
-	t.Helper()
 	live, _ := m.StopRecording()
 	r.Stop(live)
-	recording, err := r.Recording(context.Background())
-	require.NoError(t, err)
+	recording := must.OK(r.Recording(context.Background()))(t)
 	require.NoError(t, r.Close())
 	for _, e := range recording.Events {
 		e.Micros, e.Thread, e.Holder = 0, 0, 0
@@ -44,27 +41,20 @@ func stopRecording(t testing.TB, m *devmgr.Manager, r *trace.Recorder) (events [
 
 func TestEveryWayToAllocateAndFreeIsRecorded(t *testing.T) {
 	m, d := initialized(t, "2xT4", simulated.Options{}, nil, []float64{8, 8}, []float64{8})
-	stream, err := d.machine.StreamCreate(0, 0, 0)
-	require.NoError(t, err)
-	before, err := m.Allocate(0, 999)
-	require.NoError(t, err)
+	stream := must.OK(d.machine.StreamCreate(0, 0, 0))(t)
+	before := must.OK(m.Allocate(0, 999))(t)
 	r := startRecording(t, m, 100)
 
-	plain, err := m.Allocate(0, 1)
+	plain := must.OK(m.Allocate(0, 1))(t)
+	routed := must.OK(m.AllocateOn(0, 1, stream, 300, 0))(t)
+	kept := must.OK(m.AllocateOn(1, -1, gpu.StreamNull, 5000, 0))(t)
+	must.Fail(t, status.ResourceExhausted, must.Err(m.Allocate(1, 9*mib)))
+	_, err := m.Allocate(1, 0) // nothing happens
 	require.NoError(t, err)
-	routed, err := m.AllocateOn(0, 1, stream, 300, 0)
-	require.NoError(t, err)
-	kept, err := m.AllocateOn(1, -1, gpu.StreamNull, 5000, 0)
-	require.NoError(t, err)
-	_, err = m.Allocate(1, 9*mib)
-	requireCode(t, status.ResourceExhausted, err)
-	_, err = m.Allocate(1, 0) // nothing happens
-	require.NoError(t, err)
-	_, err = m.Allocate(9, 1)
-	requireCode(t, status.InvalidArgument, err)
+	must.Fail(t, status.InvalidArgument, must.Err(m.Allocate(9, 1)))
 	require.NoError(t, m.FreeID(plain.Addr, plain.ID))
-	requireCode(t, status.InvalidArgument, m.Free(plain.Addr))
-	requireCode(t, status.InvalidArgument, m.FreeID(before.Addr, 99))
+	must.Fail(t, status.InvalidArgument, m.Free(plain.Addr))
+	must.Fail(t, status.InvalidArgument, m.FreeID(before.Addr, 99))
 	require.NoError(t, m.FreeOn(routed.Addr, stream))
 	require.NoError(t, m.Free(before.Addr))
 
@@ -95,11 +85,9 @@ func TestMemoryOfTheGPUIsRecorded(t *testing.T) {
 	require.NoError(t, setGrowth(m, 0))
 	require.NoError(t, m.Initialize(nil, "here"))
 	r := startRecording(t, m, 100)
-	block, err := m.Allocate(0, 3*mib)
-	require.NoError(t, err)
+	block := must.OK(m.Allocate(0, 3*mib))(t)
 	require.NoError(t, m.Free(block.Addr))
-	_, err = m.Trim()
-	require.NoError(t, err)
+	must.OK(m.Trim())(t)
 	events, _ := stopRecording(t, m, r)
 	require.Equal(t, []trace.Event{
 		{Action: trace.SegmentMap, Addr: block.Addr, Bytes: 4 * mib},
@@ -113,11 +101,9 @@ func TestMemoryOfTheGPUIsRecorded(t *testing.T) {
 func TestRegionsThatGoBackAreRecorded(t *testing.T) {
 	m, _ := initialized(t, "T4", simulated.Options{}, nil, []float64{8})
 	r := startRecording(t, m, 100)
-	block, err := m.Allocate(0, 1000)
-	require.NoError(t, err)
+	block := must.OK(m.Allocate(0, 1000))(t)
 	require.NoError(t, m.Free(block.Addr))
-	_, err = m.Trim()
-	require.NoError(t, err)
+	must.OK(m.Trim())(t)
 	events, _ := stopRecording(t, m, r)
 	require.Equal(t, []trace.Event{
 		{Action: trace.SegmentAlloc, Addr: block.Addr, Bytes: 8 * mib},
@@ -133,10 +119,8 @@ func TestPoolsThatComeLaterAreRecordedToo(t *testing.T) {
 	r := startRecording(t, m, 2)
 	require.NoError(t, m.Initialize(nil, "here"))
 	for range 2 {
-		block, err := m.Allocate(0, 1000)
-		require.NoError(t, err)
-		require.NoError(t, m.Free(block.Addr))
-		_, _, err = m.Join(config.Options{AllowGrowth: true}, nil, "there", nil) // replaces the pools
+		require.NoError(t, m.Free(must.OK(m.Allocate(0, 1000))(t).Addr))
+		_, _, err := m.Join(config.Options{AllowGrowth: true}, nil, "there", nil) // replaces the pools
 		require.NoError(t, err)
 	}
 	all, lost := r.Count()
@@ -147,12 +131,9 @@ func TestPoolsThatComeLaterAreRecordedToo(t *testing.T) {
 }
 
 func TestRecordingOnAClosedManager(t *testing.T) {
-	m, err := devmgr.New(nil, nil)
-	require.NoError(t, err)
+	m := must.OK(devmgr.New(nil, nil))(t)
 	require.NoError(t, m.Close(false))
-	r, err := trace.NewRecorder(1, nil)
-	require.NoError(t, err)
-	requireCode(t, status.FailedPrecondition, m.Record(r))
+	must.Fail(t, status.FailedPrecondition, m.Record(must.OK(trace.NewRecorder(1, nil))(t)))
 }
 
 func TestRecordingMakesNoGoMemory(t *testing.T) {
@@ -176,8 +157,7 @@ func TestThreadsAreRecorded(t *testing.T) {
 	const threads, rounds = 16, 400
 	m, _ := initialized(t, "T4", simulated.Options{}, nil, []float64{64, 64})
 	for range 5 {
-		old, err := m.Allocate(0, 777)
-		require.NoError(t, err)
+		old := must.OK(m.Allocate(0, 777))(t)
 		r := startRecording(t, m, threads*rounds*2+1000)
 		var group sync.WaitGroup
 		for i := range threads {
@@ -243,8 +223,7 @@ func TestARecordingBeginsBetweenTwoChanges(t *testing.T) {
 		allocated <- block
 	}()
 	<-entered
-	r, err := trace.NewRecorder(10, nil)
-	require.NoError(t, err)
+	r := must.OK(trace.NewRecorder(10, nil))(t)
 	go func() { recorded <- m.Record(r) }()
 	select {
 	case err := <-recorded:
@@ -308,8 +287,7 @@ func TestRecordingsBeginAndEndAmidWork(t *testing.T) {
 		}
 		live, pools := m.StopRecording()
 		r.Stop(live)
-		recording, err := r.Recording(context.Background())
-		require.NoError(t, err)
+		recording := must.OK(r.Recording(context.Background()))(t)
 		require.NoError(t, r.Close())
 		require.Zero(t, recording.Lost)
 		now := map[uint64]uint64{}

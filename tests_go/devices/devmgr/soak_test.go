@@ -18,6 +18,7 @@ import (
 	"gpuconf/gocore/tf/config"
 	"gpuconf/tests_go/devices/faults"
 	"gpuconf/tests_go/machine/simulated"
+	"gpuconf/tests_go/must"
 )
 
 // meter counts what a pool has allocated from a GPU, and checks the limit at every call.
@@ -105,9 +106,8 @@ func newSoaker(t *testing.T, seed uint64) *soaker {
 	s.counters.limit = s.meter.limit
 	env := config.Env{"TF_FORCE_GPU_ALLOW_GROWTH": strconv.FormatBool(kind < 3),
 		"TF_ENABLE_GPU_GARBAGE_COLLECTION": strconv.FormatBool(kind != 1)}
-	var err error
-	s.m, err = devmgr.New(s.meter, env)
-	require.NoError(t, err)
+
+	s.m = must.OK(devmgr.New(s.meter, env))(t)
 	require.NoError(t, splitGPU(s.m, 0, limit))
 	require.NoError(t, s.m.Initialize(env, ""))
 	return s
@@ -249,8 +249,7 @@ func (s *soaker) read(b soaked) {
 
 func (s *soaker) newStream() {
 	if len(s.streams) < 4 {
-		stream, err := s.meter.machine.StreamCreate(0, gpu.StreamNonBlocking, 0)
-		require.NoError(s.t, err)
+		stream := must.OK(s.meter.machine.StreamCreate(0, gpu.StreamNonBlocking, 0))(s.t)
 		s.streams = append(s.streams, stream)
 		if stream == s.ended { // the handle is reused
 			s.ended = gpu.StreamNull
@@ -294,7 +293,7 @@ func (s *soaker) mistake() {
 	}
 	if kind != 2 || !errors.Is(err, gpu.ErrorOutOfMemory) {
 		// an injected failure, before the driver could say that there is no such stream
-		requireCode(s.t, status.InvalidArgument, err)
+		must.Fail(s.t, status.InvalidArgument, err)
 	}
 	require.Error(s.t, err)
 	require.Equal(s.t, before, stats(s.t, s.m, "GPU:0"))
@@ -330,7 +329,7 @@ func (s *soaker) end() (stitches uint64) {
 		s.read(b)
 	}
 	if len(s.live) > 0 {
-		requireCode(s.t, status.FailedPrecondition, s.m.Close(false))
+		must.Fail(s.t, status.FailedPrecondition, s.m.Close(false))
 	}
 	for _, stream := range s.streams { // what is queued in them may use memory that is about to be released
 		require.NoError(s.t, s.meter.machine.StreamSynchronize(0, stream))
@@ -353,9 +352,7 @@ func number(t *testing.T, name string, otherwise uint64) uint64 {
 	if text == "" {
 		return otherwise
 	}
-	n, err := strconv.ParseUint(text, 10, 64)
-	require.NoError(t, err, name)
-	return n
+	return must.OK(strconv.ParseUint(text, 10, 64))(t, name)
 }
 
 // Random operations while the driver fails at random: SOAK operations, in sessions of a few thousand, with SEED and the

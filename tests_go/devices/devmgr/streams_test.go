@@ -11,8 +11,10 @@ import (
 	"gpuconf/gocore/devices/devmgr"
 	"gpuconf/gocore/machine/gpu"
 	"gpuconf/gocore/pool/bfc"
+	"gpuconf/gocore/tf/config"
 	"gpuconf/tests_go/devices/faults"
 	"gpuconf/tests_go/machine/simulated"
+	"gpuconf/tests_go/must"
 )
 
 // gate is work that blocks a stream until open.
@@ -21,8 +23,7 @@ type gate struct {
 }
 
 func closedGate(t *testing.T, d *driver, stream gpu.Stream) *gate {
-	memory, err := d.MemHostAlloc(0, 8)
-	require.NoError(t, err)
+	memory := must.OK(d.MemHostAlloc(0, 8))(t)
 	atomic.StoreUint64(&memory.Words[0], 0)
 	require.NoError(t, d.StreamWaitValue64(0, stream, memory.Addr, 1))
 	return &gate{memory}
@@ -31,9 +32,7 @@ func closedGate(t *testing.T, d *driver, stream gpu.Stream) *gate {
 func (g *gate) open() { atomic.StoreUint64(&g.memory.Words[0], 1) }
 
 func newStream(t *testing.T, d *driver) gpu.Stream {
-	stream, err := d.StreamCreate(0, gpu.StreamNonBlocking, 0)
-	require.NoError(t, err)
-	return stream
+	return must.OK(d.StreamCreate(0, gpu.StreamNonBlocking, 0))(t)
 }
 
 func fill(t *testing.T, d *driver, stream gpu.Stream, addr uint64, value byte, bytes uint64) {
@@ -42,7 +41,6 @@ func fill(t *testing.T, d *driver, stream gpu.Stream, addr uint64, value byte, b
 
 // requireFilled checks that each byte of a block has a value.
 func requireFilled(t *testing.T, m *devmgr.Manager, block bfc.Block, value byte, size uint64, otherwise string) {
-	t.Helper()
 	now := make([]byte, size)
 	require.NoError(t, m.CopyToHost(block.Addr, block.ID, 0, now))
 	require.Equal(t, len(now), bytes.Count(now, []byte{value}), otherwise)
@@ -58,12 +56,10 @@ func TestOneStreamNeedsNoDriver(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m, d := initialized(t, "T4", simulated.Options{}, nil, []float64{10})
 			stream := which(t, d)
-			first, err := m.AllocateKnowing(0, -1, stream, devmgr.Lasting, mib, 0)
-			require.NoError(t, err)
+			first := must.OK(m.AllocateKnowing(0, -1, stream, devmgr.Lasting, mib, 0))(t)
 			before := d.CallsOf()
 			for range 100 {
-				block, err := m.AllocateKnowing(0, -1, stream, devmgr.Lasting, mib, 0)
-				require.NoError(t, err)
+				block := must.OK(m.AllocateKnowing(0, -1, stream, devmgr.Lasting, mib, 0))(t)
 				require.NoError(t, m.FreeOn(block.Addr, stream))
 			}
 			after := d.CallsOf()
@@ -84,8 +80,7 @@ func TestMemoryGoesFromStreamToStream(t *testing.T) {
 			m, d := initialized(t, "T4", opts, nil, []float64{8})
 			require.NoError(t, d.ContextRetain(0), "so that Close does not end the context, and everything with it")
 			one, other := newStream(t, d), newStream(t, d)
-			block, err := m.AllocateKnowing(0, -1, one, devmgr.Lasting, 8*mib, 0)
-			require.NoError(t, err)
+			block := must.OK(m.AllocateKnowing(0, -1, one, devmgr.Lasting, 8*mib, 0))(t)
 			var held *gate
 			if !opts.NoStreamMemOps {
 				held = closedGate(t, d, one)
@@ -98,8 +93,7 @@ func TestMemoryGoesFromStreamToStream(t *testing.T) {
 			require.Equal(t, block.Addr, heir.Addr)
 			fill(t, d, other, heir.Addr, 2, 8*mib)
 			if held != nil {
-				done, err := d.StreamQuery(0, other)
-				require.NoError(t, err)
+				done := must.OK(d.StreamQuery(0, other))(t)
 				require.False(t, done, "the heir's stream waits for the first one's work")
 				held.open()
 			}
@@ -132,13 +126,11 @@ func TestOneStreamOfTwoSoonNeedsNoDriver(t *testing.T) {
 			const limit, size = 256, 64 * mib
 			m, d := initialized(t, "T4", opts, nil, []float64{limit})
 			busy, other := newStream(t, d), newStream(t, d)
-			first, err := m.AllocateKnowing(0, -1, other, devmgr.Lasting, mib, 0)
-			require.NoError(t, err)
+			first := must.OK(m.AllocateKnowing(0, -1, other, devmgr.Lasting, mib, 0))(t)
 			calls := func(times int) map[string]int {
 				before := d.CallsOf()
 				for range times {
-					block, err := m.AllocateKnowing(0, -1, busy, devmgr.Lasting, size, 0)
-					require.NoError(t, err)
+					block := must.OK(m.AllocateKnowing(0, -1, busy, devmgr.Lasting, size, 0))(t)
 					require.NoError(t, m.Free(block.Addr))
 				}
 				after := d.CallsOf()
@@ -153,8 +145,7 @@ func TestOneStreamOfTwoSoonNeedsNoDriver(t *testing.T) {
 			looks := map[string]int{"StreamGetCaptureInfo": 1000} // which do not contact the GPU
 			require.Equal(t, looks, calls(1000))
 
-			block, err := m.AllocateKnowing(0, -1, busy, devmgr.Lasting, size, 0)
-			require.NoError(t, err)
+			block := must.OK(m.AllocateKnowing(0, -1, busy, devmgr.Lasting, size, 0))(t)
 			slowly(t, d, busy, opts)
 			fill(t, d, busy, block.Addr, 1, size)
 			require.NoError(t, m.Free(block.Addr))
@@ -178,40 +169,33 @@ func TestOneStreamOfTwoSoonNeedsNoDriver(t *testing.T) {
 func TestRecordedStreamsHoldABlock(t *testing.T) {
 	m, d := initialized(t, "T4", simulated.Options{}, nil, []float64{8})
 	reader := newStream(t, d)
-	block, err := m.AllocateKnowing(0, -1, gpu.StreamNull, devmgr.Lasting, 4*mib, 0)
-	require.NoError(t, err)
+	block := must.OK(m.AllocateKnowing(0, -1, gpu.StreamNull, devmgr.Lasting, 4*mib, 0))(t)
 	require.NoError(t, m.RecordStream(block.Addr, reader))
 	held := closedGate(t, d, reader)
 	require.NoError(t, m.Free(block.Addr))
 
-	next, err := m.AllocateKnowing(0, -1, gpu.StreamNull, devmgr.Lasting, 4*mib, 0)
-	require.NoError(t, err)
+	next := must.OK(m.AllocateKnowing(0, -1, gpu.StreamNull, devmgr.Lasting, 4*mib, 0))(t)
 	require.NotEqual(t, block.Addr, next.Addr, "the reader is not done")
 	held.open()
 	require.NoError(t, d.StreamSynchronize(0, reader))
-	third, err := m.AllocateKnowing(0, -1, gpu.StreamNull, devmgr.Lasting, 4*mib, 0)
-	require.NoError(t, err)
+	third := must.OK(m.AllocateKnowing(0, -1, gpu.StreamNull, devmgr.Lasting, 4*mib, 0))(t)
 	require.Equal(t, block.Addr, third.Addr)
 	require.NoError(t, m.Free(next.Addr))
 	require.NoError(t, m.Free(third.Addr))
-	require.NoError(t, m.Check())
 }
 
 func TestStreamsOfBlocksThatAreNotLive(t *testing.T) {
 	m, d := initialized(t, "T4", simulated.Options{}, nil, []float64{8})
 	stream := newStream(t, d)
-	block, err := m.AllocateKnowing(0, -1, stream, devmgr.Lasting, mib, 0)
-	require.NoError(t, err)
+	block := must.OK(m.AllocateKnowing(0, -1, stream, devmgr.Lasting, mib, 0))(t)
 	require.NoError(t, m.FreeOn(block.Addr, stream))
 	for name, err := range map[string]error{
 		"freed before": m.FreeOn(block.Addr, stream),
 		"inside":       m.RecordStream(block.Addr+256, stream),
 		"nothing":      m.RecordStream(12345, stream),
 	} {
-		requireCode(t, status.InvalidArgument, err)
-		require.ErrorContains(t, err, "live block", name)
+		t.Run(name, func(t *testing.T) { must.Fail(t, status.InvalidArgument, err, "live block") })
 	}
-	require.NoError(t, m.Check())
 }
 
 // Each mark, each wait and each query may fail: the block is obtained in another way, or the error says so, and nothing
@@ -262,8 +246,7 @@ func handOver(t *testing.T, m *devmgr.Manager, one, other gpu.Stream) {
 func TestMemoryThatCannotBeWaitedFor(t *testing.T) {
 	m, d := initialized(t, "T4", simulated.Options{}, nil, []float64{8})
 	one, other := newStream(t, d), newStream(t, d)
-	block, err := m.AllocateKnowing(0, -1, one, devmgr.Lasting, 8*mib, 0)
-	require.NoError(t, err)
+	block := must.OK(m.AllocateKnowing(0, -1, one, devmgr.Lasting, 8*mib, 0))(t)
 	held := closedGate(t, d, one)
 	require.NoError(t, m.FreeOn(block.Addr, one))
 	d.SetFaults(func(c faults.Call) error {
@@ -272,16 +255,108 @@ func TestMemoryThatCannotBeWaitedFor(t *testing.T) {
 		}
 		return nil
 	})
-	_, err = m.AllocateKnowing(0, -1, other, devmgr.Lasting, 8*mib, 0)
-	requireCode(t, status.ResourceExhausted, err)
+	_, err := m.AllocateKnowing(0, -1, other, devmgr.Lasting, 8*mib, 0)
+	must.Fail(t, status.ResourceExhausted, err)
 	require.ErrorContains(t, err, "work queued in other streams may still use it, and waiting for them failed "+
 		"(CUDA_ERROR_UNKNOWN (999))")
 	require.ErrorContains(t, err, "Synchronize those streams")
 	d.SetFaults()
 	held.open()
 	require.NoError(t, d.StreamSynchronize(0, one))
-	again, err := m.AllocateKnowing(0, -1, other, devmgr.Lasting, 8*mib, 0)
-	require.NoError(t, err)
+	again := must.OK(m.AllocateKnowing(0, -1, other, devmgr.Lasting, 8*mib, 0))(t)
 	require.NoError(t, m.FreeOn(again.Addr, other))
-	require.NoError(t, m.Check())
+}
+
+// A thread without a scope, such as autograd's workers, runs in the stream of the scope that its work comes from.
+func TestAStreamOfItsOwnTellsWhoseMemoryItIs(t *testing.T) {
+	m, d := initialized(t, "2xT4", simulated.Options{}, nil, []float64{100, 100, 100}, []float64{100})
+	first := must.OK(m.StreamOf(0))(t)
+	require.Equal(t, gpu.StreamNull, first, "the first of an ordinal gets what no other one claims")
+	second := must.OK(m.StreamOf(1))(t)
+	require.Greater(t, second, gpu.StreamPerThread)
+	require.Equal(t, second, must.OK(m.StreamOf(1))(t))
+	third := must.OK(m.StreamOf(2))(t)
+	require.NotEqual(t, second, third)
+
+	others := must.OK(d.machine.StreamCreate(0, gpu.StreamNonBlocking, 0))(t)
+	for name, row := range map[string]struct {
+		ordinal, scope int
+		stream         gpu.Stream
+		want           int
+	}{
+		"the stream's GPU":                 {0, -1, second, 1},
+		"another stream's GPU":             {0, -1, third, 2},
+		"the scope comes first":            {0, 2, second, 2},
+		"also the scope of the first":      {0, 0, second, 0},
+		"a scope elsewhere counts as none": {0, 3, third, 2},
+		"a stream of the program":          {0, -1, others, 0},
+		"the null stream":                  {0, -1, gpu.StreamNull, 0},
+		"the per-thread stream":            {0, -1, gpu.StreamPerThread, 0},
+		"a stream of another ordinal":      {1, -1, second, 3},
+	} {
+		require.Equal(t, row.want, serving(t, m, row.ordinal, row.scope, row.stream), name)
+	}
+	block := must.OK(m.AllocateKnowing(0, -1, second, devmgr.Lasting, 1000, 0))(t)
+	require.EqualValues(t, 1, stats(t, m, "GPU:1").LiveBlocks)
+	require.NoError(t, m.Free(block.Addr))
+	must.Fail(t, status.InvalidArgument, must.Err(m.StreamOf(4)))
+}
+
+func TestAStreamOfItsOwnHasThePriorityOfItsDevice(t *testing.T) {
+	d := newDriver(t, "T4", simulated.Options{})
+	m := enumerated(t, d, nil)
+	limit, urgent, normal := 100.0, int64(-2), int64(0)
+	require.NoError(t, m.Configure(func(s *config.State) error {
+		return s.SetLogicalConfigs(config.Arg{Device: s.Physical()[1]},
+			config.LogicalConfigs{Items: []config.LogicalConfig{
+				{MemoryLimitMiB: &limit, Priority: &normal}, {MemoryLimitMiB: &limit, Priority: &urgent},
+			}})
+	}))
+	require.NoError(t, m.Initialize(nil, ""))
+	require.Equal(t, -2, must.OK(d.machine.StreamGetPriority(0, must.OK(m.StreamOf(1))(t)))(t))
+}
+
+func TestTrimGivesBackWhatNoBlockLiesIn(t *testing.T) {
+	m, d := initialized(t, "T4", simulated.Options{}, nil, []float64{100, 50})
+	block, kept := allocate(t, m, 0, 1), allocate(t, m, 1, 1)
+	require.EqualValues(t, 150*mib, d.taken(t, 0))
+	require.NoError(t, m.Free(block.Addr))
+	require.EqualValues(t, 100*mib, must.OK(m.Trim())(t))
+	require.EqualValues(t, 50*mib, d.taken(t, 0), "a region with a block stays")
+	require.NoError(t, m.Free(kept.Addr))
+}
+
+func TestRegionIsTheDriversPieceAroundABlock(t *testing.T) {
+	m, _ := initialized(t, "T4", simulated.Options{}, nil, []float64{100})
+	first, second := allocate(t, m, 0, 1000), allocate(t, m, 0, 1000)
+	start, bytes := must.OK2(m.Region(second.Addr))(t)
+	require.Equal(t, first.Addr, start)
+	require.EqualValues(t, 100*mib, bytes)
+	must.Fail(t, status.InvalidArgument, must.Err2(m.Region(start-1)))
+	require.NoError(t, m.Free(first.Addr))
+	require.NoError(t, m.Free(second.Addr))
+}
+
+func TestRecordStreamWantsALiveBlock(t *testing.T) {
+	m, _ := initialized(t, "T4", simulated.Options{}, nil)
+	stream := must.OK(m.StreamOf(0))(t)
+	block := allocate(t, m, 0, 1000)
+	require.NoError(t, m.RecordStream(block.Addr, stream))
+	must.Fail(t, status.InvalidArgument, m.RecordStream(block.Addr+256, stream))
+	require.NoError(t, m.Free(block.Addr))
+	must.Fail(t, status.InvalidArgument, m.RecordStream(block.Addr, stream))
+}
+
+func TestAFractionIsKeptByTheLimitsOrRefused(t *testing.T) {
+	m, _ := initialized(t, "2xT4:8GiB", simulated.Options{}, nil, []float64{1024, 1024}, []float64{8192})
+	require.NoError(t, m.RequireFraction(0, 0.25))
+	require.NoError(t, m.RequireFraction(1, 1))
+	for _, row := range []struct {
+		ordinal  int
+		fraction float64
+	}{{0, 0.2}, {1, 0.999}, {0, 0}} {
+		must.Fail(t, status.FailedPrecondition, m.RequireFraction(row.ordinal, row.fraction),
+			"gpuconf.configure(limit=")
+	}
+	must.Fail(t, status.InvalidArgument, m.RequireFraction(2, 0.5))
 }

@@ -13,6 +13,7 @@ import (
 	"gpuconf/gocore/base/status"
 	"gpuconf/gocore/devices/devmgr"
 	"gpuconf/tests_go/machine/simulated"
+	"gpuconf/tests_go/must"
 )
 
 // soon is the longest wait for what must happen at once; late is never meant to pass.
@@ -23,7 +24,6 @@ const (
 
 // requireSoon waits for all the goroutines of a group.
 func requireSoon(t *testing.T, done *sync.WaitGroup, message string) {
-	t.Helper()
 	all := make(chan struct{})
 	go func() {
 		done.Wait()
@@ -43,8 +43,7 @@ func TestWaitForFreeIsWokenByAFree(t *testing.T) {
 		m.FreeID,
 	} {
 		block := allocate(t, m, 0, 10*mib)
-		seen, err := m.Frees(0)
-		require.NoError(t, err)
+		seen := must.OK(m.Frees(0))(t)
 		var waiters sync.WaitGroup
 		for range 4 {
 			waiters.Go(func() {
@@ -55,17 +54,14 @@ func TestWaitForFreeIsWokenByAFree(t *testing.T) {
 		}
 		require.NoError(t, free(block.Addr, block.ID))
 		requireSoon(t, &waiters, "a free did not wake those who wait for it")
-		now, err := m.Frees(0)
-		require.NoError(t, err)
-		require.Equal(t, seen+1, now)
+		require.Equal(t, seen+1, must.OK(m.Frees(0))(t))
 		require.NoError(t, m.WaitForFree(0, seen, late), "that free was before the wait, which ends at once")
 	}
 }
 
 func TestWaitForFreeEndsInTime(t *testing.T) {
 	m, _ := initialized(t, "T4", simulated.Options{}, nil, []float64{10, 10})
-	seen, err := m.Frees(0)
-	require.NoError(t, err)
+	seen := must.OK(m.Frees(0))(t)
 	for _, timeout := range []time.Duration{math.MinInt64, -1, 0, 1, 20 * time.Millisecond} {
 		begin := time.Now()
 		require.NoError(t, m.WaitForFree(0, seen, timeout))
@@ -77,7 +73,7 @@ func TestWaitForFreeEndsInTime(t *testing.T) {
 	require.NoError(t, m.WaitForFree(0, seen, 20*time.Millisecond))
 	require.GreaterOrEqual(t, time.Since(begin), 20*time.Millisecond, "a free on another logical GPU woke us")
 	require.NoError(t, m.WaitForFree(0, math.MaxUint64, late), "a number that never was is not the present one")
-	requireCode(t, status.InvalidArgument, m.WaitForFree(2, 0, late))
+	must.Fail(t, status.InvalidArgument, m.WaitForFree(2, 0, late))
 }
 
 // All of them need all the memory. If one wake-up gets lost, all of them wait for an hour.
@@ -110,11 +106,9 @@ func TestCloseEndsEveryWait(t *testing.T) {
 	const waiters, rounds = 30, 1500
 	d := newDriver(t, "T4", simulated.Options{})
 	for range rounds {
-		m, err := devmgr.New(d, nil)
-		require.NoError(t, err)
+		m := must.OK(devmgr.New(d, nil))(t)
 		require.NoError(t, m.Initialize(nil, ""))
-		seen, err := m.Frees(0)
-		require.NoError(t, err)
+		seen := must.OK(m.Frees(0))(t)
 		var done sync.WaitGroup
 		var started atomic.Int32
 		for range waiters {

@@ -117,111 +117,36 @@ func (i *Injector) before(op string, ordinal int, bytes uint64) error {
 	return nil
 }
 
-// Devices passes the call on.
-func (i *Injector) Devices() ([]gpu.Device, error) {
-	if err := i.before("Devices", -1, 0); err != nil {
-		return nil, err
-	}
-	return i.upstream.Devices()
-}
-
-// ContextRetain passes the call on.
-func (i *Injector) ContextRetain(ordinal int) error {
-	if err := i.before("ContextRetain", ordinal, 0); err != nil {
+// pass makes a call, unless a fault fails it first.
+func (i *Injector) pass(op string, ordinal int, bytes uint64, call func() error) error {
+	if err := i.before(op, ordinal, bytes); err != nil {
 		return err
 	}
-	return i.upstream.ContextRetain(ordinal)
+	return call()
 }
 
-// ContextRelease passes the call on.
-func (i *Injector) ContextRelease(ordinal int) error {
-	if err := i.before("ContextRelease", ordinal, 0); err != nil {
-		return err
-	}
-	return i.upstream.ContextRelease(ordinal)
+// pass1 is pass for a call with a result.
+func pass1[V any](i *Injector, op string, ordinal int, bytes uint64, call func() (V, error)) (value V, err error) {
+	err = i.pass(op, ordinal, bytes, func() (err error) { value, err = call(); return err })
+	return value, err
 }
 
-// MemGetInfo passes the call on.
-func (i *Injector) MemGetInfo(ordinal int) (freeBytes, totalBytes uint64, err error) {
-	if err := i.before("MemGetInfo", ordinal, 0); err != nil {
-		return 0, 0, err
-	}
-	return i.upstream.MemGetInfo(ordinal)
+// pass2 is pass for a call with two results.
+func pass2[V, W any](i *Injector, op string, ordinal int, bytes uint64, call func() (V, W, error)) (
+	value V, other W, err error) {
+	err = i.pass(op, ordinal, bytes, func() (err error) { value, other, err = call(); return err })
+	return value, other, err
 }
 
-// MemAlloc passes the call on.
-func (i *Injector) MemAlloc(ordinal int, bytes uint64) (addr uint64, err error) {
-	if err := i.before("MemAlloc", ordinal, bytes); err != nil {
-		return 0, err
-	}
-	addr, err = i.upstream.MemAlloc(ordinal, bytes)
-	if err == nil {
-		i.allocated(bytes)
-	}
-	return addr, err
+// take is pass for a call that allocates device memory, which Call.AllocatedBytes counts.
+func take[V any](i *Injector, op string, ordinal int, bytes uint64, call func(int, uint64) (V, error)) (V, error) {
+	return pass1(i, op, ordinal, bytes, func() (V, error) {
+		taken, err := call(ordinal, bytes)
+		if err == nil {
+			i.mu.Lock()
+			defer i.mu.Unlock()
+			i.allocatedBytes += bytes
+		}
+		return taken, err
+	})
 }
-
-// MemAllocManaged passes the call on.
-func (i *Injector) MemAllocManaged(ordinal int, bytes uint64) (addr uint64, err error) {
-	if err := i.before("MemAllocManaged", ordinal, bytes); err != nil {
-		return 0, err
-	}
-	addr, err = i.upstream.MemAllocManaged(ordinal, bytes)
-	if err == nil {
-		i.allocated(bytes)
-	}
-	return addr, err
-}
-
-// allocated adds to Call.AllocatedBytes.
-func (i *Injector) allocated(bytes uint64) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	i.allocatedBytes += bytes
-}
-
-// MemFree passes the call on.
-func (i *Injector) MemFree(ordinal int, addr uint64) error {
-	if err := i.before("MemFree", ordinal, 0); err != nil {
-		return err
-	}
-	return i.upstream.MemFree(ordinal, addr)
-}
-
-// MemcpyHtoD passes the call on.
-func (i *Injector) MemcpyHtoD(ordinal int, dst uint64, src []byte) error {
-	if err := i.before("MemcpyHtoD", ordinal, uint64(len(src))); err != nil {
-		return err
-	}
-	return i.upstream.MemcpyHtoD(ordinal, dst, src)
-}
-
-// MemcpyDtoH passes the call on.
-func (i *Injector) MemcpyDtoH(ordinal int, dst []byte, src uint64) error {
-	if err := i.before("MemcpyDtoH", ordinal, uint64(len(dst))); err != nil {
-		return err
-	}
-	return i.upstream.MemcpyDtoH(ordinal, dst, src)
-}
-
-// MemcpyDtoD passes the call on.
-func (i *Injector) MemcpyDtoD(ordinal int, dst, src, bytes uint64) error {
-	if err := i.before("MemcpyDtoD", ordinal, bytes); err != nil {
-		return err
-	}
-	return i.upstream.MemcpyDtoD(ordinal, dst, src, bytes)
-}
-
-// MemsetD8 passes the call on.
-func (i *Injector) MemsetD8(ordinal int, dst uint64, value byte, bytes uint64) error {
-	if err := i.before("MemsetD8", ordinal, bytes); err != nil {
-		return err
-	}
-	return i.upstream.MemsetD8(ordinal, dst, value, bytes)
-}
-
-// HostVisible passes the call on.
-func (i *Injector) HostVisible() bool { return i.upstream.HostVisible() }
-
-// Close passes the call on.
-func (i *Injector) Close() error { return i.upstream.Close() }

@@ -12,6 +12,7 @@ import (
 	"gpuconf/gocore/machine/gpu"
 	"gpuconf/gocore/tf/config"
 	"gpuconf/tests_go/machine/drivertest"
+	"gpuconf/tests_go/must"
 )
 
 // Capturing is a driver whose streams the test captures, as other code of a process would.
@@ -54,8 +55,7 @@ func Captures(t *testing.T, open func(*testing.T) Capturing) {
 				defer runtime.UnlockOSThread()
 				driver := open(t)
 				require.NoError(t, driver.ContextRetain(0))
-				m, err := devmgr.New(keepOpen{driver}, config.Env{})
-				require.NoError(t, err)
+				m := must.OK(devmgr.New(keepOpen{driver}, config.Env{}))(t)
 				limit := 8.0
 				require.NoError(t, m.Configure(func(s *config.State) error {
 					gpu0 := config.Arg{Device: s.Physical()[1]}
@@ -82,15 +82,11 @@ func Captures(t *testing.T, open func(*testing.T) Capturing) {
 }
 
 func (s *stage) stream(flags gpu.StreamFlags) gpu.Stream {
-	stream, err := s.StreamCreate(0, flags, 0)
-	require.NoError(s, err)
-	return stream
+	return must.OK(s.StreamCreate(0, flags, 0))(s)
 }
 
 func (s *stage) allocate(stream gpu.Stream, bytes uint64) uint64 {
-	block, err := s.m.AllocateKnowing(0, -1, stream, devmgr.Lasting, bytes, 0)
-	require.NoError(s, err)
-	return block.Addr
+	return must.OK(s.m.AllocateKnowing(0, -1, stream, devmgr.Lasting, bytes, 0))(s).Addr
 }
 
 func (s *stage) refuses(stream gpu.Stream, bytes uint64) {
@@ -118,28 +114,20 @@ func (s *stage) end(stream gpu.Stream, pieces int) (exec uint64) {
 }
 
 func (s *stage) graph(stream gpu.Stream, pieces int) (graph uint64) {
-	graph, err := s.EndCapture(0, stream)
-	require.NoError(s, err)
+	graph = must.OK(s.EndCapture(0, stream))(s)
 	require.Equal(s, pieces, s.GraphPieces(0, graph), "what was captured")
 	return graph
 }
 
 func (s *stage) instantiate(graph uint64) (exec uint64) {
-	exec, err := s.Instantiate(0, graph)
-	require.NoError(s, err)
+	exec = must.OK(s.Instantiate(0, graph))(s)
 	require.NoError(s, s.DestroyGraph(0, graph))
 	return exec
 }
 
 func (s *stage) launch(exec uint64, stream gpu.Stream) { require.NoError(s, s.Launch(0, exec, stream)) }
-
-func (s *stage) wait(stream gpu.Stream) { require.NoError(s, s.StreamSynchronize(0, stream)) }
-
-func (s *stage) captured() uint64 {
-	stats, err := s.m.MemoryStats("GPU:0")
-	require.NoError(s, err)
-	return stats.CapturedBytes
-}
+func (s *stage) wait(stream gpu.Stream)                { require.NoError(s, s.StreamSynchronize(0, stream)) }
+func (s *stage) captured() uint64                      { return must.OK(s.m.MemoryStats("GPU:0"))(s).CapturedBytes }
 
 func (s *stage) aGraphKeepsItsMemory() {
 	captured, other := s.stream(gpu.StreamNonBlocking), s.stream(gpu.StreamNonBlocking)
@@ -165,8 +153,7 @@ func (s *stage) aGraphKeepsItsMemory() {
 		s.holds(first, 2*mib, 2)
 		require.NoError(s, s.m.FreeOn(mine, stream))
 	}
-	_, err := s.m.Trim()
-	require.NoError(s, err)
+	must.OK(s.m.Trim())(s)
 	s.launch(exec, other)
 	require.NoError(s, s.DestroyExec(0, exec))
 	s.wait(other)
@@ -205,15 +192,13 @@ func (s *stage) nothingOfOursIsCaptured() {
 		require.Zero(s, s.captured())
 		s.freeAll()
 		require.NoError(s, s.ContextSynchronize(0))
-		_, err := s.m.Trim()
-		require.NoError(s, err)
+		must.OK(s.m.Trim())(s)
 	}
 }
 
 // freeAll frees all live blocks.
 func (s *stage) freeAll() {
-	picture, err := s.m.MemoryMap("GPU:0")
-	require.NoError(s, err)
+	picture := must.OK(s.m.MemoryMap("GPU:0"))(s)
 	for _, r := range picture.Regions {
 		for _, c := range r.Chunks {
 			if !c.Free {
@@ -226,8 +211,7 @@ func (s *stage) freeAll() {
 func (s *stage) streamsJoin() {
 	first, second, other := s.stream(gpu.StreamNonBlocking), s.stream(gpu.StreamNonBlocking),
 		s.stream(gpu.StreamNonBlocking)
-	event, err := s.EventCreate(0)
-	require.NoError(s, err)
+	event := must.OK(s.EventCreate(0))(s)
 	follow := func(stream, after gpu.Stream) {
 		require.NoError(s, s.EventRecord(0, event, after))
 		require.NoError(s, s.StreamWaitEvent(0, stream, event))
@@ -291,10 +275,8 @@ func (s *stage) aCaptureFails() {
 	s.begin(captured)
 	kept, freed := s.allocate(captured, mib), s.allocate(captured, mib)
 	require.NoError(s, s.m.Free(freed))
-	_, err := s.StreamQuery(0, captured)
-	require.Error(s, err, "this spoils it")
-	_, err = s.EndCapture(0, captured)
-	require.ErrorIs(s, err, gpu.ErrorStreamCaptureInvalidated)
+	require.Error(s, must.Err(s.StreamQuery(0, captured)), "this spoils it")
+	require.ErrorIs(s, must.Err(s.EndCapture(0, captured)), gpu.ErrorStreamCaptureInvalidated)
 	require.Zero(s, s.captured())
 	require.NoError(s, s.m.FreeOn(kept, captured))
 	s.allocate(captured, 8*mib)
@@ -342,7 +324,7 @@ func (s *stage) blocksOutliveTheirGraph() {
 	s.fill(other, heir, 8*mib, 3)
 	s.wait(other)
 	s.holds(heir, 8*mib, 3)
-	require.Equal(s, status.InvalidArgument, status.CodeOf(s.m.Free(out+256)))
+	must.Fail(s, status.InvalidArgument, s.m.Free(out+256))
 }
 
 func (s *stage) aResetMeetsAGraph() {
@@ -352,9 +334,7 @@ func (s *stage) aResetMeetsAGraph() {
 	s.fill(captured, block, mib, 1)
 	require.NoError(s, s.m.Free(block))
 	exec := s.end(captured, 1)
-	err := s.m.Close(false)
-	require.Equal(s, status.FailedPrecondition, status.CodeOf(err))
-	require.ErrorContains(s, err, "1 captured graph with memory on GPU:0 (1.00MiB freed)")
+	must.Fail(s, status.FailedPrecondition, s.m.Close(false), "1 captured graph with memory on GPU:0 (1.00MiB freed)")
 	s.launch(exec, captured)
 	s.wait(captured)
 	s.holds(block, mib, 1)

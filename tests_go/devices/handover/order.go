@@ -122,9 +122,8 @@ func (o *order) touch(owner, s int, from, bytes uint64) {
 	c := o.enqueue(s, piece{from: from, to: from + bytes})
 	for _, u := range o.uses {
 		if u.owner != owner && u.from < from+bytes && from < u.to && c[u.stream] < u.at {
-			require.Failf(o.t, "two owners' work may meet", "work of block %d in stream %d comes after %v, not "+
-				"after work %d of block %d in stream %d "+
-				"on the same bytes", owner, s, *c, u.at, u.owner, u.stream)
+			require.Failf(o.t, "two owners' work may meet", "work of block %d in stream %d comes after %v, not after "+
+				"work %d of block %d in stream %d on the same bytes", owner, s, *c, u.at, u.owner, u.stream)
 		}
 	}
 	o.uses = append(o.uses, use{owner: owner, from: from, to: from + bytes, stream: s, at: c[s]})

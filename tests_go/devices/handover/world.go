@@ -11,6 +11,7 @@ import (
 	"gpuconf/gocore/machine/gpu"
 	"gpuconf/gocore/pool/bfc"
 	"gpuconf/gocore/tf/config"
+	"gpuconf/tests_go/must"
 )
 
 const (
@@ -51,22 +52,18 @@ type read struct {
 func newWorld(t require.TestingT, driver gpu.Driver, program Program, keep bool) *world {
 	require.NoError(t, driver.ContextRetain(0))
 	w := &world{t: t, program: program, order: newOrder(t, driver, program.Streams, keep)}
-	var err error
-	w.host, err = driver.MemHostAlloc(0, mostReads*program.Units*unitBytes)
-	require.NoError(t, err)
-	w.event, err = driver.EventCreate(0)
-	require.NoError(t, err)
-	w.m, err = devmgr.New(w.order, config.Env{})
-	require.NoError(t, err)
+
+	w.host = must.OK(driver.MemHostAlloc(0, mostReads*program.Units*unitBytes))(t)
+	w.event = must.OK(driver.EventCreate(0))(t)
+	w.m = must.OK(devmgr.New(w.order, config.Env{}))(t)
 	limit := float64(poolBytes >> 20)
 	require.NoError(t, w.m.Configure(func(s *config.State) error {
 		return s.SetLogicalConfigs(config.Arg{Device: s.Physical()[1]},
 			config.LogicalConfigs{Items: []config.LogicalConfig{{MemoryLimitMiB: &limit}}})
 	}))
 	require.NoError(t, w.m.Initialize(config.Env{}, "a program"))
-	w.ballast, err = w.m.AllocateKnowing(0, -1, w.order.streams[0], devmgr.Lasting,
-		poolBytes-program.Units*unitBytes, 0)
-	require.NoError(t, err)
+	w.ballast = must.OK(w.m.AllocateKnowing(0, -1, w.order.streams[0], devmgr.Lasting,
+		poolBytes-program.Units*unitBytes, 0))(t)
 	w.at = make([]int, len(program.Threads))
 	w.live = map[string]*block{}
 	return w

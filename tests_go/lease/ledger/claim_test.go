@@ -12,6 +12,7 @@ import (
 
 	"gpuconf/gocore/base/status"
 	"gpuconf/gocore/lease/ledger"
+	"gpuconf/tests_go/must"
 )
 
 func TestLeasesNeverExceedACard(t *testing.T) {
@@ -33,9 +34,7 @@ func TestForeignUseReducesTheRoomWhileWaiting(t *testing.T) {
 	c := claim(t, l, request(1, busy))
 	require.False(t, granted(t, c))
 	busy.Budget = 35 * gib
-	ok, err := c.Wait([]ledger.Card{busy}, 0)
-	require.NoError(t, err)
-	require.True(t, ok)
+	require.True(t, must.OK(c.Wait([]ledger.Card{busy}, 0))(t))
 }
 
 func TestSpreadAndPack(t *testing.T) {
@@ -110,8 +109,7 @@ func TestAClaimEndsWithItsProcess(t *testing.T) {
 	require.Equal(t, "granted: true", line)
 	waiter := claim(t, l, request(1, card("A", 20*gib)))
 	require.False(t, granted(t, waiter))
-	claims, _, err := l.Rows()
-	require.NoError(t, err)
+	claims, _ := must.OK2(l.Rows())(t)
 	require.Len(t, claims, 2)
 	require.Equal(t, holder.Process.Pid, claims[0].Process.PID)
 	require.True(t, claims[0].Local)
@@ -140,9 +138,7 @@ func TestAWaiterIsWokenByARelease(t *testing.T) {
 
 // word returns a word of the wake file, on which processes sleep.
 func word(t *testing.T, l *ledger.Ledger, number uint32) uint32 {
-	t.Helper()
-	text, err := os.ReadFile(l.Folder() + "/wake")
-	require.NoError(t, err)
+	text := must.OK(os.ReadFile(l.Folder() + "/wake"))(t)
 	return binary.NativeEndian.Uint32(text[4*number:])
 }
 
@@ -151,8 +147,7 @@ func TestAReleaseChangesTheWordOfTheNextWaiter(t *testing.T) {
 	l := private(t)
 	holder, other := claim(t, l, request(1, card("A", 30*gib))), claim(t, l, request(1, card("B", gib)))
 	waiter := claim(t, l, request(1, card("A", 20*gib)))
-	ok, nap, err := waiter.Look(nil)
-	require.NoError(t, err)
+	ok, nap := must.OK2(waiter.Look(nil))(t)
 	require.False(t, ok)
 	require.False(t, nap.Deaf)
 	other.Release()
@@ -170,11 +165,10 @@ func TestAClaimOfAsManyCardsAsThereCanBe(t *testing.T) {
 	}
 	c := claim(t, l, request(len(cards), cards...))
 	require.True(t, granted(t, c))
-	claims, _, err := l.Rows()
-	require.NoError(t, err)
+	claims, _ := must.OK2(l.Rows())(t)
 	require.Len(t, claims[0].Cards, ledger.MostCards)
 	sound(t, l)
-	_, err = l.Claim(request(1, append(cards, card("B", gib))...))
+	_, err := l.Claim(request(1, append(cards, card("B", gib))...))
 	require.Equal(t, status.InvalidArgument, status.CodeOf(err), "%v", err)
 }
 
@@ -206,16 +200,12 @@ func TestAKilledWaiterDelaysNobody(t *testing.T) {
 
 func TestAnInheritedClaimLivesUntilTheLastChildEnds(t *testing.T) {
 	l := private(t)
-	c, err := l.Claim(request(1, card("A", 30*gib)))
-	require.NoError(t, err)
-	fd, err := c.Descriptor()
-	require.NoError(t, err)
+	c := must.OK(l.Claim(request(1, card("A", 30*gib))))(t)
+	fd := must.OK(c.Descriptor())(t)
 	child := role("hold", t.TempDir()+"/other", 1)
 	child.ExtraFiles = []*os.File{duplicate(t, fd)}
-	stdin, err := child.StdinPipe()
-	require.NoError(t, err)
-	stdout, err := child.StdoutPipe()
-	require.NoError(t, err)
+	stdin := must.OK(child.StdinPipe())(t)
+	stdout := must.OK(child.StdoutPipe())(t)
 	require.NoError(t, child.Start())
 	firstLine(t, stdout.Read)
 	require.NoError(t, child.ExtraFiles[0].Close())
@@ -224,8 +214,7 @@ func TestAnInheritedClaimLivesUntilTheLastChildEnds(t *testing.T) {
 	sound(t, l)
 	require.NoError(t, stdin.Close())
 	require.NoError(t, child.Wait())
-	claims, _, err := l.Rows()
-	require.NoError(t, err)
+	claims, _ := must.OK2(l.Rows())(t)
 	require.Len(t, claims, 1)
 }
 
@@ -233,14 +222,11 @@ func TestAnInheritedClaimLivesUntilTheLastChildEnds(t *testing.T) {
 func TestAReleaseFreesWhatAChildInherited(t *testing.T) {
 	l := private(t)
 	c := claim(t, l, request(1, card("A", 30*gib)))
-	fd, err := c.Descriptor()
-	require.NoError(t, err)
+	fd := must.OK(c.Descriptor())(t)
 	child := role("hold", t.TempDir()+"/other", 1)
 	child.ExtraFiles = []*os.File{duplicate(t, fd)}
-	stdout, err := child.StdoutPipe()
-	require.NoError(t, err)
-	stdin, err := child.StdinPipe()
-	require.NoError(t, err)
+	stdout := must.OK(child.StdoutPipe())(t)
+	stdin := must.OK(child.StdinPipe())(t)
 	require.NoError(t, child.Start())
 	firstLine(t, stdout.Read)
 	require.NoError(t, child.ExtraFiles[0].Close())
@@ -258,8 +244,7 @@ func TestMoreClaimsThanAFileHas(t *testing.T) {
 		require.True(t, granted(t, claim(t, l, request(1, card("A", 1<<20)))))
 	}
 	sound(t, l)
-	claims, _, err := l.Rows()
-	require.NoError(t, err)
+	claims, _ := must.OK2(l.Rows())(t)
 	require.Len(t, claims, 300)
 }
 
@@ -280,8 +265,7 @@ func TestRequestsThatCannotBe(t *testing.T) {
 		_, err := l.Claim(r)
 		require.Equal(t, status.InvalidArgument, status.CodeOf(err), "%s: %v", name, err)
 	}
-	claims, _, err := l.Rows()
-	require.NoError(t, err)
+	claims, _ := must.OK2(l.Rows())(t)
 	require.Empty(t, claims)
 }
 
@@ -290,8 +274,7 @@ func TestTextsOfOthersAreShownSafely(t *testing.T) {
 	r := request(1, card("A", gib))
 	r.Text = ledger.Text{Name: "red \x1b[31m\u202ename", Job: "line\nbreak", Command: string(make([]byte, 10_000))}
 	claim(t, l, r)
-	claims, _, err := l.Rows()
-	require.NoError(t, err)
+	claims, _ := must.OK2(l.Rows())(t)
 	require.Equal(t, "red  [31m name", claims[0].Text.Name)
 	require.Equal(t, "line break", claims[0].Text.Job)
 	require.Len(t, claims[0].Text.Command, 256)
@@ -309,9 +292,7 @@ func TestTextsShowAllThatTheyHave(t *testing.T) {
 }
 
 func duplicate(t *testing.T, fd int) *os.File {
-	t.Helper()
-	copied, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
-	require.NoError(t, err)
+	copied := must.OK(unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0))(t)
 	return os.NewFile(uintptr(copied), "claim")
 }
 
@@ -335,12 +316,9 @@ func TestAClaimWaitsForAnOlderOneOfItsClass(t *testing.T) {
 func TestCloseDuringAWait(t *testing.T) {
 	folder := t.TempDir() + "/ledger"
 	for range 20 {
-		l, err := ledger.Open(folder, true)
-		require.NoError(t, err)
-		holder, err := l.Claim(request(1, card("GPU-a", 40*gib)))
-		require.NoError(t, err)
-		waiter, err := l.Claim(request(1, card("GPU-a", 40*gib)))
-		require.NoError(t, err)
+		l := must.OK(ledger.Open(folder, true))(t)
+		holder := must.OK(l.Claim(request(1, card("GPU-a", 40*gib))))(t)
+		waiter := must.OK(l.Claim(request(1, card("GPU-a", 40*gib))))(t)
 		waiting, done := make(chan struct{}), make(chan error)
 		go func() {
 			close(waiting)

@@ -19,23 +19,19 @@ import (
 
 	"gpuconf/gocore/base/status"
 	"gpuconf/gocore/lease/ledger"
+	"gpuconf/tests_go/must"
 )
 
 // slots returns the path of the only slot file.
 func slots(t *testing.T, folder string) string {
-	t.Helper()
-	files, err := filepath.Glob(folder + "/slots-*")
-	require.NoError(t, err)
+	files := must.OK(filepath.Glob(folder + "/slots-*"))(t)
 	require.Len(t, files, 1)
 	return files[0]
 }
 
 func overwrite(t *testing.T, path string, at int64, data []byte) {
-	t.Helper()
-	file, err := os.OpenFile(path, os.O_WRONLY, 0)
-	require.NoError(t, err)
-	_, err = file.WriteAt(data, at)
-	require.NoError(t, err)
+	file := must.OK(os.OpenFile(path, os.O_WRONLY, 0))(t)
+	must.OK(file.WriteAt(data, at))(t)
 	require.NoError(t, file.Close())
 }
 
@@ -82,7 +78,7 @@ func TestDamageIsRefusedWithItsPath(t *testing.T) {
 			before := contents(t, l.Folder())
 			_, _, err := l.Rows()
 			require.Regexp(t, row.want, err)
-			require.Equal(t, status.FailedPrecondition, status.CodeOf(err))
+			must.Fail(t, status.FailedPrecondition, err)
 			_, err = l.Claim(request(1, card("A", gib)))
 			require.Regexp(t, row.want, err)
 			require.Contains(t, err.Error(), l.Folder()+"/slots-")
@@ -105,12 +101,9 @@ func asRoot(t *testing.T) {
 // contents returns the names and modes of a folder's files, and when they were written, except for the wake file:
 // taking the lock writes there.
 func contents(t *testing.T, folder string) (found []string) {
-	t.Helper()
-	entries, err := os.ReadDir(folder)
-	require.NoError(t, err)
+	entries := must.OK(os.ReadDir(folder))(t)
 	for _, e := range entries {
-		info, err := e.Info()
-		require.NoError(t, err)
+		info := must.OK(e.Info())(t)
 		written := info.ModTime().String()
 		if info.Name() == "wake" {
 			written = ""
@@ -139,10 +132,8 @@ func TestALiveSlotMayHoldAnything(t *testing.T) {
 	start(t, "hold", l.Folder(), 10)
 	path := slots(t, l.Folder())
 	valid := make([]byte, 1024)
-	file, err := os.Open(path)
-	require.NoError(t, err)
-	_, err = file.ReadAt(valid, firstSlot)
-	require.NoError(t, err)
+	file := must.OK(os.Open(path))(t)
+	must.OK(file.ReadAt(valid, firstSlot))(t)
 	require.NoError(t, file.Close())
 	length := int(binary.LittleEndian.Uint32(valid[4:]))
 	refused := 0
@@ -161,7 +152,7 @@ func TestALiveSlotMayHoldAnything(t *testing.T) {
 		claims, processes, err := l.Rows()
 		if err != nil {
 			refused++
-			require.Equal(t, status.FailedPrecondition, status.CodeOf(err))
+			must.Fail(t, status.FailedPrecondition, err)
 			require.Contains(t, err.Error(), path)
 			return
 		}
@@ -226,9 +217,8 @@ func TestFoldersThatAreRefused(t *testing.T) {
 			require.ErrorContains(t, err, folder)
 		})
 	}
-	_, err := ledger.Open("relative", true)
-	require.Equal(t, status.InvalidArgument, status.CodeOf(err))
-	_, err = ledger.Open(t.TempDir()+"/none/ledger", true)
+	must.Fail(t, status.InvalidArgument, must.Err(ledger.Open("relative", true)))
+	_, err := ledger.Open(t.TempDir()+"/none/ledger", true)
 	require.Equal(t, status.NotFound, status.CodeOf(err), "%v", err)
 }
 
@@ -236,11 +226,9 @@ func TestFoldersThatAreRefused(t *testing.T) {
 func TestAReplacedLedgerIsNoticed(t *testing.T) {
 	l := private(t)
 	require.NoError(t, os.Rename(l.Folder(), l.Folder()+"-old"))
-	_, err := l.Claim(request(1, card("A", gib)))
-	require.ErrorContains(t, err, "there is no ledger")
+	require.ErrorContains(t, must.Err(l.Claim(request(1, card("A", gib)))), "there is no ledger")
 	open(t, l.Folder())
-	_, err = l.Claim(request(1, card("A", gib)))
-	require.ErrorContains(t, err, "was replaced while it was in use")
+	require.ErrorContains(t, must.Err(l.Claim(request(1, card("A", gib)))), "was replaced while it was in use")
 }
 
 func TestAnUnusableWakeFileCostsOnlyTime(t *testing.T) {
@@ -274,9 +262,7 @@ func TestAWaiterThatCannotBeWokenSleeps(t *testing.T) {
 	ledger.BeforeSystemCall = func(string) { looks++ }
 	defer func() { ledger.BeforeSystemCall = nil }()
 	begun := time.Now()
-	ok, err := waiter.Wait(nil, time.Second)
-	require.NoError(t, err)
-	require.False(t, ok)
+	require.False(t, must.OK(waiter.Wait(nil, time.Second))(t))
 	require.GreaterOrEqual(t, time.Since(begun), time.Second)
 	require.Less(t, looks, 200)
 }
@@ -303,7 +289,7 @@ func TestALedgerThatCannotBeCreated(t *testing.T) {
 	_, err := ledger.Open(place+"/a/b", true)
 	require.EqualError(t, err, "cannot create the ledger's folder "+place+"/a/b: "+place+"/a does not exist. Create "+
 		"it, or set GPUCONF_LEDGER to another folder")
-	require.Equal(t, status.NotFound, status.CodeOf(err))
+	must.Fail(t, status.NotFound, err)
 	_ = os.WriteFile(place+"/filler", make([]byte, 1<<20), 0o600)
 	_, err = ledger.Open(place+"/ledger", true)
 	require.ErrorContains(t, err, "the disk is full")
@@ -315,9 +301,7 @@ func TestAFullDisk(t *testing.T) {
 	l := open(t, place+"/ledger")
 	filler := place + "/filler"
 	require.NoError(t, os.WriteFile(filler, make([]byte, 1<<20), 0o600))
-	_, err := l.Claim(request(1, card("A", gib)))
-	require.Equal(t, status.Unavailable, status.CodeOf(err))
-	require.ErrorContains(t, err, "the disk is full")
+	must.Fail(t, status.Unavailable, must.Err(l.Claim(request(1, card("A", gib)))), "the disk is full")
 	sound(t, l)
 	require.NoError(t, os.Remove(filler))
 	first := claim(t, l, request(1, card("A", 40*gib)))
@@ -328,16 +312,13 @@ func TestAFullDisk(t *testing.T) {
 	for range 100 {
 		claim(t, l, request(1, card("B", 1<<20)))
 	}
-	p, err := l.Publish(ledger.ID{}, ledger.Text{})
-	require.NoError(t, err)
-	p.End()
+	must.OK(l.Publish(ledger.ID{}, ledger.Text{}))(t).End()
 	sound(t, l)
 }
 
 // failWrites makes each write of a slot fail until writable is called, as a disk that fails does: by a limit of this
 // process on the size of files, which lies before the first slot and behind the directory of the slots.
 func failWrites(t *testing.T) (writable func()) {
-	t.Helper()
 	signal.Ignore(unix.SIGXFSZ)
 	var before unix.Rlimit
 	require.NoError(t, unix.Getrlimit(unix.RLIMIT_FSIZE, &before))
@@ -358,8 +339,7 @@ func TestAWriteThatFailsIsAnError(t *testing.T) {
 	writable()
 	require.Equal(t, status.Unavailable, status.CodeOf(err), "%v", err)
 	require.ErrorContains(t, err, "file too large")
-	claims, _, err := l.Rows()
-	require.NoError(t, err)
+	claims, _ := must.OK2(l.Rows())(t)
 	require.Len(t, claims, 1)
 	sound(t, l)
 }
@@ -379,8 +359,7 @@ func TestAGrantThatCannotBeWrittenIsNone(t *testing.T) {
 		require.Empty(t, waiter.Cards())
 	}
 	writable()
-	rows, _, err := l.Rows()
-	require.NoError(t, err)
+	rows, _ := must.OK2(l.Rows())(t)
 	require.Len(t, rows, 1)
 	require.Equal(t, ledger.Waiting, rows[0].State)
 	require.False(t, granted(t, claim(t, l, request(1, card("A", 30*gib)))), "the older request goes first")
@@ -392,22 +371,18 @@ func TestAGrantThatCannotBeWrittenIsNone(t *testing.T) {
 func TestAReadOnlyDisk(t *testing.T) {
 	place := tmpfs(t, "")
 	holder := open(t, place+"/ledger")
-	kept, err := holder.Claim(request(1, card("A", 30*gib)))
-	require.NoError(t, err)
+	kept := must.OK(holder.Claim(request(1, card("A", 30*gib))))(t)
 	require.NoError(t, holder.Close())
-	fd, err := kept.Descriptor()
-	require.NoError(t, err)
-	require.NoError(t, unix.Close(fd)) // a file that is open for writing keeps the file system writable
+	// A file that is open for writing keeps the file system writable.
+	require.NoError(t, unix.Close(must.OK(kept.Descriptor())(t)))
 	require.NoError(t, unix.Mount("none", place, "tmpfs", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
 	l := open(t, place+"/ledger")
-	claims, _, err := l.Rows()
-	require.NoError(t, err)
+	claims, _ := must.OK2(l.Rows())(t)
 	require.Empty(t, claims)
-	_, err = l.Claim(request(1, card("A", gib)))
+	_, err := l.Claim(request(1, card("A", gib)))
 	require.Equal(t, status.Unavailable, status.CodeOf(err), "%v", err)
 	require.ErrorContains(t, err, "read-only")
-	_, err = ledger.Open(place+"/other", true)
-	require.ErrorContains(t, err, "read-only")
+	require.ErrorContains(t, must.Err(ledger.Open(place+"/other", true)), "read-only")
 }
 
 func TestAnotherProcessWithTheSamePID(t *testing.T) {
@@ -421,12 +396,10 @@ func TestAnotherProcessWithTheSamePID(t *testing.T) {
 
 // Setting the computer's clock changes nothing, because no code of the ledger reads it.
 func TestNoWallClock(t *testing.T) {
-	files, err := filepath.Glob("../../../gocore/lease/ledger/*.go")
-	require.NoError(t, err)
+	files := must.OK(filepath.Glob("../../../gocore/lease/ledger/*.go"))(t)
 	require.NotEmpty(t, files)
 	for _, path := range files {
-		text, err := os.ReadFile(path)
-		require.NoError(t, err)
+		text := must.OK(os.ReadFile(path))(t)
 		require.NotRegexp(t, `time\.(Now|Since|After\(|Tick|NewTimer)|CLOCK_REALTIME|Gettimeofday|Mtim`,
 			string(text), path)
 	}
@@ -468,15 +441,13 @@ func TestADamagedDirectoryNeverOvercommits(t *testing.T) {
 // A process that is stopped while it holds the lock is named; the others neither hang nor go on without it.
 func TestALockThatIsHeldIsAnError(t *testing.T) {
 	l := private(t)
-	file, err := os.Open(l.Folder() + "/ledger")
-	require.NoError(t, err)
+	file := must.OK(os.Open(l.Folder() + "/ledger"))(t)
 	require.NoError(t, unix.Flock(int(file.Fd()), unix.LOCK_EX))
-	_, err = l.Claim(request(1, card("A", gib)))
+	_, err := l.Claim(request(1, card("A", gib)))
 	require.ErrorIs(t, err, ledger.ErrBusy)
-	require.Equal(t, status.Unavailable, status.CodeOf(err))
+	must.Fail(t, status.Unavailable, err)
 	require.Regexp(t, `process \d+ holds the lock of .*/ledger`, err)
-	_, _, err = l.Rows()
-	require.NoError(t, err)
+	must.OK2(l.Rows())(t)
 	require.NoError(t, file.Close())
 	require.True(t, granted(t, claim(t, l, request(1, card("A", gib)))))
 }
@@ -484,11 +455,10 @@ func TestALockThatIsHeldIsAnError(t *testing.T) {
 // The kernel's list of locks is read in parts, and each release in between hid a lock of the next part.
 func TestTheHolderOfALockIsFoundWhileOthersLetGoOfTheirs(t *testing.T) {
 	l := private(t)
-	file, err := os.Open(l.Folder() + "/ledger")
-	require.NoError(t, err)
+	file := must.OK(os.Open(l.Folder() + "/ledger"))(t)
 	require.NoError(t, unix.Flock(int(file.Fd()), unix.LOCK_EX))
 	l.Patience = 0
-	_, err = l.Claim(request(1, card("A", gib)))
+	_, err := l.Claim(request(1, card("A", gib)))
 	require.ErrorIs(t, err, ledger.ErrBusy)
 
 	done, ended := make(chan struct{}), make(chan error, 2)

@@ -15,6 +15,7 @@ import (
 
 	"gpuconf/gocore/base/status"
 	"gpuconf/gocore/lease/ledger"
+	"gpuconf/tests_go/must"
 )
 
 // The format, written down a second time: what a later gpuconf, or a forger, may write.
@@ -112,9 +113,7 @@ func place(path, line string, size int64, slots ...written) (*os.File, error) {
 }
 
 func placed(t *testing.T, folder, line string, size int64, slots ...written) *os.File {
-	t.Helper()
-	file, err := place(fmt.Sprintf("%s/slots-%d-0123456789ab", folder, os.Geteuid()), line, size, slots...)
-	require.NoError(t, err)
+	file := must.OK(place(fmt.Sprintf("%s/slots-%d-0123456789ab", folder, os.Geteuid()), line, size, slots...))(t)
 	t.Cleanup(func() { _ = file.Close() })
 	return file
 }
@@ -131,8 +130,7 @@ func leasedCard(name string, bytes, charge uint64) ledger.Card {
 func TestTheFormat(t *testing.T) {
 	l := private(t)
 	placed(t, l.Folder(), slotsLine, fileBytes, thisVersion(2, leasedCard("A", 30*gib, 30*gib)))
-	claims, _, err := l.Rows()
-	require.NoError(t, err)
+	claims, _ := must.OK2(l.Rows())(t)
 	require.Len(t, claims, 1)
 	require.Equal(t, "python", claims[0].Text.Command)
 	require.Equal(t, []ledger.CardLease{{UUID: "A", Bytes: 30 * gib, Charge: 30 * gib}}, claims[0].Cards)
@@ -147,8 +145,7 @@ func TestAClaimThatContradictsItselfIsDamage(t *testing.T) {
 	for _, w := range []written{two, early, thisVersion(2, card("A", gib))} {
 		l := private(t)
 		placed(t, l.Folder(), slotsLine, fileBytes, w)
-		_, _, err := l.Rows()
-		require.ErrorContains(t, err, "the contents of a slot are invalid")
+		require.ErrorContains(t, must.Err2(l.Rows()), "the contents of a slot are invalid")
 	}
 }
 
@@ -183,8 +180,7 @@ func TestALedgerOfALaterVersionIsUsed(t *testing.T) {
 	lease := thisVersion(2, leasedCard("A", 20*gib, 25*gib))
 	lease.version, lease.wider, lease.tail = 7, 24, "\x09\x00\x02\x00ab\xff\xff\x00\x00"
 	file := placed(t, l.Folder(), "gpuconf slots version 7 reader 3 more\n", fileBytes+4096, lease)
-	claims, processes, err := l.Rows()
-	require.NoError(t, err)
+	claims, processes := must.OK2(l.Rows())(t)
 	require.Len(t, claims, 1)
 	require.Empty(t, processes)
 	require.Equal(t, uint64(20*gib), claims[0].Cards[0].Bytes)
@@ -193,18 +189,15 @@ func TestALedgerOfALaterVersionIsUsed(t *testing.T) {
 
 	// A kind that takes no memory: alive, and not overwritten.
 	own := claim(t, l, request(1, card("B", gib)))
-	_, err = file.WriteAt([]byte("of a later version"), firstSlot+5*slotBytes)
-	require.NoError(t, err)
-	_, err = file.WriteAt(entry(5, 9, 0, 0), firstRow+5*rowBytes)
-	require.NoError(t, err)
+	must.OK(file.WriteAt([]byte("of a later version"), firstSlot+5*slotBytes))(t)
+	must.OK(file.WriteAt(entry(5, 9, 0, 0), firstRow+5*rowBytes))(t)
 	require.NoError(t, unix.FcntlFlock(file.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK, Start: firstSlot +
 		5*slotBytes, Len: 1}))
 	for range 200 {
 		require.True(t, granted(t, claim(t, l, request(1, card("B", 1<<20)))))
 	}
 	text := make([]byte, 18)
-	_, err = file.ReadAt(text, firstSlot+5*slotBytes)
-	require.NoError(t, err)
+	must.OK(file.ReadAt(text, firstSlot+5*slotBytes))(t)
 	require.Equal(t, "of a later version", string(text))
 	own.Release()
 	sound(t, l)
@@ -231,8 +224,7 @@ func TestTheNumberOfContexts(t *testing.T) {
 		lease := thisVersion(2, leasedCard("A", gib, gib))
 		lease.tail = row.tail
 		placed(t, other.Folder(), slotsLine, fileBytes, lease)
-		claims, _, err := other.Rows()
-		require.NoError(t, err)
+		claims, _ := must.OK2(other.Rows())(t)
 		require.Equal(t, row.want, claims[0].Contexts, "%q", row.tail)
 	}
 	claims, _, err := l.Rows()
@@ -255,8 +247,7 @@ func TestARecordThatNeedsALaterVersionCounts(t *testing.T) {
 	placed(t, l.Folder(), slotsLine, fileBytes, lease, waiter)
 	require.True(t, granted(t, claim(t, l, request(1, card("A", 10*gib)))))
 	require.False(t, granted(t, claim(t, l, request(1, card("A", gib)))))
-	claims, _, err := l.Rows()
-	require.NoError(t, err)
+	claims, _ := must.OK2(l.Rows())(t)
 	require.Equal(t, []ledger.State{ledger.Granted, ledger.Waiting}, []ledger.State{claims[0].State, claims[1].State})
 	sound(t, l)
 }
@@ -300,10 +291,8 @@ func TestOtherVersionsAndStrangeHeadersAreRefused(t *testing.T) {
 
 // What gpuconf 0.2 says of this version's ledgers: it looks for a version after these words.
 func TestGpuconf02SaysWhichVersionItMet(t *testing.T) {
-	text, err := os.ReadFile(private(t).Folder() + "/ledger")
-	require.NoError(t, err)
+	text := must.OK(os.ReadFile(private(t).Folder() + "/ledger"))(t)
 	var number int
-	_, err = fmt.Sscanf(string(text), "gpuconf ledger version %d ", &number)
-	require.NoError(t, err)
+	must.OK(fmt.Sscanf(string(text), "gpuconf ledger version %d ", &number))(t)
 	require.Equal(t, 3, number)
 }

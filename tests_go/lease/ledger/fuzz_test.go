@@ -11,16 +11,13 @@ import (
 
 	"gpuconf/gocore/base/status"
 	"gpuconf/gocore/lease/ledger"
+	"gpuconf/tests_go/must"
 )
 
 // place of the file that the targets write.
 const fuzzed = "/slots-1-0123456789ab"
 
-func opened(f *testing.F) *ledger.Ledger {
-	l, err := ledger.Open(f.TempDir()+"/ledger", true)
-	require.NoError(f, err)
-	return l
-}
+func opened(f *testing.F) *ledger.Ledger { return must.OK(ledger.Open(f.TempDir()+"/ledger", true))(f) }
 
 // FuzzHeader: a header of any text is accepted, or refused with its path and a reason.
 func FuzzHeader(f *testing.F) {
@@ -34,7 +31,7 @@ func FuzzHeader(f *testing.F) {
 		require.NoError(t, os.WriteFile(folder+"/ledger", []byte(text), 0o600))
 		l, err := ledger.Open(folder, true)
 		if err != nil {
-			require.Equal(t, status.FailedPrecondition, status.CodeOf(err))
+			must.Fail(t, status.FailedPrecondition, err)
 			require.True(t, strings.HasPrefix(err.Error(), folder+"/ledger "), err)
 			return
 		}
@@ -46,8 +43,7 @@ func FuzzHeader(f *testing.F) {
 // FuzzSlotsLine: the same of the first line of a slot file.
 func FuzzSlotsLine(f *testing.F) {
 	l := opened(f)
-	file, err := place(l.Folder()+fuzzed, slotsLine, fileBytes)
-	require.NoError(f, err)
+	file := must.OK(place(l.Folder()+fuzzed, slotsLine, fileBytes))(f)
 	for _, text := range []string{slotsLine, "gpuconf slots version 9 reader 3 more\n",
 		"gpuconf slots version 9 reader 4\n", "gpuconf slots version 2\n", "", "\n"} {
 		f.Add(text)
@@ -55,13 +51,11 @@ func FuzzSlotsLine(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		line := make([]byte, firstRow)
 		copy(line, text)
-		_, err := file.WriteAt(line, 0)
-		require.NoError(t, err)
-		l, err := ledger.Open(l.Folder(), false)
-		require.NoError(t, err)
+		must.OK(file.WriteAt(line, 0))(t)
+		l := must.OK(ledger.Open(l.Folder(), false))(t)
 		defer func() { require.NoError(t, l.Close()) }()
 		if _, _, err := l.Rows(); err != nil {
-			require.Equal(t, status.FailedPrecondition, status.CodeOf(err))
+			must.Fail(t, status.FailedPrecondition, err)
 			require.True(t, strings.HasPrefix(err.Error(), l.Folder()+fuzzed+" "), err)
 			return
 		}
@@ -73,8 +67,7 @@ func FuzzSlotsLine(f *testing.F) {
 // or counts: whatever it leases of card A is not leased again.
 func FuzzRecord(f *testing.F) {
 	l := opened(f)
-	file, err := place(l.Folder()+fuzzed, slotsLine, fileBytes, thisVersion(2, leasedCard("A", gib, gib)))
-	require.NoError(f, err)
+	file := must.OK(place(l.Folder()+fuzzed, slotsLine, fileBytes, thisVersion(2, leasedCard("A", gib, gib))))(f)
 	later, waiting := thisVersion(2, leasedCard("A", 30*gib, 31*gib)), thisVersion(1, card("A", gib), card("B", gib))
 	later.version, later.reader, later.wider, later.tail = 9, 4, 8, "\x01\x00\x02\x00ab\x02\x00\x00\x00"
 	waiting.cards[0].Charge, waiting.cards[1].Charge = gib, gib
@@ -87,22 +80,19 @@ func FuzzRecord(f *testing.F) {
 		}
 		binary.LittleEndian.PutUint32(data[4:], uint32(len(data)))
 		binary.LittleEndian.PutUint32(data, crc32.ChecksumIEEE(data[4:]))
-		_, err := file.WriteAt(data, firstSlot)
-		require.NoError(t, err)
-		_, err = file.WriteAt(entry(0, 1, data[17], bootTime()), firstRow)
-		require.NoError(t, err)
+		must.OK(file.WriteAt(data, firstSlot))(t)
+		must.OK(file.WriteAt(entry(0, 1, data[17], bootTime()), firstRow))(t)
 		l, err := ledger.Open(l.Folder(), false) // one that does not know the slot
 		require.NoError(t, err)
 		defer func() { require.NoError(t, l.Close()) }()
 		c, err := l.Claim(request(1, card("A", 20*gib)))
 		if err != nil {
-			require.Equal(t, status.FailedPrecondition, status.CodeOf(err))
+			must.Fail(t, status.FailedPrecondition, err)
 			require.True(t, strings.HasPrefix(err.Error(), l.Folder()+fuzzed+" is damaged"), err)
 			return
 		}
 		defer c.Release()
-		claims, _, err := l.Rows()
-		require.NoError(t, err)
+		claims, _ := must.OK2(l.Rows())(t)
 		taken := uint64(0)
 		for _, row := range claims {
 			for _, held := range row.Cards {
@@ -122,23 +112,18 @@ func FuzzRecord(f *testing.F) {
 // FuzzDirectory: with any bytes in the directory, beside a live lease of 30 GiB, no claim of 20 of 40 GiB is granted.
 func FuzzDirectory(f *testing.F) {
 	l := opened(f)
-	file, err := place(l.Folder()+fuzzed, slotsLine, fileBytes, thisVersion(2, leasedCard("A", 30*gib, 30*gib)))
-	require.NoError(f, err)
+	file := must.OK(place(l.Folder()+fuzzed, slotsLine, fileBytes, thisVersion(2, leasedCard("A", 30*gib, 30*gib))))(f)
 	good := make([]byte, 128*rowBytes)
-	_, err = file.ReadAt(good, firstRow)
-	require.NoError(f, err)
+	must.OK(file.ReadAt(good, firstRow))(f)
 	f.Add(good, uint16(0))
 	f.Add([]byte{}, uint16(0))
 	f.Add([]byte{0, 0, 0, 0}, uint16(28))
 	f.Add([]byte(strings.Repeat("\xff", 100)), uint16(10))
 	f.Fuzz(func(t *testing.T, bytes []byte, at uint16) {
-		_, err := file.WriteAt(good, firstRow)
-		require.NoError(t, err)
+		must.OK(file.WriteAt(good, firstRow))(t)
 		at %= uint16(len(good))
-		_, err = file.WriteAt(bytes[:min(len(bytes), len(good)-int(at))], firstRow+int64(at))
-		require.NoError(t, err)
-		l, err := ledger.Open(l.Folder(), false)
-		require.NoError(t, err)
+		must.OK(file.WriteAt(bytes[:min(len(bytes), len(good)-int(at))], firstRow+int64(at)))(t)
+		l := must.OK(ledger.Open(l.Folder(), false))(t)
 		defer func() { require.NoError(t, l.Close()) }()
 		c, err := l.Claim(request(1, card("A", 20*gib)))
 		if err == nil {
@@ -146,7 +131,7 @@ func FuzzDirectory(f *testing.F) {
 			c.Release()
 			return
 		}
-		require.Equal(t, status.FailedPrecondition, status.CodeOf(err))
+		must.Fail(t, status.FailedPrecondition, err)
 		require.True(t, strings.HasPrefix(err.Error(), l.Folder()+fuzzed+" is damaged"), err)
 	})
 }

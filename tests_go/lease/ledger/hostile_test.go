@@ -15,6 +15,7 @@ import (
 
 	"gpuconf/gocore/base/status"
 	"gpuconf/gocore/lease/ledger"
+	"gpuconf/tests_go/must"
 )
 
 // spoiled are files that a user can put into a shared ledger, or make of their own.
@@ -160,8 +161,7 @@ func TestASpoiledFileOfAnotherUserStopsNobody(t *testing.T) {
 			l := open(t, folder)
 			require.False(t, granted(t, claim(t, l, request(1, card("A", gib)))))
 			require.True(t, granted(t, claim(t, l, request(1, card("B", gib)))))
-			claims, _, err := l.Rows()
-			require.NoError(t, err)
+			claims, _ := must.OK2(l.Rows())(t)
 			require.Len(t, claims, 4)
 			if how == "secret" {
 				return // root may read it
@@ -192,14 +192,12 @@ func TestForgedNumbersAreNotCountedOnFrom(t *testing.T) {
 					l.Check()[0])
 			}
 			kill(t, forger)
-			files, err := filepath.Glob(folder + "/slots-61002-*")
-			require.NoError(t, err)
+			files := must.OK(filepath.Glob(folder + "/slots-61002-*"))(t)
 			require.NoError(t, os.Remove(files[0]))
 			third := claim(t, l, request(1, card("A", 40*gib)))
 			l = open(t, folder)
 			sound(t, l)
-			claims, _, err := l.Rows()
-			require.NoError(t, err)
+			claims, _ := must.OK2(l.Rows())(t)
 			require.Equal(t, []ledger.ID{holder.ID(), first.ID(), second.ID(), third.ID()},
 				[]ledger.ID{claims[0].ID, claims[1].ID, claims[2].ID, claims[3].ID})
 			for _, next := range []*ledger.Claim{first, second, third} {
@@ -218,10 +216,8 @@ func TestAForgedIdentityTakesNothing(t *testing.T) {
 	holder := claim(t, l, request(1, card("A", 30*gib)))
 	waiter := claim(t, l, request(1, card("A", 30*gib)))
 	data := make([]byte, 1024)
-	file, err := os.Open(slots(t, l.Folder()))
-	require.NoError(t, err)
-	_, err = file.ReadAt(data, firstSlot+slotBytes)
-	require.NoError(t, err)
+	file := must.OK(os.Open(slots(t, l.Folder())))(t)
+	must.OK(file.ReadAt(data, firstSlot+slotBytes))(t)
 	require.NoError(t, file.Close())
 	forged := thisVersion(2, leasedCard("A", 30*gib, 30*gib))
 	forged.id, forged.ticket = [16]byte(data[32:]), 9
@@ -248,9 +244,8 @@ func TestManyFilesOfAnotherUser(t *testing.T) {
 	for i := range 4000 {
 		require.NoError(t, os.Link(fmt.Sprintf("%s/slots-%d-%012d", folder, bob, 0), fmt.Sprintf("%s/x%d", folder, i)))
 	}
-	_, err = l.Claim(request(1, card("A", gib)))
-	require.Equal(t, status.FailedPrecondition, status.CodeOf(err))
-	require.ErrorContains(t, err, folder+" holds more than 4096 files, most of them of user 61002")
+	must.Fail(t, status.FailedPrecondition, must.Err(l.Claim(request(1, card("A", gib)))),
+		folder+" holds more than 4096 files, most of them of user 61002")
 }
 
 // Read locks on another user's slots, of which there is a new one as soon as there is a new file, keep no user from a
@@ -267,20 +262,18 @@ func TestReadLocksOnAnotherUsersSlots(t *testing.T) {
 		time.Sleep(time.Millisecond)
 		c.Release()
 	}
-	files, err := filepath.Glob(folder + "/slots-*")
-	require.NoError(t, err)
+	files := must.OK(filepath.Glob(folder + "/slots-*"))(t)
 	require.LessOrEqual(t, len(files), 2)
 	allLocked(t, folder)
 	for len(files) < 32 {
 		claim(t, l, request(1, card("A", 1<<10)))
 		files = allLocked(t, folder)
 	}
-	_, err = l.Claim(request(1, card("A", 1<<10)))
+	_, err := l.Claim(request(1, card("A", 1<<10)))
 	require.Equal(t, status.Unavailable, status.CodeOf(err), "%v", err)
 	require.ErrorContains(t, err, fmt.Sprintf("user 0 has 32 slot files, the most that a user may have, and no slot "+
 		"of them is free; process %d locks", vandal.Process.Pid))
-	files, err = filepath.Glob(folder + "/slots-*")
-	require.NoError(t, err)
+	files = must.OK(filepath.Glob(folder + "/slots-*"))(t)
 	require.Len(t, files, 32)
 	sound(t, l)
 	kill(t, vandal)
@@ -289,12 +282,9 @@ func TestReadLocksOnAnotherUsersSlots(t *testing.T) {
 
 // allLocked waits until no slot of the files can be taken, and returns the files.
 func allLocked(t *testing.T, folder string) (files []string) {
-	t.Helper()
-	files, err := filepath.Glob(folder + "/slots-*")
-	require.NoError(t, err)
+	files = must.OK(filepath.Glob(folder + "/slots-*"))(t)
 	for _, path := range files {
-		file, err := os.Open(path)
-		require.NoError(t, err)
+		file := must.OK(os.Open(path))(t)
 		require.Eventually(t, func() bool {
 			for slot := range int64(128) {
 				lock := unix.Flock_t{Type: unix.F_WRLCK, Start: firstSlot + slot*slotBytes, Len: 1}
@@ -319,11 +309,9 @@ func TestAWaiterThatHasNotLookedForSecondsIsPassedAtOnce(t *testing.T) {
 		waiting.cards[0].Charge, waiting.cards[1].Charge, waiting.count = 40*gib, 40*gib, 2
 		file := placed(t, l.Folder(), slotsLine, fileBytes, waiting)
 		require.False(t, granted(t, claim(t, open(t, l.Folder()), request(1, card("A", gib)))), name)
-		_, err := file.WriteAt(entry(0, 1, 1, looked), firstRow)
-		require.NoError(t, err)
+		must.OK(file.WriteAt(entry(0, 1, 1, looked), firstRow))(t)
 		require.True(t, granted(t, claim(t, open(t, l.Folder()), request(1, card("B", gib)))), name)
-		claims, _, err := l.Rows()
-		require.NoError(t, err)
+		claims, _ := must.OK2(l.Rows())(t)
 		require.True(t, claims[0].Stopped, name)
 		require.Equal(t, ledger.Waiting, claims[0].State, name)
 		sound(t, l)
@@ -336,15 +324,11 @@ func TestAWaiterSaysWhenItLooked(t *testing.T) {
 	waiter := claim(t, l, request(1, card("A", 40*gib)))
 	for range 2 {
 		before := bootTime()
-		ok, err := waiter.Wait(nil, time.Nanosecond)
-		require.NoError(t, err)
-		require.False(t, ok)
+		require.False(t, must.OK(waiter.Wait(nil, time.Nanosecond))(t))
 		require.False(t, granted(t, waiter))
 		row := make([]byte, rowBytes)
-		file, err := os.Open(slots(t, l.Folder()))
-		require.NoError(t, err)
-		_, err = file.ReadAt(row, firstRow+rowBytes)
-		require.NoError(t, err)
+		file := must.OK(os.Open(slots(t, l.Folder())))(t)
+		must.OK(file.ReadAt(row, firstRow+rowBytes))(t)
 		require.NoError(t, file.Close())
 		looked := uint64(0)
 		for i := range 8 {

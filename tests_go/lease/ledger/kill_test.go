@@ -12,6 +12,7 @@ import (
 	"gpuconf/gocore/base/invariants"
 	"gpuconf/gocore/lease/ledger"
 	"gpuconf/gocore/pool/figures"
+	"gpuconf/tests_go/must"
 )
 
 // everything uses each operation of a ledger at least once.
@@ -85,7 +86,6 @@ func init() {
 
 // killedAt runs a role that kills itself before its n-th system call, and reports whether it ended before that.
 func killedAt(t *testing.T, name, folder string, n int) (finished bool) {
-	t.Helper()
 	output, err := role(name, folder, n).CombinedOutput()
 	if err == nil {
 		return true
@@ -110,8 +110,7 @@ func TestAKillAnywhereLeavesASoundLedger(t *testing.T) {
 	for ; ; n++ {
 		folder := filepath.Join(t.TempDir(), "ledger")
 		finished := killedAt(t, "walk", folder, n)
-		l, err := ledger.Open(folder, true)
-		require.NoError(t, err, "before call %d", n)
+		l := must.OK(ledger.Open(folder, true))(t, "before call %d", n)
 		getsAll(t, l, n)
 		require.NoError(t, l.Close())
 		if finished {
@@ -128,8 +127,7 @@ func TestAKillAnywhereLeavesTheClaimsOfOthers(t *testing.T) {
 	other := claim(t, l, request(1, card("Z", 40*gib)))
 	for n := 1; ; n++ {
 		finished := killedAt(t, "walk", l.Folder(), n)
-		claims, processes, err := l.Rows()
-		require.NoError(t, err)
+		claims, processes := must.OK2(l.Rows())(t)
 		require.Len(t, claims, 1)
 		require.Equal(t, other.ID(), claims[0].ID)
 		require.Empty(t, processes)
@@ -138,19 +136,13 @@ func TestAKillAnywhereLeavesTheClaimsOfOthers(t *testing.T) {
 			break
 		}
 	}
-	files, err := filepath.Glob(l.Folder() + "/*slots*")
-	require.NoError(t, err)
-	require.Len(t, files, 1)
-	unfinished, err := filepath.Glob(l.Folder() + "/.new*")
-	require.NoError(t, err)
-	require.Empty(t, unfinished)
+	require.Len(t, must.OK(filepath.Glob(l.Folder()+"/*slots*"))(t), 1)
+	require.Empty(t, must.OK(filepath.Glob(l.Folder()+"/.new*"))(t))
 }
 
 func getsAll(t *testing.T, l *ledger.Ledger, n int) {
-	t.Helper()
 	require.Empty(t, l.Check(), "before call %d", n)
-	c, err := l.Claim(request(2, card("A", 40*gib), card("B", 40*gib)))
-	require.NoError(t, err)
+	c := must.OK(l.Claim(request(2, card("A", 40*gib), card("B", 40*gib))))(t)
 	require.Len(t, c.Cards(), 2, "before call %d", n)
 	require.Empty(t, l.Check(), "before call %d", n)
 	c.Release()

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gpuconf/gocore/lease/ledger"
+	"gpuconf/tests_go/must"
 )
 
 func init() {
@@ -44,7 +45,6 @@ func init() {
 }
 
 func takeTurns(t *testing.T, l *ledger.Ledger, processes, count int) {
-	t.Helper()
 	started := make([]*exec.Cmd, processes)
 	for i := range started {
 		started[i] = role("turns", l.Folder(), count)
@@ -73,23 +73,20 @@ func TestSpoiledWakeWordsOnlyCostTime(t *testing.T) {
 		{"random", func(file *os.File) error {
 			words := make([]byte, 4096)
 			_, _ = rand.Read(words)
-			_, err := file.WriteAt(words, 0)
-			return err
+			return must.Err(file.WriteAt(words, 0))
 		}},
 		{"always somebody who tries", func(file *os.File) error {
 			var at unix.Timespec
 			_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &at)
 			us := uint32(at.Nano()/1000) | 1
-			_, err := file.WriteAt([]byte{byte(us), byte(us >> 8), byte(us >> 16), byte(us >> 24)}, 4096-12)
-			return err
+			return must.Err(file.WriteAt([]byte{byte(us), byte(us >> 8), byte(us >> 16), byte(us >> 24)}, 4096-12))
 		}},
 		{"truncated", func(file *os.File) error { return file.Truncate(0) }},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
 			l := private(t)
-			file, err := os.OpenFile(l.Folder()+"/wake", os.O_RDWR, 0)
-			require.NoError(t, err)
+			file := must.OK(os.OpenFile(l.Folder()+"/wake", os.O_RDWR, 0))(t)
 			defer func() { _ = file.Close() }()
 			end, ended := make(chan struct{}), make(chan struct{})
 			go func() {
@@ -119,8 +116,7 @@ func TestSpoiledWakeWordsOnlyCostTime(t *testing.T) {
 func TestAWaiterThatDiesDoesNotKeepTheLock(t *testing.T) {
 	t.Parallel()
 	l := private(t)
-	file, err := os.Open(l.Folder() + "/ledger")
-	require.NoError(t, err)
+	file := must.OK(os.Open(l.Folder() + "/ledger"))(t)
 	require.NoError(t, unix.Flock(int(file.Fd()), unix.LOCK_EX))
 	stopped, killed, others := role("turns", l.Folder(), 1), role("turns", l.Folder(), 1), role("turns", l.Folder(), 5)
 	for _, command := range []*exec.Cmd{stopped, killed, others} {
@@ -139,8 +135,7 @@ func TestAWaiterThatDiesDoesNotKeepTheLock(t *testing.T) {
 // sleeping waits until a process sleeps on a word of the wake file: its mapping is there.
 func sleeping(t *testing.T, p *os.Process) {
 	require.Eventually(t, func() bool {
-		maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", p.Pid))
-		require.NoError(t, err)
+		maps := must.OK(os.ReadFile(fmt.Sprintf("/proc/%d/maps", p.Pid)))(t)
 		return strings.Contains(string(maps), "/wake\n")
 	}, 10*time.Second, time.Millisecond)
 }

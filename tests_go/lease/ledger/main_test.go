@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gpuconf/gocore/lease/ledger"
+	"gpuconf/tests_go/must"
 )
 
 // roleVariable makes this binary one of the programs that the tests start: "role argument...".
@@ -41,12 +42,9 @@ func role(words ...any) *exec.Cmd {
 
 // start starts a process and waits for its first line.
 func start(t *testing.T, words ...any) (command *exec.Cmd, line string) {
-	t.Helper()
 	command = role(words...)
-	stdin, err := command.StdinPipe()
-	require.NoError(t, err)
-	stdout, err := command.StdoutPipe()
-	require.NoError(t, err)
+	stdin := must.OK(command.StdinPipe())(t)
+	stdout := must.OK(command.StdoutPipe())(t)
 	require.NoError(t, command.Start())
 	t.Cleanup(func() {
 		_ = stdin.Close()
@@ -57,7 +55,6 @@ func start(t *testing.T, words ...any) (command *exec.Cmd, line string) {
 }
 
 func firstLine(t *testing.T, read func([]byte) (int, error)) string {
-	t.Helper()
 	var line []byte
 	for one := make([]byte, 1); ; {
 		n, err := read(one)
@@ -70,7 +67,6 @@ func firstLine(t *testing.T, read func([]byte) (int, error)) string {
 
 // kill ends a process by SIGKILL and waits for it.
 func kill(t *testing.T, command *exec.Cmd) {
-	t.Helper()
 	require.NoError(t, command.Process.Signal(syscall.SIGKILL))
 	_ = command.Wait()
 }
@@ -87,32 +83,20 @@ func request(count int, cards ...ledger.Card) ledger.Request {
 }
 
 func open(t *testing.T, folder string) *ledger.Ledger {
-	t.Helper()
-	l, err := ledger.Open(folder, true)
-	require.NoError(t, err)
+	l := must.OK(ledger.Open(folder, true))(t)
 	t.Cleanup(func() { require.NoError(t, l.Close()) })
 	return l
 }
 
-func private(t *testing.T) *ledger.Ledger {
-	t.Helper()
-	return open(t, t.TempDir()+"/ledger")
-}
+func private(t *testing.T) *ledger.Ledger { return open(t, t.TempDir()+"/ledger") }
 
 func claim(t *testing.T, l *ledger.Ledger, r ledger.Request) *ledger.Claim {
-	t.Helper()
-	c, err := l.Claim(r)
-	require.NoError(t, err)
+	c := must.OK(l.Claim(r))(t)
 	t.Cleanup(c.Release)
 	return c
 }
 
-func granted(t *testing.T, c *ledger.Claim) bool {
-	t.Helper()
-	ok, err := c.Wait(nil, 0)
-	require.NoError(t, err)
-	return ok
-}
+func granted(t *testing.T, c *ledger.Claim) bool { return must.OK(c.Wait(nil, 0))(t) }
 
 func names(c *ledger.Claim) (found []string) {
 	for _, card := range c.Cards() {
@@ -121,10 +105,7 @@ func names(c *ledger.Claim) (found []string) {
 	return found
 }
 
-func sound(t *testing.T, l *ledger.Ledger) {
-	t.Helper()
-	require.Empty(t, l.Check())
-}
+func sound(t *testing.T, l *ledger.Ledger) { require.Empty(t, l.Check()) }
 
 func init() {
 	// hold FOLDER GIB...: claims bytes of card A, B, ... and holds them until its standard input ends.

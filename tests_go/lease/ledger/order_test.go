@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gpuconf/gocore/lease/ledger"
+	"gpuconf/tests_go/must"
 )
 
 // A model of requests: what the tests know of the claims that they made.
@@ -57,9 +58,8 @@ func (m *model) settle() {
 		again = false
 		for _, i := range rapid.Permutation(indices(len(m.claims))).Draw(m.t, "order") {
 			if a := m.claims[i]; !a.granted {
-				var err error
-				a.granted, err = a.claim.Wait(nil, 0)
-				require.NoError(m.t, err)
+
+				a.granted = must.OK(a.claim.Wait(nil, 0))(m.t)
 				again = again || a.granted
 			}
 		}
@@ -118,8 +118,7 @@ func (m *model) enter() {
 	if before != nil {
 		short = m.missing(before)
 	}
-	c, err := m.ledger.Claim(ledger.Request{Cards: slices.Clone(r.Cards), Count: r.Count, Policy: r.Policy})
-	require.NoError(m.t, err)
+	c := must.OK(m.ledger.Claim(ledger.Request{Cards: slices.Clone(r.Cards), Count: r.Count, Policy: r.Policy}))(m.t)
 	m.claims = append(m.claims, &asked{c, r, len(c.Cards()) > 0})
 	m.settle()
 	if before != nil {
@@ -141,8 +140,7 @@ func TestRandomRequestsKeepTheOrder(t *testing.T) {
 	rounds := 0
 	rapid.Check(t, func(t *rapid.T) {
 		rounds++
-		l, err := ledger.Open(fmt.Sprintf("%s/%d", folder, rounds), true)
-		require.NoError(t, err)
+		l := must.OK(ledger.Open(fmt.Sprintf("%s/%d", folder, rounds), true))(t)
 		m := &model{t: t, ledger: l}
 		defer func() {
 			for _, a := range m.claims {

@@ -15,6 +15,8 @@ import (
 
 	"gpuconf/gocore/base/status"
 	"gpuconf/gocore/lease/ledger"
+	"gpuconf/gocore/lease/turns"
+	"gpuconf/tests_go/must"
 )
 
 const mib = 1 << 20
@@ -25,7 +27,6 @@ func host(available uint64) ledger.Host {
 
 // parked parks a claim with room for its bytes.
 func parked(t *testing.T, l *ledger.Ledger, bytes uint64) *ledger.Claim {
-	t.Helper()
 	c := claim(t, l, request(1, card("A", bytes)))
 	require.True(t, granted(t, c))
 	reserved(t, c, bytes, 64*gib, true)
@@ -34,16 +35,11 @@ func parked(t *testing.T, l *ledger.Ledger, bytes uint64) *ledger.Claim {
 }
 
 func reserved(t *testing.T, c *ledger.Claim, bytes, available uint64, want bool) {
-	t.Helper()
-	ok, err := c.Reserve(bytes, host(available))
-	require.NoError(t, err)
-	require.Equal(t, want, ok)
+	require.Equal(t, want, must.OK(c.Reserve(bytes, host(available)))(t))
 }
 
 func states(t *testing.T, l *ledger.Ledger) (states []string) {
-	t.Helper()
-	claims, _, err := l.Rows()
-	require.NoError(t, err)
+	claims, _ := must.OK2(l.Rows())(t)
 	for _, row := range claims {
 		states = append(states, row.State.String())
 	}
@@ -71,14 +67,12 @@ func TestAParkedProgramLeavesItsCardToOthersAndComesBackInTurn(t *testing.T) {
 	id := first.ID()
 	require.NoError(t, first.Return(again))
 	sound(t, l)
-	claims, _, err := l.Rows()
-	require.NoError(t, err)
+	claims, _ := must.OK2(l.Rows())(t)
 	require.Len(t, claims, 1)
 	require.Equal(t, []any{id, ledger.Granted, 1}, []any{claims[0].ID, claims[0].State, claims[0].Count})
 	require.Equal(t, []ledger.CardLease{{UUID: "A", Bytes: 30 * gib, Charge: 30 * gib}}, claims[0].Cards)
 	require.Equal(t, claims[0].Cards, first.Cards())
-	_, err = again.Wait(nil, 0)
-	require.Equal(t, status.FailedPrecondition, status.CodeOf(err)) // it was released
+	require.Equal(t, status.FailedPrecondition, status.CodeOf(must.Err(again.Wait(nil, 0)))) // it was released
 	require.False(t, granted(t, claim(t, l, request(1, card("A", 30*gib)))))
 	require.NoError(t, first.Unreserve())
 	require.NoError(t, first.Unreserve())
@@ -91,7 +85,7 @@ func TestSeveralCardsReturnToOthersOfTheirSize(t *testing.T) {
 	reserved(t, c, 50*gib, 64*gib, true)
 	require.NoError(t, c.Park())
 	fewer := claim(t, l, request(1, card("A", 30*gib)))
-	require.Equal(t, status.InvalidArgument, status.CodeOf(c.Return(fewer)))
+	must.Fail(t, status.InvalidArgument, c.Return(fewer))
 	fewer.Release()
 	again := claim(t, l, request(2, card("C", 20*gib), card("B", 30*gib)))
 	require.NoError(t, c.Return(again))
@@ -106,11 +100,9 @@ func TestTheHostsMemoryIsACard(t *testing.T) {
 	first := claim(t, l, request(1, card("A", 10*gib)))
 	second := claim(t, l, request(1, card("B", 10*gib)))
 	reserved(t, first, 10*gib, 10*gib-1, false)
-	ok, err := first.Reserve(10*gib, ledger.Host{Total: 64 * gib, Available: 64 * gib, Group: 10*gib - 1})
-	require.NoError(t, err)
+	ok := must.OK(first.Reserve(10*gib, ledger.Host{Total: 64 * gib, Available: 64 * gib, Group: 10*gib - 1}))(t)
 	require.False(t, ok)
-	ok, err = first.Reserve(10*gib, ledger.Host{Total: 10*gib - 1, Available: 64 * gib, Group: 64 * gib})
-	require.NoError(t, err)
+	ok = must.OK(first.Reserve(10*gib, ledger.Host{Total: 10*gib - 1, Available: 64 * gib, Group: 64 * gib}))(t)
 	require.False(t, ok)
 	require.Equal(t, []string{"granted", "granted"}, states(t, l))
 	reserved(t, first, 10*gib, 20*gib-mib, true)
@@ -143,28 +135,23 @@ func TestWrongOrdersOfParkingChangeNothing(t *testing.T) {
 	waiting := claim(t, l, request(1, card("A", 30*gib)))
 	other := claim(t, l, request(1, card("B", 30*gib)))
 	refused := func(err error) {
-		t.Helper()
 		require.Contains(t, []status.Code{status.FailedPrecondition, status.InvalidArgument}, status.CodeOf(err))
 		sound(t, l)
 	}
 	refused(c.Park())        // nothing is reserved
 	refused(c.Return(other)) // it is not parked
-	_, err := waiting.Reserve(gib, host(64*gib))
-	refused(err)
+	refused(must.Err(waiting.Reserve(gib, host(64*gib))))
 	for _, bytes := range []uint64{0, 1 << 60} {
-		_, err = c.Reserve(bytes, host(64*gib))
-		refused(err)
+		refused(must.Err(c.Reserve(bytes, host(64*gib))))
 	}
 	reserved(t, c, 30*gib, 64*gib, true)
-	_, err = c.Reserve(gib, host(64*gib))
-	refused(err)
+	refused(must.Err(c.Reserve(gib, host(64*gib))))
 	require.NoError(t, c.Park())
 	refused(c.Park())
 	refused(c.Unreserve())
 	refused(c.Return(c))
 	refused(c.Return(waiting)) // which has not looked since
-	_, err = c.Wait(nil, 0)
-	refused(err)
+	refused(must.Err(c.Wait(nil, 0)))
 	require.NoError(t, c.Return(other))
 	refused(c.Return(other))
 	require.True(t, granted(t, waiting))
@@ -242,12 +229,10 @@ func TestAKillWhileParkingLeavesTheProgramItsClaim(t *testing.T) {
 		folder := filepath.Join(t.TempDir(), "ledger")
 		output, ended := role("parks", folder, n).Output()
 		var pid int
-		_, err := fmt.Sscan(string(output), &pid)
-		require.NoError(t, err, "%s", output)
+		must.OK(fmt.Sscan(string(output), &pid))(t, "%s", output)
 		l := open(t, folder)
 		sound(t, l)
-		claims, _, err := l.Rows()
-		require.NoError(t, err)
+		claims, _ := must.OK2(l.Rows())(t)
 		require.Len(t, claims, 1, "before call %d", n)
 		require.EqualValues(t, 30*gib, claims[0].Cards[0].Bytes)
 		seen[claims[0].State.String()]++
@@ -271,8 +256,7 @@ func TestHowAParkedClaimIsStored(t *testing.T) {
 	l := private(t)
 	parked(t, l, 30*gib)
 	file := slots(t, l.Folder())
-	data, err := os.ReadFile(file)
-	require.NoError(t, err)
+	data := must.OK(os.ReadFile(file))(t)
 	entry, record := data[firstRow:firstRow+rowBytes], data[firstSlot:firstSlot+slotBytes]
 	require.Equal(t, []byte{3, 2}, entry[:2])
 	require.Equal(t, []byte{1, 2}, record[16:18])
@@ -304,4 +288,71 @@ func TestCheckFindsWhatIsWrongWithParkedClaims(t *testing.T) {
 	require.Len(t, l.Check(), 1)
 	require.Contains(t, l.Check()[0], "the host's memory is overcommitted")
 	require.Equal(t, []string{"parked", "parked"}, states(t, l))
+}
+
+func lent(t *testing.T, c *ledger.Claim, least, most uint64) uint64 {
+	return must.OK(c.Lend(least*gib, most*gib, nil))(t) / gib
+}
+
+// The card has 40 GiB.
+func TestMemoryThatNobodyNeedsIsLent(t *testing.T) {
+	l := private(t)
+	c := claim(t, l, request(1, card("A", 10*gib)))
+	require.True(t, granted(t, c))
+	require.Equal(t, uint64(20), lent(t, c, 0, 20))
+	require.Equal(t, uint64(30*gib), c.Cards()[0].Bytes)
+	require.Equal(t, uint64(30), lent(t, c, 0, 100)) // all that is left
+	sound(t, l)
+
+	owner := claim(t, l, request(1, card("A", 30*gib)))
+	require.False(t, granted(t, owner))
+	require.Equal(t, uint64(15), lent(t, c, 0, 15))
+	require.Equal(t, uint64(15), lent(t, c, 0, 30)) // not while another claim waits
+	require.False(t, granted(t, owner))
+	scene := must.OK(turns.SceneOf(l, host(64*gib)))(t)
+	require.Equal(t, []turns.Plan{{Waiter: owner.ID().String(), Gets: true, Repay: []string{c.ID().String()}}},
+		scene.Plans())
+
+	require.Zero(t, lent(t, c, 0, 0))
+	require.True(t, granted(t, owner))
+	require.Zero(t, lent(t, c, 0, 30))
+	sound(t, l)
+	owner.Release()
+	require.Zero(t, lent(t, c, 31, 40)) // it has no use for less
+	require.Equal(t, uint64(30), lent(t, c, 30, 40))
+	sound(t, l)
+}
+
+func TestWhatIsLentIsSeenByOthersAndStaysWithTheClaim(t *testing.T) {
+	l := private(t)
+	c := claim(t, l, request(2, card("A", 10*gib), card("B", 10*gib), card("C", 10*gib)))
+	require.True(t, granted(t, c))
+	other := claim(t, l, request(1, card("A", 25*gib)))
+	require.True(t, granted(t, other))
+	require.Equal(t, uint64(5), lent(t, c, 0, 30)) // of each card as much as the fullest one has
+	rows, _ := must.OK2(l.Rows())(t)
+	require.Equal(t, uint64(5*gib), rows[0].Lent)
+	require.Equal(t, uint64(15*gib), rows[0].Cards[0].Charge)
+	reserved(t, c, 20*gib, 64*gib, true)
+	rows, _ = must.OK2(l.Rows())(t)
+	require.Equal(t, uint64(20*gib), rows[0].Host)
+	require.Equal(t, uint64(2), lent(t, c, 0, 2))
+	require.NoError(t, c.Unreserve())
+	require.Equal(t, uint64(12*gib), c.Cards()[1].Bytes)
+	sound(t, l)
+}
+
+func TestMemoryIsLentToClaimsThatAreGranted(t *testing.T) {
+	l := private(t)
+	c := claim(t, l, request(1, card("A", 30*gib)))
+	require.True(t, granted(t, c))
+	waiting := claim(t, l, request(1, card("A", 30*gib)))
+	require.False(t, granted(t, waiting))
+	must.Fail(t, status.FailedPrecondition, must.Err(waiting.Lend(0, gib, nil)))
+	reserved(t, c, 30*gib, 64*gib, true)
+	require.NoError(t, c.Park())
+	must.Fail(t, status.FailedPrecondition, must.Err(c.Lend(0, gib, nil)))
+	asks := request(1, card("A", gib))
+	asks.Lent = gib
+	must.Fail(t, status.InvalidArgument, must.Err(l.Claim(asks)))
 }

@@ -13,12 +13,12 @@ import (
 	"gpuconf/gocore/base/status"
 	"gpuconf/gocore/lease/ledger"
 	"gpuconf/gocore/lease/turns"
+	"gpuconf/tests_go/must"
 )
 
 func said(t *testing.T, l *ledger.Ledger, id ledger.ID) ledger.Turns {
 	t.Helper()
-	members, _, err := l.Members(host(64 * gib))
-	require.NoError(t, err)
+	members, _ := must.OK2(l.Members(host(64 * gib)))(t)
 	for _, m := range members {
 		if m.ID == id {
 			return m.Turns
@@ -50,7 +50,7 @@ func TestWhatAProgramSaysOfItsTurnsIsInItsClaim(t *testing.T) {
 	sound(t, l)
 
 	turns.Out = 25 * time.Hour
-	require.Equal(t, status.InvalidArgument, status.CodeOf(c.Say(turns)))
+	must.Fail(t, status.InvalidArgument, c.Say(turns))
 }
 
 // Another process goes on with a claim by the descriptor that it has inherited: here, by a copy.
@@ -58,20 +58,14 @@ func TestAClaimIsAdoptedByItsDescriptor(t *testing.T) {
 	l := private(t)
 	c := claim(t, l, request(1, card("A", 30*gib)))
 	require.True(t, granted(t, c))
-	fd, err := c.Descriptor()
-	require.NoError(t, err)
-	copied, err := unix.Dup(fd)
-	require.NoError(t, err)
+	fd := must.OK(c.Descriptor())(t)
+	copied := must.OK(unix.Dup(fd))(t)
 
-	other, err := ledger.Open(l.Folder(), false)
-	require.NoError(t, err)
+	other := must.OK(ledger.Open(l.Folder(), false))(t)
 	defer func() { require.NoError(t, other.Close()) }()
-	_, err = other.Adopt(copied, ledger.ID{1})
-	require.Equal(t, status.NotFound, status.CodeOf(err))
-	_, err = other.Adopt(math.MaxInt32, c.ID())
-	require.Equal(t, status.InvalidArgument, status.CodeOf(err))
-	adopted, err := other.Adopt(copied, c.ID())
-	require.NoError(t, err)
+	must.Fail(t, status.NotFound, must.Err(other.Adopt(copied, ledger.ID{1})))
+	must.Fail(t, status.InvalidArgument, must.Err(other.Adopt(math.MaxInt32, c.ID())))
+	adopted := must.OK(other.Adopt(copied, c.ID()))(t)
 	reserved(t, adopted, 30*gib, 64*gib, true)
 	require.NoError(t, adopted.Park())
 	require.Equal(t, []string{"parked"}, states(t, l))
@@ -89,18 +83,15 @@ func TestHostileTimesDoNotOverflow(t *testing.T) {
 	require.True(t, granted(t, c))
 	require.NoError(t, c.Say(ledger.Turns{Phase: 1, IdleSince: 0x1122334455667788, Unfit: strings.Repeat("é", 300)}))
 	require.LessOrEqual(t, len(said(t, l, c.ID()).Unfit), ledger.UnfitText)
-	fd, err := c.Descriptor()
-	require.NoError(t, err)
+	fd := must.OK(c.Descriptor())(t)
 	var stat unix.Stat_t
 	require.NoError(t, unix.Fstat(fd, &stat))
 	data := make([]byte, stat.Size)
-	_, err = unix.Pread(fd, data, 0)
-	require.NoError(t, err)
+	must.OK(unix.Pread(fd, data, 0))(t)
 	at := strings.Index(string(data), string(binary.LittleEndian.AppendUint64(nil, 0x1122334455667788)))
 	require.Positive(t, at)
 
-	scene, err := turns.SceneOf(l, host(64*gib))
-	require.NoError(t, err)
+	scene := must.OK(turns.SceneOf(l, host(64*gib)))(t)
 	require.Len(t, scene.Programs, 1)
 	require.LessOrEqual(t, scene.Programs[0].IdleSince, ledger.Now())
 	require.Equal(t, uint64(64*gib), scene.Host)
@@ -113,8 +104,7 @@ func TestTheSceneHasProgramsWaitersAndWhatTheHostHas(t *testing.T) {
 	second := claim(t, l, request(1, card("A", 30*gib)))
 	require.False(t, granted(t, second))
 	plans := func() []turns.Plan {
-		scene, err := turns.SceneOf(l, host(64*gib))
-		require.NoError(t, err)
+		scene := must.OK(turns.SceneOf(l, host(64*gib)))(t)
 		return scene.Plans()
 	}
 	require.Equal(t, []turns.Plan{{Waiter: second.ID().String(), Blocked: []string{first.ID().String()}}}, plans())

@@ -17,6 +17,7 @@ import (
 
 	"gpuconf/gocore/base/status"
 	"gpuconf/gocore/lease/ledger"
+	"gpuconf/tests_go/must"
 )
 
 const (
@@ -113,8 +114,7 @@ func shared(t *testing.T, group int) string {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can start processes of other users")
 	}
-	above, err := os.MkdirTemp("", "ledger")
-	require.NoError(t, err)
+	above := must.OK(os.MkdirTemp("", "ledger"))(t)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(above)) })
 	require.NoError(t, os.Chmod(above, 0o755))
 	require.NoError(t, ledger.InitShared(above+"/ledger", group))
@@ -130,17 +130,14 @@ func TestUsersShareACardAndSeeEachOther(t *testing.T) {
 
 	l := open(t, folder)
 	require.True(t, l.Shared)
-	claims, _, err := l.Rows()
-	require.NoError(t, err)
+	claims, _ := must.OK2(l.Rows())(t)
 	require.Len(t, claims, 2)
 	require.Equal(t, []uint32{alice, bob}, []uint32{claims[0].UID, claims[1].UID})
 	sound(t, l)
 	waiter := claim(t, l, request(1, card("A", 20*gib)))
 	require.False(t, granted(t, waiter))
 	kill(t, first)
-	ok, err := waiter.Wait(nil, 10*time.Second)
-	require.NoError(t, err)
-	require.True(t, ok)
+	require.True(t, must.OK(waiter.Wait(nil, 10*time.Second))(t))
 	sound(t, l)
 }
 
@@ -148,15 +145,13 @@ func TestAUserCannotChangeWhatOthersHave(t *testing.T) {
 	folder := shared(t, -1)
 	start(t, "as", alice, alice, "hold", folder, 30)
 	l := open(t, folder)
-	before, _, err := l.Rows()
-	require.NoError(t, err)
+	before, _ := must.OK2(l.Rows())(t)
 	// under coverage, stderr says that bob may not write it
 	output, err := role("as", bob, bob, "attack", folder, slots(t, folder)).Output()
 	require.NoError(t, err, "%s", output)
 	require.Equal(t, "done\n", string(output))
 	require.NoError(t, os.Remove(folder+"/bait"))
-	after, _, err := l.Rows()
-	require.NoError(t, err)
+	after, _ := must.OK2(l.Rows())(t)
 	require.Equal(t, before[0].ID, after[0].ID)
 	sound(t, l)
 }
@@ -173,11 +168,8 @@ func TestAVandalStopsNobody(t *testing.T) {
 	waiter := claim(t, l, request(1, card("A", 20*gib)))
 	require.False(t, granted(t, waiter))
 	kill(t, holder)
-	ok, err := waiter.Wait(nil, 10*time.Second)
-	require.NoError(t, err)
-	require.True(t, ok)
-	claims, _, err := l.Rows()
-	require.NoError(t, err)
+	require.True(t, must.OK(waiter.Wait(nil, 10*time.Second))(t))
+	claims, _ := must.OK2(l.Rows())(t)
 	require.Len(t, claims, 2)
 }
 
@@ -192,9 +184,7 @@ func TestLinksOfOthersAreNotFollowed(t *testing.T) {
 	require.Equal(t, "granted: true", line)
 	require.Regexp(t, folder+"/slots-61001-x is a symbolic link.* .of user 61002; its leases are not counted",
 		open(t, folder).Check()[0])
-	text, err := os.ReadFile(target)
-	require.NoError(t, err)
-	require.Equal(t, "precious", string(text))
+	require.Equal(t, "precious", string(must.OK(os.ReadFile(target))(t)))
 }
 
 // Only a member of the group gets in, and others do not see the leases.
@@ -207,12 +197,10 @@ func TestALedgerOfAGroup(t *testing.T) {
 	output, err := role("as", bob, bob, "hold", folder, 1).CombinedOutput()
 	require.Error(t, err)
 	require.Contains(t, string(output), "permission denied")
-	files, err := filepath.Glob(folder + "/slots-*")
-	require.NoError(t, err)
+	files := must.OK(filepath.Glob(folder + "/slots-*"))(t)
 	require.Len(t, files, 2)
 	for _, path := range files {
-		info, err := os.Stat(path)
-		require.NoError(t, err)
+		info := must.OK(os.Stat(path))(t)
 		require.Equal(t, os.FileMode(0o640), info.Mode())
 		require.Equal(t, uint32(group), info.Sys().(*syscall.Stat_t).Gid)
 	}
@@ -225,12 +213,10 @@ func TestAPrivateLedgerIsForItsUserAlone(t *testing.T) {
 	require.NoError(t, os.Chown(folder, alice, alice))
 	start(t, "as", alice, alice, "hold", folder, 30)
 	l := open(t, folder)
-	claims, _, err := l.Rows()
-	require.NoError(t, err)
+	claims, _ := must.OK2(l.Rows())(t)
 	require.Len(t, claims, 1)
-	_, err = l.Claim(request(1, card("A", gib)))
-	require.Equal(t, status.FailedPrecondition, status.CodeOf(err))
-	require.ErrorContains(t, err, "is the ledger of user 61001 alone")
+	must.Fail(t, status.FailedPrecondition, must.Err(l.Claim(request(1, card("A", gib)))),
+		"is the ledger of user 61001 alone")
 	sound(t, l)
 	require.NotEmpty(t, slots(t, folder))
 }

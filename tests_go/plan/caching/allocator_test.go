@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gpuconf/gocore/plan/caching"
+	"gpuconf/tests_go/must"
 )
 
 const mib = uint64(1) << 20
@@ -50,8 +51,7 @@ func (m *machine) MemMap(_, bytes uint64) bool {
 func (m *machine) MemUnmap(addr, bytes uint64) { m.MemFree(addr, bytes) }
 
 func allocate(t *testing.T, a *caching.Allocator, bytes uint64) *caching.Block {
-	b, err := a.Allocate(caching.Request{Bytes: bytes})
-	require.NoError(t, err)
+	b := must.OK(a.Allocate(caching.Request{Bytes: bytes}))(t)
 	require.NoError(t, a.Check())
 	return b
 }
@@ -112,9 +112,7 @@ func TestStreamsAndPoolsAreKeptApart(t *testing.T) {
 	addr := b.Addr
 	a.Free(b)
 	for _, other := range []caching.Request{{Bytes: 4 * mib, Stream: 7}, {Bytes: 4 * mib, Pool: caching.PoolID{0, 1}}} {
-		b, err := a.Allocate(other)
-		require.NoError(t, err)
-		require.NotEqual(t, addr, b.Addr)
+		require.NotEqual(t, addr, must.OK(a.Allocate(other))(t).Addr)
 	}
 	require.Equal(t, addr, allocate(t, a, 4*mib).Addr)
 }
@@ -127,8 +125,7 @@ func TestReleaseOnFailure(t *testing.T) {
 	a.Free(allocate(t, a, 60*mib))
 	allocate(t, a, 80*mib)
 	require.Equal(t, []uint64{60 * mib}, m.released)
-	_, err := a.Allocate(caching.Request{Bytes: 20 * mib})
-	require.ErrorIs(t, err, caching.ErrOutOfMemory)
+	require.ErrorIs(t, must.Err(a.Allocate(caching.Request{Bytes: 20 * mib})), caching.ErrOutOfMemory)
 	require.NoError(t, a.Check())
 	a.Free(kept)
 	a.ReleaseCached()
@@ -256,8 +253,7 @@ func TestAFreeBlockIsTheBestOfAll(t *testing.T) {
 					Stream: random.Uint64N(2)}
 				want := bestOf(a.Segments(), r)
 				require.Equal(t, want, a.Fit(r))
-				b, err := a.Allocate(r)
-				require.NoError(t, err)
+				b := must.OK(a.Allocate(r))(t)
 				if want != 0 {
 					require.Equal(t, want, b.Addr)
 					found++
@@ -294,12 +290,10 @@ func TestNewMemoryForARequest(t *testing.T) {
 	a := caching.New(m, caching.Options{})
 	cached := allocate(t, a, 40*mib)
 	a.Free(cached)
-	b, err := a.AllocateNew(caching.Request{Bytes: 40 * mib})
-	require.NoError(t, err)
+	b := must.OK(a.AllocateNew(caching.Request{Bytes: 40 * mib}))(t)
 	require.NotEqual(t, cached.Addr, b.Addr)
 	require.Equal(t, 80*mib, a.Reserved())
-	_, err = a.AllocateNew(caching.Request{Bytes: 40 * mib})
-	require.ErrorIs(t, err, caching.ErrOutOfMemory)
+	require.ErrorIs(t, must.Err(a.AllocateNew(caching.Request{Bytes: 40 * mib})), caching.ErrOutOfMemory)
 	require.Empty(t, m.released)
 	require.NoError(t, a.Check())
 }

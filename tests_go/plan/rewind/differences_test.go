@@ -12,6 +12,7 @@ import (
 	"gpuconf/gocore/base/trace"
 	"gpuconf/gocore/plan/caching"
 	"gpuconf/gocore/plan/rewind"
+	"gpuconf/tests_go/must"
 )
 
 const gib, mib = 1 << 30, 1 << 20
@@ -49,9 +50,8 @@ func TestOverlappingSegmentsDiffer(t *testing.T) {
 func TestBothWaysToBreakTiesAreTried(t *testing.T) {
 	for _, byAge := range []bool{false, true} {
 		history := run(t, rand.New(rand.NewPCG(1, 4)), caching.Settings{}, 5000, true)
-		v, err := rewind.Verify(context.Background(),
-			&trace.History{Settings: trace.HistorySettings{TiesByAge: byAge}, GPUs: []trace.GPUHistory{history}})
-		require.NoError(t, err)
+		v := must.OK(rewind.Verify(context.Background(),
+			&trace.History{Settings: trace.HistorySettings{TiesByAge: byAge}, GPUs: []trace.GPUHistory{history}}))(t)
 		require.Empty(t, v.Difference)
 	}
 }
@@ -85,9 +85,8 @@ func TestEventsHaveTheirPools(t *testing.T) {
 			continue
 		}
 		h := held{bytes: (1 + d.random.Uint64N(12)) * mib, pool: graphs[d.random.IntN(len(graphs))]}
-		var err error
-		h.block, err = model.Allocate(caching.Request{Bytes: h.bytes, Pool: h.pool})
-		require.NoError(t, err)
+
+		h.block = must.OK(model.Allocate(caching.Request{Bytes: h.bytes, Pool: h.pool}))(t)
 		d.note(trace.Allocate, h.block.Addr, h.bytes)
 		note(h.pool)
 		live = append(live, h)
@@ -160,12 +159,11 @@ func TestOversizeBlocksAreReleasedFirst(t *testing.T) {
 		{Action: trace.SegmentFree, Addr: late, Bytes: 50 * mib},
 		{Action: trace.SegmentFree, Addr: small, Bytes: 2 * mib},
 	}, oversize(served, 100*mib))
-	v, err := rewind.Verify(context.Background(), &trace.History{
+	v := must.OK(rewind.Verify(context.Background(), &trace.History{
 		Settings: trace.HistorySettings{MaxSplitBytes: 32 * mib},
 		GPUs: []trace.GPUHistory{{Events: events, Segments: []trace.Segment{{Addr: served, Bytes: 100 * mib,
 			Blocks: []trace.HeldBlock{{Addr: served, Bytes: 100 * mib, Requested: 100 * mib, Held: true}}}}}},
-	})
-	require.NoError(t, err)
+	}))(t)
 	require.Empty(t, v.Difference)
 	require.Equal(t, v.Segments, v.SameSegments)
 }
@@ -189,8 +187,7 @@ func TestACanceledVerifyOfEveryKind(t *testing.T) {
 		history := run(t, rand.New(rand.NewPCG(1, 6)), row.settings, 3000, false)
 		history.Events = history.Events[len(history.Events)/2:]
 		recorded := &trace.History{Settings: historySettings(row.settings), GPUs: []trace.GPUHistory{history}}
-		whole, err := rewind.Verify(context.Background(), recorded)
-		require.NoError(t, err)
+		whole := must.OK(rewind.Verify(context.Background(), recorded))(t)
 		for looks := 0; ; looks++ {
 			verdict, err := rewind.Verify(&endsAfter{context.Background(), looks}, recorded)
 			if err == nil {
@@ -228,8 +225,7 @@ func TestCompleteFindsBlocksAndTheStart(t *testing.T) {
 			recording.Events = append(recording.Events, e)
 		}
 	}
-	list, err := rewind.Complete(context.Background(), history, recording)
-	require.NoError(t, err)
+	list := must.OK(rewind.Complete(context.Background(), history, recording))(t)
 	require.Len(t, list, 1, "nothing is known of a GPU without events and segments")
 	require.Equal(t, []any{1, uint64(22 * mib), "", ""},
 		[]any{list[0].GPU, list[0].PeakReserved, list[0].Unknown, list[0].Differs})
@@ -245,6 +241,5 @@ func TestCompleteFindsBlocksAndTheStart(t *testing.T) {
 
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	_, err = rewind.Complete(ctx, history, recording)
-	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorIs(t, must.Err(rewind.Complete(ctx, history, recording)), context.Canceled)
 }

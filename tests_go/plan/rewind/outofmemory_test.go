@@ -10,6 +10,7 @@ import (
 
 	"gpuconf/gocore/base/trace"
 	"gpuconf/gocore/plan/rewind"
+	"gpuconf/tests_go/must"
 )
 
 func isFailure(e trace.Event) bool { return e.Action == trace.AllocateFailure }
@@ -76,9 +77,8 @@ func TestFailuresWithoutAState(t *testing.T) {
 	free := trace.Event{Action: trace.Free, Addr: 1 << 30, Bytes: 512}
 	allocation := trace.Event{Action: trace.Allocate, Addr: 1 << 30, Bytes: 512}
 	find := func(events ...trace.Event) []*rewind.OutOfMemory {
-		list, err := rewind.OutOfMemories(context.Background(),
-			&trace.History{GPUs: []trace.GPUHistory{{Events: events}}}, &trace.Recording{Events: events})
-		require.NoError(t, err)
+		list := must.OK(rewind.OutOfMemories(context.Background(),
+			&trace.History{GPUs: []trace.GPUHistory{{Events: events}}}, &trace.Recording{Events: events}))(t)
 		return list
 	}
 	require.Contains(t, find(allocation, failure, free)[0].Unknown, "no segment holds it")
@@ -92,12 +92,10 @@ func TestACanceledVerify(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	history := &trace.History{GPUs: []trace.GPUHistory{recorded(t, records(t)[0])}}
-	_, err := rewind.Verify(ctx, history)
-	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorIs(t, must.Err(rewind.Verify(ctx, history)), context.Canceled)
 	events := append(slices.Clone(history.GPUs[0].Events), trace.Event{Action: trace.AllocateFailure, Bytes: 1})
 	history.GPUs[0].Events = append(slices.Clone(events), trace.Event{Action: trace.Free, Addr: 1, Bytes: 1})
-	_, err = rewind.OutOfMemories(ctx, history, &trace.Recording{Events: events})
-	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorIs(t, must.Err(rewind.OutOfMemories(ctx, history, &trace.Recording{Events: events})), context.Canceled)
 }
 
 // A record with very many mapped ranges takes time about in proportion to them.

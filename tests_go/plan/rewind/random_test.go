@@ -13,6 +13,7 @@ import (
 	"gpuconf/gocore/base/trace"
 	"gpuconf/gocore/plan/caching"
 	"gpuconf/gocore/plan/rewind"
+	"gpuconf/tests_go/must"
 )
 
 // recorder is a device, and the record of a model that uses it.
@@ -193,9 +194,8 @@ func TestRandomRuns(t *testing.T) {
 				random := rand.New(rand.NewPCG(seed, 1))
 				history := run(t, random, row.settings, 3000, false)
 				history.Events = history.Events[random.IntN(len(history.Events)):]
-				v, err := rewind.Verify(context.Background(), &trace.History{Settings: historySettings(row.settings),
-					GPUs: []trace.GPUHistory{history}})
-				require.NoError(t, err)
+				v := must.OK(rewind.Verify(context.Background(), &trace.History{Settings: historySettings(row.settings),
+					GPUs: []trace.GPUHistory{history}}))(t)
 				require.Empty(t, v.Difference, fmt.Sprint("seed ", seed))
 				require.Equal(t, v.Allocations, v.SameAddress+v.Undetermined)
 				require.Equal(t, v.Segments, v.SameSegments)
@@ -218,9 +218,8 @@ func TestRandomRunsWithTiesByAge(t *testing.T) {
 				history.Events = history.Events[random.IntN(len(history.Events)/4):]
 				settings := historySettings(row.settings)
 				settings.TiesByAge = true
-				v, err := rewind.Verify(context.Background(), &trace.History{Settings: settings,
-					GPUs: []trace.GPUHistory{history}})
-				require.NoError(t, err)
+				v := must.OK(rewind.Verify(context.Background(), &trace.History{Settings: settings,
+					GPUs: []trace.GPUHistory{history}}))(t)
 				require.Empty(t, v.Difference, fmt.Sprint("seed ", seed))
 				require.Equal(t, v.Allocations, v.SameAddress+v.Undetermined)
 				require.Equal(t, v.Segments, v.SameSegments)

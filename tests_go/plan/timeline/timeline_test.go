@@ -9,6 +9,7 @@ import (
 
 	"gpuconf/gocore/base/trace"
 	"gpuconf/gocore/plan/timeline"
+	"gpuconf/tests_go/must"
 )
 
 const intervals = 1000
@@ -73,8 +74,7 @@ func TestMomentsAndThePeakAreThoseOfTheTrace(t *testing.T) {
 				Holder: rapid.Uint32Range(0, 3).Draw(t, "holder"), Stack: rapid.Uint32Range(0, 3).Draw(t, "stack"),
 			})
 		}
-		lines, err := timeline.Of(context.Background(), events, rapid.IntRange(1, 70).Draw(t, "intervals"))
-		require.NoError(t, err)
+		lines := must.OK(timeline.Of(context.Background(), events, rapid.IntRange(1, 70).Draw(t, "intervals")))(t)
 		for _, line := range lines {
 			n := replay(events, line.GPU)
 			most, at, set := n.firstTotal, -1, n.firstSet
@@ -120,13 +120,12 @@ func sum(parts []uint64) (total uint64) {
 // The page of a recording that frees what was there before began at zero, and its peak was too low.
 func TestWhatThereWasBeforeIsOneMoment(t *testing.T) {
 	const gib = 1 << 30
-	lines, err := timeline.Of(context.Background(), []trace.Event{
+	lines := must.OK(timeline.Of(context.Background(), []trace.Event{
 		{Action: trace.Allocate, Before: true, Addr: 1, Bytes: gib, Block: 2 * gib, Micros: 5},
 		{Action: trace.Allocate, Addr: 2, Bytes: gib, Micros: 5},
 		{Action: trace.Free, Addr: 3, Bytes: 4 * gib, Micros: 6},
 		{Action: trace.Allocate, Addr: 3, Bytes: gib, Micros: 7},
-	}, intervals)
-	require.NoError(t, err)
+	}, intervals))(t)
 	require.Equal(t, uint64(7*gib), sum(lines[0].Peak.InUse))
 	require.Equal(t, uint64(6*gib), sum(lines[0].Moments[0].InUse))
 	require.Equal(t, []int{-1, 0, 1}, []int{lines[0].Blocks[2].Event, lines[0].Blocks[0].Event,
@@ -139,8 +138,7 @@ func TestALongTraceHasFewMomentsAndItsExtremes(t *testing.T) {
 		events = append(events, trace.Event{Action: trace.Allocate, Addr: 1, Bytes: 256 * uint64(1+i%777)})
 	}
 	events[40_123].Bytes, events[70_001].Bytes = 256*5000, 0
-	lines, err := timeline.Of(context.Background(), events, intervals)
-	require.NoError(t, err)
+	lines := must.OK(timeline.Of(context.Background(), events, intervals))(t)
 	require.Len(t, lines, 1)
 	require.LessOrEqual(t, len(lines[0].Moments), 3*intervals)
 	require.Equal(t, 40_123, lines[0].Peak.Event)
@@ -151,13 +149,12 @@ func TestSegmentsAtThePeak(t *testing.T) {
 	at := func(action trace.Action, addr, bytes uint64) trace.Event {
 		return trace.Event{Action: action, Addr: addr, Bytes: bytes}
 	}
-	lines, err := timeline.Of(context.Background(), []trace.Event{
+	lines := must.OK(timeline.Of(context.Background(), []trace.Event{
 		at(trace.SegmentAlloc, 0, 100), at(trace.SegmentMap, 100, 100), at(trace.SegmentMap, 400, 300),
 		at(trace.SegmentUnmap, 500, 100),
 		at(trace.SegmentAlloc, 1000, 50), at(trace.SegmentFree, 1000, 50), at(trace.Allocate, 0, 10),
 		at(trace.SegmentUnmap, 0, 200),
-	}, intervals)
-	require.NoError(t, err)
+	}, intervals))(t)
 	require.Equal(t, [][2]uint64{{0, 200}, {400, 100}, {600, 100}}, lines[0].Segments)
 }
 
@@ -167,8 +164,7 @@ func TestFailuresAreFewAndIncludeTheLast(t *testing.T) {
 		for i := range events {
 			events[i] = trace.Event{Action: trace.AllocateFailure, Bytes: uint64(i)}
 		}
-		lines, err := timeline.Of(context.Background(), events, intervals)
-		require.NoError(t, err)
+		lines := must.OK(timeline.Of(context.Background(), events, intervals))(t)
 		require.Equal(t, count, lines[0].Failed)
 		require.LessOrEqual(t, len(lines[0].Failures), timeline.MostFailures)
 		require.Equal(t, count-1, lines[0].Failures[len(lines[0].Failures)-1].Event)

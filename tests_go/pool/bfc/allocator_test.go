@@ -12,21 +12,18 @@ import (
 	"gpuconf/gocore/pool/bfc"
 	"gpuconf/gocore/pool/suballoc"
 	"gpuconf/tests_go/machine/fakedevice"
+	"gpuconf/tests_go/must"
 )
 
 const mib = 1 << 20
 
 // pool returns an allocator that reserves its whole limit at once, on a device that has enough memory.
 func pool(t testing.TB, limitBytes uint64, opts bfc.Options) *bfc.Allocator {
-	t.Helper()
 	return newAllocator(t, suballoc.NewRegions(fakedevice.New(1<<63), suballoc.Options{LimitBytes: limitBytes}), opts)
 }
 
 func allocate(t testing.TB, a *bfc.Allocator, bytes uint64) bfc.Block {
-	t.Helper()
-	block, err := a.Allocate(bytes)
-	require.NoError(t, err)
-	return block
+	return must.OK(a.Allocate(bytes))(t)
 }
 
 // Each row lays out a pool of 64 KiB block by block, frees some blocks, and requests one more.
@@ -140,16 +137,6 @@ func TestBestFitAmongLargeChunks(t *testing.T) {
 	}
 }
 
-// A chunk of the right class may still be too small.
-func TestLargeChunkThatIsTooSmall(t *testing.T) {
-	a := pool(t, 1<<40, bfc.Options{})
-	hole := allocate(t, a, 64*mib)
-	allocate(t, a, 256)
-	require.NoError(t, a.Free(hole.Addr))
-	require.Equal(t, hole.Addr+64*mib+256, allocate(t, a, 64*mib+256).Addr)
-	require.NoError(t, a.Check())
-}
-
 // Idle regions stay if releasing them would not make room.
 func TestIdleRegionsStayInVain(t *testing.T) {
 	device := fakedevice.New(1 << 30)
@@ -159,8 +146,7 @@ func TestIdleRegionsStayInVain(t *testing.T) {
 	allocate(t, a, 4*mib)
 	require.NoError(t, a.Free(first.Addr))
 	device.TakeCalls()
-	_, err := a.Allocate(2*mib + 256)
-	require.Equal(t, bfc.LimitReached, outOfMemory(t, err).Cause)
+	require.Equal(t, bfc.LimitReached, outOfMemory(t, must.Err(a.Allocate(2*mib+256))).Cause)
 	require.Empty(t, device.TakeCalls())
 }
 
@@ -345,9 +331,7 @@ func TestFreeOfWhatIsNoBlock(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			stats, memory := a.Stats(), a.MemoryMap()
-			err := tt.free()
-			require.Equal(t, status.InvalidArgument, status.CodeOf(err))
-			require.ErrorContains(t, err, tt.text)
+			must.Fail(t, status.InvalidArgument, tt.free(), tt.text)
 			require.Equal(t, stats, a.Stats())
 			require.Equal(t, memory, a.MemoryMap())
 			require.NoError(t, a.Check())
@@ -358,8 +342,7 @@ func TestFreeOfWhatIsNoBlock(t *testing.T) {
 
 func TestZeroBytes(t *testing.T) {
 	a := pool(t, 65536, bfc.Options{})
-	block, err := a.Allocate(0)
-	require.NoError(t, err)
+	block := must.OK(a.Allocate(0))(t)
 	require.Equal(t, bfc.Block{}, block)
 	require.NoError(t, a.Free(block.Addr))
 	require.NoError(t, a.FreeID(block.Addr, block.ID))
@@ -378,7 +361,7 @@ func TestSizesNearTheEndOfArithmetic(t *testing.T) {
 				for _, bytes := range []uint64{highest, highest - 1, highest - 255, highest - 256, highest - 257,
 					1<<63 + 1} {
 					_, err := a.Allocate(bytes)
-					require.Equal(t, status.ResourceExhausted, status.CodeOf(err))
+					must.Fail(t, status.ResourceExhausted, err)
 					require.Equal(t, bytes, outOfMemory(t, err).Requested)
 					require.GreaterOrEqual(t, outOfMemory(t, err).Rounded, bytes)
 					if bytes > limit-limit%256 {
@@ -418,8 +401,7 @@ func TestNewRefuses(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			_, err := bfc.New(tt.sub, bfc.Options{Split: tt.rule})
-			require.Equal(t, status.InvalidArgument, status.CodeOf(err))
+			must.Fail(t, status.InvalidArgument, must.Err(bfc.New(tt.sub, bfc.Options{Split: tt.rule})))
 		})
 	}
 }
@@ -427,8 +409,7 @@ func TestNewRefuses(t *testing.T) {
 func TestClose(t *testing.T) {
 	device := fakedevice.New(1 << 30)
 	sub := suballoc.NewRegions(device, suballoc.Options{LimitBytes: 1 << 30, Growth: true})
-	a, err := bfc.New(sub, bfc.Options{Name: "GPU_0_bfc"})
-	require.NoError(t, err)
+	a := must.OK(bfc.New(sub, bfc.Options{Name: "GPU_0_bfc"}))(t)
 	block := allocate(t, a, 5*mib)
 	allocate(t, a, 50*mib)
 	peak, _ := a.StartPeak()
@@ -436,12 +417,11 @@ func TestClose(t *testing.T) {
 	require.Empty(t, device.Live)
 	require.Equal(t, uint64(1<<30), sub.AvailableBytes())
 
-	_, err = a.Allocate(1)
+	_, err := a.Allocate(1)
 	errs := []error{err, a.Free(block.Addr), a.Free(0), a.FreeID(block.Addr, block.ID), a.FreeID(0, 0), a.Check()}
 	_, err = a.Allocate(0)
 	for _, err := range append(errs, err) {
-		require.Equal(t, status.FailedPrecondition, status.CodeOf(err))
-		require.ErrorContains(t, err, "GPU_0_bfc is closed")
+		must.Fail(t, status.FailedPrecondition, err, "GPU_0_bfc is closed")
 	}
 	_, _, ok := a.Size(block.Addr)
 	require.False(t, ok)
@@ -457,9 +437,8 @@ func TestClose(t *testing.T) {
 
 func TestManyAllocatorsCanComeAndGo(t *testing.T) {
 	for range 2000 {
-		a, err := bfc.New(suballoc.NewRegions(fakedevice.New(1<<40), suballoc.Options{LimitBytes: 1 << 40}),
-			bfc.Options{})
-		require.NoError(t, err)
+		a := must.OK(bfc.New(suballoc.NewRegions(fakedevice.New(1<<40), suballoc.Options{LimitBytes: 1 << 40}),
+			bfc.Options{}))(t)
 		allocate(t, a, 1)
 		require.NoError(t, a.Close())
 	}
@@ -572,7 +551,7 @@ func TestOutOfMemorySaysWhy(t *testing.T) {
 			_, err := a.Allocate(tt.ask)
 			oom := outOfMemory(t, err)
 			require.Equal(t, tt.cause, oom.Cause, "%v", err)
-			require.Equal(t, status.ResourceExhausted, status.CodeOf(err))
+			must.Fail(t, status.ResourceExhausted, err)
 			require.Equal(t, tt.cause == bfc.DeviceFull, errors.Is(err, fakedevice.ErrFull))
 			for _, text := range append(tt.text, "allocator GPU_0_bfc is out of memory for ") {
 				require.ErrorContains(t, err, text)

@@ -11,6 +11,7 @@ import (
 	"gpuconf/gocore/pool/bfc"
 	"gpuconf/gocore/pool/suballoc"
 	"gpuconf/tests_go/machine/fakedevice"
+	"gpuconf/tests_go/must"
 )
 
 // captureWorld is a pool of so many units, with a second stream.
@@ -25,9 +26,7 @@ func captureWorld(t *testing.T, units uint64) (w *world, other bfc.Stream) {
 }
 
 func mustAllocate(t *testing.T, w *world, s bfc.Stream, units uint64) bfc.Block {
-	b, err := w.allocate(s, units*256)
-	require.NoError(t, err)
-	return b
+	return must.OK(w.allocate(s, units*256))(t)
 }
 
 // Only the capture itself may reuse what it frees, until its graph is destroyed.
@@ -51,8 +50,7 @@ func TestCapturedMemoryIsNobodyElses(t *testing.T) {
 		mustAllocate(t, w, s, 1)
 		w.free(0)
 	}
-	_, err := w.a.Trim()
-	require.NoError(t, err)
+	must.OK(w.a.Trim())(t)
 	require.Equal(t, uint64(512), w.a.Stats().BytesReserved)
 	w.graphEnds(p)
 	require.Zero(t, w.a.Stats().CapturedBytes)
@@ -103,8 +101,7 @@ func TestACaptureKeepsOthersBlocks(t *testing.T) {
 	w.record(0, p)
 	w.free(0)
 	w.capturing[other] = false
-	_, err := w.allocate(0, 256)
-	require.ErrorContains(t, err, "kept for captured graphs")
+	require.ErrorContains(t, must.Err(w.allocate(0, 256)), "kept for captured graphs")
 	w.graphEnds(p)
 	mustAllocate(t, w, other, 1)
 	w.free(0)
@@ -133,8 +130,7 @@ func TestACaptureMakesTheHostWait(t *testing.T) {
 
 func TestMistakesWithCaptures(t *testing.T) {
 	w, other := captureWorld(t, 1)
-	_, err := w.a.NewCapture(7)
-	require.Equal(t, status.InvalidArgument, status.CodeOf(err))
+	must.Fail(t, status.InvalidArgument, must.Err(w.a.NewCapture(7)))
 	p := w.capture(other)
 	for name, err := range map[string]error{
 		"EndCapture of a stream": w.a.EndCapture(other),

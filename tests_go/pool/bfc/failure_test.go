@@ -1,8 +1,10 @@
 package bfc_test
 
 import (
+	"errors"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -12,6 +14,7 @@ import (
 	"gpuconf/gocore/pool/bfc"
 	"gpuconf/gocore/pool/suballoc"
 	"gpuconf/tests_go/machine/fakedevice"
+	"gpuconf/tests_go/must"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -41,8 +44,7 @@ func walk(t *testing.T, at int, always bool) (failed int) {
 		return nil
 	}
 	sub := suballoc.NewRegions(device, suballoc.Options{LimitBytes: 30 * mib, Growth: true})
-	a, err := bfc.New(sub, bfc.Options{GarbageCollect: true})
-	require.NoError(t, err)
+	a := must.OK(bfc.New(sub, bfc.Options{GarbageCollect: true}))(t)
 	var live []bfc.Block
 	var inUse uint64
 	for _, bytes := range []uint64{2 * mib, 4 * mib, 8 * mib, 16 * mib, 0, 20 * mib, 1000, 0, 30 * mib} {
@@ -56,7 +58,7 @@ func walk(t *testing.T, at int, always bool) (failed int) {
 		before := a.Stats()
 		block, err := a.Allocate(bytes)
 		if err != nil {
-			require.Equal(t, status.ResourceExhausted, status.CodeOf(err))
+			must.Fail(t, status.ResourceExhausted, err)
 			require.Equal(t, before.NumAllocs, a.Stats().NumAllocs)
 		} else {
 			live, inUse = append(live, block), inUse+block.Bytes
@@ -75,7 +77,7 @@ func walk(t *testing.T, at int, always bool) (failed int) {
 	}
 	require.Equal(t, device.LiveBytes, a.Stats().BytesReserved+refused())
 	lostBefore := refused()
-	err = a.Close()
+	err := a.Close()
 	require.Equal(t, refused() > lostBefore, err != nil, "Close reports what was not freed")
 	require.Equal(t, refused(), device.LiveBytes)
 	require.Equal(t, 30*mib-refused(), sub.AvailableBytes())
@@ -99,13 +101,10 @@ func TestSubAllocatorThatBreaksItsPromise(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			sub := &scripted{limit: mib, answers: [][2]uint64{{fakedevice.Base + 64*mib, 4096}, {tt.addr, tt.bytes}}}
-			a, err := bfc.New(sub, bfc.Options{})
-			require.NoError(t, err)
+			a := must.OK(bfc.New(sub, bfc.Options{}))(t)
 			allocate(t, a, 4096)
 			before := a.Stats()
-			_, err = a.Allocate(1000)
-			require.Equal(t, status.ResourceExhausted, status.CodeOf(err))
-			require.ErrorContains(t, err, "unusable")
+			must.Fail(t, status.ResourceExhausted, must.Err(a.Allocate(1000)), "unusable")
 			require.Equal(t, [][2]uint64{{tt.addr, tt.bytes}}, sub.released)
 			require.Equal(t, before, a.Stats())
 			require.NoError(t, a.Check())
@@ -215,62 +214,114 @@ func TestLimitHoldsWhateverTheDeviceDoes(t *testing.T) {
 	}
 }
 
-func TestGoroutines(t *testing.T) {
-	const workers, rounds, limit = 8, 2_000, 4 * mib
-	device := fakedevice.New(limit)
-	sub := suballoc.NewRegions(device, suballoc.Options{LimitBytes: limit, Growth: true})
-	a, err := bfc.New(sub, bfc.Options{GarbageCollect: true})
+func newCounted(t *testing.T) *bfc.Allocator {
+	device := fakedevice.New(64 * mib)
+	a, err := bfc.New(suballoc.NewRegions(device, suballoc.Options{LimitBytes: 32 * mib, Growth: true}), bfc.Options{})
 	require.NoError(t, err)
-	var owner sync.Map // address -> worker: no address is returned twice
-	var all sync.WaitGroup
-	for worker := range workers {
-		all.Go(func() {
-			random := rand.New(rand.NewPCG(uint64(worker), 3))
-			var live []bfc.Block
-			free := func() {
-				b := live[len(live)-1]
-				live = live[:len(live)-1]
-				owner.Delete(b.Addr)
-				if err := a.FreeID(b.Addr, b.ID); err != nil {
+	t.Cleanup(func() { require.NoError(t, a.Close()) })
+	return a
+}
+
+// The n-th allocation fails, and no other one does; nothing has changed for it, and the fast path is taken again.
+func TestTheNthAllocationFails(t *testing.T) {
+	for n := uint64(1); n <= 5; n++ {
+		a := newCounted(t)
+		must.OK(a.Allocate(100))(t)
+		f := bfc.NewFailure(n)
+		a.Inject(f)
+		for i := uint64(1); i <= 7; i++ {
+			require.Zero(t, must.OK(a.Allocate(0))(t))
+			before := a.Stats()
+			_, err := a.Allocate(1000)
+			require.NoError(t, a.Check())
+			require.Equal(t, min(i, n), f.Counted())
+			if i != n {
+				require.NoError(t, err, "allocation %d of %d", i, n)
+				continue
+			}
+			require.Equal(t, before, a.Stats())
+			must.Fail(t, status.ResourceExhausted, err)
+			require.True(t, bfc.IsInjected(err))
+			var oom *bfc.OutOfMemory
+			require.True(t, errors.As(err, &oom))
+			require.Equal(t, bfc.Injected, oom.Cause)
+			require.Equal(t, uint64(1000), oom.Requested)
+			require.Contains(t, err.Error(), "out of memory")
+			require.Contains(t, err.Error(), "injected")
+		}
+	}
+}
+
+func TestAllocatorsThatShareAFailureCountTogether(t *testing.T) {
+	first, second := newCounted(t), newCounted(t)
+	f := bfc.NewFailure(3)
+	first.Inject(f)
+	second.Inject(f)
+	for i, a := range []*bfc.Allocator{first, second, first, second, first, second} {
+		_, err := a.Allocate(1000)
+		require.Equal(t, i == 2, err != nil, "allocation %d: %v", i+1, err)
+	}
+	require.Equal(t, uint64(3), f.Counted())
+}
+
+func TestAFailureCanBeTakenBack(t *testing.T) {
+	a := newCounted(t)
+	f := bfc.NewFailure(2)
+	a.Inject(f)
+	must.OK(a.Allocate(1000))(t)
+	a.Inject(nil)
+	for range 5 {
+		must.OK(a.Allocate(1000))(t)
+	}
+	require.Equal(t, uint64(1), f.Counted())
+}
+
+// A real failure is not called injected, also while a Failure counts.
+func TestRealFailuresWhileCounting(t *testing.T) {
+	a := newCounted(t)
+	a.Inject(bfc.NewFailure(100))
+	_, err := a.Allocate(33 * mib)
+	must.Fail(t, status.ResourceExhausted, err)
+	require.False(t, bfc.IsInjected(err))
+}
+
+// On several streams, where no allocation takes the fast path anyway.
+func TestFailuresOfSharedAllocators(t *testing.T) {
+	a := newCounted(t)
+	f := bfc.NewFailure(2)
+	a.Inject(f)
+	must.OK(a.AllocateOn(0, 1000))(t)
+	require.True(t, bfc.IsInjected(must.Err(a.AllocateOn(0, 1000))))
+	must.OK(a.AllocateOn(0, 1000))(t)
+}
+
+// Of many threads on two allocators exactly one fails.
+func TestOneFailureAmongThreads(t *testing.T) {
+	allocators := []*bfc.Allocator{newCounted(t), newCounted(t)}
+	f := bfc.NewFailure(777)
+	for _, a := range allocators {
+		a.Inject(f)
+	}
+	var failed atomic.Int64
+	var threads sync.WaitGroup
+	for i := range 8 {
+		threads.Go(func() {
+			for range 500 {
+				block, err := allocators[i%2].Allocate(256)
+				if err != nil {
+					failed.Add(1)
+					if !bfc.IsInjected(err) {
+						t.Error(err)
+					}
+					continue
+				}
+				if err := allocators[i%2].Free(block.Addr); err != nil {
 					t.Error(err)
 				}
 			}
-			for i := range rounds {
-				peak, _ := a.StartPeak()
-				block, err := a.Allocate(1 + random.Uint64N(100_000))
-				if err == nil {
-					if other, twice := owner.LoadOrStore(block.Addr, worker); twice {
-						t.Errorf("%#x was given to %d and %d", block.Addr, other, worker)
-					}
-					live = append(live, block)
-				} else if outOfMemory(t, err); len(live) > 0 {
-					free()
-				}
-				if len(live) > 8 {
-					free()
-				}
-				if used, ok := a.StopPeak(peak); !ok || used.PeakBytes > limit {
-					t.Errorf("peak %d, %v", used.PeakBytes, ok)
-				}
-				if i%500 == 0 {
-					_ = a.MemoryMap()
-					if err := a.Check(); err != nil {
-						t.Error(err)
-					}
-				}
-			}
-			for len(live) > 0 {
-				free()
-			}
 		})
 	}
-	all.Wait()
-	require.NoError(t, a.Check())
-	s := a.Stats()
-	require.Zero(t, s.BytesInUse+s.LiveBlocks+s.RequestedBytesInUse)
-	require.NotZero(t, s.NumAllocs)
-	require.LessOrEqual(t, s.PeakBytesInUse, uint64(limit))
-	require.NoError(t, a.Close())
-	require.Zero(t, device.LiveBytes)
-	require.LessOrEqual(t, device.PeakBytes, uint64(limit))
+	threads.Wait()
+	require.Equal(t, int64(1), failed.Load())
+	require.Equal(t, uint64(777), f.Counted())
 }

@@ -12,6 +12,7 @@ import (
 	"gpuconf/gocore/pool/bfc"
 	"gpuconf/gocore/pool/suballoc"
 	"gpuconf/tests_go/machine/fakedevice"
+	"gpuconf/tests_go/must"
 )
 
 // The traces below were taken from TensorFlow's allocator. Each line is a step with its expected effects:
@@ -292,8 +293,7 @@ func (r *goldenRun) step(line string) {
 }
 
 func (r *goldenRun) alloc(line, name, size, want string) {
-	n, err := strconv.ParseUint(size, 10, 64)
-	require.NoError(r.t, err, line)
+	n := must.OK(strconv.ParseUint(size, 10, 64))(r.t, line)
 	before := r.a.Stats()
 	block, err := r.a.Allocate(n)
 	switch want {
@@ -366,16 +366,13 @@ func freeChunks(a *bfc.Allocator) string {
 
 // newAllocator returns an allocator that is closed at the end of the test.
 func newAllocator(t testing.TB, sub bfc.SubAllocator, opts bfc.Options) *bfc.Allocator {
-	t.Helper()
-	a, err := bfc.New(sub, opts)
-	require.NoError(t, err)
+	a := must.OK(bfc.New(sub, opts))(t)
 	t.Cleanup(func() { require.NoError(t, a.Close()) })
 	return a
 }
 
 // outOfMemory asserts that err is an OutOfMemory and returns it.
 func outOfMemory(t testing.TB, err error) *bfc.OutOfMemory {
-	t.Helper()
 	var oom *bfc.OutOfMemory
 	require.True(t, errors.As(err, &oom), "%v", err)
 	return oom

@@ -3,15 +3,20 @@ package bfc_test
 import (
 	"errors"
 	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"gpuconf/gocore/base/status"
 	"gpuconf/gocore/pool/bfc"
 	"gpuconf/gocore/pool/suballoc"
 	"gpuconf/tests_go/machine/fakedevice"
+	"gpuconf/tests_go/must"
 )
 
 // doubling is a Mapper that returns more than requested, as TensorFlow's regions grow: 2 MiB, 4, 8 ...
@@ -21,9 +26,7 @@ type doubling struct {
 	maps []string
 }
 
-func (d *doubling) Range() (addr, bytes, granuleBytes uint64) {
-	return fakedevice.Base, d.limit, 256
-}
+func (d *doubling) Range() (addr, bytes, granuleBytes uint64) { return fakedevice.Base, d.limit, 256 }
 
 func (d *doubling) Map(addr, atLeast, atMost uint64) (bytes uint64, err error) {
 	for d.next < atLeast {
@@ -52,8 +55,7 @@ func (d *doubling) DropSpare() error                        { return nil }
 // TensorFlow's trace with a sub-allocator whose regions are joined.
 func TestJoinedRegions(t *testing.T) {
 	sub := &doubling{scripted: scripted{limit: 1 << 30}, next: 2 * mib}
-	a, err := bfc.New(sub, bfc.Options{Split: bfc.SplitRule{TensorFlow: true}})
-	require.NoError(t, err)
+	a := must.OK(bfc.New(sub, bfc.Options{Split: bfc.SplitRule{TensorFlow: true}}))(t)
 	var blocks []bfc.Block
 	for _, bytes := range []uint64{2 * mib, 2 * mib, mib} {
 		blocks = append(blocks, allocate(t, a, bytes))
@@ -70,111 +72,41 @@ func TestJoinedRegions(t *testing.T) {
 	require.NoError(t, a.Close())
 }
 
-// Each line is a step; sizes and addresses are in granules. Then comes what is mapped: regions of blocks (letters) and
-// free memory (.).
+// TestGrowthInPlace runs the sessions of testdata/growth.txt.
 func TestGrowthInPlace(t *testing.T) {
-	tests := map[string]string{
-		"a pool grows at its end": `
-			alloc a 2  : aa
-			alloc b 1  : aab
-			alloc c 3  : aabccc`,
-		"what is free at the end counts": `
-			alloc a 2  : aa
-			alloc b 3  : aabbb
-			free b     : aa...
-			alloc c 4  : aacccc`,
-		"what was trimmed comes back in its place": `
-			alloc a 2  : aa
-			alloc b 2  : aabb
-			alloc c 1  : aabbc
-			free b     : aa..c
-			trim       : aa c
-			alloc d 1  : aad c
-			alloc e 1  : aadec`,
-		"a hole between free memory is filled": `
-			alloc a 1  : a
-			alloc b 1  : ab
-			alloc c 1  : abc
-			alloc d 1  : abcd
-			free b     : a.cd
-			trim       : a cd
-			free c     : a .d
-			alloc e 2  : aeed`,
-		"the least is mapped": `
-			alloc a 2  : aa
-			alloc b 2  : aabb
-			alloc c 2  : aabbcc
-			free b     : aa..cc
-			trim       : aa cc
-			free c     : aa ..
-			alloc d 3  : aa ddd`,
-		"a hole that is too small is left": `
-			alloc a 1  : a
-			alloc b 1  : ab
-			alloc c 1  : abc
-			free b     : a.c
-			trim       : a c
-			alloc d 2  : a cdd`,
-		"the beginning is a hole too": `
-			alloc a 2  : aa
-			alloc b 1  : aab
-			free a     : ..b
-			trim       : b
-			alloc c 1  : c b
-			alloc d 1  : cdb`,
-		"trim takes everything": `
-			alloc a 2  : aa
-			free a     : ..
-			trim       :
-			trim       :
-			alloc b 3  : bbb`,
-		"several holes in one trim": `
-			alloc a 1  : a
-			alloc b 1  : ab
-			alloc c 2  : abcc
-			alloc d 1  : abccd
-			alloc e 3  : abccdeee
-			free b     : a.ccdeee
-			free c     : a...deee
-			free e     : a...d...
-			trim       : a d`,
-	}
-	for name, program := range tests {
-		t.Run(name, func(t *testing.T) {
-			device := fakedevice.NewVirtual(1 << 40)
-			v, err := suballoc.NewVirtual(device, suballoc.VirtualOptions{LimitBytes: 8 * 2 * mib})
-			require.NoError(t, err)
-			a, err := bfc.New(v, bfc.Options{})
-			require.NoError(t, err)
-			blocks, names := map[string]bfc.Block{}, map[uint64]string{}
-			for _, line := range strings.Split(strings.TrimSpace(program), "\n") {
-				step, want, _ := strings.Cut(line, ":")
-				var name string
-				var n uint64
-				switch step = strings.Join(strings.Fields(step), " "); {
-				case scan(step, "alloc %s %d", &name, &n):
-					blocks[name] = allocate(t, a, n*2*mib)
-					names[blocks[name].ID] = name
-				case scan(step, "free %s", &name):
-					require.NoError(t, a.Free(blocks[name].Addr))
-				case step == "trim":
-					before := a.Stats().BytesReserved
-					bytes, err := a.Trim()
-					require.NoError(t, err)
-					require.Equal(t, before-bytes, a.Stats().BytesReserved)
-				default:
-					require.Fail(t, "no step", "%q", line)
-				}
-				require.NoError(t, a.Check())
-				require.NoError(t, v.Check())
-				require.Equal(t, device.LiveBytes, a.Stats().BytesReserved)
-				require.Equal(t, strings.TrimSpace(want), picture(a, names), line)
-			}
+	runSessions(t, "testdata/growth.txt", func(t *testing.T, _ string) func(string) string {
+		device := fakedevice.NewVirtual(1 << 40)
+		v := must.OK(suballoc.NewVirtual(device, suballoc.VirtualOptions{LimitBytes: 8 * 2 * mib}))(t)
+		a := must.OK(bfc.New(v, bfc.Options{}))(t)
+		t.Cleanup(func() {
 			require.NoError(t, a.Close())
 			require.NoError(t, v.Close())
 			require.NoError(t, device.Clean())
 		})
-	}
+		blocks, names := map[string]bfc.Block{}, map[uint64]string{}
+		return func(line string) string {
+			step, _, _ := strings.Cut(line, " :")
+			var name string
+			var n uint64
+			switch {
+			case scan(step, "alloc %s %d", &name, &n):
+				blocks[name] = allocate(t, a, n*2*mib)
+				names[blocks[name].ID] = name
+			case scan(step, "free %s", &name):
+				require.NoError(t, a.Free(blocks[name].Addr))
+			case step == "trim":
+				before := a.Stats().BytesReserved
+				bytes := must.OK(a.Trim())(t)
+				require.Equal(t, before-bytes, a.Stats().BytesReserved)
+			default:
+				require.Fail(t, "no step", "%q", line)
+			}
+			require.NoError(t, a.Check())
+			require.NoError(t, v.Check())
+			require.Equal(t, device.LiveBytes, a.Stats().BytesReserved)
+			return strings.TrimRight(step+" : "+picture(a, names), " ")
+		}
+	})
 }
 
 // picture draws regions as words, a letter for each granule.
@@ -200,10 +132,8 @@ func TestScatteredGranulesServeALargeBlock(t *testing.T) {
 	for name, refused := range map[string]string{"moved": "", "one move fails": "map"} {
 		t.Run(name, func(t *testing.T) {
 			device := fakedevice.NewVirtual(1 << 40)
-			v, err := suballoc.NewVirtual(device, suballoc.VirtualOptions{LimitBytes: 16 * mib})
-			require.NoError(t, err)
-			a, err := bfc.New(v, bfc.Options{GarbageCollect: refused != ""})
-			require.NoError(t, err)
+			v := must.OK(suballoc.NewVirtual(device, suballoc.VirtualOptions{LimitBytes: 16 * mib}))(t)
+			a := must.OK(bfc.New(v, bfc.Options{GarbageCollect: refused != ""}))(t)
 			var blocks []bfc.Block
 			for range 8 {
 				blocks = append(blocks, allocate(t, a, 2*mib))
@@ -231,10 +161,8 @@ func TestScatteredGranulesServeALargeBlock(t *testing.T) {
 // If the device refuses what a pool would need to grow in place, the pool is full, even if the whole request exceeds
 // what the limit has left.
 func TestDeviceFullWhenGrowingInPlace(t *testing.T) {
-	v, err := suballoc.NewVirtual(fakedevice.NewVirtual(6*mib), suballoc.VirtualOptions{LimitBytes: 8 * mib})
-	require.NoError(t, err)
-	a, err := bfc.New(v, bfc.Options{})
-	require.NoError(t, err)
+	v := must.OK(suballoc.NewVirtual(fakedevice.NewVirtual(6*mib), suballoc.VirtualOptions{LimitBytes: 8 * mib}))(t)
+	a := must.OK(bfc.New(v, bfc.Options{}))(t)
 	require.NoError(t, a.Free(allocate(t, a, 4*mib).Addr))
 	for bytes, cause := range map[uint64]bfc.Cause{8 * mib: bfc.DeviceFull, 9 * mib: bfc.TooLarge} {
 		_, err := a.Allocate(bytes)
@@ -260,7 +188,6 @@ type badMapper struct {
 func (m *badMapper) Range() (addr, bytes, granuleBytes uint64) {
 	return m.rangeAddr, m.rangeBytes, m.granule
 }
-
 func (m *badMapper) Map(_, atLeast, _ uint64) (uint64, error) { return m.mapped(atLeast), nil }
 
 func (m *badMapper) Unmap(addr, bytes uint64) (from, to uint64, err error) {
@@ -280,8 +207,7 @@ func (m *badMapper) Release(addr, bytes uint64) error {
 }
 
 func TestMapperThatBreaksItsPromise(t *testing.T) {
-	limit, err := suballoc.NewVirtual(fakedevice.NewVirtual(1<<40), suballoc.VirtualOptions{LimitBytes: mib})
-	require.NoError(t, err)
+	limit := must.OK(suballoc.NewVirtual(fakedevice.NewVirtual(1<<40), suballoc.VirtualOptions{LimitBytes: mib}))(t)
 	const base, granule = uint64(fakedevice.Base), uint64(4096)
 	good := badMapper{Virtual: limit, rangeAddr: base, rangeBytes: 16 * granule, granule: granule}
 	t.Run("a range that cannot be", func(t *testing.T) {
@@ -296,8 +222,7 @@ func TestMapperThatBreaksItsPromise(t *testing.T) {
 		} {
 			m := good
 			change(&m)
-			_, err := bfc.New(&m, bfc.Options{})
-			require.Equal(t, status.InvalidArgument, status.CodeOf(err), name)
+			require.Equal(t, status.InvalidArgument, status.CodeOf(must.Err(bfc.New(&m, bfc.Options{}))), name)
 		}
 	})
 	t.Run("memory that cannot be", func(t *testing.T) {
@@ -310,10 +235,8 @@ func TestMapperThatBreaksItsPromise(t *testing.T) {
 		} {
 			m := good
 			m.mapped = mapped
-			a, err := bfc.New(&m, bfc.Options{})
-			require.NoError(t, err)
-			_, err = a.Allocate(granule + 1)
-			require.ErrorContains(t, err, "unusable", name)
+			a := must.OK(bfc.New(&m, bfc.Options{}))(t)
+			require.ErrorContains(t, must.Err(a.Allocate(granule+1)), "unusable", name)
 			require.NoError(t, a.Check())
 			require.Zero(t, a.Stats().BytesReserved)
 			require.Len(t, m.gone, 1)
@@ -323,17 +246,14 @@ func TestMapperThatBreaksItsPromise(t *testing.T) {
 	t.Run("a region in the range", func(t *testing.T) {
 		m := good
 		m.rangeBytes, m.extended = granule, base
-		a, err := bfc.New(&m, bfc.Options{})
-		require.NoError(t, err)
-		_, err = a.Allocate(granule + 256)
-		require.ErrorContains(t, err, "unusable")
+		a := must.OK(bfc.New(&m, bfc.Options{}))(t)
+		require.ErrorContains(t, must.Err(a.Allocate(granule+256)), "unusable")
 		require.NoError(t, a.Close())
 	})
 	t.Run("a part that was not offered", func(t *testing.T) {
 		m := good
 		m.mapped = func(bytes uint64) uint64 { return (bytes + granule - 1) / granule * granule }
-		a, err := bfc.New(&m, bfc.Options{})
-		require.NoError(t, err)
+		a := must.OK(bfc.New(&m, bfc.Options{}))(t)
 		b := allocate(t, a, 4*granule)
 		require.NoError(t, a.Free(b.Addr))
 		for name, unmapped := range map[string]func(from, to uint64) (uint64, uint64){
@@ -349,4 +269,76 @@ func TestMapperThatBreaksItsPromise(t *testing.T) {
 		}
 		require.NoError(t, a.Close())
 	})
+}
+
+// A process with a limit on address space (ulimit -v) gets shorter tables. When they are full, allocations fail with an
+// error that says so, and everything else keeps working.
+func TestLittleAddressSpace(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine")
+	}
+	if os.Getenv("BFC_LITTLE_ADDRESS_SPACE") != "" {
+		fillTables(t)
+		return
+	}
+	child := exec.Command(os.Args[0], "-test.run=^TestLittleAddressSpace$")
+	child.Env = append(os.Environ(), "BFC_LITTLE_ADDRESS_SPACE=1", "GOGC=off")
+	out, err := child.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+}
+
+func fillTables(t *testing.T) {
+	sub := suballoc.NewRegions(fakedevice.New(1<<40), suballoc.Options{LimitBytes: 1 << 40})
+	a, lift := newAllocatorInLittle(t, sub)
+	blocks := make([]bfc.Block, 0, 100)
+	for {
+		block, err := a.Allocate(1)
+		if err != nil {
+			lift() // the rest of the test needs no limit
+			must.Fail(t, status.ResourceExhausted, err, "host is out of memory")
+			break
+		}
+		if len(blocks) < cap(blocks) {
+			blocks = append(blocks, block)
+		}
+	}
+	require.Len(t, blocks, cap(blocks))
+	require.NoError(t, a.Check())
+	for _, b := range blocks {
+		require.NoError(t, a.FreeID(b.Addr, b.ID))
+	}
+	require.NoError(t, a.Check())
+	allocate(t, a, 256) // the freed blocks were adjacent, so their records are available again
+}
+
+// newAllocatorInLittle returns an allocator that was made with little address space, which stays little until lift is
+// called. Go's runtime must not need any of it: a heap that cannot grow ends the process, and it grows by up to 64 MiB.
+// So the heap gets free pages before. A thread that Go starts takes some address space, and then the allocator cannot
+// be made: it gets more.
+func newAllocatorInLittle(t *testing.T, sub bfc.SubAllocator) (a *bfc.Allocator, lift func()) {
+	runtime.KeepAlive(make([]byte, 16<<20))
+	runtime.GC()
+	for spare := uint64(64 << 20); ; spare *= 2 {
+		lift = limitAddressSpace(t, spare)
+		a, err := bfc.New(sub, bfc.Options{})
+		if err == nil {
+			t.Cleanup(func() { require.NoError(t, a.Close()) })
+			lift()
+			return a, limitAddressSpace(t, spare) // for threads: the tables stay as short as they are
+		}
+		lift()
+		require.Less(t, spare, uint64(1<<30), "%v", err)
+	}
+}
+
+// limitAddressSpace leaves the process spare bytes beyond what it has mapped, until lift is called.
+func limitAddressSpace(t *testing.T, spare uint64) (lift func()) {
+	statm := must.OK(os.ReadFile("/proc/self/statm"))(t)
+	var pages uint64
+	must.OK(fmt.Sscan(string(statm), &pages))(t)
+	var before unix.Rlimit
+	require.NoError(t, unix.Getrlimit(unix.RLIMIT_AS, &before))
+	low := unix.Rlimit{Cur: pages*uint64(os.Getpagesize()) + spare, Max: before.Max}
+	require.NoError(t, unix.Setrlimit(unix.RLIMIT_AS, &low))
+	return func() { require.NoError(t, unix.Setrlimit(unix.RLIMIT_AS, &before)) }
 }

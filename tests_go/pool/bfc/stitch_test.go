@@ -16,6 +16,7 @@ import (
 	"gpuconf/gocore/pool/bfc"
 	"gpuconf/gocore/pool/suballoc"
 	"gpuconf/tests_go/machine/fakedevice"
+	"gpuconf/tests_go/must"
 	"gpuconf/tests_go/pool/traces"
 )
 
@@ -44,8 +45,7 @@ func (d *counting) give(name uint64) error {
 	return nil
 }
 
-func (d *counting) call() error { d.calls++; return nil }
-
+func (d *counting) call() error                                      { d.calls++; return nil }
 func (d *counting) MemAlloc(bytes uint64) (uint64, error)            { return d.take(bytes) }
 func (d *counting) MemFree(addr uint64) error                        { return d.give(addr) }
 func (d *counting) MemCreate(bytes uint64) (uint64, error)           { return d.take(bytes) }
@@ -88,11 +88,9 @@ func newPlayer(t testing.TB, limit uint64) *player {
 func newPlayerWith(t testing.TB, limit uint64, opts suballoc.VirtualOptions) *player {
 	opts.LimitBytes = limit
 	p := &player{t: t, device: &counting{sizes: map[uint64]uint64{}, next: 1 << 50}, live: map[uint32]uint64{}}
-	var err error
-	p.virtual, err = suballoc.NewVirtual(p.device, opts)
-	require.NoError(t, err)
-	p.Allocator, err = bfc.New(p.virtual, bfc.Options{})
-	require.NoError(t, err)
+
+	p.virtual = must.OK(suballoc.NewVirtual(p.device, opts))(t)
+	p.Allocator = must.OK(bfc.New(p.virtual, bfc.Options{}))(t)
 	return p
 }
 
@@ -256,8 +254,7 @@ func TestMiniMallocFitsIntoItsOptimum(t *testing.T) {
 		t.Skip("MINIMALLOC is not set: the directory of minimalloc's problems, CSV files with the columns " +
 			"id,lower,upper,size")
 	}
-	files, err := filepath.Glob(filepath.Join(dir, "*.csv"))
-	require.NoError(t, err)
+	files := must.OK(filepath.Glob(filepath.Join(dir, "*.csv")))(t)
 	require.NotEmpty(t, files)
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
@@ -270,11 +267,9 @@ func TestMiniMallocFitsIntoItsOptimum(t *testing.T) {
 }
 
 func readLifetimes(t *testing.T, file string, unit uint64) (ops []traces.Op) {
-	f, err := os.Open(file)
-	require.NoError(t, err)
+	f := must.OK(os.Open(file))(t)
 	defer f.Close()
-	rows, err := csv.NewReader(f).ReadAll()
-	require.NoError(t, err)
+	rows := must.OK(csv.NewReader(f).ReadAll())(t)
 	type event struct {
 		time uint64
 		op   traces.Op
@@ -283,8 +278,7 @@ func readLifetimes(t *testing.T, file string, unit uint64) (ops []traces.Op) {
 	for block, row := range rows[1:] {
 		var n [4]uint64
 		for i := range n {
-			n[i], err = strconv.ParseUint(row[i], 10, 64)
-			require.NoError(t, err)
+			n[i] = must.OK(strconv.ParseUint(row[i], 10, 64))(t)
 		}
 		events = append(events, event{n[1], traces.Op{Block: uint32(block), Bytes: n[3] * unit}},
 			event{n[2], traces.Op{Block: uint32(block)}})
@@ -519,9 +513,8 @@ func testStitchingServesWhereTensorFlowFails(t *testing.T, opts suballoc.Virtual
 		limit := (30 + random.Uint64N(100)) * granule
 		most := limit / (2 + random.Uint64N(20))
 		device := fakedevice.New(1 << 60)
-		a, err := bfc.New(suballoc.NewRegions(device, suballoc.Options{LimitBytes: limit, Growth: seed%2 == 0}),
-			bfc.Options{Split: bfc.SplitRule{TensorFlow: true}, GarbageCollect: true})
-		require.NoError(t, err)
+		a := must.OK(bfc.New(suballoc.NewRegions(device, suballoc.Options{LimitBytes: limit, Growth: seed%2 == 0}),
+			bfc.Options{Split: bfc.SplitRule{TensorFlow: true}, GarbageCollect: true}))(t)
 		p := newPlayerWith(t, limit, opts)
 		var live [][2]uint64
 		for range 3000 {
@@ -577,10 +570,8 @@ func stitchWithFailure(t *testing.T, at int, persistent bool) (failed, served bo
 	const granule = 2048
 	device := fakedevice.NewVirtual(1 << 40)
 	device.GranuleBytes = granule
-	v, err := suballoc.NewVirtual(device, suballoc.VirtualOptions{LimitBytes: 12*granule + 300})
-	require.NoError(t, err)
-	a, err := bfc.New(v, bfc.Options{})
-	require.NoError(t, err)
+	v := must.OK(suballoc.NewVirtual(device, suballoc.VirtualOptions{LimitBytes: 12*granule + 300}))(t)
+	a := must.OK(bfc.New(v, bfc.Options{}))(t)
 	var blocks []bfc.Block
 	for i := range 10 {
 		blocks = append(blocks, allocate(t, a, granule+uint64(i%2)*granule/4))
@@ -642,8 +633,7 @@ func TestARangeMayBeTooShort(t *testing.T) {
 	device := fakedevice.NewVirtual(1 << 40)
 	v, err := suballoc.NewVirtual(device, suballoc.VirtualOptions{LimitBytes: 4 * granule, RangeBytes: 4 * granule})
 	require.NoError(t, err)
-	a, err := bfc.New(v, bfc.Options{})
-	require.NoError(t, err)
+	a := must.OK(bfc.New(v, bfc.Options{}))(t)
 	var blocks []bfc.Block
 	for range 4 {
 		blocks = append(blocks, allocate(t, a, granule))

@@ -10,6 +10,10 @@ import (
 	"gpuconf/gocore/base/holder"
 	"gpuconf/gocore/base/trace"
 	"gpuconf/gocore/pool/bfc"
+	"gpuconf/gocore/pool/figures"
+	"gpuconf/gocore/pool/suballoc"
+	"gpuconf/tests_go/machine/fakedevice"
+	"gpuconf/tests_go/must"
 )
 
 // addUp requires that the rows of a usage add up to its totals.
@@ -26,12 +30,9 @@ func addUp(t require.TestingT, u bfc.Usage) {
 func TestUsageByHolder(t *testing.T) {
 	a := pool(t, mib, bfc.Options{})
 	weights, state := holder.Of(holder.Torch, 1), holder.Of(holder.CuPy, 2)
-	one, err := a.AllocateFor(0, 1000, weights)
-	require.NoError(t, err)
-	two, err := a.AllocateFor(0, 100, state)
-	require.NoError(t, err)
-	three, err := a.AllocateFor(0, 3000, weights)
-	require.NoError(t, err)
+	one := must.OK(a.AllocateFor(0, 1000, weights))(t)
+	two := must.OK(a.AllocateFor(0, 100, state))(t)
+	three := must.OK(a.AllocateFor(0, 3000, weights))(t)
 	require.NoError(t, a.Free(one.Addr))
 	require.Equal(t, bfc.Usage{Bytes: 3328, PeakBytes: 4352, Blocks: 2, Rows: []bfc.HolderUsage{
 		{Holder: weights, Bytes: 3072, PeakBytes: 4096, Blocks: 1},
@@ -49,8 +50,7 @@ func TestUsageByHolder(t *testing.T) {
 // A block that other streams use is freed for its holder at once, whatever the streams do.
 func TestUsageWithStreams(t *testing.T) {
 	w, other := captureWorld(t, 16)
-	block, err := w.a.AllocateFor(0, 4096, 9)
-	require.NoError(t, err)
+	block := must.OK(w.a.AllocateFor(0, 4096, 9))(t)
 	require.NoError(t, w.a.RecordStream(block.Addr, other))
 	require.Equal(t, []bfc.HolderUsage{{Holder: 9, Bytes: 4096, PeakBytes: 4096, Blocks: 1}}, w.a.Usage().Rows)
 	require.NoError(t, w.a.Free(block.Addr))
@@ -146,13 +146,9 @@ func TestOutOfMemoryByHolder(t *testing.T) {
 			require.NoError(t, err)
 		}
 	}
-	freed, err := a.AllocateFor(0, 4*mib, holder.Of(holder.CuPy, 0))
-	require.NoError(t, err)
-	require.NoError(t, a.Free(freed.Addr))
-	tag, err := holder.Intern("weights")
-	require.NoError(t, err)
-	_, err = a.AllocateFor(0, mib, holder.Of(holder.Torch, tag))
-	require.NoError(t, err)
+	require.NoError(t, a.Free(must.OK(a.AllocateFor(0, 4*mib, holder.Of(holder.CuPy, 0)))(t).Addr))
+	tag := must.OK(holder.Intern("weights"))(t)
+	must.OK(a.AllocateFor(0, mib, holder.Of(holder.Torch, tag)))(t)
 	require.Equal(t, []string{
 		"torch, tag weights: 1.00MiB (1048576 bytes) in 1 block",
 		"numba, untagged: 16.0KiB (16384 bytes) in 2 blocks",
@@ -167,8 +163,7 @@ func TestOutOfMemoryByHolder(t *testing.T) {
 func TestOutOfMemoryByCallSite(t *testing.T) {
 	var site uint32
 	sites := trace.NewSites(func() uint32 { return site })
-	r, err := trace.NewRecorder(10, sites)
-	require.NoError(t, err)
+	r := must.OK(trace.NewRecorder(10, sites))(t)
 	a := pool(t, 8*mib, bfc.Options{})
 	before := allocate(t, a, 512)
 	require.NoError(t, a.Record(r, 0))
@@ -176,8 +171,7 @@ func TestOutOfMemoryByCallSite(t *testing.T) {
 		"b.py\x007\x00h\x00"} {
 		site = sites.Add(text)
 		for range 2 {
-			_, err := a.AllocateFor(0, 1024, holder.Of(holder.Torch, 0))
-			require.NoError(t, err)
+			must.OK(a.AllocateFor(0, 1024, holder.Of(holder.Torch, 0)))(t)
 		}
 	}
 	want := []string{
@@ -191,4 +185,85 @@ func TestOutOfMemoryByCallSite(t *testing.T) {
 	require.Len(t, outOfMemoryOf(t, a).HeldBy(), 2, "by holder only")
 	require.NoError(t, a.Free(before.Addr))
 	require.NoError(t, r.Close())
+}
+
+// What others read is exact after each call, by library, whatever the tags, streams and places.
+func TestThePublishedFiguresFollowTheAllocator(t *testing.T) {
+	w, other := captureWorld(t, 80)
+	torch, tagged, cupy := holder.Of(holder.Torch, 0), holder.Of(holder.Torch, 7), holder.Of(holder.CuPy, 1)
+	var blocks []bfc.Block
+	take := func(s bfc.Stream, bytes uint64, by holder.ID) {
+		blocks = append(blocks, must.OK(w.a.AllocateFor(s, bytes, by))(t))
+	}
+	take(0, 1000, torch)
+
+	var place figures.Pool
+	libraries := func() map[holder.Library]uint64 {
+		require.NoError(t, w.a.Check())
+		found := map[holder.Library]uint64{}
+		for library, bytes := range place.Libraries {
+			if bytes > 0 {
+				found[holder.Library(library)] = bytes
+			}
+		}
+		return found
+	}
+	w.a.Publish(&place)
+	require.Equal(t, map[holder.Library]uint64{holder.Torch: 1024}, libraries(), "what is in use already counts")
+	take(0, 5000, tagged)
+	take(0, 256, cupy)
+	require.Equal(t, map[holder.Library]uint64{holder.Torch: 1024 + 5120, holder.CuPy: 256}, libraries())
+	require.NoError(t, w.a.RecordStream(blocks[1].Addr, other)) // from here on streams share the pool
+	take(other, 512, holder.Of(holder.Numba, 0))
+	require.NoError(t, w.a.Free(blocks[1].Addr))
+	require.Equal(t, map[holder.Library]uint64{holder.Torch: 1024, holder.CuPy: 256, holder.Numba: 512}, libraries())
+	s := w.a.Stats()
+	require.Equal(t, []uint64{s.BytesInUse, s.PeakBytesInUse, s.BytesLimit, s.BytesReserved},
+		[]uint64{place.InUse(), place.Peak, place.Limit, place.Reserved})
+
+	var elsewhere figures.Pool
+	w.a.Publish(&elsewhere)
+	require.Equal(t, place, elsewhere)
+	for _, block := range []bfc.Block{blocks[0], blocks[2], blocks[3]} {
+		require.NoError(t, w.a.Free(block.Addr))
+	}
+	require.Equal(t, s.BytesInUse, place.InUse(), "the earlier place is not written any more")
+	require.Zero(t, elsewhere.InUse())
+	w.a.Publish(nil)
+	take(0, 1000, torch)
+	require.Zero(t, elsewhere.InUse())
+	require.NoError(t, w.a.Free(blocks[4].Addr))
+}
+
+func unwatched(t *testing.T) (w *world, take func(s bfc.Stream) bfc.Block) {
+	w = newWorld(t, suballoc.NewRegions(fakedevice.New(1<<40), suballoc.Options{LimitBytes: 80 * 256}), bfc.Options{})
+	return w, func(s bfc.Stream) bfc.Block {
+		return must.OK(w.a.AllocateFor(s, 1024, holder.Of(holder.Torch, 0)))(t)
+	}
+}
+
+// Another process must not read figures of an allocator that is closed.
+func TestClosingEndsThePublishedFigures(t *testing.T) {
+	w, take := unwatched(t)
+	block := take(0)
+	var place figures.Pool
+	w.a.Publish(&place)
+	require.NoError(t, w.a.Free(block.Addr))
+	require.NotZero(t, place.Limit)
+	require.NotZero(t, place.Reserved)
+	require.NoError(t, w.a.Close())
+	require.Equal(t, figures.Pool{}, place)
+}
+
+// A caller that must not wait is refused once streams share the pool: a free may queue a mark in a stream then.
+func TestTryFreeIDRefusesInSharedMode(t *testing.T) {
+	w, take := unwatched(t)
+	first, second := take(0), take(0)
+	require.True(t, must.OK(w.a.TryFreeID(first.Addr, first.ID))(t))
+	third := take(w.newStream())
+	require.False(t, must.OK(w.a.TryFreeID(second.Addr, second.ID))(t))
+	for _, block := range []bfc.Block{second, third} {
+		require.NoError(t, w.a.Free(block.Addr), "it is still there")
+	}
+	require.NoError(t, w.a.Close())
 }

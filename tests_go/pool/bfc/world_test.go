@@ -12,6 +12,7 @@ import (
 	"gpuconf/gocore/base/status"
 	"gpuconf/gocore/pool/bfc"
 	"gpuconf/tests_go/machine/fakedevice"
+	"gpuconf/tests_go/must"
 )
 
 // world is a device's streams as a test sees them, and the oracle of who may get which memory. It is the allocator's
@@ -76,9 +77,8 @@ func newWorld(t require.TestingT, sub bfc.SubAllocator, opts bfc.Options) *world
 		captures: map[bfc.Stream]bfc.Stream{}, capturing: map[bfc.Stream]bool{}, fleeting: map[bfc.Stream]bool{}}
 	w.addStream(0)
 	opts.Timeline = w
-	var err error
-	w.a, err = bfc.New(sub, opts)
-	require.NoError(t, err)
+
+	w.a = must.OK(bfc.New(sub, opts))(t)
 	return w
 }
 
@@ -94,8 +94,7 @@ func (w *world) addStream(s bfc.Stream) {
 }
 
 func (w *world) newStream() bfc.Stream {
-	s, err := w.a.NewStream(0)
-	require.NoError(w.t, err)
+	s := must.OK(w.a.NewStream(0))(w.t)
 	w.addStream(s)
 	return s
 }
@@ -113,13 +112,6 @@ func (w *world) takeAsked() []string {
 	asked := w.asked
 	w.asked = nil
 	return asked
-}
-
-// newFleeting returns a stream that may be destroyed at any time.
-func (w *world) newFleeting() bfc.Stream {
-	s := w.newStream()
-	w.fleeting[s] = true
-	return s
 }
 
 func (w *world) Lasting(s bfc.Stream) bool { return !w.fleeting[s] }
@@ -374,8 +366,7 @@ func (w *world) largestRun() (largest uint64) {
 // capture starts to capture a stream, in which nothing is queued from now on, and returns the owner of the captured
 // memory.
 func (w *world) capture(of bfc.Stream) bfc.Stream {
-	p, err := w.a.NewCapture(of)
-	require.NoError(w.t, err)
+	p := must.OK(w.a.NewCapture(of))(w.t)
 	w.addStream(p)
 	w.captures[p], w.capturing[of] = of, true
 	return p

@@ -11,6 +11,7 @@ import (
 
 	"gpuconf/gocore/base/holder"
 	"gpuconf/gocore/pool/chunks"
+	"gpuconf/tests_go/must"
 )
 
 const (
@@ -29,12 +30,9 @@ type world struct {
 }
 
 func newWorld(t *testing.T, tensorFlow bool) *world {
-	table, err := chunks.NewTable(1<<30, tensorFlow)
-	require.NoError(t, err)
-	bins, err := chunks.NewBins(&table)
-	require.NoError(t, err)
-	index, err := chunks.NewIndex(table.Records)
-	require.NoError(t, err)
+	table := must.OK(chunks.NewTable(1<<30, tensorFlow))(t)
+	bins := must.OK(chunks.NewBins(&table))(t)
+	index := must.OK(chunks.NewIndex(table.Records))(t)
 	t.Cleanup(func() {
 		require.NoError(t, bins.Unmap())
 		require.NoError(t, index.Unmap())
@@ -52,8 +50,7 @@ func (w *world) chunk(t *testing.T, addr, bytes uint64) uint32 {
 }
 
 func (w *world) bytes(i uint32) uint64 { return w.table.Records[i].Bytes() }
-
-func (w *world) addr(i uint32) uint64 { return w.table.Records[i].Addr() }
+func (w *world) addr(i uint32) uint64  { return w.table.Records[i].Addr() }
 
 // insert puts a chunk into the bins and into the model.
 func (w *world) insert(i uint32) {
@@ -201,8 +198,7 @@ func TestALargeChunkKeepsItsPlace(t *testing.T) {
 // Chunks in bins beside others are not seen by them.
 func TestBinsBeside(t *testing.T) {
 	w := newWorld(t, false)
-	other, err := w.bins.Beside()
-	require.NoError(t, err)
+	other := must.OK(w.bins.Beside())(t)
 	i := w.chunk(t, unit, 3*unit)
 	other.Insert(i)
 	require.Equal(t, chunks.None, w.bins.BestFit(unit))
@@ -254,8 +250,7 @@ func TestTheIndexFindsWhatIsInIt(t *testing.T) {
 // A table takes records until it is full, says how many it has, and takes those again that were recycled, the last one
 // first.
 func TestRecordsAreTakenAgain(t *testing.T) {
-	table, err := chunks.NewTable(0, false)
-	require.NoError(t, err)
+	table := must.OK(chunks.NewTable(0, false))(t)
 	defer func() { require.NoError(t, table.Unmap()) }()
 	most := len(table.Records) - int(table.Used())
 	var taken []uint32

@@ -15,6 +15,7 @@ import (
 	"gpuconf/gocore/machine/gpu"
 	"gpuconf/gocore/pool/bfc"
 	"gpuconf/gocore/tf/config"
+	"gpuconf/tests_go/must"
 )
 
 const (
@@ -41,12 +42,9 @@ type block struct {
 // memory. It returns how often that was.
 func Run(t require.TestingT, driver gpu.Driver, seed uint64, steps int) (stitches uint64) {
 	require.NoError(t, driver.ContextRetain(0))
-	stream, err := driver.StreamCreate(0, gpu.StreamNonBlocking, 0)
-	require.NoError(t, err)
-	before, _, err := driver.MemGetInfo(0)
-	require.NoError(t, err)
-	m, err := devmgr.New(open{driver}, config.Env{})
-	require.NoError(t, err)
+	stream := must.OK(driver.StreamCreate(0, gpu.StreamNonBlocking, 0))(t)
+	before, _ := must.OK2(driver.MemGetInfo(0))(t)
+	m := must.OK(devmgr.New(open{driver}, config.Env{}))(t)
 	limit := float64(limitMiB)
 	require.NoError(t, m.Configure(func(s *config.State) error {
 		return s.SetLogicalConfigs(config.Arg{Device: s.Physical()[1]},
@@ -60,19 +58,16 @@ func Run(t require.TestingT, driver gpu.Driver, seed uint64, steps int) (stitche
 		}
 		r.step()
 		require.NoError(t, m.Check())
-		free, _, err := driver.MemGetInfo(0)
-		require.NoError(t, err)
+		free, _ := must.OK2(driver.MemGetInfo(0))(t)
 		// the last half granule takes a whole page
 		require.LessOrEqual(t, before-free, (limitMiB+1)*mib, "the limit was passed")
 	}
 	for len(r.live) > 0 {
 		r.free(0)
 	}
-	stats, err := m.MemoryStats("GPU:0")
-	require.NoError(t, err)
+	stats := must.OK(m.MemoryStats("GPU:0"))(t)
 	require.NoError(t, m.Close(false))
-	after, _, err := driver.MemGetInfo(0)
-	require.NoError(t, err)
+	after, _ := must.OK2(driver.MemGetInfo(0))(t)
 	require.Equal(t, before, after, "memory was left behind")
 	require.NoError(t, driver.StreamDestroy(0, stream))
 	require.NoError(t, driver.ContextRelease(0))
@@ -112,8 +107,7 @@ func (r *run) step() {
 		require.NoError(r.t, r.driver.MemcpyHtoD(0, b.Addr, r.bytesOf(b)))
 		r.live = append(r.live, b)
 	}
-	stats, err := r.m.MemoryStats("GPU:0")
-	require.NoError(r.t, err)
+	stats := must.OK(r.m.MemoryStats("GPU:0"))(r.t)
 	if stats.Stitches > r.stitches {
 		r.stitches = stats.Stitches
 		for _, b := range r.live {

@@ -13,6 +13,7 @@ import (
 	"gpuconf/gocore/pool/bfc"
 	"gpuconf/gocore/pool/suballoc"
 	"gpuconf/tests_go/machine/fakedevice"
+	"gpuconf/tests_go/must"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -105,8 +106,7 @@ func TestBackOffSequence(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			device := fakedevice.New(0)
 			r := suballoc.NewRegions(device, suballoc.Options{LimitBytes: tt.limit})
-			_, _, err := r.Extend(tt.atLeast)
-			require.ErrorIs(t, err, fakedevice.ErrFull)
+			require.ErrorIs(t, must.Err2(r.Extend(tt.atLeast)), fakedevice.ErrFull)
 			var sizes []uint64
 			for _, call := range device.Calls {
 				sizes = append(sizes, call.Bytes)
@@ -122,8 +122,7 @@ func TestRegionsThatComeAndGo(t *testing.T) {
 	device := fakedevice.New(1 << 40)
 	r := suballoc.NewRegions(device, suballoc.Options{LimitBytes: 64 * mib, Growth: true})
 	for range 200 {
-		addr, bytes, err := r.Extend(256)
-		require.NoError(t, err)
+		addr, bytes := must.OK2(r.Extend(256))(t)
 		require.LessOrEqual(t, bytes, uint64(64*mib))
 		require.NoError(t, r.Release(addr, bytes))
 	}
@@ -134,8 +133,7 @@ func TestExtendRefusesCrookedRequests(t *testing.T) {
 	device := fakedevice.New(1 << 40)
 	r := suballoc.NewRegions(device, suballoc.Options{LimitBytes: mib})
 	for _, bytes := range []uint64{0, 1, 255, 257, math.MaxUint64} {
-		_, _, err := r.Extend(bytes)
-		require.Equal(t, status.InvalidArgument, status.CodeOf(err))
+		must.Fail(t, status.InvalidArgument, must.Err2(r.Extend(bytes)))
 	}
 	require.Empty(t, device.Calls)
 }
@@ -143,14 +141,13 @@ func TestExtendRefusesCrookedRequests(t *testing.T) {
 func TestRelease(t *testing.T) {
 	device := fakedevice.New(1 << 40)
 	r := suballoc.NewRegions(device, suballoc.Options{LimitBytes: 7 * mib, Growth: true})
-	addr, bytes, err := r.Extend(256)
-	require.NoError(t, err)
+	addr, bytes := must.OK2(r.Extend(256))(t)
 	for _, wrong := range [][2]uint64{{addr, bytes - 256}, {addr + 256, bytes}, {0, 0}} {
-		require.Equal(t, status.InvalidArgument, status.CodeOf(r.Release(wrong[0], wrong[1])))
+		must.Fail(t, status.InvalidArgument, r.Release(wrong[0], wrong[1]))
 	}
 	require.Equal(t, bytes, r.TakenBytes())
 	require.NoError(t, r.Release(addr, bytes))
-	require.Equal(t, status.InvalidArgument, status.CodeOf(r.Release(addr, bytes)))
+	must.Fail(t, status.InvalidArgument, r.Release(addr, bytes))
 	require.Zero(t, device.LiveBytes)
 	require.Equal(t, uint64(7*mib), r.AvailableBytes())
 	require.Equal(t, uint64(4*mib), r.NextRegionBytes())
@@ -160,12 +157,11 @@ func TestRelease(t *testing.T) {
 func TestWhatTheDeviceKeepsCounts(t *testing.T) {
 	device := fakedevice.New(1 << 40)
 	r := suballoc.NewRegions(device, suballoc.Options{LimitBytes: 7 * mib, Growth: true})
-	addr, bytes, err := r.Extend(256)
-	require.NoError(t, err)
+	addr, bytes := must.OK2(r.Extend(256))(t)
 	device.Fail = func(int) error { return fakedevice.ErrInjected }
-	err = r.Release(addr, bytes)
+	err := r.Release(addr, bytes)
 	require.ErrorIs(t, err, fakedevice.ErrInjected)
-	require.Equal(t, status.Internal, status.CodeOf(err))
+	must.Fail(t, status.Internal, err)
 	require.Zero(t, r.TakenBytes())
 	require.Equal(t, uint64(5*mib), r.AvailableBytes())
 }
@@ -189,24 +185,20 @@ func TestDeviceThatGivesNonsense(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			device := &oddDevice{addr: addr}
 			r := suballoc.NewRegions(device, suballoc.Options{LimitBytes: mib})
-			_, _, err := r.Extend(256)
-			require.Equal(t, status.Internal, status.CodeOf(err))
+			must.Fail(t, status.Internal, must.Err2(r.Extend(256)))
 			require.Equal(t, []uint64{addr}, device.freed)
 			require.Equal(t, uint64(mib), r.AvailableBytes())
 
 			device.err = fakedevice.ErrInjected
-			_, _, err = r.Extend(256)
-			require.ErrorIs(t, err, fakedevice.ErrInjected)
+			require.ErrorIs(t, must.Err2(r.Extend(256)), fakedevice.ErrInjected)
 			require.Zero(t, r.AvailableBytes(), "it was taken and not given back")
 		})
 	}
 	t.Run("a live address again", func(t *testing.T) {
 		device := &oddDevice{addr: 4096}
 		r := suballoc.NewRegions(device, suballoc.Options{LimitBytes: 8 * mib, Growth: true})
-		_, bytes, err := r.Extend(256)
-		require.NoError(t, err)
-		_, _, err = r.Extend(256)
-		require.Equal(t, status.Internal, status.CodeOf(err))
+		_, bytes := must.OK2(r.Extend(256))(t)
+		must.Fail(t, status.Internal, must.Err2(r.Extend(256)))
 		require.Empty(t, device.freed, "freeing it would take the live region away")
 		require.Equal(t, bytes, r.TakenBytes())
 	})

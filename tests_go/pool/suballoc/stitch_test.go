@@ -8,6 +8,7 @@ import (
 	"gpuconf/gocore/base/status"
 	"gpuconf/gocore/pool/suballoc"
 	"gpuconf/tests_go/machine/fakedevice"
+	"gpuconf/tests_go/must"
 )
 
 // spareRuns returns the spare stretches, in granules of 2 MiB from the start of the range.
@@ -22,11 +23,9 @@ func TestSpareMemory(t *testing.T) {
 	device := fakedevice.NewVirtual(1 << 40)
 	v := newVirtual(t, device, 9*granule+mib)
 	base, bytes, _ := v.Range()
-	_, err := v.Map(base, 8*granule, bytes)
-	require.NoError(t, err)
+	must.OK(v.Map(base, 8*granule, bytes))(t)
 	device.Write(base+7*granule, granule, 7)
-	rest, restBytes, err := v.Extend(3 * mib)
-	require.NoError(t, err)
+	rest, restBytes := must.OK2(v.Extend(3 * mib))(t)
 	require.Equal(t, uint64(3*mib), restBytes)
 	device.TakeOps()
 
@@ -40,14 +39,11 @@ func TestSpareMemory(t *testing.T) {
 	require.NoError(t, v.Unspare(rest, restBytes))
 	require.NoError(t, v.Unspare(base+5*granule, granule))
 	require.Equal(t, [][2]uint64{{0, 2}, {4, 1}, {6, 1}}, spareRuns(v))
-	got, err := v.Map(base+4*granule, granule, granule)
-	require.NoError(t, err)
-	require.Equal(t, uint64(granule), got)
+	require.Equal(t, uint64(granule), must.OK(v.Map(base+4*granule, granule, granule))(t))
 	require.Empty(t, device.TakeOps(), "the device knows nothing of it")
 	require.NoError(t, v.Check())
 
-	moved, err := v.Stitch(base+7*granule, 3*granule)
-	require.NoError(t, err)
+	moved := must.OK(v.Stitch(base+7*granule, 3*granule))(t)
 	require.Equal(t, uint64(2*granule), moved)
 	require.Equal(t, []string{"unmap 2097152@0xc00000", "unmap 2097152@0x200000", "map 2097152@0x1000000",
 		"map 2097152@0x1200000", "access 4194304@0x1000000"},
@@ -57,13 +53,11 @@ func TestSpareMemory(t *testing.T) {
 	require.NoError(t, v.Check())
 
 	require.NoError(t, v.Spare(rest, restBytes))
-	moved, err = v.Stitch(base+10*granule, 2*granule)
-	require.NoError(t, err, "one granule is there, one is made of what the rest had")
+	moved = must.OK(v.Stitch(base+10*granule, 2*granule))(t, "one granule is there, one is made of what the rest had")
 	require.Equal(t, uint64(granule), moved)
 	require.Equal(t, uint64(9*granule), v.HeldBytes())
 	require.Zero(t, v.SpareBytes())
-	_, err = v.Stitch(base+12*granule, granule)
-	require.Equal(t, status.ResourceExhausted, status.CodeOf(err))
+	must.Fail(t, status.ResourceExhausted, must.Err(v.Stitch(base+12*granule, granule)))
 
 	require.NoError(t, v.Spare(base+10*granule, 2*granule))
 	require.NoError(t, v.DropSpare())
@@ -78,26 +72,20 @@ func TestSpareMemory(t *testing.T) {
 func TestASpareRestComesBack(t *testing.T) {
 	device := fakedevice.NewVirtual(1 << 40)
 	v := newVirtual(t, device, 5*mib)
-	rest, bytes, err := v.Extend(5 * mib)
-	require.NoError(t, err)
+	rest, bytes := must.OK2(v.Extend(5 * mib))(t)
 	require.NoError(t, v.Spare(rest, bytes))
 	device.TakeOps()
-	again, bytes, err := v.Extend(4*mib + 256)
-	require.NoError(t, err)
+	again, bytes := must.OK2(v.Extend(4*mib + 256))(t)
 	require.Equal(t, []uint64{rest, 5 * mib}, []uint64{again, bytes})
 	require.Empty(t, device.TakeOps())
 	require.NoError(t, v.Spare(rest, bytes))
 	base, _, _ := v.Range()
-	_, err = v.Map(base, 2*mib, 2*mib)
-	require.Equal(t, status.ResourceExhausted, status.CodeOf(err))
-	_, err = v.Stitch(base, 4*mib)
-	require.NoError(t, err)
+	must.Fail(t, status.ResourceExhausted, must.Err(v.Map(base, 2*mib, 2*mib)))
+	must.OK(v.Stitch(base, 4*mib))(t)
 	require.NoError(t, v.Spare(base, 4*mib))
-	_, _, err = v.Extend(5 * mib)
-	require.ErrorContains(t, err, "are spare memory, which must be released first")
+	require.ErrorContains(t, must.Err2(v.Extend(5*mib)), "are spare memory, which must be released first")
 	require.NoError(t, v.DropSpare())
-	_, _, err = v.Extend(5 * mib)
-	require.NoError(t, err)
+	must.OK2(v.Extend(5 * mib))(t)
 	require.NoError(t, v.Check())
 	require.NoError(t, v.Close())
 	require.NoError(t, device.Clean())
@@ -107,8 +95,7 @@ func TestSpareMemoryRefuses(t *testing.T) {
 	device := fakedevice.NewVirtual(1 << 40)
 	v := newVirtual(t, device, 16*mib)
 	base, bytes, _ := v.Range()
-	_, err := v.Map(base, 4*mib, 4*mib)
-	require.NoError(t, err)
+	must.OK(v.Map(base, 4*mib, 4*mib))(t)
 	stitch := func(addr, bytes uint64) error { _, err := v.Stitch(addr, bytes); return err }
 	for name, err := range map[string]error{
 		"sparing what is not there":           v.Spare(base+4*mib, 2*mib),
@@ -144,8 +131,7 @@ func TestStitchingFromTheMiddleOfAHandleMayFail(t *testing.T) {
 	device := fakedevice.NewVirtual(1 << 40)
 	v := newVirtual(t, device, 1024*mib)
 	base, bytes, _ := v.Range()
-	_, err := v.Map(base, 512*mib, bytes)
-	require.NoError(t, err)
+	must.OK(v.Map(base, 512*mib, bytes))(t)
 	require.NoError(t, v.Spare(base, 512*mib))
 	device.FailOp = func(op string) error {
 		if op == "unmap" {
@@ -153,14 +139,12 @@ func TestStitchingFromTheMiddleOfAHandleMayFail(t *testing.T) {
 		}
 		return nil
 	}
-	_, err = v.Stitch(base+480*mib, 64*mib)
-	require.ErrorIs(t, err, fakedevice.ErrInjected)
+	require.ErrorIs(t, must.Err(v.Stitch(base+480*mib, 64*mib)), fakedevice.ErrInjected)
 	require.Equal(t, 512*mib, int(v.SpareBytes()))
 	require.NoError(t, v.Check())
 
 	device.FailOp = nil
-	_, err = v.Stitch(base+480*mib, 64*mib)
-	require.NoError(t, err)
+	must.OK(v.Stitch(base+480*mib, 64*mib))(t)
 	require.NoError(t, v.Check())
 	require.NoError(t, v.Close())
 	require.NoError(t, device.Clean())

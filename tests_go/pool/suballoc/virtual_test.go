@@ -16,14 +16,13 @@ import (
 	"gpuconf/gocore/pool/bfc"
 	"gpuconf/gocore/pool/suballoc"
 	"gpuconf/tests_go/machine/fakedevice"
+	"gpuconf/tests_go/must"
 )
 
 var _ bfc.Mapper = (*suballoc.Virtual)(nil)
 
 func newVirtual(t require.TestingT, device *fakedevice.VirtualDevice, limitBytes uint64) *suballoc.Virtual {
-	v, err := suballoc.NewVirtual(device, suballoc.VirtualOptions{LimitBytes: limitBytes})
-	require.NoError(t, err)
-	return v
+	return must.OK(suballoc.NewVirtual(device, suballoc.VirtualOptions{LimitBytes: limitBytes}))(t)
 }
 
 // failing makes the calls of the kinds in ops fail from now on.
@@ -42,8 +41,7 @@ func TestEveryByteOfTheLimit(t *testing.T) {
 		for _, piece := range []uint64{mib / 4, mib / 2, mib, 3 * mib, limit} {
 			device := fakedevice.NewVirtual(1 << 40)
 			v := newVirtual(t, device, limit)
-			a, err := bfc.New(v, bfc.Options{})
-			require.NoError(t, err)
+			a := must.OK(bfc.New(v, bfc.Options{}))(t)
 			var got uint64
 			for piece := piece; got < limit; {
 				b, err := a.Allocate(min(piece, limit-got))
@@ -58,8 +56,7 @@ func TestEveryByteOfTheLimit(t *testing.T) {
 			require.NoError(t, v.Check())
 			require.Equal(t, limit, device.LiveBytes)
 			require.Equal(t, limit, v.HeldBytes())
-			_, err = a.Allocate(1)
-			require.Equal(t, status.ResourceExhausted, status.CodeOf(err))
+			must.Fail(t, status.ResourceExhausted, must.Err(a.Allocate(1)))
 			require.NoError(t, a.Close())
 			require.NoError(t, v.Close())
 			require.NoError(t, device.Clean())
@@ -74,35 +71,28 @@ func TestCallsOfTheDevice(t *testing.T) {
 	base, bytes, granule := v.Range()
 	require.Equal(t, []uint64{fakedevice.Base, 8 * 71 * mib, 2 * mib}, []uint64{base, bytes, granule})
 
-	got, err := v.Map(base, 1, bytes)
-	require.NoError(t, err)
-	require.Equal(t, uint64(2*mib), got)
+	require.Equal(t, uint64(2*mib), must.OK(v.Map(base, 1, bytes))(t))
 	require.Equal(t, []string{"create 2097152", "map 2097152@0x0", "access 2097152@0x0"}, device.TakeOps())
 
-	got, err = v.Map(base+2*mib, 33*mib, bytes-2*mib)
-	require.NoError(t, err)
-	require.Equal(t, uint64(34*mib), got)
+	require.Equal(t, uint64(34*mib), must.OK(v.Map(base+2*mib, 33*mib, bytes-2*mib))(t))
 	want := []string{}
 	for at := 2 * mib; at < 36*mib; at += 2 * mib {
 		want = append(want, "create 2097152", fmt.Sprintf("map 2097152@%#x", at))
 	}
 	require.Equal(t, append(want, "access 35651584@0x200000"), device.TakeOps(), "access for all in one call")
 
-	from, to, err := v.Unmap(base+256, 3*mib)
-	require.NoError(t, err)
+	from, to := must.OK2(v.Unmap(base+256, 3*mib))(t)
 	require.Equal(t, from, to, "half a granule does not go back")
-	from, to, err = v.Unmap(base+4*mib, 35*mib)
+	from, to, err := v.Unmap(base+4*mib, 35*mib)
 	require.Equal(t, status.InvalidArgument, status.CodeOf(err), "nor what is not there")
 	require.Equal(t, from, to)
-	from, to, err = v.Unmap(base+3*mib, 33*mib)
-	require.NoError(t, err)
+	from, to = must.OK2(v.Unmap(base+3*mib, 33*mib))(t)
 	require.Equal(t, []uint64{base + 4*mib, base + 36*mib}, []uint64{from, to})
 	require.Equal(t, append([]string{"unmap 33554432@0x400000"}, slices.Repeat([]string{"release 0"}, 16)...),
 		device.TakeOps())
 	require.Equal(t, uint64(4*mib), v.HeldBytes())
 
-	addr, bytes, err := v.Extend(66*mib + 256)
-	require.NoError(t, err)
+	addr, bytes := must.OK2(v.Extend(66*mib + 256))(t)
 	require.Equal(t, uint64(67*mib), bytes, "all that is left")
 	require.Equal(t, []string{"alloc 70254592"}, device.TakeOps())
 	require.Zero(t, v.AvailableBytes())
@@ -122,8 +112,7 @@ func TestVirtualRefuses(t *testing.T) {
 	device := fakedevice.NewVirtual(64 * mib)
 	v := newVirtual(t, device, 9*mib)
 	base, bytes, _ := v.Range()
-	_, err := v.Map(base+4*mib, 4*mib, 4*mib)
-	require.NoError(t, err)
+	must.OK(v.Map(base+4*mib, 4*mib, 4*mib))(t)
 	held := v.HeldBytes()
 	mapping := func(addr, atLeast, atMost uint64) error { _, err := v.Map(addr, atLeast, atMost); return err }
 	extending := func(bytes uint64) error { _, _, err := v.Extend(bytes); return err }
@@ -163,7 +152,7 @@ func TestVirtualRefuses(t *testing.T) {
 	require.NoError(t, v.Check())
 	require.NoError(t, v.Close())
 	require.NoError(t, device.Clean())
-	_, _, err = v.Extend(256)
+	_, _, err := v.Extend(256)
 	for name, err := range map[string]error{
 		"map": mapping(base, 1, bytes), "unmap": unmapping(base, 1), "release": v.Release(base, 2*mib), "extend": err,
 	} {
@@ -202,7 +191,7 @@ func TestReservation(t *testing.T) {
 			}
 			v, err := suballoc.NewVirtual(device, suballoc.VirtualOptions{LimitBytes: tt.limit, RangeBytes: tt.asked})
 			if tt.want == 0 && tt.limit >= 2*mib {
-				require.Equal(t, status.ResourceExhausted, status.CodeOf(err))
+				must.Fail(t, status.ResourceExhausted, err)
 				require.LessOrEqual(t, refused, 8)
 				require.NoError(t, device.Clean())
 				return
@@ -221,7 +210,7 @@ func TestDeviceWithoutGranularity(t *testing.T) {
 		device := fakedevice.NewVirtual(1 << 40)
 		device.GranuleBytes = granule
 		_, err := suballoc.NewVirtual(device, suballoc.VirtualOptions{LimitBytes: mib})
-		require.Equal(t, status.Internal, status.CodeOf(err))
+		must.Fail(t, status.Internal, err)
 	}
 	device := fakedevice.NewVirtual(1 << 40)
 	device.FailOp = func(string) error { return fakedevice.ErrInjected }
@@ -259,8 +248,7 @@ func TestMapIsUndone(t *testing.T) {
 			device.GranuleBytes = 2 * mib
 			v := newVirtual(t, device, 100*mib)
 			base, bytes, _ := v.Range()
-			_, err := v.Map(base, 2*mib, bytes)
-			require.NoError(t, err)
+			must.OK(v.Map(base, 2*mib, bytes))(t)
 			device.Write(base, 2*mib, 7)
 
 			calls, failed := 0, false
@@ -277,8 +265,8 @@ func TestMapIsUndone(t *testing.T) {
 				return nil
 			}
 			device.TakeOps()
-			_, err = v.Map(base+2*mib, 36*mib, bytes)
-			require.Equal(t, status.ResourceExhausted, status.CodeOf(err))
+			_, err := v.Map(base+2*mib, 36*mib, bytes)
+			must.Fail(t, status.ResourceExhausted, err)
 			require.ErrorIs(t, err, fakedevice.ErrInjected)
 			require.NoError(t, v.Check())
 			require.Equal(t, 2*mib+tt.parked+tt.strays, v.HeldBytes())
@@ -287,9 +275,7 @@ func TestMapIsUndone(t *testing.T) {
 			requireReverse(t, device.TakeOps())
 
 			device.FailOp = nil
-			got, err := v.Map(base+2*mib, 36*mib, bytes)
-			require.NoError(t, err)
-			require.Equal(t, uint64(36*mib), got)
+			require.Equal(t, uint64(36*mib), must.OK(v.Map(base+2*mib, 36*mib, bytes))(t))
 			require.Equal(t, 38*mib+tt.strays, v.HeldBytes(), "what was parked is used")
 			device.Write(base+2*mib, 36*mib, 8)
 			require.NoError(t, v.Check())
@@ -307,12 +293,10 @@ func TestAHalfMappedSegmentIsUndone(t *testing.T) {
 		for after := 0; ; after++ {
 			device := fakedevice.NewVirtual(1 << 40)
 			device.GranuleBytes = 2 * mib
-			v, err := suballoc.NewVirtual(device, suballoc.VirtualOptions{LimitBytes: 101 * mib, StepBytes: 32 * mib,
-				HandleBytes: 16 * mib})
-			require.NoError(t, err)
+			v := must.OK(suballoc.NewVirtual(device, suballoc.VirtualOptions{LimitBytes: 101 * mib, StepBytes: 32 * mib,
+				HandleBytes: 16 * mib}))(t)
 			base, bytes, _ := v.Range()
-			_, err = v.Map(base, 6*mib, bytes)
-			require.NoError(t, err)
+			must.OK(v.Map(base, 6*mib, bytes))(t)
 			device.Write(base, 6*mib, 7)
 			calls := 0
 			device.FailOp = func(kind string) error {
@@ -325,7 +309,7 @@ func TestAHalfMappedSegmentIsUndone(t *testing.T) {
 				return nil
 			}
 			device.TakeOps()
-			_, err = v.Map(base+6*mib, 70*mib, bytes)
+			_, err := v.Map(base+6*mib, 70*mib, bytes)
 			if err == nil {
 				require.Equal(t, calls, after, "every call has failed once")
 				require.NoError(t, v.Close())
@@ -338,9 +322,7 @@ func TestAHalfMappedSegmentIsUndone(t *testing.T) {
 			require.Equal(t, v.HeldBytes(), device.LiveBytes)
 			require.True(t, device.Holds(base, 6*mib, 7))
 			device.FailOp = nil
-			got, err := v.Map(base+6*mib, 70*mib, bytes)
-			require.NoError(t, err)
-			require.Equal(t, uint64(70*mib), got)
+			require.Equal(t, uint64(70*mib), must.OK(v.Map(base+6*mib, 70*mib, bytes))(t))
 			device.Write(base+6*mib, 70*mib, 8)
 			require.NoError(t, v.Close())
 			require.NoError(t, device.Clean())
@@ -371,45 +353,39 @@ func TestRefusedReleases(t *testing.T) {
 	device := fakedevice.NewVirtual(1 << 40)
 	v := newVirtual(t, device, 9*mib)
 	base, bytes, _ := v.Range()
-	_, err := v.Map(base, 8*mib, bytes)
-	require.NoError(t, err)
-	rest, _, err := v.Extend(256)
-	require.NoError(t, err)
+	must.OK(v.Map(base, 8*mib, bytes))(t)
+	rest, _ := must.OK2(v.Extend(256))(t)
 
 	failing(device, "unmap")
 	from, to, err := v.Unmap(base, 2*mib)
-	require.Equal(t, status.Internal, status.CodeOf(err))
+	must.Fail(t, status.Internal, err)
 	require.Equal(t, from, to, "it is still the caller's")
-	require.Equal(t, status.Internal, status.CodeOf(v.Release(base, 2*mib)))
+	must.Fail(t, status.Internal, v.Release(base, 2*mib))
 	failing(device, "release")
 	from, to, err = v.Unmap(base+2*mib, 2*mib)
-	require.Equal(t, status.Internal, status.CodeOf(err))
+	must.Fail(t, status.Internal, err)
 	require.Equal(t, uint64(2*mib), to-from, "it is gone")
 	failing(device, "free")
-	require.Equal(t, status.Internal, status.CodeOf(v.Release(rest, mib)))
+	must.Fail(t, status.Internal, v.Release(rest, mib))
 	require.Equal(t, uint64(9*mib), v.HeldBytes())
 	require.NoError(t, v.Check())
 
 	failing(device, "")
-	got, err := v.Map(base, 2*mib, 2*mib)
-	require.NoError(t, err, "nothing is created: it was there")
-	require.Equal(t, uint64(2*mib), got)
-	_, err = v.Map(base+2*mib, 2*mib, 2*mib)
-	require.Equal(t, status.ResourceExhausted, status.CodeOf(err))
+	require.Equal(t, uint64(2*mib), must.OK(v.Map(base, 2*mib, 2*mib))(t, "nothing is created: it was there"))
+	must.Fail(t, status.ResourceExhausted, must.Err(v.Map(base+2*mib, 2*mib, 2*mib)))
 	failing(device, "release free")
 	require.Zero(t, v.AvailableBytes())
 	failing(device, "free")
 	require.Equal(t, uint64(2*mib), v.AvailableBytes(), "what was refused is offered again")
-	_, err = v.Map(base+2*mib, 2*mib, 2*mib)
-	require.NoError(t, err)
+	must.OK(v.Map(base+2*mib, 2*mib, 2*mib))(t)
 	require.Equal(t, uint64(9*mib), v.HeldBytes())
 
 	failing(device, "unmap release free unreserve")
-	require.Equal(t, status.Internal, status.CodeOf(v.Close()))
+	must.Fail(t, status.Internal, v.Close())
 	require.Equal(t, uint64(9*mib), v.HeldBytes())
 	require.NoError(t, v.Check())
 	failing(device, "unreserve")
-	require.Equal(t, status.Internal, status.CodeOf(v.Close()))
+	must.Fail(t, status.Internal, v.Close())
 	require.Zero(t, device.LiveBytes)
 	failing(device, "")
 	require.NoError(t, v.Close())
@@ -451,8 +427,7 @@ func walkVirtual(t *testing.T, at int, always bool) (failed bool) {
 		require.NoError(t, device.Clean())
 		return true
 	}
-	a, err := bfc.New(v, bfc.Options{GarbageCollect: true})
-	require.NoError(t, err)
+	a := must.OK(bfc.New(v, bfc.Options{GarbageCollect: true}))(t)
 	var live []bfc.Block
 	check := func() {
 		require.NoError(t, a.Check())
@@ -478,7 +453,7 @@ func walkVirtual(t *testing.T, at int, always bool) (failed bool) {
 			device.Write(b.Addr, b.Bytes, b.ID)
 			live = append(live, b)
 		} else {
-			require.Equal(t, status.ResourceExhausted, status.CodeOf(err))
+			must.Fail(t, status.ResourceExhausted, err)
 		}
 		check()
 	}
@@ -497,13 +472,11 @@ func TestVirtualPoolAgainstItsDevice(t *testing.T) {
 		device := fakedevice.NewVirtual(1 << 40)
 		device.GranuleBytes = 2048
 		limit := rapid.Uint64Range(1, 200*1024).Draw(t, "limit")
-		v, err := suballoc.NewVirtual(device, suballoc.VirtualOptions{LimitBytes: limit,
+		v := must.OK(suballoc.NewVirtual(device, suballoc.VirtualOptions{LimitBytes: limit,
 			RangeBytes: rapid.Uint64Range(2048, 1<<20).Draw(t, "range"),
 			StepBytes:  rapid.Uint64Range(2048, 64*1024).Draw(t, "step"), HandleBytes: rapid.Uint64Range(2048,
-				32*1024).Draw(t, "handle")})
-		require.NoError(t, err)
-		a, err := bfc.New(v, bfc.Options{GarbageCollect: rapid.Bool().Draw(t, "collect")})
-		require.NoError(t, err)
+				32*1024).Draw(t, "handle")}))(t)
+		a := must.OK(bfc.New(v, bfc.Options{GarbageCollect: rapid.Bool().Draw(t, "collect")}))(t)
 		if rapid.Bool().Draw(t, "the device refuses") {
 			n := rapid.IntRange(1, 9).Draw(t, "each call in")
 			device.Fail = func(call int) error {
@@ -520,7 +493,7 @@ func TestVirtualPoolAgainstItsDevice(t *testing.T) {
 					bytes := rapid.Uint64Range(1, limit/4+256).Draw(t, "bytes")
 					b, err := a.Allocate(bytes)
 					if err != nil {
-						require.Equal(t, status.ResourceExhausted, status.CodeOf(err))
+						must.Fail(t, status.ResourceExhausted, err)
 						continue
 					}
 					device.Write(b.Addr, b.Bytes, b.ID)
@@ -579,9 +552,8 @@ func fillAndDrain(t *testing.T, mayFail string) {
 	pools, meters := make([]*suballoc.Virtual, len(limits)), make([]*meter, len(limits))
 	for i, limit := range limits {
 		meters[i] = &meter{VirtualDevice: device, sizes: map[uint64]uint64{}}
-		var err error
-		pools[i], err = suballoc.NewVirtual(meters[i], suballoc.VirtualOptions{LimitBytes: limit})
-		require.NoError(t, err)
+
+		pools[i] = must.OK(suballoc.NewVirtual(meters[i], suballoc.VirtualOptions{LimitBytes: limit}))(t)
 	}
 	device.FailOp = func(op string) error { // under the device's lock
 		if random.IntN(50) == 0 && slices.Contains(strings.Fields(mayFail), op) {
@@ -591,8 +563,7 @@ func fillAndDrain(t *testing.T, mayFail string) {
 	}
 	var allocators []*bfc.Allocator
 	for i, v := range pools {
-		a, err := bfc.New(v, bfc.Options{GarbageCollect: i == 0})
-		require.NoError(t, err)
+		a := must.OK(bfc.New(v, bfc.Options{GarbageCollect: i == 0}))(t)
 		allocators = append(allocators, a)
 		wg.Go(func() {
 			random := rand.New(rand.NewPCG(3, uint64(i)))
@@ -626,8 +597,7 @@ func fillAndDrain(t *testing.T, mayFail string) {
 	wg.Wait()
 	device.FailOp = nil
 	for _, a := range allocators {
-		_, err := a.Trim()
-		require.NoError(t, err)
+		must.OK(a.Trim())(t)
 	}
 	for i, a := range allocators { // one after the other, until full
 		var err error
@@ -689,5 +659,4 @@ func (m *meter) MemAlloc(bytes uint64) (uint64, error) {
 func (m *meter) MemRelease(handle uint64) error {
 	return m.give(handle, m.VirtualDevice.MemRelease(handle))
 }
-
 func (m *meter) MemFree(addr uint64) error { return m.give(addr, m.VirtualDevice.MemFree(addr)) }

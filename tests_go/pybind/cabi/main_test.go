@@ -13,13 +13,13 @@ import (
 	"gpuconf/pybind/cabi"
 	"gpuconf/pybind/process"
 	"gpuconf/tests_go/machine/fakecuda"
+	"gpuconf/tests_go/must"
 )
 
 func TestMain(m *testing.M) { fakecuda.RunShipped(m) }
 
 // onThread lets a test keep its thread, because scopes and tags belong to threads, and takes them from it at the end.
 func onThread(t *testing.T) {
-	t.Helper()
 	runtime.LockOSThread()
 	t.Cleanup(func() {
 		cabi.SetScope(0, cabi.NoScope)
@@ -30,14 +30,11 @@ func onThread(t *testing.T) {
 
 // onMachine creates the logical GPUs of a machine for a test, which must free what it allocates.
 func onMachine(t *testing.T, spec string, env config.Env) {
-	t.Helper()
 	onThread(t)
 	p := process.Shared()
-	_, _, err := p.Simulate(spec)
-	require.NoError(t, err)
+	must.OK2(p.Simulate(spec))(t)
 	t.Cleanup(func() {
-		_, _, err := p.Simulate("")
-		require.NoError(t, err, "a test has left something behind")
+		must.OK2(p.Simulate(""))(t, "a test has left something behind")
 		p.DrainNotices()
 	})
 	create(t, env)
@@ -45,16 +42,12 @@ func onMachine(t *testing.T, spec string, env config.Env) {
 
 // create lists the devices and creates the logical GPUs.
 func create(t *testing.T, env config.Env) {
-	t.Helper()
-	_, _, err := process.Shared().Enumerate(env)
-	require.NoError(t, err)
-	_, err = process.Shared().Initialize(env, "main.py:1 (test)")
-	require.NoError(t, err)
+	must.OK2(process.Shared().Enumerate(env))(t)
+	must.OK(process.Shared().Initialize(env, "main.py:1 (test)"))(t)
 }
 
 // requireMarked fails unless an error has the form that Python reads, and returns its text.
 func requireMarked(t *testing.T, want status.Code, err error) string {
-	t.Helper()
 	require.Error(t, err)
 	text := process.Unmark(err)
 	require.EqualError(t, err, "\x1e"+want.String()+"\x1e"+text)

@@ -4,6 +4,7 @@ package process_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -14,6 +15,7 @@ import (
 
 	"gpuconf/gocore/base/status"
 	"gpuconf/pybind/process"
+	"gpuconf/tests_go/must"
 )
 
 type work = func(context.Context, *process.Input) (process.Outcome, error)
@@ -23,12 +25,10 @@ const long = 20 * time.Second
 
 // openJob opens a job, which is closed with the test, and returns how often its work was released.
 func openJob(t *testing.T, do work) (id int64, job *process.Job, released *atomic.Int64) {
-	t.Helper()
 	released = new(atomic.Int64)
 	id, err := process.OpenJob(do, func() { released.Add(1) })
 	require.NoError(t, err)
-	job, err = process.FindJob(id)
-	require.NoError(t, err)
+	job = must.OK(process.FindJob(id))(t)
 	t.Cleanup(func() { _ = process.CloseJob(id) })
 	return id, job, released
 }
@@ -41,20 +41,14 @@ func TestAJobReturnsItsOutcome(t *testing.T) {
 	require.NoError(t, job.Feed("one, "))
 	require.NoError(t, job.Feed("two"))
 	require.Zero(t, job.Progress())
-	_, err := job.Outcome()
-	requireCode(t, status.FailedPrecondition, err)
-	require.ErrorContains(t, err, "the job has not ended yet")
+	must.Fail(t, status.FailedPrecondition, must.Err(job.Outcome()), "the job has not ended yet")
 	for range 2 { // a second wait finds the same
-		done, err := job.Wait(long)
-		require.NoError(t, err)
-		require.True(t, done)
+		require.True(t, must.OK(job.Wait(long))(t))
 	}
-	outcome, err := job.Outcome()
-	require.NoError(t, err)
-	require.Equal(t, "one, two", outcome.Head)
+	require.Equal(t, "one, two", must.OK(job.Outcome())(t).Head)
 	require.EqualValues(t, 1, job.Progress(), "whatever the work reports")
 	require.EqualValues(t, 1, released.Load())
-	requireCode(t, status.FailedPrecondition, job.Feed("three"))
+	must.Fail(t, status.FailedPrecondition, job.Feed("three"))
 }
 
 // The caller waits in short steps; meanwhile the input is the work's, and the work says how far it is.
@@ -67,19 +61,14 @@ func TestAJobWorksBetweenWaits(t *testing.T) {
 		return process.Outcome{}, nil
 	})
 	for range 2 {
-		done, err := job.Wait(0)
-		require.NoError(t, err)
-		require.False(t, done)
+		require.False(t, must.OK(job.Wait(0))(t))
 	}
 	<-at
 	require.InDelta(t, 0.25, job.Progress(), 0)
-	requireCode(t, status.FailedPrecondition, job.Feed("more"))
-	_, err := job.Outcome()
-	requireCode(t, status.FailedPrecondition, err)
+	must.Fail(t, status.FailedPrecondition, job.Feed("more"))
+	must.Fail(t, status.FailedPrecondition, must.Err(job.Outcome()))
 	proceed <- true
-	done, err := job.Wait(long)
-	require.NoError(t, err)
-	require.True(t, done)
+	require.True(t, must.OK(job.Wait(long))(t))
 }
 
 func TestAJobThatFails(t *testing.T) {
@@ -92,8 +81,7 @@ func TestAJobThatFails(t *testing.T) {
 		require.True(t, done)
 		require.Equal(t, wrong, err)
 	}
-	_, err := job.Outcome()
-	require.Equal(t, wrong, err)
+	require.Equal(t, wrong, must.Err(job.Outcome()))
 	require.EqualValues(t, 1, released.Load())
 }
 
@@ -106,17 +94,15 @@ func TestAClosedJobEndsItsWork(t *testing.T) {
 		<-proceed
 		return process.Outcome{}, ctx.Err()
 	})
-	done, err := job.Wait(0)
-	require.NoError(t, err)
+	done := must.OK(job.Wait(0))(t)
 	require.False(t, done)
 	require.NoError(t, process.CloseJob(id))
 	<-canceled
 	require.Zero(t, released.Load(), "the work still uses it")
 	proceed <- true
-	done, err = job.Wait(long) // as a thread does that has found the job before
+	done, err := job.Wait(long) // as a thread does that has found the job before
 	require.True(t, done)
-	requireCode(t, status.FailedPrecondition, err)
-	require.ErrorContains(t, err, "the job was closed")
+	must.Fail(t, status.FailedPrecondition, err, "the job was closed")
 	require.EqualValues(t, 1, released.Load())
 }
 
@@ -127,10 +113,8 @@ func TestAJobThatIsClosedBeforeItBegins(t *testing.T) {
 	})
 	require.NoError(t, process.CloseJob(id))
 	require.EqualValues(t, 1, released.Load())
-	requireCode(t, status.FailedPrecondition, job.Feed("more"))
-	done, err := job.Wait(0)
-	require.NoError(t, err)
-	require.False(t, done)
+	must.Fail(t, status.FailedPrecondition, job.Feed("more"))
+	require.False(t, must.OK(job.Wait(0))(t))
 	require.EqualValues(t, 1, released.Load())
 }
 
@@ -144,7 +128,7 @@ func TestNumbersOfJobs(t *testing.T) {
 	for _, id := range []int64{first, 0, -1, second + 1} {
 		_, err := process.FindJob(id)
 		for _, err := range []error{err, process.CloseJob(id)} {
-			requireCode(t, status.InvalidArgument, err)
+			must.Fail(t, status.InvalidArgument, err)
 			require.EqualError(t, err, fmt.Sprintf("there is no job %d: it was released or never existed", id))
 		}
 	}
@@ -180,8 +164,7 @@ func panics() string {
 	}
 	done, err := job.Wait(long)
 	expect("wait", err)
-	_, err = job.Outcome()
-	expect("outcome", err)
+	expect("outcome", must.Err(job.Outcome()))
 	if !done || released != 1 {
 		complain("done: %v, released %d times", done, released)
 	}
@@ -207,6 +190,37 @@ func panics() string {
 	return wrong.String()
 }
 
-func init() { children["panics"] = panics }
-
+func init()                                     { children["panics"] = panics }
 func TestAPanicOfAnotherGoroutine(t *testing.T) { inChild(t, "panics") }
+
+func TestParallelCallsForEachNumberOnce(t *testing.T) {
+	for _, n := range []int{0, 1, 2, 100} {
+		calls := make([]atomic.Int64, n)
+		err := process.Parallel(context.Background(), n, func(_ context.Context, number int) error {
+			calls[number].Add(1)
+			return nil
+		})
+		require.NoError(t, err)
+		for number := range calls {
+			require.EqualValues(t, 1, calls[number].Load())
+		}
+	}
+}
+
+func TestParallelStopsAtAnError(t *testing.T) {
+	wrong := errors.New("wrong")
+	var calls atomic.Int64
+	err := process.Parallel(context.Background(), 1_000_000, func(ctx context.Context, number int) error {
+		calls.Add(1)
+		if number == 10 {
+			return wrong
+		}
+		return ctx.Err()
+	})
+	require.Equal(t, wrong, err)
+	require.Less(t, calls.Load(), int64(1_000_000))
+
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	require.ErrorIs(t, process.Parallel(ctx, 5, func(context.Context, int) error { return nil }), context.Canceled)
+}

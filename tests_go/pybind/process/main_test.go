@@ -28,7 +28,6 @@ func TestMain(m *testing.M) {
 
 // inChild runs a child, which returns what went wrong.
 func inChild(t *testing.T, name string) {
-	t.Helper()
 	child := exec.Command("/proc/self/exe")
 	child.Env = append(os.Environ(), childEnv+"="+name)
 	output, err := child.CombinedOutput()

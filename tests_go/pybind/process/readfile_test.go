@@ -14,13 +14,12 @@ import (
 
 	"gpuconf/gocore/base/status"
 	"gpuconf/pybind/process"
+	"gpuconf/tests_go/must"
 )
 
 // shared returns a file as Go has it, whose original Python has closed.
 func shared(t *testing.T, original *os.File) *process.File {
-	t.Helper()
-	file, err := process.ShareFile(int64(original.Fd()))
-	require.NoError(t, err)
+	file := must.OK(process.ShareFile(int64(original.Fd())))(t)
 	t.Cleanup(file.Close)
 	require.NoError(t, original.Close())
 	return file
@@ -32,8 +31,7 @@ func TestAFileIsReadToItsEnd(t *testing.T) {
 	for _, size := range []int{1, 1 << 20, 3<<20 + 7} {
 		path, text := t.TempDir()+"/file", strings.Repeat("0123456789abcdef", size/16+1)[:size]
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
-		original, err := os.Open(path)
-		require.NoError(t, err)
+		original := must.OK(os.Open(path))(t)
 		asked := 0
 		data, err := shared(t, original).ReadAll(context.Background(), func(first []byte) error {
 			asked++
@@ -48,35 +46,29 @@ func TestAFileIsReadToItsEnd(t *testing.T) {
 }
 
 func TestAnEmptyFileIsRead(t *testing.T) {
-	original, err := os.Create(t.TempDir() + "/file")
-	require.NoError(t, err)
-	data, err := shared(t, original).ReadAll(context.Background(), anything)
-	require.NoError(t, err)
-	require.Empty(t, data)
+	original := must.OK(os.Create(t.TempDir() + "/file"))(t)
+	require.Empty(t, must.OK(shared(t, original).ReadAll(context.Background(), anything))(t))
 }
 
 // What comes through a pipe comes in parts.
 func TestAPipeIsReadToItsEnd(t *testing.T) {
-	read, write, err := os.Pipe()
-	require.NoError(t, err)
+	read, write := must.OK2(os.Pipe())(t)
 	file, want := shared(t, read), strings.Repeat("0123456789", 300_000)
 	wrote := make(chan error)
 	go func() {
 		_, err := write.WriteString(want)
 		wrote <- errors.Join(err, write.Close())
 	}()
-	data, err := file.ReadAll(context.Background(), anything)
-	require.NoError(t, err)
+	data := must.OK(file.ReadAll(context.Background(), anything))(t)
 	require.NoError(t, <-wrote)
 	require.Equal(t, want, string(data))
 }
 
 // A file of another kind is not read whole: this one has no end.
 func TestAFileThatIsNotAccepted(t *testing.T) {
-	original, err := os.Open("/dev/zero")
-	require.NoError(t, err)
+	original := must.OK(os.Open("/dev/zero"))(t)
 	wrong := errors.New("not a recording")
-	_, err = shared(t, original).ReadAll(context.Background(), func(first []byte) error {
+	_, err := shared(t, original).ReadAll(context.Background(), func(first []byte) error {
 		require.False(t, process.IsText(first))
 		return wrong
 	})
@@ -87,20 +79,17 @@ func TestAFileThatIsNotAccepted(t *testing.T) {
 func TestAPipeThatIsNotAccepted(t *testing.T) {
 	wrong := errors.New("not a recording")
 	for _, parts := range [][]string{{"a\x00"}, {"a", "b", "\x00"}, {strings.Repeat("a", 4095), "\x00"}} {
-		read, write, err := os.Pipe()
-		require.NoError(t, err)
+		read, write := must.OK2(os.Pipe())(t)
 		file, next := shared(t, read), 0
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		_, err = write.WriteString(parts[next])
-		require.NoError(t, err)
-		_, err = file.ReadAll(ctx, func(first []byte) error {
+		must.OK(write.WriteString(parts[next]))(t)
+		_, err := file.ReadAll(ctx, func(first []byte) error {
 			require.Equal(t, strings.Join(parts[:next+1], ""), string(first))
 			if !process.IsText(first) {
 				return wrong
 			}
 			next++
-			_, err := write.WriteString(parts[next])
-			return err
+			return must.Err(write.WriteString(parts[next]))
 		})
 		require.Equal(t, wrong, err)
 		cancel()
@@ -110,14 +99,12 @@ func TestAPipeThatIsNotAccepted(t *testing.T) {
 
 // A pipe may have nothing to read for hours.
 func TestReadingEndsWithItsContext(t *testing.T) {
-	read, write, err := os.Pipe()
-	require.NoError(t, err)
+	read, write := must.OK2(os.Pipe())(t)
 	defer func() { _ = write.Close() }()
 	file := shared(t, read)
-	_, err = write.WriteString("the beginning")
-	require.NoError(t, err)
+	must.OK(write.WriteString("the beginning"))(t)
 	ctx, cancel := context.WithCancel(context.Background())
-	_, err = file.ReadAll(ctx, func(first []byte) error {
+	_, err := file.ReadAll(ctx, func(first []byte) error {
 		require.Equal(t, "the beginning", string(first))
 		cancel()
 		return nil
@@ -127,13 +114,10 @@ func TestReadingEndsWithItsContext(t *testing.T) {
 
 func TestWhatCannotBeRead(t *testing.T) {
 	_, err := process.ShareFile(1 << 30)
-	requireCode(t, status.InvalidArgument, err)
-	require.ErrorContains(t, err, "file descriptor 1073741824: bad file descriptor")
-	folder, err := os.Open(t.TempDir())
-	require.NoError(t, err)
-	_, err = shared(t, folder).ReadAll(context.Background(), anything)
-	requireCode(t, status.Unavailable, err)
-	require.ErrorContains(t, err, "reading the file: is a directory")
+	must.Fail(t, status.InvalidArgument, err, "file descriptor 1073741824: bad file descriptor")
+	folder := must.OK(os.Open(t.TempDir()))(t)
+	must.Fail(t, status.Unavailable, must.Err(shared(t, folder).ReadAll(context.Background(), anything)),
+		"reading the file: is a directory")
 }
 
 func TestTextHasNoNUL(t *testing.T) {

@@ -16,12 +16,9 @@ import (
 	"gpuconf/gocore/devices/devmgr"
 	"gpuconf/gocore/tf/config"
 	"gpuconf/pybind/process"
+	"gpuconf/pybind/wire"
+	"gpuconf/tests_go/must"
 )
-
-func requireCode(t require.TestingT, code status.Code, err error) {
-	require.Error(t, err)
-	require.Equal(t, code.String(), status.CodeOf(err).String(), "the kind of: %v", err)
-}
 
 func gpus(t require.TestingT, m *devmgr.Manager) (count int) {
 	require.NoError(t, m.Inspect(func(s *config.State) error {
@@ -49,14 +46,11 @@ func TestMachineIsChosenOnce(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			var r process.State
-			_, _, err := r.Simulate(row.asked)
-			require.NoError(t, err)
-			m, spec, err := r.Enumerate(row.env)
-			require.NoError(t, err)
+			must.OK2(r.Simulate(row.asked))(t)
+			m, spec := must.OK2(r.Enumerate(row.env))(t)
 			require.Equal(t, row.spec, spec)
 			require.Equal(t, row.gpus, gpus(t, m))
-			same, spec, err := r.Enumerate(config.Env{"GPUCONF_SIMULATE": "8xT4"})
-			require.NoError(t, err)
+			same, spec := must.OK2(r.Enumerate(config.Env{"GPUCONF_SIMULATE": "8xT4"}))(t)
 			require.Same(t, m, same, "listed devices stay")
 			require.Equal(t, row.spec, spec)
 			require.NoError(t, r.Reset())
@@ -79,13 +73,10 @@ func TestWhyNoGPUIsThere(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			var r process.State
-			_, _, err := r.Simulate("2xT4")
-			require.NoError(t, err)
-			m, _, err := r.Enumerate(row.env)
-			require.NoError(t, err)
+			must.OK2(r.Simulate("2xT4"))(t)
+			m, _ := must.OK2(r.Enumerate(row.env))(t)
 			require.NoError(t, m.Initialize(row.env, ""))
-			_, err = m.Allocate(0, 1)
-			require.ErrorContains(t, err, row.want)
+			require.ErrorContains(t, must.Err(m.Allocate(0, 1)), row.want)
 			require.NoError(t, r.Reset())
 		})
 	}
@@ -93,47 +84,33 @@ func TestWhyNoGPUIsThere(t *testing.T) {
 
 func TestRuntimeLifeCycle(t *testing.T) {
 	var r process.State
-	_, err := r.Manager()
-	requireCode(t, status.FailedPrecondition, err)
+	must.Fail(t, status.FailedPrecondition, must.Err(r.Manager()))
 	require.NoError(t, r.Reset(), "there is nothing to give up")
 	require.Zero(t, r.Generation())
 
-	before, now, err := r.Simulate("T4:1GiB")
-	require.NoError(t, err)
+	before, now := must.OK2(r.Simulate("T4:1GiB"))(t)
 	require.Equal(t, []string{"", "T4:1GiB"}, []string{before, now})
-	_, err = r.Manager()
-	requireCode(t, status.FailedPrecondition, err)
-	m, _, err := r.Enumerate(nil)
-	require.NoError(t, err)
-	same, err := r.Manager()
-	require.NoError(t, err)
-	require.Same(t, m, same)
+	must.Fail(t, status.FailedPrecondition, must.Err(r.Manager()))
+	m, _ := must.OK2(r.Enumerate(nil))(t)
+	require.Same(t, m, must.OK(r.Manager())(t))
 	require.NoError(t, m.Initialize(nil, ""))
-	block, err := m.Allocate(0, 1)
-	require.NoError(t, err)
+	block := must.OK(m.Allocate(0, 1))(t)
 
-	requireCode(t, status.FailedPrecondition, r.Reset())
-	_, _, err = r.Simulate("H100-80GB")
-	requireCode(t, status.FailedPrecondition, err)
-	same, err = r.Manager()
-	require.NoError(t, err)
-	require.Same(t, m, same, "a refusal changes nothing")
+	must.Fail(t, status.FailedPrecondition, r.Reset())
+	must.Fail(t, status.FailedPrecondition, must.Err2(r.Simulate("H100-80GB")))
+	require.Same(t, m, must.OK(r.Manager())(t), "a refusal changes nothing")
 	require.Zero(t, r.Generation())
 	require.NoError(t, m.Free(block.Addr))
 
 	require.NoError(t, r.Reset())
 	require.EqualValues(t, 1, r.Generation())
 	require.Empty(t, r.DrainNotices(), "of devices that are gone")
-	other, spec, err := r.Enumerate(nil)
-	require.NoError(t, err)
+	other, spec := must.OK2(r.Enumerate(nil))(t)
 	require.Equal(t, "T4:1GiB", spec, "a reset keeps the choice")
 	require.NotSame(t, m, other)
-	_, err = m.Allocate(0, 1)
-	requireCode(t, status.FailedPrecondition, err)
-	require.ErrorContains(t, err, "this runtime was reset")
+	must.Fail(t, status.FailedPrecondition, must.Err(m.Allocate(0, 1)), "this runtime was reset")
 
-	before, now, err = r.Simulate("")
-	require.NoError(t, err)
+	before, now = must.OK2(r.Simulate(""))(t)
 	require.Equal(t, []string{"T4:1GiB", ""}, []string{before, now})
 	require.EqualValues(t, 2, r.Generation())
 }
@@ -142,7 +119,7 @@ func TestRuntimeLifeCycle(t *testing.T) {
 func TestEnumerateFailures(t *testing.T) {
 	var r process.State
 	_, _, err := r.Simulate("nonsense")
-	requireCode(t, status.InvalidArgument, err)
+	must.Fail(t, status.InvalidArgument, err)
 	for _, env := range []config.Env{
 		{"GPUCONF_SIMULATE": "65xT4"},
 		{"GPUCONF_SIMULATE": "T4", "TF_ENABLED_DEVICE_TYPES": "GPU"},
@@ -150,12 +127,10 @@ func TestEnumerateFailures(t *testing.T) {
 		_, _, err = r.Enumerate(env)
 		require.Error(t, err)
 		require.NotEqual(t, status.Unknown, status.CodeOf(err))
-		_, err = r.Manager()
-		requireCode(t, status.FailedPrecondition, err)
+		must.Fail(t, status.FailedPrecondition, must.Err(r.Manager()))
 		require.Empty(t, r.DrainNotices())
 	}
-	_, spec, err := r.Enumerate(config.Env{"GPUCONF_SIMULATE": "T4"})
-	require.NoError(t, err)
+	_, spec := must.OK2(r.Enumerate(config.Env{"GPUCONF_SIMULATE": "T4"}))(t)
 	require.Equal(t, "T4", spec)
 	require.NoError(t, r.Reset())
 }
@@ -190,8 +165,7 @@ func TestEveryoneEnumeratesTheSameDevices(t *testing.T) {
 // that says so; nothing else fails.
 func TestResetBesideEnumerate(t *testing.T) {
 	var r process.State
-	_, _, err := r.Simulate("2xT4:1GiB")
-	require.NoError(t, err)
+	must.OK2(r.Simulate("2xT4:1GiB"))(t)
 	var done sync.WaitGroup
 	var served, resets atomic.Int32
 	var over atomic.Bool
@@ -213,8 +187,7 @@ func TestResetBesideEnumerate(t *testing.T) {
 					served.Add(1)
 				}
 				r.DrainNotices()
-				_, err = r.Manager()
-				fine(err)
+				fine(must.Err(r.Manager()))
 			}
 		})
 	}
@@ -225,8 +198,7 @@ func TestResetBesideEnumerate(t *testing.T) {
 			if fine(r.Reset()) {
 				resets.Add(1)
 			}
-			_, _, err := r.Simulate("2xT4:1GiB")
-			fine(err)
+			fine(must.Err2(r.Simulate("2xT4:1GiB")))
 			for begin := time.Now(); served.Load() == before && time.Since(begin) < 20*time.Second; {
 				runtime.Gosched() // until another thread has used the new devices
 			}
@@ -236,4 +208,39 @@ func TestResetBesideEnumerate(t *testing.T) {
 	require.GreaterOrEqual(t, served.Load(), int32(100))
 	require.Positive(t, resets.Load())
 	require.NoError(t, r.Reset())
+}
+
+// A survey lists every card: CUDA_VISIBLE_DEVICES is for the process's own use.
+func TestSurveyOfASimulatedMachine(t *testing.T) {
+	var state process.State
+	survey := must.OK(state.Survey(config.Env{"GPUCONF_SIMULATE": "2xT4,GB10", "CUDA_VISIBLE_DEVICES": "0"}))(t)
+	require.Equal(t, "2xT4,GB10", *survey.Simulated)
+	require.Len(t, survey.Cards, 3)
+	require.EqualValues(t, 14912<<20, *survey.Cards[1].Memory.Total)
+	require.Nil(t, survey.Cards[1].Memory.Used, "only the processes know")
+	require.Equal(t, "simulation", *survey.Cards[1].Memory.Source)
+}
+
+// In a container with one instance of a card, the card's own memory is unknown, and the survey says why.
+func TestSurveyOfAnInstance(t *testing.T) {
+	var state process.State
+	survey := must.OK(state.Survey(config.Env{"GPUCONF_SIMULATE": "A30:mig-container"}))(t)
+	require.Len(t, survey.Cards, 1)
+	card := survey.Cards[0]
+	require.Equal(t, "on", card.MIG)
+	require.Equal(t, wire.CardMemory{Kind: "dedicated"}, card.Memory)
+	require.Len(t, card.Errors, 1)
+	require.Contains(t, card.Errors[0], card.UUID+": NVML_ERROR_NO_PERMISSION")
+	require.Len(t, card.Instances, 1)
+	require.NotEqual(t, card.UUID, card.Instances[0].UUID)
+	require.EqualValues(t, 5836<<20, *card.Instances[0].Memory.Total)
+}
+
+func TestASurveyOfTheMachineThatWasAskedFor(t *testing.T) {
+	var state process.State
+	must.OK2(state.Simulate("L4"))(t)
+	survey := must.OK(state.Survey(config.Env{"GPUCONF_SIMULATE": "2xT4"}))(t)
+	require.Equal(t, "L4", *survey.Simulated)
+	_, err := new(process.State).Survey(config.Env{"GPUCONF_SIMULATE": "nonsense"})
+	must.Fail(t, status.InvalidArgument, err)
 }

@@ -13,6 +13,7 @@ import (
 	"gpuconf/gocore/base/holder"
 	"gpuconf/gocore/base/status"
 	"gpuconf/pybind/process"
+	"gpuconf/tests_go/must"
 )
 
 // state is what C has of this package.
@@ -23,7 +24,6 @@ type state struct {
 
 // withC returns what C has from now on, and sets the calling thread's tag.
 func withC(t *testing.T, tag holder.Tag) *state {
-	t.Helper()
 	var c state
 	process.UseThreads(process.Threads{Tag: func() holder.Tag { return tag }, Site: func() uint32 { return 0 },
 		Stacks: func(on bool) { c.stacks = on }, Generation: func(generation uint32) { c.generation = generation },
@@ -45,12 +45,10 @@ func TestWhatGpuconfAllocatesHasTheTagOfItsThread(t *testing.T) {
 func TestCHasTheGeneration(t *testing.T) {
 	c := withC(t, 0)
 	var p process.State
-	_, _, err := p.Simulate("T4:1GiB")
-	require.NoError(t, err)
+	must.OK2(p.Simulate("T4:1GiB"))(t)
 	require.Zero(t, c.generation, "there were no devices")
 	for generation := range uint32(3) {
-		_, _, err = p.Enumerate(nil)
-		require.NoError(t, err)
+		must.OK2(p.Enumerate(nil))(t)
 		require.Equal(t, generation, c.generation)
 		require.NoError(t, p.Reset())
 		require.Equal(t, generation+1, c.generation)
@@ -69,15 +67,12 @@ func TestStacksEndWithTheirRecording(t *testing.T) {
 		"reset":   func(int64) error { return p.Reset() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			id, err := p.StartRecording(100, true)
-			require.NoError(t, err)
+			id := must.OK(p.StartRecording(100, true))(t)
 			require.True(t, c.stacks)
 			require.NotZero(t, p.AddStack(stack))
-			_, err = p.StartRecording(100, false)
-			requireCode(t, status.FailedPrecondition, err)
+			must.Fail(t, status.FailedPrecondition, must.Err(p.StartRecording(100, false)))
 			require.True(t, c.stacks, "a refusal changes nothing")
-			_, _, err = p.Recorded(context.Background(), id)
-			requireCode(t, status.FailedPrecondition, err)
+			must.Fail(t, status.FailedPrecondition, must.Err2(p.Recorded(context.Background(), id)))
 			require.NoError(t, end(id))
 			require.False(t, c.stacks)
 			require.Zero(t, p.AddStack(stack))
@@ -86,8 +81,7 @@ func TestStacksEndWithTheirRecording(t *testing.T) {
 			require.False(t, running)
 		})
 	}
-	id, err := p.StartRecording(100, false)
-	require.NoError(t, err)
+	id := must.OK(p.StartRecording(100, false))(t)
 	require.False(t, c.stacks)
 	require.NoError(t, p.DropRecording(id))
 }

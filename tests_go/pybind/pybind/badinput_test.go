@@ -15,6 +15,7 @@ import (
 	"gpuconf/pybind"
 	"gpuconf/pybind/cabi"
 	"gpuconf/pybind/process"
+	"gpuconf/tests_go/must"
 )
 
 // functions are all functions that Python can call. A test compares this list with the package.
@@ -186,15 +187,11 @@ func TestNothingThatComesAcrossPanics(t *testing.T) {
 		enter func(t *testing.T)
 	}{
 		{"nothing listed", func(*testing.T) {}},
-		{"enumerated", func(t *testing.T) {
-			_, err := pybind.Enumerate("{}")
-			require.NoError(t, err)
-		}},
+		{"enumerated", func(t *testing.T) { must.OK(pybind.Enumerate("{}"))(t) }},
 		{"initialized", func(t *testing.T) { initialize(t) }},
 		{"reset", func(t *testing.T) {
 			initialize(t)
-			_, err := pybind.Reset()
-			require.NoError(t, err)
+			must.OK(pybind.Reset())(t)
 		}},
 	} {
 		t.Run(state.name, func(t *testing.T) {
@@ -221,55 +218,40 @@ func TestNothingThatComesAcrossPanics(t *testing.T) {
 func TestKindsOfErrors(t *testing.T) {
 	type row struct {
 		name string
-		call func() (any, error)
+		err  error
 		kind status.Code
 		text string
 	}
 	run := func(t *testing.T, rows []row) {
 		for _, row := range rows {
 			t.Run(row.name, func(t *testing.T) {
-				_, err := row.call()
-				require.Contains(t, requireKind(t, row.kind, err), row.text)
+				require.Contains(t, requireKind(t, row.kind, row.err), row.text)
 				require.NoError(t, process.Alive())
 			})
 		}
 	}
-	takes := func(number, bytes int64) func() (any, error) {
-		return func() (any, error) { return take(number, bytes) }
-	}
-	visible := func(devices string) func() (any, error) {
-		return func() (any, error) { return pybind.SetVisibleDevices(devices, "", false) }
-	}
-	logical := func(text string) func() (any, error) {
-		return func() (any, error) { return pybind.SetLogicalConfiguration(1, "", text) }
-	}
-	setting := func(name, value string) func() (any, error) {
-		return func() (any, error) { return pybind.SetSetting(name, value) }
-	}
+	takes := func(number, bytes int64) error { return must.Err(take(number, bytes)) }
+	visible := func(devices string) error { return must.Err(pybind.SetVisibleDevices(devices, "", false)) }
+	logical := func(text string) error { return must.Err(pybind.SetLogicalConfiguration(1, "", text)) }
+	setting := func(name, value string) error { return must.Err(pybind.SetSetting(name, value)) }
 	onMachine(t, "T4:1GiB")
 	t.Run("before Enumerate", func(t *testing.T) {
 		const text = "no devices are listed yet; call gpuconf.config.list_logical_devices() first, in C gpuconf_init()"
 		run(t, []row{
-			{"Initialize", func() (any, error) { return pybind.Initialize("{}", "") }, status.FailedPrecondition, text},
-			{"LogicalDevices", func() (any, error) { return pybind.LogicalDevices() }, status.FailedPrecondition, text},
-			{"VisibleDevices", func() (any, error) { return pybind.VisibleDevices() }, status.FailedPrecondition, text},
+			{"Initialize", must.Err(pybind.Initialize("{}", "")), status.FailedPrecondition, text},
+			{"LogicalDevices", must.Err(pybind.LogicalDevices()), status.FailedPrecondition, text},
+			{"VisibleDevices", must.Err(pybind.VisibleDevices()), status.FailedPrecondition, text},
 			{"Take", takes(0, 1), status.FailedPrecondition, text},
-			{"GiveBack", func() (any, error) { return nil, cabi.GiveBack(1, 1) }, status.FailedPrecondition, text},
-			{"CopyToHost", func() (any, error) { return pybind.CopyToHost(1, 1, 0, 1, 1) }, status.FailedPrecondition,
-				text},
-			{"MemoryInfo", func() (any, error) { return pybind.MemoryInfo("GPU:0") }, status.FailedPrecondition, text},
-			{"ScopeNumber", func() (any, error) { return pybind.ScopeNumber("/device:GPU:0") },
-				status.FailedPrecondition, text},
-			{"an environment that is no JSON", func() (any, error) { return pybind.Enumerate("{") }, status.Internal,
-				"decoding"},
-			{"an environment of numbers", func() (any, error) { return pybind.Enumerate(`{"A": 1}`) }, status.Internal,
-				"decoding"},
-			{"an unknown model", func() (any, error) { return pybind.Simulate("Z80") }, status.InvalidArgument,
-				"lists the models"},
+			{"GiveBack", cabi.GiveBack(1, 1), status.FailedPrecondition, text},
+			{"CopyToHost", must.Err(pybind.CopyToHost(1, 1, 0, 1, 1)), status.FailedPrecondition, text},
+			{"MemoryInfo", must.Err(pybind.MemoryInfo("GPU:0")), status.FailedPrecondition, text},
+			{"ScopeNumber", must.Err(pybind.ScopeNumber("/device:GPU:0")), status.FailedPrecondition, text},
+			{"an environment that is no JSON", must.Err(pybind.Enumerate("{")), status.Internal, "decoding"},
+			{"an environment of numbers", must.Err(pybind.Enumerate(`{"A": 1}`)), status.Internal, "decoding"},
+			{"an unknown model", must.Err(pybind.Simulate("Z80")), status.InvalidArgument, "lists the models"},
 		})
 	})
-	_, err := pybind.Enumerate("{}")
-	require.NoError(t, err)
+	must.OK(pybind.Enumerate("{}"))(t)
 	t.Run("enumerated", func(t *testing.T) {
 		run(t, []row{
 			{"an allocation", takes(0, 1), status.FailedPrecondition, "not initialized yet"},
@@ -278,15 +260,11 @@ func TestKindsOfErrors(t *testing.T) {
 			{"a device list with nulls", visible(`[[0, ""], [null, null]]`), status.Internal, "decoding device 1"},
 			{"an unknown device", visible(`[[-1, "'what'"]]`), status.Value, "'what'"},
 			{"a device far behind", visible(`[[1e18, "'what'"]]`), status.Value, "'what'"},
-			{"growth of an unknown device", func() (any, error) { return pybind.MemoryGrowth(99, "'x'") },
-				status.Value, "'x'"},
-			{"growth of a CPU", func() (any, error) { return pybind.MemoryGrowth(0, "") }, status.NotFound,
-				"only a GPU"},
-			{"growth of no bool", func() (any, error) { return pybind.SetMemoryGrowth(1, "", 0, "str") },
-				status.InvalidType, "str"},
-			{"logical devices of a CPU with a limit", func() (any, error) {
-				return pybind.SetLogicalConfiguration(0, "", `[false, [[1, null, null]]]`)
-			}, status.Value, "CPU"},
+			{"growth of an unknown device", must.Err(pybind.MemoryGrowth(99, "'x'")), status.Value, "'x'"},
+			{"growth of a CPU", must.Err(pybind.MemoryGrowth(0, "")), status.NotFound, "only a GPU"},
+			{"growth of no bool", must.Err(pybind.SetMemoryGrowth(1, "", 0, "str")), status.InvalidType, "str"},
+			{"logical devices of a CPU with a limit", must.Err(pybind.SetLogicalConfiguration(0, "", `[false, [[1, null, null]]]`)),
+				status.Value, "CPU"},
 			{"no JSON", logical("{"), status.Internal, "decoding"},
 			{"an item too short", logical(`[false, [[1]]]`), status.Internal, "decoding"},
 			{"a limit that is no number", logical(`[false, [["ten", null, null]]]`), status.Internal, "memory limit"},
@@ -300,78 +278,63 @@ func TestKindsOfErrors(t *testing.T) {
 			{"threads beyond 32 bits", setting("intra_op_parallelism_threads", "4294967296"), status.Value, "range"},
 			{"an unknown policy", setting("device_policy", `{"name": "loud", "repr": "'loud'"}`),
 				status.Value, "'loud'"},
-			{"an argument no scope can have", func() (any, error) { return pybind.MergeScope("", "what:is:this") },
+			{"an argument no scope can have", must.Err(pybind.MergeScope("", "what:is:this")),
 				status.InvalidArgument, "what:is:this"},
 		})
-		positions, err := pybind.VisibleDevices()
-		require.NoError(t, err)
-		require.Equal(t, "[0,1]", positions, "nothing has changed")
+		require.Equal(t, "[0,1]", must.OK(pybind.VisibleDevices())(t), "nothing has changed")
 	})
 	initialize(t)
 	b := allocate(t, 0, 1000)
 	t.Run("initialized", func(t *testing.T) {
-		copyTo := func(address, offset, host, bytes int64) func() (any, error) {
-			return func() (any, error) { return pybind.CopyToHost(address, b.id, offset, host, bytes) }
+		copyTo := func(address, offset, host, bytes int64) error {
+			return must.Err(pybind.CopyToHost(address, b.id, offset, host, bytes))
 		}
-		copyFrom := func(address, offset, host, bytes int64) func() (any, error) {
-			return func() (any, error) { return pybind.CopyFromHost(address, b.id, offset, host, bytes) }
+		copyFrom := func(address, offset, host, bytes int64) error {
+			return must.Err(pybind.CopyFromHost(address, b.id, offset, host, bytes))
 		}
 		run(t, []row{
 			{"a GPU too many", takes(1, 1), status.InvalidArgument, "unknown device GPU:1"},
-			{"a number beyond all", takes(math.MaxInt64, 1), status.InvalidArgument,
-				"unknown device GPU:9223372036854775807"},
+			{"a number beyond all", takes(math.MaxInt64, 1),
+				status.InvalidArgument, "unknown device GPU:9223372036854775807"},
 			{"a negative size", takes(0, -1), status.InvalidArgument, "nbytes must be at least 0, but got -1"},
 			{"a huge size", takes(0, math.MaxInt64), status.ResourceExhausted, " out of memory"},
-			{"a free of nothing known", func() (any, error) { return nil, cabi.GiveBack(4096, 1) },
-				status.InvalidArgument, "0x1000"},
-			{"a free with another id",
-				func() (any, error) { return nil, cabi.GiveBack(uint64(b.address), uint64(b.id+1)) },
+			{"a free of nothing known", cabi.GiveBack(4096, 1), status.InvalidArgument, "0x1000"},
+			{"a free with another id", cabi.GiveBack(uint64(b.address), uint64(b.id+1)),
 				status.InvalidArgument, "not live"},
-			{"a free at a negative address",
-				func() (any, error) { return nil, cabi.GiveBack(uint64(-b.address), uint64(b.id)) },
+			{"a free at a negative address", cabi.GiveBack(uint64(-b.address), uint64(b.id)),
 				status.InvalidArgument, "not the address"},
 			{"a negative offset", copyTo(b.address, -1, 1, 1), status.InvalidArgument, "invalid"},
 			{"a negative length", copyTo(b.address, 0, 1, -1), status.InvalidArgument, "invalid"},
 			{"nowhere on the host", copyFrom(b.address, 0, 0, 1), status.InvalidArgument, "invalid"},
 			{"a negative host address", copyFrom(b.address, 0, -1, 2), status.InvalidArgument, "invalid"},
-			{"beyond the host's addresses", copyFrom(b.address, 0, math.MaxInt64, 2), status.InvalidArgument,
-				"invalid"},
-			{"longer than the block", copyTo(b.address, 0, 4096, math.MaxInt64-4096), status.InvalidArgument,
-				"does not fit"},
+			{"beyond the host's addresses", copyFrom(b.address, 0, math.MaxInt64, 2),
+				status.InvalidArgument, "invalid"},
+			{"longer than the block", copyTo(b.address, 0, 4096, math.MaxInt64-4096),
+				status.InvalidArgument, "does not fit"},
 			{"behind the block", copyTo(b.address, 1001, 4096, 1), status.InvalidArgument, "does not fit"},
-			{"with another id", func() (any, error) { return pybind.CopyToHost(b.address, b.id+1, 0, 4096, 1) },
+			{"with another id", must.Err(pybind.CopyToHost(b.address, b.id+1, 0, 4096, 1)),
 				status.InvalidArgument, "not the address"},
 			{"into nothing known", copyFrom(b.address+256, 0, 4096, 1), status.InvalidArgument, "not the address"},
-			{"a device that is not there", func() (any, error) { return pybind.MemoryInfo("GPU:1") },
+			{"a device that is not there", must.Err(pybind.MemoryInfo("GPU:1")),
 				status.InvalidArgument, "No matching devices"},
-			{"a device string with a NUL", func() (any, error) { return pybind.ResolveGPU("GPU:\x000") },
+			{"a device string with a NUL", must.Err(pybind.ResolveGPU("GPU:\x000")),
 				status.InvalidArgument, `GPU:\00`},
-			{"a device string of no text", func() (any, error) { return pybind.ResolveGPU("\xff") },
-				status.InvalidArgument, "\uFFFD"},
-			{"a device string with a mark", func() (any, error) { return pybind.ResolveGPU("a\x1eb") },
-				status.InvalidArgument, "'a b'"},
-			{"the memory of a CPU", func() (any, error) { return pybind.MemoryMap("CPU:0") }, status.InvalidArgument,
-				"no memory pool"},
-			{"the usage of a CPU", func() (any, error) { return pybind.MemoryUsage("CPU:0") }, status.InvalidArgument,
-				"no memory pool"},
-			{"a tag without a name", func() (any, error) { return pybind.InternTag("") }, status.InvalidArgument,
-				"must not be empty"},
-			{"a tag of no text", func() (any, error) { return pybind.InternTag("\xff") }, status.InvalidArgument,
-				"valid UTF-8"},
-			{"an unknown measurement", func() (any, error) { return pybind.StopPeak(0, 99) }, status.InvalidArgument,
-				"not running"},
-			{"a wait for a GPU too many", func() (any, error) { return pybind.WaitForFree(1, 0, 1) },
+			{"a device string of no text", must.Err(pybind.ResolveGPU("\xff")), status.InvalidArgument, "\uFFFD"},
+			{"a device string with a mark", must.Err(pybind.ResolveGPU("a\x1eb")), status.InvalidArgument, "'a b'"},
+			{"the memory of a CPU", must.Err(pybind.MemoryMap("CPU:0")), status.InvalidArgument, "no memory pool"},
+			{"the usage of a CPU", must.Err(pybind.MemoryUsage("CPU:0")), status.InvalidArgument, "no memory pool"},
+			{"a tag without a name", must.Err(pybind.InternTag("")), status.InvalidArgument, "must not be empty"},
+			{"a tag of no text", must.Err(pybind.InternTag("\xff")), status.InvalidArgument, "valid UTF-8"},
+			{"an unknown measurement", must.Err(pybind.StopPeak(0, 99)), status.InvalidArgument, "not running"},
+			{"a wait for a GPU too many", must.Err(pybind.WaitForFree(1, 0, 1)),
 				status.InvalidArgument, "unknown device GPU:1"},
-			{"growth, too late", func() (any, error) { return pybind.SetMemoryGrowth(1, "", 1, "") }, status.State,
-				"main.py:1 (test)"},
-			{"a reset under a live block", func() (any, error) { return pybind.Reset() }, status.FailedPrecondition,
-				"1 block on GPU:0 (1.0KiB)"},
-			{"a simulation under a live block", func() (any, error) { return pybind.Simulate("T4") },
+			{"growth, too late", must.Err(pybind.SetMemoryGrowth(1, "", 1, "")), status.State, "main.py:1 (test)"},
+			{"a reset under a live block", must.Err(pybind.Reset()),
+				status.FailedPrecondition, "1 block on GPU:0 (1.0KiB)"},
+			{"a simulation under a live block", must.Err(pybind.Simulate("T4")),
 				status.FailedPrecondition, "1 block on GPU:0"},
 		})
-		info, err := pybind.MemoryInfo("GPU:0")
-		require.NoError(t, err)
-		require.Equal(t, "1024 1024", info, "nothing has changed")
+		require.Equal(t, "1024 1024", must.OK(pybind.MemoryInfo("GPU:0"))(t), "nothing has changed")
 	})
 	b.free(t)
 }

@@ -13,26 +13,24 @@ import (
 
 	"gpuconf/gocore/base/status"
 	"gpuconf/pybind"
+	"gpuconf/tests_go/must"
 )
 
 func TestLoad(t *testing.T) {
 	const events = 20_000 // several pages
-	id, err := pybind.OpenLoad(int64(wholeTrace(t, events).Fd()))
-	require.NoError(t, err)
+	id := must.OK(pybind.OpenLoad(int64(wholeTrace(t, events).Fd())))(t)
 	result, csv := finish(t, id)
 	require.JSONEq(
 		t, `{"events": 20000, "names": {"holders": [["", ""]], "frames": [], "stacks": [[]]}, "settings": null, "out_of_memory": null, "hidden": 0, "incomplete": "", "recorded": null}`, result)
 	require.Equal(t, events+1, strings.Count(csv, "\n"))
 	require.Contains(t, csv, "0,0.000000,free,0x1,3000000,0,0,0,0,,,\n")
-	_, err = pybind.OpenLoad(-1)
-	require.Contains(t, requireKind(t, status.InvalidArgument, err), "file descriptor -1")
+	require.Contains(t, requireKind(t, status.InvalidArgument, must.Err(pybind.OpenLoad(-1))), "file descriptor -1")
 }
 
 // The caller's descriptor may be closed as soon as the job is open.
 func TestALoadHasItsOwnDescriptor(t *testing.T) {
 	file := wholeTrace(t, 2)
-	id, err := pybind.OpenLoad(int64(file.Fd()))
-	require.NoError(t, err)
+	id := must.OK(pybind.OpenLoad(int64(file.Fd())))(t)
 	require.NoError(t, file.Close())
 	result, _ := finish(t, id)
 	require.JSONEq(
@@ -50,8 +48,7 @@ func TestFilesThatAreNone(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			path := t.TempDir() + "/file"
 			require.NoError(t, os.WriteFile(path, []byte(row.content), 0o600))
-			file, err := os.Open(path)
-			require.NoError(t, err)
+			file := must.OK(os.Open(path))(t)
 			defer func() { _ = file.Close() }()
 			id, err := pybind.OpenLoad(int64(file.Fd()))
 			require.NoError(t, err)
@@ -59,8 +56,7 @@ func TestFilesThatAreNone(t *testing.T) {
 				done, err = pybind.WaitJob(id, 100)
 			}
 			require.Contains(t, requireKind(t, status.InvalidArgument, err), row.want)
-			_, err = pybind.CloseJob(id)
-			require.NoError(t, err)
+			must.OK(pybind.CloseJob(id))(t)
 		})
 	}
 }
@@ -76,31 +72,23 @@ func heap() uint64 {
 // A job that is closed in the middle of its work leaves nothing behind: no goroutine, no memory, no descriptor. Closing
 // it does not wait for the work: a file may have nothing to read for hours.
 func TestAClosedJobLeavesNothing(t *testing.T) {
-	read, write, err := os.Pipe()
-	require.NoError(t, err)
+	read, write := must.OK2(os.Pipe())(t)
 	defer func() { _, _ = read.Close(), write.Close() }()
-	text, err := os.ReadFile(wholeTrace(t, 200_000).Name())
-	require.NoError(t, err)
+	text := must.OK(os.ReadFile(wholeTrace(t, 200_000).Name()))(t)
 	for _, row := range []struct {
 		name string
 		open func(t *testing.T) int64
 	}{
 		{"a load that was not begun", nil},
 		{"a load that waits for a pipe", func(t *testing.T) int64 {
-			id, err := pybind.OpenLoad(int64(read.Fd()))
-			require.NoError(t, err)
-			return id
+			return must.OK(pybind.OpenLoad(int64(read.Fd())))(t)
 		}},
 		{"a load", func(t *testing.T) int64 {
-			id, err := pybind.OpenLoad(int64(wholeTrace(t, 1_000_000).Fd()))
-			require.NoError(t, err)
-			return id
+			return must.OK(pybind.OpenLoad(int64(wholeTrace(t, 1_000_000).Fd())))(t)
 		}},
 		{"a plan", func(t *testing.T) int64 {
-			id, err := pybind.OpenPlan("{}")
-			require.NoError(t, err)
-			_, err = pybind.FeedJob(id, string(text))
-			require.NoError(t, err)
+			id := must.OK(pybind.OpenPlan("{}"))(t)
+			must.OK(pybind.FeedJob(id, string(text)))(t)
 			return id
 		}},
 	} {
@@ -109,23 +97,16 @@ func TestAClosedJobLeavesNothing(t *testing.T) {
 			var id int64
 			if row.open == nil {
 				file := wholeTrace(t, 2)
-				id, err = pybind.OpenLoad(int64(file.Fd()))
-				require.NoError(t, err)
+				id = must.OK(pybind.OpenLoad(int64(file.Fd())))(t)
 				require.NoError(t, file.Close())
 			} else {
 				id = row.open(t)
-				done, err := pybind.WaitJob(id, 1)
-				require.NoError(t, err)
-				require.False(t, done)
-				_, err = pybind.FeedJob(id, "more")
-				requireKind(t, status.FailedPrecondition, err)
+				require.False(t, must.OK(pybind.WaitJob(id, 1))(t))
+				requireKind(t, status.FailedPrecondition, must.Err(pybind.FeedJob(id, "more")))
 			}
-			_, err = pybind.CloseJob(id)
-			require.NoError(t, err)
-			_, err = pybind.WaitJob(id, 1)
-			requireKind(t, status.InvalidArgument, err)
-			_, err = pybind.CloseJob(id)
-			requireKind(t, status.InvalidArgument, err)
+			must.OK(pybind.CloseJob(id))(t)
+			requireKind(t, status.InvalidArgument, must.Err(pybind.WaitJob(id, 1)))
+			requireKind(t, status.InvalidArgument, must.Err(pybind.CloseJob(id)))
 			if row.name == "a load" {
 				descriptors++ // the test's own
 			}
@@ -141,8 +122,4 @@ func TestAClosedJobLeavesNothing(t *testing.T) {
 	}
 }
 
-func openDescriptors(t *testing.T) int {
-	entries, err := os.ReadDir("/proc/self/fd")
-	require.NoError(t, err)
-	return len(entries)
-}
+func openDescriptors(t *testing.T) int { return len(must.OK(os.ReadDir("/proc/self/fd"))(t)) }

@@ -18,6 +18,7 @@ import (
 	"gpuconf/pybind/cabi"
 	"gpuconf/pybind/process"
 	"gpuconf/tests_go/machine/fakecuda"
+	"gpuconf/tests_go/must"
 )
 
 // childEnv names a job to run in a separate process instead of the tests.
@@ -37,25 +38,19 @@ const mib = int64(1) << 20
 // onMachine makes spec the machine of a test ("" for none), and undoes it at the end. The test keeps its thread,
 // because scopes belong to threads.
 func onMachine(t *testing.T, spec string) {
-	t.Helper()
 	runtime.LockOSThread()
-	_, err := pybind.Simulate(spec)
-	require.NoError(t, err)
+	must.OK(pybind.Simulate(spec))(t)
 	t.Cleanup(func() {
 		defer runtime.UnlockOSThread()
 		cabi.SetScope(0, cabi.NoScope)
-		_, err := pybind.Simulate("")
-		require.NoError(t, err, "a test has left something behind")
-		_, err = pybind.DrainNotices()
-		require.NoError(t, err)
+		must.OK(pybind.Simulate(""))(t, "a test has left something behind")
+		must.OK(pybind.DrainNotices())(t)
 	})
 }
 
 // enter makes the scope of that name the calling thread's, as Python's context manager does.
 func enter(t *testing.T, name string) {
-	t.Helper()
-	number, err := pybind.ScopeNumber(name)
-	require.NoError(t, err)
+	number := must.OK(pybind.ScopeNumber(name))(t)
 	cabi.SetScope(process.Shared().Generation(), number)
 }
 
@@ -70,23 +65,18 @@ func environment(pairs ...string) string {
 
 // initialize lists the devices and builds the logical ones.
 func initialize(t *testing.T, pairs ...string) {
-	t.Helper()
-	_, err := pybind.Enumerate(environment(pairs...))
-	require.NoError(t, err)
-	_, err = pybind.Initialize(environment(pairs...), "main.py:1 (test)")
-	require.NoError(t, err)
+	must.OK(pybind.Enumerate(environment(pairs...)))(t)
+	must.OK(pybind.Initialize(environment(pairs...), "main.py:1 (test)"))(t)
 }
 
 // split gives GPU number of the physical list logical devices with limits in MiB.
 func split(t *testing.T, number int, limits ...int) {
-	t.Helper()
 	var items []string
 	for _, limit := range limits {
 		items = append(items, fmt.Sprintf("[%d, null, null]", limit))
 	}
-	_, err := pybind.SetLogicalConfiguration(int64(number+1), "", fmt.Sprintf(`[false, [%s]]`,
-		strings.Join(items, ",")))
-	require.NoError(t, err)
+	must.OK(pybind.SetLogicalConfiguration(int64(number+1), "", fmt.Sprintf(`[false, [%s]]`,
+		strings.Join(items, ","))))(t)
 }
 
 type block struct {
@@ -101,11 +91,8 @@ func take(number, nbytes int64) (block, error) {
 }
 
 func allocate(t require.TestingT, number, nbytes int64) block {
-	b, err := take(number, nbytes)
-	require.NoError(t, err)
-	return b
+	return must.OK(take(number, nbytes))(t)
 }
-
 func (b block) free(t require.TestingT) {
 	require.NoError(t, cabi.GiveBack(uint64(b.address), uint64(b.id)))
 }

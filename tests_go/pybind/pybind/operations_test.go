@@ -15,6 +15,7 @@ import (
 	"gpuconf/gocore/base/status"
 	"gpuconf/pybind"
 	"gpuconf/pybind/cabi"
+	"gpuconf/tests_go/must"
 )
 
 // kept holds every array whose address was passed on as a number. Go sees no pointer in a number: without it an array
@@ -40,23 +41,19 @@ func full(device string) string { return "/job:localhost/replica:0/task:0/device
 
 func tensor(t require.TestingT, device, shape string, numbers ...float32) int64 {
 	address, bytes := host(numbers)
-	receipt, err := pybind.MakeTensor(address, bytes, "float32", shape, "", device)
-	require.NoError(t, err)
-	return receipt >> 1
+	return must.OK(pybind.MakeTensor(address, bytes, "float32", shape, "", device))(t) >> 1
 }
 
 func read(t require.TestingT, id int64, n int) []float32 {
 	numbers := make([]float32, n)
 	address, bytes := host(numbers)
-	_, err := pybind.ReadTensor(id, address, bytes)
-	require.NoError(t, err)
+	must.OK(pybind.ReadTensor(id, address, bytes))(t)
 	return numbers
 }
 
 func release(t require.TestingT, ids ...int64) {
 	for _, id := range ids {
-		_, err := pybind.ReleaseTensor(id)
-		require.NoError(t, err)
+		must.OK(pybind.ReleaseTensor(id))(t)
 	}
 }
 
@@ -68,199 +65,41 @@ type live struct {
 }
 
 func liveTensors(t require.TestingT) (tensors live) {
-	text, err := pybind.LiveTensors()
-	require.NoError(t, err)
-	require.NoError(t, json.Unmarshal([]byte(text), &tensors))
+	require.NoError(t, json.Unmarshal([]byte(must.OK(pybind.LiveTensors())(t)), &tensors))
 	return tensors
-}
-
-func TestEagerOperationsAcrossTheBorder(t *testing.T) {
-	onMachine(t, "2xT4")
-	initialize(t)
-	a := tensor(t, full("GPU:1"), "2,3", 1, 2, 3, 4, 5, 6)
-	b := tensor(t, full("CPU:0"), "3,2", 1, 2, 3, 4, 5, 6)
-	receipt, err := pybind.Execute("MatMul", fmt.Sprintf("%d %d", a, b), 0, "", full("GPU:1"))
-	require.NoError(t, err)
-	require.Zero(t, receipt&1, "nothing is queued")
-	require.Equal(t, []float32{22, 28, 49, 64}, read(t, receipt>>1, 4))
-	info, err := pybind.TensorInfo(receipt >> 1)
-	require.NoError(t, err)
-	require.Contains(t, info, `"backing_device":"/job:localhost/replica:0/task:0/device:GPU:1"`)
-	require.Contains(t, info, `"host_visible":true`)
-	require.Contains(t, info, `"shape":[2,2]`)
-	require.Equal(t, live{Tensors: []string{
-		"<gpuconf.Tensor: shape=(2, 2), dtype=float32, device=" + full("GPU:1") + ">",
-		"<gpuconf.Tensor: shape=(2, 3), dtype=float32, device=" + full("GPU:1") + ">",
-		"<gpuconf.Tensor: shape=(3, 2), dtype=float32, device=" + full("CPU:0") + ">",
-	}, HostBlocks: 1, HostBytes: 24}, liveTensors(t))
-	flagged, err := pybind.Execute("MatMul", fmt.Sprintf("%d %d", a, a), 2, "", "")
-	require.NoError(t, err)
-	require.Equal(t, []float32{14, 32, 32, 77}, read(t, flagged>>1, 4), "the second one transposed")
-	release(t, a, b, receipt>>1, flagged>>1)
-	require.Equal(t, live{Tensors: []string{}}, liveTensors(t))
-}
-
-func TestTheLogOfEagerOperationsIsFetchedOnce(t *testing.T) {
-	onMachine(t, "T4")
-	initialize(t)
-	_, err := pybind.SetSetting("log_device_placement", "true")
-	require.NoError(t, err)
-	_, err = pybind.SetSetting("device_policy", `{"name": "warn", "repr": ""}`)
-	require.NoError(t, err)
-	numbers := []float32{1}
-	address, bytes := host(numbers)
-	receipt, err := pybind.MakeTensor(address, bytes, "float32", "", "", full("GPU:0"))
-	require.NoError(t, err)
-	require.EqualValues(t, 1, receipt&1, "log lines are queued")
-	sum, err := pybind.Execute("Add", fmt.Sprintf("%d %d", receipt>>1, receipt>>1), 0, "", full("CPU:0"))
-	require.NoError(t, err)
-	lines, err := pybind.DrainPlacementLog()
-	require.NoError(t, err)
-	require.Equal(t, `["Executing op _EagerConst in device `+full("GPU:0")+`","Executing op AddV2 in device `+full(
-		"CPU:0")+`"]`, lines)
-	lines, err = pybind.DrainPlacementLog()
-	require.NoError(t, err)
-	require.Equal(t, "[]", lines)
-	notices, err := pybind.DrainNotices()
-	require.NoError(t, err)
-	require.Contains(t, notices, "before computing AddV2 input #0 was expected to be on "+full("CPU:0"))
-	release(t, receipt>>1, sum>>1)
 }
 
 // graphOf returns a graph of a constant and its sum with itself.
 func graphOf(t *testing.T, numbers ...float32) (id int64, sum string) {
-	id, err := pybind.NewGraph()
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		_, err := pybind.DropGraph(id)
-		require.NoError(t, err)
-	})
+	id = must.OK(pybind.NewGraph())(t)
+	t.Cleanup(func() { must.OK(pybind.DropGraph(id))(t) })
 	address, bytes := host(numbers)
-	node, err := pybind.AddConstant(id, "a", address, bytes, "float32", fmt.Sprint(len(numbers)), "", "")
-	require.NoError(t, err)
+	node := must.OK(pybind.AddConstant(id, "a", address, bytes, "float32", fmt.Sprint(len(numbers)), "", ""))(t)
 	require.JSONEq(t, fmt.Sprintf(`{"id": 0, "name": "a", "dtype": "float32", "shape": [%d]}`, len(numbers)), node)
-	sum, err = pybind.AddNode(id, "Add", "", "0 0", "0", 0, "/device:GPU:0")
-	require.NoError(t, err)
+	sum = must.OK(pybind.AddNode(id, "Add", "", "0 0", "0", 0, "/device:GPU:0"))(t)
 	return id, sum
-}
-
-func TestPlaceholdersAcrossTheBorder(t *testing.T) {
-	onMachine(t, "T4")
-	_, err := pybind.Enumerate("{}")
-	require.NoError(t, err)
-	graph, err := pybind.NewGraph()
-	require.NoError(t, err)
-	defer func() {
-		_, err := pybind.DropGraph(graph)
-		require.NoError(t, err)
-	}()
-	for i, row := range []struct {
-		shape    string
-		unranked bool
-		want     string
-	}{
-		{"-1,2", false, `{"id": 0, "name": "p", "dtype": "float32", "shape": [-1, 2]}`},
-		{"", true, `{"id": 1, "name": "p_1", "dtype": "float32", "shape": null}`},
-		{"", false, `{"id": 2, "name": "p_2", "dtype": "float32", "shape": []}`},
-	} {
-		node, err := pybind.AddPlaceholder(graph, "p", "float32", row.shape, row.unranked, "", "")
-		require.NoError(t, err, i)
-		require.JSONEq(t, row.want, node)
-	}
-	sum, err := pybind.AddNode(graph, "Add", "", "0 1", "", 0, "")
-	require.NoError(t, err)
-	require.JSONEq(t, `{"id": 3, "name": "Add", "dtype": "float32", "shape": null}`, sum)
-	wait, err := pybind.AddNode(graph, "NoOp", "init", "", "3", 0, "")
-	require.NoError(t, err)
-	require.JSONEq(t, `{"id": 4, "name": "init"}`, wait)
-
-	receipt, err := pybind.OpenSession(graph, "{}", "{}", "main.py:3 (Session)")
-	require.NoError(t, err)
-	session := receipt >> 1
-	from, bytes := host([]float32{1, 2, 3, 4, 5, 6})
-	feeds := fmt.Sprintf(`"feeds": [[0, %d, %d, 3, 2], [1, %d, 8, 2]]`, from, bytes, from)
-	shapes, err := pybind.SessionShapes(session, `{"fetches": [[3, 0, 0]], "targets": [4], `+feeds+`}`)
-	require.NoError(t, err)
-	require.Equal(t, "[[3,2]]", shapes)
-	into := make([]float32, 6)
-	address, size := host(into)
-	_, err = pybind.RunSession(session, fmt.Sprintf(`{"fetches": [[3, %d, %d]], "targets": [4], %s}`, address,
-		size, feeds))
-	require.NoError(t, err)
-	require.Equal(t, []float32{2, 4, 4, 6, 6, 8}, into)
-
-	for name, call := range map[string]func() error{
-		"an invalid size": func() error {
-			_, err := pybind.AddPlaceholder(graph, "p", "float32", "-2", false, "",
-				"")
-			return err
-		},
-		"not a size": func() error {
-			_, err := pybind.AddPlaceholder(graph, "p", "float32", "x", false, "",
-				"")
-			return err
-		},
-	} {
-		t.Run(name, func(t *testing.T) { requireKind(t, status.Value, call()) })
-	}
-	for name, call := range map[string]func() error{
-		"nothing fed": func() error {
-			_, err := pybind.SessionShapes(session,
-				`{"fetches": [[3, 0, 0]]}`)
-			return err
-		},
-		"no tensor": func() error {
-			_, err := pybind.SessionShapes(session,
-				`{"fetches": [[4, 0, 0]]}`)
-			return err
-		},
-		"an unknown device": func() error {
-			_, err := pybind.AddPlaceholder(graph, "p", "float32", "", true, "",
-				"x:y")
-			return err
-		},
-	} {
-		t.Run(name, func(t *testing.T) { requireKind(t, status.InvalidArgument, call()) })
-	}
-	_, err = pybind.AddPlaceholder(graph, "p", "complex64", "", true, "", "")
-	requireKind(t, status.InvalidType, err)
-	_, err = pybind.CloseSession(session)
-	require.NoError(t, err)
-	require.Equal(t, live{Tensors: []string{}}, liveTensors(t))
 }
 
 func TestSessionsAcrossTheBorder(t *testing.T) {
 	onMachine(t, "T4:16GiB")
-	_, err := pybind.Enumerate("{}")
-	require.NoError(t, err)
+	must.OK(pybind.Enumerate("{}"))(t)
 	graph, sum := graphOf(t, 1, 2)
 	require.JSONEq(t, `{"id": 1, "name": "Add", "dtype": "float32", "shape": [2]}`, sum)
-	receipt, err := pybind.OpenSession(graph, `{"log_device_placement": true, "allow_growth": true}`, "{}",
-		"main.py:3 (Session)")
-	require.NoError(t, err)
+	receipt := must.OK(pybind.OpenSession(graph, `{"log_device_placement": true, "allow_growth": true}`, "{}",
+		"main.py:3 (Session)"))(t)
 	require.EqualValues(t, 1, receipt&1, "there are devices now")
 	session := receipt >> 1
 	into := make([]float32, 2)
 	address, bytes := host(into)
-	ran, err := pybind.RunSession(session, fmt.Sprintf(`{"fetches": [[1, %d, %d]]}`, address, bytes))
-	require.NoError(t, err)
+	ran := must.OK(pybind.RunSession(session, fmt.Sprintf(`{"fetches": [[1, %d, %d]]}`, address, bytes)))(t)
 	require.Equal(t, []float32{2, 4}, into)
 	require.Equal(t, "2 1 8", ran, "two operations, and the result is copied")
 	from, size := host([]float32{5, 6})
-	ran, err = pybind.RunSession(session,
+	ran = must.OK(pybind.RunSession(session,
 		fmt.Sprintf(`{"fetches": [[1, %d, %d]], "feeds": [[0, %d, %d, 2]], "targets": [1]}`, address, bytes,
-			from, size))
-	require.NoError(t, err)
+			from, size)))(t)
 	require.Equal(t, []float32{10, 12}, into)
 	require.Equal(t, "1 2 16", ran, "one operation; what is fed is copied to the GPU")
-	devices, err := pybind.SessionDevices(session)
-	require.NoError(t, err)
-	require.Regexp(t, `^\[\["/job:localhost/replica:0/task:0/device:CPU:0","CPU",268435456,-?\d+\],`+
-		`\["/job:localhost/replica:0/task:0/device:GPU:0","GPU",16078864384,-?\d+\]\]$`, devices)
-	lines, err := pybind.SessionLog(session)
-	require.NoError(t, err)
-	require.Contains(t, lines, "Device mapping:")
-	require.Contains(t, lines, "Add: /job:localhost/replica:0/task:0/gpu:0")
 	require.Equal(t, live{Tensors: []string{}}, liveTensors(t))
 
 	for name, step := range map[string]string{
@@ -275,50 +114,15 @@ func TestSessionsAcrossTheBorder(t *testing.T) {
 		"a feed of no shape":       fmt.Sprintf(`{"targets": [1], "feeds": [[0, %d, %d, -1, -2]]}`, address, bytes),
 		"a feed from nowhere":      `{"targets": [1], "feeds": [[0, -8, 8, 2]]}`,
 	} {
-		_, err := pybind.RunSession(session, step)
-		require.NotEmpty(t, requireKind(t, status.InvalidArgument, err), name)
+		require.NotEmpty(t, requireKind(t, status.InvalidArgument, must.Err(pybind.RunSession(session, step))), name)
 		require.Equal(t, live{Tensors: []string{}}, liveTensors(t), name)
 	}
-	later, err := pybind.OpenSession(graph, "{}", "{}", "")
-	require.NoError(t, err)
+	later := must.OK(pybind.OpenSession(graph, "{}", "{}", ""))(t)
 	require.Zero(t, later&1)
 	for _, id := range []int64{session, later >> 1} {
-		_, err = pybind.CloseSession(id)
-		require.NoError(t, err)
+		must.OK(pybind.CloseSession(id))(t)
 	}
-	_, err = pybind.CloseSession(session)
-	requireKind(t, status.InvalidArgument, err)
-}
-
-func TestASessionEndsWithItsRuntime(t *testing.T) {
-	onMachine(t, "T4")
-	_, err := pybind.Enumerate("{}")
-	require.NoError(t, err)
-	graph, _ := graphOf(t, 1)
-	receipt, err := pybind.OpenSession(graph, "{}", "{}", "")
-	require.NoError(t, err)
-	_, err = pybind.Reset()
-	require.NoError(t, err)
-	_, err = pybind.RunSession(receipt>>1, "{}")
-	require.Contains(t, requireKind(t, status.FailedPrecondition, err), "the runtime of this Session was reset")
-	_, err = pybind.SessionDevices(receipt >> 1)
-	require.Contains(t, requireKind(t, status.FailedPrecondition, err), "the runtime of this Session was reset")
-	_, err = pybind.CloseSession(receipt >> 1)
-	require.NoError(t, err)
-}
-
-func TestAResetIsRefusedUnderTensors(t *testing.T) {
-	onMachine(t, "T4")
-	initialize(t)
-	id := tensor(t, full("CPU:0"), "1", 1)
-	_, err := pybind.Reset()
-	text := requireKind(t, status.FailedPrecondition, err)
-	require.Contains(t, text, "tensors are still in use")
-	require.Contains(t, text, "<gpuconf.Tensor: shape=(1,), dtype=float32, device="+full("CPU:0")+">")
-	require.Equal(t, []float32{1}, read(t, id, 1))
-	release(t, id)
-	_, err = pybind.ReleaseTensor(id)
-	requireKind(t, status.InvalidArgument, err)
+	requireKind(t, status.InvalidArgument, must.Err(pybind.CloseSession(session)))
 }
 
 func TestRenamedDevicesLeaveScopesBehind(t *testing.T) {
@@ -327,94 +131,70 @@ func TestRenamedDevicesLeaveScopesBehind(t *testing.T) {
 	enter(t, full("GPU:1"))
 	require.EqualValues(t, 1, cabi.Scope())
 	graph, _ := graphOf(t, 1)
-	receipt, err := pybind.OpenSession(graph, `{"visible_device_list": "1"}`, "{}", "")
-	require.NoError(t, err)
+	receipt := must.OK(pybind.OpenSession(graph, `{"visible_device_list": "1"}`, "{}", ""))(t)
 	require.EqualValues(t, 1, receipt&1)
 	b := allocate(t, -1, 1)
 	require.EqualValues(t, 0, b.gpu, "the scope named GPU:1, which is gone: it counts as none")
 	b.free(t)
-	_, err = pybind.CloseSession(receipt >> 1)
-	require.NoError(t, err)
+	must.OK(pybind.CloseSession(receipt >> 1))(t)
 }
 
 func TestOperationsThatCantBe(t *testing.T) {
 	onMachine(t, "T4")
-	_, err := pybind.Enumerate("{}")
-	require.NoError(t, err)
-	_, err = pybind.Execute("Identity", "1", 0, "", "")
+	must.OK(pybind.Enumerate("{}"))(t)
+	_, err := pybind.Execute("Identity", "1", 0, "", "")
 	require.Contains(t, requireKind(t, status.FailedPrecondition, err), "not initialized yet")
 	initialize(t)
 	id := tensor(t, "", "2", 1, 2)
 	defer release(t, id)
+	graph, _ := graphOf(t, 1)
 	numbers := []float32{1, 2}
 	address, bytes := host(numbers)
 	for name, row := range map[string]struct {
-		call func() error
+		err  error
 		kind status.Code
 		text string
 	}{
-		"an operation": {
-			func() error { _, err := pybind.Execute("Conv2D", fmt.Sprint(id), 0, "", ""); return err }, status.NotFound,
-			"Could not find device for node"},
-		"no tensor": {func() error { _, err := pybind.Execute("Identity", "99", 0, "", ""); return err },
+		"an operation": {must.Err(pybind.Execute("Conv2D", fmt.Sprint(id), 0, "", "")),
+			status.NotFound, "Could not find device for node"},
+		"no tensor": {must.Err(pybind.Execute("Identity", "99", 0, "", "")),
 			status.InvalidArgument, "there is no tensor 99"},
-		"no number": {func() error { _, err := pybind.Execute("Identity", "x", 0, "", ""); return err },
-			status.Internal, "decoding"},
-		"no inputs": {func() error { _, err := pybind.Execute("MatMul", "", 0, "", ""); return err },
-			status.InvalidArgument, "takes 2 inputs"},
-		"a type": {func() error {
-			_, err := pybind.MakeTensor(address, bytes, "float16", "2", "",
-				"")
-			return err
-		}, status.InvalidType, "unsupported dtype float16"},
-		"a shape": {func() error {
-			_, err := pybind.MakeTensor(address, bytes, "float32", "2,x", "",
-				"")
-			return err
-		}, status.Value, "Dimension x"},
-		"a negative shape": {func() error {
-			_, err := pybind.MakeTensor(address, bytes, "float32", "-2", "",
-				"")
-			return err
-		}, status.Value, "Dimension -2"},
-		"too many bytes": {func() error {
-			_, err := pybind.MakeTensor(address, bytes, "float32", "1", "",
-				"")
-			return err
-		}, status.InvalidArgument, "Too many elements"},
-		"half an element": {func() error {
-			_, err := pybind.MakeTensor(address, 6, "float32", "2", "",
-				"")
-			return err
-		}, status.InvalidArgument, "is not a whole number"},
-		"an address": {func() error {
-			_, err := pybind.MakeTensor(-address, bytes, "float32", "2", "",
-				"")
-			return err
-		}, status.InvalidArgument, "invalid host memory"},
-		"beyond all memory": {func() error {
-			_, err := pybind.MakeTensor(address, math.MaxInt64, "float32", "2", "",
-				"")
-			return err
-		}, status.InvalidArgument, "invalid host memory"},
-		"little room": {func() error { _, err := pybind.ReadTensor(id, address, 4); return err },
+		"no number": {must.Err(pybind.Execute("Identity", "x", 0, "", "")), status.Internal, "decoding"},
+		"no inputs": {must.Err(pybind.Execute("MatMul", "", 0, "", "")), status.InvalidArgument, "takes 2 inputs"},
+		"a type": {must.Err(pybind.MakeTensor(address, bytes, "float16", "2", "", "")),
+			status.InvalidType, "unsupported dtype float16"},
+		"a shape": {must.Err(pybind.MakeTensor(address, bytes, "float32", "2,x", "", "")),
+			status.Value, "Dimension x"},
+		"a negative shape": {must.Err(pybind.MakeTensor(address, bytes, "float32", "-2", "", "")),
+			status.Value, "Dimension -2"},
+		"too many bytes": {must.Err(pybind.MakeTensor(address, bytes, "float32", "1", "", "")),
+			status.InvalidArgument, "Too many elements"},
+		"half an element": {must.Err(pybind.MakeTensor(address, 6, "float32", "2", "", "")),
+			status.InvalidArgument, "is not a whole number"},
+		"an address": {must.Err(pybind.MakeTensor(-address, bytes, "float32", "2", "", "")),
+			status.InvalidArgument, "invalid host memory"},
+		"beyond all memory": {must.Err(pybind.MakeTensor(address, math.MaxInt64, "float32", "2", "", "")),
+			status.InvalidArgument, "invalid host memory"},
+		"little room": {must.Err(pybind.ReadTensor(id, address, 4)),
 			status.InvalidArgument, "does not match a tensor"},
-		"a graph": {
-			func() error { _, err := pybind.AddNode(99, "Identity", "", "0", "", 0, ""); return err },
+		"a graph": {must.Err(pybind.AddNode(99, "Identity", "", "0", "", 0, "")),
 			status.InvalidArgument, "there is no graph 99"},
-		"a session": {func() error { _, err := pybind.RunSession(99, "{}"); return err },
-			status.InvalidArgument, "there is no session 99"},
-		"a session's graph": {func() error { _, err := pybind.OpenSession(99, "{}", "{}", ""); return err },
+		"a session": {must.Err(pybind.RunSession(99, "{}")), status.InvalidArgument, "there is no session 99"},
+		"a session's graph": {must.Err(pybind.OpenSession(99, "{}", "{}", "")),
 			status.InvalidArgument, "there is no graph 99"},
-		"an infinite number": {
-			func() error { _, err := pybind.ImportConfig(`{"per_process_gpu_memory_fraction": "much"}`); return err },
+		"an infinite number": {must.Err(pybind.ImportConfig(`{"per_process_gpu_memory_fraction": "much"}`)),
 			status.Internal, "decoding a float"},
-		"a program under way": {func() error { _, err := pybind.ImportConfig(`{}`); return err }, status.State,
-			"must be called at program startup"},
-		"a scope": {func() error { _, err := pybind.RequestDevice("", `["bogus"]`); return err },
-			status.InvalidArgument, "bogus"},
+		"a program under way": {must.Err(pybind.ImportConfig(`{}`)),
+			status.State, "must be called at program startup"},
+		"a placeholder's size": {must.Err(pybind.AddPlaceholder(graph, "p", "float32", "x", false, "", "")),
+			status.Value, "Dimension x"},
+		"a placeholder's type": {must.Err(pybind.AddPlaceholder(graph, "p", "complex64", "", true, "", "")),
+			status.InvalidType, "complex64"},
+		"a placeholder's device": {must.Err(pybind.AddPlaceholder(graph, "p", "float32", "", true, "", "x:y")),
+			status.InvalidArgument, "x:y"},
+		"a scope": {must.Err(pybind.RequestDevice("", `["bogus"]`)), status.InvalidArgument, "bogus"},
 	} {
-		t.Run(name, func(t *testing.T) { require.Contains(t, requireKind(t, row.kind, row.call()), row.text) })
+		t.Run(name, func(t *testing.T) { require.Contains(t, requireKind(t, row.kind, row.err), row.text) })
 	}
 	require.Len(t, liveTensors(t).Tensors, 1)
 }
@@ -429,9 +209,7 @@ func TestRequestedDevices(t *testing.T) {
 		`[["/gpu:3"], "/gpu:1"]`:           "/device:GPU:3",
 		`["/job:a", ["/gpu:3"], "/cpu:1"]`: "/job:a/device:GPU:3",
 	} {
-		device, err := pybind.RequestDevice("", scopes)
-		require.NoError(t, err)
-		require.Equal(t, want, device, scopes)
+		require.Equal(t, want, must.OK(pybind.RequestDevice("", scopes))(t), scopes)
 	}
 }
 
@@ -468,8 +246,7 @@ func TestOperationsBesideResets(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			_, err = pybind.ReleaseTensor(receipt >> 1)
-			return err
+			return must.Err(pybind.ReleaseTensor(receipt >> 1))
 		})
 		work(func() error {
 			receipt, err := pybind.OpenSession(graph, "{}", "{}", "")

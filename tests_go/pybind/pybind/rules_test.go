@@ -14,21 +14,19 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"gpuconf/tests_go/must"
 )
 
 // bound parses package pybind and returns its exported functions by name, and any other exported names, of which there
 // must be none.
 func bound(t *testing.T, folder string) (functions map[string]*ast.FuncDecl, others []string) {
-	t.Helper()
-	entries, err := os.ReadDir(folder)
-	require.NoError(t, err)
+	entries := must.OK(os.ReadDir(folder))(t)
 	functions = map[string]*ast.FuncDecl{}
 	for _, entry := range entries {
 		if filepath.Ext(entry.Name()) != ".go" {
 			continue
 		}
-		file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(folder, entry.Name()), nil, 0)
-		require.NoError(t, err)
+		file := must.OK(parser.ParseFile(token.NewFileSet(), filepath.Join(folder, entry.Name()), nil, 0))(t)
 		for _, declaration := range file.Decls {
 			switch d := declaration.(type) {
 			case *ast.FuncDecl:
@@ -134,8 +132,7 @@ func TestRulesAreNoticed(t *testing.T) {
 		"func F() (done bool, err error) { process.Gate(&err); return }",
 		"func F[T any]() (done bool, err error) { defer process.Gate(&err); return }",
 	} {
-		file, err := parser.ParseFile(token.NewFileSet(), "f.go", "package p\n"+source, 0)
-		require.NoError(t, err)
+		file := must.OK(parser.ParseFile(token.NewFileSet(), "f.go", "package p\n"+source, 0))(t)
 		require.Len(t, breaks(file.Decls[0].(*ast.FuncDecl)), 1, source)
 	}
 	folder := t.TempDir()

@@ -11,6 +11,7 @@ import (
 	"gpuconf/pybind"
 	"gpuconf/pybind/cabi"
 	"gpuconf/pybind/process"
+	"gpuconf/tests_go/must"
 )
 
 const task = "/job:localhost/replica:0/task:0"
@@ -35,9 +36,7 @@ func TestScopeNamesALogicalGPU(t *testing.T) {
 		"/device:GPU:-1":    cabi.ScopeMissing,
 		"no \x00 name \xff": cabi.ScopeMissing,
 	} {
-		number, err := pybind.ScopeNumber(name)
-		require.NoError(t, err)
-		require.Equal(t, want, number, "scope %q", name)
+		require.Equal(t, want, must.OK(pybind.ScopeNumber(name))(t), "scope %q", name)
 	}
 }
 
@@ -64,24 +63,10 @@ func TestAllocationsFollowTheScope(t *testing.T) {
 		func() (any, error) { return pybind.LimitBytes(-1) },
 		func() (any, error) { return pybind.WaitForFree(-1, 0, 0) },
 	} {
-		_, err := call()
-		require.Contains(t, requireKind(t, status.InvalidArgument, err),
+		require.Contains(t, requireKind(t, status.InvalidArgument, must.Err(call())),
 			"this thread's device scope names an unknown GPU")
 	}
 	require.EqualValues(t, 0, gpuOf(0))
-}
-
-func TestMergeScope(t *testing.T) {
-	for _, row := range [][3]string{
-		{"", "GPU:1", task + "/device:GPU:1"},
-		{"", "", task + "/device:CPU:0"},
-		{task + "/device:GPU:1", "CPU", task + "/device:CPU:1"},
-		{task + "/device:GPU:1", "/job:worker", "/job:worker/replica:0/task:0/device:GPU:1"},
-	} {
-		name, err := pybind.MergeScope(row[0], row[1])
-		require.NoError(t, err)
-		require.Equal(t, row[2], name, "%q in %q", row[1], row[0])
-	}
 }
 
 // A reset cannot change the scopes of other threads. So one that was entered before it counts as no scope.
@@ -92,8 +77,7 @@ func TestScopeEndsWithItsGeneration(t *testing.T) {
 	enter(t, task+"/device:GPU:1")
 	require.EqualValues(t, 1, cabi.Scope())
 
-	_, err := pybind.Reset()
-	require.NoError(t, err)
+	must.OK(pybind.Reset())(t)
 	require.Equal(t, generation+1, process.Shared().Generation())
 	require.EqualValues(t, cabi.NoScope, cabi.Scope())
 	initialize(t)

@@ -7,6 +7,7 @@ import (
 
 	"gpuconf/gocore/base/status"
 	"gpuconf/gocore/tf/config"
+	"gpuconf/tests_go/must"
 )
 
 func notice(level, text string) []config.Notice { return []config.Notice{{Level: level, Text: text}} }
@@ -29,17 +30,14 @@ func TestForcedGrowth(t *testing.T) {
 		{config.Env{name: "false"}, true, false, notice("warning", "Overriding orig_value setting because the "+
 			"TF_FORCE_GPU_ALLOW_GROWTH environment variable is set. Original config value was 1.")},
 		{config.Env{name: "TRUE"}, false, false,
-			notice("error", "The TF_FORCE_GPU_ALLOW_GROWTH environment variable is set but "+
-				"could not be parsed: \"TRUE\". Valid values are \"true\" or \"false\". Using original config value "+
-				"of 0.")},
+			notice("error", "The TF_FORCE_GPU_ALLOW_GROWTH environment variable is set but could not be parsed: "+
+				"\"TRUE\". Valid values are \"true\" or \"false\". Using original config value of 0.")},
 		{config.Env{name: "1"}, true, true,
-			notice("error", "The TF_FORCE_GPU_ALLOW_GROWTH environment variable is set but "+
-				"could not be parsed: \"1\". Valid values are \"true\" or \"false\". Using original config value "+
-				"of 1.")},
+			notice("error", "The TF_FORCE_GPU_ALLOW_GROWTH environment variable is set but could not be parsed: "+
+				"\"1\". Valid values are \"true\" or \"false\". Using original config value of 1.")},
 		{config.Env{name: ""}, true, true,
-			notice("error", "The TF_FORCE_GPU_ALLOW_GROWTH environment variable is set but "+
-				"could not be parsed: \"\". Valid values are \"true\" or \"false\". Using original config value "+
-				"of 1.")},
+			notice("error", "The TF_FORCE_GPU_ALLOW_GROWTH environment variable is set but could not be parsed: \"\". "+
+				"Valid values are \"true\" or \"false\". Using original config value of 1.")},
 	} {
 		growth, notices := row.env.AllowGrowth(row.configured)
 		require.Equal(t, row.growth, growth, "%v", row)
@@ -94,7 +92,7 @@ func TestEnabledDeviceTypes(t *testing.T) {
 			require.NoError(t, err)
 			continue
 		}
-		require.Equal(t, status.NotFound, status.CodeOf(err))
+		must.Fail(t, status.NotFound, err)
 		require.Contains(t, err.Error(), "CPU Factory not registered. Did you link in threadpool_device?")
 	}
 }

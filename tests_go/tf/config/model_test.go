@@ -51,10 +51,8 @@ func (f *fail) String() string {
 	return f.code.String() + ": " + f.text
 }
 
-func value(text string) *fail { return &fail{status.Value, text} }
-
+func value(text string) *fail  { return &fail{status.Value, text} }
 func native(text string) *fail { return &fail{status.InvalidArgument, text} }
-
 func frozen(text string) *fail { return &fail{status.State, text} }
 
 func newModel(physical []config.PhysicalDevice) *model {
@@ -297,16 +295,14 @@ func verify(msg message, use int, least, greatest int64) *fail {
 	for i, v := range msg.virtual {
 		if (len(msg.virtual[0].ordinals) == 0) != (len(v.ordinals) == 0) {
 			return native(fmt.Sprintf("Device ordinals must be set for all virtual devices or none. But the "+
-				"device_ordinal is "+
-				"specified for %d while previous devices didn't have any set.", i))
+				"device_ordinal is specified for %d while previous devices didn't have any set.", i))
 		}
 	}
 	exists := len(msg.virtual[0].priorities) > 0
 	for i, v := range msg.virtual {
 		if !exists && len(v.priorities) > 0 {
 			return native(fmt.Sprintf("Priority must be set for all virtual devices or none. But the priority is "+
-				"specified for %d "+
-				"while previous devices didn't have any set.", i))
+				"specified for %d while previous devices didn't have any set.", i))
 		}
 		if exists && len(v.limits) != len(v.priorities) {
 			return native(fmt.Sprintf("Number of virtual device priorities specified doesn't match with number of "+
@@ -317,8 +313,7 @@ func verify(msg message, use int, least, greatest int64) *fail {
 		for _, p := range v.priorities {
 			if p > least || p < greatest {
 				return native(fmt.Sprintf("Priority %d is outside the range of supported priorities [%d,%d] for "+
-					"virtual device %d on "+
-					"GPU# %d", p, greatest, least, i, msg.visible[i]))
+					"virtual device %d on GPU# %d", p, greatest, least, i, msg.visible[i]))
 			}
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"gpuconf/gocore/base/status"
 	"gpuconf/gocore/tf/config"
+	"gpuconf/tests_go/must"
 )
 
 // setter is one drawn call of a setter, which can be repeated.
@@ -212,12 +213,10 @@ func TestTheStateSharesNoMemory(t *testing.T) {
 	// Changing a result.
 	s.Physical()[0].Name = "changed"
 	s.Visible()[0].Name = "changed"
-	got, err := s.LogicalConfigs(arg("g0"))
-	require.NoError(t, err)
+	got := must.OK(s.LogicalConfigs(arg("g0")))(t)
 	*got.Items[0].MemoryLimitMiB = 1
 	got.Items[0].Ordinal = nil
-	options, err := s.OptimizerOptions()
-	require.NoError(t, err)
+	options := must.OK(s.OptimizerOptions())(t)
 	options["remapping"] = 5
 	require.Equal(t, before, everything(t, s))
 
@@ -236,16 +235,11 @@ func TestTheStateSharesNoMemory(t *testing.T) {
 
 // everything formats all that getters return.
 func everything(t *testing.T, s *config.State) string {
-	configs, err := s.LogicalConfigs(arg("g0"))
-	require.NoError(t, err)
-	growth, set, err := s.Growth(arg("g1"))
-	require.NoError(t, err)
-	soft, err := s.SoftPlacement(true)
-	require.NoError(t, err)
-	threads, err := s.IntraOpThreads()
-	require.NoError(t, err)
-	options, err := s.OptimizerOptions()
-	require.NoError(t, err)
+	configs := must.OK(s.LogicalConfigs(arg("g0")))(t)
+	growth, set := must.OK2(s.Growth(arg("g1")))(t)
+	soft := must.OK(s.SoftPlacement(true))(t)
+	threads := must.OK(s.IntraOpThreads())(t)
+	options := must.OK(s.OptimizerOptions())(t)
 	return fmt.Sprintln(s.Physical(), s.Visible(), showConfigs(configs), growth, set, soft, threads, options)
 }
 
@@ -258,8 +252,7 @@ func TestEqualOrdinalsKeepTheirOrder(t *testing.T) {
 		configs.Items = append(configs.Items, config.LogicalConfig{MemoryLimitMiB: &limit, Ordinal: &ordinal})
 	}
 	require.NoError(t, s.state.SetLogicalConfigs(arg("g0"), configs))
-	layout, err := s.state.Layout(s.facts)
-	require.NoError(t, err)
+	layout := must.OK(s.state.Layout(s.facts))(t)
 	for i, device := range layout.Devices[1:] {
 		want := uint64(2*i + 2) // first the odd positions, with ordinal -1
 		if i >= 20 {
@@ -275,8 +268,7 @@ func TestInitializingTwiceKeepsTheFirstOrigin(t *testing.T) {
 	s.Initialize("second.py:2 (device)")
 	err := s.SetVisible(nil, nil)
 	require.EqualError(t, err, "Visible devices cannot be modified after being initialized: the runtime was "+
-		"initialized by "+
-		"first.py:1 (device). Set visible devices before the first call that needs a device, or call "+
+		"initialized by first.py:1 (device). Set visible devices before the first call that needs a device, or call "+
 		"gpuconf.reset() first.")
 }
 
@@ -284,21 +276,18 @@ func TestAnUnknownOriginIsNotMadeUp(t *testing.T) {
 	s := newSession("P2").state
 	s.Initialize("")
 	require.EqualError(t, s.SetVisible(nil, nil), "Visible devices cannot be modified after being initialized: the "+
-		"runtime is "+
-		"already initialized. Set visible devices before the first call that needs a device, or call "+
+		"runtime is already initialized. Set visible devices before the first call that needs a device, or call "+
 		"gpuconf.reset() first.")
 	one := int64(1)
 	require.EqualError(t, s.SetInterOpThreads(&one), "Inter op parallelism cannot be modified after initialization. "+
-		"The runtime "+
-		"is already initialized. Set the number of threads before the first call that needs a device, or call "+
-		"gpuconf.reset() "+
-		"first.")
+		"The runtime is already initialized. Set the number of threads before the first call that needs a device, or "+
+		"call gpuconf.reset() first.")
 }
 
 func TestPlanningNeedsFactsAboutEveryGPU(t *testing.T) {
 	s := newSession("P3")
 	_, err := s.state.Layout(s.facts[:1])
-	require.Equal(t, status.Internal, status.CodeOf(err))
+	must.Fail(t, status.Internal, err)
 	require.EqualError(t, err, "no device information for /physical_device:GPU:1")
 }
 
@@ -308,8 +297,7 @@ func TestPlanNamesGPUsByTheirOrdinal(t *testing.T) {
 	priority, limit := int64(7), 1.0
 	require.NoError(t, s.SetVisible([]config.Arg{arg("c"), arg("g4")}, nil))
 	facts := []config.GPUFacts{{Ordinal: 1}, {Ordinal: 4, LeastPriority: 0, GreatestPriority: -2}}
-	layout, err := s.Layout(facts)
-	require.NoError(t, err)
+	layout := must.OK(s.Layout(facts))(t)
 	require.Equal(t, []config.LayoutDevice{
 		{Logical: config.LogicalDevice{Name: "/device:CPU:0", Type: "CPU"}, Physical: 0},
 		{Logical: config.LogicalDevice{Name: "/device:GPU:0", Type: "GPU"}, Physical: 2},
@@ -317,7 +305,7 @@ func TestPlanNamesGPUsByTheirOrdinal(t *testing.T) {
 	require.NoError(t, s.SetLogicalConfigs(arg("g4"), config.LogicalConfigs{
 		Items: []config.LogicalConfig{{MemoryLimitMiB: &limit, Priority: &priority}},
 	}))
-	_, err = s.Layout(facts)
+	_, err := s.Layout(facts)
 	require.EqualError(t, err, "Priority 7 is outside the range of supported priorities [-2,0] for virtual device 0 "+
 		"on GPU# 4")
 }

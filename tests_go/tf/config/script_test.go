@@ -14,6 +14,7 @@ import (
 
 	"gpuconf/gocore/base/status"
 	"gpuconf/gocore/tf/config"
+	"gpuconf/tests_go/must"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write what the sessions in testdata print now; review the diff")
@@ -22,20 +23,16 @@ var rewrite = flag.Bool("rewrite", false, "write what the sessions in testdata p
 // output. A number in a comment is that of a conformance case. Besides the output, two rules are checked for every
 // command: one that fails changes nothing, and the state is sound after each.
 func TestSessions(t *testing.T) {
-	paths, err := filepath.Glob("testdata/*.txt")
-	require.NoError(t, err)
+	paths := must.OK(filepath.Glob("testdata/*.txt"))(t)
 	require.NotEmpty(t, paths)
 	for _, path := range paths {
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".txt"), func(t *testing.T) {
-			text, err := os.ReadFile(path)
-			require.NoError(t, err)
+			text := must.OK(os.ReadFile(path))(t)
 			got := runScript(t, string(text))
 			if *rewrite {
 				require.NoError(t, os.WriteFile(path, []byte(got), 0o644))
 			}
-			want, err := os.ReadFile(path)
-			require.NoError(t, err)
-			require.Equal(t, string(want), got)
+			require.Equal(t, string(must.OK(os.ReadFile(path))(t)), got)
 		})
 	}
 }
@@ -271,8 +268,7 @@ func parseConfigs(t *testing.T, text string) config.LogicalConfigs {
 		fields := append(strings.Split(m[1], ","), "", "", "")
 		item := config.LogicalConfig{Priority: optionalInt(t, fields[1]), Ordinal: optionalInt(t, fields[2])}
 		if limit := strings.TrimSpace(fields[0]); limit != "" && limit != "None" {
-			value, err := strconv.ParseFloat(limit, 64)
-			require.NoError(t, err)
+			value := must.OK(strconv.ParseFloat(limit, 64))(t)
 			item.MemoryLimitMiB = &value
 		}
 		configs.Items = append(configs.Items, item)
@@ -318,8 +314,7 @@ func optionalInt(t *testing.T, text string) *int64 {
 	if text == "None" || text == "" {
 		return nil
 	}
-	value, err := strconv.ParseInt(text, 10, 64)
-	require.NoError(t, err)
+	value := must.OK(strconv.ParseInt(text, 10, 64))(t)
 	return &value
 }
 

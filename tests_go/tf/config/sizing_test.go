@@ -10,6 +10,7 @@ import (
 
 	"gpuconf/gocore/base/status"
 	"gpuconf/gocore/tf/config"
+	"gpuconf/tests_go/must"
 )
 
 const gib = 1 << 30
@@ -38,10 +39,9 @@ func TestDefaultLimits(t *testing.T) {
 		{0, []int{9}, 0, 0},
 	} {
 		for _, major := range row.major {
-			limit, notices, err := config.DefaultLimit(config.Memory{
+			limit, notices := must.OK2(config.DefaultLimit(config.Memory{
 				AvailableBytes: row.available, TotalBytes: 1 << 40, ComputeMajor: major,
-			}, nil)
-			require.NoError(t, err)
+			}, nil))(t)
 			require.Empty(t, notices)
 			require.Equal(t, row.limit, limit, "%d bytes available, capability %d", row.available, major)
 			require.Equal(t, row.shownMiB, limit>>20)
@@ -52,22 +52,19 @@ func TestDefaultLimits(t *testing.T) {
 func TestFractionIsOfTheTotalAndLeavesNoReserve(t *testing.T) {
 	memory := config.Memory{AvailableBytes: 1000, TotalBytes: 16_945_512_448, ComputeMajor: 9,
 		Sizing: config.Sizing{Fraction: 0.4}}
-	limit, notices, err := config.DefaultLimit(memory, nil)
-	require.NoError(t, err)
+	limit, notices := must.OK2(config.DefaultLimit(memory, nil))(t)
 	require.Empty(t, notices)
 	require.EqualValues(t, 6_778_204_979, limit)
 
 	memory.Fraction, memory.ComputeMajor = 1.2, 6 // case 160: more than the GPU has, with unified memory
-	limit, _, err = config.DefaultLimit(memory, nil)
-	require.NoError(t, err)
+	limit, _ = must.OK2(config.DefaultLimit(memory, nil))(t)
 	require.EqualValues(t, 20_334_614_937, limit)
 
 	memory.ComputeMajor = 5
-	_, _, err = config.DefaultLimit(memory, nil)
-	require.Equal(t, status.Internal, status.CodeOf(err))
-	require.EqualError(t, err, "Unified memory on GPUs with compute capability lower than 6.0 (pre-Pascal class "+
-		"GPUs) does not "+
-		"support oversubscription.")
+	_, _, err := config.DefaultLimit(memory, nil)
+	must.Fail(t, status.Internal, err)
+	require.EqualError(t, err, "Unified memory on GPUs with compute capability lower than 6.0 (pre-Pascal class GPUs) "+
+		"does not support oversubscription.")
 
 	memory.ComputeMajor = 9
 	for _, fraction := range []float64{-0.1, math.NaN(), math.Inf(1), math.Inf(-1), 1e300} {
@@ -129,9 +126,8 @@ func TestNumbersOfBytesInNotices(t *testing.T) {
 		0: "0B", 1023: "1023B", 1024: "1.0KiB", 1536: "1.5KiB", 1_000_000: "976.6KiB", 1_048_575: "1024.0KiB",
 		1_048_576: "1.00MiB", 1_572_864: "1.50MiB", 85_899_345_920: "80.00GiB", 1 << 60: "1.00EiB",
 	} {
-		_, notices, err := config.DefaultLimit(config.Memory{AvailableBytes: available},
-			config.Env{"TF_DEVICE_MIN_SYS_MEMORY_IN_MB": strconv.Itoa(1 << 43)})
-		require.NoError(t, err)
+		_, notices := must.OK2(config.DefaultLimit(config.Memory{AvailableBytes: available},
+			config.Env{"TF_DEVICE_MIN_SYS_MEMORY_IN_MB": strconv.Itoa(1 << 43)}))(t)
 		require.Contains(t, notices[0].Text, "larger than the available memory of "+want+".")
 	}
 }
@@ -143,13 +139,10 @@ func TestExplicitLimits(t *testing.T) {
 		16777217:   16777216, // float32
 		0.99999999: 1,
 	} {
-		limit, err := config.ExplicitLimit(mib)
-		require.NoError(t, err)
-		require.Equal(t, want<<20, limit, "%v MiB", mib)
+		require.Equal(t, want<<20, must.OK(config.ExplicitLimit(mib))(t), "%v MiB", mib)
 	}
 	for _, mib := range []float64{-1, -1e-300, math.NaN(), math.Inf(1), math.Inf(-1), 1 << 43, 1<<43 - 1, 1e300} {
-		_, err := config.ExplicitLimit(mib)
-		require.Equal(t, status.Value, status.CodeOf(err), "%v MiB", mib)
+		require.Equal(t, status.Value, status.CodeOf(must.Err(config.ExplicitLimit(mib))), "%v MiB", mib)
 	}
 }
 
@@ -179,17 +172,14 @@ func TestLimitsStayInRange(t *testing.T) {
 // caller sets holds.
 func TestTheHostKeepsMemoryThatItShares(t *testing.T) {
 	shared := config.Memory{AvailableBytes: 100 * gib, TotalBytes: 128 * gib, ComputeMajor: 12, Shared: true}
-	limit, _, err := config.DefaultLimit(shared, nil)
-	require.NoError(t, err)
+	limit, _ := must.OK2(config.DefaultLimit(shared, nil))(t)
 	require.EqualValues(t, 84*gib, limit)
 
-	limit, _, err = config.DefaultLimit(shared, config.Env{"TF_DEVICE_MIN_SYS_MEMORY_IN_MB": "1024"})
-	require.NoError(t, err)
+	limit, _ = must.OK2(config.DefaultLimit(shared, config.Env{"TF_DEVICE_MIN_SYS_MEMORY_IN_MB": "1024"}))(t)
 	require.EqualValues(t, 99*gib, limit)
 
 	small := shared
 	small.TotalBytes, small.AvailableBytes = 8*gib, 8*gib
-	limit, _, err = config.DefaultLimit(small, nil)
-	require.NoError(t, err)
+	limit, _ = must.OK2(config.DefaultLimit(small, nil))(t)
 	require.EqualValues(t, 8*gib-1800<<20, limit, "TensorFlow's reserve is more")
 }

@@ -9,27 +9,24 @@ import (
 	"gpuconf/gocore/machine/devname"
 	"gpuconf/gocore/machine/gpu"
 	"gpuconf/gocore/tf/graph"
+	"gpuconf/tests_go/must"
 )
 
 const local = "/job:localhost/replica:0/task:0"
 
 // enter returns the current device inside scopes, the outermost first.
 func enter(t *testing.T, scopes ...string) string {
-	t.Helper()
 	name := ""
 	for _, s := range scopes {
-		var err error
-		name, err = devname.EnterScope(name, &s)
-		require.NoError(t, err)
+
+		name = must.OK(devname.EnterScope(name, &s))(t)
 	}
 	return name
 }
 
 // eager runs a call that must succeed and releases its tensor when the test ends.
 func eager(t *testing.T, m *machine, call graph.Call) *graph.Tensor {
-	t.Helper()
-	made, err := m.Execute(call)
-	require.NoError(t, err)
+	made := must.OK(m.Execute(call))(t)
 	t.Cleanup(func() { require.NoError(t, made.Tensor.Release()) })
 	return made.Tensor
 }
@@ -171,8 +168,7 @@ func TestDevicePolicy(t *testing.T) {
 		t.Run("100: "+row.policy+" "+row.dtype.String()+" "+row.from+" to "+row.to+" "+string(row.op),
 			func(t *testing.T) {
 				m := newMachine(t, 2, cards(2, "T4")...)
-				policy, err := graph.ParsePolicy(row.policy)
-				require.NoError(t, err)
+				policy := must.OK(graph.ParsePolicy(row.policy))(t)
 				x := eager(t, m, graph.Call{Op: graph.Const, Value: value(row.dtype, graph.Shape{2, 2}, 1),
 					Device: local +
 						"/device:" + row.from, Policy: policy})
@@ -191,13 +187,12 @@ func TestDevicePolicy(t *testing.T) {
 				where := called + " as input #0 was expected to be on " + to + " but is actually on " + from +
 					" (operation running on " + to + ")"
 				if row.fails {
-					require.Equal(t, status.InvalidArgument, status.CodeOf(err))
+					must.Fail(t, status.InvalidArgument, err)
 					require.ErrorContains(t, err,
 						"Tensors on conflicting devices: cannot compute "+where+" Tensors can be copied explicitly "+
-							"using: "+
-							"`with tf.device(device_name): x = tf.identity(x)` or transparently copied by using "+
-							"tf.config.experimental.set_device_policy('silent'). "+
-							"Copying tensors between devices may slow down your model [Op:"+called+"] name: ")
+							"using: `with tf.device(device_name): x = tf.identity(x)` or transparently copied by "+
+							"using tf.config.experimental.set_device_policy('silent'). Copying tensors between "+
+							"devices may slow down your model [Op:"+called+"] name: ")
 					require.Equal(t, before, m.inUse())
 					return
 				}
@@ -217,18 +212,16 @@ func TestDevicePolicy(t *testing.T) {
 				require.Equal(t, before, m.inUse())
 			})
 	}
-	_, err := graph.ParsePolicy("loud")
-	require.Equal(t, status.InvalidArgument, status.CodeOf(err))
+	must.Fail(t, status.InvalidArgument, must.Err(graph.ParsePolicy("loud")))
 }
 
 func TestTensorOfAnotherRuntime(t *testing.T) {
 	m, other := newMachine(t, 1), newMachine(t, 1)
 	theirs := eager(t, other, graph.Call{Op: graph.Const, Value: value(gpu.Float32, nil, 1)})
 	_, err := m.Execute(graph.Call{Op: graph.Identity, Inputs: []*graph.Tensor{theirs}})
-	require.Equal(t, status.InvalidArgument, status.CodeOf(err))
-	require.ErrorContains(t, err, "input #0 is a tensor of another runtime")
+	must.Fail(t, status.InvalidArgument, err, "input #0 is a tensor of another runtime")
 	_, err = m.Execute(graph.Call{Op: graph.Identity, Inputs: []*graph.Tensor{nil}})
-	require.Equal(t, status.InvalidArgument, status.CodeOf(err))
+	must.Fail(t, status.InvalidArgument, err)
 }
 
 func TestEagerWalkOfFailures(t *testing.T) {
@@ -252,7 +245,7 @@ func TestEagerWalkOfFailures(t *testing.T) {
 			}
 			failed++
 			require.ErrorIs(t, err, errInjected)
-			require.Equal(t, status.Unavailable, status.CodeOf(err))
+			must.Fail(t, status.Unavailable, err)
 			require.Nil(t, made.Tensor)
 			require.Equal(t, before, m.inUse(), "%s %d", kind, nth)
 		}

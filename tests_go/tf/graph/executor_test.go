@@ -12,6 +12,7 @@ import (
 	"gpuconf/gocore/machine/gpu"
 	"gpuconf/gocore/pool/bfc"
 	"gpuconf/gocore/tf/graph"
+	"gpuconf/tests_go/must"
 )
 
 func TestOnlyWhatIsFetchedRuns(t *testing.T) {
@@ -23,8 +24,7 @@ func TestOnlyWhatIsFetchedRuns(t *testing.T) {
 		_, stats := fetch(t, s, n[name])
 		require.Equal(t, want, stats.Nodes, name)
 	}
-	out, stats, err := s.Run(graph.RunRequest{})
-	require.NoError(t, err)
+	out, stats := must.OK2(s.Run(graph.RunRequest{}))(t)
 	require.Empty(t, out)
 	require.Zero(t, stats)
 }
@@ -34,8 +34,7 @@ func TestSeveralFetchesAndTheSameTwice(t *testing.T) {
 	var g graph.Graph
 	n := script(t, &g, "a = Const @ /gpu:0\nb = MatMul a a @ /gpu:1\nc = Identity b @ /cpu:0")
 	s := graph.NewSession(&g, m.Devices, graph.SessionOptions{})
-	out, stats, err := s.Run(graph.RunRequest{Fetches: []*graph.Node{n["c"], n["b"], n["b"], n["a"], n["b"]}})
-	require.NoError(t, err)
+	out, stats := must.OK2(s.Run(graph.RunRequest{Fetches: []*graph.Node{n["c"], n["b"], n["b"], n["a"], n["b"]}}))(t)
 	require.Equal(t, graph.RunStats{Nodes: 3, Copies: 3, CopiedBytes: 48}, stats,
 		"a to gpu:1 and to the host, b to the host once")
 	for i, want := range []float64{2, 2, 2, 1, 2} {
@@ -145,23 +144,20 @@ func TestArithmetic(t *testing.T) {
 			call := graph.Call{Op: row.op, TransposeA: row.spec.TransposeA, TransposeB: row.spec.TransposeB}
 			for _, v := range row.in {
 				row.spec.Inputs = append(row.spec.Inputs, add(t, &g, graph.NodeSpec{Op: graph.Const, Value: v}))
-				made, err := m.Execute(graph.Call{Op: graph.Const, Value: v})
-				require.NoError(t, err)
+				made := must.OK(m.Execute(graph.Call{Op: graph.Const, Value: v}))(t)
 				defer func() { require.NoError(t, made.Tensor.Release()) }()
 				call.Inputs = append(call.Inputs, made.Tensor)
 			}
 			got, _ := fetch(t, graph.NewSession(&g, m.Devices, graph.SessionOptions{}), add(t, &g, row.spec))
 			requireSame(t, row.want, got)
-			made, err := m.Execute(call)
-			require.NoError(t, err)
+			made := must.OK(m.Execute(call))(t)
 			requireSame(t, row.want, content(t, made.Tensor))
 		})
 	}
 }
 
 // requireSame compares values; NaN equals NaN.
-func requireSame(t tester, want, got graph.Value) {
-	t.Helper()
+func requireSame(t require.TestingT, want, got graph.Value) {
 	require.Equal(t, want.DType, got.DType)
 	require.True(t, want.Shape.Equal(got.Shape), "%s, not %s", got.Shape, want.Shape)
 	w, g := numbersOf(want), numbersOf(got)
@@ -204,8 +200,7 @@ i = MatMul h h`
 			}
 			failed++
 			require.ErrorIs(t, err, errInjected, "%s %d", kind, nth)
-			require.Equal(t, status.Unavailable, status.CodeOf(err))
-			require.ErrorContains(t, err, "\n\t [[Node: ")
+			must.Fail(t, status.Unavailable, err, "\n\t [[Node: ")
 			require.Nil(t, out)
 			require.Equal(t, make([]uint64, 3), m.inUse(), "%s %d", kind, nth)
 		}
@@ -223,7 +218,7 @@ func TestOutOfMemory(t *testing.T) {
 	square := add(t, &g, graph.NodeSpec{Op: graph.MatMul, Inputs: []*graph.Node{column, column}, TransposeB: true})
 	s := graph.NewSession(&g, m.Devices, graph.SessionOptions{})
 	_, _, err := s.Run(graph.RunRequest{Fetches: []*graph.Node{square}})
-	require.Equal(t, status.ResourceExhausted, status.CodeOf(err))
+	must.Fail(t, status.ResourceExhausted, err)
 	require.ErrorContains(t, err, "OOM when allocating tensor with shape[4096,4096] and type float on "+
 		"/job:localhost/replica:0/task:0/device:GPU:0: ")
 	require.ErrorContains(t, err, " out of memory")
@@ -235,8 +230,7 @@ func TestOutOfMemory(t *testing.T) {
 	fetch(t, s, column)
 
 	made, err := m.Execute(graph.Call{Op: graph.Const, Value: value(gpu.Float32, graph.Shape{n, n}, 1)})
-	require.Equal(t, status.ResourceExhausted, status.CodeOf(err))
-	require.ErrorContains(t, err, "[Op:_EagerConst] name: ")
+	must.Fail(t, status.ResourceExhausted, err, "[Op:_EagerConst] name: ")
 	require.Nil(t, made.Tensor)
 }
 
@@ -248,37 +242,32 @@ func TestSessionsEnd(t *testing.T) {
 	s := graph.NewSession(&g, m.Devices, graph.SessionOptions{})
 	_, _, err := s.Run(graph.RunRequest{Fetches: []*graph.Node{foreign}})
 	require.EqualError(t, err, `Tensor Tensor("Const:0", shape=(2,), dtype=float32) is not an element of this graph.`)
-	require.Equal(t, status.InvalidArgument, status.CodeOf(err))
-	_, _, err = s.Run(graph.RunRequest{Fetches: []*graph.Node{nil}})
-	require.Equal(t, status.InvalidArgument, status.CodeOf(err))
+	must.Fail(t, status.InvalidArgument, err)
+	must.Fail(t, status.InvalidArgument, must.Err2(s.Run(graph.RunRequest{Fetches: []*graph.Node{nil}})))
 	fetch(t, s, a)
 	s.Close()
 	s.Close()
 	_, _, err = s.Run(graph.RunRequest{Fetches: []*graph.Node{a}})
 	require.EqualError(t, err, "Attempted to use a closed Session.")
-	require.Equal(t, status.FailedPrecondition, status.CodeOf(err))
+	must.Fail(t, status.FailedPrecondition, err)
 	again := graph.NewSession(&g, m.Devices, graph.SessionOptions{})
 	fetch(t, again, a)
 }
 
 func TestTensorsEnd(t *testing.T) {
 	m := newMachine(t, 1, cards(1, "T4")...)
-	made, err := m.Execute(graph.Call{Op: graph.Const, Value: value(gpu.Float32, graph.Shape{2}, 1, 2)})
-	require.NoError(t, err)
+	made := must.OK(m.Execute(graph.Call{Op: graph.Const, Value: value(gpu.Float32, graph.Shape{2}, 1, 2)}))(t)
 	require.EqualValues(t, 8, made.Tensor.Bytes())
 	require.ErrorContains(t, made.Tensor.Read(make([]byte, 7)), "a buffer of 7 bytes does not match a tensor of 8 "+
 		"bytes")
-	alias, err := m.Execute(graph.Call{Op: graph.Identity, Inputs: []*graph.Tensor{made.Tensor}})
-	require.NoError(t, err)
+	alias := must.OK(m.Execute(graph.Call{Op: graph.Identity, Inputs: []*graph.Tensor{made.Tensor}}))(t)
 	require.Equal(t, made.Tensor.Buffer(), alias.Tensor.Buffer())
 	require.NoError(t, made.Tensor.Release())
 	require.NoError(t, made.Tensor.Release(), "a second time does nothing")
 	require.Equal(t, []float64{1, 2}, numbersOf(content(t, alias.Tensor)))
-	_, err = valueOf(made.Tensor)
-	require.Equal(t, status.FailedPrecondition, status.CodeOf(err))
-	_, err = m.Execute(graph.Call{Op: graph.Identity, Inputs: []*graph.Tensor{alias.Tensor}})
-	require.Equal(t, status.FailedPrecondition, status.CodeOf(err))
-	require.ErrorContains(t, err, "the tensor was already released")
+	must.Fail(t, status.FailedPrecondition, must.Err(valueOf(made.Tensor)))
+	_, err := m.Execute(graph.Call{Op: graph.Identity, Inputs: []*graph.Tensor{alias.Tensor}})
+	must.Fail(t, status.FailedPrecondition, err, "the tensor was already released")
 }
 
 // Concurrent runs, eager calls and a growing graph leave nothing behind and return correct results.
@@ -287,8 +276,7 @@ func TestManyAtOnce(t *testing.T) {
 	var g graph.Graph
 	n := script(t, &g, "a = Const @ /gpu:0\nb = MatMul a a @ /gpu:1\nc = AddN a b @ /cpu:0")
 	s := graph.NewSession(&g, m.Devices, logged)
-	shared, err := m.Execute(graph.Call{Op: graph.Const, Value: value(gpu.Float32, graph.Shape{2, 2}, 3)})
-	require.NoError(t, err)
+	shared := must.OK(m.Execute(graph.Call{Op: graph.Const, Value: value(gpu.Float32, graph.Shape{2, 2}, 3)}))(t)
 	var wait sync.WaitGroup
 	for range 6 {
 		wait.Go(func() {
@@ -330,8 +318,7 @@ func TestManyAtOnce(t *testing.T) {
 func TestReleaseDuringUse(t *testing.T) {
 	m := newMachine(t, 1)
 	for range 100 {
-		made, err := m.Execute(graph.Call{Op: graph.Const, Value: value(gpu.Float32, graph.Shape{8, 8}, 1)})
-		require.NoError(t, err)
+		made := must.OK(m.Execute(graph.Call{Op: graph.Const, Value: value(gpu.Float32, graph.Shape{8, 8}, 1)}))(t)
 		var wait sync.WaitGroup
 		for range 3 {
 			wait.Go(func() {

@@ -10,11 +10,11 @@ import (
 	"gpuconf/gocore/base/status"
 	"gpuconf/gocore/machine/gpu"
 	"gpuconf/gocore/tf/graph"
+	"gpuconf/tests_go/must"
 )
 
 // zeros returns a constant of any shape, made from one element.
 func zeros(t *testing.T, g *graph.Graph, dtype gpu.DType, shape ...int64) *graph.Node {
-	t.Helper()
 	return add(t, g, graph.NodeSpec{Op: graph.Const, Value: value(dtype, shape, 0)})
 }
 
@@ -165,8 +165,7 @@ func TestShapes(t *testing.T) {
 			m := newMachine(t, 1, cards(1, "T4")...)
 			call := graph.Call{Op: row.spec.Op, TransposeA: row.spec.TransposeA, TransposeB: row.spec.TransposeB}
 			for _, v := range row.in {
-				made, err := m.Execute(graph.Call{Op: graph.Const, Value: v})
-				require.NoError(t, err)
+				made := must.OK(m.Execute(graph.Call{Op: graph.Const, Value: v}))(t)
 				defer func() { require.NoError(t, made.Tensor.Release()) }()
 				call.Inputs = append(call.Inputs, made.Tensor)
 			}
@@ -286,12 +285,12 @@ func TestNodesOfAnotherGraph(t *testing.T) {
 	var g, other graph.Graph
 	theirs := zeros(t, &other, gpu.Float32, 2, 2)
 	_, err := g.Add(graph.NodeSpec{Op: graph.Identity, Inputs: []*graph.Node{theirs}})
-	require.Equal(t, status.InvalidArgument, status.CodeOf(err))
-	require.ErrorContains(t, err, `Tensor("Const:0", shape=(2, 2), dtype=float32) must be from the same graph`)
+	must.Fail(t, status.InvalidArgument, err,
+		`Tensor("Const:0", shape=(2, 2), dtype=float32) must be from the same graph`)
 	_, err = g.Add(graph.NodeSpec{Op: graph.Identity, Inputs: []*graph.Node{nil}})
-	require.Equal(t, status.InvalidArgument, status.CodeOf(err))
+	must.Fail(t, status.InvalidArgument, err)
 	_, err = g.Add(graph.NodeSpec{Op: graph.Const, Value: value(gpu.Float32, nil, 1), ColocateWith: theirs})
-	require.Equal(t, status.InvalidArgument, status.CodeOf(err))
+	must.Fail(t, status.InvalidArgument, err)
 	require.Zero(t, size(&g))
 }
 
@@ -320,8 +319,7 @@ func TestNames(t *testing.T) {
 		t.Run("bad name "+bad, func(t *testing.T) {
 			var g graph.Graph
 			_, err := g.Add(graph.NodeSpec{Op: graph.Const, Name: bad, Value: value(gpu.Float32, nil, 1)})
-			require.Equal(t, status.InvalidArgument, status.CodeOf(err))
-			require.ErrorContains(t, err, "is not a valid node name")
+			must.Fail(t, status.InvalidArgument, err, "is not a valid node name")
 		})
 	}
 	t.Run("an exact name twice", func(t *testing.T) {
@@ -332,8 +330,7 @@ func TestNames(t *testing.T) {
 	})
 	t.Run("a failed node takes no name", func(t *testing.T) {
 		var g graph.Graph
-		_, err := g.Add(graph.NodeSpec{Op: graph.MatMul})
-		require.Error(t, err)
+		require.Error(t, must.Err(g.Add(graph.NodeSpec{Op: graph.MatMul})))
 		a := zeros(t, &g, gpu.Float32, 2, 2)
 		require.Equal(t, "MatMul", apply(t, &g, graph.MatMul, "", a, a).Name())
 	})

@@ -19,6 +19,7 @@ import (
 	"gpuconf/gocore/pool/suballoc"
 	"gpuconf/gocore/tf/graph"
 	"gpuconf/tests_go/machine/simulated"
+	"gpuconf/tests_go/must"
 )
 
 // machine has the devices of one runtime as pybind/process creates them: a CPU in host memory, and simulated GPUs with
@@ -70,12 +71,6 @@ func (f *faults) allocated(bytes uint64) {
 	f.sizes = append(f.sizes, bytes)
 }
 
-func (f *faults) count(kind string) int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.calls[kind]
-}
-
 // device is a graph.Device made of closures.
 type device struct {
 	name        devname.Name
@@ -88,12 +83,9 @@ type device struct {
 	read        func(dst []byte, addr, offset uint64) error
 }
 
-func (d *device) Name() devname.Name  { return d.name }
-func (d *device) Description() string { return d.description }
-
-func (d *device) MemoryLimit() (uint64, error) {
-	return d.limit, d.faults.hit("limit")
-}
+func (d *device) Name() devname.Name           { return d.name }
+func (d *device) Description() string          { return d.description }
+func (d *device) MemoryLimit() (uint64, error) { return d.limit, d.faults.hit("limit") }
 
 func (d *device) Allocate(bytes uint64) (graph.Buffer, error) {
 	d.faults.allocated(bytes)
@@ -163,7 +155,6 @@ const poolBytes = 32 << 20
 
 // newMachine creates a machine with CPUs and GPUs until the test ends, and then checks that nothing is in use.
 func newMachine(t testing.TB, cpus int, gpus ...gpu.Device) *machine {
-	t.Helper()
 	m := &machine{cpu: &host.Memory{}, faults: &faults{calls: map[string]int{}}}
 	var list []graph.Device
 	for i := range cpus {
@@ -176,23 +167,19 @@ func newMachine(t testing.TB, cpus int, gpus ...gpu.Device) *machine {
 		list = append(list, m.addGPUs(t, gpus)...)
 	}
 	t.Cleanup(func() { m.requireIdle(t) })
-	var err error
-	m.Devices, err = graph.NewDevices(list)
-	require.NoError(t, err)
+
+	m.Devices = must.OK(graph.NewDevices(list))(t)
 	return m
 }
 
 func (m *machine) addGPUs(t testing.TB, gpus []gpu.Device) (list []graph.Device) {
-	spec, err := models.ParseSpec(fmt.Sprintf("%dxT4:64MiB", len(gpus)))
-	require.NoError(t, err)
-	driver, err := simulated.New(spec, simulated.Options{})
-	require.NoError(t, err)
+	spec := must.OK(models.ParseSpec(fmt.Sprintf("%dxT4:64MiB", len(gpus))))(t)
+	driver := must.OK(simulated.New(spec, simulated.Options{}))(t)
 	t.Cleanup(func() { require.NoError(t, driver.Close()) })
 	for i, card := range gpus {
 		require.NoError(t, driver.ContextRetain(i))
 		regions := suballoc.NewRegions(upstream{driver, i}, suballoc.Options{LimitBytes: poolBytes, Growth: true})
-		pool, err := bfc.New(regions, bfc.Options{Name: fmt.Sprintf("GPU_%d_bfc", i)})
-		require.NoError(t, err)
+		pool := must.OK(bfc.New(regions, bfc.Options{Name: fmt.Sprintf("GPU_%d_bfc", i)}))(t)
 		m.pools = append(m.pools, pool)
 		list = append(list, &device{
 			name: devname.LocalDevice("GPU", i), description: graph.DescribeGPU(card), limit: poolBytes,
@@ -229,7 +216,6 @@ func (m *machine) inUse() []uint64 {
 
 // requireIdle checks that no byte is in use and every allocator's accounting is correct.
 func (m *machine) requireIdle(t testing.TB) {
-	t.Helper()
 	require.Equal(t, make([]uint64, len(m.pools)+1), m.inUse())
 	for _, pool := range m.pools {
 		require.NoError(t, pool.Check())
@@ -268,17 +254,9 @@ func numbersOf(v graph.Value) []float64 {
 	return numbers
 }
 
-// tester is a *testing.T or a *rapid.T.
-type tester interface {
-	require.TestingT
-	Helper()
-}
-
 // content returns a tensor's value and releases it.
-func content(t tester, tensor *graph.Tensor) graph.Value {
-	t.Helper()
-	v, err := valueOf(tensor)
-	require.NoError(t, err)
+func content(t require.TestingT, tensor *graph.Tensor) graph.Value {
+	v := must.OK(valueOf(tensor))(t)
 	require.NoError(t, tensor.Release())
 	return v
 }
@@ -299,31 +277,26 @@ func size(g *graph.Graph) int {
 }
 
 // add adds a node, which must succeed.
-func add(t tester, g *graph.Graph, spec graph.NodeSpec) *graph.Node {
-	t.Helper()
-	n, err := g.Add(spec)
-	require.NoError(t, err)
-	return n
+func add(t require.TestingT, g *graph.Graph, spec graph.NodeSpec) *graph.Node {
+	return must.OK(g.Add(spec))(t)
 }
 
 // constant adds a float32 constant.
-func constant(t tester, g *graph.Graph, name, on string, shape graph.Shape, numbers ...float64) *graph.Node {
-	t.Helper()
+func constant(t require.TestingT, g *graph.Graph, name, on string, shape graph.Shape, numbers ...float64) *graph.Node {
 	return add(t, g, graph.NodeSpec{Op: graph.Const, Name: name, Device: on,
 		Value: value(gpu.Float32, shape, numbers...)})
 }
 
 // apply adds an operation on nodes.
-func apply(t tester, g *graph.Graph, op graph.Op, on string, in ...*graph.Node) *graph.Node {
-	t.Helper()
+func apply(t require.TestingT, g *graph.Graph, op graph.Op, on string, in ...*graph.Node) *graph.Node {
 	return add(t, g, graph.NodeSpec{Op: op, Device: on, Inputs: in})
 }
 
 // fetch runs a session for one node.
-func fetch(t tester, s *graph.Session, n *graph.Node) (graph.Value, graph.RunStats) {
-	t.Helper()
-	out, stats, err := s.Run(graph.RunRequest{Fetches: []*graph.Node{n}})
-	require.NoError(t, err)
+func fetch(t require.TestingT, s *graph.Session, n *graph.Node) (graph.Value, graph.RunStats) {
+	out, stats := must.OK2(s.Run(graph.RunRequest{Fetches: []*graph.Node{n}}))(t)
 	require.Len(t, out, 1)
 	return content(t, out[0]), stats
 }
+
+func TestMain(m *testing.M) { simulated.Main(m) }

@@ -9,6 +9,7 @@ import (
 	"gpuconf/gocore/base/status"
 	"gpuconf/gocore/machine/gpu"
 	"gpuconf/gocore/tf/graph"
+	"gpuconf/tests_go/must"
 )
 
 const unknown = graph.Unknown
@@ -18,7 +19,6 @@ func sized(sizes ...int64) graph.Partial { return graph.Partial{Sizes: sizes} }
 var unranked = graph.Partial{Unranked: true}
 
 func placeholder(t testing.TB, g *graph.Graph, shape graph.Partial) *graph.Node {
-	t.Helper()
 	return add(t, g, graph.NodeSpec{Op: graph.Placeholder, DType: gpu.Float32, Shape: shape})
 }
 
@@ -74,7 +74,7 @@ func TestPartialShapes(t *testing.T) {
 			n, err := g.Add(spec)
 			if row.text != "" {
 				require.ErrorContains(t, err, row.text)
-				require.Equal(t, status.InvalidArgument, status.CodeOf(err))
+				must.Fail(t, status.InvalidArgument, err)
 				return
 			}
 			require.NoError(t, err)
@@ -94,8 +94,7 @@ func TestPlaceholdersThatCannotBe(t *testing.T) {
 		{DType: gpu.Float32, Inputs: []*graph.Node{zeros(t, &g, gpu.Float32, 1)}},
 	} {
 		spec.Op = graph.Placeholder
-		_, err := g.Add(spec)
-		require.Error(t, err)
+		require.Error(t, must.Err(g.Add(spec)))
 	}
 	require.Equal(t, 1, size(&g))
 }
@@ -165,16 +164,14 @@ func TestRunsWithPlaceholders(t *testing.T) {
 			if row.text == "" {
 				require.NoError(t, err)
 				require.Equal(t, []graph.Shape{row.want}, shapes)
-				out, _, err := s.Run(row.request)
-				require.NoError(t, err)
+				out, _ := must.OK2(s.Run(row.request))(t)
 				require.Equal(t, row.want, out[0].Shape())
 				require.NoError(t, out[0].Release())
 				return
 			}
 			require.ErrorContains(t, err, row.text)
-			require.Equal(t, status.InvalidArgument, status.CodeOf(err))
-			_, _, again := s.Run(row.request)
-			require.EqualError(t, again, err.Error())
+			must.Fail(t, status.InvalidArgument, err)
+			require.EqualError(t, must.Err2(s.Run(row.request)), err.Error())
 			require.Empty(t, m.faults.sizes, "nothing was executed")
 		})
 	}
@@ -219,10 +216,8 @@ func TestRandomPlaceholders(t *testing.T) {
 		}
 		request.Feeds = fed
 		before := m.inUse()
-		shapes, err := s.Shapes(request)
-		require.NoError(r, err)
-		out, _, err := s.Run(request)
-		require.NoError(r, err)
+		shapes := must.OK(s.Shapes(request))(r)
+		out, _ := must.OK2(s.Run(request))(r)
 		for i, tensor := range out {
 			shape := want[i].node.Shape().Sizes
 			require.True(r, shape.Equal(shapes[i]))
@@ -283,8 +278,7 @@ func TestNoOp(t *testing.T) {
 	_, err = g.Add(graph.NodeSpec{Op: graph.NoOp, Inputs: []*graph.Node{first}})
 	require.ErrorContains(t, err, "NoOp takes 0 inputs, not 1")
 
-	_, err = g.Add(graph.NodeSpec{Op: graph.NoOp, Name: "far", Device: "/gpu:7"})
-	require.NoError(t, err)
+	must.OK(g.Add(graph.NodeSpec{Op: graph.NoOp, Name: "far", Device: "/gpu:7"}))(t)
 	_, _, err = s.Run(graph.RunRequest{Targets: []*graph.Node{n}})
 	require.ErrorContains(t, err, `[[Node: far = NoOp[_device="/gpu:7"]()]]`)
 

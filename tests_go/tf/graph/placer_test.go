@@ -11,12 +11,12 @@ import (
 	"gpuconf/gocore/machine/devname"
 	"gpuconf/gocore/machine/gpu"
 	"gpuconf/gocore/tf/graph"
+	"gpuconf/tests_go/must"
 )
 
 // script builds a graph from lines such as "c = MatMul a b @ /device:GPU:1" "a = Const:int32 @ ... & b" (colocated with
 // b), and "c = Identity a ^b" (which waits for b).
-func script(t tester, g *graph.Graph, text string) map[string]*graph.Node {
-	t.Helper()
+func script(t require.TestingT, g *graph.Graph, text string) map[string]*graph.Node {
 	nodes := map[string]*graph.Node{}
 	for _, line := range strings.Split(strings.TrimSpace(text), "\n") {
 		line, with, _ := strings.Cut(line, " & ")
@@ -156,7 +156,7 @@ func TestPlacement(t *testing.T) {
 			_, _, err := s.Run(graph.RunRequest{})
 			if row.fails != "" {
 				require.ErrorContains(t, err, row.fails)
-				require.Equal(t, status.InvalidArgument, status.CodeOf(err))
+				must.Fail(t, status.InvalidArgument, err)
 				return
 			}
 			require.NoError(t, err)
@@ -172,8 +172,7 @@ func TestPlacement(t *testing.T) {
 }
 
 // whereIs returns a placed node's device in short form: "GPU:0".
-func whereIs(t tester, s *graph.Session, n *graph.Node) string {
-	t.Helper()
+func whereIs(t require.TestingT, s *graph.Session, n *graph.Node) string {
 	full, placed := s.Placement(n)
 	require.True(t, placed)
 	short, local := strings.CutPrefix(full, "/job:localhost/replica:0/task:0/device:")
@@ -187,11 +186,9 @@ func TestSoftMergeOfTheConformanceCases(t *testing.T) {
 		require.True(t, ok)
 		return n
 	}
-	merged, err := devname.MergeSoft(parse("/device:GPU:1"), parse("/device:GPU:2"))
-	require.NoError(t, err)
+	merged := must.OK(devname.MergeSoft(parse("/device:GPU:1"), parse("/device:GPU:2")))(t)
 	require.Equal(t, "/device:GPU:*", merged.String())
-	merged, err = devname.MergeSoft(parse("/gpu:*"), parse("/cpu:*"))
-	require.NoError(t, err)
+	merged = must.OK(devname.MergeSoft(parse("/gpu:*"), parse("/cpu:*")))(t)
 	require.Empty(t, merged.String())
 }
 
@@ -200,7 +197,7 @@ func TestMalformedRequest(t *testing.T) {
 	for _, bad := range []string{"GPU:0", "/device: GPU:0", "/gpu:-1", "nonsense"} {
 		_, err := g.Add(graph.NodeSpec{Op: graph.Const, Device: bad, Value: value(gpu.Float32, nil, 1)})
 		require.ErrorContains(t, err, "Malformed device specification '"+bad+"'")
-		require.Equal(t, status.InvalidArgument, status.CodeOf(err))
+		must.Fail(t, status.InvalidArgument, err)
 	}
 	require.Zero(t, size(&g))
 }
@@ -244,8 +241,7 @@ func TestPlacementIsTheSameEveryTime(t *testing.T) {
 	var first []string
 	for range 5 {
 		s := graph.NewSession(&g, m.Devices, graph.SessionOptions{SoftPlacement: true, LogPlacement: true})
-		_, _, err := s.Run(graph.RunRequest{})
-		require.NoError(t, err)
+		must.OK2(s.Run(graph.RunRequest{}))(t)
 		log := s.DrainLog()
 		require.Len(t, log, 1+4+size(&g))
 		if first == nil {
@@ -256,8 +252,7 @@ func TestPlacementIsTheSameEveryTime(t *testing.T) {
 }
 
 // chain extends a graph by n nodes that read each other in many ways, with varying requested devices.
-func chain(t tester, g *graph.Graph, n, devices int) {
-	t.Helper()
+func chain(t require.TestingT, g *graph.Graph, n, devices int) {
 	var nodes []*graph.Node
 	for i := range n {
 		on := ""
@@ -281,12 +276,9 @@ func chain(t tester, g *graph.Graph, n, devices int) {
 func TestDevicesAreChecked(t *testing.T) {
 	cpu := &device{name: devname.LocalDevice("CPU", 0)}
 	card := &device{name: devname.LocalDevice("GPU", 0)}
-	_, err := graph.NewDevices([]graph.Device{card})
-	require.Equal(t, status.FailedPrecondition, status.CodeOf(err))
-	_, err = graph.NewDevices(nil)
-	require.Equal(t, status.FailedPrecondition, status.CodeOf(err))
-	_, err = graph.NewDevices([]graph.Device{cpu, cpu})
-	require.Equal(t, status.InvalidArgument, status.CodeOf(err))
-	_, err = graph.NewDevices([]graph.Device{cpu, &device{name: devname.Name{HasType: true, Type: "GPU"}}})
-	require.Equal(t, status.InvalidArgument, status.CodeOf(err))
+	must.Fail(t, status.FailedPrecondition, must.Err(graph.NewDevices([]graph.Device{card})))
+	must.Fail(t, status.FailedPrecondition, must.Err(graph.NewDevices(nil)))
+	must.Fail(t, status.InvalidArgument, must.Err(graph.NewDevices([]graph.Device{cpu, cpu})))
+	_, err := graph.NewDevices([]graph.Device{cpu, &device{name: devname.Name{HasType: true, Type: "GPU"}}})
+	must.Fail(t, status.InvalidArgument, err)
 }

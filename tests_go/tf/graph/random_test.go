@@ -10,6 +10,7 @@ import (
 
 	"gpuconf/gocore/machine/gpu"
 	"gpuconf/gocore/tf/graph"
+	"gpuconf/tests_go/must"
 )
 
 // model is a node with its expected value. All numbers are so small that every type represents them exactly.
@@ -117,8 +118,7 @@ func TestRandomGraphs(t *testing.T) {
 					needs[id] = true
 				}
 			}
-			out, stats, err := s.Run(graph.RunRequest{Fetches: fetches, Targets: targets})
-			require.NoError(r, err)
+			out, stats := must.OK2(s.Run(graph.RunRequest{Fetches: fetches, Targets: targets}))(r)
 			require.Equal(r, len(needs), stats.Nodes)
 			require.LessOrEqual(r, stats.Copies, 4*len(needs))
 			for i, tensor := range out {
@@ -128,8 +128,7 @@ func TestRandomGraphs(t *testing.T) {
 			require.Equal(r, before, m.inUse())
 		}
 		again := graph.NewSession(&g, m.Devices, graph.SessionOptions{SoftPlacement: soft, LogPlacement: true})
-		_, _, err := again.Run(graph.RunRequest{})
-		require.NoError(r, err)
+		must.OK2(again.Run(graph.RunRequest{}))(r)
 		require.Equal(r, again.DrainLog(), s.DrainLog())
 		for _, n := range nodes {
 			if n.device != "" && !soft {
@@ -274,9 +273,7 @@ func drawValue(r *rapid.T, i int) (graph.Value, []float64) {
 		shape = graph.Shape(rapid.SliceOfN(rapid.Int64Range(1, 3), 2, 2).Draw(r, "matrix shape"))
 	}
 	var numbers []float64
-	walk(shape, func([]int64) {
-		numbers = append(numbers, float64(rapid.IntRange(-1, 1).Draw(r, "number")))
-	})
+	walk(shape, func([]int64) { numbers = append(numbers, float64(rapid.IntRange(-1, 1).Draw(r, "number"))) })
 	if dtype != gpu.Int32 && len(numbers) > 0 && rapid.IntRange(0, 5).Draw(r, "odd") == 0 {
 		numbers[0] = rapid.SampledFrom([]float64{math.NaN(), math.Inf(1), math.Inf(-1)}).Draw(r, "which")
 	}

@@ -8,13 +8,12 @@ import (
 	"gpuconf/gocore/base/status"
 	"gpuconf/gocore/machine/gpu"
 	"gpuconf/gocore/tf/graph"
+	"gpuconf/tests_go/must"
 )
 
 // run executes a request and returns the numbers of its fetches.
 func run(t *testing.T, s *graph.Session, request graph.RunRequest) ([][]float64, graph.RunStats) {
-	t.Helper()
-	out, stats, err := s.Run(request)
-	require.NoError(t, err)
+	out, stats := must.OK2(s.Run(request))(t)
 	var numbers [][]float64
 	for _, tensor := range out {
 		numbers = append(numbers, numbersOf(content(t, tensor)))
@@ -53,10 +52,9 @@ func TestControlInputsRunFirst(t *testing.T) {
 	var other graph.Graph
 	foreign := zeros(t, &other, gpu.Float32, 1)
 	_, err := g.Add(graph.NodeSpec{Op: graph.Identity, Inputs: []*graph.Node{first}, Controls: []*graph.Node{foreign}})
-	require.Equal(t, status.InvalidArgument, status.CodeOf(err))
-	require.ErrorContains(t, err, "must be from the same graph")
+	must.Fail(t, status.InvalidArgument, err, "must be from the same graph")
 	_, err = g.Add(graph.NodeSpec{Op: graph.Identity, Inputs: []*graph.Node{first}, Controls: []*graph.Node{nil}})
-	require.Equal(t, status.InvalidArgument, status.CodeOf(err))
+	must.Fail(t, status.InvalidArgument, err)
 }
 
 // A tensor that nothing reads is freed at once, so that a long list of control inputs takes no memory.
@@ -77,9 +75,8 @@ func TestTargetsAreNotFetched(t *testing.T) {
 	m := newMachine(t, 1, cards(1, "T4")...)
 	var g graph.Graph
 	n := script(t, &g, "a = Const @ /gpu:0\nb = MatMul a a @ /gpu:0")
-	out, stats, err := graph.NewSession(&g, m.Devices, graph.SessionOptions{}).Run(
-		graph.RunRequest{Targets: []*graph.Node{n["b"]}})
-	require.NoError(t, err)
+	out, stats := must.OK2(graph.NewSession(&g, m.Devices, graph.SessionOptions{}).Run(
+		graph.RunRequest{Targets: []*graph.Node{n["b"]}}))(t)
 	require.Empty(t, out)
 	require.Equal(t, graph.RunStats{Nodes: 2}, stats)
 }
@@ -151,13 +148,9 @@ func TestListDevices(t *testing.T) {
 	var g graph.Graph
 	s, other := graph.NewSession(&g, m.Devices, graph.SessionOptions{}),
 		graph.NewSession(&g, m.Devices, graph.SessionOptions{})
-	list, err := s.ListDevices()
-	require.NoError(t, err)
-	again, err := s.ListDevices()
-	require.NoError(t, err)
-	require.Equal(t, list, again)
-	theirs, err := other.ListDevices()
-	require.NoError(t, err)
+	list := must.OK(s.ListDevices())(t)
+	require.Equal(t, list, must.OK(s.ListDevices())(t))
+	theirs := must.OK(other.ListDevices())(t)
 	for i, want := range []graph.DeviceAttributes{
 		{Name: "/job:localhost/replica:0/task:0/device:CPU:0", Type: "CPU", MemoryLimit: 256 << 20},
 		{Name: "/job:localhost/replica:0/task:0/device:CPU:1", Type: "CPU", MemoryLimit: 256 << 20},
@@ -168,6 +161,5 @@ func TestListDevices(t *testing.T) {
 		require.Equal(t, want, list[i])
 	}
 	m.faults.kind, m.faults.left = "limit", 2
-	_, err = s.ListDevices()
-	require.ErrorIs(t, err, errInjected)
+	require.ErrorIs(t, must.Err(s.ListDevices()), errInjected)
 }

@@ -12,17 +12,9 @@ import gpuconf.compat.v1 as tf
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    pass
 
 ALREADY = "An interactive session is already active."
-
-
-@pytest.fixture(autouse=True)
-def fresh_graph() -> Iterator[None]:
-    """Begin with an empty default graph."""
-    tf.reset_default_graph()
-    yield
-    tf.reset_default_graph()
 
 
 def test_memory_grows_unless_a_config_says_otherwise(one_gpu: None) -> None:

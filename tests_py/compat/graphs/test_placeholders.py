@@ -17,15 +17,7 @@ import pytest
 from gpuconf._core.native import core
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-
-@pytest.fixture(autouse=True)
-def fresh_graph() -> Iterator[None]:
-    """Begin with an empty default graph."""
-    tf.reset_default_graph()
-    yield
-    tf.reset_default_graph()
+    pass
 
 
 def nothing_held() -> bool:

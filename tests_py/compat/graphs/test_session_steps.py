@@ -15,17 +15,9 @@ import numpy as np
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    pass
 
 MIB = 1 << 20
-
-
-@pytest.fixture(autouse=True)
-def fresh_graph() -> Iterator[None]:
-    """Start with an empty default graph."""
-    tf.reset_default_graph()
-    yield
-    tf.reset_default_graph()
 
 
 def filled(mib: int, name: str) -> tf.Tensor:

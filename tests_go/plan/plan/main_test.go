@@ -1,9 +1,0 @@
-package plan_test
-
-import (
-	"testing"
-
-	"gpuconf/tests_go/machine/simulated"
-)
-
-func TestMain(m *testing.M) { simulated.Main(m) }
