@@ -122,13 +122,10 @@ EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice device) {
 	NEEDS(out, device);
 	LOCKED;
 	struct gpu *gpu = &m->gpu[device];
-	CUresult result = SUCCESS;
 	if (gpu->primary == NULL)
-		result = make_context(&gpu->primary, device);
+		TRY(make_context(&gpu->primary, device));
 	else if (!gpu->primary->alive)
-		result = begin_context(gpu->primary);
-	if (result != SUCCESS)
-		return result;
+		TRY(begin_context(gpu->primary));
 	gpu->retains++;
 	gpu->primary->primary = 1;
 	gpu->primary->flags = gpu->primary_flags | CU_CTX_MAP_HOST;
@@ -214,12 +211,10 @@ EXPORT CUresult cuGreenCtxCreate(struct green **out, void *resources, CUdevice d
 	CALLED_SINCE(12040, cuGreenCtxCreate);
 	(void)resources;
 	CUcontext primary;
-	CUresult result = flags != 1 ? INVALID_VALUE : cuDevicePrimaryCtxRetain(&primary, device);
-	if (result == SUCCESS) {
-		*out = malloc(sizeof **out);
-		(*out)->device = device;
-	}
-	return result;
+	TRY(flags != 1 ? INVALID_VALUE : cuDevicePrimaryCtxRetain(&primary, device));
+	*out = malloc(sizeof **out);
+	(*out)->device = device;
+	return SUCCESS;
 }
 
 EXPORT CUresult cuCtxFromGreenCtx(CUcontext *out, struct green *green) {
@@ -248,9 +243,7 @@ static CUresult create(CUcontext *out, unsigned flags, CUdevice device) {
 	if (stack->depth == MAX_DEPTH)
 		return INVALID_CONTEXT;
 	LOCKED;
-	CUresult result = make_context(out, device);
-	if (result != SUCCESS)
-		return result;
+	TRY(make_context(out, device));
 	(*out)->flags = flags;
 	stack->at[stack->depth++] = *out;
 	return SUCCESS;
@@ -274,8 +267,7 @@ EXPORT CUresult cuCtxCreate_v4(CUcontext *out, void *params, unsigned flags, CUd
  */
 EXPORT CUresult cuCtxGetDevice(CUdevice *device) {
 	CALLED(cuCtxGetDevice);
-	if (device == NULL)
-		return INVALID_VALUE;
+	NEED(device);
 	refresh();
 	if (stack->depth == 0)
 		return INVALID_CONTEXT;
@@ -288,11 +280,8 @@ EXPORT CUresult cuCtxGetDevice(CUdevice *device) {
 
 EXPORT CUresult cuCtxGetApiVersion(CUcontext context, unsigned *version) {
 	CALLED(cuCtxGetApiVersion);
-	if (version == NULL)
-		return INVALID_VALUE;
-	CUresult result = context == NULL ? usable_context(&context) : SUCCESS;
-	if (result != SUCCESS)
-		return result;
+	NEED(version);
+	TRY(context == NULL ? usable_context(&context) : SUCCESS);
 	*version = 3020;
 	return context->alive ? SUCCESS : INVALID_CONTEXT;
 }
@@ -322,15 +311,13 @@ DESTROYS(cuCtxDestroy, cuCtxDestroy_v1)
 
 EXPORT CUresult cuCtxDetach(CUcontext context) {
 	CALLED(cuCtxDetach);
-	if (context == NULL)
-		return INVALID_VALUE;
+	NEED(context);
 	return destroy(context);
 }
 
 EXPORT CUresult cuCtxGetCurrent(CUcontext *out) {
 	CALLED(cuCtxGetCurrent);
-	if (out == NULL)
-		return INVALID_VALUE;
+	NEED(out);
 	refresh();
 	*out = stack->depth > 0 ? stack->at[stack->depth - 1] : NULL;
 	return SUCCESS;
@@ -353,8 +340,7 @@ EXPORT CUresult cuCtxSetCurrent(CUcontext context) {
 EXPORT CUresult cuCtxPushCurrent_v2(CUcontext context) {
 	CALLED(cuCtxPushCurrent);
 	refresh();
-	if (context == NULL)
-		return INVALID_VALUE;
+	NEED(context);
 	if (!context->alive && !context->primary)
 		return CONTEXT_IS_DESTROYED;
 	if (stack->depth == MAX_DEPTH)
@@ -464,17 +450,16 @@ static CUresult set(struct context *context, int limit, size_t value) {
 EXPORT CUresult cuCtxSetLimit(int limit, size_t value) {
 	CALLED(cuCtxSetLimit);
 	IN_CONTEXT;
-	CUresult result = known(context, limit);
-	return result == SUCCESS ? set(context, limit, value) : result;
+	TRY(known(context, limit));
+	return set(context, limit, value);
 }
 
 EXPORT CUresult cuCtxGetLimit(size_t *value, int limit) {
 	CALLED(cuCtxGetLimit);
 	IN_CONTEXT;
-	CUresult result = value == NULL ? INVALID_VALUE : known(context, limit);
-	if (result == SUCCESS)
-		*value = context->limits[limit];
-	return result;
+	TRY(value == NULL ? INVALID_VALUE : known(context, limit));
+	*value = context->limits[limit];
+	return SUCCESS;
 }
 
 EXPORT CUresult cuCtxGetFlags(unsigned *flags) {
@@ -497,8 +482,7 @@ EXPORT CUresult cuCtxSetFlags(unsigned flags) {
 
 EXPORT CUresult cuCtxGetCacheConfig(int *config) {
 	CALLED(cuCtxGetCacheConfig);
-	if (config == NULL)
-		return INVALID_VALUE;
+	NEED(config);
 	IN_CONTEXT;
 	*config = context->cache_config;
 	return SUCCESS;
@@ -516,8 +500,7 @@ EXPORT CUresult cuCtxSetCacheConfig(int config) {
 /* Newer GPUs have banks of four bytes only. */
 EXPORT CUresult cuCtxGetSharedMemConfig(int *config) {
 	CALLED(cuCtxGetSharedMemConfig);
-	if (config == NULL)
-		return INVALID_VALUE;
+	NEED(config);
 	IN_CONTEXT;
 	*config = CU_SHARED_MEM_CONFIG_FOUR_BYTE_BANK_SIZE;
 	return SUCCESS;
@@ -542,8 +525,7 @@ EXPORT CUresult cuDeviceGetExecAffinitySupport(int *supported, int type, CUdevic
 
 EXPORT CUresult cuCtxGetExecAffinity(int *affinity, int type) {
 	CALLED_SINCE(11040, cuCtxGetExecAffinity);
-	if (affinity == NULL)
-		return INVALID_VALUE;
+	NEED(affinity);
 	IN_CONTEXT;
 	if (type != CU_EXEC_AFFINITY_TYPE_SM_COUNT)
 		return UNSUPPORTED_EXEC_AFFINITY;

@@ -195,8 +195,7 @@ EXPORT CUresult cuMemHostUnregister(void *memory) {
 	CALLED(cuMemHostUnregister);
 	uint64_t addr = (uint64_t)(uintptr_t)memory;
 	IN_CONTEXT;
-	if (memory == NULL)
-		return INVALID_VALUE;
+	NEED(memory);
 	wait_idle(context); /* no copy uses it any more */
 	struct allocation **link = &m->registered;
 	FIND(link, (*link)->range.addr == addr);

@@ -165,10 +165,9 @@ EXPORT CUresult cuIpcGetMemHandle(struct ipc_handle *out, CUdeviceptr addr) {
 	FIND(link, !(*link)->gone && inside(addr, 1, (*link)->range));
 	if (*link == NULL) /* memory of pools, mappings and imports, too (chelsea0x3b/cudarc#521) */
 		return INVALID_VALUE;
-	CUresult result = (*link)->export == NULL ? make_export(*link) : SUCCESS;
-	if (result == SUCCESS)
-		*out = (*link)->export->handle;
-	return result;
+	TRY((*link)->export == NULL ? make_export(*link) : SUCCESS);
+	*out = (*link)->export->handle;
+	return SUCCESS;
 }
 
 /* The exporter has freed it. Returns whether an importer may still have it: then its addresses and pages stay. */

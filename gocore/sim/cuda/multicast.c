@@ -92,8 +92,7 @@ enum { ANY_DEVICE = -1 };
 /* Binds memory that is held: by a handle, at an offset, or where it is mapped. */
 static CUresult bind(CUhandle number, CUdevice device, uint64_t at, struct handle *handle, int gpu, uint64_t bytes) {
 	struct multicast *object = *find(number);
-	if (handle == NULL)
-		return INVALID_VALUE;
+	NEED(handle);
 	if ((device != ANY_DEVICE && device != gpu) || !fits(object, gpu, at, bytes)) {
 		release_part(handle);
 		return INVALID_VALUE;

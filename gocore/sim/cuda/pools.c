@@ -290,8 +290,7 @@ EXPORT CUresult cuMemGetMemPool(struct pool **out, const struct location *where,
 
 EXPORT CUresult cuMemSetMemPool(const struct location *where, int type, struct pool *handle) {
 	CALLED_SINCE(13000, cuMemSetMemPool);
-	if (where == NULL)
-		return INVALID_VALUE;
+	NEED(where);
 	if (type == CU_MEM_ALLOCATION_TYPE_PINNED && where->type == CU_MEM_LOCATION_TYPE_DEVICE)
 		return cuDeviceSetMemPool(where->id, handle);
 	LOCKED;
@@ -356,26 +355,18 @@ static CUresult allocate(CUdeviceptr *out, size_t bytes, struct pool *pool) {
 
 /* In a capture it is a node of the graph, and has its address at once. Otherwise no capture may forbid it. */
 static CUresult allocate_async(CUdeviceptr *out, size_t bytes, int of_pool, struct pool *pool, CUstream handle) {
-	LOCKED;
-	struct context *context;
-	struct stream *stream;
-	CUresult result = stream_and_context(handle, &stream, &context);
-	if (result == SUCCESS && out == NULL)
-		result = INVALID_VALUE;
-	if (result == SUCCESS)
-		result = admits(stream);
-	if (result == SUCCESS && stream->capture == NULL)
-		result = uncaptured();
-	if (result != SUCCESS)
-		return result;
+	IN_STREAM(handle);
+	NEED(out);
+	TRY(admits(stream));
+	if (stream->capture == NULL)
+		TRY(uncaptured());
 	int gpu = stream->context->gpu;
 	struct pool *current = m->current[gpu] != NULL ? m->current[gpu] : standard_pool(gpu);
 	pool = of_pool ? find_pool(pool) : current;
-	if (pool == NULL)
-		return INVALID_VALUE;
+	NEED(pool);
 	if (stream->capture != NULL && pool->file > 0)
 		return NOT_SUPPORTED; /* a graph's memory is not exported */
-	result = captured_allocation(out, bytes, handle);
+	CUresult result = captured_allocation(out, bytes, handle);
 	return result == NOT_READY ? allocate(out, bytes, pool) : result;
 }
 
@@ -456,8 +447,7 @@ EXPORT CUresult cuMemPoolGetAttribute(struct pool *handle, int attribute, void *
 		return INVALID_VALUE;
 	LOCKED;
 	const struct pool *pool = find_pool(handle);
-	if (pool == NULL)
-		return INVALID_VALUE;
+	NEED(pool);
 	uint64_t answer = value_of(pool, attribute);
 	memcpy(value, &answer, is_size(attribute) ? sizeof answer : sizeof(int));
 	return pool->imported ? INVALID_VALUE : SUCCESS;

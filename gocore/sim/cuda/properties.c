@@ -313,8 +313,7 @@ EXPORT CUresult cuStreamGetFlags(CUstream handle, unsigned *flags) {
 
 EXPORT CUresult cuStreamGetDevice(CUstream handle, CUdevice *device) {
 	CALLED(cuStreamGetDevice);
-	if (device == NULL)
-		return INVALID_VALUE;
+	NEED(device);
 	IN_STREAM(handle);
 	*device = stream->context->gpu;
 	return SUCCESS;
