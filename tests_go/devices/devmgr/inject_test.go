@@ -40,9 +40,9 @@ func TestAnInjectedFailure(t *testing.T) {
 		_, err = m.Allocate(number, 1000)
 		require.NoError(t, err)
 	}
-	_, ooms, err := m.MemoryTotals(2)
+	totals, err := m.MemoryTotals(2)
 	require.NoError(t, err)
-	require.Equal(t, uint64(1), ooms)
+	require.Equal(t, uint64(1), totals.OOMs)
 	require.NoError(t, m.Check())
 }
 

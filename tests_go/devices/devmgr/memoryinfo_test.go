@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gpuconf/gocore/base/status"
+	"gpuconf/gocore/devices/devmgr"
 	"gpuconf/gocore/pool/bfc"
 	"gpuconf/tests_go/machine/simulated"
 )
@@ -116,24 +117,22 @@ func TestMemoryTotals(t *testing.T) {
 		requireCode(t, status.ResourceExhausted, err)
 	}
 	require.NoError(t, m.ResetMemoryStats("GPU:0"))
-	totals, ooms, err := m.MemoryTotals(0)
+	totals, err := m.MemoryTotals(0)
 	require.NoError(t, err)
-	require.Equal(t, bfc.Totals{Allocs: 2, AllocatedBytes: 1024 + 256, Regions: 1, RecentPeakBytesReserved: 10 * mib},
-		totals)
-	require.Equal(t, uint64(3), ooms)
+	require.Equal(t, devmgr.MemoryTotals{Totals: bfc.Totals{Allocs: 2, AllocatedBytes: 1024 + 256, Regions: 1,
+		RecentPeakBytesReserved: 10 * mib}, OOMs: 3}, totals)
 
-	totals, ooms, err = m.MemoryTotals(1)
+	totals, err = m.MemoryTotals(1)
 	require.NoError(t, err)
-	require.Equal(t, bfc.Totals{}, totals)
-	require.Zero(t, ooms)
-	_, _, err = m.MemoryTotals(2)
+	require.Equal(t, devmgr.MemoryTotals{}, totals)
+	_, err = m.MemoryTotals(2)
 	require.Error(t, err)
 
 	require.NoError(t, m.Free(kept.Addr))
 	_, err = m.Trim()
 	require.NoError(t, err)
 	require.NoError(t, m.ResetMemoryStats("GPU:0"))
-	totals, _, err = m.MemoryTotals(0)
+	totals, err = m.MemoryTotals(0)
 	require.NoError(t, err)
 	require.Zero(t, totals.RecentPeakBytesReserved, "a new peak begins at what is reserved now")
 	require.Zero(t, totals.Regions)

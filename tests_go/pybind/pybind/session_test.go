@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gpuconf/gocore/devices/devmgr"
+	"gpuconf/gocore/pool/bfc"
 	"gpuconf/pybind"
 	"gpuconf/pybind/wire"
 )
@@ -71,10 +73,10 @@ func TestSessionThroughTheBorder(t *testing.T) {
 	require.NoError(t, err)
 	text, err := pybind.MemoryStats("GPU:1")
 	require.NoError(t, err)
-	var stats wire.MemoryStats
+	var stats devmgr.MemoryStats
 	require.NoError(t, wire.Decode(text, &stats))
-	require.Equal(t, wire.MemoryStats{BytesLimit: 200 << 20, BytesReserved: 200 << 20, PeakBytesReserved: 200 << 20,
-		LargestFreeBlockBytes: 200 << 20}, stats)
+	require.Equal(t, devmgr.MemoryStats{Stats: bfc.Stats{BytesLimit: 200 << 20, BytesReserved: 200 << 20,
+		PeakBytesReserved: 200 << 20, LargestFreeBlockBytes: 200 << 20}}, stats)
 }
 
 func TestGrowthAcrossTheBorder(t *testing.T) {
