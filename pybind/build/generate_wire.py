@@ -176,7 +176,8 @@ def _class(message: Message) -> list[str]:
 def module(name: str, source: str) -> str:
     """The Python module of a part."""
     also = ALSO.get(name, [])
-    sources = " and ".join(dict.fromkeys(str(path.parent.relative_to(ROOT)) for path in ([SOURCE] if source else []) + also))
+    paths = [SOURCE, *also] if source else also
+    sources = " and ".join(dict.fromkeys(str(path.parent.relative_to(ROOT)) for path in paths))
     lines = [
         "# SPDX-License-Identifier: Apache-2.0",
         f'"""Messages from {sources}.\n\nWritten by pybind/build/generate.py; DO NOT EDIT.\n"""'
