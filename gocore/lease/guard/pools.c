@@ -532,15 +532,13 @@ EXPORT CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *out, size_t bytes, CUm
 	    &(struct request){.out = out, .bytes = bytes, .from = pool, .stream = stream, .from_pool = 1, .own_stream = 1});
 }
 
-EXPORT CUresult cuMemFreeAsync(CUdeviceptr address, CUstream stream) {
-	GIVES(cuMemFreeAsync, (address, stream));
-	FREE(find_linear(address, &entry_), real.cuMemFreeAsync(address, stream));
-}
-
-EXPORT CUresult cuMemFreeAsync_ptsz(CUdeviceptr address, CUstream stream) {
-	GIVES(cuMemFreeAsync_ptsz, (address, stream));
-	FREE(find_linear(address, &entry_), real.cuMemFreeAsync_ptsz(address, stream));
-}
+#define FREES(name) \
+	EXPORT CUresult name(CUdeviceptr address, CUstream stream) { \
+		GIVES(name, (address, stream)); \
+		FREE(find_linear(address, &entry_), real.name(address, stream)); \
+	}
+FREES(cuMemFreeAsync)
+FREES(cuMemFreeAsync_ptsz)
 
 void pool_freed(const struct entry *entry) {
 	struct pool *pool = entry->owner;
@@ -688,36 +686,19 @@ EXPORT CUresult cuMemSetMemPool(CUmemLocation *location, int type, CUmemoryPool 
  * A synchronization gives freed memory back to the device, down to a threshold that the program may have lowered. It
  * must not wait for other threads' requests, in the driver neither: the pools that these are for are settled later.
  */
-#define SYNCHRONIZE(call) \
-	CUresult result = INSIDE(call); \
-	settle_pools(IDLE, 0); \
-	settle_graphs(IDLE, 0); \
-	return result
-
-EXPORT CUresult cuStreamSynchronize(CUstream stream) {
-	GIVES(cuStreamSynchronize, (stream));
-	SYNCHRONIZE(real.cuStreamSynchronize(stream));
-}
-
-EXPORT CUresult cuStreamSynchronize_ptsz(CUstream stream) {
-	GIVES(cuStreamSynchronize_ptsz, (stream));
-	SYNCHRONIZE(real.cuStreamSynchronize_ptsz(stream));
-}
-
-EXPORT CUresult cuEventSynchronize(CUevent event) {
-	GIVES(cuEventSynchronize, (event));
-	SYNCHRONIZE(real.cuEventSynchronize(event));
-}
-
-EXPORT CUresult cuCtxSynchronize(void) {
-	GIVES(cuCtxSynchronize, ());
-	SYNCHRONIZE(real.cuCtxSynchronize());
-}
-
-EXPORT CUresult cuCtxSynchronize_v2(CUcontext context) {
-	GIVES(cuCtxSynchronize_v2, (context));
-	SYNCHRONIZE(real.cuCtxSynchronize_v2(context));
-}
+#define SYNCHRONIZES(name, parameters, arguments) \
+	EXPORT CUresult name parameters { \
+		GIVES(name, arguments); \
+		CUresult result = INSIDE(real.name arguments); \
+		settle_pools(IDLE, 0); \
+		settle_graphs(IDLE, 0); \
+		return result; \
+	}
+SYNCHRONIZES(cuStreamSynchronize, (CUstream stream), (stream))
+SYNCHRONIZES(cuStreamSynchronize_ptsz, (CUstream stream), (stream))
+SYNCHRONIZES(cuEventSynchronize, (CUevent event), (event))
+SYNCHRONIZES(cuCtxSynchronize, (void), ())
+SYNCHRONIZES(cuCtxSynchronize_v2, (CUcontext context), (context))
 
 /* The pools are left behind: a thread of the parent may have been changing them. */
 void forget_pools(void) {
