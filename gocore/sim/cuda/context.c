@@ -136,8 +136,7 @@ EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice device) {
 EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned *flags, int *active) {
 	REFUSE(ANY_TIME, flags == NULL || active == NULL, INVALID_VALUE);
 	CALLED(cuDevicePrimaryCtxGetState);
-	if (unknown_device(device))
-		return INVALID_DEVICE;
+	KNOWN(device);
 	LOCKED;
 	*flags = m->gpu[device].primary_flags;
 	*active = m->gpu[device].primary != NULL && m->gpu[device].primary->alive;
@@ -157,8 +156,7 @@ EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned *flags, int
 
 /* The flags of a primary context can be set before it is made and while it lives. */
 static CUresult set_flags(CUdevice device, unsigned flags) {
-	if (unknown_device(device))
-		return INVALID_DEVICE;
+	KNOWN(device);
 	if ((flags & ~PRIMARY_FLAGS) != 0 || !is_schedule(flags))
 		return INVALID_VALUE;
 	LOCKED;
@@ -173,8 +171,7 @@ TWO_FORMS(cuDevicePrimaryCtxSetFlags, (CUdevice device, unsigned flags), set_fla
 
 /* It stays retained, but nothing can be done in it until it is retained once more. */
 static CUresult reset(CUdevice device) {
-	if (unknown_device(device))
-		return INVALID_DEVICE;
+	KNOWN(device);
 	LOCKED;
 	struct gpu *gpu = &m->gpu[device];
 	if (gpu->primary != NULL && gpu->primary->alive)
@@ -186,8 +183,7 @@ TWO_FORMS(cuDevicePrimaryCtxReset, (CUdevice device), reset(device))
 
 /* The last release ends the context, and the flags fall to their defaults. */
 static CUresult release(CUdevice device) {
-	if (unknown_device(device))
-		return INVALID_DEVICE;
+	KNOWN(device);
 	LOCKED;
 	struct gpu *gpu = &m->gpu[device];
 	if (gpu->retains == 0)
@@ -237,8 +233,7 @@ EXPORT CUresult cuGreenCtxDestroy(struct green *green) {
 static CUresult create(CUcontext *out, unsigned flags, CUdevice device) {
 	if (out == NULL || (flags & ~(PRIMARY_FLAGS | CU_CTX_MAP_HOST)) != 0 || !is_schedule(flags))
 		return INVALID_VALUE;
-	if (unknown_device(device))
-		return INVALID_DEVICE;
+	KNOWN(device);
 	refresh();
 	if (stack->depth == MAX_DEPTH)
 		return INVALID_CONTEXT;

@@ -326,18 +326,19 @@ static inline uint64_t left(const struct gpu *gpu) { return gpu->total + gpu->sp
 struct simulator_card;
 extern __thread struct machine *m __attribute__((tls_model("initial-exec")));
 static inline int unknown_device(CUdevice device) { return device < 0 || device >= m->gpus; }
-/* TRY ends a function with what a call returns, if that is a refusal. NEED refuses a pointer to nothing, and NEEDS a call
- * without a place for its answer, or about an unknown device. */
+/* TRY ends a function with what a call returns, if that is a refusal. NEED refuses what has not all of its pointers,
+ * KNOWN an unknown device, and NEEDS a call without a place for its answer, or about an unknown device. */
 #define TRY(call) \
 	do { \
 		CUresult refused_ = (call); \
 		if (refused_ != SUCCESS) \
 			return refused_; \
 	} while (0)
-#define NEED(pointer) TRY((pointer) == NULL ? INVALID_VALUE : SUCCESS)
+#define NEED(pointers) TRY((pointers) ? SUCCESS : INVALID_VALUE)
+#define KNOWN(device) TRY(unknown_device(device) ? INVALID_DEVICE : SUCCESS)
 #define NEEDS(out, device) \
 	NEED(out); \
-	TRY(unknown_device(device) ? INVALID_DEVICE : SUCCESS)
+	KNOWN(device)
 void enter_machine(void);
 void drop_memory(struct machine *machine);
 /* enter_machine for a question that may come at any time: no machine is closed until they are let go. It must not hold

@@ -227,8 +227,7 @@ EXPORT CUresult cuMemHostGetFlags(unsigned *flags, void *memory) {
 		link = &m->registered;
 		FIND(link, inside(addr, 1, (*link)->range));
 	}
-	if (*link == NULL)
-		return INVALID_VALUE;
+	NEED(*link);
 	*flags = ((*link)->flags & ~(unsigned)CU_MEMHOSTREGISTER_READ_ONLY) |
 	         CU_MEMHOSTREGISTER_DEVICEMAP; /* there is one address space */
 	return SUCCESS;

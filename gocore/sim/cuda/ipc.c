@@ -299,8 +299,7 @@ EXPORT CUresult cuIpcCloseMemHandle(CUdeviceptr addr) {
 		wait_idle(context); /* without the lock: what is found before may be gone afterwards */
 	struct import **link = &m->imports;
 	FIND(link, (*link)->range.addr == addr && (*link)->context == context);
-	if (*link == NULL)
-		return INVALID_VALUE;
+	NEED(*link);
 	if (--(*link)->count == 0)
 		drop(link);
 	return SUCCESS;

@@ -317,16 +317,14 @@ static CUresult release(struct allocation **list, uint64_t addr, void (*drop_one
 	CUresult result = current_context(&context);
 	if (result != SUCCESS && result != INVALID_CONTEXT)
 		return result;
-	if (*link == NULL)
-		return INVALID_VALUE;
+	NEED(*link);
 	if (result == INVALID_CONTEXT)
 		context = (*link)->context;
 	if (m->lenient) {
 		wait_idle(context);
 		link = list; /* the list may have changed meanwhile */
 		FIND(link, !(*link)->gone && (*link)->range.addr == addr);
-		if (*link == NULL)
-			return INVALID_VALUE;
+		NEED(*link);
 	}
 	drop_one(link);
 	return SUCCESS;
@@ -410,8 +408,7 @@ EXPORT CUresult cuMemGetInfo_v2(size_t *available, size_t *total) {
 EXPORT CUresult cuMemGetInfo(unsigned *available, unsigned *total) {
 	size_t wide_available = 0, wide_total = 0;
 	TRY(cuMemGetInfo_v2(&wide_available, &wide_total));
-	if (available == NULL || total == NULL)
-		return INVALID_VALUE;
+	NEED(available && total);
 	*available = wide_available > UINT32_MAX ? UINT32_MAX : (unsigned)wide_available;
 	*total = wide_total > UINT32_MAX ? UINT32_MAX : (unsigned)wide_total;
 	return SUCCESS;

@@ -63,8 +63,7 @@ static CUresult load(struct module **out, const void *image, int library) {
 }
 
 static CUresult load_file(struct module **out, const char *path, int library) {
-	if (out == NULL || path == NULL)
-		return INVALID_VALUE;
+	NEED(out && path);
 	FILE *file = fopen(path, "re");
 	if (file == NULL)
 		return FILE_NOT_FOUND;
@@ -232,8 +231,7 @@ EXPORT CUresult cuKernelGetFunction(struct function **out, struct function *kern
 	REFUSE(NOT_STARTED, kernel == NULL || driver_version() >= 12050, INVALID_HANDLE);
 	CALLED(cuKernelGetFunction);
 	IN_CONTEXT;
-	if (out == NULL || kernel == NULL)
-		return INVALID_VALUE;
+	NEED(out && kernel);
 	if (find_function(kernel) == NULL)
 		return INVALID_HANDLE;
 	*out = kernel;
@@ -242,8 +240,7 @@ EXPORT CUresult cuKernelGetFunction(struct function **out, struct function *kern
 
 EXPORT CUresult cuFuncGetModule(struct module **out, struct function *function) {
 	CALLED(cuFuncGetModule);
-	if (out == NULL || function == NULL)
-		return INVALID_VALUE;
+	NEED(out && function);
 	LOCKED;
 	if (find_function(function) == NULL)
 		return INVALID_HANDLE;

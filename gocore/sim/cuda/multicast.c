@@ -65,8 +65,7 @@ EXPORT CUresult cuMulticastCreate(CUhandle *out, const multicast_prop *prop) {
 EXPORT CUresult cuMulticastAddDevice(CUhandle number, CUdevice device) {
 	CALLED_SINCE(12010, cuMulticastAddDevice);
 	LOCKED;
-	if (unknown_device(device))
-		return INVALID_DEVICE;
+	KNOWN(device);
 	struct multicast *object = *find(number);
 	uint64_t bit = UINT64_C(1) << device;
 	if (object == NULL || (object->team & bit) || __builtin_popcountll(object->team) == object->devices)
@@ -162,8 +161,7 @@ static int unbind(struct multicast *one, int gpu, uint64_t at, uint64_t bytes) {
 EXPORT CUresult cuMulticastUnbind(CUhandle number, CUdevice device, size_t at, size_t bytes) {
 	CALLED_SINCE(12010, cuMulticastUnbind);
 	LOCKED;
-	if (unknown_device(device))
-		return INVALID_DEVICE;
+	KNOWN(device);
 	struct multicast *object = *find(number);
 	return object == NULL || !unbind(object, device, at, bytes) ? INVALID_VALUE : SUCCESS;
 }

@@ -122,8 +122,7 @@ static CUresult check_prop(const allocation_prop *prop) {
 		return INVALID_VALUE;
 	if (prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
 		return m->vmm ? SUCCESS : NOT_SUPPORTED;
-	if (unknown_device(prop->location.id))
-		return INVALID_DEVICE;
+	KNOWN(prop->location.id);
 	return m->gpu[prop->location.id].vmm ? SUCCESS : NOT_SUPPORTED;
 }
 
@@ -364,8 +363,7 @@ EXPORT CUresult cuMemRetainAllocationHandle(CUhandle *out, void *addr) {
 	LOCKED;
 	struct mapping **link = &m->mappings;
 	FIND(link, inside((uint64_t)(uintptr_t)addr, 1, (*link)->range));
-	if (*link == NULL)
-		return INVALID_VALUE;
+	NEED(*link);
 	(*link)->handle->held++;
 	*out = (CUhandle)(uintptr_t)(*link)->handle;
 	return SUCCESS;
@@ -667,13 +665,11 @@ EXPORT CUresult cuMemGetAccess(unsigned long long *flags, const struct location 
 	CALLED(cuMemGetAccess);
 	if (flags == NULL || where == NULL || where->type != CU_MEM_LOCATION_TYPE_DEVICE)
 		return INVALID_VALUE;
-	if (unknown_device(where->id))
-		return INVALID_DEVICE;
+	KNOWN(where->id);
 	LOCKED;
 	struct mapping **link = &m->mappings;
 	FIND(link, inside(addr, 1, (*link)->range));
-	if (*link == NULL)
-		return INVALID_VALUE;
+	NEED(*link);
 	*flags = (unsigned long long)flags_of(*link, where->id);
 	return SUCCESS;
 }
