@@ -154,6 +154,15 @@ def _plain(value: Any) -> Any:
     return value
 
 
+class Printed:
+    """A mixin for results that IPython and notebooks show as ``print`` does."""
+
+    __slots__ = ()
+
+    def _repr_pretty_(self, printer: Any, _: bool) -> None:
+        printer.text(str(self))
+
+
 # Classes whose instances are created by functions, not by calling the class.
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from .._core import html, runtime
 from .._core.native import loaded
-from .._core.table import Fields, Table, columns, human_bytes
+from .._core.table import Fields, Printed, Table, columns, human_bytes
 from .._typing import Any
 from ..machine.cards import visible_devices
 from ..memory import stats, usage
@@ -61,7 +61,7 @@ def report() -> list[list[Any]]:
     return rows or [["", "", "", "", 0, 0, 0, 0]]
 
 
-class ClusterMemory(Fields):
+class ClusterMemory(Printed, Fields):
     """The memory of all processes of a cluster. ``print`` shows it as a table; iterating yields the rows."""
 
     _fields = ("rows",)
@@ -114,10 +114,6 @@ class ClusterMemory(Fields):
 
     def __repr__(self) -> str:
         return f"<gpuconf.ClusterMemory: {self.bytes_in_use} bytes in use, {len(self.rows)} rows>"
-
-    def _repr_pretty_(self, printer: Any, _: bool) -> None:
-        """Show the table as a cell's result in IPython and notebooks."""
-        printer.text(str(self))
 
     def _repr_html_(self) -> str:
         rows = []

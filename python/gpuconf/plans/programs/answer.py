@@ -6,7 +6,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Iterator
 
-from ..._core.table import Made, columns, human_bytes, human_limit
+from ..._core.table import Made, Printed, columns, human_bytes, human_limit
 from ..._typing import Any
 from .needs import DEPENDS, DOES_NOT_FIT, FITS, SETTINGS
 
@@ -14,7 +14,7 @@ SCHEMA = 1
 WIDTH = 80
 
 
-class Rehearsal(metaclass=Made):
+class Rehearsal(Printed, metaclass=Made):
     """What a program needs of a GPU, found by running it on a simulated one. ``print`` shows it.
 
     Attributes: ``ran``, what ran and why it ended; ``processes``, the peak of each process on each GPU and what it is
@@ -79,10 +79,6 @@ class Rehearsal(metaclass=Made):
 
     def __repr__(self) -> str:
         return f"<gpuconf.Rehearsal: {human_bytes(self.peak_allocated)} allocated, fits: {self.fits}>"
-
-    def _repr_pretty_(self, printer: Any, _: bool) -> None:
-        """Show the text as a cell's result in IPython and notebooks."""
-        printer.text(str(self))
 
     def _lines(self) -> Iterator[str]:
         yield from wrapped("cover: ", self._fields["cover"])

@@ -12,7 +12,7 @@ from ..._core import html, runtime, sizes, texts
 from ..._core.handle import Job
 from ..._core.native import core, refuse_in_child
 from ..._core.stacks import Frame, call_site
-from ..._core.table import Made, Table, columns, glyphs_of, human_bytes, human_limit, make
+from ..._core.table import Made, Printed, Table, columns, glyphs_of, human_bytes, human_limit, make
 from ..._typing import Any
 from ...memory._record import Recording
 from ...memory._trace import HEADER, Trace, load_trace
@@ -102,7 +102,7 @@ class PlanPoint(Table):
     bytes_reserved: int
 
 
-class Plan(metaclass=Made):
+class Plan(Printed, metaclass=Made):
     """The result of :func:`gpuconf.plan`. ``print`` shows it as a table.
 
     Attributes: ``limit`` in bytes, or None; ``gpu``, the product name, and ``gpu_memory`` in bytes, or None;
@@ -190,10 +190,6 @@ class Plan(metaclass=Made):
 
     def __repr__(self) -> str:
         return f"<gpuconf.Plan of {_plural(self.events, 'event')}, fits: {self.fits}>"
-
-    def _repr_pretty_(self, printer: Any, _: bool) -> None:
-        """Show the table as a cell's result in IPython and notebooks."""
-        printer.text(str(self))
 
     def _repr_html_(self) -> str:
         top = [html.line(text) for text in self._summary()]
@@ -463,25 +459,15 @@ def _plural(n: int, noun: str) -> str:
     return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
 
 
-def plan(
+def find(
     trace: Trace | Recording | str | os.PathLike[str],
     limit: int | str | None = None,
     gpu: str | None = None,
     policy: str | Iterable[str] | None = None,
-) -> Plan:
-    """Do what gpuconf.plan does with a trace."""
-    return find(trace, limit, gpu, policy)
-
-
-def find(
-    trace: Trace | Recording | str | os.PathLike[str],
-    limit: int | str | None,
-    gpu: str | None,
-    policy: str | Iterable[str] | None,
     progress: Callable[[float], None] | None = None,
     **more: Any,
 ) -> Plan:
-    """Do what plan does, with progress: how much is done, from 0 to 1.
+    """Do what gpuconf.plan does with a trace, with progress: how much is done, from 0 to 1.
 
     ``more`` of the request, as pybind/plan.go has it: ``workspaces`` and their ``use``, and ``cards``.
     """
