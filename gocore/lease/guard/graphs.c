@@ -213,7 +213,7 @@ void settle_graphs(enum settling which, int trim) {
 	if (!__atomic_load_n(&graphs_in_use, __ATOMIC_ACQUIRE))
 		return;
 	int count = device_count();
-	pthread_mutex_lock(&lock);
+	HOLD(lock);
 	for (CUdevice device = 0; device < count; device++) {
 		if (which == IDLE && reserves[device].in_flight > 0) {
 			pools_changed();
@@ -223,7 +223,6 @@ void settle_graphs(enum settling which, int trim) {
 			trim_reserve(device);
 		recharge(device, 0);
 	}
-	pthread_mutex_unlock(&lock);
 }
 
 /*
@@ -235,7 +234,7 @@ static int takes(CUdevice device, uint64_t need) {
 	struct reserve *one = &reserves[device];
 	uint64_t used = 0;
 
-	pthread_mutex_lock(&lock);
+	HOLD(lock);
 	uint64_t needed =
 	             (ask(device, CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT, &used) ? used : one->charged) + one->claimed + need,
 	         have = one->charged + one->spare;
@@ -247,7 +246,6 @@ static int takes(CUdevice device, uint64_t need) {
 		one->spare += extra;
 		one->changes++;
 	}
-	pthread_mutex_unlock(&lock);
 	return fits;
 }
 
@@ -264,12 +262,11 @@ static int prepare(CUdevice device, uint64_t need) {
 }
 
 static void launched(CUdevice device, uint64_t need) {
-	pthread_mutex_lock(&lock);
+	HOLD(lock);
 	reserves[device].claimed -= need;
 	reserves[device].changes++;
 	recharge(device, 1);
 	reserves[device].in_flight--;
-	pthread_mutex_unlock(&lock);
 }
 
 static CUresult launch(CUresult (*driver)(CUgraphExec, CUstream), CUgraphExec exec, CUstream stream) {

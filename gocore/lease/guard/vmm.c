@@ -154,10 +154,8 @@ static int count_locked(CUmemGenericAllocationHandle handle, int difference, str
 }
 
 static int count_handle(CUmemGenericAllocationHandle handle, int difference, struct entry *entry) {
-	pthread_mutex_lock(&lock);
-	int found = count_locked(handle, difference, entry);
-	pthread_mutex_unlock(&lock);
-	return found;
+	HOLD(lock);
+	return count_locked(handle, difference, entry);
 }
 
 EXPORT CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
@@ -186,13 +184,12 @@ EXPORT CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
 static int hold(CUmemGenericAllocationHandle handle, struct physical **physical) {
 	struct entry entry;
 
-	pthread_mutex_lock(&lock);
+	HOLD(lock);
 	int found = table_find(HANDLE, handle, &entry);
 	if (found) {
 		*physical = entry.owner;
 		(*physical)->references++;
 	}
-	pthread_mutex_unlock(&lock);
 	return found;
 }
 
@@ -286,10 +283,8 @@ static int hold_mapped_locked(CUdeviceptr address, struct physical **physical) {
 }
 
 static int hold_mapped(CUdeviceptr address, struct physical **physical) {
-	pthread_mutex_lock(&lock);
-	int found = hold_mapped_locked(address, physical);
-	pthread_mutex_unlock(&lock);
-	return found;
+	HOLD(lock);
+	return hold_mapped_locked(address, physical);
 }
 
 EXPORT CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *out, void *address) {
@@ -300,10 +295,9 @@ EXPORT CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *out, v
 	CUresult result = INSIDE(real.cuMemRetainAllocationHandle(out, address));
 	if (result != CUDA_SUCCESS)
 		return result;
-	pthread_mutex_lock(&lock); /* two threads may retain memory of which no handle is left */
+	HOLD(lock); /* two threads may retain memory of which no handle is left */
 	if (!count_locked(*out, 1, &entry) && hold_mapped_locked((CUdeviceptr)(uintptr_t)address, &physical))
 		add_handle(*out, physical);
-	pthread_mutex_unlock(&lock);
 	return result;
 }
 

@@ -50,6 +50,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "../../lease/budget/budget.h"
+
 #ifndef FAKECUDA_DEFAULT_VERSION
 #define FAKECUDA_DEFAULT_VERSION 12040
 #endif
@@ -400,10 +402,7 @@ static inline void lock_machine(void) {
 #define LOCK_ANYWAY pthread_mutex_lock(&m->lock)
 
 /* LOCKED holds the machine's lock until the end of the block that it stands in, however that is left. */
-static inline void unlock_at_end(pthread_mutex_t **lock) { pthread_mutex_unlock(*lock); }
-#define LOCKED_ANYWAY \
-	__attribute__((cleanup(unlock_at_end), unused)) pthread_mutex_t *lock_ = &m->lock; \
-	pthread_mutex_lock(lock_)
+#define LOCKED_ANYWAY HOLD(m->lock)
 #define LOCKED \
 	LOCKED_ANYWAY; \
 	wait_while_suspended()
