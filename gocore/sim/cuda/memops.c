@@ -51,7 +51,7 @@ static CUresult check(const struct work *work, unsigned flags, int gpu) {
 }
 
 /* The flags of a wait say how the word is compared; those of a write are 0. */
-static CUresult word(CUstream handle, struct work work, unsigned flags) {
+static CUresult queue_word(CUstream handle, struct work work, unsigned flags) {
 	work.src = flags;
 	IN_STREAM(handle);
 	TRY(check(&work, flags, context->gpu));
@@ -63,7 +63,8 @@ static CUresult word(CUstream handle, struct work work, unsigned flags) {
 #define WORD(function, what, type) \
 	EXPORT CUresult function##_v2(CUstream handle, CUdeviceptr addr, type value, unsigned flags) { \
 		CALLED_IN_SINCE(11070, handle, function); \
-		return word(handle, (struct work){.kind = what, .dst = addr, .bytes = sizeof value, .value = value}, flags); \
+		return queue_word( \
+		    handle, (struct work){.kind = what, .dst = addr, .bytes = sizeof value, .value = value}, flags); \
 	} \
 	EXPORT CUresult function##_v2_ptsz(CUstream handle, CUdeviceptr addr, type value, unsigned flags) { \
 		return function##_v2(own_stream(handle), addr, value, flags); \
