@@ -32,6 +32,11 @@ def columns(rows: Sequence[tuple[str, ...]], left: int) -> list[str]:
     ]
 
 
+def counted(number: int, one: str, more: str = "") -> str:
+    """Return a number of things: "1 block", "2 blocks", or "2 entries" if ``more`` says so."""
+    return f"{number} {one if number == 1 else more or one + 's'}"
+
+
 # Characters for drawings: blocks and shades, or ASCII if a stream's encoding lacks these.
 
 

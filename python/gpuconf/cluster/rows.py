@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from .._core import html, runtime
 from .._core.native import loaded
-from .._core.table import Fields, Printed, Table, columns, human_bytes
+from .._core.table import Fields, Printed, Table, columns, counted, human_bytes
 from .._typing import Any
 from ..machine.cards import visible_devices
 from ..memory import stats, usage
@@ -101,8 +101,8 @@ class ClusterMemory(Printed, Fields):
     def _summary(self) -> str:
         processes, cards = len({(row.process, row.address) for row in self.rows}), len(self.by_card())
         return (
-            f"{human_bytes(self.bytes_in_use)} in use by {processes} process{'' if processes == 1 else 'es'} "
-            f"on {cards} card{'' if cards == 1 else 's'}"
+            f"{human_bytes(self.bytes_in_use)} in use by {counted(processes, 'process', 'processes')} "
+            f"on {counted(cards, 'card')}"
         )
 
     def __str__(self) -> str:

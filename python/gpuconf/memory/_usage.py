@@ -10,7 +10,7 @@ from .._core.generated.usage import DeviceUsage, UsageRow
 from .._core.message import loads
 from .._core.native import core
 from .._core.scope import Device, gpu_text
-from .._core.table import Fields, Printed, columns, human_bytes
+from .._core.table import Fields, Printed, columns, counted, human_bytes
 
 UNTAGGED = "(untagged)"
 
@@ -53,11 +53,8 @@ class MemoryUsage(Printed, Fields):
     __hash__: None = None  # type: ignore[assignment]
 
     def _summary(self) -> str:
-        blocks = f"{self.live_blocks} block{'' if self.live_blocks == 1 else 's'}"
-        return (
-            f"{self.device}: {human_bytes(self.bytes_in_use)} in use in {blocks}, peak "
-            f"{human_bytes(self.peak_bytes_in_use)}"
-        )
+        in_use = f"{human_bytes(self.bytes_in_use)} in use in {counted(self.live_blocks, 'block')}"
+        return f"{self.device}: {in_use}, peak {human_bytes(self.peak_bytes_in_use)}"
 
     def __str__(self) -> str:
         lines = [self._summary()]

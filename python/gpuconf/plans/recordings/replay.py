@@ -12,7 +12,7 @@ from ..._core import html, runtime, sizes, texts
 from ..._core.handle import Job
 from ..._core.native import core, refuse_in_child
 from ..._core.stacks import Frame, call_site
-from ..._core.table import Made, Printed, Table, columns, glyphs_of, human_bytes, human_limit, make
+from ..._core.table import Made, Printed, Table, columns, counted, glyphs_of, human_bytes, human_limit, make
 from ..._typing import Any
 from ...memory._record import Recording
 from ...memory._trace import HEADER, Trace, load_trace
@@ -189,7 +189,7 @@ class Plan(Printed, metaclass=Made):
         return "\n".join(self._lines())
 
     def __repr__(self) -> str:
-        return f"<gpuconf.Plan of {_plural(self.events, 'event')}, fits: {self.fits}>"
+        return f"<gpuconf.Plan of {counted(self.events, 'event')}, fits: {self.fits}>"
 
     def _repr_html_(self) -> str:
         top = [html.line(text) for text in self._summary()]
@@ -261,7 +261,7 @@ class Plan(Printed, metaclass=Made):
                 yield f"GPU:{usage.gpu}", "as recorded", fits, "-", *sizes, "-"
 
     def _summary(self) -> Iterable[str]:
-        yield f"{_plural(self.events, 'event')}, {_plural(sum(u.num_allocs for u in self.usages), 'allocation')}"
+        yield f"{counted(self.events, 'event')}, {counted(sum(u.num_allocs for u in self.usages), 'allocation')}"
         for u in self.usages:
             yield f"GPU:{u.gpu}: {_peak(u)}"
             yield from sites.lines(u.sites_at_peak, _SHOWN)
@@ -350,13 +350,13 @@ class Plan(Printed, metaclass=Made):
                 )
         if self.lost:
             be = "was" if self.lost == 1 else "were"
-            yield f"{_plural(self.lost, 'event')} before the trace {be} lost: an earlier peak may be missing"
+            yield f"{counted(self.lost, 'event')} before the trace {be} lost: an earlier peak may be missing"
         if self._open_ended:
             yield "the file's last line has no newline: if the file was cut there, the end of the job is missing"
         for u in self.usages:
             name = f"GPU:{u.gpu}"
             if u.failures > any(failure.gpu == u.gpu for failure in self.out_of_memory):
-                failed = f"{_plural(u.failures, 'allocation')} on {name} failed during recording"
+                failed = f"{counted(u.failures, 'allocation')} on {name} failed during recording"
                 yield f"{failed}: later allocations may be missing"
             if u.unfreed:
                 what = (
@@ -453,10 +453,6 @@ def _row(r: PlanResult) -> tuple[str, ...]:
 
 def _table(rows: Iterable[tuple[str, ...]]) -> list[str]:
     return columns([_HEAD, *sorted(rows, key=lambda row: int(row[0][4:]))], left=3)
-
-
-def _plural(n: int, noun: str) -> str:
-    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
 
 
 def find(
