@@ -130,8 +130,7 @@ def hidden_users(machine: View) -> list[str]:
     names = ", ".join(str(name) for name in others[:3]) + (" and others" if len(others) > 3 else "")
     return [
         f"{names} use these GPUs, but the ledger ({machine.ledger or default_folder()}) is yours alone: it does not "
-        "show their "
-        f"leases. For one that all users share: sudo gpuconf ledger init --shared"
+        "show their leases. For one that all users share: sudo gpuconf ledger init --shared"
     ]
 
 

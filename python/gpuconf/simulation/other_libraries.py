@@ -97,8 +97,7 @@ def cuda_of(needed: list[str]) -> int | None:
 
         raise errors.UnimplementedError(
             f"llama.cpp does not run on simulated GPUs if it is built for {runtimes[0]}: use a wheel for CUDA 12 or "
-            "13, "
-            "or for the CPU"
+            "13, or for the CPU"
         )
     return version
 
@@ -115,8 +114,7 @@ def tell_without_cuda(machine: str) -> None:
     """Log the line about a package that does not see the GPUs."""
     _log(
         f"llama.cpp is built without CUDA, does not see the simulated GPUs ({machine}), and computes on the CPU. A "
-        "build with "
-        "GGML_CUDA=on runs on them"
+        "build with GGML_CUDA=on runs on them"
     )
 
 

@@ -127,8 +127,7 @@ def refuse_another_machine(spec: str) -> None:
     library = "PyTorch" if _started_on else "llama.cpp"
     raise errors.FailedPreconditionError(
         f"{change}: {library} runs on simulated GPUs ({plain_machine(kept)}) until the process ends. Start another "
-        "process for other "
-        "GPUs"
+        "process for other GPUs"
     )
 
 

@@ -126,8 +126,7 @@ class FleetPlan(Printed, metaclass=Made):
             return ""
         return (
             "the limits on a card add up to more than its memory. Its jobs must start together, run at the recorded "
-            "pace, and "
-            "return memory when they no longer need it; a delay can end in an out-of-memory error"
+            "pace, and return memory when they no longer need it; a delay can end in an out-of-memory error"
         )
 
     def to_dict(self) -> dict[str, Any]:

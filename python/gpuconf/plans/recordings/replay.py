@@ -344,9 +344,8 @@ class Plan(Printed, metaclass=Made):
         for u in self.usages:
             if not u.num_allocs and u.live_blocks_before and not u.failures:
                 yield (
-                    f"the trace has no allocation on GPU:{u.gpu}: this is what was live when it was taken, and not "
-                    "the job's peak. "
-                    "Call torch.cuda.memory._record_memory_history() before the job"
+                    f"the trace has no allocation on GPU:{u.gpu}: this is what was live when it was taken, and not the "
+                    "job's peak. Call torch.cuda.memory._record_memory_history() before the job"
                 )
         if self.lost:
             be = "was" if self.lost == 1 else "were"
