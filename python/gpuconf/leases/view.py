@@ -218,13 +218,7 @@ def _notes_of(seen: proc.Process | None, host_pids: bool) -> list[str]:
 
 
 def _share(
-    uuid: str,
-    pid: int,
-    count: int | None,
-    row: Any,
-    known: dict[str, Any],
-    notes: list[str],
-    seen: proc.Process | None,
+    uuid: str, pid: int, count: int | None, row: Any, known: dict[str, Any], notes: list[str], seen: proc.Process | None
 ) -> Share:
     claim = known.get(row.claim_id) if row else None
     pools = [pool for pool in row.pools if pool.uuid == uuid] if row else []
