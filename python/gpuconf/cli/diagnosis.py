@@ -318,9 +318,8 @@ def _processes(machine: View) -> Iterator[Finding]:
                 yield Finding(PROBLEM, f"GPU {place.gpu}", text, fix)
         for share in place.shares:
             if "gone" in share.notes and share.lease and share.bytes is None:
-                text = f"process {share.pid}, which leased {human_bytes(share.lease)}, has ended, but a child process "
-                "still holds the lease"
-                yield Finding(NOTE, f"GPU {place.gpu}", text)
+                ended = f"process {share.pid}, which leased {human_bytes(share.lease)}, has ended"
+                yield Finding(NOTE, f"GPU {place.gpu}", f"{ended}, but a child process still holds the lease")
 
 
 # Limits
