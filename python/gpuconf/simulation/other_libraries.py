@@ -12,12 +12,10 @@ from .._core import import_hook, runtime
 
 _INSTEAD = {
     "cupy": "CuPy does not start on simulated GPUs: NVIDIA's runtime is linked into it and reports that the CUDA "
-    "driver version is "
-    "insufficient. Use NumPy, or tensors of PyTorch, which runs on them",
+    "driver version is insufficient. Use NumPy, or tensors of PyTorch, which runs on them",
     "jax": "JAX does not start on simulated GPUs and computes on the CPU: JAX_PLATFORMS=cpu makes that explicit",
     "tensorflow": "TensorFlow does not start on simulated GPUs and computes on the CPU. gpuconf.compat has its "
-    "functions for GPU "
-    "configuration, which run on them",
+    "functions for GPU configuration, which run on them",
 }
 _SAMPLER = "VLLM_USE_FLASHINFER_SAMPLER"
 

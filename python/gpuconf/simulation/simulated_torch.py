@@ -43,8 +43,7 @@ def choose(values: str | None, strict: bool | None, *, caller: str = "") -> None
         if wanted and wanted != _values:
             raise errors.FailedPreconditionError(
                 f'PyTorch runs on simulated GPUs with values="{_values}" until the process ends: choose '
-                f'values="{wanted}" before '
-                "the first import of torch"
+                f'values="{wanted}" before the first import of torch'
             )
         return
     torch = sys.modules.get("torch")
