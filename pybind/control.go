@@ -11,7 +11,6 @@ import (
 	"gpuconf/gocore/machine/models"
 	"gpuconf/gocore/tf/config"
 	"gpuconf/pybind/process"
-	"gpuconf/pybind/wire"
 )
 
 // Simulate selects the machine to simulate; "" leaves the choice to the environment. It returns the previous and the
