@@ -11,7 +11,6 @@ import (
 	"gpuconf/gocore/machine/models"
 	"gpuconf/gocore/tf/config"
 	"gpuconf/pybind/process"
-	"gpuconf/pybind/wire"
 )
 
 // Simulate selects the machine to simulate; "" leaves the choice to the environment. It returns the previous and the
@@ -107,10 +106,8 @@ func (calls) DrainNotices() (notices [][2]string, err error) {
 
 // DescribeBLAS looks for the library that multiplies matrices in host memory, as the first large product does: choice
 // is GPUCONF_BLAS, and folders are the folders from which Python imports modules, one per line.
-func (calls) DescribeBLAS(choice string, folders string) (about wire.BLAS, err error) {
-	d, err := blas.New(choice, strings.FieldsFunc(folders, func(r rune) bool { return r == '\n' })).Describe()
-	return wire.BLAS{Library: d.Library, Version: d.Version, Path: d.Path, Threads: d.Threads,
-		Complaints: d.Complaints}, err
+func (calls) DescribeBLAS(choice string, folders string) (blas.About, error) {
+	return blas.New(choice, strings.FieldsFunc(folders, func(r rune) bool { return r == '\n' })).Describe()
 }
 
 // A setting is a switch of config.State by name: how to read it and how to store a JSON value. null is None.

@@ -105,23 +105,13 @@ func (calls) ResetMemoryStats(m *devmgr.Manager, device string) error {
 }
 
 // MemoryStats returns all statistics of a device's pool.
-func (calls) MemoryStats(m *devmgr.Manager, device string) (wire.MemoryStats, error) {
-	s, err := m.MemoryStats(device)
-	return wire.MemoryStats{NumAllocs: s.NumAllocs, LiveBlocks: s.LiveBlocks, BytesInUse: s.BytesInUse,
-		RequestedBytesInUse: s.RequestedBytesInUse, PeakBytesInUse: s.PeakBytesInUse,
-		LargestAllocSize: s.LargestAllocSize, BytesLimit: s.BytesLimit, BytesReserved: s.BytesReserved,
-		PeakBytesReserved: s.PeakBytesReserved, LargestFreeBlockBytes: s.LargestFreeBlockBytes,
-		Stitches: s.Stitches, StitchedBytes: s.StitchedBytes, CapturedBytes: s.CapturedBytes,
-		OversubscribedBytes: s.OversubscribedBytes, BudgetLimitBytes: s.Budget.LimitBytes,
-		BudgetPoolBytes: s.Budget.PoolBytes, BudgetOutsideBytes: s.Budget.OutsideBytes,
-		BudgetFreeBytes: s.Budget.FreeBytes}, err
+func (calls) MemoryStats(m *devmgr.Manager, device string) (devmgr.MemoryStats, error) {
+	return m.MemoryStats(device)
 }
 
 // MemoryTotals returns the counters of a logical GPU's pool.
-func (calls) MemoryTotals(m *devmgr.Manager, number int64) (wire.MemoryTotals, error) {
-	t, ooms, err := m.MemoryTotals(int(number))
-	return wire.MemoryTotals{Allocs: t.Allocs, AllocatedBytes: t.AllocatedBytes, Regions: t.Regions,
-		RecentPeakBytesReserved: t.RecentPeakBytesReserved, OOMs: ooms}, err
+func (calls) MemoryTotals(m *devmgr.Manager, number int64) (devmgr.MemoryTotals, error) {
+	return m.MemoryTotals(int(number))
 }
 
 // MemoryMap returns the layout of a pool.

@@ -19,17 +19,23 @@ COLUMNS = 120
 
 LEDGER = ROOT / "gocore" / "lease" / "ledger"
 ALSO = {  # by module
+    "details": [ROOT / "gocore" / "machine" / "blas" / "library_cgo.go"],
     "fleet": [ROOT / "gocore" / "machine" / "models" / "spec_cgo.go"],
     "ledger": [
         *(LEDGER / name for name in ("process.go", "record.go", "rows.go", "claim.go", "parked.go", "turns.go")),
         LEDGER.with_name("turns") / "plan.go",
+    ],
+    "stats": [
+        ROOT / "gocore" / "machine" / "gpu" / "driver.go",
+        ROOT / "gocore" / "pool" / "bfc" / "stats.go",
+        ROOT / "gocore" / "devices" / "devmgr" / "memoryinfo.go",
     ],
 }
 
 PART = re.compile(r"(?m)^// Messages of _core/generated/(\w+)\.py\.$")
 STRUCT = re.compile(r"(?ms)^((?:// [^\n]*\n)+)type (\w+) struct \{\n(.*?)^\}\n")
 FIELD = re.compile(r'^\t\w+\s+(\S+)\s+`py:"(\w+|-)"(?: default:"(\w*)")?`(?:\s*// (.*))?$')
-EMBEDDED = re.compile(r"^\t(\w+)(?:\s*// .*)?$")
+EMBEDDED = re.compile(r"^\t(?:\w+\.)?(\w+)(?:\s*// .*)?$")
 NUMBERS = {"int": "int", "int64": "int", "uint32": "int", "uint64": "int", "float64": "float", "Duration": "int"}
 SCALARS = {**NUMBERS, "Policy": "int", "Phase": "int", "string": "str", "ID": "str", "State": "str", "bool": "bool"}
 OF_TUPLE = ("count", "index")  # tuple's own methods, which such a field hides
@@ -170,7 +176,8 @@ def _class(message: Message) -> list[str]:
 def module(name: str, source: str) -> str:
     """The Python module of a part."""
     also = ALSO.get(name, [])
-    sources = " and ".join(dict.fromkeys(str(path.parent.relative_to(ROOT)) for path in (SOURCE, *also)))
+    paths = [SOURCE, *also] if source else also
+    sources = " and ".join(dict.fromkeys(str(path.parent.relative_to(ROOT)) for path in paths))
     lines = [
         "# SPDX-License-Identifier: Apache-2.0",
         f'"""Messages from {sources}.\n\nWritten by pybind/build/generate.py; DO NOT EDIT.\n"""'
@@ -191,7 +198,6 @@ def generate() -> dict[Path, str]:
     """The modules, by path."""
     _, *parts = PART.split(SOURCE.read_text())
     package = '# SPDX-License-Identifier: Apache-2.0\n"""What crosses the border to Go: see pybind/wire/wire.go."""\n'
-    modules = {
-        TARGET / f"{name}.py": module(name, source) for name, source in zip(parts[::2], parts[1::2], strict=True)
-    }
+    sources = {**dict.fromkeys(ALSO, ""), **dict(zip(parts[::2], parts[1::2], strict=True))}
+    modules = {TARGET / f"{name}.py": module(name, source) for name, source in sources.items()}
     return {TARGET / "__init__.py": package, **modules}

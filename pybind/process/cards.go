@@ -252,7 +252,12 @@ func sentencesOf(list []gpu.Process, hostPIDs bool) string {
 		}
 		clauses = append(clauses, clause)
 	}
-	if rest := len(list) - mostNeighbors; rest > 0 {
+	return sentence(what, clauses, len(list))
+}
+
+// sentence lists the first processes of so many.
+func sentence(what string, clauses []string, all int) string {
+	if rest := all - len(clauses); rest > 0 {
 		clauses = append(clauses, fmt.Sprintf("and %d more", rest))
 	}
 	return " " + what + ": " + strings.Join(clauses, ", ") + "."
@@ -286,10 +291,7 @@ func (p *State) describeLeases(d gpu.Device) string {
 		}
 		clauses = append(clauses, clause+" uses "+human.Exact(n.InUse))
 	}
-	if rest := len(list) - mostNeighbors; rest > 0 {
-		clauses = append(clauses, fmt.Sprintf("and %d more", rest))
-	}
-	return " Other processes on this GPU, by the ledger: " + strings.Join(clauses, ", ") + "."
+	return sentence("Other processes on this GPU, by the ledger", clauses, len(list))
 }
 
 // nameOf returns the name of a process, or "".

@@ -43,6 +43,12 @@ func Caught(r any, err *error) {
 	}
 }
 
+// panicked returns the error for a panic of a goroutine, whose caller cannot recover it.
+func panicked(r any) (err error) {
+	Caught(r, &err)
+	return status.Errorf(status.Internal, "%s", Unmark(err))
+}
+
 func forPython(err error) error {
 	var busy *Busy
 	if errors.As(err, &busy) {
@@ -163,9 +169,7 @@ func Parallel(ctx context.Context, n int, do func(ctx context.Context, number in
 func caught(ctx context.Context, number int, do func(context.Context, int) error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			var marked error
-			Caught(r, &marked)
-			err = status.Errorf(status.Internal, "%s", Unmark(marked))
+			err = panicked(r)
 		}
 	}()
 	return do(ctx, number)

@@ -117,9 +117,7 @@ func (j *Job) begin() {
 func (j *Job) run() {
 	defer func() {
 		if r := recover(); r != nil {
-			var marked error
-			Caught(r, &marked)
-			j.err = status.Errorf(status.Internal, "%s", Unmark(marked))
+			j.err = panicked(r)
 		}
 		j.input, j.work = Input{}, nil
 		all := func() float64 { return 1 }

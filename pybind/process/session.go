@@ -76,14 +76,16 @@ func (w *Work) initialize(env config.Env, origin string, moved func()) error {
 		return errReset()
 	}
 	renamed, err := w.manager.InitializeAfterSessions(env, origin, w.unusedLocked)
-	if renamed {
-		before := w.devices
-		w.devices = nil
-		if before != nil {
-			moved()
-		}
-	}
+	w.renameLocked(renamed, moved)
 	return err
+}
+
+// renameLocked drops the devices for eager operations if device names have changed.
+func (w *Work) renameLocked(renamed bool, moved func()) {
+	if renamed && w.devices != nil {
+		w.devices = nil
+		moved()
+	}
 }
 
 // join returns the devices that a session sees. If device names change, no tensor may be live, because its device would
@@ -94,14 +96,8 @@ func (w *Work) join(options config.Options, env config.Env, origin string, moved
 	if w.closed {
 		return nil, false, errReset()
 	}
-	before := w.devices
 	view, renamed, err := w.manager.Join(options, env, origin, w.unusedLocked)
-	if renamed {
-		w.devices = nil
-		if before != nil {
-			moved()
-		}
-	}
+	w.renameLocked(renamed, moved)
 	if err != nil {
 		return nil, renamed, err
 	}

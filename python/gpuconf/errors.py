@@ -216,10 +216,16 @@ class OpError(GpuconfError):
 
 
 class _Coded(OpError):  # noqa: N818
-    """The base of the classes with the numeric code of their ``code``, which their constructors do not take."""
+    """The base of the classes with a numeric code, which their constructors do not take.
+
+    ``code`` is the class's own name: ``OUT_OF_RANGE`` of OutOfRangeError.
+    """
 
     def __init_subclass__(cls, **named: Any) -> None:
         super().__init_subclass__(**named)
+        if _Coded in cls.__bases__:
+            words = (f"_{letter}" if letter.isupper() else letter.upper() for letter in cls.__name__)
+            cls.code = "".join(words)[1:].removesuffix("_ERROR")
         cls._error_code = globals().get(cls.code, cls._error_code)
 
     def _take(self, node_def: Any, op: Any, message: str, *args: Any) -> str:
@@ -228,8 +234,6 @@ class _Coded(OpError):  # noqa: N818
 
 class InvalidArgumentError(_Coded, ValueError):
     """An argument is invalid: an unknown device, an invalid size, a malformed device string."""
-
-    code = "INVALID_ARGUMENT"
 
 
 class InvalidTypeError(GpuconfError, TypeError):
@@ -241,16 +245,12 @@ class InvalidTypeError(GpuconfError, TypeError):
 class FailedPreconditionError(_Coded, RuntimeError):
     """The call comes too late (the runtime is initialized) or too early, or something is still in use."""
 
-    code = "FAILED_PRECONDITION"
-
 
 class ResourceExhaustedError(_Coded, MemoryError):
     """Out of memory: the limit is reached, the device is full, or the free memory is fragmented.
 
     The message says which.
     """
-
-    code = "RESOURCE_EXHAUSTED"
 
 
 OutOfMemoryError = ResourceExhaustedError
@@ -259,31 +259,21 @@ OutOfMemoryError = ResourceExhaustedError
 class NotFoundError(_Coded, LookupError):
     """A named object does not exist."""
 
-    code = "NOT_FOUND"
-
 
 class AlreadyExistsError(_Coded, RuntimeError):
     """An object already exists."""
-
-    code = "ALREADY_EXISTS"
 
 
 class UnavailableError(_Coded, RuntimeError):
     """A driver or a library is missing, or too old."""
 
-    code = "UNAVAILABLE"
-
 
 class UnimplementedError(_Coded, NotImplementedError):
     """The call has no meaning without TensorFlow. The message says why."""
 
-    code = "UNIMPLEMENTED"
-
 
 class UnknownError(_Coded, RuntimeError):
     """A failure that TensorFlow reports as UNKNOWN."""
-
-    code = "UNKNOWN"
 
 
 class InternalError(_Coded, RuntimeError):
@@ -291,8 +281,6 @@ class InternalError(_Coded, RuntimeError):
 
     After a violated invariant, all later calls that need the devices fail too. Please report it.
     """
-
-    code = "INTERNAL"
 
 
 class ForkedProcessError(FailedPreconditionError):
@@ -302,43 +290,29 @@ class ForkedProcessError(FailedPreconditionError):
 class CancelledError(_Coded, RuntimeError):
     """The call is cancelled because the session is closed."""
 
-    code = "CANCELLED"
-
 
 class DeadlineExceededError(_Coded, RuntimeError):
     """A deadline has passed: memory of a shared GPU was not granted in time. The message lists who holds it."""
-
-    code = "DEADLINE_EXCEEDED"
 
 
 class PermissionDeniedError(_Coded, RuntimeError):
     """The caller lacks permission. TensorFlow class that gpuconf never raises."""
 
-    code = "PERMISSION_DENIED"
-
 
 class UnauthenticatedError(_Coded, RuntimeError):
     """The caller is not authenticated. TensorFlow class that gpuconf never raises."""
-
-    code = "UNAUTHENTICATED"
 
 
 class AbortedError(_Coded, RuntimeError):
     """An operation was aborted, usually by a concurrent one. TensorFlow class that gpuconf never raises."""
 
-    code = "ABORTED"
-
 
 class OutOfRangeError(_Coded, RuntimeError):
     """A read went past the end. TensorFlow class that gpuconf never raises."""
 
-    code = "OUT_OF_RANGE"
-
 
 class DataLossError(_Coded, RuntimeError):
     """Data is lost or corrupt. TensorFlow class that gpuconf never raises."""
-
-    code = "DATA_LOSS"
 
 
 class MissingKeyError(NotFoundError, KeyError):

@@ -54,13 +54,18 @@ func (m *Manager) MemoryInfo(text string) (current, peak uint64, err error) {
 	return current, peak, nil
 }
 
-// MemoryStats holds a pool's statistics, and figures of its GPU.
+// MemoryStats are the statistics of a pool. Names are those of TensorFlow's AllocatorStats where it has them.
 type MemoryStats struct {
 	bfc.Stats
-	// OversubscribedBytes is by how much the blocks in use in all of this process's pools on the GPU exceed the GPU's
-	// memory. It is 0 for a pool without unified memory.
-	OversubscribedBytes uint64
-	Budget              gpu.Budget // the job's budget on the GPU; zero if it has none
+	// Unified memory: by how much bytes_in_use of all pools on the GPU exceeds the GPU's memory.
+	OversubscribedBytes uint64 `py:"oversubscribed_bytes"`
+	gpu.Budget                 // the job's budget on the GPU; zero if it has none
+}
+
+// MemoryTotals are the counters of a pool that PyTorch's statistics need besides MemoryStats.
+type MemoryTotals struct {
+	bfc.Totals
+	OOMs uint64 `py:"ooms"` // requests that failed for lack of memory
 }
 
 // MemoryStats returns the statistics of a device's pool.
@@ -75,15 +80,15 @@ func (m *Manager) MemoryStats(text string) (MemoryStats, error) {
 	return MemoryStats{p.bfc.Stats(), m.oversubscribedLocked(p), budget}, nil
 }
 
-// MemoryTotals returns the totals of a logical GPU's pool, and how many of its allocations ran out of memory.
-func (m *Manager) MemoryTotals(number int) (totals bfc.Totals, ooms uint64, err error) {
+// MemoryTotals returns the counters of a logical GPU's pool.
+func (m *Manager) MemoryTotals(number int) (MemoryTotals, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	p, err := m.poolLocked(number)
 	if err != nil {
-		return bfc.Totals{}, 0, err
+		return MemoryTotals{}, err
 	}
-	return p.bfc.Totals(), p.ooms.Load(), nil
+	return MemoryTotals{p.bfc.Totals(), p.ooms.Load()}, nil
 }
 
 // poolOfLocked returns a device's pool, after reclaiming the memory of destroyed graphs.

@@ -24,6 +24,7 @@
 #ifndef GPUCONF_BUDGET_H
 #define GPUCONF_BUDGET_H
 
+#include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -99,6 +100,12 @@ struct budget {
 	void *lock;    /* the mapping that holds the slot's lock */
 	int64_t swept; /* when dead processes were looked for last, in ms */
 };
+
+/* HOLD has a mutex until the end of the block that it stands in, however that is left. */
+static inline void let_go(pthread_mutex_t **mutex) { pthread_mutex_unlock(*mutex); }
+#define HOLD(mutex) \
+	__attribute__((cleanup(let_go), unused)) pthread_mutex_t *held_ = &(mutex); \
+	pthread_mutex_lock(held_)
 
 /* What cannot be returned to a caller: each library that this is compiled into has a log. */
 __attribute__((format(printf, 1, 2))) void budget_note(const char *format, ...);

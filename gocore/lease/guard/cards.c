@@ -36,10 +36,8 @@ static int card_locked(const uint8_t uuid[16]) {
 }
 
 static int card_of_uuid(const uint8_t uuid[16]) {
-	pthread_mutex_lock(&lock);
-	int card = card_locked(uuid);
-	pthread_mutex_unlock(&lock);
-	return card;
+	HOLD(lock);
+	return card_locked(uuid);
 }
 
 /* An instance of a card has a UUID of its own (_v2), and the budget may name either. */

@@ -95,13 +95,12 @@ CUresult current_context(CUdevice device, CUcontext *context) {
 }
 
 int device_of_context(CUcontext context, CUdevice *device) {
-	pthread_mutex_lock(&lock);
+	HOLD(lock);
 	struct context *one = contexts;
 	while (one != NULL && one->handle != context)
 		one = one->next;
 	if (one != NULL)
 		*device = one->device;
-	pthread_mutex_unlock(&lock);
 	return one != NULL;
 }
 

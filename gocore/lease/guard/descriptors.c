@@ -44,7 +44,7 @@ static int remember(int descriptor) {
 
 	if (fstat(descriptor, &facts) != 0)
 		return 0;
-	pthread_mutex_lock(&lock);
+	HOLD(lock);
 	for (int i = 0; i < file_count; i++)
 		kept |= still(&files[i]) && files[i].device == facts.st_dev && files[i].number == facts.st_ino;
 	if (!kept && file_count < MOST_FILES) {
@@ -52,7 +52,6 @@ static int remember(int descriptor) {
 		if ((kept = one.descriptor >= 0))
 			files[file_count++] = one;
 	}
-	pthread_mutex_unlock(&lock);
 	return kept;
 }
 
@@ -94,12 +93,11 @@ uint64_t id_of_descriptor(int descriptor) {
 int descriptor_lives(uint64_t id) {
 	int lives = 0, all = 1;
 
-	pthread_mutex_lock(&lock);
+	HOLD(lock);
 	for (int i = 0; i < file_count; i++) {
 		all &= still(&files[i]);
 		lives |= still(&files[i]) && locked_byte(files[i].descriptor, (int64_t)id, (int64_t)id + COPIES - 1) >= 0;
 	}
-	pthread_mutex_unlock(&lock);
 	return lives || !all;
 }
 

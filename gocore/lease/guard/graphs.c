@@ -117,45 +117,27 @@ static CUresult instantiated(CUgraphExec exec, CUgraph graph) {
 	return result;
 }
 
-#define INSTANTIATE(call) \
-	CUresult result = INSIDE(call); \
-	return result == CUDA_SUCCESS ? instantiated(*out, graph) : result
-
-EXPORT CUresult cuGraphInstantiate(CUgraphExec *out, CUgraph graph, CUgraphNode *node, char *text, size_t room) {
-	GIVES(cuGraphInstantiate, (out, graph, node, text, room));
-	INSTANTIATE(real.cuGraphInstantiate(out, graph, node, text, room));
-}
-
-EXPORT CUresult cuGraphInstantiate_v2(CUgraphExec *out, CUgraph graph, CUgraphNode *node, char *text, size_t room) {
-	GIVES(cuGraphInstantiate_v2, (out, graph, node, text, room));
-	INSTANTIATE(real.cuGraphInstantiate_v2(out, graph, node, text, room));
-}
-
-EXPORT CUresult cuGraphInstantiateWithFlags(CUgraphExec *out, CUgraph graph, unsigned long long flags) {
-	GIVES(cuGraphInstantiateWithFlags, (out, graph, flags));
-	INSTANTIATE(real.cuGraphInstantiateWithFlags(out, graph, flags));
-}
-
-/* It may upload the graph at once, which takes its memory. */
-EXPORT CUresult cuGraphInstantiateWithParams(CUgraphExec *out, CUgraph graph, void *params) {
-	GIVES(cuGraphInstantiateWithParams, (out, graph, params));
-	CUresult result = INSIDE(real.cuGraphInstantiateWithParams(out, graph, params));
-	if (result == CUDA_SUCCESS) {
-		result = instantiated(*out, graph);
-		settle_graphs(ALL, 0);
+/* With parameters it may upload the graph at once, which takes its memory: the graphs are settled then. */
+#define INSTANTIATES(name, settle, parameters, ...) \
+	EXPORT CUresult name parameters { \
+		GIVES(name, (__VA_ARGS__)); \
+		CUresult result = INSIDE(real.name(__VA_ARGS__)); \
+		if (result == CUDA_SUCCESS) { \
+			result = instantiated(*out, graph); \
+			settle; \
+		} \
+		return result; \
 	}
-	return result;
-}
-
-EXPORT CUresult cuGraphInstantiateWithParams_ptsz(CUgraphExec *out, CUgraph graph, void *params) {
-	GIVES(cuGraphInstantiateWithParams_ptsz, (out, graph, params));
-	CUresult result = INSIDE(real.cuGraphInstantiateWithParams_ptsz(out, graph, params));
-	if (result == CUDA_SUCCESS) {
-		result = instantiated(*out, graph);
-		settle_graphs(ALL, 0);
-	}
-	return result;
-}
+INSTANTIATES(cuGraphInstantiate, (void)0,
+    (CUgraphExec * out, CUgraph graph, CUgraphNode *node, char *text, size_t room), out, graph, node, text, room)
+INSTANTIATES(cuGraphInstantiate_v2, (void)0,
+    (CUgraphExec * out, CUgraph graph, CUgraphNode *node, char *text, size_t room), out, graph, node, text, room)
+INSTANTIATES(cuGraphInstantiateWithFlags, (void)0, (CUgraphExec * out, CUgraph graph, unsigned long long flags), out,
+    graph, flags)
+INSTANTIATES(cuGraphInstantiateWithParams, settle_graphs(ALL, 0), (CUgraphExec * out, CUgraph graph, void *params), out,
+    graph, params)
+INSTANTIATES(cuGraphInstantiateWithParams_ptsz, settle_graphs(ALL, 0), (CUgraphExec * out, CUgraph graph, void *params),
+    out, graph, params)
 
 /*
  * A figure of the driver's, as of now: if another thread has changed something since the driver was asked, it is asked
@@ -231,7 +213,7 @@ void settle_graphs(enum settling which, int trim) {
 	if (!__atomic_load_n(&graphs_in_use, __ATOMIC_ACQUIRE))
 		return;
 	int count = device_count();
-	pthread_mutex_lock(&lock);
+	HOLD(lock);
 	for (CUdevice device = 0; device < count; device++) {
 		if (which == IDLE && reserves[device].in_flight > 0) {
 			pools_changed();
@@ -241,7 +223,6 @@ void settle_graphs(enum settling which, int trim) {
 			trim_reserve(device);
 		recharge(device, 0);
 	}
-	pthread_mutex_unlock(&lock);
 }
 
 /*
@@ -253,7 +234,7 @@ static int takes(CUdevice device, uint64_t need) {
 	struct reserve *one = &reserves[device];
 	uint64_t used = 0;
 
-	pthread_mutex_lock(&lock);
+	HOLD(lock);
 	uint64_t needed =
 	             (ask(device, CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT, &used) ? used : one->charged) + one->claimed + need,
 	         have = one->charged + one->spare;
@@ -265,7 +246,6 @@ static int takes(CUdevice device, uint64_t need) {
 		one->spare += extra;
 		one->changes++;
 	}
-	pthread_mutex_unlock(&lock);
 	return fits;
 }
 
@@ -282,12 +262,11 @@ static int prepare(CUdevice device, uint64_t need) {
 }
 
 static void launched(CUdevice device, uint64_t need) {
-	pthread_mutex_lock(&lock);
+	HOLD(lock);
 	reserves[device].claimed -= need;
 	reserves[device].changes++;
 	recharge(device, 1);
 	reserves[device].in_flight--;
-	pthread_mutex_unlock(&lock);
 }
 
 static CUresult launch(CUresult (*driver)(CUgraphExec, CUstream), CUgraphExec exec, CUstream stream) {
@@ -303,25 +282,15 @@ static CUresult launch(CUresult (*driver)(CUgraphExec, CUstream), CUgraphExec ex
 	return result;
 }
 
-EXPORT CUresult cuGraphUpload(CUgraphExec exec, CUstream stream) {
-	TAKES(cuGraphUpload, (exec, stream));
-	return launch(real.cuGraphUpload, exec, stream);
-}
-
-EXPORT CUresult cuGraphUpload_ptsz(CUgraphExec exec, CUstream stream) {
-	TAKES(cuGraphUpload_ptsz, (exec, stream));
-	return launch(real.cuGraphUpload_ptsz, exec, stream);
-}
-
-EXPORT CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream) {
-	TAKES(cuGraphLaunch, (exec, stream));
-	return launch(real.cuGraphLaunch, exec, stream);
-}
-
-EXPORT CUresult cuGraphLaunch_ptsz(CUgraphExec exec, CUstream stream) {
-	TAKES(cuGraphLaunch_ptsz, (exec, stream));
-	return launch(real.cuGraphLaunch_ptsz, exec, stream);
-}
+#define LAUNCHES(name) \
+	EXPORT CUresult name(CUgraphExec exec, CUstream stream) { \
+		TAKES(name, (exec, stream)); \
+		return launch(real.name, exec, stream); \
+	}
+LAUNCHES(cuGraphUpload)
+LAUNCHES(cuGraphUpload_ptsz)
+LAUNCHES(cuGraphLaunch)
+LAUNCHES(cuGraphLaunch_ptsz)
 
 EXPORT CUresult cuGraphExecDestroy(CUgraphExec exec) {
 	struct entry entry;

@@ -273,37 +273,19 @@ static uint64_t bytes_of(const CUDA_ARRAY3D_DESCRIPTOR *shape, unsigned int leve
 	ALLOCATE_CHARGED(array_kind, bytes_of(shape3d, levels), (uintptr_t)*out, \
 	    made(call, (shape3d)->format, (shape3d)->channels), undo)
 
-EXPORT CUresult cuArrayCreate_v2(CUarray *out, const CUDA_ARRAY_DESCRIPTOR *shape) {
-	TAKES(cuArrayCreate_v2, (out, shape));
-	if (shape == NULL)
-		return INSIDE(real.cuArrayCreate_v2(out, shape));
-	CUDA_ARRAY3D_DESCRIPTOR flat = {shape->width, shape->height, 0, shape->format, shape->channels, 0};
-	CREATE(ARRAY, &flat, 1, real.cuArrayCreate_v2(out, shape), real.cuArrayDestroy(*out));
-}
-
-EXPORT CUresult cuArrayCreate(CUarray *out, const CUDA_ARRAY_DESCRIPTOR_v1 *shape) {
-	TAKES(cuArrayCreate, (out, shape));
-	if (shape == NULL)
-		return INSIDE(real.cuArrayCreate(out, shape));
-	CUDA_ARRAY3D_DESCRIPTOR flat = {shape->width, shape->height, 0, shape->format, shape->channels, 0};
-	CREATE(ARRAY, &flat, 1, real.cuArrayCreate(out, shape), real.cuArrayDestroy(*out));
-}
-
-EXPORT CUresult cuArray3DCreate_v2(CUarray *out, const CUDA_ARRAY3D_DESCRIPTOR *shape) {
-	TAKES(cuArray3DCreate_v2, (out, shape));
-	if (shape == NULL)
-		return INSIDE(real.cuArray3DCreate_v2(out, shape));
-	CREATE(ARRAY, shape, 1, real.cuArray3DCreate_v2(out, shape), real.cuArrayDestroy(*out));
-}
-
-EXPORT CUresult cuArray3DCreate(CUarray *out, const CUDA_ARRAY3D_DESCRIPTOR_v1 *shape) {
-	TAKES(cuArray3DCreate, (out, shape));
-	if (shape == NULL)
-		return INSIDE(real.cuArray3DCreate(out, shape));
-	CUDA_ARRAY3D_DESCRIPTOR wide = {
-	    shape->width, shape->height, shape->depth, shape->format, shape->channels, shape->flags};
-	CREATE(ARRAY, &wide, 1, real.cuArray3DCreate(out, shape), real.cuArrayDestroy(*out));
-}
+/* A shape that is missing is the driver's to refuse. */
+#define CREATES(name, type, depth, flags) \
+	EXPORT CUresult name(CUarray *out, const type *shape) { \
+		TAKES(name, (out, shape)); \
+		if (shape == NULL) \
+			return INSIDE(real.name(out, shape)); \
+		CUDA_ARRAY3D_DESCRIPTOR wide = {shape->width, shape->height, depth, shape->format, shape->channels, flags}; \
+		CREATE(ARRAY, &wide, 1, real.name(out, shape), real.cuArrayDestroy(*out)); \
+	}
+CREATES(cuArrayCreate_v2, CUDA_ARRAY_DESCRIPTOR, 0, 0)
+CREATES(cuArrayCreate, CUDA_ARRAY_DESCRIPTOR_v1, 0, 0)
+CREATES(cuArray3DCreate_v2, CUDA_ARRAY3D_DESCRIPTOR, shape->depth, shape->flags)
+CREATES(cuArray3DCreate, CUDA_ARRAY3D_DESCRIPTOR_v1, shape->depth, shape->flags)
 
 EXPORT CUresult cuMipmappedArrayCreate(
     CUmipmappedArray *out, const CUDA_ARRAY3D_DESCRIPTOR *shape, unsigned int levels) {

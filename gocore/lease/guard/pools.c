@@ -179,7 +179,7 @@ static void settle_pool(struct pool *pool, int own, int trim) {
 void settle_pools(enum settling which, int trim) {
 	if (!__atomic_load_n(&pools_in_use, __ATOMIC_ACQUIRE))
 		return;
-	pthread_mutex_lock(&lock);
+	HOLD(lock);
 	for (struct pool *one = pools, *next; one != NULL; one = next) {
 		use(one);
 		if (which == ALL || one->in_flight == 0)
@@ -189,7 +189,6 @@ void settle_pools(enum settling which, int trim) {
 		next = one->next;
 		end_use(one);
 	}
-	pthread_mutex_unlock(&lock);
 }
 
 static void settle(void) {
@@ -238,20 +237,17 @@ int take_or_settle(int card, uint64_t bytes) {
 
 /* The pool of a handle, with a user more, or NULL. The lock is not held by the caller of these. */
 static struct pool *use_known(CUmemoryPool handle) {
-	pthread_mutex_lock(&lock);
-	struct pool *pool = use(handle == NULL ? NULL : find(handle));
-	pthread_mutex_unlock(&lock);
-	return pool;
+	HOLD(lock);
+	return use(handle == NULL ? NULL : find(handle));
 }
 
 /* A pool that was not made here. NULL if it cannot be charged. */
 static struct pool *use_of_device(CUmemoryPool handle, CUdevice device) {
 	int card = card_of_device(device);
 
-	pthread_mutex_lock(&lock);
+	HOLD(lock);
 	struct pool *pool = find(handle);
 	pool = use(pool != NULL || card == NO_CARD ? pool : add(handle, card, 0));
-	pthread_mutex_unlock(&lock);
 	return pool;
 }
 
@@ -348,7 +344,7 @@ static int begin_request(struct request *request, uint64_t claimed) {
 	uint64_t growth = segments(request->bytes - claimed);
 	int fits = growth > 0 || claimed == 0 ? take_undecided(pool->card, growth) : take(pool->card, 0);
 
-	pthread_mutex_lock(&lock);
+	HOLD(lock);
 	if (fits) {
 		request->room = claimed > 0 ? PART : WHOLE;
 		if (growth == 0 && claimed > 0)
@@ -360,7 +356,6 @@ static int begin_request(struct request *request, uint64_t claimed) {
 	} else {
 		pool->claimed -= claimed;
 	}
-	pthread_mutex_unlock(&lock);
 	return fits;
 }
 
@@ -437,10 +432,9 @@ static void undo(const struct request *request) {
 			INSIDE(real.cuStreamSynchronize(stream));
 	}
 	pools_changed(); /* the others returned what they had free, too */
-	pthread_mutex_lock(&lock);
+	HOLD(lock);
 	trim_pool(pool, pool->charged > request->taken ? pool->charged - request->taken : 0);
 	settle_pool(pool, 1, 0);
-	pthread_mutex_unlock(&lock);
 }
 
 /* Whether what came of the request fits. */
@@ -505,9 +499,8 @@ static CUresult allocate(struct request *request) {
 	if (pool->card != NO_CARD && make_room(request))
 		return end_request(request, call_driver(request));
 	result = pool->card == NO_CARD ? call_driver(request) : refuse(request, CUDA_ERROR_OUT_OF_MEMORY);
-	pthread_mutex_lock(&lock);
+	HOLD(lock);
 	end_use(pool);
-	pthread_mutex_unlock(&lock);
 	return result;
 }
 
@@ -532,15 +525,13 @@ EXPORT CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *out, size_t bytes, CUm
 	    &(struct request){.out = out, .bytes = bytes, .from = pool, .stream = stream, .from_pool = 1, .own_stream = 1});
 }
 
-EXPORT CUresult cuMemFreeAsync(CUdeviceptr address, CUstream stream) {
-	GIVES(cuMemFreeAsync, (address, stream));
-	FREE(find_linear(address, &entry_), real.cuMemFreeAsync(address, stream));
-}
-
-EXPORT CUresult cuMemFreeAsync_ptsz(CUdeviceptr address, CUstream stream) {
-	GIVES(cuMemFreeAsync_ptsz, (address, stream));
-	FREE(find_linear(address, &entry_), real.cuMemFreeAsync_ptsz(address, stream));
-}
+#define FREES(name) \
+	EXPORT CUresult name(CUdeviceptr address, CUstream stream) { \
+		GIVES(name, (address, stream)); \
+		FREE(find_linear(address, &entry_), real.name(address, stream)); \
+	}
+FREES(cuMemFreeAsync)
+FREES(cuMemFreeAsync_ptsz)
 
 void pool_freed(const struct entry *entry) {
 	struct pool *pool = entry->owner;
@@ -569,15 +560,13 @@ static int card_of_pool(const CUmemLocation *location, int type, int *card) {
 
 /* A pool that was made just now. If its handle is known, it is that of one that was destroyed. */
 static int add_made(CUmemoryPool handle, int card) {
-	pthread_mutex_lock(&lock);
+	HOLD(lock);
 	struct pool *stale = find(handle);
 	if (stale != NULL) {
 		stale->handle = NULL;
 		end_if_unused(stale);
 	}
-	int added = add(handle, card, 1) != NULL;
-	pthread_mutex_unlock(&lock);
-	return added;
+	return add(handle, card, 1) != NULL;
 }
 
 EXPORT CUresult cuMemPoolCreate(CUmemoryPool *out, const CUmemPoolProps *props) {
@@ -610,10 +599,9 @@ static CUresult found(CUresult result, CUmemoryPool handle, const CUmemLocation 
 
 	if (result != CUDA_SUCCESS || !card_of_pool(location, type, &card))
 		return result;
-	pthread_mutex_lock(&lock);
+	HOLD(lock);
 	if (find(handle) == NULL)
 		add(handle, card, 0);
-	pthread_mutex_unlock(&lock);
 	return result;
 }
 
@@ -668,9 +656,8 @@ EXPORT CUresult cuMemPoolTrimTo(CUmemoryPool handle, size_t keep) {
 
 /* Another pool is current now. */
 static CUresult pool_set(CUresult result) {
-	pthread_mutex_lock(&lock);
+	HOLD(lock);
 	forget_current();
-	pthread_mutex_unlock(&lock);
 	return result;
 }
 
@@ -688,36 +675,19 @@ EXPORT CUresult cuMemSetMemPool(CUmemLocation *location, int type, CUmemoryPool 
  * A synchronization gives freed memory back to the device, down to a threshold that the program may have lowered. It
  * must not wait for other threads' requests, in the driver neither: the pools that these are for are settled later.
  */
-#define SYNCHRONIZE(call) \
-	CUresult result = INSIDE(call); \
-	settle_pools(IDLE, 0); \
-	settle_graphs(IDLE, 0); \
-	return result
-
-EXPORT CUresult cuStreamSynchronize(CUstream stream) {
-	GIVES(cuStreamSynchronize, (stream));
-	SYNCHRONIZE(real.cuStreamSynchronize(stream));
-}
-
-EXPORT CUresult cuStreamSynchronize_ptsz(CUstream stream) {
-	GIVES(cuStreamSynchronize_ptsz, (stream));
-	SYNCHRONIZE(real.cuStreamSynchronize_ptsz(stream));
-}
-
-EXPORT CUresult cuEventSynchronize(CUevent event) {
-	GIVES(cuEventSynchronize, (event));
-	SYNCHRONIZE(real.cuEventSynchronize(event));
-}
-
-EXPORT CUresult cuCtxSynchronize(void) {
-	GIVES(cuCtxSynchronize, ());
-	SYNCHRONIZE(real.cuCtxSynchronize());
-}
-
-EXPORT CUresult cuCtxSynchronize_v2(CUcontext context) {
-	GIVES(cuCtxSynchronize_v2, (context));
-	SYNCHRONIZE(real.cuCtxSynchronize_v2(context));
-}
+#define SYNCHRONIZES(name, parameters, arguments) \
+	EXPORT CUresult name parameters { \
+		GIVES(name, arguments); \
+		CUresult result = INSIDE(real.name arguments); \
+		settle_pools(IDLE, 0); \
+		settle_graphs(IDLE, 0); \
+		return result; \
+	}
+SYNCHRONIZES(cuStreamSynchronize, (CUstream stream), (stream))
+SYNCHRONIZES(cuStreamSynchronize_ptsz, (CUstream stream), (stream))
+SYNCHRONIZES(cuEventSynchronize, (CUevent event), (event))
+SYNCHRONIZES(cuCtxSynchronize, (void), ())
+SYNCHRONIZES(cuCtxSynchronize_v2, (CUcontext context), (context))
 
 /* The pools are left behind: a thread of the parent may have been changing them. */
 void forget_pools(void) {

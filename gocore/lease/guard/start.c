@@ -199,8 +199,6 @@ int start(void) {
 		forget(); /* the lock may be held by a thread of the parent */
 	if (!__atomic_load_n(&started, __ATOMIC_ACQUIRE) && !failed && find_folder(found))
 		find_libraries(found); /* also if nothing can be counted: the functions that are handed out then refuse */
-	pthread_mutex_lock(&starting);
-	int counts = start_locked(found);
-	pthread_mutex_unlock(&starting);
-	return counts;
+	HOLD(starting);
+	return start_locked(found);
 }

@@ -129,6 +129,16 @@ static void put_back(const struct entry *entry) {
 		note("no host memory to record a handle: %llu bytes stay charged", (unsigned long long)entry->bytes);
 }
 
+/* A handle that the driver has just given out. */
+static void add_handle(CUmemGenericAllocationHandle handle, struct physical *physical) {
+	put_back(&(struct entry){.kind = HANDLE,
+	    .key = handle,
+	    .bytes = physical->bytes,
+	    .owner = physical,
+	    .card = (int8_t)physical->card,
+	    .count = 1});
+}
+
 /*
  * Counts how often a handle must be released, and returns 0 if it is not charged. The entry with the new count is
  * written to *entry; it is not in the table any more if the count is 0. The lock is held, so that hold, on another
@@ -144,10 +154,8 @@ static int count_locked(CUmemGenericAllocationHandle handle, int difference, str
 }
 
 static int count_handle(CUmemGenericAllocationHandle handle, int difference, struct entry *entry) {
-	pthread_mutex_lock(&lock);
-	int found = count_locked(handle, difference, entry);
-	pthread_mutex_unlock(&lock);
-	return found;
+	HOLD(lock);
+	return count_locked(handle, difference, entry);
 }
 
 EXPORT CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
@@ -176,13 +184,12 @@ EXPORT CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
 static int hold(CUmemGenericAllocationHandle handle, struct physical **physical) {
 	struct entry entry;
 
-	pthread_mutex_lock(&lock);
+	HOLD(lock);
 	int found = table_find(HANDLE, handle, &entry);
 	if (found) {
 		*physical = entry.owner;
 		(*physical)->references++;
 	}
-	pthread_mutex_unlock(&lock);
 	return found;
 }
 
@@ -276,10 +283,8 @@ static int hold_mapped_locked(CUdeviceptr address, struct physical **physical) {
 }
 
 static int hold_mapped(CUdeviceptr address, struct physical **physical) {
-	pthread_mutex_lock(&lock);
-	int found = hold_mapped_locked(address, physical);
-	pthread_mutex_unlock(&lock);
-	return found;
+	HOLD(lock);
+	return hold_mapped_locked(address, physical);
 }
 
 EXPORT CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *out, void *address) {
@@ -290,17 +295,9 @@ EXPORT CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *out, v
 	CUresult result = INSIDE(real.cuMemRetainAllocationHandle(out, address));
 	if (result != CUDA_SUCCESS)
 		return result;
-	pthread_mutex_lock(&lock); /* two threads may retain memory of which no handle is left */
-	if (!count_locked(*out, 1, &entry) && hold_mapped_locked((CUdeviceptr)(uintptr_t)address, &physical)) {
-		entry = (struct entry){.kind = HANDLE,
-		    .key = *out,
-		    .bytes = physical->bytes,
-		    .owner = physical,
-		    .card = (int8_t)physical->card,
-		    .count = 1};
-		put_back(&entry);
-	}
-	pthread_mutex_unlock(&lock);
+	HOLD(lock); /* two threads may retain memory of which no handle is left */
+	if (!count_locked(*out, 1, &entry) && hold_mapped_locked((CUdeviceptr)(uintptr_t)address, &physical))
+		add_handle(*out, physical);
 	return result;
 }
 
@@ -398,17 +395,10 @@ EXPORT CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *out
 		return result;
 	struct entry entry = {0};
 	if (result != CUDA_SUCCESS ||
-	    count_handle(*out, 1, &entry)) { /* a driver may return a handle that is there already */
+	    count_handle(*out, 1, &entry)) /* a driver may return a handle that is there already */
 		refer(physical, -1);
-	} else {
-		entry = (struct entry){.kind = HANDLE,
-		    .key = *out,
-		    .bytes = physical->bytes,
-		    .owner = physical,
-		    .card = (int8_t)physical->card,
-		    .count = 1};
-		put_back(&entry);
-	}
+	else
+		add_handle(*out, physical);
 	return result;
 }
 
@@ -498,21 +488,16 @@ static void tiles_changed(const CUarrayMapInfo *list, unsigned int count) {
 	}
 }
 
-EXPORT CUresult cuMemMapArrayAsync(CUarrayMapInfo *list, unsigned int count, CUstream stream) {
-	GIVES(cuMemMapArrayAsync, (list, count, stream));
-	CUresult result = INSIDE(real.cuMemMapArrayAsync(list, count, stream));
-	if (result == CUDA_SUCCESS)
-		tiles_changed(list, count);
-	return result;
-}
-
-EXPORT CUresult cuMemMapArrayAsync_ptsz(CUarrayMapInfo *list, unsigned int count, CUstream stream) {
-	GIVES(cuMemMapArrayAsync_ptsz, (list, count, stream));
-	CUresult result = INSIDE(real.cuMemMapArrayAsync_ptsz(list, count, stream));
-	if (result == CUDA_SUCCESS)
-		tiles_changed(list, count);
-	return result;
-}
+#define MAPS_ARRAYS(name) \
+	EXPORT CUresult name(CUarrayMapInfo *list, unsigned int count, CUstream stream) { \
+		GIVES(name, (list, count, stream)); \
+		CUresult result = INSIDE(real.name(list, count, stream)); \
+		if (result == CUDA_SUCCESS) \
+			tiles_changed(list, count); \
+		return result; \
+	}
+MAPS_ARRAYS(cuMemMapArrayAsync)
+MAPS_ARRAYS(cuMemMapArrayAsync_ptsz)
 
 void forget_virtual(void) {
 	static const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;

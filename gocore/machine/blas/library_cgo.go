@@ -49,13 +49,13 @@ type search struct {
 	err   error // the library that the caller named cannot be used
 }
 
-// About describes what computes large products.
+// About is what computes large products in host memory.
 type About struct {
-	Library    string   // "OpenBLAS"; "" if there is none
-	Version    string   // what the library says about itself
-	Path       string   // its file
-	Threads    int      // 0 if unknown
-	Complaints []string // why libraries that exist cannot be used
+	Library    string   `py:"library"`    // "OpenBLAS"; "" if there is none
+	Version    string   `py:"version"`    // what the library says about itself
+	Path       string   `py:"path"`       // its file
+	Threads    int      `py:"threads"`    // 0 if unknown
+	Complaints []string `py:"complaints"` // why libraries that exist cannot be used
 }
 
 // New returns a Library without loading anything. choice is Auto, Gonum, or a library's path or name; folders are the

@@ -87,10 +87,13 @@ type Native interface {
 // Others allocate and free meanwhile, so the figures are a snapshot; LimitBytes is the sum of the other three unless
 // more than the limit is in use.
 type Budget struct {
-	LimitBytes   uint64 // the most that the job may have of the device's memory
-	PoolBytes    uint64 // what gpuconf's pools have reserved
-	OutsideBytes uint64 // what else was allocated: by other libraries, and by processes without gpuconf
-	FreeBytes    uint64 // what is left of the limit
+	// What the guard of `gpuconf run` lets the job's processes have of the GPU; 0 without the guard.
+	LimitBytes uint64 `py:"budget_limit_bytes" default:"0"`
+	// Of it, what gpuconf's pools have reserved, in all processes of the job.
+	PoolBytes uint64 `py:"budget_pool_bytes" default:"0"`
+	// Of it, what is allocated otherwise: by libraries past the pools, and by the job's other programs.
+	OutsideBytes uint64 `py:"budget_outside_bytes" default:"0"`
+	FreeBytes    uint64 `py:"budget_free_bytes" default:"0"` // what is left of it
 }
 
 // Budgeted is a Driver that knows the budget of the job to which the process belongs.

@@ -92,7 +92,7 @@ func memoryKind(device nvml.Device, name string) (gpu.MemoryKind, nvml.Return) {
 	if slices.ContainsFunc(words, func(word string) bool { return slices.Contains(integrated, word) }) {
 		return gpu.Unified, nvml.SUCCESS
 	}
-	if _, ret := device.GetMemoryInfo(); Result(ret) == ErrorNotSupported {
+	if _, ret := device.GetMemoryInfo(); ret == nvml.ERROR_NOT_SUPPORTED {
 		return gpu.Unified, nvml.SUCCESS
 	}
 	mode, ret := device.GetAddressingMode()
@@ -126,7 +126,7 @@ func instances(card nvml.Device, who string) (listed []gpu.Instance, failed erro
 	}
 	for place := range places {
 		device, ret := card.GetMigDeviceHandleByIndex(place)
-		if Result(ret) == ErrorNotFound {
+		if ret == nvml.ERROR_NOT_FOUND {
 			continue // no instance was created here
 		}
 		instance, err := gpu.Instance{}, failure(ret, fmt.Sprintf("nvmlDeviceGetMigDeviceHandleByIndex %d of %s",
@@ -176,10 +176,10 @@ func (m *monitor) Memory(uuid string) (gpu.MemoryUse, error) {
 		return gpu.MemoryUse{}, err
 	}
 	memory, ret := device.GetMemoryInfo()
-	if Result(ret) == ErrorNotSupported {
+	if ret == nvml.ERROR_NOT_SUPPORTED {
 		return gpu.MemoryUse{}, status.Errorf(status.Unimplemented, "nvmlDeviceGetMemoryInfo of %s: %w: the GPU has "+
 			"no dedicated memory, for example because it shares the host's; use CUDA to query what it may use",
-			uuid, ErrorNotSupported)
+			uuid, Result(ret))
 	}
 	if err := failure(ret, "nvmlDeviceGetMemoryInfo of "+uuid); err != nil {
 		return gpu.MemoryUse{}, err

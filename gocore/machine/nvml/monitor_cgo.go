@@ -71,8 +71,8 @@ func (m *monitor) Close() error {
 // find returns the handle of a card or an instance.
 func (m *monitor) find(uuid string) (nvml.Device, error) {
 	device, ret := m.lib.DeviceGetHandleByUUID(uuid)
-	switch Result(ret) {
-	case ErrorInvalidArgument, ErrorNotFound: // a malformed UUID, and an unknown one
+	switch ret {
+	case nvml.ERROR_INVALID_ARGUMENT, nvml.ERROR_NOT_FOUND: // a malformed UUID, and an unknown one
 		return nil, status.Errorf(status.NotFound, "unknown UUID %q: NVML lists no such GPU or MIG instance for "+
 			"this process", uuid)
 	}
@@ -213,72 +213,51 @@ func ReadHost(root fs.FS) Host {
 }
 
 // Result is an nvmlReturn_t other than success, used as an error value. Success is a nil error, never a Result.
-type Result int
+type Result nvml.Return
 
-// The values that this package distinguishes; the numbers are NVML's (nvml.h, enum nvmlReturn_t).
-const (
-	ErrorUninitialized         Result = 1
-	ErrorInvalidArgument       Result = 2
-	ErrorNotSupported          Result = 3
-	ErrorNoPermission          Result = 4
-	ErrorNotFound              Result = 6
-	ErrorDriverNotLoaded       Result = 9
-	ErrorTimeout               Result = 10
-	ErrorLibraryNotFound       Result = 12
-	ErrorFunctionNotFound      Result = 13
-	ErrorGPUIsLost             Result = 15
-	ErrorResetRequired         Result = 16
-	ErrorOperatingSystem       Result = 17
-	ErrorLibRMVersionMismatch  Result = 18
-	ErrorMemory                Result = 20
-	ErrorInsufficientResources Result = 23
-	ErrorNotReady              Result = 27
-	ErrorGPUNotFound           Result = 28
-	ErrorUnknown               Result = 999
-)
-
-// answers maps each Result to its name, its kind of error and its meaning for the caller, with
-// the next step if there is one.
-var answers = map[Result]struct {
+// answers maps each value to its name, its kind of error and its meaning for the caller, with the next step if there is
+// one.
+var answers = map[nvml.Return]struct {
 	name    string
 	code    status.Code
 	meaning string
 }{
-	ErrorUninitialized: {"UNINITIALIZED", status.FailedPrecondition,
+	nvml.ERROR_UNINITIALIZED: {"UNINITIALIZED", status.FailedPrecondition,
 		"NVML was not started, or was shut down by other code"},
-	ErrorInvalidArgument: {"INVALID_ARGUMENT", status.InvalidArgument, "an argument is invalid"},
-	ErrorNotSupported:    {"NOT_SUPPORTED", status.Unimplemented, "this GPU or its driver does not support the query"},
-	ErrorNoPermission: {"NO_PERMISSION", status.Unavailable,
+	nvml.ERROR_INVALID_ARGUMENT: {"INVALID_ARGUMENT", status.InvalidArgument, "an argument is invalid"},
+	nvml.ERROR_NOT_SUPPORTED: {"NOT_SUPPORTED", status.Unimplemented,
+		"this GPU or its driver does not support the query"},
+	nvml.ERROR_NO_PERMISSION: {"NO_PERMISSION", status.Unavailable,
 		"this user has no permission; check the permissions of /dev/nvidiactl and /dev/nvidia0, or " +
 			"start the container with access to the GPU"},
-	ErrorNotFound: {"NOT_FOUND", status.NotFound, "NVML did not find the object"},
-	ErrorDriverNotLoaded: {"DRIVER_NOT_LOADED", status.Unavailable,
+	nvml.ERROR_NOT_FOUND: {"NOT_FOUND", status.NotFound, "NVML did not find the object"},
+	nvml.ERROR_DRIVER_NOT_LOADED: {"DRIVER_NOT_LOADED", status.Unavailable,
 		"the NVIDIA kernel driver is not loaded; run nvidia-smi on the host for details"},
-	ErrorTimeout: {"TIMEOUT", status.Unavailable, "the driver did not answer in time; try again"},
-	ErrorLibraryNotFound: {"LIBRARY_NOT_FOUND", status.Unavailable,
+	nvml.ERROR_TIMEOUT: {"TIMEOUT", status.Unavailable, "the driver did not answer in time; try again"},
+	nvml.ERROR_LIBRARY_NOT_FOUND: {"LIBRARY_NOT_FOUND", status.Unavailable,
 		"NVML, or a library that it needs, cannot be loaded"},
-	ErrorFunctionNotFound: {"FUNCTION_NOT_FOUND", status.Unimplemented,
+	nvml.ERROR_FUNCTION_NOT_FOUND: {"FUNCTION_NOT_FOUND", status.Unimplemented,
 		"this driver is too old to have the function; update the driver"},
-	ErrorGPUIsLost: {"GPU_IS_LOST", status.Unavailable,
+	nvml.ERROR_GPU_IS_LOST: {"GPU_IS_LOST", status.Unavailable,
 		"the GPU fell off the bus; reset it or restart the machine"},
-	ErrorResetRequired: {"RESET_REQUIRED", status.Unavailable, "the GPU needs a reset: nvidia-smi --gpu-reset"},
-	ErrorOperatingSystem: {"OPERATING_SYSTEM", status.Unavailable,
+	nvml.ERROR_RESET_REQUIRED: {"RESET_REQUIRED", status.Unavailable, "the GPU needs a reset: nvidia-smi --gpu-reset"},
+	nvml.ERROR_OPERATING_SYSTEM: {"OPERATING_SYSTEM", status.Unavailable,
 		"the operating system blocks access to the GPU, for example by a container's device rules"},
-	ErrorLibRMVersionMismatch: {"LIB_RM_VERSION_MISMATCH", status.Unavailable,
+	nvml.ERROR_LIB_RM_VERSION_MISMATCH: {"LIB_RM_VERSION_MISMATCH", status.Unavailable,
 		"the driver's library and the kernel driver have different versions, for example after an update; restart " +
 			"the machine, or, in a container, the container"},
-	ErrorMemory: {"MEMORY", status.ResourceExhausted, "the host has no memory left for NVML"},
-	ErrorInsufficientResources: {"INSUFFICIENT_RESOURCES", status.ResourceExhausted,
+	nvml.ERROR_MEMORY: {"MEMORY", status.ResourceExhausted, "the host has no memory left for NVML"},
+	nvml.ERROR_INSUFFICIENT_RESOURCES: {"INSUFFICIENT_RESOURCES", status.ResourceExhausted,
 		"the driver has run out of something other than memory"},
-	ErrorNotReady:    {"NOT_READY", status.Unavailable, "the system is still starting; try again"},
-	ErrorGPUNotFound: {"GPU_NOT_FOUND", status.NotFound, "the driver found no GPU"},
-	ErrorUnknown:     {"UNKNOWN", status.Unknown, "the driver failed without giving a reason; check dmesg"},
+	nvml.ERROR_NOT_READY:     {"NOT_READY", status.Unavailable, "the system is still starting; try again"},
+	nvml.ERROR_GPU_NOT_FOUND: {"GPU_NOT_FOUND", status.NotFound, "the driver found no GPU"},
+	nvml.ERROR_UNKNOWN:       {"UNKNOWN", status.Unknown, "the driver failed without giving a reason; check dmesg"},
 }
 
 // Error returns NVML's name and number, such as "NVML_ERROR_NO_PERMISSION (4)".
 func (r Result) Error() string {
 	name := "NVML_ERROR"
-	if answer, ok := answers[r]; ok {
+	if answer, ok := answers[nvml.Return(r)]; ok {
 		name += "_" + answer.name
 	}
 	return fmt.Sprintf("%s (%d)", name, int(r))
@@ -286,14 +265,13 @@ func (r Result) Error() string {
 
 // failure returns the error for a call that returned r; nil for success. call is the function's name and the object
 // that it was called for.
-func failure[R ~int32](r R, call string) error {
-	result := Result(r)
-	if result == 0 {
+func failure(r nvml.Return, call string) error {
+	if r == nvml.SUCCESS {
 		return nil
 	}
-	answer, ok := answers[result]
+	answer, ok := answers[r]
 	if !ok {
-		return status.Errorf(status.Unknown, "%s: %w", call, result)
+		return status.Errorf(status.Unknown, "%s: %w", call, Result(r))
 	}
-	return status.Errorf(answer.code, "%s: %w: %s", call, result, answer.meaning)
+	return status.Errorf(answer.code, "%s: %w: %s", call, Result(r), answer.meaning)
 }

@@ -285,8 +285,6 @@ static bool twin_of_file(const char *from, const char *to, const struct stat *fa
 	return bind_read_only(from, to);
 }
 
-static bool cover_folder(const char *path);
-
 /* Folders that the program surely wants. */
 static const char *wanted(int number) {
 	const char *const paths[] = {asked->folder, getenv("HOME"), getenv("TMPDIR"), "/var/tmp", "/tmp", NULL};

@@ -11,29 +11,33 @@ import (
 	"gpuconf/gocore/pool/figures"
 )
 
-// Stats are the allocator's statistics. Block sizes are chunk sizes, as in TensorFlow: Allocate(1) counts 256 bytes.
+// Stats are the allocator's statistics, as Python's users see them: reset_memory_stats is ClearStats. Block sizes are
+// chunk sizes, as in TensorFlow: Allocate(1) counts 256 bytes. What is reserved is regions and spare memory,
+// TensorFlow's pool_bytes; the largest free block includes spare memory beside it.
 type Stats struct {
-	NumAllocs             uint64 // allocations that succeeded, since ClearStats
-	BytesInUse            uint64 // sizes of live blocks
-	PeakBytesInUse        uint64 // its maximum, since ClearStats
-	LargestAllocSize      uint64 // largest block handed out, since ClearStats
-	BytesLimit            uint64 // the sub-allocator's limit
-	BytesReserved         uint64 // sizes of regions and spare memory: TensorFlow's pool_bytes
-	PeakBytesReserved     uint64 // its maximum, ever
-	LargestFreeBlockBytes uint64 // the largest free chunk, including spare memory beside it
-	LiveBlocks            uint64 // the number of live blocks
-	RequestedBytesInUse   uint64 // requested sizes of the live blocks
-	Stitches              uint64 // times that free memory was moved together, ever
-	StitchedBytes         uint64 // bytes moved by them
-	CapturedBytes         uint64 // in no block, but kept for captures
+	NumAllocs           uint64 `py:"num_allocs"`             // allocations since the last reset_memory_stats
+	LiveBlocks          uint64 `py:"live_blocks"`            // allocations not yet freed
+	BytesInUse          uint64 `py:"bytes_in_use"`           // size of the live blocks, in multiples of 256
+	RequestedBytesInUse uint64 `py:"requested_bytes_in_use"` // total requested size of the live blocks
+	PeakBytesInUse      uint64 `py:"peak_bytes_in_use"`      // the maximum of bytes_in_use since reset_memory_stats
+	LargestAllocSize    uint64 `py:"largest_alloc_size"`     // the largest block since the last reset_memory_stats
+	BytesLimit          uint64 `py:"bytes_limit"`            // the hard limit
+	BytesReserved       uint64 `py:"bytes_reserved"`         // memory that the pool has reserved on the GPU
+	PeakBytesReserved   uint64 `py:"peak_bytes_reserved"`    // the maximum of bytes_reserved
+	// the largest contiguous free block in the reserved memory
+	LargestFreeBlockBytes uint64 `py:"largest_free_block_bytes"`
+	// Times that fragmented free memory was remapped to be contiguous for a request that no free block could serve.
+	Stitches      uint64 `py:"stitches"`
+	StitchedBytes uint64 `py:"stitched_bytes"` // bytes remapped by these
+	CapturedBytes uint64 `py:"captured_bytes"` // freed memory that captured CUDA graphs keep until they are destroyed
 }
 
 // Totals are monotonic counters, and the values that PyTorch's statistics need in addition to Stats.
 type Totals struct {
-	Allocs                  uint64 // allocations that succeeded, ever
-	AllocatedBytes          uint64 // the sum of their sizes
-	Regions                 uint64 // now
-	RecentPeakBytesReserved uint64 // the maximum of BytesReserved since ClearStats
+	Allocs                  uint64 `py:"allocs"`                     // allocations since the pool was made
+	AllocatedBytes          uint64 `py:"allocated_bytes"`            // the sum of their sizes
+	Regions                 uint64 `py:"regions"`                    // of reserved memory
+	RecentPeakBytesReserved uint64 `py:"recent_peak_bytes_reserved"` // since the last reset_memory_stats
 }
 
 // Totals returns the current totals.

@@ -101,8 +101,7 @@ static uint64_t positive(uint64_t value) { return value == 0 ? 1 : value; }
 static CUresult create(struct array **out, const shape3d *shape, unsigned levels, int mipmapped) {
 	uint64_t bytes = 0;
 	int layered = shape->flags & CUDA_ARRAY3D_LAYERED;
-	if (out == NULL)
-		return INVALID_VALUE;
+	NEED(out);
 	levels = levels == 0 ? 1 : levels;
 	size_t element = element_bytes(shape->format) > 0 ? element_bytes(shape->format) : OTHER_ELEMENT;
 	for (unsigned i = 0; i < levels; i++)
@@ -175,8 +174,7 @@ static CUresult shape_of(struct array *array, const void *out, shape3d *shape) {
 	FIND(link, *link == array);
 	if (*link == NULL || array->mipmapped)
 		return INVALID_HANDLE;
-	if (out == NULL)
-		return INVALID_VALUE;
+	NEED(out);
 	*shape = array->shape;
 	return SUCCESS;
 }
@@ -191,10 +189,9 @@ EXPORT CUresult cuArrayGetDescriptor_v2(shape *out, struct array *array) {
 	REFUSE(NOT_STARTED, 1, array == NULL ? INVALID_HANDLE : INVALID_CONTEXT);
 	CALLED(cuArrayGetDescriptor);
 	shape3d wide;
-	CUresult result = shape_of(array, out, &wide);
-	if (result == SUCCESS)
-		*out = (shape){wide.width, wide.height, wide.format, wide.channels};
-	return result;
+	TRY(shape_of(array, out, &wide));
+	*out = (shape){wide.width, wide.height, wide.format, wide.channels};
+	return SUCCESS;
 }
 
 /*

@@ -280,8 +280,7 @@ EXPORT CUresult cuStreamEndCapture(CUstream handle, CUgraph *graph) {
 	struct capture *capture = stream->capture;
 	if (capture == NULL)
 		return legacy_implies(stream) == SUCCESS ? ILLEGAL_STATE : STREAM_CAPTURE_IMPLICIT;
-	if (graph == NULL)
-		return INVALID_VALUE;
+	NEED(graph);
 	if (capture->members[0] != stream)
 		return spoil(capture, STREAM_CAPTURE_UNMATCHED);
 	if (capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED && !pthread_equal(capture->thread, pthread_self()))
@@ -512,10 +511,9 @@ EXPORT CUresult cuGraphInstantiateWithFlags(CUgraphExec *out, CUgraph graph, uns
 
 static CUresult destroy(CUgraph graph, int executable) {
 	LOCKED;
-	CUresult result = find_graph(graph, executable);
-	if (result == SUCCESS)
-		destroy_graph(graph);
-	return result;
+	TRY(find_graph(graph, executable));
+	destroy_graph(graph);
+	return SUCCESS;
 }
 
 #define DESTROYS(name, executable) \
@@ -530,15 +528,10 @@ DESTROYS(cuGraphExecDestroy, 1)
 EXPORT CUresult cuGraphLaunch(CUgraphExec exec, CUstream handle) {
 	CALLED_IN(handle, cuGraphLaunch);
 	IN_STREAM(handle);
-	CUresult result = stream->capture != NULL ? spoil(stream->capture, STREAM_CAPTURE_UNSUPPORTED) : admits(stream);
-	if (result == SUCCESS)
-		result = find_graph(exec, 1);
-	if (result == SUCCESS)
-		result = admit_launch(exec);
-	if (result == SUCCESS)
-		result = reserve_graph_memory(exec->body);
-	if (result != SUCCESS)
-		return result;
+	TRY(stream->capture != NULL ? spoil(stream->capture, STREAM_CAPTURE_UNSUPPORTED) : admits(stream));
+	TRY(find_graph(exec, 1));
+	TRY(admit_launch(exec));
+	TRY(reserve_graph_memory(exec->body));
 	run_graph_memory(exec->body);
 	exec->body->holds++;
 	enqueue(stream, (struct work){.kind = GRAPH, .body = exec->body});

@@ -173,9 +173,7 @@ static uint64_t saved(int gpus) {
 static CUresult checkpoint(void) {
 	if (m->checkpoint.state != IS_LOCKED)
 		return ILLEGAL_STATE;
-	CUresult result = unsuitable();
-	if (result != SUCCESS)
-		return result;
+	TRY(unsuitable());
 	for (int i = 0; i < m->gpus; i++)
 		m->checkpoint.bytes[i] = m->gpu[i].used - m->gpu[i].others;
 	take_time("out", saved(m->gpus));
@@ -389,11 +387,9 @@ static CUresult ask_page(struct control *page, int file, enum operation operatio
 
 static CUresult ask(int pid, enum operation operation, uint32_t timeout_ms, int *value) {
 	int file;
-	CUresult result = open_control(pid, &file);
-	if (result != SUCCESS)
-		return result;
+	TRY(open_control(pid, &file));
 	struct control *page = mmap(NULL, sizeof *page, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-	result = OPERATING_SYSTEM;
+	CUresult result = OPERATING_SYSTEM;
 	if (page != MAP_FAILED) {
 		result = ask_page(page, file, operation, timeout_ms, value);
 		munmap(page, sizeof *page);

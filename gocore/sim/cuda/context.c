@@ -122,13 +122,10 @@ EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice device) {
 	NEEDS(out, device);
 	LOCKED;
 	struct gpu *gpu = &m->gpu[device];
-	CUresult result = SUCCESS;
 	if (gpu->primary == NULL)
-		result = make_context(&gpu->primary, device);
+		TRY(make_context(&gpu->primary, device));
 	else if (!gpu->primary->alive)
-		result = begin_context(gpu->primary);
-	if (result != SUCCESS)
-		return result;
+		TRY(begin_context(gpu->primary));
 	gpu->retains++;
 	gpu->primary->primary = 1;
 	gpu->primary->flags = gpu->primary_flags | CU_CTX_MAP_HOST;
@@ -139,8 +136,7 @@ EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice device) {
 EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned *flags, int *active) {
 	REFUSE(ANY_TIME, flags == NULL || active == NULL, INVALID_VALUE);
 	CALLED(cuDevicePrimaryCtxGetState);
-	if (unknown_device(device))
-		return INVALID_DEVICE;
+	KNOWN(device);
 	LOCKED;
 	*flags = m->gpu[device].primary_flags;
 	*active = m->gpu[device].primary != NULL && m->gpu[device].primary->alive;
@@ -160,8 +156,7 @@ EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned *flags, int
 
 /* The flags of a primary context can be set before it is made and while it lives. */
 static CUresult set_flags(CUdevice device, unsigned flags) {
-	if (unknown_device(device))
-		return INVALID_DEVICE;
+	KNOWN(device);
 	if ((flags & ~PRIMARY_FLAGS) != 0 || !is_schedule(flags))
 		return INVALID_VALUE;
 	LOCKED;
@@ -176,8 +171,7 @@ TWO_FORMS(cuDevicePrimaryCtxSetFlags, (CUdevice device, unsigned flags), set_fla
 
 /* It stays retained, but nothing can be done in it until it is retained once more. */
 static CUresult reset(CUdevice device) {
-	if (unknown_device(device))
-		return INVALID_DEVICE;
+	KNOWN(device);
 	LOCKED;
 	struct gpu *gpu = &m->gpu[device];
 	if (gpu->primary != NULL && gpu->primary->alive)
@@ -189,8 +183,7 @@ TWO_FORMS(cuDevicePrimaryCtxReset, (CUdevice device), reset(device))
 
 /* The last release ends the context, and the flags fall to their defaults. */
 static CUresult release(CUdevice device) {
-	if (unknown_device(device))
-		return INVALID_DEVICE;
+	KNOWN(device);
 	LOCKED;
 	struct gpu *gpu = &m->gpu[device];
 	if (gpu->retains == 0)
@@ -214,12 +207,10 @@ EXPORT CUresult cuGreenCtxCreate(struct green **out, void *resources, CUdevice d
 	CALLED_SINCE(12040, cuGreenCtxCreate);
 	(void)resources;
 	CUcontext primary;
-	CUresult result = flags != 1 ? INVALID_VALUE : cuDevicePrimaryCtxRetain(&primary, device);
-	if (result == SUCCESS) {
-		*out = malloc(sizeof **out);
-		(*out)->device = device;
-	}
-	return result;
+	TRY(flags != 1 ? INVALID_VALUE : cuDevicePrimaryCtxRetain(&primary, device));
+	*out = malloc(sizeof **out);
+	(*out)->device = device;
+	return SUCCESS;
 }
 
 EXPORT CUresult cuCtxFromGreenCtx(CUcontext *out, struct green *green) {
@@ -242,15 +233,12 @@ EXPORT CUresult cuGreenCtxDestroy(struct green *green) {
 static CUresult create(CUcontext *out, unsigned flags, CUdevice device) {
 	if (out == NULL || (flags & ~(PRIMARY_FLAGS | CU_CTX_MAP_HOST)) != 0 || !is_schedule(flags))
 		return INVALID_VALUE;
-	if (unknown_device(device))
-		return INVALID_DEVICE;
+	KNOWN(device);
 	refresh();
 	if (stack->depth == MAX_DEPTH)
 		return INVALID_CONTEXT;
 	LOCKED;
-	CUresult result = make_context(out, device);
-	if (result != SUCCESS)
-		return result;
+	TRY(make_context(out, device));
 	(*out)->flags = flags;
 	stack->at[stack->depth++] = *out;
 	return SUCCESS;
@@ -274,8 +262,7 @@ EXPORT CUresult cuCtxCreate_v4(CUcontext *out, void *params, unsigned flags, CUd
  */
 EXPORT CUresult cuCtxGetDevice(CUdevice *device) {
 	CALLED(cuCtxGetDevice);
-	if (device == NULL)
-		return INVALID_VALUE;
+	NEED(device);
 	refresh();
 	if (stack->depth == 0)
 		return INVALID_CONTEXT;
@@ -288,11 +275,8 @@ EXPORT CUresult cuCtxGetDevice(CUdevice *device) {
 
 EXPORT CUresult cuCtxGetApiVersion(CUcontext context, unsigned *version) {
 	CALLED(cuCtxGetApiVersion);
-	if (version == NULL)
-		return INVALID_VALUE;
-	CUresult result = context == NULL ? usable_context(&context) : SUCCESS;
-	if (result != SUCCESS)
-		return result;
+	NEED(version);
+	TRY(context == NULL ? usable_context(&context) : SUCCESS);
 	*version = 3020;
 	return context->alive ? SUCCESS : INVALID_CONTEXT;
 }
@@ -322,15 +306,13 @@ DESTROYS(cuCtxDestroy, cuCtxDestroy_v1)
 
 EXPORT CUresult cuCtxDetach(CUcontext context) {
 	CALLED(cuCtxDetach);
-	if (context == NULL)
-		return INVALID_VALUE;
+	NEED(context);
 	return destroy(context);
 }
 
 EXPORT CUresult cuCtxGetCurrent(CUcontext *out) {
 	CALLED(cuCtxGetCurrent);
-	if (out == NULL)
-		return INVALID_VALUE;
+	NEED(out);
 	refresh();
 	*out = stack->depth > 0 ? stack->at[stack->depth - 1] : NULL;
 	return SUCCESS;
@@ -353,8 +335,7 @@ EXPORT CUresult cuCtxSetCurrent(CUcontext context) {
 EXPORT CUresult cuCtxPushCurrent_v2(CUcontext context) {
 	CALLED(cuCtxPushCurrent);
 	refresh();
-	if (context == NULL)
-		return INVALID_VALUE;
+	NEED(context);
 	if (!context->alive && !context->primary)
 		return CONTEXT_IS_DESTROYED;
 	if (stack->depth == MAX_DEPTH)
@@ -464,17 +445,16 @@ static CUresult set(struct context *context, int limit, size_t value) {
 EXPORT CUresult cuCtxSetLimit(int limit, size_t value) {
 	CALLED(cuCtxSetLimit);
 	IN_CONTEXT;
-	CUresult result = known(context, limit);
-	return result == SUCCESS ? set(context, limit, value) : result;
+	TRY(known(context, limit));
+	return set(context, limit, value);
 }
 
 EXPORT CUresult cuCtxGetLimit(size_t *value, int limit) {
 	CALLED(cuCtxGetLimit);
 	IN_CONTEXT;
-	CUresult result = value == NULL ? INVALID_VALUE : known(context, limit);
-	if (result == SUCCESS)
-		*value = context->limits[limit];
-	return result;
+	TRY(value == NULL ? INVALID_VALUE : known(context, limit));
+	*value = context->limits[limit];
+	return SUCCESS;
 }
 
 EXPORT CUresult cuCtxGetFlags(unsigned *flags) {
@@ -497,8 +477,7 @@ EXPORT CUresult cuCtxSetFlags(unsigned flags) {
 
 EXPORT CUresult cuCtxGetCacheConfig(int *config) {
 	CALLED(cuCtxGetCacheConfig);
-	if (config == NULL)
-		return INVALID_VALUE;
+	NEED(config);
 	IN_CONTEXT;
 	*config = context->cache_config;
 	return SUCCESS;
@@ -516,8 +495,7 @@ EXPORT CUresult cuCtxSetCacheConfig(int config) {
 /* Newer GPUs have banks of four bytes only. */
 EXPORT CUresult cuCtxGetSharedMemConfig(int *config) {
 	CALLED(cuCtxGetSharedMemConfig);
-	if (config == NULL)
-		return INVALID_VALUE;
+	NEED(config);
 	IN_CONTEXT;
 	*config = CU_SHARED_MEM_CONFIG_FOUR_BYTE_BANK_SIZE;
 	return SUCCESS;
@@ -542,8 +520,7 @@ EXPORT CUresult cuDeviceGetExecAffinitySupport(int *supported, int type, CUdevic
 
 EXPORT CUresult cuCtxGetExecAffinity(int *affinity, int type) {
 	CALLED_SINCE(11040, cuCtxGetExecAffinity);
-	if (affinity == NULL)
-		return INVALID_VALUE;
+	NEED(affinity);
 	IN_CONTEXT;
 	if (type != CU_EXEC_AFFINITY_TYPE_SM_COUNT)
 		return UNSUPPORTED_EXEC_AFFINITY;

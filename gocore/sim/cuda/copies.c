@@ -81,18 +81,16 @@ static CUresult queue(CUstream handle, struct box box, enum place_kind to, enum 
 	struct work work = {.kind = KERNEL, .kernel = run_box, .touched_by = {box.to.by, box.from.by}};
 	int pageable = 0, empty = box.width == 0 || box.height == 0 || box.depth == 0;
 	IN_STREAM(handle);
-	CUresult result = admits(stream);
-	if (result == SUCCESS && wait && stream->capture != NULL)
-		result = observes(stream);
-	if (result != SUCCESS || empty)
-		return result;
+	TRY(admits(stream));
+	if (wait && stream->capture != NULL)
+		TRY(observes(stream));
+	if (empty)
+		return SUCCESS;
 	if (box.size > 0 && box.to.addr % box.size != 0)
 		return INVALID_VALUE;
-	result = look(box.to, &box, to, gpu_of(box.to, context), &work.touched[0], &pageable);
-	if (result == SUCCESS && box.size == 0)
-		result = look(box.from, &box, from, gpu_of(box.from, context), &work.touched[1], &pageable);
-	if (result != SUCCESS)
-		return result;
+	TRY(look(box.to, &box, to, gpu_of(box.to, context), &work.touched[0], &pageable));
+	if (box.size == 0)
+		TRY(look(box.from, &box, from, gpu_of(box.from, context), &work.touched[1], &pageable));
 	if (pageable && !wait && !m->lenient)
 		return INVALID_VALUE;
 	work.staged = malloc(sizeof box);
@@ -228,15 +226,14 @@ static int accessed_by(const struct end3d *end, struct side *side) {
 static CUresult copy_box(CUstream stream, const struct copy3d *copy, int wait, int between_contexts) {
 	struct box box = {.width = copy->width, .height = copy->height, .depth = copy->depth};
 	enum place_kind to, from;
-	CUresult result = resolve(&copy->to, copy, &box.to, &to);
-	if (result == SUCCESS)
-		result = resolve(&copy->from, copy, &box.from, &from);
-	if (result == SUCCESS && between_contexts) {
+	TRY(resolve(&copy->to, copy, &box.to, &to));
+	TRY(resolve(&copy->from, copy, &box.from, &from));
+	if (between_contexts) {
 		LOCKED;
 		if (!accessed_by(&copy->to, &box.to) || !accessed_by(&copy->from, &box.from))
-			result = INVALID_CONTEXT;
+			return INVALID_CONTEXT;
 	}
-	return result == SUCCESS ? queue(stream, box, to, from, wait) : result;
+	return queue(stream, box, to, from, wait);
 }
 
 IN_DEFAULT_STREAM(cuMemcpy3DPeer, cuMemcpy3DPeer, (const struct copy3d *copy),

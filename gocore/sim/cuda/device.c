@@ -239,15 +239,11 @@ CUresult start(void) {
 		for (int i = 0; i < count; i++)
 			physical[i] = i;
 	}
-	CUresult result = make_gpus(physical, count);
-	if (result != SUCCESS)
-		return result;
+	TRY(make_gpus(physical, count));
 	m->no_device = m->gpus == 0;
 	if (m->no_device)
 		return NO_DEVICE;
-	result = share_cards();
-	if (result != SUCCESS)
-		return result;
+	TRY(share_cards());
 	choose_blocks();
 	m->started = 1;
 	return SUCCESS;
@@ -256,40 +252,34 @@ CUresult start(void) {
 /* A program that calls it wants the driver for itself: it no longer only lists the cards, which a fork would allow it
  * to do again. */
 EXPORT CUresult cuInit(unsigned flags) {
-	CUresult result = called("cuInit", 0);
-	if (result != SUCCESS)
-		return result;
+	TRY(called("cuInit", 0));
 	if (flags != 0)
 		return INVALID_VALUE;
 	LOCKED;
 	__atomic_store_n(&m->only_listed, 0, __ATOMIC_SEQ_CST);
-	if ((result = start()) == SUCCESS)
-		begin_control();
-	return result;
+	TRY(start());
+	begin_control();
+	return SUCCESS;
 }
 
 EXPORT CUresult cuDriverGetVersion(int *version) {
 	CUresult result = called("cuDriverGetVersion", 0);
-	if (version == NULL)
-		return INVALID_VALUE;
+	NEED(version);
 	*version = driver_version();
 	return result;
 }
 
 EXPORT CUresult cuDeviceGetCount(int *count) {
 	CALLED(cuDeviceGetCount);
-	if (count == NULL)
-		return INVALID_VALUE;
+	NEED(count);
 	*count = m->gpus;
 	return SUCCESS;
 }
 
 EXPORT CUresult cuDeviceGet(CUdevice *device, int ordinal) {
 	CALLED(cuDeviceGet);
-	if (device == NULL)
-		return INVALID_VALUE;
-	if (unknown_device(ordinal))
-		return INVALID_DEVICE;
+	NEED(device);
+	KNOWN(ordinal);
 	*device = ordinal;
 	return SUCCESS;
 }

@@ -50,6 +50,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "../../lease/budget/budget.h"
+
 #ifndef FAKECUDA_DEFAULT_VERSION
 #define FAKECUDA_DEFAULT_VERSION 12040
 #endif
@@ -326,14 +328,19 @@ static inline uint64_t left(const struct gpu *gpu) { return gpu->total + gpu->sp
 struct simulator_card;
 extern __thread struct machine *m __attribute__((tls_model("initial-exec")));
 static inline int unknown_device(CUdevice device) { return device < 0 || device >= m->gpus; }
-/* Refuses a call without a place for its answer, or about an unknown device. */
-#define NEEDS(out, device) \
+/* TRY ends a function with what a call returns, if that is a refusal. NEED refuses what has not all of its pointers,
+ * KNOWN an unknown device, and NEEDS a call without a place for its answer, or about an unknown device. */
+#define TRY(call) \
 	do { \
-		if ((out) == NULL) \
-			return INVALID_VALUE; \
-		if (unknown_device(device)) \
-			return INVALID_DEVICE; \
+		CUresult refused_ = (call); \
+		if (refused_ != SUCCESS) \
+			return refused_; \
 	} while (0)
+#define NEED(pointers) TRY((pointers) ? SUCCESS : INVALID_VALUE)
+#define KNOWN(device) TRY(unknown_device(device) ? INVALID_DEVICE : SUCCESS)
+#define NEEDS(out, device) \
+	NEED(out); \
+	KNOWN(device)
 void enter_machine(void);
 void drop_memory(struct machine *machine);
 /* enter_machine for a question that may come at any time: no machine is closed until they are let go. It must not hold
@@ -346,12 +353,7 @@ int driver_version(void); /* of the machine of the calling thread */
 /* machine.c. CALLED begins every function of the driver: it enters the machine, and looks whether it has started. It
  * must not hold the lock. */
 CUresult called(const char *name, int needs_start);
-#define CALLED(name) \
-	do { \
-		CUresult refused_ = called(#name, 1); \
-		if (refused_ != SUCCESS) \
-			return refused_; \
-	} while (0)
+#define CALLED(name) TRY(called(#name, 1))
 /* CALLED for a function that came with a CUDA version: in an older driver it does nothing (exports.c). */
 #define CALLED_SINCE(version, name) \
 	do { \
@@ -400,10 +402,7 @@ static inline void lock_machine(void) {
 #define LOCK_ANYWAY pthread_mutex_lock(&m->lock)
 
 /* LOCKED holds the machine's lock until the end of the block that it stands in, however that is left. */
-static inline void unlock_at_end(pthread_mutex_t **lock) { pthread_mutex_unlock(*lock); }
-#define LOCKED_ANYWAY \
-	__attribute__((cleanup(unlock_at_end), unused)) pthread_mutex_t *lock_ = &m->lock; \
-	pthread_mutex_lock(lock_)
+#define LOCKED_ANYWAY HOLD(m->lock)
 #define LOCKED \
 	LOCKED_ANYWAY; \
 	wait_while_suspended()
@@ -453,11 +452,7 @@ CUresult current_context(struct context **out);
 #define IN_CONTEXT \
 	struct context *context; \
 	LOCKED; \
-	do { \
-		CUresult refused_ = current_context(&context); \
-		if (refused_ != SUCCESS) \
-			return refused_; \
-	} while (0)
+	TRY(current_context(&context))
 void end_context(struct context *context);
 
 /* device.c */

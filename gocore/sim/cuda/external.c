@@ -70,8 +70,7 @@ static CUresult refuse(const char *const *names, int count, int type) {
 static CUresult import(struct external **out, const struct handle_description *wanted) {
 	uint64_t bytes;
 	struct handle *part = import_part(wanted->handle.descriptor, &bytes);
-	if (part == NULL)
-		return INVALID_VALUE;
+	NEED(part);
 	if (wanted->bytes == 0 || wanted->bytes > bytes) {
 		release_part(part);
 		return INVALID_VALUE;

@@ -263,8 +263,7 @@ EXPORT CUresult cuGraphAddChildGraphNode(
 
 EXPORT CUresult cuGraphChildGraphNodeGetGraph(struct node *node, CUgraph *out) {
 	CALLED_SINCE(11040, cuGraphChildGraphNodeGetGraph);
-	if (node == NULL || out == NULL)
-		return INVALID_VALUE;
+	NEED(node && out);
 	*out = node->child;
 	return node->type == CU_GRAPH_NODE_TYPE_GRAPH ? SUCCESS : INVALID_VALUE;
 }
@@ -272,8 +271,7 @@ EXPORT CUresult cuGraphChildGraphNodeGetGraph(struct node *node, CUgraph *out) {
 EXPORT CUresult cuGraphGetNodes(CUgraph graph, struct node **out, size_t *count) {
 	CALLED_SINCE(11040, cuGraphGetNodes);
 	size_t nodes = 0;
-	if (graph == NULL || count == NULL)
-		return INVALID_VALUE;
+	NEED(graph && count);
 	LOCKED;
 	for (struct node *node = graph->body->nodes; node != NULL; node = node->next, nodes++)
 		if (out != NULL && nodes < *count)
@@ -284,8 +282,7 @@ EXPORT CUresult cuGraphGetNodes(CUgraph graph, struct node **out, size_t *count)
 
 EXPORT CUresult cuGraphNodeGetType(struct node *node, int *type) {
 	CALLED_SINCE(11040, cuGraphNodeGetType);
-	if (node == NULL || type == NULL)
-		return INVALID_VALUE;
+	NEED(node && type);
 	*type = node->type;
 	return SUCCESS;
 }
@@ -293,8 +290,7 @@ EXPORT CUresult cuGraphNodeGetType(struct node *node, int *type) {
 EXPORT CUresult cuGraphMemAllocNodeGetParams(struct node *node, alloc_params *params) {
 	REFUSE(NOT_STARTED, 1, INVALID_VALUE);
 	CALLED_SINCE(11040, cuGraphMemAllocNodeGetParams);
-	if (node == NULL || params == NULL)
-		return INVALID_VALUE;
+	NEED(node && params);
 	*params = (alloc_params){.pool.type = CU_MEM_ALLOCATION_TYPE_PINNED,
 	    .pool.location = {CU_MEM_LOCATION_TYPE_DEVICE, node->gpu},
 	    .bytes = node->bytes,
@@ -305,8 +301,7 @@ EXPORT CUresult cuGraphMemAllocNodeGetParams(struct node *node, alloc_params *pa
 EXPORT CUresult cuGraphMemFreeNodeGetParams(struct node *node, CUdeviceptr *addr) {
 	REFUSE(NOT_STARTED, 1, INVALID_VALUE);
 	CALLED_SINCE(11040, cuGraphMemFreeNodeGetParams);
-	if (node == NULL || addr == NULL)
-		return INVALID_VALUE;
+	NEED(node && addr);
 	*addr = node->addr;
 	return node->type == CU_GRAPH_NODE_TYPE_MEM_FREE ? SUCCESS : INVALID_VALUE;
 }
@@ -317,8 +312,7 @@ EXPORT CUresult cuDeviceGetGraphMemAttribute(CUdevice device, int attribute, voi
 	if (value == NULL || attribute < CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT ||
 	    attribute > CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH)
 		return INVALID_VALUE;
-	if (unknown_device(device))
-		return INVALID_DEVICE;
+	KNOWN(device);
 	LOCKED;
 	int high = attribute == CU_GRAPH_MEM_ATTR_USED_MEM_HIGH || attribute == CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH;
 	*(uint64_t *)value = high ? m->graph_reserve[device].most : m->graph_reserve[device].reserved;
@@ -332,8 +326,7 @@ EXPORT CUresult cuDeviceSetGraphMemAttribute(CUdevice device, int attribute, con
 	    (attribute != CU_GRAPH_MEM_ATTR_USED_MEM_HIGH && attribute != CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH) ||
 	    *(const uint64_t *)value != 0)
 		return INVALID_VALUE;
-	if (unknown_device(device))
-		return INVALID_DEVICE;
+	KNOWN(device);
 	LOCKED;
 	m->graph_reserve[device].most = m->graph_reserve[device].reserved;
 	return SUCCESS;
@@ -341,8 +334,7 @@ EXPORT CUresult cuDeviceSetGraphMemAttribute(CUdevice device, int attribute, con
 
 EXPORT CUresult cuDeviceGraphMemTrim(CUdevice device) {
 	CALLED_SINCE(11040, cuDeviceGraphMemTrim);
-	if (unknown_device(device))
-		return INVALID_DEVICE;
+	KNOWN(device);
 	LOCKED;
 	uint64_t wanted = segments(m->graph_reserve[device].used);
 	leave_card(&m->gpu[device], m->graph_reserve[device].reserved - wanted);

@@ -195,8 +195,7 @@ EXPORT CUresult cuMemHostUnregister(void *memory) {
 	CALLED(cuMemHostUnregister);
 	uint64_t addr = (uint64_t)(uintptr_t)memory;
 	IN_CONTEXT;
-	if (memory == NULL)
-		return INVALID_VALUE;
+	NEED(memory);
 	wait_idle(context); /* no copy uses it any more */
 	struct allocation **link = &m->registered;
 	FIND(link, (*link)->range.addr == addr);
@@ -228,8 +227,7 @@ EXPORT CUresult cuMemHostGetFlags(unsigned *flags, void *memory) {
 		link = &m->registered;
 		FIND(link, inside(addr, 1, (*link)->range));
 	}
-	if (*link == NULL)
-		return INVALID_VALUE;
+	NEED(*link);
 	*flags = ((*link)->flags & ~(unsigned)CU_MEMHOSTREGISTER_READ_ONLY) |
 	         CU_MEMHOSTREGISTER_DEVICEMAP; /* there is one address space */
 	return SUCCESS;

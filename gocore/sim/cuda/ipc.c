@@ -165,10 +165,9 @@ EXPORT CUresult cuIpcGetMemHandle(struct ipc_handle *out, CUdeviceptr addr) {
 	FIND(link, !(*link)->gone && inside(addr, 1, (*link)->range));
 	if (*link == NULL) /* memory of pools, mappings and imports, too (chelsea0x3b/cudarc#521) */
 		return INVALID_VALUE;
-	CUresult result = (*link)->export == NULL ? make_export(*link) : SUCCESS;
-	if (result == SUCCESS)
-		*out = (*link)->export->handle;
-	return result;
+	TRY((*link)->export == NULL ? make_export(*link) : SUCCESS);
+	*out = (*link)->export->handle;
+	return SUCCESS;
 }
 
 /* The exporter has freed it. Returns whether an importer may still have it: then its addresses and pages stay. */
@@ -300,8 +299,7 @@ EXPORT CUresult cuIpcCloseMemHandle(CUdeviceptr addr) {
 		wait_idle(context); /* without the lock: what is found before may be gone afterwards */
 	struct import **link = &m->imports;
 	FIND(link, (*link)->range.addr == addr && (*link)->context == context);
-	if (*link == NULL)
-		return INVALID_VALUE;
+	NEED(*link);
 	if (--(*link)->count == 0)
 		drop(link);
 	return SUCCESS;

@@ -59,14 +59,13 @@ static CUresult tell(const struct function *handle) {
 
 /* A kernel is work that does nothing, so that events and other streams have something to wait for. */
 static CUresult launch(struct function *handle, const struct shape *shape, CUstream stream_handle) {
-	CUresult result = tell(handle);
-	if (result != SUCCESS)
-		return result;
+	TRY(tell(handle));
 	IN_STREAM(stream_handle);
 	const struct function *function = find_function(handle);
 	if (function == NULL || (function->module->context != NULL && function->module->context != context))
 		return INVALID_HANDLE;
-	if ((result = check(function, shape)) == SUCCESS && (result = admits(stream)) == SUCCESS)
+	CUresult result = check(function, shape);
+	if (result == SUCCESS && (result = admits(stream)) == SUCCESS)
 		enqueue(stream, (struct work){.kind = KERNEL, .kernel = nothing});
 	if (result == INVALID_VALUE && stream->capture != NULL)
 		stream->capture->spoiled = 1; /* its graph would lack the kernel */
@@ -227,20 +226,17 @@ static CUresult best_size(
 	CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice device);
 	if (grid == NULL || block == NULL || most < 0)
 		return INVALID_VALUE;
-	CUresult result = usable_context(&context);
-	if (result == SUCCESS)
-		result = cuDeviceGetAttribute(&multiprocessors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, context->gpu);
+	TRY(usable_context(&context));
+	TRY(cuDeviceGetAttribute(&multiprocessors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, context->gpu));
 	if (most == 0 || most > MOST_THREADS_OF_BLOCK)
 		most = MOST_THREADS_OF_BLOCK;
-	for (int threads = most; result == SUCCESS && threads > 0; threads = (threads - 1) / WARP * WARP) {
-		result = most_blocks(&fit, handle, threads, shared_of != NULL ? shared_of(threads) : shared, flags);
-		if (result == SUCCESS && fit * threads > best_fit * best_threads) {
+	for (int threads = most; threads > 0; threads = (threads - 1) / WARP * WARP) {
+		TRY(most_blocks(&fit, handle, threads, shared_of != NULL ? shared_of(threads) : shared, flags));
+		if (fit * threads > best_fit * best_threads) {
 			best_fit = fit;
 			best_threads = threads;
 		}
 	}
-	if (result != SUCCESS)
-		return result;
 	*block = best_threads;
 	*grid = best_fit * multiprocessors;
 	return SUCCESS;
@@ -263,9 +259,7 @@ EXPORT CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t *out, struct func
 	int fit;
 	if (out == NULL || count <= 0)
 		return INVALID_VALUE;
-	CUresult result = most_blocks(&fit, handle, threads, 0, 0);
-	if (result != SUCCESS)
-		return result;
+	TRY(most_blocks(&fit, handle, threads, 0, 0));
 	if (count > fit)
 		return INVALID_VALUE;
 	LOCKED;

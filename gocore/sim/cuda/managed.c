@@ -86,10 +86,10 @@ static CUresult check_hint(uint64_t addr, uint64_t bytes, struct location locati
 /* Work without an effect: what waits for it waits in the right order. */
 static CUresult prefetch(CUdeviceptr addr, size_t bytes, struct location location, CUstream handle) {
 	IN_STREAM(handle);
-	CUresult result = check_hint(addr, bytes, location);
-	if (result == SUCCESS && (result = admits(stream)) == SUCCESS)
-		enqueue(stream, (struct work){.kind = MARK});
-	return result;
+	TRY(check_hint(addr, bytes, location));
+	TRY(admits(stream));
+	enqueue(stream, (struct work){.kind = MARK});
+	return SUCCESS;
 }
 
 static CUresult advise(CUdeviceptr addr, size_t bytes, int advice, struct location location) {

@@ -51,19 +51,20 @@ static CUresult check(const struct work *work, unsigned flags, int gpu) {
 }
 
 /* The flags of a wait say how the word is compared; those of a write are 0. */
-static CUresult word(CUstream handle, struct work work, unsigned flags) {
+static CUresult queue_word(CUstream handle, struct work work, unsigned flags) {
 	work.src = flags;
 	IN_STREAM(handle);
-	CUresult result = check(&work, flags, context->gpu);
-	if (result == SUCCESS && (result = admits(stream)) == SUCCESS)
-		enqueue(stream, work);
-	return result;
+	TRY(check(&work, flags, context->gpu));
+	TRY(admits(stream));
+	enqueue(stream, work);
+	return SUCCESS;
 }
 
 #define WORD(function, what, type) \
 	EXPORT CUresult function##_v2(CUstream handle, CUdeviceptr addr, type value, unsigned flags) { \
 		CALLED_IN_SINCE(11070, handle, function); \
-		return word(handle, (struct work){.kind = what, .dst = addr, .bytes = sizeof value, .value = value}, flags); \
+		return queue_word( \
+		    handle, (struct work){.kind = what, .dst = addr, .bytes = sizeof value, .value = value}, flags); \
 	} \
 	EXPORT CUresult function##_v2_ptsz(CUstream handle, CUdeviceptr addr, type value, unsigned flags) { \
 		return function##_v2(own_stream(handle), addr, value, flags); \
@@ -102,18 +103,16 @@ EXPORT CUresult cuStreamBatchMemOp_v2(CUstream handle, unsigned count, const str
 	if (count > MOST_OPERATIONS || (count > 0 && list == NULL) || flags != 0)
 		return INVALID_VALUE;
 	IN_STREAM(handle);
-	CUresult result = SUCCESS;
-	for (unsigned i = 0; i < count && result == SUCCESS; i++) {
+	for (unsigned i = 0; i < count; i++) {
 		struct work work = work_of(&list[i]);
 		if (list[i].kind < CU_STREAM_MEM_OP_WAIT_VALUE_32 || list[i].kind > CU_STREAM_MEM_OP_BARRIER)
 			return INVALID_VALUE;
 		if (!has_no_work(&list[i]))
-			result = check(&work, list[i].flags, context->gpu);
+			TRY(check(&work, list[i].flags, context->gpu));
 	}
-	if (result == SUCCESS)
-		result = admits(stream);
-	for (unsigned i = 0; i < count && result == SUCCESS; i++)
+	TRY(admits(stream));
+	for (unsigned i = 0; i < count; i++)
 		if (!has_no_work(&list[i]))
 			enqueue(stream, work_of(&list[i]));
-	return result;
+	return SUCCESS;
 }

@@ -317,16 +317,14 @@ static CUresult release(struct allocation **list, uint64_t addr, void (*drop_one
 	CUresult result = current_context(&context);
 	if (result != SUCCESS && result != INVALID_CONTEXT)
 		return result;
-	if (*link == NULL)
-		return INVALID_VALUE;
+	NEED(*link);
 	if (result == INVALID_CONTEXT)
 		context = (*link)->context;
 	if (m->lenient) {
 		wait_idle(context);
 		link = list; /* the list may have changed meanwhile */
 		FIND(link, !(*link)->gone && (*link)->range.addr == addr);
-		if (*link == NULL)
-			return INVALID_VALUE;
+		NEED(*link);
 	}
 	drop_one(link);
 	return SUCCESS;
@@ -359,9 +357,7 @@ EXPORT CUresult cuMemAllocPitch_v2(CUdeviceptr *out, size_t *pitch, size_t width
 	if (out == NULL || pitch == NULL || (element != 4 && element != 8 && element != 16))
 		return INVALID_VALUE;
 	CUcontext context;
-	CUresult result = usable_context(&context);
-	if (result != SUCCESS)
-		return result;
+	TRY(usable_context(&context));
 	*pitch = (width + 511) / 512 * 512;
 	return width == 0 || height == 0 ? INVALID_VALUE : cuMemAlloc_v2(out, *pitch * height);
 }
@@ -411,11 +407,8 @@ EXPORT CUresult cuMemGetInfo_v2(size_t *available, size_t *total) {
 /* The form of CUDA 2 with numbers of 32 bits: more than these hold is said as the largest. */
 EXPORT CUresult cuMemGetInfo(unsigned *available, unsigned *total) {
 	size_t wide_available = 0, wide_total = 0;
-	CUresult result = cuMemGetInfo_v2(&wide_available, &wide_total);
-	if (result != SUCCESS)
-		return result;
-	if (available == NULL || total == NULL)
-		return INVALID_VALUE;
+	TRY(cuMemGetInfo_v2(&wide_available, &wide_total));
+	NEED(available && total);
 	*available = wide_available > UINT32_MAX ? UINT32_MAX : (unsigned)wide_available;
 	*total = wide_total > UINT32_MAX ? UINT32_MAX : (unsigned)wide_total;
 	return SUCCESS;

@@ -42,9 +42,7 @@ static void free_module(struct module *gone) {
 static CUresult load_bytes(struct module **out, const void *image, uint64_t bytes, int library) {
 	struct context *context = NULL;
 	LOCKED;
-	CUresult result = library ? SUCCESS : current_context(&context);
-	if (result != SUCCESS)
-		return result;
+	TRY(library ? SUCCESS : current_context(&context));
 	struct module *new = calloc(1, sizeof *new);
 	new->context = context;
 	new->library = library;
@@ -65,8 +63,7 @@ static CUresult load(struct module **out, const void *image, int library) {
 }
 
 static CUresult load_file(struct module **out, const char *path, int library) {
-	if (out == NULL || path == NULL)
-		return INVALID_VALUE;
+	NEED(out && path);
 	FILE *file = fopen(path, "re");
 	if (file == NULL)
 		return FILE_NOT_FOUND;
@@ -170,16 +167,14 @@ EXPORT CUresult cuModuleGetFunction(struct function **out, struct module *module
 EXPORT CUresult cuModuleGetGlobal_v2(CUdeviceptr *out, size_t *bytes, struct module *module, const char *name) {
 	CALLED(cuModuleGetGlobal);
 	(void)out, (void)bytes;
-	if (name == NULL)
-		return INVALID_VALUE;
+	NEED(name);
 	LOCKED;
 	return usable(module, 0) ? NOT_FOUND : INVALID_HANDLE;
 }
 
 EXPORT CUresult cuModuleGetLoadingMode(int *mode) {
 	CALLED(cuModuleGetLoadingMode);
-	if (mode == NULL)
-		return INVALID_VALUE;
+	NEED(mode);
 	*mode = CU_MODULE_LAZY_LOADING;
 	return SUCCESS;
 }
@@ -215,8 +210,7 @@ EXPORT CUresult cuLibraryGetModule(struct module **out, struct module *library) 
 	REFUSE(NOT_STARTED, out == NULL, INVALID_VALUE);
 	REFUSE(NOT_STARTED, library == NULL, INVALID_HANDLE);
 	CALLED(cuLibraryGetModule);
-	if (out == NULL)
-		return INVALID_VALUE;
+	NEED(out);
 	IN_CONTEXT;
 	if (!usable(library, 1))
 		return INVALID_HANDLE;
@@ -237,8 +231,7 @@ EXPORT CUresult cuKernelGetFunction(struct function **out, struct function *kern
 	REFUSE(NOT_STARTED, kernel == NULL || driver_version() >= 12050, INVALID_HANDLE);
 	CALLED(cuKernelGetFunction);
 	IN_CONTEXT;
-	if (out == NULL || kernel == NULL)
-		return INVALID_VALUE;
+	NEED(out && kernel);
 	if (find_function(kernel) == NULL)
 		return INVALID_HANDLE;
 	*out = kernel;
@@ -247,8 +240,7 @@ EXPORT CUresult cuKernelGetFunction(struct function **out, struct function *kern
 
 EXPORT CUresult cuFuncGetModule(struct module **out, struct function *function) {
 	CALLED(cuFuncGetModule);
-	if (out == NULL || function == NULL)
-		return INVALID_VALUE;
+	NEED(out && function);
 	LOCKED;
 	if (find_function(function) == NULL)
 		return INVALID_HANDLE;
@@ -257,8 +249,7 @@ EXPORT CUresult cuFuncGetModule(struct module **out, struct function *function) 
 }
 
 static CUresult name_of(const char **out, struct function *function) {
-	if (out == NULL)
-		return INVALID_VALUE;
+	NEED(out);
 	LOCKED;
 	if (find_function(function) == NULL)
 		return INVALID_HANDLE;

@@ -65,8 +65,7 @@ EXPORT CUresult cuMulticastCreate(CUhandle *out, const multicast_prop *prop) {
 EXPORT CUresult cuMulticastAddDevice(CUhandle number, CUdevice device) {
 	CALLED_SINCE(12010, cuMulticastAddDevice);
 	LOCKED;
-	if (unknown_device(device))
-		return INVALID_DEVICE;
+	KNOWN(device);
 	struct multicast *object = *find(number);
 	uint64_t bit = UINT64_C(1) << device;
 	if (object == NULL || (object->team & bit) || __builtin_popcountll(object->team) == object->devices)
@@ -92,8 +91,7 @@ enum { ANY_DEVICE = -1 };
 /* Binds memory that is held: by a handle, at an offset, or where it is mapped. */
 static CUresult bind(CUhandle number, CUdevice device, uint64_t at, struct handle *handle, int gpu, uint64_t bytes) {
 	struct multicast *object = *find(number);
-	if (handle == NULL)
-		return INVALID_VALUE;
+	NEED(handle);
 	if ((device != ANY_DEVICE && device != gpu) || !fits(object, gpu, at, bytes)) {
 		release_part(handle);
 		return INVALID_VALUE;
@@ -163,8 +161,7 @@ static int unbind(struct multicast *one, int gpu, uint64_t at, uint64_t bytes) {
 EXPORT CUresult cuMulticastUnbind(CUhandle number, CUdevice device, size_t at, size_t bytes) {
 	CALLED_SINCE(12010, cuMulticastUnbind);
 	LOCKED;
-	if (unknown_device(device))
-		return INVALID_DEVICE;
+	KNOWN(device);
 	struct multicast *object = *find(number);
 	return object == NULL || !unbind(object, device, at, bytes) ? INVALID_VALUE : SUCCESS;
 }

@@ -139,8 +139,7 @@ void end_outside(struct context *context) {
 CUresult free_outside(uint64_t addr) {
 	struct outside **link = &m->outside;
 	FIND(link, (*link)->range.addr == addr);
-	if (*link == NULL)
-		return INVALID_VALUE;
+	NEED(*link);
 	if ((*link)->kind == GRAPH_MEMORY)
 		return graph_memory_freed(addr);
 	struct pool *pool = (*link)->pool;

@@ -31,8 +31,7 @@ int can_access(CUdevice device, CUdevice memory) {
 
 EXPORT CUresult cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer) {
 	CALLED(cuDeviceCanAccessPeer);
-	if (can == NULL)
-		return INVALID_VALUE;
+	NEED(can);
 	if (unknown_device(device) || unknown_device(peer))
 		return INVALID_DEVICE;
 	*can = can_access(device, peer);
@@ -43,8 +42,7 @@ EXPORT CUresult cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer) 
 EXPORT CUresult cuDeviceGetP2PAttribute(int *value, int attribute, CUdevice device, CUdevice peer) {
 	CALLED(cuDeviceGetP2PAttribute);
 	enum { NVLINK_BITS = 4096 };
-	if (value == NULL)
-		return INVALID_VALUE;
+	NEED(value);
 	if (unknown_device(device) || unknown_device(peer) || device == peer)
 		return INVALID_DEVICE;
 	if (attribute < CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK ||

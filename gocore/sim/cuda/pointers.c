@@ -136,10 +136,9 @@ EXPORT CUresult cuPointerGetAttribute(void *out, int attribute, CUdeviceptr addr
 	struct place place;
 	uint64_t value = 0;
 	LOCKED;
-	CUresult result = find_place(addr, &place) ? attribute_of(&place, attribute, addr, &value) : INVALID_VALUE;
-	if (result == SUCCESS)
-		put(out, attribute, value);
-	return result;
+	TRY(find_place(addr, &place) ? attribute_of(&place, attribute, addr, &value) : INVALID_VALUE);
+	put(out, attribute, value);
+	return SUCCESS;
 }
 
 /* Other than the function for one attribute, it has an answer for every address. */

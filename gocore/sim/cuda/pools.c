@@ -146,8 +146,7 @@ EXPORT CUresult cuMemAllocPitch(unsigned *out, unsigned *pitch, unsigned width, 
 	CALLED(cuMemAllocPitch_v1);
 	(void)element;
 	IN_CONTEXT;
-	if (out == NULL || pitch == NULL)
-		return INVALID_VALUE;
+	NEED(out && pitch);
 	*pitch = (width + 511) / 512 * 512;
 	return low(context, out, *pitch * height);
 }
@@ -180,8 +179,7 @@ static struct pool *standard_pool(int gpu) {
 /* All that CUDA refuses, and then what is not done here, before anything is made. */
 EXPORT CUresult cuMemPoolCreate(struct pool **out, const struct pool_props *props) {
 	CALLED_SINCE(11020, cuMemPoolCreate);
-	if (out == NULL || props == NULL)
-		return INVALID_VALUE;
+	NEED(out && props);
 	int managed = props->type == CU_MEM_ALLOCATION_TYPE_MANAGED,
 	    on_device = props->location.type == CU_MEM_LOCATION_TYPE_DEVICE,
 	    by_descriptor = props->handle_types == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
@@ -242,8 +240,7 @@ EXPORT CUresult cuDeviceGetDefaultMemPool(struct pool **out, CUdevice device) {
 /* Managed memory has one pool, whatever the location. */
 EXPORT CUresult cuMemGetDefaultMemPool(struct pool **out, const struct location *where, int type) {
 	CALLED_SINCE(13000, cuMemGetDefaultMemPool);
-	if (out == NULL || where == NULL)
-		return INVALID_VALUE;
+	NEED(out && where);
 	if (where->type == CU_MEM_LOCATION_TYPE_DEVICE && unknown_device(where->id))
 		return INVALID_DEVICE;
 	if (type == CU_MEM_ALLOCATION_TYPE_MANAGED)
@@ -266,8 +263,7 @@ EXPORT CUresult cuDeviceSetMemPool(CUdevice device, struct pool *handle) {
 	CALLED_SINCE(11020, cuDeviceSetMemPool);
 	LOCKED;
 	struct pool *pool = find_pool(handle);
-	if (unknown_device(device))
-		return INVALID_DEVICE;
+	KNOWN(device);
 	if (pool == NULL || pool->gpu != device || pool->imported)
 		return INVALID_VALUE;
 	m->current[device] = pool;
@@ -276,8 +272,7 @@ EXPORT CUresult cuDeviceSetMemPool(CUdevice device, struct pool *handle) {
 
 EXPORT CUresult cuMemGetMemPool(struct pool **out, const struct location *where, int type) {
 	CALLED_SINCE(13000, cuMemGetMemPool);
-	if (out == NULL || where == NULL)
-		return INVALID_VALUE;
+	NEED(out && where);
 	if (type == CU_MEM_ALLOCATION_TYPE_PINNED && where->type == CU_MEM_LOCATION_TYPE_DEVICE)
 		return cuDeviceGetMemPool(out, where->id);
 	CUresult result = cuMemGetDefaultMemPool(out, where, type); /* before the lock, which its CALLED takes */
@@ -290,8 +285,7 @@ EXPORT CUresult cuMemGetMemPool(struct pool **out, const struct location *where,
 
 EXPORT CUresult cuMemSetMemPool(const struct location *where, int type, struct pool *handle) {
 	CALLED_SINCE(13000, cuMemSetMemPool);
-	if (where == NULL)
-		return INVALID_VALUE;
+	NEED(where);
 	if (type == CU_MEM_ALLOCATION_TYPE_PINNED && where->type == CU_MEM_LOCATION_TYPE_DEVICE)
 		return cuDeviceSetMemPool(where->id, handle);
 	LOCKED;
@@ -356,26 +350,18 @@ static CUresult allocate(CUdeviceptr *out, size_t bytes, struct pool *pool) {
 
 /* In a capture it is a node of the graph, and has its address at once. Otherwise no capture may forbid it. */
 static CUresult allocate_async(CUdeviceptr *out, size_t bytes, int of_pool, struct pool *pool, CUstream handle) {
-	LOCKED;
-	struct context *context;
-	struct stream *stream;
-	CUresult result = stream_and_context(handle, &stream, &context);
-	if (result == SUCCESS && out == NULL)
-		result = INVALID_VALUE;
-	if (result == SUCCESS)
-		result = admits(stream);
-	if (result == SUCCESS && stream->capture == NULL)
-		result = uncaptured();
-	if (result != SUCCESS)
-		return result;
+	IN_STREAM(handle);
+	NEED(out);
+	TRY(admits(stream));
+	if (stream->capture == NULL)
+		TRY(uncaptured());
 	int gpu = stream->context->gpu;
 	struct pool *current = m->current[gpu] != NULL ? m->current[gpu] : standard_pool(gpu);
 	pool = of_pool ? find_pool(pool) : current;
-	if (pool == NULL)
-		return INVALID_VALUE;
+	NEED(pool);
 	if (stream->capture != NULL && pool->file > 0)
 		return NOT_SUPPORTED; /* a graph's memory is not exported */
-	result = captured_allocation(out, bytes, handle);
+	CUresult result = captured_allocation(out, bytes, handle);
 	return result == NOT_READY ? allocate(out, bytes, pool) : result;
 }
 
@@ -456,8 +442,7 @@ EXPORT CUresult cuMemPoolGetAttribute(struct pool *handle, int attribute, void *
 		return INVALID_VALUE;
 	LOCKED;
 	const struct pool *pool = find_pool(handle);
-	if (pool == NULL)
-		return INVALID_VALUE;
+	NEED(pool);
 	uint64_t answer = value_of(pool, attribute);
 	memcpy(value, &answer, is_size(attribute) ? sizeof answer : sizeof(int));
 	return pool->imported ? INVALID_VALUE : SUCCESS;
@@ -524,8 +509,7 @@ EXPORT CUresult cuMemPoolSetAccess(struct pool *handle, const struct access *lis
 
 EXPORT CUresult cuMemPoolGetAccess(int *flags, struct pool *handle, const struct location *location) {
 	CALLED_SINCE(11020, cuMemPoolGetAccess);
-	if (flags == NULL || location == NULL)
-		return INVALID_VALUE;
+	NEED(flags && location);
 	LOCKED;
 	const struct pool *pool = find_pool(handle);
 	if (pool == NULL || pool->gpu < 0 || location->type != CU_MEM_LOCATION_TYPE_DEVICE || unknown_device(location->id))
@@ -630,8 +614,7 @@ EXPORT CUresult cuMemPoolExportPointer(struct description *out, CUdeviceptr addr
 
 EXPORT CUresult cuMemPoolImportPointer(CUdeviceptr *out, struct pool *handle, const struct description *described) {
 	CALLED_SINCE(11020, cuMemPoolImportPointer);
-	if (out == NULL || described == NULL)
-		return INVALID_VALUE;
+	NEED(out && described);
 	struct description file;
 	LOCKED;
 	struct pool *pool = find_pool(handle);

@@ -208,8 +208,7 @@ EXPORT CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice device)
 	REFUSE(ANY_TIME, value == NULL, INVALID_VALUE);
 	CALLED(cuDeviceGetAttribute);
 	int answer;
-	if (unknown_device(device))
-		return INVALID_DEVICE;
+	KNOWN(device);
 	if (!attribute_of(&m->gpu[device], attribute, &answer))
 		return INVALID_VALUE;
 	*value = answer;
@@ -238,8 +237,7 @@ EXPORT CUresult cuDeviceGetTexture1DLinearMaxWidth(size_t *width, int format, un
 	size_t bytes = element_bytes(format); /* 0: no format of a texture */
 	if (width == NULL || bytes == 0 || (channels != 1 && channels != 2 && channels != 4))
 		return INVALID_VALUE;
-	if (unknown_device(device))
-		return INVALID_DEVICE;
+	KNOWN(device);
 	size_t all = ((size_t)1 << 32) / (bytes * channels);
 	*width = all < (size_t)1 << 30 ? all : (size_t)1 << 30;
 	return SUCCESS;
@@ -252,10 +250,8 @@ CUresult cuDeviceGetPCIBusId(char *id, int bytes, CUdevice device);
 
 EXPORT CUresult cuDeviceComputeCapability(int *major, int *minor, CUdevice device) {
 	CALLED(cuDeviceComputeCapability);
-	if (major == NULL || minor == NULL)
-		return INVALID_VALUE;
-	if (unknown_device(device))
-		return INVALID_DEVICE;
+	NEED(major && minor);
+	KNOWN(device);
 	*major = m->gpu[device].major;
 	*minor = m->gpu[device].minor;
 	return SUCCESS;
@@ -288,8 +284,7 @@ EXPORT CUresult cuDeviceGetByPCIBusId(CUdevice *out, const char *id) {
 /* Only Windows has them. */
 EXPORT CUresult cuDeviceGetLuid(char *luid, unsigned *mask, CUdevice device) {
 	CALLED(cuDeviceGetLuid);
-	if (luid == NULL || mask == NULL)
-		return INVALID_VALUE;
+	NEED(luid && mask);
 	return unknown_device(device) ? INVALID_DEVICE : NOT_SUPPORTED;
 }
 
@@ -313,8 +308,7 @@ EXPORT CUresult cuStreamGetFlags(CUstream handle, unsigned *flags) {
 
 EXPORT CUresult cuStreamGetDevice(CUstream handle, CUdevice *device) {
 	CALLED(cuStreamGetDevice);
-	if (device == NULL)
-		return INVALID_VALUE;
+	NEED(device);
 	IN_STREAM(handle);
 	*device = stream->context->gpu;
 	return SUCCESS;

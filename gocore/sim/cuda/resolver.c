@@ -72,27 +72,23 @@ static enum found find(const char *symbol, void **function, int version, uint64_
 /* Works before cuInit, too. The first form of the query leaves the pointer alone where it finds nothing, the second one
  * sets it to NULL. */
 static CUresult resolve(const char *symbol, void **function, int version, uint64_t flags, enum found *found) {
-	CUresult result = called("cuGetProcAddress", 0);
-	if (result == SUCCESS && (symbol == NULL || flags > 3))
-		result = INVALID_VALUE;
-	if (result == SUCCESS && driver_version() >= 13000 &&
-	    version > driver_version()) /* older drivers answer as for their own version */
-		result = INVALID_VALUE;
-	if (result == SUCCESS)
-		*found = find(symbol, function, version, flags);
-	return result;
+	TRY(called("cuGetProcAddress", 0));
+	if (symbol == NULL || flags > 3)
+		return INVALID_VALUE;
+	if (driver_version() >= 13000 && version > driver_version()) /* older drivers answer as for their own version */
+		return INVALID_VALUE;
+	*found = find(symbol, function, version, flags);
+	return SUCCESS;
 }
 
 /* Without a status to write, what is not found is an error. */
 EXPORT CUresult cuGetProcAddress(const char *symbol, void **function, int version, uint64_t flags) {
 	enum found found = UNKNOWN_NAME;
 	void *answer = NULL;
-	CUresult result =
-	    driver_version() < 11030 ? not_done("cuGetProcAddress") : resolve(symbol, &answer, version, flags, &found);
-	if (result != SUCCESS || found != FOUND)
-		return result != SUCCESS ? result : NOT_FOUND;
-	if (function == NULL)
-		return INVALID_VALUE;
+	TRY(driver_version() < 11030 ? not_done("cuGetProcAddress") : resolve(symbol, &answer, version, flags, &found));
+	if (found != FOUND)
+		return NOT_FOUND;
+	NEED(function);
 	*function = answer;
 	return SUCCESS;
 }

@@ -104,14 +104,13 @@ static CUresult find_stream(CUstream handle, struct context *context, struct str
  * current one. */
 CUresult stream_and_context(CUstream handle, struct stream **stream, struct context **context) {
 	*context = NULL;
-	CUresult result = (uintptr_t)handle > 2 ? SUCCESS : current_context(context);
-	if (result == SUCCESS)
-		result = find_stream(handle, *context, stream);
-	if (result == SUCCESS && *context == NULL) {
-		*context = (*stream)->context;
-		result = (*context)->sticky;
+	if ((uintptr_t)handle <= 2) {
+		TRY(current_context(context));
+		return find_stream(handle, *context, stream);
 	}
-	return result;
+	TRY(find_stream(handle, NULL, stream));
+	*context = (*stream)->context;
+	return (*context)->sticky;
 }
 
 static int do_left_work(void);
@@ -502,9 +501,7 @@ EXPORT CUresult cuStreamGetCtx(CUstream handle, CUcontext *out) {
 #define SAY_FIRST(refusal) \
 	do { \
 		enter_machine(); \
-		CUresult refused_ = (refusal); \
-		if (refused_ != SUCCESS) \
-			return refused_; \
+		TRY(refusal); \
 	} while (0)
 
 /* A question about a captured stream spoils its own capture, before it would spoil those of other streams. */
@@ -526,9 +523,7 @@ EXPORT CUresult cuStreamSynchronize(CUstream handle) {
 	SAY_FIRST(stream_refused(handle));
 	CALLED(cuStreamSynchronize);
 	IN_STREAM(handle);
-	CUresult result = observes(stream);
-	if (result != SUCCESS)
-		return result;
+	TRY(observes(stream));
 	if (!nothing_before(stream, (struct mark){NULL, 0}))
 		wait_done(stream, enqueue(stream, (struct work){.kind = MARK}));
 	pools_synchronized();
@@ -554,9 +549,7 @@ EXPORT CUresult cuStreamQuery(CUstream handle) {
 	SAY_FIRST(stream_refused(handle));
 	CALLED(cuStreamQuery);
 	IN_STREAM(handle);
-	CUresult result = observes(stream);
-	if (result != SUCCESS)
-		return result;
+	TRY(observes(stream));
 	return idle(stream) ? context->sticky : NOT_READY;
 }
 
@@ -573,10 +566,9 @@ CUresult cuEventRecord(CUevent event, CUstream handle);
 
 /* A node about an event of other streams: only a capture makes one. */
 static CUresult external(struct stream *stream, int waits) {
-	CUresult result = stream->capture == NULL ? ILLEGAL_STATE : admits(stream);
-	if (result == SUCCESS)
-		add_event_node(stream->capture->graph->body, waits);
-	return result;
+	TRY(stream->capture == NULL ? ILLEGAL_STATE : admits(stream));
+	add_event_node(stream->capture->graph->body, waits);
+	return SUCCESS;
 }
 
 EXPORT CUresult cuEventRecordWithFlags(CUevent event, CUstream handle, unsigned flags) {
@@ -593,10 +585,10 @@ EXPORT CUresult cuStreamWaitEvent(CUstream handle, CUevent event, unsigned flags
 	CALLED_IN(handle, cuStreamWaitEvent);
 	IN_STREAM(handle);
 	if (event_gone(event)) {
-		CUresult result = admits(stream);
-		if (result == SUCCESS && stream->capture != NULL)
+		TRY(admits(stream));
+		if (stream->capture != NULL)
 			stream->capture->spoiled = 1;
-		return result == SUCCESS ? INVALID_HANDLE : result;
+		return INVALID_HANDLE;
 	}
 	if (flags > CU_EVENT_WAIT_EXTERNAL)
 		return INVALID_VALUE;
@@ -604,9 +596,7 @@ EXPORT CUresult cuStreamWaitEvent(CUstream handle, CUevent event, unsigned flags
 		return external(stream, 1);
 	if (stream->capture != NULL || event->capture != NULL)
 		return wait_captured(stream, event);
-	CUresult result = admits(stream);
-	if (result != SUCCESS)
-		return result;
+	TRY(admits(stream));
 	uint64_t record = event->shared != NULL ? last_shared(event->shared) : 0;
 	if (event->shared != NULL && !shared_done(event->shared, record))
 		enqueue(stream, (struct work){.kind = AWAIT, .shared = hold_shared(event->shared), .value = record});
@@ -686,9 +676,7 @@ static void wait_shared(struct event *event) {
 EXPORT CUresult cuEventRecord(CUevent event, CUstream handle) {
 	CALLED_IN(handle, cuEventRecord);
 	IN_STREAM(handle);
-	CUresult result = admits(stream);
-	if (result != SUCCESS)
-		return result;
+	TRY(admits(stream));
 	if (event_gone(event) || event->context != stream->context)
 		return INVALID_HANDLE;
 	if (stream->capture != NULL) {
@@ -717,9 +705,7 @@ EXPORT CUresult cuEventSynchronize(CUevent event) {
 	CALLED(cuEventSynchronize);
 	IN_EVENT(event);
 	struct context *context = event->context;
-	CUresult result = event_observed(event);
-	if (result != SUCCESS)
-		return result;
+	TRY(event_observed(event));
 	if (event->shared != NULL)
 		wait_shared(event);
 	else
@@ -736,9 +722,7 @@ EXPORT CUresult cuEventQuery(CUevent event) {
 	struct context *context = event->context;
 	while (do_left_work())
 		;
-	CUresult result = event_observed(event);
-	if (result != SUCCESS)
-		return result;
+	TRY(event_observed(event));
 	int done = event->shared != NULL ? shared_done(event->shared, last_shared(event->shared)) : finished(event->mark);
 	return done ? context->sticky : NOT_READY;
 }
@@ -747,10 +731,8 @@ EXPORT CUresult cuEventQuery(CUevent event) {
 static CUresult timed(struct event *event) {
 	if (event_gone(event) || event->untimed || (event->mark.stream == NULL && event->capture == NULL))
 		return INVALID_HANDLE;
-	CUresult result = event_observed(event);
-	if (result == SUCCESS && !finished(event->mark))
-		result = NOT_READY;
-	return result;
+	TRY(event_observed(event));
+	return finished(event->mark) ? SUCCESS : NOT_READY;
 }
 
 /* The host's time: it says nothing about a GPU's speed. */
@@ -761,16 +743,13 @@ EXPORT CUresult cuEventElapsedTime(float *ms, CUevent from, CUevent to) {
 	struct context *context = from->context;
 	while (do_left_work())
 		;
-	CUresult result = ms == NULL ? INVALID_HANDLE : timed(from);
-	if (result == SUCCESS)
-		result = timed(to);
-	if (result == SUCCESS && to->context->gpu != from->context->gpu)
-		result = INVALID_HANDLE; /* GPUs have no common clock */
-	if (result == SUCCESS)
-		result = context->sticky;
-	if (result == SUCCESS)
-		*ms = (float)((double)(int64_t)(to->when - from->when) / 1e6);
-	return result;
+	TRY(ms == NULL ? INVALID_HANDLE : timed(from));
+	TRY(timed(to));
+	if (to->context->gpu != from->context->gpu)
+		return INVALID_HANDLE; /* GPUs have no common clock */
+	TRY(context->sticky);
+	*ms = (float)((double)(int64_t)(to->when - from->when) / 1e6);
+	return SUCCESS;
 }
 
 EXPORT CUresult cuEventElapsedTime_v2(float *ms, CUevent from, CUevent to) {

@@ -125,10 +125,6 @@ CUresult stream_and_context(CUstream handle, struct stream **stream, struct cont
 	struct context *context; \
 	struct stream *stream; \
 	LOCKED; \
-	do { \
-		CUresult refused_ = stream_and_context(handle, &stream, &context); \
-		if (refused_ != SUCCESS) \
-			return refused_; \
-	} while (0)
+	TRY(stream_and_context(handle, &stream, &context))
 
 #endif

@@ -122,8 +122,7 @@ static CUresult check_prop(const allocation_prop *prop) {
 		return INVALID_VALUE;
 	if (prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
 		return m->vmm ? SUCCESS : NOT_SUPPORTED;
-	if (unknown_device(prop->location.id))
-		return INVALID_DEVICE;
+	KNOWN(prop->location.id);
 	return m->gpu[prop->location.id].vmm ? SUCCESS : NOT_SUPPORTED;
 }
 
@@ -290,9 +289,7 @@ EXPORT CUresult cuMemCreate(CUhandle *out, size_t bytes, const allocation_prop *
 	if (out == NULL || prop == NULL || bytes == 0 || bytes % GRANULE != 0 || flags != 0 ||
 	    (prop->handle_types & ~(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR | CU_MEM_HANDLE_TYPE_FABRIC)) != 0)
 		return INVALID_VALUE;
-	CUresult result = check_prop(prop);
-	if (result != SUCCESS)
-		return result;
+	TRY(check_prop(prop));
 	if ((prop->handle_types & CU_MEM_HANDLE_TYPE_FABRIC) != 0 && m->lenient)
 		return NOT_PERMITTED; /* the process has no channel of an NVLink fabric */
 	LOCKED;
@@ -322,12 +319,10 @@ static struct handle *find_handle(CUhandle number) {
 
 EXPORT CUresult cuMemGetAllocationPropertiesFromHandle(allocation_prop *out, CUhandle number) {
 	CALLED(cuMemGetAllocationPropertiesFromHandle);
-	if (out == NULL)
-		return INVALID_VALUE;
+	NEED(out);
 	LOCKED;
 	const struct handle *handle = find_handle(number);
-	if (handle == NULL)
-		return INVALID_VALUE;
+	NEED(handle);
 	const struct memory *memory = handle->memory;
 	*out = (allocation_prop){.type = CU_MEM_ALLOCATION_TYPE_PINNED,
 	    .handle_types = handle->imported ? 0 : memory->types,
@@ -368,8 +363,7 @@ EXPORT CUresult cuMemRetainAllocationHandle(CUhandle *out, void *addr) {
 	LOCKED;
 	struct mapping **link = &m->mappings;
 	FIND(link, inside((uint64_t)(uintptr_t)addr, 1, (*link)->range));
-	if (*link == NULL)
-		return INVALID_VALUE;
+	NEED(*link);
 	(*link)->handle->held++;
 	*out = (CUhandle)(uintptr_t)(*link)->handle;
 	return SUCCESS;
@@ -467,8 +461,7 @@ static struct memory *import_descriptor(int descriptor) {
 EXPORT CUresult cuMemImportFromShareableHandle(CUhandle *out, void *shared, int type) {
 	CALLED(cuMemImportFromShareableHandle);
 	struct memory *memory = NULL;
-	if (out == NULL)
-		return INVALID_VALUE;
+	NEED(out);
 	if (type == CU_MEM_HANDLE_TYPE_WIN32)
 		return NOT_SUPPORTED;
 	LOCKED;
@@ -548,8 +541,7 @@ EXPORT CUresult cuMemMapArrayAsync(array_map *list, unsigned count, CUstream str
 	for (unsigned i = 0; i < count; i++) {
 		int maps = list[i].operation == CU_MEM_OPERATION_TYPE_MAP;
 		struct handle *handle = maps ? find_handle(list[i].handle) : m->tiled;
-		if (handle == NULL)
-			return INVALID_VALUE;
+		NEED(handle);
 		handle->mappings += maps ? 1 : -1;
 		m->tiled = maps ? handle : NULL;
 		drop_handle(handle);
@@ -659,11 +651,9 @@ EXPORT CUresult cuMemSetAccess(CUdeviceptr addr, size_t bytes, const access_desc
 	struct mapping *end;
 	LOCKED;
 	struct mapping **first = access != NULL && count > 0 ? whole(addr, bytes, &end) : NULL;
-	CUresult result = first != NULL ? SUCCESS : INVALID_VALUE;
-	for (size_t i = 0; i < count && result == SUCCESS; i++)
-		result = may_access(&access[i], *first, end);
-	if (result != SUCCESS)
-		return result;
+	NEED(first);
+	for (size_t i = 0; i < count; i++)
+		TRY(may_access(&access[i], *first, end));
 	mprotect((void *)(uintptr_t)addr, bytes, PROT_READ | PROT_WRITE);
 	for (struct mapping *mapping = *first; mapping != end; mapping = mapping->next)
 		for (size_t i = 0; i < count; i++)
@@ -675,13 +665,11 @@ EXPORT CUresult cuMemGetAccess(unsigned long long *flags, const struct location 
 	CALLED(cuMemGetAccess);
 	if (flags == NULL || where == NULL || where->type != CU_MEM_LOCATION_TYPE_DEVICE)
 		return INVALID_VALUE;
-	if (unknown_device(where->id))
-		return INVALID_DEVICE;
+	KNOWN(where->id);
 	LOCKED;
 	struct mapping **link = &m->mappings;
 	FIND(link, inside(addr, 1, (*link)->range));
-	if (*link == NULL)
-		return INVALID_VALUE;
+	NEED(*link);
 	*flags = (unsigned long long)flags_of(*link, where->id);
 	return SUCCESS;
 }

@@ -120,7 +120,7 @@ void budget_note(const char *format, ...) {
 /* Opened anew at each first nvmlInit, since the variable may have changed. */
 int open_shared_cards(char *complaint, unsigned room) {
 	const char *path = secure_getenv(SHARED_CARDS);
-	pthread_mutex_lock(&lock);
+	HOLD(lock);
 	if (state == SHARED)
 		close_budget(&budget);
 	state = UNKNOWN;
@@ -130,9 +130,7 @@ int open_shared_cards(char *complaint, unsigned room) {
 		state = SHARED;
 	else
 		snprintf(complaint, room, SHARED_CARDS ": the file %.200s cannot be used: %s", path, trouble);
-	int usable = state != UNKNOWN;
-	pthread_mutex_unlock(&lock);
-	return usable;
+	return state != UNKNOWN;
 }
 
 static int digit(char letter) { return letter <= '9' ? letter - '0' : (letter | 0x20) - 'a' + 10; }

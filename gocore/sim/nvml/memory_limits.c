@@ -82,7 +82,7 @@ int nvmlDeviceSetMemoryLimits_v1(struct device *device, const struct set_limits 
 		refused = NO_PERMISSION;
 	if (refused)
 		return refused;
-	pthread_mutex_lock(&lock);
+	HOLD(lock);
 	struct limits *found = limits_of(device, limits->name_space, strlen(limits->name_space));
 	if (found == NULL && count < MOST_LIMITS && (kept[count].group = strdup(limits->name_space)) != NULL) {
 		found = &kept[count++];
@@ -90,7 +90,6 @@ int nvmlDeviceSetMemoryLimits_v1(struct device *device, const struct set_limits 
 	}
 	if (found != NULL)
 		found->soft = limits->soft, found->hard = limits->hard;
-	pthread_mutex_unlock(&lock);
 	return found != NULL ? SUCCESS : INSUFFICIENT_RESOURCES;
 }
 

@@ -59,10 +59,8 @@ static int refusal(const char *function, const struct device *device) {
 
 int begin(const char *function, const struct device *device) {
 	hooks_note(function);
-	pthread_mutex_lock(&lock);
-	int refused = refusal(function, device);
-	pthread_mutex_unlock(&lock);
-	return refused;
+	HOLD(lock);
+	return refusal(function, device);
 }
 
 int is_device(const struct device *device) {
@@ -98,14 +96,13 @@ static int read_machine(void) {
 /* Each start needs a stop. Only the first one reads the machine, and a start that fails counts for nothing. */
 static int start(const char *function) {
 	hooks_note(function);
-	pthread_mutex_lock(&lock);
+	HOLD(lock);
 	int refused = users == 0 ? read_machine() : SUCCESS;
 	users++;
 	if (!refused)
 		refused = refusal(function, NULL);
 	if (refused)
 		users--;
-	pthread_mutex_unlock(&lock);
 	return refused;
 }
 
@@ -137,11 +134,10 @@ int nvmlInit(void) { return start(__func__); }
 
 int nvmlShutdown(void) {
 	hooks_note(__func__);
-	pthread_mutex_lock(&lock);
+	HOLD(lock);
 	int refused = refusal(__func__, NULL);
 	if (users > 0)
 		users--; /* even if it fails, so that the next machine is read */
-	pthread_mutex_unlock(&lock);
 	return refused;
 }
 

@@ -10,8 +10,7 @@
 
 /* cuDNN refuses a missing place, and its objects begin as zeros. */
 int cudnn_create(void **out, size_t bytes) {
-	if (out == NULL)
-		return CUDNN_NULL_POINTER;
+	NEED(out, CUDNN_NULL_POINTER);
 	*out = calloc(1, bytes);
 	return *out != NULL ? SUCCESS : CUDNN_NO_HOST_MEMORY;
 }
@@ -72,15 +71,13 @@ EXPORT void cudnnGetLastErrorString(char *text, size_t room) {
 }
 
 EXPORT int cudnnSetStream(void **handle, void *stream) {
-	if (handle == NULL)
-		return CUDNN_NULL_POINTER;
+	NEED(handle, CUDNN_NULL_POINTER);
 	*handle = stream;
 	return SUCCESS;
 }
 
 EXPORT int cudnnGetStream(void **handle, void **stream) {
-	if (handle == NULL || stream == NULL)
-		return CUDNN_NULL_POINTER;
+	NEED(handle && stream, CUDNN_NULL_POINTER);
 	*stream = *handle;
 	return SUCCESS;
 }
@@ -93,8 +90,7 @@ size_t cudnn_element(int type) {
 /* Shapes are kept as they are: PyTorch reads them again, and RNNs' weights are described in them. */
 EXPORT int cudnnSetTensorNdDescriptor(
     struct cudnn_tensor *tensor, int type, int dimensions, const int *sizes, const int *strides) {
-	if (tensor == NULL || sizes == NULL || strides == NULL)
-		return CUDNN_NULL_POINTER;
+	NEED(tensor && sizes && strides, CUDNN_NULL_POINTER);
 	if (dimensions < 1 || dimensions > CUDNN_MOST_DIMENSIONS)
 		return dimensions < 1 ? CUDNN_BAD_PARAM : CUDNN_NOT_SUPPORTED;
 	tensor->type = type;
@@ -116,8 +112,7 @@ static int least(int a, int b) { return a < b ? a : b; }
 
 EXPORT int cudnnGetTensorNdDescriptor(
     const struct cudnn_tensor *tensor, int room, int *type, int *dimensions, int *sizes, int *strides) {
-	if (tensor == NULL)
-		return CUDNN_NULL_POINTER;
+	NEED(tensor, CUDNN_NULL_POINTER);
 	if (type != NULL)
 		*type = tensor->type;
 	if (dimensions != NULL)
@@ -143,8 +138,7 @@ EXPORT int cudnnGetFilterNdDescriptor(
  * block on each multiprocessor.
  */
 EXPORT int cudnnDropoutGetStatesSize(const void *handle, size_t *bytes) {
-	if (handle == NULL || bytes == NULL)
-		return CUDNN_NULL_POINTER;
+	NEED(handle && bytes, CUDNN_NULL_POINTER);
 	*bytes = 48 * (size_t)attribute_here(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT) *
 	         (size_t)attribute_here(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
 	return SUCCESS;
@@ -154,8 +148,7 @@ EXPORT int cudnnDropoutGetStatesSize(const void *handle, size_t *bytes) {
 EXPORT int cudnnSetDropoutDescriptor(
     int *descriptor, const void *handle, float dropout, const void *states, size_t bytes, unsigned long long seed) {
 	(void)states, (void)bytes, (void)seed;
-	if (descriptor == NULL || handle == NULL)
-		return CUDNN_NULL_POINTER;
+	NEED(descriptor && handle, CUDNN_NULL_POINTER);
 	*descriptor = dropout > 0;
 	return SUCCESS;
 }
@@ -195,8 +188,7 @@ ACCEPTS(cudnnSetConvolutionMathType)
 
 static int answer(int room, int *count, struct performance *out) {
 	_Static_assert(sizeof *out == 48, "as in cudnn_cnn.h of cuDNN 9");
-	if (count == NULL || out == NULL)
-		return CUDNN_NULL_POINTER;
+	NEED(count && out, CUDNN_NULL_POINTER);
 	*count = room > 0;
 	if (room > 0)
 		*out = (struct performance){.determinism = 1};

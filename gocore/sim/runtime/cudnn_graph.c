@@ -151,8 +151,7 @@ static int get(const struct attribute *attribute, int type, int64_t room, int64_
 EXPORT int cudnnBackendGetAttribute(
     struct descriptor *descriptor, int name, int type, int64_t room, int64_t *count, void *values) {
 	int result = SUCCESS;
-	if (descriptor == NULL)
-		return CUDNN_NULL_POINTER;
+	NEED(descriptor, CUDNN_NULL_POINTER);
 	if (!descriptor->finalized)
 		return CUDNN_NOT_FINALIZED;
 	if (count != NULL)
@@ -226,8 +225,7 @@ static int64_t engine_of(const struct descriptor *plan) {
 static int complete_plan(struct descriptor *plan) {
 	static const char json[] = "{}";
 	const struct attribute *config = cudnn_attribute(plan, PLAN_CONFIG);
-	if (config == NULL)
-		return CUDNN_BAD_PARAM;
+	NEED(config, CUDNN_BAD_PARAM);
 	const struct descriptor *engine = cudnn_held(cudnn_held(plan, PLAN_CONFIG), CONFIG_ENGINE);
 	int64_t bytes = engine == NULL ? 0 : cudnn_workspace(cudnn_held(engine, ENGINE_GRAPH), (int)engine_of(plan));
 	int result = set(plan, PLAN_WORKSPACE, TYPE_INT64, 1, &bytes);
@@ -254,8 +252,7 @@ static int complete(struct descriptor *descriptor) {
 }
 
 EXPORT int cudnnBackendFinalize(struct descriptor *descriptor) {
-	if (descriptor == NULL)
-		return CUDNN_NULL_POINTER;
+	NEED(descriptor, CUDNN_NULL_POINTER);
 	pthread_mutex_lock(&cudnn_lock);
 	int result = descriptor->finalized ? SUCCESS : complete(descriptor);
 	descriptor->finalized |= result == SUCCESS;
@@ -272,8 +269,7 @@ static void take_time(const struct descriptor *plan) {
 }
 
 EXPORT int cudnnBackendExecute(const void *handle, const struct descriptor *plan, const struct descriptor *variants) {
-	if (handle == NULL || plan == NULL || variants == NULL)
-		return CUDNN_NULL_POINTER;
+	NEED(handle && plan && variants, CUDNN_NULL_POINTER);
 	if (!plan->finalized || !variants->finalized)
 		return CUDNN_NOT_FINALIZED;
 	take_time(plan);

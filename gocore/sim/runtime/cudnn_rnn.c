@@ -38,8 +38,7 @@ EXPORT int cudnnSetRNNDescriptor_v8(struct rnn *rnn, int algorithm, int mode, in
     int type, int precision, int math, int input, int hidden, int projection, int layers, const int *dropout,
     unsigned flags) {
 	(void)algorithm, (void)precision, (void)math, (void)flags;
-	if (rnn == NULL)
-		return CUDNN_NULL_POINTER;
+	NEED(rnn, CUDNN_NULL_POINTER);
 	if (mode < 0 || mode > GRU || input <= 0 || hidden <= 0 || layers <= 0 || projection < 0 || projection > hidden)
 		return CUDNN_BAD_PARAM;
 	if (projection == 0)
@@ -52,8 +51,7 @@ EXPORT int cudnnSetRNNDescriptor_v8(struct rnn *rnn, int algorithm, int mode, in
 EXPORT int cudnnSetRNNDataDescriptor(struct sequences *data, int type, int layout, int most, int batch, int vector,
     const int *lengths, const void *filling) {
 	(void)filling;
-	if (data == NULL || lengths == NULL)
-		return CUDNN_NULL_POINTER;
+	NEED(data && lengths, CUDNN_NULL_POINTER);
 	if (most <= 0 || batch <= 0 || vector <= 0)
 		return CUDNN_BAD_PARAM;
 	*data = (struct sequences){type, layout, most, batch, vector, 0};
@@ -98,8 +96,7 @@ static int64_t before(const struct rnn *rnn, int pseudo) {
 }
 
 EXPORT int cudnnGetRNNWeightSpaceSize(const void *handle, const struct rnn *rnn, size_t *bytes) {
-	if (handle == NULL || rnn == NULL || bytes == NULL)
-		return CUDNN_NULL_POINTER;
+	NEED(handle && rnn && bytes, CUDNN_NULL_POINTER);
 	int pseudos = rnn->layers * rnn->directions;
 	*bytes = cudnn_element(rnn->type) *
 	         (size_t)(before(rnn, pseudos) + (int64_t)pseudos * biases(rnn) * gates(rnn) * rnn->hidden);
@@ -153,8 +150,7 @@ EXPORT int cudnnGetRNNWeightParams(const void *handle, const struct rnn *rnn, in
     const void *space, int linear, struct cudnn_tensor *matrix_out, const void **matrix_address,
     struct cudnn_tensor *bias_out, const void **bias_address) {
 	size_t needed;
-	if (handle == NULL || rnn == NULL)
-		return CUDNN_NULL_POINTER;
+	NEED(handle && rnn, CUDNN_NULL_POINTER);
 	cudnnGetRNNWeightSpaceSize(handle, rnn, &needed);
 	if (pseudo < 0 || pseudo >= rnn->layers * rnn->directions || linear < 0 || linear > 9 || bytes < needed)
 		return CUDNN_BAD_PARAM;
@@ -202,8 +198,7 @@ static size_t reserved(const struct rnn *rnn, int64_t steps) {
 
 EXPORT int cudnnGetRNNTempSpaceSizes(const void *handle, const struct rnn *rnn, int mode, const struct sequences *data,
     size_t *workspace, size_t *reserve) {
-	if (handle == NULL || rnn == NULL || data == NULL)
-		return CUDNN_NULL_POINTER;
+	NEED(handle && rnn && data, CUDNN_NULL_POINTER);
 	if (workspace != NULL)
 		*workspace = working(rnn, data, mode == TRAINING);
 	if (reserve != NULL)

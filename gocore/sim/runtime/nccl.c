@@ -166,8 +166,7 @@ int nccl_meet(struct nccl_comm *comm, int which) {
 }
 
 EXPORT int ncclGetVersion(int *version) {
-	if (version == NULL)
-		return NCCL_INVALID_ARGUMENT;
+	NEED(version, NCCL_INVALID_ARGUMENT);
 	*version = versions.nccl;
 	return SUCCESS;
 }
@@ -185,8 +184,7 @@ EXPORT const char *ncclGetLastError(const struct nccl_comm *comm) {
 }
 
 EXPORT int ncclGetUniqueId(struct nccl_id *id) {
-	if (id == NULL)
-		return NCCL_INVALID_ARGUMENT;
+	NEED(id, NCCL_INVALID_ARGUMENT);
 	memset(id, 0, sizeof *id);
 	return getrandom(id, 32, 0) == 32 ? SUCCESS : NCCL_SYSTEM;
 }
@@ -198,8 +196,7 @@ EXPORT int ncclCommInitRank(struct nccl_comm **out, int ranks, struct nccl_id id
 	if (begin() != SUCCESS)
 		return NCCL_UNHANDLED_CUDA;
 	struct nccl_comm *comm = calloc(1, sizeof *comm);
-	if (comm == NULL)
-		return NCCL_SYSTEM;
+	NEED(comm, NCCL_SYSTEM);
 	comm->id = id;
 	comm->ranks = ranks;
 	comm->rank = rank;
@@ -236,8 +233,7 @@ EXPORT int ncclCommInitAll(struct nccl_comm **out, int count, const int *devices
 
 /* Waits until the operations so far are over. */
 EXPORT int ncclCommFinalize(struct nccl_comm *comm) {
-	if (comm == NULL)
-		return NCCL_INVALID_ARGUMENT;
+	NEED(comm, NCCL_INVALID_ARGUMENT);
 	pthread_mutex_lock(&comm->lock);
 	while (comm->done != comm->issued)
 		pthread_cond_wait(&comm->turn, &comm->lock);
@@ -265,8 +261,7 @@ EXPORT int ncclCommAbort(struct nccl_comm *comm) {
 
 EXPORT int ncclCommRevoke(struct nccl_comm *comm, int flags) {
 	(void)flags;
-	if (comm == NULL)
-		return NCCL_INVALID_ARGUMENT;
+	NEED(comm, NCCL_INVALID_ARGUMENT);
 	__atomic_store_n(&comm->aborted, 1, __ATOMIC_SEQ_CST);
 	return SUCCESS;
 }
@@ -371,8 +366,7 @@ EXPORT int ncclMemFree(void *address) {
 /* Registered memory is used as other memory is. */
 EXPORT int ncclCommRegister(const struct nccl_comm *comm, void *buffer, size_t bytes, void **handle) {
 	(void)bytes;
-	if (comm == NULL || handle == NULL)
-		return NCCL_INVALID_ARGUMENT;
+	NEED(comm && handle, NCCL_INVALID_ARGUMENT);
 	*handle = buffer;
 	return SUCCESS;
 }

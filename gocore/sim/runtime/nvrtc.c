@@ -30,8 +30,7 @@ struct program {
 };
 
 EXPORT int nvrtcVersion(int *major, int *minor) {
-	if (major == NULL || minor == NULL)
-		return INVALID_INPUT;
+	NEED(major && minor, INVALID_INPUT);
 	*major = versions.cuda / 1000;
 	*minor = versions.cuda % 1000 / 10;
 	return SUCCESS;
@@ -48,8 +47,7 @@ STATUS_TEXTS(nvrtcGetErrorString, "NVRTC_ERROR unknown", {SUCCESS, "NVRTC_SUCCES
 EXPORT int nvrtcCreateProgram(struct program **out, const char *source, const char *name, int headers,
     const char *const *texts, const char *const *include_names) {
 	(void)name, (void)headers, (void)texts, (void)include_names;
-	if (out == NULL || source == NULL)
-		return INVALID_INPUT;
+	NEED(out && source, INVALID_INPUT);
 	struct program *program = calloc(1, sizeof *program);
 	if (program == NULL || (program->source = strdup(source)) == NULL) {
 		free(program);
@@ -61,8 +59,7 @@ EXPORT int nvrtcCreateProgram(struct program **out, const char *source, const ch
 
 /* The caller's handle becomes NULL, as documented. */
 EXPORT int nvrtcDestroyProgram(struct program **handle) {
-	if (handle == NULL || *handle == NULL)
-		return INVALID_PROGRAM;
+	NEED(handle && *handle, INVALID_PROGRAM);
 	for (struct expression *expression = (*handle)->expressions, *next; expression != NULL; expression = next) {
 		next = expression->next;
 		free(expression->text);
@@ -78,8 +75,7 @@ EXPORT int nvrtcDestroyProgram(struct program **handle) {
 /* Each has a name of its own in the process: a lowered name that two programs share would be one kernel. */
 EXPORT int nvrtcAddNameExpression(struct program *program, const char *text) {
 	static unsigned last;
-	if (program == NULL)
-		return INVALID_PROGRAM;
+	NEED(program, INVALID_PROGRAM);
 	if (program->ptx != NULL)
 		return NO_EXPRESSIONS_AFTER;
 	struct expression *new = calloc(1, sizeof *new);
@@ -142,11 +138,9 @@ EXPORT int nvrtcCompileProgram(struct program *program, int count, const char *c
 	(void)count, (void)options;
 	char *ptx = NULL;
 	size_t bytes;
-	if (program == NULL)
-		return INVALID_PROGRAM;
+	NEED(program, INVALID_PROGRAM);
 	FILE *file = open_memstream(&ptx, &bytes);
-	if (file == NULL)
-		return OUT_OF_MEMORY;
+	NEED(file, OUT_OF_MEMORY);
 	write_ptx(program, file);
 	if (fclose(file) != 0)
 		return OUT_OF_MEMORY;

@@ -45,6 +45,13 @@ int keep(int result);
 /* Makes the primary context of the thread's device current, unless a context is. */
 int begin(void);
 
+/* Ends a function with a refusal if it has not all of its pointers. */
+#define NEED(pointers, refusal) \
+	do { \
+		if (!(pointers)) \
+			return (refusal); \
+	} while (0)
+
 /* Ends a function with a call that needs a context. */
 #define IN_CONTEXT(call) \
 	int result = begin(); \

@@ -95,8 +95,7 @@ def bar(parts: Iterable[tuple[int, str]], total: int, width: str = "14em", most:
     ]
     return Html(
         f'<div style="width:{width};max-width:{most};height:0.8em;margin:0.2em '
-        f'0;overflow:hidden;background-color:{FREE}" '
-        f'aria-hidden="true">{"".join(drawn)}</div>'
+        f'0;overflow:hidden;background-color:{FREE}" aria-hidden="true">{"".join(drawn)}</div>'
     )
 
 

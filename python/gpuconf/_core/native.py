@@ -66,9 +66,8 @@ def _error_of(text: str) -> Exception:
 def _forked_error() -> errors.ForkedProcessError:
     return errors.ForkedProcessError(
         f"gpuconf was loaded in process {_forked_from} and cannot be used in its forked child {os.getpid()}: its core "
-        "is "
-        "written in Go, which does not support fork(). Start workers with the 'spawn' or 'forkserver' method, "
-        "or make the first gpuconf call in the child."
+        "is written in Go, which does not support fork(). Start workers with the 'spawn' or 'forkserver' method, or "
+        "make the first gpuconf call in the child."
     )
 
 
@@ -140,9 +139,8 @@ def _load() -> Any:
             if "t" in getattr(sys, "abiflags", ""):
                 _loader_pid = None
                 raise errors.UnavailableError(
-                    "gpuconf does not support free-threaded builds of Python: its core uses the stable ABI, which "
-                    "they lack. "
-                    "Use a regular build of CPython 3.10 or newer"
+                    "gpuconf does not support free-threaded builds of Python: its core uses the stable ABI, which they "
+                    "lack. Use a regular build of CPython 3.10 or newer"
                 ) from error
             raise
         module: Any = _gpuconf
@@ -165,10 +163,8 @@ def _check_address_space() -> None:
         _loader_pid = None
         raise errors.UnavailableError(
             f"the address space of this process is limited to {limit >> 20} MiB (ulimit -v; some batch systems set it "
-            "from a limit "
-            f"of memory, such as Grid Engine's h_vmem), and gpuconf's core needs {_LEAST_ADDRESS_SPACE >> 20} MiB: "
-            "raise "
-            "the limit. Address space is not memory"
+            "from a limit of memory, such as Grid Engine's h_vmem), and gpuconf's core needs "
+            f"{_LEAST_ADDRESS_SPACE >> 20} MiB: raise the limit. Address space is not memory"
         )
 
 

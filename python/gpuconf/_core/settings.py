@@ -164,8 +164,7 @@ def checked_values(values: str, name: str) -> str:
     if values not in ("cpu", "none"):
         raise errors.InvalidArgumentError(
             f'{name} is {values!r}: choose "cpu", with which the CPU computes what PyTorch does on simulated GPUs, or '
-            '"none", with '
-            "which PyTorch only allocates"
+            '"none", with which PyTorch only allocates'
         )
     return values
 

@@ -32,6 +32,11 @@ def columns(rows: Sequence[tuple[str, ...]], left: int) -> list[str]:
     ]
 
 
+def counted(number: int, one: str, more: str = "") -> str:
+    """Return a number of things: "1 block", "2 blocks", or "2 entries" if ``more`` says so."""
+    return f"{number} {one if number == 1 else more or one + 's'}"
+
+
 # Characters for drawings: blocks and shades, or ASCII if a stream's encoding lacks these.
 
 
@@ -152,6 +157,15 @@ def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
     return value
+
+
+class Printed:
+    """A mixin for results that IPython and notebooks show as ``print`` does."""
+
+    __slots__ = ()
+
+    def _repr_pretty_(self, printer: Any, _: bool) -> None:
+        printer.text(str(self))
 
 
 # Classes whose instances are created by functions, not by calling the class.

@@ -13,7 +13,7 @@ from .._core import runtime, settings, sizes, texts
 from .._core.devices import ConfiguredLimit, PhysicalDevice
 from .._core.message import loads
 from .._core.native import core, refuse_in_child
-from .._core.table import Table, human_bytes
+from .._core.table import Table, counted, human_bytes
 from .._core.texts import refuse_unknown
 from .._missing import closest
 from .._typing import Any, NoReturn
@@ -179,10 +179,7 @@ def _limits(limit: Any, gpus: list[PhysicalDevice]) -> list[int]:
             sizes.limit_bytes(size, 1 << 40)  # an invalid limit is an error even without a GPU
     each = list(limit) if several and gpus else [None if several else limit] * len(gpus)
     if len(each) != len(gpus) and gpus:
-        given, visible = (
-            "1 entry" if len(each) == 1 else f"{len(each)} entries",
-            "1 GPU is" if len(gpus) == 1 else f"{len(gpus)} GPUs are",
-        )
+        given, visible = counted(len(each), "entry", "entries"), counted(len(gpus), "GPU is", "GPUs are")
         raise errors.InvalidArgumentError(
             f"limit has {given}, but {visible} visible: pass one size for all, or one for each GPU"
         )

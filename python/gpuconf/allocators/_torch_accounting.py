@@ -121,8 +121,7 @@ def enable_caching(value: bool) -> None:
     if not value:
         raise errors.UnimplementedError(
             "torch.cuda.caching_allocator_enable(False) is not supported in gpuconf's mode 'whole': memory is always "
-            "pooled. "
-            "Use mode 'segments', or PyTorch without gpuconf"
+            "pooled. Use mode 'segments', or PyTorch without gpuconf"
         )
 
 
@@ -215,9 +214,8 @@ def record_history(*args: Any, **_: Any) -> None:
     if args and args[0] is not None:
         message.log(
             "warning",
-            "torch.cuda.memory._record_memory_history records nothing in mode 'whole': snapshots show only the "
-            "current state. "
-            "Use gpuconf.memory.record(), or mode 'segments', which keeps PyTorch's history",
+            "torch.cuda.memory._record_memory_history records nothing in mode 'whole': snapshots show only the current "
+            "state. Use gpuconf.memory.record(), or mode 'segments', which keeps PyTorch's history",
         )
 
 

@@ -36,8 +36,7 @@ def _corrected(share: Callable[..., Any]) -> Callable[..., Any]:
                 raise
             raise errors.FailedPreconditionError(
                 "a pool that grows cannot hand tensors to other processes: use gpuconf.configure(growth=False), or "
-                "send a copy "
-                "of the tensor in host memory"
+                "send a copy of the tensor in host memory"
             ) from error
         if not begin:
             return answer
@@ -64,8 +63,7 @@ def _offending(settings: Any) -> str | None:
 def _refusal(setting: str, where: str) -> errors.FailedPreconditionError:
     return errors.FailedPreconditionError(
         f"{setting}{where} is incompatible with gpuconf's mode 'segments' for PyTorch: it bypasses cudaMalloc, so no "
-        "limit would "
-        "apply. Remove the setting, or use mode 'whole', which avoids fragmentation as well"
+        "limit would apply. Remove the setting, or use mode 'whole', which avoids fragmentation as well"
     )
 
 

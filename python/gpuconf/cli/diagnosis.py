@@ -16,7 +16,7 @@ from .._core import runtime, settings
 from .._core.devices import VisibleDevice
 from .._core.generated.cards import Card
 from .._core.native import core
-from .._core.table import Table, human_bytes
+from .._core.table import Table, counted, human_bytes
 from ..jobs.driver_limits import in_force, may_be_set
 from ..jobs.job_memory import NOT_COUNTED, of_this_job
 from ..jobs.turns import why_never, why_not
@@ -136,16 +136,12 @@ def _driver(survey: Survey) -> Iterator[Finding]:
             fix,
         )
     else:
-        yield Finding(OK, "driver", f"{survey.driver}, for {version} and older; {_count(len(survey.cards), 'card')}")
+        yield Finding(OK, "driver", f"{survey.driver}, for {version} and older; {counted(len(survey.cards), 'card')}")
     if survey.host_pids:
         yield Finding(
             NOTE, "driver", "this is a container: the driver reports PIDs of the host, which mean nothing here"
         )
     yield from _device_files()
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'s' * (number != 1)}"
 
 
 def _kernel_module() -> str | None:
@@ -193,11 +189,11 @@ def _cuda(survey: Survey, environ: Mapping[str, str]) -> Iterator[Finding]:
         )
         fix = "unset CUDA_VISIBLE_DEVICES" if shown is not None else "install the driver's CUDA library, libcuda.so.1"
         yield Finding(
-            PROBLEM, "visible GPUs", f"{_count(len(survey.cards), 'card')}, but a program sees none: {why}", fix
+            PROBLEM, "visible GPUs", f"{counted(len(survey.cards), 'card')}, but a program sees none: {why}", fix
         )
         return
     if devices:
-        yield Finding(OK, "visible GPUs", f"a program sees {len(devices)} of {_count(_usable(survey), 'GPU')}")
+        yield Finding(OK, "visible GPUs", f"a program sees {len(devices)} of {counted(_usable(survey), 'GPU')}")
     if not survey.simulated:
         yield from _wanted(devices, environ)
         yield from _order(devices, environ)
@@ -212,13 +208,9 @@ def _wanted(devices: list[VisibleDevice], environ: Mapping[str, str]) -> Iterato
     wanted = [entry for entry in environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if entry.strip()]
     if len(wanted) > len(devices):
         unknown = wanted[len(devices)].strip()
-        text = (
-            f"CUDA_VISIBLE_DEVICES has {_count(len(wanted), 'entry')}, but shows {len(devices)}: CUDA stops at "
-            f"{unknown!r}"
-        )
-        yield Finding(
-            PROBLEM, "visible GPUs", text.replace("entrys", "entries"), "remove it; gpuconf devices lists the GPUs"
-        )
+        has = f"has {counted(len(wanted), 'entry', 'entries')}, but shows {len(devices)}"
+        text = f"CUDA_VISIBLE_DEVICES {has}: CUDA stops at {unknown!r}"
+        yield Finding(PROBLEM, "visible GPUs", text, "remove it; gpuconf devices lists the GPUs")
 
 
 def _order(devices: list[VisibleDevice], environ: Mapping[str, str]) -> Iterator[Finding]:
@@ -275,7 +267,7 @@ def _card(card: Card) -> Iterator[Finding]:
         yield Finding(PROBLEM, who, "MIG is on, but there is no instance: CUDA cannot use the card", fix)
     elif card.instances:
         text = (
-            f"is divided into {_count(len(card.instances), 'MIG instance')}, each with its own memory limit, which "
+            f"is divided into {counted(len(card.instances), 'MIG instance')}, each with its own memory limit, which "
             "the GPU enforces"
         )
         yield Finding(NOTE, who, text)
@@ -326,9 +318,8 @@ def _processes(machine: View) -> Iterator[Finding]:
                 yield Finding(PROBLEM, f"GPU {place.gpu}", text, fix)
         for share in place.shares:
             if "gone" in share.notes and share.lease and share.bytes is None:
-                text = f"process {share.pid}, which leased {human_bytes(share.lease)}, has ended, but a child process "
-                "still holds the lease"
-                yield Finding(NOTE, f"GPU {place.gpu}", text)
+                ended = f"process {share.pid}, which leased {human_bytes(share.lease)}, has ended"
+                yield Finding(NOTE, f"GPU {place.gpu}", f"{ended}, but a child process still holds the lease")
 
 
 # Limits
@@ -434,7 +425,7 @@ def _ledger(machine: View, environ: Mapping[str, str]) -> Iterator[Finding]:
     waiting = sum(claim.state == "waiting" for claim in claims)
     publishing = len(ledger.processes())
     text = (
-        f"{machine.ledger}: {_count(len(claims) - waiting, 'lease')}, {waiting} waiting, {publishing} publishing "
+        f"{machine.ledger}: {counted(len(claims) - waiting, 'lease')}, {waiting} waiting, {publishing} publishing "
         "their pools"
     )
     yield Finding(OK, "ledger", text)

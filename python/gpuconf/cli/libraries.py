@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from .. import errors
 from .._core import runtime, settings
-from .._core.generated.details import BLAS
+from .._core.generated.details import About
 from .._core.native import core
 from .._typing import Any
 from ..allocators._share import SETS
@@ -122,7 +122,7 @@ def finding(path: Sequence[str]) -> Finding:
     except errors.GpuconfError:  # another finding reports what is wrong with the settings
         choice = ""
     try:
-        blas = BLAS(*json.loads(core.pybind_DescribeBLAS(choice, "\n".join(runtime.module_folders(list(path))))))
+        blas = About(*json.loads(core.pybind_DescribeBLAS(choice, "\n".join(runtime.module_folders(list(path))))))
     except errors.GpuconfError as error:
         return Finding(PROBLEM, "BLAS", str(error), f"correct or unset GPUCONF_BLAS; {_INSTALL}")
     if blas.path:

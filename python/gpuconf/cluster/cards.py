@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from .. import errors
 from .._core import runtime, texts
 from .._core.native import loaded
+from .._core.table import counted
 from .._typing import Any, NamedTuple
 
 # The parts of Dask and Ray that are not in their documentation.
@@ -108,7 +109,9 @@ def choose(cards: Sequence[Card], chosen: Any) -> list[Card]:
         return list(cards)
     if isinstance(chosen, int) and not isinstance(chosen, bool):
         if not 1 <= chosen <= len(cards):
-            raise errors.InvalidArgumentError(f"gpus={texts.shown(chosen)}, but this machine has {_count(cards)}")
+            raise errors.InvalidArgumentError(
+                f"gpus={texts.shown(chosen)}, but this machine has {counted(len(cards), 'GPU')}"
+            )
         return list(cards[:chosen])
     entries = chosen.split(",") if isinstance(chosen, str) else chosen
     if not isinstance(entries, (list, tuple)) or not entries:
@@ -130,7 +133,3 @@ def _find(cards: Sequence[Card], entry: Any) -> Card:
         known = ", ".join(f"{card.ordinal} ({card.uuid})" for card in cards)
         raise errors.InvalidArgumentError(f"there is no GPU {texts.shown(entry)} here; this machine has {known}")
     return matches[0]
-
-
-def _count(cards: Sequence[Card]) -> str:
-    return f"{len(cards)} GPU{'' if len(cards) == 1 else 's'}"

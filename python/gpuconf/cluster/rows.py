@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from .._core import html, runtime
 from .._core.native import loaded
-from .._core.table import Fields, Table, columns, human_bytes
+from .._core.table import Fields, Printed, Table, columns, counted, human_bytes
 from .._typing import Any
 from ..machine.cards import visible_devices
 from ..memory import stats, usage
@@ -61,7 +61,7 @@ def report() -> list[list[Any]]:
     return rows or [["", "", "", "", 0, 0, 0, 0]]
 
 
-class ClusterMemory(Fields):
+class ClusterMemory(Printed, Fields):
     """The memory of all processes of a cluster. ``print`` shows it as a table; iterating yields the rows."""
 
     _fields = ("rows",)
@@ -101,8 +101,8 @@ class ClusterMemory(Fields):
     def _summary(self) -> str:
         processes, cards = len({(row.process, row.address) for row in self.rows}), len(self.by_card())
         return (
-            f"{human_bytes(self.bytes_in_use)} in use by {processes} process{'' if processes == 1 else 'es'} "
-            f"on {cards} card{'' if cards == 1 else 's'}"
+            f"{human_bytes(self.bytes_in_use)} in use by {counted(processes, 'process', 'processes')} "
+            f"on {counted(cards, 'card')}"
         )
 
     def __str__(self) -> str:
@@ -114,10 +114,6 @@ class ClusterMemory(Fields):
 
     def __repr__(self) -> str:
         return f"<gpuconf.ClusterMemory: {self.bytes_in_use} bytes in use, {len(self.rows)} rows>"
-
-    def _repr_pretty_(self, printer: Any, _: bool) -> None:
-        """Show the table as a cell's result in IPython and notebooks."""
-        printer.text(str(self))
 
     def _repr_html_(self) -> str:
         rows = []

@@ -10,7 +10,7 @@ from .. import errors
 from .._core import devices, runtime, sizes, texts
 from .._core.devices import PhysicalDevice
 from .._core.fork import module_lock
-from .._core.table import human_bytes
+from .._core.table import counted, human_bytes
 from .._typing import Any, NamedTuple
 from ..allocators._configure import checked_libraries, configure
 from ..machine.cards import visible_devices
@@ -139,9 +139,8 @@ def fitting(card: Card, memory: int | str, processes: int, leased: bool = False)
         fit = card.total_memory // (each + beside)
         contexts = f", with {human_bytes(beside)} for the CUDA context," if beside else ""
         raise errors.InvalidArgumentError(
-            f"{processes} {'process' if processes == 1 else 'processes'} of {human_bytes(each)}{contexts} do not fit "
-            "in the "
-            f"{human_bytes(card.total_memory)} of {card.name} ({card.uuid}): {fit} would"
+            f"{counted(processes, 'process', 'processes')} of {human_bytes(each)}{contexts} do not fit "
+            f"in the {human_bytes(card.total_memory)} of {card.name} ({card.uuid}): {fit} would"
         )
     return each
 

@@ -6,10 +6,7 @@ from __future__ import annotations
 from .. import config, debugging
 from .._core.devices import memory_limit_of
 from .._typing import Any
-from ..config import (
-    experimental,
-    threading,
-)
+from ..config import experimental, threading
 from ._names import publish
 from ._proto import ConfigProto, GPUOptions, OptimizerOptions
 from .v1._graph import Graph

@@ -130,8 +130,7 @@ def _warn() -> None:
     frame = runtime.calling_frame()
     get_logger().warning(
         "From %s:%s: is_gpu_available (from gpuconf.compat.v2.test) is deprecated and will be removed in a future "
-        "version.\n"
-        "Instructions for updating:\nUse `tf.config.list_physical_devices('GPU')` instead.",
+        "version.\nInstructions for updating:\nUse `tf.config.list_physical_devices('GPU')` instead.",
         frame.f_code.co_filename,
         frame.f_lineno,
     )

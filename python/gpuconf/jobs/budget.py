@@ -19,7 +19,6 @@ from __future__ import annotations
 import os
 import re
 import stat
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 
 from .. import errors
@@ -75,18 +74,8 @@ _INTERPRETERS = (*PYTHONS, "perl", "ruby", "lua", "julia", "node", "tclsh", "Rsc
 _DRIVER_FILES = r"(libcuda|libnvidia-ml)\.so(\..*)?"
 
 
-class Reader:
+class Reader(budget_file.BudgetFile):
     """A live budget: its use and its log."""
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-        self._file = budget_file.BudgetFile(path)
-        self.job: str = self._file.job
-        self.launcher: int = self._file.launcher
-
-    def usage(self) -> dict[str, CardUse]:
-        """The use of each card, by UUID, in bytes. Raises UnavailableError if the budget is gone."""
-        return self._file.usage()
 
     def log(self) -> list[str]:
         """What the guard could not do, a line each."""
@@ -97,13 +86,11 @@ class Reader:
             return []
 
 
-class Budget(Reader):
-    """The budget of a job that is being started. Closing it removes its folder, once no process of the job lives."""
-
-    _ending = staticmethod(sys.is_finalizing)  # see Buffer._ending
+class Budget(budget_file.Owned, Reader):
+    """The budget of a job that is being started."""
 
     def __init__(self, path: str, held: int, mode: str, environment: dict[str, str], notes: Sequence[str]) -> None:
-        self._held: int | None = held
+        self._held = held
         super().__init__(path)
         self.mode = mode
         self.environment = environment
@@ -113,35 +100,12 @@ class Budget(Reader):
         """The budget."""
         return self
 
-    def __exit__(self, *_: object) -> None:
-        """Close it."""
-        if self._ending():
-            return
-        self.close()
-
     def describe(self) -> list[str]:
         """How the limit is kept, and what to know about it, a line each."""
         how = "a driver proxy on LD_LIBRARY_PATH"
         if self.mode == "preload":
             how += ", and a preloaded dlopen()"
         return [f"limit enforced by gpuconf's guard: {how}", *self._notes]
-
-    def keep_descriptor(self) -> int:
-        """A descriptor that keeps the folder: pass it on to the program, which may outlive its launcher."""
-        if self._held is None:
-            raise errors.FailedPreconditionError("the budget is closed")
-        os.set_inheritable(self._held, True)
-        return self._held
-
-    def close(self) -> None:
-        """Remove the folder if no process of the job lives; else the next job of this user does. Idempotent."""
-        if self._held is None:
-            return
-        damaged = os.fstat(self._held).st_nlink == 0 or os.fstat(self._held).st_size == 0
-        os.close(self._held)
-        self._held = None
-        folder = os.path.dirname(self.path)
-        budget_file.remove(folder) if damaged else budget_file.remove_if_unused(folder, _FILE)
 
 
 def prepare(
@@ -205,15 +169,7 @@ def current() -> Reader | None:
 
 def budgets() -> list[Reader]:
     """Every budget of this user whose job lives."""
-    readers = []
-    for folder in budget_file.existing(budget_file.BUDGETS):
-        try:
-            reader = Reader(os.path.join(folder, _FILE))
-            if reader._file.alive():
-                readers.append(reader)
-        except (errors.UnavailableError, OSError):
-            continue
-    return readers
+    return budget_file.living(budget_file.BUDGETS, _FILE, Reader)
 
 
 def _outer(environment: Mapping[str, str]) -> str:

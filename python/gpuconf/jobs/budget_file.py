@@ -8,8 +8,9 @@ import fcntl
 import os
 import stat
 import struct
+import sys
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from .. import errors
 from .._typing import NamedTuple
@@ -34,6 +35,12 @@ from .generated.budget_layout import (
     BudgetShare,
     BudgetSlot,
 )
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TypeVar
+
+    T = TypeVar("T", bound="BudgetFile")
 
 _LIMIT = 24  # where it is in struct budget_card
 _LOCK = struct.Struct("hhqqi4x")  # struct flock
@@ -268,6 +275,55 @@ class BudgetFile:
                 row.most,
             )
         return uses
+
+
+class Owned:
+    """Such a file in the process that made it. Closing it removes its folder, once no process of the job lives."""
+
+    path: str
+    _held: int | None
+    _closed = "the budget is closed"
+    _ending = staticmethod(sys.is_finalizing)  # see Buffer._ending
+
+    def __exit__(self, *_: object) -> None:
+        """Close it."""
+        if self._ending():
+            return
+        self.close()
+
+    def keep_descriptor(self) -> int:
+        """A descriptor that keeps the folder: pass it on to the program, which may outlive its launcher."""
+        if self._held is None:
+            raise errors.FailedPreconditionError(self._closed)
+        os.set_inheritable(self._held, True)
+        return self._held
+
+    def close(self) -> None:
+        """Remove the folder if no process of the job lives; else the next job of this user does. Idempotent."""
+        if self._held is None:
+            return
+        useless = self._is_useless(os.fstat(self._held))
+        os.close(self._held)
+        self._held = None
+        folder, name = os.path.split(self.path)
+        remove(folder) if useless else remove_if_unused(folder, name)
+
+    def _is_useless(self, facts: os.stat_result) -> bool:
+        """Whether the folder may go even if a process of the job lives."""
+        return facts.st_nlink == 0 or facts.st_size == 0
+
+
+def living(prefix: str, name: str, read: Callable[[str], T]) -> list[T]:
+    """Return the files of this user's folders, as ``read`` reads them, of which a process lives."""
+    files = []
+    for folder in existing(prefix):
+        try:
+            file = read(os.path.join(folder, name))
+            if file.alive():
+                files.append(file)
+        except (errors.UnavailableError, OSError):
+            continue
+    return files
 
 
 def _process(data: bytes, slot: int, used: int, pools: int, contexts: int) -> ProcessUse:

@@ -213,7 +213,4 @@ def _of_mps(gpus: int, environ: Mapping[str, str]) -> Iterator[tuple[bool, str]]
     for gpu in range(gpus) if runs else ():
         limit = mps_default_limit(environ, gpu)
         if limit:
-            yield (
-                True,
-                f"multi-process service: {limit} of GPU {gpu} for each process without a limit of its own",
-            )
+            yield (True, f"multi-process service: {limit} of GPU {gpu} for each process without a limit of its own")

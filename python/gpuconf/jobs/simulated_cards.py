@@ -9,7 +9,6 @@ the job.
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping
 
 from .. import errors
@@ -21,70 +20,34 @@ VARIABLE = "GPUCONF_SIMULATED_CARDS"  # SHARED_CARDS in gocore/machine/models/si
 _FILE = "cards"
 
 
-class SimulatedCards:
-    """The cards that the processes of a job share, as one reads them."""
+class SimulatedCards(budget_file.BudgetFile):
+    """The cards that the processes of a job share, as one reads them. In their use, ``pools`` is managed memory."""
 
-    def __init__(self, path: str) -> None:
-        self.path = path
-        self._file = budget_file.BudgetFile(path)
-        self.spec = self._file.job
+    @property
+    def spec(self) -> str:
         """Of the simulation, or its beginning."""
-        self.launcher = self._file.launcher
-
-    def usage(self) -> dict[str, CardUse]:
-        """The use of each card, by UUID, in bytes.
-
-        ``pools`` is managed memory. Raises UnavailableError if the file is gone.
-        """
-        return self._file.usage()
-
-    def alive(self) -> bool:
-        """Whether a process of the job lives."""
-        return self._file.alive()
+        return self.job
 
 
-class OwnedCards(SimulatedCards):
-    """The same in the process that made them. Closing it removes the folder, once no process has a part of a card."""
+class OwnedCards(budget_file.Owned, SimulatedCards):
+    """The same in the process that made them."""
 
-    _ending = staticmethod(sys.is_finalizing)  # see Buffer._ending
+    _closed = "the simulated cards are closed"
 
     def __init__(self, path: str, held: int) -> None:
-        self._held: int | None = held
+        self._held = held
         super().__init__(path)
 
     def __enter__(self) -> OwnedCards:
         """Return itself."""
         return self
 
-    def __exit__(self, *_: object) -> None:
-        """Close it."""
-        if self._ending():
-            return
-        self.close()
-
     @property
     def environment(self) -> dict[str, str]:
         """The variable by which a program and all that it starts share the cards."""
         return {VARIABLE: self.path}
 
-    def keep_descriptor(self) -> int:
-        """A descriptor that keeps the folder: pass it on to the program, which may outlive its launcher."""
-        if self._held is None:
-            raise errors.FailedPreconditionError("the simulated cards are closed")
-        os.set_inheritable(self._held, True)
-        return self._held
-
-    def close(self) -> None:
-        """Remove the folder if no other process of the job lives; else the next job of this user does. Idempotent."""
-        if self._held is None:
-            return
-        alone = self._is_alone()
-        os.close(self._held)
-        self._held = None
-        folder = os.path.dirname(self.path)
-        budget_file.remove(folder) if alone else budget_file.remove_if_unused(folder, _FILE)
-
-    def _is_alone(self) -> bool:
+    def _is_useless(self, _: os.stat_result) -> bool:
         """Whether no process but this one has a part of a card. Its own machine goes on without the file."""
         try:
             return all(one.pid == os.getpid() for use in self.usage().values() for one in use.processes)
@@ -142,12 +105,4 @@ def current() -> SimulatedCards | None:
 
 def all_shared() -> list[SimulatedCards]:
     """The simulated cards of every living job of this user."""
-    jobs = []
-    for folder in budget_file.existing(budget_file.CARDS):
-        try:
-            cards = SimulatedCards(os.path.join(folder, _FILE))
-            if cards.alive():
-                jobs.append(cards)
-        except (errors.UnavailableError, OSError):
-            continue
-    return jobs
+    return budget_file.living(budget_file.CARDS, _FILE, SimulatedCards)

@@ -53,9 +53,8 @@ class Grant:
         if self.claim is None or not self.claim.is_lost():
             return ""
         return (
-            f"the ledger {self.claim.folder}, or the file in it with lease {self.id}, was removed while it was in "
-            "use. New "
-            f"programs do not see this lease"
+            f"the ledger {self.claim.folder}, or the file in it with lease {self.id}, was removed while it was in use. "
+            "New programs do not see this lease"
         )
 
     def release(self) -> None:

@@ -130,8 +130,7 @@ def hidden_users(machine: View) -> list[str]:
     names = ", ".join(str(name) for name in others[:3]) + (" and others" if len(others) > 3 else "")
     return [
         f"{names} use these GPUs, but the ledger ({machine.ledger or default_folder()}) is yours alone: it does not "
-        "show their "
-        f"leases. For one that all users share: sudo gpuconf ledger init --shared"
+        "show their leases. For one that all users share: sudo gpuconf ledger init --shared"
     ]
 
 
@@ -219,13 +218,7 @@ def _notes_of(seen: proc.Process | None, host_pids: bool) -> list[str]:
 
 
 def _share(
-    uuid: str,
-    pid: int,
-    count: int | None,
-    row: Any,
-    known: dict[str, Any],
-    notes: list[str],
-    seen: proc.Process | None,
+    uuid: str, pid: int, count: int | None, row: Any, known: dict[str, Any], notes: list[str], seen: proc.Process | None
 ) -> Share:
     claim = known.get(row.claim_id) if row else None
     pools = [pool for pool in row.pools if pool.uuid == uuid] if row else []

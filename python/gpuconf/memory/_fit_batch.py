@@ -12,7 +12,7 @@ from .. import errors
 from .._core import runtime, sizes, texts
 from .._core.native import loaded
 from .._core.scope import Device, gpu_number
-from .._core.table import Made, Table, columns, human_bytes, make
+from .._core.table import Made, Table, columns, counted, human_bytes, make
 from .._core.texts import refuse_unknown
 from .._typing import Any, NoReturn
 from . import _release, _tracebacks
@@ -97,8 +97,7 @@ class BatchFit(metaclass=Made):
         return "\n".join([*(f"{line}  {row[5]}" for line, row in zip(table, rows, strict=True)), self.reason])
 
     def __repr__(self) -> str:
-        tries = len(self.tries)
-        return f"<gpuconf.BatchFit: batch size {self.batch_size} after {tries} {'try' if tries == 1 else 'tries'}>"
+        return f"<gpuconf.BatchFit: batch size {self.batch_size} after {counted(len(self.tries), 'try', 'tries')}>"
 
 
 def _of(each: BatchTry) -> str:

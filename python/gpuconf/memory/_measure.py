@@ -11,7 +11,7 @@ from .._core.generated.usage import PeakStart, Usage
 from .._core.message import loads
 from .._core.native import core, loaded
 from .._core.scope import Device, check_scope, gpu_number
-from .._core.table import Table, columns, human_bytes
+from .._core.table import Printed, Table, columns, human_bytes
 from .._typing import Any
 from ._usage import UNTAGGED
 
@@ -36,7 +36,7 @@ class MeasureRow(Table):
         return self.peak - self.before
 
 
-class Measurement:
+class Measurement(Printed):
     """The memory use of one logical GPU during a ``with`` block, in bytes. The numbers are set when the block ends.
 
     ``before`` and ``after`` are the memory in use at the start and at the end, ``peak`` is the maximum in between.
@@ -137,10 +137,6 @@ class Measurement:
             return repr(self)
         cells = [(*line[:2], *map(human_bytes, line[2:])) for line in self._lines()]
         return "\n".join(columns([_HEAD, *cells], 2))
-
-    def _repr_pretty_(self, printer: Any, _: bool) -> None:
-        """Show the table as a cell's result in IPython and notebooks."""
-        printer.text(str(self))
 
     def _repr_html_(self) -> str:
         if not hasattr(self, "peak"):

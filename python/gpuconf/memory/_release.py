@@ -11,7 +11,7 @@ from collections.abc import Callable
 from .._core import html, runtime
 from .._core.native import loaded, refuse_in_child
 from .._core.scope import Device, gpu_number
-from .._core.table import Made, Table, columns, human_bytes, make
+from .._core.table import Made, Printed, Table, columns, human_bytes, make
 from .._typing import Any
 from . import _holders, _tracebacks
 from ._holders import Holder, holds_device_memory
@@ -128,7 +128,7 @@ class ReleaseStep(Table):
     bytes_unreserved: int  # how much memory the pools returned to the GPU
 
 
-class Released(metaclass=Made):
+class Released(Printed, metaclass=Made):
     """What :func:`release` freed, and what is still in use. ``print`` shows it as a table.
 
     Attributes: ``steps``, a ReleaseStep for each step; ``bytes_freed``, by how much the memory in use fell;
@@ -190,10 +190,6 @@ class Released(metaclass=Made):
         for holder in self.holders:
             lines.append(f"{human_bytes(holder.nbytes)} {holder.what}: {', '.join(holder.referrers[:3]) or _UNKNOWN}")
         return "\n".join(lines)
-
-    def _repr_pretty_(self, printer: Any, _: bool) -> None:
-        """Show the table as a cell's result in IPython and notebooks."""
-        printer.text(str(self))
 
     def _repr_html_(self) -> str:
         rows: list[tuple[Any, ...]] = [

@@ -10,13 +10,12 @@ from .._core.generated.usage import DeviceUsage, UsageRow
 from .._core.message import loads
 from .._core.native import core
 from .._core.scope import Device, gpu_text
-from .._core.table import Fields, columns, human_bytes
-from .._typing import Any
+from .._core.table import Fields, Printed, columns, counted, human_bytes
 
 UNTAGGED = "(untagged)"
 
 
-class MemoryUsage(Fields):
+class MemoryUsage(Printed, Fields):
     """The memory in use on one logical GPU, by library and tag.
 
     ``print`` shows it as a table; iterating yields the rows.
@@ -54,11 +53,8 @@ class MemoryUsage(Fields):
     __hash__: None = None  # type: ignore[assignment]
 
     def _summary(self) -> str:
-        blocks = f"{self.live_blocks} block{'' if self.live_blocks == 1 else 's'}"
-        return (
-            f"{self.device}: {human_bytes(self.bytes_in_use)} in use in {blocks}, peak "
-            f"{human_bytes(self.peak_bytes_in_use)}"
-        )
+        in_use = f"{human_bytes(self.bytes_in_use)} in use in {counted(self.live_blocks, 'block')}"
+        return f"{self.device}: {in_use}, peak {human_bytes(self.peak_bytes_in_use)}"
 
     def __str__(self) -> str:
         lines = [self._summary()]
@@ -72,10 +68,6 @@ class MemoryUsage(Fields):
             f"<gpuconf.MemoryUsage of {self.device}: {self.bytes_in_use} bytes in {self.live_blocks} blocks, "
             f"{len(self.rows)} rows>"
         )
-
-    def _repr_pretty_(self, printer: Any, _: bool) -> None:
-        """Show the table as a cell's result in IPython and notebooks."""
-        printer.text(str(self))
 
     def _repr_html_(self) -> str:
         peak = max((row.peak_bytes_in_use for row in self.rows), default=0)

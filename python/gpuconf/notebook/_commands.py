@@ -14,7 +14,7 @@ from IPython.display import display
 
 from .. import errors
 from .._core import runtime
-from .._core.table import human_bytes
+from .._core.table import counted, human_bytes
 from .._missing import closest
 from ..allocators._configure import configure, not_too_late
 from ..config import get_visible_devices
@@ -264,7 +264,7 @@ def _too_late(asked: str, why: str) -> list[str]:
 def _in_use(why: str) -> list[str]:
     """Say what keeps the devices from being reset."""
     full = [
-        f"{gpu}: {human_bytes(pool.bytes_in_use)} in use in {_blocks(pool)}"
+        f"{gpu}: {human_bytes(pool.bytes_in_use)} in use in {counted(pool.live_blocks, 'block')}"
         for gpu, pool in _pools()
         if pool.live_blocks
     ]
@@ -275,10 +275,6 @@ def _pools() -> list[tuple[str, MemoryStats]]:
     return (
         [(gpu, stats(gpu)) for gpu in (f"GPU:{number}" for number in range(len(runtime.ordinals())))] if ready() else []
     )
-
-
-def _blocks(pool: MemoryStats) -> str:
-    return f"{pool.live_blocks} block{'' if pool.live_blocks == 1 else 's'}"
 
 
 def _guess(word: str, known: list[str]) -> str:

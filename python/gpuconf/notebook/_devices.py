@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from .. import config, errors
 from .._core import html, runtime
 from .._core.devices import LogicalDevice, PhysicalDevice, VisibleDevice, limit_of, visible_table
-from .._core.table import columns, glyphs_of, human_bytes, job_memory_text
+from .._core.table import columns, counted, glyphs_of, human_bytes, job_memory_text
 from .._typing import Any
 from ..machine.cards import visible_devices
 from ..memory import Buffer, MemoryStats, MemoryUsage, stats, usage
@@ -174,9 +174,7 @@ def _logical(devices: Sequence[LogicalDevice]) -> html.Html | None:
 
 
 def _buffers(buffers: Sequence[Buffer]) -> html.Html:
-    return html.titled(
-        f"{len(buffers)} buffer{'' if len(buffers) == 1 else 's'}", *(html.Html(one._repr_html_()) for one in buffers)
-    )
+    return html.titled(counted(len(buffers), "buffer"), *(html.Html(one._repr_html_()) for one in buffers))
 
 
 _TABLES: dict[type, Callable[[Any], Any]] = {

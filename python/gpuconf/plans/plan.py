@@ -99,7 +99,7 @@ def plan(  # noqa: F811
     if command is None:
         if trace is None:
             raise errors.InvalidTypeError("plan() needs a trace, or command= and the words of a program")
-        return replay.plan(trace, limit, gpu, policy)
+        return replay.find(trace, limit, gpu, policy)
     if trace is not None or limit is not None or policy is not None:
         raise errors.InvalidTypeError("command cannot be used with trace, limit or policy")
     if gpu is None:

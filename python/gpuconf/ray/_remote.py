@@ -66,8 +66,7 @@ def _refuse_small_card(share: Share, who: str) -> None:
             raise errors.FailedPreconditionError(
                 f"{who}: its part of {card.name} is {part:g}, which is {bytes_here}, but its memory is "
                 f"{human_bytes(int(share.memory or 0))}: pass the smallest card's model as gpu=, or accelerator_type= "
-                "for a larger "
-                "card"
+                "for a larger card"
             )
 
 

@@ -89,7 +89,6 @@ def _smallest() -> tuple[str, int]:
         names = ", ".join(str(node.get("NodeManagerHostname") or node["NodeID"]) for node in silent[:5])
         raise errors.FailedPreconditionError(
             f"the size of the GPUs is not known on {len(silent)} of {len(nodes)} nodes ({names}): pass "
-            "gpu='A100-80GB', or start "
-            "Ray there with --resources and gpuconf.ray.resources()"
+            "gpu='A100-80GB', or start Ray there with --resources and gpuconf.ray.resources()"
         )
     return "the smallest card of this cluster", min(int(node["Resources"][CARD_MEMORY]) for node in nodes)

@@ -12,12 +12,10 @@ from .._core import import_hook, runtime
 
 _INSTEAD = {
     "cupy": "CuPy does not start on simulated GPUs: NVIDIA's runtime is linked into it and reports that the CUDA "
-    "driver version is "
-    "insufficient. Use NumPy, or tensors of PyTorch, which runs on them",
+    "driver version is insufficient. Use NumPy, or tensors of PyTorch, which runs on them",
     "jax": "JAX does not start on simulated GPUs and computes on the CPU: JAX_PLATFORMS=cpu makes that explicit",
     "tensorflow": "TensorFlow does not start on simulated GPUs and computes on the CPU. gpuconf.compat has its "
-    "functions for GPU "
-    "configuration, which run on them",
+    "functions for GPU configuration, which run on them",
 }
 _SAMPLER = "VLLM_USE_FLASHINFER_SAMPLER"
 
@@ -97,8 +95,7 @@ def cuda_of(needed: list[str]) -> int | None:
 
         raise errors.UnimplementedError(
             f"llama.cpp does not run on simulated GPUs if it is built for {runtimes[0]}: use a wheel for CUDA 12 or "
-            "13, "
-            "or for the CPU"
+            "13, or for the CPU"
         )
     return version
 
@@ -115,8 +112,7 @@ def tell_without_cuda(machine: str) -> None:
     """Log the line about a package that does not see the GPUs."""
     _log(
         f"llama.cpp is built without CUDA, does not see the simulated GPUs ({machine}), and computes on the CPU. A "
-        "build with "
-        "GGML_CUDA=on runs on them"
+        "build with GGML_CUDA=on runs on them"
     )
 
 

@@ -43,8 +43,7 @@ def choose(values: str | None, strict: bool | None, *, caller: str = "") -> None
         if wanted and wanted != _values:
             raise errors.FailedPreconditionError(
                 f'PyTorch runs on simulated GPUs with values="{_values}" until the process ends: choose '
-                f'values="{wanted}" before '
-                "the first import of torch"
+                f'values="{wanted}" before the first import of torch'
             )
         return
     torch = sys.modules.get("torch")
@@ -127,8 +126,7 @@ def refuse_another_machine(spec: str) -> None:
     library = "PyTorch" if _started_on else "llama.cpp"
     raise errors.FailedPreconditionError(
         f"{change}: {library} runs on simulated GPUs ({plain_machine(kept)}) until the process ends. Start another "
-        "process for other "
-        "GPUs"
+        "process for other GPUs"
     )
 
 

@@ -53,10 +53,9 @@ def load(paths: list[str], what: str, instead: str) -> None:
     missing = sorted(name for name in imported if not hasattr(library, name))
     if missing:
         raise errors.UnimplementedError(
-            f"{what} ({os.path.dirname(paths[0])}) does not run on simulated GPUs: it imports {len(missing)} "
-            "functions of CUDA's "
-            f"libraries that gpuconf does not have: {', '.join(missing[:10])}{', ...' if len(missing) > 10 else ''}. "
-            f"{instead}"
+            f"{what} ({os.path.dirname(paths[0])}) does not run on simulated GPUs: it imports {len(missing)} functions "
+            "of CUDA's libraries that gpuconf does not have: "
+            f"{', '.join(missing[:10])}{', ...' if len(missing) > 10 else ''}. {instead}"
         )
     _stand_in(sorted(needed))
 

@@ -272,8 +272,7 @@ def partial_shape_of(shape: Any) -> tuple[int | None, ...]:
     except TypeError:
         raise errors.InvalidTypeError(
             "Error converting shape to a TensorShape: Dimension value must be integer or None or have an __index__ "
-            "method, "
-            f"but the shape is {shown(shape)}"
+            f"method, but the shape is {shown(shape)}"
         ) from None
     if len(sizes) > _MOST_SIZES:
         raise _value_error(f"shape has more than {_MOST_SIZES} dimensions: {shown(shape)}")

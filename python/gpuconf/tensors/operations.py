@@ -30,8 +30,7 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str = "Cons
     if array.size not in (1, arrays.elements(sizes)):
         raise errors.InvalidTypeError(
             f"Eager execution of tf.constant with unsupported shape. The value has {array.size} elements, but got "
-            f"`shape` {sizes} "
-            f"with {arrays.elements(sizes)} elements."
+            f"`shape` {sizes} with {arrays.elements(sizes)} elements."
         )
     return make("constant", array, sizes, name_of(name))
 

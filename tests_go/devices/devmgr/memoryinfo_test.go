@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gpuconf/gocore/base/status"
+	"gpuconf/gocore/devices/devmgr"
 	"gpuconf/gocore/pool/bfc"
 	"gpuconf/gocore/pool/figures"
 	"gpuconf/tests_go/machine/simulated"
@@ -105,20 +106,17 @@ func TestMemoryTotals(t *testing.T) {
 		must.Fail(t, status.ResourceExhausted, must.Err(m.Allocate(0, 11*mib)))
 	}
 	require.NoError(t, m.ResetMemoryStats("GPU:0"))
-	totals, ooms := must.OK2(m.MemoryTotals(0))(t)
-	require.Equal(t, bfc.Totals{Allocs: 2, AllocatedBytes: 1024 + 256, Regions: 1, RecentPeakBytesReserved: 10 * mib},
-		totals)
-	require.Equal(t, uint64(3), ooms)
+	totals := must.OK(m.MemoryTotals(0))(t)
+	require.Equal(t, devmgr.MemoryTotals{Totals: bfc.Totals{Allocs: 2, AllocatedBytes: 1024 + 256, Regions: 1,
+		RecentPeakBytesReserved: 10 * mib}, OOMs: 3}, totals)
 
-	totals, ooms = must.OK2(m.MemoryTotals(1))(t)
-	require.Equal(t, bfc.Totals{}, totals)
-	require.Zero(t, ooms)
-	require.Error(t, must.Err2(m.MemoryTotals(2)))
+	require.Equal(t, devmgr.MemoryTotals{}, must.OK(m.MemoryTotals(1))(t))
+	require.Error(t, must.Err(m.MemoryTotals(2)))
 
 	require.NoError(t, m.Free(kept.Addr))
 	must.OK(m.Trim())(t)
 	require.NoError(t, m.ResetMemoryStats("GPU:0"))
-	totals, _ = must.OK2(m.MemoryTotals(0))(t)
+	totals = must.OK(m.MemoryTotals(0))(t)
 	require.Zero(t, totals.RecentPeakBytesReserved, "a new peak begins at what is reserved now")
 	require.Zero(t, totals.Regions)
 }

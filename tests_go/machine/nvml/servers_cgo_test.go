@@ -181,7 +181,7 @@ func TestAFailureIsAResultToo(t *testing.T) {
 	machine := dgxh100.New()
 	machine.InitFunc = func() upstream.Return { return upstream.ERROR_NO_PERMISSION }
 	_, err := nvml.Over(machine, nvml.Host{})
-	require.ErrorIs(t, err, nvml.ErrorNoPermission)
+	require.ErrorIs(t, err, nvml.Result(upstream.ERROR_NO_PERMISSION))
 }
 
 func TestAfterClose(t *testing.T) {

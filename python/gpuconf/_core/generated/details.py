@@ -1,10 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages from pybind/wire. Written by pybind/build/generate.py; DO NOT EDIT."""
+"""Messages from pybind/wire and gocore/machine/blas. Written by pybind/build/generate.py; DO NOT EDIT."""
 
 from __future__ import annotations
 
 from ..._typing import Any
 from ..table import Table
+
+
+class About(Table):
+    """What computes large products in host memory."""
+
+    library: str  # "OpenBLAS"; "" if there is none
+    version: str  # what the library says about itself
+    path: str  # its file
+    threads: int  # 0 if unknown
+    complaints: tuple[str, ...]  # why libraries that exist cannot be used
+
+    @classmethod
+    def _read(cls, row: Any) -> About:
+        row[4] = tuple(row[4])
+        return cls(*row)
 
 
 class DeviceDetails(Table):
@@ -18,19 +33,4 @@ class DeviceDetails(Table):
 
     @classmethod
     def _read(cls, row: Any) -> DeviceDetails:
-        return cls(*row)
-
-
-class BLAS(Table):
-    """The library that multiplies matrices in host memory."""
-
-    library: str  # "" if there is none
-    version: str  # as it says itself
-    path: str  # of its file
-    threads: int  # that it uses
-    complaints: tuple[str, ...]  # about what was tried
-
-    @classmethod
-    def _read(cls, row: Any) -> BLAS:
-        row[4] = tuple(row[4])
         return cls(*row)

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages from pybind/wire. Written by pybind/build/generate.py; DO NOT EDIT."""
+"""Messages from gocore/machine/gpu and gocore/pool/bfc and gocore/devices/devmgr.
+
+Written by pybind/build/generate.py; DO NOT EDIT.
+"""
 
 from __future__ import annotations
 

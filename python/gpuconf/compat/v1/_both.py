@@ -23,12 +23,7 @@ _EAGER = {"random_normal": "normal", "random_uniform": "uniform"}
 _OLD_ARGUMENTS = {"dim": "axis", "dimension": "axis", "keep_dims": "keepdims", "reduction_indices": "axis"}
 # What adds an operation for a session to run, of which there is none: None instead.
 _NOTHING = frozenset(
-    [
-        "global_variables_initializer",
-        "local_variables_initializer",
-        "tables_initializer",
-        "variables_initializer",
-    ]
+    ["global_variables_initializer", "local_variables_initializer", "tables_initializer", "variables_initializer"]
 )
 
 

@@ -340,12 +340,7 @@ def _plain(value: Any) -> Any:
 
 
 def _arranged(
-    kind: str,
-    values: Any,
-    function: Callable[..., Any],
-    name: str | None,
-    dtype: str | None = None,
-    known: bool = True,
+    kind: str, values: Any, function: Callable[..., Any], name: str | None, dtype: str | None = None, known: bool = True
 ) -> Any:
     """Arrange the elements of values by a function of NumPy's. Raises InvalidArgumentError if they do not fit."""
     values = list(map(tensor_of, values))

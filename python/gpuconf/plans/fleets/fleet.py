@@ -11,7 +11,7 @@ from ... import errors
 from ..._core import sizes as _sizes
 from ..._core import texts
 from ..._core.native import refuse_in_child
-from ..._core.table import Made, Table, human_bytes, human_limit, make
+from ..._core.table import Made, Printed, Table, human_bytes, human_limit, make
 from ..._typing import Any
 from ..recordings import ranks
 from ..recordings.replay import check_policies
@@ -70,7 +70,7 @@ class FleetCard(Table):
         return {**super().to_dict(), "free": self.free}
 
 
-class FleetPlan(metaclass=Made):
+class FleetPlan(Printed, metaclass=Made):
     """The result of :func:`gpuconf.plan_fleet`. ``print`` shows the cards with their jobs, and how to run each job.
 
     Attributes: ``fleet``, FleetGpus for each entry; ``reserve`` in bytes; ``jobs``, a FleetJob for each trace, the
@@ -126,8 +126,7 @@ class FleetPlan(metaclass=Made):
             return ""
         return (
             "the limits on a card add up to more than its memory. Its jobs must start together, run at the recorded "
-            "pace, and "
-            "return memory when they no longer need it; a delay can end in an out-of-memory error"
+            "pace, and return memory when they no longer need it; a delay can end in an out-of-memory error"
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -153,10 +152,6 @@ class FleetPlan(metaclass=Made):
 
     def __repr__(self) -> str:
         return f"<gpuconf.FleetPlan of {_count(len(self.jobs), 'job')} on {_count(self.cards_used, 'card')}>"
-
-    def _repr_pretty_(self, printer: Any, _: bool) -> None:
-        """Show the plan as a cell's result in IPython and notebooks."""
-        printer.text(str(self))
 
     def _lines(self) -> Iterator[str]:
         yield f"fleet: {', '.join(f'{gpus.count}x{gpus.gpu}' for gpus in self.fleet)}"

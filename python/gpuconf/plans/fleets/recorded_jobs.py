@@ -14,7 +14,7 @@ from ..._typing import Any
 from ...memory._record import Recording
 from ...memory._trace import Trace, load_trace
 from ..generated.policies import NEED_VIRTUAL, OF_GPUCONF
-from ..recordings.replay import Plan, plan
+from ..recordings.replay import Plan, find
 
 AUTO = "auto"  # for each job, the allocator that `gpuconf run` gives it
 _MIB = 1 << 20
@@ -37,7 +37,7 @@ def need(trace: Any, policies: tuple[str, ...], phases: bool = False) -> Need:
     of_pytorch = bool(trace._recorded or trace._incomplete)
     if policies == (AUTO,):
         policies = ("pytorch" if of_pytorch and not trace._settings.get("expandable_segments") else "virtual",)
-    outcome = plan(trace, policy=policies)
+    outcome = find(trace, policy=policies)
     if not outcome.results:
         return Need(1, 1 << 20, policies[0], "")  # no allocations; the smallest limit there is
     best: Need | None = None
@@ -60,7 +60,7 @@ def _below_run(need: Need, trace: Trace) -> Need:
     if need.policy in OF_GPUCONF:
         return need._replace(settings="expandable_segments:True")
     if need.policy in NEED_VIRTUAL:
-        replaced = plan(trace, policy="virtual").results
+        replaced = find(trace, policy="virtual").results
         return need._replace(limit=max(need.limit, *(result.least_limit for result in replaced)))
     recorded = _as_text(trace._settings)
     return need._replace(settings=",".join(filter(None, (recorded, need.settings))))

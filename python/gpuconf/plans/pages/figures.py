@@ -12,7 +12,7 @@ from ..._core.table import human_bytes, human_limit
 from ..._typing import Any
 from ..recordings.replay import Plan, PlanResult, PlanUsage
 from . import segments
-from .frame import bytes_axis, frame, table
+from .frame import bytes_axis, figure, frame, line, over_time, pieces, table
 from .history import Allocation, Block, History, Site
 from .program import OfProgram, marked
 
@@ -202,20 +202,8 @@ class _Section:
             shown[color] = list(map(sum, zip(shown[color], values, strict=True))) if color in shown else values
         data: list[dict[str, Any]] = []
         for color, values in sorted(shown.items()):
-            name = self._name(color)
-            data.append(
-                {
-                    "type": "scatter",
-                    "mode": "lines",
-                    "name": name,
-                    "stackgroup": "in use",
-                    "x": times,
-                    "y": values,
-                    "text": [human_bytes(value) for value in values],
-                    "line": {"shape": "hv", "width": 0.5, "color": _COLORS[color]},
-                    "hovertemplate": f"{name}: %{{text}}<extra></extra>",
-                }
-            )
+            style = {"shape": "hv", "width": 0.5, "color": _COLORS[color]}
+            data.append(line(times, values, self._name(color), stackgroup="in use", line=style))
         failures = history.failures
         if failures:
             data.append(
@@ -252,16 +240,10 @@ class _Section:
                 }
             )
         most = max([sum(history.peak.in_use), *(value for value, _ in shown_lines)])
-        layout = {
-            "hovermode": "x unified",
-            "xaxis": {"ticksuffix": "" if self.by_event else "s"},
-            "yaxis": {**bytes_axis(most), "range": [0, most * 1.05 or 1]},
-            "legend": {"orientation": "h", "y": -0.12},
-            "margin": {"l": 70, "r": 20, "t": 10, "b": 40},
-        }
+        drawn = over_time(data, most, "" if self.by_event else "s")
         if self.of is not None:
-            layout = marked(layout, self.of.phases, times[-1] if times else 1)
-        return {"data": data, "layout": layout}
+            drawn["layout"] = marked(drawn["layout"], self.of.phases, times[-1] if times else 1)
+        return drawn
 
     def _lines_of_needs(self) -> list[tuple[int, str]]:
         limits: dict[int, list[str]] = {}
@@ -277,7 +259,7 @@ class _Section:
         if len(holders) != 1:
             return f"{len(holders)} others"
         library, tag = holders[0]
-        return html.escape(" · ".join(part for part in (library, tag) if part) or "memory in use")
+        return " · ".join(part for part in (library, tag) if part) or "memory in use"
 
     def _described(self, allocation: Allocation) -> str:
         """Return what the trace says about an allocation, in plotly's subset of HTML."""
@@ -324,13 +306,9 @@ class _Section:
             "customdata": ["<br>".join(map(html.escape, _frames(site.stack))) for site in sites],
             "hovertemplate": "%{customdata}<extra></extra>",
         }
-        layout = {
-            "xaxis": bytes_axis(max((site.peak_bytes for site in sites), default=0)),
-            "yaxis": {"visible": False, "range": [len(sites) - self._site_rows() - 0.5, len(sites) - 0.5]},
-            "margin": {"l": 10, "r": 10, "t": 10, "b": 40},
-            "bargap": 0.15,
-        }
-        return {"data": [bar], "layout": layout}
+        xaxis = bytes_axis(max((site.peak_bytes for site in sites), default=0))
+        yaxis = {"visible": False, "range": [len(sites) - self._site_rows() - 0.5, len(sites) - 0.5]}
+        return figure([bar], 10, 10, xaxis=xaxis, yaxis=yaxis, bargap=0.15)
 
     def _drawn(self) -> tuple[list[tuple[int, int]], int]:
         """Return the spans for the map, without free memory behind their last block that would dwarf the rest, and its
@@ -350,9 +328,9 @@ class _Section:
     def _map(self, spans: Sequence[tuple[int, int]]) -> dict[str, Any]:
         total = sum(nbytes for _, nbytes in spans)
         width = max(-(-total // _ROWS), 256)
-        pieces = _pieces(self.history.blocks, spans, width // _PER_ROW)
+        parts = _pieces(self.history.blocks, spans, width // _PER_ROW)
         rows: dict[str, list[Any]] = {"x": [], "base": [], "y": [], "color": [], "customdata": []}
-        for start, nbytes, blocks in pieces:
+        for start, nbytes, blocks in parts:
             text = self._piece_text(nbytes, blocks)
             color = self._color(blocks)
             while nbytes > 0:  # a piece may continue in the next row
@@ -366,21 +344,10 @@ class _Section:
         texts = list(dict.fromkeys(rows["customdata"]))
         number = {text: i for i, text in enumerate(texts)}
         rows["customdata"] = [number[text] for text in rows["customdata"]]
-        bar = {
-            "type": "bar",
-            "orientation": "h",
-            **rows,
-            "marker": {"color": colors, "line": {"width": 0.5, "color": "rgba(128,128,128,0.6)"}},
-            "hovertemplate": "%{hovertext}<extra></extra>",
-        }
-        layout = {
-            "barmode": "overlay",
-            "bargap": 0.12,
-            "xaxis": {**bytes_axis(width), "range": [0, width]},
-            "yaxis": {"autorange": "reversed", "visible": False},
-            "margin": {"l": 10, "r": 10, "t": 10, "b": 40},
-        }
-        return {"data": [bar], "layout": layout, "texts": texts}
+        bars = pieces(rows, colors, "hovertext")
+        xaxis, yaxis = {**bytes_axis(width), "range": [0, width]}, {"autorange": "reversed", "visible": False}
+        drawn = figure([bars], 10, 10, barmode="overlay", bargap=0.12, xaxis=xaxis, yaxis=yaxis)
+        return {**drawn, "texts": texts}
 
     def _color(self, blocks: Sequence[Block]) -> str:
         """Return the color of the holder of the largest block, or that of free memory."""

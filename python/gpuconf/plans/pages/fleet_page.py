@@ -11,7 +11,7 @@ from ..._core.files import replacing
 from ..._core.table import human_bytes
 from ..._typing import Any
 from ..fleets.fleet import FleetPlan
-from .frame import bytes_axis, frame, table
+from .frame import bytes_axis, figure, frame, table
 from .report import plotly_script
 
 _COLORS = ("#4e79a7", "#f28e2b", "#59a14f", "#e15759", "#b07aa1", "#76b7b2", "#edc948", "#ff9da7", "#9c755f", "#86bcb6")
@@ -101,11 +101,5 @@ def _figure(plan: FleetPlan) -> dict[str, Any]:
     axis: dict[str, Any] = {"title": {"text": "card"}}
     if len(names) <= _MOST_NAMES:
         axis = {"tickvals": list(range(len(names))), "ticktext": names, "automargin": True}
-    layout = {
-        "barmode": "overlay",
-        "bargap": 0.15 if len(names) <= 200 else 0,
-        "xaxis": axis,
-        "yaxis": bytes_axis(max(card.memory for card in plan.cards)),
-        "margin": {"l": 70, "r": 20, "t": 10, "b": 40},
-    }
-    return {"data": [bar], "layout": layout}
+    gap, yaxis = 0.15 if len(names) <= 200 else 0, bytes_axis(max(card.memory for card in plan.cards))
+    return figure([bar], 70, 20, barmode="overlay", bargap=gap, xaxis=axis, yaxis=yaxis)

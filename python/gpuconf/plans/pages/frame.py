@@ -41,6 +41,33 @@ def bytes_axis(most: int) -> dict[str, Any]:
     return {"tickvals": ticks, "ticktext": [human_bytes(tick) for tick in ticks], "rangemode": "tozero"}
 
 
+def figure(data: list[dict[str, Any]], left: int, right: int, **layout: Any) -> dict[str, Any]:
+    """Return a figure of plotly's, with so many pixels on the left and on the right of it."""
+    return {"data": data, "layout": {**layout, "margin": {"l": left, "r": right, "t": 10, "b": 40}}}
+
+
+def over_time(data: list[dict[str, Any]], most: int, unit: str) -> dict[str, Any]:
+    """Return a figure of bytes over time, or over events, with its legend below."""
+    yaxis = {**bytes_axis(most), "range": [0, most * 1.05 or 1]}
+    legend = {"orientation": "h", "y": -0.12}
+    return figure(data, 70, 20, hovermode="x unified", xaxis={"ticksuffix": unit}, yaxis=yaxis, legend=legend)
+
+
+def line(times: Sequence[float], values: Sequence[int], name: str, **style: Any) -> dict[str, Any]:
+    """Return a line of bytes over time."""
+    name = html.escape(name)
+    texts = [human_bytes(value) for value in values]
+    data = {"type": "scatter", "mode": "lines", "name": name, "x": list(times), "y": list(values), "text": texts}
+    return {**data, "hovertemplate": f"{name}: %{{text}}<extra></extra>", **style}
+
+
+def pieces(rows: dict[str, list[Any]], colors: Sequence[str], hover: str) -> dict[str, Any]:
+    """Return the bars that show the pieces of memory, in rows."""
+    marker = {"color": colors, "line": {"width": 0.5, "color": "rgba(128,128,128,0.6)"}}
+    hover = f"%{{{hover}}}<extra></extra>"
+    return {"type": "bar", "orientation": "h", **rows, "marker": marker, "hovertemplate": hover}
+
+
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], left: int) -> str:
     """Return a table. The cells after the first ``left`` are numbers."""
 

@@ -11,7 +11,7 @@ from ..._core.files import replacing
 from ..._typing import Any
 from ...memory._record import Recording
 from ...memory._trace import Trace, load_trace
-from ..recordings.replay import Plan, plan
+from ..recordings.replay import Plan, find
 from .history import by_event, histories
 from .program import OfProgram
 
@@ -39,7 +39,7 @@ def report(
     """
     plotly_script(path)  # if it is missing, the rest would be in vain
     trace = trace if isinstance(trace, Trace) else trace.trace if isinstance(trace, Recording) else load_trace(trace)
-    write(trace, plan(trace, limit=limit, gpu=gpu), path)
+    write(trace, find(trace, limit=limit, gpu=gpu), path)
 
 
 def write(trace: Trace, found: Plan, path: str | os.PathLike[str], of: OfProgram | None = None) -> None:

@@ -11,7 +11,8 @@ from ..._core.table import human_bytes
 from ..._typing import Any
 from ..recordings.out_of_memory import OutOfMemory, Segment, SegmentBlock
 from ..recordings.replay import Plan
-from .frame import bytes_axis
+from . import frame
+from .frame import line
 
 _DASHES = ("solid", "dot", "dash", "longdash", "dashdot", "longdashdot")
 _SEGMENTS, _PER_SEGMENT = 40, 150  # the most rows, and the most bars in one
@@ -29,44 +30,19 @@ def over_time(plan: Plan, gpu: int, colors: Sequence[str]) -> dict[str, Any]:
         times = [round(p.time, 6) for p in points]
         if not data:
             in_use = [p.bytes_in_use for p in points]
-            area = {"fill": "tozeroy", "line": {"shape": "vh", "width": 0.5, "color": "#8f8f8f"}}
-            data.append(_line(times, in_use, f"in use ({policy})", area))
+            style: dict[str, Any] = {"shape": "vh", "width": 0.5, "color": "#8f8f8f"}
+            data.append(line(times, in_use, f"in use ({policy})", fill="tozeroy", line=style))
         reserved = [p.bytes_reserved for p in points]
-        style = {
-            "shape": "vh",
-            "width": 1.5,
-            "color": colors[number % len(colors)],
-            "dash": _DASHES[number % len(_DASHES)],
-        }
-        data.append(_line(times, reserved, f"reserved by {policy}", {"line": style}))
+        color, dash = colors[number % len(colors)], _DASHES[number % len(_DASHES)]
+        style = {"shape": "vh", "width": 1.5, "color": color, "dash": dash}
+        data.append(line(times, reserved, f"reserved by {policy}", line=style))
         most = max([most, *reserved])
     if plan.limit is not None and data:
         ends = [data[0]["x"][0], data[0]["x"][-1]] if data[0]["x"] else [0, 1]
-        data.append(
-            _line(ends, [plan.limit] * 2, "limit", {"line": {"width": 1.5, "dash": "dash", "color": "#d62728"}})
-        )
+        style = {"width": 1.5, "dash": "dash", "color": "#d62728"}
+        data.append(line(ends, [plan.limit] * 2, "limit", line=style))
         most = max(most, plan.limit if plan.limit <= 4 * most else 0)
-    layout = {
-        "hovermode": "x unified",
-        "xaxis": {"ticksuffix": "s"},
-        "yaxis": {**bytes_axis(most), "range": [0, most * 1.05 or 1]},
-        "legend": {"orientation": "h", "y": -0.12},
-        "margin": {"l": 70, "r": 20, "t": 10, "b": 40},
-    }
-    return {"data": data, "layout": layout}
-
-
-def _line(times: Sequence[float], values: Sequence[int], name: str, style: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "name": html.escape(name),
-        "x": list(times),
-        "y": list(values),
-        "text": [human_bytes(value) for value in values],
-        "hovertemplate": f"{html.escape(name)}: %{{text}}<extra></extra>",
-        **style,
-    }
+    return frame.over_time(data, most, "s")
 
 
 def shown_segments(failure: OutOfMemory) -> list[Segment]:
@@ -88,27 +64,11 @@ def segments(failure: OutOfMemory, colors: Sequence[str]) -> dict[str, Any]:
             for name, value in zip(rows, (nbytes, at, y, text), strict=True):
                 rows[name].append(value)
             filled.append(color.get(call_site(largest.stack), _OTHER) if largest.requested else _FREE)
-    bar = {
-        "type": "bar",
-        "orientation": "h",
-        **rows,
-        "marker": {"color": filled, "line": {"width": 0.5, "color": "rgba(128,128,128,0.6)"}},
-        "hovertemplate": "%{customdata}<extra></extra>",
-    }
-    names = [f"{s.address:#x}" for s in drawn]
-    layout = {
-        "barmode": "overlay",
-        "bargap": 0.12,
-        "xaxis": bytes_axis(max((int(s.nbytes) for s in drawn), default=0)),
-        "yaxis": {
-            "autorange": "reversed",
-            "tickvals": list(range(len(names))),
-            "ticktext": names,
-            "tickfont": {"size": 10},
-        },
-        "margin": {"l": 120, "r": 20, "t": 10, "b": 40},
-    }
-    return {"data": [bar], "layout": layout}
+    bars = frame.pieces(rows, filled, "customdata")
+    names, size = [f"{s.address:#x}" for s in drawn], {"size": 10}
+    xaxis = frame.bytes_axis(max((int(s.nbytes) for s in drawn), default=0))
+    yaxis = {"autorange": "reversed", "tickvals": list(range(len(names))), "ticktext": names, "tickfont": size}
+    return frame.figure([bars], 120, 20, barmode="overlay", bargap=0.12, xaxis=xaxis, yaxis=yaxis)
 
 
 def _joined(segment: Segment) -> Iterator[tuple[int, int, list[SegmentBlock]]]:

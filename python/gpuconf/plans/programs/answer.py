@@ -6,7 +6,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Iterator
 
-from ..._core.table import Made, columns, human_bytes, human_limit
+from ..._core.table import Made, Printed, columns, counted, human_bytes, human_limit
 from ..._typing import Any
 from .needs import DEPENDS, DOES_NOT_FIT, FITS, SETTINGS
 
@@ -14,7 +14,7 @@ SCHEMA = 1
 WIDTH = 80
 
 
-class Rehearsal(metaclass=Made):
+class Rehearsal(Printed, metaclass=Made):
     """What a program needs of a GPU, found by running it on a simulated one. ``print`` shows it.
 
     Attributes: ``ran``, what ran and why it ended; ``processes``, the peak of each process on each GPU and what it is
@@ -79,10 +79,6 @@ class Rehearsal(metaclass=Made):
 
     def __repr__(self) -> str:
         return f"<gpuconf.Rehearsal: {human_bytes(self.peak_allocated)} allocated, fits: {self.fits}>"
-
-    def _repr_pretty_(self, printer: Any, _: bool) -> None:
-        """Show the text as a cell's result in IPython and notebooks."""
-        printer.text(str(self))
 
     def _lines(self) -> Iterator[str]:
         yield from wrapped("cover: ", self._fields["cover"])
@@ -241,24 +237,24 @@ def _ran(ran: dict[str, Any]) -> str:
     steps = ran["optimizer_steps"]
     if ran["jax"]:
         calls = (
-            f"{_count(ran['calls'], 'call')} of compiled functions"
+            f"{counted(ran['calls'], 'call')} of compiled functions"
             if ran["calls"]
             else "single operations, no compiled function"
         )
-        return f"{_count(steps, 'step') if steps else calls}; {_ended(ran)}"
+        return f"{counted(steps, 'step') if steps else calls}; {_ended(ran)}"
     what = (
-        _count(steps, "step")
+        counted(steps, "step")
         if steps
-        else _count(ran["evaluations"] + ran["forwards"], "forward pass", "forward passes")
+        else counted(ran["evaluations"] + ran["forwards"], "forward pass", "forward passes")
     )
     parts = [what + (f", batches of {ran['batch']}" if ran["batch"] else "")]
     if steps:
         evaluations, files = ran["evaluations"], ran["saved"]
-        parts.append(_count(evaluations, "evaluation pass", "evaluation passes") if evaluations else "")
-        parts.append(_count(files, "saved checkpoint") if files else "nothing saved" if evaluations else "")
+        parts.append(counted(evaluations, "evaluation pass", "evaluation passes") if evaluations else "")
+        parts.append(counted(files, "saved checkpoint") if files else "nothing saved" if evaluations else "")
         parts.append("" if evaluations or files else "nothing evaluated or saved")
     elif ran["saved"]:
-        parts.append(_count(ran["saved"], "saved checkpoint"))
+        parts.append(counted(ran["saved"], "saved checkpoint"))
     parts += [
         f"the loop at {one['place']} was cut short: {one['iterations']} of {one['of'] or 'its'} rounds"
         for one in ran["cut"]
@@ -282,7 +278,3 @@ _WHY = {
     "program": "the program ended",
     "full": "ended because its recording was full",
 }
-
-
-def _count(n: int, one: str, more: str = "") -> str:
-    return f"{n} {one}" if n == 1 else f"{n} {more or one + 's'}"

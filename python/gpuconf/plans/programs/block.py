@@ -10,7 +10,7 @@ from types import TracebackType
 
 from ... import errors
 from ..._core import settings, texts
-from ..._core.table import Made, make
+from ..._core.table import Made, Printed, make
 from ..._typing import Any
 from ...simulation import simulated_torch
 from ...simulation.simulate import simulate
@@ -18,7 +18,7 @@ from .answer import Rehearsal
 from .needs import Card, alike, group_of, parse
 
 
-class RehearsedBlock(metaclass=Made):
+class RehearsedBlock(Printed, metaclass=Made):
     """The result of :func:`gpuconf.rehearse`, a context manager.
 
     After the block ``result`` is a Rehearsal; before, None.
@@ -77,10 +77,6 @@ class RehearsedBlock(metaclass=Made):
 
     def __repr__(self) -> str:
         return f"<gpuconf.RehearsedBlock: {self.result!r}>"
-
-    def _repr_pretty_(self, printer: Any, _: bool) -> None:
-        """Show the answer as a cell's result in IPython and notebooks."""
-        printer.text(str(self))
 
 
 def rehearse(gpu: str) -> RehearsedBlock:

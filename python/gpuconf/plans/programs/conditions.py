@@ -63,11 +63,6 @@ class File:
         """All points."""
         return (one for points in self.functions.values() for one in points)
 
-    @property
-    def branches(self) -> list[Branch]:
-        """The branches."""
-        return [one for one in self.points if isinstance(one, Branch)]
-
 
 @functools.cache
 def file_of(path: str) -> File:

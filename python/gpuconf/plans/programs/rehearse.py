@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from ..._core.files import replacing
-from ..._core.table import human_bytes, make
+from ..._core.table import counted, human_bytes, make
 from ..._typing import Any
 from ...jobs import simulated_cards
 from ...jobs.cgroup import host_room
@@ -475,8 +475,8 @@ def what_was_written(cover: Cover, keep: str | None) -> list[str]:
             lines.append(f"--keep {keep}: {error.strerror}; not all that the program wrote is there")
     elif written:
         size = human_bytes(sum(entry.size for entry in written))
-        count = "1 file" if len(written) == 1 else f"{len(written)} files"
-        lines.append(f"the program wrote {count}, {size}: {_shown(written)}; --keep FOLDER keeps such files")
+        files = f"{counted(len(written), 'file')}, {size}: {_shown(written)}"
+        lines.append(f"the program wrote {files}; --keep FOLDER keeps such files")
     existed = [entry for entry in entries if entry.existed]
     if existed:
         lines.append(f"unchanged: {_shown(existed)}")

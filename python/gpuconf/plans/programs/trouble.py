@@ -169,8 +169,7 @@ def notes(
     if any(report.tried for report in reports):
         texts.append(
             "torch.backends.cudnn.benchmark is on: PyTorch also tries kernels whose workspaces need no more than the "
-            "free memory. "
-            "Estimates of them are in the peak, and not in what the program needs"
+            "free memory. Estimates of them are in the peak, and not in what the program needs"
         )
     if unknown := sorted({name for report in reports for name in report.unknown}):
         texts.append(f"not known: {', '.join(unknown)}; the need is {len(unknown) * MARGIN:.0%} wider at both ends")

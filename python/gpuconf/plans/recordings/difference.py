@@ -97,12 +97,7 @@ class Difference:
             {**change._asdict(), "call_site": list(change.call_site) if change.call_site else None}
             for change in self.changes
         ]
-        row = {
-            "gpu": self.gpu,
-            "bytes_before": self.bytes_before,
-            "bytes_after": self.bytes_after,
-            "changes": changes,
-        }
+        row = {"gpu": self.gpu, "bytes_before": self.bytes_before, "bytes_after": self.bytes_after, "changes": changes}
         return row if self.moments is None else {**row, "seconds": list(self.moments)}
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from ..._core.stacks import Frame, call_site
-from ..._core.table import BLOCKS, Glyphs, Table, human_bytes
+from ..._core.table import BLOCKS, Glyphs, Table, counted, human_bytes
 from ..._typing import Any
 from . import sites
 from .sites import PlanSite
@@ -81,7 +81,7 @@ class OutOfMemory(Table):
         yield f"  {in_use} in use, {reserved} reserved, {left} left on the GPU"
         if self.own_limit:
             yield "  the GPU had enough left: PyTorch reached its own limit, which snapshots do not record"
-        pieces = f"{len(self.free_blocks)} pieces" if len(self.free_blocks) != 1 else "1 piece"
+        pieces = counted(len(self.free_blocks), "piece")
         yield f"  {human_bytes(free)} free in {pieces}, the largest {human_bytes(max(self.free_blocks, default=0))}"
         yield from _pools(self.segments)
         held = list(sites.lines(self.sites, _SITES))

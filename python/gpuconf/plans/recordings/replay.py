@@ -12,7 +12,7 @@ from ..._core import html, runtime, sizes, texts
 from ..._core.handle import Job
 from ..._core.native import core, refuse_in_child
 from ..._core.stacks import Frame, call_site
-from ..._core.table import Made, Table, columns, glyphs_of, human_bytes, human_limit, make
+from ..._core.table import Made, Printed, Table, columns, counted, glyphs_of, human_bytes, human_limit, make
 from ..._typing import Any
 from ...memory._record import Recording
 from ...memory._trace import HEADER, Trace, load_trace
@@ -102,7 +102,7 @@ class PlanPoint(Table):
     bytes_reserved: int
 
 
-class Plan(metaclass=Made):
+class Plan(Printed, metaclass=Made):
     """The result of :func:`gpuconf.plan`. ``print`` shows it as a table.
 
     Attributes: ``limit`` in bytes, or None; ``gpu``, the product name, and ``gpu_memory`` in bytes, or None;
@@ -189,11 +189,7 @@ class Plan(metaclass=Made):
         return "\n".join(self._lines())
 
     def __repr__(self) -> str:
-        return f"<gpuconf.Plan of {_plural(self.events, 'event')}, fits: {self.fits}>"
-
-    def _repr_pretty_(self, printer: Any, _: bool) -> None:
-        """Show the table as a cell's result in IPython and notebooks."""
-        printer.text(str(self))
+        return f"<gpuconf.Plan of {counted(self.events, 'event')}, fits: {self.fits}>"
 
     def _repr_html_(self) -> str:
         top = [html.line(text) for text in self._summary()]
@@ -265,7 +261,7 @@ class Plan(metaclass=Made):
                 yield f"GPU:{usage.gpu}", "as recorded", fits, "-", *sizes, "-"
 
     def _summary(self) -> Iterable[str]:
-        yield f"{_plural(self.events, 'event')}, {_plural(sum(u.num_allocs for u in self.usages), 'allocation')}"
+        yield f"{counted(self.events, 'event')}, {counted(sum(u.num_allocs for u in self.usages), 'allocation')}"
         for u in self.usages:
             yield f"GPU:{u.gpu}: {_peak(u)}"
             yield from sites.lines(u.sites_at_peak, _SHOWN)
@@ -348,19 +344,18 @@ class Plan(metaclass=Made):
         for u in self.usages:
             if not u.num_allocs and u.live_blocks_before and not u.failures:
                 yield (
-                    f"the trace has no allocation on GPU:{u.gpu}: this is what was live when it was taken, and not "
-                    "the job's peak. "
-                    "Call torch.cuda.memory._record_memory_history() before the job"
+                    f"the trace has no allocation on GPU:{u.gpu}: this is what was live when it was taken, and not the "
+                    "job's peak. Call torch.cuda.memory._record_memory_history() before the job"
                 )
         if self.lost:
             be = "was" if self.lost == 1 else "were"
-            yield f"{_plural(self.lost, 'event')} before the trace {be} lost: an earlier peak may be missing"
+            yield f"{counted(self.lost, 'event')} before the trace {be} lost: an earlier peak may be missing"
         if self._open_ended:
             yield "the file's last line has no newline: if the file was cut there, the end of the job is missing"
         for u in self.usages:
             name = f"GPU:{u.gpu}"
             if u.failures > any(failure.gpu == u.gpu for failure in self.out_of_memory):
-                failed = f"{_plural(u.failures, 'allocation')} on {name} failed during recording"
+                failed = f"{counted(u.failures, 'allocation')} on {name} failed during recording"
                 yield f"{failed}: later allocations may be missing"
             if u.unfreed:
                 what = (
@@ -459,29 +454,15 @@ def _table(rows: Iterable[tuple[str, ...]]) -> list[str]:
     return columns([_HEAD, *sorted(rows, key=lambda row: int(row[0][4:]))], left=3)
 
 
-def _plural(n: int, noun: str) -> str:
-    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
-
-
-def plan(
+def find(
     trace: Trace | Recording | str | os.PathLike[str],
     limit: int | str | None = None,
     gpu: str | None = None,
     policy: str | Iterable[str] | None = None,
-) -> Plan:
-    """Do what gpuconf.plan does with a trace."""
-    return find(trace, limit, gpu, policy)
-
-
-def find(
-    trace: Trace | Recording | str | os.PathLike[str],
-    limit: int | str | None,
-    gpu: str | None,
-    policy: str | Iterable[str] | None,
     progress: Callable[[float], None] | None = None,
     **more: Any,
 ) -> Plan:
-    """Do what plan does, with progress: how much is done, from 0 to 1.
+    """Do what gpuconf.plan does with a trace, with progress: how much is done, from 0 to 1.
 
     ``more`` of the request, as pybind/plan.go has it: ``workspaces`` and their ``use``, and ``cards``.
     """

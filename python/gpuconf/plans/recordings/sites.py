@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from ..._core.stacks import Frame, call_site, shown
-from ..._core.table import Table, human_bytes
+from ..._core.table import Table, counted, human_bytes
 from ..._typing import Any
 from ...memory._usage import UNTAGGED
 
@@ -33,7 +33,7 @@ class PlanSite(Table):
 
     def text(self, width: int = _WIDTH) -> str:
         """Return a description. A long file name is cut at its beginning."""
-        amount = f"{human_bytes(self.bytes_in_use)} in {_blocks(self.live_blocks)}"
+        amount = f"{human_bytes(self.bytes_in_use)} in {counted(self.live_blocks, 'block')}"
         if self.lines > 1:
             return f"{amount}: {self.lines} more lines"
         if self.before:
@@ -98,7 +98,3 @@ def lines(sites: Sequence[PlanSite], most: int) -> Iterator[str]:
     if any(site.known or site.before for site in sites):
         for site in first(sites, most):
             yield f"  {site.text(_WIDTH - 2)}"
-
-
-def _blocks(n: int) -> str:
-    return "1 block" if n == 1 else f"{n} blocks"
