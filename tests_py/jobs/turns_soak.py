@@ -70,7 +70,7 @@ class Program:
                 os.kill(self.job.pid, signal.SIGCONT)  # which stops with its program
 
     def lose(self, draw: random.Random) -> None:
-        """Kill its agent, or rarely its command too: then somebody resumes it."""
+        """Kill its agent, or rarely its command too: only gpuconf resume starts another agent then."""
         if not self.agents or not self.has_command:
             return
         self.agents -= 1

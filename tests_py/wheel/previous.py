@@ -79,7 +79,7 @@ def variables(ledger: Path, packages: Path | None) -> dict[str, str]:
     """Return the environment of a program with this ledger: of gpuconf in a folder, or of the installed one."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("GPUCONF_", "CUDA_", "PYTHON"))}
     more = {} if packages is None else {"PYTHONPATH": str(packages)}
-    return {**kept, **more, "GPUCONF_SIMULATE": "A100-40GB", "GPUCONF_LEDGER": str(ledger)}
+    return {**kept, **more, "GPUCONF_SIMULATE": "A100-40GB:40GiB", "GPUCONF_LEDGER": str(ledger)}
 
 
 def python(code: str, *words: str, env: Mapping[str, str]) -> subprocess.CompletedProcess[str]:

@@ -406,7 +406,7 @@ class Agent:
         _complain(text)
         if self._saved and (pipe := _own_pipe(self._saved.pid)):
             flags = os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC
-            # OSError: it has ended, or nobody has read the pipe for long.
+            # OSError: it has ended, or the pipe is full.
             with contextlib.suppress(OSError), open(os.open(pipe, flags), "wb", buffering=0) as file:
                 file.write(f"{text}\n".encode())
 
