@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from turning import SPEC, Job, one_card
+from turning import SPEC, Job, one_card, until
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILT = ROOT / "build" / "previous"
@@ -140,11 +140,12 @@ def refuse(first: Mapping[str, str], second: Mapping[str, str], *texts: str) -> 
         assert done.returncode == 0, done.stderr
 
 
-def turns(old: Mapping[str, str], new: Mapping[str, str], *options: str, memory: str) -> None:
+def turns(old: Mapping[str, str], new: Mapping[str, str], *options: str, memory: str, most: int) -> None:
     """A program that gives way does so for an older version's, too, and has its turn after that. The older one counts
     what is parked as free, and what is lent as leased.
     """
     with Job(dict(new), *options, memory=memory) as job:
+        until(lambda: [one for one, _ in leases(new)] == [most])
         assert job.ask("begin(7)") == 0
         values = job.ask("values()")
         code = "import sys; print('runs', flush=True); sys.stdin.read()"
@@ -187,8 +188,8 @@ def main() -> None:
         with one_card(Path(folder)) as shared:
             new = {**variables(Path(shared["GPUCONF_LEDGER"]), None), **shared}
             old = {**variables(Path(shared["GPUCONF_LEDGER"]), released), "GPUCONF_SIMULATE": SPEC}
-            turns(old, new, "--turns", memory="250MiB")
-            turns(old, new, memory="50MiB..300MiB")
+            turns(old, new, "--turns", memory="250MiB", most=250 * MIB)
+            turns(old, new, memory="50MiB..300MiB", most=300 * MIB)
     print("older versions share the ledger, or say why they cannot")
 
 
