@@ -53,6 +53,10 @@ PARTS = {
             "programs that take turns, while each call of the driver fails with each code, 4 at a time",
             "TURN_FAULTS=4 $PY -m pytest tests_py/jobs/test_killed_turns.py",
         ),
+        "parked": (
+            "programs that take turns while they are parked, stopped and lose their agents, for SOAK_PARKED seconds",
+            "PYTHONPATH=tests_py $PY tests_py/jobs/turns_soak.py --seconds ${SOAK_PARKED:-300} --seed ${SEED:-1}",
+        ),
         "crowd": (
             "processes and threads on simulated cards, for SOAK_CROWD seconds four times",
             "CROWD_SECONDS=${SOAK_CROWD:-300} SEED=${SEED:-1} $PY -m pytest tests_py/simulation/test_crowd.py",
@@ -141,7 +145,7 @@ PARTS = {
         ),
         "versions": (
             "older versions of gpuconf, built from the repository's history, share a ledger with this one",
-            "$PY tests_py/wheel/previous.py",
+            "PYTHONPATH=tests_py:tests_py/jobs $PY tests_py/wheel/previous.py",
         ),
         "arm64": (
             "Python tests on the arm64 wheel under qemu (downloads it and an arm64 Python; needs apt on Debian)",

@@ -233,6 +233,7 @@ BAD = {
     "memory='lots'": "memory 'lots' is not a size",
     "memory='1GiB', device_memory_limit=0.5": "memory and device_memory_limit are the same option",
     "device_memory_limit=1.5": "a fraction between 0 and 1",
+    "memory='1GiB..2GiB'": "start each worker with gpuconf run --memory 1GiB..2GiB, or give it 1GiB",
     "growth='yes'": "growth must be True, False or None",
     "libraries=['tourch']": "unknown library 'tourch'",
     "pre_import='a b'": "'a b' is not the name of a module",

@@ -148,3 +148,18 @@ def test_what_cannot_be_lent(
     assert said in done.stderr
     assert len(done.stderr.splitlines()) == 1
     assert done.returncode == code
+
+
+LEASE = "import gpuconf; leased = gpuconf.lease('100MiB..300MiB'); leased.__enter__(); print(leased.memory >> 20)"
+
+
+def test_a_program_leases_such_sizes_only_inside_a_job_that_has_them(environment: dict[str, str]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LEASE], env=environment, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 1
+    said = done.stderr.splitlines()[-1]
+    assert "start the program with gpuconf run --memory 100MiB..300MiB, or lease 100MiB" in said
+    words = [sys.executable, "-m", "gpuconf", "run", "--memory", LENDS, sys.executable, "-c", LEASE]
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == "300\n"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from gpuconf.jobs.turns import why_not
-from turning import Job, agents, in_use, one_card, rows, states, until
+from turning import PROGRAM, Job, agents, in_use, one_card, rows, states, until
 
 
 @pytest.fixture
@@ -97,6 +98,61 @@ def test_what_cannot_be_parked(environment: dict[str, str]) -> None:
         assert job.ask("values()")[0] == [7]
         gpuconf(environment, "park", job.pid)
         gpuconf(environment, "resume", job.pid)
+
+
+RANKS = f"""
+import subprocess, sys
+command, pipe = [sys.executable, "-c", {PROGRAM!r}], subprocess.PIPE
+ranks = [subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, bufsize=1) for _ in range(2)]
+for line in sys.stdin:
+    for rank in ranks:
+        rank.stdin.write(line)
+    print("[" + ", ".join(rank.stdout.readline().strip() for rank in ranks) + "]", flush=True)
+"""
+
+
+def test_the_ranks_of_a_job_are_never_parked_and_who_waits_is_told(environment: dict[str, str]) -> None:
+    with Job(environment, "--turns", "--contexts", "2", memory="200MiB", code=RANKS) as job:
+        assert job.ask("begin(7, 80)") == [0, 0]
+        until(lambda: agents(job.pid))
+        until(lambda: rows(environment)[0]["keeps"] == "2 of its processes use the GPU")
+        keeps = f"PID {job.pid} keeps its memory: 2 of its processes use the GPU"
+        assert keeps in gpuconf(environment, "park", job.pid, code=3)
+        assert keeps in gpuconf(environment, "lease", "--list")
+        said = gpuconf(environment, "run", "--memory", "250MiB", "--timeout", "15", "--turns", "true", code=124)
+        assert "was not available on 1 of 1 card within 15 s" in said  # although they are idle
+        assert states(environment) == ["granted"]
+        assert [values for values, _ in job.ask("values()")] == [[7], [7]]
+        job.end()
+
+
+def test_another_agent_keeps_the_slice_and_what_was_counted(environment: dict[str, str]) -> None:
+    words = ["--turns", "--slice", "90", "--idle", "20"]
+    with Job(environment, *words) as job:
+        assert job.ask("begin(7)") == 0
+        program = job.ask("os.getpid()")
+        until(lambda: agents(job.pid))
+        for swaps in (1, 2):
+            gpuconf(environment, "park", job.pid)
+            parked = re.search(r"gpuconf_lease_parked_bytes{.*} (.*)", gpuconf(environment, "export", "--once"))
+            assert parked is not None
+            assert float(parked[1]) == rows(environment)[0]["host"]
+            if swaps == 1:
+                (agent,) = agents(job.pid)
+                os.kill(job.pid, signal.SIGKILL)
+                os.kill(agent, signal.SIGKILL)
+            gpuconf(environment, "resume", program)
+            until(lambda: states(environment) == ["granted"])
+            until(lambda n=swaps: rows(environment)[0]["swaps"] == n)  # type: ignore[misc]
+        (row,) = rows(environment)
+        assert (row["slice"], row["idle_time"]) == (90 * 10**9, 20 * 10**9)
+        assert 0 < float(str(row["waited"])) < 60
+        metrics = gpuconf(environment, "export", "--once")
+        assert re.search(r"gpuconf_lease_swaps_total{.*} 2\.0", metrics)
+        assert re.search(r"gpuconf_lease_waited_seconds_total{.*} 0\.", metrics)
+        assert re.search(r"gpuconf_lease_parked_bytes{.*} 0\.0", metrics)
+        os.kill(program, signal.SIGKILL)
+    until(lambda: states(environment) == [])
 
 
 @pytest.mark.parametrize("waits", [False, True], ids=["idle", "in_a_call"])

@@ -16,7 +16,8 @@ from types import SimpleNamespace
 import pytest
 from gpuconf.jobs import simulated_cards
 from gpuconf.jobs.agent import Agent
-from turning import Job, agents, in_use, one_card, rows, states, until
+from jupyter_client.blocking.client import BlockingKernelClient
+from turning import PROGRAM, Job, agents, in_use, one_card, rows, states, until
 
 
 @pytest.fixture
@@ -117,6 +118,47 @@ def test_an_agent_that_always_ends_is_given_up(environment: dict[str, str]) -> N
         assert not set(agents(job.pid)) - killed
         assert job.ask("values()")[0] == [7]
         assert "turns are off: their agent has ended 10 times" in job.end()
+
+
+def test_a_notebook_says_in_the_cell_that_it_waits_and_goes_on(environment: dict[str, str], tmp_path: Path) -> None:
+    """The real kernel, idle: its cell's output has the line before the other program has ended."""
+    connection = tmp_path / "kernel.json"
+    command = [sys.executable, "-m", "gpuconf", "run", "--memory", "250MiB", "--turns"]
+    command += [sys.executable, "-m", "ipykernel_launcher", "-f", str(connection)]
+    given = {name: value for name, value in environment.items() if name != "PYTEST_CURRENT_TEST"}
+    with subprocess.Popen(command, env=given, stderr=subprocess.DEVNULL) as kernel:
+        until(lambda: connection.exists() and connection.read_text())
+        client = BlockingKernelClient(connection_file=str(connection))
+        client.load_connection_file()
+        client.start_channels()
+        said: list[str] = []
+
+        def shown(message: dict[str, dict[str, str]]) -> None:
+            said.append(message["content"].get("text", ""))
+
+        def cell(code: str) -> None:
+            reply = client.execute_interactive(code, timeout=120, output_hook=shown, store_history=False)
+            assert reply["content"]["status"] == "ok", reply
+
+        try:
+            client.wait_for_ready(60)
+            cell(PROGRAM.partition("for line in")[0])
+            cell("assert begin(7) == 0; before = values(); print(before[0])")
+            assert "".join(said) == "[7]\n"
+            with Job(environment, "--turns") as other:
+                assert other.ask("begin(9)") == 0
+                assert states(environment) == ["granted", "parked"]
+                asked = client.execute("assert values() == before; print('the same')", store_history=False)
+                while "waiting for 250.00MiB of the GPU: 1 of 1 in line" not in "".join(said):
+                    shown(client.get_iopub_msg(timeout=60))
+                assert "the same" not in "".join(said)
+                other.end()
+            reply = client.get_shell_msg(timeout=120)
+            assert (reply["parent_header"]["msg_id"], reply["content"]["status"]) == (asked, "ok"), reply
+        finally:
+            client.shutdown()
+            client.stop_channels()
+        assert kernel.wait(60) == 0
 
 
 WAITER = """

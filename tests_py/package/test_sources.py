@@ -79,6 +79,7 @@ OTHERS = {
     "_core/files.py": "the function itself",
     "cli/console.py": "the null device",
     "compat/_files.py": "TensorFlow's gfile: the program's own files, opened as it says",
+    "jobs/agent.py": "a program's standard error, if it is a pipe",
     "jobs/budget.py": "the private folder of a job",
     "jobs/supervise.py": "the name of a process, in /proc",
     "memory/_profiles.py": "an anonymous file",

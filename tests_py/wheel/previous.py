@@ -2,7 +2,7 @@
 """Two versions on one machine: an older gpuconf, built from its commit, and the installed one share a ledger, or say
 why not.
 
-    python tests_py/wheel/previous.py            # the versions that are listed below
+    PYTHONPATH=tests_py:tests_py/jobs python tests_py/wheel/previous.py   # the versions that are listed below
 
 Needs the repository with its history. It builds each older version once, into build/previous.
 """
@@ -14,22 +14,26 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+
+from turning import SPEC, Job, one_card, until
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILT = ROOT / "build" / "previous"
 
 GIB, MIB = 1 << 30, 1 << 20
 
+# The commit of 0.3, which knows of no turns and of nothing that is lent.
+RELEASED = "23416694f92c5254f5183b10c29f73bb81d9b000"
 # The first commit of ledgers that can grow, and the last one of the format before it.
 GROWING = "2f781280f074ddf4b19afb0e8cae297621b451c9"
 FIXED = "ece68887c86a1d24291ff5c07f46c5907945a265"
 
 _HOLD = """
 import sys
-from gpuconf.leases.ledger import open_ledger
 import gpuconf
 with gpuconf.lease(sys.argv[1]) as held:
     print(held.memory, flush=True)
@@ -38,10 +42,14 @@ with gpuconf.lease(sys.argv[1]) as held:
 
 _LIST = """
 import json
-from gpuconf.leases.ledger import open_ledger
+try:
+    from gpuconf.leases.ledger import open_ledger
+except ImportError:  # until 0.3
+    from gpuconf.sharing._ledger import open_ledger
 ledger = open_ledger()
 rows = ledger.claims()
-print(json.dumps([[row.cards[0].bytes, row.cards[0].charge] for row in rows]), json.dumps(ledger.check()), sep="\\n")
+print(json.dumps([[row.cards[0].bytes, row.cards[0].charge] for row in rows if row.state == "granted"]))
+print(json.dumps(ledger.check()))
 """
 
 
@@ -71,7 +79,7 @@ def variables(ledger: Path, packages: Path | None) -> dict[str, str]:
     """Return the environment of a program with this ledger: of gpuconf in a folder, or of the installed one."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("GPUCONF_", "CUDA_", "PYTHON"))}
     more = {} if packages is None else {"PYTHONPATH": str(packages)}
-    return {**kept, **more, "GPUCONF_SIMULATE": "A100-40GB", "GPUCONF_LEDGER": str(ledger)}
+    return {**kept, **more, "GPUCONF_SIMULATE": "A100-40GB:40GiB", "GPUCONF_LEDGER": str(ledger)}
 
 
 def python(code: str, *words: str, env: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
@@ -132,6 +140,33 @@ def refuse(first: Mapping[str, str], second: Mapping[str, str], *texts: str) -> 
         assert done.returncode == 0, done.stderr
 
 
+def turns(old: Mapping[str, str], new: Mapping[str, str], *options: str, memory: str, most: int) -> None:
+    """A program that gives way does so for an older version's, too, and has its turn after that. The older one counts
+    what is parked as free, and what is lent as leased.
+    """
+    with Job(dict(new), *options, memory=memory) as job:
+        until(lambda: [one for one, _ in leases(new)] == [most])
+        assert job.ask("begin(7)") == 0
+        values = job.ask("values()")
+        code = "import sys; print('runs', flush=True); sys.stdin.read()"
+        words = [sys.executable, "-m", "gpuconf", "run", "--memory", "250MiB", sys.executable, "-c", code]
+        other = subprocess.Popen(words, env=old, cwd="/", stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert other.stdout is not None
+        assert other.stdout.readline() == "runs\n"
+        job.say("values()")
+        end = time.monotonic() + 5
+        while time.monotonic() < end:
+            before = leases(new)
+            if leases(old) == before == leases(new):
+                assert sum(charge for _, charge in before) <= 400 * MIB, before
+        assert (before, leases(old)) == (leases(new), before)
+        other.communicate()
+        assert other.returncode == 0
+        assert job.hear() == values
+        job.end()
+    assert leases(old) == leases(new) == []
+
+
 def main() -> None:
     growing, fixed = package(GROWING), package(FIXED)
     with tempfile.TemporaryDirectory() as folder:
@@ -149,6 +184,12 @@ def main() -> None:
             "has format version 3; this gpuconf uses version 2",
             "GPUCONF_LEDGER",
         )
+        released = package(RELEASED)
+        with one_card(Path(folder)) as shared:
+            new = {**variables(Path(shared["GPUCONF_LEDGER"]), None), **shared}
+            old = {**variables(Path(shared["GPUCONF_LEDGER"]), released), "GPUCONF_SIMULATE": SPEC}
+            turns(old, new, "--turns", memory="250MiB", most=250 * MIB)
+            turns(old, new, memory="50MiB..300MiB", most=300 * MIB)
     print("older versions share the ledger, or say why they cannot")
 
 

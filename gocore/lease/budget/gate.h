@@ -27,7 +27,7 @@
 struct gate {
 	char magic[8];
 	uint32_t closed; /* 1: calls wait, and sleep on this word */
-	uint32_t wanted; /* 1: a call waits; who closes the gate sleeps on it */
+	uint32_t wanted; /* 1: a call waits, or the program was resumed; who closes the gate sleeps on it */
 	uint32_t high;   /* threads from here on were never used */
 	uint32_t full;   /* a thread found no word, so its calls are not seen */
 	uint32_t deaf;   /* a process could not register for membarrier(), so its calls are not seen in time */

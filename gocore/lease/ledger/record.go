@@ -413,7 +413,7 @@ func (k *known) isSame(e entry) bool { return k.entry.contents == e.contents && 
 // The tail of a record has what later versions added to it. A reader skips the tags that it does not know.
 const (
 	tagContexts  = 1 // of a claim: how many CUDA contexts its charge has room for on each card (4); without it unknown
-	tagTurns     = 2 // of a claim: what a program that takes turns says of itself: six numbers (8 each), a text
+	tagTurns     = 2 // of a claim: what a program that takes turns says of itself: nine numbers (8 each), a text
 	tagLent      = 3 // of a claim: how many bytes of each card are lent to it (8)
 	tagHeadBytes = 4 // tag, length
 	tailBytes    = 3*tagHeadBytes + 4 + 8 + turnsBytes + UnfitText

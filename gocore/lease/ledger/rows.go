@@ -5,6 +5,7 @@ package ledger
 import (
 	"encoding/binary"
 	"errors"
+	"time"
 
 	"gpuconf/gocore/base/holder"
 	"gpuconf/gocore/pool/figures"
@@ -29,16 +30,20 @@ type ClaimRow struct {
 	Stopped bool `py:"stopped"`
 	// The leased cards; of a waiting claim, all that it may get, of which it needs count; of a parked one, those that
 	// it had.
-	Cards   []CardLease `py:"cards"`
-	Count   int         `py:"count"` // the number of cards that it needs
-	Later               // what versions after 3 added
-	Ticket  uint64      `py:"ticket"`  // the order of the requests
-	Seconds float64     `py:"seconds"` // the time since the grant, or since the request
-	Turns   bool        `py:"turns"`   // whether its program takes turns
-	Keeps   string      `py:"keeps"`   // why its program keeps its memory although it takes turns; "" if it does not
-	Host    uint64      `py:"host"`    // bytes of the host's memory that it has reserved, in which its program is parked
-	Gone    bool        `py:"gone"`    // the process has ended, and a child holds the claim
-	Local   bool        `py:"local"`   // pid is one of this PID namespace, not of another container's
+	Cards    []CardLease   `py:"cards"`
+	Count    int           `py:"count"` // the number of cards that it needs
+	Later                  // what versions after 3 added
+	Ticket   uint64        `py:"ticket"`    // the order of the requests
+	Seconds  float64       `py:"seconds"`   // the time since the grant, or since the request
+	Turns    bool          `py:"turns"`     // whether its program takes turns
+	Keeps    string        `py:"keeps"`     // why its program keeps its memory although it takes turns; "" if it does not
+	Slice    time.Duration `py:"slice"`     // the turn that its user requested, in nanoseconds; 0: the least
+	IdleTime time.Duration `py:"idle_time"` // after which its user lets it go, in nanoseconds; 0: the least
+	Swaps    uint64        `py:"swaps"`     // how often its memory has left the cards and come back
+	Waited   float64       `py:"waited"`    // the seconds for which it has waited to come back, in all
+	Host     uint64        `py:"host"`      // bytes of the host's memory that it has reserved, in which its program is parked
+	Gone     bool          `py:"gone"`      // the process has ended, and a child holds the claim
+	Local    bool          `py:"local"`     // pid is one of this PID namespace, not of another container's
 }
 
 // PoolFigures are the figures of a memory pool, exact while the pool is idle.
@@ -102,6 +107,7 @@ func (l *Ledger) claimRow(s *slotView) ClaimRow {
 	row := ClaimRow{ID: s.id, Process: s.process, UID: s.file.stat.Uid, Text: s.text, State: Waiting,
 		Stopped: s.stopped, Count: int(s.count), Ticket: s.ticket,
 		Later: s.Later, Turns: s.Turns.Phase != NoTurns, Keeps: s.Turns.Unfit,
+		Slice: s.Turns.Slice, IdleTime: s.Turns.IdleTime, Swaps: s.Turns.Swaps, Waited: s.Turns.Waited.Seconds(),
 		Seconds: max(0, float64(int64(now()-s.since))/1e9)}
 	row.Local, row.Gone = l.whereabouts(s.process)
 	if row.Cards = leasesOf(s.cards, false); s.isLease() {

@@ -31,6 +31,8 @@ type Turns struct {
 	Slice     time.Duration `py:"slice"`      // the turn that its user requested; 0: the least
 	IdleTime  time.Duration `py:"idle_time"`  // after which its user lets it go; 0: the least
 	Saved     uint64        `py:"saved"`      // what it needs of the host's memory, in bytes
+	Swaps     uint64        `py:"swaps"`      // how often its memory has left and come back
+	Waited    time.Duration `py:"waited"`     // how long it has waited to come back, in all
 	Unfit     string        `py:"unfit"`      // why it is never parked; "" if it can be
 }
 
@@ -41,13 +43,13 @@ func Now() time.Duration { return time.Duration(now()) }
 const UnfitText = 256
 
 const (
-	turnsBytes  = 7 * 8
+	turnsBytes  = 9 * 8
 	longestTime = 24 * time.Hour // of what a program says that it takes: sums of them do not overflow
 )
 
 func (t *Turns) append(b []byte) []byte {
 	for _, word := range []uint64{uint64(t.Phase), uint64(t.IdleSince), uint64(t.Out), uint64(t.In), uint64(t.Slice),
-		uint64(t.IdleTime), t.Saved} {
+		uint64(t.IdleTime), t.Saved, t.Swaps, uint64(t.Waited)} {
 		b = order.AppendUint64(b, word)
 	}
 	return append(b, t.Unfit...)
@@ -55,13 +57,14 @@ func (t *Turns) append(b []byte) []byte {
 
 // decodeTurns reads what append wrote. Anybody may have written it.
 func decodeTurns(b []byte) (t Turns) {
-	var words [7]uint64
+	var words [9]uint64
 	for i := range words {
 		words[i] = order.Uint64(b[8*i:])
 	}
 	t = Turns{Phase: Phase(words[0]), IdleSince: time.Duration(min(words[1], now())), Out: atMostADay(words[2]),
 		In: atMostADay(words[3]), Slice: atMostADay(words[4]), IdleTime: atMostADay(words[5]),
-		Saved: min(words[6], mostBytes), Unfit: Clean(string(b[turnsBytes:]), UnfitText)}
+		Saved: min(words[6], mostBytes), Swaps: words[7], Waited: time.Duration(min(words[8], now())),
+		Unfit: Clean(string(b[turnsBytes:]), UnfitText)}
 	if t.Phase > Comes {
 		t.Unfit = "it takes turns as a later version of gpuconf does"
 	}

@@ -146,4 +146,6 @@ def _start_agent(job: _Job) -> None:
     for name, separator in (("LD_LIBRARY_PATH", ":"), ("LD_PRELOAD", " ")):
         parts = variables.get(name, "").split(separator)
         variables[name] = separator.join(part for part in parts if part and not part.startswith(job.folder))
-    AgentOf(job.folder, job.ledger.folder, job.lease, -1, variables, Times(0, 0), says_as=pid).look(0)
+    row = job.row()
+    times = Times(row.slice / 1e9, row.idle_time / 1e9)
+    AgentOf(job.folder, job.ledger.folder, job.lease, -1, variables, times, says_as=pid).look(0)

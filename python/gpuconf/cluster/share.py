@@ -40,6 +40,11 @@ class Share(NamedTuple):
 
 def checked(memory: Any, growth: Any, libraries: Any, pre_import: Any = None, simulate: str | None = None) -> Share:
     """Return a share, or raise InvalidArgumentError or InvalidTypeError for what a process could not configure."""
+    if isinstance(memory, str) and ".." in memory:
+        raise errors.InvalidArgumentError(
+            f"memory MIN..MAX is lent by gpuconf run, which can take it back: start each worker with gpuconf run "
+            f"--memory {memory}, or give it {memory.partition('..')[0]}"
+        )
     if memory is not None:
         sizes.limit_bytes(memory, 1 << 40, "memory")  # a percentage is of the card, which the process knows
     if growth is not None and not isinstance(growth, bool):

@@ -28,6 +28,7 @@ import contextlib
 import ctypes
 import os
 import signal
+import stat
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -43,7 +44,7 @@ from ..machine.cards import visible_devices
 from .budget_file import BudgetFile
 from .cgroup import host_room
 from .gate import Gate, serve, start_of
-from .turns import LEAST_CUDA, OFF, TOO_OLD, Times
+from .turns import LEAST_CUDA, OFF, TOO_OLD, Times, outlook
 
 RUNS, LEAVES, COMES = 1, 2, 3  # ledger.Phase
 LOCKED, CHECKPOINTED = 1, 2  # CUprocessState
@@ -170,6 +171,7 @@ class Agent:
         self._activity, self._idle_since = self._gate.activity(), 0
         self._saved: Saved | None = None
         self._times: tuple[int, int] | None = None  # out and in, ns, as they were measured
+        self._swaps, self._waited = row.swaps, row.waited  # of agents before this one, too
 
     def serve(self) -> None:
         """Serve the job until it has ended."""
@@ -271,7 +273,10 @@ class Agent:
     def _say(self, phase: int, count: int, why: str) -> None:
         phase = 0 if self._most_lent else phase  # it takes no turns
         out, back = self._times or (_ns(_FIXED + count / _OUT), _ns(_FIXED + count / _IN))
-        self._claim.say(Turns(phase, self._idle_since, out, back, self._slice, self._idle, count, why))
+        waited = _ns(self._waited)
+        self._claim.say(
+            Turns(phase, self._idle_since, out, back, self._slice, self._idle, count, self._swaps, waited, why)
+        )
         self._gate.note_said()
 
     # Leaving
@@ -357,15 +362,12 @@ class Agent:
     def _until_its_turn(self) -> None:
         """Wait until the program wants to go on, and for its memory. Then bring it back."""
         assert self._saved is not None
-        held = False
-        while self._gate.is_held() or not (
-            held or self._gate.is_wanted() or time.monotonic() > self._parked_at + _OFFERED
-        ):
-            held = self._gate.is_held()  # who lets it go on wants it back
-            time.sleep(_LOOK) if held else self._gate.sleep(_LOOK)
+        while self._gate.is_held() or not (self._gate.is_wanted() or time.monotonic() > self._parked_at + _OFFERED):
+            time.sleep(_LOOK) if self._gate.is_wanted() else self._gate.sleep(_LOOK)
             self._refuse_to_outlive()
-        leases = self._leased()
+        leases, begun = self._leased(), time.monotonic()
         self._borrow_again() if self._most_lent else self._claim_again(leases)
+        self._waited += time.monotonic() - begun
         self._restore(self._saved)
 
     def _borrow_again(self) -> None:
@@ -374,7 +376,7 @@ class Agent:
         while (beyond := self._beyond()) > self._claim.lend(beyond, self._most_lent, self._cards_now()):
             if not said and time.monotonic() > begun + _LOOK:
                 said = True
-                _complain(f"waiting until {human_bytes(beyond)} of the GPU are lent again")
+                self._complain_there(f"waiting until {human_bytes(beyond)} of the GPU are lent again")
             time.sleep(_LOOK)
             self._refuse_to_outlive()
         self._await_room(self._leased(), self._saved.bytes if self._saved else 0)
@@ -388,7 +390,8 @@ class Agent:
             self._refuse_to_outlive()
             if not said and time.monotonic() > begun + _LOOK:
                 said = True
-                _complain(f"waiting for {human_bytes(sum(one.bytes for one in leases))} of the GPU{self._place()}")
+                amount = human_bytes(sum(one.bytes for one in leases))
+                self._complain_there(f"waiting for {amount} of the GPU{self._place()}{outlook(self._ledger)}")
             return cards_again(leases, devices, self._ledger)
 
         devices = visible_devices()
@@ -397,6 +400,15 @@ class Agent:
         self._await_room(leases, self._saved.bytes)
         self._say(COMES, self._saved.bytes, "")
         self._claim.return_to(granted)
+
+    def _complain_there(self, text: str) -> None:
+        """Say it on the terminal, and in the notebook's cell that waits."""
+        _complain(text)
+        if self._saved and (pipe := _own_pipe(self._saved.pid)):
+            flags = os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC
+            # OSError: it has ended, or the pipe is full.
+            with contextlib.suppress(OSError), open(os.open(pipe, flags), "wb", buffering=0) as file:
+                file.write(f"{text}\n".encode())
 
     def _place(self) -> str:
         waiting = [row for row in self._ledger.claims() if row.state == "waiting"]
@@ -418,6 +430,7 @@ class Agent:
             self._take_back(saved.pid)
         if self._times:
             self._times = (self._times[0], _ns(time.monotonic() - begun))
+        self._swaps += 1
         self._runs()
 
     def _runs(self) -> None:
@@ -452,6 +465,25 @@ def _is_stopped(pid: int) -> bool:
         return stopped(pid)
     except OSError:
         return False
+
+
+def _own_pipe(pid: int) -> str:
+    """Return the standard error of a notebook's kernel, which shows it in the cell: a pipe that the process itself
+    reads. "" for other programs.
+    """
+    pipe = f"/proc/{pid}/fd/2"
+    try:
+        if not stat.S_ISFIFO(os.stat(pipe).st_mode):
+            return ""
+        for number in os.listdir(f"/proc/{pid}/fd"):
+            with open(f"/proc/{pid}/fdinfo/{number}") as file:
+                flags = next(line for line in file if line.startswith("flags:"))
+            reads = int(flags.split()[1], 8) & os.O_ACCMODE == os.O_RDONLY
+            if reads and os.path.samefile(pipe, f"/proc/{pid}/fd/{number}"):
+                return pipe
+    except OSError:
+        pass
+    return ""
 
 
 def _lives(pid: int) -> bool:

@@ -79,7 +79,7 @@ class Gate:
         return bool(self._closed.value)
 
     def is_wanted(self) -> bool:
-        """Whether a call has begun to wait since the gate was closed."""
+        """Whether a call has begun to wait since the gate was closed, or who parked the program lets it go on."""
         return bool(self._wanted.value)
 
     def why_blind(self) -> str:
@@ -132,8 +132,11 @@ class Gate:
         return bool(self._held.value)
 
     def hold(self, held: bool) -> None:
-        """Park the program by hand, or let it go on."""
+        """Park the program by hand, or let it go on: it wants its turn then."""
         self._held.value = int(held)
+        if not held:
+            self._wanted.value = 1
+            self._wake(self._wanted)
 
     def note_said(self) -> None:
         """Count that the agent has said in the ledger how the job stands."""

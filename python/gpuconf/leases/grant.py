@@ -17,7 +17,7 @@ from .._typing import Any
 from ..machine.cards import survey
 from .environment import LeasedCard
 from .ledger import Claim
-from .request import Request, claim, memories, refuse_too_few
+from .request import Request, claim, memories, refuse_never_lent, refuse_too_few
 
 # What other processes have inherited: a claim that is dropped would be released.
 _kept: list[Grant] = []
@@ -106,6 +106,7 @@ def grant(
     refuse_too_few(request, devices)
     if os.environ.get("GPUCONF_LEASE"):
         return _within(request, devices, os.environ["GPUCONF_LEASE"])
+    refuse_never_lent(request, devices)
     claimed = claim(request, devices, command, waiting)
     known = {device.uuid: device for device in devices}
     cards = _leased([known[one.uuid] for one in claimed.cards])

@@ -169,6 +169,10 @@ def refuse_too_few(request: Request, devices: Sequence[VisibleDevice]) -> None:
         raise errors.InvalidArgumentError(
             f"{request.gpus} GPUs are requested, but only {len(devices)} {'is' if len(devices) == 1 else 'are'} visible"
         )
+
+
+def refuse_never_lent(request: Request, devices: Sequence[VisibleDevice]) -> None:
+    """Raise if no device can ever have as much as is to be lent at most."""
     largest = max(devices, key=lambda device: most_leasable(device, request.contexts))
     most = most_leasable(largest, request.contexts)
     if request.most is not None and request.most_of(largest) > most:

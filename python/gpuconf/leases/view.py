@@ -105,6 +105,7 @@ class View(Table):
     ledger_error: str | None  # why it cannot be read
     # Cards that the ledger knows and this process does not see, such as those of a simulation elsewhere.
     others: tuple[Place, ...]
+    claims: tuple[Any, ...]  # the ledger's rows of leases
 
 
 def view() -> View:
@@ -114,7 +115,7 @@ def view() -> View:
     places = tuple(_place(*one, claims, processes, found.host_pids) for one in _places(found))
     seen = {place.uuid for place in places}
     others = tuple(_other(uuid, claims, processes) for uuid in _uuids(claims, processes) if uuid not in seen)
-    return View(found, places, folder, problem, others)
+    return View(found, places, folder, problem, others, tuple(claims))
 
 
 def hidden_users(machine: View) -> list[str]:

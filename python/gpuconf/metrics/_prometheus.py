@@ -9,6 +9,7 @@ from operator import attrgetter
 
 from .. import errors
 from .._core import texts
+from .._core.generated.ledger import ClaimRow
 from .._typing import Any
 from ..leases.view import Place, Share, View, view
 from ._pools import FIGURES, read_pools
@@ -61,6 +62,9 @@ _METRICS = {
     "gpu_leased_bytes": "Memory that live leases hold.",
     "process_memory_used_bytes": "Device memory of a process, as the driver counts it.",
     "lease_bytes": "Memory that a lease holds on a GPU, or waits for. The processes of a lease share it.",
+    "lease_parked_bytes": "Host memory that the program of a lease is parked in, or will be.",
+    "lease_swaps_total": "How often the program's memory has left the GPU and come back.",
+    "lease_waited_seconds_total": "The time for which the program has waited to come back.",
     "DCGM_FI_DEV_FB_FREE": "Free frame buffer in MiB.",
     "DCGM_FI_DEV_FB_USED": "Used frame buffer in MiB.",
 }
@@ -138,6 +142,8 @@ class MachineCollector:
                 _lease(families, place, share)
             if self._dcgm_names:
                 _dcgm(families, place)
+        for claim in current.claims:
+            _turns(families, claim)
         return families
 
     def describe(self) -> Iterable[Any]:
@@ -182,6 +188,15 @@ def _lease(families: _Families, place: Place, share: Share) -> None:
     about = {name: getattr(place, name) for name in _CARD}
     about.update(lease=share.claim, name=share.name, job=share.job, state=state, pid=str(share.lease_pid))
     families.add("lease_bytes", about, share.lease)
+
+
+def _turns(families: _Families, claim: ClaimRow) -> None:
+    if not (claim.turns or claim.host or claim.swaps):  # it never gives way
+        return
+    about = {"lease": claim.id, "name": claim.name, "job": claim.job, "pid": str(claim.pid)}
+    families.add("lease_parked_bytes", about, claim.host)
+    families.add("lease_swaps_total", about, claim.swaps)
+    families.add("lease_waited_seconds_total", about, claim.waited)
 
 
 def _name_of(share: Share) -> str:

@@ -34,9 +34,14 @@ func TestWhatAProgramSaysOfItsTurnsIsInItsClaim(t *testing.T) {
 	require.True(t, granted(t, c))
 	require.Equal(t, ledger.Turns{}, said(t, l, c.ID()))
 	turns := ledger.Turns{Phase: ledger.Runs, IdleSince: time.Second, Out: 2 * time.Second, In: 3 * time.Second,
-		Slice: time.Minute, IdleTime: time.Hour, Saved: 20 * gib, Unfit: "two processes"}
+		Slice: time.Minute, IdleTime: time.Hour, Saved: 20 * gib, Swaps: 3,
+		Waited: time.Microsecond, Unfit: "two processes"}
 	require.NoError(t, c.Say(turns))
 	require.Equal(t, turns, said(t, l, c.ID()))
+	rows, _, err := l.Rows()
+	require.NoError(t, err)
+	require.Equal(t, []any{time.Minute, time.Hour, uint64(3), 1e-6},
+		[]any{rows[0].Slice, rows[0].IdleTime, rows[0].Swaps, rows[0].Waited})
 
 	reserved(t, c, 20*gib, 64*gib, true)
 	require.NoError(t, c.Park())

@@ -59,6 +59,10 @@ class ClaimRow(Table):
     seconds: float  # the time since the grant, or since the request
     turns: bool  # whether its program takes turns
     keeps: str  # why its program keeps its memory although it takes turns; "" if it does not
+    slice: int  # the turn that its user requested, in nanoseconds; 0: the least
+    idle_time: int  # after which its user lets it go, in nanoseconds; 0: the least
+    swaps: int  # how often its memory has left the cards and come back
+    waited: float  # the seconds for which it has waited to come back, in all
     host: int  # bytes of the host's memory that it has reserved, in which its program is parked
     gone: bool  # the process has ended, and a child holds the claim
     local: bool  # pid is one of this PID namespace, not of another container's
@@ -149,6 +153,8 @@ class Turns(Table):
     slice: int  # the turn that its user requested; 0: the least
     idle_time: int  # after which its user lets it go; 0: the least
     saved: int  # what it needs of the host's memory, in bytes
+    swaps: int  # how often its memory has left and come back
+    waited: int  # how long it has waited to come back, in all
     unfit: str  # why it is never parked; "" if it can be
 
     @classmethod
