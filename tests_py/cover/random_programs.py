@@ -15,10 +15,8 @@ import random
 import shutil
 import stat
 import sys
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection
+from typing import Any
 
 LONG_AGO = 1_500_000_000
 FOLDERS = ["a", "b", "a/in", "c", "new", "a/new"]

@@ -12,7 +12,8 @@ import stat
 import sys
 import tempfile
 import uuid
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import adapter
 import compare
@@ -22,9 +23,6 @@ import known
 import library_kinds
 import outside
 import random_programs
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 SHARED_BY_ALL = ("/tmp", "/dev/shm")
 

@@ -4,12 +4,10 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from test_cover_kinds import FULL
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def test_a_rehearsal_that_is_ended_leaves_nothing(name: str, in_each: Callable[..., Any]) -> None:

@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import adapter
 import kinds
 import known
 import library_kinds
 import pytest
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 FULL = "COVER_FULL" in os.environ
 # PyTorch is in an environment of its own; other libraries are in this one.

@@ -3,12 +3,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from test_cover_kinds import FULL
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def test_others_write_undisturbed(name: str, in_each: Callable[..., Any]) -> None:

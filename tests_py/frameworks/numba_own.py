@@ -11,12 +11,9 @@ from __future__ import annotations
 import random
 import sys
 import unittest
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 PACKAGE = "numba.cuda.tests."
 

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from conftest_guard import client, driver
 from fake_nvml import fake_nvml
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 __all__ = ["both", "client", "driver"]
 

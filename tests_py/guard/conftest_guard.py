@@ -11,13 +11,10 @@ import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from gpuconf.jobs import budget as _budget
-
-if TYPE_CHECKING:
-    from gpuconf.jobs.budget import Budget
+from gpuconf.jobs.budget import Budget
 
 ROOT = Path(__file__).parent.parent.parent
 CARDS = [

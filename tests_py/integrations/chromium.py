@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from selenium import webdriver
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 # Where Debian's packages chromium and chromium-driver put them.
 CHROMIUM, DRIVER = "/usr/bin/chromium", "/usr/bin/chromedriver"

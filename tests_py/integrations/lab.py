@@ -10,16 +10,14 @@ import sys
 import tempfile
 import time
 import urllib.request
+from collections.abc import Iterable
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import chromium
 import nbformat
 from selenium.webdriver.support.wait import WebDriverWait
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 _READY = """
 const panel = window.jupyterapp.shell.currentWidget

@@ -8,11 +8,8 @@ import shutil
 import socket
 import subprocess
 import time
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+from collections.abc import Iterator
+from pathlib import Path
 
 PROGRAMS = ("slurmctld", "slurmd", "srun", "sbatch", "sinfo", "squeue")
 MISSING = [name for name in PROGRAMS if shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin") is None]

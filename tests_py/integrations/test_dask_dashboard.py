@@ -5,20 +5,19 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 pytest.importorskip("selenium", reason="selenium is not installed: make test-integrations installs it")
 pytest.importorskip("bokeh", reason="bokeh is not installed: make test-integrations installs it")
 
+from collections.abc import Iterator
+
 import chromium
 from script import environment
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.wait import WebDriverWait
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = pytest.mark.skipif(
     not Path(chromium.DRIVER).exists(), reason="Debian's packages chromium and chromium-driver are missing"

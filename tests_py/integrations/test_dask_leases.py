@@ -6,16 +6,14 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 pytest.importorskip("distributed", reason="Dask is not installed: make test-integrations installs it")
 
-from script import environment
+from collections.abc import Iterator
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from script import environment
 
 # A user's program: it holds the cluster until standard input ends.
 PROGRAM = """

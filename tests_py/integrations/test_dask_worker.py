@@ -9,19 +9,18 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 pytest.importorskip("distributed", reason="Dask is not installed: make test-integrations installs it")
 
+from collections.abc import Iterator
+
 import distributed
 import gpuconf.dask
 from doc_blocks import block
 from script import environment
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # Dask leaves sockets to the garbage collector
 

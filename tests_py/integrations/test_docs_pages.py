@@ -5,17 +5,16 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 pytest.importorskip("selenium", reason="selenium is not installed: make test-integrations installs it")
 pytest.importorskip("sphinx", reason="sphinx is not installed: make test-integrations installs it")
 
-import chromium
+from collections.abc import Iterator
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+import chromium
 
 pytestmark = pytest.mark.skipif(
     not Path(chromium.DRIVER).exists(), reason="Debian's packages chromium and chromium-driver are missing"

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import textwrap
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import nbformat
 import pytest
 
 pytest.importorskip("selenium", reason="make test-integrations installs selenium and JupyterLab")
+from collections.abc import Iterator
+
 import chromium
 from lab import Browser, Lab
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = pytest.mark.skipif(
     not Path(chromium.DRIVER).exists(), reason="Debian's packages chromium and chromium-driver are missing"

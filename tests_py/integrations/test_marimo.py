@@ -13,17 +13,15 @@ import time
 import urllib.request
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 pytest.importorskip("marimo", reason="make test-integrations installs marimo")
 pytest.importorskip("selenium", reason="make test-integrations installs selenium")
+from collections.abc import Iterator
+
 import chromium
 from lab import Browser
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = pytest.mark.skipif(
     not Path(chromium.DRIVER).exists(), reason="Debian's packages chromium and chromium-driver are missing"

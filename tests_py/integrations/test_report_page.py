@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import gpuconf
 import pytest
@@ -14,13 +14,12 @@ from gpuconf.plans.pages import fleet_page as fleet
 
 pytest.importorskip("selenium", reason="selenium is not installed: make test-integrations installs it")
 
+from collections.abc import Iterator
+
 import chromium
 from selenium.webdriver import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.wait import WebDriverWait
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = pytest.mark.skipif(
     not Path(chromium.DRIVER).exists(), reason="Debian's packages chromium and chromium-driver are missing"

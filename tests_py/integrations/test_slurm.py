@@ -6,20 +6,19 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import slurm
 
 pytest.importorskip("dask_jobqueue", reason="dask-jobqueue is not installed: make test-integrations installs it")
 
+from collections.abc import Iterator
+
 import dask_jobqueue
 import distributed
 import gpuconf.dask
 from script import environment
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = [
     pytest.mark.skipif(bool(slurm.MISSING), reason=slurm.WHY),

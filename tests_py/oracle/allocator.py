@@ -11,16 +11,13 @@ from __future__ import annotations
 import re
 import subprocess
 import threading
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from .cpp import build
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from .outcomes import Tally
+from .outcomes import Tally
 
 CLEAR_STATS = 0xFFFFFFFF
 NEVER_ENDS = 2304  # on a full device, TensorFlow retries requests of up to this many bytes forever

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import random
+import random
 
 _STRANGERS = (
     "PD('/physical_device:GPU:9', 'GPU')",

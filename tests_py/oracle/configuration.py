@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from . import excuses
 from .calls import Calls
-from .outcomes import Outcome, agree, outcome
-
-if TYPE_CHECKING:
-    from .machine import Side
-    from .outcomes import Tally
+from .machine import Side
+from .outcomes import Outcome, Tally, agree, outcome
 
 
 class Difference(NamedTuple):

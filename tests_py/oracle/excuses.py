@@ -10,14 +10,11 @@ from __future__ import annotations
 import ast
 import math
 import re
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
 
+from .machine import Side
 from .outcomes import Outcome, agree, outcome
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from .machine import Side
 
 
 class Ask(Protocol):

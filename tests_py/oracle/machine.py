@@ -13,14 +13,12 @@ import os
 import re
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Protocol
+from types import CodeType
+from typing import Any, Protocol
 
 import gpuconf
 import numpy
 from gpuconf._core.scope import current_scope
-
-if TYPE_CHECKING:
-    from types import CodeType
 
 
 @dataclass(frozen=True)

@@ -9,14 +9,10 @@ import importlib
 import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from gpuconf.compat import _names, _proto
-from gpuconf.compat._fields import Enum
+from gpuconf.compat._fields import Enum, Field
 from gpuconf.compat._message import Message
-
-if TYPE_CHECKING:
-    from gpuconf.compat._fields import Field
 
 COMPAT = Path(__file__).parents[2] / "python" / "gpuconf" / "compat"
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 import random
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 from google.protobuf import message as protobuf
 from gpuconf.compat import _proto
@@ -19,10 +20,7 @@ from gpuconf.compat._message import Message
 from tensorflow.core.framework import device_attributes_pb2
 from tensorflow.core.protobuf import config_pb2
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from .outcomes import Tally
+from .outcomes import Tally
 
 _TYPES = {
     1: "double",

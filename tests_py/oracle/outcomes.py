@@ -7,10 +7,9 @@ import re
 import sys
 import time
 from collections import Counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-if TYPE_CHECKING:
-    from .machine import Side
+from .machine import Side
 
 # Base classes of both sides: the first one that an exception derives from.
 _BUILT_IN = (KeyError, AttributeError, TypeError, ValueError, RuntimeError, OverflowError, AssertionError)

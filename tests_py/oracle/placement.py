@@ -6,14 +6,11 @@ from __future__ import annotations
 
 import random
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from . import excuses
-from .outcomes import agree, outcome
-
-if TYPE_CHECKING:
-    from .machine import Side
-    from .outcomes import Tally
+from .machine import Side
+from .outcomes import Tally, agree, outcome
 
 MACHINES = (
     (0, []),

@@ -6,15 +6,13 @@ TensorFlow's part is recorded (planted.json), so that ``make test`` can try ever
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from recordings import Recording
 
 from . import excuses
+from .machine import Side
 from .outcomes import Outcome, outcome
-
-if TYPE_CHECKING:
-    from .machine import Side
 
 FILE = Recording("tensorflow/planted.json")
 

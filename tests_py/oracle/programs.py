@@ -10,10 +10,8 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from .outcomes import Tally
+from .outcomes import Tally
 
 SCRIPT = Path(__file__).parent.parent / "run_programs.py"
 

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 import random
-from typing import TYPE_CHECKING
 
 from recordings import Recording
 
 from . import placement, strings
 from .calls import Calls
+from .machine import Side
 from .outcomes import Outcome, agree, expected_start, outcome
-
-if TYPE_CHECKING:
-    from .machine import Side
 
 FILE = Recording("tensorflow/recorded.json")
 SEED = 20

@@ -15,16 +15,13 @@ import sys
 import threading
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy
 from recordings import Recording
 
-from .outcomes import Outcome, agree, families, text_of
-
-if TYPE_CHECKING:
-    from .machine import Side
-    from .outcomes import Tally
+from .machine import Side
+from .outcomes import Outcome, Tally, agree, families, text_of
 
 FILE = Recording("tensorflow/recorded_sessions.json")
 

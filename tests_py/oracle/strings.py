@@ -5,14 +5,10 @@ TensorFlow's own parsers, in Python and native, compared with gpuconf's.
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING
 
 from . import excuses
-from .outcomes import agree, outcome
-
-if TYPE_CHECKING:
-    from .machine import Side
-    from .outcomes import Tally
+from .machine import Side
+from .outcomes import Tally, agree, outcome
 
 _FIELDS = ("job", "replica", "task", "device", "Job", "TASK")
 _TYPES = (

@@ -9,7 +9,8 @@ import logging
 import os
 import re
 import tempfile
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import tensorflow as tf
 from tensorflow.core.protobuf import config_pb2
@@ -18,9 +19,6 @@ from tensorflow.python.framework import error_interpolation
 
 from .cpp import build
 from .machine import CARDS, FIRST_REGION, Names, compiled, short
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 logging.getLogger("tensorflow").setLevel(logging.CRITICAL)
 

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import textwrap
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import no_gpu
 import pytest
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 needs_torch = pytest.mark.skipif(no_gpu.torch_folder() is None, reason="no PyTorch that is built for CUDA is installed")
 

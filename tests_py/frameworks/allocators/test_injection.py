@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import no_gpu
 import pytest
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 QUIET = {"CUDA_PYTHON_DISABLE_MAJOR_VERSION_WARNING": "1"}
 NEEDS = {

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import no_gpu
 import pytest
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NEEDS = [name for name in ("numba_cuda", "cuda") if importlib.util.find_spec(name) is None]
 # numba-cuda's .pth file imports it as Python starts, which is not so in a folder that another .pth file names.

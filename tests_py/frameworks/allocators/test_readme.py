@@ -6,15 +6,12 @@ gpuconf installs.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import no_gpu
 import pytest
 from doc_blocks import block
 from test_cupy import STANDIN
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = [
     pytest.mark.skipif(no_gpu.torch_folder() is None, reason="PyTorch with CUDA is not installed"),

@@ -5,15 +5,13 @@ any.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import no_gpu
 import pytest
 from suites import suite as any_suite
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 __all__ = ["any_suite"]
 

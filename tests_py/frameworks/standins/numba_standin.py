@@ -9,10 +9,8 @@ import contextlib
 import sys
 import types
 import weakref
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 waits = 0
 

@@ -9,10 +9,8 @@ import contextlib
 import ctypes
 import sys
 import types
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 HOOKS: dict[str, int] = {}
 STREAMS: list[str] = []  # what happened to streams
