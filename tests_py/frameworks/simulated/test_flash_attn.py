@@ -87,7 +87,9 @@ def test_flash_attention_3(values: str) -> None:
 @pytest.mark.skipif(importlib.util.find_spec("transformers") is None, reason="transformers is not installed")
 @pytest.mark.skipif(importlib.util.find_spec("flash_attn") is not None, reason="flash_attn is installed")
 def test_transformers_says_that_the_package_is_missing() -> None:
-    program = """
+    assert (
+        "the package for FlashAttention2 doesn't seem to be installed"
+        in extensions.run("""
     from transformers import LlamaConfig, LlamaForCausalLM
     config = LlamaConfig(vocab_size=32, hidden_size=32, intermediate_size=32, num_hidden_layers=1,
                          num_attention_heads=2)
@@ -96,5 +98,5 @@ def test_transformers_says_that_the_package_is_missing() -> None:
         LlamaForCausalLM(config)
     except ImportError as error:
         print(error)
-    """
-    assert "the package for FlashAttention2 doesn't seem to be installed" in extensions.run(program).stdout
+    """).stdout
+    )

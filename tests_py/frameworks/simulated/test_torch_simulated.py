@@ -48,21 +48,20 @@ def test_torchvision_may_be_imported_after_operators_in_python(tmp_path: Path) -
 
 
 def test_the_mode_of_long_rows_is_that_of_the_cpu() -> None:
-    program = """
+    assert run("""
     import gpuconf
     gpuconf.simulate("A100-40GB")
     import torch
     rows = torch.arange(3 * 5000).reshape(3, 5000) % 777 + 1
     print([torch.equal(one.cpu(), other) for one, other in zip(rows.cuda().mode(), rows.mode())])
-    """
-    assert run(program) == ["[True, True]"]
+    """) == ["[True, True]"]
 
 
 def test_gradients_are_summed_in_place_as_on_a_card_unless_one_is_kept() -> None:
     """A tensor that Python has seen, as all that kernels in Python return, is one that autograd does not add to in
     place.
     """
-    program = """
+    assert run("""
     import gpuconf
     gpuconf.simulate("A100-40GB")
     import torch
@@ -89,15 +88,14 @@ def test_gradients_are_summed_in_place_as_on_a_card_unless_one_is_kept() -> None
 
     print(grown(lambda x: x * 2 + x * 3))
     print(grown(lambda x: Kept.apply(x) + Kept.apply(x)), [one[0].item() for one in Kept.kept])
-    """
-    assert run(program) == ["(2, 5.0)", "(3, 4.0) [2.0, 2.0]"]  # two gradients, and their sum only if one is kept
+    """) == ["(2, 5.0)", "(3, 4.0) [2.0, 2.0]"]  # two gradients, and their sum only if one is kept
 
 
 def test_what_kernels_read_on_the_host_is_known_so_that_they_allocate_as_on_a_card() -> None:
     """Sorting and selecting need memory beside the input and the result, which only PyTorch's kernels for CUDA
     request.
     """
-    program = """
+    *found, scans, last = run("""
     import gpuconf
     gpuconf.simulate("A100-40GB")
     import torch
@@ -118,8 +116,7 @@ def test_what_kernels_read_on_the_host_is_known_so_that_they_allocate_as_on_a_ca
     print(beside(torch.nonzero, x % 2), beside(torch.masked_select, x, x % 2 == 0), beside(lambda x: x[x > 500], x))
     print(beside(torch.bincount, x), beside(torch.histc, x.float()), beside(torch.repeat_interleave, x % 3))
     print(torch.equal(x.cuda(), x.cuda()), beside(lambda x: torch.unique(x % 9 == 0), x))
-    """
-    *found, scans, last = run(program)
+    """)
     assert found == ["(True, 8) (True, 16)", "(True, 32) (True, 32) (True, 40)", "(True, 0) (True, 4) (True, 8)"]
     # The last is the sum of the counts, which PyTorch keeps beside the result.
     assert scans == "(True, 0) (True, 0) (True, 8)"
@@ -128,7 +125,7 @@ def test_what_kernels_read_on_the_host_is_known_so_that_they_allocate_as_on_a_ca
 
 def test_what_kernels_read_on_the_host_is_never_what_a_freed_block_held() -> None:
     """CCCL's newer copies name no direction: sizes of terabytes were read of freed memory, and memory ran out."""
-    program = """
+    assert run("""
     import gpuconf
     gpuconf.simulate("A100-40GB")
     import itertools
@@ -144,13 +141,12 @@ def test_what_kernels_read_on_the_host_is_never_what_a_freed_block_held() -> Non
                 wanted, found = [(one,) if isinstance(one, torch.Tensor) else one for one in (wanted, found)]
                 assert all(map(torch.equal, wanted, [one.cpu() for one in found])), (shape, inverse, counts, dim)
     print("equal")
-    """
-    assert run(program) == ["equal"]
+    """) == ["equal"]
 
 
 def test_nested_tensors_are_padded_and_what_is_not_computed_is_refused() -> None:
     """The padded tensor was all zeros, and quantized tensors failed with internal errors of PyTorch's."""
-    program = """
+    equal, *refused = run("""
     import gpuconf
     gpuconf.simulate("A100-40GB")
     import torch
@@ -170,15 +166,14 @@ def test_nested_tensors_are_padded_and_what_is_not_computed_is_refused() -> None
             print(call())
         except NotImplementedError as error:
             print(error)
-    """
-    equal, *refused = run(program)
+    """)
     assert equal == "True"
     assert len(refused) == 3
     assert all(" is not computed on simulated GPUs. " in one for one in refused), refused
 
 
 def test_the_debug_mode_notices_what_waits_on_a_card() -> None:
-    program = """
+    assert run("""
     import warnings
     import gpuconf
     gpuconf.simulate("A100-40GB")
@@ -207,12 +202,11 @@ def test_the_debug_mode_notices_what_waits_on_a_card() -> None:
             torch.cuda.set_sync_debug_mode("default")
             noticed += [code] * any("called a synchronizing CUDA operation" in str(one) for one in found)
         print(sorted(set(waits) ^ set(noticed)))
-    """
-    assert run(program) == ["[]", "[]"]
+    """) == ["[]", "[]"]
 
 
 def test_operators_that_the_cpu_computes_alone_check_their_outputs_and_devices() -> None:
-    program = """
+    warning, *errors, is_finite = run("""
     import warnings
     import gpuconf
     gpuconf.simulate("A100-40GB")
@@ -230,8 +224,7 @@ def test_operators_that_the_cpu_computes_alone_check_their_outputs_and_devices()
             print(error)
     x[1, 1] = 0
     print(torch.cholesky_inverse(x).isfinite().all().item())
-    """
-    warning, *errors, is_finite = run(program)
+    """)
     assert warning == repr([("An output with one or more elements was resi", "<string>")] * 2)
     assert [one[:51] for one in errors] == ["Expected all tensors to be on the same device, but "] * 2
     assert is_finite == "False"
@@ -239,7 +232,7 @@ def test_operators_that_the_cpu_computes_alone_check_their_outputs_and_devices()
 
 @pytest.mark.parametrize("values", ["cpu", "none"])
 def test_what_only_kernels_for_cuda_take(values: str) -> None:
-    program = f"""
+    assert run(f"""
     import gpuconf
     gpuconf.simulate("A100-40GB", values="{values}")
     import torch
@@ -252,8 +245,7 @@ def test_what_only_kernels_for_cuda_take(values: str) -> None:
     bag = torch.nn.EmbeddingBag(5, 2, mode="sum", sparse=True, device="cuda")
     bag(torch.tensor([[1, 1, 2]], device="cuda")).sum().backward()
     print(bag.weight.grad.to_dense().tolist())
-    """
-    assert run(program) == [
+    """) == [
         "True",
         "torch.complex32 1j",
         "66.0",
@@ -262,7 +254,7 @@ def test_what_only_kernels_for_cuda_take(values: str) -> None:
 
 
 def test_devices_memory_streams_and_out_of_memory() -> None:
-    program = """
+    assert run("""
     import gpuconf
     gpuconf.simulate("2xA100-40GB", values="none")
     import torch
@@ -285,8 +277,7 @@ def test_devices_memory_streams_and_out_of_memory() -> None:
     # PyTorch loads some of NVIDIA's libraries by their paths before its own, and uses nothing of them.
     loaded = {line.rpartition("/")[2].partition(".")[0] for line in open("/proc/self/maps") if "/nvidia/" in line}
     print(loaded - {"libcublasLt", "libnvrtc", "libnvrtc-builtins", "libnvJitLink"})
-    """
-    assert run(program) == [
+    """) == [
         "True 2 NVIDIA A100-SXM4-40GB (simulated)",
         "39 108 (8, 0)",
         "cuda:0 512 2",
@@ -387,7 +378,7 @@ def test_names_that_programs_read() -> None:
 
 
 def test_a_model_trains_as_on_the_cpu() -> None:
-    program = """
+    assert run("""
     import gpuconf
     gpuconf.simulate("A100-40GB")
     import torch
@@ -407,8 +398,7 @@ def test_a_model_trains_as_on_the_cpu() -> None:
             losses.append(loss.item())
         return losses
     print(train("cpu") == train("cuda"))
-    """
-    assert run(program) == ["True"]
+    """) == ["True"]
 
 
 def gpuconf_run(folder: Path, program: str, *options: str) -> str:
@@ -511,15 +501,14 @@ def test_free_memory_is_what_a_program_can_allocate(
 @pytest.mark.parametrize("mode", ["whole", "segments"])
 def test_free_memory_within_a_limit_without_a_lease(mode: str) -> None:
     """In mode segments it was the card's."""
-    program = f"""
+    assert run(f"""
     import gpuconf
     gpuconf.simulate("A100-40GB")
     gpuconf.configure(limit="100MiB", libraries={{"torch": {mode!r}}})
     import torch
     held = torch.empty(20 << 20, dtype=torch.uint8, device="cuda")
     print(*(bytes >> 20 for bytes in torch.cuda.mem_get_info()))
-    """
-    assert run(program) == ["80 100"]
+    """) == ["80 100"]
 
 
 def test_torchscript_has_values(tmp_path: Path) -> None:

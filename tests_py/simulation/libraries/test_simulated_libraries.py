@@ -53,7 +53,7 @@ def test_what_computes_in_a_thread_that_is_not_marked_is_counted_by_name() -> No
 
 
 def test_the_drivers_launches_are_counted_too() -> None:
-    program = """
+    assert run("""
     driver = ctypes.CDLL("libcuda.so.1")
     module, function = c_void_p(), c_void_p()
     print(cuda.cudaFree(None),
@@ -64,12 +64,11 @@ def test_the_drivers_launches_are_counted_too() -> None:
     print(launch(), launch(), counted())
     cuda.gpuconf_runtime_strict(1)
     print(launch())
-    """
-    assert run(program) == ["0 0", "0", "0 0 {'triton_add': 2}", "801"]
+    """) == ["0 0", "0", "0 0 {'triton_add': 2}", "801"]
 
 
 def test_a_launch_of_a_graph_is_told_and_a_graph_has_nodes() -> None:
-    program = """
+    assert run("""
     stream, graph, executable, nodes, status = c_void_p(), c_void_p(), c_void_p(), c_size_t(), c_int()
     dependencies, many, number = c_void_p(), c_size_t(), c_uint64()
     class Dim3(ctypes.Structure):
@@ -90,8 +89,7 @@ def test_a_launch_of_a_graph_is_told_and_a_graph_has_nodes() -> None:
     cuda.gpuconf_runtime_on_graph_launch(tell)
     print(cuda.cudaGraphLaunch(executable, stream), told == [executable.value], cuda.cudaStreamSynchronize(stream))
     print(counted()["cudaGraphLaunch"])
-    """
-    assert run(program) == [
+    """) == [
         "0 0",
         "0 1 0",
         "0 1 True",
@@ -104,7 +102,7 @@ def test_a_launch_of_a_graph_is_told_and_a_graph_has_nodes() -> None:
 
 
 def test_cudnn_keeps_attributes_and_has_five_engines_for_a_convolution() -> None:
-    program = """
+    assert run("""
     def make(kind, **attributes):
         made = c_void_p()
         assert cuda.cudnnBackendCreateDescriptor(kind, byref(made)) == 0
@@ -134,8 +132,7 @@ def test_cudnn_keeps_attributes_and_has_five_engines_for_a_convolution() -> None
     print(cuda.cudnnCreate(byref(handle)), cuda.cudnnBackendExecute(handle, plan, pack),
           cuda.cudnnBackendFinalize(pack))
     print(cuda.cudnnBackendExecute(handle, plan, pack))
-    """
-    assert run(program) == [
+    """) == [
         "0 0 2000",
         "(0, 1) 2.5 (2000, 0) (0, 0)",
         "(2004, -1) 0 0",
@@ -149,7 +146,7 @@ def test_cudnn_keeps_attributes_and_has_five_engines_for_a_convolution() -> None
 
 
 def test_cudnn_lays_out_the_weights_of_recurrent_networks_without_gaps() -> None:
-    program = """
+    assert run("""
     def weights(mode, directions, layers, features, hidden, projection, biases=2):
         handle, rnn, bytes = c_void_p(), c_void_p(), c_size_t()
         cuda.cudnnCreate(byref(handle)), cuda.cudnnCreateRNNDescriptor(byref(rnn))
@@ -178,12 +175,11 @@ def test_cudnn_lays_out_the_weights_of_recurrent_networks_without_gaps() -> None
     print(weights(3, 2, 2, 7, 8, 8, 0), 6 * 8 * (7 + 8) + 6 * 8 * (16 + 8))
     print(weights(0, 1, 2, 7, 8, 8, 1), 8 * (7 + 8 + 1) + 8 * (8 + 8 + 1))
     print(cuda.cudnnGetRNNWeightSpaceSize(None, None, None))
-    """
-    assert run(program) == ["(2560, True) 2560", "(8760, True) 8760", "(1872, True) 1872", "(264, True) 264", "2002"]
+    """) == ["(2560, True) 2560", "(8760, True) 8760", "(1872, True) 1872", "(264, True) 264", "2002"]
 
 
 def test_solvers_say_on_the_card_that_they_succeeded() -> None:
-    program = """
+    assert run("""
     handle, stream, info, there = c_void_p(), c_void_p(), c_void_p(), (c_int * 4)(9, 9, 9, 9)
     lwork, card, host = c_int(7), c_size_t(7), c_size_t(7)
     cuda.cudaMalloc(byref(info), c_size_t(16))
@@ -197,8 +193,7 @@ def test_solvers_say_on_the_card_that_they_succeeded() -> None:
           cuda.cudaStreamSynchronize(stream))
     cuda.cudaMemcpy(there, info, c_size_t(16), 2)
     print(list(there))
-    """
-    assert run(program) == ["0 0", "0 96", "0 160 0", "0 0", "[0, 0, 0, 9]"]
+    """) == ["0 0", "0 96", "0 160 0", "0 0", "[0, 0, 0, 9]"]
 
 
 def test_a_program_compiles_to_kernels_that_the_driver_finds() -> None:
@@ -251,7 +246,7 @@ CONVOLUTIONS = """
 
 def test_sizes_of_nothing_are_answered_without_a_crash() -> None:
     """Workspaces are worked out from the sizes of tensors, which a program may set to anything."""
-    program = f"""{CONVOLUTIONS}
+    assert run(f"""{CONVOLUTIONS}
     whole = (16, 32, 20, 20), (32, 32, 3, 3), (16, 32, 18, 18)
     for kind, names in WAYS:
         assert workspace(kind, names, *whole) > 0
@@ -265,8 +260,7 @@ def test_sizes_of_nothing_are_answered_without_a_crash() -> None:
     print(cuda.cufftXtMakePlanMany(1, 1, none, None, ctypes.c_longlong(1), ctypes.c_longlong(1), 4, None,
                                    ctypes.c_longlong(1),
                                    ctypes.c_longlong(1), 4, ctypes.c_longlong(1), byref(size), 4), size.value)
-    """
-    assert run(program) == ["8 7"]
+    """) == ["8 7"]
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ def in_one_process(program: str) -> list[str]:
 
 
 def test_reductions_of_every_type() -> None:
-    program = """
+    assert in_one_process("""
     for letter, number in {"b": 0, "B": 1, "i": 2, "I": 3, "q": 4, "Q": 5, "e": 6, "f": 7, "d": 8}.items():
         results = [collective("ncclAllReduce", letter, lambda rank: [1, 2, 3 + rank], 3, 3, number, op)[1]
                    for op in range(5)]
@@ -80,15 +80,14 @@ def test_reductions_of_every_type() -> None:
         return cuda.ncclAllReduce(a, b, c_size_t(2), 7, op, comm, None) or cuda.ncclRedOpDestroy(op, comm)
     print(all_ranks("f", lambda rank: [1.0, 2.0 * rank], 2, scaled)[1])
     print(cuda.ncclAllReduce(None, None, c_size_t(1), 7, op, comms[0], None))
-    """
-    assert in_one_process(program) == [
+    """) == [
         "[2050.0]", "[65504.0]", "[3.063678741455078e-05]", "[inf]", "[-inf]", "(0.75,)", "(258.0,)",
         "[4, 4]", "[0, 0, 0]", "[1.5, 3.0]", "4",
     ]  # fmt: skip
 
 
 def test_collectives_that_move_values() -> None:
-    program = """
+    assert in_one_process("""
     N = 100_000  # more than one chunk
     base = list(range(N))
     own = lambda rank: [value + rank for value in base]
@@ -112,8 +111,7 @@ def test_collectives_that_move_values() -> None:
     print(cuda.ncclCommCount(comms[2], byref(count)), count.value, cuda.ncclCommUserRank(comms[2], byref(rank)),
           rank.value)
     print(*(cuda.ncclCommDestroy(comm) for comm in comms))
-    """
-    assert in_one_process(program) == [
+    """) == [
         "[0, 1, 10, 11, 20, 21]",
         "True", "True", "True",
         "[[0, 10, 20], [1, 11, 21], [2, 12, 22]]",

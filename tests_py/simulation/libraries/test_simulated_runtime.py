@@ -10,7 +10,7 @@ from simulated_libraries import SHIPPED, run
 
 
 def test_memory_is_the_drivers_and_runs_out() -> None:
-    program = """
+    assert run("""
     count, address, free, total, there = c_int(), c_void_p(), c_size_t(), c_size_t(), (c_int * 4)(1, 2, 3, 4)
     back = (c_int * 4)()
     cuda.cudaGetErrorString.restype = cuda.cudaGetErrorName.restype = c_char_p
@@ -21,8 +21,7 @@ def test_memory_is_the_drivers_and_runs_out() -> None:
     print(cuda.cudaMalloc(byref(c_void_p()), c_size_t(50 << 30)), cuda.cudaGetLastError(), cuda.cudaGetLastError())
     print(cuda.cudaGetErrorName(2).decode(), cuda.cudaGetErrorString(2).decode(), cuda.cudaFree(address),
           cuda.cudaSetDevice(2))
-    """
-    assert run(program) == [
+    """) == [
         "0 2",
         "0 0 39",
         "0 0 [1, 2, 3, 4]",
@@ -46,23 +45,21 @@ def test_properties_have_the_layout_of_the_version(cuda: int, function: str, mul
 
 
 def test_what_is_not_written_is_refused_and_noted_once() -> None:
-    program = """
+    assert run("""
     cuda.gpuconf_runtime_noted.restype = c_char_p
     print(cuda.nvshmem_init(None), cuda.nvshmem_init(None), cuda.ncclPutSignal(None),
           cuda.cuptiEventGroupSetsCreate(None))
     print(*map(cuda.gpuconf_runtime_noted, range(4)))
-    """
-    assert run(program) == ["3 3 3 27", "b'nvshmem_init' b'ncclPutSignal' b'cuptiEventGroupSetsCreate' None"]
+    """) == ["3 3 3 27", "b'nvshmem_init' b'ncclPutSignal' b'cuptiEventGroupSetsCreate' None"]
 
 
 def test_an_empty_library_is_the_one_of_its_name(tmp_path: Path) -> None:
     (tmp_path / "any").write_bytes(elf.library("libcudart.so.12", ["libgpuconf-runtime.so"]))
-    program = f"""
+    assert run(f"""
     ctypes.CDLL({str(tmp_path / "any")!r})
     version = c_int()
     print(ctypes.CDLL("libcudart.so.12").cudaRuntimeGetVersion(byref(version)), version.value)
-    """
-    assert run(program) == ["0 12080"]
+    """) == ["0 12080"]
 
 
 def test_what_a_library_needs_is_read_from_its_file(tmp_path: Path) -> None:
@@ -78,7 +75,7 @@ def test_what_a_library_needs_is_read_from_its_file(tmp_path: Path) -> None:
 
 def test_what_extensions_of_pytorch_call_beside_it() -> None:
     """Rectangles that are copied, host memory's address on the card, managed memory, symbols, graphs that change."""
-    program = """
+    assert run("""
     there, back, pitched = (c_int * 4)(1, 2, 3, 4), (c_int * 4)(), (c_int * 8)()
     address, host, seen, managed, graph, executable = (c_void_p() for _ in range(6))
     print(cuda.cudaMalloc(byref(address), c_size_t(64)))
@@ -96,8 +93,7 @@ def test_what_extensions_of_pytorch_call_beside_it() -> None:
     print(cuda.cudaGraphExecUpdate(c_void_p(1), c_void_p(1), information), [int(n) & 0xffffffff for n in information])
     print(cuda.cudaDeviceEnablePeerAccess(1, 0), cuda.cudaDeviceDisablePeerAccess(1),
           cuda.cudaDeviceDisablePeerAccess(1) != 0)
-    """
-    assert run(program) == [
+    """) == [
         "0",
         "0 0 [1, 2, 0, 0, 3, 4, 0, 0]",
         "0 [1, 2, 3, 4]",
