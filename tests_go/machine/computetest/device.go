@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gpuconf/gocore/machine/gpu"
+	"gpuconf/tests_go/base/must"
 )
 
 // Device is an implementation of arithmetic and the memory it works on. Memory from Allocate lives until the test ends.
@@ -34,8 +35,7 @@ func typeOf[T number]() gpu.DType {
 // rawOf returns the values' bytes, so that NaN equals NaN.
 func rawOf[T number](t *testing.T, values []T) []byte {
 	t.Helper()
-	raw, err := binary.Append(nil, binary.NativeEndian, values)
-	require.NoError(t, err)
+	raw := must.Get(binary.Append(nil, binary.NativeEndian, values))
 	return raw
 }
 
@@ -54,7 +54,6 @@ func get[T number](t *testing.T, d Device, addr uint64, n int) []T {
 	values := make([]T, n)
 	raw := make([]byte, uint64(n)*typeOf[T]().Bytes())
 	d.Read(raw, addr)
-	_, err := binary.Decode(raw, binary.NativeEndian, values)
-	require.NoError(t, err)
+	must.Get(binary.Decode(raw, binary.NativeEndian, values))
 	return values
 }

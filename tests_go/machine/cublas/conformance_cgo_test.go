@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gpuconf/gocore/machine/gpu"
+	"gpuconf/tests_go/base/must"
 	"gpuconf/tests_go/machine/computetest"
 )
 
@@ -35,8 +36,7 @@ func device(t *testing.T, ordinal, delay int) computetest.Device {
 	return computetest.Device{
 		Compute: compute,
 		Allocate: func(bytes uint64) uint64 {
-			addr, err := driver.MemAlloc(ordinal, bytes)
-			require.NoError(t, err)
+			addr := must.Get(driver.MemAlloc(ordinal, bytes))
 			return addr
 		},
 		Write: func(addr uint64, src []byte) { require.NoError(t, driver.MemcpyHtoD(ordinal, addr, src)) },
@@ -51,8 +51,7 @@ func TestConformanceInsideAnotherContext(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	driver, compute, _ := open(t, 1)
-	foreign, err := fake.Create(0)
-	require.NoError(t, err)
+	foreign := must.Get(fake.Create(0))
 	addr := put(t, driver, 1, make([]byte, 64))
 	require.NoError(t, compute.Gemm(gpu.Gemm{DType: gpu.Float32, M: 2, N: 2, K: 2, A: addr, B: addr, C: addr + 32}))
 	require.NoError(t, compute.Add(gpu.Add{DType: gpu.Float64, Count: 2, Out: gpu.Vector{Addr: addr, Step: 1},

@@ -16,6 +16,7 @@ import (
 	"gpuconf/gocore/machine/cublas"
 	"gpuconf/gocore/machine/cuda"
 	"gpuconf/gocore/machine/gpu"
+	"gpuconf/tests_go/base/must"
 	"gpuconf/tests_go/machine/fakecublas"
 	"gpuconf/tests_go/machine/fakecuda"
 )
@@ -23,25 +24,16 @@ import (
 // useEverything opens a driver and runs every operation, with both types, in all forms. It stops at the first failure.
 // left receives the number of pieces of scratch memory that were not freed.
 func useEverything(left *int) (err error) {
-	opened, err := cuda.Open()
-	if err != nil {
-		return err
-	}
+	defer must.Catch(&err)
+	opened := must.Get(cuda.Open())
 	driver := opened.(cublas.Driver)
 	pool := &scratch{driver: driver}
 	defer func() { *left, err = pool.live, errors.Join(err, driver.Close()) }()
-	if err := driver.ContextRetain(0); err != nil {
-		return err
-	}
+	must.Do(driver.ContextRetain(0))
 	defer func() { err = errors.Join(err, driver.ContextRelease(0)) }()
-	addr, err := driver.MemAlloc(0, 4096)
-	if err != nil {
-		return err
-	}
+	addr := must.Get(driver.MemAlloc(0, 4096))
 	defer func() { err = errors.Join(err, driver.MemFree(0, addr)) }()
-	if err := driver.MemsetD8(0, addr, 0, 4096); err != nil {
-		return err
-	}
+	must.Do(driver.MemsetD8(0, addr, 0, 4096))
 	compute := cublas.New(driver, nil).On(0, pool)
 	for _, dtype := range []gpu.DType{gpu.Float32, gpu.Float64} {
 		out, row := gpu.Vector{Addr: addr + 2048, Step: 1}, gpu.Vector{Addr: addr, Step: 1}
@@ -63,8 +55,7 @@ func useEverything(left *int) (err error) {
 // functions are the names in the binding's table that useEverything calls.
 func functions(t *testing.T) map[string]bool {
 	t.Helper()
-	table, err := os.ReadFile(filepath.Join(fakecuda.Source(), "..", "..", "machine", "cublas", "symbols.h"))
-	require.NoError(t, err)
+	table := must.Get(os.ReadFile(filepath.Join(fakecuda.Source(), "..", "..", "machine", "cublas", "symbols.h")))
 	names := map[string]bool{}
 	for _, match := range regexp.MustCompile(`X\((cublas\w+?)(_v2)?, 11,`).FindAllSubmatch(table, -1) {
 		names[string(match[1])] = true
@@ -79,12 +70,10 @@ func TestEveryCallFailsOnce(t *testing.T) {
 	configure(t, nil)
 	left := 0
 	require.NoError(t, useEverything(&left))
-	blas, err := fakecublas.Attach("libcublas.so.12")
-	require.NoError(t, err)
+	blas := must.Get(fakecublas.Attach("libcublas.so.12"))
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	foreign, err := fake.Create(0)
-	require.NoError(t, err)
+	foreign := must.Get(fake.Create(0))
 	never := functions(t)
 	for nth := 0; ; nth++ {
 		before := fake.Fired()
@@ -162,8 +151,7 @@ func TestAHandleThatCannotStayIsDestroyed(t *testing.T) {
 	g := gpu.Gemm{DType: gpu.Float32, M: 1, N: 1, K: 1, A: addr, B: addr + 4, C: addr + 8}
 	fake.Fail("cublasSetMathMode", 0, 15)
 	require.Error(t, compute.Gemm(g))
-	blas, err := fakecublas.Attach("libcublas.so.12")
-	require.NoError(t, err)
+	blas := must.Get(fakecublas.Attach("libcublas.so.12"))
 	require.Zero(t, blas.Live())
 	require.ErrorIs(t, cublas.New(refusing{driver}, nil).On(0, pool).Gemm(g), gpu.ErrorInvalidContext)
 	require.Zero(t, blas.Live())

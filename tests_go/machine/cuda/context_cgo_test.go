@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gpuconf/gocore/machine/gpu"
+	"gpuconf/tests_go/base/must"
 )
 
 func isResult(err error, want gpu.Result) bool { return errors.Is(err, want) }
@@ -25,9 +26,8 @@ func TestThreadsContextStaysAsItWas(t *testing.T) {
 	require.Zero(t, fake.Depth(), "retaining made a context current")
 
 	t.Run("no context", func(t *testing.T) {
-		_, err := driver.MemAlloc(1, mib)
-		require.NoError(t, err)
-		_, err = driver.MemAlloc(1, 4<<30)
+		must.Get(driver.MemAlloc(1, mib))
+		_, err := driver.MemAlloc(1, 4<<30)
 		require.ErrorIs(t, err, gpu.ErrorOutOfMemory)
 		require.Zero(t, fake.Depth())
 	})
@@ -41,11 +41,9 @@ func TestThreadsContextStaysAsItWas(t *testing.T) {
 		unchanged()
 	})
 	t.Run("the primary one of another GPU", func(t *testing.T) {
-		primary, err := fake.Retain(0)
-		require.NoError(t, err)
+		primary := must.Get(fake.Retain(0))
 		require.NoError(t, fake.SetCurrent(primary))
-		addr, err := driver.MemAlloc(1, mib)
-		require.NoError(t, err)
+		addr := must.Get(driver.MemAlloc(1, mib))
 		require.Equal(t, primary, fake.Current())
 		require.Equal(t, 1, fake.Depth())
 		free, total, err := driver.MemGetInfo(0)
@@ -56,12 +54,10 @@ func TestThreadsContextStaysAsItWas(t *testing.T) {
 		require.NoError(t, fake.Release(0))
 	})
 	t.Run("the right one already", func(t *testing.T) {
-		primary, err := fake.Retain(1)
-		require.NoError(t, err)
+		primary := must.Get(fake.Retain(1))
 		require.NoError(t, fake.SetCurrent(primary))
 		pushed := fake.Count("cuCtxPushCurrent")
-		addr, err := driver.MemAlloc(1, mib)
-		require.NoError(t, err)
+		addr := must.Get(driver.MemAlloc(1, mib))
 		require.NoError(t, driver.MemFree(1, addr))
 		require.Equal(t, pushed, fake.Count("cuCtxPushCurrent"), "pushed a context that was current")
 		require.Equal(t, primary, fake.Current())
@@ -88,11 +84,9 @@ func TestOthersKeepTheContext(t *testing.T) {
 			driver := open(t)
 			runtime.LockOSThread()
 			defer runtime.UnlockOSThread()
-			context, err := fake.Retain(0)
-			require.NoError(t, err)
+			context := must.Get(fake.Retain(0))
 			require.NoError(t, fake.SetCurrent(context))
-			theirs, err := fake.Alloc(3 * mib)
-			require.NoError(t, err)
+			theirs := must.Get(fake.Alloc(3 * mib))
 
 			require.NoError(t, driver.ContextRetain(0))
 			leaveThingsLive(t, driver)
@@ -110,24 +104,18 @@ func TestOthersKeepTheContext(t *testing.T) {
 // leaveThingsLive leaves one resource of each kind that belongs to a context.
 func leaveThingsLive(t *testing.T, driver gpu.Driver) {
 	t.Helper()
-	_, err := driver.MemAlloc(0, mib)
-	require.NoError(t, err)
-	_, err = driver.MemHostAlloc(0, 4096)
-	require.NoError(t, err)
-	_, err = driver.StreamCreate(0, gpu.StreamDefault, 0)
-	require.NoError(t, err)
-	_, err = driver.EventCreate(0)
-	require.NoError(t, err)
+	must.Get(driver.MemAlloc(0, mib))
+	must.Get(driver.MemHostAlloc(0, 4096))
+	must.Get(driver.StreamCreate(0, gpu.StreamDefault, 0))
+	must.Get(driver.EventCreate(0))
 }
 
 func TestCloseGivesBackMappings(t *testing.T) {
 	configure(t, nil)
 	driver := open(t)
 	require.NoError(t, driver.ContextRetain(0))
-	addr, err := driver.MemAddressReserve(8*mib, 0)
-	require.NoError(t, err)
-	handle, err := driver.MemCreate(0, 2*mib)
-	require.NoError(t, err)
+	addr := must.Get(driver.MemAddressReserve(8*mib, 0))
+	handle := must.Get(driver.MemCreate(0, 2*mib))
 	for _, offset := range []uint64{0, 4 * mib} {
 		require.NoError(t, driver.MemMap(addr+offset, 2*mib, handle))
 		require.NoError(t, driver.MemSetAccess(0, addr+offset, 2*mib))

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gpuconf/gocore/machine/gpu"
+	"gpuconf/tests_go/base/must"
 	"gpuconf/tests_go/machine/fakecuda"
 )
 
@@ -20,10 +21,8 @@ import (
 func inForeignContext(t *testing.T) (unchanged func()) {
 	t.Helper()
 	runtime.LockOSThread()
-	below, err := fake.Create(0)
-	require.NoError(t, err)
-	foreign, err := fake.Create(0)
-	require.NoError(t, err)
+	below := must.Get(fake.Create(0))
+	foreign := must.Get(fake.Create(0))
 	t.Cleanup(func() {
 		require.NoError(t, fake.Destroy(foreign))
 		require.NoError(t, fake.Destroy(below))
@@ -40,8 +39,7 @@ func inForeignContext(t *testing.T) (unchanged func()) {
 // functions are the names in the binding's table, without those that are called while the library is being loaded.
 func functions(t *testing.T) map[string]bool {
 	t.Helper()
-	table, err := os.ReadFile(filepath.Join(fakecuda.Source(), "..", "..", "machine", "cuda", "symbols.h"))
-	require.NoError(t, err)
+	table := must.Get(os.ReadFile(filepath.Join(fakecuda.Source(), "..", "..", "machine", "cuda", "symbols.h")))
 	names := map[string]bool{}
 	for _, match := range regexp.MustCompile(`X\((cu\w+), "`).FindAllSubmatch(table, -1) {
 		names[string(match[1])] = true
@@ -111,8 +109,7 @@ func TestWaysBack(t *testing.T) {
 		}
 	}
 	fail("cuCtxPopCurrent", "cuCtxPopCurrent")
-	addr, err := driver.MemAlloc(0, mib)
-	require.NoError(t, err)
+	addr := must.Get(driver.MemAlloc(0, mib))
 	require.Equal(t, foreign, fake.Current())
 	require.Equal(t, 3, fake.Depth())
 	require.NoError(t, fake.SetCurrent(nil))

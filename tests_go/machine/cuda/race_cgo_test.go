@@ -12,6 +12,7 @@ import (
 
 	"gpuconf/gocore/machine/cuda"
 	"gpuconf/gocore/machine/gpu"
+	"gpuconf/tests_go/base/must"
 )
 
 // TestManyDriversAtOnce: each goroutine has its own driver over the one library.
@@ -68,14 +69,10 @@ func TestContextsComeAndGoUnderUse(t *testing.T) {
 	require.Empty(t, fake.Live())
 }
 
-func useShortly(driver gpu.Driver, ordinal int) error {
-	addr, err := driver.MemAlloc(ordinal, 4096)
-	if err != nil {
-		return err
-	}
-	if err := driver.MemsetD8(ordinal, addr, 1, 4096); err != nil {
-		return err
-	}
+func useShortly(driver gpu.Driver, ordinal int) (err error) {
+	defer must.Catch(&err)
+	addr := must.Get(driver.MemAlloc(ordinal, 4096))
+	must.Do(driver.MemsetD8(ordinal, addr, 1, 4096))
 	return driver.MemFree(ordinal, addr)
 }
 
@@ -83,8 +80,7 @@ func useShortly(driver gpu.Driver, ordinal int) error {
 func TestCloseUnderUse(t *testing.T) {
 	configure(t, nil)
 	for round := range 20 {
-		driver, err := cuda.Open()
-		require.NoError(t, err)
+		driver := must.Get(cuda.Open())
 		require.NoError(t, driver.ContextRetain(0))
 		var group sync.WaitGroup
 		failures := make(chan error, 5)
@@ -122,20 +118,15 @@ func TestWaitersDoNotHoldOthersUp(t *testing.T) {
 	configure(t, nil)
 	driver := open(t)
 	require.NoError(t, driver.ContextRetain(0))
-	waiting, err := driver.StreamCreate(0, gpu.StreamNonBlocking, 0)
-	require.NoError(t, err)
-	writing, err := driver.StreamCreate(0, gpu.StreamNonBlocking, 0)
-	require.NoError(t, err)
-	word, err := driver.MemHostAlloc(0, 8)
-	require.NoError(t, err)
+	waiting := must.Get(driver.StreamCreate(0, gpu.StreamNonBlocking, 0))
+	writing := must.Get(driver.StreamCreate(0, gpu.StreamNonBlocking, 0))
+	word := must.Get(driver.MemHostAlloc(0, 8))
 	require.NoError(t, driver.StreamWaitValue64(0, waiting, word.Addr, 1))
 	done := make(chan error)
 	go func() { done <- driver.StreamSynchronize(0, waiting) }()
 	require.NoError(t, driver.ContextRetain(0))
 	require.NoError(t, driver.ContextRelease(0))
-	ready, err := driver.StreamQuery(0, waiting)
-	require.NoError(t, err)
-	require.False(t, ready)
+	require.False(t, must.Get(driver.StreamQuery(0, waiting)))
 	require.NoError(t, driver.StreamWriteValue64(0, writing, word.Addr, 1))
 	require.NoError(t, <-done)
 }

@@ -19,6 +19,7 @@ import (
 	"gpuconf/gocore/machine/cuda"
 	"gpuconf/gocore/machine/gpu"
 	"gpuconf/gocore/machine/models"
+	"gpuconf/tests_go/base/must"
 	"gpuconf/tests_go/machine/drivertest"
 	"gpuconf/tests_go/machine/fakecuda"
 	"gpuconf/tests_go/machine/simulated"
@@ -30,15 +31,13 @@ func simulator() string { return filepath.Join(os.Getenv(folderEnv), "libcuda.so
 // cardsOf returns the cards of a specification.
 func cardsOf(t testing.TB, text string, options simulated.Options) []cuda.SimulatedCard {
 	t.Helper()
-	spec, err := models.ParseSpec(text)
-	require.NoError(t, err)
+	spec := must.Get(models.ParseSpec(text))
 	return simulated.Cards(spec, options)
 }
 
 func openSimulator(t testing.TB, cards []cuda.SimulatedCard, options cuda.SimulatedOptions) gpu.Driver {
 	t.Helper()
-	driver, err := cuda.OpenSimulator(simulator(), cards, options)
-	require.NoError(t, err)
+	driver := must.Get(cuda.OpenSimulator(simulator(), cards, options))
 	t.Cleanup(func() { require.NoError(t, driver.Close()) })
 	return driver
 }
@@ -63,8 +62,7 @@ func TestConformanceOfTheSimulator(t *testing.T) {
 			cards := cardsOf(t, row.text, row.options)
 			other := openSimulator(t, cardsOf(t, "L4", simulated.Options{}), cuda.SimulatedOptions{})
 			require.NoError(t, other.ContextRetain(0))
-			kept, err := other.MemAlloc(0, 1<<20)
-			require.NoError(t, err)
+			kept := must.Get(other.MemAlloc(0, 1<<20))
 			require.NoError(t, other.MemsetD8(0, kept, 7, 1<<20))
 			drivertest.TestDriver(t, func() (gpu.Driver, error) {
 				return cuda.OpenSimulator(simulator(), cards,
@@ -83,13 +81,11 @@ func TestSimulatedCardsAreAsDescribed(t *testing.T) {
 	cards := cardsOf(t, "GB10,K40,2xA100-40GB", simulated.Options{UsedBytes: 1 << 30})
 	driver := openSimulator(t, cards, cuda.SimulatedOptions{})
 	require.True(t, driver.HostVisible())
-	devices, err := driver.Devices()
-	require.NoError(t, err)
+	devices := must.Get(driver.Devices())
 	for i, device := range devices {
 		require.Equal(t, cards[i].Device, device)
 		require.NoError(t, driver.ContextRetain(i))
-		addr, err := driver.MemAlloc(i, 1000)
-		require.NoError(t, err)
+		addr := must.Get(driver.MemAlloc(i, 1000))
 		free, total, err := driver.MemGetInfo(i)
 		require.NoError(t, err)
 		require.Equal(t, device.TotalBytes-1<<30-1024, free)
@@ -108,16 +104,11 @@ func TestStaleSimulatedMemory(t *testing.T) {
 		return **(**byte)(unsafe.Pointer(&number))
 	}
 	const bytes = 4 << 20
-	linear, err := driver.MemAlloc(0, bytes)
-	require.NoError(t, err)
-	managed, err := driver.MemAllocManaged(0, bytes)
-	require.NoError(t, err)
-	host, err := driver.MemHostAlloc(0, bytes)
-	require.NoError(t, err)
-	reserved, err := driver.MemAddressReserve(bytes, 0)
-	require.NoError(t, err)
-	handle, err := driver.MemCreate(0, bytes)
-	require.NoError(t, err)
+	linear := must.Get(driver.MemAlloc(0, bytes))
+	managed := must.Get(driver.MemAllocManaged(0, bytes))
+	host := must.Get(driver.MemHostAlloc(0, bytes))
+	reserved := must.Get(driver.MemAddressReserve(bytes, 0))
+	handle := must.Get(driver.MemCreate(0, bytes))
 	require.NoError(t, driver.MemMap(reserved, bytes, handle))
 	require.NoError(t, driver.MemSetAccess(0, reserved, bytes))
 	require.NoError(t, driver.MemsetD8(0, reserved, 7, bytes))
@@ -131,8 +122,7 @@ func TestStaleSimulatedMemory(t *testing.T) {
 	for _, addr := range []uint64{linear, managed, host.Addr, reserved} {
 		require.Zero(t, read(addr+bytes-1))
 	}
-	again, err := driver.MemAddressReserve(bytes, 0)
-	require.NoError(t, err)
+	again := must.Get(driver.MemAddressReserve(bytes, 0))
 	require.Equal(t, reserved, again, "what is freed is used again")
 	require.NoError(t, driver.ContextRelease(0))
 }
@@ -141,14 +131,11 @@ func TestStaleSimulatedMemory(t *testing.T) {
 // is closed.
 func TestMachineOfTheProcess(t *testing.T) {
 	configure(t, nil)
-	driver, err := cuda.OpenSimulator(simulator(), cardsOf(t, "3xT4", simulated.Options{}),
-		cuda.SimulatedOptions{OfProcess: true})
-	require.NoError(t, err)
+	driver := must.Get(cuda.OpenSimulator(simulator(), cardsOf(t, "3xT4", simulated.Options{}),
+		cuda.SimulatedOptions{OfProcess: true}))
 	names := func() (names []string) {
-		plain, err := cuda.Open()
-		require.NoError(t, err)
-		devices, err := plain.Devices()
-		require.NoError(t, err)
+		plain := must.Get(cuda.Open())
+		devices := must.Get(plain.Devices())
 		require.NoError(t, plain.Close())
 		for _, device := range devices {
 			names = append(names, device.Name)
@@ -164,34 +151,26 @@ func TestMachineOfTheProcess(t *testing.T) {
 func TestClosedMachinesLeaveNothing(t *testing.T) {
 	cards := cardsOf(t, "2xT4", simulated.Options{})
 	once := func() {
-		driver, err := cuda.OpenSimulator(simulator(), cards, cuda.SimulatedOptions{})
-		require.NoError(t, err)
+		driver := must.Get(cuda.OpenSimulator(simulator(), cards, cuda.SimulatedOptions{}))
 		require.NoError(t, driver.ContextRetain(0))
-		addr, err := driver.MemAlloc(0, 8<<20)
-		require.NoError(t, err)
+		addr := must.Get(driver.MemAlloc(0, 8<<20))
 		require.NoError(t, driver.MemsetD8(0, addr, 1, 8<<20))
-		_, err = driver.MemHostAlloc(0, 1<<20)
-		require.NoError(t, err)
-		_, err = driver.MemCreate(0, 2<<20)
-		require.NoError(t, err)
-		_, err = driver.StreamCreate(0, 0, 0)
-		require.NoError(t, err)
+		must.Get(driver.MemHostAlloc(0, 1<<20))
+		must.Get(driver.MemCreate(0, 2<<20))
+		must.Get(driver.StreamCreate(0, 0, 0))
 		require.NoError(t, driver.Close())
 	}
 	resident := func() (pages int) {
-		text, err := os.ReadFile("/proc/self/statm")
-		require.NoError(t, err)
+		text := must.Get(os.ReadFile("/proc/self/statm"))
 		var size int
-		_, err = fmt.Sscan(string(text), &size, &pages)
-		require.NoError(t, err)
+		must.Get(fmt.Sscan(string(text), &size, &pages))
 		return pages
 	}
 	// The least of several counts: the thread that looks after the host's memory opens files for a moment.
 	files := func() int {
 		least := math.MaxInt
 		for range 20 {
-			found, err := os.ReadDir("/proc/self/fd")
-			require.NoError(t, err)
+			found := must.Get(os.ReadDir("/proc/self/fd"))
 			least = min(least, len(found))
 			time.Sleep(time.Millisecond)
 		}
@@ -210,8 +189,7 @@ func TestClosedMachinesLeaveNothing(t *testing.T) {
 
 // TestUntrustedSimulator: what another user could have written is not loaded.
 func TestUntrustedSimulator(t *testing.T) {
-	content, err := os.ReadFile(simulator())
-	require.NoError(t, err)
+	content := must.Get(os.ReadFile(simulator()))
 	refuse := func(path string, code status.Code, texts ...string) {
 		t.Helper()
 		_, err := cuda.OpenSimulator(path, nil, cuda.SimulatedOptions{})
@@ -241,8 +219,7 @@ func TestUntrustedSimulator(t *testing.T) {
 	refuse("libcuda.so.1", status.InvalidArgument, "not absolute")
 	refuse(filepath.Join(folder, "none"), status.Unavailable, "none", "Install gpuconf again")
 	require.NoError(t, os.Symlink(simulator(), filepath.Join(folder, "link")))
-	driver, err := cuda.OpenSimulator(filepath.Join(folder, "link"), nil, cuda.SimulatedOptions{})
-	require.NoError(t, err)
+	driver := must.Get(cuda.OpenSimulator(filepath.Join(folder, "link"), nil, cuda.SimulatedOptions{}))
 	require.NoError(t, driver.Close())
 }
 

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gpuconf/gocore/machine/devname"
+	"gpuconf/tests_go/base/must"
 )
 
 func addGolden(f *testing.F) {
@@ -48,8 +49,7 @@ func checkSpecStable(t *testing.T, s string) {
 		require.Equal(t, devname.Spec{}, first)
 		return
 	}
-	again, err := devname.ParseSpec(first.String())
-	require.NoError(t, err)
+	again := must.Get(devname.ParseSpec(first.String()))
 	require.Equal(t, first, again)
 }
 
@@ -90,9 +90,7 @@ func checkScope(t *testing.T, outer, inner string) {
 		if err != nil {
 			continue
 		}
-		canonical, err := canonicalName(next)
-		require.NoError(t, err)
-		require.Equal(t, next, canonical)
+		require.Equal(t, next, must.Get(canonicalName(next)))
 		for _, part := range []string{"/job:", "/replica:", "/task:", "/device:"} {
 			require.Contains(t, next, part)
 		}
@@ -134,11 +132,8 @@ func TestMergeProperties(t *testing.T) {
 		require.Equal(t, devname.Compatible(a, b), err == nil, "hard merging succeeds exactly for compatible names")
 		if err == nil {
 			require.True(t, devname.Compatible(a, merged) && devname.Compatible(b, merged))
-			other, err := devname.MergeHard(b, a)
-			require.NoError(t, err)
-			require.Equal(t, merged, other)
-			soft, err := devname.MergeSoft(a, b)
-			require.NoError(t, err)
+			require.Equal(t, merged, must.Get(devname.MergeHard(b, a)))
+			soft := must.Get(devname.MergeSoft(a, b))
 			require.Equal(t, merged, soft, "soft merging differs only where hard merging fails")
 		}
 	})

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gpuconf/gocore/machine/gpu"
+	"gpuconf/tests_go/base/must"
 )
 
 func addressesAreDisjoint(t *testing.T, f fixture) {
@@ -56,8 +57,7 @@ func freeTakesLiveAddressesOnly(t *testing.T, f fixture) {
 	f.retain(t)
 	const size = 4 * mib
 	kept := f.alloc(t, size)
-	gone, err := f.MemAlloc(f.ordinal, size)
-	require.NoError(t, err)
+	gone := must.Get(f.MemAlloc(f.ordinal, size))
 	require.NoError(t, f.MemFree(f.ordinal, gone))
 
 	before := f.free(t)
@@ -75,12 +75,10 @@ func freeBytesFallAndReturn(t *testing.T, f fixture) {
 	f.retain(t)
 	const size = 8 * mib
 	start := f.free(t)
-	first, err := f.MemAlloc(f.ordinal, size)
-	require.NoError(t, err)
+	first := must.Get(f.MemAlloc(f.ordinal, size))
 	one := f.free(t)
 	require.GreaterOrEqual(t, start-one, uint64(size))
-	second, err := f.MemAlloc(f.ordinal, size)
-	require.NoError(t, err)
+	second := must.Get(f.MemAlloc(f.ordinal, size))
 	require.GreaterOrEqual(t, one-f.free(t), uint64(size))
 	require.NoError(t, f.MemFree(f.ordinal, first))
 	require.NoError(t, f.MemFree(f.ordinal, second))
@@ -125,8 +123,7 @@ func accessStaysInside(t *testing.T, f fixture) {
 	const size = 4 * mib
 	addr := f.alloc(t, size)
 	require.NoError(t, f.MemsetD8(f.ordinal, addr, 7, size))
-	gone, err := f.MemAlloc(f.ordinal, size)
-	require.NoError(t, err)
+	gone := must.Get(f.MemAlloc(f.ordinal, size))
 	require.NoError(t, f.MemFree(f.ordinal, gone))
 
 	for name, place := range map[string]struct {
@@ -190,29 +187,17 @@ func manyGoroutines(t *testing.T, f fixture) {
 }
 
 // useOnce does what one user does: retain a context, allocate, write, read, free.
-func (f fixture) useOnce(value byte) error {
-	if err := f.ContextRetain(f.ordinal); err != nil {
-		return err
-	}
+func (f fixture) useOnce(value byte) (err error) {
+	defer must.Catch(&err)
+	must.Do(f.ContextRetain(f.ordinal))
 	defer func() { _ = f.ContextRelease(f.ordinal) }()
-	if _, err := f.Devices(); err != nil {
-		return err
-	}
+	must.Get(f.Devices())
 	const size = 64 << 10
-	addr, err := f.MemAlloc(f.ordinal, size)
-	if err != nil {
-		return err
-	}
-	if err := f.MemsetD8(f.ordinal, addr, value, size); err != nil {
-		return err
-	}
-	if err := f.MemcpyHtoD(f.ordinal, addr, []byte{value}); err != nil {
-		return err
-	}
+	addr := must.Get(f.MemAlloc(f.ordinal, size))
+	must.Do(f.MemsetD8(f.ordinal, addr, value, size))
+	must.Do(f.MemcpyHtoD(f.ordinal, addr, []byte{value}))
 	data := make([]byte, size)
-	if err := f.MemcpyDtoH(f.ordinal, data, addr); err != nil {
-		return err
-	}
+	must.Do(f.MemcpyDtoH(f.ordinal, data, addr))
 	if !bytes.Equal(data, bytes.Repeat([]byte{value}, size)) {
 		return fmt.Errorf("another goroutine's bytes in %#x", addr)
 	}

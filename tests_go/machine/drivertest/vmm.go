@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gpuconf/gocore/machine/gpu"
+	"gpuconf/tests_go/base/must"
 )
 
 // vmm is a retained device with virtual memory management.
@@ -45,16 +46,14 @@ func ended(t *testing.T, err error) {
 
 func (f vmm) reserve(t *testing.T, granules uint64) uint64 {
 	t.Helper()
-	addr, err := f.MemAddressReserve(granules*f.granule, 0)
-	require.NoError(t, err)
+	addr := must.Get(f.MemAddressReserve(granules*f.granule, 0))
 	t.Cleanup(func() { ended(t, f.MemAddressFree(addr, granules*f.granule)) })
 	return addr
 }
 
 func (f vmm) create(t *testing.T, granules uint64) gpu.Handle {
 	t.Helper()
-	handle, err := f.MemCreate(f.ordinal, granules*f.granule)
-	require.NoError(t, err)
+	handle := must.Get(f.MemCreate(f.ordinal, granules*f.granule))
 	t.Cleanup(func() { ended(t, f.MemRelease(handle)) })
 	return handle
 }
@@ -116,8 +115,7 @@ func reservationsAreAddressesOnly(t *testing.T, f vmm) {
 	for _, row := range []struct{ granules, alignment uint64 }{{1, 0}, {3, 0}, {1, f.granule}, {2, 16 * f.granule},
 		{500, 1 << 30}, {1, 1}} {
 		size := row.granules * f.granule
-		addr, err := f.MemAddressReserve(size, row.alignment)
-		require.NoError(t, err)
+		addr := must.Get(f.MemAddressReserve(size, row.alignment))
 		t.Cleanup(func() { require.NoError(t, f.MemAddressFree(addr, size)) })
 		require.NotZero(t, addr)
 		require.Zero(t, addr%max(row.alignment, f.granule), "address %#x", addr)
@@ -136,8 +134,7 @@ func reservationMistakes(t *testing.T, f vmm) {
 		_, err := f.MemAddressReserve(row.bytes, row.alignment)
 		require.ErrorIs(t, err, gpu.ErrorInvalidValue, name)
 	}
-	addr, err := f.MemAddressReserve(4*f.granule, 0)
-	require.NoError(t, err)
+	addr := must.Get(f.MemAddressReserve(4*f.granule, 0))
 	for name, row := range map[string]struct{ addr, bytes uint64 }{
 		"a part": {addr, f.granule}, "more": {addr, 5 * f.granule}, "from the middle": {addr + f.granule,
 			3 * f.granule},
@@ -150,12 +147,11 @@ func reservationMistakes(t *testing.T, f vmm) {
 
 func physicalMemoryIsCharged(t *testing.T, f vmm) {
 	start := f.free(t)
-	handle, err := f.MemCreate(f.ordinal, 4*f.granule)
-	require.NoError(t, err)
+	handle := must.Get(f.MemCreate(f.ordinal, 4*f.granule))
 	require.GreaterOrEqual(t, start-f.free(t), 4*f.granule)
 	tooMuch := (f.devices[f.ordinal].TotalBytes/f.granule + 1) * f.granule
 	before := f.free(t)
-	_, err = f.MemCreate(f.ordinal, tooMuch)
+	_, err := f.MemCreate(f.ordinal, tooMuch)
 	require.ErrorIs(t, err, gpu.ErrorOutOfMemory)
 	require.Equal(t, before, f.free(t))
 	require.NoError(t, f.MemRelease(handle))
@@ -284,8 +280,7 @@ func unmapMistakes(t *testing.T, f vmm) {
 func releasedHandlesLiveWhileMapped(t *testing.T, f vmm) {
 	base := f.reserve(t, 4)
 	start := f.free(t)
-	handle, err := f.MemCreate(f.ordinal, 2*f.granule)
-	require.NoError(t, err)
+	handle := must.Get(f.MemCreate(f.ordinal, 2*f.granule))
 	require.NoError(t, f.MemMap(base, 2*f.granule, handle))
 	require.NoError(t, f.MemMap(base+2*f.granule, 2*f.granule, handle))
 	require.NoError(t, f.MemSetAccess(f.ordinal, base, 4*f.granule))

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+
+	"gpuconf/tests_go/base/must"
 )
 
 // Options select the library to build. The zero value is version 12, with all functions that gpuconf uses.
@@ -19,7 +21,8 @@ type Options struct {
 
 // Build compiles libcublas.so and libcublasLt.so of a major version into folder. It needs a C compiler: $CC, or cc.
 // build.py does the same.
-func Build(folder string, options Options) error {
+func Build(folder string, options Options) (err error) {
+	defer must.Catch(&err)
 	_, file, _, _ := runtime.Caller(0)
 	sources, err := filepath.Glob(filepath.Join(filepath.Dir(file), "libcublas", "*.c"))
 	if err != nil || len(sources) == 0 {
@@ -33,22 +36,16 @@ func Build(folder string, options Options) error {
 	exports := "{ global: cublas*; fakecublas_*; local: " + strings.Join(append(options.Missing, "*"), "; ") + "; };\n"
 	for name, text := range map[string]string{empty: "extern int cublasLt_is_here; int cublasLt_is_here = 1;\n",
 		script: exports} {
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			return err
-		}
+		must.Do(os.WriteFile(name, []byte(text), 0o600))
 	}
 	light := fmt.Sprintf("libcublasLt.so.%d", major)
-	if err := compile(folder, light, empty); err != nil {
-		return err
-	}
+	must.Do(compile(folder, light, empty))
 	// Like the real one it needs the other library; unlike the real one, it does not know where that is.
 	library := fmt.Sprintf("libcublas.so.%d", major)
 	args := append(sources, "-fvisibility=hidden", fmt.Sprintf("-DFAKECUBLAS_MAJOR=%d", major),
 		"-Wl,--version-script="+script,
 		"-Wl,--no-as-needed", filepath.Join(folder, light), "-lpthread", "-ldl")
-	if err := compile(folder, library, args...); err != nil {
-		return err
-	}
+	must.Do(compile(folder, library, args...))
 	return os.Remove(empty)
 }
 

@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 
+	"gpuconf/tests_go/base/must"
 	"gpuconf/tests_go/machine/compiled"
 )
 
@@ -28,7 +29,8 @@ type Options struct {
 func Source() string { return filepath.Join(compiled.Root(), "gocore", "sim", "cuda") }
 
 // Build compiles libcuda.so.1 into folder. It needs a C compiler: $CC, or cc.
-func Build(folder string, options Options) error {
+func Build(folder string, options Options) (err error) {
+	defer must.Catch(&err)
 	sources, err := compiled.Sources("gocore/sim/cuda", "gocore/machine/models", "gocore/lease/budget",
 		"tests_go/machine/fakecuda/libcuda")
 	if err != nil {
@@ -40,25 +42,17 @@ func Build(folder string, options Options) error {
 	if version == 0 {
 		version = 12040
 	}
-	newer, err := newerThan(version)
-	if err != nil {
-		return err
-	}
+	newer := must.Get(newerThan(version))
 	if missing := append(newer, options.Missing...); len(missing) > 0 {
 		script := filepath.Join(folder, "exports.map")
 		text := "{ global: cu*; fakecuda_*; gpuconf_*; local: " + strings.Join(missing, "; ") +
 			"; *; };\n"
-		if err := os.WriteFile(script, []byte(text), 0o600); err != nil {
-			return err
-		}
+		must.Do(os.WriteFile(script, []byte(text), 0o600))
 		args = append(args, "-Wl,--version-script="+script)
 	}
 	flags := []string{"-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O0", "-fPIC", "-fvisibility=hidden",
 		"-DGPUCONF_TEST_HOOKS"}
-	objects, err := compiled.Objects(sources, flags, []string{fmt.Sprintf("FAKECUDA_DEFAULT_VERSION=%d", version)})
-	if err != nil {
-		return err
-	}
+	objects := must.Get(compiled.Objects(sources, flags, []string{fmt.Sprintf("FAKECUDA_DEFAULT_VERSION=%d", version)}))
 	args = append(append(args, objects...), "-lpthread", "-ldl")
 	output, err := exec.Command(args[0], args[1:]...).CombinedOutput()
 	if err != nil {

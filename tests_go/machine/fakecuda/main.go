@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"gpuconf/tests_go/base/must"
 )
 
 // RunOver is the body of a TestMain: it runs the tests over fake libraries, which build puts into a folder. The loader
@@ -16,9 +18,9 @@ import (
 func RunOver(m *testing.M, folderEnv string, build func(folder string) error, attach func() error, extra ...string) {
 	folder := os.Getenv(folderEnv)
 	if folder == "" {
-		Must(startAnew(folderEnv, build, extra))
+		must.Do(startAnew(folderEnv, build, extra))
 	}
-	Must(attach())
+	must.Do(attach())
 	verify(m, folder)
 }
 
@@ -30,18 +32,11 @@ func verify(m *testing.M, folder string) {
 	}))
 }
 
-func startAnew(folderEnv string, build func(folder string) error, extra []string) error {
-	folder, err := os.MkdirTemp("", "fakecuda")
-	if err != nil {
-		return err
-	}
-	if err := build(folder); err != nil {
-		return err
-	}
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
+func startAnew(folderEnv string, build func(folder string) error, extra []string) (err error) {
+	defer must.Catch(&err)
+	folder := must.Get(os.MkdirTemp("", "fakecuda"))
+	must.Do(build(folder))
+	self := must.Get(os.Executable())
 	return syscall.Exec(self, os.Args, Environ(folder, append(extra, folderEnv+"="+folder)...))
 }
 
@@ -55,20 +50,15 @@ const shippedEnv = "FAKECUDA_SHIPPED"
 func RunShipped(m *testing.M) {
 	folder := os.Getenv(shippedEnv)
 	if folder == "" {
-		Must(startShipped())
+		must.Do(startShipped())
 	}
 	verify(m, folder)
 }
 
-func startShipped() error {
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	folder, err := os.MkdirTemp("", "shipped")
-	if err != nil {
-		return err
-	}
+func startShipped() (err error) {
+	defer must.Catch(&err)
+	self := must.Get(os.Executable())
+	folder := must.Get(os.MkdirTemp("", "shipped"))
 	core, simulator := filepath.Join(folder, "core"), filepath.Join(folder, "_simulator")
 	name := filepath.Join(core, filepath.Base(self))
 	if err := errors.Join(os.Mkdir(core, 0o700), os.Mkdir(simulator, 0o700), os.Symlink(self, name),
@@ -77,11 +67,4 @@ func startShipped() error {
 	}
 	return syscall.Exec(self, append([]string{name}, os.Args[1:]...),
 		append(os.Environ(), "FAKECUDA_GPUS=0", shippedEnv+"="+folder))
-}
-
-// Must panics with an error: without the fake libraries no test can run.
-func Must(err error) {
-	if err != nil {
-		panic(err)
-	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"gpuconf/gocore/machine/host"
 	"gpuconf/gocore/machine/models"
+	"gpuconf/tests_go/base/must"
 	"gpuconf/tests_go/machine/computetest"
 	"gpuconf/tests_go/machine/simulated"
 )
@@ -30,17 +31,14 @@ func TestComputeOnHostMemory(t *testing.T) {
 
 func TestComputeOnSimulatedMemory(t *testing.T) {
 	computetest.TestCompute(t, func(t *testing.T) computetest.Device {
-		spec, err := models.ParseSpec("T4:64MiB")
-		require.NoError(t, err)
-		m, err := simulated.New(spec, simulated.Options{})
-		require.NoError(t, err)
+		spec := must.Get(models.ParseSpec("T4:64MiB"))
+		m := must.Get(simulated.New(spec, simulated.Options{}))
 		t.Cleanup(func() { require.NoError(t, m.Close()) })
 		require.NoError(t, m.ContextRetain(0))
 		return computetest.Device{
 			Compute: host.Compute{},
 			Allocate: func(bytes uint64) uint64 {
-				addr, err := m.MemAlloc(0, bytes)
-				require.NoError(t, err)
+				addr := must.Get(m.MemAlloc(0, bytes))
 				return addr
 			},
 			Write: func(addr uint64, src []byte) { require.NoError(t, m.MemcpyHtoD(0, addr, src)) },

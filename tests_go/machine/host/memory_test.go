@@ -14,6 +14,7 @@ import (
 
 	"gpuconf/gocore/base/status"
 	"gpuconf/gocore/machine/host"
+	"gpuconf/tests_go/base/must"
 )
 
 func TestBlocksAreAlignedAndApart(t *testing.T) {
@@ -141,10 +142,8 @@ func TestFreedBlocksOfOtherSizesAreNotUsed(t *testing.T) {
 // TestFewFreedBlocksAreKept measures the address space of this process: 100 blocks of 2 MiB, of which 32 may stay.
 func TestFewFreedBlocksAreKept(t *testing.T) {
 	addressSpace := func() int {
-		text, err := os.ReadFile("/proc/self/statm")
-		require.NoError(t, err)
-		pages, err := strconv.Atoi(strings.Fields(string(text))[0])
-		require.NoError(t, err)
+		text := must.Get(os.ReadFile("/proc/self/statm"))
+		pages := must.Get(strconv.Atoi(strings.Fields(string(text))[0]))
 		return pages * os.Getpagesize()
 	}
 	var m host.Memory

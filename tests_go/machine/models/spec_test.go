@@ -10,6 +10,7 @@ import (
 
 	"gpuconf/gocore/base/status"
 	"gpuconf/gocore/machine/models"
+	"gpuconf/tests_go/base/must"
 )
 
 func TestParseSpec(t *testing.T) {
@@ -51,8 +52,7 @@ func TestParseSpec(t *testing.T) {
 		{"the largest memory", "T4:16TiB", "T4:16TiB", []uint64{16 << 40}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			spec, err := models.ParseSpec(row.text)
-			require.NoError(t, err)
+			spec := must.Get(models.ParseSpec(row.text))
 			var memory []uint64
 			for _, card := range spec.Cards {
 				memory = append(memory, card.MemoryBytes)
@@ -131,8 +131,7 @@ func TestUnknownModelNamesTheWayOut(t *testing.T) {
 	_, err := models.ParseSpec("Voodoo2")
 	require.ErrorContains(t, err, "for another card write MODEL:MEMORY, such as RTX4090:12GiB")
 	require.ErrorContains(t, err, "gpuconf simulate --models")
-	_, err = models.ParseSpec("RTX4090:12GiB")
-	require.NoError(t, err)
+	must.Get(models.ParseSpec("RTX4090:12GiB"))
 }
 
 // drawSpec draws any spec that ParseSpec can return.
@@ -153,11 +152,8 @@ func drawSpec(t *rapid.T) models.Spec {
 func TestSpecRoundTrips(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		spec := drawSpec(t)
-		again, err := models.ParseSpec(spec.String())
-		require.NoError(t, err)
-		require.Equal(t, spec, again)
-		loud, err := models.ParseSpec(" " + strings.ToUpper(strings.ReplaceAll(spec.String(), ",", " , ")))
-		require.NoError(t, err)
+		require.Equal(t, spec, must.Get(models.ParseSpec(spec.String())))
+		loud := must.Get(models.ParseSpec(" " + strings.ToUpper(strings.ReplaceAll(spec.String(), ",", " , "))))
 		require.Equal(t, spec, loud)
 	})
 }
@@ -176,9 +172,7 @@ func FuzzParseSpec(f *testing.F) {
 		}
 		require.NotEmpty(t, spec.Cards)
 		require.LessOrEqual(t, len(spec.Cards), models.MaxCards)
-		again, err := models.ParseSpec(spec.String())
-		require.NoError(t, err)
-		require.Equal(t, spec, again)
+		require.Equal(t, spec, must.Get(models.ParseSpec(spec.String())))
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"gpuconf/gocore/base/status"
 	"gpuconf/gocore/machine/nvml"
+	"gpuconf/tests_go/base/must"
 )
 
 // TestTheDriverOfThisMachine runs if there is one.
@@ -20,11 +21,9 @@ func TestTheDriverOfThisMachine(t *testing.T) {
 	}
 	require.NoError(t, err)
 	defer func() { require.NoError(t, monitor.Close()) }()
-	system, err := monitor.System()
-	require.NoError(t, err)
+	system := must.Get(monitor.System())
 	require.Regexp(t, `^\d+\.\d+`, system.DriverVersion)
-	cards, err := monitor.Cards()
-	require.NoError(t, err)
+	cards := must.Get(monitor.Cards())
 	t.Logf("%+v", system)
 	for _, card := range cards {
 		t.Logf("%+v", card)

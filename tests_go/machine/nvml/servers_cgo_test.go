@@ -20,6 +20,7 @@ import (
 	"gpuconf/gocore/base/status"
 	"gpuconf/gocore/machine/gpu"
 	"gpuconf/gocore/machine/nvml"
+	"gpuconf/tests_go/base/must"
 )
 
 // none is the result of a device without a list of processes.
@@ -61,14 +62,11 @@ func TestNVIDIAsOwnMachines(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			allCards(row.server)
-			monitor, err := nvml.Over(row.server, nvml.Host{})
-			require.NoError(t, err)
-			system, err := monitor.System()
-			require.NoError(t, err)
+			monitor := must.Get(nvml.Over(row.server, nvml.Host{}))
+			system := must.Get(monitor.System())
 			require.Equal(t, gpu.System{DriverVersion: row.driver, CUDAMajor: row.cuda[0], CUDAMinor: row.cuda[1]},
 				system)
-			cards, err := monitor.Cards()
-			require.NoError(t, err)
+			cards := must.Get(monitor.Cards())
 			require.Len(t, cards, 8)
 			for i, got := range cards {
 				device := card(row.server, i)
@@ -77,12 +75,8 @@ func TestNVIDIAsOwnMachines(t *testing.T) {
 					Index: i, UUID: device.UUID, PCIBusID: "0000:00:00.0", Name: row.card,
 					ComputeMajor: row.major, ComputeMinor: row.minor, MIG: gpu.MIGOff,
 				}, got)
-				memory, err := monitor.Memory(got.UUID)
-				require.NoError(t, err)
-				require.Equal(t, row.gib<<30, memory.TotalBytes)
-				processes, err := monitor.Processes(got.UUID)
-				require.NoError(t, err)
-				require.Empty(t, processes)
+				require.Equal(t, row.gib<<30, must.Get(monitor.Memory(got.UUID)).TotalBytes)
+				require.Empty(t, must.Get(monitor.Processes(got.UUID)))
 			}
 			require.NoError(t, monitor.Close())
 			require.NoError(t, monitor.Close())
@@ -114,10 +108,8 @@ func TestADividedH100(t *testing.T) {
 			GetComputeInstanceIdFunc: func() (int, upstream.Return) { return 0, upstream.SUCCESS },
 		}, upstream.SUCCESS
 	}
-	monitor, err := nvml.Over(machine, nvml.Host{})
-	require.NoError(t, err)
-	cards, err := monitor.Cards()
-	require.NoError(t, err)
+	monitor := must.Get(nvml.Over(machine, nvml.Host{}))
+	cards := must.Get(monitor.Cards())
 	require.NoError(t, cards[3].Err)
 	require.Equal(t, gpu.MIGOn, cards[3].MIG)
 	require.Equal(t, []gpu.Instance{
@@ -141,10 +133,8 @@ func TestOneProcessInTwoListsIsOne(t *testing.T) {
 	device.GetGraphicsRunningProcessesFunc = func() ([]upstream.ProcessInfo, upstream.Return) {
 		return []upstream.ProcessInfo{info(10, 4096), info(11, 512)}, upstream.SUCCESS
 	}
-	monitor, err := nvml.Over(machine, nvml.Host{})
-	require.NoError(t, err)
-	processes, err := monitor.Processes(device.UUID)
-	require.NoError(t, err)
+	monitor := must.Get(nvml.Over(machine, nvml.Host{}))
+	processes := must.Get(monitor.Processes(device.UUID))
 	require.Equal(t, []gpu.Process{
 		{PID: 10, UsedBytes: 4096, BytesKnown: true, GPUInstanceID: -1, ComputeInstanceID: -1},
 		{PID: 11, UsedBytes: 512, BytesKnown: true, GPUInstanceID: -1, ComputeInstanceID: -1},
@@ -155,18 +145,15 @@ func TestOneProcessInTwoListsIsOne(t *testing.T) {
 func TestNobodyUnderWSLIsNotNobody(t *testing.T) {
 	machine := dgxh100.New()
 	device := card(machine, 0)
-	monitor, err := nvml.Over(machine, nvml.Host{WSL: true})
-	require.NoError(t, err)
-	_, err = monitor.Processes(device.UUID)
+	monitor := must.Get(nvml.Over(machine, nvml.Host{WSL: true}))
+	_, err := monitor.Processes(device.UUID)
 	require.Equal(t, status.Unimplemented, status.CodeOf(err))
 	require.ErrorContains(t, err, "WSL")
 }
 
 func TestInAContainerPIDsAreTheHosts(t *testing.T) {
-	monitor, err := nvml.Over(dgxh100.New(), nvml.Host{PIDNamespace: true})
-	require.NoError(t, err)
-	system, err := monitor.System()
-	require.NoError(t, err)
+	monitor := must.Get(nvml.Over(dgxh100.New(), nvml.Host{PIDNamespace: true}))
+	system := must.Get(monitor.System())
 	require.True(t, system.HostPIDs)
 }
 
@@ -176,16 +163,12 @@ func TestADriverThatDoesNotTellItsCUDA(t *testing.T) {
 		return 0,
 			upstream.ERROR_FUNCTION_NOT_FOUND
 	}
-	monitor, err := nvml.Over(machine, nvml.Host{})
-	require.NoError(t, err)
-	system, err := monitor.System()
-	require.NoError(t, err)
-	require.Equal(t, gpu.System{DriverVersion: "550.54.15"}, system)
+	monitor := must.Get(nvml.Over(machine, nvml.Host{}))
+	require.Equal(t, gpu.System{DriverVersion: "550.54.15"}, must.Get(monitor.System()))
 }
 
 func TestUnknownUUIDs(t *testing.T) {
-	monitor, err := nvml.Over(dgxh100.New(), nvml.Host{})
-	require.NoError(t, err)
+	monitor := must.Get(nvml.Over(dgxh100.New(), nvml.Host{}))
 	for _, uuid := range []string{"", "GPU-1", "MIG-1", "0"} {
 		_, err := monitor.Memory(uuid)
 		require.Equal(t, status.NotFound, status.CodeOf(err))
@@ -202,10 +185,9 @@ func TestAFailureIsAResultToo(t *testing.T) {
 }
 
 func TestAfterClose(t *testing.T) {
-	monitor, err := nvml.Over(dgxh100.New(), nvml.Host{})
-	require.NoError(t, err)
+	monitor := must.Get(nvml.Over(dgxh100.New(), nvml.Host{}))
 	require.NoError(t, monitor.Close())
-	_, err = monitor.System()
+	_, err := monitor.System()
 	require.Equal(t, status.FailedPrecondition, status.CodeOf(err))
 	_, err = monitor.Cards()
 	require.Equal(t, status.FailedPrecondition, status.CodeOf(err))
@@ -226,8 +208,7 @@ func TestCallsMeetAClose(t *testing.T) {
 		}
 		return 8, upstream.SUCCESS
 	}
-	monitor, err := nvml.Over(machine, nvml.Host{})
-	require.NoError(t, err)
+	monitor := must.Get(nvml.Over(machine, nvml.Host{}))
 	var callers sync.WaitGroup
 	for range 4 {
 		callers.Go(func() {

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"gpuconf/tests_go/base/must"
 )
 
 const packageFolder = "../../../gocore/machine/nvml"
@@ -17,17 +19,14 @@ const packageFolder = "../../../gocore/machine/nvml"
 // TestEveryFunctionThatGoNVMLCallsHasATrampoline reads the source of the pinned go-nvml.
 func TestEveryFunctionThatGoNVMLCallsHasATrampoline(t *testing.T) {
 	version, source := goNVML(t)
-	symbols, err := os.ReadFile(filepath.Join(packageFolder, "symbols.h"))
-	require.NoError(t, err)
+	symbols := must.Get(os.ReadFile(filepath.Join(packageFolder, "symbols.h")))
 	require.Contains(t, string(symbols), "from go-nvml "+version+";",
 		"run make generate")
 
-	files, err := filepath.Glob(filepath.Join(source, "pkg", "nvml", "*.go"))
-	require.NoError(t, err)
+	files := must.Get(filepath.Glob(filepath.Join(source, "pkg", "nvml", "*.go")))
 	called := map[string]bool{}
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		require.NoError(t, err)
+		text := must.Get(os.ReadFile(file))
 		for _, call := range regexp.MustCompile(`\bC\.(nvml\w+)\(`).FindAllSubmatch(text, -1) {
 			called[string(call[1])] = true
 		}
@@ -44,8 +43,8 @@ func TestEveryFunctionThatGoNVMLCallsHasATrampoline(t *testing.T) {
 // goNVML returns the version of go-nvml in go.mod and the location of its source.
 func goNVML(t *testing.T) (version, folder string) {
 	t.Helper()
-	out, err := exec.Command("go", "list", "-m", "-f", "{{.Version}} {{.Dir}}", "github.com/NVIDIA/go-nvml").Output()
-	require.NoError(t, err)
+	out := must.Get(exec.Command("go", "list", "-m", "-f", "{{.Version}} {{.Dir}}",
+		"github.com/NVIDIA/go-nvml").Output())
 	version, folder, _ = strings.Cut(strings.TrimSpace(string(out)), " ")
 	if folder == "" {
 		t.Skip("go-nvml's source is not downloaded")

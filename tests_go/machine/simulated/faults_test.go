@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gpuconf/gocore/machine/gpu"
+	"gpuconf/tests_go/base/must"
 	"gpuconf/tests_go/devices/faults"
 	"gpuconf/tests_go/machine/simulated"
 )
@@ -77,8 +78,7 @@ func TestFaultsCanBeReplaced(t *testing.T) {
 	_, err := injector.Devices()
 	require.ErrorIs(t, err, gpu.ErrorUnknown)
 	injector.SetFaults()
-	_, err = injector.Devices()
-	require.NoError(t, err)
+	must.Get(injector.Devices())
 	injector.SetFaults(faults.OnIndex(9, gpu.ErrorUnknown), faults.OnIndex(2, gpu.ErrorNotPermitted))
 	_, err = injector.Devices()
 	require.ErrorIs(t, err, gpu.ErrorNotPermitted, "the counts went on")
@@ -106,47 +106,34 @@ func TestCallsAreCounted(t *testing.T) {
 }
 
 // useTwoDevices is a careful user: whatever fails, it releases what it has, and returns the first error.
-func useTwoDevices(driver gpu.Driver) error {
-	devices, err := driver.Devices()
-	if err != nil {
-		return err
-	}
+func useTwoDevices(driver gpu.Driver) (err error) {
+	defer must.Catch(&err)
+	devices := must.Get(driver.Devices())
 	for _, device := range devices {
-		if err := useDevice(driver, device.Ordinal); err != nil {
-			return err
-		}
+		must.Do(useDevice(driver, device.Ordinal))
 	}
 	return nil
 }
 
 func useDevice(driver gpu.Driver, ordinal int) (err error) {
-	if err := driver.ContextRetain(ordinal); err != nil {
-		return err
-	}
+	defer must.Catch(&err)
+	must.Do(driver.ContextRetain(ordinal))
 	defer func() { err = errors.Join(err, twice(func() error { return driver.ContextRelease(ordinal) })) }()
 	if _, _, err := driver.MemGetInfo(ordinal); err != nil {
 		return err
 	}
 	for range 2 {
-		if err := useMemory(driver, ordinal); err != nil {
-			return err
-		}
+		must.Do(useMemory(driver, ordinal))
 	}
 	return nil
 }
 
 func useMemory(driver gpu.Driver, ordinal int) (err error) {
-	addr, err := driver.MemAlloc(ordinal, mib)
-	if err != nil {
-		return err
-	}
+	defer must.Catch(&err)
+	addr := must.Get(driver.MemAlloc(ordinal, mib))
 	defer func() { err = errors.Join(err, twice(func() error { return driver.MemFree(ordinal, addr) })) }()
-	if err := driver.MemsetD8(ordinal, addr, 1, mib); err != nil {
-		return err
-	}
-	if err := driver.MemcpyHtoD(ordinal, addr, []byte{2}); err != nil {
-		return err
-	}
+	must.Do(driver.MemsetD8(ordinal, addr, 1, mib))
+	must.Do(driver.MemcpyHtoD(ordinal, addr, []byte{2}))
 	return driver.MemcpyDtoH(ordinal, make([]byte, 4), addr)
 }
 
@@ -267,21 +254,18 @@ func useTwoDevicesCalls(t *testing.T) map[string]int {
 func TestManagedMemoryCountsAsAllocated(t *testing.T) {
 	injector := faults.NewInjector(retained(t, "T4:1MiB", simulated.Options{}),
 		faults.AfterBytes(5*mib, gpu.ErrorOutOfMemory))
-	_, err := injector.MemAllocManaged(0, 4*mib)
-	require.NoError(t, err)
-	_, err = injector.MemAllocManaged(0, 2*mib)
+	must.Get(injector.MemAllocManaged(0, 4*mib))
+	_, err := injector.MemAllocManaged(0, 2*mib)
 	require.ErrorIs(t, err, gpu.ErrorOutOfMemory)
 }
 
 func TestPhysicalMemoryCountsAsAllocated(t *testing.T) {
 	injector := faults.NewInjector(retained(t, "T4", simulated.Options{}),
 		faults.AfterBytes(5*mib, gpu.ErrorOutOfMemory))
-	_, err := injector.MemCreate(0, 4*mib)
-	require.NoError(t, err)
-	_, err = injector.MemCreate(0, 2*mib)
+	must.Get(injector.MemCreate(0, 4*mib))
+	_, err := injector.MemCreate(0, 2*mib)
 	require.ErrorIs(t, err, gpu.ErrorOutOfMemory)
 	_, err = injector.MemAddressReserve(64*mib, 0)
 	require.NoError(t, err, "addresses are no memory")
-	_, err = injector.MemAlloc(0, mib)
-	require.NoError(t, err)
+	must.Get(injector.MemAlloc(0, mib))
 }

@@ -11,6 +11,7 @@ import (
 	"gpuconf/gocore/base/status"
 	"gpuconf/gocore/machine/gpu"
 	"gpuconf/gocore/machine/models"
+	"gpuconf/tests_go/base/must"
 	"gpuconf/tests_go/machine/simulated"
 )
 
@@ -30,29 +31,26 @@ func TestMain(m *testing.M) {
 
 // addressScript is a session on a mixed machine; it returns every address that a user could see.
 func addressScript() string {
-	spec, err := models.ParseSpec("2xH100-80GB,T4:1GiB")
-	must(err)
-	m, err := simulated.New(spec, simulated.Options{})
-	must(err)
-	defer func() { must(m.Close()) }()
+	spec := must.Get(models.ParseSpec("2xH100-80GB,T4:1GiB"))
+	m := must.Get(simulated.New(spec, simulated.Options{}))
+	defer func() { must.Do(m.Close()) }()
 	var out strings.Builder
 	var live [3][]uint64
 	for step := range 300 {
 		ordinal := step % 3
 		if step < 3 {
-			must(m.ContextRetain(ordinal))
+			must.Do(m.ContextRetain(ordinal))
 		}
 		if step%4 == 3 {
 			addr := live[ordinal][len(live[ordinal])/2]
 			live[ordinal] = append(live[ordinal][:len(live[ordinal])/2], live[ordinal][len(live[ordinal])/2+1:]...)
-			must(m.MemFree(ordinal, addr))
+			must.Do(m.MemFree(ordinal, addr))
 			continue
 		}
-		addr, err := m.MemAlloc(ordinal, uint64(step*step*37+1))
-		must(err)
+		addr := must.Get(m.MemAlloc(ordinal, uint64(step*step*37+1)))
 		live[ordinal] = append(live[ordinal], addr)
 		free, total, err := m.MemGetInfo(ordinal)
-		must(err)
+		must.Do(err)
 		fmt.Fprintln(&out, ordinal, addr, free, total)
 		if step%7 == 0 {
 			fmt.Fprintln(&out, virtualScript(m, ordinal, step))
@@ -64,32 +62,24 @@ func addressScript() string {
 // virtualScript leaves something behind after each call, with gaps.
 func virtualScript(m *simulated.Machine, ordinal, step int) string {
 	size := uint64(step+1) << 21
-	first, err := m.MemAddressReserve(size, 0)
-	must(err)
-	second, err := m.MemAddressReserve(size, 1<<(20+step%20))
-	must(err)
-	must(m.MemAddressFree(first, size))
-	handle, err := m.MemCreate(ordinal, 2<<20)
-	must(err)
-	must(m.MemMap(second, 2<<20, handle))
-	host, err := m.MemHostAlloc(ordinal, size)
-	must(err)
-	stream, err := m.StreamCreate(ordinal, gpu.StreamNonBlocking, 0)
-	must(err)
-	id, err := m.StreamGetID(ordinal, stream)
-	must(err)
+	first := must.Get(m.MemAddressReserve(size, 0))
+	second := must.Get(m.MemAddressReserve(size, 1<<(20+step%20)))
+	must.Do(m.MemAddressFree(first, size))
+	handle := must.Get(m.MemCreate(ordinal, 2<<20))
+	must.Do(m.MemMap(second, 2<<20, handle))
+	host := must.Get(m.MemHostAlloc(ordinal, size))
+	stream := must.Get(m.StreamCreate(ordinal, gpu.StreamNonBlocking, 0))
+	id := must.Get(m.StreamGetID(ordinal, stream))
 	return fmt.Sprint(first, second, host.Addr, id)
 }
 
 // addressSpaceLimit runs under a limit on address space (ulimit -v). It returns what went wrong, or nothing.
 func addressSpaceLimit() string {
-	text, err := os.ReadFile("/proc/self/statm")
-	must(err)
+	text := must.Get(os.ReadFile("/proc/self/statm"))
 	var pages uint64
-	_, err = fmt.Sscan(string(text), &pages)
-	must(err)
+	must.Get(fmt.Sscan(string(text), &pages))
 	limit := pages*uint64(os.Getpagesize()) + 5<<30
-	must(unix.Setrlimit(unix.RLIMIT_AS, &unix.Rlimit{Cur: limit, Max: limit}))
+	must.Do(unix.Setrlimit(unix.RLIMIT_AS, &unix.Rlimit{Cur: limit, Max: limit}))
 
 	small, _ := models.ParseSpec("T4:1GiB")
 	before := openAndAllocate(small)
@@ -114,17 +104,9 @@ func addressSpaceLimit() string {
 }
 
 func openAndAllocate(spec models.Spec) uint64 {
-	m, err := simulated.New(spec, simulated.Options{})
-	must(err)
-	defer func() { must(m.Close()) }()
-	must(m.ContextRetain(0))
-	addr, err := m.MemAlloc(0, 1<<20)
-	must(err)
+	m := must.Get(simulated.New(spec, simulated.Options{}))
+	defer func() { must.Do(m.Close()) }()
+	must.Do(m.ContextRetain(0))
+	addr := must.Get(m.MemAlloc(0, 1<<20))
 	return addr
-}
-
-func must(err error) {
-	if err != nil {
-		panic(err)
-	}
 }

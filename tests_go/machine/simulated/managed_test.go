@@ -8,13 +8,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gpuconf/gocore/machine/gpu"
+	"gpuconf/tests_go/base/must"
 	"gpuconf/tests_go/machine/simulated"
 )
 
 func allocManaged(t testing.TB, m gpu.Driver, size uint64) uint64 {
 	t.Helper()
-	addr, err := m.MemAllocManaged(0, size)
-	require.NoError(t, err)
+	addr := must.Get(m.MemAllocManaged(0, size))
 	return addr
 }
 
@@ -71,8 +71,7 @@ func TestManagedMemoryTakesWhatIsFree(t *testing.T) {
 // card.
 func TestManagedMemoryOfOldCardsHasToFit(t *testing.T) {
 	m := retained(t, "K40:64MiB", simulated.Options{})
-	devices, err := m.Devices()
-	require.NoError(t, err)
+	devices := must.Get(m.Devices())
 	require.True(t, devices[0].Managed)
 	require.False(t, devices[0].Oversubscribes)
 	allocManaged(t, m, 64*mib)

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gpuconf/gocore/machine/gpu"
+	"gpuconf/tests_go/base/must"
 	"gpuconf/tests_go/machine/simulated"
 )
 
@@ -19,8 +20,7 @@ const mib = 1 << 20
 
 func runChild(t *testing.T, job string) string {
 	t.Helper()
-	self, err := os.Executable()
-	require.NoError(t, err)
+	self := must.Get(os.Executable())
 	child := exec.Command(self)
 	child.Env = append(os.Environ(), childEnv+"="+job)
 	out, err := child.CombinedOutput()
@@ -49,8 +49,7 @@ func TestMachinesAtTheSameTimeShareNoAddress(t *testing.T) {
 		m := newMachine(t, "2xH200", simulated.Options{})
 		for ordinal := range 2 {
 			require.NoError(t, m.ContextRetain(ordinal))
-			addr, err := m.MemAlloc(ordinal, mib)
-			require.NoError(t, err)
+			addr := must.Get(m.MemAlloc(ordinal, mib))
 			require.Empty(t, owner[addr])
 			owner[addr] = fmt.Sprintf("machine %d, GPU %d", i, ordinal)
 		}
@@ -59,12 +58,9 @@ func TestMachinesAtTheSameTimeShareNoAddress(t *testing.T) {
 
 func TestLargestMachineOpens(t *testing.T) {
 	m := newMachine(t, "64xB200", simulated.Options{})
-	devices, err := m.Devices()
-	require.NoError(t, err)
-	require.Len(t, devices, 64)
+	require.Len(t, must.Get(m.Devices()), 64)
 	require.NoError(t, m.ContextRetain(63))
-	_, err = m.MemAlloc(63, 178<<30)
-	require.NoError(t, err)
+	must.Get(m.MemAlloc(63, 178<<30))
 }
 
 // retained returns a machine whose GPU 0 has a context.
@@ -77,8 +73,7 @@ func retained(t testing.TB, text string, opts simulated.Options) *simulated.Mach
 
 func alloc(t testing.TB, m gpu.Driver, size uint64) uint64 {
 	t.Helper()
-	addr, err := m.MemAlloc(0, size)
-	require.NoError(t, err)
+	addr := must.Get(m.MemAlloc(0, size))
 	return addr
 }
 
@@ -165,30 +160,24 @@ func TestBytesInUseElsewhereAreNotFree(t *testing.T) {
 }
 
 func TestVisibleRenumbersAndKeepsIdentity(t *testing.T) {
-	whole, err := newMachine(t, "H100,T4,K40", simulated.Options{}).Devices()
-	require.NoError(t, err)
-	some, err := newMachine(t, "H100,T4,K40", simulated.Options{Visible: []int{2, 0}}).Devices()
-	require.NoError(t, err)
+	whole := must.Get(newMachine(t, "H100,T4,K40", simulated.Options{}).Devices())
+	some := must.Get(newMachine(t, "H100,T4,K40", simulated.Options{Visible: []int{2, 0}}).Devices())
 	require.Len(t, some, 2)
 	for ordinal, slot := range []int{2, 0} {
 		want := whole[slot]
 		want.Ordinal = ordinal
 		require.Equal(t, want, some[ordinal])
 	}
-	none, err := newMachine(t, "H100,T4,K40", simulated.Options{Visible: []int{}}).Devices()
-	require.NoError(t, err)
-	require.Empty(t, none)
+	require.Empty(t, must.Get(newMachine(t, "H100,T4,K40", simulated.Options{Visible: []int{}}).Devices()))
 }
 
 // residentBytes returns this process's resident memory, without Go's garbage.
 func residentBytes(t *testing.T) int64 {
 	t.Helper()
 	debug.FreeOSMemory()
-	text, err := os.ReadFile("/proc/self/statm")
-	require.NoError(t, err)
+	text := must.Get(os.ReadFile("/proc/self/statm"))
 	var size, resident int64
-	_, err = fmt.Sscan(string(text), &size, &resident)
-	require.NoError(t, err)
+	must.Get(fmt.Sscan(string(text), &size, &resident))
 	return resident * int64(os.Getpagesize())
 }
 

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"gpuconf/gocore/machine/gpu"
+	"gpuconf/tests_go/base/must"
 	"gpuconf/tests_go/machine/drivertest"
 	"gpuconf/tests_go/machine/simulated"
 )
@@ -13,7 +14,7 @@ func TestMistakes(t *testing.T) {
 	drivertest.TestMistakes(t, func() (gpu.Driver, error) { return open("3xT4:64MiB:no-peers", simulated.Options{}) },
 		func(driver gpu.Driver, _ bool) any {
 			free, _, err := driver.MemGetInfo(0)
-			must(err)
+			must.Do(err)
 			return []any{driver.(*simulated.Machine).Inventory(), free}
 		})
 }

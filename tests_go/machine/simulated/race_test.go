@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gpuconf/gocore/machine/gpu"
+	"gpuconf/tests_go/base/must"
 	"gpuconf/tests_go/devices/faults"
 	"gpuconf/tests_go/machine/simulated"
 )
@@ -90,19 +91,13 @@ func TestCloseFromManyGoroutines(t *testing.T) {
 
 // useManaged allocates more managed memory than the card has, and writes at its end.
 func useManaged(driver gpu.Driver, ordinal int) (err error) {
+	defer must.Catch(&err)
 	const size = 96 * mib
-	addr, err := driver.MemAllocManaged(ordinal, size)
-	if err != nil {
-		return err
-	}
+	addr := must.Get(driver.MemAllocManaged(ordinal, size))
 	defer func() { err = errors.Join(err, twice(func() error { return driver.MemFree(ordinal, addr) })) }()
-	if err := driver.MemcpyHtoD(ordinal, addr+size-7, []byte("managed")); err != nil {
-		return err
-	}
+	must.Do(driver.MemcpyHtoD(ordinal, addr+size-7, []byte("managed")))
 	data := make([]byte, 7)
-	if err := driver.MemcpyDtoH(ordinal, data, addr+size-7); err != nil {
-		return err
-	}
+	must.Do(driver.MemcpyDtoH(ordinal, data, addr+size-7))
 	if string(data) != "managed" {
 		return fmt.Errorf("read %q", data)
 	}
@@ -111,38 +106,22 @@ func useManaged(driver gpu.Driver, ordinal int) (err error) {
 
 // useStreams is a careful user of everything except memory: like useDevice, it releases what it takes.
 func useStreams(driver gpu.Driver, ordinal int) (err error) {
-	if err := driver.ContextRetain(ordinal); err != nil {
-		return err
-	}
+	defer must.Catch(&err)
+	must.Do(driver.ContextRetain(ordinal))
 	defer func() { err = errors.Join(err, twice(func() error { return driver.ContextRelease(ordinal) })) }()
-	host, err := driver.MemHostAlloc(ordinal, 4096)
-	if err != nil {
-		return err
-	}
+	host := must.Get(driver.MemHostAlloc(ordinal, 4096))
 	defer func() { err = errors.Join(err, twice(func() error { return driver.MemFreeHost(ordinal, host.Addr) })) }()
-	stream, err := driver.StreamCreate(ordinal, gpu.StreamDefault, -1)
-	if err != nil {
-		return err
-	}
+	stream := must.Get(driver.StreamCreate(ordinal, gpu.StreamDefault, -1))
 	defer func() {
 		// Queued work must be done before its memory is freed.
 		err = errors.Join(err, twice(func() error { return driver.StreamSynchronize(ordinal, stream) }))
 		err = errors.Join(err, twice(func() error { return driver.StreamDestroy(ordinal, stream) }))
 	}()
-	event, err := driver.EventCreate(ordinal)
-	if err != nil {
-		return err
-	}
+	event := must.Get(driver.EventCreate(ordinal))
 	defer func() { err = errors.Join(err, twice(func() error { return driver.EventDestroy(ordinal, event) })) }()
-	if _, err := driver.StreamGetID(ordinal, stream); err != nil {
-		return err
-	}
-	if _, err := driver.StreamGetPriority(ordinal, stream); err != nil {
-		return err
-	}
-	if err := useManaged(driver, ordinal); err != nil {
-		return err
-	}
+	must.Get(driver.StreamGetID(ordinal, stream))
+	must.Get(driver.StreamGetPriority(ordinal, stream))
+	must.Do(useManaged(driver, ordinal))
 	return useMappings(driver, ordinal, func(addr uint64) error {
 		return useQueue(driver, ordinal, stream, event,
 			host, addr)
@@ -151,42 +130,32 @@ func useStreams(driver gpu.Driver, ordinal int) (err error) {
 
 // useMappings maps one handle at two places while it uses it.
 func useMappings(driver gpu.Driver, ordinal int, use func(addr uint64) error) (err error) {
+	defer must.Catch(&err)
 	size, _, err := driver.MemGetAllocationGranularity(ordinal)
 	if err != nil {
 		return err
 	}
-	addr, err := driver.MemAddressReserve(2*size, 0)
-	if err != nil {
-		return err
-	}
+	addr := must.Get(driver.MemAddressReserve(2*size, 0))
 	defer func() { err = errors.Join(err, twice(func() error { return driver.MemAddressFree(addr, 2*size) })) }()
-	handle, err := driver.MemCreate(ordinal, size)
-	if err != nil {
-		return err
-	}
+	handle := must.Get(driver.MemCreate(ordinal, size))
 	defer func() { err = errors.Join(err, twice(func() error { return driver.MemRelease(handle) })) }()
 	for _, place := range []uint64{addr, addr + size} {
-		if err := driver.MemMap(place, size, handle); err != nil {
-			return err
-		}
+		must.Do(driver.MemMap(place, size, handle))
 		defer func() { err = errors.Join(err, twice(func() error { return driver.MemUnmap(place, size) })) }()
 	}
-	if err := driver.MemSetAccess(ordinal, addr, 2*size); err != nil {
-		return err
-	}
+	must.Do(driver.MemSetAccess(ordinal, addr, 2*size))
 	return use(addr)
 }
 
 // useQueue queues one entry of each kind and waits for it.
 func useQueue(driver gpu.Driver, ordinal int, stream gpu.Stream, event gpu.Event, host gpu.HostMemory, addr uint64) (
 	err error) {
+	defer must.Catch(&err)
 	// Whatever fails, nothing may be left queued when the caller unmaps.
 	defer func() {
 		err = errors.Join(err, twice(func() error { return driver.StreamSynchronize(ordinal, stream) }))
 	}()
-	if err := driver.MemcpyDtoD(ordinal, addr, addr+64, 64); err != nil {
-		return err
-	}
+	must.Do(driver.MemcpyDtoD(ordinal, addr, addr+64, 64))
 	for _, call := range []func() error{
 		func() error { return driver.MemsetD8Async(ordinal, addr, 5, 64, stream) },
 		func() error { return driver.MemcpyDtoDAsync(ordinal, addr+64, addr, 64, stream) },
@@ -198,27 +167,19 @@ func useQueue(driver gpu.Driver, ordinal int, stream gpu.Stream, event gpu.Event
 		func() error { return driver.StreamWaitEvent(ordinal, gpu.StreamNull, event) },
 		func() error { return driver.EventSynchronize(ordinal, event) },
 	} {
-		if err := call(); err != nil {
-			return err
-		}
+		must.Do(call())
 	}
 	if done, err := driver.EventQuery(ordinal, event); err != nil || !done {
 		return errors.Join(err, unless(done, "the event is not done after a wait for it"))
 	}
-	if _, err := driver.StreamQuery(ordinal, stream); err != nil {
-		return err
-	}
+	must.Get(driver.StreamQuery(ordinal, stream))
 	if capture, err := driver.StreamGetCaptureInfo(ordinal, stream); err != nil || capture != 0 {
 		return errors.Join(err, unless(capture == 0, "a stream is captured"))
 	}
-	if err := driver.ContextSynchronize(ordinal); err != nil {
-		return err
-	}
+	must.Do(driver.ContextSynchronize(ordinal))
 	// Read with a call: a host view would fault if another goroutine closes the machine at this moment.
 	read := make([]byte, 64)
-	if err := driver.MemcpyDtoH(ordinal, read, addr+128); err != nil {
-		return err
-	}
+	must.Do(driver.MemcpyDtoH(ordinal, read, addr+128))
 	return unless(read[0] == 5 && read[63] == 5, "the work is not done after a wait for it")
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gpuconf/gocore/machine/gpu"
+	"gpuconf/tests_go/base/must"
 	"gpuconf/tests_go/machine/simulated"
 )
 
@@ -17,22 +18,19 @@ const soon = 10 * time.Second
 
 func newStream(t testing.TB, m *simulated.Machine, flags gpu.StreamFlags) gpu.Stream {
 	t.Helper()
-	stream, err := m.StreamCreate(0, flags, 0)
-	require.NoError(t, err)
+	stream := must.Get(m.StreamCreate(0, flags, 0))
 	return stream
 }
 
 func newEvent(t testing.TB, m *simulated.Machine) gpu.Event {
 	t.Helper()
-	event, err := m.EventCreate(0)
-	require.NoError(t, err)
+	event := must.Get(m.EventCreate(0))
 	return event
 }
 
 func hostAlloc(t testing.TB, m *simulated.Machine, size uint64) gpu.HostMemory {
 	t.Helper()
-	memory, err := m.MemHostAlloc(0, size)
-	require.NoError(t, err)
+	memory := must.Get(m.MemHostAlloc(0, size))
 	return memory
 }
 
@@ -51,8 +49,7 @@ func TestIDsDoNotComeAgain(t *testing.T) {
 	seen := map[uint64]bool{}
 	for range 100 {
 		stream := newStream(t, m, gpu.StreamDefault)
-		id, err := m.StreamGetID(0, stream)
-		require.NoError(t, err)
+		id := must.Get(m.StreamGetID(0, stream))
 		require.False(t, seen[id])
 		seen[id] = true
 		require.NoError(t, m.StreamDestroy(0, stream))
@@ -66,12 +63,9 @@ func TestAWaitForAnotherContextEndsWithIt(t *testing.T) {
 	stream, _ := held(t, m, alloc(t, m, 16))
 	event := newEvent(t, m)
 	require.NoError(t, m.EventRecord(0, event, stream))
-	other, err := m.StreamCreate(1, gpu.StreamNonBlocking, 0)
-	require.NoError(t, err)
+	other := must.Get(m.StreamCreate(1, gpu.StreamNonBlocking, 0))
 	require.NoError(t, m.StreamWaitEvent(1, other, event))
-	done, err := m.StreamQuery(1, other)
-	require.NoError(t, err)
-	require.False(t, done)
+	require.False(t, must.Get(m.StreamQuery(1, other)))
 	require.NoError(t, m.ContextRelease(0))
 	require.NoError(t, m.StreamSynchronize(1, other))
 }
@@ -174,9 +168,7 @@ func TestAWaitEndsWithWhatItWaitsFor(t *testing.T) {
 	require.ElementsMatch(t, []gpu.Stream{producer, bystander}, m.Steppable(0), "the consumer waits")
 
 	require.True(t, m.Step(0, producer))
-	done, err := m.EventQuery(0, event)
-	require.NoError(t, err)
-	require.False(t, done)
+	require.False(t, must.Get(m.EventQuery(0, event)))
 	require.True(t, m.Step(0, producer))
 
 	got := make([]byte, 4)

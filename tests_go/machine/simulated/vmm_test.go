@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gpuconf/gocore/machine/gpu"
+	"gpuconf/tests_go/base/must"
 	"gpuconf/tests_go/machine/simulated"
 )
 
@@ -18,15 +19,13 @@ const granule = 2 * mib
 
 func reserve(t testing.TB, m *simulated.Machine, granules uint64) uint64 {
 	t.Helper()
-	addr, err := m.MemAddressReserve(granules*granule, 0)
-	require.NoError(t, err)
+	addr := must.Get(m.MemAddressReserve(granules*granule, 0))
 	return addr
 }
 
 func create(t testing.TB, m *simulated.Machine, granules uint64) gpu.Handle {
 	t.Helper()
-	handle, err := m.MemCreate(0, granules*granule)
-	require.NoError(t, err)
+	handle := must.Get(m.MemCreate(0, granules*granule))
 	return handle
 }
 
@@ -108,8 +107,7 @@ func TestAStaleViewOfAMappingIsHarmless(t *testing.T) {
 // fileBytes returns the size of the files that hold physical memory.
 func fileBytes(t *testing.T) (sum int64) {
 	t.Helper()
-	open, err := os.ReadDir("/proc/self/fd")
-	require.NoError(t, err)
+	open := must.Get(os.ReadDir("/proc/self/fd"))
 	for _, entry := range open {
 		path := "/proc/self/fd/" + entry.Name()
 		target, _ := os.Readlink(path)
@@ -166,12 +164,10 @@ func TestPhysicalMemoryAndAllocationsShareTheCard(t *testing.T) {
 // hostMappings counts the host's mappings in a range.
 func hostMappings(t *testing.T, addr, size uint64) (count int) {
 	t.Helper()
-	text, err := os.ReadFile("/proc/self/maps")
-	require.NoError(t, err)
+	text := must.Get(os.ReadFile("/proc/self/maps"))
 	for line := range strings.Lines(string(text)) {
 		var begin, end uint64
-		_, err := fmt.Sscanf(line, "%x-%x", &begin, &end)
-		require.NoError(t, err)
+		must.Get(fmt.Sscanf(line, "%x-%x", &begin, &end))
 		if begin < addr+size && addr < end {
 			count++
 		}
@@ -206,8 +202,7 @@ func TestReservationsAreReused(t *testing.T) {
 		require.Equal(t, first, addr)
 		require.NoError(t, m.MemAddressFree(addr, 4*granule))
 	}
-	aligned, err := m.MemAddressReserve(granule, 1<<35)
-	require.NoError(t, err)
+	aligned := must.Get(m.MemAddressReserve(granule, 1<<35))
 	require.Zero(t, aligned%(1<<35))
 }
 
@@ -225,9 +220,7 @@ func TestLargeReservationsCostNothing(t *testing.T) {
 	m := newMachine(t, "8xH200", simulated.Options{})
 	before := residentBytes(t)
 	for range 8 {
-		addr, err := m.MemAddressReserve(8*141<<30, 0)
-		require.NoError(t, err)
-		require.NotZero(t, addr)
+		require.NotZero(t, must.Get(m.MemAddressReserve(8*141<<30, 0)))
 	}
 	require.Less(t, residentBytes(t)-before, int64(32*mib))
 }

@@ -8,6 +8,7 @@ import (
 
 	"gpuconf/gocore/machine/gpu"
 	"gpuconf/gocore/machine/models"
+	"gpuconf/tests_go/base/must"
 	"gpuconf/tests_go/machine/simulated"
 )
 
@@ -38,14 +39,11 @@ func modelCharge(parts map[gpu.Handle]*modelPart) (granules int) {
 func TestVirtualMemoryAgreesWithAPlainModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const slots, total = 12, 10
-		spec, err := models.ParseSpec("T4:20MiB")
-		require.NoError(t, err)
-		m, err := simulated.New(spec, simulated.Options{})
-		require.NoError(t, err)
+		spec := must.Get(models.ParseSpec("T4:20MiB"))
+		m := must.Get(simulated.New(spec, simulated.Options{}))
 		defer func() { require.NoError(t, m.Close()) }()
 		require.NoError(t, m.ContextRetain(0))
-		base, err := m.MemAddressReserve(slots*granule, 0)
-		require.NoError(t, err)
+		base := must.Get(m.MemAddressReserve(slots*granule, 0))
 		parts := map[gpu.Handle]*modelPart{}
 		var handles []gpu.Handle
 		var space [slots + 4]modelSlot // the last ones are outside
