@@ -5,8 +5,6 @@ A test calls `stage`, which runs a function of `stages` in a process of its own:
 own, where it may mount what a situation needs. Users are numbers that no one has; nothing is written to /etc/passwd.
 """
 
-from __future__ import annotations
-
 import concurrent.futures
 import contextlib
 import ctypes

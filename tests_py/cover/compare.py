@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pictures of folders, with all that a program could change, and the differences of two."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os

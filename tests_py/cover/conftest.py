@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Each test of a situation that this machine does not allow is skipped with the reason."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

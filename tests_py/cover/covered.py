@@ -3,8 +3,6 @@
 ``python covered.py MODE WORD ...``; exits with the program's status.
 """
 
-from __future__ import annotations
-
 import os
 import select
 import signal

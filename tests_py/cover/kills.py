@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A program that writes without end, with children, and what a signal at a random moment leaves of it and its cover."""
 
-from __future__ import annotations
-
 import contextlib
 import glob
 import os

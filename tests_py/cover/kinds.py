@@ -19,6 +19,7 @@ import dbm
 import errno
 import fcntl
 import fileinput
+import functools
 import glob
 import gzip
 import hashlib
@@ -88,7 +89,7 @@ KINDS: dict[str, Kind] = {}
 def kind(
     *modules: str, programs: str = "", big: bool = False
 ) -> Callable[[Callable[[Place], Any]], Callable[[Place], Any]]:
-    """Register a function under its name with dashes."""
+    """Register a function under its name with dashes; those that need nothing are found by their parameter, below."""
 
     def register(function: Callable[[Place], Any]) -> Callable[[Place], Any]:
         name = function.__name__.strip("_").replace("_", "-")
@@ -287,21 +288,18 @@ def exchange(old: str, new: str, flags: int) -> str:
 # Opening.
 
 
-@kind()
 def open_w(at: Place) -> Any:
     write("precious.txt", "over\n")
     write("new.txt", "new\n")
     return text("precious.txt"), text("new.txt"), tree()
 
 
-@kind()
 def open_a(at: Place) -> Any:
     write("train.log", "epoch 3\n", "a")
     write("new.log", "epoch 1\n", "a")
     return text("train.log"), text("new.log"), tree()
 
 
-@kind()
 def open_r_plus(at: Place) -> Any:
     with open("precious.txt", "r+") as file:
         first = file.readline()
@@ -311,13 +309,11 @@ def open_r_plus(at: Place) -> Any:
         return first, file.readline(), tried(open, "absent.txt", "r+"), digest("data.bin")
 
 
-@kind()
 def open_x(at: Place) -> Any:
     write("new.txt", "new\n", "x")
     return tried(write, "precious.txt", "lost\n", "x"), tried(write, "new.txt", "lost\n", "x"), tree()
 
 
-@kind()
 def open_w_then_seek(at: Place) -> Any:
     with open("data.bin", "wb") as file:
         file.seek(100_000)
@@ -325,7 +321,6 @@ def open_w_then_seek(at: Place) -> Any:
     return os.path.getsize("data.bin"), digest("data.bin")
 
 
-@kind()
 def open_with_opener(at: Place) -> Any:
     with open("precious.txt", "w", opener=lambda path, flags: os.open(path, flags | os.O_SYNC, 0o600)) as file:
         file.write("opened\n")
@@ -334,20 +329,17 @@ def open_with_opener(at: Place) -> Any:
     return entry("precious.txt"), entry("new.txt")
 
 
-@kind()
 def os_open_trunc(at: Place) -> Any:
     os.close(os.open("precious.txt", os.O_TRUNC | os.O_WRONLY))
     return os.path.getsize("precious.txt"), tried(os.open, "absent.txt", os.O_TRUNC | os.O_WRONLY)
 
 
-@kind()
 def os_open_creat(at: Place) -> Any:
     os.close(os.open("new.txt", os.O_CREAT | os.O_WRONLY, 0o640))
     os.close(os.open("precious.txt", os.O_CREAT | os.O_WRONLY, 0o640))
     return tried(os.open, "notes.txt", os.O_CREAT | os.O_EXCL | os.O_WRONLY), tree()
 
 
-@kind()
 def os_open_append(at: Place) -> Any:
     descriptor = os.open("train.log", os.O_APPEND | os.O_RDWR)
     os.write(descriptor, b"epoch 3\n")
@@ -357,7 +349,6 @@ def os_open_append(at: Place) -> Any:
     return seen, text("train.log")
 
 
-@kind()
 def os_open_tmpfile(at: Place) -> Any:
     descriptor = os.open(".", os.O_TMPFILE | os.O_RDWR, 0o644)
     os.write(descriptor, b"unnamed\n")
@@ -367,7 +358,6 @@ def os_open_tmpfile(at: Place) -> Any:
     return linked, sorted(set(os.listdir(".")) - set(before)), text("named.txt")
 
 
-@kind()
 def os_truncate(at: Place) -> Any:
     os.truncate("precious.txt", 0)
     os.truncate("data.bin", 10)
@@ -376,7 +366,6 @@ def os_truncate(at: Place) -> Any:
     return tried(os.truncate, "absent.txt", 0), text("new.txt"), tree()
 
 
-@kind()
 def ftruncate(at: Place) -> Any:
     with open("data.bin", "r+b") as file:
         file.truncate(100_000)
@@ -385,7 +374,6 @@ def ftruncate(at: Place) -> Any:
     return os.path.getsize("data.bin"), digest("data.bin"), text("notes.txt")
 
 
-@kind()
 def pwrite(at: Place) -> Any:
     descriptor = os.open("data.bin", os.O_RDWR)
     counts = os.pwrite(descriptor, b"here", 1000), os.pwritev(descriptor, [b"and", b"there"], 2000)
@@ -394,7 +382,6 @@ def pwrite(at: Place) -> Any:
     return counts, seen, digest("data.bin")
 
 
-@kind()
 def sendfile(at: Place) -> Any:
     with open("data.bin", "rb") as source, open("precious.txt", "wb") as target, open("new.bin", "wb") as new:
         counts = (
@@ -404,14 +391,12 @@ def sendfile(at: Place) -> Any:
     return counts, digest("precious.txt"), digest("new.bin")
 
 
-@kind()
 def copy_file_range(at: Place) -> Any:
     with open("data.bin", "rb") as source, open("precious.txt", "r+b") as target:
         count = os.copy_file_range(source.fileno(), target.fileno(), 300)
     return count, digest("precious.txt")
 
 
-@kind()
 def fallocate(at: Place) -> Any:
     for name in ("notes.txt", "new.bin"):
         descriptor = os.open(name, os.O_RDWR | os.O_CREAT, 0o644)
@@ -420,7 +405,6 @@ def fallocate(at: Place) -> Any:
     return os.path.getsize("notes.txt"), os.path.getsize("new.bin"), digest("notes.txt")
 
 
-@kind()
 def mmap_shared(at: Place) -> Any:
     with open("data.bin", "r+b") as file, mmap.mmap(file.fileno(), 0) as memory:
         memory[10:14] = b"here"
@@ -430,7 +414,6 @@ def mmap_shared(at: Place) -> Any:
     return seen, digest("data.bin")
 
 
-@kind()
 def mmap_of_a_file_that_was_read(at: Place) -> Any:
     with open("data.bin", "rb") as reader:
         first = reader.read(4).hex()
@@ -441,7 +424,6 @@ def mmap_of_a_file_that_was_read(at: Place) -> Any:
     return first, again
 
 
-@kind()
 def io_fileio(at: Place) -> Any:
     with io.FileIO("precious.txt", "w") as file:
         file.write(b"raw\n")
@@ -452,7 +434,6 @@ def io_fileio(at: Place) -> Any:
     return tree()
 
 
-@kind()
 def buffered_random(at: Place) -> Any:
     with io.BufferedRandom(io.FileIO("data.bin", "r+")) as file:
         file.seek(100)
@@ -461,7 +442,6 @@ def buffered_random(at: Place) -> Any:
         return file.read(8).hex()
 
 
-@kind()
 def descriptors_of_one_file(at: Place) -> Any:
     with open("notes.txt", "a+") as file:
         other = os.dup(file.fileno())
@@ -472,7 +452,6 @@ def descriptors_of_one_file(at: Place) -> Any:
         return file.read() == again, again
 
 
-@kind()
 def left_open_at_exit(at: Place) -> Any:
     code = python(
         "f = open('precious.txt', 'w'); f.write('not closed'); g = open('new.txt', 'w'); g.write('not closed')"
@@ -480,7 +459,6 @@ def left_open_at_exit(at: Place) -> Any:
     return code, text("precious.txt"), text("new.txt")
 
 
-@kind()
 def opened_then_renamed(at: Place) -> Any:
     with open("train.log", "a") as file:
         file.write("before\n")
@@ -491,7 +469,6 @@ def opened_then_renamed(at: Place) -> Any:
     return text("old.log"), text("train.log")
 
 
-@kind()
 def read_while_it_is_replaced(at: Place) -> Any:
     with open("config.json") as file:
         write("config.tmp", "{}")
@@ -499,7 +476,6 @@ def read_while_it_is_replaced(at: Place) -> Any:
         return file.read(), text("config.json")
 
 
-@kind()
 def opened_then_unlinked(at: Place) -> Any:
     with open("precious.txt", "r+") as file:
         os.unlink("precious.txt")
@@ -508,7 +484,6 @@ def opened_then_unlinked(at: Place) -> Any:
         return file.read(5), os.fstat(file.fileno()).st_nlink, os.path.exists("precious.txt")
 
 
-@kind()
 def read_only_file(at: Place) -> Any:
     refused = tried(write, "kept.txt", "lost\n")
     os.chmod("kept.txt", 0o644)
@@ -553,7 +528,6 @@ def big_attributes(at: Place) -> Any:
     return f"{stat.S_IMODE(status.st_mode):o}", status.st_mtime, status.st_size
 
 
-@kind()
 def sparse_of_4_gib(at: Place) -> Any:
     with open("sparse.bin", "wb") as file:
         file.seek((4 << 30) - 1)
@@ -566,7 +540,6 @@ def sparse_of_4_gib(at: Place) -> Any:
 # Compressed files and archives.
 
 
-@kind()
 def bz2_open(at: Place) -> Any:
     with bz2.open("old.bz2", "wt") as file:
         file.write("over\n")
@@ -576,7 +549,6 @@ def bz2_open(at: Place) -> Any:
         return file.read(), sorted(os.listdir("."))
 
 
-@kind()
 def gzip_append(at: Place) -> Any:
     with gzip.open("old.gz", "at") as file:
         file.write("more\n")
@@ -584,7 +556,6 @@ def gzip_append(at: Place) -> Any:
         return file.read()
 
 
-@kind()
 def lzma_open(at: Place) -> Any:
     with lzma.open("old.xz", "wt") as file:
         file.write("over\n")
@@ -592,7 +563,6 @@ def lzma_open(at: Place) -> Any:
         return file.read()
 
 
-@kind()
 def zipfile_append(at: Place) -> Any:
     with zipfile.ZipFile("old.zip", "a") as file:
         file.writestr("more.txt", "more\n")
@@ -601,7 +571,6 @@ def zipfile_append(at: Place) -> Any:
         return file.namelist(), text("precious.txt"), text("more.txt"), text("new/member.txt")
 
 
-@kind()
 def tarfile_append(at: Place) -> Any:
     with tarfile.open("old.tar", "a") as file:
         file.add("notes.txt")
@@ -611,7 +580,6 @@ def tarfile_append(at: Place) -> Any:
     return names, text("precious.txt")
 
 
-@kind()
 def make_archive(at: Place) -> Any:
     shutil.make_archive("ck-all", "zip", "ck")
     shutil.unpack_archive("ck-all.zip", "best")
@@ -621,7 +589,6 @@ def make_archive(at: Place) -> Any:
 # shutil.
 
 
-@kind()
 def copy_over(at: Place) -> Any:
     shutil.copy("notes.txt", "precious.txt")
     shutil.copy("tool.sh", "best/model.pt")
@@ -629,7 +596,6 @@ def copy_over(at: Place) -> Any:
     return tree()
 
 
-@kind()
 def last_copied_to_best(at: Place) -> Any:
     write("last.pth", "weights")
     shutil.copy2("last.pth", "best.pth")
@@ -637,7 +603,6 @@ def last_copied_to_best(at: Place) -> Any:
     return text("best.pth"), tree("best"), os.stat("best.pth").st_mtime_ns == os.stat("last.pth").st_mtime_ns
 
 
-@kind()
 def copy_parts(at: Place) -> Any:
     shutil.copyfile("notes.txt", "precious.txt")
     shutil.copymode("tool.sh", "precious.txt")
@@ -645,35 +610,30 @@ def copy_parts(at: Place) -> Any:
     return entry("precious.txt"), entry("data.bin"), os.stat("data.bin").st_mtime == LONG_AGO
 
 
-@kind()
 def move_file(at: Place) -> Any:
     shutil.move("precious.txt", "empty")
     shutil.move("notes.txt", "data.bin")
     return tree()
 
 
-@kind()
 def move_folder(at: Place) -> Any:
     shutil.move("ck", "empty")
     shutil.move("best", "best.old")
     return tree()
 
 
-@kind()
 def rmtree(at: Place) -> Any:
     shutil.rmtree("best")
     shutil.rmtree("deep")
     return tried(shutil.rmtree, "absent"), tree()
 
 
-@kind()
 def rmtree_with_a_dangling_link(at: Place) -> Any:
     os.symlink("nowhere", "best/dangling")
     shutil.rmtree("best")
     return os.path.lexists("best"), os.path.lexists("dangling")
 
 
-@kind()
 def rmtree_and_again(at: Place) -> Any:
     shutil.rmtree("ck")
     os.mkdir("ck")
@@ -681,21 +641,18 @@ def rmtree_and_again(at: Place) -> Any:
     return tree("ck")
 
 
-@kind()
 def rmtree_through_a_link(at: Place) -> Any:
     outcome = tried(shutil.rmtree, "latest", ignore_errors=True)
     shutil.rmtree(os.path.realpath("latest"))
     return outcome, os.path.islink("latest"), os.path.exists("latest")
 
 
-@kind()
 def copytree(at: Place) -> Any:
     shutil.copytree("ck", "ck.copy")
     shutil.copytree("ck-2", "ck-1", dirs_exist_ok=True)
     return tree()
 
 
-@kind()
 def best_deleted(at: Place) -> Any:  # the program that made plan delete a user's model
     write("last.pt", "weights")
     shutil.copy("last.pt", "best/model.pt")
@@ -706,14 +663,12 @@ def best_deleted(at: Place) -> Any:  # the program that made plan delete a user'
 # Renaming.
 
 
-@kind()
 def rename_file(at: Place) -> Any:
     os.rename("precious.txt", "moved.txt")
     os.rename("notes.txt", "empty/notes.txt")
     return tried(os.rename, "absent", "x"), tree()
 
 
-@kind()
 def rename_over(at: Place) -> Any:
     write("new.txt", "new\n")
     os.rename("new.txt", "precious.txt")
@@ -721,7 +676,6 @@ def rename_over(at: Place) -> Any:
     return tree()
 
 
-@kind()
 def rename_folder(at: Place) -> Any:
     os.rename("ck", "ck.prev")
     os.mkdir("ck")
@@ -729,7 +683,6 @@ def rename_folder(at: Place) -> Any:
     return tree("ck", "ck.prev")
 
 
-@kind()
 def rename_new_folder(at: Place) -> Any:
     os.makedirs("ck.tmp/inner")
     write("ck.tmp/inner/model.pt", "new")
@@ -737,7 +690,6 @@ def rename_new_folder(at: Place) -> Any:
     return tree("ck-9"), tried(os.rename, "ck-9", "ck")
 
 
-@kind()
 def rename_over_an_empty_folder(at: Place) -> Any:
     os.mkdir("new")
     write("new/file", "x")
@@ -745,37 +697,31 @@ def rename_over_an_empty_folder(at: Place) -> Any:
     return tree("empty"), os.path.exists("new")
 
 
-@kind()
 def rename_then_link_back(at: Place) -> Any:
     os.rename("config.json", "config.old.json")
     os.symlink("config.old.json", "config.json")
     return text("config.json"), tree()
 
 
-@kind()
 def rename_exchange(at: Place) -> Any:
     return exchange("precious.txt", "notes.txt", 2), digest("precious.txt"), digest("notes.txt")
 
 
-@kind()
 def rename_no_replace(at: Place) -> Any:
     return exchange("precious.txt", "notes.txt", 1), exchange("precious.txt", "other.txt", 1), tree()
 
 
-@kind()
 def renames(at: Place) -> Any:
     os.renames("alone/only/one.txt", "elsewhere/below/one.txt")
     return os.path.exists("alone"), tree()
 
 
-@kind()
 def rotate_by_hand(at: Place) -> Any:
     os.rename("train.log", "train.log.1")
     write("train.log", "a new log\n")
     return text("train.log.1"), text("train.log")
 
 
-@kind()
 def chmod_then_rename(at: Place) -> Any:
     os.chmod("precious.txt", 0o600)
     os.rename("precious.txt", "moved.txt")
@@ -787,7 +733,6 @@ def chmod_then_rename(at: Place) -> Any:
 # Links.
 
 
-@kind()
 def link_then_replace(at: Place) -> Any:
     os.link("precious.txt", "backup.txt")
     write("new.txt", "new\n")
@@ -795,7 +740,6 @@ def link_then_replace(at: Place) -> Any:
     return digest("backup.txt"), text("precious.txt"), tried(os.link, "notes.txt", "precious.txt")
 
 
-@kind()
 def link_of_a_new_file(at: Place) -> Any:
     write("new.txt", "new\n")
     os.link("new.txt", "best/new.txt")
@@ -803,34 +747,29 @@ def link_of_a_new_file(at: Place) -> Any:
     return text("new.txt"), os.stat("new.txt").st_nlink, os.path.samefile("new.txt", "best/new.txt")
 
 
-@kind()
 def hard_linked_files(at: Place) -> Any:
     write("twin.a", "more\n", "a")
     return text("twin.a"), text("twin.b"), os.path.samefile("twin.a", "twin.b"), os.stat("twin.b").st_nlink
 
 
-@kind()
 def hard_linked_file_is_removed(at: Place) -> Any:
     before = os.stat("twin.b").st_nlink
     os.unlink("twin.a")
     return before, os.stat("twin.b").st_nlink, text("twin.b")
 
 
-@kind()
 def latest_by_unlink(at: Place) -> Any:
     os.unlink("latest")
     os.symlink("ck-2", "latest")
     return text("latest/model.pt"), os.readlink("latest")
 
 
-@kind()
 def latest_by_replace(at: Place) -> Any:
     os.symlink("ck-2", "latest.tmp")
     os.replace("latest.tmp", "latest")
     return text("latest/model.pt"), os.readlink("latest"), tree()
 
 
-@kind()
 def write_through_a_link(at: Place) -> Any:
     write("alias", "through\n")
     write("way/b/c.txt", "through\n")
@@ -839,7 +778,6 @@ def write_through_a_link(at: Place) -> Any:
     return tree()
 
 
-@kind()
 def file_becomes_a_link(at: Place) -> Any:
     os.unlink("precious.txt")
     os.symlink("notes.txt", "precious.txt")
@@ -848,7 +786,6 @@ def file_becomes_a_link(at: Place) -> Any:
     return text("precious.txt"), tree()
 
 
-@kind()
 def unlink(at: Place) -> Any:
     os.unlink("precious.txt")
     os.remove("best/model.pt")
@@ -858,7 +795,6 @@ def unlink(at: Place) -> Any:
     return tried(os.unlink, "precious.txt"), tried(open, "best/model.pt"), tree()
 
 
-@kind()
 def unlink_and_again(at: Place) -> Any:
     os.unlink("precious.txt")
     write("precious.txt", "again\n")
@@ -872,7 +808,6 @@ def unlink_and_again(at: Place) -> Any:
 # Attributes.
 
 
-@kind()
 def chmod(at: Place) -> Any:
     os.chmod("precious.txt", 0o600)
     os.chmod("best", 0o700)
@@ -881,7 +816,6 @@ def chmod(at: Place) -> Any:
     return tree(), digest("precious.txt")
 
 
-@kind()
 def chmod_of_a_written_file(at: Place) -> Any:
     write("new.txt", "new\n")
     os.chmod("new.txt", 0o400)
@@ -890,7 +824,6 @@ def chmod_of_a_written_file(at: Place) -> Any:
     return entry("new.txt"), entry("precious.txt")
 
 
-@kind()
 def chmod_then_opened(at: Place) -> Any:  # and not written: its time stays
     os.chmod("precious.txt", 0o600)
     with open("precious.txt", "a"):
@@ -904,7 +837,6 @@ def chmod_then_opened(at: Place) -> Any:  # and not written: its time stays
     return [os.stat(name).st_mtime == LONG_AGO for name in names]
 
 
-@kind()
 def chown(at: Place) -> Any:
     uid, gid = os.getuid(), os.getgid()
     write("new.txt", "new\n")
@@ -914,7 +846,6 @@ def chown(at: Place) -> Any:
     return outcome, os.stat("new.txt").st_uid == uid
 
 
-@kind()
 def utime(at: Place) -> Any:
     os.utime("precious.txt", (1000, 2000))
     os.utime("alias", (3000, 4000), follow_symlinks=False)
@@ -924,7 +855,6 @@ def utime(at: Place) -> Any:
     return [os.lstat(name).st_mtime_ns for name in ("precious.txt", "alias", "best", "new.txt", "notes.txt")]
 
 
-@kind()
 def touch(at: Place) -> Any:
     Path("precious.txt").touch()
     Path("new.txt").touch()
@@ -933,7 +863,6 @@ def touch(at: Place) -> Any:
     return recent, tried(Path("data.bin").touch, exist_ok=False), entry("new.txt")
 
 
-@kind()
 def extended_attributes(at: Place) -> Any:
     write("new.txt", "new\n")
     before = tried(os.getxattr, "data.bin", "user.origin")
@@ -942,7 +871,6 @@ def extended_attributes(at: Place) -> Any:
     return str(before), outcome, str(after), str(tried(os.removexattr, "data.bin", "user.origin"))
 
 
-@kind()
 def umask(at: Place) -> Any:
     os.umask(0o077)
     write("new.txt", "new\n")
@@ -950,7 +878,6 @@ def umask(at: Place) -> Any:
     return entry("new.txt"), entry("new"), entry("precious.txt")
 
 
-@kind()
 def folder_with_group_bit(at: Place) -> Any:
     write("group/new.txt", "new\n")
     os.mkdir("group/inner")
@@ -960,14 +887,12 @@ def folder_with_group_bit(at: Place) -> Any:
 # Folders and special files.
 
 
-@kind()
 def mkdir(at: Place) -> Any:
     os.mkdir("new")
     os.mkdir("best/new", 0o700)
     return tried(os.mkdir, "best"), tried(os.mkdir, "absent/new"), tree()
 
 
-@kind()
 def makedirs(at: Place) -> Any:
     os.makedirs("new/a/b")
     os.makedirs("best/a/b")
@@ -975,20 +900,17 @@ def makedirs(at: Place) -> Any:
     return tried(os.makedirs, "ck"), tree()
 
 
-@kind()
 def rmdir(at: Place) -> Any:
     os.rmdir("empty")
     return tried(os.rmdir, "best"), tried(os.rmdir, "empty"), tree()
 
 
-@kind()
 def removedirs(at: Place) -> Any:
     os.unlink("alone/only/one.txt")
     os.removedirs("alone/only")
     return os.path.exists("alone"), sorted(os.listdir("."))
 
 
-@kind()
 def fifo(at: Place) -> Any:
     os.mkfifo("pipe")
     writer = threading.Thread(target=write, args=("pipe", "through the pipe"))
@@ -998,7 +920,6 @@ def fifo(at: Place) -> Any:
     return seen, entry("pipe")
 
 
-@kind()
 def unix_socket(at: Place) -> Any:
     with socket.socket(socket.AF_UNIX) as server, socket.socket(socket.AF_UNIX) as client:
         server.bind("socket")
@@ -1010,7 +931,6 @@ def unix_socket(at: Place) -> Any:
     return seen, entry("socket")
 
 
-@kind()
 def folder_that_may_be_mounted(at: Place) -> Any:
     write("mounted/precious.txt", "over\n")
     write("mounted/new.txt", "new\n")
@@ -1019,7 +939,6 @@ def folder_that_may_be_mounted(at: Place) -> Any:
     return sorted(os.listdir("mounted")), text("mounted/precious.txt"), text("mounted/inner/moved.txt")
 
 
-@kind()
 def mknod(at: Place) -> Any:
     os.mknod("node", 0o640 | stat.S_IFREG)
     return entry("node"), tried(os.mknod, "precious.txt")
@@ -1028,14 +947,12 @@ def mknod(at: Place) -> Any:
 # Listing what was written.
 
 
-@kind()
 def listdir(at: Place) -> Any:
     write("ck/ck-4.pt", "4")
     os.unlink("ck/ck-1.pt")
     return sorted(os.listdir("ck")), sorted(os.listdir(".")), sorted(os.listdir(os.path.abspath("ck")))
 
 
-@kind()
 def scandir(at: Place) -> Any:
     write("ck/ck-4.pt", "4")
     os.mkdir("ck/new")
@@ -1045,14 +962,12 @@ def scandir(at: Place) -> Any:
         )
 
 
-@kind()
 def glob_glob(at: Place) -> Any:
     write("ck/ck-4.pt", "4")
     os.rename("ck/ck-2.pt", "ck/ck-5.pt")
     return sorted(glob.glob("ck/*.pt")), sorted(glob.glob("**/*.pt", recursive=True))
 
 
-@kind()
 def pathlib_glob(at: Place) -> Any:
     Path("ck/ck-4.pt").write_text("4")
     Path("ck/ck-1.pt").unlink()
@@ -1063,7 +978,6 @@ def pathlib_glob(at: Place) -> Any:
     )
 
 
-@kind()
 def walk(at: Place) -> Any:
     os.makedirs("deep/a/new")
     write("deep/a/new/file", "x")
@@ -1072,7 +986,6 @@ def walk(at: Place) -> Any:
     return sorted(seen), sorted((folder, sorted(names)) for folder, _, names, _ in os.fwalk("deep"))
 
 
-@kind()
 def keep_last_3(at: Place) -> Any:
     for step in range(4, 9):
         write(f"ck/ck-{step}.pt", str(step))
@@ -1081,14 +994,12 @@ def keep_last_3(at: Place) -> Any:
     return tree("ck")
 
 
-@kind()
 def resume_from_the_newest(at: Place) -> Any:
     write("ck/ck-4.pt", "four")
     newest = max(Path("ck").glob("*.pt"), key=lambda path: path.stat().st_mtime)
     return str(newest), newest.read_text()
 
 
-@kind()
 def pathlib_all(at: Place) -> Any:
     folder = Path("new")
     folder.mkdir()
@@ -1109,7 +1020,6 @@ def pathlib_all(at: Place) -> Any:
 # Together: what makes a write safe, and locks.
 
 
-@kind()
 def atomic_write(at: Place) -> Any:
     for name in ("config.json", "new.json"):
         with open(f"{name}.tmp", "w") as file:
@@ -1123,7 +1033,6 @@ def atomic_write(at: Place) -> Any:
     return text("config.json"), tree()
 
 
-@kind()
 def flock(at: Place) -> Any:
     with open("precious.txt", "a") as file, open("new.lock", "w") as lock, open("new.lock") as second:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -1131,7 +1040,6 @@ def flock(at: Place) -> Any:
         return tried(fcntl.flock, second, fcntl.LOCK_EX | fcntl.LOCK_NB), sorted(os.listdir("."))
 
 
-@kind()
 def lockf(at: Place) -> Any:
     with open("data.bin", "r+b") as file:
         fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 10)
@@ -1143,7 +1051,6 @@ def lockf(at: Place) -> Any:
     return busy, digest("data.bin")
 
 
-@kind()
 def lock_file(at: Place) -> Any:
     descriptor = os.open("run.lock", os.O_CREAT | os.O_EXCL | os.O_WRONLY)
     second = tried(os.open, "run.lock", os.O_CREAT | os.O_EXCL | os.O_WRONLY)
@@ -1155,7 +1062,6 @@ def lock_file(at: Place) -> Any:
 # Formats of the standard library.
 
 
-@kind()
 def pickle_dump(at: Place) -> Any:
     with open("state.pickle", "rb") as file:
         state = pickle.load(file)
@@ -1166,7 +1072,6 @@ def pickle_dump(at: Place) -> Any:
         return pickle.load(file)
 
 
-@kind()
 def shelve_new_and_again(at: Place) -> Any:
     with shelve.open("shelf") as shelf:
         shelf["step"] = 1
@@ -1175,7 +1080,6 @@ def shelve_new_and_again(at: Place) -> Any:
         return dict(shelf)
 
 
-@kind()
 def dbm_dumb(at: Place) -> Any:
     with dbm.open("base", "n") as base:
         base[b"step"] = b"1"
@@ -1184,7 +1088,6 @@ def dbm_dumb(at: Place) -> Any:
         return base[b"step"].decode()
 
 
-@kind()
 def json_dump(at: Place) -> Any:
     with open("config.json") as file:
         config = json.load(file)
@@ -1194,7 +1097,6 @@ def json_dump(at: Place) -> Any:
     return json.loads(text("config.json"))
 
 
-@kind()
 def config_parser(at: Place) -> Any:
     parser = configparser.ConfigParser()
     parser.read("settings.ini")
@@ -1204,7 +1106,6 @@ def config_parser(at: Place) -> Any:
     return text("settings.ini")
 
 
-@kind()
 def csv_rows(at: Place) -> Any:
     with open("table.csv", "a", newline="") as file:
         csv.writer(file).writerow([3, 0.125])
@@ -1212,14 +1113,12 @@ def csv_rows(at: Place) -> Any:
         return list(csv.reader(file))
 
 
-@kind()
 def mailbox_add(at: Place) -> Any:
     box = mailbox.Maildir("mail")
     box.add("Subject: x\n\nbody\n")
     return len(box), sorted(os.listdir("mail"))
 
 
-@kind()
 def sqlite_new(at: Place) -> Any:
     with contextlib.closing(sqlite3.connect("new.sqlite")) as connection, connection:
         connection.execute("CREATE TABLE t (x)")
@@ -1228,7 +1127,6 @@ def sqlite_new(at: Place) -> Any:
         return connection.execute("SELECT * FROM t").fetchall()
 
 
-@kind()
 def sqlite_update(at: Place) -> Any:
     with contextlib.closing(sqlite3.connect("runs.sqlite")) as connection, connection:
         connection.execute("UPDATE runs SET loss = 0.25")
@@ -1237,7 +1135,6 @@ def sqlite_update(at: Place) -> Any:
         return connection.execute("SELECT * FROM runs ORDER BY name").fetchall()
 
 
-@kind()
 def sqlite_wal(at: Place) -> Any:
     with (
         contextlib.closing(sqlite3.connect("runs.sqlite")) as first,
@@ -1249,7 +1146,6 @@ def sqlite_wal(at: Place) -> Any:
         return mode, second.execute("SELECT * FROM runs").fetchall(), sorted(glob.glob("runs.sqlite*"))
 
 
-@kind()
 def sqlite_rolled_back(at: Place) -> Any:
     connection = sqlite3.connect("runs.sqlite")
     connection.execute("UPDATE runs SET loss = 9")
@@ -1260,7 +1156,6 @@ def sqlite_rolled_back(at: Place) -> Any:
     return journal, rows
 
 
-@kind()
 def rotating_log(at: Place) -> Any:
     handler = logging.handlers.RotatingFileHandler("train.log", maxBytes=30, backupCount=3)
     for step in range(6):
@@ -1269,7 +1164,6 @@ def rotating_log(at: Place) -> Any:
     return {name: text(name) for name in sorted(glob.glob("train.log*"))}
 
 
-@kind()
 def logging_file(at: Place) -> Any:
     logger = logging.getLogger("kinds")
     for name in ("train.log", "new.log"):
@@ -1281,7 +1175,6 @@ def logging_file(at: Place) -> Any:
     return text("train.log"), text("new.log")
 
 
-@kind()
 def fileinput_in_place(at: Place) -> Any:
     with fileinput.input("notes.txt", inplace=True, backup=".orig") as lines:
         for line in lines:
@@ -1289,7 +1182,6 @@ def fileinput_in_place(at: Place) -> Any:
     return digest("notes.txt"), digest("notes.txt.orig")
 
 
-@kind()
 def compiled_modules(at: Place) -> Any:
     code = subprocess.run(
         [sys.executable, "-c", "import package.part"], check=False, env=dict(os.environ, PYTHONDONTWRITEBYTECODE="")
@@ -1297,7 +1189,6 @@ def compiled_modules(at: Place) -> Any:
     return code.returncode, len(os.listdir("package/__pycache__"))
 
 
-@kind()
 def profile_file(at: Place) -> Any:
     code = subprocess.run(
         [sys.executable, "-m", "cProfile", "-o", "data.bin", "package/part.py"], check=False, stdout=-3
@@ -1308,7 +1199,6 @@ def profile_file(at: Place) -> Any:
 # Temporary files.
 
 
-@kind()
 def temporary_file_beside(at: Place) -> Any:
     with tempfile.NamedTemporaryFile("w", dir=".", delete=False) as file:
         file.write("new\n")
@@ -1319,7 +1209,6 @@ def temporary_file_beside(at: Place) -> Any:
         return text("precious.txt"), unnamed.read().decode(), tree()
 
 
-@kind()
 def temporary_folder(at: Place) -> Any:
     with tempfile.TemporaryDirectory() as folder:
         write(os.path.join(folder, "part"), "part")
@@ -1328,7 +1217,6 @@ def temporary_folder(at: Place) -> Any:
     return inside, text("best/model.pt"), os.path.exists(folder)
 
 
-@kind()
 def temporary_file_is_kept(at: Place) -> Any:
     descriptor, path = tempfile.mkstemp(prefix=at.token)
     os.write(descriptor, b"kept")
@@ -1343,53 +1231,39 @@ def temporary_file_is_kept(at: Place) -> Any:
 # Other programs.
 
 
-@kind()
-def sh_redirection(at: Place) -> Any:
-    return sh("echo over > precious.txt; echo more >> notes.txt; : > new.txt; echo x >| data.bin"), tree()
+# Commands, after which the whole project is looked at. A name begins with the program that must be installed.
+COMMANDS = {
+    "sh-redirection": "echo over > precious.txt; echo more >> notes.txt; : > new.txt; echo x >| data.bin",
+    "cp": "cp notes.txt precious.txt; cp -p secret new.txt; cp -r ck ck.copy; cp -a best copy; cp -l notes.txt hard",
+    "mv": "mv precious.txt moved.txt; mv notes.txt best; mv ck ck.old; mv -f secret data.bin",
+    "rm": "rm precious.txt; rm -r ck best; rm -f kept.txt absent; rmdir empty",
+    "sed-in-place": "sed -i s/precious/PRECIOUS/ precious.txt; sed -i.orig s/notes/x/ notes.txt",
+    "install": "install -m 750 notes.txt precious.txt; install -d new/a; install -D notes.txt best/deeper/x",
+    "ln": "ln -sfn ck-2 latest; ln -sf notes.txt precious.txt; ln data.bin hard; ln -f notes.txt secret",
+    "find-delete": "find . -name '*.pt' -delete; find ck -type d -empty -delete",
+    "truncate-program": "truncate -s 10 precious.txt; truncate -s 0 notes.txt; truncate -s 1M new.bin",
+    "tee": "echo over | tee precious.txt >/dev/null; echo more | tee -a notes.txt new.txt >/dev/null",
+    "chmod-program": "chmod 600 precious.txt; chmod -R go-rwx ck; mkdir -p new/a best/b; chmod +x notes.txt",
+    "rsync": "rsync -a --delete ck/ ck-1/; rsync -a notes.txt precious.txt",
+}
 
 
-@kind()
 def python_isolated(at: Place) -> Any:
     return python("open('precious.txt', 'w').write('over'); import os; os.unlink('notes.txt')", "-I"), tree()
 
 
-@kind()
 def python_without_site(at: Place) -> Any:
     return python("open('precious.txt', 'w').write('over')", "-S", "-E"), tree()
 
 
-@kind()
 def empty_environment(at: Place) -> Any:
     code = sh("echo over > precious.txt", env={})
     return code, subprocess.run(["env", "-i", "sh", "-c", "rm notes.txt; mkdir new"], check=False).returncode, tree()
 
 
-@kind()
 def detached_child(at: Place) -> Any:
     child = subprocess.Popen(["/bin/sh", "-c", "sleep 0.1; echo late > precious.txt"], env={}, start_new_session=True)
     return child.wait(), text("precious.txt")
-
-
-@kind(programs="cp")
-def cp(at: Place) -> Any:
-    return sh(
-        "cp notes.txt precious.txt; cp -p secret new.txt; cp -r ck ck.copy; cp -a best best.copy; cp -l notes.txt hard"
-    ), tree()
-
-
-@kind(programs="mv")
-def mv(at: Place) -> Any:
-    return sh("mv precious.txt moved.txt; mv notes.txt best; mv ck ck.old; mv -f secret data.bin"), tree()
-
-
-@kind(programs="rm")
-def rm(at: Place) -> Any:
-    return sh("rm precious.txt; rm -r ck best; rm -f kept.txt absent; rmdir empty"), tree()
-
-
-@kind(programs="sed")
-def sed_in_place(at: Place) -> Any:
-    return sh("sed -i s/precious/PRECIOUS/ precious.txt; sed -i.orig s/notes/x/ notes.txt"), tree()
 
 
 @kind(programs="tar")
@@ -1414,44 +1288,8 @@ def dd(at: Place) -> Any:
     return code, tree()
 
 
-@kind(programs="install")
-def install(at: Place) -> Any:
-    return sh("install -m 750 notes.txt precious.txt; install -d new/a; install -D notes.txt best/deeper/x"), tree()
-
-
-@kind(programs="ln")
-def ln(at: Place) -> Any:
-    return sh("ln -sfn ck-2 latest; ln -sf notes.txt precious.txt; ln data.bin hard; ln -f notes.txt secret"), tree()
-
-
-@kind(programs="find")
-def find_delete(at: Place) -> Any:
-    return sh("find . -name '*.pt' -delete; find ck -type d -empty -delete"), tree()
-
-
-@kind(programs="truncate")
-def truncate_program(at: Place) -> Any:
-    return sh("truncate -s 10 precious.txt; truncate -s 0 notes.txt; truncate -s 1M new.bin"), tree()
-
-
-@kind(programs="tee")
-def tee(at: Place) -> Any:
-    return sh("echo over | tee precious.txt >/dev/null; echo more | tee -a notes.txt new.txt >/dev/null"), tree()
-
-
-@kind(programs="chmod mkdir")
-def chmod_program(at: Place) -> Any:
-    return sh("chmod 600 precious.txt; chmod -R go-rwx ck; mkdir -p new/a best/b; chmod +x notes.txt"), tree()
-
-
-@kind()
 def program_of_the_project(at: Place) -> Any:
     return subprocess.run(["./tool.sh"], check=False).returncode, text("tool.out")
-
-
-@kind(programs="rsync")
-def rsync(at: Place) -> Any:
-    return sh("rsync -a --delete ck/ ck-1/; rsync -a notes.txt precious.txt"), tree()
 
 
 @kind(programs="git")
@@ -1464,7 +1302,6 @@ def git_new(at: Place) -> Any:
     return code, text("notes.txt"), sorted(os.listdir(".git"))[:3]
 
 
-@kind()
 def posix_spawn(at: Place) -> Any:
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
     actions = [(os.POSIX_SPAWN_OPEN, 1, "precious.txt", flags, 0o644)]
@@ -1472,7 +1309,6 @@ def posix_spawn(at: Place) -> Any:
     return os.waitpid(child, 0)[1], text("precious.txt")
 
 
-@kind()
 def output_of_a_program(at: Place) -> Any:
     with open("train.log", "a") as log, open("new.log", "w") as new:
         subprocess.run(["sh", "-c", "echo out; echo err >&2"], check=False, stdout=log, stderr=new)
@@ -1482,7 +1318,6 @@ def output_of_a_program(at: Place) -> Any:
 # Below Python's files.
 
 
-@kind()
 def c_stdio(at: Place) -> Any:
     c = libc()
     c.fopen.restype = ctypes.c_void_p
@@ -1494,7 +1329,6 @@ def c_stdio(at: Place) -> Any:
     return c.remove(b"data.bin"), c.rename(b"secret", b"open"), tree()
 
 
-@kind()
 def raw_system_calls(at: Place) -> Any:
     c = libc()
     c.syscall.restype = ctypes.c_long
@@ -1505,7 +1339,6 @@ def raw_system_calls(at: Place) -> Any:
     return c.syscall(numbers[2], -100, b"notes.txt", 0), text("precious.txt"), os.path.exists("notes.txt")
 
 
-@kind()
 def folder_descriptor(at: Place) -> Any:
     folder = os.open("ck", os.O_RDONLY | os.O_DIRECTORY)
     descriptor = os.open("ck-9.pt", os.O_CREAT | os.O_WRONLY, 0o644, dir_fd=folder)
@@ -1521,7 +1354,6 @@ def folder_descriptor(at: Place) -> Any:
     return names, tree("ck")
 
 
-@kind()
 def folder_descriptor_of_the_parent(at: Place) -> Any:
     os.chdir("deep/a")
     parent = os.open("../..", os.O_PATH | os.O_DIRECTORY)
@@ -1533,7 +1365,6 @@ def folder_descriptor_of_the_parent(at: Place) -> Any:
     return text("precious.txt"), sorted(os.listdir("."))
 
 
-@kind()
 def by_proc_self_fd(at: Place) -> Any:
     with open("precious.txt") as file:
         outcome = tried(write, f"/proc/self/fd/{file.fileno()}", "over\n")
@@ -1541,7 +1372,6 @@ def by_proc_self_fd(at: Place) -> Any:
     return outcome, again, text("precious.txt")
 
 
-@kind()
 def by_proc_self_cwd(at: Place) -> Any:
     write("/proc/self/cwd/precious.txt", "over\n")
     write("/proc/self/cwd/new.txt", "new\n")
@@ -1549,7 +1379,6 @@ def by_proc_self_cwd(at: Place) -> Any:
     return tree()
 
 
-@kind()
 def absolute_paths(at: Place) -> Any:
     write(f"{at.project}/precious.txt", "over\n")
     write(f"{at.project}/new.txt", "new\n")
@@ -1558,13 +1387,11 @@ def absolute_paths(at: Place) -> Any:
     return text("precious.txt"), sorted(os.listdir(at.project)), tree()
 
 
-@kind()
 def absolute_paths_in_a_child(at: Place) -> Any:
     code = sh(f"echo over > '{at.project}/precious.txt'; rm '{at.project}/notes.txt'", env={})
     return code, text(f"{at.project}/precious.txt"), tree()
 
 
-@kind()
 def dotted_paths(at: Place) -> Any:
     name = os.path.basename(at.project)
     write(f"../{name}/precious.txt", "over\n")
@@ -1574,7 +1401,6 @@ def dotted_paths(at: Place) -> Any:
     return tree()
 
 
-@kind()
 def change_folder(at: Place) -> Any:
     os.chdir("ck")
     write("ck-1.pt", "over")
@@ -1587,7 +1413,6 @@ def change_folder(at: Place) -> Any:
     return os.getcwd() == at.project, tree()
 
 
-@kind()
 def in_threads(at: Place) -> Any:
     names = [f"part-{number}" for number in range(8)] + ["precious.txt", "notes.txt"]
     threads = [threading.Thread(target=write, args=(name, name)) for name in names]
@@ -1607,7 +1432,6 @@ def write_part(number: int) -> int:
     return number
 
 
-@kind()
 def fork(at: Place) -> Any:
     child = os.fork()
     if child == 0:
@@ -1617,7 +1441,6 @@ def fork(at: Place) -> Any:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), tree()
 
 
-@kind()
 def spawned_process(at: Place) -> Any:
     process = multiprocessing.get_context("spawn").Process(target=write_part, args=(1,))
     process.start()
@@ -1625,7 +1448,6 @@ def spawned_process(at: Place) -> Any:
     return process.exitcode, tree()
 
 
-@kind()
 def forkserver_process(at: Place) -> Any:
     process = multiprocessing.get_context("forkserver").Process(target=write_part, args=(2,))
     process.start()
@@ -1633,13 +1455,11 @@ def forkserver_process(at: Place) -> Any:
     return process.exitcode, tree()
 
 
-@kind()
 def pool_of_processes(at: Place) -> Any:
     with multiprocessing.get_context("fork").Pool(2) as pool:
         return pool.map(write_part, range(4)), tree()
 
 
-@kind()
 def shared_memory(at: Place) -> Any:
     from multiprocessing import shared_memory as shared
 
@@ -1653,7 +1473,6 @@ def shared_memory(at: Place) -> Any:
     return seen, tried(shared.SharedMemory, f"{at.token}-block")
 
 
-@kind()
 def named_semaphore(at: Place) -> Any:
     c = libc()
     c.sem_open.restype = ctypes.c_void_p
@@ -1664,14 +1483,12 @@ def named_semaphore(at: Place) -> Any:
     return bool(semaphore), counts, os.path.exists(f"/dev/shm/sem.{at.token}-semaphore")
 
 
-@kind()
 def multiprocessing_lock(at: Place) -> Any:
     lock = multiprocessing.get_context("spawn").Lock()
     with lock:
         return lock.acquire(block=False)
 
 
-@kind()
 def dev_shm_by_path(at: Place) -> Any:
     write(f"{at.shared}/precious.txt", "over\n")
     write(f"{at.shared}/new.txt", "new\n")
@@ -1683,7 +1500,6 @@ def dev_shm_by_path(at: Place) -> Any:
 # Outside the project.
 
 
-@kind()
 def home_folder(at: Place) -> Any:
     write(os.path.expanduser("~/precious.txt"), "over\n")
     write(os.path.expanduser("~/.new"), "new\n")
@@ -1691,7 +1507,6 @@ def home_folder(at: Place) -> Any:
     return text(os.path.expanduser("~/precious.txt")), sorted(os.listdir(os.path.expanduser("~")))
 
 
-@kind()
 def cache_folder(at: Place) -> Any:
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kinds"
     cache.mkdir(parents=True)
@@ -1699,7 +1514,6 @@ def cache_folder(at: Place) -> Any:
     return (cache / "entry").read_text()
 
 
-@kind()
 def tmp_by_absolute_path(at: Place) -> Any:
     write(f"{at.temporary}/precious.txt", "over\n")
     write(f"{at.temporary}/new.txt", "new\n")
@@ -1708,7 +1522,6 @@ def tmp_by_absolute_path(at: Place) -> Any:
     return text(f"{at.temporary}/precious.txt"), sorted(os.listdir(at.temporary)), text(f"/tmp/{at.token}-new")
 
 
-@kind()
 def between_folders(at: Place) -> Any:
     shutil.move(f"{at.temporary}/precious.txt", "best/model.pt")
     shutil.move("notes.txt", os.path.expanduser("~/notes.txt"))
@@ -1716,10 +1529,17 @@ def between_folders(at: Place) -> Any:
     return text("best/model.pt"), digest(os.path.expanduser("~/notes.txt")), digest(f"{at.temporary}/notes.txt"), tree()
 
 
-@kind()
 def folder_that_is_not_ours(at: Place) -> Any:
     outcome = tried(write, "/proc/sys/kernel/hostname-of-nothing", "x"), tried(os.mkdir, "/proc/new")
     return outcome, tried(os.unlink, "/proc/self/status")
+
+
+for each in list(vars().values()):
+    if getattr(each, "__annotations__", {}).get("at") == "Place" and all(one.run is not each for one in KINDS.values()):
+        kind()(each)
+for name in COMMANDS:
+    command = functools.partial(lambda command, _: (sh(command), tree()), COMMANDS[name])
+    KINDS[name] = Kind(name, command, (), (name.partition("-")[0],), big=False)
 
 
 # Running them.

@@ -4,8 +4,6 @@
 ``python known.py`` prints it as a table for the documentation.
 """
 
-from __future__ import annotations
-
 import fnmatch
 
 # Of 100 kinds, how many must behave in each situation as they do without a cover.

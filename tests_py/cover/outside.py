@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two sides that change the same files: a real training outside, and a rehearsal of it in a cover."""
 
-from __future__ import annotations
-
 import collections
 import json
 import os

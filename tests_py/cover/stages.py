@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the tests of covers do in a process of their own: prepare real files, run programs, and look at what changed."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A rehearsal that a signal ends at a random moment leaves nothing: no process, folder, mount or change."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any

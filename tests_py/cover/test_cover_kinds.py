@@ -5,8 +5,6 @@
 libraries, and more random programs. Nothing may be skipped in silence: a machine that allows no cover fails.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A cover where a disk is full, where home is a FUSE file system, and around programs that shut themselves in."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

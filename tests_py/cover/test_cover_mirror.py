@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The copy of a working folder keeps real files where a container forbids more than mounts."""
 
-from __future__ import annotations
-
 import os
 import platform
 import subprocess

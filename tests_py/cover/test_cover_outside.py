@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Others write undisturbed while a rehearsal changes the same files."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
