@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """How a library's answers differ from the committed ones of a driver, and which differences are meant."""
 
-from __future__ import annotations
-
 import json
 from fnmatch import fnmatchcase
 from pathlib import Path

@@ -4,8 +4,6 @@
 python tests_py/driver/compare_calls.py real.jsonl.gz simulated.jsonl.gz
 """
 
-from __future__ import annotations
-
 import argparse
 import collections
 import gzip

@@ -6,8 +6,6 @@ python tests_py/driver/functions.py            rewrites them
 python tests_py/driver/functions.py --check    writes nothing; exit 1 where it is not current
 """
 
-from __future__ import annotations
-
 import json
 import re
 import sys

@@ -9,8 +9,6 @@ else from the
 driver.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import sys

@@ -8,8 +8,6 @@ A row of headers.json: base name, exported name, version, whether there is a for
 has the bytes of each parameter, in order.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shlex
@@ -84,12 +82,7 @@ def asked_by(version: str, folder: Path) -> tuple[list[tuple[str, str, int, bool
     subprocess.run(
         [
             sys.executable,
-            "-m",
-            "pip",
-            "install",
-            "--quiet",
-            "--disable-pip-version-check",
-            "--target",
+            *"-m pip install --quiet --disable-pip-version-check --target".split(),
             place,
             f"cuda-bindings=={version}",
         ],
@@ -140,10 +133,7 @@ def main() -> None:
         subprocess.run(
             [
                 *compiler,
-                "-shared",
-                "-fPIC",
-                "-Wl,-soname,libcuda.so.1",
-                "-o",
+                *"-shared -fPIC -Wl,-soname,libcuda.so.1 -o".split(),
                 folder / "libcuda.so.1",
                 folder / "noting.c",
             ],

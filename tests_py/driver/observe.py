@@ -4,8 +4,6 @@
 NVIDIA's driver must not be loaded by a test, which could crash with it.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

@@ -6,8 +6,6 @@ and unpacked there. Nothing is installed, and nothing is left. Without root, the
 root, the probing processes run as another user.
 """
 
-from __future__ import annotations
-
 import glob
 import os
 import re

@@ -10,8 +10,6 @@ standard
 library is used.
 """
 
-from __future__ import annotations
-
 import argparse
 import ctypes
 import gzip

@@ -5,8 +5,6 @@ The drivers' answers are committed (`make generate WHAT=driver`). The same probe
 listed in driver/differences.json, with a reason for each.
 """
 
-from __future__ import annotations
-
 import glob
 import os
 import shutil

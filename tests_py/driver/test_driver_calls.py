@@ -5,8 +5,6 @@ Two recordings, of two NVIDIA H200 with driver 580.159.04: h200.jsonl of 2026-11
 2026-11-27. The second one ends before some units, and has random programs of other seeds.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -27,18 +25,7 @@ RECORDINGS = {"h200": (30000, 1980), "h200_second": (28000, 1800)}
 def record(out: Path, *options: str) -> dict[compare_calls.Call, compare_calls.Answer]:
     """On a busy machine, too."""
     simulated = [sys.executable, "-m", "gpuconf", "run", "--simulate", "H200:driver=13.0", "--"]
-    command = [
-        *simulated,
-        sys.executable,
-        RECORDER,
-        "--out",
-        out,
-        "--patience",
-        "8",
-        "--seconds",
-        "240",
-        *options,
-    ]
+    command = [*simulated, sys.executable, RECORDER, "--out", out, *"--patience 8 --seconds 240".split(), *options]
     environment = {**os.environ, "GPUCONF_SIMULATE_PLAIN_NAMES": "1"}
     subprocess.run(command, check=True, capture_output=True, timeout=300, env=environment)
     return compare_calls.read(out)

@@ -4,10 +4,9 @@
 from __future__ import annotations
 
 from answers import Cell, Driver, cell
-from shapes import BLOCK, HOST_FUNCTION, PTX, access, alignment, pool_props, prop, unit
+from shapes import BLOCK, HOST_FUNCTION, PTX, access, alignment, pool_props, prop
 
 
-@unit
 def before_init(d: Driver) -> None:
     o, p = Cell(512), Cell(64)
     d("cuDriverGetVersion", o, v=lambda: o.u)
@@ -50,7 +49,6 @@ def before_init(d: Driver) -> None:
     d("cuInit", 1, say="1 afterwards")
 
 
-@unit
 def no_context(d: Driver) -> None:
     d.init()
     o, p, q = Cell(512), Cell(64), Cell(64)
@@ -129,7 +127,6 @@ def no_context(d: Driver) -> None:
     d("cuDevicePrimaryCtxGetState", 0, p, q, say="at the end", v=lambda: [p.u, q.u])
 
 
-@unit
 def primary(d: Driver) -> None:
     d.init()
     o, p, q, r = Cell(64), Cell(64), Cell(64), Cell(64)
@@ -177,7 +174,6 @@ def primary(d: Driver) -> None:
     state("anew")
 
 
-@unit
 def primary_reset(d: Driver) -> None:
     context = d.context()
     o, p, q = Cell(64), Cell(64), Cell(64)
@@ -201,7 +197,6 @@ def primary_reset(d: Driver) -> None:
     d.note("used", [stream != 0, event != 0])
 
 
-@unit
 def stack(d: Driver) -> None:
     primary = d.context()
     o, p = Cell(64), Cell(64)
@@ -268,7 +263,6 @@ def stack(d: Driver) -> None:
     d("cuCtxCreate_v4", o, 0, 0, 0, say="without parameters")
 
 
-@unit
 def limits(d: Driver) -> None:
     context = d.context()
     o, p = Cell(64), Cell(64)
@@ -318,7 +312,6 @@ def limits(d: Driver) -> None:
     d("cuLogsUnregisterCallback", 0, say="none")
 
 
-@unit
 def green(d: Driver) -> None:
     context = d.context()
     o, p, q = Cell(256), Cell(256), Cell(64)

@@ -4,10 +4,9 @@
 from __future__ import annotations
 
 from answers import Cell, Driver, cell
-from shapes import BLOCK, MIB, unit
+from shapes import BLOCK, MIB
 
 
-@unit
 def copies(d: Driver) -> None:
     d.context()
     o = Cell(64)
@@ -88,60 +87,21 @@ def copies(d: Driver) -> None:
 
 def copy2d(**fields: int) -> Cell:
     """Return a CUDA_MEMCPY2D."""
-    order = [
-        "sx",
-        "sy",
-        "skind",
-        "shost",
-        "sdevice",
-        "sarray",
-        "spitch",
-        "dx",
-        "dy",
-        "dkind",
-        "dhost",
-        "ddevice",
-        "darray",
-        "dpitch",
-        "width",
-        "height",
-    ]
+    order = """
+        sx sy skind shost sdevice sarray spitch dx dy dkind dhost ddevice darray dpitch width height
+    """.split()
     return cell("16Q", *[fields.get(name, 0) for name in order])
 
 
 def copy3d(**fields: int) -> Cell:
     """Return a CUDA_MEMCPY3D."""
-    order = [
-        "sx",
-        "sy",
-        "sz",
-        "slod",
-        "skind",
-        "shost",
-        "sdevice",
-        "sarray",
-        "sres",
-        "spitch",
-        "sheight",
-        "dx",
-        "dy",
-        "dz",
-        "dlod",
-        "dkind",
-        "dhost",
-        "ddevice",
-        "darray",
-        "dres",
-        "dpitch",
-        "dheight",
-        "width",
-        "height",
-        "depth",
-    ]
+    order = """
+        sx sy sz slod skind shost sdevice sarray sres spitch sheight dx dy dz dlod dkind dhost ddevice darray dres
+        dpitch dheight width height depth
+    """.split()
     return cell("25Q", *[fields.get(name, 0) for name in order])
 
 
-@unit
 def copies_in_planes(d: Driver) -> None:
     d.context()
     o = Cell()
@@ -229,7 +189,6 @@ def copies_in_planes(d: Driver) -> None:
     d("cuCtxSynchronize")
 
 
-@unit
 def more_of_copies(d: Driver) -> None:
     context = d.context()
     o, host = Cell(64), Cell(1 << 16)

@@ -183,15 +183,10 @@ def nvml(descriptor: int, skip: int) -> None:
     for index in (1, 0):
         n("nvmlDeviceGetHandleByIndex_v2", index, q, say=str(index), v=lambda: q.v != 0)
     h = q.v
-    texts = (
-        "Name",
-        "Serial",
-        "UUID",
-        "BoardPartNumber",
-        "VbiosVersion",
-        "InforomImageVersion",
-        "GspFirmwareVersion",
-        "PgpuMetadataString",
+    texts = tuple(
+        """
+        Name Serial UUID BoardPartNumber VbiosVersion InforomImageVersion GspFirmwareVersion PgpuMetadataString
+    """.split()
     )
     for name in texts:
         keep = name in ("Name",)
@@ -218,55 +213,20 @@ def nvml(descriptor: int, skip: int) -> None:
             say=re.sub("[0-9A-Fa-f]", "X", text) + ("l" if text.islower() else ""),
             v=lambda: r.v == h,
         )
-    numbers = [
-        "Brand",
-        "Architecture",
-        "Index",
-        "MinorNumber",
-        "MemoryBusWidth",
-        "NumGpuCores",
-        "MaxPcieLinkGeneration",
-        "MaxPcieLinkWidth",
-        "CurrPcieLinkGeneration",
-        "CurrPcieLinkWidth",
-        "PersistenceMode",
-        "ComputeMode",
-        "DisplayMode",
-        "DisplayActive",
-        "MultiGpuBoard",
-        "PerformanceState",
-        "PowerManagementMode",
-        "PowerManagementLimit",
-        "PowerManagementDefaultLimit",
-        "EnforcedPowerLimit",
-        "NumFans",
-        "BusType",
-        "IrqNum",
-        "AdaptiveClockInfoStatus",
-        "PcieLinkMaxSpeed",
-        "PcieSpeed",
-        "VirtualizationMode",
-        "MaxMigDeviceCount",
-        "GpuInstanceId",
-        "ComputeInstanceId",
-        "ModuleId",
-        "PowerSource",
-        "GpuMaxPcieLinkGeneration",
-        "SupportedPerformanceStates",
-        "IsMig",
-        "RetiredPagesPendingStatus",
-    ]
+    numbers = """
+        Brand Architecture Index MinorNumber MemoryBusWidth NumGpuCores MaxPcieLinkGeneration MaxPcieLinkWidth
+        CurrPcieLinkGeneration CurrPcieLinkWidth PersistenceMode ComputeMode DisplayMode DisplayActive MultiGpuBoard
+        PerformanceState PowerManagementMode PowerManagementLimit PowerManagementDefaultLimit EnforcedPowerLimit
+        NumFans BusType IrqNum AdaptiveClockInfoStatus PcieLinkMaxSpeed PcieSpeed VirtualizationMode
+        MaxMigDeviceCount GpuInstanceId ComputeInstanceId ModuleId PowerSource GpuMaxPcieLinkGeneration
+        SupportedPerformanceStates IsMig RetiredPagesPendingStatus
+    """.split()
     for name in numbers:
         n(f"nvmlDeviceGet{name}", h, o, v=lambda: o.u)
     n("nvmlDeviceIsMigDeviceHandle", h, o, v=lambda: o.u)
-    for name in (
-        "PowerUsage",
-        "FanSpeed",
-        "TotalEnergyConsumption",
-        "BoardId",
-        "InforomConfigurationChecksum",
-        "PcieReplayCounter",
-    ):
+    for name in """
+        PowerUsage FanSpeed TotalEnergyConsumption BoardId InforomConfigurationChecksum PcieReplayCounter
+    """.split():
         n(f"nvmlDeviceGet{name}", h, o)
     n("nvmlDeviceGetCudaComputeCapability", h, o, p, v=lambda: [o.u, p.u])
     n("nvmlDeviceGetMigMode", h, o, p, v=lambda: [o.u, p.u])

@@ -5,10 +5,9 @@ from __future__ import annotations
 
 from answers import Cell, Driver, cell
 from copies import copy3d
-from shapes import HOST_FUNCTION, MIB, PTX, alignment, pool_props, unit
+from shapes import HOST_FUNCTION, MIB, PTX, alignment, pool_props
 
 
-@unit
 def graphs(d: Driver) -> None:
     d.context()
     o, p, q, r = Cell(256), Cell(64), Cell(64), Cell(256)
@@ -147,7 +146,6 @@ def graphs(d: Driver) -> None:
     d("cuGraphDestroy", 0, say="null")
 
 
-@unit
 def graph_memory(d: Driver) -> None:
     d.context()
     o, p, q = Cell(64), Cell(64), Cell(64)
@@ -231,7 +229,6 @@ def graph_memory(d: Driver) -> None:
     look("captured")
 
 
-@unit
 def more_of_graphs(d: Driver) -> None:
     d.context()
     o, p, q, r = Cell(512), Cell(64), Cell(64), Cell(512)

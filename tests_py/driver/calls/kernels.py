@@ -7,10 +7,9 @@ import ctypes
 import struct
 
 from answers import Cell, Driver, cell
-from shapes import PTX, alignment, unit
+from shapes import PTX, alignment
 
 
-@unit
 def modules(d: Driver) -> None:
     d.context()
     o, p, q = Cell(64), Cell(64), Cell(64)
@@ -223,7 +222,6 @@ def modules(d: Driver) -> None:
     d("cuCtxSynchronize", say="after that")
 
 
-@unit
 def more_of_kernels(d: Driver) -> None:
     d.context()
     o, p, q = Cell(512), Cell(64), Cell(64)

@@ -8,10 +8,14 @@ import itertools
 import mmap
 
 from answers import Cell, Driver
-from shapes import BLOCK, MIB, alignment, unit
+from shapes import BLOCK, MIB, alignment
+
+WIDTHS = """
+    1 4 16 31 32 33 64 127 128 129 255 256 257 500 511 512 513 1000 1023 1024 1025 2048 2049 4000 4096 4097
+    10000 65536 65537 100000 1000000
+"""
 
 
-@unit
 def memory(d: Driver) -> None:
     d.context()
     o, p, q = Cell(64), Cell(64), Cell(64)
@@ -97,44 +101,11 @@ def memory(d: Driver) -> None:
     d("cuMemFree_v2", managed, say="managed")
 
 
-@unit
 def pitches(d: Driver) -> None:
     d.context()
     o, p = Cell(), Cell()
     for element in (4, 8, 16):
-        for width in (
-            1,
-            4,
-            16,
-            31,
-            32,
-            33,
-            64,
-            127,
-            128,
-            129,
-            255,
-            256,
-            257,
-            500,
-            511,
-            512,
-            513,
-            1000,
-            1023,
-            1024,
-            1025,
-            2048,
-            2049,
-            4000,
-            4096,
-            4097,
-            10000,
-            65536,
-            65537,
-            100000,
-            1000000,
-        ):
+        for width in map(int, WIDTHS.split()):
             d(
                 "cuMemAllocPitch_v2",
                 o,
@@ -167,7 +138,6 @@ def pitches(d: Driver) -> None:
     d("cuMemGetAddressRange_v2", p, d and (size := Cell()), o.v, say="pitched", v=lambda: [p.v == o.v, size.v])
 
 
-@unit
 def host_memory(d: Driver) -> None:
     context = d.context()
     o, p = Cell(64), Cell(64)
@@ -226,7 +196,6 @@ def host_memory(d: Driver) -> None:
     d("cuPointerGetAttribute", p, 1, o.v, say="context of pinned", v=lambda: p.v == context)
 
 
-@unit
 def managed(d: Driver) -> None:
     d.context()
     o, p = Cell(64), Cell(64)

@@ -8,7 +8,7 @@ import mmap
 import struct
 
 from answers import Cell, Driver, cell
-from shapes import BLOCK, MIB, access, prop, unit
+from shapes import BLOCK, MIB, access, prop
 
 
 def attributes_of(d: Driver, pointer: int, say: str, base: int) -> None:
@@ -64,7 +64,6 @@ def attributes_of(d: Driver, pointer: int, say: str, base: int) -> None:
     )
 
 
-@unit
 def pointer_attributes(d: Driver) -> None:
     d.context()
     o = Cell(64)

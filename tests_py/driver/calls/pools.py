@@ -4,10 +4,9 @@
 from __future__ import annotations
 
 from answers import Cell, Driver, cell
-from shapes import BLOCK, MIB, access, alignment, pool_props, unit
+from shapes import BLOCK, MIB, access, alignment, pool_props
 
 
-@unit
 def pools(d: Driver) -> None:
     d.context()
     o, p, q = Cell(64), Cell(64), Cell(64)
@@ -133,7 +132,6 @@ def pools(d: Driver) -> None:
     d("cuMemPoolDestroy", 0, say="null")
 
 
-@unit
 def pool_reuse(d: Driver) -> None:
     """Which blocks a pool gives again, within a stream and between streams."""
     d.context()
@@ -183,7 +181,6 @@ def pool_reuse(d: Driver) -> None:
     d("cuMemPoolGetAttribute", pool.v, 5, o, say="trimmed", v=lambda: o.v)
 
 
-@unit
 def pools_between_processes(d: Driver) -> None:
     """A pool that is exported is imported in the same process, which CUDA's documentation leaves open."""
     d.context()

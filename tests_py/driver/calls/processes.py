@@ -12,10 +12,9 @@ import time
 from pathlib import Path
 
 from answers import Cell, Driver
-from shapes import BLOCK, prop, unit
+from shapes import BLOCK, prop
 
 
-@unit
 def fork_after_init(d: Driver) -> None:
     context = d.context()
     pointer = d.alloc(100)
@@ -104,7 +103,6 @@ def handle_of(data: bytes) -> Handle:
     return one
 
 
-@unit
 def ipc(d: Driver) -> None:
     d.context()
     o, p = Cell(64), Cell(64)

@@ -6,10 +6,9 @@ from __future__ import annotations
 import os
 
 from answers import Calls, Cell, Driver, cell
-from shapes import BLOCK, HOST_FUNCTION, MIB, unit
+from shapes import BLOCK, HOST_FUNCTION, MIB
 
 
-@unit
 def rest(d: Driver) -> None:
     """What PyTorch and others ask besides."""
     d.context()

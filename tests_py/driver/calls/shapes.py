@@ -1,40 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the sequences and programs share: structures of the driver, a module, and how a unit is registered."""
+"""What the sequences and programs share: structures of the driver, and a module."""
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
 
-from answers import Cell, Driver, cell
-
-UNITS: dict[str, Callable[[int, int], None]] = {}
-
+from answers import Cell, cell
 
 MIB = 1 << 20
-
-
 BLOCK = 2 * MIB
-
-
 FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-
-
 CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)
-
-
 NOTHING = FUNCTION(lambda _data: None)
-
-
 NOTHING_OF_STREAM = CALLBACK(lambda _stream, _status, _data: None)
-
-
 HOST_FUNCTION = ctypes.cast(NOTHING, ctypes.c_void_p).value or 0
-
-
 STREAM_CALLBACK = ctypes.cast(NOTHING_OF_STREAM, ctypes.c_void_p).value or 0
-
-
 PTX = b"""
 .version 7.0
 .target sm_70
@@ -49,16 +29,6 @@ PTX = b"""
 }
 .visible .entry bounded() .maxntid 64, 1, 1 { ret; }
 \0"""
-
-
-def unit(function: Callable[[Driver], None]) -> Callable[[Driver], None]:
-    """Register a unit."""
-
-    def run(descriptor: int, skip: int) -> None:
-        function(Driver(descriptor))
-
-    UNITS[function.__name__] = run
-    return function
 
 
 def prop(

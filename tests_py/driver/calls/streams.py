@@ -4,10 +4,9 @@
 from __future__ import annotations
 
 from answers import Cell, Driver, cell
-from shapes import HOST_FUNCTION, STREAM_CALLBACK, unit
+from shapes import HOST_FUNCTION, STREAM_CALLBACK
 
 
-@unit
 def streams(d: Driver) -> None:
     context = d.context()
     o, p, q = Cell(64), Cell(64), Cell(64)
@@ -82,7 +81,6 @@ def streams(d: Driver) -> None:
     d("cuStreamDestroy_v2", stream)
 
 
-@unit
 def stream_gone(d: Driver) -> None:
     d.context()
     o = Cell(64)
@@ -94,7 +92,6 @@ def stream_gone(d: Driver) -> None:
     d("cuStreamDestroy_v2", stream, say="destroyed")
 
 
-@unit
 def event_gone(d: Driver) -> None:
     d.context()
     event = d.event()
@@ -105,7 +102,6 @@ def event_gone(d: Driver) -> None:
     d("cuEventDestroy_v2", event, say="destroyed")
 
 
-@unit
 def events(d: Driver) -> None:
     d.context()
     o = Cell(64)

@@ -6,10 +6,9 @@ from __future__ import annotations
 import os
 
 from answers import Cell, Driver, cell
-from shapes import BLOCK, MIB, access, alignment, prop, unit
+from shapes import BLOCK, MIB, access, alignment, prop
 
 
-@unit
 def virtual(d: Driver) -> None:
     d.context()
     o, p, q = Cell(64), Cell(64), Cell(64)
@@ -102,7 +101,6 @@ def virtual(d: Driver) -> None:
     d("cuMemAddressFree", 0, BLOCK, say="null")
 
 
-@unit
 def virtual_orders(d: Driver) -> None:
     d.context()
     o, p, q, r = Cell(64), Cell(64), Cell(64), Cell(64)
