@@ -6,8 +6,6 @@ memory in
 use.
 """
 
-from __future__ import annotations
-
 import re
 import subprocess
 import threading

@@ -1,7 +1,5 @@
 """Random sequences of configuration calls, valid and invalid, as text."""
 
-from __future__ import annotations
-
 import random
 
 _STRANGERS = (
@@ -29,41 +27,13 @@ _STRANGERS = (
 _TYPES = ("None",) * 6 + ("'GPU'",) * 6 + ("'CPU'",) * 3 + ("'gpu'", "'TPU'", "''", "1", "[]", "b'GPU'", "True")
 _GROWTH = ("True",) * 8 + ("False",) * 4 + ("1", "0", "2", "-1", "'x'", "None", "1.0", "[]", "nan", "2**70")
 _LIMITS = ("1", "10", "10", "7", "10.0", "10.9", "0.5", "0", "1024", "True", "2**40", "2**43", "16777217")
-_BAD_LIMITS = (
-    "None",
-    "-1",
-    "-0.5",
-    "nan",
-    "inf",
-    "-inf",
-    "2**44",
-    "2**70",
-    "10**400",
-    "'x'",
-    "'10'",
-    "[]",
-    "b'1'",
-    "1j",
-)
+_BAD_LIMITS = tuple("None -1 -0.5 nan inf -inf 2**44 2**70 10**400 'x' '10' [] b'1' 1j".split())
 _PRIORITIES = ("0", "-1", "-2", "-5")
 _BAD_NUMBERS = ("1", "-6", "2**31", "-2**31-1", "1.5", "1.0", "'x'", "[]", "True")
 _ORDINALS = ("0", "1", "2", "3", "-1")
 _THREADS = ("0", "1", "2", "2", "4", "None", "None", "True", "-1", "2**31", "2**70", "'x'", "1.5", "2.0", "[]")
 _SWITCH = ("True", "True", "False", "False", "None", "1", "0", "'x'", "2", "[]")
-_POLICIES = (
-    "'silent'",
-    "'warn'",
-    "'explicit'",
-    "'silent_for_int32'",
-    "None",
-    "'x'",
-    "'SILENT'",
-    "''",
-    "1",
-    "True",
-    "[]",
-    "b'silent'",
-)
+_POLICIES = tuple("'silent' 'warn' 'explicit' 'silent_for_int32' None 'x' 'SILENT' '' 1 True [] b'silent'".split())
 _JIT = ("True", "False", "'autoclustering'", "'x'", "None", "1", "0", "''", "[]")
 _TOGGLES = (
     "layout_optimizer", "constant_folding", "shape_optimization", "remapping", "arithmetic_optimization",
@@ -93,20 +63,14 @@ _SCOPES = (
 
 _VISIBLE_LISTS = ("'0'", "'1'", "'1,0'", "'0,1'", "''", "'-1'", "'0,0'", "'7'", "'x'", "'0,'", "' 0'", "'0, 1'", "'-9'")
 
-_GETTERS = (
-    "config.get_soft_device_placement()",
-    "debugging.get_log_device_placement()",
-    "threading.get_intra_op_parallelism_threads()",
-    "threading.get_inter_op_parallelism_threads()",
-    "optimizer.get_jit()",
-    "optimizer.get_experimental_options()",
-    "experimental.get_device_policy()",
-    "experimental.get_synchronous_execution()",
-    "config.functions_run_eagerly()",
-    "experimental.tensor_float_32_execution_enabled()",
-    "config.list_physical_devices()",
-    "config.get_visible_devices()",
-    "scope()",
+_GETTERS = tuple(
+    """
+    config.get_soft_device_placement() debugging.get_log_device_placement()
+    threading.get_intra_op_parallelism_threads() threading.get_inter_op_parallelism_threads() optimizer.get_jit()
+    optimizer.get_experimental_options() experimental.get_device_policy() experimental.get_synchronous_execution()
+    config.functions_run_eagerly() experimental.tensor_float_32_execution_enabled() config.list_physical_devices()
+    config.get_visible_devices() scope()
+""".split()
 )
 
 

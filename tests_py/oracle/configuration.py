@@ -1,7 +1,5 @@
 """Sequences of configuration calls on TensorFlow and on gpuconf, compared call by call."""
 
-from __future__ import annotations
-
 import random
 from typing import NamedTuple
 

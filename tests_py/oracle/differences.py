@@ -3,8 +3,6 @@
 The comparison excuses only what is on the list, and reports how often each entry occurred.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import NamedTuple

@@ -5,8 +5,6 @@ effect shows in later calls, the excuse repeats the calls on TensorFlow without 
 equal gpuconf's. tests_py/conformance/test_excuses.py plants defects that the excuses must not explain.
 """
 
-from __future__ import annotations
-
 import ast
 import math
 import re

@@ -8,8 +8,6 @@ from a process in which ``import tensorflow`` finds gpuconf. Values are compared
 to the first difference, which is shrunk and printed as calls. ``KNOWN`` has those that docs/differences.md lists.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import math
@@ -26,198 +24,49 @@ from typing import Any, NamedTuple
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
-ODD = [
-    "None",
-    "True",
-    "False",
-    "0",
-    "1",
-    "2",
-    "-1",
-    "1.5",
-    "-0.5",
-    "nan",
-    "2**40",
-    "2**70",
-    "''",
-    "'x'",
-    "b'x'",
-    "'GPU:0'",
-    "'/gpu:0'",
-    "'/device:CPU:0'",
-    "'CPU:0'",
-    "'GPU'",
-    "[]",
-    "{}",
-    "()",
-    "[1]",
-    "[1.5]",
-    "['a']",
-    "[None]",
-    "[[1,2],[3]]",
-    "[[1.0]]",
-    "np.True_",
-    "np.int64(3)",
-    "np.float32(2)",
-    "np.ones(2)",
-    "np.zeros((1,0))",
-    "1j",
-    "object",
-    "tf.float32",
-    "tf.int64",
-    "'float32'",
-    "t",
-    "v",
-    "g0",
-    "c",
-]
-NUMBERS = [
-    "1",
-    "2",
-    "0",
-    "-1",
-    "1.5",
-    "True",
-    "[1,2]",
-    "[1.0,2.0]",
-    "[[1.0,2.0],[3.0,4.0]]",
-    "[]",
-    "t",
-    "v",
-    "np.ones(2,'float32')",
-    "np.arange(3)",
-]
-DEVICES = [
-    "'/gpu:0'",
-    "'/gpu:1'",
-    "'GPU:0'",
-    "'gpu:0'",
-    "'/cpu:0'",
-    "'CPU:0'",
-    "''",
-    "None",
-    "'/device:GPU:0'",
-    "'/job:localhost/device:CPU:0'",
-    "'/job:worker/gpu:0'",
-    "'x'",
-    "'/gpu:7'",
-    "'/GPU:*'",
-    "1",
-    "[]",
-    "g0",
-    "LD('/device:GPU:0','GPU')",
-]
-ONE = [
-    "abs",
-    "square",
-    "sqrt",
-    "exp",
-    "floor",
-    "round",
-    "sin",
-    "cos",
-    "tanh",
-    "sigmoid",
-    "sign",
-    "negative",
-    "reduce_sum",
-    "reduce_mean",
-    "reduce_max",
-    "reduce_prod",
-    "rank",
-    "reduce_any",
-    "identity",
-    "zeros_like",
-    "ones_like",
-    "argmax",
-    "cumsum",
-    "transpose",
-    "squeeze",
-    "size",
-    "shape",
-    "is_tensor",
-    "convert_to_tensor",
-    "math.log",
-    "math.ceil",
-    "math.rsqrt",
-    "nn.relu",
-    "nn.softmax",
-    "strings.length",
-    "strings.upper",
-    "stop_gradient",
-]
-TWO = [
-    "add",
-    "subtract",
-    "multiply",
-    "divide",
-    "pow",
-    "maximum",
-    "minimum",
-    "equal",
-    "less",
-    "greater_equal",
-    "matmul",
-    "math.floormod",
-    "logical_and",
-]
+ODD = """
+    None True False 0 1 2 -1 1.5 -0.5 nan 2**40 2**70 '' 'x' b'x' 'GPU:0' '/gpu:0' '/device:CPU:0' 'CPU:0' 'GPU' []
+    {} () [1] [1.5] ['a'] [None] [[1,2],[3]] [[1.0]] np.True_ np.int64(3) np.float32(2) np.ones(2) np.zeros((1,0))
+    1j object tf.float32 tf.int64 'float32' t v g0 c
+""".split()
+NUMBERS = """
+    1 2 0 -1 1.5 True [1,2] [1.0,2.0] [[1.0,2.0],[3.0,4.0]] [] t v np.ones(2,'float32') np.arange(3)
+""".split()
+DEVICES = """
+    '/gpu:0' '/gpu:1' 'GPU:0' 'gpu:0' '/cpu:0' 'CPU:0' '' None '/device:GPU:0' '/job:localhost/device:CPU:0'
+    '/job:worker/gpu:0' 'x' '/gpu:7' '/GPU:*' 1 [] g0 LD('/device:GPU:0','GPU')
+""".split()
+ONE = """
+    abs square sqrt exp floor round sin cos tanh sigmoid sign negative reduce_sum reduce_mean reduce_max reduce_prod
+    rank reduce_any identity zeros_like ones_like argmax cumsum transpose squeeze size shape is_tensor
+    convert_to_tensor math.log math.ceil math.rsqrt nn.relu nn.softmax strings.length strings.upper stop_gradient
+""".split()
+TWO = """
+    add subtract multiply divide pow maximum minimum equal less greater_equal matmul math.floormod logical_and
+""".split()
 OPERATORS = ["+", "-", "*", "/", "//", "%", "**", "==", "!=", "<", ">=", "@", "&", "|"]
-PLAIN = [
-    "tf.executing_eagerly()",
-    "tf.config.list_physical_devices()",
-    "tf.config.list_logical_devices()",
-    "tf.test.gpu_device_name()",
-    "tf.test.is_gpu_available()",
-    "tf.test.is_built_with_cuda()",
-    "tf.distribute.get_strategy().num_replicas_in_sync",
-    "tf.distribute.has_strategy()",
-    "tf.compat.v1.get_default_graph().get_operations()",
-    "v1.executing_eagerly()",
-    "v1.disable_v2_behavior()",
-    "v1.disable_eager_execution()",
-    "v1.enable_eager_execution()",
-    "v1.reset_default_graph()",
-    "v1.enable_v2_behavior()",
-    "v1.disable_tensor_equality()",
-    "v1.enable_tensor_equality()",
-    "tf.config.get_visible_devices()",
-    "tf.config.get_soft_device_placement()",
-    "tf.config.optimizer.get_experimental_options()",
-    "tf.config.optimizer.get_jit()",
-    "tf.config.experimental.enable_op_determinism()",
-    "tf.random.normal([2]).shape",
-    "tf.config.functions_run_eagerly()",
-    "tf.compat.v1.global_variables_initializer()",
-    "tf.compat.v1.trainable_variables()",
-    "hash(t)",
-    "hash(v)",
-    "t.ref()==t.ref()",
-    "tf.version.VERSION",
-    "tf.sysconfig.get_build_info()['is_rocm_build']",
-    "v1.global_variables()",
-    "bool(t==v)",
-    "[t].count(1.0)",
-]
-SETTINGS = [
-    "config.set_soft_device_placement",
-    "config.set_visible_devices",
-    "config.set_logical_device_configuration",
-    "config.experimental.set_memory_growth",
-    "config.experimental.get_memory_growth",
-    "config.optimizer.set_jit",
-    "config.threading.set_inter_op_parallelism_threads",
-    "config.experimental.enable_tensor_float_32_execution",
-    "debugging.set_log_device_placement",
-    "config.run_functions_eagerly",
-    "config.experimental.set_synchronous_execution",
-    "config.experimental.get_memory_info",
-    "config.experimental.get_device_details",
-    "config.list_logical_devices",
-    "config.get_logical_device_configuration",
-    "config.experimental.set_device_policy",
-    "random.set_seed",
-    "DeviceSpec.from_string",
-]
+PLAIN = """
+    tf.executing_eagerly() tf.config.list_physical_devices() tf.config.list_logical_devices()
+    tf.test.gpu_device_name() tf.test.is_gpu_available() tf.test.is_built_with_cuda()
+    tf.distribute.get_strategy().num_replicas_in_sync tf.distribute.has_strategy()
+    tf.compat.v1.get_default_graph().get_operations() v1.executing_eagerly() v1.disable_v2_behavior()
+    v1.disable_eager_execution() v1.enable_eager_execution() v1.reset_default_graph() v1.enable_v2_behavior()
+    v1.disable_tensor_equality() v1.enable_tensor_equality() tf.config.get_visible_devices()
+    tf.config.get_soft_device_placement() tf.config.optimizer.get_experimental_options()
+    tf.config.optimizer.get_jit() tf.config.experimental.enable_op_determinism() tf.random.normal([2]).shape
+    tf.config.functions_run_eagerly() tf.compat.v1.global_variables_initializer() tf.compat.v1.trainable_variables()
+    hash(t) hash(v) t.ref()==t.ref() tf.version.VERSION tf.sysconfig.get_build_info()['is_rocm_build']
+    v1.global_variables() bool(t==v) [t].count(1.0)
+""".split()
+SETTINGS = """
+    config.set_soft_device_placement config.set_visible_devices config.set_logical_device_configuration
+    config.experimental.set_memory_growth config.experimental.get_memory_growth config.optimizer.set_jit
+    config.threading.set_inter_op_parallelism_threads config.experimental.enable_tensor_float_32_execution
+    debugging.set_log_device_placement config.run_functions_eagerly config.experimental.set_synchronous_execution
+    config.experimental.get_memory_info config.experimental.get_device_details config.list_logical_devices
+    config.get_logical_device_configuration config.experimental.set_device_policy random.set_seed
+    DeviceSpec.from_string
+""".split()
 
 
 class Difference(NamedTuple):

@@ -4,8 +4,6 @@ A call is text, such as ``config.set_visible_devices([g0], 'GPU')``, which each 
 call can be displayed, shrunk, recorded and pasted into a test.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import math

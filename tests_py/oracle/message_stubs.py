@@ -3,8 +3,6 @@
 ``_proto.pyi`` has the messages of ``messages.proto``, and each public module of ``names.txt`` has one, too.
 """
 
-from __future__ import annotations
-
 import importlib
 import re
 import sys

@@ -5,8 +5,6 @@ same place. Then values, classes of errors, the beginnings of their messages, an
 equal.
 """
 
-from __future__ import annotations
-
 import math
 import random
 import re
@@ -141,15 +139,10 @@ def outcome(call: Any) -> tuple[str, str]:
     return "", shown(result)
 
 
-_KINDS = (
-    "AttributeError",
-    "IndexError",
-    "KeyError",
-    "NotImplementedError",
-    "OverflowError",
-    "TypeError",
-    "ValueError",
-    "SystemError",
+_KINDS = tuple(
+    """
+    AttributeError IndexError KeyError NotImplementedError OverflowError TypeError ValueError SystemError
+""".split()
 )
 
 
@@ -223,25 +216,7 @@ def _message_step(rng: random.Random, pair: Pair, pairs: list[Pair]) -> tuple[st
     fields = list(type(pair.ours).FIELDS.values())
     field = rng.choice(fields)
     name = field.name if rng.random() < 0.97 else rng.choice(["nonsense", "value", 3])
-    kind = rng.choice(
-        [
-            "set",
-            "set",
-            "set",
-            "read",
-            "read",
-            "read",
-            "has",
-            "clear",
-            "list",
-            "merge",
-            "copy",
-            "make",
-            "oneof",
-            "parent",
-            "wipe",
-        ]
-    )
+    kind = rng.choice("set set set read read read has clear list merge copy make oneof parent wipe".split())
     value = rng.choice(VALUES)
     if field.message is None and rng.random() < 0.7:
         value = _fitting(rng, field.kind)

@@ -1,7 +1,5 @@
 """The result of a call, in a form that can be compared, printed and recorded: a value or an exception."""
 
-from __future__ import annotations
-
 import math
 import re
 import sys

@@ -2,8 +2,6 @@
 device) pairs.
 """
 
-from __future__ import annotations
-
 import random
 import re
 from typing import Any
@@ -29,18 +27,10 @@ _DEVICES = (
     "'/device:GPU:0'", "'/device:Gpu:0'", "'TPU:0'", "'/replica:1'", "'GPU:-1'", "'/device:*:0'", "'/job:123'",
     "'/replica:-1'",
 )  # fmt: skip
-_COMMON = (
-    "None",
-    "''",
-    "'GPU:0'",
-    "'/gpu:0'",
-    "'gpu'",
-    "'/device:GPU:*'",
-    "'CPU'",
-    "'/cpu:0'",
-    "'/job:localhost'",
-    "'/task:0/gpu:1'",
-    "'/gpu:1'",
+_COMMON = tuple(
+    """
+    None '' 'GPU:0' '/gpu:0' 'gpu' '/device:GPU:*' 'CPU' '/cpu:0' '/job:localhost' '/task:0/gpu:1' '/gpu:1'
+""".split()
 )
 _TYPES = {"f": "'float32'", "d": "'float64'", "i": "'int32'"}
 _VALUES = {"f": "[[1.0, 2.0], [3.0, 4.0]]", "d": "numpy.ones((2, 2))", "i": "[[1, 2], [3, 4]]"}

@@ -3,8 +3,6 @@
 TensorFlow's part is recorded (planted.json), so that ``make test`` can try every excuse without TensorFlow.
 """
 
-from __future__ import annotations
-
 import json
 from typing import NamedTuple
 

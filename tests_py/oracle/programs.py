@@ -4,8 +4,6 @@ Both run the unchanged programs, with as many imaginary GPUs as are simulated. P
 compared (``:: TensorFlow``) are left out.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -33,8 +33,6 @@ were added later, all hits that could be fetched; none was chosen by hand.
 The code is other people's: ``public_code.txt`` has where it is, and its hash.
 """
 
-from __future__ import annotations
-
 import ast
 import hashlib
 import json

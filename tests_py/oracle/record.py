@@ -1,7 +1,5 @@
 """Sequences of calls with TensorFlow's results, so that ``make test`` can check gpuconf without TensorFlow."""
 
-from __future__ import annotations
-
 import json
 import random
 

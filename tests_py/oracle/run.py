@@ -12,8 +12,6 @@ benchmarks/reports/conformance.md and the recorded agreement that ``make test`` 
 The seed alone determines what is compared, so a run can be repeated.
 """
 
-from __future__ import annotations
-
 import argparse
 import datetime
 import os

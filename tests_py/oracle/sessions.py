@@ -6,8 +6,6 @@ which TensorFlow builds graphs. ``make oracle`` compares the stories and records
 replays those without TensorFlow (tests_py/conformance/test_session_stories.py).
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 import re

@@ -2,8 +2,6 @@
 TensorFlow's own parsers, in Python and native, compared with gpuconf's.
 """
 
-from __future__ import annotations
-
 import random
 
 from . import excuses
@@ -11,26 +9,7 @@ from .machine import Side
 from .outcomes import Tally, agree, outcome
 
 _FIELDS = ("job", "replica", "task", "device", "Job", "TASK")
-_TYPES = (
-    "GPU",
-    "GPU",
-    "CPU",
-    "CPU",
-    "gpu",
-    "cpu",
-    "Gpu",
-    "cPu",
-    "TPU",
-    "tpu",
-    "XPU",
-    "CUSTOM",
-    "EPU",
-    "epu",
-    "*",
-    "MyDevice_2",
-    "_x",
-    "2x",
-)
+_TYPES = tuple("GPU GPU CPU CPU gpu cpu Gpu cPu TPU tpu XPU CUSTOM EPU epu * MyDevice_2 _x 2x".split())
 _JOBS = ("localhost", "localhost", "worker", "*", "a-b", "a_b", "123", "", "Ä", "w o")
 _INDICES = (
     "0", "0", "0", "1", "1", "2", "*", "*", "", "00", "01", "-1", "+1", " 1", "1 ", "1_0", "1__0", "_1", "x", "0x1",

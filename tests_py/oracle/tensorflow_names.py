@@ -8,8 +8,6 @@ Several releases make one table, because programs use names that later releases 
 generate``), the names stay, and only the marks of those that gpuconf has are written again. ``--check`` compares only.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import re

@@ -1,7 +1,5 @@
 """TensorFlow as one of the two sides of a comparison: its own runtime, with imaginary GPUs."""
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import io

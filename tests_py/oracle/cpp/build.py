@@ -1,7 +1,5 @@
 """Compile the C++ of this folder against TensorFlow's own headers and library, and the Go program beside it."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -38,10 +36,7 @@ def cpp(source: str, *, shared: bool) -> Path:
         return target
     command = [
         os.environ.get("CXX", "g++"),
-        "-O2",
-        "-std=c++17",
-        "-Wno-deprecated-declarations",
-        "-D_GLIBCXX_USE_CXX11_ABI=1",
+        *"-O2 -std=c++17 -Wno-deprecated-declarations -D_GLIBCXX_USE_CXX11_ABI=1".split(),
     ]
     command += ["-DEIGEN_MAX_ALIGN_BYTES=64", "-isystem", str(folder / "include"), str(path), "-o", str(target)]
     command += ["-fPIC", "-shared"] if shared else []
