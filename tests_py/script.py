@@ -9,7 +9,7 @@ import subprocess
 import sys
 import textwrap
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,6 +33,20 @@ def environment(changes: Mapping[str, str] | None = None) -> dict[str, str]:
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("GPUCONF_", "TF_", "CUDA_", "PYTEST_"))}
     path = os.pathsep.join((os.path.dirname(sys.executable), os.environ.get("PATH", os.defpath)))
     return {**kept, "PATH": path, "PYTHONFAULTHANDLER": "", **(changes or {})}
+
+
+def plain() -> dict[str, str]:
+    """The environment of the tests without all that concerns drivers, frameworks and how libraries are found."""
+    dropped = ("GPUCONF_", "TF_", "CUDA_", "FAKE", "PYTORCH_", "LD_", "PYTEST_")
+    return {name: value for name, value in os.environ.items() if not name.startswith(dropped)}
+
+
+def completed(
+    words: Sequence[object], *, timeout: float = 170, check: bool = False, **how: Any
+) -> subprocess.CompletedProcess[str]:
+    """Run a program to its end, with its output as text."""
+    command = list(map(str, words))
+    return subprocess.run(command, capture_output=True, text=True, check=check, timeout=timeout, **how)
 
 
 def without_others(tables: str) -> str:
