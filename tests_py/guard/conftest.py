@@ -1,7 +1,5 @@
 """The fixtures of the guard's tests."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A CUDA driver of host memory, and programs under a budget over it."""
 
-from __future__ import annotations
-
 import os
 import runpy
 import shlex
@@ -13,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+import script
 from gpuconf.jobs import budget as _budget
 from gpuconf.jobs.budget import Budget
 
@@ -21,7 +20,6 @@ CARDS = [
     f"GPU-{0xF0 - 3 * i:02x}ced00d-1234-4567-89ab-cdef012345{i:02x}" for i in range(4)
 ]  # of tests_go/machine/fakecuda
 KIB, MIB = 1 << 10, 1 << 20
-DROPPED = ("GPUCONF_", "FAKECUDA_", "CUDA_", "LD_", "FAKE_NVML")
 
 
 def build_driver(folder: Path, version: int = 12040, missing: tuple[str, ...] = ()) -> Path:
@@ -56,7 +54,7 @@ def client(driver: Path) -> dict[str, Path]:
 
 def environment(driver: Path | None, **more: str) -> dict[str, str]:
     """The environment of a program over a driver, without a budget."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(DROPPED)}
+    kept = script.plain()
     if driver is not None:
         kept["LD_LIBRARY_PATH"] = str(driver)
     return {**kept, "FAKECUDA_MEMORY": str(2048 * MIB), "FAKECUDA_FORKS": "1", **more}
@@ -68,8 +66,8 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 class Job:
     """A budget, and programs that run under it."""
 
-    def __init__(self, budget: Budget, base: dict[str, str]) -> None:
-        self.budget = budget
+    def __init__(self, budget: Budget, base: dict[str, str], prelude: str = "") -> None:
+        self.budget, self.prelude = budget, PRELUDE + prelude
         self.environment = {**base, **budget.environment}
 
     def start(self, *command: str | Path, **more: str) -> subprocess.Popen[str]:
@@ -89,7 +87,13 @@ class Job:
 
     def python(self, code: str, **more: str) -> str:
         """Run Python code with ``cuda``, the driver by its usual name."""
-        return self.run(sys.executable, "-c", PRELUDE + textwrap.dedent(code), **more)
+        return self.run(sys.executable, "-c", self.prelude + textwrap.dedent(code), **more)
+
+    def told(self, code: str) -> list[str]:
+        """The lines that Python code prints, after which nothing is in use or logged."""
+        lines = self.python(code).splitlines()
+        assert (self.used(), self.budget.log()) == (0, [])
+        return lines
 
     def used(self, card: str = CARDS[0]) -> int:
         """Bytes in use by living processes."""
@@ -121,11 +125,16 @@ def info():
 
 @contextmanager
 def job(
-    driver: Path | None, limits: dict[str, int] | int, mode: str = "proxy", command: tuple[str, ...] = (), **more: str
+    driver: Path | None,
+    limits: dict[str, int] | int,
+    mode: str = "proxy",
+    command: tuple[str, ...] = (),
+    prelude: str = "",
+    **more: str,
 ) -> Iterator[Job]:
-    """A job whose first card has the limit, or with a limit for each card."""
+    """A job whose first card has the limit, or with a limit for each card; its Python code follows the prelude."""
     if isinstance(limits, int):
         limits = {CARDS[0]: limits}
     base = environment(driver, **more)
     with _budget.prepare(limits, mode, environment=base, command=command) as budget:
-        yield Job(budget, base)
+        yield Job(budget, base, prelude)

@@ -5,8 +5,6 @@
 is that of tests_go/machine/fakecuda. Prints what was done, and exits with code 1 at the first difference.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

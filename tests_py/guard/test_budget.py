@@ -1,7 +1,5 @@
 """The budget of a job: the file, what a program under it sees, and what cannot be a budget."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import re
@@ -13,6 +11,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+import script
 import simulator_sources
 from conftest_guard import CARDS, MIB, PRELUDE, ROOT, build_driver, compile_c, environment, job
 from gpuconf import errors
@@ -35,7 +34,7 @@ def test_the_layout_is_the_one_of_the_guard(tmp_path: Path) -> None:
             printf("%lld %lld %d", (long long)LOCKS, (long long)LAUNCHER_LOCK, BUDGET_VERSION);
         }}""")
     subprocess.run([os.environ.get("CC", "cc"), source, "-o", tmp_path / "layout"], check=True)
-    told = subprocess.run([tmp_path / "layout"], capture_output=True, text=True, check=True).stdout.split()
+    told = script.completed([tmp_path / "layout"], check=True).stdout.split()
     f = budget_layout
     ours = (f.HEADER.size, f.CARD.size, f.SLOT.size, f.SHARE.size, f.HEADER_BYTES, f.MAX_CARDS, f.MAX_SLOTS, f.SHARES)
     ours += (f.LOCKS, f.LAUNCHER_LOCK, f.BUDGET_VERSION)
@@ -57,7 +56,7 @@ def test_the_guard_exports_driver_functions_and_its_own_and_nothing_else() -> No
 
 def test_a_program_sees_a_card_as_large_as_its_limit(driver: Path) -> None:
     with job(driver, 512 * MIB) as one:
-        told = one.python("""
+        assert one.python("""
             begin()
             print(*info())
             addresses = [allocate(64 * MIB) for _ in range(9)]
@@ -65,8 +64,7 @@ def test_a_program_sees_a_card_as_large_as_its_limit(driver: Path) -> None:
             for _, address in addresses[:8]:
                 assert free(address) == 0
             print(*info())
-        """)
-        assert told.splitlines() == [
+        """).splitlines() == [
             f"{512 * MIB} {512 * MIB}",
             f"[0, 0, 0, 0, 0, 0, 0, 0, 2] 0 {512 * MIB}",
             f"{512 * MIB} {512 * MIB}",
@@ -244,9 +242,7 @@ from gpuconf.jobs import budget
 print(budget.prepare({{"{CARDS[0]}": 1 << 20}}).path, flush=True)
 os.kill(os.getpid(), 9)
 """
-    left = subprocess.run(
-        [sys.executable, "-c", code], env=environment(driver), capture_output=True, text=True, check=False
-    ).stdout.strip()
+    left = script.completed([sys.executable, "-c", code], env=environment(driver)).stdout.strip()
     assert os.path.exists(left)
     with job(driver, MIB) as one:
         assert not os.path.exists(os.path.dirname(left))
@@ -279,7 +275,7 @@ def test_a_python_that_was_built_for_an_old_c_library(driver: Path, monkeypatch:
 
 def test_memory_is_freed_on_another_thread_and_from_another_context(driver: Path) -> None:
     with job(driver, {CARDS[0]: 512 * MIB, CARDS[1]: 512 * MIB}, FAKECUDA_GPUS="2") as one:
-        told = one.python("""
+        assert one.python("""
             import threading
             contexts = [begin(1), begin(0)]
             addresses = [allocate(64 * MIB)[1] for _ in range(3)]
@@ -291,8 +287,7 @@ def test_memory_is_freed_on_another_thread_and_from_another_context(driver: Path
                 thread.start()
                 thread.join()
                 print(512 - info()[0] // MIB)
-        """)
-        assert told.split() == ["128", "64", "0"]
+        """).split() == ["128", "64", "0"]
         assert [one.used(card) for card in CARDS[:2]] == [0, 0]
 
 
@@ -332,12 +327,11 @@ def instance(driver: Path) -> dict[str, str]:
 def test_a_budget_names_an_instance_or_its_card(driver: Path, instance: dict[str, str], named: tuple[str, ...]) -> None:
     """Either way the instance has the limit; what is taken of it counts once, as the instance's if that is named."""
     with job(driver, {instance[name]: 128 * MIB for name in named}, GPUCONF_SIMULATE=MIG) as one:
-        told = one.python("""
+        assert one.python("""
             begin()
             print(*(size // MIB for size in info()))
             print(allocate(64 * MIB)[0], allocate(66 * MIB)[0], allocate(64 * MIB)[0], info()[0])
-        """)
-        assert told.split() == ["128", "128", "0", "2", "0", "0"]
+        """).split() == ["128", "128", "0", "2", "0", "0"]
         assert [use.peak // MIB for use in one.budget.usage().values()] == [128, 0][: len(named)]
         assert one.budget.log() == []
 

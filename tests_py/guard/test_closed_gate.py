@@ -1,7 +1,5 @@
 """The gate: once it counts as closed no call passes, by any way to the functions, and none is lost."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal
@@ -12,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import script
 from conftest_guard import ROOT
 from driver import functions
 from driver.answers import Answers
@@ -56,7 +55,7 @@ def job(tmp_path: Path) -> Iterator[tuple[gate.Gate, Path, subprocess.Popen[byte
     counts.write_bytes(bytes(512))
     simulated = {**os.environ, "GPUCONF_SIMULATE": "A100-40GB:driver=13.0", **of_simulation()}
     code = "import gpuconf.machine.cards as machine; print(machine.visible_devices()[0].uuid)"
-    listed = subprocess.run([sys.executable, "-c", code], env=simulated, capture_output=True, text=True, check=True)
+    listed = script.completed([sys.executable, "-c", code], env=simulated, check=True)
     words = [sys.executable, "-c", PROGRAM, str(counts)]
     limits = {listed.stdout.strip(): 1 << 30}
     with budget.prepare(limits, "proxy", command=words, environment=simulated, turns=True) as made:

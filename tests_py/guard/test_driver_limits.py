@@ -2,8 +2,6 @@
 service.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import stat
@@ -12,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import script
 from conftest_guard import CARDS, MIB, Run, environment
 from gpuconf import errors
 from gpuconf.cli import diagnosis
@@ -257,9 +256,9 @@ finally:
 def test_the_kernels_groups() -> None:
     """Made, entered and left with a controller that this kernel has: its rules for all controllers are the same."""
     words = [sys.executable, "-c", KERNEL, str(_unified()), "hugetlb", "hugetlb.2MB.max"]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    done = script.completed(words)
     assert (done.stdout.splitlines(), done.stderr) == (["gpuconf-kernel 4194304", "False False"], "")
-    done = subprocess.run([*words, "beside another process"], capture_output=True, text=True, check=False)
+    done = script.completed([*words, "beside another process"])
     assert (done.stdout.splitlines(), done.stderr) == (["Device or resource busy False 1"], "")
 
 
@@ -283,15 +282,13 @@ def command(driver: Path, tmp_path: Path) -> Run:
     """Run a command of gpuconf over a private tree of control groups, on one card of 16 GiB."""
     tree = Tree(tmp_path)
     (tree.root / "dmem.capacity").write_text(f"{REGION} {16 * GIB}\n")
-    script = tmp_path / "command.py"
-    script.write_text(COMMAND.format(folder=str(Path(__file__).parent), root=str(tree.root), own=str(tmp_path / "own")))
+    path = tmp_path / "command.py"
+    path.write_text(COMMAND.format(folder=str(Path(__file__).parent), root=str(tree.root), own=str(tmp_path / "own")))
 
     def call(*words: str | Path, code: int = 0, **more: str) -> subprocess.CompletedProcess[str]:
         variables = environment(driver, GPUCONF_LEDGER=str(tmp_path / "ledger"), **more)
         variables["FAKECUDA_MEMORY"] = str(16 * GIB)
-        done = subprocess.run(
-            [sys.executable, script, *words], env=variables, capture_output=True, text=True, check=False, timeout=120
-        )
+        done = script.completed([sys.executable, path, *words], env=variables, timeout=120)
         assert done.returncode == code, done.stdout + done.stderr
         return done
 

@@ -1,12 +1,10 @@
 """Without a device or a context, a request gets the driver's own error."""
 
-from __future__ import annotations
-
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import script
 from conftest_guard import CARDS, MIB, PRELUDE, build_driver, environment, job
 
 CALLS = """
@@ -50,7 +48,7 @@ def test_a_request_gets_the_drivers_own_error(tmp_path: Path, version: int, gpus
     folder = build_driver(tmp_path / "driver", version)
     command = [sys.executable, "-c", PRELUDE + CALLS, *["early"] * (gpus == "0")]
     base = environment(folder, FAKECUDA_GPUS=gpus)
-    alone = subprocess.run(command, env=base, capture_output=True, text=True, check=True).stdout
+    alone = script.completed(command, env=base, check=True).stdout
     with job(folder, dict.fromkeys(CARDS[:2], MIB), FAKECUDA_GPUS=gpus) as one:
         assert one.run(*command) == alone
         assert (one.used(), one.budget.log()) == (0, [])

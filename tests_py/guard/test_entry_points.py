@@ -1,13 +1,11 @@
 """Every way to take device memory, by every way to find the driver's functions, is refused at exactly the limit."""
 
-from __future__ import annotations
-
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import script
 import simulator_sources
 from conftest_guard import CARDS, MIB, PRELUDE, build_driver, environment, job
 from gpuconf._core import elf
@@ -143,7 +141,7 @@ def test_every_row_is_run() -> None:
 
 def test_calls_without_a_result_to_write_are_the_drivers_to_refuse(driver: Path) -> None:
     with job(driver, 512 * MIB) as one:
-        told = one.python("""
+        assert one.python("""
             begin()
             some, whole, event = (ctypes.c_uint * 2)(), c_size_t(), c_void_p()
             for call, value in ((cuda.cuMemGetInfo_v2, c_size_t()), (cuda.cuMemGetInfo, ctypes.c_uint())):
@@ -151,8 +149,7 @@ def test_calls_without_a_result_to_write_are_the_drivers_to_refuse(driver: Path)
             print(cuda.cuMemGetInfo(byref(some), byref(some, 4)), some[0] // MIB, some[1] // MIB)
             print(cuda.cuDeviceTotalMem(byref(some), 0), some[0] // MIB, cuda.cuDriverGetVersion(None))
             print(cuda.cuEventCreate(byref(event), 0), cuda.cuEventRecord(event, None), cuda.cuEventSynchronize(event))
-        """)
-        assert told.splitlines() == ["0 0 0", "1 1 1", "0 512 512", "0 512 1", "0 0 0"]
+        """).splitlines() == ["0 0 0", "1 1 1", "0 512 512", "0 512 1", "0 0 0"]
 
 
 def test_the_newest_driver_of_these_tests_has_every_hook(tmp_path: Path) -> None:
@@ -191,7 +188,7 @@ def test_the_resolver_answers_as_without_the_guard(tmp_path: Path, version: int,
     folder = build_driver(tmp_path / "driver", version)
     more = {"FAKECUDA_ALIASES": aliases} if aliases else {}
     command = [sys.executable, "-c", PRELUDE + ASK, *bases()]
-    alone = subprocess.run(command, env=environment(folder, **more), capture_output=True, text=True, check=True).stdout
+    alone = script.completed(command, env=environment(folder, **more), check=True).stdout
     with job(folder, 512 * MIB, **more) as one:
         assert one.run(*command).splitlines() == alone.splitlines()
         assert one.budget.log() == []

@@ -2,13 +2,11 @@
 descriptors.
 """
 
-from __future__ import annotations
-
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import script
 from conftest_guard import CARDS, MIB, PRELUDE, environment, job
 
 EXPORTS = """
@@ -39,10 +37,9 @@ begin()
 
 def test_imported_memory_is_counted_until_its_mapping_ends(driver: Path) -> None:
     """Its first handle is released, and the descriptor closed: the mapping holds it on the GPU."""
-    with job(driver, 256 * MIB) as one:
-        told = one.python(
-            EXPORTS
-            + """
+    with job(driver, 256 * MIB, prelude=EXPORTS) as one:
+        assert one.python(
+            """
 result, first = create(200 * MIB)
 descriptor = export(first)
 second = imported(descriptor)
@@ -52,17 +49,16 @@ at = map(second, 200 * MIB)
 print(left(), cuda.cuMemRelease(second), left(), create(200 * MIB)[0])
 print(cuda.cuMemUnmap(at, c_size_t(200 * MIB)), left(), create(200 * MIB)[0], left())
 """
-        )
-        assert told.splitlines() == ["56 0 56", "56 0 56 2", "0 256 0 56"]
+        ).splitlines() == ["56 0 56", "56 0 56 2", "0 256 0 56"]
         assert (one.used(), one.budget.usage()[CARDS[0]].peak, one.budget.log()) == (0, 200 * MIB, [])
 
 
 def test_a_program_without_standard_input(driver: Path) -> None:
     """Its number is the next one that is free."""
-    with job(driver, 256 * MIB) as one:
-        told = one.python(
-            EXPORTS
-            + """
+    with job(driver, 256 * MIB, prelude=EXPORTS) as one:
+        assert (
+            one.python(
+                """
 result, first = create(200 * MIB)
 descriptor = export(first)
 os.close(0)
@@ -70,8 +66,9 @@ second = imported(descriptor)
 os.close(descriptor)
 print(cuda.cuMemRelease(first), left(), cuda.cuMemRelease(second), left())
 """
+            )
+            == "0 56 0 256\n"
         )
-        assert told == "0 56 0 256\n"
         assert one.budget.log() == []
 
 
@@ -89,8 +86,8 @@ for turn in range(6):
 
 def test_six_times_200_mib_do_not_fit_into_256(driver: Path) -> None:
     """Each is exported, imported in the same process, released and mapped. They were all free for the guard."""
-    with job(driver, 256 * MIB) as one:
-        assert one.python(EXPORTS + SIX_TIMES).splitlines() == ["0 56", *["2 56"] * 5]
+    with job(driver, 256 * MIB, prelude=EXPORTS) as one:
+        assert one.python(SIX_TIMES).splitlines() == ["0 56", *["2 56"] * 5]
         assert one.budget.usage()[CARDS[0]].peak == 200 * MIB
 
 
@@ -98,7 +95,7 @@ def test_the_simulated_driver_keeps_what_is_exported(driver: Path) -> None:
     """Without the guard: a card of 512 MiB holds two of them, by descriptors and imported mappings alone."""
     code = PRELUDE + EXPORTS + SIX_TIMES
     base = environment(driver, FAKECUDA_MEMORY=str(512 * MIB))
-    told = subprocess.run([sys.executable, "-c", code], env=base, capture_output=True, text=True, check=True).stdout
+    told = script.completed([sys.executable, "-c", code], env=base, check=True).stdout
     assert told.splitlines() == ["0 312", "0 112", *["2 112"] * 4]
 
 
@@ -106,10 +103,9 @@ def test_an_open_descriptor_is_counted(driver: Path) -> None:
     """Several of one memory and of several memories, copies of one, and in a child, which may be the last to have
     it.
     """
-    with job(driver, 256 * MIB) as one:
-        told = one.python(
-            EXPORTS
-            + """
+    with job(driver, 256 * MIB, prelude=EXPORTS) as one:
+        assert one.python(
+            """
 handles = [create(size * MIB)[1] for size in (100, 50)]
 descriptors = [export(handles[0]), export(handles[0]), export(handles[1])]
 descriptors.append(os.dup(descriptors[0]))
@@ -132,8 +128,7 @@ again = imported(descriptors[3])
 os.close(descriptors[3])
 print(left(), cuda.cuMemRelease(again), left())
 """
-        )
-        assert told.splitlines() == ["106 [0, 0] 106", "106", "156", "156", "156 0 256"]
+        ).splitlines() == ["106 [0, 0] 106", "106", "156", "156", "156 0 256"]
 
 
 EXPORTER = """
@@ -154,10 +149,9 @@ if sys.argv[2] == "release":
 @pytest.mark.parametrize("ending", ["exit", "kill", "release"])
 def test_another_process_of_the_job_holds_what_it_has_imported(driver: Path, ending: str) -> None:
     """Also after the end of the one that made it. Both together are charged once."""
-    with job(driver, 256 * MIB) as one:
+    with job(driver, 256 * MIB, prelude=EXPORTS) as one:
         told = one.python(
-            EXPORTS
-            + f"""
+            f"""
 import socket, subprocess
 ours, theirs = socket.socketpair()
 words = [sys.executable, "-c", {PRELUDE + EXPORTS + EXPORTER!r}, str(theirs.fileno()), {ending!r}]
@@ -186,10 +180,9 @@ print(cuda.cuMemRelease(handle), create(100 * MIB)[0], left())
 
 
 def test_a_fabric_handle_and_one_that_is_not_the_jobs(driver: Path) -> None:
-    with job(driver, 256 * MIB) as one:
-        told = one.python(
-            EXPORTS
-            + """
+    with job(driver, 256 * MIB, prelude=EXPORTS) as one:
+        assert one.python(
+            """
 result, first = create(200 * MIB, 8)
 fabric, second = (ctypes.c_ubyte * 64)(), c_uint64()
 assert cuda.cuMemExportToShareableHandle(fabric, first, 8, c_uint64(0)) == 0
@@ -199,16 +192,14 @@ print(cuda.cuMemImportFromShareableHandle(byref(second), c_void_p(os.open("/dev/
 print([cuda.cuMemImportFromShareableHandle(byref(second), c_void_p(given), type)
        for given, type in ((-1, 1), (None, 8))])
 """
-        )
-        assert told.splitlines() == ["56 0 56 0 256", "999 256", "[999, 1]"]
+        ).splitlines() == ["56 0 56 0 256", "999 256", "[999, 1]"]
 
 
 def test_more_exports_than_the_budget_has_room_for(driver: Path) -> None:
     """They stay charged to the process. The shares of ended ones are used again."""
-    with job(driver, 4096 * MIB, FAKECUDA_MEMORY=str(8192 * MIB)) as one:
-        told = one.python(
-            EXPORTS
-            + """
+    with job(driver, 4096 * MIB, FAKECUDA_MEMORY=str(8192 * MIB), prelude=EXPORTS) as one:
+        assert one.python(
+            """
 import resource
 resource.setrlimit(resource.RLIMIT_NOFILE, (2048, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
 for count in (1100, 1000):
@@ -219,7 +210,6 @@ for count in (1100, 1000):
         os.close(descriptor)
     print([cuda.cuMemRelease(handle) for handle in made] == [0] * count, left())
 """,
-        )
-        assert told.splitlines() == ["1896", "True 4096", "2096", "True 4096"]
+        ).splitlines() == ["1896", "True 4096", "2096", "True 4096"]
         assert len(one.budget.log()) == 1
         assert "more than 1024 exports" in one.budget.log()[0]

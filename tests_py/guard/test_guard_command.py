@@ -1,13 +1,12 @@
 """``gpuconf run --guard`` and ``--check``: the whole way, from the command line to a program that is refused."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import script
 from conftest_guard import CARDS, MIB, ROOT, Run, compile_c, environment, job
 from gpuconf.jobs.job_memory import NOT_COUNTED
 
@@ -22,7 +21,7 @@ def run(driver: Path, tmp_path: Path) -> Run:
         variables = environment(driver, GPUCONF_LEDGER=str(tmp_path / "ledger"), **more)
         variables["FAKECUDA_MEMORY"] = str(16 * GIB)
         command = [sys.executable, "-m", "gpuconf", "run", *map(str, words)]
-        done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False, timeout=120)
+        done = script.completed(command, env=variables, timeout=120)
         assert done.returncode == code, done.stdout + done.stderr
         return done
 
@@ -183,8 +182,8 @@ def test_check(run: Run, mode: str, code: int) -> None:
 
 
 def test_pools_have_exactly_the_limit_and_count_once(run: Run, tmp_path: Path) -> None:
-    script = tmp_path / "script.py"
-    script.write_text("""
+    path = tmp_path / "script.py"
+    path.write_text("""
 import gpuconf
 from gpuconf.jobs import budget
 buffer = gpuconf.memory.allocate(100 << 20, "GPU:0")
@@ -192,7 +191,7 @@ use = next(iter(budget.current().usage().values()))
 print(gpuconf.memory.stats("GPU:0").bytes_limit >> 20, use.limit >> 20, use.used == use.pools > 0, use.outside)
 buffer.free()
 """)
-    assert run("--memory", "512MiB", "--growth", script).stdout == "512 512 True 0\n"
+    assert run("--memory", "512MiB", "--growth", path).stdout == "512 512 True 0\n"
 
 
 @pytest.mark.parametrize(
@@ -216,9 +215,7 @@ def test_what_is_not_counted_is_said_in_the_same_words_everywhere(run: Run, driv
     assert "does not count" not in run("--guard=off", *words).stderr
     with job(driver, 512 * MIB) as one:
         words = [sys.executable, "-m", "gpuconf", "doctor"]
-        told = subprocess.run(
-            words, env=one.environment, capture_output=True, text=True, check=False, timeout=120
-        ).stdout
+        told = script.completed(words, env=one.environment, timeout=120).stdout
         assert " ".join(said.split()) in " ".join(told.split())
 
 

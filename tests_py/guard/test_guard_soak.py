@@ -1,7 +1,5 @@
 """A sample of guard_soak.py: random operations of four processes, each beside a model."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

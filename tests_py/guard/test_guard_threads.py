@@ -1,7 +1,5 @@
 """Memory that other threads free, and physical memory whose handle and mapping end in either order, and contexts."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from conftest_guard import MIB, job
@@ -12,7 +10,7 @@ def test_memory_is_freed_on_another_thread(driver: Path) -> None:
     back.
     """
     with job(driver, 512 * MIB) as one:
-        told = one.python("""
+        assert one.python("""
             import queue, threading
             context = begin()
             lines = [queue.Queue() for _ in range(4)]
@@ -37,13 +35,13 @@ def test_memory_is_freed_on_another_thread(driver: Path) -> None:
             thread.start()
             thread.join()
             print(held[0][1][0], allocate(13 * MIB)[0], allocate(12 * MIB)[0])
-        """)
-        assert told.splitlines() == ["[] True", "0 2 0"]
+        """).splitlines() == ["[] True", "0 2 0"]
 
 
 def test_a_handle_and_its_mapping_end_in_either_order(driver: Path) -> None:
     with job(driver, 512 * MIB) as one:
-        told = one.python("""
+        assert (
+            one.python("""
             class Prop(ctypes.Structure):
                 _fields_ = [*((name, c_int) for name in ("a", "b", "where", "id")),
                             ("other", c_void_p), ("flags", c_uint64)]
@@ -58,14 +56,15 @@ def test_a_handle_and_its_mapping_end_in_either_order(driver: Path) -> None:
                 for step in steps if mapping_first else steps[::-1]:
                     print(info()[0] // MIB, step())
                 print(info()[0] // MIB)
-        """)
-        assert told.split() == ["448", "0", "448", "0", "512"] * 2
+        """).split()
+            == ["448", "0", "448", "0", "512"] * 2
+        )
 
 
 def test_a_handle_is_counted_while_other_threads_use_it(driver: Path) -> None:
     """A thread retains and releases, or two do, while another maps; what is charged is the driver's own count."""
     with job(driver, 1024 * MIB) as one:
-        told = one.python("""
+        assert one.python("""
             import threading
             class Prop(ctypes.Structure):
                 _fields_ = [*((name, c_int) for name in ("a", "b", "where", "id")),
@@ -106,19 +105,17 @@ def test_a_handle_is_counted_while_other_threads_use_it(driver: Path) -> None:
                     assert cuda.cuMemUnmap(second, size) == 0
                 late += info()[0] != 1024 * MIB
             print(early, late)
-        """)
-        assert told.split() == ["0", "0"]
+        """).split() == ["0", "0"]
 
 
 def test_a_context_takes_only_its_own_memory_along(driver: Path) -> None:
     """Also if the primary one was reset before it was made."""
     with job(driver, 512 * MIB) as one:
-        told = one.python("""
+        assert one.python("""
             first, second = begin(), c_void_p()
             assert allocate(100 * MIB)[0] == 0 == cuda.cuDevicePrimaryCtxReset_v2(0)
             assert begin().value == first.value
             print(info()[0] // MIB, cuda.cuCtxCreate_v2(byref(second), 0, 0), allocate(64 * MIB)[0])
             assert cuda.cuCtxSetCurrent(first) == 0
             print(allocate(32 * MIB)[0], info()[0] // MIB, cuda.cuCtxDestroy_v2(second), info()[0] // MIB)
-        """)
-        assert told.split() == ["512", "0", "0", "0", "416", "0", "480"]
+        """).split() == ["512", "0", "0", "0", "416", "0", "480"]

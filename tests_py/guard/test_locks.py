@@ -1,7 +1,5 @@
 """No call waits for the stream, for the loader or for the parent of a forked child."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +14,7 @@ def test_a_refusal_does_not_wait_for_the_stream(driver: Path) -> None:
     The stream may wait for the thread.
     """
     with job(driver, 36 * MIB) as one:
-        told = one.python("""
+        assert one.python("""
             import signal
             signal.alarm(20)
             begin()
@@ -38,8 +36,7 @@ def test_a_refusal_does_not_wait_for_the_stream(driver: Path) -> None:
             assert cuda.cuDeviceGetDefaultMemPool(byref(pool), 0) == 0
             assert cuda.cuMemPoolGetAttribute(pool, 6, byref(most)) == 0
             print(most.value // MIB)  # it has grown
-        """)
-        assert told.split() == ["2", "0", "2", "64"]
+        """).split() == ["2", "0", "2", "64"]
 
 
 LOADED = """
@@ -60,7 +57,7 @@ def test_a_library_that_calls_the_driver_while_it_is_loaded(driver: Path, tmp_pa
     (tmp_path / "loaded.c").write_text(LOADED)
     library = compile_c(tmp_path / "loaded.c", tmp_path / "loaded.so", "-shared", "-fPIC")
     with job(driver, 512 * MIB) as one:
-        told = one.python(f"""
+        assert one.python(f"""
             import signal, threading, time
             signal.alarm(20)
             ctypes.CDLL("libcuda.so.1", ctypes.RTLD_GLOBAL)
@@ -74,8 +71,7 @@ def test_a_library_that_calls_the_driver_while_it_is_loaded(driver: Path, tmp_pa
             begin()
             print(allocate(MIB)[0])
             thread.join()
-        """)
-        assert told.split() == ["0"]
+        """).split() == ["0"]
 
 
 SLOW = """
@@ -89,7 +85,7 @@ def test_a_child_that_is_forked_while_a_library_is_loaded(driver: Path, tmp_path
     (tmp_path / "slow.c").write_text(SLOW)
     library = compile_c(tmp_path / "slow.c", tmp_path / "slow.so", "-shared", "-fPIC")
     with job(driver, 512 * MIB) as one:
-        told = one.python(f"""
+        assert one.python(f"""
             import threading, time, signal
             begin()
             address = c_uint64()
@@ -105,8 +101,7 @@ def test_a_child_that_is_forked_while_a_library_is_loaded(driver: Path, tmp_path
                 exit(allocate(byref(address), bytes))
             print(os.waitpid(pid, 0)[1])
             thread.join()
-        """)
-        assert told.split() == ["0"]
+        """).split() == ["0"]
 
 
 FORKING = """
@@ -206,7 +201,7 @@ def newest(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_call_that_blocks_in_the_driver_stops_no_other_thread(newest: Path, name: str, call: str) -> None:
     """The one that blocks may wait for what the other does next, such as the write that its stream waits for."""
     with job(newest, 64 * MIB) as one:
-        told = one.python(f"""
+        assert one.python(f"""
             import signal, threading, time
             signal.alarm(60)
             {PARAMS}
@@ -243,15 +238,14 @@ def test_a_call_that_blocks_in_the_driver_stops_no_other_thread(newest: Path, na
             cuda.fakecuda_gate(b"")
             thread.join()
             print(result, held // MIB, cuda.cuCtxSynchronize())
-        """)
-        assert told.splitlines() == ["went on", f"[0] {32 if call in REQUESTS and name not in BEFORE else 64} 0"]
+        """).splitlines() == ["went on", f"[0] {32 if call in REQUESTS and name not in BEFORE else 64} 0"]
         assert one.budget.log() == []
 
 
 def test_what_is_charged_after_requests_in_flight_together_is_what_is_reserved(driver: Path) -> None:
     """Threads allocate from one pool and launch one graph at a time; all of it is freed."""
     with job(driver, 64 * MIB) as one:
-        told = one.python(f"""
+        assert one.python(f"""
             import signal, threading
             signal.alarm(60)
             {PARAMS}
@@ -285,6 +279,5 @@ def test_what_is_charged_after_requests_in_flight_together_is_what_is_reserved(d
             assert cuda.cuCtxSynchronize() == 0 == cuda.cuMemPoolTrimTo(pool, c_size_t(0))
             assert cuda.cuDeviceGraphMemTrim(0) == 0
             print(not seen - {{0, 2}}, info()[0] // MIB)
-        """)
-        assert told.split() == ["True", "64"]
+        """).split() == ["True", "64"]
         assert one.budget.usage()[CARDS[0]].peak <= 64 * MIB

@@ -1,7 +1,5 @@
 """What a job gets of the environment that it is started in, which may be an outer job's."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -2,8 +2,6 @@
 notebooks.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
@@ -12,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+import script
 from conftest_guard import CARDS, MIB, environment
 from script import without_others
 
@@ -57,9 +56,7 @@ class Machine:
 
     def run(self, code: str, *options: str) -> str:
         """Run code within a limit of 512 MiB. Returns what it printed."""
-        done = subprocess.run(
-            self._words(code, options), env=self.variables, capture_output=True, text=True, check=False, timeout=120
-        )
+        done = script.completed(self._words(code, options), env=self.variables, timeout=120)
         assert (done.returncode, done.stderr) == (0, ""), done.stdout + done.stderr
         return without_others(done.stdout)
 
@@ -79,14 +76,7 @@ class Machine:
 
     def command(self, *words: str) -> str:
         """Return what a command of gpuconf prints outside of the job."""
-        done = subprocess.run(
-            [sys.executable, "-m", "gpuconf", *words],
-            env=self.variables,
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=60,
-        )
+        done = script.completed([sys.executable, "-m", "gpuconf", *words], env=self.variables, check=True, timeout=60)
         return without_others(done.stdout)
 
 
@@ -132,7 +122,7 @@ def test_without_a_job_there_is_none(machine: Machine) -> None:
         "'budget' in name])"
     )
     variables = {**machine.variables, "GPUCONF_LIMIT": "1GiB"}
-    done = subprocess.run([sys.executable, "-c", code], env=variables, capture_output=True, text=True, check=True)
+    done = script.completed([sys.executable, "-c", code], env=variables, check=True)
     assert done.stdout == "[0, 0, 0, 0]\n"
 
 

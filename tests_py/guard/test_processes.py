@@ -1,7 +1,5 @@
 """One budget, many processes: races, deaths, forks, exec, and more processes than a byte counts."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import textwrap
@@ -201,7 +199,7 @@ def test_exec_spawn_and_vfork(driver: Path) -> None:
     """A program that replaces another one begins with nothing; one that is started beside it leaves it its memory."""
     look = "from gpuconf.jobs import budget; print([card.used >> 20 for card in budget.current().usage().values()][0])"
     with job(driver, 512 * MIB) as one:
-        told = one.python(f"""
+        assert one.python(f"""
             import subprocess
             begin()
             assert allocate(100 * MIB)[0] == 0
@@ -209,14 +207,13 @@ def test_exec_spawn_and_vfork(driver: Path) -> None:
             subprocess.run([sys.executable, "-c", look], check=True)                       # vfork and exec
             os.waitpid(os.posix_spawn(sys.executable, [sys.executable, "-c", look], os.environ), 0)
             os.execv(sys.executable, [sys.executable, "-c", look])
-        """)
-        assert told.split() == ["100", "100", "0"]
+        """).split() == ["100", "100", "0"]
 
 
 def test_several_cards(driver: Path) -> None:
     """Each card has its limit, and memory is freed on the card where it is, whichever is current."""
     with job(driver, {CARDS[0]: 256 * MIB, CARDS[1]: 128 * MIB}, FAKECUDA_GPUS="2", CUDA_VISIBLE_DEVICES="1,0") as one:
-        told = one.python("""
+        assert one.python("""
             first, second = begin(0), begin(1)
             print(info()[1] // MIB, allocate(256 * MIB)[0], allocate(1)[0])
             cuda.cuCtxSetCurrent(first)
@@ -227,5 +224,4 @@ def test_several_cards(driver: Path) -> None:
             print(free(address), info()[0] // MIB)
             cuda.cuCtxSetCurrent(first)
             print(info()[0] // MIB)
-        """)
-        assert told.split() == ["256", "0", "2", "128", "0", "2", "0", "0", "128"]
+        """).split() == ["256", "0", "2", "128", "0", "2", "0", "0", "128"]

@@ -1,7 +1,5 @@
 """The prototypes that were copied by hand, of the guard and of the simulator, against those of NVIDIA's bindings."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """Programs that close the driver's library and open it again, as those do that only look whether there is a GPU."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -19,10 +17,9 @@ def reopen():
 @pytest.mark.parametrize("mode", ["proxy", "preload"])
 def test_a_program_that_closes_the_driver_stays_limited(driver: Path, mode: str) -> None:
     """What it holds stays charged, because the driver keeps it."""
-    with job(driver, 512 * MIB, mode) as one:
-        told = one.python(
-            CLOSE
-            + """
+    with job(driver, 512 * MIB, mode, prelude=CLOSE) as one:
+        assert one.python(
+            """
 begin()
 print(allocate(100 * MIB)[0], *(part // MIB for part in info()))
 
@@ -41,14 +38,13 @@ for _ in range(1100):
 print(*(part // MIB for part in info()), open_files() - descriptors)
 print(allocate(412 * MIB)[0], allocate(MIB)[0])
 """
-        )
-        assert told.splitlines() == ["0 412 512", "412 512 0", "0 2"]
+        ).splitlines() == ["0 412 512", "412 512 0", "0 2"]
         assert (one.used(), one.budget.log()) == (0, [])
 
 
 def test_a_driver_that_cannot_be_unloaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It stays in the process under its usual name, also if the program has not yet asked it for anything."""
     monkeypatch.setenv("CC", "cc -Wl,-z,nodelete")
-    with job(build_driver(tmp_path / "driver"), 512 * MIB) as one:
-        told = one.python(CLOSE + "reopen()\nbegin()\nprint(allocate(512 * MIB)[0], allocate(MIB)[0])")
+    with job(build_driver(tmp_path / "driver"), 512 * MIB, prelude=CLOSE) as one:
+        told = one.python("reopen()\nbegin()\nprint(allocate(512 * MIB)[0], allocate(MIB)[0])")
         assert told == "0 2\n"

@@ -1,13 +1,12 @@
 """Programs that start others: the mode "auto" preloads for them, and a preloaded guard lets every program start."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import script
 from conftest_guard import CARDS, MIB, compile_c, environment, job
 from gpuconf.jobs import budget as _budget
 
@@ -18,10 +17,10 @@ def chosen(driver: Path, *command: str) -> str:
 
 
 def test_auto_preloads_for_what_starts_other_programs(driver: Path, client: dict[str, Path], tmp_path: Path) -> None:
-    script = tmp_path / "script"
-    script.write_text("#!/bin/sh\n")
-    script.chmod(0o755)
-    for program in ("sh", "bash", "env", sys.executable, str(script)):
+    path = tmp_path / "script"
+    path.write_text("#!/bin/sh\n")
+    path.chmod(0o755)
+    for program in ("sh", "bash", "env", sys.executable, str(path)):
         assert chosen(driver, program) == "preload", program
     for program in (str(client[""]), "sleep", "no-such-program"):
         assert chosen(driver, program) == "proxy", program
@@ -30,8 +29,8 @@ def test_auto_preloads_for_what_starts_other_programs(driver: Path, client: dict
 def test_a_folder_that_a_script_puts_first_is_covered(driver: Path, client: dict[str, Path], tmp_path: Path) -> None:
     """As `module load` does."""
     shutil.copytree(driver, tmp_path / "other")
-    script = f'LD_LIBRARY_PATH="{tmp_path}/other:$LD_LIBRARY_PATH" exec "$@"'
-    command = ("sh", "-c", script, "sh", str(client[""]), "dlsym", "fill", "linear")
+    shell = f'LD_LIBRARY_PATH="{tmp_path}/other:$LD_LIBRARY_PATH" exec "$@"'
+    command = ("sh", "-c", shell, "sh", str(client[""]), "dlsym", "fill", "linear")
     with job(driver, 512 * MIB, "auto", command=command) as one:
         assert one.run(*command) == "linear 8 2 0 512\n"
 
@@ -44,7 +43,7 @@ def test_a_preloaded_driver_is_replaced(driver: Path, client: dict[str, Path]) -
             variables = {**given, **budget.environment}
             assert variables["LD_PRELOAD"].endswith("/libcuda.so.1 libm.so.6")
             words = [client[""], "dlsym", "fill", "linear"]
-            done = subprocess.run(words, env=variables, capture_output=True, text=True, check=True, timeout=60)
+            done = script.completed(words, env=variables, check=True, timeout=60)
             assert done.stdout == "linear 8 2 0 512\n"
 
 

@@ -1,7 +1,5 @@
 """What the guard cannot reach is named: before the program starts if its file shows it, else at the end."""
 
-from __future__ import annotations
-
 import json
 import os
 import stat
@@ -10,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import script
 from conftest_guard import CARDS, MIB, Run, build_driver, compile_c, environment
 
 GIB = 1 << 30
@@ -28,9 +27,7 @@ def run(driver: Path, tmp_path: Path) -> Run:
         )
         variables["FAKECUDA_MEMORY"] = str(16 * GIB)
         command = [sys.executable, "-m", "gpuconf", "run", *map(str, words)]
-        done = subprocess.run(
-            command, env={**variables, **more}, capture_output=True, text=True, check=False, timeout=120
-        )
+        done = script.completed(command, env={**variables, **more}, timeout=120)
         assert done.returncode == code, done.stdout + done.stderr
         return done
 
@@ -130,8 +127,8 @@ def test_a_driver_that_the_command_itself_was_started_with_is_not_held_against_i
 ) -> None:
     """The command's witness of signals has it, too, and the program gets the guard in place of it."""
     preload = {"LD_PRELOAD": str(driver / "libcuda.so.1")}
-    script = ALLOCATE.format(driver="driver = ctypes.CDLL('libcuda.so.1')")
-    done = run(*LIMIT, "--", sys.executable, "-c", script, **preload)
+    code = ALLOCATE.format(driver="driver = ctypes.CDLL('libcuda.so.1')")
+    done = run(*LIMIT, "--", sys.executable, "-c", code, **preload)
     assert (done.stdout, done.stderr) == ("2\n", "")
 
 

@@ -74,84 +74,21 @@ typedef struct {
 	unsigned mask, flags, reserved[2];
 } array_map;
 
-/* Exported name, base name, version, flag for the resolver. */
-/* clang-format off */
-#define FUNCTIONS(X) \
-	X(cuInit, "cuInit", 2000, 0) \
-	X(cuDeviceGetCount, "cuDeviceGetCount", 2000, 0) \
-	X(cuDevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain", 7000, 0) \
-	X(cuDevicePrimaryCtxRelease, "cuDevicePrimaryCtxRelease", 7000, 0) \
-	X(cuDevicePrimaryCtxRelease_v2, "cuDevicePrimaryCtxRelease", 11000, 0) \
-	X(cuDevicePrimaryCtxReset, "cuDevicePrimaryCtxReset", 7000, 0) \
-	X(cuDevicePrimaryCtxReset_v2, "cuDevicePrimaryCtxReset", 11000, 0) \
-	X(cuCtxSetCurrent, "cuCtxSetCurrent", 4000, 0) X(cuCtxCreate, "cuCtxCreate", 2000, 0) \
-	X(cuCtxCreate_v2, "cuCtxCreate", 3020, 0) X(cuCtxCreate_v3, "cuCtxCreate", 11040, 0) \
-	X(cuCtxCreate_v4, "cuCtxCreate", 12050, 0) X(cuCtxDestroy, "cuCtxDestroy", 2000, 0) \
-	X(cuCtxDestroy_v2, "cuCtxDestroy", 4000, 0) X(cuCtxDetach, "cuCtxDetach", 2000, 0) \
-	X(cuCtxPopCurrent_v2, "cuCtxPopCurrent", 4000, 0) X(cuCtxSynchronize, "cuCtxSynchronize", 2000, 0) \
-	X(cuMemGetInfo, "cuMemGetInfo", 2000, 0) X(cuMemGetInfo_v2, "cuMemGetInfo", 3020, 0) \
-	X(cuDeviceTotalMem, "cuDeviceTotalMem", 2000, 0) X(cuDeviceTotalMem_v2, "cuDeviceTotalMem", 3020, 0) \
-	X(cuMemAlloc, "cuMemAlloc", 2000, 0) X(cuMemAlloc_v2, "cuMemAlloc", 3020, 0) \
-	X(cuMemFree, "cuMemFree", 2000, 0) X(cuMemFree_v2, "cuMemFree", 3020, 0) \
-	X(cuMemAllocPitch, "cuMemAllocPitch", 2000, 0) X(cuMemAllocPitch_v2, "cuMemAllocPitch", 3020, 0) \
-	X(cuMemAllocManaged, "cuMemAllocManaged", 6000, 0) X(cuMemAllocAsync, "cuMemAllocAsync", 11020, 0) \
-	X(cuMemAllocAsync_ptsz, "cuMemAllocAsync", 11020, 2) X(cuMemFreeAsync, "cuMemFreeAsync", 11020, 0) \
-	X(cuMemFreeAsync_ptsz, "cuMemFreeAsync", 11020, 2) \
-	X(cuMemAllocFromPoolAsync, "cuMemAllocFromPoolAsync", 11020, 0) \
-	X(cuMemAllocFromPoolAsync_ptsz, "cuMemAllocFromPoolAsync", 11020, 2) \
-	X(cuMemPoolCreate, "cuMemPoolCreate", 11020, 0) X(cuMemPoolDestroy, "cuMemPoolDestroy", 11020, 0) \
-	X(cuMemPoolTrimTo, "cuMemPoolTrimTo", 11020, 0) X(cuMemPoolSetAttribute, "cuMemPoolSetAttribute", 11020, 0) \
-	X(cuDeviceSetMemPool, "cuDeviceSetMemPool", 11020, 0) \
-	X(cuDeviceGetDefaultMemPool, "cuDeviceGetDefaultMemPool", 11020, 0) \
-	X(cuStreamSynchronize, "cuStreamSynchronize", 2000, 0) \
-	X(cuStreamSynchronize_ptsz, "cuStreamSynchronize", 7000, 2) \
-	X(cuStreamCreateWithPriority, "cuStreamCreateWithPriority", 5050, 0) \
-	X(cuStreamBeginCapture_v2, "cuStreamBeginCapture", 10010, 0) \
-	X(cuStreamEndCapture, "cuStreamEndCapture", 10000, 0) X(cuMemCreate, "cuMemCreate", 10020, 0) \
-	X(cuMemRelease, "cuMemRelease", 10020, 0) X(cuMemMap, "cuMemMap", 10020, 0) \
-	X(cuMemUnmap, "cuMemUnmap", 10020, 0) X(cuMemAddressReserve, "cuMemAddressReserve", 10020, 0) \
-	X(cuMemAddressFree, "cuMemAddressFree", 10020, 0) \
-	X(cuMemRetainAllocationHandle, "cuMemRetainAllocationHandle", 11000, 0) \
-	X(cuMemExportToShareableHandle, "cuMemExportToShareableHandle", 10020, 0) \
-	X(cuMemImportFromShareableHandle, "cuMemImportFromShareableHandle", 10020, 0) \
-	X(cuMemMapArrayAsync, "cuMemMapArrayAsync", 11010, 0) \
-	X(cuMemMapArrayAsync_ptsz, "cuMemMapArrayAsync", 11010, 2) \
-	X(cuMulticastCreate, "cuMulticastCreate", 12010, 0) \
-	X(cuMulticastAddDevice, "cuMulticastAddDevice", 12010, 0) \
-	X(cuMulticastBindMem, "cuMulticastBindMem", 12010, 0) X(cuMulticastUnbind, "cuMulticastUnbind", 12010, 0) \
-	X(cuMulticastBindAddr, "cuMulticastBindAddr", 12010, 0) \
-	X(cuMulticastBindMem_v2, "cuMulticastBindMem", 13010, 0) \
-	X(cuMulticastBindAddr_v2, "cuMulticastBindAddr", 13010, 0) X(cuMemSetMemPool, "cuMemSetMemPool", 13000, 0) \
-	X(cuMemGetMemPool, "cuMemGetMemPool", 13000, 0) \
-	X(cuMemGetDefaultMemPool, "cuMemGetDefaultMemPool", 13000, 0) \
-	X(cuCtxSynchronize_v2, "cuCtxSynchronize", 13000, 0) X(cuArrayCreate, "cuArrayCreate", 2000, 0) \
-	X(cuArrayCreate_v2, "cuArrayCreate", 3020, 0) X(cuArray3DCreate, "cuArray3DCreate", 2000, 0) \
-	X(cuArray3DCreate_v2, "cuArray3DCreate", 3020, 0) X(cuArrayDestroy, "cuArrayDestroy", 2000, 0) \
-	X(cuMipmappedArrayCreate, "cuMipmappedArrayCreate", 5000, 0) \
-	X(cuMipmappedArrayDestroy, "cuMipmappedArrayDestroy", 5000, 0) X(cuGraphCreate, "cuGraphCreate", 10000, 0) \
-	X(cuGraphDestroy, "cuGraphDestroy", 10000, 0) \
-	X(cuGraphAddChildGraphNode, "cuGraphAddChildGraphNode", 10000, 0) \
-	X(cuGraphAddMemAllocNode, "cuGraphAddMemAllocNode", 11040, 0) \
-	X(cuGraphAddMemFreeNode, "cuGraphAddMemFreeNode", 11040, 0) \
-	X(cuGraphInstantiate, "cuGraphInstantiate", 10000, 0) \
-	X(cuGraphInstantiate_v2, "cuGraphInstantiate", 11000, 0) \
-	X(cuGraphInstantiateWithFlags, "cuGraphInstantiateWithFlags", 11040, 0) \
-	X(cuGraphInstantiateWithParams, "cuGraphInstantiateWithParams", 12000, 0) \
-	X(cuGraphInstantiateWithParams_ptsz, "cuGraphInstantiateWithParams", 12000, 2) \
-	X(cuGraphUpload, "cuGraphUpload", 11010, 0) X(cuGraphUpload_ptsz, "cuGraphUpload", 11010, 2) \
-	X(cuGraphLaunch, "cuGraphLaunch", 10000, 0) X(cuGraphLaunch_ptsz, "cuGraphLaunch", 10000, 2) \
-	X(cuGraphExecDestroy, "cuGraphExecDestroy", 10000, 0) \
-	X(cuDeviceGraphMemTrim, "cuDeviceGraphMemTrim", 11040, 0)
-/* clang-format on */
+/* All functions of the driver: as the flag for the resolver, streams is 2 for those of the thread's own stream. */
+#define ANY 0
+#define LEGACY 0
+#define PER_THREAD 2
+#define ALL_FUNCTIONS "../../../gocore/sim/cuda/functions.h"
 #ifdef LINKED
-#define DECLARE(name, base, version, flag) extern int name() __attribute__((weak));
-FUNCTIONS(DECLARE)
+#define FORM(base, name, version, flag) extern int name() __attribute__((weak));
+#include ALL_FUNCTIONS
+#undef FORM
 #endif
 
 static struct {
-#define FIELD(name, base, version, flag) int (*name)();
-	FUNCTIONS(FIELD)
-#undef FIELD
+#define FORM(base, name, version, flag) int (*name)();
+#include ALL_FUNCTIONS
+#undef FORM
 } cu;
 static void (*fail)(const char *, unsigned long, int), (*clear)(void);
 static unsigned long (*fired)(void);
@@ -174,8 +111,9 @@ static void find(const char *way) {
 	*(void **)&figures = dlsym(library, "gpuconf_guard_figures");
 	if (strcmp(way, "linked") == 0) {
 #ifdef LINKED
-#define LINK(name, base, version, flag) cu.name = name;
-		FUNCTIONS(LINK)
+#define FORM(base, name, version, flag) cu.name = name;
+#include ALL_FUNCTIONS
+#undef FORM
 #endif
 		return;
 	}
@@ -187,16 +125,17 @@ static void find(const char *way) {
 		ask("cuGetProcAddress", (void **)&ask2, 12000, 0);
 		ask = NULL;
 	}
-#define FIND(name, base, version, flag) \
+#define FORM(base, name, version, flag) \
 	if (ask2 != NULL) { \
 		int status; \
-		ask2(base, (void **)&cu.name, version, flag, &status); \
+		ask2(#base, (void **)&cu.name, version, flag, &status); \
 	} else if (ask != NULL) { \
-		ask(base, (void **)&cu.name, version, flag); \
+		ask(#base, (void **)&cu.name, version, flag); \
 	} else { \
 		*(void **)&cu.name = dlsym(where, #name); \
 	}
-	FUNCTIONS(FIND)
+#include ALL_FUNCTIONS
+#undef FORM
 }
 
 /* What a row's allocation holds; bytes is the requested size, a multiple of 2 MiB. */

@@ -1,7 +1,5 @@
 """What arrays are charged with, by their format: the bytes of all planes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from conftest_guard import MIB, job
@@ -38,10 +36,9 @@ begin()
 
 
 def test_an_array_is_charged_with_what_its_format_takes(driver: Path) -> None:
-    with job(driver, 512 * MIB, FAKECUDA_LENIENT="1") as one:
+    with job(driver, 512 * MIB, FAKECUDA_LENIENT="1", prelude=CREATE) as one:
         told = one.python(
-            CREATE
-            + f"""
+            f"""
 for name, (number, channels, _) in {FORMATS!r}.items():
     before = info()[0]
     assert cuda.cuArrayCreate_v2(byref(array), byref(Shape(1024, 1024, number, channels))) == 0, name
@@ -58,6 +55,6 @@ for name, (number, channels, _) in {FORMATS!r}.items():
 
 
 def test_an_array_that_the_driver_refuses_leaves_nothing(driver: Path) -> None:
-    with job(driver, 512 * MIB) as one:
-        told = one.python(CREATE + "print(cuda.cuArrayCreate_v2(byref(array), byref(Shape())), info()[0] // MIB)")
+    with job(driver, 512 * MIB, prelude=CREATE) as one:
+        told = one.python("print(cuda.cuArrayCreate_v2(byref(array), byref(Shape())), info()[0] // MIB)")
         assert (told.split(), one.budget.log()) == (["1", "512"], [])

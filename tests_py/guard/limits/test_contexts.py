@@ -1,7 +1,5 @@
 """How many contexts of the driver the processes of a job have: in the budget, by process and card."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from conftest_guard import CARDS, MIB, job
@@ -15,10 +13,9 @@ def count():
 
 
 def test_contexts_are_counted_as_they_are_made_and_ended(driver: Path) -> None:
-    with job(driver, {CARDS[0]: 64 * MIB, CARDS[1]: 64 * MIB}, FAKECUDA_GPUS="2") as one:
+    with job(driver, {CARDS[0]: 64 * MIB, CARDS[1]: 64 * MIB}, FAKECUDA_GPUS="2", prelude=COUNT) as one:
         told = one.python(
-            COUNT
-            + """
+            """
 context, made, green, popped = c_void_p(), c_void_p(), c_void_p(), c_void_p()
 assert cuda.cuInit(0) == 0
 print(count())
@@ -70,7 +67,7 @@ def test_the_contexts_of_several_processes_add_up_while_they_live(driver: Path) 
         for _ in range(3):
             assert one.python("begin(); print(len(sys.argv), flush=True)") == "1\n"
         assert one.budget.usage()[CARDS[0]].contexts_peak == 1
-        told = one.python("""
+        assert one.python("""
             import subprocess
             again = [sys.executable, "-c",
                      "import ctypes, sys; c = ctypes.CDLL('libcuda.so.1'); x = ctypes.c_void_p(); "
@@ -86,5 +83,4 @@ def test_the_contexts_of_several_processes_add_up_while_they_live(driver: Path) 
             children[0].wait()
             print(use().contexts, use().contexts_peak)
             children[1].communicate()
-        """)
-        assert told.splitlines() == ["[1, 1, 1] 3", "2 3"]
+        """).splitlines() == ["[1, 1, 1] 3", "2 3"]

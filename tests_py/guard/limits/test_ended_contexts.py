@@ -1,7 +1,5 @@
 """Contexts that end on one thread while others allocate: what is charged is what the driver has."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from conftest_guard import MIB, job
@@ -12,7 +10,7 @@ def test_an_address_of_an_ended_context_is_given_out_again(driver: Path) -> None
     are.
     """
     with job(driver, 512 * MIB) as one:
-        told = one.python("""
+        assert one.python("""
             import threading
             primary = begin()
             stop, wrong = [], []
@@ -34,14 +32,14 @@ def test_an_address_of_an_ended_context_is_given_out_again(driver: Path) -> None
             thread.join()
             cuda.cuCtxSetCurrent(primary)
             print(wrong, 512 - info()[0] // MIB)
-        """)
-        assert told.split() == ["[]", "0"]
+        """).split() == ["[]", "0"]
 
 
 def test_the_primary_context_is_held_again_while_it_ends(driver: Path) -> None:
     """One thread releases the primary context while another one retains it; the charge is what the driver has."""
     with job(driver, 1024 * MIB) as one:
-        told = one.python("""
+        assert (
+            one.python("""
             import threading, time
             class Shape(ctypes.Structure):
                 _fields_ = [(name, c_size_t) for name in ("w", "h", "d")]
@@ -70,4 +68,5 @@ def test_the_primary_context_is_held_again_while_it_ends(driver: Path) -> None:
                 thread.join()
             print({one: wrong.count(one) for one in set(wrong)})
         """)
-        assert told == "{0: 1000}\n"
+            == "{0: 1000}\n"
+        )

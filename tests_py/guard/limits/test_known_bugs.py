@@ -1,11 +1,10 @@
 """Bugs that HAMi-core, another guard in front of the CUDA driver, has had: #N is Project-HAMi/HAMi-core#N."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path
 
+import script
 from conftest_guard import CARDS, MIB, PRELUDE, environment, job
 
 
@@ -94,5 +93,5 @@ def test_a_process_whose_environment_was_emptied(driver: Path, tmp_path: Path) -
     variables = environment(driver, GPUCONF_LEDGER=str(tmp_path / "ledger"))
     inner = ["env", "-i", f"LD_LIBRARY_PATH={driver}", "FAKECUDA_MEMORY=2147483648", sys.executable, "-c", code]
     words = [sys.executable, "-m", "gpuconf", "run", "--memory", "512MiB", "--", *inner]
-    done = subprocess.run(words, env=variables, capture_output=True, text=True, check=True, timeout=120)
+    done = script.completed(words, env=variables, check=True, timeout=120)
     assert "bypassed the guard" in done.stderr

@@ -3,8 +3,6 @@
 The figures are public ones: see gocore/lease/guard/linear.c.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from conftest_guard import CARDS, KIB, MIB, job
@@ -66,24 +64,25 @@ def test_a_request_beyond_the_limit_does_not_reach_the_driver(driver: Path) -> N
     A small one that a page has room for does.
     """
     with job(driver, 64 * MIB) as one:
-        told = one.python("""
+        assert (
+            one.python("""
             begin()
             def calls(bytes):
                 before = cuda.fakecuda_count(b"cuMemAlloc")
                 return allocate(bytes)[0], cuda.fakecuda_count(b"cuMemAlloc") - before
             print(calls(62 * MIB), calls(MIB), calls(2 * MIB), calls(MIB), calls(KIB))
         """)
-        assert told == "(0, 1) (0, 1) (2, 0) (0, 1) (2, 0)\n"
+            == "(0, 1) (0, 1) (2, 0) (0, 1) (2, 0)\n"
+        )
 
 
 def test_rows_that_do_not_fit_with_what_the_driver_adds_are_refused(driver: Path) -> None:
     """Rows of 600 bytes take 1024 each: 8 MiB, and not 5."""
     with job(driver, 6 * MIB) as one:
-        told = one.python("""
+        assert one.python("""
             begin()
             pitch, address = c_size_t(), c_uint64()
             for rows in (8192, 6144):
                 print(cuda.cuMemAllocPitch_v2(byref(address), byref(pitch), c_size_t(600), c_size_t(rows), 4),
                       info()[0] // MIB)
-        """)
-        assert told.splitlines() == ["2 6", "0 0"]
+        """).splitlines() == ["2 6", "0 0"]

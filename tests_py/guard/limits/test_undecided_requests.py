@@ -2,8 +2,6 @@
 twice.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path
@@ -89,7 +87,7 @@ while time.monotonic() < end:
 def test_what_is_settled_for_a_pool_is_not_the_pools(driver: Path) -> None:
     """Room for gpuconf's pools is made by what stream-ordered memory returns, which was never theirs."""
     with job(driver, 512 * MIB) as one:
-        told = one.python(f"""
+        assert one.python(f"""
             begin()
             address, pool, threshold = c_uint64(), c_void_p(), c_uint64(1 << 60)
             assert cuda.cuDeviceGetMemPool(byref(pool), 0) == 0 == cuda.cuMemPoolSetAttribute(pool, 4, byref(threshold))
@@ -102,14 +100,13 @@ def test_what_is_settled_for_a_pool_is_not_the_pools(driver: Path) -> None:
             figures = (c_uint64 * 4)()
             uuid = bytes.fromhex({CARDS[0][4:].replace("-", "")!r})
             print(cuda.gpuconf_guard_figures(uuid, figures), *[figure // MIB for figure in figures])
-        """)
-        assert told.split() == ["0", "0", "1", "512", "200", "300", "12"]
+        """).split() == ["0", "0", "1", "512", "200", "300", "12"]
 
 
 def test_what_a_graph_took_while_the_job_had_no_room_for_the_process(driver: Path) -> None:
     """It is not returned to the budget later: it was never taken."""
     with job(driver, 512 * MIB) as one:
-        told = one.python("""
+        assert one.python("""
             import fcntl, struct
             class Node(ctypes.Structure):
                 _fields_ = [(name, c_int) for name in ("type", "handles", "where", "id")]
@@ -129,5 +126,4 @@ def test_what_a_graph_took_while_the_job_had_no_room_for_the_process(driver: Pat
             slots(fcntl.F_UNLCK)
             print(allocate(MIB)[0], cuda.cuGraphExecDestroy(executable), cuda.cuDeviceGraphMemTrim(0))
             print(allocate(MIB)[0], info()[0] // MIB)
-        """)
-        assert told.split() == ["0", "0", "0", "0", "0", "510"]
+        """).split() == ["0", "0", "0", "0", "0", "510"]

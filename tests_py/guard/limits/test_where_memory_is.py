@@ -2,12 +2,10 @@
 contexts.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
-from conftest_guard import CARDS, MIB, Job, build_driver, job
+from conftest_guard import CARDS, MIB, build_driver, job
 
 CALLS = """
 class Location(ctypes.Structure):
@@ -44,47 +42,37 @@ def newest(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build_driver(tmp_path_factory.mktemp("newest"), 13000)
 
 
-def told(one: Job, code: str) -> list[str]:
-    lines = one.python(CALLS + code).splitlines()
-    assert (one.used(), one.budget.log()) == (0, [])
-    return lines
-
-
 def test_memory_of_the_host_is_not_counted(driver: Path) -> None:
-    with job(driver, 128 * MIB) as one:
-        assert told(
-            one,
-            """
+    with job(driver, 128 * MIB, prelude=CALLS) as one:
+        assert one.told("""
 begin()
 print(*(create(where, 0, 256) for where in (HOST, HOST_NUMA)), from_pool(make_pool(HOST, 0), 256)[0], left())
 memory = c_void_p()
 print(cuda.cuMemHostAlloc(byref(memory), c_size_t(256 * MIB), 0), left(), create(DEVICE, 0, 258),
       create(DEVICE, 0, 128), left())
-""",
-        ) == ["0 0 0 128", "0 128 2 0 0"]
+""") == ["0 0 0 128", "0 128 2 0 0"]
 
 
 def test_a_card_that_is_not_the_jobs_has_no_physical_memory(driver: Path) -> None:
-    with job(driver, {CARDS[1]: 128 * MIB}, FAKECUDA_GPUS="2") as one:
+    with job(driver, {CARDS[1]: 128 * MIB}, FAKECUDA_GPUS="2", prelude=CALLS) as one:
         assert (
-            one.python(CALLS + "begin(1); print(*(create(DEVICE, card, 64) for card in (0, 1, 2)), left())")
-            == "2 0 101 64\n"
+            one.python("begin(1); print(*(create(DEVICE, card, 64) for card in (0, 1, 2)), left())") == "2 0 101 64\n"
         )
 
 
 def test_a_device_without_uuid_has_no_physical_memory(tmp_path: Path) -> None:
     """It cannot be charged to a card."""
-    with job(build_driver(tmp_path / "old", missing=("cuDeviceGetUuid", "cuDeviceGetUuid_v2")), 128 * MIB) as one:
-        assert one.python(CALLS + "begin(); print(create(DEVICE, 0, 64), create(DEVICE, 1, 64))") == "2 101\n"
+    with job(
+        build_driver(tmp_path / "old", missing=("cuDeviceGetUuid", "cuDeviceGetUuid_v2")), 128 * MIB, prelude=CALLS
+    ) as one:
+        assert one.python("begin(); print(create(DEVICE, 0, 64), create(DEVICE, 1, 64))") == "2 101\n"
 
 
 def test_pools_that_the_driver_makes_for_the_host_and_for_managed_memory(newest: Path) -> None:
     """From CUDA 13 on. Managed memory is charged wherever its pages are."""
-    with job(newest, 128 * MIB) as one:
+    with job(newest, 128 * MIB, prelude=CALLS) as one:
         assert (
-            told(
-                one,
-                """
+            one.told("""
 begin()
 def existing(function, where, type):
     pool = c_void_p()
@@ -98,8 +86,7 @@ for function in (cuda.cuMemGetDefaultMemPool, cuda.cuMemGetMemPool):
         print(result, from_pool(pool, 66)[0], left(), end=" ")
         print(cuda.cuMemFreeAsync(address, None), cuda.cuMemPoolTrimTo(pool, c_size_t(0)), end=" ")
     print(left())
-""",
-            )
+""")
             == ["0 128 " + "0 2 64 0 0 " * 4 + "128"] * 2
         )
 
@@ -108,10 +95,8 @@ def test_the_pool_of_a_location_is_set(newest: Path) -> None:
     """Of a card, of the host and of managed memory; a pool of another kind of memory is refused, a destroyed one no
     longer set.
     """
-    with job(newest, 128 * MIB) as one:
-        lines = told(
-            one,
-            """
+    with job(newest, 128 * MIB, prelude=CALLS) as one:
+        lines = one.told("""
 begin()
 def current(where, type):
     pool = c_void_p()
@@ -123,8 +108,7 @@ for where, type in ((DEVICE, PINNED), (HOST, PINNED), (NONE, MANAGED)):
     print(cuda.cuMemSetMemPool(place, type, wrong), cuda.cuMemSetMemPool(place, type, pool), end=" ")
     print(current(where, type) == pool.value, ordered(None, 2)[0], left(), end=" ")
     print(cuda.cuMemPoolDestroy(pool), current(where, type) == before, cuda.cuCtxSynchronize(), left())
-""",
-        )
+""")
     assert lines == ["1 0 True 0 96 0 True 0 96", "1 0 True 0 64 0 True 0 64", "1 0 True 0 64 0 True 0 64"]
 
 
@@ -132,10 +116,8 @@ for where, type in ((DEVICE, PINNED), (HOST, PINNED), (NONE, MANAGED)):
 def test_a_pool_of_another_card(driver: Path, which: str) -> None:
     """What is taken from it is charged to its card, whichever is current."""
     limits = {CARDS[0]: 256 * MIB, CARDS[1]: 128 * MIB}
-    with job(driver, limits, FAKECUDA_GPUS="2") as one:
-        assert told(
-            one,
-            f"""
+    with job(driver, limits, FAKECUDA_GPUS="2", prelude=CALLS) as one:
+        assert one.told(f"""
 second, first = begin(1), begin(0)
 pool = c_void_p()
 if {which!r} == "own":
@@ -143,32 +125,26 @@ if {which!r} == "own":
 else:
     assert cuda.cuDeviceGetDefaultMemPool(byref(pool), 1) == 0
 print(from_pool(pool, 128)[0], from_pool(pool, 2)[0], left(), cuda.cuCtxSetCurrent(second), left())
-""",
-        ) == ["0 2 256 0 0"]
+""") == ["0 2 256 0 0"]
 
 
 def test_a_stream_of_another_card(driver: Path) -> None:
     """Memory in the order of a stream is of the stream's card, whichever is current."""
     limits = {CARDS[0]: 256 * MIB, CARDS[1]: 128 * MIB}
-    with job(driver, limits, FAKECUDA_GPUS="2") as one:
-        assert told(
-            one,
-            """
+    with job(driver, limits, FAKECUDA_GPUS="2", prelude=CALLS) as one:
+        assert one.told("""
 second, stream = begin(1), c_void_p()
 assert cuda.cuStreamCreateWithPriority(byref(stream), 1, 0) == 0
 first = begin(0)
 print(ordered(stream, 128)[0], ordered(stream, 2)[0], left(), ordered(None, 200)[0], left(),
       cuda.cuCtxSetCurrent(second), left())
-""",
-        ) == ["0 2 256 0 32 0 0"]
+""") == ["0 2 256 0 32 0 0"]
 
 
 def test_a_pool_of_another_process(driver: Path) -> None:
     """It is charged to the process that made it."""
-    with job(driver, 128 * MIB) as one:
-        assert told(
-            one,
-            """
+    with job(driver, 128 * MIB, prelude=CALLS) as one:
+        assert one.told("""
 begin()
 shared, imported = c_int(), c_void_p()
 pool = make_pool(DEVICE, 0, handle_types=1)
@@ -176,30 +152,24 @@ print(from_pool(pool, 64)[0], left(), cuda.cuMemPoolExportToShareableHandle(byre
 shared = c_void_p(shared.value)
 print(cuda.cuMemPoolImportFromShareableHandle(byref(imported), shared, 1, c_uint64(0)), cuda.cuMemPoolDestroy(imported),
       left())
-""",
-        ) == ["0 64 0", "0 0 64"]
+""") == ["0 64 0", "0 0 64"]
 
 
 def test_a_sparse_array_takes_memory_only_with_its_tiles(driver: Path) -> None:
-    with job(driver, 128 * MIB) as one:
-        assert told(
-            one,
-            """
+    with job(driver, 128 * MIB, prelude=CALLS) as one:
+        assert one.told("""
 class Shape(ctypes.Structure):
     _fields_ = [*((name, c_size_t) for name in "whd"), *((name, c_int) for name in ("format", "channels", "flags"))]
 begin()
 array, SPARSE, DEFERRED, FLOAT = c_void_p(), 0x40, 0x80, 0x20
 for flags in (SPARSE, DEFERRED, 0):
     print(cuda.cuArray3DCreate_v2(byref(array), byref(Shape(8192, 8192, 0, FLOAT, 1, flags))), left(), end=" ")
-""",
-        ) == ["0 128 0 128 2 128 "]
+""") == ["0 128 0 128 2 128 "]
 
 
 def test_the_end_of_a_green_context_that_held_the_primary_one(driver: Path) -> None:
-    with job(driver, 128 * MIB) as one:
-        assert told(
-            one,
-            """
+    with job(driver, 128 * MIB, prelude=CALLS) as one:
+        assert one.told("""
 assert cuda.cuInit(0) == 0
 green, context = c_void_p(), c_void_p()
 def make():
@@ -212,5 +182,4 @@ print(left(), begin() is None, allocate(100 * MIB)[0], cuda.cuGreenCtxDestroy(gr
       cuda.cuDevicePrimaryCtxRelease_v2(0))
 make()
 print(left())
-""",
-        ) == ["0 2 28 0", "128 False 0 0 28 0", "128"]
+""") == ["0 2 28 0", "128 False 0 0 28 0", "128"]
