@@ -6,14 +6,12 @@ reserves depends on
 them.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
-import subprocess
 import sys
 
 import pytest
+import script
 from recordings import Recording
 
 RECORDING = Recording("accuracy/drawn/addresses.jsonl")
@@ -43,7 +41,7 @@ print(json.dumps(found))
 def test_allocations_lie_where_they_lay_on_a_card(number: int) -> None:
     calls = RECORDING.read_text().splitlines()[number]
     command = [sys.executable, "-m", "gpuconf", "run", "--simulate", "H200-141GB", "--", sys.executable, "-c", REPLAY]
-    done = subprocess.run(command, input=calls, check=True, capture_output=True, text=True, timeout=120)
+    done = script.completed(command, input=calls, check=True, timeout=120)
     found = json.loads(done.stdout)
     within = sum(recorded % BLOCK == simulated % BLOCK for recorded, simulated in found)
     pairs = list(itertools.pairwise(found))

@@ -3,8 +3,6 @@
 documentation says, what programs have seen, and what goes wrong.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import runpy
@@ -17,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import script
 from asked_program import AskedProgram
 from fake_nvml import fake_nvml
 from gpuconf.jobs import simulated_cards
@@ -97,12 +96,9 @@ def cards() -> Iterator[simulated_cards.OwnedCards]:
 
 
 def environment(library: Path, path: str, mode: str = "", spec: str = "") -> dict[str, str]:
-    kept = {
-        name: value for name, value in os.environ.items() if not name.startswith(("GPUCONF_", "FAKE", "CUDA_", "LD_"))
-    }
     ours = {"LD_LIBRARY_PATH": str(library), "FAKECUDA_MEMORY": str(SIZE), "FAKECUDA_CHECKPOINT": mode}
     return {
-        **kept,
+        **script.plain(),
         **ours,
         **({simulated_cards.VARIABLE: path} if path else {}),
         **({"GPUCONF_SIMULATE": spec} if spec else {}),
@@ -125,9 +121,7 @@ def test_a_program_of_the_documentation(libraries: dict[int, Path], tmp_path: Pa
     flags = ["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O1"]
     subprocess.run([*compiler, *flags, "-o", target, source, "-ldl"], check=True)
     for version in (12080, 13000):
-        done = subprocess.run(
-            [target, "20"], env=environment(libraries[version], ""), capture_output=True, text=True, timeout=60
-        )
+        done = script.completed([target, "20"], env=environment(libraries[version], ""), timeout=60)
         assert (done.returncode, done.stdout) == (0, "the same after 20 rounds\n"), done.stderr
 
 
@@ -177,9 +171,7 @@ def test_its_context_leaves_the_card_too(libraries: dict[int, Path]) -> None:
 
     def asked(path: str) -> list[object]:
         command = [sys.executable, "-c", NVML]
-        done = subprocess.run(
-            command, env=environment(library, path, spec=spec), capture_output=True, text=True, check=True
-        )
+        done = script.completed(command, env=environment(library, path, spec=spec), check=True)
         return json.loads(done.stdout)  # type: ignore[no-any-return]
 
     with (

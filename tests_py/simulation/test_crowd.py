@@ -4,8 +4,6 @@
 ``make soak`` runs them for longer, with CROWD_SECONDS and SEED.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shlex
@@ -14,6 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import script
 
 SOURCE = Path(__file__).parent / "c" / "crowd.c"
 SECONDS, SEED = os.environ.get("CROWD_SECONDS", "3"), os.environ.get("SEED", "1")
@@ -30,13 +29,10 @@ def crowd(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(crowd: Path, options: list[str], mib: int, processes: int, threads: int) -> subprocess.CompletedProcess[str]:
-    kept = {
-        name: value for name, value in os.environ.items() if not name.startswith(("GPUCONF_", "FAKE", "CUDA_", "LD_"))
-    }
-    script = f'"{crowd}" {SECONDS} {SEED} {processes} {threads} {mib * MIB} && "{crowd}" last {mib * MIB}'
-    command = [sys.executable, "-m", "gpuconf", "run", *options, "--", "/bin/sh", "-c", script]
+    shell = f'"{crowd}" {SECONDS} {SEED} {processes} {threads} {mib * MIB} && "{crowd}" last {mib * MIB}'
+    command = [sys.executable, "-m", "gpuconf", "run", *options, "--", "/bin/sh", "-c", shell]
     timeout = 2 * float(SECONDS) + 100
-    return subprocess.run(command, env=kept, capture_output=True, text=True, timeout=timeout, check=False)
+    return script.completed(command, env=script.plain(), timeout=timeout)
 
 
 @pytest.mark.parametrize(

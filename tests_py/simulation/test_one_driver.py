@@ -2,8 +2,6 @@
 a GPU.
 """
 
-from __future__ import annotations
-
 import os
 import runpy
 import shlex
@@ -14,6 +12,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
+import script
 from fake_nvml import ONE_H100, fake_nvml
 from script import environment
 
@@ -40,12 +39,9 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def told(driver: Path | None, code: str, **more: str) -> list[str]:
     """What a program prints, a line each."""
     libraries = {} if driver is None else {"LD_LIBRARY_PATH": str(driver), "FAKE_NVML": str(driver / "machine")}
-    done = subprocess.run(
+    done = script.completed(
         [sys.executable, "-c", MAPPED + textwrap.dedent(code)],
         env=environment({"FAKECUDA_GPUS": "1", **libraries, **more}),
-        capture_output=True,
-        text=True,
-        check=False,
         timeout=120,
     )
     assert (done.returncode, done.stderr) == (0, "")
@@ -155,14 +151,7 @@ def tracer(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def opened(tracer: Path, folder: Path, *command: str | Path, **more: str) -> list[str]:
     """The files that a program and all that it starts open, whether or not they exist."""
-    done = subprocess.run(
-        [tracer, folder / "opened", *command],
-        env=environment(more),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
+    done = script.completed([tracer, folder / "opened", *command], env=environment(more), timeout=300)
     if done.returncode == 125:
         pytest.skip(f"no process may trace another here: {done.stderr.strip()}")
     assert done.returncode == 0, done.stdout + done.stderr

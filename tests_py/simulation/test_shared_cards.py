@@ -2,8 +2,6 @@
 is.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import random
@@ -17,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+import script
 from asked_program import AskedProgram
 from fake_nvml import fake_nvml
 from gpuconf import errors
@@ -73,11 +72,8 @@ def cards() -> Iterator[simulated_cards.OwnedCards]:
 
 
 def environment(library: Path, path: str) -> dict[str, str]:
-    kept = {
-        name: value for name, value in os.environ.items() if not name.startswith(("GPUCONF_", "FAKE", "CUDA_", "LD_"))
-    }
     ours = {"LD_LIBRARY_PATH": str(library), "FAKECUDA_GPUS": "2", "FAKECUDA_MEMORY": str(SIZE)}
-    return {**kept, **ours, simulated_cards.VARIABLE: path}
+    return {**script.plain(), **ours, simulated_cards.VARIABLE: path}
 
 
 class Program(AskedProgram):
@@ -313,9 +309,7 @@ def take(made, mib):
 def opened(library: Path, program: str, *words: str) -> str:
     """Run a program with machines that it opens itself, as gpuconf's core does."""
     command = [sys.executable, "-c", OPENED + program, str(library / "libcuda.so.1"), *words]
-    done = subprocess.run(
-        command, capture_output=True, text=True, check=False, timeout=120, env=environment(library, "")
-    )
+    done = script.completed(command, timeout=120, env=environment(library, ""))
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
     return done.stdout
 
@@ -349,9 +343,7 @@ def test_nvml_says_who_has_what(library: Path) -> None:
         "import pynvml as n; n.nvmlInit(); print(*(n.nvmlDeviceGetUUID(n.nvmlDeviceGetHandleByIndex(i)) for i in "
         "(0, 1)))"
     )
-    uuids = subprocess.run(
-        [sys.executable, "-c", names], env=ask, capture_output=True, text=True, check=True
-    ).stdout.split()
+    uuids = script.completed([sys.executable, "-c", names], env=ask, check=True).stdout.split()
     with simulated_cards.share(dict.fromkeys(uuids, SIZE)) as cards:
         ask[simulated_cards.VARIABLE] = cards.path
         hold = OPENED + "print(*take(machine(sys.argv[3:], 1 << 30, sys.argv[2]), 300), flush=True); sys.stdin.read()"
@@ -359,14 +351,10 @@ def test_nvml_says_who_has_what(library: Path) -> None:
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as a:
             assert a.stdout is not None
             assert a.stdout.readline().split() == ["0", "724"]
-            said = json.loads(
-                subprocess.run([sys.executable, "-c", NVML], env=ask, capture_output=True, text=True, check=True).stdout
-            )
+            said = json.loads(script.completed([sys.executable, "-c", NVML], env=ask, check=True).stdout)
             a.kill()
         assert said == [[300, {str(a.pid): 300}], [0, {}]]
-        said = json.loads(
-            subprocess.run([sys.executable, "-c", NVML], env=ask, capture_output=True, text=True, check=True).stdout
-        )
+        said = json.loads(script.completed([sys.executable, "-c", NVML], env=ask, check=True).stdout)
         assert said == [[0, {}], [0, {}]]
 
 
@@ -442,21 +430,12 @@ def test_a_wrong_file_is_refused_with_its_path_and_the_reason(
     assert f"{path}, cannot be used: " in complaint
     assert REASONS[kind] in complaint
     start = "import ctypes; print(ctypes.CDLL('libcuda.so.1').cuInit(0))"
-    done = subprocess.run(
-        [sys.executable, "-c", start],
-        env=environment(library, path),
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-    )
+    done = script.completed([sys.executable, "-c", start], env=environment(library, path), check=True, timeout=60)
     assert done.stdout == "304\n"
     assert f"GPUCONF_SIMULATED_CARDS: {path} cannot be used: " in done.stderr
     assert REASONS[kind] in done.stderr
     nvml = {**environment(library, path), "GPUCONF_SIMULATE": "T4"}
-    done = subprocess.run(
-        [sys.executable, "-c", NVML], env=nvml, capture_output=True, text=True, check=False, timeout=60
-    )
+    done = script.completed([sys.executable, "-c", NVML], env=nvml, timeout=60)
     assert "NVMLError_DriverNotLoaded" in done.stderr
     assert REASONS[kind] in done.stderr
     if kind not in ("relative", "other users can open it", "other users can open its folder"):
@@ -548,15 +527,11 @@ def test_a_process_of_a_session_has_what_the_session_left(gpu):
 @pytest.mark.parametrize("more", [[], ["-n", "1"]])
 def test_the_processes_of_a_pytest_session_share_its_cards(tmp_path: Path, more: list[str]) -> None:
     (tmp_path / "test_it.py").write_text(SESSION)
-    clean = {name: value for name, value in os.environ.items() if not name.startswith(("GPUCONF_", "CUDA_", "PYTEST_"))}
     words = ["-q", "--gpuconf=simulate", "--gpuconf-simulate=T4:1GiB", "-p", "no:cacheprovider", *more]
-    done = subprocess.run(
+    done = script.completed(
         [sys.executable, "-m", "pytest", *words, str(tmp_path)],
-        capture_output=True,
-        text=True,
-        check=False,
         timeout=120,
-        env={**clean, "GPUCONF_LEDGER": str(tmp_path / "ledger")},
+        env={**script.plain(), "GPUCONF_LEDGER": str(tmp_path / "ledger")},
         cwd=tmp_path,
     )
     assert (done.returncode, "1 passed" in done.stdout) == (0, True), done.stdout
@@ -604,10 +579,10 @@ with gpuconf.simulate("L4:1GiB"):  # of its own
     ids=lambda words: " ".join(words[:6:3]),
 )
 def test_the_programs_of_a_command_share_its_cards(tmp_path: Path, words: tuple[str, ...]) -> None:
-    clean = {name: value for name, value in os.environ.items() if not name.startswith(("GPUCONF_", "CUDA_"))}
+    clean = script.plain()
     clean |= {"GPUCONF_LEDGER": str(tmp_path / "ledger"), "GPUCONF_CONTEXT_MEMORY": "0"}
     command = [sys.executable, "-m", "gpuconf", *words, sys.executable, "-c", FIRST, SECOND]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, env=clean)
+    done = script.completed(command, timeout=120, env=clean)
     assert done.returncode == 0, done.stderr
     pid, cards, text, second = json.loads(done.stdout)
     assert second == ["ResourceExhaustedError", "150", "600", "700"]

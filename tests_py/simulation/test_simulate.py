@@ -1,7 +1,5 @@
 """Simulated machines through Python: specs, the environment, contexts, refusals, and their cost."""
 
-from __future__ import annotations
-
 import logging
 import shutil
 import sys
@@ -383,15 +381,17 @@ def test_a_reset_keeps_the_choice_of_the_machine() -> None:
 
 
 def test_a_reset_before_anything_does_nothing() -> None:
-    out = run_well(
-        """
+    assert (
+        run_well(
+            """
         import sys
         import gpuconf
         gpuconf.reset()
         print("gpuconf._core._gpuconf" in sys.modules)
         """
+        )
+        == "False\n"
     )
-    assert out == "False\n"
 
 
 # Cost

@@ -2,15 +2,14 @@
 process.
 """
 
-from __future__ import annotations
-
-import os
+import functools
 import runpy
-import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import script
 
 FAKECUDA = Path(__file__).resolve().parents[2] / "tests_go" / "machine" / "fakecuda"
 
@@ -54,23 +53,22 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-def run(folder: Path, program: str, **environment: str) -> None:
-    clean = {k: v for k, v in os.environ.items() if not k.startswith(("GPUCONF_", "CUDA_", "FAKECUDA_"))}
-    done = subprocess.run(
+@pytest.fixture
+def run(folder: Path) -> Callable[..., None]:
+    return functools.partial(run_in, folder)
+
+
+def run_in(folder: Path, program: str, **environment: str) -> None:
+    done = script.completed(
         [sys.executable, "-c", PRELUDE + program],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=clean | {"LD_LIBRARY_PATH": str(folder), "FAKECUDA_GPUS": "2"} | environment,
+        env=script.plain() | {"LD_LIBRARY_PATH": str(folder), "FAKECUDA_GPUS": "2"} | environment,
         timeout=120,
     )
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_an_address_tells_its_memory(folder: Path) -> None:
-    run(
-        folder,
-        """
+def test_an_address_tells_its_memory(run: Callable[..., None]) -> None:
+    run("""
 a, b, h = allocate(1000), allocate(1 << 21), host(4096)
 managed = c_uint64()
 ok(cu.cuMemAllocManaged(byref(managed), c_size_t(5000), 1))
@@ -110,14 +108,11 @@ assert cu.cuMemGetAddressRange_v2(byref(base), byref(size), u64(4096)) == 500
 ok(cu.cuMemGetAddressRange_v2(NULL, NULL, u64(a)))  # as NVIDIA's driver answers even before cuInit
 ok(cu.cuMemFree_v2(u64(a)))
 assert attribute(2, a) == "error 1"
-""",
-    )
+""")
 
 
-def test_memory_of_pools_and_mappings_has_no_context(folder: Path) -> None:
-    run(
-        folder,
-        """
+def test_memory_of_pools_and_mappings_has_no_context(run: Callable[..., None]) -> None:
+    run("""
 pool, at = c_void_p(), c_uint64()
 ok(cu.cuDeviceGetDefaultMemPool(byref(pool), 0))
 ok(cu.cuMemAllocAsync(byref(at), c_size_t(3000), NULL))
@@ -135,14 +130,11 @@ ok(cu.cuMemGetAllocationPropertiesFromHandle(byref(said), handle))
 assert (said.type, said.types, said.where, said.id) == (1, 1, 1, 1)
 assert cu.cuMemGetAllocationPropertiesFromHandle(byref(said), u64(5)) == \
 cu.cuMemGetAllocationPropertiesFromHandle(NULL, handle) == 1
-""",
-    )
+""")
 
 
-def test_registered_memory_is_page_locked(folder: Path) -> None:
-    run(
-        folder,
-        """
+def test_registered_memory_is_page_locked(run: Callable[..., None]) -> None:
+    run("""
 text = ctypes.create_string_buffer(b"from the program", 8192)
 address, a, s = ctypes.addressof(text), allocate(8192), stream()
 copy = lambda: cu.cuMemcpyHtoDAsync_v2(u64(a), u64(address), c_size_t(8192), s)
@@ -169,8 +161,7 @@ assert flags.value == 2
 ok(cu.cuMemAllocHost_v2(byref(h), c_size_t(100)))
 assert cu.cuMemAllocHost_v2(NULL, c_size_t(100)) == cu.cuMemHostGetFlags(byref(flags), u64(address)) == 1
 ok(cu.cuMemFreeHost(h))
-""",
-    )
+""")
 
 
 PTX = r"""
@@ -188,9 +179,8 @@ def launch(grid=(1, 1, 1), block=(32, 1, 1), shared=0, function=None, on=None):
 """
 
 
-def test_modules_have_the_functions_of_their_image(folder: Path, tmp_path: Path) -> None:
+def test_modules_have_the_functions_of_their_image(run: Callable[..., None], tmp_path: Path) -> None:
     run(
-        folder,
         PTX
         + f"path = {str(tmp_path / 'k.ptx')!r}.encode()"
         + """
@@ -221,13 +211,12 @@ ok(launch(function=kernel)); ok(launch(function=function))
 ok(cu.cuLibraryGetModule(byref(of), library)); ok(cu.cuModuleGetFunction(byref(g), of, b"twice"))
 assert cu.cuModuleUnload(library) == 400
 ok(cu.cuLibraryUnload(library)); assert launch(function=kernel) == 400
-""",
+"""
     )
 
 
-def test_a_launch_is_checked_and_a_node_of_a_graph(folder: Path) -> None:
+def test_a_launch_is_checked_and_a_node_of_a_graph(run: Callable[..., None]) -> None:
     run(
-        folder,
         PTX
         + """
 ok(launch())
@@ -250,14 +239,12 @@ block.value) == (264, 1024)
 ok(cu.cuOccupancyAvailableDynamicSMemPerBlock(byref(shared), f, 2, 128)); assert shared.value == 113 << 10
 assert cu.cuOccupancyMaxActiveBlocksPerMultiprocessor(NULL, f, 256, c_size_t(0)) == \
 cu.cuOccupancyMaxActiveBlocksPerMultiprocessor(byref(blocks), f, 0, c_size_t(0)) == 1
-""",
+"""
     )
 
 
-def test_host_functions_run_in_order(folder: Path) -> None:
-    run(
-        folder,
-        """
+def test_host_functions_run_in_order(run: Callable[..., None]) -> None:
+    run("""
 import threading
 seen, s, gate = [], stream(), threading.Event()
 Function = ctypes.CFUNCTYPE(None, c_void_p)
@@ -279,14 +266,11 @@ assert len(seen) == 2
 ok(cu.cuGraphInstantiateWithFlags(byref(run), graph, u64(0)))
 ok(cu.cuGraphLaunch(run, s)); ok(cu.cuGraphLaunch(run, s)); ok(cu.cuStreamSynchronize(s))
 assert seen[2:] == [9, 9]
-""",
-    )
+""")
 
 
-def test_copies_of_lines_rectangles_and_boxes(folder: Path) -> None:
-    run(
-        folder,
-        """
+def test_copies_of_lines_rectangles_and_boxes(run: Callable[..., None]) -> None:
+    run("""
 text = ctypes.create_string_buffer(bytes(range(64)), 64)
 back = ctypes.create_string_buffer(64)
 src, dst, a, s = ctypes.addressof(text), ctypes.addressof(back), allocate(4096), stream()
@@ -323,14 +307,11 @@ ok(cu.cuMemcpy3D_v2(byref(Copy3(
     End3(0, 0, 0, 0, 4, None, a, None, None, 8, 4), End3(0, 0, 0, 0, 1, dst, 0, None, None, 2, 1), 2, 1, 2))))
 assert back.raw[:4] == bytes([0, 1, 32, 33])
 assert cu.cuMemcpy3D_v2(NULL) == cu.cuMemcpy3DAsync_v2(NULL, s) == 1
-""",
-    )
+""")
 
 
-def test_fills_with_wider_values(folder: Path) -> None:
-    run(
-        folder,
-        """
+def test_fills_with_wider_values(run: Callable[..., None]) -> None:
+    run("""
 back = ctypes.create_string_buffer(16)
 a, s = allocate(4096), stream()
 def read():
@@ -354,14 +335,11 @@ ok(cu.cuGraphInstantiateWithFlags(byref(run), graph, u64(0)))
 ok(cu.cuGraphLaunch(run, s))
 ok(cu.cuStreamSynchronize(s))
 assert read() == "00" * 16
-""",
-    )
+""")
 
 
-def test_more_questions(folder: Path) -> None:
-    run(
-        folder,
-        """
+def test_more_questions(run: Callable[..., None]) -> None:
+    run("""
 major, minor, device, value, flags, size, id = c_int(), c_int(), c_int(), c_int(), c_uint(), c_size_t(), c_uint64()
 ok(cu.cuDeviceComputeCapability(byref(major), byref(minor), 1)); assert (major.value, minor.value) == (9, 0)
 text = ctypes.create_string_buffer(32)
@@ -381,14 +359,11 @@ ok(cu.cuCtxGetFlags(byref(flags))); ok(cu.cuCtxGetCacheConfig(byref(value))); ok
 cu.cuCtxSetCacheConfig(9) == 1
 ok(cu.cuCtxGetId(NULL, byref(id))); one = id.value; ok(cu.cuCtxGetId(context, byref(id))); assert id.value == one > 0
 assert cu.cuCtxGetId(c_void_p(77), byref(id)) == 201
-""",
-    )
+""")
 
 
-def test_the_time_between_events(folder: Path) -> None:
-    run(
-        folder,
-        """
+def test_the_time_between_events(run: Callable[..., None]) -> None:
+    run("""
 def event(flags):
     made = c_void_p()
     ok(cu.cuEventCreate(byref(made), flags))
@@ -418,14 +393,11 @@ elsewhere = event(0)
 ok(cu.cuEventRecord(elsewhere, NULL))
 ok(cu.cuEventSynchronize(elsewhere))
 assert cu.cuEventElapsedTime(byref(ms), one, elsewhere) == 400  # of two GPUs
-""",
-    )
+""")
 
 
-def test_hints_about_managed_memory_are_checked(folder: Path) -> None:
-    run(
-        folder,
-        """
+def test_hints_about_managed_memory_are_checked(run: Callable[..., None]) -> None:
+    run("""
 def at(type, id):
     return u64(type | id << 32)  # a CUmemLocation, by value
 memory, plain = c_uint64(), allocate(4096)
@@ -452,13 +424,11 @@ assert cu.cuMemPrefetchAsync_v2(memory, 4096, at(0, 0), 0, NULL) == 1
 assert cu.cuMemPrefetchAsync_v2(memory, 4096, at(1, 0), 1, NULL) == 1
 assert cu.cuMemPrefetchAsync_v2(memory, 4096, at(1, 9), 0, NULL) == 101
 assert cu.cuMemAdvise_v2(memory, 4096, 3, at(5, 0)) == 1
-""",
-    )
+""")
 
 
-def test_boxes_are_copied_between_contexts(folder: Path) -> None:
+def test_boxes_are_copied_between_contexts(run: Callable[..., None]) -> None:
     run(
-        folder,
         """
 class End(ctypes.Structure):
     _fields_ = [(name, c_size_t) for name in ("x", "y", "z", "level")] + [("type", c_int)] + [
@@ -494,10 +464,8 @@ assert cu.cuMemcpy3DPeer(byref(copy)) == 201
     )
 
 
-def test_forms_with_the_default_stream_of_the_thread(folder: Path) -> None:
-    run(
-        folder,
-        """
+def test_forms_with_the_default_stream_of_the_thread(run: Callable[..., None]) -> None:
+    run("""
 at, pinned, made, graph, value = allocate(64), host(64), c_void_p(), c_void_p(), c_int(9)
 ok(cu.cuMemsetD8Async_ptsz(u64(at), 7, c_size_t(64), NULL))
 ok(cu.cuMemcpyDtoHAsync_v2_ptsz(c_void_p(pinned), u64(at), c_size_t(64), NULL))
@@ -513,5 +481,4 @@ ok(cu.cuStreamBeginCapture_v2_ptsz(NULL, 2))
 ok(cu.cuStreamEndCapture_ptsz(NULL, byref(graph)))
 ok(cu.cuEventDestroy(made))
 assert cu.cuEventDestroy(made) == 400
-""",
-    )
+""")

@@ -1,7 +1,5 @@
 """The shipped libcuda and NVML with GPUCONF_SIMULATE, as any program sees them: cards, attributes and profiles."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex
@@ -14,6 +12,7 @@ from typing import Any
 
 import gpuconf
 import pytest
+import script
 from gpuconf._core.native import core
 
 SHIPPED = Path(gpuconf.__file__).parent / "_simulator"
@@ -73,13 +72,9 @@ print(json.dumps([[d.name, d.uuid.split("-", 1)[1].replace("-", ""), d.total_mem
 
 
 def run(program: str, spec: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    clean = {k: v for k, v in os.environ.items() if not k.startswith(("GPUCONF_SIM", "FAKE", "CUDA_"))}
-    return subprocess.run(
+    return script.completed(
         [sys.executable, "-c", textwrap.dedent(program)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=clean | {"LD_LIBRARY_PATH": str(SHIPPED), "GPUCONF_SIMULATE": spec} | environment,
+        env=script.plain() | {"LD_LIBRARY_PATH": str(SHIPPED), "GPUCONF_SIMULATE": spec} | environment,
         timeout=60,
     )
 
@@ -130,9 +125,7 @@ def c_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def lines(program: Path, **environment: str) -> tuple[list[str], str]:
-    done = subprocess.run(
-        [program, SHIPPED / "libcuda.so.1"], capture_output=True, text=True, check=True, env=environment, timeout=60
-    )
+    done = script.completed([program, SHIPPED / "libcuda.so.1"], check=True, env=environment, timeout=60)
     return done.stdout.splitlines(), done.stderr
 
 
@@ -843,22 +836,16 @@ print(json.dumps([theirs, mine, listed == {os.getpid(): 1472, other.pid: 1472}, 
                   free()[0] >> 20]))
 """
     )
-    clean = {k: v for k, v in os.environ.items() if not k.startswith(("GPUCONF_", "FAKE", "CUDA_", "LD_"))}
     with tempfile.NamedTemporaryFile("w", suffix=".py") as file:
         file.write(program)
         file.flush()
         command = [
             sys.executable,
-            "-m",
-            "gpuconf",
-            "run",
-            "--simulate",
-            "A100-40GB:40GiB:contexts",
-            "--",
+            *"-m gpuconf run --simulate A100-40GB:40GiB:contexts --".split(),
             sys.executable,
             file.name,
         ]
-        done = subprocess.run(command, env=clean, capture_output=True, text=True, check=False, timeout=120)
+        done = script.completed(command, env=script.plain(), timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
     both, one = 40960 - 2 * 1472, 40960 - 1472
     assert json.loads(done.stdout) == [both, both, True, 2, one]
@@ -898,10 +885,7 @@ def test_commands_and_limits_under_a_profile(profile: str, noted: list[str], tmp
         print(json.dumps([list(limits.values()), " ".join(told.split()), str(os.getpid()) in json.dumps(rows)]))
     """
     command = [
-        "-m",
-        "gpuconf",
-        "run",
-        "--simulate",
+        *"-m gpuconf run --simulate".split(),
         spec,
         "--memory",
         "1GiB",
@@ -910,14 +894,8 @@ def test_commands_and_limits_under_a_profile(profile: str, noted: list[str], tmp
         "-c",
         textwrap.dedent(program),
     ]
-    clean = {k: v for k, v in os.environ.items() if not k.startswith(("GPUCONF_", "FAKE", "CUDA_", "LD_"))}
-    done = subprocess.run(
-        [sys.executable, *command],
-        env=clean | {"GPUCONF_LEDGER": str(tmp_path / "ledger")},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
+    done = script.completed(
+        [sys.executable, *command], env=script.plain() | {"GPUCONF_LEDGER": str(tmp_path / "ledger")}, timeout=120
     )
     assert done.returncode == 0, done.stdout + done.stderr
     limits, told, listed = json.loads(done.stdout)

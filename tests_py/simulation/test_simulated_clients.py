@@ -3,8 +3,6 @@
 names.
 """
 
-from __future__ import annotations
-
 import os
 import shlex
 import shutil
@@ -15,6 +13,7 @@ from pathlib import Path
 
 import gpuconf
 import pytest
+import script
 import simulator_sources
 from gpuconf import errors
 from gpuconf._core import elf
@@ -28,20 +27,11 @@ CARD = "NVIDIA A100-SXM4-40GB"
 
 
 def plain() -> dict[str, str]:
-    return {
-        name: value for name, value in os.environ.items() if not name.startswith(("GPUCONF_", "FAKE", "CUDA_", "LD_"))
-    }
+    return script.plain()
 
 
 def run(*words: object, **environment: str) -> str:
-    done = subprocess.run(
-        [*RUN, *map(str, words)],
-        env={**plain(), **environment},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    done = script.completed([*RUN, *map(str, words)], env={**plain(), **environment}, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

@@ -1,16 +1,13 @@
 """The simulator's libcuda as a program sees it: what it exports, resolves and refuses, and what fork and dlclose do."""
 
-from __future__ import annotations
-
-import os
 import re
 import runpy
-import subprocess
 import sys
 from pathlib import Path
 
 import gpuconf
 import pytest
+import script
 from driver import functions, observe
 from driver.answers import Answers
 from fake_nvml import fake_nvml
@@ -42,18 +39,8 @@ def newest(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(library: Path, program: str, **environment: str) -> tuple[str, str]:
-    kept = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(("GPUCONF_", "CUDA_", "FAKECUDA_", "LD_"))
-    }
-    done = subprocess.run(
-        [sys.executable, "-c", BEGIN + program, library],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-        env=kept | environment,
+    done = script.completed(
+        [sys.executable, "-c", BEGIN + program, library], timeout=120, env=script.plain() | environment
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout, done.stderr
@@ -74,7 +61,7 @@ def test_the_hooks_of_tests_are_not_in_the_wheel(newest: Path, tmp_path: Path) -
 
     def exports_of(library: Path) -> set[str]:
         command = ["nm", "-D", "--defined-only", library]
-        rows = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+        rows = script.completed(command, check=True).stdout.splitlines()
         return {row.split()[-1] for row in rows}
 
     for own in (newest, fake_nvml(tmp_path) / "libnvidia-ml.so.1"):

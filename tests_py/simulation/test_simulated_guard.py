@@ -1,7 +1,5 @@
 """``gpuconf run --memory`` on simulated GPUs: the guard stands before the simulated driver, as before NVIDIA's."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
@@ -43,7 +41,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(tmp_path: Path, *words: object, **variables: str) -> subprocess.CompletedProcess[str]:
     environment = script.environment({"GPUCONF_LEDGER": str(tmp_path / "ledger"), **variables})
     command = [sys.executable, "-m", "gpuconf", "run", *map(str, words)]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
+    return script.completed(command, env=environment, timeout=120)
 
 
 def test_a_program_is_held_to_its_lease(program: Path, tmp_path: Path) -> None:

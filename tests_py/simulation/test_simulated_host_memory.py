@@ -2,14 +2,13 @@
 ends it.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import script
 
 BUILD = Path(__file__).resolve().parents[2] / "tests_go" / "machine" / "fakecuda" / "build.py"
 
@@ -45,16 +44,8 @@ def available() -> int:
 
 
 def run(folder: Path, program: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    clean = {k: v for k, v in os.environ.items() if not k.startswith(("GPUCONF_", "CUDA_", "FAKECUDA_"))}
     more = {"LD_LIBRARY_PATH": str(folder), "FAKECUDA_MEMORY": str(64 << 30)}
-    return subprocess.run(
-        [sys.executable, "-c", program],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=clean | more | environment,
-        timeout=120,
-    )
+    return script.completed([sys.executable, "-c", program], env=script.plain() | more | environment, timeout=120)
 
 
 def test_it_ends_with_one_line_before_the_host_is_full(folder: Path) -> None:

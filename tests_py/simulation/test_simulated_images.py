@@ -2,13 +2,10 @@
 past them.
 """
 
-from __future__ import annotations
-
-import os
-import subprocess
 from pathlib import Path
 
 import pytest
+import script
 import simulator_sources
 
 FUZZ = Path(__file__).parent / "c" / "image_fuzz.c"
@@ -24,11 +21,13 @@ def compiled(folder: Path, broken: str = "", text: str = "") -> Path:
 
 
 def fuzz(program: Path, seed: int, count: int) -> tuple[int, str]:
-    clean = {k: v for k, v in os.environ.items() if not k.startswith(("GPUCONF_", "CUDA_", "FAKECUDA_", "LD_"))}
     # Modules that were unloaded are kept on purpose.
-    environ = clean | {"ASAN_OPTIONS": "detect_leaks=0:exitcode=66", "UBSAN_OPTIONS": "halt_on_error=1:exitcode=66"}
+    environ = script.plain() | {
+        "ASAN_OPTIONS": "detect_leaks=0:exitcode=66",
+        "UBSAN_OPTIONS": "halt_on_error=1:exitcode=66",
+    }
     command = [program, str(seed), str(count)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environ, timeout=300)
+    done = script.completed(command, env=environ, timeout=300)
     return done.returncode, done.stdout + done.stderr
 
 

@@ -1,11 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Memory and events that the processes of a job pass to each other, through the installed simulated driver."""
 
-from __future__ import annotations
-
 import ctypes
 import json
-import os
 import socket
 import subprocess
 import sys
@@ -17,21 +14,15 @@ from typing import Any
 
 import gpuconf
 import pytest
+import script
 from asked_program import AskedProgram
 from gpuconf.jobs import simulated_cards
 
 LIBRARY = Path(gpuconf.__file__).parent / "_simulator" / "libcuda.so.1"
 SPEC = "2xA100-40GB"
 MIB = 1 << 20
-INVALID_VALUE, INVALID_CONTEXT, PEER_ACCESS_UNSUPPORTED, INVALID_HANDLE, NOT_READY, NOT_SUPPORTED = (
-    1,
-    201,
-    217,
-    400,
-    600,
-    801,
-)
-MAP_FAILED, UNKNOWN = 205, 999
+INVALID_VALUE, INVALID_CONTEXT, MAP_FAILED, PEER_ACCESS_UNSUPPORTED = 1, 201, 205, 217
+INVALID_HANDLE, NOT_READY, NOT_SUPPORTED, UNKNOWN = 400, 600, 801, 999
 PRELUDE = """
 import array, ctypes, json, os, socket, sys, time
 from ctypes import byref, c_char, c_int, c_size_t, c_uint, c_uint64, c_ulonglong, c_void_p
@@ -50,10 +41,13 @@ for gpu in range(count.value):
     assert cu.cuDevicePrimaryCtxRetain(byref(contexts[gpu]), gpu) == 0
 def on(gpu):
     return cu.cuCtxSetCurrent(contexts[gpu])
+def result_of(kind, call, *arguments):
+    # what a call makes, or its error as a negative number
+    out = kind()
+    result = call(byref(out), *arguments)
+    return -result if result else bytes(out).hex() if kind is Handle else out.value
 def allocate(bytes):
-    at = c_uint64()
-    result = cu.cuMemAlloc_v2(byref(at), c_size_t(bytes))
-    return at.value if result == 0 else -result
+    return result_of(c_uint64, cu.cuMemAlloc_v2, c_size_t(bytes))
 def free(at):
     return cu.cuMemFree_v2(c_uint64(at))
 def left():
@@ -67,28 +61,18 @@ def read(at, length):
     result = cu.cuMemcpyDtoH_v2(got, c_uint64(at), c_size_t(length))
     return got.raw.decode() if result == 0 else -result
 def export(at):
-    out = Handle()
-    result = cu.cuIpcGetMemHandle(byref(out), c_uint64(at))
-    return bytes(out).hex() if result == 0 else -result
+    return result_of(Handle, cu.cuIpcGetMemHandle, c_uint64(at))
 def open_memory(text, flags=1):
-    at = c_uint64()
-    result = cu.cuIpcOpenMemHandle_v2(byref(at), handle(text), flags)
-    return at.value if result == 0 else -result
+    return result_of(c_uint64, cu.cuIpcOpenMemHandle_v2, handle(text), flags)
 def close(at):
     return cu.cuIpcCloseMemHandle(c_uint64(at))
 events, streams = {}, {}
 def event(flags=6):
-    made = c_void_p()
-    result = cu.cuEventCreate(byref(made), flags)
-    return made.value if result == 0 else -result
+    return result_of(c_void_p, cu.cuEventCreate, flags)
 def export_event(made):
-    out = Handle()
-    result = cu.cuIpcGetEventHandle(byref(out), c_void_p(made))
-    return bytes(out).hex() if result == 0 else -result
+    return result_of(Handle, cu.cuIpcGetEventHandle, c_void_p(made))
 def open_event(text):
-    made = c_void_p()
-    result = cu.cuIpcOpenEventHandle(byref(made), handle(text))
-    return made.value if result == 0 else -result
+    return result_of(c_void_p, cu.cuIpcOpenEventHandle, handle(text))
 def stream():
     made = c_void_p()
     assert cu.cuStreamCreate(byref(made), 1) == 0
@@ -120,9 +104,7 @@ def receive():
     _, (descriptor,), _, _ = socket.recv_fds(passed, 1, 1)
     return descriptor
 def create(mib, gpu=0):
-    made = c_uint64()
-    result = cu.cuMemCreate(byref(made), c_size_t(mib * MIB), byref(Params(1, 1, 1, gpu)), c_uint64(0))
-    return made.value if result == 0 else -result
+    return result_of(c_uint64, cu.cuMemCreate, c_size_t(mib * MIB), byref(Params(1, 1, 1, gpu)), c_uint64(0))
 def map_memory(handle, mib, gpu=0):
     at = c_uint64()
     assert cu.cuMemAddressReserve(byref(at), c_size_t(mib * MIB), c_size_t(0), c_uint64(0), c_uint64(0)) == 0
@@ -134,37 +116,21 @@ def unmap(at, mib):
 def release(handle):
     return cu.cuMemRelease(c_uint64(handle))
 def export_memory(handle):
-    descriptor = c_int(-1)
-    result = cu.cuMemExportToShareableHandle(byref(descriptor), c_uint64(handle), 1, c_uint64(0))
-    return descriptor.value if result == 0 else -result
+    return result_of(c_int, cu.cuMemExportToShareableHandle, c_uint64(handle), 1, c_uint64(0))
 def import_memory(descriptor):
-    made = c_uint64()
-    result = cu.cuMemImportFromShareableHandle(byref(made), c_void_p(descriptor), 1)
-    return made.value if result == 0 else -result
+    return result_of(c_uint64, cu.cuMemImportFromShareableHandle, c_void_p(descriptor), 1)
 def make_pool(gpu=0, handle_types=1):
-    made = c_void_p()
-    result = cu.cuMemPoolCreate(byref(made), byref(Params(1, handle_types, 1, gpu)))
-    return made.value if result == 0 else -result
+    return result_of(c_void_p, cu.cuMemPoolCreate, byref(Params(1, handle_types, 1, gpu)))
 def export_pool(pool):
-    descriptor = c_int(-1)
-    result = cu.cuMemPoolExportToShareableHandle(byref(descriptor), c_void_p(pool), 1, c_uint64(0))
-    return descriptor.value if result == 0 else -result
+    return result_of(c_int, cu.cuMemPoolExportToShareableHandle, c_void_p(pool), 1, c_uint64(0))
 def import_pool(descriptor):
-    made = c_void_p()
-    result = cu.cuMemPoolImportFromShareableHandle(byref(made), c_void_p(descriptor), 1, c_uint64(0))
-    return made.value if result == 0 else -result
+    return result_of(c_void_p, cu.cuMemPoolImportFromShareableHandle, c_void_p(descriptor), 1, c_uint64(0))
 def from_pool(pool, mib):
-    at = c_uint64()
-    result = cu.cuMemAllocFromPoolAsync(byref(at), c_size_t(mib * MIB), c_void_p(pool), None)
-    return at.value if result == 0 else -result
+    return result_of(c_uint64, cu.cuMemAllocFromPoolAsync, c_size_t(mib * MIB), c_void_p(pool), None)
 def describe(at):
-    out = Handle()
-    result = cu.cuMemPoolExportPointer(byref(out), c_uint64(at))
-    return bytes(out).hex() if result == 0 else -result
+    return result_of(Handle, cu.cuMemPoolExportPointer, c_uint64(at))
 def import_pointer(pool, text):
-    at = c_uint64()
-    result = cu.cuMemPoolImportPointer(byref(at), c_void_p(pool), byref(handle(text)))
-    return at.value if result == 0 else -result
+    return result_of(c_uint64, cu.cuMemPoolImportPointer, c_void_p(pool), byref(handle(text)))
 def end_pool(pool):
     return cu.cuMemPoolDestroy(c_void_p(pool))
 class External(ctypes.Structure):
@@ -173,13 +139,9 @@ class External(ctypes.Structure):
 class Buffer(ctypes.Structure):
     _fields_ = [("offset", c_uint64), ("bytes", c_uint64), ("flags", c_uint), ("rest", c_uint * 16)]
 def import_external(descriptor, mib, type=1):
-    made = c_void_p()
-    result = cu.cuImportExternalMemory(byref(made), byref(External(type, descriptor, 0, mib * MIB)))
-    return made.value if result == 0 else -result
+    return result_of(c_void_p, cu.cuImportExternalMemory, byref(External(type, descriptor, 0, mib * MIB)))
 def buffer(external, offset, bytes):
-    at = c_uint64()
-    result = cu.cuExternalMemoryGetMappedBuffer(byref(at), c_void_p(external), byref(Buffer(offset, bytes)))
-    return at.value if result == 0 else -result
+    return result_of(c_uint64, cu.cuExternalMemoryGetMappedBuffer, c_void_p(external), byref(Buffer(offset, bytes)))
 def end_external(external):
     return cu.cuDestroyExternalMemory(c_void_p(external))
 on(0)
@@ -200,10 +162,7 @@ class Program(AskedProgram):
 
 
 def plain(spec: str = SPEC) -> dict[str, str]:
-    kept = {
-        name: value for name, value in os.environ.items() if not name.startswith(("GPUCONF_", "FAKE", "CUDA_", "LD_"))
-    }
-    return {**kept, "GPUCONF_SIMULATE": spec}
+    return {**script.plain(), "GPUCONF_SIMULATE": spec}
 
 
 def cards_of(environment: dict[str, str]) -> dict[str, int]:
@@ -220,9 +179,7 @@ for gpu in range(count.value):
     sizes[f"GPU-{uuid.UUID(bytes=bytes(found))}"] = total.value
 print(json.dumps(sizes))
 """
-    told = subprocess.run(
-        [sys.executable, "-c", code, str(LIBRARY)], env=environment, capture_output=True, text=True, check=True
-    )
+    told = script.completed([sys.executable, "-c", code, str(LIBRARY)], env=environment, check=True)
     sizes: dict[str, int] = json.loads(told.stdout)
     return sizes
 
@@ -568,10 +525,7 @@ def test_what_is_no_descriptor_of_memory(pair: tuple[Program, Program], tmp_path
     own.write_bytes(bytes(4096))
     for wrong in (
         f"os.open({str(own)!r}, os.O_RDWR)",
-        "os.memfd_create('gpuconf-simulated-gpux')",
-        "os.pipe()[0]",
-        "999",
-        "-1",
+        *"os.memfd_create('gpuconf-simulated-gpux') os.pipe()[0] 999 -1".split(),
     ):
         for function in "import_memory", "import_pool":
             assert one.ask(f"{function}({wrong})") == -UNKNOWN, (function, wrong)
@@ -685,8 +639,6 @@ print(cu.cuIpcGetMemHandle(None, ctypes.c_uint64(1)), cu.cuIpcGetMemHandle(ctype
       cu.cuIpcOpenMemHandle_v2(ctypes.byref(at), out, 0), cu.cuIpcCloseMemHandle(ctypes.c_uint64(1)),
       cu.cuIpcOpenEventHandle(None, out), cu.cuIpcOpenEventHandle(ctypes.byref(at), out))
 """
-    told = subprocess.run(
-        [sys.executable, "-c", code, str(LIBRARY)], env=plain(), capture_output=True, text=True, check=True
-    )
+    told = script.completed([sys.executable, "-c", code, str(LIBRARY)], env=plain(), check=True)
     assert told.stdout.split() == ["1", "3", "1", "3", "1", "3"]
     assert ctypes.sizeof(ctypes.c_void_p) == 8

@@ -1,7 +1,5 @@
 """The simulated NVML (gocore/sim/nvml) as nvidia-ml-py, and programs that call it carelessly, see it."""
 
-from __future__ import annotations
-
 import ctypes
 import json
 import os
@@ -15,6 +13,7 @@ from pathlib import Path
 
 import pynvml
 import pytest
+import script
 from fake_nvml import fake_nvml
 
 SYMBOLS = Path(__file__).resolve().parents[2] / "gocore" / "machine" / "nvml" / "symbols.h"
@@ -30,13 +29,9 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run(library: Path, program: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run a program that finds the library."""
-    clean = {k: v for k, v in os.environ.items() if not k.startswith(("GPUCONF_", "FAKE_NVML", "CUDA_"))}
-    return subprocess.run(
+    return script.completed(
         [sys.executable, "-c", textwrap.dedent(program)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=clean | {"LD_LIBRARY_PATH": str(library)} | environment,
+        env=script.plain() | {"LD_LIBRARY_PATH": str(library)} | environment,
         timeout=60,
     )
 
@@ -365,7 +360,7 @@ def test_memory_limits_of_control_groups(library: Path, tmp_path: Path) -> None:
         if folder == Path(tempfile.gettempdir()):
             break
         os.chmod(folder, 0o755)
-    done = subprocess.run(command, env=env, capture_output=True, text=True, check=True, timeout=60)
+    done = script.completed(command, env=env, check=True, timeout=60)
     own, none = [0, 1 << 20, 2 << 20, 0], [0, 0, UNLIMITED, 0]
     assert json.loads(done.stdout) == [
         *[1, none, 0, own, own],
@@ -376,11 +371,9 @@ def test_memory_limits_of_control_groups(library: Path, tmp_path: Path) -> None:
         *[4, 0],
     ]
     for spec, result in (("T4", 13), ("A30:mig-container:driver=13.4", 0)):  # an older driver has no such function
-        done = subprocess.run(
+        done = script.completed(
             [sys.executable, "-c", LIMITS + "print(set(card, folder, 1, 2))", str(tmp_path)],
             env={**env, "GPUCONF_SIMULATE": spec},
-            capture_output=True,
-            text=True,
             check=True,
             timeout=60,
         )
@@ -399,11 +392,9 @@ def test_gpuconf_reads_them(library: Path, tmp_path: Path) -> None:
     """
     if os.geteuid() != 0:
         pytest.skip("only root can set NVML's memory limits, and this user is not root")
-    done = subprocess.run(
+    done = script.completed(
         [sys.executable, "-c", LIMITS + textwrap.dedent(program), str(tmp_path)],
         env={**os.environ, "LD_LIBRARY_PATH": str(library), "GPUCONF_SIMULATE": "2xT4:driver=13.4"},
-        capture_output=True,
-        text=True,
         check=True,
         timeout=60,
     )

@@ -4,14 +4,11 @@ written.
 Go's race detector sees nothing in C, so this covers for the simulator what `make race` covers for the Go core.
 """
 
-from __future__ import annotations
-
-import os
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
+import script
 import simulator_sources
 
 STRESS = Path(__file__).parent / "c" / "simulator_stress.c"
@@ -29,11 +26,8 @@ def compiled(folder: Path, broken: str = "", text: str = "", main: Path = STRESS
 def run(program: Path, *arguments: str) -> tuple[int, str]:
     """Without address space randomization, of which this sanitizer's runtime bears less than some kernels have."""
     fixed = [shutil.which("setarch") or "", "-R"] if shutil.which("setarch") else []
-    clean = {k: v for k, v in os.environ.items() if not k.startswith(("GPUCONF_", "CUDA_", "FAKECUDA_"))}
-    environ = clean | {"FAKECUDA_GPUS": "2", "TSAN_OPTIONS": "halt_on_error=1 exitcode=66"}
-    done = subprocess.run(
-        [*fixed, program, *arguments], capture_output=True, text=True, check=False, env=environ, timeout=120
-    )
+    environ = script.plain() | {"FAKECUDA_GPUS": "2", "TSAN_OPTIONS": "halt_on_error=1 exitcode=66"}
+    done = script.completed([*fixed, program, *arguments], env=environ, timeout=120)
     return done.returncode, done.stdout + done.stderr
 
 

@@ -1,14 +1,11 @@
 """Runs programs over the library that stands in for the CUDA runtime and the libraries above it, by ctypes."""
 
-from __future__ import annotations
-
-import os
-import subprocess
 import sys
 import textwrap
 from pathlib import Path
 
 import gpuconf
+import script
 
 SHIPPED = Path(gpuconf.__file__).parent / "_simulator"
 BEGIN = """
@@ -26,13 +23,9 @@ def counted():
 
 
 def run(program: str, libraries: Path = SHIPPED, **environment: str) -> list[str]:
-    kept = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(("GPUCONF_", "CUDA_", "FAKECUDA_", "LD_"))
-    }
+    kept = script.plain()
     words = [sys.executable, "-c", BEGIN + textwrap.dedent(program), str(libraries)]
     kept |= {"GPUCONF_SIMULATE": "2xA100-40GB", **environment}
-    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=120, env=kept)
+    done = script.completed(words, timeout=120, env=kept)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout.splitlines()

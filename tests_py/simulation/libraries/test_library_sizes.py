@@ -1,7 +1,5 @@
 """The sizes of workspaces that the libraries below PyTorch answer, beside those that NVIDIA's answered on an H200."""
 
-from __future__ import annotations
-
 import json
 import lzma
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The libraries above the simulated CUDA runtime: cuDNN, cuSOLVER, NVRTC and what is counted as not computed."""
 
-from __future__ import annotations
-
 import json
 import os
 import runpy

@@ -1,14 +1,12 @@
 """NCCL between simulated ranks: of one process, and of several."""
 
-from __future__ import annotations
-
-import os
 import subprocess
 import sys
 import textwrap
 import time
 from pathlib import Path
 
+import script
 from simulated_libraries import BEGIN, SHIPPED, run
 
 RANKS = """
@@ -146,11 +144,6 @@ print(cuda.ncclCommInitRank(byref(comm), ranks, one, rank))
 
 def members(program: str, folder: Path, ranks: int) -> list[list[str]]:
     """Run a program in a process for each rank, and return what they print."""
-    kept = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(("GPUCONF_", "CUDA_", "FAKECUDA_", "LD_"))
-    }
     words = [sys.executable, "-c", BEGIN + MEMBER + textwrap.dedent(program), str(SHIPPED)]
     started = [
         subprocess.Popen(
@@ -158,7 +151,7 @@ def members(program: str, folder: Path, ranks: int) -> list[list[str]]:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            env=kept | {"GPUCONF_SIMULATE": f"{ranks}xA100-40GB"},
+            env=script.plain() | {"GPUCONF_SIMULATE": f"{ranks}xA100-40GB"},
         )
         for rank in range(ranks)
     ]

@@ -1,7 +1,5 @@
 """The library that stands in for the CUDA runtime and the libraries above it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
