@@ -1,9 +1,8 @@
 """The fake GPU, built once."""
 
-from __future__ import annotations
-
+import functools
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import no_gpu
@@ -24,3 +23,9 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("no_gpu")
     no_gpu.build(folder)
     return folder
+
+
+@pytest.fixture
+def run(driver: Path) -> Callable[..., str]:
+    """Runs a program on the fake GPU, and returns its output."""
+    return functools.partial(no_gpu.run, driver)

@@ -6,8 +6,6 @@ knows that its GPU is simulated. Memory, streams and events work; kernels comput
 accounting and errors are real.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import re
@@ -18,11 +16,13 @@ import textwrap
 from pathlib import Path
 
 import gpuconf
+import script
 from gpuconf._core import elf
 from gpuconf.allocators._share import SETS
 from gpuconf.simulation import simulated_torch, stand_ins
 
 HERE = Path(__file__).parent
+QUIET = {"CUDA_PYTHON_DISABLE_MAJOR_VERSION_WARNING": "1"}  # what numba-cuda says as it starts
 FIRST_CARD = "GPU-f0ced00d-1234-4567-89ab-cdef01234500"
 NEWEST_TORCH = list(SETS.values())[-1]["torch"]  # README and docs/tutorial.md have its figures
 FAKECUDA = HERE.parent.parent / "tests_go" / "machine" / "fakecuda"
@@ -118,17 +118,9 @@ def completed(folder: Path, program: str, **environment: str) -> subprocess.Comp
     """Run a program on the fake GPU; it may fail."""
     if (folder / "runtime.so").exists():
         environment = {"LD_PRELOAD": str(folder / "runtime.so"), **environment}
-    kept = {
-        k: v
-        for k, v in os.environ.items()
-        if not k.startswith(("GPUCONF_", "TF_", "CUDA_", "FAKECUDA_", "PYTORCH_", "LD_"))
-    }
-    return subprocess.run(
+    return script.completed(
         [sys.executable, "-W", "ignore", "-c", PRELUDE + textwrap.dedent(program)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**kept, "LD_LIBRARY_PATH": str(folder), **environment},
+        env={**script.plain(), **QUIET, "LD_LIBRARY_PATH": str(folder), **environment},
         timeout=120,
     )
 
@@ -146,23 +138,20 @@ def under_guard(
     """
     from gpuconf.jobs import budget as _budget
 
-    dropped = ("GPUCONF_", "TF_", "CUDA_", "FAKECUDA_", "PYTORCH_", "LD_")
-    base = {name: value for name, value in os.environ.items() if not name.startswith(dropped)}
+    base = script.plain()
     base |= {
         "LD_LIBRARY_PATH": str(folder),
         "FAKECUDA_MEMORY": str(2 << 30),
-        "CUDA_PYTHON_DISABLE_MAJOR_VERSION_WARNING": "1",
+        **QUIET,
     }
     if (folder / "runtime.so").exists():
         base["LD_PRELOAD"] = str(folder / "runtime.so")
     base |= environment
     command = [sys.executable, "-W", "ignore", *map(str, words)]
     if mode == "off":
-        return subprocess.run(command, env=base, capture_output=True, text=True, check=False, timeout=170)
+        return script.completed(command, env=base, timeout=170)
     with _budget.prepare({FIRST_CARD: limit}, mode, environment=base) as budget:
-        done = subprocess.run(
-            command, env={**base, **budget.environment}, capture_output=True, text=True, check=False, timeout=170
-        )
+        done = script.completed(command, env={**base, **budget.environment}, timeout=170)
         assert budget.log() == []
         assert budget.usage()[FIRST_CARD].used == 0
     return done

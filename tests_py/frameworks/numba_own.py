@@ -6,8 +6,6 @@ Prints one line for each test when it ends: its outcome, and its name below numb
 of the module. The random numbers of each test begin with the same seed.
 """
 
-from __future__ import annotations
-
 import random
 import sys
 import unittest

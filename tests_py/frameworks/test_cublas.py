@@ -4,8 +4,6 @@ CUDA's runtime, which is part of cuBLAS, does not start over the driver of tests
 that is real: finding and loading the library, its functions, and its error.
 """
 
-from __future__ import annotations
-
 import ctypes
 import re
 import runpy

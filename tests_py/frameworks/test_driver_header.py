@@ -2,17 +2,15 @@
 runtime.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shlex
-import subprocess
 import sysconfig
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+import script
 import simulator_sources
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -81,9 +79,7 @@ def test_every_declaration_is_nvidias(typedefs: Path, tmp_path: Path) -> None:
     (tmp_path / "rows.inc").write_text("\n".join(rows) + "\n")
     compiler = shlex.split(os.environ.get("CXX", "c++"))
     command = [*compiler, "-std=c++17", "-fsyntax-only", f"-I{tmp_path}", f"-I{ROOT}", f"-I{typedefs.parent}"]
-    done = subprocess.run(
-        [*command, Path(__file__).with_name("driver_header.cpp")], capture_output=True, text=True, check=False
-    )
+    done = script.completed([*command, Path(__file__).with_name("driver_header.cpp")])
     assert done.returncode == 0, done.stderr
 
 
@@ -98,7 +94,7 @@ def test_every_constant_is_nvidias(typedefs: Path, tmp_path: Path) -> None:
     (tmp_path / "constants.c").write_text("\n".join(["#include <cuda.h>", *rows, ""]))
     compiler = shlex.split(os.environ.get("CC", "cc"))
     command = [*compiler, "-fsyntax-only", f"-I{typedefs.parent}", tmp_path / "constants.c"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = script.completed(command)
     assert done.returncode == 0, done.stderr
 
 

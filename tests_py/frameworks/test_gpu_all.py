@@ -1,11 +1,7 @@
 """``make gpu-all`` with PyTorch, over the driver of host memory: what the steps do that need no results of kernels."""
 
-from __future__ import annotations
-
 import gzip
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,6 +9,7 @@ from typing import Any
 import gpuconf
 import no_gpu
 import pytest
+import script
 from fake_nvml import fake_nvml
 
 pytestmark = pytest.mark.skipif(no_gpu.torch_folder() is None, reason="no PyTorch that is built for CUDA is installed")
@@ -33,8 +30,7 @@ def libraries(driver: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
 def steps(libraries: str, driver: Path, out: Path, only: str) -> dict[str, Any]:
     """Run the steps whose names contain this; their results."""
     (out / "machine.txt").write_text("driver 580.95.05\ncuda 13000\n" + CARD)
-    dropped = ("GPUCONF_", "TF_", "CUDA_", "FAKECUDA_", "PYTORCH_", "LD_")
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(dropped)}
+    environment = script.plain()
     environment |= {
         "LD_LIBRARY_PATH": libraries,
         "LD_PRELOAD": str(driver / "runtime.so"),
@@ -43,7 +39,7 @@ def steps(libraries: str, driver: Path, out: Path, only: str) -> dict[str, Any]:
     environment["FAKECUDA_LENIENT"] = "1"  # expandable segments count on addresses as NVIDIA's driver has them
     environment |= {"FAKE_NVML": str(out / "machine.txt"), "GPUCONF_LEDGER": str(out / "ledger")}
     command = [sys.executable, UNATTENDED, "--out", out, "--only", only]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=600)
+    done = script.completed(command, env=environment, timeout=600)
     found = json.loads((out / "gpu-results.json").read_text())["steps"] if (out / "gpu-results.json").exists() else {}
     assert found, done.stdout + done.stderr
     return dict(found)

@@ -6,8 +6,6 @@ tests_py/gpu/cases/guarded.py has
 its case.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import json
 from pathlib import Path

@@ -4,18 +4,15 @@
 is not.
 """
 
-from __future__ import annotations
-
 import ast
 import importlib.util
-import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import no_gpu
 import pytest
+import script
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("jax") is None, reason="JAX is not installed; make oracle does that"
@@ -107,28 +104,14 @@ step = jax.jit(jax.value_and_grad(lambda w: ((w * 2 + 1) ** 2).sum()))
 print(*map(float, step(jax.numpy.arange(3.0))[1]))
 print(got(), os.environ["CUDA_VISIBLE_DEVICES"][:4])
 """)
-    kept = {
-        k: v
-        for k, v in os.environ.items()
-        if not k.startswith(("GPUCONF_", "TF_", "CUDA_", "FAKECUDA_", "XLA_", "LD_"))
+    env = {
+        **script.plain(),
+        "LD_LIBRARY_PATH": str(driver),
+        "GPUCONF_LEDGER": str(tmp_path / "ledger"),
+        "JAX_PLATFORMS": "cpu",
     }
-    env = {**kept, "LD_LIBRARY_PATH": str(driver), "GPUCONF_LEDGER": str(tmp_path / "ledger"), "JAX_PLATFORMS": "cpu"}
-    words = [
-        sys.executable,
-        "-m",
-        "gpuconf",
-        "run",
-        "--memory",
-        "256MiB",
-        "--no-growth",
-        "--guard",
-        guard,
-        "--report",
-        "--",
-    ]
-    done = subprocess.run(
-        [*words, sys.executable, str(program)], env=env, capture_output=True, text=True, check=False, timeout=180
-    )
+    words = [sys.executable, *"-m gpuconf run --memory 256MiB --no-growth --guard".split(), guard, "--report", "--"]
+    done = script.completed([*words, sys.executable, str(program)], env=env, timeout=180)
     assert done.returncode == 0, done.stderr
     assert done.stdout == f"4.0 12.0 20.0\n{{'memory_fraction': {fraction}, 'preallocate': True}} GPU-\n"
     *before, report = done.stderr.splitlines()

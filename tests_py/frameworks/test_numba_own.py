@@ -11,8 +11,6 @@ random
 numbers.
 """
 
-from __future__ import annotations
-
 import importlib.metadata
 import importlib.util
 from concurrent.futures import ThreadPoolExecutor

@@ -6,8 +6,6 @@ many as the driver of tests_go/machine/fakecuda shows to gpuconf. TensorFlow's c
 creation are real.
 """
 
-from __future__ import annotations
-
 import importlib.util
 from pathlib import Path
 

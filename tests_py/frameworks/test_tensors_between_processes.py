@@ -1,15 +1,13 @@
 """Tensors that torch.multiprocessing hands to another process: on simulated GPUs, as on an H200."""
 
-from __future__ import annotations
-
 import re
-import subprocess
 import sys
 import textwrap
 from pathlib import Path
 
 import no_gpu
 import pytest
+import script
 
 pytestmark = pytest.mark.skipif(no_gpu.torch_folder() is None, reason="no PyTorch that is built for CUDA is installed")
 WORKLOADS = Path(__file__).resolve().parents[1] / "gpu" / "cases" / "workloads.py"  # whose program runs on a card
@@ -22,7 +20,7 @@ def handed_over(folder: Path, configure: str, *words: str) -> str:
     (text,) = re.findall(r'^HANDED_OVER = """(.*?)"""', WORKLOADS.read_text(), re.DOTALL | re.MULTILINE)
     program.write_text(textwrap.dedent(text).replace("gpuconf.configure(", configure))
     command = [sys.executable, "-m", "gpuconf", "run", "--simulate", "H100-80GB", "--", sys.executable, program, *words]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=150, cwd=folder)
+    done = script.completed(command, timeout=150, cwd=folder)
     return done.stdout + done.stderr
 
 

@@ -1,7 +1,5 @@
 """The tested sets of versions are those of the requirement files, and any other version causes one warning."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Chromium without a window."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -43,10 +41,7 @@ def browser(profile: Path) -> Iterator[webdriver.Chrome]:
     options = webdriver.ChromeOptions()
     options.binary_location = CHROMIUM
     for argument in (
-        "--headless=new",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--hide-scrollbars",
+        *"--headless=new --no-sandbox --disable-gpu --hide-scrollbars".split(),
         f"--user-data-dir={profile}",
     ):
         options.add_argument(argument)

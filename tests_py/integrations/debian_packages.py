@@ -4,8 +4,6 @@ one is.
 python tests_py/integrations/debian_packages.py [PACKAGE...]
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

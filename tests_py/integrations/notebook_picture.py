@@ -3,8 +3,6 @@
 ``make generate WHAT=picture`` runs this.
 """
 
-from __future__ import annotations
-
 import sys
 import tempfile
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A Slurm cluster of this machine alone, on the loopback interface, with two GPUs that device files stand for."""
 
-from __future__ import annotations
-
 import getpass
 import os
 import shutil

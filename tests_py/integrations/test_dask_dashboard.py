@@ -1,7 +1,5 @@
 """The page of Dask's dashboard that shows GPU memory, in a real browser."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

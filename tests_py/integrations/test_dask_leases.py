@@ -1,7 +1,5 @@
 """Workers of different users' clusters on one machine share its cards through the ledger."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """``dask worker --preload gpuconf.dask``: clusters that gpuconf did not start, as people and job queues start them."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -12,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import script
 
 pytest.importorskip("distributed", reason="Dask is not installed: make test-integrations installs it")
 
@@ -55,16 +54,10 @@ def scheduler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def client(scheduler: str) -> Iterator[distributed.Client]:
-    options = (
-        "--nworkers",
-        "3",
-        "--nthreads",
-        "1",
-        "--no-dashboard",
-        "--preload-nanny",
-        "gpuconf.dask",
-        "--preload",
-        "gpuconf.dask",
+    options = tuple(
+        """
+        --nworkers 3 --nthreads 1 --no-dashboard --preload-nanny gpuconf.dask --preload gpuconf.dask
+    """.split()
     )
     words = ("worker", scheduler, *options, "--gpuconf-memory", "5GiB", "--gpuconf-pre-import", "colorsys")
     workers = start(*words, GPUCONF_SIMULATE="2xT4")
@@ -153,25 +146,14 @@ def test_a_cluster_that_runs_already_is_set_up_by_the_plugin(scheduler: str, cli
 )
 def test_a_wrong_option_ends_the_command(words: tuple[str, str], text: str) -> None:
     command = [DASK, "worker", "tcp://127.0.0.1:9", "--preload", "gpuconf.dask", *words]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=environment())
+    done = script.completed(command, timeout=60, env=environment())
     assert done.returncode == 2
     assert text in done.stderr
 
 
 def test_a_worker_that_can_not_have_its_limit_does_not_start(scheduler: str) -> None:
-    command = [
-        DASK,
-        "worker",
-        scheduler,
-        "--no-dashboard",
-        "--preload",
-        "gpuconf.dask",
-        "--gpuconf-memory",
-        "99GiB",
-    ]
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=90, check=False, env=environment({"GPUCONF_SIMULATE": "T4"})
-    )
+    command = [DASK, "worker", scheduler, *"--no-dashboard --preload gpuconf.dask --gpuconf-memory 99GiB".split()]
+    done = script.completed(command, timeout=90, env=environment({"GPUCONF_SIMULATE": "T4"}))
     assert done.returncode == 1
     assert "1 process of 99.00GiB do not fit in the 14.56GiB of Tesla T4" in done.stderr
 

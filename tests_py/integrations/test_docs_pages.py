@@ -1,7 +1,5 @@
 """The documentation in a real browser: every page fits a phone and a desktop, in light and dark."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The notebook kit in a real JupyterLab, as a browser shows it: in the dark and the light theme, wide and narrow."""
 
-from __future__ import annotations
-
 import textwrap
 from pathlib import Path
 

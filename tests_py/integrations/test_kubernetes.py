@@ -1,14 +1,12 @@
 """What ``gpuconf env --format kubernetes`` prints is part of a pod, by the types of Kubernetes' own API."""
 
-from __future__ import annotations
-
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import script
 
 MODULE = Path(__file__).resolve().parents[2] / "tests_go" / "kubernetes"
 
@@ -16,13 +14,7 @@ MODULE = Path(__file__).resolve().parents[2] / "tests_go" / "kubernetes"
 @pytest.mark.skipif(shutil.which("go") is None, reason="needs Go")
 def test_kubernetes_decodes_the_part_of_a_pod() -> None:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # where this gpuconf is
-    ran = subprocess.run(
-        ["go", "test", "-count=1", "./..."],
-        cwd=MODULE,
-        env={**os.environ, "PATH": path},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=600,
+    ran = script.completed(
+        ["go", "test", "-count=1", "./..."], cwd=MODULE, env={**os.environ, "PATH": path}, timeout=600
     )
     assert ran.returncode == 0, ran.stdout + ran.stderr

@@ -2,8 +2,6 @@
 killed.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -18,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import script
 from gpuconf.leases.ledger import open_ledger
 
 BIN = Path(sys.executable).parent
@@ -116,7 +115,7 @@ def check_what_others_see(address: str) -> None:
     """``gpuconf ps`` and ``gpuconf export`` while programs come and go: what is in use is leased, and the leases
     fit.
     """
-    done = subprocess.run([str(BIN / "gpuconf"), "ps", "--json"], capture_output=True, text=True, check=True)
+    done = script.completed([str(BIN / "gpuconf"), "ps", "--json"], check=True)
     seen = json.loads(done.stdout)
     assert len(seen["gpus"]) == CARDS
     for gpu in seen["gpus"]:

@@ -2,9 +2,6 @@
 theme.
 """
 
-from __future__ import annotations
-
-import os
 import socket
 import subprocess
 import sys
@@ -15,6 +12,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
+import script
 
 pytest.importorskip("marimo", reason="make test-integrations installs marimo")
 pytest.importorskip("selenium", reason="make test-integrations installs selenium")
@@ -75,10 +73,9 @@ def page(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Browser]:
     with closing(socket.create_server(("127.0.0.1", 0))) as free:
         port = free.getsockname()[1]
     home = {f"XDG_{name}_HOME": str(tmp_path / name) for name in ("CONFIG", "CACHE", "STATE", "DATA")}
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("GPUCONF_", "CUDA_", "TF_"))}
     command = [sys.executable, "-m", "marimo", "run", "shown.py", "--headless", "--no-token", f"--port={port}"]
     with (tmp_path / "log").open("w") as log:
-        server = subprocess.Popen(command, cwd=tmp_path, env={**kept, **home}, stdout=log, stderr=log)
+        server = subprocess.Popen(command, cwd=tmp_path, env={**script.plain(), **home}, stdout=log, stderr=log)
     try:
         end = time.monotonic() + 60
         while True:

@@ -1,7 +1,5 @@
 """A real Prometheus server scrapes ``gpuconf export``, and the queries of the Grafana dashboard return data."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -18,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import script
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from fake_nvml import ONE_H100, fake_nvml
@@ -166,9 +165,7 @@ def test_each_alert_fires_when_it_should(tmp_path: Path) -> None:
         pytest.skip("needs Debian's package prometheus")
     tests = Path(__file__).with_name("alerts.yml").read_text()
     (tmp_path / "alerts.yml").write_text(tests.replace("RULES", str(ALERTS)))
-    ran = subprocess.run(
-        [promtool, "test", "rules", "alerts.yml"], cwd=tmp_path, capture_output=True, text=True, timeout=60
-    )
+    ran = script.completed([promtool, "test", "rules", "alerts.yml"], cwd=tmp_path, timeout=60)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     unnamed = set(re.findall(r"alert: (\w+)", ALERTS.read_text())) - set(re.findall(r'alertname="(\w+)"', tests))
     assert not unnamed, f"alerts.yml has no series for {unnamed}"

@@ -1,7 +1,5 @@
 """Tasks of gpuconf.ray: their limits, the processes that Ray uses again, and cards of another size than was assumed."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The HTML report in a real browser."""
 
-from __future__ import annotations
-
 import random
 import re
 from pathlib import Path

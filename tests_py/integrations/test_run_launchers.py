@@ -2,10 +2,7 @@
 OpenTelemetry, Datadog, uv, and each around the other.
 """
 
-from __future__ import annotations
-
 import os
-import subprocess
 import sys
 import venv
 from pathlib import Path
@@ -43,9 +40,7 @@ def run(words: list[str], tmp_path: Path) -> str:
     script.write_text(SHOW)
     env = {**os.environ, **QUIET, "GPUCONF_LEDGER": str(tmp_path / "ledger"), "PATH": f"{BIN}:{os.environ['PATH']}"}
     env.pop("VIRTUAL_ENV", None)
-    done = subprocess.run(
-        [*words, str(script)], env=env, capture_output=True, text=True, check=False, timeout=120, cwd=tmp_path
-    )
+    done = script.completed([*words, str(script)], env=env, timeout=120, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
 

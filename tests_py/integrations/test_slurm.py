@@ -1,14 +1,12 @@
 """gpuconf in Slurm's jobs: Dask's workers by srun and by dask-jobqueue, and programs under a limit."""
 
-from __future__ import annotations
-
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+import script
 import slurm
 
 pytest.importorskip("dask_jobqueue", reason="dask-jobqueue is not installed: make test-integrations installs it")
@@ -43,7 +41,7 @@ def test_slurm_chooses_the_card_and_gpuconf_the_limit(variables: dict[str, str])
     )
     command = ["srun", "-n", "2", "--gpus-per-task=1", sys.executable, "-c", program]
     env = environment({**variables, "GPUCONF_SIMULATE": "2xA100-40GB"})
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120, check=True)
+    done = script.completed(command, env=env, timeout=120, check=True)
     first, second = sorted(line.split() for line in done.stdout.splitlines())
     assert [first[0], first[1], first[3]] == ["[0]", "0", str(6 * GIB)]
     assert [second[0], second[1], second[3]] == ["[0]", "1", str(6 * GIB)]

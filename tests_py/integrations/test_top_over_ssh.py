@@ -1,7 +1,5 @@
 """``gpuconf top`` in a terminal of tmux, over ssh."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import shutil
@@ -13,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import script
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from holder import holder
@@ -67,7 +66,7 @@ def test_top(ssh: list[str], tmp_path: Path) -> None:
     tmux = ["tmux", "-f", "/dev/null", "-S", str(tmp_path / "tmux")]
 
     def run(*words: str) -> str:
-        return subprocess.run([*tmux, *words], check=True, capture_output=True, text=True).stdout
+        return script.completed([*tmux, *words], check=True).stdout
 
     def until(*texts: str) -> str:
         deadline = time.monotonic() + 30

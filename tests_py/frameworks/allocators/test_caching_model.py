@@ -2,15 +2,14 @@
 address.
 """
 
-from __future__ import annotations
-
 import json
-import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import no_gpu
 import pytest
+import script
 from fake_nvml import fake_nvml
 
 pytestmark = pytest.mark.skipif(no_gpu.torch_folder() is None, reason="no PyTorch that is built for CUDA is installed")
@@ -69,7 +68,14 @@ SETTINGS = {
 @pytest.mark.parametrize("fraction", ["0", "0.02"], ids=["unlimited", "limited"])
 @pytest.mark.parametrize("name", SETTINGS)
 def test_every_address_is_the_same(
-    name: str, fraction: str, steps: int, entries: int, seeds: int, driver: Path, tmp_path: Path
+    name: str,
+    fraction: str,
+    steps: int,
+    entries: int,
+    seeds: int,
+    driver: Path,
+    run: Callable[..., str],
+    tmp_path: Path,
 ) -> None:
     # An expandable segment asks NVML about the GPU's NVLink fabric.
     machine = tmp_path / "machine.txt"
@@ -80,8 +86,7 @@ def test_every_address_is_the_same(
     allocations = 0
     for seed in range(seeds):
         path = tmp_path / f"{seed}.pickle"
-        no_gpu.run(
-            driver,
+        run(
             PROGRAM,
             LD_LIBRARY_PATH=f"{nvml}:{driver}",
             FAKE_NVML=str(machine),
@@ -95,7 +100,7 @@ def test_every_address_is_the_same(
             PYTORCH_CUDA_ALLOC_CONF=SETTINGS[name],
         )
         command = [sys.executable, "-m", "gpuconf", "plan", str(path), "--verify", "--json"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = script.completed(command)
         assert (done.returncode, done.stderr) == (0, "")
         found = json.loads(done.stdout)
         assert found["same_address"] + found["undetermined"] == found["allocations"]
@@ -126,14 +131,14 @@ print(made)
 """
 
 
-def test_what_a_plan_promises_of_a_job_that_ran_out_of_memory_holds(driver: Path, tmp_path: Path) -> None:
+def test_what_a_plan_promises_of_a_job_that_ran_out_of_memory_holds(run: Callable[..., str], tmp_path: Path) -> None:
     def made(settings: str, path: Path) -> int:
-        return int(no_gpu.run(driver, GROWING, SNAPSHOT=str(path), PYTORCH_CUDA_ALLOC_CONF=settings).split()[-1])
+        return int(run(GROWING, SNAPSHOT=str(path), PYTORCH_CUDA_ALLOC_CONF=settings).split()[-1])
 
     path = tmp_path / "oom.pickle"
     failed = made("", path)
     command = [sys.executable, "-m", "gpuconf", "plan", str(path), "--json"]
-    found = json.loads(subprocess.run(command, capture_output=True, text=True, check=False).stdout)
+    found = json.loads(script.completed(command).stdout)
     (state,) = found["out_of_memory"]
     assert not state["own_limit"]
     tried = {r["policy"]: r for r in found["results"] if r["policy"].startswith("pytorch")}

@@ -7,12 +7,10 @@ tested on
 a stand-in.
 """
 
-from __future__ import annotations
-
 import importlib.util
+from collections.abc import Callable
 from pathlib import Path
 
-import no_gpu
 import pytest
 
 STANDIN = f"""
@@ -44,9 +42,8 @@ def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def test_memory_is_on_the_books_and_goes_back_with_its_last_reference(driver: Path, kind: str) -> None:
-    out = no_gpu.run(
-        driver,
+def test_memory_is_on_the_books_and_goes_back_with_its_last_reference(run: Callable[..., str], kind: str) -> None:
+    out = run(
         program(
             kind,
             """
@@ -68,14 +65,13 @@ thread.start()
 thread.join()
 print(live(), taken_beside_gpuconf())
 """,
-        ),
+        )
     )
     assert out.splitlines() == ["[1] 0 1000 0 1000", "[1] 100", "0 [1]", "[0]", "[0] 0"]
 
 
-def test_out_of_memory_is_cupys_own_error_with_our_text(driver: Path, kind: str) -> None:
-    out = no_gpu.run(
-        driver,
+def test_out_of_memory_is_cupys_own_error_with_our_text(run: Callable[..., str], kind: str) -> None:
+    out = run(
         program(
             kind,
             """
@@ -90,16 +86,15 @@ except cupy.cuda.memory.OutOfMemoryError as error:
     print(type(pickle.loads(pickle.dumps(error))).__name__, pickle.loads(pickle.dumps(error)).args == error.args)
 allocate(1000)
 """,
-        ),
+        )
     )
     assert out.splitlines() == ["True True", "True True", "OutOfMemoryError True"]
 
 
-def test_the_real_one_is_called_without_python_in_between(driver: Path) -> None:
+def test_the_real_one_is_called_without_python_in_between(run: Callable[..., str]) -> None:
     if importlib.util.find_spec("cupy") is None:
         pytest.skip("CuPy is not installed")
-    out = no_gpu.run(
-        driver,
+    out = run(
         REAL
         + """
 gpuconf.configure(limit="64MiB", libraries=["cupy"])
@@ -112,18 +107,17 @@ try:
 except cupy.cuda.runtime.CUDARuntimeError:              # CuPy 14 first asks the driver, which does not know its device
     taken = None
 print(live() == [int(taken is not None)])
-""",
+"""
     )
     assert out.splitlines() == ["CFunctionAllocatorMemory True", "True"]
 
 
-def test_the_stream_and_the_device_are_cupys_current_ones(driver: Path) -> None:
+def test_the_stream_and_the_device_are_cupys_current_ones(run: Callable[..., str]) -> None:
     """Two logical GPUs on the first card: the stream that represents the second one selects it.
 
     A second card: its own.
     """
-    out = no_gpu.run(
-        driver,
+    out = run(
         STANDIN
         + """
 split(64, 32)
@@ -151,9 +145,8 @@ print(live(), cupy.cuda.device.get_device_id())
     assert out.splitlines() == ["[1, 0, 0]", "[1, 1, 0]", "[1, 1, 1]", "1", "[1, 2, 2] 0"]
 
 
-def test_too_late_is_told(driver: Path) -> None:
-    out = no_gpu.run(
-        driver,
+def test_too_late_is_told(run: Callable[..., str]) -> None:
+    out = run(
         STANDIN
         + """
 cupy_standin.Pool.bytes_held = 512
@@ -161,6 +154,6 @@ try:
     gpuconf.configure(limit="64MiB", libraries=["cupy"])
 except gpuconf.errors.FailedPreconditionError as error:
     print(error)
-""",
+"""
     )
     assert out.startswith("gpuconf.configure() was called too late: CuPy has already used the GPU.")

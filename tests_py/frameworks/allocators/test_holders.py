@@ -1,9 +1,8 @@
 """Whose memory it is, with the real PyTorch, CuPy and Numba, without a GPU. See no_gpu.py."""
 
-from __future__ import annotations
-
 import importlib.util
 import textwrap
+from collections.abc import Callable
 from pathlib import Path
 
 import no_gpu
@@ -17,16 +16,15 @@ def rows():
 """
 
 
-def lines(driver: Path, program: str, **variables: str) -> list[str]:
+@pytest.fixture
+def lines(run: Callable[..., str]) -> Callable[..., list[str]]:
     """What a program prints that may call rows()."""
-    return no_gpu.run(driver, ROWS + textwrap.dedent(program), **variables).splitlines()
+    return lambda program, **variables: run(ROWS + textwrap.dedent(program), **variables).splitlines()
 
 
 @needs_torch
-def test_pytorchs_blocks_have_their_tag(driver: Path) -> None:
-    out = lines(
-        driver,
-        """
+def test_pytorchs_blocks_have_their_tag(lines: Callable[..., list[str]]) -> None:
+    out = lines("""
         gpuconf.configure(limit="64MiB", libraries=["torch"])
         import torch
         with gpuconf.memory.tag("weights"):
@@ -40,8 +38,7 @@ def test_pytorchs_blocks_have_their_tag(driver: Path) -> None:
               usage.live_blocks == stats.live_blocks)
         del w
         print(rows())
-        """,
-    )
+        """)
     # The gradient comes from a thread of autograd's, which has no tag of its own.
     assert out == [
         "[('gpuconf', '', 5120, 1), ('torch', 'backward', 4096, 1), ('torch', 'weights', 4096, 1)]",
@@ -51,11 +48,9 @@ def test_pytorchs_blocks_have_their_tag(driver: Path) -> None:
 
 
 @needs_torch
-def test_gradients_are_held_by_their_parameters(driver: Path) -> None:
+def test_gradients_are_held_by_their_parameters(lines: Callable[..., list[str]]) -> None:
     """The garbage collector does not know that, and the program need not have used them."""
-    out = lines(
-        driver,
-        """
+    assert lines("""
         gpuconf.configure(limit="64MiB", libraries=["torch"])
         import torch
         def train():
@@ -70,9 +65,7 @@ def test_gradients_are_held_by_their_parameters(driver: Path) -> None:
             model = None
             print(gpuconf.memory.release().holders[0].referrers, str(gpuconf.memory.release()).rpartition(": ")[2])
         train()
-        """,
-    )
-    assert out == [
+        """) == [
         """["model._parameters['weight']", "model._parameters['weight'].grad"]""",
         """['kept', "model._parameters['weight']", "model._parameters['weight'].grad"]""",
         "() no variable that is known, such as PyTorch's graph or a C extension",
@@ -80,11 +73,9 @@ def test_gradients_are_held_by_their_parameters(driver: Path) -> None:
 
 
 @needs_torch
-def test_a_backward_pass_follows_the_tag_around_it(driver: Path) -> None:
+def test_a_backward_pass_follows_the_tag_around_it(lines: Callable[..., list[str]]) -> None:
     """Other threads don't, and a hook has the tag that it enters."""
-    out = lines(
-        driver,
-        """
+    assert lines("""
         gpuconf.configure(limit="64MiB", libraries=["torch"])
         import torch, threading
         kept = []
@@ -110,9 +101,7 @@ def test_a_backward_pass_follows_the_tag_around_it(driver: Path) -> None:
         for measured in (first, second, third):
             print(sorted(r.tag for r in measured.rows if r.peak > r.before))
         print(rows())
-        """,
-    )
-    assert out == [
+        """) == [
         "['', 'hook']",
         "['hook', 'inner']",
         "['hook', 'outer']",
@@ -121,10 +110,8 @@ def test_a_backward_pass_follows_the_tag_around_it(driver: Path) -> None:
 
 
 @needs_torch
-def test_pytorchs_blocks_have_their_calls(driver: Path, tmp_path: Path) -> None:
-    out = lines(
-        driver,
-        f"""
+def test_pytorchs_blocks_have_their_calls(lines: Callable[..., list[str]], tmp_path: Path) -> None:
+    assert lines(f"""
         gpuconf.configure(limit="64MiB", libraries=["torch"])
         import torch, threading
         w = torch.empty(1000, device="cuda", requires_grad=True)
@@ -143,17 +130,13 @@ def test_pytorchs_blocks_have_their_calls(driver: Path, tmp_path: Path) -> None:
         recording.save({str(tmp_path / "trace.pickle")!r})
         again = gpuconf.memory.load_trace({str(tmp_path / "trace.pickle")!r})
         print([e.stack for e in again if e.action == "allocate"] == [e.stack for e in found])
-        """,
-    )
-    assert out == ["{'torch'} True", "True True", "True"]
+        """) == ["{'torch'} True", "True True", "True"]
 
 
 @needs_torch
-def test_pytorchs_memory_viz_reads_a_saved_trace(driver: Path, tmp_path: Path) -> None:
+def test_pytorchs_memory_viz_reads_a_saved_trace(lines: Callable[..., list[str]], tmp_path: Path) -> None:
     """With the calls of each block, in the views that PyTorch's package makes of a snapshot."""
-    out = lines(
-        driver,
-        f"""
+    assert lines(f"""
         import pickle
         gpuconf.configure(limit="64MiB", libraries=["torch"])
         import torch
@@ -174,9 +157,7 @@ def test_pytorchs_memory_viz_reads_a_saved_trace(driver: Path, tmp_path: Path) -
         print([line.partition(" ")[0] for line in _memory_viz.trace(snapshot).splitlines() if line.startswith("del")])
         frames = [e["frames"] for trace in snapshot["device_traces"] for e in trace if e["action"] == "alloc"]
         print(all(any(_memory_viz._frame_fmt(f).endswith(":forward") for f in stack) for stack in frames), len(frames))
-        """,
-    )
-    assert out == [
+        """) == [
         "['<module>', 'forward 3145728']",
         "['<module>', 'forward 3145728']",
         "[a   ] 64.0MiB allocated, 61.0MiB (0.0% internal) free",
@@ -186,11 +167,9 @@ def test_pytorchs_memory_viz_reads_a_saved_trace(driver: Path, tmp_path: Path) -
 
 
 @needs_torch
-def test_threads_that_allocate_and_free_while_stacks_are_recorded(driver: Path) -> None:
+def test_threads_that_allocate_and_free_while_stacks_are_recorded(lines: Callable[..., list[str]]) -> None:
     """A thread that waits for the GIL holds no lock that one with the GIL wants."""
-    out = lines(
-        driver,
-        """
+    assert lines("""
         gpuconf.configure(limit="256MiB", libraries=["torch"])
         import torch, threading, sys
         sys.setswitchinterval(1e-5)
@@ -205,16 +184,12 @@ def test_threads_that_allocate_and_free_while_stacks_are_recorded(driver: Path) 
             for each in threads: each.start()
             for each in threads: each.join()
         print(live(), len(recording.trace) > 4800)
-        """,
-    )
-    assert out == ["[0] True"]
+        """) == ["[0] True"]
 
 
 @needs_torch
-def test_segments_count_under_the_tag_that_needed_them(driver: Path) -> None:
-    out = lines(
-        driver,
-        """
+def test_segments_count_under_the_tag_that_needed_them(lines: Callable[..., list[str]]) -> None:
+    assert lines("""
         gpuconf.configure(limit="64MiB", libraries={"torch": "segments"})
         import torch
         with gpuconf.memory.record(stacks=True) as recording:
@@ -223,16 +198,12 @@ def test_segments_count_under_the_tag_that_needed_them(driver: Path) -> None:
             with gpuconf.memory.tag("second"):
                 y = torch.empty(1000, device="cuda")
         print(rows())
-        """,
-    )
-    assert out == ["[('torch', 'first', 2097152, 1)]"]
+        """) == ["[('torch', 'first', 2097152, 1)]"]
 
 
 @pytest.mark.skipif(importlib.util.find_spec("cupy") is None, reason="CuPy is not installed")
-def test_cupys_blocks_have_their_tag_and_calls(driver: Path) -> None:
-    out = lines(
-        driver,
-        """
+def test_cupys_blocks_have_their_tag_and_calls(lines: Callable[..., list[str]]) -> None:
+    assert lines("""
         import types, cupy
         from gpuconf.allocators import cupy as adaptor
         gpuconf.configure(limit="64MiB", libraries=[])
@@ -244,15 +215,12 @@ def test_cupys_blocks_have_their_tag_and_calls(driver: Path) -> None:
         with gpuconf.memory.record(stacks=True) as recording, gpuconf.memory.tag("arrays"):
             x = build()
         print(rows(), recording.events[-1].call_site[2])
-        """,
-    )
-    assert out == ["[('cupy', 'arrays', 1024, 1)] build"]
+        """) == ["[('cupy', 'arrays', 1024, 1)] build"]
 
 
 @pytest.mark.skipif(importlib.util.find_spec("numba_cuda") is None, reason="numba-cuda is not installed")
-def test_numbas_blocks_have_their_tag_and_calls(driver: Path) -> None:
+def test_numbas_blocks_have_their_tag_and_calls(lines: Callable[..., list[str]]) -> None:
     out = lines(
-        driver,
         """
         gpuconf.configure(limit="64MiB", libraries=["numba"])
         from numba import cuda

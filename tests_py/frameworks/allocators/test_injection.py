@@ -1,9 +1,8 @@
 """The pytest plugin, and the caches of the libraries, with the real libraries on gpuconf's pools, without a GPU."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import no_gpu
@@ -89,14 +88,13 @@ def test_the_next_one_has_the_card(gpu):
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
-def test_the_plugin(driver: Path, tmp_path: Path, library: str) -> None:
+def test_the_plugin(run: Callable[..., str], tmp_path: Path, library: str) -> None:
     if not NEEDS[library]:
         pytest.skip(f"{library.split()[0]} is not installed")
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     setup = "import ctypes, gpuconf, pytest\nMIB, KEPT = 1 << 20, []\n" + f"SEGMENTS = {library.endswith('segments')}\n"
     (tmp_path / "test_it.py").write_text(setup + LIBRARIES[library] + SUITE)
-    out = no_gpu.run(
-        driver,
+    out = run(
         f"""
         import json, os
         import pytest
@@ -131,10 +129,9 @@ def test_the_plugin(driver: Path, tmp_path: Path, library: str) -> None:
 
 
 @pytest.mark.skipif(not NEEDS["cupy"], reason="CuPy is not installed")
-def test_release_empties_cupys_pool(driver: Path) -> None:
+def test_release_empties_cupys_pool(run: Callable[..., str]) -> None:
     """CuPy's own pool on top of gpuconf's memory, as programs set it up that want its speed."""
-    out = no_gpu.run(
-        driver,
+    out = run(
         LIBRARIES["cupy"]
         + """
 class Pool:  # cupy.cuda.MemoryPool asks the runtime for the device, which needs a real driver
@@ -149,15 +146,14 @@ cupy.cuda.get_allocator = lambda: pool.malloc
 cupy.get_default_memory_pool = lambda: None
 released = gpuconf.memory.release()
 print({step.step: step.bytes_freed >> 20 for step in released.steps}["caches"], released.bytes_in_use)
-""",
+"""
     )
     assert out == "4 0\n"
 
 
 @pytest.mark.skipif(not NEEDS["numba"], reason="numba-cuda is not installed")
-def test_release_frees_what_numba_has_deferred(driver: Path) -> None:
-    out = no_gpu.run(
-        driver,
+def test_release_frees_what_numba_has_deferred(run: Callable[..., str]) -> None:
+    out = run(
         LIBRARIES["numba"]
         + """
 stream = cuda.stream()  # which may still use freed blocks

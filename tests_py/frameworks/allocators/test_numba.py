@@ -1,12 +1,9 @@
 """The real numba-cuda on gpuconf's pools, without a GPU: over the driver of tests_go/machine/fakecuda (no_gpu.py)."""
 
-from __future__ import annotations
-
 import importlib.util
 import sys
-from pathlib import Path
+from collections.abc import Callable
 
-import no_gpu
 import pytest
 
 NEEDS = [name for name in ("numba_cuda", "cuda") if importlib.util.find_spec(name) is None]
@@ -14,13 +11,9 @@ NEEDS = [name for name in ("numba_cuda", "cuda") if importlib.util.find_spec(nam
 NEEDS += [name for name in ("_numba_cuda_redirector",) if name not in sys.modules]
 pytestmark = pytest.mark.skipif(bool(NEEDS), reason=f"numba-cuda is not installed: {NEEDS} missing")
 
-QUIET = {"CUDA_PYTHON_DISABLE_MAJOR_VERSION_WARNING": "1"}
 
-
-def test_arrays_are_on_the_books_and_go_back(driver: Path) -> None:
-    out = no_gpu.run(
-        driver,
-        """
+def test_arrays_are_on_the_books_and_go_back(run: Callable[..., str]) -> None:
+    assert run("""
         gpuconf.configure(limit="64MiB", libraries=["numba"])
         import numpy, gc
         from numba import cuda
@@ -31,17 +24,12 @@ def test_arrays_are_on_the_books_and_go_back(driver: Path) -> None:
         del array
         gc.collect()
         print(live(), driver.fakecuda_count(b"cuCtxSynchronize"))
-        """,
-        **QUIET,
-    )
-    assert out.splitlines() == ["4000 0 499500.0", "True", "[0] 0"]
+        """).splitlines() == ["4000 0 499500.0", "True", "[0] 0"]
 
 
-def test_numbas_own_module_is_not_routed(driver: Path) -> None:
+def test_numbas_own_module_is_not_routed(run: Callable[..., str]) -> None:
     """The one before numba-cuda's: its pointers are others, so that the first copy failed with an AttributeError."""
-    out = no_gpu.run(
-        driver,
-        """
+    out = run("""
         import sys
         sys.meta_path[:] = [finder for finder in sys.meta_path if type(finder).__name__ != "NumbaCudaFinder"]
         print(gpuconf.configure(limit="64MiB", libraries=["numba"]).libraries)
@@ -52,9 +40,7 @@ def test_numbas_own_module_is_not_routed(driver: Path) -> None:
             import gpuconf.allocators.numba
         except ImportError as error:
             print(str(error).replace(cuda.__file__, "FILE"))
-        """,
-        **QUIET,
-    )
+        """)
     why = "not routed: this numba.cuda is Numba's own, and gpuconf routes numba-cuda's: pip install numba-cuda"
     assert out.splitlines() == [
         "{'numba': 'will use this limit once imported'}",
@@ -64,9 +50,8 @@ def test_numbas_own_module_is_not_routed(driver: Path) -> None:
     ]
 
 
-def test_by_the_environment_variable(driver: Path) -> None:
-    out = no_gpu.run(
-        driver,
+def test_by_the_environment_variable(run: Callable[..., str]) -> None:
+    out = run(
         """
         from numba import cuda
         array = cuda.device_array(1000)
@@ -74,15 +59,13 @@ def test_by_the_environment_variable(driver: Path) -> None:
         print(gpuconf.configure(libraries=["numba"]).libraries)
         """,
         NUMBA_CUDA_MEMORY_MANAGER="gpuconf.allocators.numba",
-        **QUIET,
     )
     assert out.splitlines() == ["[1] True", "{'numba': 'routed'}"]
 
 
-def test_out_of_memory_says_why(driver: Path) -> None:
-    out = no_gpu.run(
-        driver,
-        """
+def test_out_of_memory_says_why(run: Callable[..., str]) -> None:
+    assert (
+        run("""
         gpuconf.configure(limit="64MiB", libraries=["numba"])
         from numba import cuda
         try:
@@ -90,17 +73,14 @@ def test_out_of_memory_says_why(driver: Path) -> None:
         except MemoryError as error:
             print(type(error).__name__, "larger than the limit" in str(error))
         cuda.device_array(1000)
-        """,
-        **QUIET,
+        """)
+        == "ResourceExhaustedError True\n"
     )
-    assert out == "ResourceExhaustedError True\n"
 
 
-def test_with_streams_what_is_freed_waits_for_the_context(driver: Path) -> None:
+def test_with_streams_what_is_freed_waits_for_the_context(run: Callable[..., str]) -> None:
     """Numba does not pass streams, so memory could be reused while a kernel of another stream still reads it."""
-    out = no_gpu.run(
-        driver,
-        """
+    assert run("""
         gpuconf.configure(limit="64MiB", libraries=["numba"])
         from numba import cuda
         cuda.current_context()
@@ -123,16 +103,11 @@ def test_with_streams_what_is_freed_waits_for_the_context(driver: Path) -> None:
         for _ in range(3):
             cuda.device_array(7 << 20)  # 56 MiB each: the second needs the memory that the first has freed
         print(live(), driver.fakecuda_count(b"cuCtxSynchronize") - before)
-        """,
-        **QUIET,
-    )
-    assert out.splitlines() == ["[0] 0", "[10] 0", "[0] 1", "[30] 1", "[0] 2", "[1] 4"]
+        """).splitlines() == ["[0] 0", "[10] 0", "[0] 1", "[30] 1", "[0] 2", "[1] 4"]
 
 
-def test_a_reset_gives_all_back_and_late_finalizers_harm_nobody(driver: Path) -> None:
-    out = no_gpu.run(
-        driver,
-        """
+def test_a_reset_gives_all_back_and_late_finalizers_harm_nobody(run: Callable[..., str]) -> None:
+    assert run("""
         gpuconf.configure(limit="64MiB", libraries=["numba"])
         from numba import cuda
         from gpuconf.allocators.numba import GpuconfMemoryManager
@@ -147,16 +122,11 @@ def test_a_reset_gives_all_back_and_late_finalizers_harm_nobody(driver: Path) ->
         print(live())
         del second
         print(live(), GpuconfMemoryManager(context=None).interface_version)
-        """,
-        **QUIET,
-    )
-    assert out.splitlines() == ["[0]", "True", "[1]", "[0] 1"]
+        """).splitlines() == ["[0]", "True", "[1]", "[0] 1"]
 
 
-def test_a_scope_chooses_the_budget(driver: Path) -> None:
-    out = no_gpu.run(
-        driver,
-        """
+def test_a_scope_chooses_the_budget(run: Callable[..., str]) -> None:
+    assert run("""
         split(64, 32)
         gpuconf.configure(libraries=["numba"])
         from numba import cuda
@@ -165,38 +135,29 @@ def test_a_scope_chooses_the_budget(driver: Path) -> None:
             print(live(), cuda.current_context().get_memory_info().total // MIB)
         two = cuda.device_array(1000)
         print(live())
-        """,
-        **QUIET,
-    )
-    assert out.splitlines() == ["[0, 1] 32", "[1, 1]"]
+        """).splitlines() == ["[0, 1] 32", "[1, 1]"]
 
 
-def test_too_late_is_told(driver: Path) -> None:
-    out = no_gpu.run(
-        driver,
-        """
+def test_too_late_is_told(run: Callable[..., str]) -> None:
+    out = run("""
         from numba import cuda
         cuda.current_context()
         try:
             gpuconf.configure(limit="64MiB", libraries=["numba"])
         except gpuconf.errors.FailedPreconditionError as error:
             print(error)
-        """,
-        **QUIET,
-    )
+        """)
     assert out.startswith("gpuconf.configure() was called too late: Numba has already used the GPU.")
 
 
-def test_a_buffer_is_an_array_of_numba_without_a_copy(driver: Path) -> None:
-    out = no_gpu.run(
-        driver,
-        """
+def test_a_buffer_is_an_array_of_numba_without_a_copy(run: Callable[..., str]) -> None:
+    assert (
+        run("""
         gpuconf.configure(limit="64MiB", libraries=["numba"])
         from numba import cuda
         with gpuconf.memory.allocate(1000) as buffer:
             array = cuda.as_cuda_array(buffer)
             print(array.shape, array.dtype, int(array.gpu_data.device_pointer) == buffer.ptr)
-        """,
-        **QUIET,
+        """)
+        == "(1000,) uint8 True\n"
     )
-    assert out == "(1000,) uint8 True\n"

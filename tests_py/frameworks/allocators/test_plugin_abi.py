@@ -1,7 +1,5 @@
 """The functions for PyTorch's and CuPy's plug-ins, called as they call them, from C++ threads on simulated GPUs."""
 
-from __future__ import annotations
-
 import ctypes
 import shutil
 import subprocess
@@ -25,21 +23,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     built = tmp_path_factory.mktemp("client") / "client.so"
     source = Path(__file__).with_name("plugin_client.cpp")
     subprocess.run(
-        [
-            CXX,
-            "-std=c++17",
-            "-Wall",
-            "-Wextra",
-            "-Werror",
-            "-O1",
-            "-shared",
-            "-fPIC",
-            "-pthread",
-            source,
-            "-o",
-            built,
-            "-ldl",
-        ],
+        [CXX, *"-std=c++17 -Wall -Wextra -Werror -O1 -shared -fPIC -pthread".split(), source, "-o", built, "-ldl"],
         check=True,
     )
     library = ctypes.CDLL(str(built))
@@ -181,8 +165,9 @@ def test_cupys_functions_ask_for_the_stream(client: ctypes.CDLL) -> None:
 
 def test_without_a_cpp_runtime_in_the_process_nothing_is_thrown_and_nothing_crashes() -> None:
     """The caller is C, which cannot catch exceptions, and gets a null pointer."""
-    out = run_well(
-        """
+    assert (
+        run_well(
+            """
         import ctypes, gpuconf
         gpuconf.simulate("T4")
         gpuconf.config.list_logical_devices()
@@ -193,5 +178,6 @@ def test_without_a_cpp_runtime_in_the_process_nothing_is_thrown_and_nothing_cras
         print(library.gpuconf_torch_malloc(ctypes.c_ssize_t(1 << 50), 0, None),
               library.gpuconf_last_error().decode()[:20])
         """
+        )
+        == "None CUDA out of memory. \n"
     )
-    assert out == "None CUDA out of memory. \n"

@@ -1,8 +1,5 @@
 """``gpuconf run`` with the real PyTorch and Numba, unmodified programs, without a GPU. See no_gpu.py."""
 
-from __future__ import annotations
-
-import os
 import subprocess
 import sys
 import textwrap
@@ -10,6 +7,7 @@ from pathlib import Path
 
 import no_gpu
 import pytest
+import script
 
 pytestmark = pytest.mark.skipif(no_gpu.torch_folder() is None, reason="no PyTorch that is built for CUDA is installed")
 
@@ -45,34 +43,15 @@ print(gpuconf.memory.stats().bytes_limit >> 20, flush=True)
 def run(folder: Path, tmp_path: Path, words: list[str], program: str, **more: str) -> subprocess.CompletedProcess[str]:
     """Run a program in a file under a lease of 64 MiB."""
     (tmp_path / "program.py").write_text(textwrap.dedent(program))
-    kept = {
-        k: v
-        for k, v in os.environ.items()
-        if not k.startswith(("GPUCONF_", "TF_", "CUDA_", "FAKECUDA_", "PYTORCH_", "LD_"))
-    }
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "gpuconf",
-            "run",
-            "--memory",
-            "64MiB",
-            "--report",
-            "--",
-            *words,
-            str(tmp_path / "program.py"),
-        ],
+    done = script.completed(
+        [sys.executable, *"-m gpuconf run --memory 64MiB --report --".split(), *words, str(tmp_path / "program.py")],
         env={
-            **kept,
+            **script.plain(),
             "LD_LIBRARY_PATH": str(folder),
             "LD_PRELOAD": str(folder / "runtime.so"),
             "GPUCONF_LEDGER": str(tmp_path / "ledger"),
             **more,
         },
-        capture_output=True,
-        text=True,
-        check=False,
         timeout=180,
     )
     assert done.returncode == 0, done.stderr

@@ -4,13 +4,11 @@ way.
 test_torch.py tests the real PyTorch if it is installed.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
-import no_gpu
 import pytest
 
 SOURCE = Path(__file__).with_name("segments_client.c")
@@ -44,10 +42,9 @@ def client(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("used_before", [False, True])
 def test_segments_come_from_gpuconf_and_go_back_to_whoever_gave_them(
-    driver: Path, client: Path, used_before: bool
+    run: Callable[..., str], client: Path, used_before: bool
 ) -> None:
-    out = no_gpu.run(
-        driver,
+    out = run(
         CLIENT
         + f"""
 gpuconf.configure(limit="64MiB", libraries=[])
@@ -69,10 +66,9 @@ print(client.client_free(pointer), live(), client.client_free(foreign),
     )
 
 
-def test_an_injected_failure_outlasts_pytorchs_retry(driver: Path, client: Path) -> None:
+def test_an_injected_failure_outlasts_pytorchs_retry(run: Callable[..., str], client: Path) -> None:
     """PyTorch answers cudaErrorMemoryAllocation by emptying its cache and asking once more, for the same size."""
-    out = no_gpu.run(
-        driver,
+    out = run(
         CLIENT
         + """
 from gpuconf._core import injected
@@ -89,10 +85,9 @@ print(*(take(size * MIB)[0] for size in (2, 20, 2)))
     assert out.splitlines() == ["0 2 2 0 0 2", "2 0 0"]
 
 
-def test_a_thread_without_a_scope_is_led_by_its_stream(driver: Path, client: Path) -> None:
+def test_a_thread_without_a_scope_is_led_by_its_stream(run: Callable[..., str], client: Path) -> None:
     """Like autograd's threads, which run in the stream of the forward pass."""
-    out = no_gpu.run(
-        driver,
+    out = run(
         CLIENT
         + """
 import threading
@@ -117,16 +112,14 @@ print(live())
     assert out.splitlines() == ["[0, 1]", "[0, 2]"]
 
 
-def test_a_pytorch_that_can_not_be_routed_is_refused(driver: Path, tmp_path: Path) -> None:
+def test_a_pytorch_that_can_not_be_routed_is_refused(run: Callable[..., str], tmp_path: Path) -> None:
     """A library that is not loaded; and one linked statically with the CUDA runtime, which imports nothing."""
     source = tmp_path / "static.c"
     source.write_text("int nothing;\n")
     library = tmp_path / "libc10_cuda.so"
     command = [os.environ.get("CC", "cc"), "-shared", "-fPIC", source, "-o", library, "-Wl,-soname,libc10_cuda.so"]
     subprocess.run(command, check=True)
-    out = no_gpu.run(
-        driver,
-        f"""
+    out = run(f"""
         from gpuconf._core import abi as _abi
         def redirect():
             try:
@@ -136,8 +129,7 @@ def test_a_pytorch_that_can_not_be_routed_is_refused(driver: Path, tmp_path: Pat
         redirect()
         ctypes.CDLL({str(library)!r})
         redirect()
-        """,
-    )
+        """)
     first, second = out.splitlines()
     assert "libc10_cuda.so, which is not loaded" in first
     assert "does not call the CUDA runtime as a shared library. Use mode 'whole'" in second
@@ -153,10 +145,9 @@ def test_a_pytorch_that_can_not_be_routed_is_refused(driver: Path, tmp_path: Pat
     ],
 )
 def test_settings_that_bypass_segments_are_refused_before_anything_changes(
-    driver: Path, variable: str, setting: str, refused: bool
+    run: Callable[..., str], variable: str, setting: str, refused: bool
 ) -> None:
-    out = no_gpu.run(
-        driver,
+    out = run(
         """
         card = gpuconf.config.list_physical_devices("GPU")[0]
         for libraries in ({"torch": "segments"}, {"torch": "whole"}):

@@ -4,11 +4,11 @@ test_torch.py and test_numba.py test the real libraries if they are installed. g
 code here.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from pathlib import Path
 
 import no_gpu
+import pytest
 
 STANDINS = f"""
 import sys
@@ -18,11 +18,18 @@ TORCH = STANDINS + "import torch_standin\ntorch = torch_standin.install()\n"
 NUMBA = STANDINS + "import numba_standin\nnumba = numba_standin.install()\nfrom numba import cuda\n"
 
 
-def test_torch_is_plugged_with_all_hooks_and_initialized_by_its_first_use(driver: Path) -> None:
-    out = no_gpu.run(
-        driver,
-        TORCH
-        + """
+@pytest.fixture
+def torch(run: Callable[..., str]) -> Callable[..., str]:
+    return lambda program, **environment: run(TORCH + program, **environment)
+
+
+@pytest.fixture
+def numba(run: Callable[..., str]) -> Callable[..., str]:
+    return lambda program: run(NUMBA + program)
+
+
+def test_torch_is_plugged_with_all_hooks_and_initialized_by_its_first_use(torch: Callable[..., str]) -> None:
+    assert torch("""
 print(gpuconf.configure(limit="64MiB", libraries=["torch"]).libraries)
 print(torch_standin.plugged.names, sorted(torch_standin.HOOKS))
 print(gpuconf._core.runtime.initialized())
@@ -36,9 +43,7 @@ print([address == _abi.address(f"gpuconf_torch_{name}") for name, address in zip
     (torch_standin.HOOKS[hook] for hook in ("set_begin_allocate_to_pool", "set_base_alloc_fn", "set_memory_fraction_fn",
                                             "set_record_stream_fn", "set_reset_fn")))])
 gpuconf.configure(limit="64MiB", libraries=["torch"])
-""",
-    )
-    assert out.splitlines() == [
+""").splitlines() == [
         "{'torch': \"routed, in mode 'whole'\"}",
         "('gpuconf_torch_malloc', 'gpuconf_torch_free') ['set_base_alloc_fn', 'set_begin_allocate_to_pool', "
         "'set_memory_fraction_fn', 'set_record_stream_fn', 'set_reset_fn']",
@@ -49,11 +54,8 @@ gpuconf.configure(limit="64MiB", libraries=["torch"])
     ]
 
 
-def test_torchs_functions_answer_with_the_books_of_the_threads_logical_gpu(driver: Path) -> None:
-    out = no_gpu.run(
-        driver,
-        TORCH
-        + """
+def test_torchs_functions_answer_with_the_books_of_the_threads_logical_gpu(torch: Callable[..., str]) -> None:
+    assert torch("""
 split(64, 32)
 gpuconf.configure(libraries=["torch"])
 pointer = torch_standin.plugged.raw_alloc(1000)
@@ -70,9 +72,7 @@ torch._C._cuda_resetAccumulatedMemoryStats(0)
 print(torch._C._cuda_memoryStats(0)["allocated_bytes"]["all"]["peak"])
 print([(s["device"], s["total_size"] // MIB, len(s["blocks"]))
        for s in torch._C._cuda_memorySnapshot((0, 0))["segments"]])
-""",
-    )
-    assert out.splitlines() == [
+""").splitlines() == [
         "{'current': 1024, 'peak': 1024, 'allocated': 1024, 'freed': 0} 1000 1",
         "(67107840, 67108864) True",
         "32 0",
@@ -82,12 +82,9 @@ print([(s["device"], s["total_size"] // MIB, len(s["blocks"]))
     ]
 
 
-def test_torchs_generic_functions_and_totals_are_right_or_refused(driver: Path) -> None:
+def test_torchs_generic_functions_and_totals_are_right_or_refused(torch: Callable[..., str]) -> None:
     """`torch.accelerator` returned 0 bytes and no statistics, because it regarded a foreign allocator as not in use."""
-    out = no_gpu.run(
-        driver,
-        TORCH
-        + """
+    out = torch("""
 gpuconf.configure(limit="64MiB", libraries=["torch"])
 print(torch._C._accelerator_isAllocatorInitialized())
 pointer = torch_standin.plugged.raw_alloc(1000)
@@ -114,8 +111,7 @@ try:
 except NotImplementedError as error:
     print("mode 'whole'" in str(error))
 print(torch._C._cuda_memorySnapshot((0, 7))["segments"])
-""",
-    )
+""")
     missing = "['active', 'allocation', 'requested_bytes', 'segment']"
     assert out.splitlines() == [
         "False",
@@ -131,11 +127,9 @@ print(torch._C._cuda_memorySnapshot((0, 7))["segments"])
     ]
 
 
-def test_a_scope_switches_torchs_device_and_stream_and_back(driver: Path) -> None:
-    out = no_gpu.run(
-        driver,
-        TORCH
-        + """
+def test_a_scope_switches_torchs_device_and_stream_and_back(torch: Callable[..., str]) -> None:
+    out = torch(
+        """
 split(64, 32)
 gpuconf.configure(libraries=["torch"])
 def where():
@@ -162,43 +156,31 @@ print(live())
     assert out.splitlines() == ["(0, True)", "(0, False)", "(1, True)", f"(0, False) [0, 1, 0] {waits}", "[0, 2, 0]"]
 
 
-def test_a_version_outside_the_tested_sets_is_warned_of_when_it_is_routed(driver: Path) -> None:
-    out = no_gpu.run(
-        driver,
-        TORCH
-        + """
+def test_a_version_outside_the_tested_sets_is_warned_of_when_it_is_routed(torch: Callable[..., str]) -> None:
+    assert torch("""
 import logging
 logging.basicConfig(stream=sys.stdout, format="%(message).60s")
 torch.__version__ = "2.10.0"
 gpuconf.configure(limit="64MiB", libraries=["torch"])
 gpuconf.configure(limit="64MiB", libraries=["torch"])
-""",
-    )
-    assert out.splitlines() == ["PyTorch 2.10.0 is routed, but gpuconf is not tested with this ve"[:60]]
+""").splitlines() == ["PyTorch 2.10.0 is routed, but gpuconf is not tested with this ve"[:60]]
 
 
-def test_torch_too_late(driver: Path) -> None:
-    out = no_gpu.run(
-        driver,
-        TORCH
-        + """
+def test_torch_too_late(torch: Callable[..., str]) -> None:
+    out = torch("""
 torch_standin.init()
 for call in (gpuconf.configure, gpuconf.allocators.torch.install):
     try:
         call()
     except gpuconf.errors.FailedPreconditionError as error:
         print(error)
-""",
-    )
+""")
     assert all("PyTorch has already used the GPU" in line for line in out.splitlines())
     assert len(out.splitlines()) == 2
 
 
-def test_numbas_manager_keeps_the_books_and_waits_once_there_are_streams(driver: Path) -> None:
-    out = no_gpu.run(
-        driver,
-        NUMBA
-        + """
+def test_numbas_manager_keeps_the_books_and_waits_once_there_are_streams(numba: Callable[..., str]) -> None:
+    assert numba("""
 print(gpuconf.configure(limit="64MiB", libraries=["numba"]).libraries)
 context = numba_standin.Context()
 manager = context.memory_manager
@@ -231,9 +213,7 @@ except NotImplementedError as error:
 manager.reset()
 del kept
 print(live())
-""",
-    )
-    assert out.splitlines() == [
+""").splitlines() == [
         "{'numba': 'routed'}",
         "[1] 0 MemoryInfo(free=67107840, total=67108864)",
         "[0] 0",

@@ -1,8 +1,6 @@
 """The real PyTorch, built for CUDA, on gpuconf's pools, without a GPU. See no_gpu.py."""
 
-from __future__ import annotations
-
-from pathlib import Path
+from collections.abc import Callable
 
 import no_gpu
 import pytest
@@ -17,10 +15,8 @@ def model():
 """
 
 
-def test_every_byte_is_on_the_books_and_goes_back(driver: Path) -> None:
-    out = no_gpu.run(
-        driver,
-        """
+def test_every_byte_is_on_the_books_and_goes_back(run: Callable[..., str]) -> None:
+    assert run("""
         gpuconf.configure(limit="64MiB", libraries=["torch"])
         import torch
         x = torch.arange(1000, dtype=torch.float32).to("cuda")
@@ -29,15 +25,11 @@ def test_every_byte_is_on_the_books_and_goes_back(driver: Path) -> None:
         print(live(), y.data_ptr())
         del x, y
         print(live())
-        """,
-    )
-    assert out.splitlines() == ["4000 499500.0 0", "[1] 0", "[0]"]
+        """).splitlines() == ["4000 499500.0 0", "[1] 0", "[0]"]
 
 
-def test_out_of_memory_is_torchs_own_error_with_our_text(driver: Path) -> None:
-    out = no_gpu.run(
-        driver,
-        """
+def test_out_of_memory_is_torchs_own_error_with_our_text(run: Callable[..., str]) -> None:
+    assert run("""
         gpuconf.configure(limit="64MiB", libraries=["torch"])
         import torch, threading
         told = []
@@ -54,9 +46,7 @@ def test_out_of_memory_is_torchs_own_error_with_our_text(driver: Path) -> None:
         print(len(told), *set(told))
         x = torch.empty(1 << 20, device="cuda")
         print(live())
-        """,
-    )
-    assert out.splitlines() == [
+        """).splitlines() == [
         "81 ('OutOfMemoryError', True, 1, 'CUDA out of memory. OOM when allocating 128.00MiB (134217728 bytes) on "
         "GPU:0: out of memory, "
         "the request is larger than the limit.')",
@@ -64,10 +54,8 @@ def test_out_of_memory_is_torchs_own_error_with_our_text(driver: Path) -> None:
     ]
 
 
-def test_all_memory_functions_answer_with_our_books(driver: Path) -> None:
-    out = no_gpu.run(
-        driver,
-        """
+def test_all_memory_functions_answer_with_our_books(run: Callable[..., str]) -> None:
+    out = run("""
         import json, torch
         gpuconf.configure(limit="64MiB", libraries=["torch"])
         from torch.cuda import memory
@@ -94,8 +82,7 @@ def test_all_memory_functions_answer_with_our_books(driver: Path) -> None:
         print(json.dumps({key: stats[key]
                           for key in ("allocated_bytes.all.current", "requested_bytes.all.current", "num_ooms")}))
         print(answers["memory_summary"].count("4096 B"), taken_beside_gpuconf())
-        """,
-    )
+        """)
     import json
 
     answers, stats, rest = out.splitlines()
@@ -120,13 +107,11 @@ def test_all_memory_functions_answer_with_our_books(driver: Path) -> None:
     assert rest.split()[1] == "0"
 
 
-def test_statistics_are_right_or_missing(driver: Path) -> None:
+def test_statistics_are_right_or_missing(run: Callable[..., str]) -> None:
     """With 66 MiB live, `torch.accelerator` returned 0; totals, out-of-memory errors and segments were 0 in
     `torch.cuda` too.
     """
-    out = no_gpu.run(
-        driver,
-        """
+    out = run("""
         gpuconf.configure(limit="128MiB", growth=True, libraries=["torch"])
         import torch
         x = torch.empty(66 * MIB, dtype=torch.uint8, device="cuda")
@@ -161,8 +146,7 @@ def test_statistics_are_right_or_missing(driver: Path) -> None:
             torch.cuda.memory.caching_allocator_enable(False)
         except NotImplementedError as error:
             print(error)
-        """,
-    )
+        """)
     *told, after, info, summary, refused = out.splitlines()
     first = ["[66, 86, 86, 20] 86 2 1 3 1 False", "[66, 86, 86]"]
     assert told in (first, first * 2)
@@ -174,10 +158,8 @@ def test_statistics_are_right_or_missing(driver: Path) -> None:
     assert "caching_allocator_enable(False) is not supported in gpuconf's mode 'whole'" in refused
 
 
-def test_empty_cache_gives_memory_back_to_the_gpu(driver: Path) -> None:
-    out = no_gpu.run(
-        driver,
-        """
+def test_empty_cache_gives_memory_back_to_the_gpu(run: Callable[..., str]) -> None:
+    assert run("""
         gpuconf.configure(limit="64MiB", libraries=["torch"])
         import torch
         x = torch.empty(1000, device="cuda")
@@ -185,18 +167,14 @@ def test_empty_cache_gives_memory_back_to_the_gpu(driver: Path) -> None:
         print(torch.cuda.memory_reserved())
         torch.cuda.empty_cache()
         print(torch.cuda.memory_reserved(), driver.fakecuda_live(b"allocations"))
-        """,
-    )
-    assert out.splitlines() == [str(64 << 20), "0 0"]
+        """).splitlines() == [str(64 << 20), "0 0"]
 
 
-def test_what_whole_mode_can_not_keep_is_refused_and_not_ignored(driver: Path) -> None:
+def test_what_whole_mode_can_not_keep_is_refused_and_not_ignored(run: Callable[..., str]) -> None:
     """A fraction below the limit; a pool shared by several CUDA graphs; PyTorch's own pools, of which newer versions
     said that "pluggable does not yet support createOrIncrefPool".
     """
-    out = no_gpu.run(
-        driver,
-        """
+    out = run("""
         gpuconf.configure(limit="512MiB", libraries=["torch"])
         import torch
         torch.cuda.set_per_process_memory_fraction(0.5)
@@ -212,8 +190,7 @@ def test_what_whole_mode_can_not_keep_is_refused_and_not_ignored(driver: Path) -
         told(capture)
         told(lambda: torch.cuda.use_mem_pool(torch.cuda.MemPool()).__enter__())
         torch.empty(10, device="cuda")
-        """,
-    )
+        """)
     fraction, graph, pool = out.splitlines()
     assert "a fraction of 0.49" in fraction
     assert 'gpuconf.configure(limit="49%")' in fraction
@@ -222,13 +199,11 @@ def test_what_whole_mode_can_not_keep_is_refused_and_not_ignored(driver: Path) -
     assert "gpuconf's mode 'segments'" in pool
 
 
-def test_a_graph_in_whole_mode_has_memory_of_its_own(driver: Path) -> None:
+def test_a_graph_in_whole_mode_has_memory_of_its_own(run: Callable[..., str]) -> None:
     """Captured in CUDA's strictest mode, PyTorch's default; what the graph frees is not reused until the graph is
     destroyed.
     """
-    out = no_gpu.run(
-        driver,
-        """
+    assert run("""
         gpuconf.configure(limit="64MiB", libraries=["torch"])
         import torch
         def tensor():
@@ -250,19 +225,15 @@ def test_a_graph_in_whole_mode_has_memory_of_its_own(driver: Path) -> None:
         print(captured())
         graph.reset()
         print(captured())
-        """,
-    )
-    assert out.splitlines() == ["True", "1", "False", "2", "0"]
+        """).splitlines() == ["True", "1", "False", "2", "0"]
 
 
-def test_the_driver_is_asked_about_a_stream_only_where_it_can_matter(driver: Path) -> None:
+def test_the_driver_is_asked_about_a_stream_only_where_it_can_matter(run: Callable[..., str]) -> None:
     """PyTorch never destroys its own streams, so only whether one is captured.
 
     An external stream may be another one each time.
     """
-    out = no_gpu.run(
-        driver,
-        """
+    assert run("""
         gpuconf.configure(limit="64MiB", libraries=["torch"])
         import torch
         def asked(stream):
@@ -278,16 +249,13 @@ def test_the_driver_is_asked_about_a_stream_only_where_it_can_matter(driver: Pat
         external = ctypes.c_void_p()
         assert driver.cuStreamCreate(ctypes.byref(external), 1) == 0
         print(asked(torch.cuda.ExternalStream(external.value)))
-        """,
-    )
-    assert out.splitlines() == ["[0, 0] [10, 0] [10, 0]", "[10, 10]"]
+        """).splitlines() == ["[0, 0] [10, 0] [10, 0]", "[10, 10]"]
 
 
-def test_an_allocation_in_another_stream_does_not_disturb_a_capture(driver: Path) -> None:
+def test_an_allocation_in_another_stream_does_not_disturb_a_capture(run: Callable[..., str]) -> None:
     """Asking a stream for its id may, in CUDA's strictest mode."""
-    out = no_gpu.run(
-        driver,
-        """
+    assert (
+        run("""
         gpuconf.configure(limit="64MiB", libraries=["torch"])
         import threading
         import torch
@@ -306,16 +274,15 @@ def test_an_allocation_in_another_stream_does_not_disturb_a_capture(driver: Path
             other.join()
         graph.replay()
         print("captured")
-        """,
+        """)
+        == "captured\n"
     )
-    assert out == "captured\n"
 
 
-def test_record_stream_reaches_gpuconf(driver: Path) -> None:
+def test_record_stream_reaches_gpuconf(run: Callable[..., str]) -> None:
     """Without it, memory would be reused while the other stream reads it."""
-    out = no_gpu.run(
-        driver,
-        """
+    assert (
+        run("""
         gpuconf.configure(limit="64MiB", libraries=["torch"])
         import torch
         x, side = torch.empty(1000, device="cuda"), torch.cuda.Stream()
@@ -324,15 +291,14 @@ def test_record_stream_reaches_gpuconf(driver: Path) -> None:
         del x
         torch.cuda.synchronize()
         print(live())
-        """,
+        """)
+        == "[0]\n"
     )
-    assert out == "[0]\n"
 
 
-def test_a_backward_pass_stays_in_the_budget_of_its_forward_pass(driver: Path) -> None:
+def test_a_backward_pass_stays_in_the_budget_of_its_forward_pass(run: Callable[..., str]) -> None:
     """Autograd runs it in its own threads, which have no scope: the stream identifies the logical GPU."""
-    out = no_gpu.run(
-        driver,
+    out = run(
         MODEL
         + """
 split(64, 32)
@@ -360,7 +326,7 @@ with gpuconf.device("GPU:1"):
 torch.empty(9 << 20, device="cuda")
 del weight, loss, other, outside
 print(live(), taken_beside_gpuconf())
-""",
+"""
     )
     assert out.splitlines() == [
         "[0, 2] True 32",
@@ -373,10 +339,8 @@ print(live(), taken_beside_gpuconf())
     ]
 
 
-def test_an_exception_leaves_a_scope_with_torchs_stream_as_it_was(driver: Path) -> None:
-    out = no_gpu.run(
-        driver,
-        """
+def test_an_exception_leaves_a_scope_with_torchs_stream_as_it_was(run: Callable[..., str]) -> None:
+    assert run("""
         split(64, 64)
         gpuconf.configure(libraries=["torch"])
         import torch
@@ -389,14 +353,11 @@ def test_an_exception_leaves_a_scope_with_torchs_stream_as_it_was(driver: Path) 
             except KeyError:
                 print(torch.cuda.current_stream() == side)
         print(torch.cuda.current_stream().cuda_stream)
-        """,
-    )
-    assert out.splitlines() == ["False", "True", "0"]
+        """).splitlines() == ["False", "True", "0"]
 
 
-def test_scopes_choose_the_card_too(driver: Path) -> None:
-    out = no_gpu.run(
-        driver,
+def test_scopes_choose_the_card_too(run: Callable[..., str]) -> None:
+    out = run(
         """
         gpuconf.configure(limit="64MiB", libraries=["torch"])
         import torch
@@ -416,9 +377,8 @@ def test_scopes_choose_the_card_too(driver: Path) -> None:
 # stayed entered, which PyTorch treats as a CUDA graph capture without an end. Each of these tests failed then.
 
 
-def test_segments_keep_torchs_own_accounting_under_our_limit(driver: Path) -> None:
-    out = no_gpu.run(
-        driver,
+def test_segments_keep_torchs_own_accounting_under_our_limit(run: Callable[..., str]) -> None:
+    out = run(
         MODEL
         + """
 gpuconf.configure(limit="64MiB", libraries={"torch": "segments"})
@@ -433,15 +393,14 @@ print(live(), gpuconf.memory.stats().bytes_in_use // MIB)
 del x, y
 torch.cuda.empty_cache()
 print(live(), torch.cuda.memory_reserved())
-""",
+"""
     )
     assert out.splitlines() == ["[1] 4096 0 native", "1", "[2] 34", "[0] 0"]
 
 
-def test_segments_serve_every_thread_and_backward_passes(driver: Path) -> None:
+def test_segments_serve_every_thread_and_backward_passes(run: Callable[..., str]) -> None:
     """Autograd's threads allocated outside the limit, and a second thread in a scope raised `already recording`."""
-    out = no_gpu.run(
-        driver,
+    out = run(
         MODEL
         + """
 import threading
@@ -462,16 +421,14 @@ with gpuconf.device("GPU:0"):
         thread.join()
 print(taken_beside_gpuconf(), big.grad.numel() >> 20,
       torch.cuda.memory_reserved() == gpuconf.memory.stats().bytes_in_use)
-""",
+"""
     )
     assert out.splitlines() == ["0 4 True"]
 
 
-def test_a_scope_may_be_the_first_use_of_cuda_and_may_be_nested_in_mode_segments(driver: Path) -> None:
+def test_a_scope_may_be_the_first_use_of_cuda_and_may_be_nested_in_mode_segments(run: Callable[..., str]) -> None:
     """It raised `beginAllocateToPool: already recording to mempool_id`, and stayed in the pool for good."""
-    out = no_gpu.run(
-        driver,
-        """
+    assert run("""
         split(64, 32)
         gpuconf.configure(libraries={"torch": "segments"})
         import torch
@@ -482,19 +439,15 @@ def test_a_scope_may_be_the_first_use_of_cuda_and_may_be_nested_in_mode_segments
         print(live())
         z = torch.empty(1000, device="cuda")
         print(live())
-        """,
-    )
-    assert out.splitlines() == ["[0, 1]", "[1, 1]"]
+        """).splitlines() == ["[0, 1]", "[1, 1]"]
 
 
-def test_segments_count_for_the_logical_gpu_of_the_scope(driver: Path) -> None:
+def test_segments_count_for_the_logical_gpu_of_the_scope(run: Callable[..., str]) -> None:
     """With PyTorch 2.9 a small tensor inside the scope was charged to GPU:0.
 
     A backward pass stays in its forward pass's budget.
     """
-    out = no_gpu.run(
-        driver,
-        """
+    assert run("""
         split(64, 32)
         gpuconf.configure(libraries={"torch": "segments"})
         import torch
@@ -516,16 +469,12 @@ def test_segments_count_for_the_logical_gpu_of_the_scope(driver: Path) -> None:
         print(used())
         z = torch.empty(9 << 20, device="cuda")
         print(used(), taken_beside_gpuconf())
-        """,
-    )
-    assert out.splitlines() == ["[1, 1]", "OOM", "[2, 12]", "[2, 22]", "[38, 22] 0"]
+        """).splitlines() == ["[1, 1]", "OOM", "[2, 12]", "[2, 22]", "[38, 22] 0"]
 
 
-def test_segments_release_their_cache_before_they_are_out_of_memory(driver: Path) -> None:
+def test_segments_release_their_cache_before_they_are_out_of_memory(run: Callable[..., str]) -> None:
     """With 64 MiB free, 40 MiB failed, because 30 of them were cached; and empty_cache() released nothing."""
-    out = no_gpu.run(
-        driver,
-        """
+    assert run("""
         gpuconf.configure(limit="64MiB", libraries={"torch": "segments"})
         import torch
         def tensor(mib):
@@ -534,16 +483,12 @@ def test_segments_release_their_cache_before_they_are_out_of_memory(driver: Path
         print(tensor(40).numel() // MIB)
         torch.cuda.empty_cache()
         print(live())
-        """,
-    )
-    assert out.splitlines() == ["40", "[0]"]
+        """).splitlines() == ["40", "[0]"]
 
 
-def test_record_stream_under_pressure_in_mode_segments(driver: Path) -> None:
+def test_record_stream_under_pressure_in_mode_segments(run: Callable[..., str]) -> None:
     """PyTorch's own test_caching_allocator_record_stream_oom, with its card of 1 GiB: it failed with 382 MiB free."""
-    out = no_gpu.run(
-        driver,
-        """
+    assert run("""
         gpuconf.configure(libraries={"torch": "segments"})
         import torch
         stream = torch.cuda.Stream()
@@ -557,16 +502,12 @@ def test_record_stream_under_pressure_in_mode_segments(driver: Path) -> None:
             del x
         torch.cuda.empty_cache()
         print(live(), taken_beside_gpuconf())
-        """,
-    )
-    assert out.splitlines() == ["[1] 0"]
+        """).splitlines() == ["[1] 0"]
 
 
-def test_the_sizes_of_segments_decide_what_fits(driver: Path) -> None:
+def test_the_sizes_of_segments_decide_what_fits(run: Callable[..., str]) -> None:
     """As documented: blocks of 1 to 10 MiB are cut from segments of 20 MiB, so 32 MiB can hold only 20 MiB of them."""
-    out = no_gpu.run(
-        driver,
-        """
+    assert run("""
         gpuconf.configure(limit="32MiB", libraries={"torch": "segments"})
         import torch
         kept = []
@@ -577,15 +518,11 @@ def test_the_sizes_of_segments_decide_what_fits(driver: Path) -> None:
             print(len(kept), torch.cuda.memory_reserved() // MIB)
         kept.append(torch.empty(12 * MIB, dtype=torch.uint8, device="cuda"))
         print(torch.cuda.memory_reserved() // MIB)
-        """,
-    )
-    assert out.splitlines() == ["4 20", "32"]
+        """).splitlines() == ["4 20", "32"]
 
 
-def test_graphs_and_pools_are_torchs_own_in_mode_segments(driver: Path) -> None:
-    out = no_gpu.run(
-        driver,
-        """
+def test_graphs_and_pools_are_torchs_own_in_mode_segments(run: Callable[..., str]) -> None:
+    assert run("""
         gpuconf.configure(limit="64MiB", growth=True, libraries={"torch": "segments"})
         import torch
         pool = torch.cuda.graph_pool_handle()
@@ -598,16 +535,12 @@ def test_graphs_and_pools_are_torchs_own_in_mode_segments(driver: Path) -> None:
             graph.reset()
         torch.cuda.empty_cache()
         print(captured - live()[0], driver.fakecuda_live(b"allocations"))
-        """,
-    )
-    assert out.splitlines() == ["1 0"]
+        """).splitlines() == ["1 0"]
 
 
-def test_expandable_segments_are_refused_before_torch_sees_them(driver: Path) -> None:
+def test_expandable_segments_are_refused_before_torch_sees_them(run: Callable[..., str]) -> None:
     """The driver maps them: no limit would apply to them."""
-    out = no_gpu.run(
-        driver,
-        """
+    out = run("""
         import torch
         gpuconf.configure(limit="64MiB", libraries={"torch": "segments"})
         settings = torch.cuda.memory._set_allocator_settings
@@ -619,8 +552,7 @@ def test_expandable_segments_are_refused_before_torch_sees_them(driver: Path) ->
                 print(error)
         x = torch.empty(1000, device="cuda")
         print(live(), taken_beside_gpuconf())
-        """,
-    )
+        """)
     *refused, last = out.splitlines()
     assert len(refused) == 2
     assert all("is incompatible with gpuconf's mode 'segments'" in line for line in refused)
@@ -628,10 +560,8 @@ def test_expandable_segments_are_refused_before_torch_sees_them(driver: Path) ->
 
 
 @pytest.mark.parametrize("imported", ["before", "after"])
-def test_configure_comes_before_or_after_the_import(driver: Path, imported: str) -> None:
-    out = no_gpu.run(
-        driver,
-        f"""
+def test_configure_comes_before_or_after_the_import(run: Callable[..., str], imported: str) -> None:
+    out = run(f"""
         if {imported == "before"}:
             import torch
         print(gpuconf.configure(limit="64MiB").libraries["torch"])
@@ -641,8 +571,7 @@ def test_configure_comes_before_or_after_the_import(driver: Path, imported: str)
         print(again.libraries["torch"], again.limits)
         torch.empty(1000, device="cuda")
         print(gpuconf.configure(limit="64MiB") == again, taken_beside_gpuconf(), live())
-        """,
-    )
+        """)
     first, contexts, again, last = out.splitlines()
     assert first == {"before": "routed, in mode 'whole'", "after": "will use this limit once imported"}[imported]
     assert contexts == "0", "nothing uses the GPU before PyTorch does"
@@ -650,10 +579,8 @@ def test_configure_comes_before_or_after_the_import(driver: Path, imported: str)
     assert last == "True 0 [0]"
 
 
-def test_too_late_names_who_was_first_and_changes_nothing(driver: Path) -> None:
-    out = no_gpu.run(
-        driver,
-        """
+def test_too_late_names_who_was_first_and_changes_nothing(run: Callable[..., str]) -> None:
+    out = run("""
         import torch
         torch.empty(1000, device="cuda")
         try:
@@ -667,8 +594,7 @@ def test_too_late_names_who_was_first_and_changes_nothing(driver: Path) -> None:
         gpu = gpuconf.config.list_physical_devices("GPU")[0]
         print(gpuconf.config.get_logical_device_configuration(gpu), gpuconf.config.experimental.get_memory_growth(gpu))
         print(gpuconf.configure(limit="64MiB", libraries=["numba"]).limits)
-        """,
-    )
+        """)
     configure, install, left, without = out.splitlines()
     assert configure.startswith("gpuconf.configure() was called too late: PyTorch has already used the GPU.")
     assert install.startswith("PyTorch has already used the GPU")
@@ -676,10 +602,8 @@ def test_too_late_names_who_was_first_and_changes_nothing(driver: Path) -> None:
     assert without == "{'/physical_device:GPU:0': 67108864}"
 
 
-def test_one_mode_a_process(driver: Path) -> None:
-    out = no_gpu.run(
-        driver,
-        """
+def test_one_mode_a_process(run: Callable[..., str]) -> None:
+    assert run("""
         import torch
         from gpuconf.allocators import torch as adaptor
         print(adaptor.installed())
@@ -690,19 +614,15 @@ def test_one_mode_a_process(driver: Path) -> None:
                 adaptor.install(mode)
             except gpuconf.errors.GpuconfError as error:
                 print(error)
-        """,
-    )
-    assert out.splitlines() == [
+        """).splitlines() == [
         "None",
         "PyTorch already runs on gpuconf in mode 'segments'; start a new process for 'whole'",
         "mode must be 'whole' or 'segments', but got 'other'",
     ]
 
 
-def test_dlpack_of_a_real_buffer_is_a_cuda_tensor(driver: Path) -> None:
-    out = no_gpu.run(
-        driver,
-        """
+def test_dlpack_of_a_real_buffer_is_a_cuda_tensor(run: Callable[..., str]) -> None:
+    out = run("""
         gpuconf.configure(limit="64MiB", libraries=["torch"])
         import torch
         buffer = gpuconf.memory.allocate(1000)
@@ -718,8 +638,7 @@ def test_dlpack_of_a_real_buffer_is_a_cuda_tensor(driver: Path) -> None:
         print(live())
         del tensor
         print(live(), buffer)
-        """,
-    )
+        """)
     first, second, shared, lent, freed = out.splitlines()
     assert first == "cuda:0 torch.uint8 torch.Size([1000]) True [0, 1, 2, 3]"
     assert second == "(2, 0) True"

@@ -2,8 +2,6 @@
 any.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from functools import partial

@@ -2,11 +2,9 @@
 fit_batch.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import json
-from pathlib import Path
+from collections.abc import Callable
 
 import no_gpu
 import pytest
@@ -38,11 +36,9 @@ class Step:
 
 
 @pytest.mark.parametrize("mode", ["whole", "segments"])
-def test_a_training_loop(driver: Path, mode: str) -> None:
+def test_a_training_loop(run: Callable[..., str], mode: str) -> None:
     """The loop keeps the loss and the gradients of a step until the next one, as loops do."""
-    out = no_gpu.run(
-        driver,
-        f"""
+    out = run(f"""
         gpuconf.configure(limit="1000MiB", libraries={{"torch": "{mode}"}})
         import torch
         weights = [torch.empty(1 << 20, device="cuda", requires_grad=True) for _ in range(8)]
@@ -70,18 +66,15 @@ def test_a_training_loop(driver: Path, mode: str) -> None:
             most += 1
             torch.cuda.empty_cache()
         print(fit.batch_size, most, len(fit.tries), fit.predicted)
-        """,
-    )
+        """)
     chosen, most, tries, predicted = map(int, out.splitlines()[-1].split())
     assert tries <= 3, out
     assert 128 <= chosen <= most, out  # halving finds 128 with as many tries
     assert 0.9 * most <= predicted <= most, out
 
 
-def test_the_decorator_frees_what_the_failed_run_held(driver: Path) -> None:
-    out = no_gpu.run(
-        driver,
-        """
+def test_the_decorator_frees_what_the_failed_run_held(run: Callable[..., str]) -> None:
+    out = run("""
         gpuconf.configure(limit="64MiB", libraries=["torch"])
         import torch
         before = []
@@ -94,17 +87,15 @@ def test_the_decorator_frees_what_the_failed_run_held(driver: Path) -> None:
             return len(held)
         n = train()
         print(n == train.fit.batch_size, before == [0] * len(before), len(before), gpuconf.memory.stats().bytes_in_use)
-        """,
-    )
+        """)
     equal, free, tries, in_use = out.split()
     assert (equal, free, in_use) == ("True", "True", "0")
     assert int(tries) <= 3
 
 
-def test_cublas_that_cannot_allocate_counts(driver: Path) -> None:
-    out = no_gpu.run(
-        driver,
-        """
+def test_cublas_that_cannot_allocate_counts(run: Callable[..., str]) -> None:
+    assert (
+        run("""
         import torch
         seen = []
         def step(n):
@@ -114,17 +105,16 @@ def test_cublas_that_cannot_allocate_counts(driver: Path) -> None:
             if n > 4:
                 raise torch.OutOfMemoryError("CUDA out of memory.")
         print(gpuconf.memory.fit_batch(step, 16).batch_size, seen)
-        """,
+        """)
+        == "4 [16, 8, 4]\n"
     )
-    assert out == "4 [16, 8, 4]\n"
 
 
 @pytest.mark.skipif(importlib.util.find_spec("accelerate") is None, reason="accelerate is not installed")
 @pytest.mark.parametrize("curve", ["linear", "with a constant", "in steps", "quadratic in part", "cached"])
 @pytest.mark.parametrize("mode", ["whole", "segments"])
-def test_never_more_tries_than_accelerates_finder(driver: Path, mode: str, curve: str) -> None:
-    out = no_gpu.run(
-        driver,
+def test_never_more_tries_than_accelerates_finder(run: Callable[..., str], mode: str, curve: str) -> None:
+    out = run(
         CURVES
         + f"""
 gpuconf.configure(limit="1000MiB", libraries={{"torch": "{mode}"}})
@@ -139,7 +129,7 @@ for start, part in ((128, 1.2), (128, 0.97), (512, 0.6), (512, 0.1)):
     torch.cuda.empty_cache()
     found.append([start, part, fit.batch_size, ours.sizes, them, theirs.sizes])
 print(json.dumps([accelerate.__version__, found]))
-""",
+"""
     )
     version, found = json.loads(out)
     print(f"{curve}, mode {mode}, accelerate {version}")  # shown by -rP; benchmarks/reports/simulated-gpus.md has them
@@ -150,10 +140,8 @@ print(json.dumps([accelerate.__version__, found]))
     assert len(found) == 4
 
 
-def test_release_empties_pytorchs_cache_and_names_the_tensor(driver: Path) -> None:
-    out = no_gpu.run(
-        driver,
-        """
+def test_release_empties_pytorchs_cache_and_names_the_tensor(run: Callable[..., str]) -> None:
+    assert run("""
         import sys
         gpuconf.configure(limit="1000MiB", libraries={"torch": "segments"})
         import torch
@@ -169,9 +157,7 @@ def test_release_empties_pytorchs_cache_and_names_the_tensor(driver: Path) -> No
         freed = {step.step: step.bytes_freed >> 20 for step in released.steps}
         print(freed["tracebacks"], freed["caches"], released.bytes_in_use >> 20)
         print([(h.nbytes >> 20, h.what, h.referrers) for h in released.holders])
-        """,
-    )
-    assert out.splitlines() == [
+        """).splitlines() == [
         "0 64 16",
         "[(16, 'torch.Tensor (4194304,) float32', (\"__main__.kept['layers'][0]\",))]",
     ]

@@ -3,8 +3,6 @@
 See no_gpu.py.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -13,6 +11,7 @@ from pathlib import Path
 import gpuconf
 import no_gpu
 import pytest
+import script
 
 pytestmark = pytest.mark.skipif(no_gpu.torch_folder() is None, reason="no PyTorch that is built for CUDA is installed")
 
@@ -42,9 +41,7 @@ def test_a_job_fits_under_its_command(driver: Path, tmp_path: Path, policy: str,
     program, trace = tmp_path / "job.py", tmp_path / "jobs" / "job.pickle"
     program.write_text(JOB)
     trace.parent.mkdir()
-    kept = {
-        k: v for k, v in os.environ.items() if not k.startswith(("GPUCONF_", "CUDA_", "FAKECUDA_", "PYTORCH_", "LD_"))
-    }
+    kept = script.plain()
     kept |= {
         "LD_LIBRARY_PATH": str(driver),
         "GPUCONF_LEDGER": str(tmp_path / "ledger"),
@@ -54,7 +51,7 @@ def test_a_job_fits_under_its_command(driver: Path, tmp_path: Path, policy: str,
 
     def ends(command: str) -> str:
         words = ["/bin/sh", "-c", f"{command} {sys.executable} {program}"]
-        return subprocess.run(words, env=kept, capture_output=True, text=True, check=False, timeout=180).stdout
+        return script.completed(words, env=kept, timeout=180).stdout
 
     subprocess.run([sys.executable, str(program), str(trace)], env=kept, check=True, timeout=180, capture_output=True)
     (job,) = gpuconf.plan_fleet(trace.parent, "1xA100-40GB", policy=policy).jobs

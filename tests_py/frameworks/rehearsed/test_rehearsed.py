@@ -1,7 +1,5 @@
 """``gpuconf plan -- PROGRAM`` with the real PyTorch: what a program needs, and that a rehearsal damages nothing."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import importlib.util
 import json
@@ -15,12 +13,12 @@ from typing import Any
 
 import no_gpu
 import pytest
+import script
 
 pytestmark = [
     pytest.mark.skipif(no_gpu.torch_folder() is None, reason="no PyTorch that is built for CUDA is installed"),
     pytest.mark.simulated_programs,
 ]
-DROPPED = ("GPUCONF_", "CUDA_", "FAKECUDA_", "PYTORCH_", "LD_")
 MIB = 1 << 20
 
 TRAIN = """
@@ -42,10 +40,10 @@ def gpuconf(
     folder: Path, program: str, *options: str, arguments: tuple[str, ...] = ()
 ) -> subprocess.CompletedProcess[str]:
     (folder / "train.py").write_text(textwrap.dedent(program), encoding="utf-8")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(DROPPED)}
+    kept = script.plain()
     kept["PATH"] = os.path.dirname(sys.executable) + os.pathsep + kept["PATH"]  # `python` is this one
     command = [sys.executable, "-m", "gpuconf", "plan", *options, "--", *(arguments or ("train.py",))]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=170, cwd=folder, env=kept)
+    return script.completed(command, timeout=170, cwd=folder, env=kept)
 
 
 def answer(folder: Path, program: str, *options: str) -> dict[str, Any]:
@@ -90,7 +88,7 @@ def test_the_peak_is_pytorchs_and_what_it_is_made_of(tmp_path: Path) -> None:
         size for part, size in parts.items() if part != "rounding of blocks"
     )
     command = [sys.executable, "-m", "gpuconf", "plan", "--verify", "steps.pickle"]
-    verified = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    verified = script.completed(command, cwd=tmp_path)
     assert "the replay agrees with the snapshot" in verified.stdout  # the parts are tags, which PyTorch's tools ignore
 
 
@@ -483,10 +481,7 @@ def test_a_block_and_a_command_in_python(tmp_path: Path) -> None:
     """
     (tmp_path / "train.py").write_text(TRAIN)
     (tmp_path / "block.py").write_text(textwrap.dedent(program))
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(DROPPED)}
-    done = subprocess.run(
-        [sys.executable, "block.py"], capture_output=True, text=True, check=False, timeout=170, cwd=tmp_path, env=kept
-    )
+    done = script.completed([sys.executable, "block.py"], timeout=170, cwd=tmp_path, env=script.plain())
     assert done.stdout.splitlines() == ["True ('A10-24GB',) 2", "steps None"], done.stderr
 
 

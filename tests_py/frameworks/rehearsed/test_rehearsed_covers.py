@@ -1,10 +1,6 @@
 """Programs of several processes in each cover of a rehearsal: ranks of torchrun, and workers of a DataLoader."""
 
-from __future__ import annotations
-
 import json
-import os
-import subprocess
 import sys
 import textwrap
 from pathlib import Path
@@ -12,9 +8,9 @@ from typing import Any
 
 import no_gpu
 import pytest
+import script
 
 pytestmark = pytest.mark.skipif(no_gpu.torch_folder() is None, reason="no PyTorch that is built for CUDA is installed")
-DROPPED = ("GPUCONF_", "CUDA_", "FAKECUDA_", "PYTORCH_", "LD_")
 MIB = 1 << 20
 
 # `gpuconf plan` uses the first cover that the machine allows, so a test names each in the request that the command
@@ -42,9 +38,8 @@ def cover(request: pytest.FixtureRequest) -> str:
 def rehearse(folder: Path, cover: str, program: str, *words: str, gpus: int = 1) -> dict[str, Any]:
     """Rehearse a program in a cover. Returns the answer."""
     (folder / "train.py").write_text(textwrap.dedent(program), encoding="utf-8")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(DROPPED)}
     command = [sys.executable, "-c", REHEARSE, cover, str(gpus), sys.executable, *words, "train.py"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=170, cwd=folder, env=kept)
+    done = script.completed(command, timeout=170, cwd=folder, env=script.plain())
     assert done.stdout, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
     if "unavailable" in found:

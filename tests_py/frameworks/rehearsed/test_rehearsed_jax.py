@@ -3,8 +3,6 @@
 `make test-jax-plan` installs JAX with its plugin for CUDA.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os
@@ -16,12 +14,12 @@ from typing import Any
 
 import no_gpu
 import pytest
+import script
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("jax_cuda13_plugin") is None,
     reason="JAX's plugin for CUDA is not installed; make test-jax-plan does that",
 )
-DROPPED = ("GPUCONF_", "CUDA_", "XLA_", "JAX_", "LD_")
 MIB, GIB = 1 << 20, 1 << 30
 
 STEP = """
@@ -49,10 +47,10 @@ def gpuconf(
     folder: Path, program: str, *options: str, arguments: tuple[str, ...] = ()
 ) -> subprocess.CompletedProcess[str]:
     (folder / "train.py").write_text(textwrap.dedent(program), encoding="utf-8")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(DROPPED)}
+    kept = script.plain()
     kept["PATH"] = os.path.dirname(sys.executable) + os.pathsep + kept["PATH"]  # `python` is this one
     command = [sys.executable, "-m", "gpuconf", "plan", *options, "--", "train.py", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=170, cwd=folder, env=kept)
+    return script.completed(command, timeout=170, cwd=folder, env=kept)
 
 
 def answer(folder: Path, program: str, *options: str, arguments: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -315,7 +313,7 @@ def test_checkpoints_and_recordings(tmp_path: Path) -> None:
     assert (tmp_path / "weights.npy").read_bytes() == b"mine"
     assert f"unchanged: {tmp_path}/weights.npy" in " ".join(done.stdout.split())
     command = [sys.executable, "-m", "gpuconf", "plan", "steps.csv", "--policy", "regions", "--json"]
-    again = json.loads(subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path).stdout)
+    again = json.loads(script.completed(command, check=True, cwd=tmp_path).stdout)
     assert again["usages"][0]["peak_bytes_in_use"] == 16 * MIB + 256  # and a 1
 
 

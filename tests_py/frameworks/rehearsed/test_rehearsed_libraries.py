@@ -2,14 +2,10 @@
 nothing.
 """
 
-from __future__ import annotations
-
 import contextlib
 import importlib.util
 import json
-import os
 import socket
-import subprocess
 import sys
 import textwrap
 import threading
@@ -19,12 +15,12 @@ from typing import Any
 
 import no_gpu
 import pytest
+import script
 
 pytestmark = [
     pytest.mark.skipif(no_gpu.torch_folder() is None, reason="no PyTorch that is built for CUDA is installed"),
     pytest.mark.simulated_programs,
 ]
-DROPPED = ("GPUCONF_", "CUDA_", "FAKECUDA_", "PYTORCH_", "LD_", "WANDB_", "MLFLOW_", "HF_")
 MIB = 1 << 20
 
 
@@ -59,7 +55,7 @@ def rehearse(folder: Path, program: str, address: str = "http://127.0.0.1:9") ->
     """Rehearse a program in a folder, whose files must stay as they are. Returns the answer."""
     (folder / "train.py").write_text(textwrap.dedent(program), encoding="utf-8")
     before = files(folder)
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(DROPPED)}
+    kept = script.plain()
     # The path of this one is too long for that of a socket.
     temporary = folder.parent / f"{folder.name}-temporary-{'long' * 10}"
     temporary.mkdir(exist_ok=True)
@@ -73,7 +69,7 @@ def rehearse(folder: Path, program: str, address: str = "http://127.0.0.1:9") ->
     }
     options = ("--json", "--gpu", "A10", "--keep", str(folder.parent / f"{folder.name}-kept"))
     command = [sys.executable, "-W", "ignore", "-m", "gpuconf", "plan", *options, "--", "train.py", address]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=170, cwd=folder, env=kept)
+    done = script.completed(command, timeout=170, cwd=folder, env=kept)
     assert done.stdout, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
     assert found["why_no_verdict"] == "", done.stderr
@@ -267,10 +263,10 @@ def test_what_is_not_on_this_machine(tmp_path: Path, package: str, program: str,
     if importlib.util.find_spec(package) is None:
         pytest.skip(f"not installed: {package}")
     (tmp_path / "load.py").write_text(f"import {package}\n{program}\n")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(DROPPED)}
+    kept = script.plain()
     kept |= {"HF_HOME": str(tmp_path / "none"), "TORCH_HOME": str(tmp_path / "none")}
     command = [sys.executable, "-W", "ignore", "-m", "gpuconf", "plan", "--gpu", "A10", "--", "load.py"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=170, cwd=tmp_path, env=kept)
+    done = script.completed(command, timeout=170, cwd=tmp_path, env=kept)
     last = done.stderr.splitlines()[-1]
     assert what in last, done.stderr
     assert gets_it in last

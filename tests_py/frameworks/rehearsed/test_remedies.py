@@ -1,22 +1,18 @@
 """``gpuconf plan --help-fit -- PROGRAM``: each change that it prints, written into the program, saves what it says."""
 
-from __future__ import annotations
-
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import no_gpu
 import pytest
+import script
 
 pytestmark = [
     pytest.mark.skipif(no_gpu.torch_folder() is None, reason="no PyTorch that is built for CUDA is installed"),
     pytest.mark.simulated_programs,
 ]
-DROPPED = ("GPUCONF_", "CUDA_", "FAKECUDA_", "PYTORCH_", "LD_")
 
 BLOCKS = """
 import torch
@@ -55,9 +51,8 @@ STATES = BLOCKS.replace("WIDTH", "5120").replace("ROWS", "16")  # 1.7 billion pa
 
 def planned(folder: Path, program: str, *options: str) -> dict[str, Any]:
     (folder / "train.py").write_text(program, encoding="utf-8")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(DROPPED)}
     command = [sys.executable, "-m", "gpuconf", "plan", "--json", *options, "--", sys.executable, "train.py"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=500, cwd=folder, env=kept)
+    done = script.completed(command, timeout=500, cwd=folder, env=script.plain())
     assert done.stdout, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
     return found

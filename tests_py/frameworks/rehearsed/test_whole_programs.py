@@ -4,11 +4,8 @@ Each program is one file of ``programs``. Its first line says what the answer ha
 enough, and whether a loop was cut short.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import json
-import os
 import re
 import subprocess
 import sys
@@ -17,20 +14,19 @@ from typing import Any
 
 import no_gpu
 import pytest
+import script
 
 pytestmark = [
     pytest.mark.skipif(no_gpu.torch_folder() is None, reason="no PyTorch that is built for CUDA is installed"),
     pytest.mark.simulated_programs,
 ]
 PROGRAMS = sorted((Path(__file__).parent / "programs").glob("*.py"))
-DROPPED = ("GPUCONF_", "CUDA_", "FAKECUDA_", "PYTORCH_", "LD_")
 PEAK = 'import torch\nprint("PEAK", torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved())\n'
 
 
 def gpuconf(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(DROPPED)}
     command = [sys.executable, "-m", "gpuconf", *words]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=500, cwd=folder, env=kept)
+    return script.completed(command, timeout=500, cwd=folder, env=script.plain())
 
 
 def planned(folder: Path, program: str, *options: str) -> dict[str, Any]:
@@ -416,7 +412,7 @@ print(most, *map(len, indices))
 
 def test_the_end_of_a_loop_keeps_two_lists_of_indices() -> None:
     """The last batches of a sampler, up to two million lists, were held at a time."""
-    done = subprocess.run([sys.executable, "-c", INDICES], capture_output=True, text=True, check=True, timeout=200)
+    done = script.completed([sys.executable, "-c", INDICES], check=True, timeout=200)
     most, *lengths = map(int, done.stdout.split())
     assert lengths == [3, 1]
     assert most <= 4

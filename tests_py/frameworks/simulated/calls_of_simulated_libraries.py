@@ -3,8 +3,6 @@
 It prints those that fail.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -109,22 +107,9 @@ def attention() -> None:
 
 
 def algebra() -> None:
-    of_linalg = [
-        "qr",
-        "svd",
-        "svdvals",
-        "eigh",
-        "eigvalsh",
-        "cholesky_ex",
-        "inv_ex",
-        "lu",
-        "lu_factor_ex",
-        "ldl_factor_ex",
-        "det",
-        "pinv",
-        "slogdet",
-        "eig",
-    ]
+    of_linalg = """
+        qr svd svdvals eigh eigvalsh cholesky_ex inv_ex lu lu_factor_ex ldl_factor_ex det pinv slogdet eig
+    """.split()
     for kind in (torch.float32, torch.complex128):
         for shape in ((8, 8), (3, 8, 8)):
             matrix = torch.randn(shape, device="cuda", dtype=kind)

@@ -2,16 +2,15 @@
 them.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
 import textwrap
 from pathlib import Path
 
+import script
+
 SOURCE = Path(__file__).parents[1] / "standins" / "kernel_of_an_extension.c"
-DROPPED = ("GPUCONF_", "CUDA_", "FAKECUDA_", "PYTORCH_", "LD_", "TORCH_", "VLLM_", "LLAMA_")
 
 
 def build(library: Path, runtime: str = "libcudart.so.12", more: str = "cudaDeviceSynchronize") -> None:
@@ -34,15 +33,12 @@ def run(
     """Run a program under ``gpuconf run --simulate`` that finds the packages of these folders, and shows what is
     logged.
     """
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(DROPPED)} | environment
+    kept = script.plain() | environment
     kept["PYTHONPATH"] = os.pathsep.join([*map(str, folders), kept.get("PYTHONPATH", "")])
     text = "import logging\nlogging.basicConfig(format='%(message)s')\n" + textwrap.dedent(program)
     command = [
         sys.executable,
-        "-m",
-        "gpuconf",
-        "run",
-        "--simulate",
+        *"-m gpuconf run --simulate".split(),
         simulate,
         "--",
         sys.executable,
@@ -51,4 +47,4 @@ def run(
         "-c",
         text,
     ]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=600, env=kept)
+    return script.completed(command, timeout=600, env=kept)

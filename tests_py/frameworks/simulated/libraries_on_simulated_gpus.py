@@ -5,8 +5,6 @@
 small configurations and fixed seeds.
 """
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import json

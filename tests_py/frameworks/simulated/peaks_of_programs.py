@@ -8,8 +8,6 @@ with a tensor more in each. Prints how many runs were false alarms, and for how 
 of that tensor. Exits with 1 unless these are 0 and 50.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess
@@ -143,19 +141,7 @@ def programs() -> str:
 
 def run(folder: Path, *options: str, **variables: str) -> str:
     """Run the suite. Return its output."""
-    command = [
-        sys.executable,
-        "-W",
-        "ignore",
-        "-m",
-        "pytest",
-        "-q",
-        "--tb=short",
-        "-p",
-        "no:cacheprovider",
-        "-p",
-        "no:randomly",
-    ]
+    command = [sys.executable, *"-W ignore -m pytest -q --tb=short -p no:cacheprovider -p no:randomly".split()]
     done = subprocess.run(
         [*command, "--gpuconf-simulate=A100-40GB", "--gpuconf-report", *options],
         cwd=folder,

@@ -4,8 +4,6 @@
 The first rank prints a line for each: its name, its numbers, and the peak of its memory. Nothing here knows of gpuconf.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -5,8 +5,6 @@ bytes, and where more than BYTES would be reserved, which allocation of a step f
 message. In training it is the second step: the recorded one had its optimizer's state from steps before.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -4,8 +4,6 @@ It prints what each program printed, as JSON. With ``turns``, this process suspe
 runs, a few times.
 """
 
-from __future__ import annotations
-
 import ctypes
 import json
 import subprocess

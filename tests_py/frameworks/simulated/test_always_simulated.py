@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """PyTorch trains on the simulated GPU, whatever way the program starts Python: ``../test_always.py`` has all ways."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import subprocess
@@ -11,10 +9,10 @@ from pathlib import Path
 
 import no_gpu
 import pytest
+import script
 
 pytestmark = pytest.mark.skipif(no_gpu.torch_folder() is None, reason="no PyTorch that is built for CUDA is installed")
 COMMAND = str(Path(sys.executable).with_name("gpuconf"))
-DROPPED = ("GPUCONF_", "CUDA_", "FAKECUDA_", "PYTORCH_", "LD_")
 
 TRAIN = """
 import multiprocessing, sys
@@ -35,11 +33,11 @@ TRAINED = "Tesla T4 (simulated) 4.0\n"
 
 
 def started(folder: Path, *words: object) -> subprocess.CompletedProcess[str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(DROPPED)}
+    kept = script.plain()
     kept["PATH"] = os.path.dirname(sys.executable) + os.pathsep + kept["PATH"]  # `python` is this one, and has a uv
     kept["UV_CACHE_DIR"] = str(folder / "cache")
     command = list(map(str, words))
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=170, cwd=folder, env=kept)
+    return script.completed(command, timeout=170, cwd=folder, env=kept)
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,13 @@
 """The workflow for users' CI: its last step. integrations/users_workflow.py runs all of them."""
 
-from __future__ import annotations
-
-import os
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 
 import no_gpu
 import package_with_cuda_tests
 import pytest
+import script
 
 pytestmark = pytest.mark.simulated_programs
 
@@ -27,9 +24,8 @@ def test_the_page_shows_the_workflow() -> None:
 def test_its_last_step(tmp_path: Path) -> None:
     package_with_cuda_tests.write(tmp_path)
     step = WORKFLOW.rpartition("run: ")[2]
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("GPUCONF_", "CUDA_", "PYTEST_"))}
     command = [sys.executable, *shlex.split(step)[1:], "-p", "no:cacheprovider"]
-    done = subprocess.run(command, cwd=tmp_path, env=kept, capture_output=True, text=True, check=False, timeout=600)
+    done = script.completed(command, cwd=tmp_path, env=script.plain(), timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
     assert package_with_cuda_tests.PASSED in done.stdout
     assert "gpuconf: simulated GPUs: 2xT4" in done.stdout

@@ -1,19 +1,15 @@
 """PyTorch in the workers of Dask and of Ray on simulated GPUs."""
 
-from __future__ import annotations
-
-import os
-import subprocess
 import sys
 import textwrap
 from pathlib import Path
 
 import no_gpu
 import pytest
+import script
 from ray_jobs import PATIENT
 
 pytestmark = pytest.mark.skipif(no_gpu.torch_folder() is None, reason="no PyTorch that is built for CUDA is installed")
-DROPPED = ("GPUCONF_", "CUDA_", "FAKECUDA_", "PYTORCH_", "LD_", "DASK_", "RAY_")
 LOOK = """
 def look():
     import sys
@@ -32,9 +28,8 @@ def look():
 def run(folder: Path, program: str, *before: str) -> str:
     file = folder / "cluster.py"
     file.write_text(LOOK + textwrap.dedent(program), encoding="utf-8")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(DROPPED)}
     command = [*before, sys.executable, "-W", "ignore", str(file)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600, env=kept)
+    done = script.completed(command, timeout=600, env=script.plain())
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

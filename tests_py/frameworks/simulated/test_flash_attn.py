@@ -5,8 +5,6 @@ flash-attn has no wheel on PyPI: a package with an operator of its name and a ke
 stands in for it. fa3-fwd is FlashAttention-3 for inference, and has one.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import re
 from pathlib import Path

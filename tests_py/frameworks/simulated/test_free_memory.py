@@ -1,14 +1,12 @@
 """The free memory that a program reads is what it can still have, however it is limited and whichever API it calls."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import script
 from ray_jobs import PATIENT
 from script import environment
 
@@ -121,12 +119,10 @@ def test_free_memory_is_what_a_program_can_have(way: str, tmp_path: Path) -> Non
     command = [sys.executable, "-m", "gpuconf", *words, *program]
     if way == "variable":
         printed = [sys.executable, "-m", "gpuconf", "env", "--simulate", "T4:4GiB", "--memory", "2GiB", "--json"]
-        done = subprocess.run(printed, env=variables, capture_output=True, text=True, check=True, timeout=120)
+        done = script.completed(printed, env=variables, check=True, timeout=120)
         variables |= json.loads(done.stdout)["environment"]
         command = program
-    done = subprocess.run(
-        command, env=variables, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300
-    )
+    done = script.completed(command, env=variables, cwd=tmp_path, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
     rows, can = json.loads(report.read_text())
     assert can == [True, False, True]
@@ -142,12 +138,10 @@ def test_free_memory_is_what_a_program_can_have(way: str, tmp_path: Path) -> Non
 def test_out_of_memory_under_the_variable_names_it(tmp_path: Path) -> None:
     """PyTorch's message names a GPU of the limit's size, and nothing named gpuconf."""
     printed = [sys.executable, "-m", "gpuconf", "env", "--simulate", "T4:4GiB", "--memory", "2GiB", "--json"]
-    done = subprocess.run(printed, env=environment({}), capture_output=True, text=True, check=True, timeout=120)
+    done = script.completed(printed, env=environment({}), check=True, timeout=120)
     variables = environment(json.loads(done.stdout)["environment"])
     code = "import torch; torch.empty(3 << 30, dtype=torch.uint8, device='cuda')"
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=variables, capture_output=True, text=True, check=False, timeout=120
-    )
+    done = script.completed([sys.executable, "-c", code], env=variables, timeout=120)
     assert done.returncode == 1
     said = f"gpuconf: the program ran out of memory, at its limit: GPUCONF_LIMIT={LIMIT * MIB}"
     assert done.stderr.splitlines()[-1] == said

@@ -3,18 +3,15 @@
 Their peaks depend on no value.
 """
 
-from __future__ import annotations
-
 import functools
 import importlib.util
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 
 import no_gpu
 import pytest
+import script
 
 HERE = Path(__file__).parent
 needs_torch = pytest.mark.skipif(no_gpu.torch_folder() is None, reason="no PyTorch that is built for CUDA is installed")
@@ -25,7 +22,6 @@ pytestmark = [
     pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}"),
     pytest.mark.simulated_programs,
 ]
-DROPPED = ("GPUCONF_", "CUDA_", "FAKECUDA_", "PYTORCH_", "LD_", "TORCH_")
 
 
 @functools.cache
@@ -34,9 +30,8 @@ def ran(values: str) -> dict[str, tuple[list[float], list[float], tuple[int, int
 
     Returns, by name, the CPU's numbers, the simulated GPU's, and the peaks of allocated and reserved bytes.
     """
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(DROPPED)}
     command = [sys.executable, "-W", "ignore", str(HERE / "libraries_on_simulated_gpus.py"), values]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=1700, env=kept)
+    done = script.completed(command, timeout=1700, env=script.plain())
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr
     assert values == "none" or "have no value" not in done.stderr, done.stderr
     rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("[")]

@@ -5,8 +5,6 @@ The package's wheels for CUDA are not on PyPI, so its library is a stand-in with
 real package, if it is installed and built for CUDA, and a model that it can load.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import os
 from pathlib import Path

@@ -2,8 +2,6 @@
 again.
 """
 
-from __future__ import annotations
-
 import no_gpu
 import peaks_of_programs
 import pytest

@@ -1,11 +1,7 @@
 """The notebook for PyTorch users, with PyTorch, in a real kernel: on the fake GPU, and without one."""
 
-from __future__ import annotations
-
 import json
-import os
 import re
-import subprocess
 import sys
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -13,6 +9,7 @@ from pathlib import Path
 
 import no_gpu
 import pytest
+import script
 
 pytestmark = pytest.mark.simulated_programs
 
@@ -54,14 +51,7 @@ def test_the_notebook_without_a_gpu() -> None:
     """It simulates one, and its model learns."""
     if no_gpu.torch_folder() is None:
         pytest.skip("PyTorch with CUDA is not installed")
-    kept = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(("GPUCONF_", "CUDA_", "FAKECUDA_", "LD_"))
-    }
-    done = subprocess.run(
-        [sys.executable, "-c", RUN], capture_output=True, text=True, check=False, timeout=600, env=kept
-    )
+    done = script.completed([sys.executable, "-c", RUN], timeout=600, env=script.plain())
     assert done.returncode == 0, done.stderr
     out = done.stdout
     assert "NVIDIA A100-SXM4-40GB (simulated)" in out
@@ -90,13 +80,8 @@ def in_a_kernel(*cells: str) -> list[str]:
     """Run cells after ``%load_ext gpuconf`` in a kernel with PyTorch. Returns what each shows, errors too."""
     if no_gpu.torch_folder() is None:
         pytest.skip("PyTorch with CUDA is not installed")
-    kept = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(("GPUCONF_", "CUDA_", "FAKECUDA_", "LD_"))
-    }
     command = [sys.executable, "-c", CELLS, json.dumps(["%load_ext gpuconf", *cells])]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=200, env=kept)
+    done = script.completed(command, timeout=200, env=script.plain())
     assert done.returncode == 0, done.stderr
     return done.stdout.split("----\n")[2:]
 

@@ -1,18 +1,15 @@
 """torchrun on simulated GPUs: ranks with NCCL compute what ranks on the CPU compute with Gloo."""
 
-from __future__ import annotations
-
 import functools
 import json
-import os
 import re
-import subprocess
 import sys
 from importlib.metadata import version
 from pathlib import Path
 
 import no_gpu
 import pytest
+import script
 
 pytestmark = [
     pytest.mark.skipif(no_gpu.torch_folder() is None, reason="no PyTorch that is built for CUDA is installed"),
@@ -21,17 +18,15 @@ pytestmark = [
 PROGRAM = Path(__file__).parent / "ranks_on_simulated_gpus.py"
 NAMES = ("ddp", "fsdp2", "fsdp2_mixed", "hybrid", "collectives", "captured")
 SHARDED = ("fsdp2", "fsdp2_mixed", "hybrid")
-DROPPED = ("GPUCONF_", "CUDA_", "FAKECUDA_", "PYTORCH_", "LD_", "TORCH_", "NCCL_")
 TORCHRUN = ["-W", "ignore", "-m", "torch.distributed.run", "--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0"]
 
 
 @functools.cache
 def launch(ranks: int, kind: str, *words: str, names: tuple[str, ...]) -> dict[str, tuple[list[float], int]]:
     """Run programs in so many ranks. Returns the numbers and the peak of each."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(DROPPED)}
     torchrun = [sys.executable, *TORCHRUN, "--nproc-per-node", str(ranks), str(PROGRAM), kind, *names]
-    variables = kept | {"OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
-    done = subprocess.run([*words, *torchrun], capture_output=True, text=True, check=False, timeout=600, env=variables)
+    variables = script.plain() | {"OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
+    done = script.completed([*words, *torchrun], timeout=600, env=variables)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "ignored on" not in done.stderr
     assert ("have no value" in done.stderr) == ("none" in words)

@@ -2,14 +2,10 @@
 tests_go/plan/rewind/testdata.
 """
 
-from __future__ import annotations
-
 import gzip
 import importlib.metadata
 import json
-import os
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +13,7 @@ from pathlib import Path
 import no_gpu
 import pytest
 import recorded_runs
+import script
 
 PROGRAM = Path(__file__).parent / "recorded_transformer.py"
 RUNS = [path for path in recorded_runs.FILES if path.name.startswith("medium_")]
@@ -25,14 +22,12 @@ pytestmark = [
     pytest.mark.skipif(not TORCH, reason="no PyTorch that is built for CUDA is installed"),
     pytest.mark.skipif(bool(TORCH) and not TORCH.startswith("2.11."), reason="the recorded runs are PyTorch 2.11's"),
 ]
-DROPPED = ("GPUCONF_", "CUDA_", "FAKECUDA_", "PYTORCH_", "LD_")
 
 
 def simulated(path: Path, *limit: str) -> list:
     _, length, kind = path.name.partition(".")[0].split("_")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(DROPPED)}
     command = [sys.executable, "-W", "ignore", str(PROGRAM), length, kind, *limit]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600, env=kept)
+    done = script.completed(command, timeout=600, env=script.plain())
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 

@@ -1,16 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """PyTorch programs that are suspended in turn compute what they compute alone, to the last bit: suspending.py."""
 
-from __future__ import annotations
-
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 
 import no_gpu
 import pytest
+import script
 
 pytestmark = [
     pytest.mark.skipif(no_gpu.torch_folder() is None, reason="no PyTorch that is built for CUDA is installed"),
@@ -20,11 +17,8 @@ PROGRAM = Path(__file__).parent / "suspending.py"
 
 
 def run(spec: str, how: str, mib: int) -> tuple[list[list[str]], str]:
-    kept = {
-        name: value for name, value in os.environ.items() if not name.startswith(("GPUCONF_", "FAKE", "CUDA_", "LD_"))
-    }
     command = [sys.executable, "-m", "gpuconf", "run", "--simulate", spec, "--", sys.executable, PROGRAM, how, mib]
-    done = subprocess.run([str(word) for word in command], env=kept, capture_output=True, text=True, timeout=500)
+    done = script.completed([str(word) for word in command], env=script.plain(), timeout=500)
     assert done.returncode == 0, done.stdout + done.stderr
     return json.loads(done.stdout), done.stderr
 

@@ -1,7 +1,5 @@
 """PyTorch on the simulated GPUs of the package: no library of NVIDIA's is loaded."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -10,19 +8,19 @@ from pathlib import Path
 
 import no_gpu
 import pytest
+import script
 from doc_blocks import block
 
 pytestmark = [
     pytest.mark.skipif(no_gpu.torch_folder() is None, reason="no PyTorch that is built for CUDA is installed"),
     pytest.mark.simulated_programs,
 ]
-DROPPED = ("GPUCONF_", "CUDA_", "FAKECUDA_", "PYTORCH_", "LD_")
 
 
 def complete(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(DROPPED)} | environment
+    kept = script.plain() | environment
     command = [sys.executable, "-W", "ignore", *words]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=170, env=kept)
+    return script.completed(command, timeout=170, env=kept)
 
 
 def run(program: str, **environment: str) -> list[str]:
@@ -403,10 +401,9 @@ def test_a_model_trains_as_on_the_cpu() -> None:
 
 def gpuconf_run(folder: Path, program: str, *options: str) -> str:
     (folder / "limit.py").write_text(textwrap.dedent(program), encoding="utf-8")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(DROPPED)}
     command = [sys.executable, "-m", "gpuconf", "run", "--simulate", "A100-40GB", *options, sys.executable, "limit.py"]
-    variables = kept | {"GPUCONF_LEDGER": str(folder / "ledger")}
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=170, env=variables, cwd=folder)
+    variables = script.plain() | {"GPUCONF_LEDGER": str(folder / "ledger")}
+    done = script.completed(command, timeout=170, env=variables, cwd=folder)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

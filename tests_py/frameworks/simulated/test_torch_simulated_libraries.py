@@ -1,8 +1,5 @@
 """The libraries that stand in for NVIDIA's below PyTorch, each reached by PyTorch's own functions."""
 
-from __future__ import annotations
-
-import os
 import subprocess
 import sys
 import textwrap
@@ -10,17 +7,15 @@ from pathlib import Path
 
 import no_gpu
 import pytest
+import script
 
 HERE = Path(__file__).resolve().parent
 needs_torch = pytest.mark.skipif(no_gpu.torch_folder() is None, reason="no PyTorch that is built for CUDA is installed")
-DROPPED = ("GPUCONF_", "CUDA_", "FAKECUDA_", "PYTORCH_", "LD_", "TORCH_")
 
 
 def complete(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(DROPPED)} | environment
-    return subprocess.run(
-        [sys.executable, "-W", "ignore", *words], capture_output=True, text=True, check=False, timeout=170, env=kept
-    )
+    kept = script.plain() | environment
+    return script.completed([sys.executable, "-W", "ignore", *words], timeout=170, env=kept)
 
 
 @needs_torch

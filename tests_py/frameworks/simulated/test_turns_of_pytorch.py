@@ -1,7 +1,5 @@
 """PyTorch programs that take turns on one simulated card: the same losses, memory and graphs as in a run alone."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -9,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import script
 from gpuconf.jobs import simulated_cards
 
 pytest.importorskip("torch")
@@ -52,7 +51,7 @@ print(json.dumps([losses, doubled.sum().item(), digest, same, torch.cuda.memory_
 def test_a_program_that_was_parked_computes_what_it_computes_alone(tmp_path: Path) -> None:
     environment = {**os.environ, "GPUCONF_SIMULATE": SPEC, "GPUCONF_LEDGER": str(tmp_path / "ledger")}
     code = "import gpuconf.machine.cards as machine; print(machine.visible_devices()[0].uuid)"
-    listed = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    listed = script.completed([sys.executable, "-c", code], env=environment, check=True)
     run = [sys.executable, "-m", "gpuconf", "run", "--simulate", SPEC, "--memory", "500MiB", "--turns"]
     gate = tmp_path / "gate"
     with simulated_cards.share({listed.stdout.strip(): 900 << 20}, SPEC) as cards:
@@ -92,7 +91,7 @@ def test_pytorchs_cache_goes_back_to_who_needs_it(tmp_path: Path) -> None:
     """Memory was lent to the program, and it keeps what it uses: it is not suspended."""
     environment = {**os.environ, "GPUCONF_SIMULATE": SPEC, "GPUCONF_LEDGER": str(tmp_path / "ledger")}
     code = "import gpuconf.machine.cards as machine; print(machine.visible_devices()[0].uuid)"
-    listed = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    listed = script.completed([sys.executable, "-c", code], env=environment, check=True)
     run = [sys.executable, "-m", "gpuconf", "run", "--simulate", SPEC, "--memory"]
     with simulated_cards.share({listed.stdout.strip(): 900 << 20}, SPEC) as cards:
         shared = {**environment, **cards.environment}

@@ -1,7 +1,5 @@
 """The commands of README and of the pages with PyTorch print what these say, with the real PyTorch."""
 
-from __future__ import annotations
-
 import doctest
 import importlib.metadata
 import os

@@ -2,8 +2,6 @@
 compute.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import re

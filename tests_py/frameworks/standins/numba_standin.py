@@ -3,8 +3,6 @@
 Installed as ``numba.cuda`` and ``cuda.bindings.driver``. ``test_numba.py`` tests the real one if it is installed.
 """
 
-from __future__ import annotations
-
 import contextlib
 import sys
 import types

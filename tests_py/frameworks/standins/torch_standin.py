@@ -122,13 +122,9 @@ def install() -> types.ModuleType:
     torch.OutOfMemoryError = OutOfMemoryError
     torch.backends = types.SimpleNamespace(cuda=types.SimpleNamespace(is_built=lambda: True))
     torch._C = types.ModuleType("torch._C")
-    for name in (
-        "memoryStats",
-        "resetPeakMemoryStats",
-        "resetAccumulatedMemoryStats",
-        "getMemoryFraction",
-        "memorySnapshot",
-    ):
+    for name in """
+        memoryStats resetPeakMemoryStats resetAccumulatedMemoryStats getMemoryFraction memorySnapshot
+    """.split():
         setattr(torch._C, f"_cuda_{name}", unsupported(name))
     for name in ("getDeviceStats", "resetPeakStats", "resetAccumulatedStats", "getMemoryInfo"):
         setattr(torch._C, f"_accelerator_{name}", unsupported(name))

@@ -4,8 +4,6 @@ gradients.
 Each function compares. Run as a program with names, it prints those that agree, and how the others differ.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 import sys

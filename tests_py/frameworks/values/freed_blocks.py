@@ -1,7 +1,5 @@
 """Fill the blocks that PyTorch's allocator has free with a pattern, so that a result of stale memory differs."""
 
-from __future__ import annotations
-
 import ctypes
 
 import torch

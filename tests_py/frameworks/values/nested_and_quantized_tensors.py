@@ -1,7 +1,5 @@
 """Nested and quantized tensors on a simulated GPU: each line is equal to the CPU's, refused by name, or differs."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 

@@ -5,8 +5,6 @@ PyTorch's own table that have a form in place. Freed blocks hold a pattern, so t
 prints a line for each operator, type and shape that differs, and at the end how many are equal.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable, Iterator
 

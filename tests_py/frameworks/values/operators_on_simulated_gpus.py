@@ -5,8 +5,6 @@ shares of all, with the first samples of each. Freed blocks hold a pattern, so t
 prints a line for each operator and type that differs, and at the end how many are equal.
 """
 
-from __future__ import annotations
-
 import argparse
 import warnings
 from collections.abc import Iterator

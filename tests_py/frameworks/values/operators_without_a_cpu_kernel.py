@@ -5,8 +5,6 @@ The list is that of the PyTorch that runs this. Prints how many have a formula, 
 line for each that is neither: an operator without a formula is called, with arguments of the types in its schema.
 """
 
-from __future__ import annotations
-
 import sys
 from collections import Counter
 from typing import Any
@@ -19,15 +17,13 @@ import torch  # noqa: E402
 from gpuconf.simulation.values.formulas import FORMULAS, refusal_of  # noqa: E402
 
 # They allocate or answer, and compute no value.
-WITHOUT_VALUES = {
-    "aten::_cudnn_init_dropout_state",
-    "aten::_cudnn_rnn_flatten_weight",
-    "aten::_use_cudnn_ctc_loss",
-    "aten::_use_cudnn_ctc_loss.Tensor",
-    "aten::_use_miopen_ctc_loss",
-    "aten::_use_miopen_ctc_loss.Tensor",
-    "aten::record_stream",
-}
+WITHOUT_VALUES = set(
+    """
+    aten::_cudnn_init_dropout_state aten::_cudnn_rnn_flatten_weight aten::_use_cudnn_ctc_loss
+    aten::_use_cudnn_ctc_loss.Tensor aten::_use_miopen_ctc_loss aten::_use_miopen_ctc_loss.Tensor
+    aten::record_stream
+""".split()
+)
 VALUES = {
     "int": 1,
     "SymInt": 1,

@@ -4,8 +4,6 @@ memory.
 The values that are read afterwards are those of blocks that held others. An argument is gpuconf's mode for PyTorch.
 """
 
-from __future__ import annotations
-
 import sys
 import time
 

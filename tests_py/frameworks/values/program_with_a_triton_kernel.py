@@ -1,7 +1,5 @@
 """A program that launches a Triton kernel on a simulated GPU."""
 
-from __future__ import annotations
-
 import gpuconf
 
 gpuconf.simulate("A100-40GB")

@@ -1,7 +1,5 @@
 """A program whose indices a kernel should have written that computes nothing on simulated GPUs, as in vLLM."""
 
-from __future__ import annotations
-
 import gpuconf
 
 gpuconf.simulate("T4")

@@ -4,8 +4,6 @@ Prints how many blocks of a gradient's size a backward pass allocates without an
 the CPU's.
 """
 
-from __future__ import annotations
-
 import gpuconf
 
 gpuconf.simulate("A100-40GB")

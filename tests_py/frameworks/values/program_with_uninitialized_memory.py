@@ -2,8 +2,6 @@
 memory.
 """
 
-from __future__ import annotations
-
 import gpuconf
 
 gpuconf.simulate("H100-80GB")

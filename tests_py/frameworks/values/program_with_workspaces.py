@@ -5,8 +5,6 @@ The real ones are rows of benchmarks/data/accuracy/drawn/workspaces.jsonl.xz, an
 there decision trees are right for about four of five shapes, and this is one of them (fit.py has the rates).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import gpuconf

@@ -1,7 +1,5 @@
 """A program that launches a kernel of its own on a simulated GPU, as Triton and extensions do."""
 
-from __future__ import annotations
-
 import gpuconf
 
 gpuconf.simulate("T4")

@@ -1,7 +1,5 @@
 """A program whose forked child launches a kernel of its own on a simulated GPU, as vLLM's engine does."""
 
-from __future__ import annotations
-
 import multiprocessing
 
 import gpuconf

@@ -1,7 +1,5 @@
 """A program on a simulated GPU on which only small tensors are computed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import gpuconf

@@ -4,8 +4,6 @@ Each is a function of a device that returns numbers. Run as a program with names
 differs.
 """
 
-from __future__ import annotations
-
 import io
 import sys
 import threading

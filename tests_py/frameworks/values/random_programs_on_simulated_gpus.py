@@ -7,8 +7,6 @@ program whose results differ is shrunk, and printed with its seed and steps; ``-
 ``--plant NAME`` takes a part of the product away that programs must find.
 """
 
-from __future__ import annotations
-
 import argparse
 import faulthandler
 import functools
@@ -43,28 +41,14 @@ LEFT_OUT = (
     *("bernoulli", "cauchy", "dropout", "exponential", "geometric", "log_normal", "multinomial", "nn.functional.rrelu"),
     *("normal", "rand", "uniform", "nn.functional.alpha_dropout", "nn.functional.feature_alpha_dropout"),
     *("nn.functional.fractional_max_pool", "nn.functional.dropout", "svd_lowrank", "pca_lowrank", "linalg.svd"),
-    *(
-        "linalg.eig",
-        "linalg.eigvals",
-        "geqrf",
-        "nn.functional.multi_head_attention_forward",
-        "to_sparse",
-        "sparse",
-        "item",
-        "tolist",
-    ),
+    *"""
+        linalg.eig linalg.eigvals geqrf nn.functional.multi_head_attention_forward to_sparse sparse item tolist
+    """.split(),
     *("nn.functional.scaled_dot_product_attention", "linalg.lstsq", "linalg.ldl", "linalg.qr", "qr", "svd", "ormqr"),
     *("linalg.householder_product", "linalg.pinv", "linalg.lu", "lu", "linalg.eigh", "pinverse", "linalg.matrix_rank"),
-    *(
-        "histogram",
-        "tensor_split",
-        "renorm",
-        "__getitem__",
-        "linalg.cond",
-        "linalg.matrix_norm",
-        "linalg.norm",
-        "norm.nuc",
-    ),
+    *"""
+        histogram tensor_split renorm __getitem__ linalg.cond linalg.matrix_norm linalg.norm norm.nuc
+    """.split(),
 )
 REFUSALS = ("Could not run", "is not computed on simulated GPUs", '_cuda" not implemented for')
 Make = Callable[[random.Random, torch.Tensor], torch.Tensor]

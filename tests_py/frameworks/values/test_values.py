@@ -1,7 +1,5 @@
 """What operations compute on simulated GPUs."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import importlib.util
 import os
@@ -12,44 +10,29 @@ from pathlib import Path
 
 import no_gpu
 import pytest
+import script
 
 pytestmark = pytest.mark.skipif(no_gpu.torch_folder() is None, reason="no PyTorch that is built for CUDA is installed")
 HERE = Path(__file__).parent
 NEEDS_EXPECTTEST = pytest.mark.skipif(
     importlib.util.find_spec("expecttest") is None, reason="expecttest, which PyTorch's tests need, is not installed"
 )
-DROPPED = ("GPUCONF_", "CUDA_", "FAKECUDA_", "PYTORCH_", "LD_")
 EQUAL = [
-    *(
-        "mlp",
-        "convolutions",
-        "normalization_in_half",
-        "recurrent",
-        "transformer",
-        "attention",
-        "scaler",
-        "threads",
-        "transforms",
-    ),
-    *(
-        "sizes_from_values",
-        "movement",
-        "bags",
-        "sparse_in_half",
-        "numbers_and_tensors",
-        "outputs",
-        "texts",
-        "around_modes",
-    ),
+    *"""
+        mlp convolutions normalization_in_half recurrent transformer attention scaler threads transforms
+    """.split(),
+    *"""
+        sizes_from_values movement bags sparse_in_half numbers_and_tensors outputs texts around_modes
+    """.split(),
     "unique_rows",
     "zeros_without_memory",
 ]
 
 
 def run(file: str, *words: str, seconds: int = 170, **environment: str) -> subprocess.CompletedProcess[str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(DROPPED)} | environment
+    kept = script.plain() | environment
     command = [sys.executable, "-W", "ignore", str(HERE / file), *words]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=seconds, env=kept)
+    done = script.completed(command, timeout=seconds, env=kept)
     assert done.returncode == 0, done.stdout + done.stderr
     return done
 
@@ -223,6 +206,6 @@ def test_random_programs() -> None:
 def test_random_programs_find_what_operators_in_place_had_wrong(plant: str, name: str) -> None:
     words = ["--plant", plant, "--programs", "40", "--until-different", name]
     command = [sys.executable, str(HERE / "random_programs_on_simulated_gpus.py"), *words]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=1700)
+    done = script.completed(command, timeout=1700)
     assert done.returncode == 1, done.stdout + done.stderr
     assert re.search(rf"^differs: --seed \d+ --steps [\d,]+\n  step \d+, {name}", done.stdout, re.M), done.stdout

@@ -120,7 +120,7 @@ def dynamic_control_flow(device: str) -> object:
 
 def characters(device: str) -> object:
     """A recurrent network on names, one character at a time."""
-    names = "anna bert carl dora".split()  # noqa: SIM905
+    names = "anna bert carl dora".split()
     cell, out = nn.RNNCell(26, 8).to(device), nn.Linear(8, 4).to(device)
     model = nn.ModuleList([cell, out])
 

@@ -5,8 +5,6 @@ A line is a JSON array: the test, the phase's outcome, and the message of what i
 the file has what was before a crash.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

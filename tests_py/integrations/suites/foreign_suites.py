@@ -10,8 +10,6 @@ process exits with 1 if it differs
 again.
 """
 
-from __future__ import annotations
-
 import importlib.metadata
 import json
 import os
@@ -206,12 +204,7 @@ def fetch(folder: Path, suite: Suite, python: Path) -> Path:
             into = folder / "sdists"
             pip = [
                 python,
-                "-m",
-                "pip",
-                "download",
-                "--quiet",
-                "--no-deps",
-                "--no-binary",
+                *"-m pip download --quiet --no-deps --no-binary".split(),
                 name,
                 "--dest",
                 str(into),

@@ -8,8 +8,6 @@ case passes if its last line, or the last line of its error, is the expected one
 not.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -13,8 +13,6 @@ folder `test`, if it is there already. The process exits with 1 after a failure 
 pytorch_suite_known.txt.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import os

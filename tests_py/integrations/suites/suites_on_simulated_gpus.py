@@ -7,8 +7,6 @@ Prints each test whose outcome differs and how often. The process exits with 1 i
 not list.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from pathlib import Path

@@ -8,8 +8,6 @@ this one, and pip finds gpuconf's wheel of this tree in FOLDER/wheels. It prints
 what was installed. It exits with 1 if a step fails or if the package's tests did not run on simulated GPUs.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
