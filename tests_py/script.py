@@ -49,6 +49,13 @@ def completed(
     return subprocess.run(command, capture_output=True, text=True, check=check, timeout=timeout, **how)
 
 
+def printed(words: Sequence[object], **how: Any) -> str:
+    """What a program prints that must succeed."""
+    done = completed(words, **how)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
 def without_others(tables: str) -> str:
     """What ``gpuconf ps`` says without the simulated cards of the machine's other programs, which are below the
     tables.

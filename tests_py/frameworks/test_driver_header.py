@@ -79,8 +79,7 @@ def test_every_declaration_is_nvidias(typedefs: Path, tmp_path: Path) -> None:
     (tmp_path / "rows.inc").write_text("\n".join(rows) + "\n")
     compiler = shlex.split(os.environ.get("CXX", "c++"))
     command = [*compiler, "-std=c++17", "-fsyntax-only", f"-I{tmp_path}", f"-I{ROOT}", f"-I{typedefs.parent}"]
-    done = script.completed([*command, Path(__file__).with_name("driver_header.cpp")])
-    assert done.returncode == 0, done.stderr
+    script.printed([*command, Path(__file__).with_name("driver_header.cpp")])
 
 
 @pytest.mark.parametrize("typedefs", HEADERS, ids=str)
@@ -94,8 +93,7 @@ def test_every_constant_is_nvidias(typedefs: Path, tmp_path: Path) -> None:
     (tmp_path / "constants.c").write_text("\n".join(["#include <cuda.h>", *rows, ""]))
     compiler = shlex.split(os.environ.get("CC", "cc"))
     command = [*compiler, "-fsyntax-only", f"-I{typedefs.parent}", tmp_path / "constants.c"]
-    done = script.completed(command)
-    assert done.returncode == 0, done.stderr
+    script.printed(command)
 
 
 def _newest(exported: str, forms: set[str]) -> str:

@@ -165,7 +165,6 @@ def test_each_alert_fires_when_it_should(tmp_path: Path) -> None:
         pytest.skip("needs Debian's package prometheus")
     tests = Path(__file__).with_name("alerts.yml").read_text()
     (tmp_path / "alerts.yml").write_text(tests.replace("RULES", str(ALERTS)))
-    ran = script.completed([promtool, "test", "rules", "alerts.yml"], cwd=tmp_path, timeout=60)
-    assert ran.returncode == 0, ran.stdout + ran.stderr
+    script.printed([promtool, "test", "rules", "alerts.yml"], cwd=tmp_path, timeout=60)
     unnamed = set(re.findall(r"alert: (\w+)", ALERTS.read_text())) - set(re.findall(r'alertname="(\w+)"', tests))
     assert not unnamed, f"alerts.yml has no series for {unnamed}"

@@ -2,28 +2,11 @@
 
 import random
 
-_STRANGERS = (
-    "PD('/physical_device:GPU:9', 'GPU')",
-    "PD('/physical_device:GPU:0', 'gpu')",
-    "PD('/physical_device:XPU:0', 'XPU')",
-    "PD('', '')",
-    "LD('/device:GPU:0', 'GPU')",
-    "LD('/physical_device:GPU:0', 'GPU')",
-    "('/physical_device:GPU:0', 'GPU')",
-    "'GPU:0'",
-    "'/physical_device:GPU:0'",
-    "None",
-    "0",
-    "1.5",
-    "b'GPU:0'",
-    "[]",
-    "{}",
-    "()",
-    "[g0]",
-    "(c,)",
-    "PD",
-    "L(10)",
-)
+_STRANGERS = """
+    PD('/physical_device:GPU:9','GPU') PD('/physical_device:GPU:0','gpu') PD('/physical_device:XPU:0','XPU')
+    PD('','') LD('/device:GPU:0','GPU') LD('/physical_device:GPU:0','GPU') ('/physical_device:GPU:0','GPU') 'GPU:0'
+    '/physical_device:GPU:0' None 0 1.5 b'GPU:0' [] {} () [g0] (c,) PD L(10)
+""".split()
 _TYPES = ("None",) * 6 + ("'GPU'",) * 6 + ("'CPU'",) * 3 + ("'gpu'", "'TPU'", "''", "1", "[]", "b'GPU'", "True")
 _GROWTH = ("True",) * 8 + ("False",) * 4 + ("1", "0", "2", "-1", "'x'", "None", "1.0", "[]", "nan", "2**70")
 _LIMITS = ("1", "10", "10", "7", "10.0", "10.9", "0.5", "0", "1024", "True", "2**40", "2**43", "16777217")

@@ -31,9 +31,7 @@ def plain() -> dict[str, str]:
 
 
 def run(*words: object, **environment: str) -> str:
-    done = script.completed([*RUN, *map(str, words)], env={**plain(), **environment}, timeout=120)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    return script.printed([*RUN, *map(str, words)], env={**plain(), **environment}, timeout=120)
 
 
 def in_c(folder: Path) -> None:

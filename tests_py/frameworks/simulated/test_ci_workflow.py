@@ -25,7 +25,6 @@ def test_its_last_step(tmp_path: Path) -> None:
     package_with_cuda_tests.write(tmp_path)
     step = WORKFLOW.rpartition("run: ")[2]
     command = [sys.executable, *shlex.split(step)[1:], "-p", "no:cacheprovider"]
-    done = script.completed(command, cwd=tmp_path, env=script.plain(), timeout=600)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert package_with_cuda_tests.PASSED in done.stdout
-    assert "gpuconf: simulated GPUs: 2xT4" in done.stdout
+    out = script.printed(command, cwd=tmp_path, env=script.plain(), timeout=600)
+    assert package_with_cuda_tests.PASSED in out
+    assert "gpuconf: simulated GPUs: 2xT4" in out

@@ -29,9 +29,7 @@ def run(folder: Path, program: str, *before: str) -> str:
     file = folder / "cluster.py"
     file.write_text(LOOK + textwrap.dedent(program), encoding="utf-8")
     command = [*before, sys.executable, "-W", "ignore", str(file)]
-    done = script.completed(command, timeout=600, env=script.plain())
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    return script.printed(command, timeout=600, env=script.plain())
 
 
 def test_dask_workers_that_import_torch_at_their_start(tmp_path: Path) -> None:
