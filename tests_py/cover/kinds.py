@@ -8,8 +8,6 @@ returns what it read back, without times, so that a run in a cover and one in a 
 needs the standard library only; `library_kinds` needs others.
 """
 
-from __future__ import annotations
-
 import bz2
 import configparser
 import contextlib
@@ -1535,7 +1533,7 @@ def folder_that_is_not_ours(at: Place) -> Any:
 
 
 for each in list(vars().values()):
-    if getattr(each, "__annotations__", {}).get("at") == "Place" and all(one.run is not each for one in KINDS.values()):
+    if getattr(each, "__annotations__", {}).get("at") is Place and all(one.run is not each for one in KINDS.values()):
         kind()(each)
 for name in COMMANDS:
     command = functools.partial(lambda command, _: (sh(command), tree()), COMMANDS[name])

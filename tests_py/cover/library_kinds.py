@@ -4,8 +4,6 @@
 Each is left out where its library is not installed.
 """
 
-from __future__ import annotations
-
 import os
 from typing import Any
 

@@ -5,8 +5,6 @@ Each call is a line of JSON, `[what, code, values]`. The first part of it is wri
 there names the call that did not return.
 """
 
-from __future__ import annotations
-
 import ctypes
 import json
 import os

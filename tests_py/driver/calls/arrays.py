@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arrays, textures and surfaces."""
 
-from __future__ import annotations
-
 from answers import Cell, Driver, cell
 
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What may be called while a stream is captured, in each mode."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from answers import Cell, Driver, cell

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Before cuInit, without a context, and contexts: the primary one, their stack, limits, and green ones."""
 
-from __future__ import annotations
-
 from answers import Cell, Driver, cell
 from shapes import BLOCK, HOST_FUNCTION, PTX, access, alignment, pool_props, prop
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Copies and fills."""
 
-from __future__ import annotations
-
 from answers import Cell, Driver, cell
 from shapes import BLOCK, MIB
 

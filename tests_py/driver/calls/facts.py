@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a driver and NVML say of a card, and what their functions answer to arguments that are all zero."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -4,8 +4,6 @@
 The card must have nothing else to do.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Graphs that are made node by node, and their memory."""
 
-from __future__ import annotations
-
 from answers import Cell, Driver, cell
 from copies import copy3d
 from shapes import HOST_FUNCTION, MIB, PTX, alignment, pool_props

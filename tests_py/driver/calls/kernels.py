@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Modules, libraries, kernels, occupancy, launches and the linker."""
 
-from __future__ import annotations
-
 import ctypes
 import struct
 

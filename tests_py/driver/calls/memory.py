@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Device memory, page-locked memory and managed memory."""
 
-from __future__ import annotations
-
 import ctypes
 import itertools
 import mmap

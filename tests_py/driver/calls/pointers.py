@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is said of each kind of pointer."""
 
-from __future__ import annotations
-
 import ctypes
 import mmap
 import struct

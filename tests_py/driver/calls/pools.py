@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Memory pools."""
 
-from __future__ import annotations
-
 from answers import Cell, Driver, cell
 from shapes import BLOCK, MIB, access, alignment, pool_props
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A process that was forked after cuInit, and memory of another process."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import re

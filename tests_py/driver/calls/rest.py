@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What frameworks ask besides."""
 
-from __future__ import annotations
-
 import os
 
 from answers import Calls, Cell, Driver, cell

@@ -3,8 +3,6 @@
 driver.
 """
 
-from __future__ import annotations
-
 import functools
 import importlib
 from collections.abc import Callable
@@ -21,5 +19,5 @@ def run(unit: Callable[[Driver], None], descriptor: int, _skip: int) -> None:
 
 for module in MODULES.split():
     for name, one in vars(importlib.import_module(module)).items():
-        if getattr(one, "__annotations__", {}) == {"d": "Driver", "return": "None"}:
+        if getattr(one, "__annotations__", {}) == {"d": Driver, "return": None}:
             UNITS[name] = functools.partial(run, one)

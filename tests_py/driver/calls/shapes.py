@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the sequences and programs share: structures of the driver, and a module."""
 
-from __future__ import annotations
-
 import ctypes
 
 from answers import Cell, cell

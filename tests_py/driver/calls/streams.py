@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Streams and events."""
 
-from __future__ import annotations
-
 from answers import Cell, Driver, cell
 from shapes import HOST_FUNCTION, STREAM_CALLBACK
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Virtual memory: handles, reservations and mappings."""
 
-from __future__ import annotations
-
 import os
 
 from answers import Cell, Driver, cell

@@ -5,14 +5,12 @@ PyTorch's own table that have a form in place. Freed blocks hold a pattern, so t
 prints a line for each operator, type and shape that differs, and at the end how many are equal.
 """
 
-import argparse
 from collections.abc import Callable, Iterator
 
-from operators_on_simulated_gpus import DIFFERENT, compare, copied, on_cpu  # before torch: it simulates a GPU
+from operators_on_simulated_gpus import chosen, compare, copied, on_cpu  # before torch: it simulates a GPU
 
 import torch  # isort: skip
 from freed_blocks import fill_freed_blocks
-from torch.testing._internal.common_methods_invocations import op_db
 
 TYPES = (torch.float32, torch.int64, torch.complex64)
 AROUND = ("as_strided", "resize")  # They see what lies around a tensor, which nothing has written.
@@ -77,23 +75,14 @@ def checked(op: object, dtype: torch.dtype, samples: int) -> Iterator[tuple[str,
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--share", default="1/1")
-    parser.add_argument("--samples", type=int, default=3)
-    parser.add_argument("names", nargs="*")
-    options = parser.parse_args()
-    torch.set_num_threads(1)
-    share, shares = map(int, options.share.split("/"))
     equal = differing = refused = 0
-    for number, op in enumerate(op_db):
+    for op, samples in chosen():
         if op.inplace_variant is None or op.name.startswith(AROUND):
-            continue
-        if op.name in DIFFERENT or (op.name not in options.names if options.names else number % shares != share - 1):
             continue
         for dtype in TYPES:
             if dtype not in op.dtypes or dtype not in op.dtypesIfCUDA:
                 continue
-            for name, trouble in checked(op, dtype, options.samples):
+            for name, trouble in checked(op, dtype, samples):
                 refused += trouble is None
                 equal += trouble == ""
                 differing += bool(trouble)

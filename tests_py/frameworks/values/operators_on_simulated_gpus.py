@@ -117,7 +117,8 @@ def checked(op: object, samples: int) -> Iterator[tuple[str, str]]:
         yield str(dtype), trouble
 
 
-def main() -> None:
+def chosen() -> Iterator[tuple[object, int]]:
+    """Yield each operator that the command line chooses, and the number of samples."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--share", default="1/1")
     parser.add_argument("--samples", type=int, default=3)
@@ -125,11 +126,16 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     share, shares = map(int, options.share.split("/"))
-    equal = differing = 0
     for number, op in enumerate(op_db):
-        if op.name in DIFFERENT or (op.name not in options.names if options.names else number % shares != share - 1):
-            continue
-        for dtype, trouble in checked(op, options.samples):
+        is_asked = op.name in options.names if options.names else number % shares == share - 1
+        if op.name not in DIFFERENT and is_asked:
+            yield op, options.samples
+
+
+def main() -> None:
+    equal = differing = 0
+    for op, samples in chosen():
+        for dtype, trouble in checked(op, samples):
             equal += not trouble
             differing += bool(trouble)
             if trouble:

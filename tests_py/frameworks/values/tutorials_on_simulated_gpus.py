@@ -5,8 +5,6 @@ Run as a program, with names or without, it runs each on the CPU and on a simula
 differs.
 """
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import io
@@ -1337,7 +1335,7 @@ def difference(program: object) -> str:
 PROGRAMS = {
     name: one
     for name, one in list(globals().items())
-    if callable(one) and getattr(one, "__annotations__", {}).get("device") == "str"
+    if callable(one) and getattr(one, "__annotations__", {}).get("device") is str
 }
 
 if __name__ == "__main__":
