@@ -8,13 +8,21 @@ import subprocess
 import sys
 from typing import IO, Any
 
+ANSWERS = """
+for line in iter(sys.stdin.readline, ""):
+    print(json.dumps(eval(line)), flush=True)
+"""
+
 
 class AskedProgram:
-    """Code that answers each line of its input, an expression, with a line of JSON. It ends with the block."""
+    """Code that imports json and sys, and then answers each line of its input, an expression, with a line of JSON.
+
+    It ends with the block.
+    """
 
     def __init__(self, code: str, *words: str, **options: Any) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-c", code, *words],
+            [sys.executable, "-c", code + ANSWERS, *words],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

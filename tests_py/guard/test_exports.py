@@ -38,8 +38,7 @@ begin()
 def test_imported_memory_is_counted_until_its_mapping_ends(driver: Path) -> None:
     """Its first handle is released, and the descriptor closed: the mapping holds it on the GPU."""
     with job(driver, 256 * MIB, prelude=EXPORTS) as one:
-        assert one.python(
-            """
+        assert one.python("""
 result, first = create(200 * MIB)
 descriptor = export(first)
 second = imported(descriptor)
@@ -48,8 +47,7 @@ os.close(descriptor)
 at = map(second, 200 * MIB)
 print(left(), cuda.cuMemRelease(second), left(), create(200 * MIB)[0])
 print(cuda.cuMemUnmap(at, c_size_t(200 * MIB)), left(), create(200 * MIB)[0], left())
-"""
-        ).splitlines() == ["56 0 56", "56 0 56 2", "0 256 0 56"]
+""").splitlines() == ["56 0 56", "56 0 56 2", "0 256 0 56"]
         assert (one.used(), one.budget.usage()[CARDS[0]].peak, one.budget.log()) == (0, 200 * MIB, [])
 
 
@@ -57,16 +55,14 @@ def test_a_program_without_standard_input(driver: Path) -> None:
     """Its number is the next one that is free."""
     with job(driver, 256 * MIB, prelude=EXPORTS) as one:
         assert (
-            one.python(
-                """
+            one.python("""
 result, first = create(200 * MIB)
 descriptor = export(first)
 os.close(0)
 second = imported(descriptor)
 os.close(descriptor)
 print(cuda.cuMemRelease(first), left(), cuda.cuMemRelease(second), left())
-"""
-            )
+""")
             == "0 56 0 256\n"
         )
         assert one.budget.log() == []
@@ -104,8 +100,7 @@ def test_an_open_descriptor_is_counted(driver: Path) -> None:
     it.
     """
     with job(driver, 256 * MIB, prelude=EXPORTS) as one:
-        assert one.python(
-            """
+        assert one.python("""
 handles = [create(size * MIB)[1] for size in (100, 50)]
 descriptors = [export(handles[0]), export(handles[0]), export(handles[1])]
 descriptors.append(os.dup(descriptors[0]))
@@ -127,8 +122,7 @@ print(left())
 again = imported(descriptors[3])
 os.close(descriptors[3])
 print(left(), cuda.cuMemRelease(again), left())
-"""
-        ).splitlines() == ["106 [0, 0] 106", "106", "156", "156", "156 0 256"]
+""").splitlines() == ["106 [0, 0] 106", "106", "156", "156", "156 0 256"]
 
 
 EXPORTER = """
@@ -150,8 +144,7 @@ if sys.argv[2] == "release":
 def test_another_process_of_the_job_holds_what_it_has_imported(driver: Path, ending: str) -> None:
     """Also after the end of the one that made it. Both together are charged once."""
     with job(driver, 256 * MIB, prelude=EXPORTS) as one:
-        told = one.python(
-            f"""
+        told = one.python(f"""
 import socket, subprocess
 ours, theirs = socket.socketpair()
 words = [sys.executable, "-c", {PRELUDE + EXPORTS + EXPORTER!r}, str(theirs.fileno()), {ending!r}]
@@ -172,8 +165,7 @@ if {ending!r} == "release":
     ours.send(b"z")
 print(exporter.communicate()[0].decode().strip(), create(100 * MIB)[0], left())
 print(cuda.cuMemRelease(handle), create(100 * MIB)[0], left())
-"""
-        )
+""")
         said = {"release": ["56", "0 56 2 56"]}.get(ending, [" 2 56"])
         assert told.splitlines() == ["56", "56", *said, "0 0 156"]
         assert (one.used(), one.budget.usage()[CARDS[0]].peak, one.budget.log()) == (0, 200 * MIB, [])
@@ -181,8 +173,7 @@ print(cuda.cuMemRelease(handle), create(100 * MIB)[0], left())
 
 def test_a_fabric_handle_and_one_that_is_not_the_jobs(driver: Path) -> None:
     with job(driver, 256 * MIB, prelude=EXPORTS) as one:
-        assert one.python(
-            """
+        assert one.python("""
 result, first = create(200 * MIB, 8)
 fabric, second = (ctypes.c_ubyte * 64)(), c_uint64()
 assert cuda.cuMemExportToShareableHandle(fabric, first, 8, c_uint64(0)) == 0
@@ -191,15 +182,13 @@ print(left(), cuda.cuMemRelease(first), left(), cuda.cuMemRelease(second), left(
 print(cuda.cuMemImportFromShareableHandle(byref(second), c_void_p(os.open("/dev/null", os.O_RDWR)), 1), left())
 print([cuda.cuMemImportFromShareableHandle(byref(second), c_void_p(given), type)
        for given, type in ((-1, 1), (None, 8))])
-"""
-        ).splitlines() == ["56 0 56 0 256", "999 256", "[999, 1]"]
+""").splitlines() == ["56 0 56 0 256", "999 256", "[999, 1]"]
 
 
 def test_more_exports_than_the_budget_has_room_for(driver: Path) -> None:
     """They stay charged to the process. The shares of ended ones are used again."""
     with job(driver, 4096 * MIB, FAKECUDA_MEMORY=str(8192 * MIB), prelude=EXPORTS) as one:
-        assert one.python(
-            """
+        assert one.python("""
 import resource
 resource.setrlimit(resource.RLIMIT_NOFILE, (2048, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
 for count in (1100, 1000):
@@ -209,7 +198,6 @@ for count in (1100, 1000):
     for descriptor in descriptors:
         os.close(descriptor)
     print([cuda.cuMemRelease(handle) for handle in made] == [0] * count, left())
-""",
-        ).splitlines() == ["1896", "True 4096", "2096", "True 4096"]
+""").splitlines() == ["1896", "True 4096", "2096", "True 4096"]
         assert len(one.budget.log()) == 1
         assert "more than 1024 exports" in one.budget.log()[0]

@@ -18,8 +18,7 @@ def reopen():
 def test_a_program_that_closes_the_driver_stays_limited(driver: Path, mode: str) -> None:
     """What it holds stays charged, because the driver keeps it."""
     with job(driver, 512 * MIB, mode, prelude=CLOSE) as one:
-        assert one.python(
-            """
+        assert one.python("""
 begin()
 print(allocate(100 * MIB)[0], *(part // MIB for part in info()))
 
@@ -37,8 +36,7 @@ for _ in range(1100):
     begin()
 print(*(part // MIB for part in info()), open_files() - descriptors)
 print(allocate(412 * MIB)[0], allocate(MIB)[0])
-"""
-        ).splitlines() == ["0 412 512", "412 512 0", "0 2"]
+""").splitlines() == ["0 412 512", "412 512 0", "0 2"]
         assert (one.used(), one.budget.log()) == (0, [])
 
 

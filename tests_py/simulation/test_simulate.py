@@ -382,14 +382,12 @@ def test_a_reset_keeps_the_choice_of_the_machine() -> None:
 
 def test_a_reset_before_anything_does_nothing() -> None:
     assert (
-        run_well(
-            """
+        run_well("""
         import sys
         import gpuconf
         gpuconf.reset()
         print("gpuconf._core._gpuconf" in sys.modules)
-        """
-        )
+        """)
         == "False\n"
     )
 
@@ -398,8 +396,7 @@ def test_a_reset_before_anything_does_nothing() -> None:
 
 
 def test_memory_costs_only_what_is_written() -> None:
-    out = run_well(
-        """
+    out = run_well("""
         import gpuconf
         def resident():
             with open("/proc/self/status") as status:
@@ -418,14 +415,12 @@ def test_memory_costs_only_what_is_written() -> None:
         buffer.free()
         gpuconf.reset()
         print(used)
-        """
-    )
+        """)
     assert int(out) < 20_000  # KiB
 
 
 def test_a_reset_gives_written_memory_back() -> None:
-    out = run_well(
-        """
+    out = run_well("""
         import gpuconf
         def resident():
             with open("/proc/self/status") as status:
@@ -438,8 +433,7 @@ def test_a_reset_gives_written_memory_back() -> None:
                 buffer.view()[:] = bytes(50 << 20)
             gpuconf.reset()
         print(resident() - before)
-        """
-    )
+        """)
     assert int(out) < 60_000  # KiB; without it 250 MiB
 
 

@@ -35,8 +35,7 @@ func typeOf[T number]() gpu.DType {
 // rawOf returns the values' bytes, so that NaN equals NaN.
 func rawOf[T number](t *testing.T, values []T) []byte {
 	t.Helper()
-	raw := must.Get(binary.Append(nil, binary.NativeEndian, values))
-	return raw
+	return must.Get(binary.Append(nil, binary.NativeEndian, values))
 }
 
 // put writes values to new memory.

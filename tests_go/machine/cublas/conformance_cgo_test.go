@@ -36,8 +36,7 @@ func device(t *testing.T, ordinal, delay int) computetest.Device {
 	return computetest.Device{
 		Compute: compute,
 		Allocate: func(bytes uint64) uint64 {
-			addr := must.Get(driver.MemAlloc(ordinal, bytes))
-			return addr
+			return must.Get(driver.MemAlloc(ordinal, bytes))
 		},
 		Write: func(addr uint64, src []byte) { require.NoError(t, driver.MemcpyHtoD(ordinal, addr, src)) },
 		Read:  func(dst []byte, addr uint64) { require.NoError(t, driver.MemcpyDtoH(ordinal, dst, addr)) },

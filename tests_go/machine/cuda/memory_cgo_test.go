@@ -93,18 +93,6 @@ func TestRefusedGivingBack(t *testing.T) {
 	require.Equal(t, map[string]int{"retains": 1}, fake.Live())
 }
 
-func TestReservationsSuitEveryDevice(t *testing.T) {
-	configure(t, nil)
-	driver := open(t)
-	for _, alignment := range []uint64{0, 1, 4096, 2 * mib, 64 * mib} {
-		addr := must.Get(driver.MemAddressReserve(2*mib, alignment))
-		require.Zero(t, addr%max(alignment, 2*mib))
-		require.NoError(t, driver.MemAddressFree(addr, 2*mib))
-	}
-	_, err := driver.MemAddressReserve(2*mib, 3)
-	require.ErrorIs(t, err, gpu.ErrorInvalidValue)
-}
-
 // TestCallsCostNoGoMemory: successful calls allocate no Go memory.
 func TestCallsCostNoGoMemory(t *testing.T) {
 	configure(t, nil)

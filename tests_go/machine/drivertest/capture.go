@@ -57,8 +57,7 @@ func (c capturing) begin(t *testing.T, stream gpu.Stream) (end func() (exec uint
 
 func (c capturing) capture(t *testing.T, stream gpu.Stream) uint64 {
 	t.Helper()
-	id := must.Get(c.StreamGetCaptureInfo(c.ordinal, stream))
-	return id
+	return must.Get(c.StreamGetCaptureInfo(c.ordinal, stream))
 }
 
 func capturedWorkIsDoneByLaunches(t *testing.T, c capturing) {

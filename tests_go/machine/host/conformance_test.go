@@ -38,8 +38,7 @@ func TestComputeOnSimulatedMemory(t *testing.T) {
 		return computetest.Device{
 			Compute: host.Compute{},
 			Allocate: func(bytes uint64) uint64 {
-				addr := must.Get(m.MemAlloc(0, bytes))
-				return addr
+				return must.Get(m.MemAlloc(0, bytes))
 			},
 			Write: func(addr uint64, src []byte) { require.NoError(t, m.MemcpyHtoD(0, addr, src)) },
 			Read:  func(dst []byte, addr uint64) { require.NoError(t, m.MemcpyDtoH(0, dst, addr)) },

@@ -107,6 +107,5 @@ func openAndAllocate(spec models.Spec) uint64 {
 	m := must.Get(simulated.New(spec, simulated.Options{}))
 	defer func() { must.Do(m.Close()) }()
 	must.Do(m.ContextRetain(0))
-	addr := must.Get(m.MemAlloc(0, 1<<20))
-	return addr
+	return must.Get(m.MemAlloc(0, 1<<20))
 }

@@ -14,8 +14,7 @@ import (
 
 func allocManaged(t testing.TB, m gpu.Driver, size uint64) uint64 {
 	t.Helper()
-	addr := must.Get(m.MemAllocManaged(0, size))
-	return addr
+	return must.Get(m.MemAllocManaged(0, size))
 }
 
 // TestHostMemoryStandsBehindACard writes and reads every byte of one and a half cards, through the driver and from the

@@ -73,8 +73,7 @@ func retained(t testing.TB, text string, opts simulated.Options) *simulated.Mach
 
 func alloc(t testing.TB, m gpu.Driver, size uint64) uint64 {
 	t.Helper()
-	addr := must.Get(m.MemAlloc(0, size))
-	return addr
+	return must.Get(m.MemAlloc(0, size))
 }
 
 func freeBytes(t testing.TB, m gpu.Driver) uint64 {

@@ -19,14 +19,12 @@ const granule = 2 * mib
 
 func reserve(t testing.TB, m *simulated.Machine, granules uint64) uint64 {
 	t.Helper()
-	addr := must.Get(m.MemAddressReserve(granules*granule, 0))
-	return addr
+	return must.Get(m.MemAddressReserve(granules*granule, 0))
 }
 
 func create(t testing.TB, m *simulated.Machine, granules uint64) gpu.Handle {
 	t.Helper()
-	handle := must.Get(m.MemCreate(0, granules*granule))
-	return handle
+	return must.Get(m.MemCreate(0, granules*granule))
 }
 
 // mapped maps a new handle, accessible to GPU 0.

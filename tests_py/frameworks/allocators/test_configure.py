@@ -614,16 +614,14 @@ def test_an_error_in_what_waits_fails_the_import(someone: str) -> None:
 
 
 def test_importing_the_package_adds_no_hook_and_imports_no_library() -> None:
-    out = run_well(
-        """
+    out = run_well("""
         import sys
         before = list(sys.meta_path)
         import gpuconf
         hooks = [finder.__name__ for finder in sys.meta_path if finder not in before]
         print(hooks, sorted({"torch", "cupy", "numba", "ctypes", "importlib.util"} & set(sys.modules)))
         print(gpuconf.allocators.__all__, hasattr(gpuconf.allocators, "jax"))
-        """
-    )
+        """)
     first, second = out.splitlines()
     # The finder explains imports of gpuconf's own missing modules. What waits for Dask is there in processes that
     # import Dask.

@@ -37,15 +37,13 @@ begin()
 
 def test_an_array_is_charged_with_what_its_format_takes(driver: Path) -> None:
     with job(driver, 512 * MIB, FAKECUDA_LENIENT="1", prelude=CREATE) as one:
-        told = one.python(
-            f"""
+        told = one.python(f"""
 for name, (number, channels, _) in {FORMATS!r}.items():
     before = info()[0]
     assert cuda.cuArrayCreate_v2(byref(array), byref(Shape(1024, 1024, number, channels))) == 0, name
     print(name, before - info()[0])
     assert cuda.cuArrayDestroy(array) == 0 and info()[0] == before
-"""
-        )
+""")
         assert dict(line.split() for line in told.splitlines()) == {
             name: str(1024 * 1024 // 4 * size) for name, (_, _, size) in FORMATS.items()
         }

@@ -14,8 +14,7 @@ def count():
 
 def test_contexts_are_counted_as_they_are_made_and_ended(driver: Path) -> None:
     with job(driver, {CARDS[0]: 64 * MIB, CARDS[1]: 64 * MIB}, FAKECUDA_GPUS="2", prelude=COUNT) as one:
-        told = one.python(
-            """
+        told = one.python("""
 context, made, green, popped = c_void_p(), c_void_p(), c_void_p(), c_void_p()
 assert cuda.cuInit(0) == 0
 print(count())
@@ -38,8 +37,7 @@ assert cuda.cuGreenCtxCreate(byref(green), None, 0, 1) == 0
 print(count())
 assert cuda.cuGreenCtxDestroy(green) == 0
 print(count())
-"""
-        )
+""")
         assert told.split("\n")[:-1] == (
             [
                 "[0, 0]",

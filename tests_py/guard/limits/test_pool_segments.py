@@ -48,8 +48,7 @@ def test_a_pool_is_filled_up_to_the_limit_and_never_beyond(driver: Path, segment
     limit = 100
     whole = limit // segment * segment
     with job(driver, limit * MIB, FAKECUDA_SEGMENT=str(segment * MIB), prelude=POOLS) as one:
-        assert one.python(
-            """
+        assert one.python("""
 begin()
 pool = make_pool()
 made = []
@@ -63,8 +62,7 @@ for address in made:
     assert cuda.cuMemFreeAsync(address, None) == 0
 assert cuda.cuStreamSynchronize(None) == 0
 print(info()[0] // MIB)
-"""
-        ).splitlines() == [f"2 {whole} {whole} {whole} {limit - whole}", f"{limit}"]
+""").splitlines() == [f"2 {whole} {whole} {whole} {limit - whole}", f"{limit}"]
         assert one.budget.usage()[CARDS[0]].peak <= limit * MIB
         assert one.budget.log() == []
 
@@ -77,8 +75,7 @@ def test_threads_and_graphs_together_never_reserve_beyond_the_limit(driver: Path
     """
     limit = 200
     with job(driver, limit * MIB, FAKECUDA_SEGMENT=str(segment * MIB), prelude=POOLS) as one:
-        told = one.python(
-            """
+        told = one.python("""
 import signal, threading
 signal.alarm(60)
 context = begin()
@@ -98,8 +95,7 @@ for thread in threads:
 for thread in threads:
     thread.join()
 print(*(sum(of_pool(pool, figure) for pool in pools) for figure in (RESERVED, MOST_RESERVED)))
-"""
-        )
+""")
         now, most = map(int, told.split())
         assert now <= limit - segment
         assert most <= limit - segment
@@ -110,8 +106,7 @@ print(*(sum(of_pool(pool, figure) for pool in pools) for figure in (RESERVED, MO
 @pytest.mark.parametrize("segment", SEGMENTS)
 def test_a_graph_that_has_no_room_for_a_segment_is_not_launched(driver: Path, segment: int) -> None:
     with job(driver, 100 * MIB, FAKECUDA_SEGMENT=str(segment * MIB), prelude=POOLS) as one:
-        assert one.python(
-            f"""
+        assert one.python(f"""
 begin()
 executable = graph(MIB)
 assert cuda.cuGraphLaunch(executable, None) == 0 == cuda.cuDeviceGraphMemTrim(0)
@@ -120,8 +115,7 @@ print(cuda.cuGraphLaunch(executable, None), of_graphs(GRAPHS_RESERVED), info()[0
 assert cuda.cuDeviceGraphMemTrim(0) == 0
 assert allocate(2 * MIB)[0] == 0
 print(cuda.cuGraphLaunch(executable, None), of_graphs(MOST_OF_GRAPHS), info()[0] // MIB)
-"""
-        ).splitlines() == [f"0 {segment} 0", f"2 {segment} {segment - 2}"]
+""").splitlines() == [f"0 {segment} 0", f"2 {segment} {segment - 2}"]
         assert one.budget.log() == []
 
 
@@ -137,8 +131,7 @@ def test_a_graph_needs_what_it_holds_at_once(driver: Path) -> None:
 def test_a_destroyed_pool_is_charged_until_its_last_allocation_is_freed(driver: Path, segment: int) -> None:
     """With what it had reserved then."""
     with job(driver, 256 * MIB, FAKECUDA_SEGMENT=str(segment * MIB), prelude=POOLS) as one:
-        assert one.python(
-            f"""
+        assert one.python(f"""
 begin()
 pool = make_pool()
 (_, first), (_, second) = from_pool(pool, MIB), from_pool(pool, MIB)
@@ -147,8 +140,7 @@ print(info()[0] // MIB, allocate(({256 - segment} + 2) * MIB)[0])
 for address in first, second:
     assert cuda.cuMemFreeAsync(address, None) == 0 == cuda.cuStreamSynchronize(None)
     print(info()[0] // MIB)
-"""
-        ).splitlines() == [f"{256 - segment} 2", f"{256 - segment}", "256"]
+""").splitlines() == [f"{256 - segment} 2", f"{256 - segment}", "256"]
         assert (one.used(), one.budget.log()) == (0, [])
 
 
@@ -157,8 +149,7 @@ def test_what_other_pools_give_back_while_a_request_is_undone_is_not_charged(dri
     with it.
     """
     with job(driver, 112 * MIB, FAKECUDA_SEGMENT=str(32 * MIB), prelude=POOLS) as one:
-        assert one.python(
-            """
+        assert one.python("""
 begin()
 other, pool = make_pool(), make_pool()
 def keep(bytes):
@@ -172,16 +163,14 @@ for address in made[:-1:2]:
     assert cuda.cuMemFreeAsync(address, None) == 0
 print(of_pool(other, RESERVED), of_pool(pool, RESERVED), info()[0] // MIB)
 print(from_pool(pool, 6 * MIB)[0], of_pool(other, RESERVED), of_pool(pool, RESERVED), info()[0] // MIB)
-"""
-        ).splitlines() == ["64 32 16", "2 0 32 80"]
+""").splitlines() == ["64 32 16", "2 0 32 80"]
         assert one.budget.log() == []
 
 
 def test_a_request_that_fits_into_what_a_pool_has_free_needs_no_room(driver: Path) -> None:
     """And one of which only a part fits needs room for the rest, not for its whole."""
     with job(driver, 100 * MIB, prelude=POOLS) as one:
-        assert one.python(
-            """
+        assert one.python("""
 begin()
 pool, threshold = make_pool(), c_uint64(1 << 60)
 assert cuda.cuMemPoolSetAttribute(pool, 4, byref(threshold)) == 0
@@ -190,6 +179,5 @@ assert allocate(34 * MIB)[0] == 0                       # 34 of 100 are left, an
 print(from_pool(pool, 20 * MIB)[0], of_pool(pool, RESERVED))
 print(from_pool(pool, 34 * MIB)[0], of_pool(pool, RESERVED), info()[0] // MIB)
 print(from_pool(pool, MIB)[0], from_pool(pool, 3 * MIB)[0], of_pool(pool, MOST_RESERVED))
-"""
-        ).splitlines() == ["0 32", "0 64 2", "2 2 64"]
+""").splitlines() == ["0 32", "0 64 2", "2 2 64"]
         assert one.budget.log() == []

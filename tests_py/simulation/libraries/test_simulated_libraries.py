@@ -410,16 +410,14 @@ print(len(children), "of them hung")
 
 def test_a_library_of_kernels_may_be_loaded_while_another_thread_launches(tmp_path: Path) -> None:
     """The name of a kernel is looked for with the loader's lock, which the thread has that loads."""
-    (tmp_path / "kernels.c").write_text(
-        """
+    (tmp_path / "kernels.c").write_text("""
 void __cudaRegisterFunction(void **, const char *, char *);
 static char kernels[1000];
 __attribute__((constructor)) static void register_them(void) {
     for (int i = 0; i < 1000; i++)
         __cudaRegisterFunction(0, kernels + i, "loaded");
 }
-"""
-    )
+""")
     library = tmp_path / "kernels.so"
     subprocess.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", tmp_path / "kernels.c", "-o", library], check=True)
     program = f"""
