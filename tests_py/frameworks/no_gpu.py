@@ -7,6 +7,7 @@ accounting and errors are real.
 """
 
 import importlib.util
+import json
 import os
 import re
 import runpy
@@ -14,6 +15,7 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from typing import Any
 
 import gpuconf
 import script
@@ -155,3 +157,22 @@ def under_guard(
         assert budget.log() == []
         assert budget.usage()[FIRST_CARD].used == 0
     return done
+
+
+def planned(
+    folder: Path, program: str, *options: str, words: tuple[str, ...] = ("train.py",), timeout: float = 170
+) -> subprocess.CompletedProcess[str]:
+    """Run ``gpuconf plan`` with a program, which is train.py in a folder."""
+    (folder / "train.py").write_text(textwrap.dedent(program), encoding="utf-8")
+    environment = script.plain()
+    environment["PATH"] = os.path.dirname(sys.executable) + os.pathsep + environment["PATH"]  # `python` is this one
+    command = [sys.executable, "-m", "gpuconf", "plan", *options, "--", *words]
+    return script.completed(command, timeout=timeout, cwd=folder, env=environment)
+
+
+def answer(folder: Path, program: str, *options: str, **how: Any) -> dict[str, Any]:
+    """What ``gpuconf plan --json`` says of a program."""
+    done = planned(folder, program, "--json", *options, **how)
+    assert done.stdout, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found

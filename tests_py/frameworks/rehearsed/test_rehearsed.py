@@ -3,17 +3,15 @@
 import importlib.metadata
 import importlib.util
 import json
-import os
 import pickle
-import subprocess
 import sys
 import textwrap
 from pathlib import Path
-from typing import Any
 
 import no_gpu
 import pytest
 import script
+from no_gpu import answer, planned
 
 pytestmark = [
     pytest.mark.skipif(no_gpu.torch_folder() is None, reason="no PyTorch that is built for CUDA is installed"),
@@ -36,25 +34,8 @@ for step in range(6):
 """
 
 
-def gpuconf(
-    folder: Path, program: str, *options: str, arguments: tuple[str, ...] = ()
-) -> subprocess.CompletedProcess[str]:
-    (folder / "train.py").write_text(textwrap.dedent(program), encoding="utf-8")
-    kept = script.plain()
-    kept["PATH"] = os.path.dirname(sys.executable) + os.pathsep + kept["PATH"]  # `python` is this one
-    command = [sys.executable, "-m", "gpuconf", "plan", *options, "--", *(arguments or ("train.py",))]
-    return script.completed(command, timeout=170, cwd=folder, env=kept)
-
-
-def answer(folder: Path, program: str, *options: str) -> dict[str, Any]:
-    done = gpuconf(folder, program, "--json", *options)
-    assert done.stdout, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
-
-
 def test_the_peak_is_pytorchs_and_what_it_is_made_of(tmp_path: Path) -> None:
-    done = gpuconf(
+    done = planned(
         tmp_path, TRAIN, "--json", "--gpu", "A10,RTX3090", "--record", "steps.pickle", "--html", "steps.html"
     )
     found = json.loads(done.stdout)
@@ -97,13 +78,13 @@ def test_a_card_that_is_too_small(tmp_path: Path) -> None:
     import torch
     held = torch.empty(15 << 30, dtype=torch.uint8, device="cuda")
     """
-    done = gpuconf(tmp_path, program, "--gpu", "T4,A10")
+    done = planned(tmp_path, program, "--gpu", "T4,A10")
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "fits on A10-24GB; does not fit on T4"
     # A folder's name is not cut.
     assert max(len(line) for line in done.stdout.splitlines() if "train.py" not in line) <= 80
     assert "note: no backward pass ran: this is the memory of inference" in done.stdout
-    done = gpuconf(tmp_path, program, "--gpu", "T4")
+    done = planned(tmp_path, program, "--gpu", "T4")
     assert (done.returncode, done.stdout.splitlines()[-1]) == (3, "does not fit on T4")
 
 
@@ -120,7 +101,7 @@ def test_a_program_sees_the_cards_memory_and_may_exceed_it(tmp_path: Path) -> No
     most = torch.empty(60 << 30, dtype=torch.uint8, device="cuda")
     print("more", torch.cuda.mem_get_info()[0], flush=True)
     """
-    done = gpuconf(tmp_path, program, "--json", "--gpu", "L4,RTX4090")
+    done = planned(tmp_path, program, "--json", "--gpu", "L4,RTX4090")
     found = json.loads(done.stdout)
     lines = [line.split() for line in done.stderr.splitlines()]
     seen = [int(line[1]) for line in lines if line[:1] == ["sees"] and line[2] == "True"]
@@ -171,7 +152,7 @@ def test_a_program_without_an_optimizer_that_ended_was_seen(tmp_path: Path) -> N
     weight = torch.ones(1000, 1000, device="cuda", requires_grad=True)
     weight.sum().backward()
     """
-    done = gpuconf(tmp_path, program, "--gpu", "A10")
+    done = planned(tmp_path, program, "--gpu", "A10")
     assert done.returncode == 0, done.stderr
     assert "note: no optimizer of torch.optim stepped" in done.stdout
 
@@ -183,7 +164,7 @@ def test_a_program_that_fails_has_its_peak_but_no_verdict(tmp_path: Path) -> Non
     torch.ones(3, device="cuda", requires_grad=True).sum().backward()
     raise RuntimeError("no data")
     """
-    done = gpuconf(tmp_path, program, "--gpu", "A10")
+    done = planned(tmp_path, program, "--gpu", "A10")
     assert done.returncode == 1
     assert "peak: 1.00GiB allocated" in done.stdout
     assert "no verdict: the program failed: RuntimeError: no data (train.py:5)" in " ".join(done.stdout.split())
@@ -198,7 +179,7 @@ def test_a_failure_names_the_programs_own_line_in_whole_words(tmp_path: Path) ->
     held = torch.empty(1 << 30, dtype=torch.uint8, device="cuda")
     allocate()
     """
-    done = gpuconf(tmp_path, program, "--gpu", "A10")
+    done = planned(tmp_path, program, "--gpu", "A10")
     assert done.returncode == 1
     assert "peak: 1.00GiB allocated" in done.stdout, "the error lost the recording"
     assert "Exception ignored" not in done.stderr
@@ -351,7 +332,7 @@ def test_random_numbers_for_large_cpu_tensors_are_not_drawn(tmp_path: Path) -> N
     assert small.std() > 0.1
     print(f"took {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before >> 10} MiB")
     """
-    done = gpuconf(tmp_path, program, "--gpu", "A10")
+    done = planned(tmp_path, program, "--gpu", "A10")
     assert done.returncode == 0, done.stderr
     took = next(int(line.split()[1]) for line in done.stderr.splitlines() if line.startswith("took"))
     assert took < 300  # 4 GiB and 2 GiB of numbers
@@ -387,7 +368,7 @@ def test_compile_fuses_as_on_a_card(tmp_path: Path) -> None:
 
     Run eagerly, it needs what its operations have in between, too.
     """
-    eager, compiled = (gpuconf(tmp_path, FUSED, "--gpu", "A10", "--json", *options) for options in ((), ("--compile",)))
+    eager, compiled = (planned(tmp_path, FUSED, "--gpu", "A10", "--json", *options) for options in ((), ("--compile",)))
     assert (eager.returncode, compiled.returncode) == (0, 0), compiled.stderr
     tensor = 4 << 24
     assert f"of the last pass {2 * tensor}\n" in compiled.stderr
@@ -436,7 +417,7 @@ def test_ranks_of_torchrun(tmp_path: Path) -> None:
         optimizer.step()
     """
     words = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "train.py")
-    done = gpuconf(tmp_path, program, "--json", "--gpu", "A10", arguments=words)
+    done = planned(tmp_path, program, "--json", "--gpu", "A10", words=words)
     found = json.loads(done.stdout)
     assert found["ran"]["ended"] == "program", done.stderr
     first, second = found["processes"]
@@ -458,7 +439,7 @@ def test_the_failure_of_a_rank_names_it_and_its_line(tmp_path: Path) -> None:
     raise RuntimeError("rank 1 is gone")
     """
     words = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "train.py")
-    found = json.loads(gpuconf(tmp_path, program, "--json", "--gpu", "A10", arguments=words).stdout)
+    found = json.loads(planned(tmp_path, program, "--json", "--gpu", "A10", words=words).stdout)
     failed = "the program failed: ValueError: a label is missing (train.py:7, rank 1)"
     assert found["why_no_verdict"] == f"{failed}; the peak is that of what ran before"
 

@@ -5,16 +5,14 @@
 
 import importlib.util
 import json
-import os
-import subprocess
 import sys
-import textwrap
 from pathlib import Path
 from typing import Any
 
 import no_gpu
 import pytest
 import script
+from no_gpu import answer, planned
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("jax_cuda13_plugin") is None,
@@ -43,32 +41,15 @@ for number in range(1000):
 """
 
 
-def gpuconf(
-    folder: Path, program: str, *options: str, arguments: tuple[str, ...] = ()
-) -> subprocess.CompletedProcess[str]:
-    (folder / "train.py").write_text(textwrap.dedent(program), encoding="utf-8")
-    kept = script.plain()
-    kept["PATH"] = os.path.dirname(sys.executable) + os.pathsep + kept["PATH"]  # `python` is this one
-    command = [sys.executable, "-m", "gpuconf", "plan", *options, "--", "train.py", *arguments]
-    return script.completed(command, timeout=170, cwd=folder, env=kept)
-
-
-def answer(folder: Path, program: str, *options: str, arguments: tuple[str, ...] = ()) -> dict[str, Any]:
-    done = gpuconf(folder, program, "--json", *options, arguments=arguments)
-    assert done.stdout, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
-
-
 def refused(folder: Path, program: str, gpu: str = "A100-40GB") -> str:
-    done = gpuconf(folder, program, "--gpu", gpu)
+    done = planned(folder, program, "--gpu", gpu)
     assert (done.returncode, done.stdout) == (1, "")
     return done.stderr.splitlines()[-1].removeprefix("gpuconf plan: ")
 
 
 def test_the_peak_is_what_xla_allocates(tmp_path: Path) -> None:
     """The layers, new layers and the batch by arithmetic, and XLA's temporaries as figures from another day."""
-    found = answer(tmp_path, STEP, "--gpu", "H100-80GB", arguments=("8192",))
+    found = answer(tmp_path, STEP, "--gpu", "H100-80GB", words=("train.py", "8192"))
     assert (found["ran"]["ended"], found["ran"]["optimizer_steps"], found["why_no_verdict"]) == ("repeated", 4, "")
     (step,) = (one for one in found["functions"] if one["name"] == "step")
     layers, batch = 4 * 8192 * 8192 * 4, 8192 * 8192 * 4
@@ -85,12 +66,12 @@ def test_the_peak_is_what_xla_allocates(tmp_path: Path) -> None:
 
 
 def test_four_times_the_batch(tmp_path: Path) -> None:
-    step = answer(tmp_path, STEP, "--gpu", "H100-80GB", arguments=("32768",))["functions"][0]
+    step = answer(tmp_path, STEP, "--gpu", "H100-80GB", words=("train.py", "32768"))["functions"][0]
     assert abs(step["peak"] - 8 * GIB) < MIB  # of it the batch and four activations, 1 GiB each, and a gradient of one
 
 
 def test_the_text_has_80_columns_and_a_verdict_for_each_card(tmp_path: Path) -> None:
-    done = gpuconf(tmp_path, STEP, "--gpu", "T4,L4,H100-80GB", arguments=("72000",))
+    done = planned(tmp_path, STEP, "--gpu", "T4,L4,H100-80GB", words=("train.py", "72000"))
     assert done.returncode == 4, done.stderr
     lines = done.stdout.splitlines()
     assert max(len(line) for line in lines if "train.py" not in line) <= 80
@@ -102,22 +83,22 @@ def test_the_text_has_80_columns_and_a_verdict_for_each_card(tmp_path: Path) -> 
 
 def test_a_program_that_ran_to_its_end_was_seen(tmp_path: Path) -> None:
     program = STEP.replace("range(1000)", "range(20)")
-    found = answer(tmp_path, program, "--gpu", "H100-80GB", "--all", arguments=("8192",))
+    found = answer(tmp_path, program, "--gpu", "H100-80GB", "--all", words=("train.py", "8192"))
     assert (found["ran"]["ended"], found["unseen"]) == ("program", [])
     assert {one["verdict"] for one in found["cards"]} == {"fits"}
 
 
 def test_values_are_computed_if_they_are_wanted(tmp_path: Path) -> None:
     program = STEP.replace("8192", "512").replace("ones((512, 512)) for", "ones((512, 512)) / 512 for")
-    done = gpuconf(tmp_path, program, "--gpu", "A10", "--values", "cpu", arguments=("4096",))
+    done = planned(tmp_path, program, "--gpu", "A10", "--values", "cpu", words=("train.py", "4096"))
     assert done.returncode == 4, done.stderr  # it repeats, and its end is not seen
     assert 0.1 < float(no_gpu.printed(done)[0]) < 1
 
 
 def test_an_allocator_that_grows_gives_blocks_more_than_they_need(tmp_path: Path) -> None:
     program = 'import os\nos.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"\n' + STEP
-    (grows,) = answer(tmp_path, program, "--gpu", "H100-80GB", arguments=("64",))["processes"]
-    (taken,) = answer(tmp_path, STEP, "--gpu", "H100-80GB", arguments=("64",))["processes"]
+    (grows,) = answer(tmp_path, program, "--gpu", "H100-80GB", words=("train.py", "64"))["processes"]
+    (taken,) = answer(tmp_path, STEP, "--gpu", "H100-80GB", words=("train.py", "64"))["processes"]
     assert taken["allocated"] <= grows["allocated"] <= grows["reserved"]
     assert taken["least"]["default"] < grows["least"]["default"]
     assert taken["allocated"] <= taken["compiling"]
@@ -125,9 +106,9 @@ def test_an_allocator_that_grows_gives_blocks_more_than_they_need(tmp_path: Path
 
 
 def test_donated_arguments_are_taken_over(tmp_path: Path) -> None:
-    kept = answer(tmp_path, STEP, "--gpu", "H100-80GB", arguments=("64",))
+    kept = answer(tmp_path, STEP, "--gpu", "H100-80GB", words=("train.py", "64"))
     program = STEP.replace("@jax.jit", "@functools.partial(jax.jit, donate_argnums=0)")
-    donated = answer(tmp_path, program, "--gpu", "H100-80GB", arguments=("64",))
+    donated = answer(tmp_path, program, "--gpu", "H100-80GB", words=("train.py", "64"))
     assert donated["functions"][0]["aliased"] == 4 * 8192 * 8192 * 4
     saved = kept["processes"][0]["allocated"] - donated["processes"][0]["allocated"]
     assert saved > 0.9 * GIB
@@ -292,7 +273,9 @@ def test_a_card_that_cuda_no_longer_compiles_for(tmp_path: Path) -> None:
 
 def test_the_largest_batch(tmp_path: Path) -> None:
     program = STEP.replace("8192", "4096")
-    done = gpuconf(tmp_path, program, "--gpu", "T4", "--largest", "BATCH=8192..8193", "--json", arguments=("{BATCH}",))
+    done = planned(
+        tmp_path, program, "--gpu", "T4", "--largest", "BATCH=8192..8193", "--json", words=("train.py", "{BATCH}")
+    )
     found = json.loads(done.stdout)
     assert [(one["setting"], one["largest"]) for one in found["largest"]] == [
         ("default", 8193),
@@ -308,7 +291,7 @@ def test_checkpoints_and_recordings(tmp_path: Path) -> None:
     np.save("weights.npy", x)
     """
     (tmp_path / "weights.npy").write_bytes(b"mine")
-    done = gpuconf(tmp_path, program, "--gpu", "A10", "--record", "steps.csv")
+    done = planned(tmp_path, program, "--gpu", "A10", "--record", "steps.csv")
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "weights.npy").read_bytes() == b"mine"
     assert f"unchanged: {tmp_path}/weights.npy" in " ".join(done.stdout.split())
@@ -332,7 +315,7 @@ def test_orbax_saves_and_restores(tmp_path: Path) -> None:
     again = manager.restore(manager.latest_step(), args=orbax.args.StandardRestore(layers))
     print("steps", manager.all_steps(), [one.shape for one in again])
     """
-    done = gpuconf(tmp_path, program, "--gpu", "A10")
+    done = planned(tmp_path, program, "--gpu", "A10")
     assert done.returncode == 0, done.stderr
     assert "steps [1, 2] [(1024, 1024), (1024, 1024)]" in done.stderr
     assert not (tmp_path / "kept").exists()
@@ -397,7 +380,7 @@ def test_a_change_with_which_the_program_fails_is_no_help(tmp_path: Path) -> Non
         layers = step(layers, jnp.ones((16, 2048, 256)))
         step(before, jnp.ones((16, 2048, 256)))
     """
-    done = gpuconf(tmp_path, program, "--json", "--gpu", "T4:1GiB")
+    done = planned(tmp_path, program, "--json", "--gpu", "T4:1GiB")
     saved = helps(json.loads(done.stdout))
     assert list(saved) == [
         "jax.checkpoint of the loss, with policy=jax.checkpoint_policies.dots_with_no_batch_dims_saveable",

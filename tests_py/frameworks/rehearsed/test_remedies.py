@@ -1,13 +1,12 @@
 """``gpuconf plan --help-fit -- PROGRAM``: each change that it prints, written into the program, saves what it says."""
 
-import json
+import functools
 import sys
 from pathlib import Path
 from typing import Any
 
 import no_gpu
 import pytest
-import script
 
 pytestmark = [
     pytest.mark.skipif(no_gpu.torch_folder() is None, reason="no PyTorch that is built for CUDA is installed"),
@@ -49,13 +48,7 @@ ACTIVATIONS = BLOCKS.replace("WIDTH", "1024").replace("ROWS", "16384")  # 4.5 Gi
 STATES = BLOCKS.replace("WIDTH", "5120").replace("ROWS", "16")  # 1.7 billion parameters
 
 
-def planned(folder: Path, program: str, *options: str) -> dict[str, Any]:
-    (folder / "train.py").write_text(program, encoding="utf-8")
-    command = [sys.executable, "-m", "gpuconf", "plan", "--json", *options, "--", sys.executable, "train.py"]
-    done = script.completed(command, timeout=500, cwd=folder, env=script.plain())
-    assert done.stdout, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+planned = functools.partial(no_gpu.answer, words=(sys.executable, "train.py"), timeout=500)
 
 
 def least(found: dict[str, Any]) -> int:

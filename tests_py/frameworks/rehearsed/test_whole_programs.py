@@ -4,13 +4,12 @@ Each program is one file of ``programs``. Its first line says what the answer ha
 enough, and whether a loop was cut short.
 """
 
+import functools
 import importlib.util
-import json
 import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import no_gpu
 import pytest
@@ -29,12 +28,7 @@ def gpuconf(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return script.completed(command, timeout=500, cwd=folder, env=script.plain())
 
 
-def planned(folder: Path, program: str, *options: str) -> dict[str, Any]:
-    (folder / "train.py").write_text(program, encoding="utf-8")
-    done = gpuconf(folder, "plan", "--json", *options, "--", sys.executable, "train.py")
-    assert done.stdout, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+planned = functools.partial(no_gpu.answer, words=(sys.executable, "train.py"), timeout=500)
 
 
 def peaks(folder: Path, program: str) -> list[int]:
