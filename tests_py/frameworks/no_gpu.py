@@ -18,10 +18,12 @@ from pathlib import Path
 from typing import Any
 
 import gpuconf
-import script
 from gpuconf._core import elf
 from gpuconf.allocators._share import SETS
 from gpuconf.simulation import simulated_torch, stand_ins
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # where gpu/frameworks.py runs it
+import script
 
 HERE = Path(__file__).parent
 QUIET = {"CUDA_PYTHON_DISABLE_MAJOR_VERSION_WARNING": "1"}  # what numba-cuda says as it starts

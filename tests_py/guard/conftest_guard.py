@@ -11,9 +11,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-import script
 from gpuconf.jobs import budget as _budget
 from gpuconf.jobs.budget import Budget
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # where guard_soak.py is run by itself
+import script
 
 ROOT = Path(__file__).parent.parent.parent
 CARDS = [

@@ -267,7 +267,7 @@ def test_the_kernels_groups() -> None:
 
 COMMAND = """
 import os, sys
-sys.path.append({folder!r})
+sys.path += {folders!r}
 import test_driver_limits
 from gpuconf.jobs import cgroup
 cgroup.ROOT, cgroup.OWN, cgroup._remove = {root!r}, {own!r}, test_driver_limits.remove
@@ -283,7 +283,8 @@ def command(driver: Path, tmp_path: Path) -> Run:
     tree = Tree(tmp_path)
     (tree.root / "dmem.capacity").write_text(f"{REGION} {16 * GIB}\n")
     path = tmp_path / "command.py"
-    path.write_text(COMMAND.format(folder=str(Path(__file__).parent), root=str(tree.root), own=str(tmp_path / "own")))
+    folders = list(map(str, Path(__file__).parents[:2]))
+    path.write_text(COMMAND.format(folders=folders, root=str(tree.root), own=str(tmp_path / "own")))
 
     def call(*words: str | Path, code: int = 0, **more: str) -> subprocess.CompletedProcess[str]:
         variables = environment(driver, GPUCONF_LEDGER=str(tmp_path / "ledger"), **more)

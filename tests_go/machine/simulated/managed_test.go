@@ -12,10 +12,7 @@ import (
 	"gpuconf/tests_go/machine/simulated"
 )
 
-func allocManaged(t testing.TB, m gpu.Driver, size uint64) uint64 {
-	t.Helper()
-	return must.Get(m.MemAllocManaged(0, size))
-}
+func allocManaged(m gpu.Driver, size uint64) uint64 { return must.Get(m.MemAllocManaged(0, size)) }
 
 // TestHostMemoryStandsBehindACard writes and reads every byte of one and a half cards, through the driver and from the
 // host.
@@ -25,7 +22,7 @@ func TestHostMemoryStandsBehindACard(t *testing.T) {
 	}
 	m := retained(t, "T4:64MiB", simulated.Options{})
 	const size = 96 * mib
-	addr := allocManaged(t, m, size)
+	addr := allocManaged(m, size)
 	block := make([]byte, mib)
 	for i := range uint64(size / mib) {
 		for at := range block {
@@ -50,11 +47,11 @@ func TestHostMemoryStandsBehindACard(t *testing.T) {
 func TestManagedMemoryTakesWhatIsFree(t *testing.T) {
 	const total = 64 * mib
 	m := retained(t, "T4:64MiB", simulated.Options{UsedBytes: 4 * mib})
-	small := allocManaged(t, m, 1)
+	small := allocManaged(m, 1)
 	require.EqualValues(t, total-4*mib-256, freeBytes(t, m))
-	large := allocManaged(t, m, total)
+	large := allocManaged(m, total)
 	require.Zero(t, freeBytes(t, m))
-	plain := alloc(t, m, 60*mib)
+	plain := alloc(m, 60*mib)
 	require.Zero(t, freeBytes(t, m))
 	_, err := m.MemAlloc(0, 1)
 	require.ErrorIs(t, err, gpu.ErrorOutOfMemory, "other memory lies there for good")
@@ -73,7 +70,7 @@ func TestManagedMemoryOfOldCardsHasToFit(t *testing.T) {
 	devices := must.Get(m.Devices())
 	require.True(t, devices[0].Managed)
 	require.False(t, devices[0].Oversubscribes)
-	allocManaged(t, m, 64*mib)
+	allocManaged(m, 64*mib)
 	for _, size := range []uint64{1, math.MaxUint64} {
 		_, err = m.MemAllocManaged(0, size)
 		require.ErrorIs(t, err, gpu.ErrorOutOfMemory)
@@ -84,9 +81,9 @@ func TestManagedMemoryOfOldCardsHasToFit(t *testing.T) {
 // addresses.
 func TestRangesOfManagedMemoryServeAgain(t *testing.T) {
 	m := retained(t, "T4:64MiB", simulated.Options{NoVMM: true})
-	first := allocManaged(t, m, 3*mib)
+	first := allocManaged(m, 3*mib)
 	for range 1000 {
-		addr := allocManaged(t, m, 100*mib)
+		addr := allocManaged(m, 100*mib)
 		require.Equal(t, first+4*mib, addr)
 		require.NoError(t, m.MemFree(0, addr))
 	}
@@ -99,7 +96,7 @@ func TestRangesOfManagedMemoryServeAgain(t *testing.T) {
 // A reservation near 2^64 bytes was once rounded up to 0 and granted, in a spare range of any size.
 func TestAReservationOfAlmostAllAddressesIsRefused(t *testing.T) {
 	m := retained(t, "T4:64MiB", simulated.Options{})
-	addr := reserve(t, m, 1)
+	addr := reserve(m, 1)
 	require.NoError(t, m.MemAddressFree(addr, granule))
 	_, err := m.MemAddressReserve(math.MaxUint64-4095, 0)
 	require.ErrorIs(t, err, gpu.ErrorOutOfMemory)

@@ -71,10 +71,7 @@ func retained(t testing.TB, text string, opts simulated.Options) *simulated.Mach
 	return m
 }
 
-func alloc(t testing.TB, m gpu.Driver, size uint64) uint64 {
-	t.Helper()
-	return must.Get(m.MemAlloc(0, size))
-}
+func alloc(m gpu.Driver, size uint64) uint64 { return must.Get(m.MemAlloc(0, size)) }
 
 func freeBytes(t testing.TB, m gpu.Driver) uint64 {
 	t.Helper()
@@ -87,7 +84,7 @@ func TestChargesAreExact(t *testing.T) {
 	m := retained(t, "H100-80GB:80GiB", simulated.Options{})
 	require.Equal(t, uint64(85899345920), freeBytes(t, m), "a context costs nothing")
 	for size, charge := range map[uint64]uint64{1: 256, 256: 256, 257: 512, 2 * mib: 2 * mib, 2*mib + 1: 2*mib + 256} {
-		addr := alloc(t, m, size)
+		addr := alloc(m, size)
 		require.Equal(t, 85899345920-charge, freeBytes(t, m), "%d bytes", size)
 		require.NoError(t, m.MemFree(0, addr))
 	}
@@ -98,7 +95,7 @@ func TestTheLastByteCanBeTaken(t *testing.T) {
 	for _, text := range []string{"T4:256B", "T4:768B", "T4:1MiB", "T4:3MiB", "T4:1025KiB", "H100-80GB"} {
 		m := retained(t, text, simulated.Options{})
 		total := freeBytes(t, m)
-		whole := alloc(t, m, total)
+		whole := alloc(m, total)
 		require.Zero(t, freeBytes(t, m))
 		_, err := m.MemAlloc(0, 1)
 		require.ErrorIs(t, err, gpu.ErrorOutOfMemory)
@@ -113,38 +110,38 @@ func TestFragmentsServeWhatIsFree(t *testing.T) {
 	m := retained(t, "T4:64MiB", simulated.Options{})
 	var all []uint64
 	for range 32 {
-		all = append(all, alloc(t, m, 2*mib))
+		all = append(all, alloc(m, 2*mib))
 	}
 	for i := 0; i < len(all); i += 2 {
 		require.NoError(t, m.MemFree(0, all[i]))
 	}
 	// half is free, fragmented into 2 MiB pieces; a GPU can map them anywhere, so the request succeeds
-	alloc(t, m, 32*mib)
+	alloc(m, 32*mib)
 	require.Zero(t, freeBytes(t, m))
 }
 
 // As on an H200 (gocore/sim/cuda/blocks.c).
 func TestAddressesAreThoseOfADriver(t *testing.T) {
 	m := retained(t, "T4", simulated.Options{})
-	a, b, c := alloc(t, m, 4*mib), alloc(t, m, 6*mib), alloc(t, m, 4*mib)
+	a, b, c := alloc(m, 4*mib), alloc(m, 6*mib), alloc(m, 4*mib)
 	require.Equal(t, a+4*mib, b)
 	require.Equal(t, b+6*mib, c)
-	small := alloc(t, m, 100)
+	small := alloc(m, 100)
 	require.Equal(t, c+4*mib, small)
-	require.Equal(t, small+256, alloc(t, m, 100))
-	require.Equal(t, c+6*mib, alloc(t, m, 2*mib), "large allocations start at a multiple of 2 MiB")
-	require.Equal(t, small+512, alloc(t, m, 100), "small ones lie in one page")
+	require.Equal(t, small+256, alloc(m, 100))
+	require.Equal(t, c+6*mib, alloc(m, 2*mib), "large allocations start at a multiple of 2 MiB")
+	require.Equal(t, small+512, alloc(m, 100), "small ones lie in one page")
 
 	require.NoError(t, m.MemFree(0, b))
-	require.Equal(t, b, alloc(t, m, 4*mib), "the smallest gap that fits, not the end of the block")
+	require.Equal(t, b, alloc(m, 4*mib), "the smallest gap that fits, not the end of the block")
 	const kernels = 416 * mib
-	next := alloc(t, m, 20*mib)
+	next := alloc(m, 20*mib)
 	require.Equal(t, a-kernels-32*mib, next, "the second block lies below the room of the driver")
-	require.Equal(t, next+20*mib, alloc(t, m, 2*mib), "the newest block has a gap, and so has the first")
-	large := alloc(t, m, 33*mib)
+	require.Equal(t, next+20*mib, alloc(m, 2*mib), "the newest block has a gap, and so has the first")
+	large := alloc(m, 33*mib)
 	require.Equal(t, next-64*mib, large, "a block has whole 32 MiB")
 	require.NoError(t, m.MemFree(0, large))
-	require.Equal(t, next-32*mib, alloc(t, m, 20*mib), "a block without allocations is returned")
+	require.Equal(t, next-32*mib, alloc(m, 20*mib), "a block without allocations is returned")
 }
 
 func TestBytesInUseElsewhereAreNotFree(t *testing.T) {
@@ -155,7 +152,7 @@ func TestBytesInUseElsewhereAreNotFree(t *testing.T) {
 	require.Equal(t, uint64(8)<<30, total)
 	_, err = m.MemAlloc(0, 5<<30+1)
 	require.ErrorIs(t, err, gpu.ErrorOutOfMemory)
-	alloc(t, m, 5<<30)
+	alloc(m, 5<<30)
 }
 
 func TestVisibleRenumbersAndKeepsIdentity(t *testing.T) {
@@ -183,7 +180,7 @@ func residentBytes(t *testing.T) int64 {
 func TestMemoryIsCommittedWhenTouched(t *testing.T) {
 	m := retained(t, "H100-80GB:80GiB", simulated.Options{})
 	before := residentBytes(t)
-	addr := alloc(t, m, 80<<30)
+	addr := alloc(m, 80<<30)
 	require.Less(t, residentBytes(t)-before, int64(32*mib), "80 GiB allocated, none touched")
 
 	require.NoError(t, m.MemsetD8(0, addr+40<<30, 1, 256*mib))
@@ -198,7 +195,7 @@ func TestSmallAllocationsGoBackToTheHostToo(t *testing.T) {
 	const size, count = 12300, 4000 // not a multiple of the page
 	addrs := make([]uint64, count)
 	for i := range addrs {
-		addrs[i] = alloc(t, m, size)
+		addrs[i] = alloc(m, size)
 		require.NoError(t, m.MemsetD8(0, addrs[i], 1, size))
 	}
 	require.Greater(t, residentBytes(t)-before, int64(40*mib))
@@ -220,7 +217,7 @@ func view(addr, size uint64) []byte {
 func TestDeviceAddressesAreHostAddresses(t *testing.T) {
 	m := retained(t, "T4", simulated.Options{})
 	require.True(t, m.HostVisible())
-	addr := alloc(t, m, 1000)
+	addr := alloc(m, 1000)
 	copy(view(addr, 1000), "written by the host")
 	got := make([]byte, 19)
 	require.NoError(t, m.MemcpyDtoH(0, got, addr))
@@ -232,7 +229,7 @@ func TestDeviceAddressesAreHostAddresses(t *testing.T) {
 func TestAStaleViewNeverFaults(t *testing.T) {
 	for _, size := range []uint64{100, 5000, 8 * mib} {
 		m := retained(t, "T4", simulated.Options{})
-		addr := alloc(t, m, size)
+		addr := alloc(m, size)
 		stale := view(addr, size)
 		stale[0], stale[size-1] = 1, 2
 		require.NoError(t, m.MemFree(0, addr))
@@ -251,7 +248,7 @@ func TestFreeingLeavesTheNeighborsBytes(t *testing.T) {
 		m := retained(t, "T4", simulated.Options{})
 		var addrs [3]uint64
 		for i := range addrs {
-			addrs[i] = alloc(t, m, size)
+			addrs[i] = alloc(m, size)
 			require.NoError(t, m.MemsetD8(0, addrs[i], byte(i+1), size))
 		}
 		require.NoError(t, m.MemFree(0, addrs[1]))
@@ -263,7 +260,7 @@ func TestFreeingLeavesTheNeighborsBytes(t *testing.T) {
 func TestFreedPagesReadAsZero(t *testing.T) {
 	m := retained(t, "T4", simulated.Options{})
 	const size = 8 * mib
-	addr := alloc(t, m, size)
+	addr := alloc(m, size)
 	require.NoError(t, m.MemsetD8(0, addr, 0xff, size))
 	require.NoError(t, m.MemFree(0, addr))
 	require.Equal(t, make([]byte, size), view(addr, size))

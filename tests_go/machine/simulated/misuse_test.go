@@ -20,9 +20,9 @@ func TestStaleAndForeignHandles(t *testing.T) {
 	for ordinal := range 3 {
 		require.NoError(t, m.ContextRetain(ordinal))
 	}
-	stream, gone := newStream(t, m, gpu.StreamDefault), newStream(t, m, gpu.StreamDefault)
+	stream, gone := newStream(m, gpu.StreamDefault), newStream(m, gpu.StreamDefault)
 	require.NoError(t, m.StreamDestroy(0, gone))
-	base := reserve(t, m, 4)
+	base := reserve(m, 4)
 	mapped(t, m, base, 1)
 	before := m.Inventory()
 	for _, row := range []struct {

@@ -67,7 +67,7 @@ func closeInTheMidst(t *testing.T, m *simulated.Machine, goroutines int, use fun
 func TestCloseWaitsForCopies(t *testing.T) {
 	for range 20 {
 		m := retained(t, "T4", simulated.Options{})
-		addr := alloc(t, m, 4*mib)
+		addr := alloc(m, 4*mib)
 		closeInTheMidst(t, m, 4, func() error {
 			data := make([]byte, 4*mib)
 			return errors.Join(m.MemsetD8(0, addr, 1, 4*mib), m.MemcpyDtoH(0, data, addr),
@@ -238,8 +238,8 @@ func TestCloseInTheMidstOfQueries(t *testing.T) {
 // TestOneWordOrdersTwoStreams passes a token between two streams through words alone, many times.
 func TestOneWordOrdersTwoStreams(t *testing.T) {
 	m := retained(t, "T4", simulated.Options{})
-	addr, words := alloc(t, m, mib), hostAlloc(t, m, 16)
-	a, b := newStream(t, m, gpu.StreamNonBlocking), newStream(t, m, gpu.StreamNonBlocking)
+	addr, words := alloc(m, mib), hostAlloc(m, 16)
+	a, b := newStream(m, gpu.StreamNonBlocking), newStream(m, gpu.StreamNonBlocking)
 	for i := range uint64(200) {
 		require.NoError(t, m.StreamWaitValue64(0, a, words.Addr+8, i))
 		require.NoError(t, m.MemsetD8Async(0, addr, byte(2*i), 4096, a))
@@ -258,8 +258,8 @@ func TestOneWordOrdersTwoStreams(t *testing.T) {
 // could go off between its last check and its sleep.
 func TestAWordOfTheHostsIsNotMissed(t *testing.T) {
 	m := retained(t, "T4", simulated.Options{})
-	word := hostAlloc(t, m, 8)
-	stream := newStream(t, m, gpu.StreamNonBlocking)
+	word := hostAlloc(m, 8)
+	stream := newStream(m, gpu.StreamNonBlocking)
 	for n := uint64(1); n <= 2000; n++ {
 		require.NoError(t, m.StreamWaitValue64(0, stream, word.Addr, n))
 		for range n % 50 {

@@ -16,26 +16,21 @@ import (
 // soon is how long a test waits for what has to happen.
 const soon = 10 * time.Second
 
-func newStream(t testing.TB, m *simulated.Machine, flags gpu.StreamFlags) gpu.Stream {
-	t.Helper()
+func newStream(m *simulated.Machine, flags gpu.StreamFlags) gpu.Stream {
 	return must.Get(m.StreamCreate(0, flags, 0))
 }
 
-func newEvent(t testing.TB, m *simulated.Machine) gpu.Event {
-	t.Helper()
-	return must.Get(m.EventCreate(0))
-}
+func newEvent(m *simulated.Machine) gpu.Event { return must.Get(m.EventCreate(0)) }
 
-func hostAlloc(t testing.TB, m *simulated.Machine, size uint64) gpu.HostMemory {
-	t.Helper()
+func hostAlloc(m *simulated.Machine, size uint64) gpu.HostMemory {
 	return must.Get(m.MemHostAlloc(0, size))
 }
 
 // held returns a stream that waits for a word forever, with a fill behind it.
 func held(t testing.TB, m *simulated.Machine, addr uint64) (stream gpu.Stream, word *uint64) {
 	t.Helper()
-	stream = newStream(t, m, gpu.StreamDefault)
-	memory := hostAlloc(t, m, 8)
+	stream = newStream(m, gpu.StreamDefault)
+	memory := hostAlloc(m, 8)
 	require.NoError(t, m.StreamWaitValue64(0, stream, memory.Addr, 1))
 	require.NoError(t, m.MemsetD8Async(0, addr, 1, 16, stream))
 	return stream, &memory.Words[0]
@@ -45,8 +40,8 @@ func TestAWaitForAnotherContextEndsWithIt(t *testing.T) {
 	m := newMachine(t, "2xT4", simulated.Options{})
 	require.NoError(t, m.ContextRetain(0))
 	require.NoError(t, m.ContextRetain(1))
-	stream, _ := held(t, m, alloc(t, m, 16))
-	event := newEvent(t, m)
+	stream, _ := held(t, m, alloc(m, 16))
+	event := newEvent(m)
 	require.NoError(t, m.EventRecord(0, event, stream))
 	other := must.Get(m.StreamCreate(1, gpu.StreamNonBlocking, 0))
 	require.NoError(t, m.StreamWaitEvent(1, other, event))
@@ -87,9 +82,9 @@ func TestMemoryThatIsGoneBreaksTheContext(t *testing.T) {
 			m := newMachine(t, "2xT4", simulated.Options{Stepped: true})
 			require.NoError(t, m.ContextRetain(0))
 			require.NoError(t, m.ContextRetain(1))
-			w := world{m, alloc(t, m, 16), reserve(t, m, 1), hostAlloc(t, m, 8)}
+			w := world{m, alloc(m, 16), reserve(m, 1), hostAlloc(m, 8)}
 			mapped(t, m, w.base, 1)
-			stream := newStream(t, m, gpu.StreamNonBlocking)
+			stream := newStream(m, gpu.StreamNonBlocking)
 			require.NoError(t, row.queue(w, stream))
 			require.NoError(t, row.take(w))
 			m.Drain()
@@ -115,8 +110,8 @@ func openStepped(t *testing.T) *simulated.Machine {
 
 func TestWorkIsDoneInSteps(t *testing.T) {
 	m := openStepped(t)
-	addr := alloc(t, m, 16)
-	a, b := newStream(t, m, gpu.StreamNonBlocking), newStream(t, m, gpu.StreamNonBlocking)
+	addr := alloc(m, 16)
+	a, b := newStream(m, gpu.StreamNonBlocking), newStream(m, gpu.StreamNonBlocking)
 	require.Empty(t, m.Steppable(0))
 	require.False(t, m.Step(0, a), "nothing to do")
 	require.NoError(t, m.MemsetD8Async(0, addr, 1, 16, a))
@@ -140,10 +135,10 @@ func TestWorkIsDoneInSteps(t *testing.T) {
 // A waiting call returns when its own work is done, whatever else is queued.
 func TestAWaitEndsWithWhatItWaitsFor(t *testing.T) {
 	m := openStepped(t)
-	addr := alloc(t, m, 4)
-	producer, consumer, bystander := newStream(t, m, gpu.StreamNonBlocking), newStream(t, m, gpu.StreamNonBlocking),
-		newStream(t, m, gpu.StreamDefault)
-	event := newEvent(t, m)
+	addr := alloc(m, 4)
+	producer, consumer, bystander := newStream(m, gpu.StreamNonBlocking), newStream(m, gpu.StreamNonBlocking),
+		newStream(m, gpu.StreamDefault)
+	event := newEvent(m)
 	require.NoError(t, m.MemsetD8Async(0, addr, 1, 1, producer))
 	require.NoError(t, m.EventRecord(0, event, producer))
 	require.NoError(t, m.MemsetD8Async(0, addr+1, 1, 1, producer))
@@ -189,8 +184,8 @@ func TestAWaitEndsWithWhatItWaitsFor(t *testing.T) {
 
 func TestAWordLetsAStreamGoOn(t *testing.T) {
 	m := openStepped(t)
-	word := hostAlloc(t, m, 8)
-	reader, writer := newStream(t, m, gpu.StreamNonBlocking), newStream(t, m, gpu.StreamNonBlocking)
+	word := hostAlloc(m, 8)
+	reader, writer := newStream(m, gpu.StreamNonBlocking), newStream(m, gpu.StreamNonBlocking)
 	require.NoError(t, m.StreamWaitValue64(0, reader, word.Addr, 5))
 	require.Empty(t, m.Steppable(0), "the word is not written")
 	require.NoError(t, m.StreamWriteValue64(0, writer, word.Addr, 4))
@@ -210,8 +205,8 @@ func TestAWordLetsAStreamGoOn(t *testing.T) {
 
 func TestADestroyedStreamGoesOn(t *testing.T) {
 	m := openStepped(t)
-	addr := alloc(t, m, 1)
-	stream := newStream(t, m, gpu.StreamNonBlocking)
+	addr := alloc(m, 1)
+	stream := newStream(m, gpu.StreamNonBlocking)
 	require.NoError(t, m.MemsetD8Async(0, addr, 1, 1, stream))
 	require.NoError(t, m.StreamDestroy(0, stream))
 	require.Equal(t, []gpu.Stream{stream}, m.Steppable(0))
@@ -225,7 +220,7 @@ func outcomes(t *testing.T, script func(m *simulated.Machine, addr uint64)) (fou
 	var explore func(prefix []int) // prefix: the index of the chosen stream at each step
 	explore = func(prefix []int) {
 		m := openStepped(t)
-		addr := alloc(t, m, 3)
+		addr := alloc(m, 3)
 		script(m, addr)
 		for depth := 0; ; depth++ {
 			choices := m.Steppable(0)
@@ -252,9 +247,9 @@ func TestEveryInterleavingCanBeTried(t *testing.T) {
 	// write queues a letter into one stream and then another letter into another stream.
 	write := func(m *simulated.Machine, addr uint64, order func(first, second gpu.Stream), flags gpu.StreamFlags,
 		second gpu.Stream) {
-		first := newStream(t, m, flags)
+		first := newStream(m, flags)
 		if second == 99 {
-			second = newStream(t, m, flags)
+			second = newStream(m, flags)
 		}
 		require.NoError(t, m.MemsetD8Async(0, addr, 'a', 2, first))
 		if order != nil {
@@ -279,7 +274,7 @@ func TestEveryInterleavingCanBeTried(t *testing.T) {
 	}), "a blocking stream and the null one")
 	require.Equal(t, []string{"abb"}, outcomes(t, func(m *simulated.Machine, addr uint64) {
 		write(m, addr, func(first, second gpu.Stream) {
-			event := newEvent(t, m)
+			event := newEvent(m)
 			require.NoError(t, m.EventRecord(0, event, first))
 			require.NoError(t, m.StreamWaitEvent(0, second, event))
 			require.NoError(t, m.EventDestroy(0, event))
@@ -287,7 +282,7 @@ func TestEveryInterleavingCanBeTried(t *testing.T) {
 	}), "with an event")
 	require.Equal(t, []string{"abb"}, outcomes(t, func(m *simulated.Machine, addr uint64) {
 		write(m, addr, func(first, second gpu.Stream) {
-			word := hostAlloc(t, m, 8)
+			word := hostAlloc(m, 8)
 			require.NoError(t, m.StreamWriteValue64(0, first, word.Addr, 1))
 			require.NoError(t, m.StreamWaitValue64(0, second, word.Addr, 1))
 		}, gpu.StreamNonBlocking, 99)
@@ -296,12 +291,12 @@ func TestEveryInterleavingCanBeTried(t *testing.T) {
 
 func TestHostMemoryStaysUntilTheEnd(t *testing.T) {
 	m := retained(t, "T4", simulated.Options{})
-	memory := hostAlloc(t, m, 10000)
+	memory := hostAlloc(m, 10000)
 	memory.Bytes[9999] = 1
 	require.NoError(t, m.MemFreeHost(0, memory.Addr))
 	require.Zero(t, memory.Bytes[9999], "the page went back to the host")
 	memory.Words[0] = 5
-	require.Equal(t, memory.Addr, hostAlloc(t, m, 1).Addr, "lowest first")
+	require.Equal(t, memory.Addr, hostAlloc(m, 1).Addr, "lowest first")
 	require.NoError(t, m.ContextRelease(0))
 	require.Zero(t, m.Inventory())
 	memory.Words[0] = 6

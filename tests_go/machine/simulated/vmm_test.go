@@ -17,20 +17,18 @@ import (
 
 const granule = 2 * mib
 
-func reserve(t testing.TB, m *simulated.Machine, granules uint64) uint64 {
-	t.Helper()
+func reserve(m *simulated.Machine, granules uint64) uint64 {
 	return must.Get(m.MemAddressReserve(granules*granule, 0))
 }
 
-func create(t testing.TB, m *simulated.Machine, granules uint64) gpu.Handle {
-	t.Helper()
+func create(m *simulated.Machine, granules uint64) gpu.Handle {
 	return must.Get(m.MemCreate(0, granules*granule))
 }
 
 // mapped maps a new handle, accessible to GPU 0.
 func mapped(t testing.TB, m *simulated.Machine, addr, granules uint64) gpu.Handle {
 	t.Helper()
-	handle := create(t, m, granules)
+	handle := create(m, granules)
 	require.NoError(t, m.MemMap(addr, granules*granule, handle))
 	require.NoError(t, m.MemSetAccess(0, addr, granules*granule))
 	return handle
@@ -38,7 +36,7 @@ func mapped(t testing.TB, m *simulated.Machine, addr, granules uint64) gpu.Handl
 
 func TestAccessDoesNotComeBackByItself(t *testing.T) {
 	m := retained(t, "T4", simulated.Options{})
-	base := reserve(t, m, 1)
+	base := reserve(m, 1)
 	handle := mapped(t, m, base, 1)
 	require.NoError(t, m.MemUnmap(base, granule))
 	require.NoError(t, m.MemMap(base, granule, handle))
@@ -47,7 +45,7 @@ func TestAccessDoesNotComeBackByItself(t *testing.T) {
 
 func TestOneHandleIsTheSameMemoryForTheHost(t *testing.T) {
 	m := retained(t, "T4", simulated.Options{})
-	base := reserve(t, m, 3)
+	base := reserve(m, 3)
 	handle := mapped(t, m, base, 1)
 	require.NoError(t, m.MemMap(base+2*granule, granule, handle))
 	require.NoError(t, m.MemSetAccess(0, base+2*granule, granule))
@@ -60,7 +58,7 @@ func TestOneHandleIsTheSameMemoryForTheHost(t *testing.T) {
 func TestBytesStayThroughEveryPlace(t *testing.T) {
 	m := retained(t, "T4", simulated.Options{})
 	const count = 4
-	base := reserve(t, m, 2*count)
+	base := reserve(m, 2*count)
 	var handles [count]gpu.Handle
 	for i := range handles {
 		handles[i] = mapped(t, m, base+uint64(i)*granule, 1)
@@ -82,7 +80,7 @@ func TestBytesStayThroughEveryPlace(t *testing.T) {
 
 func TestAStaleViewOfAMappingIsHarmless(t *testing.T) {
 	m := retained(t, "T4", simulated.Options{})
-	base := reserve(t, m, 4)
+	base := reserve(m, 4)
 	handle := mapped(t, m, base, 2)
 	stale := view(base, 2*granule)
 	stale[0], stale[2*granule-1] = 1, 2
@@ -123,7 +121,7 @@ func TestPhysicalMemoryGoesBackToTheHost(t *testing.T) {
 	m := retained(t, "H100-80GB", simulated.Options{})
 	const granules = 64
 	before := residentBytes(t)
-	base := reserve(t, m, granules)
+	base := reserve(m, granules)
 	handle := mapped(t, m, base, granules)
 	require.Less(t, residentBytes(t)-before, int64(32*mib), "nothing is touched yet")
 	require.NoError(t, m.MemsetD8(0, base, 1, granules*granule))
@@ -145,17 +143,17 @@ func TestPhysicalMemoryGoesBackToTheHost(t *testing.T) {
 
 func TestPhysicalMemoryAndAllocationsShareTheCard(t *testing.T) {
 	m := retained(t, "T4:9MiB", simulated.Options{})
-	handle := create(t, m, 2)
+	handle := create(m, 2)
 	require.Equal(t, uint64(5*mib), freeBytes(t, m))
-	last := alloc(t, m, 5*mib)
+	last := alloc(m, 5*mib)
 	_, err := m.MemCreate(0, granule)
 	require.ErrorIs(t, err, gpu.ErrorOutOfMemory)
 	require.NoError(t, m.MemFree(0, last))
-	create(t, m, 2)
+	create(m, 2)
 	_, err = m.MemAlloc(0, mib+1)
 	require.ErrorIs(t, err, gpu.ErrorOutOfMemory)
 	require.NoError(t, m.MemRelease(handle))
-	alloc(t, m, 5*mib)
+	alloc(m, 5*mib)
 	require.Zero(t, freeBytes(t, m))
 }
 
@@ -176,7 +174,7 @@ func hostMappings(t *testing.T, addr, size uint64) (count int) {
 func TestGranulesMadeInOrderCostOneHostMapping(t *testing.T) {
 	m := retained(t, "H100-80GB", simulated.Options{})
 	const granules = 2000
-	base := reserve(t, m, granules)
+	base := reserve(m, granules)
 	for i := range uint64(granules) {
 		mapped(t, m, base+i*granule, 1)
 	}
@@ -193,10 +191,10 @@ func TestGranulesMadeInOrderCostOneHostMapping(t *testing.T) {
 
 func TestReservationsAreReused(t *testing.T) {
 	m := retained(t, "T4", simulated.Options{})
-	first := reserve(t, m, 4)
+	first := reserve(m, 4)
 	require.NoError(t, m.MemAddressFree(first, 4*granule))
 	for range 20000 { // more ranges than a host could have mappings for
-		addr := reserve(t, m, 4)
+		addr := reserve(m, 4)
 		require.Equal(t, first, addr)
 		require.NoError(t, m.MemAddressFree(addr, 4*granule))
 	}
@@ -208,7 +206,7 @@ func TestManySmallReservations(t *testing.T) {
 	m := newMachine(t, "T4", simulated.Options{})
 	previous := uint64(0)
 	for range 5000 {
-		addr := reserve(t, m, 1)
+		addr := reserve(m, 1)
 		require.Greater(t, addr, previous)
 		previous = addr
 	}
@@ -225,7 +223,7 @@ func TestLargeReservationsCostNothing(t *testing.T) {
 
 func TestVirtualMemoryOutlivesTheContext(t *testing.T) {
 	m := retained(t, "T4", simulated.Options{})
-	base := reserve(t, m, 1)
+	base := reserve(m, 1)
 	handle := mapped(t, m, base, 1)
 	require.NoError(t, m.MemsetD8(0, base, 5, granule))
 	require.NoError(t, m.ContextRelease(0))
@@ -241,7 +239,7 @@ func TestVirtualMemoryOutlivesTheContext(t *testing.T) {
 func TestMachinesAtTheSameTimeShareNoReservation(t *testing.T) {
 	a, b := retained(t, "T4", simulated.Options{}), retained(t, "T4", simulated.Options{})
 	for range 3 {
-		here, there := reserve(t, a, 4), reserve(t, b, 4)
+		here, there := reserve(a, 4), reserve(b, 4)
 		mapped(t, a, here, 1)
 		mapped(t, b, there, 1)
 		require.NoError(t, a.MemsetD8(0, here, 1, granule))
