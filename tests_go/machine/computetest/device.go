@@ -4,8 +4,6 @@ import (
 	"encoding/binary"
 	"testing"
 
-	"github.com/stretchr/testify/require"
-
 	"gpuconf/gocore/machine/gpu"
 	"gpuconf/tests_go/base/must"
 )

@@ -72,7 +72,7 @@ func TestManagedMemoryOfOldCardsHasToFit(t *testing.T) {
 	require.False(t, devices[0].Oversubscribes)
 	allocManaged(m, 64*mib)
 	for _, size := range []uint64{1, math.MaxUint64} {
-		_, err = m.MemAllocManaged(0, size)
+		_, err := m.MemAllocManaged(0, size)
 		require.ErrorIs(t, err, gpu.ErrorOutOfMemory)
 	}
 }
