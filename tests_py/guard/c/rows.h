@@ -74,21 +74,46 @@ typedef struct {
 	unsigned mask, flags, reserved[2];
 } array_map;
 
-/* All functions of the driver: as the flag for the resolver, streams is 2 for those of the thread's own stream. */
+/* Base name, version and flag for the resolver of each function, and those that the rows need. */
 #define ANY 0
 #define LEGACY 0
 #define PER_THREAD 2
-#define ALL_FUNCTIONS "../../../gocore/sim/cuda/functions.h"
+#define FORM(base, name, version, streams) \
+	enum { VERSION_##name = version, FLAG_##name = streams }; \
+	static const char BASE_##name[] = #base;
+#include "../../../gocore/sim/cuda/functions.h"
+/* clang-format off */
+#define FUNCTIONS(X) \
+	X(cuInit) X(cuDeviceGetCount) X(cuDevicePrimaryCtxRetain) X(cuDevicePrimaryCtxRelease) \
+	X(cuDevicePrimaryCtxRelease_v2) X(cuDevicePrimaryCtxReset) X(cuDevicePrimaryCtxReset_v2) X(cuCtxSetCurrent) \
+	X(cuCtxCreate) X(cuCtxCreate_v2) X(cuCtxCreate_v3) X(cuCtxCreate_v4) X(cuCtxDestroy) X(cuCtxDestroy_v2) \
+	X(cuCtxDetach) X(cuCtxPopCurrent_v2) X(cuCtxSynchronize) X(cuMemGetInfo) X(cuMemGetInfo_v2) \
+	X(cuDeviceTotalMem) X(cuDeviceTotalMem_v2) X(cuMemAlloc) X(cuMemAlloc_v2) X(cuMemFree) X(cuMemFree_v2) \
+	X(cuMemAllocPitch) X(cuMemAllocPitch_v2) X(cuMemAllocManaged) X(cuMemAllocAsync) X(cuMemAllocAsync_ptsz) \
+	X(cuMemFreeAsync) X(cuMemFreeAsync_ptsz) X(cuMemAllocFromPoolAsync) X(cuMemAllocFromPoolAsync_ptsz) \
+	X(cuMemPoolCreate) X(cuMemPoolDestroy) X(cuMemPoolTrimTo) X(cuMemPoolSetAttribute) X(cuDeviceSetMemPool) \
+	X(cuDeviceGetDefaultMemPool) X(cuStreamSynchronize) X(cuStreamSynchronize_ptsz) \
+	X(cuStreamCreateWithPriority) X(cuStreamBeginCapture_v2) X(cuStreamEndCapture) X(cuMemCreate) \
+	X(cuMemRelease) X(cuMemMap) X(cuMemUnmap) X(cuMemAddressReserve) X(cuMemAddressFree) \
+	X(cuMemRetainAllocationHandle) X(cuMemExportToShareableHandle) X(cuMemImportFromShareableHandle) \
+	X(cuMemMapArrayAsync) X(cuMemMapArrayAsync_ptsz) X(cuMulticastCreate) X(cuMulticastAddDevice) \
+	X(cuMulticastBindMem) X(cuMulticastUnbind) X(cuMulticastBindAddr) X(cuMulticastBindMem_v2) \
+	X(cuMulticastBindAddr_v2) X(cuMemSetMemPool) X(cuMemGetMemPool) X(cuMemGetDefaultMemPool) \
+	X(cuCtxSynchronize_v2) X(cuArrayCreate) X(cuArrayCreate_v2) X(cuArray3DCreate) X(cuArray3DCreate_v2) \
+	X(cuArrayDestroy) X(cuMipmappedArrayCreate) X(cuMipmappedArrayDestroy) X(cuGraphCreate) X(cuGraphDestroy) \
+	X(cuGraphAddChildGraphNode) X(cuGraphAddMemAllocNode) X(cuGraphAddMemFreeNode) X(cuGraphInstantiate) \
+	X(cuGraphInstantiate_v2) X(cuGraphInstantiateWithFlags) X(cuGraphInstantiateWithParams) \
+	X(cuGraphInstantiateWithParams_ptsz) X(cuGraphUpload) X(cuGraphUpload_ptsz) X(cuGraphLaunch) \
+	X(cuGraphLaunch_ptsz) X(cuGraphExecDestroy) X(cuDeviceGraphMemTrim)
+/* clang-format on */
 #ifdef LINKED
-#define FORM(base, name, version, flag) extern int name() __attribute__((weak));
-#include ALL_FUNCTIONS
-#undef FORM
+#define DECLARE(name) extern int name() __attribute__((weak));
+FUNCTIONS(DECLARE)
 #endif
 
 static struct {
-#define FORM(base, name, version, flag) int (*name)();
-#include ALL_FUNCTIONS
-#undef FORM
+#define FIELD(name) int (*name)();
+	FUNCTIONS(FIELD)
 } cu;
 static void (*fail)(const char *, unsigned long, int), (*clear)(void);
 static unsigned long (*fired)(void);
@@ -111,9 +136,8 @@ static void find(const char *way) {
 	*(void **)&figures = dlsym(library, "gpuconf_guard_figures");
 	if (strcmp(way, "linked") == 0) {
 #ifdef LINKED
-#define FORM(base, name, version, flag) cu.name = name;
-#include ALL_FUNCTIONS
-#undef FORM
+#define LINK(name) cu.name = name;
+		FUNCTIONS(LINK)
 #endif
 		return;
 	}
@@ -125,17 +149,16 @@ static void find(const char *way) {
 		ask("cuGetProcAddress", (void **)&ask2, 12000, 0);
 		ask = NULL;
 	}
-#define FORM(base, name, version, flag) \
+#define FIND(name) \
 	if (ask2 != NULL) { \
 		int status; \
-		ask2(#base, (void **)&cu.name, version, flag, &status); \
+		ask2(BASE_##name, (void **)&cu.name, VERSION_##name, FLAG_##name, &status); \
 	} else if (ask != NULL) { \
-		ask(#base, (void **)&cu.name, version, flag); \
+		ask(BASE_##name, (void **)&cu.name, VERSION_##name, FLAG_##name); \
 	} else { \
 		*(void **)&cu.name = dlsym(where, #name); \
 	}
-#include ALL_FUNCTIONS
-#undef FORM
+	FUNCTIONS(FIND)
 }
 
 /* What a row's allocation holds; bytes is the requested size, a multiple of 2 MiB. */
