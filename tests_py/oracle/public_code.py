@@ -28,7 +28,9 @@ before the first is fixed. A line that two runs of TensorFlow print differently 
 The rule was changed twice. Longer files, and more blocks of a file and of a repository, were allowed before the first
 list. After that list had been judged, blocks that compute lost their imaginary GPUs, and blocks were tried after those
 before them in their file; the list was drawn anew, and a part of it is other blocks. Blocks of the words of ``MORE``
-were added later, all hits that could be fetched; none was chosen by hand.
+were added later, all hits that could be fetched; none was chosen by hand. So were those of ``WORDS`` and ``PATHS``, in
+this order, as far as repositories could be fetched: rows of the index's answers in their order, without looking into
+them. A twin of a block of the earlier list does not count.
 
 The code is other people's: ``public_code.txt`` has where it is, and its hash.
 """
@@ -65,6 +67,18 @@ NAMES = {
 }
 # Words of a second drawing, at most 12 hits of each: their blocks come to those of the first.
 MORE = ("tensorflow-practice", "tensorflow-course", "tensorflow-guide", "keras-gpu", "tf-gpu")
+# Of a third drawing: at most 12 hits of each word, then the first 12 repositories that have a file at a path.
+WORDS = """
+tensorflow-learning tensorflow-examples tensorflow-study tensorflow-benchmark multi-gpu gpu-test mixed-precision
+keras-tutorial deep-learning-tutorial hpc-docs horovod tensorflow-note learn-keras gpu-programming
+""".split()
+PATHS = """
+docs/tensorflow.md tensorflow.md TensorFlow.md tensorflow/README.md docs/TensorFlow.md docs/software/tensorflow.md
+docs/gpu.md GPU.md docs/gpu_setup.md GPU_SETUP.md tensorflow.rst docs/tensorflow.rst tensorflow.ipynb TensorFlow.ipynb
+gpu_test.ipynb test_gpu.ipynb GPU.ipynb tf_gpu.ipynb tensorflow_test.ipynb tensorflow_gpu.ipynb tf_test.py test_tf.py
+tensorflow_test.py tf_gpu.py tensorflow_gpu.py test_tensorflow.py gpu_check.py multi_gpu.py distributed.ipynb
+mirrored_strategy.py gpu_memory.py tf_config_test.py check_tf.py gputest.py
+""".split()
 OTHERS = re.compile(r"js|sharp|DotNet|ofx|docker|webgpu|wgpu|2048", re.IGNORECASE)
 STRINGS = (
     """
@@ -176,7 +190,12 @@ def collect(mirror: Path) -> list[Block]:
     """All blocks of the mirrored repositories that the rule describes."""
     seen: set[str] = set()
     blocks = []
-    for folder in sorted(mirror.iterdir(), key=lambda folder: hashlib.sha256(folder.name.encode()).digest()):
+    listed = {row.split("\t")[3] for row in LIST.read_text().splitlines()}
+
+    def order(folder: Path) -> tuple[bool, bytes]:
+        return folder.name.replace("+", "/", 1) not in listed, hashlib.sha256(folder.name.encode()).digest()
+
+    for folder in sorted(mirror.iterdir(), key=order):
         if not (folder / "repo").is_dir():
             continue
         of_repository: list[Block] = []
