@@ -30,8 +30,10 @@ list. After that list had been judged, blocks that compute lost their imaginary 
 before them in their file; the list was drawn anew, and a part of it is other blocks. Blocks of the words of ``MORE``
 were added later, all hits that could be fetched; none was chosen by hand. So were those of ``WORDS``, ``PATHS`` and
 ``FILES``, in this order, as far as repositories could be fetched: rows of the index's answers in their order, without
-looking into them. The words and paths were changed once: 105 repositories of the first ones had 12 blocks, of which
-none had been run or read. A twin of a block of the earlier list does not count.
+looking into them; of the last four paths fewer, and none whose name is about another subject. Words and paths whose
+answers named other things (sound, games) were left out. 105 repositories of the first ones had 12 blocks; ``FILES`` was
+added then, before one of them had been run or read. A twin of a block of the earlier list does not count, and neither
+does one that starts programs, removes files or downloads (``OUTSIDE``).
 
 The code is other people's: ``public_code.txt`` has where it is, and its hash.
 """
@@ -68,7 +70,8 @@ NAMES = {
 }
 # Words of a second drawing, at most 12 hits of each: their blocks come to those of the first.
 MORE = ("tensorflow-practice", "tensorflow-course", "tensorflow-guide", "keras-gpu", "tf-gpu")
-# Of a third drawing: at most 12 hits of each word, 12 repositories that have a file at each of PATHS, 25 at each of FILES.
+# Of a third drawing: at most 12 hits of each word, and repositories that have a file at a path: 12 of each of PATHS, 25
+# of each of FILES.
 WORDS = "tensorflow-learning tensorflow-examples hpc-docs"
 PATHS = """
 docs/tensorflow.md tensorflow.md TensorFlow.md docs/TensorFlow.md docs/software/tensorflow.md
@@ -76,10 +79,9 @@ tf_gpu.py tensorflow_gpu.py tf_gpu.ipynb tensorflow_gpu.ipynb
 """
 FILES = """
 tf_gpu_test.py test_tf_gpu.py check_tf_gpu.py tensorflow_gpu_test.py tf-gpu.py tf_gpu_check.py tensorflow-gpu.md
-tensorflow-gpu.ipynb tf_gpu_test.ipynb tensorflow_gpu_test.ipynb check_tensorflow_gpu.py verify_tensorflow.py check_tf.py
-tensorflow-test.ipynb set_gpu.py gpu_setup.py utils/gpu.py list_devices.py gpu_available.py multi_gpu.ipynb
-distributed_training.ipynb mixed_precision.ipynb GPU.ipynb check_gpu.ipynb GPU_test.ipynb gpu_test.ipynb test_gpu.ipynb
-GPU测试.py gpu测试.py 测试gpu.py 显存.py 分布式训练.ipynb TensorFlow安装.md tensorflow安装.md
+tensorflow-gpu.ipynb tf_gpu_test.ipynb tensorflow_gpu_test.ipynb check_tensorflow_gpu.py verify_tensorflow.py
+check_tf.py tensorflow-test.ipynb distributed_training.ipynb GPU测试.py gpu测试.py 分布式训练.ipynb tensorflow安装.md
+check_gpu.ipynb GPU_test.ipynb gpu_test.ipynb test_gpu.ipynb
 """
 OTHERS = re.compile(r"js|sharp|DotNet|ofx|docker|webgpu|wgpu|2048|torch|yolo|llm|gpt|llama|rust", re.IGNORECASE)
 STRINGS = (
@@ -102,6 +104,8 @@ SETTINGS = re.compile(
     r"|contrib\.distribute|saved_model\.load_options|Version|tpu\b|keras\.mixed_precision|keras\.utils\.multi_gpu)"
 )
 MACHINES = ("2xT4", "T4", "")
+# What a block does that is not run here: it starts programs (one uninstalled TensorFlow), removes files, or downloads.
+OUTSIDE = re.compile(r"subprocess|os\.(system|popen|exec|remove|kill)|rmtree|unlink|\bpip3?\b|requests|urllib|get_file")
 LINES, SECONDS, OF_FILE, OF_REPOSITORY = 150, 60, 3, 12
 SUFFIXES = (".md", ".rst", ".ipynb", ".py", ".txt")
 
@@ -200,7 +204,7 @@ def collect(mirror: Path) -> list[Block]:
     for folder in sorted(mirror.iterdir(), key=order):
         if not (folder / "repo").is_dir():
             continue
-        of_repository: list[Block] = []
+        name, of_repository = folder.name.replace("+", "/", 1), list[Block]()
         for path, text in _files(folder / "repo"):
             of_file, imports, before = 0, [], list[ast.stmt]()
             for number, block in enumerate(blocks_of(path, text)):
@@ -220,7 +224,8 @@ def collect(mirror: Path) -> list[Block]:
                 seen.add(shape_of(module))
                 of_file += 1
                 source = ast.unparse(ast.fix_missing_locations(body)) + "\n"
-                name = folder.name.replace("+", "/", 1)
+                if OUTSIDE.search(source) and name not in listed:
+                    continue
                 of_repository.append(Block(name, path, number, source, settings == len(calls), whole_of(before)))
         blocks += sorted(of_repository, key=lambda block: block.key)[:OF_REPOSITORY]
     return blocks
@@ -232,7 +237,8 @@ def whole_of(body: list[ast.stmt]) -> str:
     calls = calls_of(module)
     source = ast.unparse(ast.fix_missing_locations(module)) + "\n"
     settings = sum(SETTINGS.match(name) is not None for name in calls)
-    return source if source.count("\n") <= LINES and settings * 2 >= len(calls) else ""
+    fits = source.count("\n") <= LINES and settings * 2 >= len(calls)
+    return source if fits and not OUTSIDE.search(source) else ""
 
 
 def _files(repository: Path) -> list[tuple[str, str]]:
@@ -335,7 +341,8 @@ def judge(work: Path, part: str) -> None:
     rows = [row for row in rows if (work / f"{row[1]}.py").exists()]  # those of the repositories that were drawn there
     programs = [(row[1], (work / f"{row[1]}.py").read_text(), row[2].strip("-")) for row in rows]
     theirs, again, ours = (results(mode, programs) for mode in ("tensorflow", "tensorflow", "installed"))
-    counts: Counter[str] = Counter()
+    files = {row[1] for row in rows if row[4].endswith(".py")}
+    counts: dict[bool, Counter[str]] = {whole: Counter() for whole in (False, True)}
     needs: Counter[str] = Counter()
     for name, _, machine in programs:
         (code, out, _), (_, second, _), (our_code, our_out, our_err) = theirs[name], again[name], ours[name]
@@ -345,11 +352,13 @@ def judge(work: Path, part: str) -> None:
             lines, others = ([line for line, same in zip(of, fixed, strict=True) if same] for of in (lines, others))
         ends, prints = our_code == code, _same(others, lines)
         needs.update(re.findall(r"(\S+) needs TensorFlow", our_err) if not ends else ())
-        counts.update(blocks=1, ends=ends, prints=ends and prints)
+        counts[name in files].update(blocks=1, ends=ends, prints=ends and prints)
         if not (ends and prints):
             print("==", name, machine, "ends" if ends else our_err.splitlines()[-1:])
             print("\n".join(f"  TensorFlow {line!r}\n  gpuconf    {other!r}" for line, other in _unlike(lines, others)))
-    print(dict(counts), {what: f"{counts[what] / counts['blocks']:.1%}" for what in ("ends", "prints")})
+    for what, count in (("all", counts[False] + counts[True]), ("whole files", counts[True])):
+        rates = {each: f"{count[each] / count['blocks']:.1%}" for each in ("ends", "prints") if count["blocks"]}
+        print(what, dict(count), rates)
     print(needs.most_common())
 
 
