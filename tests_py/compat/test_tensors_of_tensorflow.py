@@ -125,10 +125,16 @@ def test_names_beside_a_configuration() -> None:
         assert tf1.linalg.eye(2).shape == (2, 2)
     assert tf.sysconfig.get_link_flags()[0] == f"-L{tf.sysconfig.get_lib()}"
     assert Path(tf.sysconfig.get_include()).is_dir()
-    for module in (tf.nn, tf.keras.layers, tf1.layers):
+    for module in (tf.nn, tf.keras.layers, tf1.layers, tf.keras.callbacks, tf.keras.preprocessing.image):
         own = type("Own", (module.Anything,), {})
         with pytest.raises(AttributeError, match="Anything"):
             own()
+    with pytest.raises(AttributeError, match=r"tf\.keras\.datasets\.mnist\.load_data: it needs TensorFlow"):
+        tf.keras.datasets.mnist.load_data()
+    with pytest.raises(AttributeError, match=r"tf\.keras\.Sequential: it needs TensorFlow"):
+        tf.keras.Sequential()
+    assert not hasattr(tf.keras, "Sequentail")
+    assert not hasattr(tf.keras.utils, "anything")
 
 
 def test_variables_are_on_parameter_servers() -> None:

@@ -25,7 +25,7 @@ docs: dict[str, str] = {}
 rows: dict[str, dict[str, tuple[str, str]]] = {}  # its names, and the module and name of what they stand for
 unlisted: dict[str, set[str]] = {}  # those of its names that dir() does not show
 others: dict[str, list[str]] = {}  # the modules whose other names it has, too
-on_use: set[str] = set()  # the modules whose other names raise when they are called
+on_use: dict[str, list[str]] = {}  # the modules whose other names raise when they are called: these, or all if empty
 aliases: dict[str, str] = {}  # a second name of a module, and the first
 _homes: dict[str, dict[str, str]] = {}  # by the module of the code: its names, and the first public module of each
 
@@ -45,7 +45,7 @@ def _read() -> None:
             elif line.startswith(" "):
                 source, _, names = line.strip().partition(":")
                 if source == "on use":
-                    on_use.add(module)
+                    on_use[module] = names.split()
                     continue
                 if source == "*":
                     others[module] = [_full(each) for each in names.split()]
@@ -99,10 +99,19 @@ class Listed(ModuleType):
             if module.startswith(f"{_PYTHON}.") and others[module]:
                 path = f"{module.removeprefix(_PYTHON)}.{name}"
                 raise AttributeError(f"gpuconf does not have tensorflow.python{path}: it needs TensorFlow")
-        if module in on_use and not name.startswith("_"):
+        if module in on_use and name in (on_use[module] or [name]) and not name.startswith("_"):
             setattr(self, name, _raising(module, name))
             return vars(self)[name]
         raise error_for(module, name, sys._getframe(1))
+
+
+class _Raising(type):
+    """The type of what cannot be called: its attributes need TensorFlow, too."""
+
+    def __getattr__(cls, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        raise error_for(f"{cls.__module__}.{cls.__name__}", name)
 
 
 def _raising(module: str, name: str) -> type:
@@ -111,7 +120,7 @@ def _raising(module: str, name: str) -> type:
     def refuse(*_: Any, **__: Any) -> None:
         raise error_for(module, name)
 
-    return type(name, (), {"__init__": refuse, "__module__": module, "__doc__": "Needs TensorFlow."})
+    return _Raising(name, (), {"__init__": refuse, "__module__": module, "__doc__": "Needs TensorFlow."})
 
 
 def make_modules() -> None:
