@@ -39,7 +39,10 @@ const usualInputs = 2
 // Execute places and runs one operation. If it fails, it holds no memory.
 func (d *Devices) Execute(c Call) (Outcome, error) {
 	outcome, err := d.execute(c)
-	if err != nil {
+	switch {
+	case err != nil && c.Op == Const && status.CodeOf(err) == status.InvalidArgument:
+		return Outcome{}, err // TensorFlow places a constant before it makes the operation, and does not name it
+	case err != nil:
 		return Outcome{}, status.Errorf(status.CodeOf(err), "%w [Op:%s] name: %s", err, c.Op.v2Name(), c.Name)
 	}
 	return outcome, nil

@@ -1,6 +1,7 @@
 package graph_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -142,6 +143,19 @@ func TestEagerPlacementErrors(t *testing.T) {
 			require.Equal(t, row.code, status.CodeOf(err))
 			require.Equal(t, before, m.inUse())
 		})
+	}
+}
+
+// TensorFlow's text about the device of a constant ends without the operation. gpuconf's had "[Op:_EagerConst]" after it.
+func TestPlacementErrorsOfConstants(t *testing.T) {
+	m := newMachine(t, 1)
+	for device, text := range map[string]string{
+		enter(t, "GPU:1000"):          "All available devices [" + local + "/device:CPU:0].",
+		enter(t, "/job:worker/cpu:0"): "/job:worker/replica:0/task:0/device:CPU:0 unknown device.",
+	} {
+		_, err := m.Execute(graph.Call{Op: graph.Const, Value: value(gpu.Float32, graph.Shape{2}, 1), Device: device})
+		require.Equal(t, status.InvalidArgument, status.CodeOf(err))
+		require.True(t, strings.HasSuffix(err.Error(), text), err.Error())
 	}
 }
 
