@@ -17,7 +17,7 @@ import (
 	"gpuconf/gocore/base/status"
 	"gpuconf/gocore/machine/blas"
 	"gpuconf/gocore/machine/gpu"
-	"gpuconf/tests_go/base/must"
+	"gpuconf/tests_go/attempt"
 	"gpuconf/tests_go/machine/computetest"
 )
 
@@ -41,7 +41,7 @@ func TestEachNaming(t *testing.T) {
 		t.Run(naming.name, func(t *testing.T) {
 			path := build(t, t.TempDir(), "libx.so", naming.define, naming.integer)
 			library := blas.New(path, nil)
-			require.Equal(t, path, must.Get(library.Describe()).Path)
+			require.Equal(t, path, attempt.Get(library.Describe()).Path)
 			computetest.TestCompute(t, func(t *testing.T) computetest.Device { return device(t, library) })
 			checkTakes(t, library, true)
 		})
@@ -51,12 +51,12 @@ func TestEachNaming(t *testing.T) {
 // TestRealLibraries runs the suite on the libraries that GPUCONF_TEST_BLAS lists, and on NumPy's.
 func TestRealLibraries(t *testing.T) {
 	paths := filepath.SplitList(os.Getenv("GPUCONF_TEST_BLAS"))
-	found := must.Get(filepath.Glob("../../../.venv/lib/python3*/site-packages/numpy.libs/*openblas*.so"))
+	found := attempt.Get(filepath.Glob("../../../.venv/lib/python3*/site-packages/numpy.libs/*openblas*.so"))
 	for _, path := range append(paths, found...) {
 		t.Run(filepath.Base(path), func(t *testing.T) {
-			path := must.Get(filepath.Abs(path))
+			path := attempt.Get(filepath.Abs(path))
 			library := blas.New(path, nil)
-			about := must.Get(library.Describe())
+			about := attempt.Get(library.Describe())
 			t.Logf("%+v", about)
 			computetest.TestCompute(t, func(t *testing.T) computetest.Device { return device(t, library) })
 			checkTakes(t, library, true)
@@ -121,7 +121,7 @@ func checkUndefinedResult(t *testing.T, library *blas.Library) {
 			c := fill(m*n, math.NaN())
 			g := gpu.Gemm{DType: gpu.Float64, M: m, N: n, K: k, TransA: variant&1 != 0, TransB: variant&2 != 0,
 				A: fill(m*k, 1), B: fill(k*n, 2), C: c}
-			require.True(t, must.Get(library.Gemm(g)))
+			require.True(t, attempt.Get(library.Gemm(g)))
 			raw := make([]byte, m*n*8)
 			d.Read(raw, c)
 			for i := range m * n {
@@ -220,12 +220,12 @@ func TestALibraryThatCannotBeUsed(t *testing.T) {
 func TestGonumIsAChoice(t *testing.T) {
 	library := blas.New(blas.Gonum, nil)
 	checkTakes(t, library, false)
-	require.Equal(t, blas.About{}, must.Get(library.Describe()))
+	require.Equal(t, blas.About{}, attempt.Get(library.Describe()))
 }
 
 func TestSizesBeyondTheLibrarysIntegers(t *testing.T) {
 	path := build(t, t.TempDir(), "libnarrow.so", "-DNAME(x)=x", narrow)
-	done := must.Get(blas.New(path, nil).Gemm(gpu.Gemm{
+	done := attempt.Get(blas.New(path, nil).Gemm(gpu.Gemm{
 		DType: gpu.Float32, M: 1 << 31, N: 1, K: 1, A: 64, B: 64, C: 64}))
 	require.False(t, done)
 }
@@ -239,7 +239,7 @@ func TestIntegersAndBadArgumentsAreNotTaken(t *testing.T) {
 		{DType: gpu.Float32, M: 0, N: 100, K: 100},
 		{DType: gpu.Float32, M: 1000, N: 100, K: 0, C: 64},
 	} {
-		require.False(t, must.Get(library.Gemm(g)))
+		require.False(t, attempt.Get(library.Gemm(g)))
 	}
 }
 

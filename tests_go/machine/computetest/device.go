@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"gpuconf/gocore/machine/gpu"
-	"gpuconf/tests_go/base/must"
+	"gpuconf/tests_go/attempt"
 )
 
 // Device is an implementation of arithmetic and the memory it works on. Memory from Allocate lives until the test ends.
@@ -33,7 +33,7 @@ func typeOf[T number]() gpu.DType {
 // rawOf returns the values' bytes, so that NaN equals NaN.
 func rawOf[T number](t *testing.T, values []T) []byte {
 	t.Helper()
-	return must.Get(binary.Append(nil, binary.NativeEndian, values))
+	return attempt.Get(binary.Append(nil, binary.NativeEndian, values))
 }
 
 // put writes values to new memory.
@@ -51,6 +51,6 @@ func get[T number](t *testing.T, d Device, addr uint64, n int) []T {
 	values := make([]T, n)
 	raw := make([]byte, uint64(n)*typeOf[T]().Bytes())
 	d.Read(raw, addr)
-	must.Get(binary.Decode(raw, binary.NativeEndian, values))
+	attempt.Get(binary.Decode(raw, binary.NativeEndian, values))
 	return values
 }

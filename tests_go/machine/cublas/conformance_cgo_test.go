@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gpuconf/gocore/machine/gpu"
-	"gpuconf/tests_go/base/must"
+	"gpuconf/tests_go/attempt"
 	"gpuconf/tests_go/machine/computetest"
 )
 
@@ -36,7 +36,7 @@ func device(t *testing.T, ordinal, delay int) computetest.Device {
 	return computetest.Device{
 		Compute: compute,
 		Allocate: func(bytes uint64) uint64 {
-			return must.Get(driver.MemAlloc(ordinal, bytes))
+			return attempt.Get(driver.MemAlloc(ordinal, bytes))
 		},
 		Write: func(addr uint64, src []byte) { require.NoError(t, driver.MemcpyHtoD(ordinal, addr, src)) },
 		Read:  func(dst []byte, addr uint64) { require.NoError(t, driver.MemcpyDtoH(ordinal, dst, addr)) },
@@ -50,7 +50,7 @@ func TestConformanceInsideAnotherContext(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	driver, compute, _ := open(t, 1)
-	foreign := must.Get(fake.Create(0))
+	foreign := attempt.Get(fake.Create(0))
 	addr := put(t, driver, 1, make([]byte, 64))
 	require.NoError(t, compute.Gemm(gpu.Gemm{DType: gpu.Float32, M: 2, N: 2, K: 2, A: addr, B: addr, C: addr + 32}))
 	require.NoError(t, compute.Add(gpu.Add{DType: gpu.Float64, Count: 2, Out: gpu.Vector{Addr: addr, Step: 1},

@@ -16,7 +16,7 @@ import (
 	"gpuconf/gocore/machine/cublas"
 	"gpuconf/gocore/machine/cuda"
 	"gpuconf/gocore/machine/gpu"
-	"gpuconf/tests_go/base/must"
+	"gpuconf/tests_go/attempt"
 	"gpuconf/tests_go/machine/fakecublas"
 	"gpuconf/tests_go/machine/fakecuda"
 )
@@ -24,16 +24,16 @@ import (
 // useEverything opens a driver and runs every operation, with both types, in all forms. It stops at the first failure.
 // left receives the number of pieces of scratch memory that were not freed.
 func useEverything(left *int) (err error) {
-	defer must.Catch(&err)
-	opened := must.Get(cuda.Open())
+	defer attempt.Catch(&err)
+	opened := attempt.Get(cuda.Open())
 	driver := opened.(cublas.Driver)
 	pool := &scratch{driver: driver}
 	defer func() { *left, err = pool.live, errors.Join(err, driver.Close()) }()
-	must.Do(driver.ContextRetain(0))
+	attempt.Do(driver.ContextRetain(0))
 	defer func() { err = errors.Join(err, driver.ContextRelease(0)) }()
-	addr := must.Get(driver.MemAlloc(0, 4096))
+	addr := attempt.Get(driver.MemAlloc(0, 4096))
 	defer func() { err = errors.Join(err, driver.MemFree(0, addr)) }()
-	must.Do(driver.MemsetD8(0, addr, 0, 4096))
+	attempt.Do(driver.MemsetD8(0, addr, 0, 4096))
 	compute := cublas.New(driver, nil).On(0, pool)
 	for _, dtype := range []gpu.DType{gpu.Float32, gpu.Float64} {
 		out, row := gpu.Vector{Addr: addr + 2048, Step: 1}, gpu.Vector{Addr: addr, Step: 1}
@@ -55,7 +55,7 @@ func useEverything(left *int) (err error) {
 // functions are the names in the binding's table that useEverything calls.
 func functions(t *testing.T) map[string]bool {
 	t.Helper()
-	table := must.Get(os.ReadFile(filepath.Join(fakecuda.Source(), "..", "..", "machine", "cublas", "symbols.h")))
+	table := attempt.Get(os.ReadFile(filepath.Join(fakecuda.Source(), "..", "..", "machine", "cublas", "symbols.h")))
 	names := map[string]bool{}
 	for _, match := range regexp.MustCompile(`X\((cublas\w+?)(_v2)?, 11,`).FindAllSubmatch(table, -1) {
 		names[string(match[1])] = true
@@ -70,10 +70,10 @@ func TestEveryCallFailsOnce(t *testing.T) {
 	configure(t, nil)
 	left := 0
 	require.NoError(t, useEverything(&left))
-	blas := must.Get(fakecublas.Attach("libcublas.so.12"))
+	blas := attempt.Get(fakecublas.Attach("libcublas.so.12"))
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	foreign := must.Get(fake.Create(0))
+	foreign := attempt.Get(fake.Create(0))
 	never := functions(t)
 	for nth := 0; ; nth++ {
 		before := fake.Fired()
@@ -151,7 +151,7 @@ func TestAHandleThatCannotStayIsDestroyed(t *testing.T) {
 	g := gpu.Gemm{DType: gpu.Float32, M: 1, N: 1, K: 1, A: addr, B: addr + 4, C: addr + 8}
 	fake.Fail("cublasSetMathMode", 0, 15)
 	require.Error(t, compute.Gemm(g))
-	blas := must.Get(fakecublas.Attach("libcublas.so.12"))
+	blas := attempt.Get(fakecublas.Attach("libcublas.so.12"))
 	require.Zero(t, blas.Live())
 	require.ErrorIs(t, cublas.New(refusing{driver}, nil).On(0, pool).Gemm(g), gpu.ErrorInvalidContext)
 	require.Zero(t, blas.Live())

@@ -19,7 +19,7 @@ import (
 	"gpuconf/gocore/machine/cublas"
 	"gpuconf/gocore/machine/cuda"
 	"gpuconf/gocore/machine/gpu"
-	"gpuconf/tests_go/base/must"
+	"gpuconf/tests_go/attempt"
 	"gpuconf/tests_go/machine/fakecublas"
 	"gpuconf/tests_go/machine/fakecuda"
 )
@@ -34,8 +34,8 @@ type report struct {
 // beChild runs the job in childEnv: "product" or "wide"; after a colon the folders of the wheels.
 func beChild() {
 	job, folders, _ := strings.Cut(os.Getenv(childEnv), ":")
-	driver := must.Get(cuda.Open())
-	must.Do(driver.ContextRetain(0))
+	driver := attempt.Get(cuda.Open())
+	attempt.Do(driver.ContextRetain(0))
 	pool := &scratch{driver: driver}
 	compute := cublas.New(driver.(cublas.Driver), strings.Fields(folders)).On(0, pool)
 	var r report
@@ -49,40 +49,40 @@ func beChild() {
 		r.Code, r.Error = status.CodeOf(err).String(), err.Error()
 	}
 	r.Library = mapped("libcublas.so")
-	must.Do(driver.Close())
-	must.Do(json.NewEncoder(os.Stdout).Encode(r))
+	attempt.Do(driver.Close())
+	attempt.Do(json.NewEncoder(os.Stdout).Encode(r))
 }
 
 func product(driver gpu.Driver, compute gpu.Compute) (float32, error) {
-	addr := must.Get(driver.MemAlloc(0, 12))
+	addr := attempt.Get(driver.MemAlloc(0, 12))
 	raw := binary.NativeEndian.AppendUint32(nil, math.Float32bits(2))
-	must.Do(driver.MemcpyHtoD(0, addr, binary.NativeEndian.AppendUint32(raw, math.Float32bits(3))))
+	attempt.Do(driver.MemcpyHtoD(0, addr, binary.NativeEndian.AppendUint32(raw, math.Float32bits(3))))
 	err := compute.Gemm(gpu.Gemm{DType: gpu.Float32, M: 1, N: 1, K: 1, A: addr, B: addr + 4, C: addr + 8})
-	must.Do(driver.MemcpyDtoH(0, raw[:4], addr+8))
+	attempt.Do(driver.MemcpyDtoH(0, raw[:4], addr+8))
 	return math.Float32frombits(binary.NativeEndian.Uint32(raw)), err
 }
 
 // wide uses sizes and strides beyond 32 bits, and more elements than one call sums.
 func wide(driver gpu.Driver, compute gpu.Compute) (err error) {
-	defer must.Catch(&err)
-	fake := must.Get(fakecuda.Attach())
+	defer attempt.Catch(&err)
+	fake := attempt.Get(fakecuda.Attach())
 	const huge = 1<<31 + 8
-	a := must.Get(driver.MemAlloc(0, 4*huge+8))
-	c := must.Get(driver.MemAlloc(0, 4*huge+8))
+	a := attempt.Get(driver.MemAlloc(0, 4*huge+8))
+	c := attempt.Get(driver.MemAlloc(0, 4*huge+8))
 	for _, g := range []gpu.Gemm{
 		{DType: gpu.Float32, M: huge, N: 1, K: 1, A: a, B: a, C: c},
 		{DType: gpu.Float32, M: 1, N: huge, K: 1, A: a, B: a, C: c},
 		{DType: gpu.Float32, M: 1, N: 1, K: huge, A: a, B: a, C: c},
 		{DType: gpu.Float64, M: huge / 2, N: 1, K: 1, A: a, B: a, C: c}, // fits in 32 bits
 	} {
-		must.Do(compute.Gemm(g))
+		attempt.Do(compute.Gemm(g))
 	}
 	vector := func(addr, step uint64) gpu.Vector { return gpu.Vector{Addr: addr, Step: step} }
 	for _, s := range []gpu.Add{
 		{DType: gpu.Float32, Count: 2, Out: vector(c, huge), A: vector(a, 1), B: vector(a, 1)},
 		{DType: gpu.Float32, Count: huge, Out: vector(c, 1), A: vector(a, 1), B: vector(a, 1)},
 	} {
-		must.Do(compute.Add(s))
+		attempt.Do(compute.Add(s))
 	}
 	want := map[string]int{"cublasSgemm_v2_64": 3, "cublasDgemm_v2": 1, "cublasSgeam_64": 1, "cublasSgeam": 3,
 		"cublasSgemm_v2": 0}
@@ -96,7 +96,7 @@ func wide(driver gpu.Driver, compute gpu.Compute) (err error) {
 
 // mapped returns the files mapped by this process whose names begin with a prefix.
 func mapped(name string) string {
-	maps := must.Get(os.ReadFile("/proc/self/maps"))
+	maps := attempt.Get(os.ReadFile("/proc/self/maps"))
 	for _, line := range strings.Split(string(maps), "\n") {
 		if fields := strings.Fields(line); len(fields) == 6 && strings.HasPrefix(filepath.Base(fields[5]), name) {
 			return fields[5]
@@ -125,7 +125,7 @@ var built = map[string]string{}
 func once(t *testing.T, what string, build func(folder string) error) string {
 	t.Helper()
 	if built[what] == "" {
-		folder := must.Get(os.MkdirTemp(os.Getenv(folderEnv), "built"))
+		folder := attempt.Get(os.MkdirTemp(os.Getenv(folderEnv), "built"))
 		require.NoError(t, build(folder))
 		built[what] = folder
 	}
@@ -153,7 +153,7 @@ func blasFolder(t *testing.T, below string, options fakecublas.Options) string {
 	}
 	folder := filepath.Join(t.TempDir(), below)
 	require.NoError(t, os.MkdirAll(folder, 0o700))
-	files := must.Get(filepath.Glob(filepath.Join(source, "libcublas*")))
+	files := attempt.Get(filepath.Glob(filepath.Join(source, "libcublas*")))
 	for _, file := range files {
 		require.NoError(t, os.Link(file, filepath.Join(folder, filepath.Base(file))))
 	}

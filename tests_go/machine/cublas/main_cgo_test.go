@@ -17,7 +17,7 @@ import (
 	"gpuconf/gocore/machine/cublas"
 	"gpuconf/gocore/machine/cuda"
 	"gpuconf/gocore/machine/gpu"
-	"gpuconf/tests_go/base/must"
+	"gpuconf/tests_go/attempt"
 	"gpuconf/tests_go/machine/fakecublas"
 	"gpuconf/tests_go/machine/fakecuda"
 )
@@ -92,7 +92,7 @@ func configure(t *testing.T, environ map[string]string) {
 // open opens the driver, retains a GPU's context, and returns cuBLAS there, until the test ends.
 func open(t *testing.T, ordinal int) (cublas.Driver, gpu.Compute, *scratch) {
 	t.Helper()
-	opened := must.Get(cuda.Open())
+	opened := attempt.Get(cuda.Open())
 	driver := opened.(cublas.Driver)
 	require.NoError(t, driver.ContextRetain(ordinal))
 	pool := &scratch{driver: driver, ordinal: ordinal}
@@ -110,7 +110,7 @@ func open(t *testing.T, ordinal int) (cublas.Driver, gpu.Compute, *scratch) {
 // put writes values to new memory of a GPU.
 func put(t *testing.T, driver gpu.Driver, ordinal int, raw []byte) uint64 {
 	t.Helper()
-	addr := must.Get(driver.MemAlloc(ordinal, max(uint64(len(raw)), 1)))
+	addr := attempt.Get(driver.MemAlloc(ordinal, max(uint64(len(raw)), 1)))
 	require.NoError(t, driver.MemcpyHtoD(ordinal, addr, raw))
 	return addr
 }

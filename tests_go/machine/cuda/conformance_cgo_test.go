@@ -13,7 +13,7 @@ import (
 	"gpuconf/gocore/base/status"
 	"gpuconf/gocore/machine/cuda"
 	"gpuconf/gocore/machine/gpu"
-	"gpuconf/tests_go/base/must"
+	"gpuconf/tests_go/attempt"
 	"gpuconf/tests_go/machine/drivertest"
 	"gpuconf/tests_go/machine/fakecuda"
 )
@@ -42,7 +42,7 @@ func TestConformanceWhereOthersKeepTheContext(t *testing.T) {
 	configure(t, map[string]string{"FAKECUDA_GPUS": "2"})
 	first := open(t) // starts the driver for the other library
 	for ordinal := range 2 {
-		must.Get(fake.Retain(ordinal))
+		attempt.Get(fake.Retain(ordinal))
 	}
 	drivertest.TestDriver(t, cuda.Open)
 	for ordinal := range 2 {
@@ -77,7 +77,7 @@ func TestInChildOnThisMachine(t *testing.T) {
 		t.Skip(err)
 	}
 	require.NoError(t, err)
-	devices := must.Get(driver.Devices())
+	devices := attempt.Get(driver.Devices())
 	require.NoError(t, driver.Close())
 	if len(devices) == 0 {
 		t.Skip("no GPU is visible")

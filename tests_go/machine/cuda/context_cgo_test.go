@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gpuconf/gocore/machine/gpu"
-	"gpuconf/tests_go/base/must"
+	"gpuconf/tests_go/attempt"
 )
 
 func isResult(err error, want gpu.Result) bool { return errors.Is(err, want) }
@@ -26,7 +26,7 @@ func TestThreadsContextStaysAsItWas(t *testing.T) {
 	require.Zero(t, fake.Depth(), "retaining made a context current")
 
 	t.Run("no context", func(t *testing.T) {
-		must.Get(driver.MemAlloc(1, mib))
+		attempt.Get(driver.MemAlloc(1, mib))
 		_, err := driver.MemAlloc(1, 4<<30)
 		require.ErrorIs(t, err, gpu.ErrorOutOfMemory)
 		require.Zero(t, fake.Depth())
@@ -41,9 +41,9 @@ func TestThreadsContextStaysAsItWas(t *testing.T) {
 		unchanged()
 	})
 	t.Run("the primary one of another GPU", func(t *testing.T) {
-		primary := must.Get(fake.Retain(0))
+		primary := attempt.Get(fake.Retain(0))
 		require.NoError(t, fake.SetCurrent(primary))
-		addr := must.Get(driver.MemAlloc(1, mib))
+		addr := attempt.Get(driver.MemAlloc(1, mib))
 		require.Equal(t, primary, fake.Current())
 		require.Equal(t, 1, fake.Depth())
 		free, total, err := driver.MemGetInfo(0)
@@ -54,10 +54,10 @@ func TestThreadsContextStaysAsItWas(t *testing.T) {
 		require.NoError(t, fake.Release(0))
 	})
 	t.Run("the right one already", func(t *testing.T) {
-		primary := must.Get(fake.Retain(1))
+		primary := attempt.Get(fake.Retain(1))
 		require.NoError(t, fake.SetCurrent(primary))
 		pushed := fake.Count("cuCtxPushCurrent")
-		addr := must.Get(driver.MemAlloc(1, mib))
+		addr := attempt.Get(driver.MemAlloc(1, mib))
 		require.NoError(t, driver.MemFree(1, addr))
 		require.Equal(t, pushed, fake.Count("cuCtxPushCurrent"), "pushed a context that was current")
 		require.Equal(t, primary, fake.Current())
@@ -84,9 +84,9 @@ func TestOthersKeepTheContext(t *testing.T) {
 			driver := open(t)
 			runtime.LockOSThread()
 			defer runtime.UnlockOSThread()
-			context := must.Get(fake.Retain(0))
+			context := attempt.Get(fake.Retain(0))
 			require.NoError(t, fake.SetCurrent(context))
-			theirs := must.Get(fake.Alloc(3 * mib))
+			theirs := attempt.Get(fake.Alloc(3 * mib))
 
 			require.NoError(t, driver.ContextRetain(0))
 			leaveThingsLive(t, driver)
@@ -104,18 +104,18 @@ func TestOthersKeepTheContext(t *testing.T) {
 // leaveThingsLive leaves one resource of each kind that belongs to a context.
 func leaveThingsLive(t *testing.T, driver gpu.Driver) {
 	t.Helper()
-	must.Get(driver.MemAlloc(0, mib))
-	must.Get(driver.MemHostAlloc(0, 4096))
-	must.Get(driver.StreamCreate(0, gpu.StreamDefault, 0))
-	must.Get(driver.EventCreate(0))
+	attempt.Get(driver.MemAlloc(0, mib))
+	attempt.Get(driver.MemHostAlloc(0, 4096))
+	attempt.Get(driver.StreamCreate(0, gpu.StreamDefault, 0))
+	attempt.Get(driver.EventCreate(0))
 }
 
 func TestCloseGivesBackMappings(t *testing.T) {
 	configure(t, nil)
 	driver := open(t)
 	require.NoError(t, driver.ContextRetain(0))
-	addr := must.Get(driver.MemAddressReserve(8*mib, 0))
-	handle := must.Get(driver.MemCreate(0, 2*mib))
+	addr := attempt.Get(driver.MemAddressReserve(8*mib, 0))
+	handle := attempt.Get(driver.MemCreate(0, 2*mib))
 	for _, offset := range []uint64{0, 4 * mib} {
 		require.NoError(t, driver.MemMap(addr+offset, 2*mib, handle))
 		require.NoError(t, driver.MemSetAccess(0, addr+offset, 2*mib))

@@ -10,7 +10,7 @@ import (
 
 	"gpuconf/gocore/machine/cuda"
 	"gpuconf/gocore/machine/gpu"
-	"gpuconf/tests_go/base/must"
+	"gpuconf/tests_go/attempt"
 )
 
 const mib = 1 << 20
@@ -37,46 +37,46 @@ func useEverything() error {
 }
 
 func use(parts ...func(*session) error) (err error) {
-	defer must.Catch(&err)
-	driver := must.Get(cuda.Open())
+	defer attempt.Catch(&err)
+	driver := attempt.Get(cuda.Open())
 	s := &session{Driver: driver}
 	s.later(driver.Close)
 	defer s.end(&err)
-	must.Do(s.ContextRetain(0))
+	attempt.Do(s.ContextRetain(0))
 	s.later(func() error { return s.ContextRelease(0) })
 	for _, part := range parts {
-		must.Do(part(s))
+		attempt.Do(part(s))
 	}
 	return nil
 }
 
 func (s *session) useMemory() (err error) {
-	defer must.Catch(&err)
+	defer attempt.Catch(&err)
 	if _, _, err := s.MemGetInfo(0); err != nil {
 		return err
 	}
-	addr := must.Get(s.MemAlloc(0, mib))
+	addr := attempt.Get(s.MemAlloc(0, mib))
 	s.later(func() error { return s.MemFree(0, addr) })
 	data := make([]byte, 16)
-	must.Do(s.MemsetD8(0, addr, 7, mib))
-	must.Do(s.MemcpyHtoD(0, addr, []byte("gpuconf")))
-	must.Do(s.MemcpyDtoD(0, addr+1024, addr, 16))
-	must.Do(s.MemcpyDtoH(0, data, addr+1024))
+	attempt.Do(s.MemsetD8(0, addr, 7, mib))
+	attempt.Do(s.MemcpyHtoD(0, addr, []byte("gpuconf")))
+	attempt.Do(s.MemcpyDtoD(0, addr+1024, addr, 16))
+	attempt.Do(s.MemcpyDtoH(0, data, addr+1024))
 	return expect(data, "gpuconf\x07\x07\x07\x07\x07\x07\x07\x07\x07")
 }
 
 // useManagedMemory reads and writes beyond the card's memory.
 func (s *session) useManagedMemory() (err error) {
-	defer must.Catch(&err)
+	defer attempt.Catch(&err)
 	_, total, err := s.MemGetInfo(0)
 	if err != nil {
 		return err
 	}
-	addr := must.Get(s.MemAllocManaged(0, total+mib))
+	addr := attempt.Get(s.MemAllocManaged(0, total+mib))
 	s.later(func() error { return s.MemFree(0, addr) })
 	data := make([]byte, 7)
-	must.Do(s.MemcpyHtoD(0, addr+total, []byte("managed")))
-	must.Do(s.MemcpyDtoH(0, data, addr+total))
+	attempt.Do(s.MemcpyHtoD(0, addr+total, []byte("managed")))
+	attempt.Do(s.MemcpyDtoH(0, data, addr+total))
 	return expect(data, "managed")
 }
 
@@ -88,32 +88,32 @@ func expect(data []byte, want string) error {
 }
 
 func (s *session) useVirtualMemory() (err error) {
-	defer must.Catch(&err)
+	defer attempt.Catch(&err)
 	granule, _, err := s.MemGetAllocationGranularity(0)
 	if err != nil {
 		return err
 	}
-	addr := must.Get(s.MemAddressReserve(4*granule, 0))
+	addr := attempt.Get(s.MemAddressReserve(4*granule, 0))
 	s.later(func() error { return s.MemAddressFree(addr, 4*granule) })
 	for i := range uint64(2) {
-		handle := must.Get(s.MemCreate(0, granule))
+		handle := attempt.Get(s.MemCreate(0, granule))
 		s.later(func() error { return s.MemRelease(handle) })
-		must.Do(s.MemMap(addr+i*granule, granule, handle))
+		attempt.Do(s.MemMap(addr+i*granule, granule, handle))
 		s.later(func() error { return s.MemUnmap(addr+i*granule, granule) })
 	}
-	must.Do(s.MemSetAccess(0, addr, 2*granule))
+	attempt.Do(s.MemSetAccess(0, addr, 2*granule))
 	return s.MemsetD8(0, addr+granule/2, 1, granule)
 }
 
 func (s *session) useStreams() (err error) {
-	defer must.Catch(&err)
-	stream := must.Get(s.StreamCreate(0, gpu.StreamNonBlocking, -1))
+	defer attempt.Catch(&err)
+	stream := attempt.Get(s.StreamCreate(0, gpu.StreamNonBlocking, -1))
 	s.later(func() error { return s.StreamDestroy(0, stream) })
-	event := must.Get(s.EventCreate(0))
+	event := attempt.Get(s.EventCreate(0))
 	s.later(func() error { return s.EventDestroy(0, event) })
-	host := must.Get(s.MemHostAlloc(0, 4096))
+	host := attempt.Get(s.MemHostAlloc(0, 4096))
 	s.later(func() error { return s.MemFreeHost(0, host.Addr) })
-	addr := must.Get(s.MemAlloc(0, 4096))
+	addr := attempt.Get(s.MemAlloc(0, 4096))
 	s.later(func() error { return s.MemFree(0, addr) })
 	s.later(func() error { return s.StreamSynchronize(0, stream) })
 
@@ -135,23 +135,23 @@ func (s *session) useStreams() (err error) {
 		func() error { return s.ContextSynchronize(0) },
 		func() error { return s.mustBeDone(stream, event) },
 	} {
-		must.Do(call())
+		attempt.Do(call())
 	}
 	return expect(host.Bytes[2048:2056], "queued\x09\x09")
 }
 
 // useCapture queries a stream that another library captures.
 func (s *session) useCapture() (err error) {
-	defer must.Catch(&err)
+	defer attempt.Catch(&err)
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	stream := must.Get(s.StreamCreate(0, gpu.StreamNonBlocking, 0))
+	stream := attempt.Get(s.StreamCreate(0, gpu.StreamNonBlocking, 0))
 	defer func() { err = errors.Join(err, s.StreamDestroy(0, stream)) }()
 	if capture, err := s.StreamGetCaptureInfo(0, stream); err != nil || capture != 0 {
 		return errors.Join(err, expectEqual("no capture", capture, 0))
 	}
 	library := capturer{s.Driver}
-	must.Do(library.BeginCapture(0, stream))
+	attempt.Do(library.BeginCapture(0, stream))
 	end := func() error {
 		graph, err := library.EndCapture(0, stream)
 		if graph == 0 {
@@ -182,9 +182,9 @@ func expectEqual[T comparable](what string, got, want T) error {
 }
 
 func (s *session) mustBeDone(stream gpu.Stream, event gpu.Event) (err error) {
-	defer must.Catch(&err)
-	streamDone := must.Get(s.StreamQuery(0, stream))
-	eventDone := must.Get(s.EventQuery(0, event))
+	defer attempt.Catch(&err)
+	streamDone := attempt.Get(s.StreamQuery(0, stream))
+	eventDone := attempt.Get(s.EventQuery(0, event))
 	if !streamDone || !eventDone {
 		return fmt.Errorf("stream done %t, event done %t, after waiting for both", streamDone, eventDone)
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gpuconf/gocore/machine/gpu"
-	"gpuconf/tests_go/base/must"
+	"gpuconf/tests_go/attempt"
 	"gpuconf/tests_go/machine/fakecuda"
 )
 
@@ -21,8 +21,8 @@ import (
 func inForeignContext(t *testing.T) (unchanged func()) {
 	t.Helper()
 	runtime.LockOSThread()
-	below := must.Get(fake.Create(0))
-	foreign := must.Get(fake.Create(0))
+	below := attempt.Get(fake.Create(0))
+	foreign := attempt.Get(fake.Create(0))
 	t.Cleanup(func() {
 		require.NoError(t, fake.Destroy(foreign))
 		require.NoError(t, fake.Destroy(below))
@@ -39,7 +39,7 @@ func inForeignContext(t *testing.T) (unchanged func()) {
 // functions are the names in the binding's table, without those that are called while the library is being loaded.
 func functions(t *testing.T) map[string]bool {
 	t.Helper()
-	table := must.Get(os.ReadFile(filepath.Join(fakecuda.Source(), "..", "..", "machine", "cuda", "symbols.h")))
+	table := attempt.Get(os.ReadFile(filepath.Join(fakecuda.Source(), "..", "..", "machine", "cuda", "symbols.h")))
 	names := map[string]bool{}
 	for _, match := range regexp.MustCompile(`X\((cu\w+), "`).FindAllSubmatch(table, -1) {
 		names[string(match[1])] = true
@@ -109,7 +109,7 @@ func TestWaysBack(t *testing.T) {
 		}
 	}
 	fail("cuCtxPopCurrent", "cuCtxPopCurrent")
-	addr := must.Get(driver.MemAlloc(0, mib))
+	addr := attempt.Get(driver.MemAlloc(0, mib))
 	require.Equal(t, foreign, fake.Current())
 	require.Equal(t, 3, fake.Depth())
 	require.NoError(t, fake.SetCurrent(nil))

@@ -8,13 +8,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gpuconf/gocore/machine/gpu"
-	"gpuconf/tests_go/base/must"
+	"gpuconf/tests_go/attempt"
 )
 
 func TestIdentity(t *testing.T) {
 	configure(t, map[string]string{"FAKECUDA_GPUS": "2", "FAKECUDA_MEMORY": "2147483648"})
 	before := fake.Count("cuDevicePrimaryCtxRetain")
-	devices := must.Get(open(t).Devices())
+	devices := attempt.Get(open(t).Devices())
 	require.Equal(t, []gpu.Device{
 		{
 			Ordinal: 0, UUID: "GPU-f0ced00d-1234-4567-89ab-cdef01234500", PCIBusID: "0000:1a:00.0",
@@ -36,7 +36,7 @@ func TestIdentity(t *testing.T) {
 
 func TestMIGInstanceHasItsOwnName(t *testing.T) {
 	configure(t, map[string]string{"GPUCONF_SIMULATE": "H100-80GB:mig-container"})
-	devices := must.Get(open(t).Devices())
+	devices := attempt.Get(open(t).Devices())
 	require.Equal(t, "MIG-e6a9003a-7a6b-5489-1571-9bcea06ce084", devices[0].UUID)
 	require.Equal(t, "NVIDIA H100 80GB HBM3 MIG 1g.10gb", devices[0].Name)
 }
@@ -52,7 +52,7 @@ func TestVisibleDevicesAreTheDriversOwn(t *testing.T) {
 	} {
 		t.Run(value, func(t *testing.T) {
 			configure(t, map[string]string{"FAKECUDA_GPUS": "3", "CUDA_VISIBLE_DEVICES": value})
-			devices := must.Get(open(t).Devices())
+			devices := attempt.Get(open(t).Devices())
 			var got []string
 			for i, device := range devices {
 				require.Equal(t, i, device.Ordinal)
@@ -94,7 +94,7 @@ func TestWhatACardCannotDo(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			configure(t, row.environ)
 			driver := open(t)
-			devices := must.Get(driver.Devices())
+			devices := attempt.Get(driver.Devices())
 			got := devices[0]
 			require.Equal(t, row.want, gpu.Device{
 				LeastPriority: got.LeastPriority, GreatestPriority: got.GreatestPriority, VMM: got.VMM,

@@ -16,7 +16,7 @@ import (
 	"gpuconf/gocore/base/status"
 	"gpuconf/gocore/machine/cuda"
 	"gpuconf/gocore/machine/gpu"
-	"gpuconf/tests_go/base/must"
+	"gpuconf/tests_go/attempt"
 	"gpuconf/tests_go/machine/fakecuda"
 )
 
@@ -69,7 +69,7 @@ func configure(t *testing.T, environ map[string]string) {
 // open opens a driver until the test ends.
 func open(t *testing.T) gpu.Driver {
 	t.Helper()
-	driver := must.Get(cuda.Open())
+	driver := attempt.Get(cuda.Open())
 	t.Cleanup(func() { require.NoError(t, driver.Close()) })
 	return driver
 }
@@ -89,29 +89,29 @@ func reportOpen() {
 	if err != nil {
 		report.Code, report.Error = status.CodeOf(err).String(), err.Error()
 	} else {
-		report.Devices = must.Get(driver.Devices())
+		report.Devices = attempt.Get(driver.Devices())
 		if len(report.Devices) > 0 {
 			tryOptional(driver, &report)
 		}
-		must.Do(driver.Close())
+		attempt.Do(driver.Close())
 	}
-	must.Do(json.NewEncoder(os.Stdout).Encode(report))
+	attempt.Do(json.NewEncoder(os.Stdout).Encode(report))
 }
 
 func tryOptional(driver gpu.Driver, report *opened) {
-	must.Do(driver.ContextRetain(0))
+	attempt.Do(driver.ContextRetain(0))
 	if _, err := driver.StreamGetID(0, gpu.StreamNull); err != nil {
 		report.StreamIDCode, report.StreamIDError = status.CodeOf(err).String(), err.Error()
 	}
-	word := must.Get(driver.MemHostAlloc(0, 8))
+	word := attempt.Get(driver.MemHostAlloc(0, 8))
 	if err := driver.StreamWriteValue64(0, gpu.StreamNull, word.Addr, 1); err != nil {
 		report.WriteCode, report.WriteError = status.CodeOf(err).String(), err.Error()
 	}
-	must.Do(driver.StreamSynchronize(0, gpu.StreamNull))
+	attempt.Do(driver.StreamSynchronize(0, gpu.StreamNull))
 	if report.WriteError == "" && word.Words[0] != 1 {
 		panic(fmt.Sprint("the stream wrote ", word.Words[0]))
 	}
-	must.Do(driver.ContextRelease(0))
+	attempt.Do(driver.ContextRelease(0))
 }
 
 // openIn opens the driver in a child whose loader searches folder.

@@ -9,7 +9,7 @@ import (
 
 	"gpuconf/gocore/machine/gpu"
 	"gpuconf/gocore/machine/meminfo"
-	"gpuconf/tests_go/base/must"
+	"gpuconf/tests_go/attempt"
 )
 
 // TestSynchronousCallsWait: work of a non-blocking stream, which waits for no other stream, sees the effect of a
@@ -18,11 +18,11 @@ func TestSynchronousCallsWait(t *testing.T) {
 	configure(t, nil)
 	driver := open(t)
 	require.NoError(t, driver.ContextRetain(0))
-	addr := must.Get(driver.MemAlloc(0, mib))
-	other := must.Get(driver.MemAlloc(0, mib))
+	addr := attempt.Get(driver.MemAlloc(0, mib))
+	other := attempt.Get(driver.MemAlloc(0, mib))
 	require.NoError(t, driver.MemcpyHtoD(0, other, []byte{3}))
-	word := must.Get(driver.MemHostAlloc(0, 8))
-	stream := must.Get(driver.StreamCreate(0, gpu.StreamNonBlocking, 0))
+	word := attempt.Get(driver.MemHostAlloc(0, 8))
+	stream := attempt.Get(driver.StreamCreate(0, gpu.StreamNonBlocking, 0))
 
 	for name, row := range map[string]struct {
 		call func() error
@@ -49,12 +49,12 @@ func TestRefusedGivingBack(t *testing.T) {
 	configure(t, nil)
 	driver := open(t)
 	require.NoError(t, driver.ContextRetain(0))
-	addr := must.Get(driver.MemAlloc(0, mib))
-	host := must.Get(driver.MemHostAlloc(0, 4096))
-	stream := must.Get(driver.StreamCreate(0, gpu.StreamDefault, 0))
-	event := must.Get(driver.EventCreate(0))
-	reserved := must.Get(driver.MemAddressReserve(8*mib, 0))
-	handle := must.Get(driver.MemCreate(0, 2*mib))
+	addr := attempt.Get(driver.MemAlloc(0, mib))
+	host := attempt.Get(driver.MemHostAlloc(0, 4096))
+	stream := attempt.Get(driver.StreamCreate(0, gpu.StreamDefault, 0))
+	event := attempt.Get(driver.EventCreate(0))
+	reserved := attempt.Get(driver.MemAddressReserve(8*mib, 0))
+	handle := attempt.Get(driver.MemCreate(0, 2*mib))
 	require.NoError(t, driver.MemMap(reserved, 2*mib, handle))
 	require.NoError(t, driver.MemSetAccess(0, reserved, 2*mib))
 	require.NoError(t, driver.MemMap(reserved+2*mib, 2*mib, handle))
@@ -98,8 +98,8 @@ func TestCallsCostNoGoMemory(t *testing.T) {
 	configure(t, nil)
 	driver := open(t)
 	require.NoError(t, driver.ContextRetain(0))
-	addr := must.Get(driver.MemAlloc(0, mib))
-	event := must.Get(driver.EventCreate(0))
+	addr := attempt.Get(driver.MemAlloc(0, mib))
+	event := attempt.Get(driver.EventCreate(0))
 	for name, call := range map[string]func(){
 		"MemGetInfo":  func() { _, _, _ = driver.MemGetInfo(0) },
 		"EventRecord": func() { _ = driver.EventRecord(0, event, gpu.StreamNull) },
@@ -122,7 +122,7 @@ func TestErrorsSayWhatWasAsked(t *testing.T) {
 	_, err := driver.MemAlloc(0, 4<<30)
 	require.EqualError(t, err, "cuMemAlloc of 4294967296 bytes on GPU 0: CUDA_ERROR_OUT_OF_MEMORY (2)")
 	fake.Fail("cuMemsetD8", 0, 712)
-	addr := must.Get(driver.MemAlloc(0, mib))
+	addr := attempt.Get(driver.MemAlloc(0, mib))
 	require.ErrorContains(t, driver.MemsetD8(0, addr, 1, 16), "cuMemsetD8 of 16 bytes at 0x")
 	require.ErrorContains(t, driver.MemsetD8(0, addr, 1, mib+1), "not within one allocation, or within mappings "+
 		"with access, of GPU 0")
@@ -135,7 +135,7 @@ func TestErrorsSayWhatWasAsked(t *testing.T) {
 // TestKindsOfMemory: on a GPU that shares the host's memory, free is what the host can still provide, not only what it
 // leaves unused.
 func TestKindsOfMemory(t *testing.T) {
-	host := must.Get(meminfo.Read())
+	host := attempt.Get(meminfo.Read())
 	for _, row := range []struct {
 		variables map[string]string
 		kind      gpu.MemoryKind
@@ -147,9 +147,9 @@ func TestKindsOfMemory(t *testing.T) {
 		t.Run(row.kind.String(), func(t *testing.T) {
 			configure(t, row.variables)
 			driver := open(t)
-			require.Equal(t, row.kind, must.Get(driver.Devices())[0].MemoryKind)
+			require.Equal(t, row.kind, attempt.Get(driver.Devices())[0].MemoryKind)
 			require.NoError(t, driver.ContextRetain(0))
-			must.Get(driver.MemAlloc(0, 512*mib))
+			attempt.Get(driver.MemAlloc(0, 512*mib))
 			free, total, err := driver.MemGetInfo(0)
 			require.NoError(t, err)
 			if row.kind == gpu.Unified && host.AvailableBytes > total {

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gpuconf/gocore/machine/gpu"
-	"gpuconf/tests_go/base/must"
+	"gpuconf/tests_go/attempt"
 	"gpuconf/tests_go/machine/fakecuda"
 )
 
@@ -34,7 +34,7 @@ func TestInContext(t *testing.T) {
 		gpu.ErrorInvalidContext)
 	require.ErrorIs(t, n.InContext(2, nil), gpu.ErrorInvalidDevice)
 	require.NoError(t, driver.ContextRetain(1))
-	primary := must.Get(fake.Retain(1))
+	primary := attempt.Get(fake.Retain(1))
 	unchanged := inForeignContext(t)
 
 	failure := errors.New("the function's error")
@@ -102,7 +102,7 @@ func TestAtContextEnd(t *testing.T) {
 		order = nil
 		require.NoError(t, driver.ContextRetain(0))
 		require.NoError(t, driver.ContextRetain(0))
-		must.Get(driver.MemAlloc(0, mib))
+		attempt.Get(driver.MemAlloc(0, mib))
 		require.NoError(t, n.AtContextEnd(0, end("first")))
 		require.NoError(t, n.AtContextEnd(0, end("second")))
 		require.NoError(t, driver.ContextRelease(0))
@@ -112,7 +112,7 @@ func TestAtContextEnd(t *testing.T) {
 	}
 	require.NoError(t, driver.ContextRetain(0))
 	order = nil
-	must.Get(driver.MemAlloc(0, mib))
+	attempt.Get(driver.MemAlloc(0, mib))
 	require.NoError(t, n.AtContextEnd(0, end("closed")))
 	require.NoError(t, driver.Close())
 	require.Equal(t, []string{"closed"}, order)

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gpuconf/gocore/machine/gpu"
-	"gpuconf/tests_go/base/must"
+	"gpuconf/tests_go/attempt"
 )
 
 // TestMappingsAreOpenToPeers: a device that can access another one's memory gets access with it. A driver that refuses
@@ -29,14 +29,14 @@ func TestMappingsAreOpenToPeers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			configure(t, row.environ)
 			driver := open(t)
-			devices := must.Get(driver.Devices())
+			devices := attempt.Get(driver.Devices())
 			for ordinal := range devices {
 				require.NoError(t, driver.ContextRetain(ordinal))
 			}
 			size, _, err := driver.MemGetAllocationGranularity(0)
 			require.NoError(t, err)
-			addr := must.Get(driver.MemAddressReserve(size, 0))
-			handle := must.Get(driver.MemCreate(0, size))
+			addr := attempt.Get(driver.MemAddressReserve(size, 0))
+			handle := attempt.Get(driver.MemCreate(0, size))
 			require.NoError(t, driver.MemMap(addr, size, handle))
 			if row.refused {
 				fake.Fail("cuMemSetAccess", 0, int(gpu.ErrorNotSupported))

@@ -12,7 +12,7 @@ import (
 
 	"gpuconf/gocore/machine/cuda"
 	"gpuconf/gocore/machine/gpu"
-	"gpuconf/tests_go/base/must"
+	"gpuconf/tests_go/attempt"
 )
 
 // TestManyDriversAtOnce: each goroutine has its own driver over the one library.
@@ -70,9 +70,9 @@ func TestContextsComeAndGoUnderUse(t *testing.T) {
 }
 
 func useShortly(driver gpu.Driver, ordinal int) (err error) {
-	defer must.Catch(&err)
-	addr := must.Get(driver.MemAlloc(ordinal, 4096))
-	must.Do(driver.MemsetD8(ordinal, addr, 1, 4096))
+	defer attempt.Catch(&err)
+	addr := attempt.Get(driver.MemAlloc(ordinal, 4096))
+	attempt.Do(driver.MemsetD8(ordinal, addr, 1, 4096))
 	return driver.MemFree(ordinal, addr)
 }
 
@@ -80,7 +80,7 @@ func useShortly(driver gpu.Driver, ordinal int) (err error) {
 func TestCloseUnderUse(t *testing.T) {
 	configure(t, nil)
 	for round := range 20 {
-		driver := must.Get(cuda.Open())
+		driver := attempt.Get(cuda.Open())
 		require.NoError(t, driver.ContextRetain(0))
 		var group sync.WaitGroup
 		failures := make(chan error, 5)
@@ -118,15 +118,15 @@ func TestWaitersDoNotHoldOthersUp(t *testing.T) {
 	configure(t, nil)
 	driver := open(t)
 	require.NoError(t, driver.ContextRetain(0))
-	waiting := must.Get(driver.StreamCreate(0, gpu.StreamNonBlocking, 0))
-	writing := must.Get(driver.StreamCreate(0, gpu.StreamNonBlocking, 0))
-	word := must.Get(driver.MemHostAlloc(0, 8))
+	waiting := attempt.Get(driver.StreamCreate(0, gpu.StreamNonBlocking, 0))
+	writing := attempt.Get(driver.StreamCreate(0, gpu.StreamNonBlocking, 0))
+	word := attempt.Get(driver.MemHostAlloc(0, 8))
 	require.NoError(t, driver.StreamWaitValue64(0, waiting, word.Addr, 1))
 	done := make(chan error)
 	go func() { done <- driver.StreamSynchronize(0, waiting) }()
 	require.NoError(t, driver.ContextRetain(0))
 	require.NoError(t, driver.ContextRelease(0))
-	require.False(t, must.Get(driver.StreamQuery(0, waiting)))
+	require.False(t, attempt.Get(driver.StreamQuery(0, waiting)))
 	require.NoError(t, driver.StreamWriteValue64(0, writing, word.Addr, 1))
 	require.NoError(t, <-done)
 }

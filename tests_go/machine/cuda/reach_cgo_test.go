@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gpuconf/gocore/machine/gpu"
-	"gpuconf/tests_go/base/must"
+	"gpuconf/tests_go/attempt"
 )
 
 // TestReachAgainstAPlainModel: after any mixture of mapping, access, unmapping and driver failures, the memory that a
@@ -20,8 +20,8 @@ func TestReachAgainstAPlainModel(t *testing.T) {
 	require.NoError(t, driver.ContextRetain(0))
 	const granule, slots = 2 * mib, 12
 	rapid.Check(t, func(t *rapid.T) {
-		base := must.Get(driver.MemAddressReserve(slots*granule, 0))
-		handle := must.Get(driver.MemCreate(0, granule))
+		base := attempt.Get(driver.MemAddressReserve(slots*granule, 0))
+		handle := attempt.Get(driver.MemCreate(0, granule))
 		const absent, mapped, reachable = 0, 1, 2
 		var state [slots]int
 		all := func(from, count int, least int) bool {

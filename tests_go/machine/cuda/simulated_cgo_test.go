@@ -19,7 +19,7 @@ import (
 	"gpuconf/gocore/machine/cuda"
 	"gpuconf/gocore/machine/gpu"
 	"gpuconf/gocore/machine/models"
-	"gpuconf/tests_go/base/must"
+	"gpuconf/tests_go/attempt"
 	"gpuconf/tests_go/machine/drivertest"
 	"gpuconf/tests_go/machine/fakecuda"
 	"gpuconf/tests_go/machine/simulated"
@@ -31,13 +31,13 @@ func simulator() string { return filepath.Join(os.Getenv(folderEnv), "libcuda.so
 // cardsOf returns the cards of a specification.
 func cardsOf(t testing.TB, text string, options simulated.Options) []cuda.SimulatedCard {
 	t.Helper()
-	spec := must.Get(models.ParseSpec(text))
+	spec := attempt.Get(models.ParseSpec(text))
 	return simulated.Cards(spec, options)
 }
 
 func openSimulator(t testing.TB, cards []cuda.SimulatedCard, options cuda.SimulatedOptions) gpu.Driver {
 	t.Helper()
-	driver := must.Get(cuda.OpenSimulator(simulator(), cards, options))
+	driver := attempt.Get(cuda.OpenSimulator(simulator(), cards, options))
 	t.Cleanup(func() { require.NoError(t, driver.Close()) })
 	return driver
 }
@@ -62,7 +62,7 @@ func TestConformanceOfTheSimulator(t *testing.T) {
 			cards := cardsOf(t, row.text, row.options)
 			other := openSimulator(t, cardsOf(t, "L4", simulated.Options{}), cuda.SimulatedOptions{})
 			require.NoError(t, other.ContextRetain(0))
-			kept := must.Get(other.MemAlloc(0, 1<<20))
+			kept := attempt.Get(other.MemAlloc(0, 1<<20))
 			require.NoError(t, other.MemsetD8(0, kept, 7, 1<<20))
 			drivertest.TestDriver(t, func() (gpu.Driver, error) {
 				return cuda.OpenSimulator(simulator(), cards,
@@ -81,11 +81,11 @@ func TestSimulatedCardsAreAsDescribed(t *testing.T) {
 	cards := cardsOf(t, "GB10,K40,2xA100-40GB", simulated.Options{UsedBytes: 1 << 30})
 	driver := openSimulator(t, cards, cuda.SimulatedOptions{})
 	require.True(t, driver.HostVisible())
-	devices := must.Get(driver.Devices())
+	devices := attempt.Get(driver.Devices())
 	for i, device := range devices {
 		require.Equal(t, cards[i].Device, device)
 		require.NoError(t, driver.ContextRetain(i))
-		addr := must.Get(driver.MemAlloc(i, 1000))
+		addr := attempt.Get(driver.MemAlloc(i, 1000))
 		free, total, err := driver.MemGetInfo(i)
 		require.NoError(t, err)
 		require.Equal(t, device.TotalBytes-1<<30-1024, free)
@@ -104,11 +104,11 @@ func TestStaleSimulatedMemory(t *testing.T) {
 		return **(**byte)(unsafe.Pointer(&number))
 	}
 	const bytes = 4 << 20
-	linear := must.Get(driver.MemAlloc(0, bytes))
-	managed := must.Get(driver.MemAllocManaged(0, bytes))
-	host := must.Get(driver.MemHostAlloc(0, bytes))
-	reserved := must.Get(driver.MemAddressReserve(bytes, 0))
-	handle := must.Get(driver.MemCreate(0, bytes))
+	linear := attempt.Get(driver.MemAlloc(0, bytes))
+	managed := attempt.Get(driver.MemAllocManaged(0, bytes))
+	host := attempt.Get(driver.MemHostAlloc(0, bytes))
+	reserved := attempt.Get(driver.MemAddressReserve(bytes, 0))
+	handle := attempt.Get(driver.MemCreate(0, bytes))
 	require.NoError(t, driver.MemMap(reserved, bytes, handle))
 	require.NoError(t, driver.MemSetAccess(0, reserved, bytes))
 	require.NoError(t, driver.MemsetD8(0, reserved, 7, bytes))
@@ -122,7 +122,7 @@ func TestStaleSimulatedMemory(t *testing.T) {
 	for _, addr := range []uint64{linear, managed, host.Addr, reserved} {
 		require.Zero(t, read(addr+bytes-1))
 	}
-	again := must.Get(driver.MemAddressReserve(bytes, 0))
+	again := attempt.Get(driver.MemAddressReserve(bytes, 0))
 	require.Equal(t, reserved, again, "what is freed is used again")
 	require.NoError(t, driver.ContextRelease(0))
 }
@@ -131,11 +131,11 @@ func TestStaleSimulatedMemory(t *testing.T) {
 // is closed.
 func TestMachineOfTheProcess(t *testing.T) {
 	configure(t, nil)
-	driver := must.Get(cuda.OpenSimulator(simulator(), cardsOf(t, "3xT4", simulated.Options{}),
+	driver := attempt.Get(cuda.OpenSimulator(simulator(), cardsOf(t, "3xT4", simulated.Options{}),
 		cuda.SimulatedOptions{OfProcess: true}))
 	names := func() (names []string) {
-		plain := must.Get(cuda.Open())
-		devices := must.Get(plain.Devices())
+		plain := attempt.Get(cuda.Open())
+		devices := attempt.Get(plain.Devices())
 		require.NoError(t, plain.Close())
 		for _, device := range devices {
 			names = append(names, device.Name)
@@ -151,26 +151,26 @@ func TestMachineOfTheProcess(t *testing.T) {
 func TestClosedMachinesLeaveNothing(t *testing.T) {
 	cards := cardsOf(t, "2xT4", simulated.Options{})
 	once := func() {
-		driver := must.Get(cuda.OpenSimulator(simulator(), cards, cuda.SimulatedOptions{}))
+		driver := attempt.Get(cuda.OpenSimulator(simulator(), cards, cuda.SimulatedOptions{}))
 		require.NoError(t, driver.ContextRetain(0))
-		addr := must.Get(driver.MemAlloc(0, 8<<20))
+		addr := attempt.Get(driver.MemAlloc(0, 8<<20))
 		require.NoError(t, driver.MemsetD8(0, addr, 1, 8<<20))
-		must.Get(driver.MemHostAlloc(0, 1<<20))
-		must.Get(driver.MemCreate(0, 2<<20))
-		must.Get(driver.StreamCreate(0, 0, 0))
+		attempt.Get(driver.MemHostAlloc(0, 1<<20))
+		attempt.Get(driver.MemCreate(0, 2<<20))
+		attempt.Get(driver.StreamCreate(0, 0, 0))
 		require.NoError(t, driver.Close())
 	}
 	resident := func() (pages int) {
-		text := must.Get(os.ReadFile("/proc/self/statm"))
+		text := attempt.Get(os.ReadFile("/proc/self/statm"))
 		var size int
-		must.Get(fmt.Sscan(string(text), &size, &pages))
+		attempt.Get(fmt.Sscan(string(text), &size, &pages))
 		return pages
 	}
 	// The least of several counts: the thread that looks after the host's memory opens files for a moment.
 	files := func() int {
 		least := math.MaxInt
 		for range 20 {
-			found := must.Get(os.ReadDir("/proc/self/fd"))
+			found := attempt.Get(os.ReadDir("/proc/self/fd"))
 			least = min(least, len(found))
 			time.Sleep(time.Millisecond)
 		}
@@ -189,7 +189,7 @@ func TestClosedMachinesLeaveNothing(t *testing.T) {
 
 // TestUntrustedSimulator: what another user could have written is not loaded.
 func TestUntrustedSimulator(t *testing.T) {
-	content := must.Get(os.ReadFile(simulator()))
+	content := attempt.Get(os.ReadFile(simulator()))
 	refuse := func(path string, code status.Code, texts ...string) {
 		t.Helper()
 		_, err := cuda.OpenSimulator(path, nil, cuda.SimulatedOptions{})
@@ -219,7 +219,7 @@ func TestUntrustedSimulator(t *testing.T) {
 	refuse("libcuda.so.1", status.InvalidArgument, "not absolute")
 	refuse(filepath.Join(folder, "none"), status.Unavailable, "none", "Install gpuconf again")
 	require.NoError(t, os.Symlink(simulator(), filepath.Join(folder, "link")))
-	driver := must.Get(cuda.OpenSimulator(filepath.Join(folder, "link"), nil, cuda.SimulatedOptions{}))
+	driver := attempt.Get(cuda.OpenSimulator(filepath.Join(folder, "link"), nil, cuda.SimulatedOptions{}))
 	require.NoError(t, driver.Close())
 }
 

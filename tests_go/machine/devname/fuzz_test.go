@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gpuconf/gocore/machine/devname"
-	"gpuconf/tests_go/base/must"
+	"gpuconf/tests_go/attempt"
 )
 
 func addGolden(f *testing.F) {
@@ -49,7 +49,7 @@ func checkSpecStable(t *testing.T, s string) {
 		require.Equal(t, devname.Spec{}, first)
 		return
 	}
-	again := must.Get(devname.ParseSpec(first.String()))
+	again := attempt.Get(devname.ParseSpec(first.String()))
 	require.Equal(t, first, again)
 }
 
@@ -90,7 +90,7 @@ func checkScope(t *testing.T, outer, inner string) {
 		if err != nil {
 			continue
 		}
-		require.Equal(t, next, must.Get(canonicalName(next)))
+		require.Equal(t, next, attempt.Get(canonicalName(next)))
 		for _, part := range []string{"/job:", "/replica:", "/task:", "/device:"} {
 			require.Contains(t, next, part)
 		}
@@ -132,8 +132,8 @@ func TestMergeProperties(t *testing.T) {
 		require.Equal(t, devname.Compatible(a, b), err == nil, "hard merging succeeds exactly for compatible names")
 		if err == nil {
 			require.True(t, devname.Compatible(a, merged) && devname.Compatible(b, merged))
-			require.Equal(t, merged, must.Get(devname.MergeHard(b, a)))
-			soft := must.Get(devname.MergeSoft(a, b))
+			require.Equal(t, merged, attempt.Get(devname.MergeHard(b, a)))
+			soft := attempt.Get(devname.MergeSoft(a, b))
 			require.Equal(t, merged, soft, "soft merging differs only where hard merging fails")
 		}
 	})

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gpuconf/gocore/machine/gpu"
-	"gpuconf/tests_go/base/must"
+	"gpuconf/tests_go/attempt"
 )
 
 // Capturer is a driver with which a test can capture streams and launch graphs, as other code of a process would: in
@@ -47,8 +47,8 @@ func (c capturing) begin(t *testing.T, stream gpu.Stream) (end func() (exec uint
 	require.NoError(t, c.BeginCapture(c.ordinal, stream))
 	return func() uint64 {
 		t.Helper()
-		graph := must.Get(c.EndCapture(c.ordinal, stream))
-		exec := must.Get(c.Instantiate(c.ordinal, graph))
+		graph := attempt.Get(c.EndCapture(c.ordinal, stream))
+		exec := attempt.Get(c.Instantiate(c.ordinal, graph))
 		require.NoError(t, c.DestroyGraph(c.ordinal, graph))
 		t.Cleanup(func() { require.NoError(t, c.DestroyExec(c.ordinal, exec)) })
 		return exec
@@ -57,7 +57,7 @@ func (c capturing) begin(t *testing.T, stream gpu.Stream) (end func() (exec uint
 
 func (c capturing) capture(t *testing.T, stream gpu.Stream) uint64 {
 	t.Helper()
-	return must.Get(c.StreamGetCaptureInfo(c.ordinal, stream))
+	return attempt.Get(c.StreamGetCaptureInfo(c.ordinal, stream))
 }
 
 func capturedWorkIsDoneByLaunches(t *testing.T, c capturing) {
@@ -204,12 +204,12 @@ func memoryDisturbsNoCapture(t *testing.T, c capturing) {
 	event := c.event(t)
 	require.NoError(t, c.EventRecord(c.ordinal, event, other))
 	end := c.begin(t, stream)
-	addr := must.Get(c.MemAlloc(c.ordinal, mib))
-	host := must.Get(c.MemHostAlloc(c.ordinal, 4096))
+	addr := attempt.Get(c.MemAlloc(c.ordinal, mib))
+	host := attempt.Get(c.MemHostAlloc(c.ordinal, 4096))
 	require.NoError(t, c.MemsetD8Async(c.ordinal, addr, 1, mib, other))
 	require.NoError(t, c.EventRecord(c.ordinal, event, other))
 	require.NoError(t, c.EventSynchronize(c.ordinal, event))
-	require.True(t, must.Get(c.EventQuery(c.ordinal, event)))
+	require.True(t, attempt.Get(c.EventQuery(c.ordinal, event)))
 	require.NoError(t, c.StreamSynchronize(c.ordinal, other))
 	require.False(t, c.busy(t, other))
 	if c.devices[c.ordinal].StreamMemOps {
@@ -220,7 +220,7 @@ func memoryDisturbsNoCapture(t *testing.T, c capturing) {
 		memoryWithoutAddress(t, c)
 	}
 	if c.devices[c.ordinal].Managed {
-		managed := must.Get(c.MemAllocManaged(c.ordinal, mib))
+		managed := attempt.Get(c.MemAllocManaged(c.ordinal, mib))
 		require.NoError(t, c.MemFree(c.ordinal, managed))
 	}
 	require.NoError(t, c.MemFreeHost(c.ordinal, host.Addr))
@@ -240,8 +240,8 @@ func (c capturing) idOf(stream gpu.Stream) error {
 func memoryWithoutAddress(t *testing.T, c capturing) {
 	granule, _, err := c.MemGetAllocationGranularity(c.ordinal)
 	require.NoError(t, err)
-	addr := must.Get(c.MemAddressReserve(granule, 0))
-	handle := must.Get(c.MemCreate(c.ordinal, granule))
+	addr := attempt.Get(c.MemAddressReserve(granule, 0))
+	handle := attempt.Get(c.MemCreate(c.ordinal, granule))
 	require.NoError(t, c.MemMap(addr, granule, handle))
 	require.NoError(t, c.MemSetAccess(c.ordinal, addr, granule))
 	require.NoError(t, c.MemUnmap(addr, granule))
@@ -261,8 +261,8 @@ func graphsLiveAsLongAsTheirLaunches(t *testing.T, c capturing) {
 	}
 	require.NoError(t, c.BeginCapture(c.ordinal, stream))
 	one, same := life(), life()
-	graph := must.Get(c.EndCapture(c.ordinal, stream))
-	exec := must.Get(c.Instantiate(c.ordinal, graph))
+	graph := attempt.Get(c.EndCapture(c.ordinal, stream))
+	exec := attempt.Get(c.Instantiate(c.ordinal, graph))
 	require.NoError(t, c.DestroyGraph(c.ordinal, graph))
 	require.False(t, one.Ended())
 	release := func() {}
@@ -293,7 +293,7 @@ func graphsLiveAsLongAsTheirLaunches(t *testing.T, c capturing) {
 func aContextWaitsForDestroyedStreams(t *testing.T, f fixture) {
 	addr := f.alloc(t, mib)
 	for i := range 20 {
-		stream := must.Get(f.StreamCreate(f.ordinal, gpu.StreamNonBlocking, 0))
+		stream := attempt.Get(f.StreamCreate(f.ordinal, gpu.StreamNonBlocking, 0))
 		require.NoError(t, f.MemsetD8Async(f.ordinal, addr, byte(i), mib, stream))
 		require.NoError(t, f.StreamDestroy(f.ordinal, stream))
 		require.NoError(t, f.ContextSynchronize(f.ordinal))

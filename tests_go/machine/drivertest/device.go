@@ -6,18 +6,18 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gpuconf/gocore/machine/gpu"
-	"gpuconf/tests_go/base/must"
+	"gpuconf/tests_go/attempt"
 )
 
 func devicesNeedNoContext(t *testing.T, f fixture) {
-	again := must.Get(f.Devices())
+	again := attempt.Get(f.Devices())
 	require.Equal(t, f.devices, again, "the list changed between two calls")
 	for _, device := range f.devices {
 		_, _, err := f.MemGetInfo(device.Ordinal)
 		require.ErrorIs(t, err, gpu.ErrorInvalidContext, "reading the devices created a context")
 	}
 	again[0].Name = "changed"
-	require.Equal(t, f.devices, must.Get(f.Devices()), "the caller's copy is the driver's own")
+	require.Equal(t, f.devices, attempt.Get(f.Devices()), "the caller's copy is the driver's own")
 }
 
 func devicesAreDescribed(t *testing.T, f fixture) {
@@ -117,7 +117,7 @@ func retainsAreCounted(t *testing.T, f fixture) {
 func lastReleaseEndsAllocations(t *testing.T, f fixture) {
 	require.NoError(t, f.ContextRetain(f.ordinal))
 	before := f.free(t)
-	addr := must.Get(f.MemAlloc(f.ordinal, 8*mib))
+	addr := attempt.Get(f.MemAlloc(f.ordinal, 8*mib))
 	require.NoError(t, f.ContextRelease(f.ordinal))
 
 	f.retain(t)

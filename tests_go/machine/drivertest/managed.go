@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gpuconf/gocore/machine/gpu"
-	"gpuconf/tests_go/base/must"
+	"gpuconf/tests_go/attempt"
 )
 
 // managing runs a check on a device with managed memory that can, or cannot, exceed the device's memory. Without such a
@@ -29,7 +29,7 @@ func managing(oversubscribes bool, check func(*testing.T, fixture)) func(*testin
 // managed allocates managed memory until the test ends.
 func (f fixture) managed(t *testing.T, size uint64) uint64 {
 	t.Helper()
-	addr := must.Get(f.MemAllocManaged(f.ordinal, size))
+	addr := attempt.Get(f.MemAllocManaged(f.ordinal, size))
 	t.Cleanup(func() {
 		if err := f.MemFree(f.ordinal, addr); !isOver(err) {
 			require.NoError(t, err)
@@ -74,7 +74,7 @@ func managedMemoryIsMemory(t *testing.T, f fixture) {
 	require.NoError(t, f.MemcpyDtoD(f.ordinal, kept+2*mib, plain, 16))
 	require.Equal(t, []byte("managed\x07\x07\x07\x07\x07\x07\x07\x07\x07"), f.read(t, kept+2*mib, 16))
 
-	gone := must.Get(f.MemAllocManaged(f.ordinal, size))
+	gone := attempt.Get(f.MemAllocManaged(f.ordinal, size))
 	require.NoError(t, f.MemFree(f.ordinal, gone))
 	for name, addr := range map[string]uint64{"freed already": gone, "one byte in": kept + 1, "inside": kept + mib,
 		"at the end": kept + size} {
@@ -88,7 +88,7 @@ func managedMemoryIsMemory(t *testing.T, f fixture) {
 }
 
 func managedMemoryInStreams(t *testing.T, f fixture) {
-	stream := must.Get(f.StreamCreate(f.ordinal, gpu.StreamNonBlocking, 0))
+	stream := attempt.Get(f.StreamCreate(f.ordinal, gpu.StreamNonBlocking, 0))
 	addr := f.managed(t, mib)
 	require.NoError(t, f.MemsetD8Async(f.ordinal, addr, 3, mib, stream))
 	require.NoError(t, f.MemcpyDtoDAsync(f.ordinal, addr, addr+mib/2, mib/4, stream))
@@ -105,7 +105,7 @@ func managedMemoryInStreams(t *testing.T, f fixture) {
 }
 
 func managedMemoryEndsWithItsContext(t *testing.T, f fixture) {
-	addr := must.Get(f.MemAllocManaged(f.ordinal, mib))
+	addr := attempt.Get(f.MemAllocManaged(f.ordinal, mib))
 	require.NoError(t, f.ContextRelease(f.ordinal))
 	require.NoError(t, f.ContextRetain(f.ordinal))
 	require.ErrorIs(t, f.MemFree(f.ordinal, addr), gpu.ErrorInvalidValue)
@@ -147,7 +147,7 @@ func managedMemoryHasToFit(t *testing.T, f fixture) {
 	_, err := f.MemAllocManaged(f.ordinal, total+1)
 	require.ErrorIs(t, err, gpu.ErrorOutOfMemory)
 	require.Equal(t, start, f.free(t))
-	addr := must.Get(f.MemAllocManaged(f.ordinal, 8*mib))
+	addr := attempt.Get(f.MemAllocManaged(f.ordinal, 8*mib))
 	require.GreaterOrEqual(t, start-f.free(t), uint64(8*mib))
 	_, err = f.MemAlloc(f.ordinal, start)
 	require.ErrorIs(t, err, gpu.ErrorOutOfMemory, "it does not move away")

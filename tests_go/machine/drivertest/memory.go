@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gpuconf/gocore/machine/gpu"
-	"gpuconf/tests_go/base/must"
+	"gpuconf/tests_go/attempt"
 )
 
 func addressesAreDisjoint(t *testing.T, f fixture) {
@@ -57,7 +57,7 @@ func freeTakesLiveAddressesOnly(t *testing.T, f fixture) {
 	f.retain(t)
 	const size = 4 * mib
 	kept := f.alloc(t, size)
-	gone := must.Get(f.MemAlloc(f.ordinal, size))
+	gone := attempt.Get(f.MemAlloc(f.ordinal, size))
 	require.NoError(t, f.MemFree(f.ordinal, gone))
 
 	before := f.free(t)
@@ -75,10 +75,10 @@ func freeBytesFallAndReturn(t *testing.T, f fixture) {
 	f.retain(t)
 	const size = 8 * mib
 	start := f.free(t)
-	first := must.Get(f.MemAlloc(f.ordinal, size))
+	first := attempt.Get(f.MemAlloc(f.ordinal, size))
 	one := f.free(t)
 	require.GreaterOrEqual(t, start-one, uint64(size))
-	second := must.Get(f.MemAlloc(f.ordinal, size))
+	second := attempt.Get(f.MemAlloc(f.ordinal, size))
 	require.GreaterOrEqual(t, one-f.free(t), uint64(size))
 	require.NoError(t, f.MemFree(f.ordinal, first))
 	require.NoError(t, f.MemFree(f.ordinal, second))
@@ -123,7 +123,7 @@ func accessStaysInside(t *testing.T, f fixture) {
 	const size = 4 * mib
 	addr := f.alloc(t, size)
 	require.NoError(t, f.MemsetD8(f.ordinal, addr, 7, size))
-	gone := must.Get(f.MemAlloc(f.ordinal, size))
+	gone := attempt.Get(f.MemAlloc(f.ordinal, size))
 	require.NoError(t, f.MemFree(f.ordinal, gone))
 
 	for name, place := range map[string]struct {
@@ -188,16 +188,16 @@ func manyGoroutines(t *testing.T, f fixture) {
 
 // useOnce does what one user does: retain a context, allocate, write, read, free.
 func (f fixture) useOnce(value byte) (err error) {
-	defer must.Catch(&err)
-	must.Do(f.ContextRetain(f.ordinal))
+	defer attempt.Catch(&err)
+	attempt.Do(f.ContextRetain(f.ordinal))
 	defer func() { _ = f.ContextRelease(f.ordinal) }()
-	must.Get(f.Devices())
+	attempt.Get(f.Devices())
 	const size = 64 << 10
-	addr := must.Get(f.MemAlloc(f.ordinal, size))
-	must.Do(f.MemsetD8(f.ordinal, addr, value, size))
-	must.Do(f.MemcpyHtoD(f.ordinal, addr, []byte{value}))
+	addr := attempt.Get(f.MemAlloc(f.ordinal, size))
+	attempt.Do(f.MemsetD8(f.ordinal, addr, value, size))
+	attempt.Do(f.MemcpyHtoD(f.ordinal, addr, []byte{value}))
 	data := make([]byte, size)
-	must.Do(f.MemcpyDtoH(f.ordinal, data, addr))
+	attempt.Do(f.MemcpyDtoH(f.ordinal, data, addr))
 	if !bytes.Equal(data, bytes.Repeat([]byte{value}, size)) {
 		return fmt.Errorf("another goroutine's bytes in %#x", addr)
 	}

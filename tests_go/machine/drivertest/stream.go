@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gpuconf/gocore/machine/gpu"
-	"gpuconf/tests_go/base/must"
+	"gpuconf/tests_go/attempt"
 )
 
 // streaming runs a check on a retained device.
@@ -32,21 +32,21 @@ func held(check func(*testing.T, fixture)) func(*testing.T, fixture) {
 
 func (f fixture) stream(t *testing.T, flags gpu.StreamFlags) gpu.Stream {
 	t.Helper()
-	stream := must.Get(f.StreamCreate(f.ordinal, flags, 0))
+	stream := attempt.Get(f.StreamCreate(f.ordinal, flags, 0))
 	t.Cleanup(func() { ended(t, f.StreamDestroy(f.ordinal, stream)) })
 	return stream
 }
 
 func (f fixture) event(t *testing.T) gpu.Event {
 	t.Helper()
-	event := must.Get(f.EventCreate(f.ordinal))
+	event := attempt.Get(f.EventCreate(f.ordinal))
 	t.Cleanup(func() { ended(t, f.EventDestroy(f.ordinal, event)) })
 	return event
 }
 
 func (f fixture) host(t *testing.T, bytes uint64) gpu.HostMemory {
 	t.Helper()
-	memory := must.Get(f.MemHostAlloc(f.ordinal, bytes))
+	memory := attempt.Get(f.MemHostAlloc(f.ordinal, bytes))
 	t.Cleanup(func() { ended(t, f.MemFreeHost(f.ordinal, memory.Addr)) })
 	return memory
 }
@@ -67,7 +67,7 @@ func (f fixture) hold(t *testing.T, stream gpu.Stream) (release func()) {
 
 func (f fixture) busy(t *testing.T, stream gpu.Stream) bool {
 	t.Helper()
-	done := must.Get(f.StreamQuery(f.ordinal, stream))
+	done := attempt.Get(f.StreamQuery(f.ordinal, stream))
 	return !done
 }
 
@@ -136,7 +136,7 @@ func theLegacyStreamWaitsForBlockingOnes(t *testing.T, f fixture) {
 
 func destroyedStreamsFinish(t *testing.T, f fixture) {
 	addr := f.alloc(t, mib)
-	stream := must.Get(f.StreamCreate(f.ordinal, gpu.StreamNonBlocking, 0))
+	stream := attempt.Get(f.StreamCreate(f.ordinal, gpu.StreamNonBlocking, 0))
 	event := f.event(t)
 	for i := range 20 {
 		require.NoError(t, f.MemsetD8Async(f.ordinal, addr, byte(i), mib, stream))
@@ -157,12 +157,12 @@ func streamIDsAreUnique(t *testing.T, f fixture) {
 		require.NoError(t, err)
 		require.False(t, seen[id], "id %d came twice", id)
 		seen[id] = true
-		require.Equal(t, id, must.Get(f.StreamGetID(f.ordinal, stream)))
+		require.Equal(t, id, attempt.Get(f.StreamGetID(f.ordinal, stream)))
 	}
 	add(gpu.StreamNull)
 	add(f.stream(t, gpu.StreamDefault))
 	for range 100 {
-		stream := must.Get(f.StreamCreate(f.ordinal, gpu.StreamNonBlocking, 0))
+		stream := attempt.Get(f.StreamCreate(f.ordinal, gpu.StreamNonBlocking, 0))
 		add(stream)
 		require.NoError(t, f.StreamDestroy(f.ordinal, stream))
 	}
@@ -174,8 +174,8 @@ func prioritiesAreBroughtIntoRange(t *testing.T, f fixture) {
 		{device.LeastPriority, device.LeastPriority}, {device.GreatestPriority, device.GreatestPriority},
 		{device.LeastPriority + 100, device.LeastPriority}, {device.GreatestPriority - 100, device.GreatestPriority},
 	} {
-		stream := must.Get(f.StreamCreate(f.ordinal, gpu.StreamNonBlocking, row.asked))
-		require.Equal(t, row.want, must.Get(f.StreamGetPriority(f.ordinal, stream)))
+		stream := attempt.Get(f.StreamCreate(f.ordinal, gpu.StreamNonBlocking, row.asked))
+		require.Equal(t, row.want, attempt.Get(f.StreamGetPriority(f.ordinal, stream)))
 		require.NoError(t, f.StreamDestroy(f.ordinal, stream))
 	}
 }
@@ -184,7 +184,7 @@ func eventsOrderStreams(t *testing.T, f fixture) {
 	addr := f.alloc(t, mib)
 	producer, consumer := f.stream(t, gpu.StreamNonBlocking), f.stream(t, gpu.StreamNonBlocking)
 	event := f.event(t)
-	done := must.Get(f.EventQuery(f.ordinal, event))
+	done := attempt.Get(f.EventQuery(f.ordinal, event))
 	require.True(t, done, "an event that was never recorded")
 	require.NoError(t, f.EventSynchronize(f.ordinal, event))
 	require.NoError(t, f.StreamWaitEvent(f.ordinal, consumer, event))
@@ -199,19 +199,19 @@ func eventsOrderStreams(t *testing.T, f fixture) {
 	require.NoError(t, f.StreamSynchronize(f.ordinal, consumer))
 	require.Equal(t, []byte{49, 149}, f.read(t, addr+mib-2, 2))
 	require.NoError(t, f.EventSynchronize(f.ordinal, event))
-	done = must.Get(f.EventQuery(f.ordinal, event))
+	done = attempt.Get(f.EventQuery(f.ordinal, event))
 	require.True(t, done)
 }
 
 func waitsKeepTheMarkOfTheirTime(t *testing.T, f fixture) {
 	slow, fast := f.stream(t, gpu.StreamNonBlocking), f.stream(t, gpu.StreamNonBlocking)
-	event := must.Get(f.EventCreate(f.ordinal))
+	event := attempt.Get(f.EventCreate(f.ordinal))
 	require.NoError(t, f.EventRecord(f.ordinal, event, fast)) // done at once
 	release := f.hold(t, slow)
 	require.NoError(t, f.StreamWaitEvent(f.ordinal, fast, event))
 	require.NoError(t, f.EventRecord(f.ordinal, event, slow)) // held: too late for the wait above
 	eventually(t, func() bool { return !f.busy(t, fast) }, "a later record held a stream back")
-	done := must.Get(f.EventQuery(f.ordinal, event))
+	done := attempt.Get(f.EventQuery(f.ordinal, event))
 	require.False(t, done)
 
 	require.NoError(t, f.StreamWaitEvent(f.ordinal, fast, event))
@@ -342,7 +342,7 @@ func hostMemoryRoundTrips(t *testing.T, f fixture) {
 	require.Equal(t, from.Bytes[:size-1], to.Bytes[1:])
 	require.Zero(t, to.Bytes[0])
 
-	gone := must.Get(f.MemHostAlloc(f.ordinal, size))
+	gone := attempt.Get(f.MemHostAlloc(f.ordinal, size))
 	require.NoError(t, f.MemFreeHost(f.ordinal, gone.Addr))
 	require.ErrorIs(t, f.MemFreeHost(f.ordinal, gone.Addr), gpu.ErrorInvalidValue)
 }

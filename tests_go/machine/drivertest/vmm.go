@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gpuconf/gocore/machine/gpu"
-	"gpuconf/tests_go/base/must"
+	"gpuconf/tests_go/attempt"
 )
 
 // vmm is a retained device with virtual memory management.
@@ -46,14 +46,14 @@ func ended(t *testing.T, err error) {
 
 func (f vmm) reserve(t *testing.T, granules uint64) uint64 {
 	t.Helper()
-	addr := must.Get(f.MemAddressReserve(granules*f.granule, 0))
+	addr := attempt.Get(f.MemAddressReserve(granules*f.granule, 0))
 	t.Cleanup(func() { ended(t, f.MemAddressFree(addr, granules*f.granule)) })
 	return addr
 }
 
 func (f vmm) create(t *testing.T, granules uint64) gpu.Handle {
 	t.Helper()
-	handle := must.Get(f.MemCreate(f.ordinal, granules*f.granule))
+	handle := attempt.Get(f.MemCreate(f.ordinal, granules*f.granule))
 	t.Cleanup(func() { ended(t, f.MemRelease(handle)) })
 	return handle
 }
@@ -115,7 +115,7 @@ func reservationsAreAddressesOnly(t *testing.T, f vmm) {
 	for _, row := range []struct{ granules, alignment uint64 }{{1, 0}, {3, 0}, {1, f.granule}, {2, 16 * f.granule},
 		{500, 1 << 30}, {1, 1}} {
 		size := row.granules * f.granule
-		addr := must.Get(f.MemAddressReserve(size, row.alignment))
+		addr := attempt.Get(f.MemAddressReserve(size, row.alignment))
 		t.Cleanup(func() { require.NoError(t, f.MemAddressFree(addr, size)) })
 		require.NotZero(t, addr)
 		require.Zero(t, addr%max(row.alignment, f.granule), "address %#x", addr)
@@ -134,7 +134,7 @@ func reservationMistakes(t *testing.T, f vmm) {
 		_, err := f.MemAddressReserve(row.bytes, row.alignment)
 		require.ErrorIs(t, err, gpu.ErrorInvalidValue, name)
 	}
-	addr := must.Get(f.MemAddressReserve(4*f.granule, 0))
+	addr := attempt.Get(f.MemAddressReserve(4*f.granule, 0))
 	for name, row := range map[string]struct{ addr, bytes uint64 }{
 		"a part": {addr, f.granule}, "more": {addr, 5 * f.granule}, "from the middle": {addr + f.granule,
 			3 * f.granule},
@@ -147,7 +147,7 @@ func reservationMistakes(t *testing.T, f vmm) {
 
 func physicalMemoryIsCharged(t *testing.T, f vmm) {
 	start := f.free(t)
-	handle := must.Get(f.MemCreate(f.ordinal, 4*f.granule))
+	handle := attempt.Get(f.MemCreate(f.ordinal, 4*f.granule))
 	require.GreaterOrEqual(t, start-f.free(t), 4*f.granule)
 	tooMuch := (f.devices[f.ordinal].TotalBytes/f.granule + 1) * f.granule
 	before := f.free(t)
@@ -280,7 +280,7 @@ func unmapMistakes(t *testing.T, f vmm) {
 func releasedHandlesLiveWhileMapped(t *testing.T, f vmm) {
 	base := f.reserve(t, 4)
 	start := f.free(t)
-	handle := must.Get(f.MemCreate(f.ordinal, 2*f.granule))
+	handle := attempt.Get(f.MemCreate(f.ordinal, 2*f.granule))
 	require.NoError(t, f.MemMap(base, 2*f.granule, handle))
 	require.NoError(t, f.MemMap(base+2*f.granule, 2*f.granule, handle))
 	require.NoError(t, f.MemSetAccess(f.ordinal, base, 4*f.granule))

@@ -10,7 +10,7 @@ import (
 	"runtime"
 	"strings"
 
-	"gpuconf/tests_go/base/must"
+	"gpuconf/tests_go/attempt"
 )
 
 // Options select the library to build. The zero value is version 12, with all functions that gpuconf uses.
@@ -22,7 +22,7 @@ type Options struct {
 // Build compiles libcublas.so and libcublasLt.so of a major version into folder. It needs a C compiler: $CC, or cc.
 // build.py does the same.
 func Build(folder string, options Options) (err error) {
-	defer must.Catch(&err)
+	defer attempt.Catch(&err)
 	_, file, _, _ := runtime.Caller(0)
 	sources, err := filepath.Glob(filepath.Join(filepath.Dir(file), "libcublas", "*.c"))
 	if err != nil || len(sources) == 0 {
@@ -36,16 +36,16 @@ func Build(folder string, options Options) (err error) {
 	exports := "{ global: cublas*; fakecublas_*; local: " + strings.Join(append(options.Missing, "*"), "; ") + "; };\n"
 	for name, text := range map[string]string{empty: "extern int cublasLt_is_here; int cublasLt_is_here = 1;\n",
 		script: exports} {
-		must.Do(os.WriteFile(name, []byte(text), 0o600))
+		attempt.Do(os.WriteFile(name, []byte(text), 0o600))
 	}
 	light := fmt.Sprintf("libcublasLt.so.%d", major)
-	must.Do(compile(folder, light, empty))
+	attempt.Do(compile(folder, light, empty))
 	// Like the real one it needs the other library; unlike the real one, it does not know where that is.
 	library := fmt.Sprintf("libcublas.so.%d", major)
 	args := append(sources, "-fvisibility=hidden", fmt.Sprintf("-DFAKECUBLAS_MAJOR=%d", major),
 		"-Wl,--version-script="+script,
 		"-Wl,--no-as-needed", filepath.Join(folder, light), "-lpthread", "-ldl")
-	must.Do(compile(folder, library, args...))
+	attempt.Do(compile(folder, library, args...))
 	return os.Remove(empty)
 }
 

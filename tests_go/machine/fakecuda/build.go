@@ -15,7 +15,7 @@ import (
 	"strconv"
 	"strings"
 
-	"gpuconf/tests_go/base/must"
+	"gpuconf/tests_go/attempt"
 	"gpuconf/tests_go/machine/compiled"
 )
 
@@ -30,7 +30,7 @@ func Source() string { return filepath.Join(compiled.Root(), "gocore", "sim", "c
 
 // Build compiles libcuda.so.1 into folder. It needs a C compiler: $CC, or cc.
 func Build(folder string, options Options) (err error) {
-	defer must.Catch(&err)
+	defer attempt.Catch(&err)
 	sources, err := compiled.Sources("gocore/sim/cuda", "gocore/machine/models", "gocore/lease/budget",
 		"tests_go/machine/fakecuda/libcuda")
 	if err != nil {
@@ -42,17 +42,17 @@ func Build(folder string, options Options) (err error) {
 	if version == 0 {
 		version = 12040
 	}
-	newer := must.Get(newerThan(version))
+	newer := attempt.Get(newerThan(version))
 	if missing := append(newer, options.Missing...); len(missing) > 0 {
 		script := filepath.Join(folder, "exports.map")
 		text := "{ global: cu*; fakecuda_*; gpuconf_*; local: " + strings.Join(missing, "; ") +
 			"; *; };\n"
-		must.Do(os.WriteFile(script, []byte(text), 0o600))
+		attempt.Do(os.WriteFile(script, []byte(text), 0o600))
 		args = append(args, "-Wl,--version-script="+script)
 	}
 	flags := []string{"-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O0", "-fPIC", "-fvisibility=hidden",
 		"-DGPUCONF_TEST_HOOKS"}
-	objects := must.Get(compiled.Objects(sources, flags, []string{fmt.Sprintf("FAKECUDA_DEFAULT_VERSION=%d", version)}))
+	objects := attempt.Get(compiled.Objects(sources, flags, []string{fmt.Sprintf("FAKECUDA_DEFAULT_VERSION=%d", version)}))
 	args = append(append(args, objects...), "-lpthread", "-ldl")
 	output, err := exec.Command(args[0], args[1:]...).CombinedOutput()
 	if err != nil {

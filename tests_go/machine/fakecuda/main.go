@@ -9,7 +9,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"gpuconf/tests_go/base/must"
+	"gpuconf/tests_go/attempt"
 )
 
 // RunOver is the body of a TestMain: it runs the tests over fake libraries, which build puts into a folder. The loader
@@ -18,9 +18,9 @@ import (
 func RunOver(m *testing.M, folderEnv string, build func(folder string) error, attach func() error, extra ...string) {
 	folder := os.Getenv(folderEnv)
 	if folder == "" {
-		must.Do(startAnew(folderEnv, build, extra))
+		attempt.Do(startAnew(folderEnv, build, extra))
 	}
-	must.Do(attach())
+	attempt.Do(attach())
 	verify(m, folder)
 }
 
@@ -33,10 +33,10 @@ func verify(m *testing.M, folder string) {
 }
 
 func startAnew(folderEnv string, build func(folder string) error, extra []string) (err error) {
-	defer must.Catch(&err)
-	folder := must.Get(os.MkdirTemp("", "fakecuda"))
-	must.Do(build(folder))
-	self := must.Get(os.Executable())
+	defer attempt.Catch(&err)
+	folder := attempt.Get(os.MkdirTemp("", "fakecuda"))
+	attempt.Do(build(folder))
+	self := attempt.Get(os.Executable())
 	return syscall.Exec(self, os.Args, Environ(folder, append(extra, folderEnv+"="+folder)...))
 }
 
@@ -50,15 +50,15 @@ const shippedEnv = "FAKECUDA_SHIPPED"
 func RunShipped(m *testing.M) {
 	folder := os.Getenv(shippedEnv)
 	if folder == "" {
-		must.Do(startShipped())
+		attempt.Do(startShipped())
 	}
 	verify(m, folder)
 }
 
 func startShipped() (err error) {
-	defer must.Catch(&err)
-	self := must.Get(os.Executable())
-	folder := must.Get(os.MkdirTemp("", "shipped"))
+	defer attempt.Catch(&err)
+	self := attempt.Get(os.Executable())
+	folder := attempt.Get(os.MkdirTemp("", "shipped"))
 	core, simulator := filepath.Join(folder, "core"), filepath.Join(folder, "_simulator")
 	name := filepath.Join(core, filepath.Base(self))
 	if err := errors.Join(os.Mkdir(core, 0o700), os.Mkdir(simulator, 0o700), os.Symlink(self, name),

@@ -7,7 +7,7 @@ import (
 
 	"gpuconf/gocore/machine/host"
 	"gpuconf/gocore/machine/models"
-	"gpuconf/tests_go/base/must"
+	"gpuconf/tests_go/attempt"
 	"gpuconf/tests_go/machine/computetest"
 	"gpuconf/tests_go/machine/simulated"
 )
@@ -31,14 +31,14 @@ func TestComputeOnHostMemory(t *testing.T) {
 
 func TestComputeOnSimulatedMemory(t *testing.T) {
 	computetest.TestCompute(t, func(t *testing.T) computetest.Device {
-		spec := must.Get(models.ParseSpec("T4:64MiB"))
-		m := must.Get(simulated.New(spec, simulated.Options{}))
+		spec := attempt.Get(models.ParseSpec("T4:64MiB"))
+		m := attempt.Get(simulated.New(spec, simulated.Options{}))
 		t.Cleanup(func() { require.NoError(t, m.Close()) })
 		require.NoError(t, m.ContextRetain(0))
 		return computetest.Device{
 			Compute: host.Compute{},
 			Allocate: func(bytes uint64) uint64 {
-				return must.Get(m.MemAlloc(0, bytes))
+				return attempt.Get(m.MemAlloc(0, bytes))
 			},
 			Write: func(addr uint64, src []byte) { require.NoError(t, m.MemcpyHtoD(0, addr, src)) },
 			Read:  func(dst []byte, addr uint64) { require.NoError(t, m.MemcpyDtoH(0, dst, addr)) },

@@ -14,7 +14,7 @@ import (
 
 	"gpuconf/gocore/base/status"
 	"gpuconf/gocore/machine/host"
-	"gpuconf/tests_go/base/must"
+	"gpuconf/tests_go/attempt"
 )
 
 func TestBlocksAreAlignedAndApart(t *testing.T) {
@@ -142,8 +142,8 @@ func TestFreedBlocksOfOtherSizesAreNotUsed(t *testing.T) {
 // TestFewFreedBlocksAreKept measures the address space of this process: 100 blocks of 2 MiB, of which 32 may stay.
 func TestFewFreedBlocksAreKept(t *testing.T) {
 	addressSpace := func() int {
-		text := must.Get(os.ReadFile("/proc/self/statm"))
-		pages := must.Get(strconv.Atoi(strings.Fields(string(text))[0]))
+		text := attempt.Get(os.ReadFile("/proc/self/statm"))
+		pages := attempt.Get(strconv.Atoi(strings.Fields(string(text))[0]))
 		return pages * os.Getpagesize()
 	}
 	var m host.Memory

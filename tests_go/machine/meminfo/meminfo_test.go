@@ -8,19 +8,19 @@ import (
 
 	"gpuconf/gocore/base/status"
 	"gpuconf/gocore/machine/meminfo"
-	"gpuconf/tests_go/base/must"
+	"gpuconf/tests_go/attempt"
 )
 
 func root(text string) fstest.MapFS { return fstest.MapFS{"proc/meminfo": {Data: []byte(text)}} }
 
 func TestHost(t *testing.T) {
-	host := must.Get(meminfo.ReadFrom(
+	host := attempt.Get(meminfo.ReadFrom(
 		root("MemTotal:       131072 kB\nMemFree:  10 kB\nMemAvailable:  65536 kB\nHugePages_Total:  0\n")))
 	require.Equal(t, meminfo.Host{TotalBytes: 128 << 20, AvailableBytes: 64 << 20}, host)
 }
 
 func TestAvailableNeverExceedsTotal(t *testing.T) {
-	host := must.Get(meminfo.ReadFrom(root("MemTotal: 1 kB\nMemAvailable: 2 kB\n")))
+	host := attempt.Get(meminfo.ReadFrom(root("MemTotal: 1 kB\nMemAvailable: 2 kB\n")))
 	require.Equal(t, meminfo.Host{TotalBytes: 1024, AvailableBytes: 1024}, host)
 }
 
@@ -41,7 +41,7 @@ func TestUnknown(t *testing.T) {
 }
 
 func TestThisHost(t *testing.T) {
-	host := must.Get(meminfo.Read())
+	host := attempt.Get(meminfo.Read())
 	require.Positive(t, host.AvailableBytes)
 	require.LessOrEqual(t, host.AvailableBytes, host.TotalBytes)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gpuconf/gocore/machine/models"
-	"gpuconf/tests_go/base/must"
+	"gpuconf/tests_go/attempt"
 )
 
 func TestCatalogueNamesAreUnique(t *testing.T) {
@@ -19,7 +19,7 @@ func TestCatalogueNamesAreUnique(t *testing.T) {
 			key := strings.ToLower(strings.NewReplacer("-", "", " ", "").Replace(name))
 			require.NotContains(t, owner, key, "%s and %s share a name", model.Name, owner[key])
 			owner[key] = model.Name
-			require.Equal(t, model, must.Get(models.ParseSpec(name)).Cards[0].Model)
+			require.Equal(t, model, attempt.Get(models.ParseSpec(name)).Cards[0].Model)
 		}
 	}
 }
@@ -44,7 +44,7 @@ func TestCatalogueIsACopy(t *testing.T) {
 }
 
 func TestDevicesOfAMachine(t *testing.T) {
-	spec := must.Get(models.ParseSpec("H100-80GB,T4:8GiB,K40"))
+	spec := attempt.Get(models.ParseSpec("H100-80GB,T4:8GiB,K40"))
 	devices := spec.Devices()
 	require.Len(t, devices, 3)
 
@@ -61,7 +61,7 @@ func TestDevicesOfAMachine(t *testing.T) {
 }
 
 func TestIdentitiesAreThoseOfTheDevices(t *testing.T) {
-	spec := must.Get(models.ParseSpec("64xT4:1MiB"))
+	spec := attempt.Get(models.ParseSpec("64xT4:1MiB"))
 	devices := spec.Devices()
 	uuids := map[string]bool{}
 	for i, identity := range spec.Identities() {
@@ -74,7 +74,7 @@ func TestIdentitiesAreThoseOfTheDevices(t *testing.T) {
 
 // TestFasterCardsAreKnownAsFaster checks a few undisputed comparisons.
 func TestFasterCardsAreKnownAsFaster(t *testing.T) {
-	spec := must.Get(models.ParseSpec("GB200,B200,H100,A100-40GB,V100-16GB,P100,T4,K40,K20"))
+	spec := attempt.Get(models.ParseSpec("GB200,B200,H100,A100-40GB,V100-16GB,P100,T4,K40,K20"))
 	identities := spec.Identities()
 	for i := 2; i < len(identities); i++ {
 		require.Greater(t, identities[i-1].Speed, identities[i].Speed, spec.Cards[i].Model.Name)
@@ -82,7 +82,7 @@ func TestFasterCardsAreKnownAsFaster(t *testing.T) {
 }
 
 func TestKindsOfMemory(t *testing.T) {
-	spec := must.Get(models.ParseSpec("H100,GB10,Thor,Orin:8GiB,GH200,GB200"))
+	spec := attempt.Get(models.ParseSpec("H100,GB10,Thor,Orin:8GiB,GH200,GB200"))
 	var kinds []string
 	for _, device := range spec.Devices() {
 		kinds = append(kinds, device.MemoryKind.String())
@@ -93,7 +93,7 @@ func TestKindsOfMemory(t *testing.T) {
 // TestUUIDsNeverChange: leases of other processes name cards by them.
 func TestUUIDsNeverChange(t *testing.T) {
 	for _, text := range []string{"3xH100-80GB", "T4:8GiB", "64xGH200-144GB:16TiB", "GB10,K20:256B"} {
-		spec := must.Get(models.ParseSpec(text))
+		spec := attempt.Get(models.ParseSpec(text))
 		for slot, device := range spec.Devices() {
 			card := spec.Cards[slot]
 			sum := sha256.Sum256(fmt.Appendf(nil, "gpuconf simulated GPU %d %s %d", slot, card.Model.Name,

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gpuconf/gocore/machine/models"
-	"gpuconf/tests_go/base/must"
+	"gpuconf/tests_go/attempt"
 )
 
 // TestCatalogueAgreesWithNVML compares the catalogue with the cards of NVIDIA's own mock servers: dgxa100, dgxh100,
@@ -31,7 +31,7 @@ func TestCatalogueAgreesWithNVML(t *testing.T) {
 		{"B200", gpus.B200_SXM5_180GB, "B200-180GB", "NVIDIA B200", "cards report no size"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			spec := must.Get(models.ParseSpec(row.model))
+			spec := attempt.Get(models.ParseSpec(row.model))
 			model := spec.Cards[0].Model
 			require.InDelta(t, row.mock.MemoryMB<<20, model.MemoryBytes, 2<<30, "a card that was asked has less")
 			require.Equal(t, row.mock.CudaMajor, model.ComputeMajor)
@@ -43,7 +43,7 @@ func TestCatalogueAgreesWithNVML(t *testing.T) {
 				require.NotEqual(t, row.mock.Name, model.Product, "no difference any more: drop the reason (%s)",
 					row.why)
 			}
-			slice := must.Get(models.ParseSpec(row.model + ":mig-container"))
+			slice := attempt.Get(models.ParseSpec(row.model + ":mig-container"))
 			smallest := row.mock.MIGProfiles.GpuInstanceProfiles[nvml.GPU_INSTANCE_PROFILE_1_SLICE]
 			instance := slice.Cards[0].Describe(0, 0)
 			require.Equal(t, smallest.MemorySizeMB<<20, instance.TotalBytes)

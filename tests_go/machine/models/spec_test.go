@@ -10,7 +10,7 @@ import (
 
 	"gpuconf/gocore/base/status"
 	"gpuconf/gocore/machine/models"
-	"gpuconf/tests_go/base/must"
+	"gpuconf/tests_go/attempt"
 )
 
 func TestParseSpec(t *testing.T) {
@@ -52,7 +52,7 @@ func TestParseSpec(t *testing.T) {
 		{"the largest memory", "T4:16TiB", "T4:16TiB", []uint64{16 << 40}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			spec := must.Get(models.ParseSpec(row.text))
+			spec := attempt.Get(models.ParseSpec(row.text))
 			var memory []uint64
 			for _, card := range spec.Cards {
 				memory = append(memory, card.MemoryBytes)
@@ -131,7 +131,7 @@ func TestUnknownModelNamesTheWayOut(t *testing.T) {
 	_, err := models.ParseSpec("Voodoo2")
 	require.ErrorContains(t, err, "for another card write MODEL:MEMORY, such as RTX4090:12GiB")
 	require.ErrorContains(t, err, "gpuconf simulate --models")
-	must.Get(models.ParseSpec("RTX4090:12GiB"))
+	attempt.Get(models.ParseSpec("RTX4090:12GiB"))
 }
 
 // drawSpec draws any spec that ParseSpec can return.
@@ -152,8 +152,8 @@ func drawSpec(t *rapid.T) models.Spec {
 func TestSpecRoundTrips(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		spec := drawSpec(t)
-		require.Equal(t, spec, must.Get(models.ParseSpec(spec.String())))
-		loud := must.Get(models.ParseSpec(" " + strings.ToUpper(strings.ReplaceAll(spec.String(), ",", " , "))))
+		require.Equal(t, spec, attempt.Get(models.ParseSpec(spec.String())))
+		loud := attempt.Get(models.ParseSpec(" " + strings.ToUpper(strings.ReplaceAll(spec.String(), ",", " , "))))
 		require.Equal(t, spec, loud)
 	})
 }
@@ -172,7 +172,7 @@ func FuzzParseSpec(f *testing.F) {
 		}
 		require.NotEmpty(t, spec.Cards)
 		require.LessOrEqual(t, len(spec.Cards), models.MaxCards)
-		require.Equal(t, spec, must.Get(models.ParseSpec(spec.String())))
+		require.Equal(t, spec, attempt.Get(models.ParseSpec(spec.String())))
 	})
 }
 

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gpuconf/tests_go/base/must"
+	"gpuconf/tests_go/attempt"
 )
 
 // TestTrampolinesAssembleOnBothProcessors needs a compiler for the other processor, gcc-aarch64-linux-gnu or
@@ -27,10 +27,10 @@ func TestTrampolinesAssembleOnBothProcessors(t *testing.T) {
 			source := filepath.Join(packageFolder, "trampolines_"+row.processor+".S")
 			out, err := exec.Command(compiler, "-c", "-Wall", "-Werror", "-o", object, source).CombinedOutput()
 			require.NoError(t, err, "%s", out)
-			file := must.Get(elf.Open(object))
+			file := attempt.Get(elf.Open(object))
 			defer func() { require.NoError(t, file.Close()) }()
 			require.NotNil(t, file.Section(".note.GNU-stack"), "without it the stack would be executable")
-			symbols := must.Get(file.Symbols())
+			symbols := attempt.Get(file.Symbols())
 			functions := 0
 			for _, symbol := range symbols {
 				if elf.ST_TYPE(symbol.Info) == elf.STT_FUNC {

@@ -10,7 +10,7 @@ import (
 
 	"gpuconf/gocore/base/status"
 	"gpuconf/gocore/machine/nvml"
-	"gpuconf/tests_go/base/must"
+	"gpuconf/tests_go/attempt"
 )
 
 // TestTheDriverOfThisMachine runs if there is one.
@@ -21,9 +21,9 @@ func TestTheDriverOfThisMachine(t *testing.T) {
 	}
 	require.NoError(t, err)
 	defer func() { require.NoError(t, monitor.Close()) }()
-	system := must.Get(monitor.System())
+	system := attempt.Get(monitor.System())
 	require.Regexp(t, `^\d+\.\d+`, system.DriverVersion)
-	cards := must.Get(monitor.Cards())
+	cards := attempt.Get(monitor.Cards())
 	t.Logf("%+v", system)
 	for _, card := range cards {
 		t.Logf("%+v", card)

@@ -20,7 +20,7 @@ import (
 	"gpuconf/gocore/base/status"
 	"gpuconf/gocore/machine/gpu"
 	"gpuconf/gocore/machine/nvml"
-	"gpuconf/tests_go/base/must"
+	"gpuconf/tests_go/attempt"
 )
 
 // none is the result of a device without a list of processes.
@@ -62,11 +62,11 @@ func TestNVIDIAsOwnMachines(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			allCards(row.server)
-			monitor := must.Get(nvml.Over(row.server, nvml.Host{}))
-			system := must.Get(monitor.System())
+			monitor := attempt.Get(nvml.Over(row.server, nvml.Host{}))
+			system := attempt.Get(monitor.System())
 			require.Equal(t, gpu.System{DriverVersion: row.driver, CUDAMajor: row.cuda[0], CUDAMinor: row.cuda[1]},
 				system)
-			cards := must.Get(monitor.Cards())
+			cards := attempt.Get(monitor.Cards())
 			require.Len(t, cards, 8)
 			for i, got := range cards {
 				device := card(row.server, i)
@@ -75,8 +75,8 @@ func TestNVIDIAsOwnMachines(t *testing.T) {
 					Index: i, UUID: device.UUID, PCIBusID: "0000:00:00.0", Name: row.card,
 					ComputeMajor: row.major, ComputeMinor: row.minor, MIG: gpu.MIGOff,
 				}, got)
-				require.Equal(t, row.gib<<30, must.Get(monitor.Memory(got.UUID)).TotalBytes)
-				require.Empty(t, must.Get(monitor.Processes(got.UUID)))
+				require.Equal(t, row.gib<<30, attempt.Get(monitor.Memory(got.UUID)).TotalBytes)
+				require.Empty(t, attempt.Get(monitor.Processes(got.UUID)))
 			}
 			require.NoError(t, monitor.Close())
 			require.NoError(t, monitor.Close())
@@ -108,8 +108,8 @@ func TestADividedH100(t *testing.T) {
 			GetComputeInstanceIdFunc: func() (int, upstream.Return) { return 0, upstream.SUCCESS },
 		}, upstream.SUCCESS
 	}
-	monitor := must.Get(nvml.Over(machine, nvml.Host{}))
-	cards := must.Get(monitor.Cards())
+	monitor := attempt.Get(nvml.Over(machine, nvml.Host{}))
+	cards := attempt.Get(monitor.Cards())
 	require.NoError(t, cards[3].Err)
 	require.Equal(t, gpu.MIGOn, cards[3].MIG)
 	require.Equal(t, []gpu.Instance{
@@ -133,8 +133,8 @@ func TestOneProcessInTwoListsIsOne(t *testing.T) {
 	device.GetGraphicsRunningProcessesFunc = func() ([]upstream.ProcessInfo, upstream.Return) {
 		return []upstream.ProcessInfo{info(10, 4096), info(11, 512)}, upstream.SUCCESS
 	}
-	monitor := must.Get(nvml.Over(machine, nvml.Host{}))
-	processes := must.Get(monitor.Processes(device.UUID))
+	monitor := attempt.Get(nvml.Over(machine, nvml.Host{}))
+	processes := attempt.Get(monitor.Processes(device.UUID))
 	require.Equal(t, []gpu.Process{
 		{PID: 10, UsedBytes: 4096, BytesKnown: true, GPUInstanceID: -1, ComputeInstanceID: -1},
 		{PID: 11, UsedBytes: 512, BytesKnown: true, GPUInstanceID: -1, ComputeInstanceID: -1},
@@ -145,15 +145,15 @@ func TestOneProcessInTwoListsIsOne(t *testing.T) {
 func TestNobodyUnderWSLIsNotNobody(t *testing.T) {
 	machine := dgxh100.New()
 	device := card(machine, 0)
-	monitor := must.Get(nvml.Over(machine, nvml.Host{WSL: true}))
+	monitor := attempt.Get(nvml.Over(machine, nvml.Host{WSL: true}))
 	_, err := monitor.Processes(device.UUID)
 	require.Equal(t, status.Unimplemented, status.CodeOf(err))
 	require.ErrorContains(t, err, "WSL")
 }
 
 func TestInAContainerPIDsAreTheHosts(t *testing.T) {
-	monitor := must.Get(nvml.Over(dgxh100.New(), nvml.Host{PIDNamespace: true}))
-	system := must.Get(monitor.System())
+	monitor := attempt.Get(nvml.Over(dgxh100.New(), nvml.Host{PIDNamespace: true}))
+	system := attempt.Get(monitor.System())
 	require.True(t, system.HostPIDs)
 }
 
@@ -163,12 +163,12 @@ func TestADriverThatDoesNotTellItsCUDA(t *testing.T) {
 		return 0,
 			upstream.ERROR_FUNCTION_NOT_FOUND
 	}
-	monitor := must.Get(nvml.Over(machine, nvml.Host{}))
-	require.Equal(t, gpu.System{DriverVersion: "550.54.15"}, must.Get(monitor.System()))
+	monitor := attempt.Get(nvml.Over(machine, nvml.Host{}))
+	require.Equal(t, gpu.System{DriverVersion: "550.54.15"}, attempt.Get(monitor.System()))
 }
 
 func TestUnknownUUIDs(t *testing.T) {
-	monitor := must.Get(nvml.Over(dgxh100.New(), nvml.Host{}))
+	monitor := attempt.Get(nvml.Over(dgxh100.New(), nvml.Host{}))
 	for _, uuid := range []string{"", "GPU-1", "MIG-1", "0"} {
 		_, err := monitor.Memory(uuid)
 		require.Equal(t, status.NotFound, status.CodeOf(err))
@@ -185,7 +185,7 @@ func TestAFailureIsAResultToo(t *testing.T) {
 }
 
 func TestAfterClose(t *testing.T) {
-	monitor := must.Get(nvml.Over(dgxh100.New(), nvml.Host{}))
+	monitor := attempt.Get(nvml.Over(dgxh100.New(), nvml.Host{}))
 	require.NoError(t, monitor.Close())
 	_, err := monitor.System()
 	require.Equal(t, status.FailedPrecondition, status.CodeOf(err))
@@ -208,7 +208,7 @@ func TestCallsMeetAClose(t *testing.T) {
 		}
 		return 8, upstream.SUCCESS
 	}
-	monitor := must.Get(nvml.Over(machine, nvml.Host{}))
+	monitor := attempt.Get(nvml.Over(machine, nvml.Host{}))
 	var callers sync.WaitGroup
 	for range 4 {
 		callers.Go(func() {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gpuconf/tests_go/base/must"
+	"gpuconf/tests_go/attempt"
 	"gpuconf/tests_go/machine/fakenvml"
 )
 
@@ -26,7 +26,7 @@ func buildProbe(t *testing.T) (path string) {
 	}
 	folder := t.TempDir()
 	path = filepath.Join(folder, "probe.so")
-	exports := must.Get(os.ReadFile(exportsMap))
+	exports := attempt.Get(os.ReadFile(exportsMap))
 	// the linker's flags are split at spaces, and the checkout's path may have one
 	script := filepath.Join(folder, "exports.map")
 	require.NoError(t, os.WriteFile(script, exports, 0o600))
@@ -78,9 +78,9 @@ func TestAnExecutableNeedsAndOffersNothingEither(t *testing.T) {
 // checkELF inspects a library or an executable as the loader does.
 func checkELF(t *testing.T, path string) {
 	t.Helper()
-	file := must.Get(elf.Open(path))
+	file := attempt.Get(elf.Open(path))
 	defer func() { require.NoError(t, file.Close()) }()
-	symbols := must.Get(file.DynamicSymbols())
+	symbols := attempt.Get(file.DynamicSymbols())
 	for _, symbol := range symbols {
 		require.False(t, strings.HasPrefix(symbol.Name, "nvml"), "%s is needed, or offered", symbol.Name)
 		require.False(t, strings.HasPrefix(symbol.Name, "trampolines"), "%s is offered", symbol.Name)
@@ -91,5 +91,5 @@ func checkELF(t *testing.T, path string) {
 				"executable")
 		}
 	}
-	require.Empty(t, must.Get(file.DynValue(elf.DT_TEXTREL)), "code that the loader has to patch")
+	require.Empty(t, attempt.Get(file.DynValue(elf.DT_TEXTREL)), "code that the loader has to patch")
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gpuconf/tests_go/base/must"
+	"gpuconf/tests_go/attempt"
 )
 
 const packageFolder = "../../../gocore/machine/nvml"
@@ -19,14 +19,14 @@ const packageFolder = "../../../gocore/machine/nvml"
 // TestEveryFunctionThatGoNVMLCallsHasATrampoline reads the source of the pinned go-nvml.
 func TestEveryFunctionThatGoNVMLCallsHasATrampoline(t *testing.T) {
 	version, source := goNVML(t)
-	symbols := must.Get(os.ReadFile(filepath.Join(packageFolder, "symbols.h")))
+	symbols := attempt.Get(os.ReadFile(filepath.Join(packageFolder, "symbols.h")))
 	require.Contains(t, string(symbols), "from go-nvml "+version+";",
 		"run make generate")
 
-	files := must.Get(filepath.Glob(filepath.Join(source, "pkg", "nvml", "*.go")))
+	files := attempt.Get(filepath.Glob(filepath.Join(source, "pkg", "nvml", "*.go")))
 	called := map[string]bool{}
 	for _, file := range files {
-		text := must.Get(os.ReadFile(file))
+		text := attempt.Get(os.ReadFile(file))
 		for _, call := range regexp.MustCompile(`\bC\.(nvml\w+)\(`).FindAllSubmatch(text, -1) {
 			called[string(call[1])] = true
 		}
@@ -43,7 +43,7 @@ func TestEveryFunctionThatGoNVMLCallsHasATrampoline(t *testing.T) {
 // goNVML returns the version of go-nvml in go.mod and the location of its source.
 func goNVML(t *testing.T) (version, folder string) {
 	t.Helper()
-	out := must.Get(exec.Command("go", "list", "-m", "-f", "{{.Version}} {{.Dir}}",
+	out := attempt.Get(exec.Command("go", "list", "-m", "-f", "{{.Version}} {{.Dir}}",
 		"github.com/NVIDIA/go-nvml").Output())
 	version, folder, _ = strings.Cut(strings.TrimSpace(string(out)), " ")
 	if folder == "" {

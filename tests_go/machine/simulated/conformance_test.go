@@ -7,7 +7,7 @@ import (
 
 	"gpuconf/gocore/machine/gpu"
 	"gpuconf/gocore/machine/models"
-	"gpuconf/tests_go/base/must"
+	"gpuconf/tests_go/attempt"
 	"gpuconf/tests_go/devices/capturing"
 	"gpuconf/tests_go/devices/faults"
 	"gpuconf/tests_go/machine/drivertest"
@@ -82,8 +82,8 @@ func open(text string, opts simulated.Options) (gpu.Driver, error) {
 // newMachine opens a machine until the test ends.
 func newMachine(t testing.TB, text string, opts simulated.Options) *simulated.Machine {
 	t.Helper()
-	spec := must.Get(models.ParseSpec(text))
-	m := must.Get(simulated.New(spec, opts))
+	spec := attempt.Get(models.ParseSpec(text))
+	m := attempt.Get(simulated.New(spec, opts))
 	t.Cleanup(func() { require.NoError(t, m.Close()) })
 	return m
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gpuconf/gocore/machine/gpu"
-	"gpuconf/tests_go/base/must"
+	"gpuconf/tests_go/attempt"
 	"gpuconf/tests_go/devices/faults"
 	"gpuconf/tests_go/machine/simulated"
 )
@@ -78,7 +78,7 @@ func TestFaultsCanBeReplaced(t *testing.T) {
 	_, err := injector.Devices()
 	require.ErrorIs(t, err, gpu.ErrorUnknown)
 	injector.SetFaults()
-	must.Get(injector.Devices())
+	attempt.Get(injector.Devices())
 	injector.SetFaults(faults.OnIndex(9, gpu.ErrorUnknown), faults.OnIndex(2, gpu.ErrorNotPermitted))
 	_, err = injector.Devices()
 	require.ErrorIs(t, err, gpu.ErrorNotPermitted, "the counts went on")
@@ -107,33 +107,33 @@ func TestCallsAreCounted(t *testing.T) {
 
 // useTwoDevices is a careful user: whatever fails, it releases what it has, and returns the first error.
 func useTwoDevices(driver gpu.Driver) (err error) {
-	defer must.Catch(&err)
-	devices := must.Get(driver.Devices())
+	defer attempt.Catch(&err)
+	devices := attempt.Get(driver.Devices())
 	for _, device := range devices {
-		must.Do(useDevice(driver, device.Ordinal))
+		attempt.Do(useDevice(driver, device.Ordinal))
 	}
 	return nil
 }
 
 func useDevice(driver gpu.Driver, ordinal int) (err error) {
-	defer must.Catch(&err)
-	must.Do(driver.ContextRetain(ordinal))
+	defer attempt.Catch(&err)
+	attempt.Do(driver.ContextRetain(ordinal))
 	defer func() { err = errors.Join(err, twice(func() error { return driver.ContextRelease(ordinal) })) }()
 	if _, _, err := driver.MemGetInfo(ordinal); err != nil {
 		return err
 	}
 	for range 2 {
-		must.Do(useMemory(driver, ordinal))
+		attempt.Do(useMemory(driver, ordinal))
 	}
 	return nil
 }
 
 func useMemory(driver gpu.Driver, ordinal int) (err error) {
-	defer must.Catch(&err)
-	addr := must.Get(driver.MemAlloc(ordinal, mib))
+	defer attempt.Catch(&err)
+	addr := attempt.Get(driver.MemAlloc(ordinal, mib))
 	defer func() { err = errors.Join(err, twice(func() error { return driver.MemFree(ordinal, addr) })) }()
-	must.Do(driver.MemsetD8(ordinal, addr, 1, mib))
-	must.Do(driver.MemcpyHtoD(ordinal, addr, []byte{2}))
+	attempt.Do(driver.MemsetD8(ordinal, addr, 1, mib))
+	attempt.Do(driver.MemcpyHtoD(ordinal, addr, []byte{2}))
 	return driver.MemcpyDtoH(ordinal, make([]byte, 4), addr)
 }
 
@@ -254,7 +254,7 @@ func useTwoDevicesCalls(t *testing.T) map[string]int {
 func TestManagedMemoryCountsAsAllocated(t *testing.T) {
 	injector := faults.NewInjector(retained(t, "T4:1MiB", simulated.Options{}),
 		faults.AfterBytes(5*mib, gpu.ErrorOutOfMemory))
-	must.Get(injector.MemAllocManaged(0, 4*mib))
+	attempt.Get(injector.MemAllocManaged(0, 4*mib))
 	_, err := injector.MemAllocManaged(0, 2*mib)
 	require.ErrorIs(t, err, gpu.ErrorOutOfMemory)
 }
@@ -262,10 +262,10 @@ func TestManagedMemoryCountsAsAllocated(t *testing.T) {
 func TestPhysicalMemoryCountsAsAllocated(t *testing.T) {
 	injector := faults.NewInjector(retained(t, "T4", simulated.Options{}),
 		faults.AfterBytes(5*mib, gpu.ErrorOutOfMemory))
-	must.Get(injector.MemCreate(0, 4*mib))
+	attempt.Get(injector.MemCreate(0, 4*mib))
 	_, err := injector.MemCreate(0, 2*mib)
 	require.ErrorIs(t, err, gpu.ErrorOutOfMemory)
 	_, err = injector.MemAddressReserve(64*mib, 0)
 	require.NoError(t, err, "addresses are no memory")
-	must.Get(injector.MemAlloc(0, mib))
+	attempt.Get(injector.MemAlloc(0, mib))
 }

@@ -11,7 +11,7 @@ import (
 	"gpuconf/gocore/base/status"
 	"gpuconf/gocore/machine/gpu"
 	"gpuconf/gocore/machine/models"
-	"gpuconf/tests_go/base/must"
+	"gpuconf/tests_go/attempt"
 	"gpuconf/tests_go/machine/simulated"
 )
 
@@ -31,26 +31,26 @@ func TestMain(m *testing.M) {
 
 // addressScript is a session on a mixed machine; it returns every address that a user could see.
 func addressScript() string {
-	spec := must.Get(models.ParseSpec("2xH100-80GB,T4:1GiB"))
-	m := must.Get(simulated.New(spec, simulated.Options{}))
-	defer func() { must.Do(m.Close()) }()
+	spec := attempt.Get(models.ParseSpec("2xH100-80GB,T4:1GiB"))
+	m := attempt.Get(simulated.New(spec, simulated.Options{}))
+	defer func() { attempt.Do(m.Close()) }()
 	var out strings.Builder
 	var live [3][]uint64
 	for step := range 300 {
 		ordinal := step % 3
 		if step < 3 {
-			must.Do(m.ContextRetain(ordinal))
+			attempt.Do(m.ContextRetain(ordinal))
 		}
 		if step%4 == 3 {
 			addr := live[ordinal][len(live[ordinal])/2]
 			live[ordinal] = append(live[ordinal][:len(live[ordinal])/2], live[ordinal][len(live[ordinal])/2+1:]...)
-			must.Do(m.MemFree(ordinal, addr))
+			attempt.Do(m.MemFree(ordinal, addr))
 			continue
 		}
-		addr := must.Get(m.MemAlloc(ordinal, uint64(step*step*37+1)))
+		addr := attempt.Get(m.MemAlloc(ordinal, uint64(step*step*37+1)))
 		live[ordinal] = append(live[ordinal], addr)
 		free, total, err := m.MemGetInfo(ordinal)
-		must.Do(err)
+		attempt.Do(err)
 		fmt.Fprintln(&out, ordinal, addr, free, total)
 		if step%7 == 0 {
 			fmt.Fprintln(&out, virtualScript(m, ordinal, step))
@@ -62,24 +62,24 @@ func addressScript() string {
 // virtualScript leaves something behind after each call, with gaps.
 func virtualScript(m *simulated.Machine, ordinal, step int) string {
 	size := uint64(step+1) << 21
-	first := must.Get(m.MemAddressReserve(size, 0))
-	second := must.Get(m.MemAddressReserve(size, 1<<(20+step%20)))
-	must.Do(m.MemAddressFree(first, size))
-	handle := must.Get(m.MemCreate(ordinal, 2<<20))
-	must.Do(m.MemMap(second, 2<<20, handle))
-	host := must.Get(m.MemHostAlloc(ordinal, size))
-	stream := must.Get(m.StreamCreate(ordinal, gpu.StreamNonBlocking, 0))
-	id := must.Get(m.StreamGetID(ordinal, stream))
+	first := attempt.Get(m.MemAddressReserve(size, 0))
+	second := attempt.Get(m.MemAddressReserve(size, 1<<(20+step%20)))
+	attempt.Do(m.MemAddressFree(first, size))
+	handle := attempt.Get(m.MemCreate(ordinal, 2<<20))
+	attempt.Do(m.MemMap(second, 2<<20, handle))
+	host := attempt.Get(m.MemHostAlloc(ordinal, size))
+	stream := attempt.Get(m.StreamCreate(ordinal, gpu.StreamNonBlocking, 0))
+	id := attempt.Get(m.StreamGetID(ordinal, stream))
 	return fmt.Sprint(first, second, host.Addr, id)
 }
 
 // addressSpaceLimit runs under a limit on address space (ulimit -v). It returns what went wrong, or nothing.
 func addressSpaceLimit() string {
-	text := must.Get(os.ReadFile("/proc/self/statm"))
+	text := attempt.Get(os.ReadFile("/proc/self/statm"))
 	var pages uint64
-	must.Get(fmt.Sscan(string(text), &pages))
+	attempt.Get(fmt.Sscan(string(text), &pages))
 	limit := pages*uint64(os.Getpagesize()) + 5<<30
-	must.Do(unix.Setrlimit(unix.RLIMIT_AS, &unix.Rlimit{Cur: limit, Max: limit}))
+	attempt.Do(unix.Setrlimit(unix.RLIMIT_AS, &unix.Rlimit{Cur: limit, Max: limit}))
 
 	small, _ := models.ParseSpec("T4:1GiB")
 	before := openAndAllocate(small)
@@ -104,8 +104,8 @@ func addressSpaceLimit() string {
 }
 
 func openAndAllocate(spec models.Spec) uint64 {
-	m := must.Get(simulated.New(spec, simulated.Options{}))
-	defer func() { must.Do(m.Close()) }()
-	must.Do(m.ContextRetain(0))
-	return must.Get(m.MemAlloc(0, 1<<20))
+	m := attempt.Get(simulated.New(spec, simulated.Options{}))
+	defer func() { attempt.Do(m.Close()) }()
+	attempt.Do(m.ContextRetain(0))
+	return attempt.Get(m.MemAlloc(0, 1<<20))
 }

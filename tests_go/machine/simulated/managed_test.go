@@ -8,11 +8,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gpuconf/gocore/machine/gpu"
-	"gpuconf/tests_go/base/must"
+	"gpuconf/tests_go/attempt"
 	"gpuconf/tests_go/machine/simulated"
 )
 
-func allocManaged(m gpu.Driver, size uint64) uint64 { return must.Get(m.MemAllocManaged(0, size)) }
+func allocManaged(m gpu.Driver, size uint64) uint64 { return attempt.Get(m.MemAllocManaged(0, size)) }
 
 // TestHostMemoryStandsBehindACard writes and reads every byte of one and a half cards, through the driver and from the
 // host.
@@ -67,7 +67,7 @@ func TestManagedMemoryTakesWhatIsFree(t *testing.T) {
 // card.
 func TestManagedMemoryOfOldCardsHasToFit(t *testing.T) {
 	m := retained(t, "K40:64MiB", simulated.Options{})
-	devices := must.Get(m.Devices())
+	devices := attempt.Get(m.Devices())
 	require.True(t, devices[0].Managed)
 	require.False(t, devices[0].Oversubscribes)
 	allocManaged(m, 64*mib)

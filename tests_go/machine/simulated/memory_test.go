@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gpuconf/gocore/machine/gpu"
-	"gpuconf/tests_go/base/must"
+	"gpuconf/tests_go/attempt"
 	"gpuconf/tests_go/machine/simulated"
 )
 
@@ -20,7 +20,7 @@ const mib = 1 << 20
 
 func runChild(t *testing.T, job string) string {
 	t.Helper()
-	self := must.Get(os.Executable())
+	self := attempt.Get(os.Executable())
 	child := exec.Command(self)
 	child.Env = append(os.Environ(), childEnv+"="+job)
 	out, err := child.CombinedOutput()
@@ -49,7 +49,7 @@ func TestMachinesAtTheSameTimeShareNoAddress(t *testing.T) {
 		m := newMachine(t, "2xH200", simulated.Options{})
 		for ordinal := range 2 {
 			require.NoError(t, m.ContextRetain(ordinal))
-			addr := must.Get(m.MemAlloc(ordinal, mib))
+			addr := attempt.Get(m.MemAlloc(ordinal, mib))
 			require.Empty(t, owner[addr])
 			owner[addr] = fmt.Sprintf("machine %d, GPU %d", i, ordinal)
 		}
@@ -58,9 +58,9 @@ func TestMachinesAtTheSameTimeShareNoAddress(t *testing.T) {
 
 func TestLargestMachineOpens(t *testing.T) {
 	m := newMachine(t, "64xB200", simulated.Options{})
-	require.Len(t, must.Get(m.Devices()), 64)
+	require.Len(t, attempt.Get(m.Devices()), 64)
 	require.NoError(t, m.ContextRetain(63))
-	must.Get(m.MemAlloc(63, 178<<30))
+	attempt.Get(m.MemAlloc(63, 178<<30))
 }
 
 // retained returns a machine whose GPU 0 has a context.
@@ -71,7 +71,7 @@ func retained(t testing.TB, text string, opts simulated.Options) *simulated.Mach
 	return m
 }
 
-func alloc(m gpu.Driver, size uint64) uint64 { return must.Get(m.MemAlloc(0, size)) }
+func alloc(m gpu.Driver, size uint64) uint64 { return attempt.Get(m.MemAlloc(0, size)) }
 
 func freeBytes(t testing.TB, m gpu.Driver) uint64 {
 	t.Helper()
@@ -156,24 +156,24 @@ func TestBytesInUseElsewhereAreNotFree(t *testing.T) {
 }
 
 func TestVisibleRenumbersAndKeepsIdentity(t *testing.T) {
-	whole := must.Get(newMachine(t, "H100,T4,K40", simulated.Options{}).Devices())
-	some := must.Get(newMachine(t, "H100,T4,K40", simulated.Options{Visible: []int{2, 0}}).Devices())
+	whole := attempt.Get(newMachine(t, "H100,T4,K40", simulated.Options{}).Devices())
+	some := attempt.Get(newMachine(t, "H100,T4,K40", simulated.Options{Visible: []int{2, 0}}).Devices())
 	require.Len(t, some, 2)
 	for ordinal, slot := range []int{2, 0} {
 		want := whole[slot]
 		want.Ordinal = ordinal
 		require.Equal(t, want, some[ordinal])
 	}
-	require.Empty(t, must.Get(newMachine(t, "H100,T4,K40", simulated.Options{Visible: []int{}}).Devices()))
+	require.Empty(t, attempt.Get(newMachine(t, "H100,T4,K40", simulated.Options{Visible: []int{}}).Devices()))
 }
 
 // residentBytes returns this process's resident memory, without Go's garbage.
 func residentBytes(t *testing.T) int64 {
 	t.Helper()
 	debug.FreeOSMemory()
-	text := must.Get(os.ReadFile("/proc/self/statm"))
+	text := attempt.Get(os.ReadFile("/proc/self/statm"))
 	var size, resident int64
-	must.Get(fmt.Sscan(string(text), &size, &resident))
+	attempt.Get(fmt.Sscan(string(text), &size, &resident))
 	return resident * int64(os.Getpagesize())
 }
 

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"gpuconf/gocore/machine/gpu"
-	"gpuconf/tests_go/base/must"
+	"gpuconf/tests_go/attempt"
 	"gpuconf/tests_go/machine/drivertest"
 	"gpuconf/tests_go/machine/simulated"
 )
@@ -14,7 +14,7 @@ func TestMistakes(t *testing.T) {
 	drivertest.TestMistakes(t, func() (gpu.Driver, error) { return open("3xT4:64MiB:no-peers", simulated.Options{}) },
 		func(driver gpu.Driver, _ bool) any {
 			free, _, err := driver.MemGetInfo(0)
-			must.Do(err)
+			attempt.Do(err)
 			return []any{driver.(*simulated.Machine).Inventory(), free}
 		})
 }

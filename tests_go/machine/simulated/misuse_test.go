@@ -9,7 +9,7 @@ import (
 	"gpuconf/gocore/base/status"
 	"gpuconf/gocore/machine/gpu"
 	"gpuconf/gocore/machine/models"
-	"gpuconf/tests_go/base/must"
+	"gpuconf/tests_go/attempt"
 	"gpuconf/tests_go/machine/simulated"
 )
 
@@ -59,8 +59,8 @@ func TestTheEndOfOneContextLeavesTheOthers(t *testing.T) {
 	m := newMachine(t, "2xT4", simulated.Options{})
 	require.NoError(t, m.ContextRetain(0))
 	require.NoError(t, m.ContextRetain(1))
-	must.Get(m.MemAlloc(0, 1000))
-	kept := must.Get(m.MemAlloc(1, 1000))
+	attempt.Get(m.MemAlloc(0, 1000))
+	kept := attempt.Get(m.MemAlloc(1, 1000))
 	require.NoError(t, m.ContextRelease(0))
 	allocations, retains := m.Live()
 	require.Equal(t, []int{1, 1}, []int{allocations, retains})
@@ -68,7 +68,7 @@ func TestTheEndOfOneContextLeavesTheOthers(t *testing.T) {
 }
 
 func TestBadCardsAreRefused(t *testing.T) {
-	spec := must.Get(models.ParseSpec("2xT4:1GiB"))
+	spec := attempt.Get(models.ParseSpec("2xT4:1GiB"))
 	model := spec.Cards[0].Model
 	of := func(bytes uint64) models.Spec {
 		return models.Spec{Cards: []models.Card{{Model: model, MemoryBytes: bytes}}}

@@ -11,7 +11,7 @@ import (
 
 	"gpuconf/gocore/machine/gpu"
 	"gpuconf/gocore/machine/models"
-	"gpuconf/tests_go/base/must"
+	"gpuconf/tests_go/attempt"
 	"gpuconf/tests_go/machine/simulated"
 )
 
@@ -44,8 +44,8 @@ func TestMachineAgreesWithAPlainModel(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		const total = 1 << 20
-		spec := must.Get(models.ParseSpec("2xT4:1MiB"))
-		m := must.Get(simulated.New(spec, simulated.Options{}))
+		spec := attempt.Get(models.ParseSpec("2xT4:1MiB"))
+		m := attempt.Get(simulated.New(spec, simulated.Options{}))
 		defer func() { require.NoError(t, m.Close()) }()
 		model := []*modelGPU{newModelGPU(), newModelGPU()}
 

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gpuconf/gocore/machine/gpu"
-	"gpuconf/tests_go/base/must"
+	"gpuconf/tests_go/attempt"
 	"gpuconf/tests_go/devices/faults"
 	"gpuconf/tests_go/machine/simulated"
 )
@@ -91,13 +91,13 @@ func TestCloseFromManyGoroutines(t *testing.T) {
 
 // useManaged allocates more managed memory than the card has, and writes at its end.
 func useManaged(driver gpu.Driver, ordinal int) (err error) {
-	defer must.Catch(&err)
+	defer attempt.Catch(&err)
 	const size = 96 * mib
-	addr := must.Get(driver.MemAllocManaged(ordinal, size))
+	addr := attempt.Get(driver.MemAllocManaged(ordinal, size))
 	defer func() { err = errors.Join(err, twice(func() error { return driver.MemFree(ordinal, addr) })) }()
-	must.Do(driver.MemcpyHtoD(ordinal, addr+size-7, []byte("managed")))
+	attempt.Do(driver.MemcpyHtoD(ordinal, addr+size-7, []byte("managed")))
 	data := make([]byte, 7)
-	must.Do(driver.MemcpyDtoH(ordinal, data, addr+size-7))
+	attempt.Do(driver.MemcpyDtoH(ordinal, data, addr+size-7))
 	if string(data) != "managed" {
 		return fmt.Errorf("read %q", data)
 	}
@@ -106,22 +106,22 @@ func useManaged(driver gpu.Driver, ordinal int) (err error) {
 
 // useStreams is a careful user of everything except memory: like useDevice, it releases what it takes.
 func useStreams(driver gpu.Driver, ordinal int) (err error) {
-	defer must.Catch(&err)
-	must.Do(driver.ContextRetain(ordinal))
+	defer attempt.Catch(&err)
+	attempt.Do(driver.ContextRetain(ordinal))
 	defer func() { err = errors.Join(err, twice(func() error { return driver.ContextRelease(ordinal) })) }()
-	host := must.Get(driver.MemHostAlloc(ordinal, 4096))
+	host := attempt.Get(driver.MemHostAlloc(ordinal, 4096))
 	defer func() { err = errors.Join(err, twice(func() error { return driver.MemFreeHost(ordinal, host.Addr) })) }()
-	stream := must.Get(driver.StreamCreate(ordinal, gpu.StreamDefault, -1))
+	stream := attempt.Get(driver.StreamCreate(ordinal, gpu.StreamDefault, -1))
 	defer func() {
 		// Queued work must be done before its memory is freed.
 		err = errors.Join(err, twice(func() error { return driver.StreamSynchronize(ordinal, stream) }))
 		err = errors.Join(err, twice(func() error { return driver.StreamDestroy(ordinal, stream) }))
 	}()
-	event := must.Get(driver.EventCreate(ordinal))
+	event := attempt.Get(driver.EventCreate(ordinal))
 	defer func() { err = errors.Join(err, twice(func() error { return driver.EventDestroy(ordinal, event) })) }()
-	must.Get(driver.StreamGetID(ordinal, stream))
-	must.Get(driver.StreamGetPriority(ordinal, stream))
-	must.Do(useManaged(driver, ordinal))
+	attempt.Get(driver.StreamGetID(ordinal, stream))
+	attempt.Get(driver.StreamGetPriority(ordinal, stream))
+	attempt.Do(useManaged(driver, ordinal))
 	return useMappings(driver, ordinal, func(addr uint64) error {
 		return useQueue(driver, ordinal, stream, event,
 			host, addr)
@@ -130,32 +130,32 @@ func useStreams(driver gpu.Driver, ordinal int) (err error) {
 
 // useMappings maps one handle at two places while it uses it.
 func useMappings(driver gpu.Driver, ordinal int, use func(addr uint64) error) (err error) {
-	defer must.Catch(&err)
+	defer attempt.Catch(&err)
 	size, _, err := driver.MemGetAllocationGranularity(ordinal)
 	if err != nil {
 		return err
 	}
-	addr := must.Get(driver.MemAddressReserve(2*size, 0))
+	addr := attempt.Get(driver.MemAddressReserve(2*size, 0))
 	defer func() { err = errors.Join(err, twice(func() error { return driver.MemAddressFree(addr, 2*size) })) }()
-	handle := must.Get(driver.MemCreate(ordinal, size))
+	handle := attempt.Get(driver.MemCreate(ordinal, size))
 	defer func() { err = errors.Join(err, twice(func() error { return driver.MemRelease(handle) })) }()
 	for _, place := range []uint64{addr, addr + size} {
-		must.Do(driver.MemMap(place, size, handle))
+		attempt.Do(driver.MemMap(place, size, handle))
 		defer func() { err = errors.Join(err, twice(func() error { return driver.MemUnmap(place, size) })) }()
 	}
-	must.Do(driver.MemSetAccess(ordinal, addr, 2*size))
+	attempt.Do(driver.MemSetAccess(ordinal, addr, 2*size))
 	return use(addr)
 }
 
 // useQueue queues one entry of each kind and waits for it.
 func useQueue(driver gpu.Driver, ordinal int, stream gpu.Stream, event gpu.Event, host gpu.HostMemory, addr uint64) (
 	err error) {
-	defer must.Catch(&err)
+	defer attempt.Catch(&err)
 	// Whatever fails, nothing may be left queued when the caller unmaps.
 	defer func() {
 		err = errors.Join(err, twice(func() error { return driver.StreamSynchronize(ordinal, stream) }))
 	}()
-	must.Do(driver.MemcpyDtoD(ordinal, addr, addr+64, 64))
+	attempt.Do(driver.MemcpyDtoD(ordinal, addr, addr+64, 64))
 	for _, call := range []func() error{
 		func() error { return driver.MemsetD8Async(ordinal, addr, 5, 64, stream) },
 		func() error { return driver.MemcpyDtoDAsync(ordinal, addr+64, addr, 64, stream) },
@@ -167,19 +167,19 @@ func useQueue(driver gpu.Driver, ordinal int, stream gpu.Stream, event gpu.Event
 		func() error { return driver.StreamWaitEvent(ordinal, gpu.StreamNull, event) },
 		func() error { return driver.EventSynchronize(ordinal, event) },
 	} {
-		must.Do(call())
+		attempt.Do(call())
 	}
 	if done, err := driver.EventQuery(ordinal, event); err != nil || !done {
 		return errors.Join(err, unless(done, "the event is not done after a wait for it"))
 	}
-	must.Get(driver.StreamQuery(ordinal, stream))
+	attempt.Get(driver.StreamQuery(ordinal, stream))
 	if capture, err := driver.StreamGetCaptureInfo(ordinal, stream); err != nil || capture != 0 {
 		return errors.Join(err, unless(capture == 0, "a stream is captured"))
 	}
-	must.Do(driver.ContextSynchronize(ordinal))
+	attempt.Do(driver.ContextSynchronize(ordinal))
 	// Read with a call: a host view would fault if another goroutine closes the machine at this moment.
 	read := make([]byte, 64)
-	must.Do(driver.MemcpyDtoH(ordinal, read, addr+128))
+	attempt.Do(driver.MemcpyDtoH(ordinal, read, addr+128))
 	return unless(read[0] == 5 && read[63] == 5, "the work is not done after a wait for it")
 }
 

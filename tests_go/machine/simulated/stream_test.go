@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gpuconf/gocore/machine/gpu"
-	"gpuconf/tests_go/base/must"
+	"gpuconf/tests_go/attempt"
 	"gpuconf/tests_go/machine/simulated"
 )
 
@@ -17,13 +17,13 @@ import (
 const soon = 10 * time.Second
 
 func newStream(m *simulated.Machine, flags gpu.StreamFlags) gpu.Stream {
-	return must.Get(m.StreamCreate(0, flags, 0))
+	return attempt.Get(m.StreamCreate(0, flags, 0))
 }
 
-func newEvent(m *simulated.Machine) gpu.Event { return must.Get(m.EventCreate(0)) }
+func newEvent(m *simulated.Machine) gpu.Event { return attempt.Get(m.EventCreate(0)) }
 
 func hostAlloc(m *simulated.Machine, size uint64) gpu.HostMemory {
-	return must.Get(m.MemHostAlloc(0, size))
+	return attempt.Get(m.MemHostAlloc(0, size))
 }
 
 // held returns a stream that waits for a word forever, with a fill behind it.
@@ -43,9 +43,9 @@ func TestAWaitForAnotherContextEndsWithIt(t *testing.T) {
 	stream, _ := held(t, m, alloc(m, 16))
 	event := newEvent(m)
 	require.NoError(t, m.EventRecord(0, event, stream))
-	other := must.Get(m.StreamCreate(1, gpu.StreamNonBlocking, 0))
+	other := attempt.Get(m.StreamCreate(1, gpu.StreamNonBlocking, 0))
 	require.NoError(t, m.StreamWaitEvent(1, other, event))
-	require.False(t, must.Get(m.StreamQuery(1, other)))
+	require.False(t, attempt.Get(m.StreamQuery(1, other)))
 	require.NoError(t, m.ContextRelease(0))
 	require.NoError(t, m.StreamSynchronize(1, other))
 }
@@ -148,7 +148,7 @@ func TestAWaitEndsWithWhatItWaitsFor(t *testing.T) {
 	require.ElementsMatch(t, []gpu.Stream{producer, bystander}, m.Steppable(0), "the consumer waits")
 
 	require.True(t, m.Step(0, producer))
-	require.False(t, must.Get(m.EventQuery(0, event)))
+	require.False(t, attempt.Get(m.EventQuery(0, event)))
 	require.True(t, m.Step(0, producer))
 
 	got := make([]byte, 4)

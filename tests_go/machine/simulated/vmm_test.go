@@ -11,18 +11,18 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gpuconf/gocore/machine/gpu"
-	"gpuconf/tests_go/base/must"
+	"gpuconf/tests_go/attempt"
 	"gpuconf/tests_go/machine/simulated"
 )
 
 const granule = 2 * mib
 
 func reserve(m *simulated.Machine, granules uint64) uint64 {
-	return must.Get(m.MemAddressReserve(granules*granule, 0))
+	return attempt.Get(m.MemAddressReserve(granules*granule, 0))
 }
 
 func create(m *simulated.Machine, granules uint64) gpu.Handle {
-	return must.Get(m.MemCreate(0, granules*granule))
+	return attempt.Get(m.MemCreate(0, granules*granule))
 }
 
 // mapped maps a new handle, accessible to GPU 0.
@@ -103,7 +103,7 @@ func TestAStaleViewOfAMappingIsHarmless(t *testing.T) {
 // fileBytes returns the size of the files that hold physical memory.
 func fileBytes(t *testing.T) (sum int64) {
 	t.Helper()
-	open := must.Get(os.ReadDir("/proc/self/fd"))
+	open := attempt.Get(os.ReadDir("/proc/self/fd"))
 	for _, entry := range open {
 		path := "/proc/self/fd/" + entry.Name()
 		target, _ := os.Readlink(path)
@@ -160,10 +160,10 @@ func TestPhysicalMemoryAndAllocationsShareTheCard(t *testing.T) {
 // hostMappings counts the host's mappings in a range.
 func hostMappings(t *testing.T, addr, size uint64) (count int) {
 	t.Helper()
-	text := must.Get(os.ReadFile("/proc/self/maps"))
+	text := attempt.Get(os.ReadFile("/proc/self/maps"))
 	for line := range strings.Lines(string(text)) {
 		var begin, end uint64
-		must.Get(fmt.Sscanf(line, "%x-%x", &begin, &end))
+		attempt.Get(fmt.Sscanf(line, "%x-%x", &begin, &end))
 		if begin < addr+size && addr < end {
 			count++
 		}
@@ -198,7 +198,7 @@ func TestReservationsAreReused(t *testing.T) {
 		require.Equal(t, first, addr)
 		require.NoError(t, m.MemAddressFree(addr, 4*granule))
 	}
-	aligned := must.Get(m.MemAddressReserve(granule, 1<<35))
+	aligned := attempt.Get(m.MemAddressReserve(granule, 1<<35))
 	require.Zero(t, aligned%(1<<35))
 }
 
@@ -216,7 +216,7 @@ func TestLargeReservationsCostNothing(t *testing.T) {
 	m := newMachine(t, "8xH200", simulated.Options{})
 	before := residentBytes(t)
 	for range 8 {
-		require.NotZero(t, must.Get(m.MemAddressReserve(8*141<<30, 0)))
+		require.NotZero(t, attempt.Get(m.MemAddressReserve(8*141<<30, 0)))
 	}
 	require.Less(t, residentBytes(t)-before, int64(32*mib))
 }

@@ -8,7 +8,7 @@ import (
 
 	"gpuconf/gocore/machine/gpu"
 	"gpuconf/gocore/machine/models"
-	"gpuconf/tests_go/base/must"
+	"gpuconf/tests_go/attempt"
 	"gpuconf/tests_go/machine/simulated"
 )
 
@@ -39,11 +39,11 @@ func modelCharge(parts map[gpu.Handle]*modelPart) (granules int) {
 func TestVirtualMemoryAgreesWithAPlainModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const slots, total = 12, 10
-		spec := must.Get(models.ParseSpec("T4:20MiB"))
-		m := must.Get(simulated.New(spec, simulated.Options{}))
+		spec := attempt.Get(models.ParseSpec("T4:20MiB"))
+		m := attempt.Get(simulated.New(spec, simulated.Options{}))
 		defer func() { require.NoError(t, m.Close()) }()
 		require.NoError(t, m.ContextRetain(0))
-		base := must.Get(m.MemAddressReserve(slots*granule, 0))
+		base := attempt.Get(m.MemAddressReserve(slots*granule, 0))
 		parts := map[gpu.Handle]*modelPart{}
 		var handles []gpu.Handle
 		var space [slots + 4]modelSlot // the last ones are outside

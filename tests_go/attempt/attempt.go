@@ -1,5 +1,5 @@
-// Package must ends a test, or a session that catches it, at the first call that fails.
-package must
+// Package attempt ends a test, or a session that catches it, at the first call that fails.
+package attempt
 
 import "errors"
 
