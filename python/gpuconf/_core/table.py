@@ -164,6 +164,9 @@ class Printed:
 
     __slots__ = ()
 
+    def __init_subclass__(cls) -> None:
+        cls._repr_pretty_ = cls._repr_pretty_  # type: ignore[method-assign]  # IPython asks each class, and its __repr__
+
     def _repr_pretty_(self, printer: Any, _: bool) -> None:
         printer.text(str(self))
 
