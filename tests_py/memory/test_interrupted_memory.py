@@ -1,7 +1,7 @@
 """Exceptions of signal handlers, as on Ctrl-C, while memory is allocated and freed, tensors are computed, recordings
 run, and scopes are entered and left.
 
-No memory is lost, no recording runs that nobody can stop, and a thread is in the scopes whose blocks it is in, wherever
+No memory is lost, no recording runs on without a handle, and a thread is in the scopes whose blocks it is in, wherever
 the exception comes, even in a ``__del__``.
 """
 
