@@ -52,7 +52,8 @@ func Build(folder string, options Options) (err error) {
 	}
 	flags := []string{"-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O0", "-fPIC", "-fvisibility=hidden",
 		"-DGPUCONF_TEST_HOOKS"}
-	objects := attempt.Get(compiled.Objects(sources, flags, []string{fmt.Sprintf("FAKECUDA_DEFAULT_VERSION=%d", version)}))
+	defines := []string{fmt.Sprintf("FAKECUDA_DEFAULT_VERSION=%d", version)}
+	objects := attempt.Get(compiled.Objects(sources, flags, defines))
 	args = append(append(args, objects...), "-lpthread", "-ldl")
 	output, err := exec.Command(args[0], args[1:]...).CombinedOutput()
 	if err != nil {

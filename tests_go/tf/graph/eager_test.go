@@ -143,7 +143,8 @@ func TestEagerPlacementErrors(t *testing.T) {
 	}
 }
 
-// TensorFlow's text about the device of a constant ends without the operation. gpuconf's had "[Op:_EagerConst]" after it.
+// TensorFlow's text about the device of a constant ends without the operation. gpuconf's had "[Op:_EagerConst]" after
+// it.
 func TestPlacementErrorsOfConstants(t *testing.T) {
 	m := newMachine(t, 1)
 	for device, text := range map[string]string{
