@@ -36,12 +36,12 @@ type ClaimRow struct {
 	Ticket   uint64        `py:"ticket"`    // the order of the requests
 	Seconds  float64       `py:"seconds"`   // the time since the grant, or since the request
 	Turns    bool          `py:"turns"`     // whether its program takes turns
-	Keeps    string        `py:"keeps"`     // why its program keeps its memory although it takes turns; "" if it does not
+	Keeps    string        `py:"keeps"`     // why its program keeps its memory with turns; "" if it does not
 	Slice    time.Duration `py:"slice"`     // the turn that its user requested, in nanoseconds; 0: the least
 	IdleTime time.Duration `py:"idle_time"` // after which its user lets it go, in nanoseconds; 0: the least
 	Swaps    uint64        `py:"swaps"`     // how often its memory has left the cards and come back
 	Waited   float64       `py:"waited"`    // the seconds for which it has waited to come back, in all
-	Host     uint64        `py:"host"`      // bytes of the host's memory that it has reserved, in which its program is parked
+	Host     uint64        `py:"host"`      // bytes of the host's memory that it has reserved to be parked in
 	Gone     bool          `py:"gone"`      // the process has ended, and a child holds the claim
 	Local    bool          `py:"local"`     // pid is one of this PID namespace, not of another container's
 }

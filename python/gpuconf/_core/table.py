@@ -165,7 +165,8 @@ class Printed:
     __slots__ = ()
 
     def __init_subclass__(cls) -> None:
-        cls._repr_pretty_ = cls._repr_pretty_  # type: ignore[method-assign]  # IPython asks each class, and its __repr__
+        # IPython asks a class for this method and for __repr__ before it asks the next class of its bases.
+        cls._repr_pretty_ = cls._repr_pretty_  # type: ignore[method-assign]
 
     def _repr_pretty_(self, printer: Any, _: bool) -> None:
         printer.text(str(self))

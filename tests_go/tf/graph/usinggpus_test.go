@@ -64,7 +64,8 @@ MatMul: /job:localhost/replica:0/task:0/gpu:0
 a: /job:localhost/replica:0/task:0/cpu:0
 MatMul: /job:localhost/replica:0/task:0/gpu:0
 `, graph.RunStats{Nodes: 3, Copies: 3, CopiedBytes: 64}}, // a, b and the result were copied
-		"chosen": {cards(3, "Tesla K20m", "0000:02:00.0", "0000:03:00.0", "0000:83:00.0"), "/gpu:2", scope(t, "/gpu:2"), `
+		"chosen": {cards(3, "Tesla K20m", "0000:02:00.0", "0000:03:00.0", "0000:83:00.0"), "/gpu:2",
+			scope(t, "/gpu:2"), `
 Device mapping:
 /job:localhost/replica:0/task:0/gpu:0 -> device: 0, name: Tesla K20m, pci bus
 id: 0000:02:00.0

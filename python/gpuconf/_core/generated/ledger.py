@@ -58,12 +58,12 @@ class ClaimRow(Table):
     ticket: int  # the order of the requests
     seconds: float  # the time since the grant, or since the request
     turns: bool  # whether its program takes turns
-    keeps: str  # why its program keeps its memory although it takes turns; "" if it does not
+    keeps: str  # why its program keeps its memory with turns; "" if it does not
     slice: int  # the turn that its user requested, in nanoseconds; 0: the least
     idle_time: int  # after which its user lets it go, in nanoseconds; 0: the least
     swaps: int  # how often its memory has left the cards and come back
     waited: float  # the seconds for which it has waited to come back, in all
-    host: int  # bytes of the host's memory that it has reserved, in which its program is parked
+    host: int  # bytes of the host's memory that it has reserved to be parked in
     gone: bool  # the process has ended, and a child holds the claim
     local: bool  # pid is one of this PID namespace, not of another container's
 
