@@ -114,7 +114,7 @@ test-go: $(VENV)/dev vet ## run the Go tests, with invariants checked
 	$(GO_TEST) -vet=off ./tests_go/...
 
 test-py: $(VENV)/dev ## run the Python tests, without those of make test-integrations
-	$(BIN)/python -m pytest --ignore tests_py/integrations -n $(TEST_WORKERS) --dist loadfile
+	$(BIN)/python -m pytest --ignore tests_py/integrations -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder
 
 # -short leaves out long tests that have one goroutine.
 race: $(VENV)/dev ## run the Go tests of packages with goroutines under the race detector

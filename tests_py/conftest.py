@@ -6,6 +6,7 @@ import gc
 import os
 import signal
 import sys
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import gpuconf
@@ -43,9 +44,16 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """No test may leave device memory in use: the plugin's mark checks it."""
+    """No test may leave device memory in use: the plugin's mark checks it.
+
+    With several processes, files of few tests come first: those wait for programs and clocks, and take longest. If they
+    came last, one process would wait while the others have nothing left.
+    """
     for item in items:
         item.add_marker(pytest.mark.gpu_leak)
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        tests = Counter(item.path for item in items)
+        items.sort(key=lambda item: tests[item.path])
 
 
 @pytest.fixture(autouse=True)

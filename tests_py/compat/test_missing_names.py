@@ -54,7 +54,7 @@ def test_a_name_that_is_elsewhere_is_found_where_the_error_says(root: str) -> No
 
 INSTALL = "import gpuconf; gpuconf.install_as_tensorflow()"
 LAYERS = (
-    "does not have tf.keras.saving: it needs TensorFlow. Keras 3 runs without it: set KERAS_BACKEND=torch or "
+    "does not have tf.keras.wrappers: it needs TensorFlow. Keras 3 runs without it: set KERAS_BACKEND=torch or "
     "jax, and import keras"
 )
 
@@ -80,8 +80,8 @@ LAYERS = (
         ("import gpuconf.config\ngpuconf.config.set_memory_growth", "AttributeError",
          ".config.experimental.set_memory_growth"),
         ("from gpuconf import set_limit", "ImportError", ': use gpuconf.configure(limit="6GiB")'),
-        (f"{INSTALL}; from tensorflow.keras.saving import get_registered_name", "ModuleNotFoundError", LAYERS),
-        (f"{INSTALL}; from tensorflow.keras import saving", "ImportError", LAYERS),
+        (f"{INSTALL}; from tensorflow.keras.wrappers import scikit_learn", "ModuleNotFoundError", LAYERS),
+        (f"{INSTALL}; from tensorflow.keras import wrappers", "ImportError", LAYERS),
         (
             f"{INSTALL}; import tensorflow as tf; tf.keras.callbacks.ModelCheckpoint()",
             "AttributeError",

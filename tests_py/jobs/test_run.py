@@ -430,7 +430,7 @@ def test_it_is_refused_beside_tensorflow_itself(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.usefixtures("installed")
 @pytest.mark.parametrize(
     "name",
-    [f"tensorflow.{name}" for name in ("keras.applications", "nothing", "sys", "_ops", "config.x", "test.x")],
+    [f"tensorflow.{name}" for name in ("keras.wrappers", "nothing", "sys", "_ops", "config.x", "test.x")],
 )
 def test_what_gpuconf_does_not_have_can_not_be_imported(name: str) -> None:
     with pytest.raises(ModuleNotFoundError, match="tensorflow") as caught:
