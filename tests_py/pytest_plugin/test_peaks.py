@@ -55,7 +55,9 @@ def test_a_peak_above_its_limit_fails(suite: Callable[..., Any]) -> None:
         "test_fails_anyway": "failed",
     }, ran.out
     told = "peak 8.00MiB (8388864 bytes) of GPU memory is 0.0 % above the limit of 8.00MiB (8388608 bytes)"
-    assert ran.texts["test_above"].endswith(f"\n{told}:\n  --gpuconf-report names the lines that allocated it")
+    largest = ran.texts["test_above"].partition(f"\n{told}:\n")[2].splitlines()[0]
+    assert largest.startswith("  8.00MiB (8388608 bytes) at ")
+    assert largest.endswith("(test_above), 1 block")
     assert ran.properties["test_above"]["gpuconf.peak"] == told
     assert "::error" not in ran.out
 
@@ -92,7 +94,7 @@ def test_baselines(suite: Callable[..., Any], pytester: pytest.Pytester, monkeyp
         "gpuconf: no baseline in gpuconf-memory.json for 2 tests on this GPU: --gpuconf-update writes it" in first.out
     )
     assert not file.exists()
-    assert suite(BASELINE, "--gpuconf-simulate=T4", "--gpuconf-report", "--gpuconf-update").code == 0
+    assert suite(BASELINE, "--gpuconf-simulate=T4", "--gpuconf-update").code == 0
     entry = json.loads(file.read_text())["tests"]["test_suite.py::test_step"]["Tesla T4"]
     assert entry["peak_bytes"] == 3 << 20
     ((name, line, _, *rest),) = entry["lines"]  # Python 3.12 has no frame of its own for the list
@@ -101,7 +103,7 @@ def test_baselines(suite: Callable[..., Any], pytester: pytest.Pytester, monkeyp
     assert (again.code, "no baseline" in again.out) == (0, False)
 
     monkeypatch.setenv("SIZES", "1,2,1")  # grows by a third
-    grown = suite(BASELINE, "--gpuconf-simulate=T4", "--gpuconf-report")
+    grown = suite(BASELINE, "--gpuconf-simulate=T4")
     assert grown.outcomes == {"test_step": "failed", "test_tolerant": "passed"}, grown.out
     told = grown.texts["test_step"].splitlines()[-3:]
     above = (

@@ -43,7 +43,7 @@ type Moment struct {
 
 // Event is an allocation, or one that failed.
 type Event struct {
-	Event  int    `json:"event"`   // its number; -1: the trace only frees the block, which was live before
+	Event  int    `json:"event"`   // its number; -1: the block was live before
 	Micros int64  `json:"micros"`  // its time
 	Addr   uint64 `json:"address"` // the address of the first byte; 0 if the allocation failed
 	Bytes  uint64 `json:"nbytes"`  // the requested size
@@ -171,8 +171,11 @@ func (b *builder) count(e trace.Event) {
 }
 
 func (b *builder) event(number int) Event {
-	e := b.events[number]
-	return Event{b.number(number), b.micros(number), e.Addr, e.Bytes, e.Size(), int(b.holders[e.Holder]), e.Stack}
+	e, shown := b.events[number], b.number(number)
+	if number <= int(b.initial) {
+		shown = -1
+	}
+	return Event{shown, b.micros(number), e.Addr, e.Bytes, e.Size(), int(b.holders[e.Holder]), e.Stack}
 }
 
 // number returns an event's number as users see it.

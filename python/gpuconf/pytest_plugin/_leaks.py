@@ -91,15 +91,15 @@ def line(key: tuple[str, str, str], size: int, blocks: int, sites: list[str]) ->
 class Watch:
     """Watches one test after the other. ``begin`` and ``end`` are called around each."""
 
-    def __init__(self, lines: bool) -> None:
-        self._lines = lines  # whether to record call sites
+    def __init__(self) -> None:
+        self._measured = False  # whether the test's peak matters, and so the lines that hold it
         self._before: Holdings = {}
         self._generation = -1
         self._noted: Holdings = {}
         # Fixtures that outlive a test -> generation, what they hold.
         self._fixtures: dict[int, tuple[int, Holdings]] = {}
         self.peaks = Peaks()
-        self.at_peak: dict[int, Sums] = {}  # by GPU: what each line held at the peak, if call sites are recorded
+        self.at_peak: dict[int, Sums] = {}  # by GPU: what each line held at the peak of a measured test
         self.call_sites: dict[tuple[str, str, str], list[str]] = {}  # where what is still in use was allocated
         # By allocator, GPU and address: who has it, and the line.
         self._live: dict[tuple[str, int, int], tuple[tuple[str, str, str], str]] = {}
@@ -108,8 +108,9 @@ class Watch:
         self.file = ""  # that the test is in, once a part of it has failed
         self._wide: set[int] = set()  # the addresses of buffers of fixtures that outlive a test
 
-    def begin(self, torch_peak: bool) -> None:
-        """Note what is in use. With ``torch_peak``, the peak of PyTorch's own allocator is measured, too."""
+    def begin(self, measured: bool) -> None:
+        """Note what is in use. With ``measured``, the peak of PyTorch's own allocator and call sites are recorded."""
+        self._measured = measured
         self._noted = {}
         self._live = {}
         self.call_sites = {}
@@ -119,20 +120,20 @@ class Watch:
         self.record()
         self._before, self._generation = holdings(), runtime.current.generation
         self.at_peak = {}
-        self.peaks.begin(torch_peak)
+        self.peaks.begin(measured)
 
     def record(self, machine_is_new: bool = False) -> None:
-        """Record call sites from here on, if the run reports memory. A recording of the test's own takes precedence.
+        """Record call sites from here on, if the peak matters. A recording of the test's own takes precedence.
 
         Lists the devices of a machine that the plugin itself has just simulated; listing any other's is up to the test.
         """
-        if self._lines and not self._history.running:
+        if self._measured and not self._history.running:
             self._history.start()
         if self._recording is not None and self._recording.running:
             return
-        if self._lines and machine_is_new:
+        if self._measured and machine_is_new:
             runtime.physical_devices()
-        if self._lines and loaded() and runtime.enumerated():
+        if self._measured and loaded() and runtime.enumerated():
             try:
                 self._recording = _record.record_in_background(_MOST_EVENTS)
             except errors.FailedPreconditionError:  # an earlier test has left one running
@@ -155,6 +156,7 @@ class Watch:
         from ..plans.recordings import difference
 
         for history in histories(trace):
+            history.blocks = [block for block in history.blocks if block.allocation.event >= 0]  # as the peak counts
             sums = {
                 (library or by, tag, site): held
                 for (by, tag, site), held in difference.at_peak(history, _pytorch.OURS).items()
@@ -251,9 +253,7 @@ _KEY = pytest.StashKey[Watch]()
 def watch_of(config: pytest.Config) -> Watch:
     """Return the watch of a run."""
     if _KEY not in config.stash:
-        from ._options import settings
-
-        config.stash[_KEY] = Watch(settings(config).report)
+        config.stash[_KEY] = Watch()
     return config.stash[_KEY]
 
 

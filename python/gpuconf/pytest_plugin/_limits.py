@@ -185,7 +185,7 @@ def look(item: pytest.Item, need: Need | None, watch: Watch) -> str:
         text = (
             f"peak {sizes_text(peak)} of GPU memory is {_percent(peak, limit)} above the limit of {sizes_text(limit)}"
         )
-        return _failure(item, text, _holders(watch), chosen.report)
+        return _failure(item, text, _holders(watch))
     return _compared(item, need, watch) if need is not None and need.baseline else ""
 
 
@@ -210,7 +210,7 @@ def _compared(item: pytest.Item, need: Need, watch: Watch) -> str:
     allowed = f" (at most {sizes_text(most)} with the tolerance)" if most > before else ""
     grown = f"{sizes_text(peak - before)}, {_percent(peak, before)}, above the baseline of {sizes_text(before)}"
     lines = [*grown_lines(old, entry), f"{where}; --gpuconf-update accepts the new peak"]
-    return _failure(item, f"peak {sizes_text(peak)} of GPU memory is {grown}{allowed}", lines, chosen.report)
+    return _failure(item, f"peak {sizes_text(peak)} of GPU memory is {grown}{allowed}", lines)
 
 
 def _percent(peak: int, before: int) -> str:
@@ -218,7 +218,7 @@ def _percent(peak: int, before: int) -> str:
 
 
 def _holders(watch: Watch) -> list[str]:
-    """Return what holds the most at the peak, if call sites are recorded."""
+    """Return what holds the most at the peak."""
     rows = [(size, blocks, site) for sums in watch.at_peak.values() for (_, _, site), (size, blocks) in sums.items()]
     rows.sort(key=lambda row: (-row[0], str(row)))
     return [
@@ -234,10 +234,9 @@ def _line(site: Frame | None) -> str:
     return f"{file}:{line} ({function})"
 
 
-def _failure(item: pytest.Item, text: str, lines: list[str], recorded: bool) -> str:
-    shown = lines[:_MOST_LINES] + ([] if recorded else ["--gpuconf-report names the lines that allocated it"])
+def _failure(item: pytest.Item, text: str, lines: list[str]) -> str:
     set_property(item, "gpuconf.peak", text)
-    return "\n  ".join([f"{text}:", *shown])
+    return "\n  ".join([f"{text}:", *lines[:_MOST_LINES]])
 
 
 def set_property(of: pytest.Item | pytest.TestReport, name: str, value: object) -> None:

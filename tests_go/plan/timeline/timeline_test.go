@@ -128,7 +128,7 @@ func TestWhatThereWasBeforeIsOneMoment(t *testing.T) {
 	}, intervals))(t)
 	require.Equal(t, uint64(7*gib), sum(lines[0].Peak.InUse))
 	require.Equal(t, uint64(6*gib), sum(lines[0].Moments[0].InUse))
-	require.Equal(t, []int{-1, 0, 1}, []int{lines[0].Blocks[2].Event, lines[0].Blocks[0].Event,
+	require.Equal(t, []int{-1, -1, 1}, []int{lines[0].Blocks[2].Event, lines[0].Blocks[0].Event,
 		lines[0].Blocks[1].Event})
 }
 
