@@ -22,7 +22,7 @@ from ._core import when_loaded
 from ._core.fork import import_lock
 from ._core.public import explain_imports, load_old_pickles
 
-__version__ = "0.3.0"
+__version__ = "0.4.0"
 
 _SUBMODULES = frozenset(("allocators", "compat", "config", "dask", "debugging", "errors", "memory", "metrics", "ray"))
 
