@@ -124,6 +124,24 @@ def test_idle_memory_of_pools_is_returned(environment: dict[str, str]) -> None:
             owner.end()
 
 
+@pytest.mark.parametrize("itself", [False, True])
+def test_a_program_that_has_only_pools_is_suspended(environment: dict[str, str], itself: bool) -> None:
+    with (Leasing if itself else Job)(environment, memory=LENDS, code=POOL) as borrower:
+        until(lambda: leased(environment) == [300])
+        borrower.ask("hold(250)")
+        with Job(environment, memory="200MiB") as owner:
+            assert owner.ask("begin(9, 140)") == 0
+            borrower.say("hold(20)")
+            time.sleep(2)
+            (agent,) = agents(borrower.pid)
+            os.kill(agent, signal.SIGKILL)
+            until(lambda: set(agents(borrower.pid)) - {agent})
+            assert owner.ask("values()")[0] == [9]
+            owner.end()
+        assert borrower.hear() is None
+        until(lambda: leased(environment) == [300])
+
+
 def test_two_borrowers_and_one_card(environment: dict[str, str]) -> None:
     with Job(environment, memory=LENDS) as first:
         until(lambda: leased(environment) == [300])
@@ -181,7 +199,8 @@ def again():
 class Leasing(Job):
     """A program that leases itself."""
 
-    def __init__(self, environment: dict[str, str], code: str = PROGRAM) -> None:
+    def __init__(self, environment: dict[str, str], memory: str = LENDS, code: str = PROGRAM) -> None:
+        assert memory == LENDS
         super().__init__(environment, code=ITSELF + code, command=[sys.executable])
 
 
