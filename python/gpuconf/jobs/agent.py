@@ -532,8 +532,12 @@ def main(words: Sequence[str]) -> int:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     folder, ledger_folder, claim, descriptor, run, program, slice_s, idle_s = words
     os.setsid()  # the terminal's signals are the program's
-    if serve(folder) < 0:
-        return 1
+    try:
+        if serve(folder) < 0:
+            return 1
+    except OSError as error:
+        _complain(f"no memory is given to others or lent any more: {folder} cannot be used: {error.strerror}")
+        return OFF
     ledger = open_ledger(ledger_folder, create=False)
     try:
         adopted = ledger.adopt(int(descriptor), claim)

@@ -39,8 +39,10 @@ def why_none() -> str:
         return f"{_OPTION} needs the guard, which GPUCONF_DISABLE turns off"
     if os.environ.get(VARIABLE) and _guard is None:
         return f"{_OPTION} is for a lease of its own, and this program is inside a job without one"
-    why = why_not(_OPTION, bool(machine.simulated)) or why_never(machine)
-    return why if not why or why.startswith(_OPTION) else f"{_OPTION}: {why}"
+    why = why_not(_OPTION, bool(machine.simulated))
+    if not why and (never := why_never(machine)):
+        why = f"{_OPTION}: {never}"
+    return why
 
 
 def has_guard() -> bool:

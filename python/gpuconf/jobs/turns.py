@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from .._core.settings import EXPERIMENTAL
 from .._typing import NamedTuple
@@ -53,21 +53,26 @@ def why_not(option: str, simulated: bool) -> str:
     )
 
 
-def why_never(survey: Survey) -> str:
-    """Return why the driver or the kernel of this machine suspends no program, as far as that shows; "" if they do."""
-    cuda = survey.cuda
-    if survey.simulated:
+def why_never(survey: Survey, leased: Sequence[str] = ()) -> str:
+    """Return why the driver or the kernel of this machine suspends no program, or none on the leased cards, as far as
+    that shows; "" if they do.
+    """
+    spec, cuda = survey.simulated or "", survey.cuda
+    if spec:
         import re
 
-        named = re.search(r"driver=(\d+)\.(\d+)", survey.simulated)
+        named = re.search(r"driver=(\d+)\.(\d+)", spec)
         cuda = (int(named[1]), int(named[2])) if named else (12, 4)
     if cuda is not None and cuda < LEAST_CUDA:
         return TOO_OLD
+    from .driver_limits import mps_runs
     from .gate import NO_MEMBARRIER, has_membarrier  # and with it ctypes, which commands without turns do not need
 
     if not has_membarrier():
         return NO_MEMBARRIER
-    if all(card.instances for card in survey.cards):
+    if ":mps" in spec or (not spec and mps_runs(os.environ)):
+        return "programs use the GPU through MPS, which the driver cannot suspend"
+    if any(uuid.startswith("MIG-") for uuid in leased) or all(card.instances for card in survey.cards):
         return "MIG is on"
     return ""
 
