@@ -204,6 +204,27 @@ def test_stale_variables(simulated: dict[str, str]) -> None:
     assert "1 lease, 0 waiting" in about(found, "ledger")[0]
 
 
+def test_a_child_that_holds_the_lease_of_a_command_that_was_killed(simulated: dict[str, str]) -> None:
+    words = [sys.executable, "-m", "gpuconf", "run", "--memory", "1GiB", "sh", "-c", "echo ready; read end"]
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen(words, env=environment(simulated), **pipes) as program:
+        assert program.stdout is not None
+        assert program.stdout.readline() == "ready\n"
+        says = (
+            f"note: process {program.pid}, which leased 1.00GiB, has ended, but a child process still holds the lease"
+        )
+        assert says not in about(findings(simulated)[1], "GPU 0")
+        program.kill()
+        program.wait()
+        code, found = findings(simulated)
+        assert code == 0
+        assert says in about(found, "GPU 0")
+    for _ in range(100):  # its input has ended, and with it the child
+        if says not in about(findings(simulated)[1], "GPU 0"):
+            return
+    raise AssertionError(says)
+
+
 def test_a_damaged_ledger(simulated: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "ledger").mkdir(mode=0o700)
     (tmp_path / "ledger" / "ledger").write_text("something else")

@@ -310,3 +310,50 @@ def test_a_program_with_an_asynchronous_client() -> None:
     done = run(program, timeout=60)
     assert done.stdout == "{'gpuconf_memory': 1073741824}\n[('gpu0-0', 8), ('gpu1-0', 8)]\n", done
     assert sys.modules["distributed"]
+
+
+def test_workers_that_lease_have_what_nobody_needs() -> None:
+    """A worker announces what it has for sure. What was lent to it goes to another program at once."""
+    out = run_well(
+        """
+        import json, os, subprocess, sys, tempfile, time
+        import distributed, gpuconf, gpuconf.dask
+
+        command = [sys.executable, "-m", "gpuconf"]
+
+        def leased():
+            listed = subprocess.run([*command, "lease", "--list", "--json"], capture_output=True, check=True)
+            return [row["cards"][0]["bytes"] >> 30 for row in json.loads(listed.stdout)["leases"]]
+
+        def limit():
+            import gpuconf
+            return gpuconf.memory.stats().bytes_limit >> 30
+
+        if __name__ == "__main__":
+            os.environ["GPUCONF_LEDGER"] = tempfile.mkdtemp() + "/ledger"
+            os.environ["GPUCONF_SIMULATE"] = "A100-40GB:driver=13.0"
+            with (
+                gpuconf.dask.LocalCluster(
+                    memory="10GiB..30GiB", lease=True, dashboard_address=None, silence_logs="CRITICAL"
+                ) as cluster,
+                distributed.Client(cluster) as client,
+            ):
+                print(*client.run(limit).values())
+                print(*(row["resources"] for row in client.scheduler_info()["workers"].values()))
+                end = time.monotonic() + 30
+                while leased() != [30] and time.monotonic() < end:
+                    time.sleep(0.2)
+                print(leased())
+                done = subprocess.run([*command, "run", "--memory", "28GiB", "true"], timeout=60)
+                print(done.returncode)
+        """,
+        timeout=120,
+    )
+    assert out.splitlines() == ["30", "{'gpuconf_memory': 10737418240}", "[30]", "0"]
+
+
+def test_what_is_lent_needs_a_lease() -> None:
+    with pytest.raises(errors.InvalidArgumentError, match=r"Dask's workers with lease=True: give it 10GiB"):
+        gpuconf.dask.LocalCluster(memory="10GiB..30GiB", simulate="A100-40GB")
+    with pytest.raises(errors.InvalidArgumentError, match=r"memory is MIN\.\.MAX, but 30GiB is more than 10GiB"):
+        gpuconf.dask.WorkerSetup("30GiB..10GiB", lease=True)

@@ -25,6 +25,7 @@ FAILURES = {  # what the driver's header lists for each call, and what was seen
     "Restore": (1, 2, 3, 304, 401, 801),
     "Unlock": (1, 3, 304, 401, 801),
     "GetState": (1, 3, 304, 801),
+    "Lock+GetState": (3,),  # a program of which the driver knows nothing
     "GetRestoreThreadId": (),  # it is not called
 }
 STUCK = "its memory could not be brought back (cuCheckpointProcess"
@@ -136,9 +137,9 @@ def fails(folder: Path, call: str, code: int, late: int) -> None:
         parked = gpuconf(environment, "park", "mine")
         resumed = gpuconf(environment, "resume", "mine")
         keeps = rows(environment)[0]["keeps"]
-        if call in ("Lock", "Checkpoint"):
+        if call.startswith(("Lock", "Checkpoint")):
             assert parked.returncode == 3
-            assert f"keeps its memory: cuCheckpointProcess{call}: " in parked.stderr
+            assert f"keeps its memory: cuCheckpointProcess{call.partition('+')[0]}: " in parked.stderr
             assert job.ask("values()") == values
         else:
             assert STUCK in str(keeps) + resumed.stderr, (keeps, parked, resumed)
@@ -148,8 +149,10 @@ def fails(folder: Path, call: str, code: int, late: int) -> None:
 
 
 def test_a_call_that_fails_leaves_the_program_running_or_stuck(tmp_path: Path) -> None:
-    runs = [(call, code, late) for call, codes in FAILURES.items() for code in codes for late in (0, 1)]
-    first = [(call, codes[0], number % 2) for number, (call, codes) in enumerate(FAILURES.items()) if codes]
+    runs = [(call, code, late) for call, codes in FAILURES.items() for code in codes for late in (0, 1)[: len(codes)]]
+    first = [
+        (call, codes[0], number % len(codes[:2])) for number, (call, codes) in enumerate(FAILURES.items()) if codes
+    ]
     assert not failures("fails", runs if ALL else first, tmp_path)
 
 

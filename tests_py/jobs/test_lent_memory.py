@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from turning import Job, agents, in_use, one_card, rows, states, until
+from turning import PROGRAM, Job, agents, in_use, one_card, rows, states, until
 
 LENDS = "100MiB..300MiB"
 
@@ -95,11 +95,15 @@ def test_who_kills_the_agent_changes_nothing(environment: dict[str, str]) -> Non
 
 
 POOL = """
-import json, sys
+import ctypes, json, sys
 import gpuconf
 held = []
 def hold(mib):
     held.append(gpuconf.memory.allocate(mib << 20, "GPU:0"))
+def take(mib):
+    cu, context = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p()
+    assert cu.cuInit(0) == cu.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == cu.cuCtxSetCurrent(context) == 0
+    return cu.cuMemAlloc_v2(ctypes.byref(ctypes.c_uint64()), ctypes.c_size_t(mib << 20))
 def drop():
     held.clear()
     return gpuconf.memory.stats("GPU:0").bytes_reserved >> 20
@@ -118,6 +122,24 @@ def test_idle_memory_of_pools_is_returned(environment: dict[str, str]) -> None:
             assert owner.ask("begin(9, 140)") == 0
             assert borrower.ask("drop()") <= 100  # and it still answers: it was not suspended
             owner.end()
+
+
+@pytest.mark.parametrize("itself", [False, True])
+def test_a_program_that_has_only_pools_is_suspended(environment: dict[str, str], itself: bool) -> None:
+    with (Leasing if itself else Job)(environment, memory=LENDS, code=POOL) as borrower:
+        until(lambda: leased(environment) == [300])
+        borrower.ask("hold(250)")
+        with Job(environment, memory="200MiB") as owner:
+            assert owner.ask("begin(9, 140)") == 0
+            borrower.say("hold(20)")
+            time.sleep(2)
+            (agent,) = agents(borrower.pid)
+            os.kill(agent, signal.SIGKILL)
+            until(lambda: set(agents(borrower.pid)) - {agent})
+            assert owner.ask("values()")[0] == [9]
+            owner.end()
+        assert borrower.hear() is None
+        until(lambda: leased(environment) == [300])
 
 
 def test_two_borrowers_and_one_card(environment: dict[str, str]) -> None:
@@ -153,13 +175,150 @@ def test_what_cannot_be_lent(
 LEASE = "import gpuconf; leased = gpuconf.lease('100MiB..300MiB'); leased.__enter__(); print(leased.memory >> 20)"
 
 
-def test_a_program_leases_such_sizes_only_inside_a_job_that_has_them(environment: dict[str, str]) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", LEASE], env=environment, capture_output=True, text=True, check=False, timeout=60
-    )
-    assert done.returncode == 1
-    said = done.stderr.splitlines()[-1]
-    assert "start the program with gpuconf run --memory 100MiB..300MiB, or lease 100MiB" in said
+def test_a_part_of_a_job_that_has_such_sizes(environment: dict[str, str]) -> None:
     words = [sys.executable, "-m", "gpuconf", "run", "--memory", LENDS, sys.executable, "-c", LEASE]
     done = subprocess.run(words, env=environment, capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout == "300\n"
+
+
+# gpuconf.lease("MIN..MAX") in a program that nothing has prepared
+
+ITSELF = f"""
+import gpuconf
+made = gpuconf.lease("{LENDS}", name="itself")
+made.__enter__()
+def again():
+    global made
+    made.release()
+    assert made.gpus == []
+    made = gpuconf.lease("{LENDS}", name="again")
+    return made.__enter__().memory >> 20
+"""
+
+
+class Leasing(Job):
+    """A program that leases itself."""
+
+    def __init__(self, environment: dict[str, str], memory: str = LENDS, code: str = PROGRAM) -> None:
+        assert memory == LENDS
+        super().__init__(environment, code=ITSELF + code, command=[sys.executable])
+
+
+@pytest.mark.parametrize("prepared", [True, False])
+def test_a_program_leases_for_itself(environment: dict[str, str], prepared: bool) -> None:
+    of_a_job = () if prepared else ("LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHONPATH")
+    own = {name: value for name, value in environment.items() if name not in of_a_job}
+    with Leasing(own) as borrower:
+        until(lambda: leased(environment) == [300])
+        assert agents(borrower.pid)
+        assert borrower.ask("begin(7, 60)") == 0
+        with Job(environment, memory="200MiB") as owner:
+            assert owner.ask("begin(9, 140)") == 0
+            assert leased(environment) == [100, 200]
+            assert borrower.ask("values()")[0] == [7]  # it was not suspended
+            assert borrower.ask("cu.cuMemAlloc_v2(byref(c_uint64()), c_size_t(60 << 20))") == 2  # out of memory
+            owner.end()
+        until(lambda: leased(environment) == [300])
+        assert borrower.ask("cu.cuMemAlloc_v2(byref(c_uint64()), c_size_t(200 << 20))") == 0
+        check(environment)
+        assert borrower.end() == ""
+    until(lambda: states(environment) == [], 10)
+
+
+def test_a_program_that_leases_for_itself_is_suspended_and_goes_on(environment: dict[str, str]) -> None:
+    with Leasing(environment) as borrower:
+        until(lambda: leased(environment) == [300])
+        assert borrower.ask("begin(7, 250)") == 0
+        before = borrower.ask("values()")
+        with Job(environment, memory="200MiB") as owner:
+            assert owner.ask("begin(9, 140)") == 0
+            assert leased(environment) == [100, 200]
+            (agent,) = agents(borrower.pid)
+            os.kill(agent, signal.SIGKILL)
+            until(lambda: set(agents(borrower.pid)) - {agent})
+            borrower.say("values()")
+            time.sleep(3)
+            assert owner.ask("values()")[0] == [9]
+            check(environment)
+            owner.end()
+        assert borrower.hear() == before
+        until(lambda: leased(environment) == [300])
+        assert "gpuconf: waiting until 150.00MiB of the GPU are lent again" in borrower.end()
+    until(lambda: states(environment) == [], 10)
+
+
+def test_pools_of_a_program_that_leases_for_itself(environment: dict[str, str]) -> None:
+    with Leasing(environment, code=POOL) as borrower:
+        until(lambda: leased(environment) == [300])
+        borrower.ask("hold(40)")
+        borrower.ask("hold(200)")
+        assert borrower.ask("held.pop() and None or drop()") > 150
+        with Job(environment, memory="200MiB") as owner:
+            assert owner.ask("begin(9, 140)") == 0
+            assert borrower.ask("drop()") <= 100
+            owner.end()
+        (agent,) = agents(borrower.pid)
+        assert borrower.ask("again()") == 300
+        until(lambda: leased(environment) == [300])
+        assert agents(borrower.pid) != [agent]
+        assert borrower.ask("hold(200)") is None
+        held = "__import__('os').path.exists(__import__('os').environ['GPUCONF_GUARD'])"
+        assert borrower.ask(held)
+        assert borrower.ask("held.clear() or made.release()") is None
+        until(lambda: states(environment) == [] and agents(borrower.pid) == [], 10)
+        assert borrower.ask("take(330)") == 0  # it has no limit any more
+
+
+def test_a_program_that_ends_ends_its_lease(environment: dict[str, str]) -> None:
+    with Leasing(environment) as borrower:
+        until(lambda: leased(environment) == [300])
+        assert borrower.ask("begin(7, 250)") == 0
+        with Job(environment, memory="200MiB") as owner:
+            assert owner.ask("begin(9, 140)") == 0  # and the other one is suspended
+            borrower.kill()
+            until(lambda: leased(environment) == [200] and agents(borrower.pid) == [], 20)
+
+
+def test_a_fork_does_not_keep_the_lease(environment: dict[str, str]) -> None:
+    with Leasing(environment) as borrower:
+        until(lambda: leased(environment) == [300])
+        child = borrower.ask("os.fork() or (os.close(1), os.close(2), __import__('time').sleep(600))")
+        try:
+            borrower.kill()
+            until(lambda: states(environment) == [], 20)
+        finally:
+            os.kill(child, signal.SIGKILL)
+
+
+@pytest.mark.parametrize(
+    ("before", "said"),
+    [
+        ("import ctypes; ctypes.CDLL('libcuda.so.1')", "was called too late: this process has loaded the CUDA driver"),
+        ("gpuconf.config.list_logical_devices('GPU')", "was called too late: this process has loaded the CUDA driver"),
+    ],
+)
+def test_a_lease_of_such_sizes_that_comes_too_late(environment: dict[str, str], before: str, said: str) -> None:
+    words = [sys.executable, "-c", f"import gpuconf\n{before}\n{LEASE}"]
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 1
+    assert said in done.stderr.splitlines()[-1]
+    assert states(environment) == []
+
+
+@pytest.mark.parametrize(
+    ("variables", "said"),
+    [
+        ({"GPUCONF_DISABLE": "1"}, "memory MIN..MAX needs the guard, which GPUCONF_DISABLE turns off"),
+        (
+            {"GPUCONF_SIMULATE": "A100-40GB", "GPUCONF_SIMULATED_CARDS": ""},
+            "memory MIN..MAX: the driver has no process checkpoints: they need driver 570 or newer",
+        ),
+    ],
+)
+def test_a_program_to_which_nothing_can_be_lent_has_the_least(
+    environment: dict[str, str], variables: dict[str, str], said: str
+) -> None:
+    words = [sys.executable, "-c", LEASE]
+    done = subprocess.run(words, env=environment | variables, capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == "100\n"
+    assert done.stderr == f"gpuconf.lease: {said}. The lease has 100MiB\n"

@@ -192,6 +192,12 @@ def test_who_waits_sees_how_long_or_for_whom(environment: dict[str, str], option
     [
         (["--slice", "5", "true"], {}, "--slice needs --turns"),
         (["--turns", "true"], {"GPUCONF_SIMULATE": "A100-40GB:driver=12.4"}, "need driver 570 or newer"),
+        (
+            ["--turns", "true"],
+            {"GPUCONF_SIMULATE": "A100-40GB:driver=13.0:mps"},
+            "--turns: programs use the GPU through",
+        ),
+        (["--turns", "true"], {"GPUCONF_SIMULATE": "A100-40GB:driver=13.0:mig-container"}, "--turns: MIG is on"),
         (["--turns", "--guard", "off", "true"], {}, "--turns needs the guard"),
         (["--turns", "true"], {"GPUCONF_LEASE": "0" * 32, "GPUCONF_LIMIT": "300MiB"}, "inside another one"),
     ],
@@ -200,10 +206,10 @@ def test_turns_that_are_not_possible(
     environment: dict[str, str], options: list[str], variables: dict[str, str], said: str
 ) -> None:
     given = {**environment, **variables}
-    if "driver=12.4" in variables.get("GPUCONF_SIMULATE", ""):
+    if "GPUCONF_SIMULATE" in variables:
         del given[simulated_cards.VARIABLE]
-        options = ["--turns", "sleep", "1"]  # its agent says it
     words = [sys.executable, "-m", "gpuconf", "run", "--memory", "250MiB", *options]
     done = subprocess.run(words, env=given, capture_output=True, text=True, check=False, timeout=60)
     assert said in done.stderr
+    assert done.stderr.count("\n") == 1
     assert done.returncode == (2 if said.startswith("--slice") else 0)

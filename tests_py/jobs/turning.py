@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -47,14 +47,23 @@ for line in sys.stdin:
 
 
 class Job(AskedProgram):
-    """A program under ``gpuconf run``. Its answers are those of the program; pid is that of the command."""
+    """A program under ``gpuconf run``, or after another command. Its answers are those of the program; pid is that of
+    the command.
+    """
 
     def __init__(
-        self, environment: dict[str, str], *options: str, memory: str = "250MiB", code: str = PROGRAM, steps: str = ""
+        self,
+        environment: dict[str, str],
+        *options: str,
+        memory: str = "250MiB",
+        code: str = PROGRAM,
+        steps: str = "",
+        command: Sequence[str] = (),
     ) -> None:
-        command = ["-c", STEPPED] if steps else ["-m", "gpuconf"]
+        prepared = ["-c", STEPPED] if steps else ["-m", "gpuconf"]
+        run = [sys.executable, *prepared, "run", "--memory", memory, *options, sys.executable]
         self.process = subprocess.Popen(
-            [sys.executable, *command, "run", "--memory", memory, *options, sys.executable, "-c", code],
+            [*(command or run), "-c", code],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

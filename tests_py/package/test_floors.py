@@ -42,6 +42,7 @@ LAZY = {
     ("gpuconf", "metrics"),
     ("gpuconf", "notebook"),
     ("gpuconf", "ray"),
+    ("leases", "jobs"),
     ("memory", "plans"),
 }
 

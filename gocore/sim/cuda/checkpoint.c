@@ -251,14 +251,6 @@ static CUresult perform(void) {
 	return INVALID_VALUE;
 }
 
-/* The machine that lasts as long as the process; others may be closed meanwhile. */
-static int enter_lasting_machine(void) {
-	hold_machines();
-	int lasts = !m->opened || m->kept;
-	let_machines_go();
-	return lasts;
-}
-
 static void *serve(void *argument) {
 	works_for_machine = 1;
 	for (;;) {
@@ -267,13 +259,14 @@ static void *serve(void *argument) {
 			sleep_on(&control->asked, asked, 1);
 			continue;
 		}
-		if (!enter_lasting_machine()) {
-			control->result = NOT_INITIALIZED;
-		} else {
-			LOCK_ANYWAY;
-			control->result = perform();
-			UNLOCK;
-		}
+		hold_machines();
+		LOCK_ANYWAY;
+		let_machines_go();
+		m->checkpoint.in_hand = 1; /* close_machine waits */
+		control->result = perform();
+		m->checkpoint.in_hand = 0;
+		pthread_cond_broadcast(&m->progress);
+		UNLOCK;
 		set_and_wake(&control->answered, asked);
 	}
 	return argument;

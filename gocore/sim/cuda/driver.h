@@ -306,6 +306,7 @@ struct machine {
 	struct {
 		enum { IS_RUNNING, IS_LOCKED, IS_CHECKPOINTED } state; /* as CUprocessState */
 		int ruined;                                            /* a restore has failed, and none will succeed */
+		int in_hand;                                           /* something is being done about it */
 		uint64_t bytes[MAX_GPUS];                              /* that are to be restored */
 	} checkpoint;
 

@@ -192,6 +192,8 @@ static void close_machine(struct machine *machine) {
 	struct machine *before = bind_machine(machine);
 	enter_machine();
 	LOCK;
+	while (m->checkpoint.in_hand || m->suspended)
+		pthread_cond_wait(&m->progress, &m->lock);
 	end_machine();
 	UNLOCK;
 	free_machine(machine);

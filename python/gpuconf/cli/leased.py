@@ -21,13 +21,13 @@ from ..jobs.descendants import Found, is_python, past_the_guard_below, pythons_b
 from ..jobs.execute import check_there
 from ..jobs.job import Job, JobEvent, peaks
 from ..jobs.supervise import Supervisor, end_as
-from ..jobs.turns import AgentOf, Times, outlook, why_not
+from ..jobs.turns import AgentOf, Times, outlook, why_never, why_not
 from ..leases.contexts import of_command
 from ..leases.environment import of_program, of_simulation, python_path
 from ..leases.grant import Grant, grant, limited
 from ..leases.ledger import open_ledger
 from ..leases.request import Request, checked
-from ..machine.cards import visible_devices
+from ..machine.cards import survey, visible_devices
 from . import console, guarded
 from .console import CONDITION, TIMED_OUT, CheckingUsage, Progress, UsageError
 from .output import SCHEMA
@@ -150,6 +150,8 @@ def _gives_way(options: Options, granted: Grant) -> bool:
     if not getattr(options, "turns", None) and granted.most == granted.limit and not default:
         return False
     why = why_not(option, options.simulate is not None or bool(os.environ.get("GPUCONF_SIMULATE")))
+    if not why and (never := why_never(survey(), [card.uuid for card in granted.cards])):
+        why = f"{option}: {never}"
     if granted.claim is None:
         why = f"{option} is for a lease of its own, and this program is inside another one"
     elif getattr(options, "guard", None) == "off":

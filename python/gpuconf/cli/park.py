@@ -20,6 +20,7 @@ from .parser import Options
 
 _PATIENCE = 120.0  # seconds: what was submitted must end, and the memory leave the card
 _SOON = 10.0  # seconds in which a program that can go on does so
+_STARTING = 3.0  # seconds that an agent takes to start
 _LOOK = 0.2
 _OF_THE_PROGRAM = ("GPUCONF_GUARD", "GPUCONF_LEASE", "GPUCONF_LEASE_FD", "GPUCONF_LIMIT", "GPUCONF_RUN")
 
@@ -95,8 +96,11 @@ def _processes(reader: Reader | None) -> list[int]:
 
 
 def _park(job: _Job) -> str:
-    if not is_served(job.folder):
-        raise _CannotError(f"the agent of PID {job.pid} has ended: gpuconf resume {job.pid} starts another one")
+    soon = time.monotonic() + _STARTING
+    while not is_served(job.folder):
+        if time.monotonic() > soon:
+            raise _CannotError(f"the agent of PID {job.pid} has ended: gpuconf resume {job.pid} starts another one")
+        time.sleep(_LOOK)
     before = job.gate.said()
     job.gate.hold(True)
     end = time.monotonic() + _PATIENCE

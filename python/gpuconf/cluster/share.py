@@ -13,6 +13,7 @@ from .._core.fork import module_lock
 from .._core.table import counted, human_bytes
 from .._typing import Any, NamedTuple
 from ..allocators._configure import checked_libraries, configure
+from ..leases import request
 from ..machine.cards import visible_devices
 from ..simulation import prepare_simulated_libraries
 from .cards import Card
@@ -38,20 +39,32 @@ class Share(NamedTuple):
     simulate: str | None
 
 
-def checked(memory: Any, growth: Any, libraries: Any, pre_import: Any = None, simulate: str | None = None) -> Share:
-    """Return a share, or raise InvalidArgumentError or InvalidTypeError for what a process could not configure."""
-    if isinstance(memory, str) and ".." in memory:
-        raise errors.InvalidArgumentError(
-            f"memory MIN..MAX is lent by gpuconf run, which can take it back: start each worker with gpuconf run "
-            f"--memory {memory}, or give it {memory.partition('..')[0]}"
-        )
-    if memory is not None:
+def checked(
+    memory: Any, growth: Any, libraries: Any, pre_import: Any = None, simulate: str | None = None, leases: bool = False
+) -> Share:
+    """Return a share, or raise InvalidArgumentError or InvalidTypeError for what a process could not configure.
+
+    ``leases``: the process leases its share, which may be ``MIN..MAX`` then.
+    """
+    if is_range(memory):
+        if not leases:
+            raise errors.InvalidArgumentError(
+                f"memory MIN..MAX is lent to processes that lease their memory, such as Dask's workers with "
+                f"lease=True: give it {memory.partition('..')[0]}"
+            )
+        request.checked(memory, 1, None, "", "spread")
+    elif memory is not None:
         sizes.limit_bytes(memory, 1 << 40, "memory")  # a percentage is of the card, which the process knows
     if growth is not None and not isinstance(growth, bool):
         raise errors.InvalidTypeError(f"growth must be True, False or None, but got {texts.shown(growth)}")
     if libraries != "auto":
         libraries = checked_libraries(libraries)
     return Share(memory, growth, libraries, _names(pre_import), simulate)
+
+
+def is_range(memory: Any) -> bool:
+    """Whether memory is text of the form ``MIN..MAX``."""
+    return isinstance(memory, str) and ".." in memory
 
 
 def _names(pre_import: Any) -> tuple[str, ...]:
@@ -75,8 +88,8 @@ def _names(pre_import: Any) -> tuple[str, ...]:
 
 
 def take(share: Share, who: str) -> int:
-    """Configure this process, and return its budget in bytes on the smallest GPU that it sees, 0 without a limit or a
-    GPU.
+    """Configure this process, and return its budget in bytes on the smallest GPU that it sees, without what is lent; 0
+    without a limit or a GPU.
 
     ``who`` names the process in errors. Raises FailedPreconditionError if it is too late, and ImportError of
     ``pre_import``.
@@ -94,7 +107,12 @@ def take(share: Share, who: str) -> int:
 
     for name in share.pre_import:
         importlib.import_module(name)
-    return min(limits.values(), default=0)
+    least = min(limits.values(), default=0)
+    if _held is not None:
+        from ..leases.lease import sure
+
+        least = min(least, sure(_held[1]))
+    return least
 
 
 def _configure(share: Share) -> dict[str, int]:

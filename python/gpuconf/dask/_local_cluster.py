@@ -13,7 +13,7 @@ from .. import errors
 from .._core import texts
 from .._typing import Any, NamedTuple
 from ..cluster.cards import choose, list_cards, simulation
-from ..cluster.share import checked, checked_timeout, even, fitting
+from ..cluster.share import checked, checked_timeout, even, fitting, is_range
 from ._worker_setup import WorkerSetup, one_limit
 
 _DASKS = (distributed.LocalCluster, distributed.Nanny, distributed.Worker)
@@ -42,6 +42,8 @@ class LocalCluster(distributed.LocalCluster):  # type: ignore[misc]  # Dask has 
 
     With ``lease=True`` the places are not fixed: each worker leases its memory on any of the ``gpus`` that has room, in
     turn with the clusters of other users and with ``gpuconf run``, and waits up to ``lease_timeout`` seconds for it.
+    ``memory`` may then be ``"8GiB..20GiB"``: 8 GiB for sure, which the worker announces, and up to 20 while no other
+    program needs them.
     dask-cuda's names work too: ``CUDA_VISIBLE_DEVICES`` for ``gpus``, ``device_memory_limit`` for ``memory``, and
     ``pre_import``. All other arguments are those of ``distributed.LocalCluster``; its ``memory_limit`` is host memory.
 
@@ -80,7 +82,8 @@ class LocalCluster(distributed.LocalCluster):  # type: ignore[misc]  # Dask has 
             own = [*signature(LocalCluster).parameters][:-1]
             texts.refuse_unknown("LocalCluster", {name: 0 for name in others if name not in theirs}, own, {})
         limit = one_limit(memory, device_memory_limit)
-        share = checked(limit, growth, libraries, pre_import, simulation(simulate))
+        leased = checked_timeout(lease, lease_timeout) is not None
+        share = checked(limit, growth, libraries, pre_import, simulation(simulate), leased)
         if others.get("processes") is False:
             raise errors.InvalidArgumentError(
                 "gpuconf.dask.LocalCluster needs processes=True: threads cannot have a GPU of their own"
@@ -90,8 +93,9 @@ class LocalCluster(distributed.LocalCluster):  # type: ignore[misc]  # Dask has 
                 raise errors.InvalidArgumentError("gpus and CUDA_VISIBLE_DEVICES are the same option: pass one of them")
             gpus = CUDA_VISIBLE_DEVICES
         self._lease = lease, lease_timeout
-        leased = checked_timeout(lease, lease_timeout) is not None
-        self._places = _places(gpus, _number("workers_per_gpu", workers_per_gpu, 1), limit, share.simulate, leased)
+        least, dots, most = limit.partition("..") if is_range(limit) else (limit, "", "")
+        self._lent = dots + most
+        self._places = _places(gpus, _number("workers_per_gpu", workers_per_gpu, 1), least, share.simulate, leased)
         wanted = len(self._places) if n_workers is None else self._within(_number("n_workers", n_workers, 0))
         self._share = share
         others.setdefault("memory_limit", 1 / len(self._places))  # of the host's memory, as Dask divides it
@@ -118,7 +122,7 @@ class LocalCluster(distributed.LocalCluster):  # type: ignore[misc]  # Dask has 
             environment["GPUCONF_SIMULATE"] = self._share.simulate
         _, growth, libraries, pre_import, simulate = self._share
         setup = WorkerSetup(
-            place.memory,
+            f"{place.memory}{self._lent}" if self._lent else place.memory,
             growth,
             libraries,
             pre_import=pre_import,

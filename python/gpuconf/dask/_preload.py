@@ -47,8 +47,8 @@ def _libraries(text: str) -> str | list[str]:
 @click.command()
 @click.option(
     "--gpuconf-memory",
-    callback=_valid(lambda text: checked(_bytes(text), True, "auto")),
-    help="limit of each GPU that a worker sees: 8GiB, or 25%",
+    callback=_valid(lambda text: checked(_bytes(text), True, "auto", leases=True)),
+    help="limit of each GPU that a worker sees: 8GiB, or 25%; with --gpuconf-lease also MIN..MAX",
 )
 @click.option(
     "--gpuconf-growth/--no-gpuconf-growth", default=True, help="reserve memory as needed, or the whole limit at once"

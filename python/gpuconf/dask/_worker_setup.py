@@ -43,7 +43,8 @@ class WorkerSetup(WorkerPlugin):  # type: ignore[misc]  # Dask has no types
     With ``lease=True`` a worker leases its memory on one of the GPUs that it sees, as :func:`gpuconf.lease` does, and
     sees only that one: workers of other clusters and users, and ``gpuconf run``, then share the machine's cards with
     it. A worker waits ``lease_timeout`` seconds for its turn, then fails with DeadlineExceededError, which lists who
-    holds the memory.
+    holds the memory. ``memory`` may then be ``"8GiB..20GiB"``: 8 GiB for sure, which the worker announces, and up to 20
+    while no other program needs them.
 
     ``register_plugin`` raises FailedPreconditionError, which names the worker, if a worker has already used the GPU.
     """
@@ -63,8 +64,9 @@ class WorkerSetup(WorkerPlugin):  # type: ignore[misc]  # Dask has no types
         lease: bool = False,
         lease_timeout: float = 60,
     ) -> None:
-        self.share: Share = checked(one_limit(memory, device_memory_limit), growth, libraries, pre_import, simulate)
         self.lease_timeout: float | None = checked_timeout(lease, lease_timeout)
+        limit = one_limit(memory, device_memory_limit)
+        self.share: Share = checked(limit, growth, libraries, pre_import, simulate, leases=lease)
 
     def setup(self, worker: distributed.Worker) -> Any:
         """Configure the worker. Dask calls this in the worker, and awaits the result."""

@@ -52,6 +52,8 @@ _ERRORS = {1: "CUDA_ERROR_INVALID_VALUE", 2: "CUDA_ERROR_OUT_OF_MEMORY", 3: "CUD
            304: "CUDA_ERROR_OPERATING_SYSTEM", 401: "CUDA_ERROR_ILLEGAL_STATE", 600: "CUDA_ERROR_NOT_READY",
            800: "CUDA_ERROR_NOT_PERMITTED", 801: "CUDA_ERROR_NOT_SUPPORTED"}  # fmt: skip
 
+_UNKNOWN = 3  # CUDA_ERROR_NOT_INITIALIZED
+
 _LOOK = 1.0  # seconds between two looks at the ledger
 _CLOSING = 10.0  # seconds in which the calls must end that were made before the gate was closed
 _LOCK_MS = 10_000  # in which the driver must end the work that was submitted
@@ -69,7 +71,7 @@ class DriverError(Exception):
 
     def __init__(self, call: str, code: int) -> None:
         super().__init__(f"{call}: {_ERRORS.get(code, code)}")
-        self.code = code
+        self.call, self.code = call, code
 
 
 class Driver:
@@ -180,7 +182,7 @@ class Agent:
                 self._take_over()
             elif self._row().host:  # of an agent that was killed before it closed the gate
                 self._claim.unreserve()
-            while True:
+            while not _is_asked(self._run):
                 time.sleep(_LOOK)
                 self._refuse_to_outlive()
                 self._look()
@@ -295,7 +297,7 @@ class Agent:
             if pid:
                 self._suspend(pid, count, cards)
         except (DriverError, errors.UnavailableError) as error:
-            self._take_back(pid)
+            self._take_back(pid, error)
             self._gate.open()
             self._claim.unreserve()
             return self._failed(str(error), count)
@@ -318,8 +320,11 @@ class Agent:
                 raise errors.UnavailableError("its memory did not leave the card")
             time.sleep(0.01)
 
-    def _take_back(self, pid: int) -> None:
-        """Let a program go on that could not be suspended, from wherever it is. Its lease is still there."""
+    def _take_back(self, pid: int, why: Exception | None = None) -> None:
+        """Let a program go on that could not be suspended, from wherever it is. Its lease is still there.
+
+        One of which the driver knows nothing, neither for ``why`` nor now, runs.
+        """
         try:
             state = self._driver.state(pid)
             if state == CHECKPOINTED:
@@ -327,7 +332,10 @@ class Agent:
             if state in (LOCKED, CHECKPOINTED):
                 self._driver.unlock(pid)
         except DriverError as error:
-            if _lives(pid):
+            unknown = (
+                isinstance(why, DriverError) and why.call.endswith("Lock") and {why.code, error.code} == {_UNKNOWN}
+            )
+            if _lives(pid) and not unknown:
                 self._stuck(error)
 
     def _is_gone(self, pid: int, count: int, before: Mapping[str, tuple[int | None, int]]) -> bool:
@@ -503,9 +511,18 @@ def _has_ended(pipe: int) -> bool:
     return bool(poll.poll(0))
 
 
+def _is_asked(pipe: int) -> bool:
+    """Whether the program asks its agent to end: its lease ends, and it goes on."""
+    import select
+
+    poll = select.poll()
+    poll.register(pipe, select.POLLIN)
+    return any(events & select.POLLIN for _, events in poll.poll(0))
+
+
 def _complain(text: str) -> None:
     with contextlib.suppress(OSError):  # the terminal is gone
-        print(f"gpuconf run: {text}", file=sys.stderr, flush=True)
+        print(f"gpuconf: {text}", file=sys.stderr, flush=True)
 
 
 def main(words: Sequence[str]) -> int:
@@ -515,8 +532,12 @@ def main(words: Sequence[str]) -> int:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     folder, ledger_folder, claim, descriptor, run, program, slice_s, idle_s = words
     os.setsid()  # the terminal's signals are the program's
-    if serve(folder) < 0:
-        return 1
+    try:
+        if serve(folder) < 0:
+            return 1
+    except OSError as error:
+        _complain(f"no memory is given to others or lent any more: {folder} cannot be used: {error.strerror}")
+        return OFF
     ledger = open_ledger(ledger_folder, create=False)
     try:
         adopted = ledger.adopt(int(descriptor), claim)

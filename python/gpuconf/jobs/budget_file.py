@@ -38,11 +38,13 @@ from .generated.budget_layout import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import mmap
     from typing import TypeVar
 
     T = TypeVar("T", bound="BudgetFile")
 
-_LIMIT = 24  # where it is in struct budget_card
+_JOB = 48  # where it is in struct budget_header
+_LIMIT = 24  # and this in struct budget_card
 _LOCK = struct.Struct("hhqqi4x")  # struct flock
 # The same on every architecture. The module fcntl lacks them in a Python that was built for glibc 2.17, as conda's may
 # be.
@@ -222,18 +224,29 @@ class BudgetFile:
     def set_limits(self, limits: Mapping[str, int]) -> None:
         """Change the limits of cards. Requests that are decided from now on keep to them."""
         import ctypes
+
+        memory = self._mapped()
+        for at, uuid in _places_of_cards(memory):
+            if uuid in limits:
+                ctypes.c_uint64.from_buffer(memory, at + _LIMIT).value = limits[uuid]  # in one step
+
+    def renew(self, job: str, limits: Mapping[str, int], most: int) -> None:
+        """Make it the budget of another job of the same processes. Cards that are not in ``limits`` have none."""
+        memory = self._mapped()
+        struct.pack_into("64s", memory, _JOB, job.encode()[:63])
+        for at, uuid in _places_of_cards(memory):
+            limit = limits.get(uuid, BYTES_MASK)
+            struct.pack_into("<QQ", memory, at + _LIMIT, limit, most if most > limit else 0)
+        self.job = job
+
+    def _mapped(self) -> mmap.mmap:
         import mmap
 
         file = os.open(self.path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
         try:
-            memory = mmap.mmap(file, HEADER_BYTES)
+            return mmap.mmap(file, HEADER_BYTES)
         finally:
             os.close(file)
-        for card in range(BudgetHeader(*HEADER.unpack_from(memory)).cards):
-            at = HEADER.size + card * CARD.size
-            row = BudgetCard(*CARD.unpack_from(memory, at))
-            if (uuid := _uuid_text(row.uuid, row.flags)) in limits:
-                ctypes.c_uint64.from_buffer(memory, at + _LIMIT).value = limits[uuid]  # in one step
 
     def _living_slots(self, high: int) -> list[int]:
         file = os.open(self.path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
@@ -342,6 +355,14 @@ def _shared(shares: bytes, count: int, living: Collection[int]) -> dict[int, int
         if share.id and int.from_bytes(share.holders, "little") & alive:
             found[share.card] = found.get(share.card, 0) + share.size
     return found
+
+
+def _places_of_cards(memory: mmap.mmap) -> Iterator[tuple[int, str]]:
+    """Yield where each card of a mapped header is, and its UUID."""
+    for card in range(BudgetHeader(*HEADER.unpack_from(memory)).cards):
+        at = HEADER.size + card * CARD.size
+        row = BudgetCard(*CARD.unpack_from(memory, at))
+        yield at, _uuid_text(row.uuid, row.flags)
 
 
 def check_limits(limits: Mapping[str, int]) -> None:

@@ -29,10 +29,10 @@ def imported(name: str, tell: Tell) -> None:
     """Prepare a library that has just been imported. Raises an error if it cannot be routed."""
     if name == "gpuconf._core.runtime":
         when_loaded.insert(0, lambda: _publish(tell))
-        when_loaded.append(_trim_when_asked)
+        when_loaded.append(trim_when_asked)
         return
     if name == "torch":
-        sys.modules["torch"].cuda._lazy_call(_trim_when_asked)
+        sys.modules["torch"].cuda._lazy_call(trim_when_asked)
     if os.environ.get("GPUCONF_SIMULATE") and not (name == "torch" and simulated_torch.runs()):
         tell("route", f"{name}: not routed: the GPUs are simulated")
     else:
@@ -55,7 +55,7 @@ def _publish(tell: Tell) -> None:
 _trimming: list[bool] = []
 
 
-def _trim_when_asked() -> None:
+def trim_when_asked() -> None:
     """Return idle memory when the job's agent requests it, if memory was lent to the job.
 
     Runs when the process first uses the GPU.

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from .._core.settings import EXPERIMENTAL
 from .._typing import NamedTuple
@@ -17,6 +17,7 @@ from ..leases.proc import printable
 from ..machine.cards import Survey
 from .cgroup import host_room
 
+END = b"."  # asks an agent to end although the program goes on
 OFF = 3  # exit code of an agent that cannot serve: it has said why
 
 LEAST_CUDA = (12, 8)
@@ -52,21 +53,26 @@ def why_not(option: str, simulated: bool) -> str:
     )
 
 
-def why_never(survey: Survey) -> str:
-    """Return why the driver or the kernel of this machine suspends no program, as far as that shows; "" if they do."""
-    cuda = survey.cuda
-    if survey.simulated:
+def why_never(survey: Survey, leased: Sequence[str] = ()) -> str:
+    """Return why the driver or the kernel of this machine suspends no program, or none on the leased cards, as far as
+    that shows; "" if they do.
+    """
+    spec, cuda = survey.simulated or "", survey.cuda
+    if spec:
         import re
 
-        named = re.search(r"driver=(\d+)\.(\d+)", survey.simulated)
+        named = re.search(r"driver=(\d+)\.(\d+)", spec)
         cuda = (int(named[1]), int(named[2])) if named else (12, 4)
     if cuda is not None and cuda < LEAST_CUDA:
         return TOO_OLD
+    from .driver_limits import mps_runs
     from .gate import NO_MEMBARRIER, has_membarrier  # and with it ctypes, which commands without turns do not need
 
     if not has_membarrier():
         return NO_MEMBARRIER
-    if all(card.instances for card in survey.cards):
+    if ":mps" in spec or (not spec and mps_runs(os.environ)):
+        return "programs use the GPU through MPS, which the driver cannot suspend"
+    if any(uuid.startswith("MIG-") for uuid in leased) or all(card.instances for card in survey.cards):
         return "MIG is on"
     return ""
 
@@ -103,7 +109,7 @@ class AgentOf:
         place = f"/proc/{says_as}/fd/2"
         said = place if os.access(place, os.R_OK | os.W_OK) else os.devnull
         self._opens = [(0, os.devnull), (1, os.devnull), *([(2, said)] if says_as else [])]
-        self._words = (folder, ledger, claim, descriptor)
+        self._words, self._claim = (folder, ledger, claim), descriptor
         self._environment, self._times = environment, times
         self.pid: int = 0  # of the agent
         self._pipe, self._started, self._starts = -1, -_LASTS, 0
@@ -112,18 +118,18 @@ class AgentOf:
         """Start an agent if there is none, once the program runs."""
         lasted = time.monotonic() - self._started
         if self.pid:
-            pid, status = os.waitpid(self.pid, os.WNOHANG)
-            if pid == 0:
+            code = self._code()
+            if code is None:
                 return
             self.pid = 0
             os.close(self._pipe)
-            if os.waitstatus_to_exitcode(status) == OFF:
+            if code == OFF:
                 self._starts = _STARTS
             elif lasted > _LASTS:
                 self._starts = 0
             elif self._starts == _STARTS:
                 why = f"their agent has ended {_STARTS} times. If the program waits for the GPU, end it"
-                print(f"gpuconf run: turns are off: {why}", file=sys.stderr, flush=True)
+                print(f"gpuconf: turns are off: {why}", file=sys.stderr, flush=True)
         if self._starts < _STARTS and lasted > _BETWEEN:
             self._start(program)
 
@@ -131,8 +137,11 @@ class AgentOf:
         self._started, self._starts = time.monotonic(), self._starts + 1
         watched, self._pipe = os.pipe()
         os.set_inheritable(watched, True)
-        words = (*self._words, watched, program, *self._times)
+        claim = self._claim if self._claim < 0 else os.dup(self._claim)  # which other children do not inherit
+        words = (*self._words, claim, watched, program, *self._times)
         try:
+            if claim >= 0:
+                os.set_inheritable(claim, True)
             self.pid = os.posix_spawn(
                 sys.executable,
                 [sys.executable, "-c", _CODE, *map(str, words)],
@@ -141,6 +150,29 @@ class AgentOf:
             )
         finally:
             os.close(watched)
+            if claim >= 0:
+                os.close(claim)
+
+    def _code(self) -> int | None:
+        """Return the exit code of the agent; None while it lives."""
+        try:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+        except ChildProcessError:  # the program waits for any child
+            return 1
+        return os.waitstatus_to_exitcode(status) if pid else None
+
+    def end(self, program: int) -> None:
+        """Let it end although the program goes on, and wait until it has: it brings the program back first."""
+        asked = 0
+        while self.pid or 0 < self._starts < _STARTS:
+            if self.pid and self.pid != asked:
+                os.write(self._pipe, END)
+                asked = self.pid
+            if asked and self._code() in (0, OFF):
+                self.leave()
+                return
+            self.look(program)  # starts another one, if it was killed before
+            time.sleep(0.01)
 
     def leave(self) -> None:
         """Leave it to the processes of the job that still live: it ends with the last one."""
@@ -155,8 +187,7 @@ class AgentOf:
         os.close(self._pipe)
         end = time.monotonic() + _ENDING
         while time.monotonic() < end:
-            pid, _ = os.waitpid(self.pid, os.WNOHANG)
-            if pid:
+            if self._code() is not None:
                 break
             time.sleep(0.005)
         self.pid = 0

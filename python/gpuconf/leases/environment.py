@@ -77,9 +77,11 @@ def of_program(
     return variables
 
 
-def of_process(cards: Sequence[LeasedCard], limit: int, simulate: str | None) -> dict[str, str]:
+def of_process(
+    cards: Sequence[LeasedCard], limit: int, simulate: str | None, growth: bool | None = None
+) -> dict[str, str]:
     """Return the variables that limit this process and its children: those of a program that need no startup code."""
-    found = of_program(cards, limit, simulate=simulate)
+    found = of_program(cards, limit, growth, simulate)
     del found["PYTHONPATH"]
     for name in of_simulation():
         found.pop(name, None)  # read when a program starts

@@ -25,6 +25,10 @@ from .grant import Grant, grant
 from .ledger import open_ledger, unpublish
 from .request import Request, checked, refuse_too_few
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..jobs.lent import Loan
+
 # The switches of gpuconf.config that a reset discards.
 _SETTINGS = (
     "soft_device_placement",
@@ -111,16 +115,22 @@ print(json.dumps([device.to_dict() for device in visible_devices()]))
 _PATIENCE_S = 60.0
 
 
+def _loaded_driver() -> Any:
+    """Return the CUDA driver that some library in this process has loaded, None if none has."""
+    import ctypes
+
+    try:
+        return ctypes.CDLL("libcuda.so.1", mode=os.RTLD_NOW | os.RTLD_NOLOAD)
+    except OSError:
+        return None
+
+
 def cuda_started() -> bool:
     """Whether any library in this process has initialized the CUDA driver."""
     import ctypes
 
-    try:
-        driver = ctypes.CDLL("libcuda.so.1", mode=os.RTLD_NOW | os.RTLD_NOLOAD)
-    except OSError:  # it is not loaded
-        return False
-    count = ctypes.c_int()
-    return int(driver.cuDeviceGetCount(ctypes.byref(count))) != _NOT_INITIALIZED
+    driver, count = _loaded_driver(), ctypes.c_int()
+    return driver is not None and int(driver.cuDeviceGetCount(ctypes.byref(count))) != _NOT_INITIALIZED
 
 
 def devices_elsewhere() -> list[VisibleDevice]:
@@ -157,6 +167,7 @@ class Lease(metaclass=Made):
         self._grant: Grant | None = None
         self._environ: dict[str, str | None] = {}  # what the variables were before
         self._kept: KeptConfiguration | None = None
+        self._loan: Loan | None = None
         self._pending = [True]  # until the block begins
 
     @property
@@ -166,8 +177,8 @@ class Lease(metaclass=Made):
 
     @property
     def memory(self) -> int:
-        """The leased bytes of each GPU. 0 while nothing is leased."""
-        return 0 if self._grant is None else self._grant.limit
+        """The leased bytes of each GPU; of ``MIN..MAX`` the most, with what is lent. 0 while nothing is leased."""
+        return 0 if self._grant is None else self._grant.most
 
     @property
     def memory_kinds(self) -> list[str]:
@@ -199,16 +210,20 @@ class Lease(metaclass=Made):
         return self
 
     def _take(self) -> None:
-        if self._request.most is not None and not os.environ.get("GPUCONF_LEASE"):
-            raise errors.InvalidArgumentError(
-                "memory MIN..MAX is lent by gpuconf run, which can take it back: start the program with gpuconf run "
-                f"--memory {self._request.memory}..{self._request.most}, or lease {self._request.memory}"
-            )
-        devices, whole = _candidates(self._request)
-        begun, timeout = time.monotonic(), self._request.timeout
-        granted = grant(self._request, devices, " ".join(sys.orig_argv))
+        request = self._request
+        lends = request.most is not None and not os.environ.get("GPUCONF_LEASE")
+        if lends and (why := _why_none_lent()):
+            _warn(f"{why}. The lease has {request.memory}")
+            request, lends = request._replace(most=None), False
+        devices, whole = _candidates(request)
+        begun, timeout = time.monotonic(), request.timeout
+        granted = grant(request, devices, " ".join(sys.orig_argv))
         try:
             self._kept = KeptConfiguration()
+            if lends:
+                from ..jobs.lent import Loan
+
+                self._loan = Loan(granted, {device.uuid: device.total_memory for device in devices})
             if not whole:
                 self._use(granted)
             open_ledger().publish(
@@ -222,11 +237,14 @@ class Lease(metaclass=Made):
 
     def _use(self, granted: Grant) -> None:
         """Make the leased cards and bytes those of this process."""
-        for name, value in of_process(granted.cards, granted.limit, survey().simulated).items():
+        found = self._loan and self._loan.variables
+        for name, value in (found or of_process(granted.cards, granted.limit, survey().simulated)).items():
             self._environ[name] = os.environ.get(name)
             os.environ[name] = value
         self._environ["GPUCONF_LEASE"] = os.environ.get("GPUCONF_LEASE")  # of the job that this process is in, if any
         os.environ["GPUCONF_LEASE"] = granted.id
+        if self._loan is not None:
+            self._loan.begin()
         reset()
         assert self._kept is not None
         self._kept.adopt()
@@ -260,9 +278,7 @@ class Lease(metaclass=Made):
         self._put_back()
         granted, self._grant = self._grant, None
         if granted is not None and (text := granted.why_lost()):
-            import logging
-
-            logging.getLogger("gpuconf").warning("gpuconf.lease: %s", text)
+            _warn(text)
         if granted is not None:  # else a signal handler has called release() meanwhile
             granted.release()
             if granted.claim is None:
@@ -272,6 +288,9 @@ class Lease(metaclass=Made):
                 _current = None
 
     def _put_back(self) -> None:
+        if self._loan is not None:
+            self._loan.end()
+            self._loan = None
         for name, value in self._environ.items():
             if value is None:
                 os.environ.pop(name, None)
@@ -301,6 +320,11 @@ class Lease(metaclass=Made):
         return f"<gpuconf.lease: {human_bytes(self.memory)} on {', '.join(gpus)}>"
 
 
+def sure(leased: Lease) -> int:
+    """Return the bytes of each GPU that a lease has for sure, without what is lent."""
+    return 0 if leased._grant is None else leased._grant.limit
+
+
 def _warn_if_pending(pending: list[bool], file: str, line: int) -> None:
     """Warn of a lease without a block, which leases nothing, when it ends: at the latest with the process."""
     if pending:
@@ -308,6 +332,29 @@ def _warn_if_pending(pending: list[bool], file: str, line: int) -> None:
 
         text = "this lease was never entered, so nothing was leased: write `with gpuconf.lease(...):`"
         warnings.warn_explicit(text, UserWarning, file, line)
+
+
+def _why_none_lent() -> str:
+    """Return why nothing can be lent to this process; "" if it can.
+
+    Raises FailedPreconditionError if it is too late.
+    """
+    from ..jobs import lent
+
+    why = lent.why_none()
+    if not why and (runtime.initialized() or not (lent.has_guard() or _loaded_driver() is None)):
+        raise errors.FailedPreconditionError(
+            "gpuconf.lease('MIN..MAX') was called too late: this process has loaded the CUDA driver, and the guard "
+            "must come before it. Call it before anything lists or uses the GPUs (on simulated GPUs before import "
+            "torch), or start the program with gpuconf run --memory MIN..MAX"
+        )
+    return why
+
+
+def _warn(text: str) -> None:
+    import logging
+
+    logging.getLogger("gpuconf").warning("gpuconf.lease: %s", text)
 
 
 def _publish_in_job(lease: str) -> None:
@@ -325,7 +372,7 @@ def _candidates(request: Request) -> tuple[Sequence[VisibleDevice], bool]:
     """
     if runtime.initialized():
         return _in_use(request), True
-    if survey().simulated:
+    if survey().simulated and (request.most is None or _loaded_driver() is not None):
         return visible_devices(), False
     if not cuda_started():
         # Here, listing them would start CUDA, which then ignores CUDA_VISIBLE_DEVICES.
@@ -373,11 +420,12 @@ def lease(
     """Lease ``memory`` bytes of each of ``gpus`` GPUs for a ``with`` block, and wait until they are free.
 
     ``memory`` is in bytes, or text such as ``"10GiB"`` or ``"25%"``; None leases all of a GPU's memory that can be
-    leased. ``timeout`` is in seconds; None waits without limit, and Ctrl-C ends the wait. Other processes see ``name``.
-    Policy "spread" chooses the GPUs with the most room, "pack" those with the least. ``contexts`` is the number of
-    processes that use each GPU at the same time: the lease also takes room for their CUDA contexts (see
-    docs/ledger.md). Memory that other programs use is not leased. Processes see each other's leases through the ledger
-    (``GPUCONF_LEDGER``), simulated GPUs included.
+    leased. Of ``"10GiB..30GiB"`` 10 GiB are leased, and up to 30 are lent while no other program needs them: a child of
+    this process takes them back, and suspends this process if it must (see docs/run.md). ``timeout`` is in seconds;
+    None waits without limit, and Ctrl-C ends the wait. Other processes see ``name``. Policy "spread" chooses the GPUs
+    with the most room, "pack" those with the least. ``contexts`` is the number of processes that use each GPU at the
+    same time: the lease also takes room for their CUDA contexts (see docs/ledger.md). Memory that other programs use is
+    not leased. Processes see each other's leases through the ledger (``GPUCONF_LEDGER``), simulated GPUs included.
 
     Inside the block only the leased GPUs are visible, in ``CUDA_VISIBLE_DEVICES`` (by UUID) and
     ``gpuconf.visible_devices()``, and the limit of each is ``memory``. At the end the environment and the configuration

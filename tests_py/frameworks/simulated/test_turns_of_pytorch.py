@@ -87,7 +87,11 @@ print(torch.cuda.memory_reserved() >> 20, int(kept[-1]), flush=True)
 """
 
 
-def test_pytorchs_cache_goes_back_to_who_needs_it(tmp_path: Path) -> None:
+LEASED = "import gpuconf\nleased = gpuconf.lease('200MiB..700MiB').__enter__()\n"
+
+
+@pytest.mark.parametrize("by", ["gpuconf run", "gpuconf.lease"])
+def test_pytorchs_cache_goes_back_to_who_needs_it(tmp_path: Path, by: str) -> None:
     """Memory was lent to the program, and it keeps what it uses: it is not suspended."""
     environment = {**os.environ, "GPUCONF_SIMULATE": SPEC, "GPUCONF_LEDGER": str(tmp_path / "ledger")}
     code = "import gpuconf.machine.cards as machine; print(machine.visible_devices()[0].uuid)"
@@ -96,6 +100,8 @@ def test_pytorchs_cache_goes_back_to_who_needs_it(tmp_path: Path) -> None:
     with simulated_cards.share({listed.stdout.strip(): 900 << 20}, SPEC) as cards:
         shared = {**environment, **cards.environment}
         words = [*run, "200MiB..700MiB", sys.executable, "-c", CACHE]
+        if by == "gpuconf.lease":
+            words = [sys.executable, "-c", LEASED + CACHE]
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         borrower = subprocess.Popen(words, env=shared, text=True, **pipes)
         assert borrower.stdout is not None
