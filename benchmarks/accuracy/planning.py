@@ -14,8 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 def answer(kept: str, gpu: str, program: Sequence[str], *options: str, again: bool = False) -> dict[str, Any]:
-    """Return the answer for a program, whose first word is a Python that has gpuconf. It is kept below build,
-    with what the program printed."""
+    """Return the answer for a program of a Python that has gpuconf, and what it printed. Both are kept below build."""
     file = ROOT / "build" / "accuracy" / f"{kept}.json"
     if again or not file.exists():
         dropped = ("GPUCONF_", "CUDA_", "PYTORCH_", "LD_")
