@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+SECONDS = "300"
 
 
 def answer(kept: str, gpu: str, program: Sequence[str], *options: str, again: bool = False) -> dict[str, Any]:
@@ -18,8 +19,9 @@ def answer(kept: str, gpu: str, program: Sequence[str], *options: str, again: bo
     file = ROOT / "build" / "accuracy" / f"{kept}.json"
     if again or not file.exists():
         dropped = ("GPUCONF_", "CUDA_", "PYTORCH_", "LD_")
+        plan = (program[0], "-m", "gpuconf", "plan", "--json", "--gpu", gpu, "--seconds", SECONDS)
         done = subprocess.run(
-            [program[0], "-m", "gpuconf", "plan", "--json", "--gpu", gpu, "--seconds", "300", *options, "--", *program],
+            [*plan, *options, "--", *program],
             capture_output=True,
             text=True,
             env={name: value for name, value in os.environ.items() if not name.startswith(dropped)},
@@ -38,8 +40,11 @@ def answer(kept: str, gpu: str, program: Sequence[str], *options: str, again: bo
 
 def on_card(found: dict[str, Any]) -> dict[str, Any]:
     """Return what an answer says of its card under the allocator's defaults, or why it has no verdict."""
-    if found["why_no_verdict"]:
-        return {"verdict": "none", "why": found["why_no_verdict"]}
+    why = found["why_no_verdict"]
+    if found["ran"]["ended"] == "seconds" and not found["ran"]["forwards"]:
+        why = f"it had not begun after {SECONDS} s"
+    if why:
+        return {"verdict": "none", "why": why}
     card = next(one for one in found["cards"] if one["setting"] == "default")
     unlimited = found["processes"][0]["reserved"]
     keys = ("reserved", "reserved_low", "reserved_high")
