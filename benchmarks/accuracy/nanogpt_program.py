@@ -23,7 +23,16 @@ source = re.sub(r"num_iterations( *(?::\s*int *)?= *)\d+", r"num_iterations\g<1>
 source = re.sub(r"(coordinate_descent_tuning = \(?\s*)True", r"\1False", source)
 Path("program.py").write_text(source, encoding="utf-8")
 sys.argv = ["program.py"]
-os.environ.update(RANK="0", LOCAL_RANK="0", WORLD_SIZE=str(RANKS), MASTER_ADDR="127.0.0.1", MASTER_PORT="29500")
+Path("nvidia-smi").write_text("#!/bin/sh\n", encoding="utf-8")
+Path("nvidia-smi").chmod(0o755)
+os.environ.update(
+    PATH=f"{Path.cwd()}:{os.environ['PATH']}",
+    RANK="0",
+    LOCAL_RANK="0",
+    WORLD_SIZE=str(RANKS),
+    MASTER_ADDR="127.0.0.1",
+    MASTER_PORT="29500",
+)
 
 header = array("i", [20240520, 1, TOKENS, *[0] * 253])
 text = array("H", [END_OF_TEXT, *range(1, 600)]) * (TOKENS // 600)

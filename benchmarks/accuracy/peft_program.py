@@ -49,7 +49,7 @@ def evaluate() -> None:
     """Compute the loss of texts, as it is done once before the training."""
     rows = batch()
     for logits, ids in zip(model(**rows).logits, rows["input_ids"], strict=True):
-        torch.nn.functional.cross_entropy(logits[:-1], ids[1:], reduction="none")
+        torch.nn.functional.cross_entropy(logits[-length:], ids, reduction="none")
 
 
 model.eval()

@@ -41,8 +41,8 @@ def answer(kept: str, gpu: str, program: Sequence[str], *options: str, again: bo
 def on_card(found: dict[str, Any]) -> dict[str, Any]:
     """Return what an answer says of its card under the allocator's defaults, or why it has no verdict."""
     why = found["why_no_verdict"]
-    if found["ran"]["ended"] == "seconds" and not found["ran"]["forwards"]:
-        why = f"it had not begun after {SECONDS} s"
+    if found["ran"]["ended"] == "seconds":
+        why = f"it had not ended after {SECONDS} s"
     if why:
         return {"verdict": "none", "why": why}
     card = next(one for one in found["cards"] if one["setting"] == "default")
