@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from benchmarks.accuracy import compiled, peft_peaks, public, timm_fits, xmem
+from benchmarks.accuracy import compiled, nanogpt_peaks, peft_peaks, public, timm_fits, xmem
 from benchmarks.accuracy.drawn import page as drawn
 from benchmarks.accuracy.drawn_jax import page as drawn_jax
 
@@ -40,6 +40,10 @@ timm's benchmark.py sets `torch.backends.cudnn.benchmark`.{timm}
 ## PEFT's trainings of Llama-3.2-3B: L40S, PyTorch 2.13 (peft_peaks.py)
 Reserved memory at the end of a step, with all texts at the limit of 768 tokens, which bounds what the runs had.{peft}
 
+## modded-nanogpt's logs: eight H100s, PyTorch 2.7 and 2.8 (nanogpt_peaks.py)
+The first rank's peaks with `--compile`, for three steps, with tokens of our own and a process group that sends
+nothing. Ten programs were drawn.{nanogpt}
+
 ## What is off, and which fact is missing
 - Workspaces of cuDNN 9.1. On the RTX 4060 (compute capability 8.9) *last* had the rule of the RTX 3060, and MnasNet's
   last gradients have no sums there, MobeNetV3Small's first one copies; RegNet is 6 % off still. On the RTX 3060
@@ -51,7 +55,7 @@ Reserved memory at the end of a step, with all texts at the limit of 768 tokens,
   fused_linear_orpo_loss), one has a workspace of 49 MiB (multi_token_attention). Drawn: convolutions with
   `cudnn.benchmark`, and sizes that depend on values.
 - JAX: XLA's autotuning tries kernels with workspaces of up to 35 GiB, which no plan counts. A log of
-  `--xla_gpu_autotune_level` on the card would give them. modded-nanogpt's logs have not been predicted.
+  `--xla_gpu_autotune_level` on the card would give them.
 """
 
 
@@ -69,6 +73,7 @@ def text(runs: Sequence[dict[str, Any]], machine: str) -> str:
         xmem=xmem.text(),
         timm=timm_fits.text(),
         peft=peft_peaks.text(),
+        nanogpt=nanogpt_peaks.text(),
         **drawn.rates(),
         **drawn_jax.rates(),
     )
