@@ -54,7 +54,7 @@ nothing. Ten programs were drawn, seven of which download a compiled kernel (Fla
   model. Small batches of Transformers: repeats differ by 16 %.
 - PEFT: of C3A (+16 %) the first step reserves 2 % more than was recorded, and a second one of the same length 3 GiB
   in fragments; the published run's texts have mixed lengths, which are not published. FRoD computes its matrices on
-  the CPU for longer than the 300 s of a plan, and has no figure.
+  the CPU for longer than the 300 s of a plan, WaveFT did not end in them on two busy cores: they have no figure.
 - timm: the context of an RTX 4090 is known to 0.5 GiB only, so that what reserves 22.5 to 23.4 of its 23.6 GiB is
   *depends*. `nvidia-smi` on one says how large it is. What is missing of timm and PEFT, whose unseen runs are the
   first of the draw (FRoD is put last), has not been predicted for want of time.
