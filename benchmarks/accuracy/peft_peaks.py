@@ -33,7 +33,7 @@ RESULTS = Recording("accuracy/peft.json")
 def halves(names: list[str]) -> dict[str, list[str]]:
     """Return the names of the runs of each half."""
     unseen = random.Random("54 peft").sample(sorted(names), 15)
-    return {"unseen": unseen, "development": sorted(set(names) - set(unseen))}
+    return {"development": sorted(set(names) - set(unseen)), "unseen": unseen}
 
 
 def main() -> None:
