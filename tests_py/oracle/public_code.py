@@ -83,12 +83,13 @@ tensorflow-gpu.ipynb tf_gpu_test.ipynb tensorflow_gpu_test.ipynb check_tensorflo
 check_tf.py tensorflow-test.ipynb distributed_training.ipynb GPU测试.py gpu测试.py 分布式训练.ipynb tensorflow安装.md
 check_gpu.ipynb GPU_test.ipynb gpu_test.ipynb test_gpu.ipynb
 """
-# Of a third sample, drawn after the second had been read: at most 15 repositories that have a file at each of these
-# paths, in this order, without those of earlier draws.
+# Of a third sample, drawn after the second had been read: at most 10 hits of each word, in this order, without
+# repositories of earlier draws. (The paths gpu_memory.py and gpu.ipynb were looked up first; nearly all of their
+# repositories are about PyTorch, and none was fetched.)
 THIRD = """
-limit_gpu.py gpu_memory.py tf2_gpu.py gpu.ipynb GPU.ipynb test-gpu.py gpu-test.py list_gpus.py list_devices.py
-gpu_info.py mirrored_strategy.py multi_gpu.ipynb tensorflow_test.ipynb docs/gpu.md gpu.md check_cuda.py tf_device.py
-gpu_check.ipynb tf_test.py set_gpu.py
+tensorflow-benchmark tensorflow-multi multi-gpu-tensorflow tensorflow-basics tensorflow-performance tf-distribute
+tensorflow-distribut tensorflow-notebook tensorflow-tips tf2-tutorial tensorflow-workshop tensorflow-fundamentals
+tensorflow-windows tensorflow-tutorials tensorflow_tutorial TensorFlow2
 """
 OTHERS = re.compile(r"js|sharp|DotNet|ofx|docker|webgpu|wgpu|2048|torch|yolo|llm|gpt|llama|rust", re.IGNORECASE)
 STRINGS = (
