@@ -89,8 +89,10 @@ check_gpu.ipynb GPU_test.ipynb gpu_test.ipynb test_gpu.ipynb
 THIRD = """
 tensorflow-benchmark tensorflow-multi multi-gpu-tensorflow tensorflow-basics tensorflow-performance tf-distribute
 tensorflow-distribut tensorflow-notebook tensorflow-tips tf2-tutorial tensorflow-workshop tensorflow-fundamentals
-tensorflow-windows tensorflow-tutorials tensorflow_tutorial TensorFlow2
+tensorflow-windows tensorflow-tutorials tensorflow_tutorial
 """
+# The words above gave 12 blocks, so at most 40 hits of each of these were added, before one was judged or read.
+THIRD_TOO = "tensorflow_gpu tensorflow-cuda gpu-tensorflow"
 OTHERS = re.compile(r"js|sharp|DotNet|ofx|docker|webgpu|wgpu|2048|torch|yolo|llm|gpt|llama|rust", re.IGNORECASE)
 STRINGS = (
     """
