@@ -7,6 +7,7 @@ import re
 import sys
 import time
 from collections.abc import Callable
+from copy import deepcopy
 from functools import reduce, update_wrapper
 from inspect import signature
 
@@ -1022,6 +1023,70 @@ def uniform(
 ) -> Any:
     """Draw uniformly distributed numbers below ``maxval``, by default from 0 to 1. Integers need ``maxval``."""
     return _drawn("RandomUniform", numpy_ops.uniform, shape, (minval, maxval, dtype, seed), name or "random_uniform")
+
+
+class Generator:
+    """Random numbers of a state of their own. A seed makes them repeat, but they are NumPy's.
+
+    >>> Generator.from_seed(1).normal([2, 3]).shape
+    TensorShape([2, 3])
+    """
+
+    def __init__(self, copy_from: Any = None, state: Any = None, alg: Any = None) -> None:
+        del alg
+        make = arrays.numpy().random.default_rng
+        self._own = make(_plain(state)) if copy_from is None else deepcopy(copy_from._own)
+
+    @classmethod
+    def from_seed(cls, seed: Any, alg: Any = None) -> Generator:
+        """Return a generator of a seed."""
+        return cls(state=int(_plain(seed)) % 2**64, alg=alg)
+
+    @classmethod
+    def from_non_deterministic_state(cls, alg: Any = None) -> Generator:
+        """Return a generator whose numbers are others each time."""
+        return cls(alg=alg)
+
+    def reset_from_seed(self, seed: Any) -> None:
+        """Begin anew, from a seed."""
+        self._own = Generator.from_seed(seed)._own
+
+    def split(self, count: int = 1) -> list[Generator]:
+        """Return generators of other numbers."""
+        return [Generator.from_seed(each) for each in self._own.integers(2**62, size=count)]
+
+    def normal(
+        self, shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = "float32", name: str | None = None
+    ) -> Any:
+        """Draw normally distributed numbers."""
+        return normal(shape, mean, stddev, dtype, self._own, name)
+
+    def truncated_normal(
+        self, shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = "float32", name: str | None = None
+    ) -> Any:
+        """Draw normally distributed numbers within two standard deviations."""
+        return truncated_normal(shape, mean, stddev, dtype, self._own, name)
+
+    def uniform(
+        self, shape: Any, minval: Any = 0, maxval: Any = None, dtype: Any = "float32", name: str | None = None
+    ) -> Any:
+        """Draw uniformly distributed numbers below ``maxval``."""
+        return uniform(shape, minval, maxval, dtype, self._own, name)
+
+
+_global: list[Generator] = []
+
+
+def get_global_generator() -> Generator:
+    """Return the generator of the process, which is made when it is first asked for."""
+    if not _global:
+        _global.append(Generator())
+    return _global[0]
+
+
+def set_global_generator(generator: Generator) -> None:
+    """Replace the generator of the process."""
+    _global[:] = [generator]
 
 
 def _drawn(kind: str, draw: Callable[..., Any], shape: Any, options: Any, name: str) -> Any:
