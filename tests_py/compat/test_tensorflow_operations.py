@@ -450,11 +450,12 @@ def test_generators_of_random_numbers(one_gpu: None) -> None:
     assert tf.random.get_global_generator() is first
 
 
-def test_the_profiler_can_be_imported() -> None:
+def test_what_can_be_imported_and_needs_tensorflow() -> None:
     from gpuconf.compat.v2.profiler import experimental
+    from gpuconf.compat.v2.python.ops.resource_variable_ops import VariableSpec
     from gpuconf.compat.v2.python.profiler import model_analyzer, profiler_v2
 
-    for needed in (experimental.start, experimental.Profile, model_analyzer.profile, profiler_v2.start):
+    for needed in (experimental.start, experimental.Profile, model_analyzer.profile, profiler_v2.start, VariableSpec):
         with pytest.raises(AttributeError, match="needs TensorFlow"):
             needed("logs")
     with pytest.raises(AttributeError, match="needs TensorFlow"):

@@ -1078,7 +1078,7 @@ _global: list[Generator] = []
 
 
 def get_global_generator() -> Generator:
-    """Return the generator of the process, which is made when it is first asked for."""
+    """Return the generator of the process, which the first call makes."""
     if not _global:
         _global.append(Generator())
     return _global[0]
