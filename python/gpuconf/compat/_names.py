@@ -104,7 +104,7 @@ class Listed(ModuleType):
         raise error_for(module, name, sys._getframe(1))
 
 
-def _needed(module: str, name: str) -> AttributeError:
+def _needed(module: str, name: str) -> Exception:
     """Return the error for a name that needs TensorFlow."""
     if not module.startswith(f"{_PYTHON}."):
         return error_for(module, name)
