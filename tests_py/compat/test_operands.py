@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import gpuconf.compat.v1 as tf1
@@ -143,3 +144,77 @@ def test_an_operand_in_a_graph(one_gpu: None, call: str, kind: type[Exception], 
             eval(call, {"tf": tf, "tf1": tf1, "GPU": GPU, "t": t, "v": v})
     assert type(caught.value) is kind
     assert str(caught.value).startswith(text)
+
+
+@pytest.mark.parametrize(
+    ("call", "name", "dtype"),
+    [
+        ("tf.divide([], -1)", "truediv:0", "float32"),
+        ("tf.greater_equal(2, np.ones(2, 'float32'))", "GreaterEqual:0", "bool"),
+        ("tf.add(2, np.ones(2))", "Add:0", "int32"),
+        ("tf.multiply(1.5, np.arange(2))", "Mul:0", "float32"),
+        ("tf.matmul([[1.0]], [[2]])", "MatMul:0", "float32"),
+        ("tf.divide(2, tf.constant(1.5))", "truediv:0", "float32"),
+        ("2 * tf.constant(1.5)", "mul:0", "float32"),
+        ("tf.concat([[1.0], [2]], 0)", "concat:0", "float32"),
+        ("tf.where([True], [1.0], [2.0])", "SelectV2:0", "float32"),
+        ("tf.one_hot([1], 2)", "one_hot:0", "float32"),
+        ("tf.linalg.inv([[2.0]])", "MatrixInverse:0", "float32"),
+        ("tf.strings.join(['a', 'b'])", "StringJoin:0", "string"),
+        ("tf.constant([1.0, 2.0])[0]", "strided_slice:0", "float32"),
+        ("tf.zeros_like([1])", "zeros_like:0", "int32"),
+        ("tf.constant(True) & True", "and:0", "bool"),
+        ("tf.split([1.0, 2.0], 2)[0]", "split:0", "float32"),
+    ],
+)
+def test_values_beside_each_other_in_a_graph(one_gpu: None, call: str, name: str, dtype: str) -> None:
+    """A value takes the type of the one before it, and its constant has a name of its own, not ``Const``."""
+    with tf1.Graph().as_default():
+        made = eval(call, {"tf": tf, "np": np})
+        assert (made.name, made.dtype.name) == (name, dtype)
+        number = sum(each.name.startswith("Const") for each in made.graph.get_operations())
+        assert tf.constant(1.0).name == (f"Const_{number}:0" if number else "Const:0")
+        with tf1.Session() as session:
+            eager = eval(f"session.run({call})", {"tf": tf, "np": np, "session": session})
+    with suppress(TypeError, WRONG):  # eagerly TensorFlow converts fewer arrays
+        assert np.array_equal(eager, eval(call, {"tf": tf, "np": np}).numpy())
+
+
+def test_a_number_before_a_tensor_has_its_own_type_in_a_graph(one_gpu: None) -> None:
+    with tf1.Graph().as_default():
+        for call in (tf.add, tf.multiply, tf.less):
+            with pytest.raises(TypeError, match="has type float32 that does not match type int32 of argument 'x'"):
+                call(2, tf.constant(1.5))
+        with pytest.raises(ValueError, match="out of bounds"):
+            tf.constant([1.0])[3]
+
+
+def test_many_operations_of_a_name(one_gpu: None) -> None:
+    """Each looked through all names before it."""
+    with tf1.Graph().as_default():
+        x = tf.constant(1.0)
+        for _ in range(3000):
+            x = x + 1.0
+        assert (x.name, x.op.inputs[1].name) == ("add_2999:0", "add_2999/y:0")
+
+
+def test_what_assign_returns(one_gpu: None) -> None:
+    """The variable, under TensorFlow's name of it: programs print it."""
+    v = tf.Variable(1.0)
+    same = v.assign_add(2.0)
+    assert repr(same) == "<tf.Variable 'UnreadVariable' shape=() dtype=float32, numpy=3.0>"
+    assert same is not v
+    assert v.assign(5.0, read_value=False) is None
+    assert (float(same), v.name) == (5.0, "Variable:0")
+    same.assign_sub(1.0)
+    assert float(v) == 4.0
+
+
+def test_print_in_a_graph(one_gpu: None, capsys: pytest.CaptureFixture[str]) -> None:
+    """It printed the symbolic tensor at once."""
+    with tf1.Graph().as_default(), tf1.Session() as session:
+        printing = tf.print("x =", tf.constant([1.0, 2.0]), 3)
+        assert capsys.readouterr().err == ""
+        session.run(printing)
+        session.run(tf1.Variable(1.0).initializer)
+    assert capsys.readouterr().err == "x = [1 2] 3\n"

@@ -427,3 +427,36 @@ def test_a_tensor_is_copied_to_a_device(two_gpus: None) -> None:
     ]
     whole = tf.constant(1).gpu()
     assert [each.rpartition("device:")[2] for each in (whole.device, whole.backing_device)] == ["GPU:0", "CPU:0"]
+
+
+def test_generators_of_random_numbers(one_gpu: None) -> None:
+    """The numbers are NumPy's (difference 49); those of a seed repeat, and no other generator's change them."""
+    first, again = tf.random.Generator.from_seed(7), tf.random.Generator.from_seed(7)
+    drawn = first.normal([2, 3])
+    tf.random.normal([4])
+    assert (drawn.shape, drawn.dtype) == ([2, 3], tf.float32)
+    assert np.array_equal(drawn, again.normal([2, 3]))
+    assert not np.array_equal(drawn, first.normal([2, 3]))
+    copied = tf.random.Generator(copy_from=first)
+    assert np.array_equal(copied.uniform([3]), first.uniform([3]))
+    assert 0 <= int(first.uniform([], 0, 5, tf.int32)) < 5
+    assert abs(first.truncated_normal([100]).numpy()).max() <= 2
+    a, b = first.split(2)
+    assert not np.array_equal(a.normal([3]), b.normal([3]))
+    first.reset_from_seed(7)
+    assert np.array_equal(drawn, first.normal([2, 3]))
+    assert tf.random.get_global_generator() is tf.random.get_global_generator()
+    tf.random.set_global_generator(first)
+    assert tf.random.get_global_generator() is first
+
+
+def test_what_can_be_imported_and_needs_tensorflow() -> None:
+    from gpuconf.compat.v2.profiler import experimental
+    from gpuconf.compat.v2.python.ops.resource_variable_ops import VariableSpec
+    from gpuconf.compat.v2.python.profiler import model_analyzer, profiler_v2
+
+    for needed in (experimental.start, experimental.Profile, model_analyzer.profile, profiler_v2.start, VariableSpec):
+        with pytest.raises(AttributeError, match="needs TensorFlow"):
+            needed("logs")
+    with pytest.raises(AttributeError, match="needs TensorFlow"):
+        experimental.server.start(6009)

@@ -88,6 +88,11 @@ KNOWN: dict[str, tuple[str, str, str]] = {
     "eager-in-graph": (r"run\(lambda: v1.constant\([tv]\)\)$", "^NotImplementedError", "^ "),
     "job-in-mirrored": (r"MirroredStrategy\(.*/job:", "^RuntimeError In-graph|^ ", "^ |unknown device|^AssertionError"),
     "device-objects": (r"on\(g0", "^ValueError", "^ "),
+    "logical-device-in-graph": (
+        r"on\(",
+        "^AttributeError .* has no attribute 'split'|^OperatorNotAllowedInGraphError|^ ''",
+        "^TypeError device name must be a string",
+    ),
     "aborts": ("", r"^ended (6|11|134|139)$|^AttributeError 'Context' object has no attribute '_execution_mode'", ""),
     "local-devices": ("is_gpu_available|gpu_device_name", "^ (True|'/device:GPU)", "^ (False|'')"),
     "odd-operands": (
@@ -283,6 +288,11 @@ def known(found: Difference) -> str:
         return "eager-or-graph"
     if in_graph and call.endswith("_devices") and theirs == ours.replace("/job:localhost", ""):
         return "eager-or-graph"
+    if in_graph and not error and not other and re.sub(r"_\d+:", ":", theirs) == re.sub(r"_\d+:", ":", ours):
+        return "graph-def"
+    asynchronous = re.search(r"set_synchronous_execution\((None|False|0|''|\[\]|\{\}|\(\)|np\.zeros.*)\)", said)
+    if asynchronous and (error or other):
+        return "kernel-switches"
     complex_numbers = all("dtype=complex" in answer for answer in (theirs, ours))
     if complex_numbers and not error and not other and re.search(r"tf\.(pow|divide)\(|[tv] (\*\*|/) ", call):
         return "numpy-operations"

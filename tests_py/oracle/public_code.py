@@ -1,6 +1,7 @@
 """Blocks of public code that configure GPUs: how they are drawn, and how many end and print as with TensorFlow.
 
     python tests_py/oracle/public_code.py draw MIRROR WORK     write the blocks to WORK, and add them to the list here
+    python tests_py/oracle/public_code.py draw MIRROR WORK 3   the same, as a part of their own
     python tests_py/oracle/public_code.py judge WORK PART      run one part of the list on TensorFlow and on gpuconf
 
 **Repositories.** ``MIRROR`` has a bare copy of each. A search of repository names for the words of ``NAMES`` gave about
@@ -32,7 +33,8 @@ were added later, all hits that could be fetched; none was chosen by hand. So we
 ``FILES``, in this order, as far as repositories could be fetched: rows of the index's answers in their order, without
 looking into them; of the last four paths fewer, and none whose name is about another subject. Words and paths whose
 answers named other things (sound, games) were left out. 105 repositories of the first ones had 12 blocks; ``FILES`` was
-added then, before one of them had been run or read. A twin of a block of the earlier list does not count, and neither
+added then, before one of them had been run or read. ``THIRD`` is a third part, which is judged once: its blocks are of
+repositories without a block in the list. A twin of a block of the earlier list does not count, and neither
 does one that starts programs, removes files or downloads (``OUTSIDE``).
 
 The code is other people's: ``public_code.txt`` has where it is, and its hash.
@@ -81,6 +83,16 @@ tensorflow-gpu.ipynb tf_gpu_test.ipynb tensorflow_gpu_test.ipynb check_tensorflo
 check_tf.py tensorflow-test.ipynb distributed_training.ipynb GPU测试.py gpu测试.py 分布式训练.ipynb tensorflow安装.md
 check_gpu.ipynb GPU_test.ipynb gpu_test.ipynb test_gpu.ipynb
 """
+# Of a third sample, drawn after the second had been read: at most 10 hits of each word, in this order, without
+# repositories of earlier draws. (The paths gpu_memory.py and gpu.ipynb were looked up first; nearly all of their
+# repositories are about PyTorch, and none was fetched.)
+THIRD = """
+tensorflow-benchmark tensorflow-multi multi-gpu-tensorflow tensorflow-basics tensorflow-performance tf-distribute
+tensorflow-distribut tensorflow-notebook tensorflow-tips tf2-tutorial tensorflow-workshop tensorflow-fundamentals
+tensorflow-windows tensorflow-tutorials tensorflow_tutorial
+"""
+# The words above gave 12 blocks, so at most 40 hits of each of these were added, before one was judged or read.
+THIRD_TOO = "tensorflow_gpu tensorflow-cuda gpu-tensorflow"
 OTHERS = re.compile(r"js|sharp|DotNet|ofx|docker|webgpu|wgpu|2048|torch|yolo|llm|gpt|llama|rust", re.IGNORECASE)
 STRINGS = (
     """
@@ -297,8 +309,8 @@ def run(mode: str, file: str) -> None:
     runner.main(mode, list(table))
 
 
-def draw(mirror: Path, work: Path) -> None:
-    """Write the blocks that TensorFlow runs to its end, and their list."""
+def draw(mirror: Path, work: Path, part: str = "") -> None:
+    """Write the blocks that TensorFlow runs to its end, and their list. Without ``part``, the hash chooses it."""
     blocks = {block.key: block for block in collect(mirror)}
     print(len(blocks), "blocks before TensorFlow runs them", flush=True)
     machines: dict[str, str] = {}
@@ -325,8 +337,8 @@ def draw(mirror: Path, work: Path) -> None:
     rows = {row.split("\t")[1]: row for row in LIST.read_text().splitlines()}
     for key in sorted(machines):
         (work / f"{key}.py").write_text(blocks[key].source)
-        part = 1 + int(key[-1], 16) % 2
-        rows.setdefault(key, "\t".join([str(part), key, machines[key] or "-", *map(str, blocks[key][:3])]))
+        chosen = part or str(1 + int(key[-1], 16) % 2)
+        rows.setdefault(key, "\t".join([chosen, key, machines[key] or "-", *map(str, blocks[key][:3])]))
     LIST.write_text("".join(f"{rows[key]}\n" for key in sorted(rows)))
 
 
@@ -369,6 +381,6 @@ if __name__ == "__main__":
     if sys.argv[1] == "run":
         run(*sys.argv[2:])
     elif sys.argv[1] == "draw":
-        draw(*map(Path, sys.argv[2:]))
+        draw(Path(sys.argv[2]), Path(sys.argv[3]), *sys.argv[4:])
     else:
         judge(Path(sys.argv[2]), sys.argv[3])

@@ -97,12 +97,19 @@ class Listed(ModuleType):
                 if name in rows[other] or name in vars(sys.modules[other]):
                     return getattr(sys.modules[other], name)
             if module.startswith(f"{_PYTHON}.") and others[module]:
-                path = f"{module.removeprefix(_PYTHON)}.{name}"
-                raise AttributeError(f"gpuconf does not have tensorflow.python{path}: it needs TensorFlow")
+                raise _needed(module, name)
         if module in on_use and name in (on_use[module] or [name]) and not name.startswith("_"):
             setattr(self, name, _raising(module, name))
             return vars(self)[name]
         raise error_for(module, name, sys._getframe(1))
+
+
+def _needed(module: str, name: str) -> Exception:
+    """Return the error for a name that needs TensorFlow."""
+    if not module.startswith(f"{_PYTHON}."):
+        return error_for(module, name)
+    path = f"{module.removeprefix(_PYTHON)}.{name}"
+    return AttributeError(f"gpuconf does not have tensorflow.python{path}: it needs TensorFlow")
 
 
 class _Raising(type):
@@ -118,7 +125,7 @@ def _raising(module: str, name: str) -> type:
     """Return a class, which other classes can extend, that cannot be called: it needs TensorFlow."""
 
     def refuse(*_: Any, **__: Any) -> None:
-        raise error_for(module, name)
+        raise _needed(module, name)
 
     return _Raising(name, (), {"__init__": refuse, "__module__": module, "__doc__": "Needs TensorFlow."})
 

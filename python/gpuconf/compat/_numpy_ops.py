@@ -202,8 +202,10 @@ class Seeds:
         self._generator = None
 
     def generator(self, seed: Any) -> Any:
-        """Return the generator of an operation: its own for each seed of an operation."""
+        """Return the generator of an operation: its own for each seed of an operation. ``seed`` can be one, too."""
         np = arrays.numpy()
+        if isinstance(seed, np.random.Generator):
+            return seed
         if seed is None and self.seed is None and is_op_determinism_enabled():
             raise RuntimeError(
                 "Random ops require a seed to be set when determinism is enabled. Please set a seed before running the "

@@ -239,13 +239,13 @@ def test_names(one_gpu: None) -> None:
         "A_1",
         "Const_2",
         "AddN",
-        "Const_3",
-        "Const_4",
+        "Add/x",
+        "Add/y",
         "Add",
     ]
     assert graph.get_tensor_by_name("a:0") is made[2]
     assert graph.get_operation_by_name("AddN").type == "AddN"
-    assert graph.get_operation_by_name("Add").inputs[1].name == "Const_4:0"
+    assert graph.get_operation_by_name("Add").inputs[1].name == "Add/y:0"
     for call in (lambda: graph.get_tensor_by_name("a"), lambda: graph.get_operation_by_name("a:0")):
         with pytest.raises(ValueError, match="'a"):
             call()

@@ -129,16 +129,16 @@ class Tensor(metaclass=Made):
         return Reference(self)
 
     def __add__(self, other: Any) -> Tensor:
-        return _binary("Add", self, other, "add")
+        return node("Add", (self, other), 0, "add", self)
 
     def __radd__(self, other: Any) -> Tensor:
-        return _binary("Add", other, self, "add")
+        return node("Add", (other, self), 0, "add", self)
 
     def __matmul__(self, other: Any) -> Tensor:
-        return _binary("MatMul", self, other, "matmul")
+        return node("MatMul", (self, other), 0, "matmul", self)
 
     def __rmatmul__(self, other: Any) -> Tensor:
-        return _binary("MatMul", other, self, "matmul")
+        return node("MatMul", (other, self), 0, "matmul", self)
 
     def __bool__(self) -> bool:
         raise errors.OperatorNotAllowedInGraphError(
@@ -583,16 +583,11 @@ def _session_for(graph: Graph, session: Any, refusals: tuple[str, str, str]) -> 
     return found
 
 
-def node(kind: str, values: Sequence[Any], flags: int, name: str) -> Tensor:
-    """Add an operation on tensors of one graph. Other values become constants in that graph."""
-    values = [getattr(value, "_value", value) for value in values]  # of variables
-    tensors = [value for value in values if isinstance(value, Tensor)]
-    graph = tensors[0].graph if tensors else get_default_graph()
-    for tensor in tensors:
-        if tensor.graph is not graph:
-            raise ValueError(f"{tensor} must be from the same graph as {tensors[0]}.")
-    like = tensors[0] if tensors else None
-    inputs = tuple(_converted(value, like, graph) for value in values)
+def node(kind: str, values: Sequence[Any], flags: int, name: str, like: Any = None) -> Tensor:
+    """Add an operation on tensors of one graph: see :func:`operands`. An operator is named after its method."""
+    arguments = {"MatMul": "ab", "Identity": ["input"], "AddN": ""}.get(kind, "xy")
+    name, inputs = operands(arguments, values, name or kind, like)
+    graph = inputs[0].graph
     if all(is_core(each._dtype) for each in inputs) and not (kind == "MatMul" and _of_batches(inputs)):
         return graph.operation(kind, inputs, flags, name).outputs[0]
     made: Tensor = _in_python[0](kind, inputs, flags, name)
@@ -611,12 +606,31 @@ def _of_batches(inputs: Sequence[Tensor]) -> bool:
     return any(each._shape is not None and len(each._shape) > 2 for each in inputs)
 
 
-def as_tensor(value: Any, like: Any, graph: Graph) -> Tensor:
-    """Return a value as a tensor of a graph. Python numbers take the type of the other operand, ``like``."""
-    return _converted(value, like if isinstance(like, Tensor) else None, graph)
+def operands(
+    arguments: Sequence[str], values: Sequence[Any], name: str, like: Any = None
+) -> tuple[str, tuple[Tensor, ...]]:
+    """Return the name of a new operation, and its inputs in one graph.
+
+    A value that is no tensor becomes a constant, named after the operation and its argument, in the type of ``like`` or
+    of the input before it; of an operation without names of its arguments, in its own.
+    """
+    values = [getattr(value, "_value", value) for value in values]  # of variables
+    tensors = [value for value in values if isinstance(value, Tensor)]
+    graph = tensors[0].graph if tensors else get_default_graph()
+    for tensor in tensors:
+        if tensor.graph is not graph:
+            raise ValueError(f"{tensor} must be from the same graph as {tensors[0]}.")
+    if arguments and len(tensors) < len(values):
+        name = graph._name_scopes.own(name)
+    inputs: list[Tensor] = []
+    for number, value in enumerate(values):
+        inputs.append(as_tensor(value, like, graph, f"{name}{arguments[number]}" if arguments else ""))
+        like = inputs[-1] if like is None and arguments else like
+    return name, tuple(inputs)
 
 
-def _converted(value: Any, like: Tensor | None, graph: Graph) -> Tensor:
+def as_tensor(value: Any, like: Any, graph: Graph, name: str = "") -> Tensor:
+    """Return a value as a tensor of a graph. Other values take the type of ``like``, if it is a tensor."""
     if hasattr(value, "_value"):  # a variable
         value = value._value
     if isinstance(value, Tensor):
@@ -625,13 +639,8 @@ def _converted(value: Any, like: Tensor | None, graph: Graph) -> Tensor:
         value = EagerTensor.numpy(value)
     if value is None:
         raise ValueError("None values not supported.")
-    array = array_of(value, None if like is None else like._dtype)
-    return graph.constant(array, array.shape, "")
-
-
-def _binary(kind: str, left: Any, right: Any, name: str) -> Tensor:
-    """Add an operation of an operator, which TensorFlow names after the operator."""
-    return node(kind, (left, right), 0, name)
+    array = array_of(value, like._dtype if isinstance(like, Tensor) else None)
+    return graph.constant(array, array.shape, name and f"{name}/")
 
 
 raise_built_in_class(Graph, everything=True)

@@ -18,7 +18,12 @@ from ...tensors import arrays
 from ...tensors import arrays as checked
 from .. import _numpy_ops as numpy_ops
 from .._arrays import type_name
-from ._graph import Graph, Operation, Tensor, as_tensor, compute_in_python, get_default_graph
+from ._graph import Graph, Operation, Tensor, compute_in_python, get_default_graph, operands
+
+# The operations that TensorFlow's functions name otherwise.
+_NAMES = {"RealDiv": "truediv", "FloorDiv": "floordiv", "DivNoNan": "div_no_nan", "LogSumExp": "ReduceLogSumExp"}
+_NAMES |= {"ConcatV2": "concat", "Pack": "stack", "Unpack": "unstack", "Split": "split", "Transpose": "transpose"}
+_NAMES |= {"ClipByValue": "clip_by_value", "Det": "MatrixDeterminant", "Inv": "MatrixInverse"}
 
 # By operation: from the session and the values of the inputs to the value, or to nothing.
 Function = Callable[..., Any]
@@ -41,14 +46,14 @@ def add_action(kind: str, inputs: Sequence[Tensor], function: Function, name: st
     return operation
 
 
-def elementwise(kind: str, left: Any, right: Any, name: str | None = None) -> Tensor:
+def elementwise(kind: str, left: Any, right: Any, name: str | None = None, like: Any = None) -> Tensor:
     """Add an operation on two values, elementwise, with NumPy's broadcasting.
 
-    Raises ValueError or TypeError if they do not fit.
+    ``like`` is the tensor whose operator this is. Raises ValueError or TypeError if they do not fit.
     """
-    like = next((each for each in (left, right) if isinstance(each, Tensor)), None)
-    graph = like.graph if like is not None else get_default_graph()
-    x, y = (as_tensor(each, other, graph) for each, other in ((left, right), (right, left)))
+    if kind == "RealDiv" and isinstance(right, Tensor):
+        like = right
+    name, (x, y) = operands("xy", (left, right), name or _NAMES.get(kind, kind), like)
     if x._dtype != y._dtype:
         raise TypeError(
             f"Input 'y' of '{kind}' Op has type {y._dtype} that does not match type {x._dtype} of argument 'x'."
@@ -67,7 +72,7 @@ def elementwise(kind: str, left: Any, right: Any, name: str | None = None) -> Te
 
 def of_one(kind: str, value: Any, name: str | None = None, **options: Any) -> Tensor:
     """Add an operation on one value, such as a sum. ``options`` are those of NumPy's function."""
-    x = as_tensor(value, None, get_default_graph())
+    name, (x,) = operands(["input" if options else "x"], (value,), name or _NAMES.get(kind, kind))
     shape = numpy_ops.shape_of_result(x._shape, **options)
     dtype = _type_of_result(kind, x._dtype)
     return add_result(kind, (x,), lambda _, a: numpy_ops.compute(kind, a, **options), dtype, shape, name)
@@ -84,7 +89,7 @@ def _type_of_result(kind: str, dtype: str) -> str:
 
 def cast(value: Any, dtype: str, name: str | None = None) -> Tensor:
     """Add a conversion to another type."""
-    x = as_tensor(value, None, get_default_graph())
+    name, (x,) = operands("x", (value,), name or "Cast")
     if x._dtype == dtype:
         return x
     return add_result("Cast", (x,), lambda _, a: numpy_ops.cast(a, dtype), dtype, x._shape, name)
@@ -123,18 +128,39 @@ def arranged(
 
     Raises ValueError if they do not fit.
     """
-    np = arrays.numpy()
-    inputs = [as_tensor(each, like, get_default_graph()) for each in values]
+    arguments = [f"values_{number}" for number in range(len(values))] if len(values) > 1 else ["input"]
+    name, inputs = operands(arguments, values, name or _NAMES.get(kind, kind), like)
     dtype = dtype or inputs[0]._dtype
     if not known or any(each._shape is None or None in each._shape for each in inputs):
         return add_result(kind, inputs, lambda _, *each: function(*each), dtype, None, name)
-    example = function(*(np.zeros(each._shape, each.dtype.dtype) for each in inputs))
+    example = function(*map(_example, inputs))
     if not isinstance(example, list):
-        return add_result(kind, inputs, lambda _, *each: function(*each), dtype, np.shape(example), name)
+        return add_result(kind, inputs, lambda _, *each: function(*each), dtype, arrays.numpy().shape(example), name)
+    names = [
+        name,
+        *[name.rstrip("/")] * len(example),
+    ]  # the first one has the scope's name, and the core numbers others
     return [
-        add_result(kind, inputs, lambda _, *each, part=part: function(*each)[part], dtype, one.shape, name)
+        add_result(kind, inputs, lambda _, *each, part=part: function(*each)[part], dtype, one.shape, names[part])
         for part, one in enumerate(example)
     ]
+
+
+def _example(tensor: Tensor) -> Any:
+    """Return an array of the shape and type of a tensor, of which matrices have an inverse."""
+    if tensor._dtype == "string":
+        return arrays.numpy().full(tensor._shape, b"", object)
+    array = arrays.numpy().zeros(tensor._shape, tensor.dtype.dtype)
+    if array.ndim > 1:
+        array[...] = arrays.numpy().eye(*array.shape[-2:])
+    return array
+
+
+def _part(tensor: Tensor, key: Any) -> Any:
+    try:
+        return arranged("StridedSlice", (tensor,), None, lambda a: a[key], "strided_slice", None, known=True)
+    except IndexError as error:
+        raise ValueError(f"{error} for '{{{{node strided_slice}}}}'") from None
 
 
 def drawn(kind: str, draw: Callable[[], Any], dtype: Any, shape: Any, name: str | None) -> Tensor:
@@ -181,13 +207,14 @@ def complete(
 
 
 def _operators() -> None:
+    setattr(Tensor, "__getitem__", _part)  # noqa: B010 - as the others are
     for method, kind in numpy_ops.OPERATORS.items():
 
         def forward(self: Tensor, other: Any, kind: str = kind, name: str = method) -> Any:
-            return elementwise(kind, self, other, name)
+            return elementwise(kind, self, other, name, self)
 
         def reverse(self: Tensor, other: Any, kind: str = kind, name: str = method) -> Any:
-            return elementwise(kind, other, self, name)
+            return elementwise(kind, other, self, name, self)
 
         setattr(Tensor, f"__{method}__", forward)
         setattr(Tensor, f"__r{method}__", reverse)
@@ -197,14 +224,14 @@ def _operators() -> None:
             continue
 
         def compared(self: Tensor, other: Any, kind: str = kind) -> Any:
-            return elementwise(kind, self, other)
+            return elementwise(kind, self, other, like=self)
 
         setattr(Tensor, f"__{method}__", compared)
 
     for method in checked.BITS:
 
         def bits(self: Tensor, other: Any, name: str = method) -> Any:
-            return elementwise(checked.kind_of(name, self._dtype), self, other)
+            return elementwise(checked.kind_of(name, self._dtype), self, other, name, self)
 
         setattr(Tensor, f"__{method}__", bits)
         setattr(Tensor, f"__r{method}__", bits)

@@ -57,7 +57,7 @@ class Scopes(threading.local):
         known = self._stack[-1][1]
         if known is not None:
             return known
-        operation = _NewOperation(kind, name or kind, graph, inputs)
+        operation = _NewOperation(kind, (name or kind).removesuffix("/"), graph, inputs)
         for scope, _ in reversed(self._stack):
             if scope is None:
                 break
@@ -139,6 +139,7 @@ class NameScopes:
         self._here = _Here()
         self._operations: set[str] = set()  # lower case, as names are not case-sensitive
         self._scopes: set[str] = set()
+        self._numbers: dict[str, int] = {}  # by name: the smaller ones are in use
 
     @property
     def current(self) -> str:
@@ -158,6 +159,10 @@ class NameScopes:
         inner = f"{self.current}/{name}" if self.current else name
         return self._free(inner) + "/" if inner.lower() in self._scopes else inner
 
+    def own(self, name: str) -> str:
+        """Return the unique name of an operation as a scope, in which its constants are."""
+        return name if name.endswith("/") else f"{self.unique(name)}/"
+
     def unique(self, name: str, mark_as_used: bool = True) -> str:
         """Return a name in the current scope that is not in use."""
         found = self._free(f"{self.current}/{name}" if self.current else name)
@@ -166,10 +171,12 @@ class NameScopes:
         return found
 
     def _free(self, name: str) -> str:
-        found, number = name, 0
-        while found.lower() in self._operations or found.lower() in self._scopes:
+        number = self._numbers.get(name.lower(), 0)
+        while (found := f"{name}_{number}" if number else name).lower() in self._operations or (
+            found.lower() in self._scopes
+        ):
             number += 1
-            found = f"{name}_{number}"
+        self._numbers[name.lower()] = number
         return found
 
     def scope(self, name: Any) -> _NameScope:

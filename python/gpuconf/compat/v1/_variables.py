@@ -54,12 +54,12 @@ class Variable(metaclass=_VariableType):
             )
         graph = get_default_graph()
         value = initial_value() if callable(initial_value) else initial_value
-        first = _python_ops.cast(value, type_name(dtype)) if dtype is not None else as_tensor(value, None, graph)
+        name = graph._name_scopes.own(name or "Variable")
+        first = as_tensor(value, None, graph, f"{name}initial_value")
+        first = first if dtype is None else _python_ops.cast(first, type_name(dtype), f"{name}Cast/")
         self.trainable = trainable
         self._key = object()
-        self._value = _python_ops.add_result(
-            "VariableV2", (), self._read, first._dtype, first._shape, name or "Variable"
-        )
+        self._value = _python_ops.add_result("VariableV2", (), self._read, first._dtype, first._shape, name)
         self.initializer: Operation = _python_ops.add_action(
             "Assign",
             (first,),

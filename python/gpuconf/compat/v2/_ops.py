@@ -7,6 +7,7 @@ import re
 import sys
 import time
 from collections.abc import Callable
+from copy import deepcopy
 from functools import reduce, update_wrapper
 from inspect import signature
 
@@ -135,8 +136,7 @@ def matmul(a: Any, b: Any, transpose_a: bool = False, transpose_b: bool = False,
     """Multiply two matrices, see ``gpuconf.matmul``."""
     a, b = tensor_of(a), tensor_of(b)
     if executing_eagerly():
-        a = a if isinstance(a, EagerTensor) else _beside(a, b)
-        b = b if isinstance(b, EagerTensor) else _beside(b, a)
+        a, b = _pair(a, b)
         if _eager_tensor.is_plain(a) and _eager_tensor.is_plain(b) and _eager_tensor.of_matrices(a, b):
             return shown(eager.matmul(a, b, transpose_a, transpose_b, name))
         left, right = _eager_tensor.of(a), _eager_tensor.of(b)
@@ -146,9 +146,10 @@ def matmul(a: Any, b: Any, transpose_a: bool = False, transpose_b: bool = False,
     return graph.matmul(a, b, transpose_a, transpose_b, name)
 
 
-def _beside(value: Any, other: Any) -> Any:
-    """Return an operand of a product: in the type of the other if it can have it, else in its own."""
-    return _eager_tensor.beside(value, other._about()["dtype"]) if isinstance(other, EagerTensor) else array_of(value)
+def _pair(x: Any, y: Any) -> tuple[Any, Any]:
+    """Return the operands of a sum or a product: the first in its own type, the second in that if it can have it."""
+    x = x if isinstance(x, EagerTensor) else array_of(x)
+    return x, _eager_tensor.beside(y, x._about()["dtype"] if isinstance(x, EagerTensor) else name_of(x))
 
 
 def add(x: Any, y: Any, name: str | None = None) -> Any:
@@ -156,9 +157,7 @@ def add(x: Any, y: Any, name: str | None = None) -> Any:
     x, y = tensor_of(x), tensor_of(y)
     if not executing_eagerly():
         return graph.add(x, y, name)
-    if not isinstance(x, EagerTensor):
-        x = array_of(x)  # in its own type, unlike that of other operations
-    y = _eager_tensor.beside(y, x._about()["dtype"] if isinstance(x, EagerTensor) else name_of(x))
+    x, y = _pair(x, y)
     if _eager_tensor.is_plain(x) and _eager_tensor.is_plain(y):
         return shown(eager.add(x, y, name))
     return _eager_tensor.of_arrays("Add", _eager_tensor.of(x), _eager_tensor.of(y), name)
@@ -580,20 +579,25 @@ def matrix_transpose(a: Any) -> Any:
     return a.swapaxes(-1, -2)
 
 
-@_operation("OneHot")
-def _one_hot(indices: Any, depth: int, values: Any, axis: int) -> Any:
-    np = arrays.numpy()
-    behind = indices.ndim - axis % (indices.ndim + 1)
-    places = np.expand_dims(indices, axis) == np.arange(depth).reshape([depth, *[1] * behind])
-    return np.where(places, values[0], values[1])
-
-
 def one_hot(
-    indices: Any, depth: Any, on_value: Any = 1, off_value: Any = 0, axis: Any = None, dtype: Any = "float32"
+    indices: Any,
+    depth: Any,
+    on_value: Any = 1,
+    off_value: Any = 0,
+    axis: Any = None,
+    dtype: Any = "float32",
+    name: str | None = None,
 ) -> Any:
     """Return ``on_value`` at positions, and ``off_value`` elsewhere."""
-    ends = array_of([on_value, off_value], dtype)
-    return cast(_one_hot(cast(indices, "int64"), int(depth), ends, -1 if axis is None else axis), dtype)
+    np, sizes, values = arrays.numpy(), int(depth), array_of([on_value, off_value], dtype)
+
+    def chosen(places: Any) -> Any:
+        at = -1 if axis is None else axis
+        behind = places.ndim - at % (places.ndim + 1)
+        found = np.expand_dims(places, at) == np.arange(sizes).reshape([sizes, *[1] * behind])
+        return np.where(found, *values)
+
+    return _arranged("OneHot", [indices], chosen, name or "one_hot", type_name(dtype))
 
 
 def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None) -> Any:
@@ -602,8 +606,9 @@ def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None)
     if x is None and y is None:
         return _arranged("Where", [condition], lambda a: np.argwhere(a), name, "int64", False)
     if not executing_eagerly():
+        name, ends = _graph.operands(["t", "e"], (x, y), name or "SelectV2")
         chosen = convert_to_tensor(condition, "bool")
-        return _arranged("SelectV2", [x, y, cast(chosen, "int32")], lambda a, b, c: np.where(c, a, b), name)
+        return _arranged("SelectV2", [*ends, chosen], lambda a, b, c: np.where(c, a, b), name)
     return _arranged("SelectV2", [x, y], lambda a, b: np.where(_eager_tensor.of(condition), a, b), name)
 
 
@@ -827,14 +832,14 @@ def fill(dims: Any, value: Any, name: str | None = None) -> Any:
 
 def zeros_like(input: Any, dtype: Any = None, name: str | None = None) -> Any:  # noqa: A002 - TensorFlow's name
     """Return a tensor of zeros, of the shape and type of another one."""
-    like = convert_to_tensor(input)
-    return zeros(like.shape, dtype or like.dtype.name, name)
+    like = convert_to_tensor(input, name="zeros_like/tensor")
+    return zeros(like.shape, dtype or like.dtype.name, name or "zeros_like")
 
 
 def ones_like(input: Any, dtype: Any = None, name: str | None = None) -> Any:  # noqa: A002 - TensorFlow's name
     """Return a tensor of ones, of the shape and type of another one."""
-    like = convert_to_tensor(input)
-    return ones(like.shape, dtype or like.dtype.name, name)
+    like = convert_to_tensor(input, name="ones_like/tensor")
+    return ones(like.shape, dtype or like.dtype.name, name or "ones_like")
 
 
 def eye(num_rows: int, num_columns: int | None = None, dtype: Any = "float32", name: str | None = None) -> Any:
@@ -900,28 +905,40 @@ def _sizes(shape: Any) -> Any:
     return tuple(int(size) for size in shape) if hasattr(shape, "__iter__") else shape
 
 
-def print_(*inputs: Any, output_stream: Any = None, sep: str = " ", end: str = "\n", **_: Any) -> None:
-    """Print values to ``output_stream``, by default ``sys.stderr``, as TensorFlow does. Named ``tf.print``."""
-    import sys
+def print_(*inputs: Any, output_stream: Any = None, sep: str = " ", end: str = "\n", **_: Any) -> Any:
+    """Print values to ``output_stream``, by default ``sys.stderr``, as TensorFlow does. Named ``tf.print``.
 
+    Where operations build graphs, return an operation that does.
+    """
     stream = (
         {"": sys.stderr, None: sys.stderr}.get(output_stream, output_stream)
         if not hasattr(output_stream, "write")
         else output_stream
     )
-    stream.write(sep.join(map(_printed, inputs)) + end)
+
+    def show(_: Any, *values: Any) -> None:
+        left = iter(values)
+        texts = [_shown(next(left)) if isinstance(each, _graph.Tensor) else _printed(each) for each in inputs]
+        stream.write(sep.join(texts) + end)
+
+    inputs = tuple(getattr(each, "_value", each) for each in inputs)
+    if executing_eagerly():
+        return show(None)
+    return _python_ops.add_action("PrintV2", [x for x in inputs if isinstance(x, _graph.Tensor)], show, "PrintV2")
 
 
 def _printed(value: Any) -> str:
     value = tensor_of(value)
-    if not isinstance(value, EagerTensor):
-        return str(value)
+    return _shown(EagerTensor.numpy(value)) if isinstance(value, EagerTensor) else str(value)
+
+
+def _shown(array: Any) -> str:
     kinds = {
         "float_kind": lambda number: f"{number:g}",
         "bool": lambda flag: f"{flag:d}",
         "object": lambda text: f'"{text.decode(errors="replace")}"',
     }
-    return str(arrays.numpy().array2string(EagerTensor.numpy(value), formatter=kinds))
+    return str(arrays.numpy().array2string(arrays.numpy().asarray(array), formatter=kinds))
 
 
 def device(device_name: Any) -> Any:
@@ -1006,6 +1023,70 @@ def uniform(
 ) -> Any:
     """Draw uniformly distributed numbers below ``maxval``, by default from 0 to 1. Integers need ``maxval``."""
     return _drawn("RandomUniform", numpy_ops.uniform, shape, (minval, maxval, dtype, seed), name or "random_uniform")
+
+
+class Generator:
+    """Random numbers of a state of their own. A seed makes them repeat, but they are NumPy's.
+
+    >>> Generator.from_seed(1).normal([2, 3]).shape
+    TensorShape([2, 3])
+    """
+
+    def __init__(self, copy_from: Any = None, state: Any = None, alg: Any = None) -> None:
+        del alg
+        make = arrays.numpy().random.default_rng
+        self._own = make(_plain(state)) if copy_from is None else deepcopy(copy_from._own)
+
+    @classmethod
+    def from_seed(cls, seed: Any, alg: Any = None) -> Generator:
+        """Return a generator of a seed."""
+        return cls(state=int(_plain(seed)) % 2**64, alg=alg)
+
+    @classmethod
+    def from_non_deterministic_state(cls, alg: Any = None) -> Generator:
+        """Return a generator whose numbers are others each time."""
+        return cls(alg=alg)
+
+    def reset_from_seed(self, seed: Any) -> None:
+        """Begin anew, from a seed."""
+        self._own = Generator.from_seed(seed)._own
+
+    def split(self, count: int = 1) -> list[Generator]:
+        """Return generators of other numbers."""
+        return [Generator.from_seed(each) for each in self._own.integers(2**62, size=count)]
+
+    def normal(
+        self, shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = "float32", name: str | None = None
+    ) -> Any:
+        """Draw normally distributed numbers."""
+        return normal(shape, mean, stddev, dtype, self._own, name)
+
+    def truncated_normal(
+        self, shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = "float32", name: str | None = None
+    ) -> Any:
+        """Draw normally distributed numbers within two standard deviations."""
+        return truncated_normal(shape, mean, stddev, dtype, self._own, name)
+
+    def uniform(
+        self, shape: Any, minval: Any = 0, maxval: Any = None, dtype: Any = "float32", name: str | None = None
+    ) -> Any:
+        """Draw uniformly distributed numbers below ``maxval``."""
+        return uniform(shape, minval, maxval, dtype, self._own, name)
+
+
+_global: list[Generator] = []
+
+
+def get_global_generator() -> Generator:
+    """Return the generator of the process, which the first call makes."""
+    if not _global:
+        _global.append(Generator())
+    return _global[0]
+
+
+def set_global_generator(generator: Generator) -> None:
+    """Replace the generator of the process."""
+    _global[:] = [generator]
 
 
 def _drawn(kind: str, draw: Callable[..., Any], shape: Any, options: Any, name: str) -> Any:

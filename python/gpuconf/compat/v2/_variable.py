@@ -143,8 +143,12 @@ class Variable(metaclass=_VariableType):
 
     read_value = value
 
-    def assign(self, value: Any, **_: Any) -> Variable:
-        """Replace the value, on the same device. Raises ValueError for another shape."""
+    def assign(self, value: Any, use_locking: Any = None, name: Any = None, read_value: bool = True) -> Any:
+        """Replace the value, on the same device. Raises ValueError for another shape.
+
+        Returns the variable under TensorFlow's name, or None without ``read_value``.
+        """
+        del use_locking, name
         array = _eager_tensor.of(value, self._tensor)
         if tuple(array.shape) != tuple(self.shape):
             raise ValueError(
@@ -152,15 +156,15 @@ class Variable(metaclass=_VariableType):
                 f"the assigned value shape {tuple(array.shape)} are incompatible."
             )
         self._tensor = self._placed(array)
-        return self
+        return _UnreadVariable._of(self) if read_value else None
 
-    def assign_add(self, delta: Any, **_: Any) -> Variable:
+    def assign_add(self, delta: Any, use_locking: Any = None, name: Any = None, read_value: bool = True) -> Any:
         """Add to the value."""
-        return self.assign(self._tensor + delta)
+        return self.assign(self._tensor + delta, use_locking, name, read_value)
 
-    def assign_sub(self, delta: Any, **_: Any) -> Variable:
+    def assign_sub(self, delta: Any, use_locking: Any = None, name: Any = None, read_value: bool = True) -> Any:
         """Subtract from the value."""
-        return self.assign(self._tensor - delta)
+        return self.assign(self._tensor - delta, use_locking, name, read_value)
 
     def __getitem__(self, key: Any) -> Any:
         return self._tensor[key]
@@ -200,6 +204,18 @@ class Variable(metaclass=_VariableType):
         text = repr(array) if array.ndim else repr(array.item())
         start = "\n" if "\n" in text else ""
         return f"<tf.Variable '{self.name}' shape={self.shape} dtype={name_of(array)}, numpy={start}{text}>"
+
+
+class _UnreadVariable(Variable):
+    """What ``assign`` returns: the variable, under the name that TensorFlow gives it there."""
+
+    @classmethod
+    def _of(cls, variable: Variable) -> Any:
+        made = object.__new__(cls)
+        made.__dict__ = variable.__dict__  # one value
+        return made
+
+    name = property(lambda _: "UnreadVariable")
 
 
 def tensor_of(value: Any) -> Any:
