@@ -217,6 +217,12 @@ def test_help_and_version() -> None:
     assert run("--version") == (0, f"gpuconf {gpuconf.__version__}\n", "")
 
 
+def test_a_limit_above_a_card_is_said_to_limit_nothing() -> None:
+    told = "gpuconf env: --memory 20GB is more than a GPU here has, 14.56GiB: it limits nothing\n"
+    code, out, err = run("env", "--simulate", "T4", "--memory", "20GB")
+    assert (code, "GPUCONF_LIMIT=20000000000" in out, err) == (0, True, told)
+
+
 def test_the_module_is_the_command(here: Path) -> None:
     words = [sys.executable, "-m", "gpuconf", "plan", "holes.csv", "--limit", "5MiB"]
     done = execute(words, cwd=here, env=environment())

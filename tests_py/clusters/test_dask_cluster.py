@@ -233,7 +233,7 @@ BAD = {
     "memory='lots'": "memory 'lots' is not a size",
     "memory='1GiB', device_memory_limit=0.5": "memory and device_memory_limit are the same option",
     "device_memory_limit=1.5": "a fraction between 0 and 1",
-    "memory='1GiB..2GiB'": "start each worker with gpuconf run --memory 1GiB..2GiB, or give it 1GiB",
+    "memory='1GiB..2GiB'": "such as Dask's workers with lease=True: give it 1GiB",
     "growth='yes'": "growth must be True, False or None",
     "libraries=['tourch']": "unknown library 'tourch'",
     "pre_import='a b'": "'a b' is not the name of a module",
@@ -334,7 +334,7 @@ def test_workers_that_lease_have_what_nobody_needs() -> None:
             os.environ["GPUCONF_SIMULATE"] = "A100-40GB:driver=13.0"
             with (
                 gpuconf.dask.LocalCluster(
-                    memory="10GiB..30GiB", lease=True, dashboard_address=None, silence_logs="CRITICAL"
+                    memory="10GiB..30GiB", lease=True, dashboard_address=":0", silence_logs="CRITICAL"
                 ) as cluster,
                 distributed.Client(cluster) as client,
             ):

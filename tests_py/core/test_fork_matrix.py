@@ -48,7 +48,7 @@ def test_every_lock_is_made_where_a_fork_is_thought_of() -> None:
         elsewhere.update((path.relative_to(PACKAGE).as_posix(), found[1]) for found in _LOCK.finditer(text))
     made_and_used_by_one_call = {("plans/fleets/patterns.py", "ThreadPoolExecutor")}
     # A child, which has no copy of the threads, never waits for them.
-    of_one_thread = {("ray/_memory.py", "Event"), ("compat/_train.py", "Event")}
+    of_one_thread = {("ray/_memory.py", "Event"), ("compat/_train.py", "Event"), ("jobs/lent.py", "Event")}
     assert (
         elsewhere
         == {("_core/fork.py", "RLock"), ("compat/v1/_graph.py", "RLock")} | made_and_used_by_one_call | of_one_thread

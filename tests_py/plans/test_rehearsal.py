@@ -481,6 +481,7 @@ class Answer:
 
     def __init__(self, value: int, each: int, most: int) -> None:
         self.unseen = [f"what {value % 2} hides"]
+        self.ran = {"ended": "repeated"}
         needs = GIB + value * each + value % 7 * MIB  # not quite in proportion
         row = {"card": "A10-24GB", "setting": "default", "usable_low": 10 * GIB, "needs_high": needs}
         self.cards = [{**row, "verdict": FITS if needs <= 10 * GIB else DOES_NOT_FIT}] if value <= most else []
@@ -509,6 +510,26 @@ def test_the_largest_number_that_fits(each: int, most: int) -> None:
         assert found.largest in fitting
         assert expected - found.largest <= expected // 100 + 1
     assert any(str(found.largest) in line for line in largest.table(asked, [found], search.answers)) or expected is None
+
+
+def test_an_interrupt_ends_a_search_with_what_is_known() -> None:
+    """The try that was interrupted counted, and the search went on."""
+    asked = largest.parse("B=1..512")
+    tries: list[int] = []
+
+    def answer(value: int) -> Any:
+        tries.append(value)
+        one = Answer(value, 100 * MIB, 10**9)
+        one.ran["ended"] = "interrupted" if len(tries) == 3 else "repeated"
+        return one
+
+    search = largest.Search(asked, answer)
+    (found,) = search.run()
+    assert (len(tries), search.interrupted, sorted(search.answers)) == (3, True, [1, 512])
+    assert (found.largest, found.untried) == (1, 511)
+    told = largest.table(asked, [found], search.answers)
+    (row,) = (line for line in told if line.startswith("A10-24GB"))
+    assert "  1 or more, up to 511: interrupted" in row
 
 
 def test_what_a_search_did_not_see_is_in_both_answers() -> None:
@@ -680,7 +701,7 @@ QUIET = Report(pid=1, rank=None, world=None, gpus=[], counts={}, paths={})
         ("program", False, ""),
         ("repeated", False, "what comes after the steps that repeat: see --all"),
         ("repeated", True, ""),  # a search says so itself
-        ("seconds", False, "the program's end: see --seconds and --all"),
+        ("seconds", False, "the program's end: see --seconds and --all, or give the program fewer iterations"),
     ],
 )
 def test_a_program_that_did_not_end_was_not_seen(

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 
 from .._core import settings, sizes
+from .._core.table import human_bytes
 from ..leases.environment import LeasedCard, of_program
 from ..machine.cards import visible_devices
 from . import console
@@ -31,6 +32,9 @@ def env(options: Options) -> int:
             total = min((device.total_memory for device in devices), default=None)
             limit = sizes.size("--memory", options.memory, total)
             settings.refuse_above_ceiling(limit)
+            if total is not None and limit > total:
+                has = f"more than a GPU here has, {human_bytes(total)}"
+                console.complain(f"gpuconf env: --memory {options.memory} is {has}: it limits nothing")
         elif most is not None:
             limit = most.bytes
         else:

@@ -103,7 +103,7 @@ def _largest(options: Options, words: list[str]) -> int:
     for values in largest.combinations(ranges):
         search = largest.Search(asked, _rehearsing(options, words, asked.name, values))
         searches.append((values, search.run(), search))
-        if search.answer(asked.low).ran["ended"] == "interrupted":
+        if search.interrupted:
             break
     results = [one for _, some, _ in searches for one in some]
     if options.json:
@@ -117,7 +117,9 @@ def _largest(options: Options, words: list[str]) -> int:
         print(*largest.table(asked, results, searches[0][2].answers), sep="\n")
     else:
         first = searches[0][2].answer(asked.low)
-        console.complain(f"gpuconf plan: {asked.name}={asked.low}: {first.why_no_verdict}")
+        console.complain(f"gpuconf plan: {asked.name}={asked.low}: {first.why_no_verdict or 'interrupted'}")
+    if search.interrupted:
+        return INTERRUPTED
     if not results:
         return _code(searches[0][2].answer(asked.low)) or ERROR
     return OK if any(one.largest is not None for one in results) else DOES_NOT_FIT

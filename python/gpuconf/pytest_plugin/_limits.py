@@ -62,6 +62,8 @@ class Baselines:
                 del self._tests[test]
         for test, by_place in entries.items():
             self._tests.setdefault(test, {}).update(by_place)
+        if not self._tests and not self.path.exists():
+            return
         ordered = {test: dict(sorted(found.items())) for test, found in sorted(self._tests.items())}
         with replacing(self.path, encoding="utf-8") as file:
             json.dump({"schema": SCHEMA, "tests": ordered}, file, indent=1, ensure_ascii=False)

@@ -75,9 +75,10 @@ def _capability(value: Any) -> list[tuple[str, tuple[int, ...]]]:
         value = (value,)
     text = ".".join(map(str, value)) if isinstance(value, tuple) else value  # (9, 0), as PyTorch has it
     conditions = []
-    for part in str(text).split(","):
+    parts = str(text).split(",")
+    for part in parts:
         match = re.fullmatch(r"\s*(>=|<=|==|!=|>|<|)\s*(\d{1,3})(?:\.(\d{1,3}))?\s*", part)
-        if match is None or not isinstance(text, str):
+        if match is None or not isinstance(text, str) or (len(parts) > 1 and not match[1]):  # "9,0" is no "9.0"
             raise MarkError(
                 f"gpu(cc=...) must be text such as '>=8.0', '9' or '>=7.5,<9.0', but got {texts.shown(value)}"
             )

@@ -115,7 +115,8 @@ class Settings:
         if self.mode not in MODES:
             from .._core import texts
 
-            text = f"--gpuconf must be one of {', '.join(MODES)}, but got {texts.shown(self.mode)}"
+            name = "the key gpuconf" if config.getoption("gpuconf_mode") is None else "--gpuconf"
+            text = f"{name} must be one of {', '.join(MODES)}, but got {texts.shown(self.mode)}"
             raise pytest.UsageError(f"{text}; --gpuconf-simulate=2xT4 simulates GPUs")
         if self.machine and self.mode in ("off", "required"):
             raise pytest.UsageError(f"--gpuconf-simulate simulates GPUs and cannot be used with --gpuconf={self.mode}")

@@ -232,7 +232,7 @@ class PyTorch(Framework):
         """Return which card a program saw that acts by how much memory there is, and what it pinned."""
         texts = []
         pinned = max((report.pinned for run in runs for report in run.reports), default=0)
-        if pinned:
+        if pinned >= 1 << 20:  # PyTorch itself pins some KiB
             texts.append(f"it pins {human_bytes(pinned)} of the host's memory")
         if runs[0].limited:
             texts.append("the program catches out-of-memory errors, and was run on each card with that card's memory")

@@ -38,6 +38,11 @@ class Found(Table):
     largest: int | None  # None if not even the smallest fits
     needs: int
     usable: int
+    untried: int | None = None  # the largest number that may fit, too, if the search was interrupted
+
+
+class _InterruptedError(Exception):
+    """A try was interrupted, which says nothing of its number."""
 
 
 def parse(text: str) -> Range:
@@ -100,11 +105,16 @@ class Search:
         self.asked = asked
         self._rehearse = rehearse
         self.answers: dict[int, Rehearsal] = {}
+        self.interrupted = False
 
     def answer(self, value: int) -> Rehearsal:
         """Return what is known with a number."""
         if value not in self.answers:
-            self.answers[value] = self._rehearse(value)
+            one = self._rehearse(value)
+            self.interrupted = one.ran["ended"] == "interrupted"
+            if self.interrupted and self.answers:
+                raise _InterruptedError
+            self.answers[value] = one
         return self.answers[value]
 
     def _verdict(self, value: int, card: str, setting: str) -> dict[str, Any] | None:
@@ -141,7 +151,23 @@ class Search:
     def run(self) -> list[Found]:
         """Search for all cards. Stops at a program of which nothing is known with the smallest number."""
         cards = dict.fromkeys((one["card"], one["setting"]) for one in self.answer(self.asked.low).cards)
-        return [self.largest(*one) for one in cards]
+        if self.interrupted:
+            return []
+        try:
+            return [self.largest(*one) for one in cards]
+        except _InterruptedError:
+            return [self._known(*one) for one in cards]
+
+    def _known(self, card: str, setting: str) -> Found:
+        """Return what the tries so far say of one card."""
+        rows = {value: self._verdict(value, card, setting) for value in sorted(self.answers)}
+        fits = {value: row for value, row in rows.items() if row is not None and row["verdict"] == FITS}
+        if not fits:
+            return self.largest(card, setting)  # the smallest number is too large
+        best = max(fits)
+        beyond = min((value for value in rows if value > best), default=self.asked.high + 1)
+        untried = beyond - 1 if beyond - best > _grain(best) else None
+        return Found(card, setting, best, fits[best]["needs_high"], fits[best]["usable_low"], untried)
 
 
 def _grain(value: int) -> int:
@@ -183,6 +209,8 @@ def _cell(asked: Range, one: Found | None) -> str:
         return "-"
     if one.largest is None:
         return f"none: {asked.low} needs up to {human_limit(one.needs)}" if one.needs else "none"
+    if one.untried is not None:
+        return f"{one.largest} or more, up to {one.untried}: interrupted"
     return f"{one.largest}  (up to {human_limit(one.needs)} of {human_bytes(one.usable)})"
 
 

@@ -21,7 +21,7 @@ from .cover import Cover, Options
 from .line import JAX_REPORT, REQUEST, SOCKET, TORCH_REPORT, VARIABLE
 from .records import Report, Request
 
-_FIRST_ANSWER = 20.0  # seconds for a process to write what it knows, when it is asked; a long record takes longer
+_FIRST_ANSWER = 20.0  # seconds for a process to begin to write what it knows, when it is asked
 _LAST_WORDS = 5.0  # seconds, at most, to hear what processes said before they ended: a sender without an end is cut
 
 
@@ -35,6 +35,7 @@ class Heard:
         self.refused = ""  # why it cannot be rehearsed
         self.simulated = False
         self.uses_gpu = False
+        self.writes = False  # what it knows
         self.world = 1
         self.ready = ""  # why
         self.failed: dict[str, Any] | None = None
@@ -151,7 +152,7 @@ class Program:
             except OSError as error:
                 raise OSError(error.errno, error.strerror, self._words[0]) from None
             if self.ended in ("seconds", "interrupted"):
-                self._ask()
+                self._ask(begin, tick)
         finally:
             self.cover.end()
             for one, handler in handlers.items():
@@ -185,8 +186,8 @@ class Program:
                 self.ended = using[0].ready
                 return
 
-    def _ask(self) -> None:
-        """Let the processes write what they know."""
+    def _ask(self, begin: float, tick: Callable[[float], None]) -> None:
+        """Let the processes write what they know. What a long run recorded takes long to write."""
         waiting = [one for one in self.processes.values() if one.uses_gpu and one.connection is not None]
         for one in waiting:
             try:
@@ -194,8 +195,13 @@ class Program:
                 one.connection.sendall(b"?")
             except OSError:
                 continue
-        until = time.monotonic() + _FIRST_ANSWER
-        while time.monotonic() < until and not all(one.has_report() or one.connection is None for one in waiting):
+        now = time.monotonic()
+        first, last = now + _FIRST_ANSWER, now + _FIRST_ANSWER + 2 * (now - begin)
+        while not all(one.has_report() or one.connection is None for one in waiting):
+            now = time.monotonic()
+            if now > (last if any(one.writes for one in waiting) else first):
+                return
+            tick(now - begin)
             self._hear(0.05)
 
     def _hear(self, seconds: float) -> bool:
@@ -238,6 +244,8 @@ class Program:
             one.refused = message["why"]
         elif kind == "cuda":
             one.uses_gpu, one.world = True, message["world"] or 1
+        elif kind == "writing":
+            one.writes = True
         elif kind == "ready":
             one.ready = message["why"]
         elif kind == "failed":

@@ -61,6 +61,7 @@ class Line:
 
         def wait() -> None:
             while line.recv(1):
+                self.tell("writing")
                 if self.report is not None:
                     self.report()
             os.killpg(os.getpgrp(), signal.SIGKILL)  # the rehearsal is gone, which nothing may outlive

@@ -102,7 +102,7 @@ def rehearse(asked: Asked) -> Rehearsal:
         answer = _answer(asked.words, [card.name for card in asked.cards], runs, covers[0].said(), outputs)
         if asked.changes and _is_short(answer["cards"]):
             if asked.request.helps and isinstance(runs[0].framework, PyTorch):
-                answer["remedies"] = _remedies(asked, runs, covers)
+                answer["remedies"] = _remedies(asked, runs, covers, answer["notes"])
             else:
                 answer["helps"] = _by_savings([*answer["helps"], *_changed(asked, runs[0], covers)])
         _doubt(answer)
@@ -326,7 +326,7 @@ def _changed(asked: Asked, first: Run, covers: list[Cover]) -> list[dict[str, An
     return savings
 
 
-def _remedies(asked: Asked, runs: Sequence[Run], covers: list[Cover]) -> list[dict[str, Any]]:
+def _remedies(asked: Asked, runs: Sequence[Run], covers: list[Cover], notes: list[str]) -> list[dict[str, Any]]:
     """Try the changes that the program can make, alone and together, and return those with which more cards hold it.
 
     Cards that PyTorch does not treat alike each have a run of it.
@@ -351,6 +351,9 @@ def _remedies(asked: Asked, runs: Sequence[Run], covers: list[Cover]) -> list[di
         for number, change in enumerate(changes, 1):
             tries.append(_remedy(asked, run, short, [change], changes, covers, len(changes) - number))
             if tries[-1]["ended"] == "interrupted":
+                notes.append(
+                    f"--help-fit was interrupted: {number - 1} of {len(changes)} changes were tried for {names}"
+                )
                 return _by_savings([*rows, *(one for one in tries if one["gains"])])
         saving = [one for one in tries if one["saves"] > 0]
         gained = {card for one in saving for card in one["gains"]}

@@ -47,6 +47,7 @@ class Recording:
         self._pid = os.getpid()
         self._ready = False
         self._reported = False
+        self._asked = False  # by the rehearsal, whose patience is over
         self._main: str | None = None  # the program's file, which Python forgets at the end
         self._signatures: list[Any] = []  # of steps
         self._before: list[Any] = []
@@ -90,7 +91,7 @@ class Recording:
         self._record()
         torch.cuda.memory.change_current_allocator = _refuse_other_allocator
         torch.cuda.memory._record_memory_history = _leave_alone  # the program's own would end this one
-        line.report = self.report
+        line.report = self._report_now
         line.tell("cuda", rank=_number("RANK"), world=_number("WORLD_SIZE"))
         line.listen()
 
@@ -102,6 +103,8 @@ class Recording:
         """End the program after an optimizer's step or a pass, if that was to be the last one."""
         if not torch.cuda.is_initialized() or self._ready or threading.current_thread() is not threading.main_thread():
             return
+        while self._asked:
+            time.sleep(3600)  # the rehearsal ends the program; until then, each step would make the report longer
         if line.waits_for:
             return
         why = self._enough(kind)
@@ -125,6 +128,10 @@ class Recording:
         steps = counts[OPTIMIZER] if counts[MADE] or counts[OPTIMIZER] else counts[kind]
         counted = OPTIMIZER if counts[MADE] or counts[OPTIMIZER] else BACKWARD if counts[BACKWARD] else kind
         return "steps" if kind == counted and steps == self._steps else ""
+
+    def _report_now(self) -> None:
+        self._asked = True
+        self.report()
 
     def report(self) -> None:
         """Write what is known, once: PyTorch's snapshot, and what it is made of."""

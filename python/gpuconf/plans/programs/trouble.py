@@ -66,7 +66,7 @@ def unseen(run: launch.Program | launch.Outcome, reports: Sequence[Report]) -> l
 
 # What is not seen of a program that did not end by itself.
 _LEFT = {
-    "seconds": "the program's end: see --seconds and --all",
+    "seconds": "the program's end: see --seconds and --all, or give the program fewer iterations",
     "interrupted": "the program's end: it was interrupted",
     "steps": "what comes after these steps",
     "full": "the program's end: its recording was full",
@@ -89,14 +89,13 @@ def line(run: launch.Program | launch.Outcome) -> str:
     refused = next((one.refused for one in processes if one.refused), "")
     if refused:
         return refused
+    used = any(one.uses_gpu for one in processes)
+    if run.ended == "seconds" and used:
+        return f"the program did not say what it allocated within {run.seconds:.0f} s: give it fewer iterations"
     if run.ended == "seconds":
-        used = any(one.uses_gpu for one in processes)
-        return (
-            f"the program {'did not say what it allocated' if used else 'used no GPU'} within {run.seconds:.0f} s; "
-            "see --seconds"
-        )
+        return f"the program used no GPU within {run.seconds:.0f} s; see --seconds"
     if run.ended == "interrupted":
-        return "interrupted before the program used a GPU"
+        return f"interrupted before the program {'said what it allocated' if used else 'used a GPU'}"
     if any(one.jax for one in processes) and not any(one.torch for one in processes):
         return "the program imports JAX, and computes nothing with it"
     if not any(one.torch for one in processes):
