@@ -311,7 +311,8 @@ def test_a_lease_of_such_sizes_that_comes_too_late(environment: dict[str, str], 
         ({"GPUCONF_DISABLE": "1"}, "memory MIN..MAX needs the guard, which GPUCONF_DISABLE turns off"),
         (
             {"GPUCONF_SIMULATE": "A100-40GB", "GPUCONF_SIMULATED_CARDS": ""},
-            "memory MIN..MAX: the driver has no process checkpoints: they need driver 570 or newer",
+            "memory MIN..MAX: the driver has no process checkpoints: they need driver 570 or newer; a simulated one is "
+            "by :driver=13.0 after the model",
         ),
     ],
 )

@@ -64,7 +64,7 @@ def why_never(survey: Survey, leased: Sequence[str] = ()) -> str:
         named = re.search(r"driver=(\d+)\.(\d+)", spec)
         cuda = (int(named[1]), int(named[2])) if named else (12, 4)
     if cuda is not None and cuda < LEAST_CUDA:
-        return TOO_OLD
+        return f"{TOO_OLD}; a simulated one is by :driver=13.0 after the model" if spec else TOO_OLD
     from .driver_limits import mps_runs
     from .gate import NO_MEMBARRIER, has_membarrier  # and with it ctypes, which commands without turns do not need
 
