@@ -36,19 +36,23 @@ def check(environment: dict[str, str]) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def its_owner_gets_it_at_once(environment: dict[str, str], borrower: Job) -> None:
+    assert borrower.ask("begin(7, 60)") == 0
+    with Job(environment, memory="200MiB") as owner:
+        assert owner.ask("begin(9, 140)") == 0
+        assert leased(environment) == [100, 200]
+        assert borrower.ask("values()")[0] == [7]  # it was not suspended
+        assert borrower.ask("cu.cuMemAlloc_v2(byref(c_uint64()), c_size_t(60 << 20))") == 2  # out of memory
+        owner.end()
+    until(lambda: leased(environment) == [300])
+    assert borrower.ask("cu.cuMemAlloc_v2(byref(c_uint64()), c_size_t(200 << 20))") == 0
+    check(environment)
+
+
 def test_what_nobody_uses_goes_to_its_owner_at_once(environment: dict[str, str]) -> None:
     with Job(environment, memory=LENDS) as borrower:
         until(lambda: leased(environment) == [300])
-        assert borrower.ask("begin(7, 60)") == 0
-        with Job(environment, memory="200MiB") as owner:
-            assert owner.ask("begin(9, 140)") == 0
-            assert leased(environment) == [100, 200]
-            assert borrower.ask("values()")[0] == [7]  # it was not suspended
-            assert borrower.ask("cu.cuMemAlloc_v2(byref(c_uint64()), c_size_t(60 << 20))") == 2  # out of memory
-            owner.end()
-        until(lambda: leased(environment) == [300])
-        assert borrower.ask("cu.cuMemAlloc_v2(byref(c_uint64()), c_size_t(200 << 20))") == 0
-        check(environment)
+        its_owner_gets_it_at_once(environment, borrower)
 
 
 def test_a_program_that_uses_it_is_suspended_and_goes_on_later(environment: dict[str, str]) -> None:
@@ -211,16 +215,7 @@ def test_a_program_leases_for_itself(environment: dict[str, str], prepared: bool
     with Leasing(own) as borrower:
         until(lambda: leased(environment) == [300])
         assert agents(borrower.pid)
-        assert borrower.ask("begin(7, 60)") == 0
-        with Job(environment, memory="200MiB") as owner:
-            assert owner.ask("begin(9, 140)") == 0
-            assert leased(environment) == [100, 200]
-            assert borrower.ask("values()")[0] == [7]  # it was not suspended
-            assert borrower.ask("cu.cuMemAlloc_v2(byref(c_uint64()), c_size_t(60 << 20))") == 2  # out of memory
-            owner.end()
-        until(lambda: leased(environment) == [300])
-        assert borrower.ask("cu.cuMemAlloc_v2(byref(c_uint64()), c_size_t(200 << 20))") == 0
-        check(environment)
+        its_owner_gets_it_at_once(environment, borrower)
         assert borrower.end() == ""
     until(lambda: states(environment) == [], 10)
 

@@ -20,11 +20,12 @@ import gpuconf
 import pytest
 from gpuconf.cli import plan_program
 from gpuconf.plans.programs import largest, launch, rehearse, trouble
+from gpuconf.plans.programs.cover import Options
 from gpuconf.plans.programs.framework import PyTorch, Run
 from gpuconf.plans.programs.line import repeat
 from gpuconf.plans.programs.needs import DEPENDS, DOES_NOT_FIT, FITS, Card, alike, parse, verdict
 from gpuconf.plans.programs.parts import ACTIVATIONS, GRADIENTS, OTHER, PARAMETERS, TEMPORARY, Seen, parts
-from gpuconf.plans.programs.records import Report
+from gpuconf.plans.programs.records import Report, Request
 from gpuconf.plans.programs.xla import share
 from gpuconf.plans.programs.xla.card_memory import ARRAYS, STATE, Ledger
 from script import execute
@@ -197,6 +198,35 @@ def test_a_program_that_runs_forever_ends_with_all_that_it_started(tmp_path: Pat
     assert done.returncode == 1
     assert "the program used no GPU within 2 s; see --seconds" in done.stderr
     assert not running_in(tmp_path)
+
+
+def test_what_takes_long_to_write_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A loop that ran for two minutes had 20 s to write what it had recorded, and there was no answer."""
+    monkeypatch.setattr(launch, "_FIRST_ANSWER", 1.0)
+    source = """
+        import json, os, time
+        from gpuconf.plans.programs.line import line, VARIABLE
+        known = {"rank": None, "world": None, "pid": os.getpid(), "gpus": [], "counts": {}, "paths": {}}
+        def report():
+            time.sleep(3)
+            open(f"{os.environ[VARIABLE]}/{os.getpid()}.torch.json", "w").write(json.dumps(known))
+        line.report = report
+        line.tell("cuda", rank=None, world=1)
+        line.listen()
+        time.sleep(1000)
+    """
+    (tmp_path / "program.py").write_text(textwrap.dedent(source))
+    program = launch.Program(
+        [sys.executable, str(tmp_path / "program.py")], dict(os.environ), Request(seconds=2.0), Options()
+    )
+    program.prepare(silent=True)
+    try:
+        program.run({}, lambda _: None)
+        (one,) = program.processes.values()
+        assert (program.ended, one.writes) == ("seconds", True)
+        assert os.path.exists(os.path.join(one.folder, f"{one.pid}.torch.json"))
+    finally:
+        program.cover.close()
 
 
 def test_what_a_program_leaves_running_is_ended_and_counted(tmp_path: Path) -> None:

@@ -120,6 +120,12 @@ def test_baselines(suite: Callable[..., Any], pytester: pytest.Pytester, monkeyp
     assert json.loads(file.read_text())["tests"]["test_suite.py::test_step"]["Tesla T4"] == entry
 
 
+def test_an_update_without_a_measurement_writes_nothing(suite: Callable[..., Any], pytester: pytest.Pytester) -> None:
+    skipped = "@pytest.mark.gpu(n=2)\n@pytest.mark.gpu_peak\ndef test_it(gpu): pass\n"
+    assert suite(skipped, "--gpuconf-simulate=T4", "--gpuconf-update").outcomes == {"test_it": "skipped"}
+    assert not (pytester.path / "gpuconf-memory.json").exists()
+
+
 ONE_OUTCOME = """
 kept = []
 @pytest.mark.gpu_peak("1MiB")

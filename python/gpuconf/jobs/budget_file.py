@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     T = TypeVar("T", bound="BudgetFile")
 
 _JOB = 48  # where it is in struct budget_header
-_LIMIT = 24  # and this in struct budget_card
+_LIMIT, _MOST = 24, 32  # and these in struct budget_card
 _LOCK = struct.Struct("hhqqi4x")  # struct flock
 # The same on every architecture. The module fcntl lacks them in a Python that was built for glibc 2.17, as conda's may
 # be.
@@ -223,12 +223,10 @@ class BudgetFile:
 
     def set_limits(self, limits: Mapping[str, int]) -> None:
         """Change the limits of cards. Requests that are decided from now on keep to them."""
-        import ctypes
-
         memory = self._mapped()
         for at, uuid in _places_of_cards(memory):
             if uuid in limits:
-                ctypes.c_uint64.from_buffer(memory, at + _LIMIT).value = limits[uuid]  # in one step
+                _set(memory, at + _LIMIT, limits[uuid])
 
     def renew(self, job: str, limits: Mapping[str, int], most: int) -> None:
         """Make it the budget of another job of the same processes. Cards that are not in ``limits`` have none."""
@@ -236,7 +234,8 @@ class BudgetFile:
         struct.pack_into("64s", memory, _JOB, job.encode()[:63])
         for at, uuid in _places_of_cards(memory):
             limit = limits.get(uuid, BYTES_MASK)
-            struct.pack_into("<QQ", memory, at + _LIMIT, limit, most if most > limit else 0)
+            _set(memory, at + _LIMIT, limit)
+            _set(memory, at + _MOST, most if most > limit else 0)
         self.job = job
 
     def _mapped(self) -> mmap.mmap:
@@ -355,6 +354,13 @@ def _shared(shares: bytes, count: int, living: Collection[int]) -> dict[int, int
         if share.id and int.from_bytes(share.holders, "little") & alive:
             found[share.card] = found.get(share.card, 0) + share.size
     return found
+
+
+def _set(memory: mmap.mmap, at: int, value: int) -> None:
+    """Write a number in one step: the guard reads it at any time."""
+    import ctypes
+
+    ctypes.c_uint64.from_buffer(memory, at).value = value
 
 
 def _places_of_cards(memory: mmap.mmap) -> Iterator[tuple[int, str]]:

@@ -30,6 +30,7 @@ _OPTION = "memory MIN..MAX"
 _guard: Budget | None = None  # of this process, until it ends
 _driver: Any = None  # the library of the guard
 _shared: simulated_cards.OwnedCards | None = None
+_agent: AgentOf | None = None  # of the last lease
 
 
 def why_none() -> str:
@@ -48,6 +49,12 @@ def why_none() -> str:
 def has_guard() -> bool:
     """Whether this process has a guard from an earlier lease."""
     return _driver is not None
+
+
+def _leave() -> None:
+    """Leave the agent to the parent, in a forked child."""
+    if _agent is not None:
+        _agent.leave()
 
 
 class Loan:
@@ -95,13 +102,14 @@ class Loan:
 
     def begin(self) -> None:
         """Load the guard, and start the agent."""
-        global _driver
+        global _driver, _agent
         import ctypes
 
+        _agent = self._agent
         if _driver is None:
+            os.register_at_fork(after_in_child=_leave)
             _driver = ctypes.CDLL(os.path.join(os.path.dirname(self._guard.path), "libcuda.so.1"), ctypes.RTLD_GLOBAL)
         trim_when_asked()
-        os.register_at_fork(after_in_child=self._agent.leave)
         self._thread.start()
 
     def _watch(self) -> None:

@@ -136,10 +136,8 @@ def arranged(
     example = function(*map(_example, inputs))
     if not isinstance(example, list):
         return add_result(kind, inputs, lambda _, *each: function(*each), dtype, arrays.numpy().shape(example), name)
-    names = [
-        name,
-        *[name.rstrip("/")] * len(example),
-    ]  # the first one has the scope's name, and the core numbers others
+    # The first one has the scope's name, and the core numbers the others.
+    names = [name, *[name.rstrip("/")] * len(example)]
     return [
         add_result(kind, inputs, lambda _, *each, part=part: function(*each)[part], dtype, one.shape, names[part])
         for part, one in enumerate(example)
