@@ -50,6 +50,7 @@ def test_the_guard_exports_driver_functions_and_its_own_and_nothing_else() -> No
         "gpuconf_guard_figures",
         "gpuconf_guard_for_pools",
         "gpuconf_guard_idle",
+        "gpuconf_guard_processes",
     }
     assert elf.exports(str(LIBRARIES / "libgpuconf-preload.so")) == {"dlopen", "dlmopen"}
 
@@ -340,7 +341,7 @@ def test_an_instance_of_a_card_of_others_gets_nothing(driver: Path) -> None:
     with job(driver, 128 * MIB, GPUCONF_SIMULATE=MIG) as one:
         assert one.python("begin(); print(allocate(512)[0], info()[0])").split() == ["2", "0"]
         assert any(
-            "device 0 is not one of this job's: allocations on it are refused" in line for line in one.budget.log()
+            "device 0 is not one of this job's: allocations on it are refused." in line for line in one.budget.log()
         )
 
 

@@ -142,6 +142,7 @@ print(budget())
     limit, pools, outside, free = json.loads(figures)
     parts = f"pools {pools}.00MiB + outside {outside}.00MiB + free {free}.00MiB"
     assert (limit, outside) == (512, 300)
+    assert "out of memory, the limit of the job is reached." in report
     assert f"memory of the job: limit 512.00MiB (536870912 bytes) = {parts}" in report
     assert "Free memory, end other processes of this job, or start it with a larger gpuconf run --memory." in report
 

@@ -5,6 +5,7 @@ processes, killed by real signals, on a simulated card that all of them share.
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -163,28 +164,42 @@ def test_a_notebook_says_in_the_cell_that_it_waits_and_goes_on(environment: dict
 
 WAITER = """
 import sys, threading, time
-from gpuconf.jobs.turns import outlook
+from gpuconf.cli import lease
+from gpuconf.jobs import cgroup, turns
 from gpuconf.leases.ledger import Card, open_ledger
 cards = [Card(sys.argv[1], 400 << 20, 250 << 20, charge=300 << 20)]
 threading.Thread(target=lambda: open_ledger().claim(cards, timeout=60), daemon=True).start()
-while not (said := outlook(open_ledger())):
+if sys.argv[2] == "0":
+    turns.host_room = lease.host_room = lambda: cgroup.host_room()._replace(available=0, group=0)
+while not (said := turns.outlook(open_ledger())):
     time.sleep(0.1)
 print(said)
+lease._list(False)
 """
 
 
 @pytest.mark.parametrize(
-    ("options", "says"), [([], ": not given way by PID {pid} ("), (["--turns"], ", about ")], ids=["keeps", "turns"]
+    ("options", "room", "says"),
+    [
+        ([], "1", r": not given way by PID {pid} \(.*: it does not take turns\)"),
+        (["--turns"], "1", ", about "),
+        (["--turns"], "0", r": not given way by PID {pid} \(.*: the host's memory has no room for it\)"),
+    ],
+    ids=["keeps", "turns", "no-room"],
 )
-def test_who_waits_sees_how_long_or_for_whom(environment: dict[str, str], options: list[str], says: str) -> None:
+def test_who_waits_sees_how_long_or_for_whom(
+    environment: dict[str, str], options: list[str], room: str, says: str
+) -> None:
     with Job(environment, *options) as job:
         assert job.ask("begin(7)") == 0
         until(lambda: not options or agents(job.pid))
         time.sleep(2 if options else 0)  # in which the agent says that the program takes turns
         (card,) = rows(environment)[0]["cards"]  # type: ignore[misc]
-        words = [sys.executable, "-c", WAITER, card["uuid"]]
+        words = [sys.executable, "-c", WAITER, card["uuid"], room]
         done = subprocess.run(words, env=environment, capture_output=True, text=True, check=True, timeout=60)
-        assert says.format(pid=job.pid) in done.stdout
+        assert re.search(says.format(pid=job.pid), done.stdout)
+        listed = f"\nPID {job.pid} keeps its memory: the host's memory has no room for it\n"
+        assert (listed in done.stdout) == (room == "0")
 
 
 @pytest.mark.parametrize(

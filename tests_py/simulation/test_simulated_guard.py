@@ -60,6 +60,43 @@ def test_a_program_that_fails_at_its_limit_is_told_of_it(program: Path, tmp_path
     assert done.stderr == "gpuconf run: the program ran out of memory, at its limit of 300.00MiB. --memory sets it\n"
 
 
+def test_a_program_on_a_card_that_is_not_leased_is_told_so(program: Path, tmp_path: Path) -> None:
+    command = f"CUDA_VISIBLE_DEVICES=1 {program}; exit 1"
+    done = run(tmp_path, "--simulate", "2xT4", "--memory", "300MiB", "--", "sh", "-c", command)
+    assert done.stdout.splitlines()[1:] == ["2", "2"]
+    (said,) = done.stderr.splitlines()
+    assert said.endswith(
+        "device 0 is not one of this job's: allocations on it are refused. Leave CUDA_VISIBLE_DEVICES as gpuconf sets "
+        "it, or lease more GPUs with --gpus"
+    )
+
+
+SECOND_OF_A_JOB = """
+import subprocess, sys
+from gpuconf import memory
+if sys.argv[1:]:
+    try:
+        memory.allocate(1 << 20)
+    except MemoryError as error:
+        print(error)
+else:
+    first = memory.allocate(1 << 20)
+    print(subprocess.run([sys.executable, __file__, "second"], stdout=subprocess.PIPE, text=True).stdout)
+    print("I am", __import__("os").getpid())
+"""
+
+
+def test_a_process_whose_sibling_took_the_limit_of_the_job_is_told_so(tmp_path: Path) -> None:
+    """Its error blamed the GPU and other programs, and named neither the job nor the sibling."""
+    (tmp_path / "two.py").write_text(SECOND_OF_A_JOB)
+    words = ("--simulate", "T4", "--memory", "300MiB", "--contexts", "2", "--", sys.executable, tmp_path / "two.py")
+    report, _, first = run(tmp_path, *words).stdout.rstrip().rpartition("\n")
+    assert "out of memory, the limit of the job is reached." in report
+    assert f"= pools 300.00MiB + outside 0B + free 0B; other processes: PID {first[len('I am '):]} 300.00MiB\n" in report
+    assert "With --growth, a process takes only what it uses." in report
+    assert run(tmp_path, "--growth", *words).stdout.startswith("\nI am ")
+
+
 def test_the_machine_may_come_from_the_environment(program: Path, tmp_path: Path) -> None:
     assert run(tmp_path, "--memory", "300MiB", "--", program, GPUCONF_SIMULATE="T4").stdout == "300 of 300 MiB\n0\n2\n"
 

@@ -3,8 +3,11 @@
 package devmgr
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"os"
+	"slices"
 
 	"gpuconf/gocore/base/human"
 	"gpuconf/gocore/machine/gpu"
@@ -148,8 +151,22 @@ func (m *Manager) budget(p *pool) (budget gpu.Budget, ok bool) {
 	return gpu.Budget{}, false
 }
 
-// describeBudget is the line about the job's budget in a report.
-func describeBudget(b gpu.Budget) string {
-	return fmt.Sprintf("  memory of the job: limit %s = pools %s + outside %s + free %s\n",
+// mostOfJob is the number of a job's other processes that a report lists.
+const mostOfJob = 5
+
+// describeBudget is the line about the job's budget in a report, with the other processes that have most of it.
+func (m *Manager) describeBudget(p *pool, b gpu.Budget) string {
+	text := fmt.Sprintf("  memory of the job: limit %s = pools %s + outside %s + free %s",
 		human.Exact(b.LimitBytes), human.Bytes(b.PoolBytes), human.Bytes(b.OutsideBytes), human.Bytes(b.FreeBytes))
+	others := slices.DeleteFunc(m.driver.(gpu.Budgeted).BudgetProcesses(p.device.Ordinal),
+		func(other gpu.Process) bool { return other.PID == os.Getpid() })
+	slices.SortFunc(others, func(a, b gpu.Process) int { return cmp.Compare(b.UsedBytes, a.UsedBytes) })
+	for i, other := range others[:min(len(others), mostOfJob)] {
+		before := ", "
+		if i == 0 {
+			before = "; other processes: "
+		}
+		text += fmt.Sprintf("%sPID %d %s", before, other.PID, human.Bytes(other.UsedBytes))
+	}
+	return text + "\n"
 }

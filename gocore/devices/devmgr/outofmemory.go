@@ -21,14 +21,19 @@ func (m *Manager) outOfMemoryLocked(p *pool, bytes uint64, by holder.ID, err err
 		return err
 	}
 	p.ooms.Add(1)
+	budget, budgeted := m.budget(p)
+	refused := budgeted && oom.Cause == bfc.DeviceFull && isOutOfMemory(oom.Err) && budget.FreeBytes < oom.Rounded
+	reason := oom.Reason()
+	if refused {
+		reason = "the limit of the job is reached"
+	}
 	text := fmt.Sprintf("OOM when allocating %s on %s: out of memory, %s.\n  %s\n",
-		human.Exact(bytes), shortName(p.number), oom.Reason(), oom.Figures())
+		human.Exact(bytes), shortName(p.number), reason, oom.Figures())
 	for _, clause := range oom.HeldBy() {
 		text += "  in use by " + clause + "\n"
 	}
-	budget, budgeted := m.budget(p)
 	if budgeted {
-		text += describeBudget(budget)
+		text += m.describeBudget(p, budget)
 	}
 	text += "  on " + p.device.Name
 	over := m.oversubscribedLocked(p)
@@ -38,7 +43,7 @@ func (m *Manager) outOfMemoryLocked(p *pool, bytes uint64, by holder.ID, err err
 	if over > 0 {
 		text += "; the memory in use exceeds that by " + human.Exact(over) + ", which is in host memory"
 	}
-	text += ". " + p.advice(oom, by.Library(), budgeted && budget.FreeBytes < oom.Rounded)
+	text += ". " + p.advice(oom, by.Library(), refused)
 	if oom.Cause == bfc.DeviceFull {
 		text += m.neighborsLocked(p)
 	}
@@ -89,7 +94,11 @@ func (p *pool) advice(oom *bfc.OutOfMemory, requester holder.Library, refused bo
 			return "The GPU may have memory left: this is a GPU or driver fault; restarting the process may help."
 		}
 		if refused {
-			return "Free memory, end other processes of this job, or start it with a larger gpuconf run --memory."
+			text := "Free memory, end other processes of this job, or start it with a larger gpuconf run --memory."
+			if !p.growth {
+				text += " With --growth, a process takes only what it uses."
+			}
+			return text
 		}
 		if p.spills() {
 			return "Free memory, on this GPU or on the host, which holds what does not fit on the GPU."

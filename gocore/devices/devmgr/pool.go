@@ -25,6 +25,7 @@ type pool struct {
 	raise      string     // how the limit can be raised, for error messages
 	limited    bool       // limitBytes was set explicitly
 	unified    bool       // its memory is unified memory
+	growth     bool       // it takes memory when it needs it
 	priority   int        // of stream
 	stream     gpu.Stream // the pool's own stream, guarded by Manager.streams.mu; StreamNull if none
 
@@ -112,7 +113,8 @@ func (m *Manager) fill(p *pool, wanted config.LayoutDevice, env config.Env, coll
 	}
 	growth, notices := env.AllowGrowth(wanted.Growth)
 	m.notice(notices...)
-	sub, err := m.subAllocator(p, growth)
+	p.growth = growth
+	sub, err := m.subAllocator(p)
 	if err != nil {
 		return err
 	}
@@ -133,13 +135,14 @@ func (m *Manager) fill(p *pool, wanted config.LayoutDevice, env config.Env, coll
 // TensorFlow's.
 //
 // A pool of unified memory always uses regions.
-func (m *Manager) subAllocator(p *pool, growth bool) (bfc.SubAllocator, error) {
+func (m *Manager) subAllocator(p *pool) (bfc.SubAllocator, error) {
 	up := upstream{m.driver, &m.owners, p}
 	if p.unified {
-		return suballoc.NewRegions(unifiedUpstream{up}, suballoc.Options{LimitBytes: p.limitBytes, Growth: growth}), nil
+		return suballoc.NewRegions(unifiedUpstream{up},
+			suballoc.Options{LimitBytes: p.limitBytes, Growth: p.growth}), nil
 	}
-	if !growth || !p.device.VMM {
-		return suballoc.NewRegions(up, suballoc.Options{LimitBytes: p.limitBytes, Growth: growth}), nil
+	if !p.growth || !p.device.VMM {
+		return suballoc.NewRegions(up, suballoc.Options{LimitBytes: p.limitBytes, Growth: p.growth}), nil
 	}
 	var err error
 	if p.virtual, err = suballoc.NewVirtual(virtualUpstream{up},

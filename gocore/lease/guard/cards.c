@@ -64,7 +64,9 @@ static void find_devices(void) {
 		if (of_device[device] == NO_CARD)
 			note("device %d does not report its UUID: allocations on it are refused until it does", device);
 		else if (!in_a_budget(cards[of_device[device]].uuid))
-			note("device %d is not one of this job's: allocations on it are refused", device);
+			note("device %d is not one of this job's: allocations on it are refused. Leave CUDA_VISIBLE_DEVICES as "
+			     "gpuconf sets it, or lease more GPUs with --gpus",
+			    device);
 	}
 	__atomic_store_n(&devices, count, __ATOMIC_RELEASE);
 }
@@ -275,19 +277,32 @@ EXPORT CUresult nvmlDeviceGetMemoryInfo_v2(void *device, nvmlMemory_v2 *memory) 
  * its pools, whose memory is counted once and marked as the pools'.
  */
 
-/* Returns 0 for a card that the job does not have. */
-EXPORT int gpuconf_guard_figures(const uint8_t uuid[16], struct card_figures *out) {
+/* NO_CARD for a card that the job does not have. */
+static int card_of_job(const uint8_t uuid[16]) {
 	if (!ready())
-		return 0;
+		return NO_CARD;
 	for (int level = 0; level < budget_levels(); level++)
 		if (place_in_level(level, uuid) < 0)
-			return 0;
+			return NO_CARD;
 	settle_if_changed();
-	int card = card_of_uuid(uuid);
+	return card_of_uuid(uuid);
+}
+
+/* Returns 0 for a card that the job does not have. */
+EXPORT int gpuconf_guard_figures(const uint8_t uuid[16], struct card_figures *out) {
+	int card = card_of_job(uuid);
+
 	if (card == NO_CARD)
 		return 0;
 	card_figures(card, out);
 	return 1;
+}
+
+/* The processes that have memory of the card under the limit that gpuconf_guard_figures shows. Returns how many. */
+EXPORT int gpuconf_guard_processes(const uint8_t uuid[16], struct card_process *out, int room) {
+	int card = card_of_job(uuid);
+
+	return card == NO_CARD ? 0 : card_processes(card, out, room);
 }
 
 static uint64_t (*idle)(int device); /* NULL without gpuconf's pools */

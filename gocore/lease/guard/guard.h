@@ -149,6 +149,7 @@ struct card_use {
 void card_use(int card, struct card_use *out);
 uint64_t card_limit(int card);
 void card_figures(int card, struct card_figures *out);
+int card_processes(int card, struct card_process *out, int room); /* returns how many it wrote */
 
 /* cards.c */
 void forget_idle(void);

@@ -121,8 +121,10 @@ uint64_t card_limit(int card) {
 	return least;
 }
 
-/* Other processes take and give meanwhile: what the pools hold is never more than what is used. */
-void card_figures(int card, struct card_figures *out) {
+/* Other processes take and give meanwhile: what the pools hold is never more than what is used. Returns the level. */
+static int tightest(int card, struct card_figures *out) {
+	int tightest = 0;
+
 	*out = (struct card_figures){.left = UINT64_MAX};
 	for (int level = 0; level < levels; level++) {
 		int place = cards[card].place[level];
@@ -134,7 +136,23 @@ void card_figures(int card, struct card_figures *out) {
 		if (pools > used)
 			pools = used;
 		*out = (struct card_figures){limit, pools, used - pools, left};
+		tightest = level;
 	}
+	return tightest;
+}
+
+void card_figures(int card, struct card_figures *out) { tightest(card, out); }
+
+int card_processes(int card, struct card_process *out, int room) {
+	struct budget_process all[MAX_SLOTS];
+	struct card_figures figures;
+	int level = tightest(card, &figures), written = 0;
+	int count = processes_of(&budgets[level], cards[card].place[level], all, MAX_SLOTS);
+
+	for (int i = 0; i < count && written < room; i++)
+		if (all[i].used > 0)
+			out[written++] = (struct card_process){all[i].pid, all[i].used};
+	return written;
 }
 
 /* Exported memory: while the charge is in both places, others that find no room look again. */

@@ -225,3 +225,21 @@ func (d *driver) Budget(ordinal int) (gpu.Budget, bool) {
 		FreeBytes: uint64(c.left),
 	}, true
 }
+
+// BudgetProcesses returns the processes of the job that have memory of a device.
+func (d *driver) BudgetProcesses(ordinal int) (list []gpu.Process) {
+	if ordinal < 0 || ordinal >= len(d.devices) {
+		return nil
+	}
+	var all [1024]C.struct_card_process
+	g := d.devices[ordinal]
+	count := C.cuda_guard_processes(&g.instance, &all[0], C.int(len(all)))
+	if count == 0 {
+		count = C.cuda_guard_processes(&g.card, &all[0], C.int(len(all)))
+	}
+	for _, p := range all[:count] {
+		list = append(list, gpu.Process{PID: int(p.pid), UsedBytes: uint64(p.used), BytesKnown: true, GPUInstanceID: -1,
+			ComputeInstanceID: -1})
+	}
+	return list
+}

@@ -10,7 +10,7 @@
 
 struct cuda_functions cuda;
 static int (*guard_figures)(const CUuuid *uuid, struct card_figures *figures); /* NULL without the guard */
-
+static int (*guard_processes)(const CUuuid *uuid, struct card_process *out, int room);
 static void (*guard_idle)(uint64_t (*function)(int device));
 
 void cuda_guard_idle(uintptr_t function) {
@@ -20,6 +20,10 @@ void cuda_guard_idle(uintptr_t function) {
 
 int cuda_guard_figures(const CUuuid *uuid, struct card_figures *figures) {
 	return guard_figures != NULL && guard_figures(uuid, figures);
+}
+
+int cuda_guard_processes(const CUuuid *uuid, struct card_process *out, int room) {
+	return guard_processes == NULL ? 0 : guard_processes(uuid, out, room);
 }
 
 typedef CUresult (*get_proc_address)(const char *base, void **function, int version, uint64_t flags, int *status);
@@ -80,6 +84,7 @@ void cuda_load(const char *path, struct cuda_load_answer *answer) {
 	    NULL; /* the guard's, if this process is under it (gocore/lease/guard/cards.c) */
 	*(void **)&for_pools = dlsym(library, "gpuconf_guard_for_pools");
 	*(void **)&guard_figures = dlsym(library, "gpuconf_guard_figures");
+	*(void **)&guard_processes = dlsym(library, "gpuconf_guard_processes");
 	*(void **)&guard_idle = dlsym(library, "gpuconf_guard_idle");
 #define BIND(field, base, exported, version, parameters) \
 	*(void **)&functions.field = find(library, ask, base, exported, version); \

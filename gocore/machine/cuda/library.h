@@ -18,9 +18,10 @@ struct cuda_functions {
 /* Filled by cuda_load, before any call; NULL where the driver lacks a function. */
 extern struct cuda_functions cuda;
 
-/* Fills figures and returns 1, or returns 0: without the guard, and for a card that the job does not have. */
 void cuda_guard_idle(uintptr_t function);
+/* Fills figures and returns 1, or returns 0: without the guard, and for a card that the job does not have. */
 int cuda_guard_figures(const CUuuid *uuid, struct card_figures *figures);
+int cuda_guard_processes(const CUuuid *uuid, struct card_process *out, int room); /* returns how many it wrote */
 
 /* A function's place in the table. */
 enum cuda_symbol {

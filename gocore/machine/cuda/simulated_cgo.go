@@ -24,8 +24,8 @@ import (
 	"gpuconf/gocore/machine/gpu"
 )
 
-// simulated is a driver whose machine is the simulator's. It has only what every driver has: no captures, no native
-// handles, no budget.
+// simulated is a driver whose machine is the simulator's. It has only what every driver has and the job's budget: no
+// captures, no native handles.
 type simulated struct {
 	gpu.Driver
 	machine unsafe.Pointer
@@ -77,6 +77,18 @@ func OpenSimulator(path string, cards []SimulatedCard, options SimulatedOptions)
 		C.simulated_use(machine)
 	}
 	return &simulated{Driver: d, machine: machine}, nil
+}
+
+var _ gpu.Budgeted = (*simulated)(nil)
+
+// Budget returns the budget of a job of `gpuconf run` with simulated cards.
+func (s *simulated) Budget(ordinal int) (gpu.Budget, bool) {
+	return s.Driver.(gpu.Budgeted).Budget(ordinal)
+}
+
+// BudgetProcesses returns the processes of such a job.
+func (s *simulated) BudgetProcesses(ordinal int) []gpu.Process {
+	return s.Driver.(gpu.Budgeted).BudgetProcesses(ordinal)
 }
 
 // HostVisible returns true: a device address is a host address, and stays one until Close.

@@ -101,6 +101,9 @@ type Budgeted interface {
 	// Budget returns the job's budget on a device; ok is false if it has none there. It creates no context and takes no
 	// device memory.
 	Budget(ordinal int) (budget Budget, ok bool)
+
+	// BudgetProcesses returns the processes of the job that have memory of a device.
+	BudgetProcesses(ordinal int) []Process
 }
 
 // MemoryKind says where a GPU's memory is. The zero value is a GPU's own memory.

@@ -98,7 +98,7 @@ func (e *OutOfMemory) Figures() string {
 }
 
 // Reason says why there is no memory, as a clause. It is the only wording of the causes: every report of an OutOfMemory
-// quotes it.
+// quotes it, but for a GPU that refused at the limit of a job, which bfc does not know.
 func (e *OutOfMemory) Reason() string {
 	switch e.Cause {
 	case TooLarge:

@@ -3,13 +3,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from .. import errors
 from .._core.generated.cards import CardMemory
 from .._typing import Any
-from ..leases.ledger import ClaimRow, open_ledger
+from ..jobs.cgroup import host_room
+from ..jobs.turns import why_kept
+from ..leases.ledger import ClaimRow, Ledger, open_ledger
 from ..leases.proc import user_name
 from ..leases.request import memories
 from ..machine.cards import survey
@@ -42,10 +45,10 @@ def lease(options: Options) -> int:
 
 
 def _list(as_json: bool) -> int:
-    try:
-        rows = open_ledger(create=False).claims()
-    except errors.NotFoundError:  # there is no ledger yet
-        rows = []
+    rows: Sequence[ClaimRow] = ()
+    with contextlib.suppress(errors.NotFoundError):  # there is no ledger yet
+        ledger = open_ledger(create=False)
+        rows = _with_reasons(ledger.claims(), ledger)
     known = memories(survey())
     if as_json:
         print_json({"leases": [_fields(row, known) for row in rows]})
@@ -61,6 +64,12 @@ def _list(as_json: bool) -> int:
             if row.keeps:
                 print(f"PID {row.pid} keeps its memory: {row.keeps}")
     return OK
+
+
+def _with_reasons(rows: Sequence[ClaimRow], ledger: Ledger) -> list[ClaimRow]:
+    """Return the rows with the reason of each program that takes turns and does not give way to one that waits."""
+    blocked = {one for plan in ledger.plans(host_room())[1] for one in plan.blocked}
+    return [row._replace(keeps=why_kept(row)) if row.turns and row.id in blocked else row for row in rows]
 
 
 def _fields(row: ClaimRow, known: Mapping[str, CardMemory]) -> dict[str, Any]:

@@ -328,7 +328,8 @@ def _note_limit(report: dict[str, Any], setter: str) -> None:
     """Say which limit a program that failed had reached: its own message names a card of that size, and not gpuconf."""
     own = any("OOM when allocating" in text for text in report["out_of_memory"])
     refused = any(card.get("refused", 0) for card in report["guard"]["gpus"].values())
-    if (refused or report["out_of_memory"]) and not own:
+    elsewhere = any("is not one of this job's" in note for note in report["guard"]["notes"])
+    if (refused or (report["out_of_memory"] and not elsewhere)) and not own:
         limit = human_bytes(report["lease"]["memory_limit"])
         console.complain(f"gpuconf run: the program ran out of memory, at its limit of {limit}. {setter} sets it")
 

@@ -44,7 +44,7 @@ from ..machine.cards import visible_devices
 from .budget_file import BudgetFile
 from .cgroup import host_room
 from .gate import Gate, serve, start_of
-from .turns import LEAST_CUDA, OFF, TOO_OLD, Times, outlook
+from .turns import LEAST_CUDA, NO_ROOM, OFF, TOO_OLD, Times, outlook
 
 RUNS, LEAVES, COMES = 1, 2, 3  # ledger.Phase
 LOCKED, CHECKPOINTED = 1, 2  # CUprocessState
@@ -288,7 +288,7 @@ class Agent:
         begun = time.monotonic()
         cards = self._leased()
         if not self._claim.reserve(max(count, 1 << 20), host_room()):
-            return self._failed("the host's memory has no room for it", count)
+            return self._failed(NO_ROOM, count)
         self._say(LEAVES, count, "")
         if not self._gate.close(_CLOSING):
             self._claim.unreserve()

@@ -12,12 +12,13 @@ from collections.abc import Mapping, Sequence
 
 from .._core.settings import EXPERIMENTAL
 from .._typing import NamedTuple
-from ..leases.ledger import Ledger
+from ..leases.ledger import ClaimRow, Ledger
 from ..leases.proc import printable
 from ..machine.cards import Survey
 from .cgroup import host_room
 
 END = b"."  # asks an agent to end although the program goes on
+NO_ROOM = "the host's memory has no room for it"  # why a program is not suspended
 OFF = 3  # exit code of an agent that cannot serve: it has said why
 
 LEAST_CUDA = (12, 8)
@@ -86,8 +87,17 @@ def outlook(ledger: Ledger) -> str:
         return ""
     if own.gets and own.leave:
         return f", about {max(0, own.when - now) / 1e9:.0f} s"
-    keep = [f"PID {rows[one].pid} ({printable(rows[one].command)[:40]})" for one in own.blocked[:3] if one in rows]
+    keep = [
+        f"PID {rows[one].pid} ({printable(rows[one].command)[:40]}: {why_kept(rows[one])})"
+        for one in own.blocked[:3]
+        if one in rows
+    ]
     return f": not given way by {', '.join(keep)}" if keep else ""
+
+
+def why_kept(row: ClaimRow) -> str:
+    """Return why a program that stands in the way of another one, by a plan, keeps its memory."""
+    return row.keeps or (NO_ROOM if row.turns else "it does not take turns")
 
 
 class AgentOf:

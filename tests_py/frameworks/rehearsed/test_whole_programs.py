@@ -149,6 +149,26 @@ def test_a_program_that_adapts_to_a_card_runs_on_that_card(tmp_path: Path) -> No
     assert any("catches out-of-memory errors" in note for note in found["notes"])
 
 
+def test_a_program_that_records_the_error_and_raises_it_again_adapts_to_nothing(tmp_path: Path) -> None:
+    """docs/plan.md recommends such a handler. The plan of every card was where the program failed there."""
+    program = """
+import torch
+from torch import OutOfMemoryError
+try:
+    held = torch.empty(20 << 30, dtype=torch.uint8, device="cuda")
+except OutOfMemoryError as error:
+    print("out of memory")
+    torch.cuda.memory._dump_snapshot("oom.pickle")
+    raise RuntimeError("out of memory") from error
+"""
+    found = planned(tmp_path, program, "--gpu", "T4,A100-40GB")
+    verdicts = {one["card"]: one["verdict"] for one in found["cards"]}
+    assert verdicts == {"T4": "does not fit", "A100-40GB": "fits"}
+    assert not any("catches out-of-memory errors" in note for note in found["notes"])
+    ends = program.replace("raise RuntimeError", "print").replace(" from error", "")
+    assert any("catches out-of-memory errors" in note for note in planned(tmp_path, ends, "--gpu", "T4")["notes"])
+
+
 def test_a_program_that_fills_its_card_is_not_said_to_fit(tmp_path: Path) -> None:
     """Contexts are larger on some cards than on the simulated one, which has memory for one, too."""
     program = """

@@ -240,16 +240,30 @@ def _catches(main: str | None) -> bool:
 
 
 def catches(source: bytes) -> bool:
-    """Whether a program's code, and not a comment or docstring, names the error or has the words of its message."""
+    """Whether a program's code, and not a comment or docstring, names the error or has the words of its message.
+
+    A handler that always raises, as one that saves a recording first, is not one: the program ends there.
+    """
     nodes = list(ast.walk(ast.parse(source)))
-    notes = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
-    names = ("id", "attr", "name")  # of variables, attributes and imports
-    return any(
-        isinstance(node.value, str) and "out of memory" in node.value and id(node) not in notes
-        if isinstance(node, ast.Constant)
-        else any(getattr(node, name, "") == "OutOfMemoryError" for name in names)
-        for node in nodes
-    )
+    passed = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    for node in nodes:
+        if isinstance(node, ast.ExceptHandler) and _raises(node):
+            passed.update(map(id, ast.walk(node)))
+    return any(_names_the_error(node) for node in nodes if id(node) not in passed)
+
+
+def _names_the_error(node: ast.AST) -> bool:
+    if isinstance(node, ast.Constant):
+        return isinstance(node.value, str) and "out of memory" in node.value
+    if isinstance(node, ast.alias):  # an import handles nothing, but the name that it gives is not looked for
+        return node.name == "OutOfMemoryError" and node.asname is not None
+    return "OutOfMemoryError" in (getattr(node, "id", ""), getattr(node, "attr", ""))
+
+
+def _raises(handler: ast.ExceptHandler) -> bool:
+    """Whether an error that it handles goes on, whatever else it does."""
+    ways_out = (ast.Return, ast.Continue, ast.Break, ast.Try)
+    return isinstance(handler.body[-1], ast.Raise) and not any(isinstance(node, ways_out) for node in ast.walk(handler))
 
 
 def _leave_alone(*_args: Any, **_named: Any) -> None:
