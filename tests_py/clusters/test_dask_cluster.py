@@ -202,7 +202,7 @@ def test_a_worker_that_used_the_gpu_is_named(client: distributed.Client) -> None
 
 
 def test_it_scales_within_its_places(client: distributed.Client) -> None:
-    with pytest.raises(ValueError, match="5 workers are too many: the GPUs of this cluster have 4 places"):
+    with pytest.raises(ValueError, match="5 workers are too many: the GPUs of this cluster have room for 4"):
         client.cluster.scale(5)
     assert len(client.cluster.worker_spec) == 3
 
@@ -298,7 +298,7 @@ def test_a_program_with_an_asynchronous_client() -> None:
     import asyncio, distributed, gpuconf.dask
 
     async def main():
-        cluster = gpuconf.dask.LocalCluster(2, simulate="4xT4:16GiB", device_memory_limit=0.5, asynchronous=True,
+        cluster = gpuconf.dask.LocalCluster(2, simulate="4xT4:16GiB", device_memory_limit="0.5", asynchronous=True,
                                             dashboard_address=None)
         async with cluster, distributed.Client(cluster, asynchronous=True) as client:
             print(gpuconf.dask.needs("1GiB", client))

@@ -59,8 +59,8 @@ def client(scheduler: str) -> Iterator[distributed.Client]:
         --nworkers 3 --nthreads 1 --no-dashboard --preload-nanny gpuconf.dask --preload gpuconf.dask
     """.split()
     )
-    words = ("worker", scheduler, *options, "--gpuconf-memory", "5GiB", "--gpuconf-pre-import", "colorsys")
-    workers = start(*words, GPUCONF_SIMULATE="2xT4")
+    ours = ("--gpuconf-memory", "5GiB", "--gpuconf-pre-import", "colorsys", "--gpuconf-simulate", "2xT4")
+    workers = start("worker", scheduler, *options, *ours)
     with distributed.Client(scheduler) as client:
         client.wait_for_workers(3, timeout=120)
         yield client
@@ -151,11 +151,20 @@ def test_a_wrong_option_ends_the_command(words: tuple[str, str], text: str) -> N
     assert text in done.stderr
 
 
-def test_a_worker_that_can_not_have_its_limit_does_not_start(scheduler: str) -> None:
+@pytest.mark.parametrize(
+    ("machine", "text"),
+    [
+        ({"GPUCONF_SIMULATE": "T4"}, "1 process of 99.00GiB does not fit in the 14.56GiB of Tesla T4"),
+        ({}, "sees no GPU, so it cannot have its limit: start workers without a GPU without --gpuconf-memory"),
+    ],
+)
+def test_a_worker_that_can_not_have_its_limit_does_not_start(
+    scheduler: str, machine: dict[str, str], text: str
+) -> None:
     command = [DASK, "worker", scheduler, *"--no-dashboard --preload gpuconf.dask --gpuconf-memory 99GiB".split()]
-    done = script.completed(command, timeout=90, env=environment({"GPUCONF_SIMULATE": "T4"}))
+    done = script.completed(command, timeout=90, env=environment(machine))
     assert done.returncode == 1
-    assert "1 process of 99.00GiB do not fit in the 14.56GiB of Tesla T4" in done.stderr
+    assert text in done.stderr
 
 
 def test_the_cluster_of_slurm_in_the_documentation() -> None:

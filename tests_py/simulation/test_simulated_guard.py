@@ -92,7 +92,8 @@ def test_a_process_whose_sibling_took_the_limit_of_the_job_is_told_so(tmp_path: 
     words = ("--simulate", "T4", "--memory", "300MiB", "--contexts", "2", "--", sys.executable, tmp_path / "two.py")
     report, _, first = run(tmp_path, *words).stdout.rstrip().rpartition("\n")
     assert "out of memory, the limit of the job is reached." in report
-    assert f"= pools 300.00MiB + outside 0B + free 0B; other processes: PID {first[len('I am '):]} 300.00MiB\n" in report
+    sibling = first.removeprefix("I am ")
+    assert f"= pools 300.00MiB + outside 0B + free 0B; other processes: PID {sibling} 300.00MiB\n" in report
     assert "With --growth, a process takes only what it uses." in report
     assert run(tmp_path, "--growth", *words).stdout.startswith("\nI am ")
 

@@ -162,8 +162,8 @@ def fitting(card: Card, memory: int | str, processes: int, leased: bool = False)
         fit = card.total_memory // (each + beside)
         contexts = f", with {human_bytes(beside)} for the CUDA context," if beside else ""
         raise errors.InvalidArgumentError(
-            f"{counted(processes, 'process', 'processes')} of {human_bytes(each)}{contexts} do not fit "
-            f"in the {human_bytes(card.total_memory)} of {card.name} ({card.uuid}): {fit} would"
+            f"{counted(processes, 'process', 'processes')} of {human_bytes(each)}{contexts} "
+            f"{'does' if processes == 1 else 'do'} not fit in the {human_bytes(card.total_memory)} of {card.name} ({card.uuid}): {fit} would"
         )
     return each
 

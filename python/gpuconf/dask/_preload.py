@@ -87,7 +87,9 @@ def dask_setup(
     """
     try:
         if isinstance(server, distributed.Nanny):
-            _pin(server, gpuconf_simulate)
+            # Dask gives the options of the command line to the workers only.
+            words = need("Dask", server, "preload_argv", "dask worker --preload-nanny gpuconf.dask")
+            _pin(server, gpuconf_simulate or dask_setup.make_context("gpuconf.dask", [*words]).params["gpuconf_simulate"])
         elif isinstance(server, distributed.Worker):
             pending = need("Dask", server, "_pending_plugins", "dask worker --preload gpuconf.dask")
             setup = WorkerSetup(
@@ -99,6 +101,7 @@ def dask_setup(
                 lease=gpuconf_lease,
                 lease_timeout=gpuconf_lease_timeout,
             )
+            setup.needs_gpu = gpuconf_memory is not None
             server._pending_plugins = (*pending, setup)
     except errors.GpuconfError as error:
         print(f"gpuconf.dask: {error}", file=sys.stderr, flush=True)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Iterable, Mapping
 
 import distributed
@@ -64,6 +65,7 @@ class WorkerSetup(WorkerPlugin):  # type: ignore[misc]  # Dask has no types
         lease: bool = False,
         lease_timeout: float = 60,
     ) -> None:
+        self.needs_gpu: bool = False  # whether a worker that sees none fails
         self.lease_timeout: float | None = checked_timeout(lease, lease_timeout)
         limit = one_limit(memory, device_memory_limit)
         self.share: Share = checked(limit, growth, libraries, pre_import, simulate, leases=lease)
@@ -74,15 +76,24 @@ class WorkerSetup(WorkerPlugin):  # type: ignore[misc]  # Dask has no types
         _refuse_used(who)
         if self.lease_timeout is not None:
             return self._setup_leased(worker, who)
-        return _use(worker, self.share, who)
+        return self._use(worker, self.share, who)
 
     async def _setup_leased(self, worker: distributed.Worker, who: str) -> None:
         assert self.lease_timeout is not None
         # It may wait; the worker's loop goes on.
         share = await asyncio.to_thread(take_lease, self.share, self.lease_timeout, who)
-        announced = _use(worker, share, who)
+        announced = self._use(worker, share, who)
         if announced is not None:
             await announced
+
+    def _use(self, worker: distributed.Worker, share: Share, who: str) -> Any:
+        budget = take(share, who)
+        if self.needs_gpu and not budget:
+            raise errors.NotFoundError(
+                f"{who} sees no GPU, so it cannot have its limit: start workers without a GPU without --gpuconf-memory"
+            )
+        worker.metrics[_METRIC] = _report
+        return _announce(worker, budget) if budget else None
 
     def transition(self, key: Any, start: str, finish: str, **_: Any) -> None:  # noqa: ARG002 - Dask's signature
         """Free the memory of a task that failed, before the worker starts the next.
@@ -93,18 +104,18 @@ class WorkerSetup(WorkerPlugin):  # type: ignore[misc]  # Dask has no types
             forget()
 
 
-def _use(worker: distributed.Worker, share: Share, who: str) -> Any:
-    budget = take(share, who)
-    worker.metrics[_METRIC] = _report
-    return _announce(worker, budget) if budget else None
-
-
 def one_limit(memory: Any, device_memory_limit: Any) -> Any:
-    """Return the limit of the two spellings: ours, and dask-cuda's, where a float up to 1 is a fraction of the card."""
+    """Return the limit of the two spellings: ours, and dask-cuda's, where a float up to 1, also as text, is a fraction of the
+    card.
+    """
     if device_memory_limit is None:
         return memory
     if memory is not None:
         raise errors.InvalidArgumentError("memory and device_memory_limit are the same option: pass one of them")
+    if isinstance(device_memory_limit, str):
+        with contextlib.suppress(ValueError):  # it has a unit
+            if float(device_memory_limit) <= 1:
+                device_memory_limit = float(device_memory_limit)
     if isinstance(device_memory_limit, float):
         if not 0 < device_memory_limit <= 1:
             raise errors.InvalidArgumentError(
