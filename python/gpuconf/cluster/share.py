@@ -159,11 +159,11 @@ def fitting(card: Card, memory: int | str, processes: int, leased: bool = False)
     each = sizes.limit_bytes(memory, card.total_memory, "memory")
     beside = card.context if leased else 0
     if (each + beside) * processes > card.total_memory:
-        fit = card.total_memory // (each + beside)
+        fit, verb = card.total_memory // (each + beside), "does" if processes == 1 else "do"
         contexts = f", with {human_bytes(beside)} for the CUDA context," if beside else ""
         raise errors.InvalidArgumentError(
-            f"{counted(processes, 'process', 'processes')} of {human_bytes(each)}{contexts} "
-            f"{'does' if processes == 1 else 'do'} not fit in the {human_bytes(card.total_memory)} of {card.name} ({card.uuid}): {fit} would"
+            f"{counted(processes, 'process', 'processes')} of {human_bytes(each)}{contexts} {verb} not fit "
+            f"in the {human_bytes(card.total_memory)} of {card.name} ({card.uuid}): {fit} would"
         )
     return each
 

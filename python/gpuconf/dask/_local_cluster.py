@@ -147,8 +147,8 @@ class LocalCluster(distributed.LocalCluster):  # type: ignore[misc]  # Dask has 
     def _within(self, wanted: int) -> int:
         if wanted > len(self._places):
             raise errors.InvalidArgumentError(
-                f"{texts.shown(wanted)} workers are too many: the GPUs of this cluster have room for {len(self._places)} "
-                "(gpus times workers_per_gpu)"
+                f"{texts.shown(wanted)} workers are too many: the GPUs of this cluster have room for "
+                f"{len(self._places)} (gpus times workers_per_gpu)"
             )
         return wanted
 

@@ -89,7 +89,8 @@ def dask_setup(
         if isinstance(server, distributed.Nanny):
             # Dask gives the options of the command line to the workers only.
             words = need("Dask", server, "preload_argv", "dask worker --preload-nanny gpuconf.dask")
-            _pin(server, gpuconf_simulate or dask_setup.make_context("gpuconf.dask", [*words]).params["gpuconf_simulate"])
+            options = dask_setup.make_context("gpuconf.dask", [*words]).params
+            _pin(server, gpuconf_simulate or options["gpuconf_simulate"])
         elif isinstance(server, distributed.Worker):
             pending = need("Dask", server, "_pending_plugins", "dask worker --preload gpuconf.dask")
             setup = WorkerSetup(

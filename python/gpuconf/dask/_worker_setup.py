@@ -105,9 +105,7 @@ class WorkerSetup(WorkerPlugin):  # type: ignore[misc]  # Dask has no types
 
 
 def one_limit(memory: Any, device_memory_limit: Any) -> Any:
-    """Return the limit of the two spellings: ours, and dask-cuda's, where a float up to 1, also as text, is a fraction of the
-    card.
-    """
+    """Return the limit of the two spellings: ours, and dask-cuda's, where a number up to 1 is a part of the card."""
     if device_memory_limit is None:
         return memory
     if memory is not None:

@@ -65,10 +65,10 @@ __all__ = [
 _REFRESH_S = 1.0
 
 # How long a call tries to get the ledger's lock, in seconds. Others hold it for microseconds, but there may be many of
-# them on a machine that is overloaded. A request with a timeout tries as long as that, and a moment at least, which
-# many others need.
+# them on a machine that is overloaded. A request with a timeout tries as long as that, and a moment at least: who
+# holds the lock may itself wait for a processor, which 20 requests on 2 busy cores showed.
 _PATIENCE_S = 60.0
-_MOMENT_S = 0.2
+_MOMENT_S = 3.0
 
 _MOST_HOLDERS = 10  # in an error text
 
