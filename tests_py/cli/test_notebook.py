@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
+import script
 from kernel import Kernel
 
 if TYPE_CHECKING:
@@ -477,6 +479,18 @@ def test_a_bad_request_for_a_fresh_process(kernel: Kernel, code: str, says: str)
     cell = kernel.run(code, timeout=100)
     assert (cell.status, cell.error, cell.shown) == ("error", "UsageError", [])
     assert says in cell.stderr
+
+
+def test_a_limit_without_a_gpu_names_the_simulation() -> None:
+    """It named a command of the shell and an argument that %gpu does not have."""
+    code = (
+        "from IPython.core.interactiveshell import InteractiveShell\n"
+        "InteractiveShell.instance().run_cell('%load_ext gpuconf\\n%gpu limit 6GiB')"
+    )
+    done = script.completed([sys.executable, "-c", code], env=script.environment())
+    said = (done.stdout + done.stderr).splitlines()[-2:]
+    assert "limit='6GiB' is not in force: this process sees no GPU" in said[0]
+    assert said[1] == "  %gpu simulate T4 simulates one"
 
 
 def test_restart(kernel: Kernel) -> None:

@@ -197,3 +197,17 @@ def test_the_page_adds_up_lines(tmp_path: pathlib.Path) -> None:
     assert sum(site.peak_bytes for site in history.sites) == usage.peak_bytes_in_use
     assert len({call_site(site.stack) for site in history.sites}) == len(history.sites)
     assert any(not site.stack for site in history.sites)
+
+
+def test_needs_that_round_to_the_limit_are_told_apart(tmp_path: pathlib.Path) -> None:
+    """It "needs 14.00GiB and has 14.00GiB"."""
+    size = 14 << 30
+    common = {"stream": 0, "frames": []}
+    events = [
+        {"action": "segment_alloc", "addr": 1 << 40, "size": size, "time_us": 1, **common},
+        {"action": "alloc", "addr": 1 << 40, "size": size, "time_us": 2, **common},
+        {"action": "oom", "device_free": 1 << 20, "size": 2 << 20, "time_us": 3, **common},
+    ]
+    path = pickled(tmp_path / "oom.pickle", [segment(1 << 40, [(size, "active_allocated")])], events)
+    first = run("plan", str(path))[1].splitlines()[0]
+    assert first.startswith("GPU:0 ran out of memory: it needs 14.00GiB, 1.00MiB more than it has")

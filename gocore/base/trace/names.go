@@ -4,6 +4,7 @@ package trace
 
 import (
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -177,11 +178,13 @@ type Stack []Frame
 
 // CallSite returns the call that a user knows: the innermost line of the program's own Python code or node of PyTorch's
 // backward pass, whichever is further inside. A node has only a function. Without both it returns the innermost Python
-// call; without Python, the operator that the backward pass called, or else the innermost call with a name.
+// call; without Python, the operator that the backward pass called, or else the innermost call with a name. What
+// computes on simulated GPUs in the operators' place is no call.
 // python/gpuconf/_core/stacks.py has the same rule, and one table tests both.
 func (s Stack) CallSite() (site Frame, ok bool) {
 	var python, named, operator Frame
 	backward := false
+	s = slices.DeleteFunc(slices.Clone(s), func(f Frame) bool { return strings.Contains(unix(f.File), simulation) })
 	for _, f := range s {
 		if found := calledOperator.FindStringSubmatch(f.Function); found != nil && operator == (Frame{}) {
 			operator.Function = found[1]
@@ -253,6 +256,9 @@ func (f Frame) isNamed() bool {
 	}
 	return f.Function != "" && f.Function != "??"
 }
+
+// simulation is part of the names of files of gpuconf's simulated GPUs.
+const simulation = "/gpuconf/simulation/"
 
 // installed matches files of installed libraries and of Python itself, also as Windows writes them, and code that
 // PyTorch, Triton or Python generated.

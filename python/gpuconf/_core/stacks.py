@@ -19,24 +19,28 @@ def call_site(stack: tuple[Frame, ...]) -> Frame | None:
 
     That is the innermost line of the program's own Python code or node of PyTorch's backward pass, whichever is further
     inside. A node has only a function: ``("", 0, "MmBackward0")``. Without both it is the innermost Python call;
-    without Python, the operator that the backward pass called, or else the innermost call with a name.
+    without Python, the operator that the backward pass called, or else the innermost call with a name. What computes
+    on simulated GPUs in the operators' place is no call.
     gocore/base/trace/names.go has the same rule, and one table tests both.
     """
     known = _kinds()
-    python = named = None
+    python = named = first = None
     for frame in stack:
         kind = known.get(frame)
         if kind is None:
             kind = known[frame] = _kind(frame)
+        if kind == _SIMULATION:
+            continue
         if kind == _PROGRAM:
             return frame
+        first = first or frame
         if kind not in (_LIBRARY, _NAMED, _UNNAMED):
             return "", 0, kind
         if kind == _LIBRARY:
             python = python or frame
         elif kind == _NAMED:
             named = named or frame
-    return python or _operator(stack) or named or (stack[0] if stack else None)
+    return python or _operator(stack) or named or first
 
 
 def is_program(frame: Frame) -> bool:
@@ -55,7 +59,7 @@ def _operator(stack: tuple[Frame, ...]) -> Frame | None:
 
 
 # What a frame is; otherwise it is a node of the backward pass, and the kind is its name.
-_PROGRAM, _LIBRARY, _NAMED, _UNNAMED = "program's", "library's", "named code", "code"
+_PROGRAM, _LIBRARY, _NAMED, _UNNAMED, _SIMULATION = "program's", "library's", "named code", "code", "simulation's"
 
 _known: dict[Frame, str] = {}
 
@@ -76,6 +80,8 @@ def _kind(frame: Frame) -> str:
         if found:
             return found[1] or found[2]
     file = file.replace("\\", "/")
+    if "/gpuconf/simulation/" in file:
+        return _SIMULATION
     if file in ("", "??") or "::" in function or "(" in function or re.search(_MACHINE_CODE, file, re.ASCII):
         return _UNNAMED if function in ("", "??") or function.startswith(_QUIET) else _NAMED
     return _LIBRARY if re.search(_INSTALLED, file, re.ASCII) else _PROGRAM

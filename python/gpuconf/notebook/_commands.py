@@ -188,6 +188,10 @@ class Commands:
             self._fitting.begin(rest)
         except errors.MissingPackageError as error:
             _refuse(str(error))
+        except (errors.FailedPreconditionError, errors.InvalidArgumentError) as error:
+            if "other kernels" not in str(error):
+                raise
+            _refuse(str(error), f"%gpu fits --fresh {rest}, in the first line of a cell, takes new processes")
 
     def _limit(self, rest: str) -> None:
         words = rest.split()
@@ -208,6 +212,8 @@ class Commands:
             )
         except errors.FailedPreconditionError as error:
             _refuse(*_too_late(" ".join(words), str(error)))
+        except errors.NotFoundError as error:
+            _refuse(f"{str(error).partition('. Correct that')[0]}", "%gpu simulate T4 simulates one")
         display(Devices())
         for library, status in done.libraries.items():
             if status != "not installed" and (

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import chain
 
-from ..._core.stacks import Frame, call_site
+from ..._core.stacks import Frame, call_site, shown
 from ..._core.table import human_bytes
 from ..._typing import Any, NamedTuple
 from ...memory._trace import Trace
@@ -53,10 +53,7 @@ class Change(NamedTuple):
     @property
     def where(self) -> str:
         """The line, as ``model.py:88 (forward)``."""
-        if self.call_site is None:
-            return "unknown line"
-        file, line, function = self.call_site
-        return f"{file}:{line} ({function})"
+        return "unknown line" if self.call_site is None else shown(self.call_site)
 
     def __str__(self) -> str:
         blocks = self.blocks_grown or self.blocks_after
@@ -117,12 +114,26 @@ def difference(before: Trace, after: Trace) -> list[Difference]:
 
 
 def between(trace: Trace, first: float, second: float) -> list[Difference]:
-    """Compare what is live on each logical GPU of a trace after so many seconds, counted from the GPU's first event."""
-    live = [live_at(trace, seconds) for seconds in (first, second)]
+    """Compare what is live on each logical GPU of a trace after so many seconds, counted from the GPU's first event. A
+    moment after the last event is the last event.
+    """
+    live, lasts = [live_at(trace, seconds) for seconds in (first, second)], duration(trace)
     then, now = (
         {history.gpu: at_peak(history) for history in histories(trace, [*chain(*each.values())])} for each in live
     )
-    return [Difference(gpu, then.get(gpu, {}), now.get(gpu, {}), (first, second)) for gpu in sorted(live[0])]
+    moments = {gpu: (min(first, last), min(second, last)) for gpu, last in lasts.items()}
+    return [Difference(gpu, then.get(gpu, {}), now.get(gpu, {}), moments[gpu]) for gpu in sorted(live[0])]
+
+
+def duration(trace: Trace) -> dict[int, float]:
+    """Return the seconds from the first event of each logical GPU to its last one."""
+    times: dict[int, tuple[float, float]] = {}
+    for page in trace._pages:
+        for line in page.splitlines():
+            _, time, _, _, _, _, gpu, _ = line.split(",", 7)
+            begun, _ = times.get(int(gpu), (float(time), 0.0))
+            times[int(gpu)] = (begun, float(time))
+    return {gpu: last - begun for gpu, (begun, last) in times.items()}
 
 
 def live_at(trace: Trace, seconds: float) -> dict[int, list[str]]:

@@ -239,9 +239,10 @@ class Plan(Printed, metaclass=Made):
             if not advice and self.limit == _had(self.out_of_memory):  # PyTorch's own limit is at least that
                 helps = "its own limit is not recorded: see --limit" if failure.own_limit else "no setting helps"
             at_least = "at least " if failure.own_limit and self.limit == _had(self.out_of_memory) else ""
-            yield f"GPU:{failure.gpu} ran out of memory: it needs {needs} and has {at_least}{has}" + (
-                f"; {helps}" if helps else ""
-            )
+            figures = f"{needs} and has {at_least}{has}"
+            if needs == has and not at_least:  # as rounded
+                figures = f"{needs}, {human_bytes(usage.needed_bytes - failure.bytes_limit)} more than it has"
+            yield f"GPU:{failure.gpu} ran out of memory: it needs {figures}" + (f"; {helps}" if helps else "")
             if advice:
                 yield f"  {advice}"
             for site in failure.sites:
