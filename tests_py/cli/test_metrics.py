@@ -17,6 +17,7 @@ import pytest
 from command import COMMAND
 from fake_nvml import ONE_H100, fake_nvml
 from gpuconf import metrics
+from gpuconf.leases.proc import user_name
 from holder import holder
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
@@ -196,6 +197,7 @@ def test_every_card_is_exported_with_leases_and_pools(tmp_path: Path) -> None:
     assert [n for _, n in found["gpuconf_gpu_leased_bytes"]] == [10 * GIB, 0, 0]
     ((lease, count),) = found["gpuconf_lease_bytes"]
     assert (lease["name"], lease["job"], lease["state"], count) == ("training", "job-7", "granted", 10 * GIB)
+    assert lease["user"] == user_name(os.getuid())
     used = [(labels["gpu"], labels["pid"], n) for labels, n in found["gpuconf_memory_in_use_bytes"]]
     assert used[0] == ("0", str(program.pid), 3 * GIB)
     assert not any(name.startswith("DCGM") for name in found)

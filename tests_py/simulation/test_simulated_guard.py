@@ -57,7 +57,9 @@ def test_a_program_that_fails_at_its_limit_is_told_of_it(program: Path, tmp_path
     words = ("--simulate", "T4", "--memory", "300MiB", "--", "sh", "-c", f"{program}; exit 1")
     done = run(tmp_path, *words)
     assert done.returncode == 1
-    assert done.stderr == "gpuconf run: the program ran out of memory, at its limit of 300.00MiB. --memory sets it\n"
+    says = "gpuconf run: the program ran out of memory, at its limit of 300.00MiB. --memory sets it"
+    assert done.stderr.splitlines() == [says]
+    assert run(tmp_path, "--report", *words).stderr.splitlines()[-1] == says
 
 
 def test_a_program_on_a_card_that_is_not_leased_is_told_so(program: Path, tmp_path: Path) -> None:

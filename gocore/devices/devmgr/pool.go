@@ -111,7 +111,10 @@ func (m *Manager) fill(p *pool, wanted config.LayoutDevice, env config.Env, coll
 		return status.Errorf(status.Internal, "Failed to get memory allocator for TF GPU %d with %d bytes of memory. "+
 			"allocator_type is '%s': the only allocator is 'BFC'", p.number, p.limitBytes, wanted.Allocator)
 	}
-	growth, notices := env.AllowGrowth(wanted.Growth)
+	growth, notices, err := env.AllowGrowth(wanted.Growth)
+	if err != nil {
+		return err
+	}
 	m.notice(notices...)
 	p.growth = growth
 	sub, err := m.subAllocator(p)

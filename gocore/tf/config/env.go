@@ -17,28 +17,33 @@ type Env map[string]string
 
 // AllowGrowth returns whether a GPU's pool grows: as configured, unless TF_FORCE_GPU_ALLOW_GROWTH is exactly "true" or
 // "false". That also applies to devices with an explicit limit, for which TensorFlow has no call. GPUCONF_GROWTH, which
-// gpuconf.configure sets, takes precedence.
-func (e Env) AllowGrowth(configured bool) (bool, []Notice) {
-	if text := e["GPUCONF_GROWTH"]; text == "true" || text == "false" {
-		return text == "true", nil
+// gpuconf.configure sets, takes precedence, and any other text of it is an error.
+func (e Env) AllowGrowth(configured bool) (growth bool, notices []Notice, err error) {
+	switch text := e["GPUCONF_GROWTH"]; text {
+	case "":
+	case "true", "false":
+		return text == "true", nil, nil
+	default:
+		err = status.Errorf(status.InvalidArgument, "GPUCONF_GROWTH must be true or false, but got %q", text)
+		return false, nil, err
 	}
 	text, set := e["TF_FORCE_GPU_ALLOW_GROWTH"]
 	if !set {
-		return configured, nil
+		return configured, nil, nil
 	}
 	if text != "true" && text != "false" {
 		return configured,
 			[]Notice{failure("The TF_FORCE_GPU_ALLOW_GROWTH environment variable is set but could not be "+
 				"parsed: \"%s\". Valid values are \"true\" or \"false\". Using original config value of %s.", text,
-				digit(configured))}
+				digit(configured))}, nil
 	}
 	forced := text == "true"
 	if forced == configured {
-		return configured, nil
+		return configured, nil, nil
 	}
 	return forced,
 		[]Notice{warning("Overriding orig_value setting because the TF_FORCE_GPU_ALLOW_GROWTH environment variable "+
-			"is set. Original config value was %s.", digit(configured))}
+			"is set. Original config value was %s.", digit(configured))}, nil
 }
 
 // GarbageCollection reports whether a pool releases free regions before an allocation fails: true unless
@@ -59,7 +64,7 @@ func (e Env) GarbageCollection() (bool, []Notice) {
 // Malformed returns the notices about variables that cannot be parsed, and are ignored when the pools are built, by
 // variable.
 func (e Env) Malformed() map[string][]Notice {
-	_, growth := e.AllowGrowth(e["TF_FORCE_GPU_ALLOW_GROWTH"] == "true")
+	_, growth, _ := e.AllowGrowth(e["TF_FORCE_GPU_ALLOW_GROWTH"] == "true")
 	_, collection := e.GarbageCollection()
 	_, _, reserve := e.systemMemoryMiB()
 	return map[string][]Notice{

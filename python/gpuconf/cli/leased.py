@@ -308,7 +308,7 @@ def _write(options: Options, report: dict[str, Any]) -> None:
         console.complain("gpuconf run: the guard does not count CUDA contexts, for example; --json-report has the list")
     if options.report:
         console.complain(f"gpuconf run: {_line(report)}")
-    elif report["exit_code"] != 0:
+    if report["exit_code"] != 0:
         variable = settings.explain(os.environ, {})["GPUCONF_LIMIT"].ceiling or "GPUCONF_LIMIT"
         _note_limit(report, variable if _by_variables(options) else "--memory")
     if options.json_report is not None:

@@ -87,7 +87,7 @@ def _smallest(answer: Rehearsal) -> str:
     if not fitting:
         return "smallest card: none of these surely holds the program"
     best = min(fitting, key=lambda one: one["usable_low"])
-    setting = "" if best["setting"] == "default" else f" with PYTORCH_ALLOC_CONF={best['setting']}:True"
+    setting = "" if best["setting"] == "default" else f" with PYTORCH_CUDA_ALLOC_CONF={best['setting']}:True"
     return f"smallest card: {best['card']}{setting}"
 
 

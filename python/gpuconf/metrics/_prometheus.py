@@ -186,7 +186,8 @@ def _share(families: _Families, place: Place, share: Share) -> None:
 def _lease(families: _Families, place: Place, share: Share) -> None:
     state = next((one for one in ("waiting", "parked") if one in share.notes), "granted")
     about = {name: getattr(place, name) for name in _CARD}
-    about.update(lease=share.claim, name=share.name, job=share.job, state=state, pid=str(share.lease_pid))
+    about.update(lease=share.claim, name=share.name, job=share.job, state=state)
+    about.update(user=share.user or "", pid=str(share.lease_pid))
     families.add("lease_bytes", about, share.lease)
 
 

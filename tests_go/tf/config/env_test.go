@@ -39,10 +39,23 @@ func TestForcedGrowth(t *testing.T) {
 			notice("error", "The TF_FORCE_GPU_ALLOW_GROWTH environment variable is set but could not be parsed: \"\". "+
 				"Valid values are \"true\" or \"false\". Using original config value of 1.")},
 	} {
-		growth, notices := row.env.AllowGrowth(row.configured)
+		growth, notices, err := row.env.AllowGrowth(row.configured)
+		require.NoError(t, err)
 		require.Equal(t, row.growth, growth, "%v", row)
 		require.Equal(t, row.notices, notices, "%v", row)
 	}
+}
+
+func TestGpuconfGrowthVariable(t *testing.T) {
+	for text, want := range map[string]bool{"true": true, "false": false} {
+		env := config.Env{"GPUCONF_GROWTH": text, "TF_FORCE_GPU_ALLOW_GROWTH": "false"}
+		growth, notices, err := env.AllowGrowth(!want)
+		require.NoError(t, err)
+		require.Empty(t, notices)
+		require.Equal(t, want, growth)
+	}
+	_, _, err := config.Env{"GPUCONF_GROWTH": "maybe"}.AllowGrowth(true)
+	require.EqualError(t, err, `GPUCONF_GROWTH must be true or false, but got "maybe"`)
 }
 
 func TestGarbageCollectionVariable(t *testing.T) {

@@ -223,10 +223,10 @@ class PyTorch(Framework):
         return rows
 
     def tried(self, process: Mapping[str, Any]) -> dict[str, int]:
-        """Return what each setting of PYTORCH_ALLOC_CONF needs."""
+        """Return what each setting of PYTORCH_CUDA_ALLOC_CONF needs."""
         found = {f"{name}:True": size for name, size in process["least"].items() if name != "default"}
         found |= {one["settings"]: one["least"] for one in process["others"].values()}
-        return {f"PYTORCH_ALLOC_CONF={setting}": least for setting, least in found.items()}
+        return {f"PYTORCH_CUDA_ALLOC_CONF={setting}": least for setting, least in found.items()}
 
     def notes(self, runs: Sequence[Run], asked: Sequence[str]) -> list[str]:
         """Return which card a program saw that acts by how much memory there is, and what it pinned."""

@@ -149,7 +149,7 @@ def group_of(capability: tuple[int, int]) -> tuple[int, int]:
 
 
 FITS, DOES_NOT_FIT, DEPENDS = "fits", "does not fit", "depends"
-# A setting of PYTORCH_ALLOC_CONF, and the planner's policy that replays it.
+# A setting of PYTORCH_CUDA_ALLOC_CONF, which all versions read, and the planner's policy that replays it.
 SETTINGS = {"default": "pytorch", "expandable_segments": "pytorch-expandable"}
 
 
