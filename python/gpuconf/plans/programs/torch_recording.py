@@ -85,7 +85,8 @@ class Recording:
             self._pid = os.getpid()
         if torch.cuda.get_allocator_backend() != "native":
             _refuse(
-                "uses PyTorch's allocator cudaMallocAsync, which records nothing: leave it out of PYTORCH_CUDA_ALLOC_CONF"
+                "uses PyTorch's allocator cudaMallocAsync, which records nothing: leave it out of "
+                "PYTORCH_CUDA_ALLOC_CONF"
             )
         self._main = getattr(sys.modules["__main__"], "__file__", None)
         self._record()
