@@ -77,6 +77,8 @@ SIZES = [int(n) for n in os.environ["SIZES"].split(",")]
 @pytest.mark.gpu_peak
 def test_step(gpu):
     held = [memory.allocate(n * MIB) for n in SIZES]
+    if len(SIZES) == 1:
+        held += [memory.allocate(3 * MIB)]
     for buffer in held:
         buffer.free()
 @pytest.mark.gpu_peak(tolerance="50%")
@@ -114,6 +116,11 @@ def test_baselines(suite: Callable[..., Any], pytester: pytest.Pytester, monkeyp
     assert told[1].startswith("  +1.00MiB at test_suite.py:11 (")
     assert told[1].endswith("), +1 block of gpuconf (untagged)")
     assert told[2] == "  Tesla T4; --gpuconf-update accepts the new peak"
+
+    monkeypatch.setenv("SIZES", "1")  # 3 MiB more at one line, and 2 MiB less at another
+    told = suite(BASELINE, "--gpuconf-simulate=T4").texts["test_step"].splitlines()[-3:-1]
+    assert told[0].startswith("  +3.00MiB at test_suite.py:13 (test_step), +1 block")
+    assert told[1].startswith("  -2.00MiB at test_suite.py:11 (")
 
     assert suite(BASELINE, "--gpuconf-simulate=A100", "--gpuconf-update").code == 0
     assert len(json.loads(file.read_text())["tests"]["test_suite.py::test_step"]) == 2

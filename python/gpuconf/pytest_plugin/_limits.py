@@ -131,14 +131,16 @@ def _relative(file: str, root: Path) -> str:
     return os.path.relpath(file, root) if file.startswith(f"{root}{os.sep}") else file
 
 
-def grown_lines(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
-    """Return the lines that hold more than before, those that grew most first; [] if either entry has no lines."""
+def changed_lines(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
+    """Return the lines that hold more than before, those that grew most first, and then those that hold less; [] if
+    either entry has no lines.
+    """
     from ..plans.recordings.difference import Difference
 
     if not old.get("lines") or not new.get("lines"):
         return []
     found = Difference(0, _sums(old), _sums(new))
-    return [str(change) for change in found.changes if change.bytes_grown > 0]
+    return [str(change) for change in found.changes if change.bytes_grown]
 
 
 def _sums(entry: dict[str, Any]) -> dict[Any, tuple[int, int]]:
@@ -211,7 +213,7 @@ def _compared(item: pytest.Item, need: Need, watch: Watch) -> str:
         return ""
     allowed = f" (at most {sizes_text(most)} with the tolerance)" if most > before else ""
     grown = f"{sizes_text(peak - before)}, {_percent(peak, before)}, above the baseline of {sizes_text(before)}"
-    lines = [*grown_lines(old, entry), f"{where}; --gpuconf-update accepts the new peak"]
+    lines = [*changed_lines(old, entry), f"{where}; --gpuconf-update accepts the new peak"]
     return _failure(item, f"peak {sizes_text(peak)} of GPU memory is {grown}{allowed}", lines)
 
 
