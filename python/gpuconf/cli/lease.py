@@ -68,6 +68,8 @@ def _list(as_json: bool) -> int:
 
 def _with_reasons(rows: Sequence[ClaimRow], ledger: Ledger) -> list[ClaimRow]:
     """Return the rows with the reason of each program that takes turns and does not give way to one that waits."""
+    if not any(row.state == "waiting" for row in rows):
+        return [*rows]
     blocked = {one for plan in ledger.plans(host_room())[1] for one in plan.blocked}
     return [row._replace(keeps=why_kept(row)) if row.turns and row.id in blocked else row for row in rows]
 
