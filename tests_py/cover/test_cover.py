@@ -2,11 +2,15 @@
 """What a program in a cover can reach: no socket, process, network, device or power of the machine."""
 
 import contextlib
+import fcntl
 import os
+import pty
 import select
+import signal
 import socket
 import subprocess
 import sys
+import termios
 import textwrap
 import threading
 import time
@@ -363,3 +367,176 @@ def test_a_read_only_file_system_stays_read_only(tmp_path: Path, kind: str) -> N
             assert printed == "EROFS\n"
     finally:
         subprocess.run(["umount", str(tmp_path)], check=True)
+
+
+OWN_GROUP = """
+import os, signal
+signal.signal(signal.SIGTERM, lambda *_: print("asked", flush=True))
+os.killpg(os.getpgrp(), signal.SIGTERM)
+os.kill(0, signal.SIGTERM)
+print("survived", os.getpgrp() > 0, os.getsid(0) > 0)
+"""
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_a_signal_to_the_group_of_the_program_reaches_the_program_alone(tmp_path: Path, kind: str) -> None:
+    """It ended the cover, and the program was said to be killed."""
+    with covered(tmp_path, OWN_GROUP, Options(only=kind)) as (cover, printed):
+        assert (cover.status, printed) == (0, "asked\nasked\nsurvived True True\n")
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_a_caller_that_ignores_the_end_of_children(tmp_path: Path, kind: str) -> None:
+    """The launcher inherited that, could not wait for the program, and waited for ever."""
+    program = "import signal; print(signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN)"
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        with covered(tmp_path, program, Options(only=kind)) as (cover, printed):
+            assert (cover.status, printed) == (0, "True\n")
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+
+
+THROUGH_DESCRIPTORS = """
+import contextlib, os
+for descriptor in range(3):
+    for change in (lambda: os.fchmod(descriptor, 0o667), lambda: os.utime(descriptor, (1, 1)),
+                   lambda: os.fchown(descriptor, 1, 1), lambda: os.ftruncate(descriptor, 0),
+                   lambda: os.chmod(f"/proc/self/fd/{descriptor}", 0o667)):
+        with contextlib.suppress(OSError):
+            change()
+print("printed")
+"""
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_files_that_the_program_has_from_the_start_stay_as_they_are(tmp_path: Path, kind: str) -> None:
+    """/dev/null got another mode, and the log of the rehearsal another owner."""
+    log = tmp_path / "work.printed"
+    (tmp_path / "work").mkdir()
+    null = os.stat("/dev/null")
+    with covered(tmp_path / "work", THROUGH_DESCRIPTORS, Options(only=kind)) as (_, printed):
+        assert printed == "printed\n"
+        after = os.stat("/dev/null")
+        assert (after.st_mode, after.st_uid, after.st_mtime_ns) == (null.st_mode, null.st_uid, null.st_mtime_ns)
+        assert (log.stat().st_mode & 0o777, log.stat().st_uid) == (0o666 & ~umask(), os.geteuid())
+        assert log.stat().st_mtime > 1
+
+
+def umask() -> int:
+    mask = os.umask(0o22)
+    os.umask(mask)
+    return mask
+
+
+def test_a_terminal_gets_its_settings_back(tmp_path: Path) -> None:
+    main, terminal = pty.openpty()
+    settings = termios.tcgetattr(terminal)
+    size = fcntl.ioctl(terminal, termios.TIOCGWINSZ, bytes(8))
+    cover = Cover(Options())
+    program = "import sys, tty, fcntl, termios; tty.setraw(1); fcntl.ioctl(1, termios.TIOCSWINSZ, bytes([7, 0] * 4))"
+    try:
+        words = [sys.executable, "-c", program]
+        cover.start(words, os.environ, stdout=terminal, stderr=terminal, folder=str(tmp_path))
+        cover.go({})
+        while cover.poll() is None:
+            select.select([cover], [], [], 1)
+        assert termios.tcgetattr(terminal) != settings, "the program has changed them"
+    finally:
+        cover.close()
+    assert termios.tcgetattr(terminal) == settings
+    assert fcntl.ioctl(terminal, termios.TIOCGWINSZ, bytes(8)) == size
+    os.close(main)
+    os.close(terminal)
+
+
+OUT_OF_A_MIRROR = """
+import array, ctypes, errno, fcntl, os, socket, sys
+server, file, other = sys.argv[1:]
+libc = ctypes.CDLL(None, use_errno=True)
+
+def tried(call):
+    try:
+        call()
+        return "worked"
+    except OSError as error:
+        return errno.errorcode[error.errno]
+
+def by_number(result):
+    if result < 0:
+        raise OSError(ctypes.get_errno(), "")
+
+with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as s:
+    print(tried(lambda: s.sendto(b"x", server)), tried(lambda: s.sendmsg([b"x"], [], 0, server)))
+with open(file) as opened:
+    print(tried(lambda: fcntl.ioctl(opened, 0x40086602, array.array("l", [0xC0]))))
+print(tried(lambda: by_number(libc.shmget(0x1234567, 4096, 0o1666))))
+print(tried(lambda: os.setpriority(os.PRIO_PROCESS, int(other), 15)))
+print(tried(lambda: os.setpriority(os.PRIO_USER, 0, 15)), tried(lambda: os.sched_setaffinity(int(other), {0})))
+print(tried(lambda: os.setpriority(os.PRIO_PROCESS, os.getpid(), 1)), tried(lambda: os.setpriority(os.PRIO_PGRP, 0, 2)))
+ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+print(tried(lambda: ours.sendmsg([b"x"])), tried(lambda: os.sched_setaffinity(os.getpid(), {0})))
+"""
+
+
+def test_ways_out_of_a_mirror_that_are_no_writes_to_files(tmp_path: Path) -> None:
+    """Datagrams reached the servers of others, and flags of files, priorities and shared memory the machine."""
+    (tmp_path / "work").mkdir()
+    (tmp_path / "file").touch()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as server:
+        server.setblocking(False)
+        before = Path.cwd()
+        os.chdir(tmp_path)
+        server.bind("s")
+        os.chdir(before)
+        (tmp_path / "work" / "program.py").write_text(OUT_OF_A_MIRROR)
+        program = f"{sys.executable} program.py ../s {tmp_path}/file {os.getpid()}"
+        with covered(tmp_path / "work", program, Options(only="mirror"), python=False) as (_, printed):
+            assert printed.split() == [
+                *("ECONNREFUSED", "ECONNREFUSED", "EACCES", "ENOSYS", "EPERM", "EPERM", "EPERM"),
+                *("worked", "worked", "worked", "worked"),
+            ]
+        with pytest.raises(BlockingIOError):
+            server.recv(1)
+
+
+CHANGES = """
+import os, shutil
+open("opened", "r+").close()
+os.chmod("mode", 0o640)
+os.mkdir("new")
+shutil.copy("/bin/true", "new/setuid")
+os.chmod("new/setuid", 0o6755)
+shutil.move("folder", "renamed")
+os.chmod("renamed/inner", 0o600)
+for _ in range(30):
+    os.mkdir("d" * 200)
+    os.chdir("d" * 200)
+open("deep", "w").close()
+"""
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_what_is_listed_and_kept(tmp_path: Path, kind: str) -> None:
+    """What was only opened was listed. A kept file had the overlay's attributes, with which it could not be read in the
+    next rehearsal, or was one of root's that everybody runs as root.
+    """
+    work = tmp_path / "work"
+    work.mkdir()
+    for name in ("opened", "mode", "folder/inner"):
+        (work / name).parent.mkdir(exist_ok=True)
+        (work / name).write_text(name)
+    with covered(work, CHANGES, Options(only=kind)) as (cover, printed):
+        assert (cover.status, printed) == (0, "")
+        listed = {Path(entry.path).relative_to(work) for entry, _ in cover.written() if len(entry.path) < 4096}
+        assert not any(path.name == "opened" for path in listed)
+        deep = [entry for entry, _ in cover.written() if entry.path.endswith("/deep")]
+        assert len(deep) == 1
+        with contextlib.suppress(OSError):  # of the file whose path is too long to copy
+            cover.keep(str(tmp_path / "kept"))
+    kept = Path(f"{tmp_path}/kept{work}")
+    for name, content in {"mode": "mode", "renamed/inner": "folder/inner"}.items():
+        if (kept / name).exists():
+            assert (kept / name).read_text() == content
+            assert os.listxattr(kept / name) == []
+    assert (kept / "new" / "setuid").stat().st_mode & 0o7777 == 0o755

@@ -213,18 +213,26 @@ bool copy_folder(const char *from, const char *to, const char *without) {
 	return whole;
 }
 
-static int make_removable(const char *path, const struct stat *facts, int type, struct FTW *place) {
-	(void)facts, (void)place;
-	return type == FTW_D || type == FTW_DNR ? chmod(path, 0700) : 0;
+/* By descriptors: a path may be longer than the kernel takes, and then nothing below would be removed. */
+static void empty_folder(int parent, const char *name) {
+	fchmodat(parent, name, 0700, 0); /* it must be writable before anything in it can be removed */
+	int file = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	DIR *folder = file >= 0 ? fdopendir(file) : NULL;
+	if (folder == NULL && file >= 0)
+		close(file);
+	for (struct dirent *entry; folder != NULL && (entry = readdir(folder)) != NULL;) {
+		if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+			continue;
+		if (unlinkat(dirfd(folder), entry->d_name, 0) == 0)
+			continue;
+		empty_folder(dirfd(folder), entry->d_name);
+		unlinkat(dirfd(folder), entry->d_name, AT_REMOVEDIR);
+	}
+	if (folder != NULL)
+		closedir(folder);
 }
 
-static int remove_one(const char *path, const struct stat *facts, int type, struct FTW *place) {
-	(void)facts, (void)type, (void)place;
-	return remove(path);
-}
-
-/* Folders must be writable before anything in them can be removed. */
 void remove_folder(const char *folder) {
-	nftw(folder, make_removable, 32, FTW_PHYS);
-	nftw(folder, remove_one, 32, FTW_PHYS | FTW_DEPTH);
+	empty_folder(AT_FDCWD, folder);
+	rmdir(folder);
 }

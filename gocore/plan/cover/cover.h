@@ -23,6 +23,10 @@
 #define INSIDE "/run/gpuconf" /* the folder of the report, as the program sees it */
 #define SOCKETS_MOST 64
 
+/* Of messages between these processes. The second and third mean nothing to such sockets, and no program passes them:
+ * so a mirror's filter, which must not ask before anybody listens, knows the message that names the listener. */
+#define FLAGS_OF_TELL (MSG_NOSIGNAL | MSG_CONFIRM | MSG_DONTROUTE)
+
 enum kind {
 	ROOT,        /* overlays by root */
 	USER,        /* overlays in a user namespace */

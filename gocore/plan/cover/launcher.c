@@ -24,7 +24,8 @@
 #define NOT_STARTED 125 /* the exit status if no cover works */
 #define GRACE_MS 200    /* for processes that end by themselves when the program has */
 
-static sigset_t waited_for, of_program; /* signals: blocked and waited for here, and as the program has them */
+static sigset_t waited_for, of_program;   /* signals: blocked and waited for here, and as the program has them */
+static struct sigaction child_of_program; /* SIGCHLD as the program has it: who ignores it cannot wait for a child */
 
 const char *const kind_names[KINDS] = {"root", "user", "mirror", "unprotected"};
 
@@ -51,7 +52,7 @@ static void tell(int control, const char *text, const int *descriptors, int coun
 		space.header.cmsg_len = CMSG_LEN((size_t)count * sizeof(int));
 		memcpy(CMSG_DATA(&space.header), descriptors, (size_t)count * sizeof(int));
 	}
-	while (sendmsg(control, &message, MSG_NOSIGNAL) < 0 && errno == EINTR)
+	while (sendmsg(control, &message, FLAGS_OF_TELL) < 0 && errno == EINTR)
 		;
 }
 
@@ -218,6 +219,8 @@ static pid_t start_program(const struct request *request, const struct cover *co
 	pid_t program = fork();
 	if (program == 0) {
 		int own = -1;
+		setsid(); /* or a signal to its own process group would reach this process */
+		sigaction(SIGCHLD, &child_of_program, NULL);
 		sigprocmask(SIG_SETMASK, &of_program, NULL);
 		if (kind == MIRROR && !mirror_confine(request, cover, &own))
 			_exit(NOT_STARTED);
@@ -276,6 +279,12 @@ static void run_inside(const struct request *request, struct cover *cover, enum 
 		_exit(NOT_STARTED);
 	for (char *variable = answer + strlen(answer) + 1; variable < answer + length; variable += strlen(variable) + 1)
 		putenv(variable);
+	if (kind <= USER) { /* the machine's own, whose mode and times could be changed */
+		int null = open("/dev/null", O_RDWR);
+		if (null < 0 || dup2(null, STDIN_FILENO) < 0)
+			_exit(NOT_STARTED);
+		close(null);
+	}
 	pid_t program = start_program(request, cover, kind, &listener);
 	int status = program > 0 ? supervise(request->control, program, signals, listener, cover) : NOT_STARTED << 8;
 	if (status >= 0)
@@ -314,6 +323,22 @@ static void enter(const struct request *request, enum kind kind, bool first, int
 	run_inside(request, &cover, kind, ready);
 }
 
+/* Wait until a cover is made or is refused. A copy takes a while: if the parent goes or a signal comes, it ends. */
+static void end_if_left(int control, int ready, pid_t child) {
+	int signals = signalfd(-1, &waited_for, SFD_CLOEXEC);
+	struct pollfd wanted[3] = {{ready, POLLIN, 0}, {control, POLLRDHUP, 0}, {signals, POLLIN, 0}};
+	struct signalfd_siginfo one = {0};
+	do {
+		if (poll(wanted, 3, -1) < 0 && errno != EINTR)
+			break;
+		if (wanted[2].revents == 0 || read(signals, &one, sizeof one) != sizeof one)
+			one.ssi_signo = SIGCHLD;
+	} while (wanted[0].revents == 0 && wanted[1].revents == 0 && one.ssi_signo == SIGCHLD);
+	if (wanted[0].revents == 0 || one.ssi_signo != SIGCHLD)
+		kill(child, SIGKILL);
+	close(signals);
+}
+
 /* Try a cover in a process of its own, and wait for it. Returns whether the program ran in it; then its exit status is
  * known. */
 static bool try_cover(const struct request *request, enum kind kind, bool first, int *code) {
@@ -342,11 +367,13 @@ static bool try_cover(const struct request *request, enum kind kind, bool first,
 	}
 	close(ready[1]);
 	ssize_t length = 0;
-	if (child < 0)
+	if (child < 0) {
 		length = snprintf(what, sizeof what, "start a namespace: %s", strerror(errno));
-	else
+	} else {
+		end_if_left(request->control, ready[0], child);
 		while ((length = read(ready[0], what, sizeof what - 1)) < 0 && errno == EINTR)
 			;
+	}
 	what[length < 0 ? 0 : length] = 0;
 	close(ready[0]);
 	int status = NOT_STARTED << 8;
@@ -423,6 +450,7 @@ int main(int count, char **words) {
 	}
 	fcntl(request.control, F_SETFD, FD_CLOEXEC);
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	sigaction(SIGCHLD, &(struct sigaction){.sa_handler = SIG_DFL}, &child_of_program);
 	sigfillset(&waited_for);
 	sigdelset(&waited_for, SIGSEGV);
 	sigdelset(&waited_for, SIGBUS);

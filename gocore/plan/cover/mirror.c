@@ -57,13 +57,14 @@ struct __attribute__((packed)) rule {
 	int32_t folder;
 };
 
-/* Where an argument says which file is meant. */
-enum target { PATH, LINK, DESCRIPTOR, AT, ADDRESS };
+/* What an argument means: a file, the address of a socket, messages with addresses, a process, or by the one before it
+ * also a group of processes or all of a user. */
+enum target { PATH, LINK, DESCRIPTOR, AT, ADDRESS, MESSAGES, PROCESS, PROCESSES };
 
 static const struct asked_call {
 	int number;
 	enum target target;
-	int flags; /* AT: which argument has the flags, or -1 */
+	int flags; /* AT: which argument has the flags, or -1; from ADDRESS on: which it is */
 } CALLS[] = {
 #ifdef SYS_chmod
     {SYS_chmod, PATH, -1},
@@ -87,10 +88,30 @@ static const struct asked_call {
     {SYS_fremovexattr, DESCRIPTOR, -1},
     {463 /* setxattrat */, AT, 2},
     {466 /* removexattrat */, AT, 2},
-    {SYS_connect, ADDRESS, -1},
+    {SYS_connect, ADDRESS, 1},
+    {SYS_sendto, ADDRESS, 4},
+    {SYS_sendmsg, MESSAGES, -1},
+    {SYS_sendmmsg, MESSAGES, -1},
+    {SYS_setpriority, PROCESSES, 1},
+    {SYS_ioprio_set, PROCESSES, 1},
+    {SYS_prlimit64, PROCESS, 0},
+    {SYS_sched_setaffinity, PROCESS, 0},
+    {SYS_sched_setparam, PROCESS, 0},
+    {SYS_sched_setscheduler, PROCESS, 0},
+    {SYS_sched_setattr, PROCESS, 0},
+    {SYS_process_vm_writev, PROCESS, 0},
 };
 
-#define CALLS_COUNT ((int)(sizeof CALLS / sizeof *CALLS))
+/* What belongs to the machine and to no file: memory, messages and semaphores that outlive their processes. io_uring
+ * makes calls that seccomp does not see. */
+static const int REFUSED[] = {425 /* io_uring_setup */, SYS_shmget, SYS_shmat, SYS_shmctl, SYS_msgget, SYS_msgsnd,
+    SYS_msgrcv, SYS_msgctl, SYS_semget, SYS_semop, SYS_semtimedop, SYS_semctl, SYS_mq_open, SYS_mq_unlink};
+
+/* Requests of ioctl that change a file's flags through a descriptor that can only read: FS_IOC_SETFLAGS, its form of
+ * 32 bits, and FS_IOC_FSSETXATTR. */
+static const uint32_t REQUESTS[] = {0x40086602, 0x40046602, 0x401c5820};
+
+#define COUNT(table) ((int)(sizeof(table) / sizeof *(table)))
 
 static char root[96]; /* the folder of all that the program may write to */
 static const char *const *allowed_sockets;
@@ -245,26 +266,54 @@ static bool confine_files(void) {
 	return done;
 }
 
-/* Ask this process's parent about the calls of the table, and refuse io_uring, whose requests seccomp does not see. */
+#define LOAD(field) (struct sock_filter) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
+#define UNLESS(value, skipped) (struct sock_filter) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)(value), 0, skipped)
+#define RETURN(action) (struct sock_filter) BPF_STMT(BPF_RET | BPF_K, action)
+
+/* Ask this process's parent about the calls of the table, and refuse those of the other one. A call that names no
+ * address, or its own process by 0, is the ordinary one, and is not asked about. */
 static int ask_for_calls(void) {
-	struct sock_filter program[8 + 2 * CALLS_COUNT];
+	struct sock_filter program[24 + 7 * COUNT(CALLS) + 2 * COUNT(REFUSED) + 2 * COUNT(REQUESTS)];
 	int size = 0;
 #ifdef __x86_64__
 	uint32_t machine = AUDIT_ARCH_X86_64;
 #else
 	uint32_t machine = AUDIT_ARCH_AARCH64;
 #endif
-	program[size++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch));
+	program[size++] = LOAD(arch);
 	program[size++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, machine, 1, 0);
-	program[size++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS);
-	program[size++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
-	program[size++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 425 /* io_uring_setup */, 0, 1);
-	program[size++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS);
-	for (int i = 0; i < CALLS_COUNT; i++) {
-		program[size++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)CALLS[i].number, 0, 1);
-		program[size++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_USER_NOTIF);
+	program[size++] = RETURN(SECCOMP_RET_ERRNO | ENOSYS);
+	program[size++] = LOAD(nr);
+	for (int i = 0; i < COUNT(REFUSED); i++) {
+		program[size++] = UNLESS(REFUSED[i], 1);
+		program[size++] = RETURN(SECCOMP_RET_ERRNO | ENOSYS);
 	}
-	program[size++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+	program[size++] = UNLESS(SYS_sendmsg, 4);
+	program[size++] = LOAD(args[2]);
+	program[size++] = UNLESS(FLAGS_OF_TELL, 1); /* how this process is told of the filter */
+	program[size++] = RETURN(SECCOMP_RET_ALLOW);
+	program[size++] = RETURN(SECCOMP_RET_USER_NOTIF);
+	for (int i = 0; i < COUNT(CALLS); i++) {
+		bool has_zero = CALLS[i].target == ADDRESS || CALLS[i].target == PROCESS;
+		program[size++] = UNLESS(CALLS[i].number, has_zero ? 6 : 1);
+		if (has_zero) { /* both halves of a pointer; a process's number has one, and the other may be anything */
+			program[size++] = LOAD(args[CALLS[i].flags]);
+			program[size++] = UNLESS(0, 3);
+			program[size++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+			    CALLS[i].target == PROCESS ? offsetof(struct seccomp_data, args[CALLS[i].flags])
+				                           : offsetof(struct seccomp_data, args[CALLS[i].flags]) + 4);
+			program[size++] = UNLESS(0, 1);
+			program[size++] = RETURN(SECCOMP_RET_ALLOW);
+		}
+		program[size++] = RETURN(SECCOMP_RET_USER_NOTIF);
+	}
+	program[size++] = UNLESS(SYS_ioctl, 1 + 2 * COUNT(REQUESTS));
+	program[size++] = LOAD(args[1]);
+	for (int i = 0; i < COUNT(REQUESTS); i++) {
+		program[size++] = UNLESS(REQUESTS[i], 1);
+		program[size++] = RETURN(SECCOMP_RET_USER_NOTIF);
+	}
+	program[size++] = RETURN(SECCOMP_RET_ALLOW);
 	struct sock_fprog filter = {(unsigned short)size, program};
 	return (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER, &filter);
 }
@@ -344,32 +393,87 @@ static bool find(pid_t process, int folder, const char *name, bool follow, char 
 	return length >= 0;
 }
 
+/* The error with which a call is refused that sends to an address, or 0. */
+static int refusal_of_address(pid_t process, uint64_t at, uint64_t length, const struct cover *cover) {
+	char name[PATH_MAX], path[PATH_MAX];
+	struct sockaddr_un address = {.sun_family = AF_UNSPEC};
+	int error = at != 0 ? read_of(process, at, &address, length < sizeof address ? length : sizeof address, false) : 0;
+	if (error != 0)
+		return error;
+	if (address.sun_family != AF_UNIX || address.sun_path[0] == 0)
+		return 0;
+	snprintf(name, sizeof name, "%.*s", (int)sizeof address.sun_path, address.sun_path);
+	if (find(process, AT_FDCWD, name, true, path) ? is_inside(path) : errno == ENOENT || errno == ENOTDIR)
+		return 0;
+	int tried = openat(cover->report, "tried", O_WRONLY | O_APPEND | O_CLOEXEC);
+	if (tried >= 0) {
+		dprintf(tried, "%s\n", path);
+		close(tried);
+	}
+	return ECONNREFUSED;
+}
+
+/* The same for messages, each with an address or none: one of sendmsg, or those of sendmmsg. */
+static int refusal_of_messages(pid_t process, const struct seccomp_notif *asked, const struct cover *cover) {
+	bool many = asked->data.nr == SYS_sendmmsg;
+	uint64_t count = many ? asked->data.args[2] : 1;
+	size_t size = many ? sizeof(struct mmsghdr) : sizeof(struct msghdr);
+	for (uint64_t i = 0; i < count && i < 1024 /* the kernel's most */; i++) {
+		struct msghdr message;
+		int error = read_of(process, asked->data.args[1] + i * size, &message, sizeof message, false);
+		if (error == 0)
+			error = refusal_of_address(process, (uint64_t)message.msg_name, message.msg_namelen, cover);
+		if (error != 0)
+			return error;
+	}
+	return 0;
+}
+
+/* Whether a process descends from this one, which adopts those that its descendants leave. */
+static bool is_ours(pid_t process) {
+	for (int depth = 0; process > 1 && depth < 1000; depth++) {
+		char path[64], text[512];
+		if (process == getpid())
+			return depth > 0;
+		snprintf(path, sizeof path, "/proc/%d/stat", process);
+		int file = open(path, O_RDONLY | O_CLOEXEC);
+		ssize_t length = file >= 0 ? read(file, text, sizeof text - 1) : -1;
+		if (file >= 0)
+			close(file);
+		text[length < 0 ? 0 : length] = 0;
+		const char *after = strrchr(text, ')'); /* of the name, which may contain anything */
+		if (after == NULL || sscanf(after, ") %*c %d", &process) != 1)
+			return false;
+	}
+	return false;
+}
+
+/* The same for what processes a call changes. */
+static int refusal_of_process(const struct seccomp_notif *asked, const struct asked_call *call) {
+	int kind = 0; /* of what the number is: a process, its group, or a user, all of whose processes are meant */
+	pid_t number = (pid_t)asked->data.args[call->flags];
+	if (call->target == PROCESSES)
+		kind = (int)asked->data.args[0] - (asked->data.nr == SYS_ioprio_set);
+	bool allowed = number == 0 ? kind < 2 /* its own */ : kind == 0 && is_ours(number);
+	return allowed ? 0 : EPERM;
+}
+
 /* The error with which a call is refused, or 0. */
 static int refusal(const struct seccomp_notif *asked, const struct cover *cover) {
 	char name[PATH_MAX] = "", path[PATH_MAX];
 	pid_t process = (pid_t)asked->pid;
 	const uint64_t *arguments = (const uint64_t *)asked->data.args;
-	const struct asked_call *call = CALLS;
-	while (call->number != asked->data.nr)
+	const struct asked_call *call = CALLS, change_of_flags = {SYS_ioctl, DESCRIPTOR, -1};
+	while (call != CALLS + COUNT(CALLS) && call->number != asked->data.nr)
 		call++;
-	if (call->target == ADDRESS) {
-		struct sockaddr_un address = {.sun_family = AF_UNSPEC};
-		size_t size = arguments[2] < sizeof address ? arguments[2] : sizeof address;
-		int error = read_of(process, arguments[1], &address, size, false);
-		if (error != 0)
-			return error;
-		if (address.sun_family != AF_UNIX || address.sun_path[0] == 0)
-			return 0;
-		snprintf(name, sizeof name, "%.*s", (int)sizeof address.sun_path, address.sun_path);
-		if (find(process, AT_FDCWD, name, true, path) ? is_inside(path) : errno == ENOENT || errno == ENOTDIR)
-			return 0;
-		int tried = openat(cover->report, "tried", O_WRONLY | O_APPEND | O_CLOEXEC);
-		if (tried >= 0) {
-			dprintf(tried, "%s\n", path);
-			close(tried);
-		}
-		return ECONNREFUSED;
-	}
+	if (call == CALLS + COUNT(CALLS))
+		call = &change_of_flags;
+	if (call->target == ADDRESS)
+		return refusal_of_address(process, arguments[call->flags], arguments[call->flags + 1], cover);
+	if (call->target == MESSAGES)
+		return refusal_of_messages(process, asked, cover);
+	if (call->target == PROCESS || call->target == PROCESSES)
+		return refusal_of_process(asked, call);
 	int folder = AT_FDCWD;
 	bool follow = call->target != LINK;
 	uint64_t text = arguments[0];

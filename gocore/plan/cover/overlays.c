@@ -294,6 +294,10 @@ static const char *wanted(int number) {
 
 static bool cover_folder(const char *path);
 
+static bool is_of_kernel(const char *path) { /* made later */
+	return strcmp(path, "/proc") == 0 || strcmp(path, "/dev") == 0 || strcmp(path, "/sys") == 0;
+}
+
 static bool make_entry(const char *folder, const char *name) {
 	char path[PATH_MAX], from[PATH_MAX], to[PATH_MAX], link[PATH_MAX];
 	struct stat facts;
@@ -305,7 +309,7 @@ static bool make_entry(const char *folder, const char *name) {
 		return true; /* it has gone */
 	if (S_ISDIR(facts.st_mode)) {
 		/* A mount can't be renamed or removed, so a folder of the program's own is copied if it is small. */
-		if (is_below(path, asked->folder) && !has_mounts_below(path) && copy_is_small(from))
+		if (is_below(path, asked->folder) && !is_of_kernel(path) && !has_mounts_below(path) && copy_is_small(from))
 			return copy_folder(from, to, NULL) || failed(made, "copy", path);
 		if (mkdir(to, 0700) != 0)
 			return errno == EEXIST || failed(made, "make", path);
@@ -365,8 +369,8 @@ static bool make_anew(const char *path) {
 static bool cover_folder(const char *path) {
 	char from[PATH_MAX], to[PATH_MAX];
 	bool shared = false;
-	if (strcmp(path, "/proc") == 0 || strcmp(path, "/dev") == 0 || strcmp(path, "/sys") == 0)
-		return true; /* made later */
+	if (is_of_kernel(path))
+		return true;
 	join(from, OLD, path);
 	join(to, NEW, path);
 	if (in_user_namespace && has_mounts_below(path))
@@ -377,8 +381,12 @@ static bool cover_folder(const char *path) {
 		return chmod(to, 0) == 0 || failed(made, "make", path);
 	if (is_foreign(from, &shared) && !shared && copy_is_small(from))
 		return cover_by_copy(from, to);
-	if (!overlay(from, to)) /* of a file system that can't be below one */
-		return bind_read_only(from, to);
+	if (!overlay(from, to)) { /* of a file system that can't be below one */
+		if (!bind_read_only(from, to))
+			return false;
+		snprintf(made->what, sizeof made->what, "%.400s is read-only", path);
+		return true;
+	}
 	for (int i = 0; wanted(i) != NULL; i++)
 		if (!cover_foreign(path, wanted(i)))
 			return false;

@@ -13,16 +13,20 @@ The folder of the report is in memory, too, so that nothing is left behind, what
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
-import shutil
+import select
 import socket
 import stat
 import subprocess
+import termios
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 
 from ... import errors
-from ..._typing import NamedTuple
+from ..._typing import Any, NamedTuple
 from ...jobs.cgroup import host_room
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -59,6 +63,96 @@ class Entry(NamedTuple):
     size: int  # bytes
 
 
+class Outputs:
+    """Where the output of a program goes that can change nothing: through a descriptor of a file it could change the
+    file's mode, its owner and what was there before, and a terminal has settings.
+    """
+
+    def __init__(self) -> None:
+        self._pipes: dict[int, int] = {}  # by the file's descriptor
+        self._relays: list[_Relay] = []
+        self._terminal: tuple[int, list[Any], bytes] | None = None
+
+    def given(self, descriptor: int) -> int:
+        """Return what the program gets for a descriptor: of a file, a pipe that is written there."""
+        if descriptor < 0:
+            return descriptor
+        if descriptor in self._pipes:
+            return self._pipes[descriptor]
+        try:
+            if os.isatty(descriptor):
+                self._terminal = (descriptor, termios.tcgetattr(descriptor), _size_of(descriptor))
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                return descriptor
+        except (OSError, termios.error):  # it is closed
+            return descriptor
+        end, self._pipes[descriptor] = os.pipe()
+        self._relays.append(_Relay(end, os.dup(descriptor)))
+        return self._pipes[descriptor]
+
+    def started(self) -> None:
+        """Leave the pipes to the program, which has started."""
+        for pipe in self._pipes.values():
+            os.close(pipe)
+        self._pipes.clear()
+
+    def flush(self) -> None:
+        """Wait until all that the program has printed is in its files."""
+        for relay in self._relays:
+            relay.flush()
+
+    def close(self) -> None:
+        """Set the terminal as it was, and end. Nothing of the program or its launcher lives."""
+        self.started()
+        for relay in self._relays:
+            relay.thread.join()
+        self._relays.clear()
+        if self._terminal is not None:
+            descriptor, settings, size = self._terminal
+            self._terminal = None
+            with contextlib.suppress(OSError, termios.error):  # it has gone
+                if termios.tcgetattr(descriptor) != settings:
+                    termios.tcsetattr(descriptor, termios.TCSANOW, settings)
+                if _size_of(descriptor) != size:
+                    fcntl.ioctl(descriptor, termios.TIOCSWINSZ, size)
+
+
+def _size_of(terminal: int) -> bytes:
+    return fcntl.ioctl(terminal, termios.TIOCGWINSZ, bytes(8))
+
+
+class _Relay:
+    """A thread that writes to a file what comes out of a pipe, until nobody has the pipe's other end."""
+
+    def __init__(self, pipe: int, file: int) -> None:
+        self._pipe, self._file = pipe, file
+        self._busy = threading.Lock()  # held from a read until all of it is written
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
+
+    def _run(self) -> None:
+        data = b"-"
+        while data:
+            select.select([self._pipe], [], [])
+            with self._busy:
+                data = rest = os.read(self._pipe, 1 << 16)
+                with contextlib.suppress(OSError):  # a full disk: the program is not to wait for it
+                    while rest:
+                        rest = rest[os.write(self._file, rest) :]
+        with self._busy:
+            os.close(self._pipe)
+            os.close(self._file)
+            self._pipe = -1
+
+    def flush(self) -> None:
+        """Wait until the pipe is empty, and what was in it is written."""
+        while True:
+            with self._busy:
+                if self._pipe < 0 or fcntl.ioctl(self._pipe, termios.FIONREAD, bytes(4)) == bytes(4):
+                    return
+            time.sleep(0.001)
+
+
 class Cover:
     """One program in a cover. ``start`` makes the cover, ``go`` lets the program begin."""
 
@@ -67,6 +161,7 @@ class Cover:
         self._control: socket.socket | None = None
         self._launcher: subprocess.Popen[bytes] | None = None
         self._report = self._layers = -1
+        self._outputs = Outputs()
         self._since = 0
         self.kind = ""
         self.inside = ""  # the folder of the report, as the program sees it
@@ -97,6 +192,7 @@ class Cover:
             folder = folder or os.getcwd()
         except FileNotFoundError:
             raise errors.UnavailableError("the program was not run: the working folder has been removed") from None
+        stdout, stderr = self._outputs.given(stdout), self._outputs.given(2 if stderr is None else stderr)
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.settimeout(seconds)
         self._control = ours
@@ -116,6 +212,7 @@ class Cover:
                 start_new_session=True,
                 pass_fds=(theirs.fileno(),),
             )
+        self._outputs.started()
         while not self.kind:
             try:
                 data, descriptors, _, _ = socket.recv_fds(ours, 1 << 16, 2)
@@ -199,6 +296,7 @@ class Cover:
                 self._take(data.decode())
         except OSError:  # it has ended
             pass
+        self._outputs.flush()
 
     def close(self) -> None:
         """End it, and forget what it wrote, and its report."""
@@ -209,6 +307,7 @@ class Cover:
         if self._launcher is not None:
             self._launcher.wait()
             self._launcher = None
+        self._outputs.close()
         for descriptor in (self._report, self._layers):
             if descriptor >= 0:
                 os.close(descriptor)
@@ -231,16 +330,16 @@ class Cover:
         for number in sorted(os.listdir(layers)):
             files = os.path.join(layers, number, "files")
             of = os.readlink(os.path.join(layers, number, "of"))
-            for place, folders, names in os.walk(files):
+            for place, folders, names, folder in os.fwalk(files):  # a path may be longer than the kernel takes
                 at = os.path.normpath(os.path.join(of, os.path.relpath(place, files)))
-                for name in (*names, *(one for one in folders if os.path.islink(os.path.join(place, one)))):
-                    path = os.path.join(place, name)
-                    facts = os.lstat(path)
-                    if facts.st_ctime_ns <= self._since:
-                        continue  # a copy that the cover made
+                for name in (*names, *folders):
+                    facts = os.lstat(name, dir_fd=folder)
+                    if facts.st_ctime_ns <= self._since or stat.S_ISDIR(facts.st_mode):
+                        continue  # a copy that the cover made, or a folder
                     removed = stat.S_ISCHR(facts.st_mode) and facts.st_rdev == 0
                     real = os.path.join(at, name)
-                    yield Entry(real, os.path.lexists(real), removed, facts.st_size), path
+                    if not _is_copy(facts, real):
+                        yield Entry(real, os.path.lexists(real), removed, facts.st_size), os.path.join(place, name)
 
     def keep(self, folder: str) -> int:
         """Copy what the program wrote below a folder, under the paths that it had.
@@ -256,8 +355,10 @@ class Cover:
             if os.path.islink(path):
                 os.symlink(os.readlink(path), target)
             else:
-                _copy_sparse(_with_data(entry, path), target)
-                shutil.copystat(path, target)
+                _copy_sparse(_with_data(path), target)
+                facts = os.lstat(path)  # not its owner, with whom a program that runs as its owner would be another one
+                os.chmod(target, stat.S_IMODE(facts.st_mode) & 0o777)
+                os.utime(target, ns=(facts.st_atime_ns, facts.st_mtime_ns))
             count += 1
         return count
 
@@ -286,19 +387,34 @@ def _after_all_before() -> int:
     return now
 
 
-def _with_data(entry: Entry, path: str) -> str:
+def _is_copy(facts: os.stat_result, real: str) -> bool:
+    """Whether a file is as on the machine: an overlay copies what is opened for writing, written to or not."""
+    try:
+        there = os.lstat(real)
+    except OSError:
+        return False
+    return all(getattr(facts, name) == getattr(there, name) for name in _OF_COPIES) and stat.S_ISREG(facts.st_mode)
+
+
+_OF_COPIES = ("st_mode", "st_uid", "st_gid", "st_size", "st_mtime_ns")
+
+
+def _with_data(path: str) -> str:
     """Return where the data of a file is: one whose mode or name alone has changed has it in the machine's file."""
     try:
         os.getxattr(path, "trusted.overlay.metacopy")
     except OSError:
         return path
-    try:
-        origin = os.fsdecode(os.getxattr(path, "trusted.overlay.redirect"))
-    except OSError:
-        return entry.path
-    if not origin.startswith("/"):
-        return os.path.join(os.path.dirname(entry.path), origin)
-    return os.path.normpath(os.readlink(path.partition("/files/")[0] + "/of") + origin)  # from the root of its layer
+    layer, _, rest = path.partition("/files/")
+    at, origin = f"{layer}/files", "/"  # from the root of the layer, as it is there and as the machine has it
+    for name in rest.split("/"):
+        at = os.path.join(at, name)
+        try:  # a folder that was renamed has one, too
+            redirect = os.fsdecode(os.getxattr(at, "trusted.overlay.redirect"))
+        except OSError:
+            redirect = name
+        origin = os.path.join(origin, redirect)
+    return os.path.normpath(os.readlink(f"{layer}/of") + origin)
 
 
 def _copy_sparse(source: str, target: str) -> None:

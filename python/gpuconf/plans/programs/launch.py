@@ -142,7 +142,9 @@ class Program:
         Raises OSError if it cannot be started.
         """
         begin = time.monotonic()
-        handlers = {one: signal.signal(one, _interrupt) for one in (signal.SIGTERM, signal.SIGHUP) if _in_main_thread()}
+        # One that is ignored stays so, as under nohup.
+        signals = [one for one in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(one) is not signal.SIG_IGN]
+        handlers = {one: signal.signal(one, _interrupt) for one in signals if _in_main_thread()}
         try:
             self.cover.go({**variables, VARIABLE: self.cover.inside})
             try:
