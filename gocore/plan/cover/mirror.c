@@ -290,7 +290,7 @@ static int ask_for_calls(void) {
 	}
 	program[size++] = UNLESS(SYS_sendmsg, 4);
 	program[size++] = LOAD(args[2]);
-	program[size++] = UNLESS(FLAGS_OF_TELL, 1); /* how this process is told of the filter */
+	program[size++] = UNLESS(FLAGS_OF_TELL, 1); /* of the message that names the filter */
 	program[size++] = RETURN(SECCOMP_RET_ALLOW);
 	program[size++] = RETURN(SECCOMP_RET_USER_NOTIF);
 	for (int i = 0; i < COUNT(CALLS); i++) {

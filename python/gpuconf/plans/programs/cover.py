@@ -122,7 +122,7 @@ def _size_of(terminal: int) -> bytes:
 
 
 class _Relay:
-    """A thread that writes to a file what comes out of a pipe, until nobody has the pipe's other end."""
+    """A thread that writes to a file what comes out of a pipe, until its other end is closed."""
 
     def __init__(self, pipe: int, file: int) -> None:
         self._pipe, self._file = pipe, file
