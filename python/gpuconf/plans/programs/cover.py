@@ -192,7 +192,9 @@ class Cover:
             folder = folder or os.getcwd()
         except FileNotFoundError:
             raise errors.UnavailableError("the program was not run: the working folder has been removed") from None
-        stdout, stderr = self._outputs.given(stdout), self._outputs.given(2 if stderr is None else stderr)
+        stdout, errors_to = self._outputs.given(stdout), self._outputs.given(2 if stderr is None else stderr)
+        if errors_to != 2:  # None leaves it as it is, closed or not
+            stderr = errors_to
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.settimeout(seconds)
         self._control = ours
