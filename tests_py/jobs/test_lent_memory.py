@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from gpuconf.jobs import simulated_cards
 from turning import PROGRAM, Job, agents, in_use, one_card, rows, states, until
 
 LENDS = "100MiB..300MiB"
@@ -173,6 +174,22 @@ def test_a_suspended_program_that_ends_its_use_goes_on(environment: dict[str, st
         assert borrower.hear() is None
         borrower.end()
     until(lambda: states(environment) == [], 10)
+
+
+def test_a_program_whose_cards_the_environment_simulates_is_suspended(environment: dict[str, str]) -> None:
+    own = {name: value for name, value in environment.items() if name != simulated_cards.VARIABLE}
+    with Job(own, memory=LENDS) as borrower:
+        until(lambda: leased(own) == [300])
+        assert borrower.ask("begin(7, 250)") == 0
+        before = borrower.ask("values()")
+        with Job(own, "--timeout", "20", memory="200MiB") as owner:
+            assert owner.ask("begin(9, 140)") == 0
+            assert leased(own) == [100, 200]
+            borrower.say("values()")
+            time.sleep(2)
+            assert not has_answered(borrower)
+            owner.end()
+        assert borrower.hear() == before
 
 
 def test_two_borrowers_and_one_card(environment: dict[str, str]) -> None:
