@@ -134,6 +134,22 @@ def test_idle_memory_of_pools_is_returned(environment: dict[str, str]) -> None:
             owner.end()
 
 
+def test_a_limit_below_what_is_in_use_is_not_called_its_sum(environment: dict[str, str]) -> None:
+    with Job(environment, memory=LENDS, code=POOL) as borrower:
+        until(lambda: leased(environment) == [300])
+        borrower.ask("hold(250)")
+        with Job(environment, memory="200MiB") as owner:
+            owner.say("begin(9, 140)")
+            words = [sys.executable, "-m", "gpuconf", "ps"]
+
+            def said() -> str:
+                return subprocess.run(words, env=environment, capture_output=True, text=True, check=True).stdout
+
+            until(lambda: "limit 100.00MiB < pools 250.00MiB + outside 0B + free 0B" in said(), 20)
+            assert owner.hear() == 0
+            owner.end()
+
+
 @pytest.mark.parametrize("itself", [False, True])
 def test_a_program_that_has_only_pools_is_suspended(environment: dict[str, str], itself: bool) -> None:
     with (Leasing if itself else Job)(environment, memory=LENDS, code=POOL) as borrower:
