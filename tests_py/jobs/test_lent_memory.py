@@ -5,6 +5,7 @@ Real processes on a simulated card of 400 MiB; each lease takes 50 MiB more for 
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from gpuconf.jobs import simulated_cards
 from turning import PROGRAM, Job, agents, in_use, one_card, rows, states, until
 
 LENDS = "100MiB..300MiB"
@@ -34,6 +36,10 @@ def check(environment: dict[str, str]) -> None:
     words = [sys.executable, "-m", "gpuconf", "ledger", "check"]
     done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def has_answered(job: Job) -> bool:
+    return bool(select.select([job.stdout], [], [], 0)[0])
 
 
 def its_owner_gets_it_at_once(environment: dict[str, str], borrower: Job) -> None:
@@ -128,6 +134,22 @@ def test_idle_memory_of_pools_is_returned(environment: dict[str, str]) -> None:
             owner.end()
 
 
+def test_a_limit_below_what_is_in_use_is_not_called_its_sum(environment: dict[str, str]) -> None:
+    with Job(environment, memory=LENDS, code=POOL) as borrower:
+        until(lambda: leased(environment) == [300])
+        borrower.ask("hold(250)")
+        with Job(environment, memory="200MiB") as owner:
+            owner.say("begin(9, 140)")
+            words = [sys.executable, "-m", "gpuconf", "ps"]
+
+            def said() -> str:
+                return subprocess.run(words, env=environment, capture_output=True, text=True, check=True).stdout
+
+            until(lambda: "limit 100.00MiB < pools 250.00MiB + outside 0B + free 0B" in said(), 20)
+            assert owner.hear() == 0
+            owner.end()
+
+
 @pytest.mark.parametrize("itself", [False, True])
 def test_a_program_that_has_only_pools_is_suspended(environment: dict[str, str], itself: bool) -> None:
     with (Leasing if itself else Job)(environment, memory=LENDS, code=POOL) as borrower:
@@ -144,6 +166,46 @@ def test_a_program_that_has_only_pools_is_suspended(environment: dict[str, str],
             owner.end()
         assert borrower.hear() is None
         until(lambda: leased(environment) == [300])
+
+
+@pytest.mark.parametrize(
+    ("itself", "ends"), [(False, "gpuconf.reset()"), (True, "gpuconf.reset()"), (True, "made.release()")]
+)
+def test_a_suspended_program_that_ends_its_use_goes_on(environment: dict[str, str], itself: bool, ends: str) -> None:
+    with (Leasing if itself else Job)(environment, memory=LENDS, code=POOL) as borrower:
+        until(lambda: leased(environment) == [300])
+        borrower.ask("hold(250)")
+        with Job(environment, memory="200MiB") as owner:
+            assert owner.ask("begin(9, 140)") == 0
+            borrower.say(f"held.clear() or {ends}")
+            time.sleep(2)
+            assert owner.ask("values()")[0] == [9]
+            owner.end()
+        # It asks the driver about its streams first, which has to wait at the gate: the agent sees nothing else.
+        try:
+            until(lambda: has_answered(borrower), 20)
+        except AssertionError:  # or it would never end
+            subprocess.run([sys.executable, "-m", "gpuconf", "resume", str(borrower.pid)], env=environment, check=False)
+            raise
+        assert borrower.hear() is None
+        borrower.end()
+    until(lambda: states(environment) == [], 10)
+
+
+def test_a_program_whose_cards_the_environment_simulates_is_suspended(environment: dict[str, str]) -> None:
+    own = {name: value for name, value in environment.items() if name != simulated_cards.VARIABLE}
+    with Job(own, memory=LENDS) as borrower:
+        until(lambda: leased(own) == [300])
+        assert borrower.ask("begin(7, 250)") == 0
+        before = borrower.ask("values()")
+        with Job(own, "--timeout", "20", memory="200MiB") as owner:
+            assert owner.ask("begin(9, 140)") == 0
+            assert leased(own) == [100, 200]
+            borrower.say("values()")
+            time.sleep(2)
+            assert not has_answered(borrower)
+            owner.end()
+        assert borrower.hear() == before
 
 
 def test_two_borrowers_and_one_card(environment: dict[str, str]) -> None:

@@ -51,6 +51,20 @@ def test_an_idle_program_gives_its_memory_to_one_that_waits(environment: dict[st
     assert in_use(environment) == 0
 
 
+def test_a_program_whose_cards_the_environment_simulates_can_be_parked(environment: dict[str, str]) -> None:
+    """Without --simulate, and inside no other job: its agent sees the same cards nevertheless."""
+    own = {name: value for name, value in environment.items() if name != simulated_cards.VARIABLE}
+    with Job(own, "--turns") as job:
+        assert job.ask("begin(7)") == 0
+        before = job.ask("values()")
+        for verb in ("park", "resume"):
+            words = [sys.executable, "-m", "gpuconf", verb, str(job.pid)]
+            done = subprocess.run(words, env=own, capture_output=True, text=True, check=False, timeout=60)
+            assert done.returncode == 0, done.stderr
+            assert states(own) == ["parked"] or verb == "resume"
+        assert job.ask("values()") == before
+
+
 def test_a_program_comes_back_whoever_was_killed(environment: dict[str, str]) -> None:
     with Job(environment, "--turns") as idle:
         assert idle.ask("begin(7)") == 0

@@ -156,8 +156,12 @@ const mostOfJob = 5
 
 // describeBudget is the line about the job's budget in a report, with the other processes that have most of it.
 func (m *Manager) describeBudget(p *pool, b gpu.Budget) string {
-	text := fmt.Sprintf("  memory of the job: limit %s = pools %s + outside %s + free %s",
-		human.Exact(b.LimitBytes), human.Bytes(b.PoolBytes), human.Bytes(b.OutsideBytes), human.Bytes(b.FreeBytes))
+	sign := "="
+	if b.LimitBytes < b.PoolBytes+b.OutsideBytes { // while lent memory is returned
+		sign = "<"
+	}
+	text := fmt.Sprintf("  memory of the job: limit %s %s pools %s + outside %s + free %s", human.Exact(b.LimitBytes),
+		sign, human.Bytes(b.PoolBytes), human.Bytes(b.OutsideBytes), human.Bytes(b.FreeBytes))
 	others := slices.DeleteFunc(m.driver.(gpu.Budgeted).BudgetProcesses(p.device.Ordinal),
 		func(other gpu.Process) bool { return other.PID == os.Getpid() })
 	slices.SortFunc(others, func(a, b gpu.Process) int { return cmp.Compare(b.UsedBytes, a.UsedBytes) })

@@ -3,8 +3,8 @@
  * The gate of a job that takes turns: while it is closed, calls that submit, allocate, copy, wait or ask do not reach
  * the driver. They say that they want their turn, and wait.
  *
- * gated.h has the functions that have no other hook. Functions of CUDA 2 and of graphics are in neither list: the
- * driver keeps their callers waiting, and nothing notices that they want a turn.
+ * gated.h has the functions that have no other hook. Functions of CUDA 2 and 3.0, of graphics and of logical endpoints
+ * are in neither list: the driver keeps their callers waiting, and nothing notices that they want a turn.
  */
 #include "guard.h"
 

@@ -113,9 +113,15 @@ def human_limit(count: int) -> str:
 
 
 def job_memory_text(limit: int, pools: int, outside: int, free: int) -> str:
-    """Return the parts of a job's limit on a GPU, given in bytes."""
+    """Return the parts of a job's limit on a GPU, given in bytes.
+
+    While lent memory is returned the limit is less than what the job still has:
+
+    >>> job_memory_text(2 << 30, 3 << 30, 0, 0)
+    'limit 2.00GiB < pools 3.00GiB + outside 0B + free 0B'
+    """
     parts = f"pools {human_bytes(pools)} + outside {human_bytes(outside)} + free {human_bytes(free)}"
-    return f"limit {human_bytes(limit)} = {parts}"
+    return f"limit {human_bytes(limit)} {'<' if limit < pools + outside else '='} {parts}"
 
 
 class Fields:

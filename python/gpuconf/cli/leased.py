@@ -53,7 +53,7 @@ def run(options: Options, words: Sequence[str], own: Mapping[str, str]) -> int:
         granted.most = granted.limit
     with (
         granted,
-        _Shared(options.simulate) as shared,
+        _Shared(options.simulate, turns) as shared,
         guarded.guard(options, granted, words, {**os.environ, **own}, turns=turns) as guard,
         Job() as job,
     ):
@@ -187,17 +187,22 @@ def _agent(options: Options, granted: Grant, guard: guarded.Guard, environment: 
 
 
 class _Shared:
-    """The simulated cards that the program shares with all that it starts, if there are any. A context manager."""
+    """The simulated cards that the program shares with all that it starts, if there are any. A context manager.
+
+    Without --simulate each process has the cards of ``GPUCONF_SIMULATE`` for itself, but for a program that gives way:
+    its agent has to see its memory leave them.
+    """
 
     _ending = staticmethod(sys.is_finalizing)  # see Buffer._ending
 
-    def __init__(self, simulate: str | None) -> None:
+    def __init__(self, simulate: str | None, gives_way: bool) -> None:
         self._cards = None
         self.environment: dict[str, str] = {}
-        if simulate is not None:
+        spec = simulate if simulate is not None or not gives_way else survey().simulated
+        if spec:
             from ..jobs.simulated_cards import of_program as of_simulation
 
-            self._cards = of_simulation(simulate)
+            self._cards = of_simulation(spec)
 
     def __enter__(self) -> _Shared:
         if self._cards is not None:
