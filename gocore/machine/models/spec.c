@@ -233,7 +233,7 @@ static int all_digits(struct part p) {
 	return p.end > p.at && p.end - p.at <= 4;
 }
 
-/* What people write for 2xT4: "2*T4", "T4x2", "T4*2", "2 T4", "2T4", "2". Returns 0 for anything else, such as "3090". */
+/* What people write for 2xT4: "2*T4", "T4x2", "T4*2", "2 T4", "2T4", "2". Returns 0 for all else, such as "3090". */
 static int other_form(struct part p, char *meant, size_t room) {
 	if (all_digits(p) && length(p) <= 2)
 		return snprintf(meant, room, "%.*sxT4", (int)(p.end - p.at), p.at);
