@@ -208,6 +208,16 @@ def explain(environ: Mapping[str, str], called: Mapping[str, str]) -> dict[str, 
     return origins
 
 
+def limit(environ: Mapping[str, str]) -> Origin:
+    """Return the most bytes of a process on each GPU that a variable, a file and the ceilings leave; "" for any."""
+    return explain(environ, {})[_LIMIT]
+
+
+def who_limits(origin: Origin) -> str:
+    """Return where a limit comes from, as a message names it: what to change for another one."""
+    return origin.ceiling or (_LIMIT if origin.source == "environment" else f"limit in {origin.source}")
+
+
 def value(name: str, environ: Mapping[str, str]) -> str:
     """Return a setting that the core does not read, such as the ledger's folder; "" if nothing sets it."""
     if name in environ:

@@ -309,8 +309,8 @@ def _write(options: Options, report: dict[str, Any]) -> None:
     if options.report:
         console.complain(f"gpuconf run: {_line(report)}")
     if report["exit_code"] != 0:
-        variable = settings.explain(os.environ, {})["GPUCONF_LIMIT"].ceiling or "GPUCONF_LIMIT"
-        _note_limit(report, variable if _by_variables(options) else "--memory")
+        setter = settings.who_limits(settings.limit(os.environ)) if _by_variables(options) else "--memory"
+        _note_limit(report, setter)
     if options.json_report is not None:
         import json
 

@@ -115,9 +115,8 @@ def grant(
 
 
 def limited(devices: Sequence[VisibleDevice]) -> Grant:
-    """Return what ``GPUCONF_LIMIT`` and the ceilings allow on each of the devices, without a claim."""
-    text = settings.explain(os.environ, {})["GPUCONF_LIMIT"].value
-    return Grant(_leased(devices), sizes.size("GPUCONF_LIMIT", text), None)
+    """Return what the limit of a variable or a file and the ceilings allow on each of the devices, without a claim."""
+    return Grant(_leased(devices), sizes.size("GPUCONF_LIMIT", settings.limit(os.environ).value), None)
 
 
 def _leased(devices: Sequence[VisibleDevice]) -> list[LeasedCard]:
