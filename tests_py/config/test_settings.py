@@ -200,7 +200,7 @@ def test_a_ceiling_holds_for_live_pools(here: Path) -> None:
     assert limits() == [1024]
 
 
-# The total that the driver tells a program that does not know gpuconf, and the result of allocating 2 GiB; in MiB.
+# The MiB that the driver reports to a program that does not know gpuconf, and the result of allocating 2 GiB.
 _OF_THE_DRIVER = """
 import ctypes
 driver, made, free, total = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p(), ctypes.c_size_t(), ctypes.c_size_t()
@@ -211,7 +211,7 @@ print(total.value >> 20, driver.cuMemAlloc_v2(ctypes.byref(made), ctypes.c_size_
 
 
 def test_a_limit_of_a_file_limits_a_program_of_run(here: Path) -> None:
-    """Only the variable did: a program had the whole card, without a word, and --guard was refused."""
+    """Only the variable did: a program had the whole card, no message said so, and --guard was refused."""
     (here / "gpuconf.toml").write_text('limit = "1GiB"\n')
     ledger = {"GPUCONF_LEDGER": str(here / "ledger")}
     words = ("run", "--simulate", "T4", "--guard=proxy", "python", "-c", _OF_THE_DRIVER)

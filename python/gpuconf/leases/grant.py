@@ -37,6 +37,7 @@ class Grant:
         # own.
         self.beside: dict[str, int] = {} if claim is None else {one.uuid: one.charge - one.bytes for one in claim.cards}
         self.id: str = claim.id if claim is not None else os.environ.get("GPUCONF_LEASE", "")
+        self.lowered = ""  # that the process's own limit leaves less than was requested, as a sentence
         self._left_to_others = False
 
     def __enter__(self) -> Grant:
@@ -111,7 +112,9 @@ def grant(
     known = {device.uuid: device for device in devices}
     cards = _leased([known[one.uuid] for one in claimed.cards])
     most = min(request.most_of(known[one.uuid]) for one in claimed.cards)
-    return Grant(cards, min(one.bytes for one in claimed.cards), claimed, most)
+    granted = Grant(cards, min(one.bytes for one in claimed.cards), claimed, most)
+    granted.lowered = request.lowered([known[one.uuid] for one in claimed.cards])
+    return granted
 
 
 def limited(devices: Sequence[VisibleDevice]) -> Grant:

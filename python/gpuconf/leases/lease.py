@@ -218,6 +218,9 @@ class Lease(metaclass=Made):
         devices, whole = _candidates(request)
         begun, timeout = time.monotonic(), request.timeout
         granted = grant(request, devices, " ".join(sys.orig_argv))
+        if granted.lowered:
+            _note(granted.lowered)
+        lends = lends and granted.most > granted.limit
         try:
             self._kept = KeptConfiguration()
             if lends:
@@ -357,6 +360,14 @@ def _warn(text: str) -> None:
     logging.getLogger("gpuconf").warning("gpuconf.lease: %s", text)
 
 
+def _note(text: str) -> None:
+    """Warn of a limit that is lower than requested: programs without logging must see it, too."""
+    import warnings
+
+    frame = runtime.calling_frame()
+    warnings.warn_explicit(f"gpuconf.lease: {text}", UserWarning, frame.f_code.co_filename, frame.f_lineno)
+
+
 def _publish_in_job(lease: str) -> None:
     """Publish this process's figures as before its part of a job's lease. It can do without."""
     try:  # noqa: SIM105 - contextlib takes time to import
@@ -430,6 +441,8 @@ def lease(
     Inside the block only the leased GPUs are visible, in ``CUDA_VISIBLE_DEVICES`` (by UUID) and
     ``gpuconf.visible_devices()``, and the limit of each is ``memory``. At the end the environment and the configuration
     are as before: another lease can follow.
+
+    ``GPUCONF_LIMIT``, or ``limit`` in gpuconf.toml, lowers ``memory`` to what this process may use, with a warning.
 
     In a program of ``gpuconf run`` or ``gpuconf lease``, it is a part of that lease, which waits for nothing and takes
     nothing from other programs, as for a nested ``gpuconf run``. FailedPreconditionError: that lease has less. The
