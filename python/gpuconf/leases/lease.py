@@ -50,7 +50,7 @@ class KeptConfiguration:
         self._logical: dict[str, list[Any]] = {}
         self._visible: list[str] | None = None
         self._settings: dict[str, str] = {}
-        self._overrides = dict(runtime.current.overrides)
+        self.overrides = dict(runtime.current.overrides)
         if not runtime.enumerated():
             return
         uuids = _uuids()
@@ -89,7 +89,7 @@ class KeptConfiguration:
             config.set_logical_device_configuration(gpus[uuid], self._logical[uuid])
 
     def _put_switches(self) -> None:
-        runtime.current.overrides.update(self._overrides)
+        runtime.current.overrides.update(self.overrides)
         for name, value in self._settings.items():
             core.pybind_SetSetting(name, value)
 
@@ -215,6 +215,9 @@ class Lease(metaclass=Made):
         if lends and (why := _why_none_lent()):
             _warn(f"{why}. The lease has {request.memory}")
             request, lends = request._replace(most=None), False
+        from ..jobs import limited
+
+        limited.suspend()
         devices, whole = _candidates(request)
         begun, timeout = time.monotonic(), request.timeout
         granted = grant(request, devices, " ".join(sys.orig_argv))
@@ -229,9 +232,11 @@ class Lease(metaclass=Made):
                 self._loan = Loan(granted, {device.uuid: device.total_memory for device in devices})
             if not whole:
                 self._use(granted)
+            limited.follow()
             open_ledger().publish(
                 granted.id, timeout=None if timeout is None else max(0, begun + timeout - time.monotonic())
             )
+            limited.resume()
         except BaseException:
             self._put_back()
             granted.release()
@@ -269,6 +274,9 @@ class Lease(metaclass=Made):
 
     def _release(self) -> None:
         global _current
+        from ..jobs import limited
+
+        limited.return_caches()
         try:
             reset()
         except errors.FailedPreconditionError as error:
@@ -278,6 +286,7 @@ class Lease(metaclass=Made):
                 f"{text}\nThe memory stays leased until then: call release() again"
             ) from None
         unpublish()
+        seen = ",".join(self.gpus)
         self._put_back()
         granted, self._grant = self._grant, None
         if granted is not None and (text := granted.why_lost()):
@@ -289,6 +298,10 @@ class Lease(metaclass=Made):
         with _lock:
             if _current is self:
                 _current = None
+        try:
+            limited.resume(seen)
+        except errors.GpuconfError as error:  # the lease has ended all the same
+            _note(f"PyTorch cannot use the GPU after the lease: {error}")
 
     def _put_back(self) -> None:
         if self._loan is not None:
@@ -321,6 +334,11 @@ class Lease(metaclass=Made):
             return "<gpuconf.lease: nothing is leased>"
         gpus = [f"{uuid} ({kind} memory)" for uuid, kind in zip(self.gpus, self.memory_kinds, strict=True)]
         return f"<gpuconf.lease: {human_bytes(self.memory)} on {', '.join(gpus)}>"
+
+
+def is_held() -> bool:
+    """Whether this process holds a lease of its own, or is about to."""
+    return _current is not None
 
 
 def sure(leased: Lease) -> int:
