@@ -115,6 +115,19 @@ def test_a_ledger_in_a_file_is_beside_it(here: Path) -> None:
     assert settings.value("GPUCONF_LEDGER", {"GPUCONF_LEDGER": "/x"}) == "/x"
 
 
+def test_a_relative_ledger_is_refused(here: Path) -> None:
+    """It was another one in each working directory: two programs each leased the whole card, and nothing said so."""
+    relative = {"GPUCONF_LEDGER": "ledger", "GPUCONF_SIMULATE": "T4"}
+    said = "GPUCONF_LEDGER='ledger' is a relative path, which names another folder in each working directory"
+    for words in (("run", "--memory", "4GiB", "true"), ("lease", "--list"), ("ps",), ("ledger", "check"), ("doctor",)):
+        code, out, err = run(*words, cwd=here, env=relative)
+        assert (code != 0, said in out + err, "Traceback" in err) == (True, True, False), (words, out, err)
+    assert not (here / "ledger").exists()
+    with pytest.raises(gpuconf.errors.InvalidArgumentError, match="is a relative path"):
+        settings.default_folder(relative)
+    assert settings.default_folder({"GPUCONF_LEDGER": "~/ledger"}) == os.path.expanduser("~/ledger")
+
+
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
