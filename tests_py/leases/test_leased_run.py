@@ -123,6 +123,17 @@ def test_a_program_that_fails_at_its_own_limit_is_told_which() -> None:
     assert (status, err.endswith("at its limit of 1.00GiB. GPUCONF_LIMIT sets it\n")) == (2, True), err
 
 
+def test_other_simulated_cards_in_a_job_are_hidden_with_a_warning() -> None:
+    """The program saw no GPU, and no message said why."""
+    show = "import gpuconf; gpuconf.simulate('A100-40GB'); print(gpuconf.config.list_logical_devices('GPU'))"
+    code, out, err = run("--simulate", "T4", "--memory", "4GiB", "--guard=off", "python", "-c", show)
+    (said,) = err.splitlines()
+    assert (code, out) == (0, "[]\n")
+    assert "which the lease has set, names none of the simulated GPUs (A100-40GB" in said
+    same = show.replace("A100-40GB", "T4")
+    assert run("--simulate", "T4", "--memory", "4GiB", "--guard=off", "python", "-c", same)[2] == ""
+
+
 def test_ranks_share_a_card() -> None:
     """As torchrun starts them."""
     code, out, err = run(
