@@ -156,16 +156,16 @@ class MachineCollector:
         return []
 
 
-def _card(families: _Families, place: Place, found: View) -> None:
+def _card(families: _Families, place: Place, machine: View) -> None:
     labels = {name: getattr(place, name) for name in _CARD}
     memory = place.memory
-    about = {**labels, "name": place.name, "memory_kind": memory.kind, "driver": found.survey.driver or ""}
+    about = {**labels, "name": place.name, "memory_kind": memory.kind, "driver": machine.survey.driver or ""}
     families.add("gpu_info", about, 1)
     families.add("gpu_memory_total_bytes", labels, memory.total)
     families.add("gpu_memory_used_bytes", labels, memory.used)
     families.add("gpu_memory_free_bytes", labels, memory.free)
     # What is leased is unknown if the ledger cannot be read: 0 would be an answer.
-    families.add("gpu_leased_bytes", labels, None if found.ledger_error else place.leased)
+    families.add("gpu_leased_bytes", labels, None if machine.ledger_error else place.leased)
 
 
 def _share(families: _Families, place: Place, share: Share) -> None:
