@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 
 from .._core import import_hook
 from .._typing import Any
@@ -68,12 +69,13 @@ def return_caches() -> None:
         cupy.get_default_memory_pool().free_all_blocks()
 
 
-def resume(seen: str = "") -> None:
+def resume(keep: Callable[[], Any], seen: str = "") -> None:
     """List the devices again after a reset, if PyTorch runs on the pools by `follow`: it does not look for them, and
     its next allocation would fail.
 
     After a lease ``seen`` are the GPUs that it had, which may be all that CUDA sees until the process ends. The pools
-    then take memory as it is needed: no lease and no limit sets what they may have.
+    then take memory as it is needed: no lease and no limit sets what they may have. ``keep`` returns the configuration
+    of the moment, a leases.lease.KeptConfiguration, which `suspend` restores.
     """
     global _resumed
     if "torch" not in _routed:
@@ -83,8 +85,6 @@ def resume(seen: str = "") -> None:
 
     if runtime.initialized():
         return
-    from ..leases.lease import KeptConfiguration
-
     before = dict(runtime.current.overrides)
     try:
         runtime.physical_devices()
@@ -93,7 +93,7 @@ def resume(seen: str = "") -> None:
             raise
         runtime.current.overrides["CUDA_VISIBLE_DEVICES"] = seen
         runtime.physical_devices()
-    kept = KeptConfiguration()
+    kept = keep()
     kept.overrides = before
     for gpu in config.list_physical_devices("GPU") if seen else ():
         if not config.get_logical_device_configuration(gpu):
@@ -130,7 +130,8 @@ def _is_too_late(name: str) -> bool:
     """Whether a library that was imported before is routed already, or can no longer be, which is a warning."""
     module = sys.modules[name]
     if name == "torch" and not hasattr(module, "cuda"):
-        return True  # it is being imported, by what imports gpuconf
+        _warn(name, "its import was under way when gpuconf was imported. Import gpuconf before it")
+        return True
     import importlib
 
     adaptor = importlib.import_module(f"gpuconf.allocators.{name.partition('.')[0]}")

@@ -236,7 +236,7 @@ class Lease(metaclass=Made):
             open_ledger().publish(
                 granted.id, timeout=None if timeout is None else max(0, begun + timeout - time.monotonic())
             )
-            limited.resume()
+            limited.resume(KeptConfiguration)
         except BaseException:
             self._put_back()
             granted.release()
@@ -299,7 +299,7 @@ class Lease(metaclass=Made):
             if _current is self:
                 _current = None
         try:
-            limited.resume(seen)
+            limited.resume(KeptConfiguration, seen)
         except errors.GpuconfError as error:  # the lease has ended all the same
             _note(f"PyTorch cannot use the GPU after the lease: {error}")
 
