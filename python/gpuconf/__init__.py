@@ -85,6 +85,12 @@ if _environ.get("GPUCONF_SIMULATE"):
 
     prepare_simulated_libraries()
 
+if _environ.get("GPUCONF_LIMIT") or _environ.get("NVIDIA_GPU_MEMORY_LIMIT"):
+    from .jobs import limited
+
+    limited.follow()
+    del limited
+
 # The lock of imports on first use. Not a global: a fork's handlers keep what they refer to, and these globals refer to
 # much.
 _locks = {}

@@ -203,6 +203,23 @@ def test_every_card_is_exported_with_leases_and_pools(tmp_path: Path) -> None:
     assert not any(name.startswith("DCGM") for name in found)
 
 
+def test_what_is_leased_is_unknown_if_the_ledger_cannot_be_read() -> None:
+    """It was 0, which says that nothing is leased."""
+    code, out, err = export("--once", env={"GPUCONF_SIMULATE": "2xT4", "GPUCONF_LEDGER": "/dev/null"})
+    found = parsed(out)
+    assert (code, "gpuconf_gpu_leased_bytes" in found, len(found["gpuconf_gpu_memory_total_bytes"])) == (0, False, 2)
+    (said,) = err.splitlines()
+    assert said.startswith("gpuconf export: the ledger cannot be read: ")
+
+
+def test_an_unreadable_ledger_is_reported_once(monkeypatch: pytest.MonkeyPatch, one_gpu: None) -> None:
+    monkeypatch.setenv("GPUCONF_LEDGER", "/dev/null")
+    collector, said = metrics.MachineCollector(), []
+    monkeypatch.setattr(collector, "_report", said.append)
+    assert [len(list(collector.collect())) > 0 for _ in range(3)] == [True] * 3
+    assert len(said) == 1
+
+
 def test_dcgm_names(tmp_path: Path) -> None:
     (tmp_path / "machine").write_text(ONE_H100 + f"process {os.getpid()} bytes=4096 list=compute gi=-1 ci=-1\n")
     env = {"LD_LIBRARY_PATH": str(fake_nvml(tmp_path)), "FAKE_NVML": str(tmp_path / "machine")}

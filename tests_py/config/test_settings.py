@@ -115,6 +115,19 @@ def test_a_ledger_in_a_file_is_beside_it(here: Path) -> None:
     assert settings.value("GPUCONF_LEDGER", {"GPUCONF_LEDGER": "/x"}) == "/x"
 
 
+def test_a_relative_ledger_is_refused(here: Path) -> None:
+    """It was another one in each working directory: two programs each leased the whole card, and nothing said so."""
+    relative = {"GPUCONF_LEDGER": "ledger", "GPUCONF_SIMULATE": "T4"}
+    said = "GPUCONF_LEDGER='ledger' is a relative path, which names another folder in each working directory"
+    for words in (("run", "--memory", "4GiB", "true"), ("lease", "--list"), ("ps",), ("ledger", "check"), ("doctor",)):
+        code, out, err = run(*words, cwd=here, env=relative)
+        assert (code != 0, said in out + err, "Traceback" in err) == (True, True, False), (words, out, err)
+    assert not (here / "ledger").exists()
+    with pytest.raises(gpuconf.errors.InvalidArgumentError, match="is a relative path"):
+        settings.default_folder(relative)
+    assert settings.default_folder({"GPUCONF_LEDGER": "~/ledger"}) == os.path.expanduser("~/ledger")
+
+
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
@@ -198,6 +211,47 @@ def test_a_ceiling_holds_for_live_pools(here: Path) -> None:
         assert buffer.nbytes == 2 * GIB
     assert limits() == [3072], "a live pool keeps its limit"
     assert limits() == [1024]
+
+
+# The MiB that the driver reports to a program that does not know gpuconf, and the result of allocating 2 GiB.
+_OF_THE_DRIVER = """
+import ctypes
+driver, made, free, total = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p(), ctypes.c_size_t(), ctypes.c_size_t()
+assert driver.cuInit(0) == driver.cuDevicePrimaryCtxRetain(ctypes.byref(made), 0) == 0
+assert driver.cuCtxPushCurrent_v2(made) == driver.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total)) == 0
+print(total.value >> 20, driver.cuMemAlloc_v2(ctypes.byref(made), ctypes.c_size_t(2 << 30)))
+"""
+
+
+def test_a_limit_of_a_file_limits_a_program_of_run(here: Path) -> None:
+    """Only the variable did: a program had the whole card, no message said so, and --guard was refused."""
+    (here / "gpuconf.toml").write_text('limit = "1GiB"\n')
+    ledger = {"GPUCONF_LEDGER": str(here / "ledger")}
+    words = ("run", "--simulate", "T4", "--guard=proxy", "python", "-c", _OF_THE_DRIVER)
+    assert run(*words, cwd=here, env=ledger) == (0, "1024 2\n", "")
+    failing = (*words[:-1], _OF_THE_DRIVER + "raise SystemExit(1)")
+    said = f"the program ran out of memory, at its limit of 1.00GiB. limit in {here / 'gpuconf.toml'} sets it\n"
+    assert run(*failing, cwd=here, env=ledger) == (1, "1024 2\n", f"gpuconf run: {said}")
+    shown = "import os; print(os.environ['GPUCONF_LIMIT'])"
+    assert run("run", "--simulate", "T4", "-c", shown, cwd=here, env=ledger) == (0, f"{GIB}\n", "")
+    assert run("run", "--simulate", "T4", "-c", shown, cwd=here, env={**ledger, "GPUCONF_LIMIT": "3GiB"})[1] == (
+        f"{3 * GIB}\n"
+    )
+    code, out, err = run("run", "--simulate", "T4", "--check", cwd=here, env=ledger)
+    assert (code, "needs --memory" in err) == (0, False), out + err
+
+
+def test_a_ceiling_limits_a_program_of_run(here: Path) -> None:
+    (here / "etc.toml").write_text('[ceilings]\nlimit = "1GiB"\n')
+    command_line = ["run", "--simulate", "T4", "python", "-c", _OF_THE_DRIVER]
+    code = f"""
+    from gpuconf._core import settings
+    settings.ADMINISTRATOR = {str(here / "etc.toml")!r}
+    from gpuconf.cli.main import main
+    raise SystemExit(main({command_line!r}))
+    """
+    done = execute([sys.executable, "-c", textwrap.dedent(code)], env=environment({"GPUCONF_LEDGER": str(here / "l")}))
+    assert (done.returncode, done.stdout, done.stderr) == (0, "1024 2\n", "")
 
 
 def test_a_mistake_of_the_administrator(here: Path) -> None:

@@ -48,7 +48,7 @@ def passed(monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]) -> set[st
 
 
 def test_go_gets_each_variable_that_it_reads(monkeypatch: pytest.MonkeyPatch) -> None:
-    values = {"GPUCONF_GROWTH": "true", "GPUCONF_LIMIT": "1GiB"}
+    values = {"GPUCONF_GROWTH": "true", "GPUCONF_LEDGER": "/1", "GPUCONF_LIMIT": "1GiB"}
     read = read_by_go()
     assert {"CUDA_VISIBLE_DEVICES", "GPUCONF_LIMIT", "GPUCONF_PYTHON", "LOCAL_RANK", "TF_ENABLED_DEVICE_TYPES"} <= read
     # Python sets the others itself, and a program that sets them has a warning that there is no such variable.

@@ -102,6 +102,7 @@ def test_a_module_runs_as_python_runs_it(tmp_path: Path) -> None:
         (["--simulate"], "--simulate needs SPEC, such as --simulate 2xT4: simulated GPUs"),
         (["--simulate", "Z80", "x.py"], 'gpuconf run: --simulate: cannot simulate "Z80": unknown GPU model "Z80"'),
         (["--simulate", "", "x.py"], "gpuconf run: --simulate needs SPEC"),
+        (["--json-report", "", "--simulate=T4", "--memory=1GiB", "x.py"], "needs the name of a file, but got ''"),
         (["-m"], "gpuconf run: -m needs a MODULE"),
         (["--as-tensorflow", "python", "-I", "x.py"], "gpuconf run: --as-tensorflow does not work with -I"),
         (["--as-tensorflow", "python", "-X", "dev", "-uBE", "x.py"], "does not work with -uBE"),

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -112,6 +113,31 @@ def test_an_administrators_ceiling_holds_for_leases(
     for memory, leased_bytes in (("4GiB", 4 * GIB), (None, 4 * GIB), ("25%", 4 * GIB)):
         with gpuconf.lease(memory=memory) as leased:
             assert leased.memory == leased_bytes
+
+
+@pytest.mark.parametrize("memory", ["4GiB", None, "50%"])
+def test_a_lease_does_not_raise_the_users_own_limit(
+    monkeypatch: pytest.MonkeyPatch, ledger: Ledger, memory: str | None
+) -> None:
+    """The process had the lease's limit, and no message said so. What it cannot use is left to others."""
+    monkeypatch.setenv("GPUCONF_LIMIT", "1GiB")
+    leased = gpuconf.lease(memory=memory)
+    with pytest.warns(
+        UserWarning, match=r"of each GPU was requested, and GPUCONF_LIMIT allows 1\.00GiB: that is the limit"
+    ) as said:
+        leased.__enter__()
+    assert [Path(one.filename) for one in said] == [Path(__file__)]
+    try:
+        assert (leased.memory, gpuconf.memory.stats("GPU:0").bytes_limit) == (GIB, GIB)
+        assert [card.bytes for claim in ledger.claims() for card in claim.cards] == [GIB]
+        with pytest.raises(MemoryError):
+            gpuconf.memory.allocate("1.5GiB")
+    finally:
+        leased.release()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with gpuconf.lease(memory="512MiB") as leased:
+            assert leased.memory == GIB // 2
 
 
 def test_policies_and_several_cards(ledger: Ledger) -> None:

@@ -83,6 +83,57 @@ def test_a_command_gets_the_variables_and_its_own_options() -> None:
     assert (code, out, err) == (0, f"{4 * GIB} 1.000000 false --memory 1 -- x\n", "")
 
 
+LEASED = "import gpuconf; (one,) = gpuconf.leases.ledger.open_ledger().claims(); print(one.cards[0].bytes)"
+
+
+@pytest.mark.parametrize(
+    ("asked", "what"),
+    [(("--memory", "4GiB"), "4.00GiB"), (("--gpus", "1"), "all memory"), (("--memory", "2GiB..4GiB"), "4.00GiB")],
+    ids=["--memory", "--gpus", "MIN..MAX"],
+)
+@pytest.mark.parametrize("of_file", [False, True], ids=["variable", "file"])
+def test_a_lease_does_not_raise_the_users_own_limit(
+    tmp_path: Path, asked: tuple[str, str], what: str, of_file: bool
+) -> None:
+    """It did, and no message said so, although the variable is the most memory of a process."""
+    if of_file:
+        (tmp_path / "gpuconf.toml").write_text('limit = "1GiB"\n')
+    code, out, err = run(
+        *asked,
+        *("python", "-c", LIMIT_OF_POOLS + "; from gpuconf.leases import ledger; " + LEASED),
+        variables={} if of_file else {"GPUCONF_LIMIT": "1GiB"},
+        cwd=tmp_path,
+    )
+    by = f"limit in {tmp_path / 'gpuconf.toml'}" if of_file else "GPUCONF_LIMIT"
+    note = f"gpuconf run: {what} of each GPU was requested, and {by} allows 1.00GiB: that is the limit\n"
+    assert (code, out, err) == (0, f"[{GIB}]\n{GIB}\n", note)
+    assert run("--memory", "512MiB", "python", "-c", LIMIT_OF_POOLS, variables={"GPUCONF_LIMIT": "1GiB"}) == (
+        *(0, f"[{GIB // 2}]\n"),
+        "",
+    )
+
+
+def test_a_program_that_fails_at_its_own_limit_is_told_which() -> None:
+    """--memory does not raise it."""
+    code = "import ctypes, sys; d = ctypes.CDLL('libcuda.so.1'); p = ctypes.c_void_p(); d.cuInit(0); "
+    code += "d.cuDevicePrimaryCtxRetain(ctypes.byref(p), 0); d.cuCtxPushCurrent_v2(p); "
+    code += "sys.exit(d.cuMemAlloc_v2(ctypes.byref(p), ctypes.c_size_t(2 << 30)))"
+    words = ("--simulate", "T4:16GiB", "--guard=proxy", "--memory", "4GiB", "python", "-c", code)
+    status, _, err = run(*words, variables={"GPUCONF_LIMIT": "1GiB"})
+    assert (status, err.endswith("at its limit of 1.00GiB. GPUCONF_LIMIT sets it\n")) == (2, True), err
+
+
+def test_other_simulated_cards_in_a_job_are_hidden_with_a_warning() -> None:
+    """The program saw no GPU, and no message said why."""
+    show = "import gpuconf; gpuconf.simulate('A100-40GB'); print(gpuconf.config.list_logical_devices('GPU'))"
+    code, out, err = run("--simulate", "T4", "--memory", "4GiB", "--guard=off", "python", "-c", show)
+    (said,) = err.splitlines()
+    assert (code, out) == (0, "[]\n")
+    assert "which the lease has set, names none of the simulated GPUs (A100-40GB" in said
+    same = show.replace("A100-40GB", "T4")
+    assert run("--simulate", "T4", "--memory", "4GiB", "--guard=off", "python", "-c", same)[2] == ""
+
+
 def test_ranks_share_a_card() -> None:
     """As torchrun starts them."""
     code, out, err = run(

@@ -31,10 +31,14 @@ def _around(name: str, execute: Callable[[], None]) -> None:
 _finder = ImportFinder(lambda name: name in _waiting or name in _before, _around)
 
 
-def when_imported(name: str, then: Callable[[], None]) -> None:
-    """Call ``then`` once, after the first import of module ``name``. If ``then`` raises, the import fails."""
+def when_imported(name: str, then: Callable[[], None], *, keep: bool = False) -> None:
+    """Call ``then`` once, after the first import of module ``name``, instead of an earlier callback, unless ``keep``
+    lets that stay.
+
+    If ``then`` raises, the import fails.
+    """
     with _lock:
-        _waiting[name] = then
+        _waiting[name] = _waiting.get(name, then) if keep else then
         if _finder not in sys.meta_path:
             sys.meta_path.insert(0, _finder)
 

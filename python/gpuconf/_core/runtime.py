@@ -215,6 +215,7 @@ def _enumerate() -> None:
         current.simulated = spec
         if current.simulated:
             warn(current.simulated)
+            _warn_of_another_machine(devices)
         current.physical = devices
         if current.at_enumeration:
             # Only once: if it raises, the next call continues without it, as in TensorFlow.
@@ -237,6 +238,23 @@ def _warn_of_words() -> None:
 
         for text in texts:
             warnings.warn_explicit(text, UserWarning, "environment", 0)
+
+
+def _warn_of_another_machine(devices: list[PhysicalDevice]) -> None:
+    """Warn if a call has simulated GPUs and CUDA_VISIBLE_DEVICES has the UUIDs of others, such as those of a lease."""
+    written = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    hidden = not any(device.device_type == "GPU" for device in devices) and written.startswith(("GPU-", "MIG-"))
+    if hidden and _caller and written not in other_machines_masks:
+        import warnings
+
+        job = ", which the lease has set," if os.environ.get("GPUCONF_LEASE") else ""
+        warnings.warn_explicit(
+            f'CUDA_VISIBLE_DEVICES="{written}"{job} names none of the simulated GPUs ({current.simulated}), so this '
+            "process sees none. Simulate them outside of the lease, or unset the variable before gpuconf.simulate()",
+            UserWarning,
+            "environment",
+            0,
+        )
 
 
 def enumerated() -> bool:

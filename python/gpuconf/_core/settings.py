@@ -208,6 +208,16 @@ def explain(environ: Mapping[str, str], called: Mapping[str, str]) -> dict[str, 
     return origins
 
 
+def limit(environ: Mapping[str, str]) -> Origin:
+    """Return the most bytes of a process on each GPU that a variable, a file and the ceilings leave; "" for any."""
+    return explain(environ, {})[_LIMIT]
+
+
+def who_limits(origin: Origin) -> str:
+    """Return where a limit comes from, as a message names it: what to change for another one."""
+    return origin.ceiling or (_LIMIT if origin.source == "environment" else f"limit in {origin.source}")
+
+
 def value(name: str, environ: Mapping[str, str]) -> str:
     """Return a setting that the core does not read, such as the ledger's folder; "" if nothing sets it."""
     if name in environ:
@@ -476,11 +486,18 @@ def default_folder(environ: Mapping[str, str] | None = None) -> str:
     A private ledger is in ``/var/tmp``, which outlives the login and is the same for cron and ssh. The user's run-time
     directory and ``/dev/shm`` may be emptied at logout, and a home may be on a network file system. ``TMPDIR`` is not
     read: batch systems give each job its own, and jobs with different ledgers would not see each other's leases.
+
+    Raises InvalidArgumentError for a relative path in the variable: it would be another ledger in each folder.
     """
     environ = os.environ if environ is None else environ
-    chosen = value(VARIABLE, environ)
+    chosen = os.path.expanduser(value(VARIABLE, environ))
+    if chosen and not os.path.isabs(chosen):
+        raise errors.InvalidArgumentError(
+            f"{VARIABLE}={texts.shown(chosen)} is a relative path, which names another folder in each working "
+            'directory: programs would not see each other\'s leases. Write an absolute one, such as "$PWD/ledger"'
+        )
     if chosen:
-        return os.path.abspath(os.path.expanduser(chosen))
+        return os.path.abspath(chosen)
     if has_ledger(MACHINE_FOLDER):
         return MACHINE_FOLDER
     place = "/var/tmp" if os.path.isdir("/var/tmp") else "/tmp"

@@ -319,11 +319,12 @@ def _identity(descriptor: int) -> str:
 
 
 _active = False
+routes = False  # whether libraries are routed here, and a program that imports gpuconf need not do it
 
 
 def activate() -> None:
     """Install the hooks, once, and remove this folder from ``sys.path``. OpenTelemetry calls it as well."""
-    global _active
+    global _active, routes
     sys.path[:] = [entry for entry in sys.path if entry != _HERE]
     if _active or _disabled():
         return
@@ -331,6 +332,7 @@ def activate() -> None:
     if os.environ.get("GPUCONF_AS_TENSORFLOW"):
         _activate_as_tensorflow()
     if os.environ.get("GPUCONF_LIMIT"):
+        routes = True
         _watch_imports()
         if not os.environ.get("GPUCONF_RUN"):  # which says it itself
             import atexit

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import sys
 
+from . import console
 from .console import OK, UsageError
 from .output import print_json
 from .parser import Options
@@ -21,7 +22,9 @@ def export(options: Options) -> int:
                 raise UsageError(f"{option} must be a name or an address, without http:// and port, but got {name!r}")
     prometheus = client()
     registry = prometheus.CollectorRegistry()
-    registry.register(MachineCollector(options.dcgm_names))
+    collector = MachineCollector(options.dcgm_names)
+    collector._report = lambda text: console.complain(f"gpuconf export: {text}")
+    registry.register(collector)
     if options.once:
         if options.json:
             raise UsageError("--once prints Prometheus text and cannot be used with --json")

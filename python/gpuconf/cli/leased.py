@@ -46,6 +46,8 @@ def run(options: Options, words: Sequence[str], own: Mapping[str, str]) -> int:
     except (errors.NotFoundError, errors.DeadlineExceededError, _NeverError) as error:
         console.complain(f"gpuconf {options.command}: {error}")
         return TIMED_OUT if isinstance(error, errors.DeadlineExceededError) else CONDITION
+    if granted.lowered:
+        console.complain(f"gpuconf {options.command}: {granted.lowered}")
     turns = _gives_way(options, granted)
     if granted.most > granted.limit and turns:
         options.growth = True
@@ -90,7 +92,7 @@ def run(options: Options, words: Sequence[str], own: Mapping[str, str]) -> int:
                 agent.leave()
         elif agent is not None:
             agent.close()
-    _write(options, report)
+    _write(options, report, _setter(options, granted))
     return end_as(status)
 
 
@@ -298,7 +300,13 @@ def _signal_name(number: int) -> str:
     return names.get(number, f"SIGRTMIN{number - signal.SIGRTMIN:+}")
 
 
-def _write(options: Options, report: dict[str, Any]) -> None:
+def _setter(options: Options, granted: Grant) -> str:
+    """Return what sets the program's limit, as a message names it."""
+    own = _by_variables(options) or granted.lowered
+    return settings.who_limits(settings.limit(os.environ)) if own else "--memory"
+
+
+def _write(options: Options, report: dict[str, Any], setter: str) -> None:
     """Write the reports that the options request, and always which processes were not limited."""
     past = {one["pid"] for one in report["past_the_guard"]}
     for one in report["not_limited"]:
@@ -314,8 +322,7 @@ def _write(options: Options, report: dict[str, Any]) -> None:
     if options.report:
         console.complain(f"gpuconf run: {_line(report)}")
     if report["exit_code"] != 0:
-        variable = settings.explain(os.environ, {})["GPUCONF_LIMIT"].ceiling or "GPUCONF_LIMIT"
-        _note_limit(report, variable if _by_variables(options) else "--memory")
+        _note_limit(report, setter)
     if options.json_report is not None:
         import json
 

@@ -295,6 +295,8 @@ class _Parsing:
 
 def _check_output(name: str, path: str) -> None:
     """Refuse a file that cannot be written, or must not be: better now than at the end of a long program."""
+    if not path:  # as of a variable that is not set
+        raise UsageError(f"{name} needs the name of a file, but got ''")
     folder = os.path.dirname(path) or os.curdir
     if not os.path.isdir(folder):
         raise UsageError(f"{name}: there is no folder {folder}")

@@ -70,7 +70,8 @@ def run(options: Options) -> int:
     if options.memory is None and options.gpus is None:
         options.memory = settings.value("GPUCONF_MEMORY", os.environ) or None
     leases = options.memory is not None or options.gpus is not None
-    limits = leases or any(map(os.environ.get, ("GPUCONF_LIMIT", "NVIDIA_GPU_MEMORY_LIMIT")))
+    # From wherever it is set: a limit in a file, or the administrator's ceiling, holds for the program as a variable's.
+    limits = leases or bool(settings.limit(os.environ).value)
     _check_combinations(options, leases, limits)
     own = _own_variables(options, words)
     note_late_options(words, does_nothing=not limits and not own)

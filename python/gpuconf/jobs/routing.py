@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Inside a program under ``gpuconf run``, which knows nothing of gpuconf: its libraries are routed onto gpuconf's
-pools.
+pools. So they are in one with a limit that imports gpuconf itself (limited.py).
 
 A library is routed just before it first uses the GPU, not when it is imported. A program may import PyTorch, fork, and
 use the GPU in its children, and gpuconf's core does not survive a fork.
@@ -21,11 +21,16 @@ from .._typing import Any
 from ..simulation import simulated_torch
 
 Tell = Callable[[str, str], None]
+Wanted = Callable[[], bool]  # whether a library shall still be routed when it first uses the GPU
 
 _lock = module_lock(globals(), "_lock")
 
 
-def imported(name: str, tell: Tell) -> None:
+def _always() -> bool:
+    return True
+
+
+def imported(name: str, tell: Tell, wanted: Wanted = _always) -> None:
     """Prepare a library that has just been imported. Raises an error if it cannot be routed."""
     if name == "gpuconf._core.runtime":
         when_loaded.insert(0, lambda: _publish(tell))
@@ -36,7 +41,7 @@ def imported(name: str, tell: Tell) -> None:
     if os.environ.get("GPUCONF_SIMULATE") and not (name == "torch" and simulated_torch.runs()):
         tell("route", f"{name}: not routed: the GPUs are simulated")
     else:
-        _PREPARE[name](tell)
+        _PREPARE[name](tell, wanted)
 
 
 def _publish(tell: Tell) -> None:
@@ -97,7 +102,7 @@ def _trim(gate: Any, seen: int) -> None:
                 continue
 
 
-def _prepare_torch(tell: Tell) -> None:
+def _prepare_torch(tell: Tell, wanted: Wanted) -> None:
     torch = sys.modules["torch"]
     if not torch.backends.cuda.is_built():
         tell("route", "torch: not routed: this PyTorch was built without CUDA")
@@ -109,7 +114,7 @@ def _prepare_torch(tell: Tell) -> None:
         nonlocal pending
         if pending:
             with _lock:
-                if pending:
+                if pending and wanted():
                     pending = False
                     _try("torch", _route_torch, tell)
         initialize()
@@ -136,13 +141,15 @@ def _route_torch() -> str:
     return f"routed, in mode {adaptor.installed()!r}"
 
 
-def _prepare_cupy(tell: Tell) -> None:
+def _prepare_cupy(tell: Tell, wanted: Wanted) -> None:
     cupy = sys.modules["cupy"]
     chosen: list[Callable[[int], Any]] = []
 
     def route_and_allocate(nbytes: int) -> Any:
         if not chosen:
             with _lock:
+                if not (chosen or wanted()):
+                    return cupy.get_default_memory_pool().malloc(nbytes)
                 if not chosen:
                     _try("cupy", lambda: _route_cupy(chosen), tell)
                     chosen.append(cupy.get_default_memory_pool().malloc)  # if it could not be routed
@@ -159,7 +166,7 @@ def _route_cupy(chosen: list[Callable[[int], Any]]) -> str:
     return "routed"
 
 
-def _prepare_numba(tell: Tell) -> None:
+def _prepare_numba(tell: Tell, _: Wanted) -> None:
     """Choose the memory manager, which Numba creates when it first uses the GPU."""
     if os.environ.get("NUMBA_CUDA_MEMORY_MANAGER"):
         tell("route", "numba: not routed: NUMBA_CUDA_MEMORY_MANAGER is set")
@@ -170,7 +177,7 @@ def _prepare_numba(tell: Tell) -> None:
     tell("route", "numba: routed")
 
 
-_PREPARE: dict[str, Callable[[Tell], None]] = {
+_PREPARE: dict[str, Callable[[Tell, Wanted], None]] = {
     "torch": _prepare_torch,
     "cupy": _prepare_cupy,
     "numba.cuda": _prepare_numba,

@@ -37,6 +37,7 @@ class Grant:
         # own.
         self.beside: dict[str, int] = {} if claim is None else {one.uuid: one.charge - one.bytes for one in claim.cards}
         self.id: str = claim.id if claim is not None else os.environ.get("GPUCONF_LEASE", "")
+        self.lowered = ""  # that the process's own limit leaves less than was requested, as a sentence
         self._left_to_others = False
 
     def __enter__(self) -> Grant:
@@ -111,13 +112,14 @@ def grant(
     known = {device.uuid: device for device in devices}
     cards = _leased([known[one.uuid] for one in claimed.cards])
     most = min(request.most_of(known[one.uuid]) for one in claimed.cards)
-    return Grant(cards, min(one.bytes for one in claimed.cards), claimed, most)
+    granted = Grant(cards, min(one.bytes for one in claimed.cards), claimed, most)
+    granted.lowered = request.lowered([known[one.uuid] for one in claimed.cards])
+    return granted
 
 
 def limited(devices: Sequence[VisibleDevice]) -> Grant:
-    """Return what ``GPUCONF_LIMIT`` and the ceilings allow on each of the devices, without a claim."""
-    text = settings.explain(os.environ, {})["GPUCONF_LIMIT"].value
-    return Grant(_leased(devices), sizes.size("GPUCONF_LIMIT", text), None)
+    """Return what the limit of a variable or a file and the ceilings allow on each of the devices, without a claim."""
+    return Grant(_leased(devices), sizes.size("GPUCONF_LIMIT", settings.limit(os.environ).value), None)
 
 
 def _leased(devices: Sequence[VisibleDevice]) -> list[LeasedCard]:

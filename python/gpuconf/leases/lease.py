@@ -50,7 +50,7 @@ class KeptConfiguration:
         self._logical: dict[str, list[Any]] = {}
         self._visible: list[str] | None = None
         self._settings: dict[str, str] = {}
-        self._overrides = dict(runtime.current.overrides)
+        self.overrides = dict(runtime.current.overrides)
         if not runtime.enumerated():
             return
         uuids = _uuids()
@@ -89,7 +89,7 @@ class KeptConfiguration:
             config.set_logical_device_configuration(gpus[uuid], self._logical[uuid])
 
     def _put_switches(self) -> None:
-        runtime.current.overrides.update(self._overrides)
+        runtime.current.overrides.update(self.overrides)
         for name, value in self._settings.items():
             core.pybind_SetSetting(name, value)
 
@@ -215,9 +215,15 @@ class Lease(metaclass=Made):
         if lends and (why := _why_none_lent()):
             _warn(f"{why}. The lease has {request.memory}")
             request, lends = request._replace(most=None), False
+        from ..jobs import limited
+
+        limited.suspend()
         devices, whole = _candidates(request)
         begun, timeout = time.monotonic(), request.timeout
         granted = grant(request, devices, " ".join(sys.orig_argv))
+        if granted.lowered:
+            _note(granted.lowered)
+        lends = lends and granted.most > granted.limit
         try:
             self._kept = KeptConfiguration()
             if lends:
@@ -226,9 +232,11 @@ class Lease(metaclass=Made):
                 self._loan = Loan(granted, {device.uuid: device.total_memory for device in devices})
             if not whole:
                 self._use(granted)
+            limited.follow()
             open_ledger().publish(
                 granted.id, timeout=None if timeout is None else max(0, begun + timeout - time.monotonic())
             )
+            limited.resume(KeptConfiguration)
         except BaseException:
             self._put_back()
             granted.release()
@@ -266,6 +274,9 @@ class Lease(metaclass=Made):
 
     def _release(self) -> None:
         global _current
+        from ..jobs import limited
+
+        limited.return_caches()
         try:
             reset()
         except errors.FailedPreconditionError as error:
@@ -275,6 +286,7 @@ class Lease(metaclass=Made):
                 f"{text}\nThe memory stays leased until then: call release() again"
             ) from None
         unpublish()
+        seen = ",".join(self.gpus)
         self._put_back()
         granted, self._grant = self._grant, None
         if granted is not None and (text := granted.why_lost()):
@@ -286,6 +298,10 @@ class Lease(metaclass=Made):
         with _lock:
             if _current is self:
                 _current = None
+        try:
+            limited.resume(KeptConfiguration, seen)
+        except errors.GpuconfError as error:  # the lease has ended all the same
+            _note(f"PyTorch cannot use the GPU after the lease: {error}")
 
     def _put_back(self) -> None:
         if self._loan is not None:
@@ -318,6 +334,11 @@ class Lease(metaclass=Made):
             return "<gpuconf.lease: nothing is leased>"
         gpus = [f"{uuid} ({kind} memory)" for uuid, kind in zip(self.gpus, self.memory_kinds, strict=True)]
         return f"<gpuconf.lease: {human_bytes(self.memory)} on {', '.join(gpus)}>"
+
+
+def is_held() -> bool:
+    """Whether this process holds a lease of its own, or is about to."""
+    return _current is not None
 
 
 def sure(leased: Lease) -> int:
@@ -355,6 +376,14 @@ def _warn(text: str) -> None:
     import logging
 
     logging.getLogger("gpuconf").warning("gpuconf.lease: %s", text)
+
+
+def _note(text: str) -> None:
+    """Warn of a limit that is lower than requested: programs without logging must see it, too."""
+    import warnings
+
+    frame = runtime.calling_frame()
+    warnings.warn_explicit(f"gpuconf.lease: {text}", UserWarning, frame.f_code.co_filename, frame.f_lineno)
 
 
 def _publish_in_job(lease: str) -> None:
@@ -430,6 +459,8 @@ def lease(
     Inside the block only the leased GPUs are visible, in ``CUDA_VISIBLE_DEVICES`` (by UUID) and
     ``gpuconf.visible_devices()``, and the limit of each is ``memory``. At the end the environment and the configuration
     are as before: another lease can follow.
+
+    ``GPUCONF_LIMIT``, or ``limit`` in gpuconf.toml, lowers ``memory`` to what this process may use, with a warning.
 
     In a program of ``gpuconf run`` or ``gpuconf lease``, it is a part of that lease, which waits for nothing and takes
     nothing from other programs, as for a nested ``gpuconf run``. FailedPreconditionError: that lease has less. The

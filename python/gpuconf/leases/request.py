@@ -38,34 +38,59 @@ class Request(NamedTuple):
     most: str | None = None
 
     def bytes_of(self, device: VisibleDevice) -> int:
-        """Return the bytes that are requested of a device: of a percentage, no more than a lease can have.
+        """Return the bytes that are requested of a device: of a percentage, no more than a lease can have, and never
+        more than the process may use.
 
         Raises InvalidArgumentError above the ceiling of the administrator or the container.
         """
-        if self.memory is None:
+        return _within_own_limit(self._asked(self.memory, device))
+
+    def most_of(self, device: VisibleDevice) -> int:
+        """Return the bytes of a device that the program may have at most, with what is lent."""
+        return self.bytes_of(device) if self.most is None else _within_own_limit(self._asked(self.most, device))
+
+    def _asked(self, memory: int | str | None, device: VisibleDevice) -> int:
+        """Return the bytes that are requested of a device, whatever the process may use."""
+        if memory is None:
             most = settings.ceiling()
             # At least that, which does not fit beside more contexts than the card has room for.
             whole = max(largest_lease(device, self.contexts), _LEAST)
             return whole if most is None else min(whole, most.bytes)
-        return self._size_of(self.memory, device)
-
-    def most_of(self, device: VisibleDevice) -> int:
-        """Return the bytes of a device that the program may have at most, with what is lent."""
-        return self.bytes_of(device) if self.most is None else self._size_of(self.most, device)
-
-    def _size_of(self, memory: int | str, device: VisibleDevice) -> int:
         wanted = sizes.size("memory", memory, device.total_memory)
         if isinstance(memory, str) and memory.rstrip().endswith("%"):
             wanted = min(wanted, max(most_leasable(device, self.contexts), _LEAST))
         settings.refuse_above_ceiling(wanted)
         return wanted
 
+    def lowered(self, devices: Sequence[VisibleDevice]) -> str:
+        """Return that the process's own limit makes this less on one of the devices, as a sentence; "" if not."""
+        own = _own_limit()
+        asked = max(self._asked(self.most or self.memory, device) for device in devices)
+        if not own.value or asked <= int(own.value):
+            return ""
+        what = "all memory" if self.memory is None else human_bytes(asked)
+        return (
+            f"{what} of each GPU was requested, and {settings.who_limits(own)} allows {human_bytes(int(own.value))}: "
+            "that is the limit"
+        )
+
     def charge_of(self, device: VisibleDevice) -> int:
         """Return the bytes that the lease takes of a device: its memory and its contexts, or all that can be leased."""
         needed = self.bytes_of(device) + self.contexts * context_bytes(device)
-        if self.memory is None and settings.ceiling() is None:
+        if self.memory is None and settings.ceiling() is None and not _own_limit().value:
             return max(needed, device.total_memory - reserve_of(device))
         return needed
+
+
+def _own_limit() -> settings.Origin:
+    """Return the limit that the user has set for this process; none in a job, whose lease has set the variable."""
+    return settings.Origin("", "default", "") if os.environ.get("GPUCONF_LEASE") else settings.limit(os.environ)
+
+
+def _within_own_limit(wanted: int) -> int:
+    """Return no more than this process may use: more would be leased in vain."""
+    own = _own_limit().value
+    return min(wanted, int(own)) if own else wanted
 
 
 def checked(memory: Any, gpus: Any, timeout: Any, name: Any, policy: Any, contexts: Any = 1) -> Request:

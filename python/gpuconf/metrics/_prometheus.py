@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from operator import attrgetter
 
 from .. import errors
-from .._core import texts
+from .._core import message, texts
 from .._core.generated.ledger import ClaimRow
 from .._typing import Any
 from ..leases.view import Place, Share, View, view
@@ -128,10 +128,15 @@ class MachineCollector:
 
     def __init__(self, dcgm_names: bool = False) -> None:
         self._dcgm_names = dcgm_names
+        self._report: Callable[[str], None] = lambda text: message.log("warning", text)
+        self._reported: str | None = None
 
     def collect(self) -> Iterable[Any]:
         """Return the metrics. Called by ``prometheus_client`` at each scrape."""
         current = view()
+        if current.ledger_error and current.ledger_error != self._reported:  # once, and not at each scrape
+            self._report(f"the ledger cannot be read: {current.ledger_error}")
+        self._reported = current.ledger_error
         families = _Families()
         families.add("gpus", {}, len(current.places))
         for place in current.places:
@@ -151,15 +156,16 @@ class MachineCollector:
         return []
 
 
-def _card(families: _Families, place: Place, found: View) -> None:
+def _card(families: _Families, place: Place, machine: View) -> None:
     labels = {name: getattr(place, name) for name in _CARD}
     memory = place.memory
-    about = {**labels, "name": place.name, "memory_kind": memory.kind, "driver": found.survey.driver or ""}
+    about = {**labels, "name": place.name, "memory_kind": memory.kind, "driver": machine.survey.driver or ""}
     families.add("gpu_info", about, 1)
     families.add("gpu_memory_total_bytes", labels, memory.total)
     families.add("gpu_memory_used_bytes", labels, memory.used)
     families.add("gpu_memory_free_bytes", labels, memory.free)
-    families.add("gpu_leased_bytes", labels, place.leased)
+    # What is leased is unknown if the ledger cannot be read: 0 would be an answer.
+    families.add("gpu_leased_bytes", labels, None if machine.ledger_error else place.leased)
 
 
 def _share(families: _Families, place: Place, share: Share) -> None:
