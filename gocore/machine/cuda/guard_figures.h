@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The answers of gpuconf_guard_figures and gpuconf_guard_processes, for the guard (gocore/lease/guard) and for the core.
- * It is here because the go command notices changes only of headers in a package's own folder.
+ * The answers of gpuconf_guard_figures and gpuconf_guard_processes, for the guard (gocore/lease/guard) and the core. It
+ * is here because the go command notices changes only of headers in a package's own folder.
  */
 #ifndef GPUCONF_GUARD_FIGURES_H
 #define GPUCONF_GUARD_FIGURES_H
