@@ -11,6 +11,7 @@ from ..memory import load_trace
 from ..plans.pages import report
 from ..plans.programs import needs
 from ..plans.recordings import difference
+from . import console
 from .console import DIFFERS, OK, CheckingUsage, Progress, UsageError
 from .output import print_json
 from .parser import Options
@@ -61,6 +62,9 @@ def diff(options: Options) -> int:
             if options.between is None
             else difference.between(traces[0], *options.between)
         )
+    for each in differences:
+        if each.moments is not None and max(each.moments) < max(options.between):
+            console.complain(f"gpuconf diff: the recording of GPU:{each.gpu} ends after {max(each.moments):.3g} s")
     if options.between is not None:
         names = [f"{options.old} after {seconds:g} s" for seconds in options.between]
     if options.html is not None:
