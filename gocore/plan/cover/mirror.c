@@ -397,7 +397,8 @@ static bool find(pid_t process, int folder, const char *name, bool follow, char 
 static int refusal_of_address(pid_t process, uint64_t at, uint64_t length, const struct cover *cover) {
 	char name[PATH_MAX], path[PATH_MAX];
 	struct sockaddr_un address = {.sun_family = AF_UNSPEC};
-	int error = at != 0 ? read_of(process, at, &address, length < sizeof address ? length : sizeof address, false) : 0;
+	size_t size = length < sizeof address ? length : sizeof address;
+	int error = at != 0 ? read_of(process, at, &address, size, false) : 0;
 	if (error != 0)
 		return error;
 	if (address.sun_family != AF_UNIX || address.sun_path[0] == 0)
