@@ -241,16 +241,19 @@ def _warn_of_words() -> None:
 
 
 def _warn_of_another_machine(devices: list[PhysicalDevice]) -> None:
-    """Warn if a call has simulated GPUs and CUDA_VISIBLE_DEVICES has the UUIDs of others, such as those of a lease."""
+    """Warn if a call in a job has simulated GPUs and CUDA_VISIBLE_DEVICES has the UUIDs of others, those of its lease.
+
+    Without a lease the variable is the user's own, who may hide all GPUs by it; memory of them fails with its name.
+    """
     written = os.environ.get("CUDA_VISIBLE_DEVICES", "")
     hidden = not any(device.device_type == "GPU" for device in devices) and written.startswith(("GPU-", "MIG-"))
-    if hidden and _caller and written not in other_machines_masks:
+    if hidden and _caller and os.environ.get("GPUCONF_LEASE") and written not in other_machines_masks:
         import warnings
 
-        job = ", which the lease has set," if os.environ.get("GPUCONF_LEASE") else ""
         warnings.warn_explicit(
-            f'CUDA_VISIBLE_DEVICES="{written}"{job} names none of the simulated GPUs ({current.simulated}), so this '
-            "process sees none. Simulate them outside of the lease, or unset the variable before gpuconf.simulate()",
+            f'CUDA_VISIBLE_DEVICES="{written}", which the lease has set, names none of the simulated GPUs '
+            f"({current.simulated}), so this process sees none. Simulate them outside of the lease, or unset the "
+            "variable before gpuconf.simulate()",
             UserWarning,
             "environment",
             0,
