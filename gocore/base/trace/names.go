@@ -4,7 +4,6 @@ package trace
 
 import (
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -182,10 +181,15 @@ type Stack []Frame
 // computes on simulated GPUs in the operators' place is no call.
 // python/gpuconf/_core/stacks.py has the same rule, and one table tests both.
 func (s Stack) CallSite() (site Frame, ok bool) {
-	var python, named, operator Frame
+	var python, named, operator, first Frame
 	backward := false
-	s = slices.DeleteFunc(slices.Clone(s), func(f Frame) bool { return strings.Contains(unix(f.File), simulation) })
 	for _, f := range s {
+		if strings.Contains(unix(f.File), simulation) {
+			continue
+		}
+		if first == (Frame{}) {
+			first = f
+		}
 		if found := calledOperator.FindStringSubmatch(f.Function); found != nil && operator == (Frame{}) {
 			operator.Function = found[1]
 		}
@@ -211,10 +215,8 @@ func (s Stack) CallSite() (site Frame, ok bool) {
 		return operator, true
 	case named != (Frame{}):
 		return named, true
-	case len(s) > 0:
-		return s[0], true
 	}
-	return Frame{}, false
+	return first, first != (Frame{})
 }
 
 // The innermost of these is what the backward pass computed: PyTorch generates a class for each derivative. A class

@@ -64,7 +64,7 @@ enum target { PATH, LINK, DESCRIPTOR, AT, ADDRESS, MESSAGES, PROCESS, PROCESSES 
 static const struct asked_call {
 	int number;
 	enum target target;
-	int flags; /* AT: which argument has the flags, or -1; from ADDRESS on: which it is */
+	int argument; /* AT: which has the flags, or -1; from ADDRESS on: which it is */
 } CALLS[] = {
 #ifdef SYS_chmod
     {SYS_chmod, PATH, -1},
@@ -297,11 +297,11 @@ static int ask_for_calls(void) {
 		bool has_zero = CALLS[i].target == ADDRESS || CALLS[i].target == PROCESS;
 		program[size++] = UNLESS(CALLS[i].number, has_zero ? 6 : 1);
 		if (has_zero) { /* both halves of a pointer; a process's number has one, and the other may be anything */
-			program[size++] = LOAD(args[CALLS[i].flags]);
+			program[size++] = LOAD(args[CALLS[i].argument]);
 			program[size++] = UNLESS(0, 3);
 			program[size++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
-			    CALLS[i].target == PROCESS ? offsetof(struct seccomp_data, args[CALLS[i].flags])
-				                           : offsetof(struct seccomp_data, args[CALLS[i].flags]) + 4);
+			    CALLS[i].target == PROCESS ? offsetof(struct seccomp_data, args[CALLS[i].argument])
+				                           : offsetof(struct seccomp_data, args[CALLS[i].argument]) + 4);
 			program[size++] = UNLESS(0, 1);
 			program[size++] = RETURN(SECCOMP_RET_ALLOW);
 		}
@@ -452,7 +452,7 @@ static bool is_ours(pid_t process) {
 /* The same for what processes a call changes. */
 static int refusal_of_process(const struct seccomp_notif *asked, const struct asked_call *call) {
 	int kind = 0; /* of what the number is: a process, its group, or a user, all of whose processes are meant */
-	pid_t number = (pid_t)asked->data.args[call->flags];
+	pid_t number = (pid_t)asked->data.args[call->argument];
 	if (call->target == PROCESSES)
 		kind = (int)asked->data.args[0] - (asked->data.nr == SYS_ioprio_set);
 	bool allowed = number == 0 ? kind < 2 /* its own */ : kind == 0 && is_ours(number);
@@ -470,7 +470,7 @@ static int refusal(const struct seccomp_notif *asked, const struct cover *cover)
 	if (call == CALLS + COUNT(CALLS))
 		call = &change_of_flags;
 	if (call->target == ADDRESS)
-		return refusal_of_address(process, arguments[call->flags], arguments[call->flags + 1], cover);
+		return refusal_of_address(process, arguments[call->argument], arguments[call->argument + 1], cover);
 	if (call->target == MESSAGES)
 		return refusal_of_messages(process, asked, cover);
 	if (call->target == PROCESS || call->target == PROCESSES)
@@ -480,8 +480,8 @@ static int refusal(const struct seccomp_notif *asked, const struct cover *cover)
 	uint64_t text = arguments[0];
 	if (call->target == DESCRIPTOR || call->target == AT)
 		folder = (int)arguments[0], text = call->target == AT ? arguments[1] : 0;
-	if (call->target == AT && call->flags >= 0)
-		follow = (arguments[call->flags] & AT_SYMLINK_NOFOLLOW) == 0;
+	if (call->target == AT && call->argument >= 0)
+		follow = (arguments[call->argument] & AT_SYMLINK_NOFOLLOW) == 0;
 	int error = text != 0 ? read_of(process, text, name, sizeof name - 1, true) : 0;
 	if (error != 0)
 		return error;

@@ -340,8 +340,9 @@ class Cover:
                         continue  # a copy that the cover made, or a folder
                     removed = stat.S_ISCHR(facts.st_mode) and facts.st_rdev == 0
                     real = os.path.join(at, name)
-                    if not _is_copy(facts, real):
-                        yield Entry(real, os.path.lexists(real), removed, facts.st_size), os.path.join(place, name)
+                    path = os.path.join(place, name)
+                    if not _is_copy(facts, path, real):
+                        yield Entry(real, os.path.lexists(real), removed, facts.st_size), path
 
     def keep(self, folder: str) -> int:
         """Copy what the program wrote below a folder, under the paths that it had.
@@ -389,13 +390,16 @@ def _after_all_before() -> int:
     return now
 
 
-def _is_copy(facts: os.stat_result, real: str) -> bool:
+def _is_copy(facts: os.stat_result, path: str, real: str) -> bool:
     """Whether a file is as on the machine: an overlay copies what is opened for writing, written to or not."""
+    import filecmp
+
     try:
         there = os.lstat(real)
+        same = stat.S_ISREG(facts.st_mode) and all(getattr(facts, name) == getattr(there, name) for name in _OF_COPIES)
+        return same and filecmp.cmp(_with_data(path), real, shallow=False)
     except OSError:
         return False
-    return all(getattr(facts, name) == getattr(there, name) for name in _OF_COPIES) and stat.S_ISREG(facts.st_mode)
 
 
 _OF_COPIES = ("st_mode", "st_uid", "st_gid", "st_size", "st_mtime_ns")
