@@ -49,7 +49,7 @@ def test_every_lock_is_made_where_a_fork_is_thought_of() -> None:
     # What a child has of them is in the frames of a thread that it does not have.
     made_and_used_by_one_call = {
         ("plans/fleets/patterns.py", "ThreadPoolExecutor"),
-        ("plans/programs/cover.py", "Lock"),
+        ("plans/programs/outputs.py", "Lock"),
     }
     # A child, which has no copy of the threads, never waits for them.
     of_one_thread = {("ray/_memory.py", "Event"), ("compat/_train.py", "Event"), ("jobs/lent.py", "Event")}
