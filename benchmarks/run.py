@@ -19,6 +19,7 @@ from benchmarks import (  # noqa: E402
     allocator,
     c_abi,
     config_calls,
+    covers,
     guard,
     ledger,
     out_of_memory,
@@ -124,6 +125,11 @@ gradients clipped, AdamW), and the most host memory of one of its processes. The
 on the CPU are not drawn ([plan.md](../../docs/plan.md#a-program)).
 
 {rehearsals}
+
+What a cover ([plan.md](../../docs/plan.md#what-a-rehearsal-leaves-alone)) adds to a program that does nothing: medians
+of {cover_rounds} rounds in turns. The copy of a mirror is as fast as the file system below it.
+
+{covers}
 
 ## Running out of memory
 
@@ -233,6 +239,8 @@ def main() -> None:
     facts["recording"] = table(recording.measure())
     facts["simulated"] = table(simulated_torch.measure())
     facts["rehearsals"] = table(rehearsals.measure())
+    facts["covers"] = table(covers.measure())
+    facts["cover_rounds"] = str(covers.ROUNDS)
     facts["stacks"] = table(recording.stacks())
     facts["plans"] = table(recording.plans())
     print("running out of memory ...", flush=True)
