@@ -1,6 +1,7 @@
 """``gpuconf plan --help-fit -- PROGRAM``: each change that it prints, written into the program, saves what it says."""
 
 import functools
+import importlib.util
 import sys
 from pathlib import Path
 from typing import Any
@@ -72,6 +73,11 @@ def written(program: str, changes: list[str], lines: list[str]) -> str:
     if "8bit" in changes:
         assert "torchao.optim.AdamW8bit(...)  # in place of torch.optim.AdamW" in lines
         program = "import torchao.optim\n" + program.replace("torch.optim.AdamW(", "torchao.optim.AdamW8bit(")
+    if "states" in changes:
+        line = "torchao.optim.CPUOffloadOptimizer(model.parameters(), torch.optim.AdamW, ...)"
+        assert f"{line}  # in place of torch.optim.AdamW" in lines
+        offloaded = "torchao.optim.CPUOffloadOptimizer(model.parameters(), torch.optim.AdamW)"
+        program = "import torchao.optim\n" + program.replace("torch.optim.AdamW(model.parameters())", offloaded)
     if "checkpoint" in changes:
         blocks = text[text.index("from functools") :].partition("\nwith")[0].partition("\ntorch.optim")[0]
         program = program.replace("model = Model().cuda()\n", f"model = Model().cuda()\n{blocks}\n")
@@ -86,7 +92,7 @@ def written(program: str, changes: list[str], lines: list[str]) -> str:
     ("program", "card", "first", "gaining"),
     [
         (ACTIVATIONS, "A10:4608MiB", {"offload"}, {"checkpoint", "offload", "bf16"}),
-        (STATES, "V100-32GB", {"fused", "foreach", "8bit"}, set()),
+        (STATES, "V100-32GB", {"fused", "foreach", "8bit", "states"}, set()),
     ],
     ids=["activations", "states"],
 )
@@ -106,6 +112,18 @@ def test_the_printed_lines_save_what_is_said(
         assert least(edited) == pytest.approx(one["least"], rel=0.005)
         assert least(found) - least(edited) == pytest.approx(one["saves"], rel=0.005)
         assert "fits" in {row["verdict"] for row in edited["cards"]}
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torchao") is None, reason="needs torchao")
+def test_states_of_an_optimizer_in_the_hosts_memory(tmp_path: Path) -> None:
+    """The allocator needs 5 GiB without, and 2 GiB with it."""
+    program, card = BLOCKS.replace("WIDTH", "2048").replace("ROWS", "16"), "A10:2900MiB"
+    remedies = planned(tmp_path, program, "--gpu", card, "--help-fit")["remedies"]
+    assert [one["changes"] for one in remedies] == [["states"]]
+    assert remedies[0]["title"].endswith("; pins 2.00GiB of the host's memory")
+    edited = planned(tmp_path, written(program, ["states"], remedies[0]["write"]), "--gpu", card)
+    assert least(edited) == pytest.approx(remedies[0]["least"], rel=0.005)
+    assert edited["cards"][0]["verdict"] == "fits"
 
 
 def test_a_change_that_gains_no_card_is_not_named(tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ from ..._typing import Any
 
 # Changes of a program of PyTorch, and those of which it makes one.
 CHECKPOINT, OFFLOAD, ATTENTION, BF16, FUSED, SINGLE = "checkpoint", "offload", "attention", "bf16", "fused", "foreach"
-EIGHT_BITS = "8bit"
-EITHER = ((CHECKPOINT, OFFLOAD), (FUSED, SINGLE, EIGHT_BITS))
+EIGHT_BITS, ON_HOST = "8bit", "states"
+EITHER = ((CHECKPOINT, OFFLOAD), (FUSED, SINGLE, EIGHT_BITS, ON_HOST))
 MEMORY, FREE, NAME, CAPABILITY = "memory", "free", "name", "capability"  # what a program asks of its card
 
 

@@ -25,8 +25,8 @@ from .answer import Rehearsal
 from .cover import UNPROTECTED, Cover, Entry, Options
 from .framework import Framework, PyTorch, Run
 from .needs import Card, alike
-from .parts import ACTIVATIONS
-from .records import BF16, EITHER, OFFLOAD, Report, Request
+from .parts import ACTIVATIONS, GRADIENTS, PARAMETERS
+from .records import BF16, EITHER, OFFLOAD, ON_HOST, Report, Request
 from .xla.share import JAX, settings_for
 
 _OF_TWO = (
@@ -338,9 +338,11 @@ def _remedies(asked: Asked, runs: Sequence[Run], covers: list[Cover], notes: lis
         changes = run.framework.changes(run) if short else {}
         if any(card.capability < (8, 0) for card in short):
             changes.pop(BF16, None)  # which these cards do not compute with
-        host = host_room()
-        if max(one["parts"].get(ACTIVATIONS, 0) for one in run.processes) > min(host.available, host.group) // 2:
-            changes.pop(OFFLOAD, None)  # a try of it takes as much of this host's memory
+        room = host_room()
+        for change, copied in ((OFFLOAD, (ACTIVATIONS,)), (ON_HOST, (PARAMETERS, GRADIENTS))):
+            most = max(sum(one["parts"].get(part, 0) for part in copied) for one in run.processes)
+            if most > min(room.available, room.group) // 2:
+                changes.pop(change, None)  # a try of it takes as much of this host's memory
         if not changes:
             continue
         names = ", ".join(card.name for card in short)

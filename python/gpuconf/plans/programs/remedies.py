@@ -18,7 +18,7 @@ from torch.nn.modules import module as modules_of_torch
 from torch.utils.checkpoint import checkpoint
 
 from ..._typing import Any
-from .records import ATTENTION, BF16, CHECKPOINT, EIGHT_BITS, FUSED, OFFLOAD, SINGLE
+from .records import ATTENTION, BF16, CHECKPOINT, EIGHT_BITS, FUSED, OFFLOAD, ON_HOST, SINGLE
 
 _OF_OPTIMIZERS = {FUSED: ("fused", True), SINGLE: ("foreach", False)}
 _BLOCKS = """from functools import partial
@@ -32,6 +32,9 @@ _CONTEXTS = {
 }
 _AROUND = """with {context}:
     output = model(...)  # the forward pass, not the backward pass"""
+_ON_HOST = (
+    "torchao.optim.CPUOffloadOptimizer(model.parameters(), torch.optim.{name}, ...)  # in place of torch.optim.{name}"
+)
 # How others write it who have the loop.
 _OF_LIBRARIES = {
     "transformers.trainer": {
@@ -64,11 +67,13 @@ class Remedies:
         """Begin. Optimizers and models are made later."""
         modules_of_torch.register_module_forward_pre_hook(self._before)
         modules_of_torch.register_module_forward_hook(self._after, always_call=True)
-        if EIGHT_BITS in self._made:
-            _use_eight_bits()
-        for kind in vars(torch.optim).values():
+        for kind in list(vars(torch.optim).values()):
             if isinstance(kind, type) and issubclass(kind, torch.optim.Optimizer):
                 self._watch(kind)
+        if EIGHT_BITS in self._made:
+            _use_eight_bits()
+        if ON_HOST in self._made:
+            _keep_states_on_host()
 
     def applicable(self) -> dict[str, str]:
         """Return the changes that the program can make: what each is called, and in further lines what to write."""
@@ -95,8 +100,11 @@ class Remedies:
                 changes[change] = f"{name}={value} of {', '.join(sorted(optimizers))}\n{write}"
         adams = sorted({"Adam", "AdamW"} & self._optimizers[SINGLE])
         if adams and importlib.util.find_spec("torchao") is not None:
+            names = " and ".join(adams)
             write = "\n".join(f"torchao.optim.{one}8bit(...)  # in place of torch.optim.{one}" for one in adams)
-            changes[EIGHT_BITS] = f"{' and '.join(adams)} with states of 8 bits (changes numerics)\n{write}"
+            changes[EIGHT_BITS] = f"{names} with states of 8 bits (changes numerics)\n{write}"
+            write = "\n".join(_ON_HOST.format(name=one) for one in adams)
+            changes[ON_HOST] = f"{names} with states in the host's memory, where it computes\n{write}"
         return changes
 
     def _watch(self, kind: Any) -> None:
@@ -179,6 +187,28 @@ def _use_eight_bits() -> None:
             return kind(*args, **{key: value for key, value in named.items() if key in taken})
 
         setattr(torch.optim, name, make)
+
+
+def _keep_states_on_host() -> None:
+    """Put torchao's optimizer for states in the host's memory in the place of those of PyTorch. Its steps there change
+    nothing of the GPU's memory: they are left out.
+    """
+    import torchao.optim
+
+    for name in ("Adam", "AdamW"):
+
+        class WithoutSteps(getattr(torch.optim, name)):  # type: ignore[misc]
+            def step(self, closure: Any = None) -> Any:
+                on_gpu = self.param_groups[0]["params"][0].is_cuda
+                return super().step(closure) if on_gpu else None
+
+        setattr(torch.optim, name, partial(_on_host, torchao.optim.CPUOffloadOptimizer, WithoutSteps))
+
+
+def _on_host(offload: Any, kind: Any, params: Any, *args: Any, **named: Any) -> Any:
+    """Make an optimizer with the arguments of PyTorch's."""
+    bound = inspect.signature(kind).bind(params, *args, **named).arguments
+    return offload(bound.pop("params"), kind, **bound)
 
 
 def _repeated(model: Any) -> Iterator[type]:
