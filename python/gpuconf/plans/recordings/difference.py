@@ -117,37 +117,28 @@ def between(trace: Trace, first: float, second: float) -> list[Difference]:
     """Compare what is live on each logical GPU of a trace after so many seconds, counted from the GPU's first event. A
     moment after the last event is the last event.
     """
-    live, lasts = [live_at(trace, seconds) for seconds in (first, second)], duration(trace)
-    then, now = (
-        {history.gpu: at_peak(history) for history in histories(trace, [*chain(*each.values())])} for each in live
+    then, now = (live_at(trace, seconds) for seconds in (first, second))
+    old, new = (
+        {history.gpu: at_peak(history) for history in histories(trace, [*chain(*live.values())])}
+        for _, live in (then, now)
     )
-    moments = {gpu: (min(first, last), min(second, last)) for gpu, last in lasts.items()}
-    return [Difference(gpu, then.get(gpu, {}), now.get(gpu, {}), moments[gpu]) for gpu in sorted(live[0])]
+    return [Difference(gpu, old.get(gpu, {}), new.get(gpu, {}), (then[0][gpu], now[0][gpu])) for gpu in sorted(then[0])]
 
 
-def duration(trace: Trace) -> dict[int, float]:
-    """Return the seconds from the first event of each logical GPU to its last one."""
-    times: dict[int, tuple[float, float]] = {}
-    for page in trace._pages:
-        for line in page.splitlines():
-            _, time, _, _, _, _, gpu, _ = line.split(",", 7)
-            begun, _ = times.get(int(gpu), (float(time), 0.0))
-            times[int(gpu)] = (begun, float(time))
-    return {gpu: last - begun for gpu, (begun, last) in times.items()}
-
-
-def live_at(trace: Trace, seconds: float) -> dict[int, list[str]]:
-    """Return by GPU the lines of a trace's CSV that allocate what is live at a moment: they reach their peak at their
-    end.
+def live_at(trace: Trace, seconds: float) -> tuple[dict[int, float], dict[int, list[str]]]:
+    """Return by GPU the moment, at most that of its last event, and the lines of a trace's CSV that allocate what is
+    live then: they reach their peak at their end.
     """
     live: dict[str, dict[str, str]] = {}  # by GPU and address
     begun: dict[str, float] = {}
+    passed: dict[str, float] = {}  # since then
     seen: set[tuple[str, str]] = set()
     for page in trace._pages:
         for line in page.splitlines():
             _, time, action, pointer, _, _, gpu, _ = line.split(",", 7)
             blocks = live.setdefault(gpu, {})
-            late = float(time) - begun.setdefault(gpu, float(time)) > seconds
+            passed[gpu] = float(time) - begun.setdefault(gpu, float(time))
+            late = passed[gpu] > seconds
             if action == "allocate" and not late:
                 blocks[pointer] = line
             elif action == "free" and (gpu, pointer) not in seen:
@@ -157,7 +148,8 @@ def live_at(trace: Trace, seconds: float) -> dict[int, list[str]]:
                 blocks.pop(pointer, None)
             if action in ("allocate", "free"):
                 seen.add((gpu, pointer))
-    return {int(gpu): [f"{line}\n" for line in blocks.values()] for gpu, blocks in live.items()}
+    moments = {int(gpu): min(seconds, last) for gpu, last in passed.items()}
+    return moments, {int(gpu): [f"{line}\n" for line in blocks.values()] for gpu, blocks in live.items()}
 
 
 def at_peak(history: History, without: str = "") -> Sums:
