@@ -33,6 +33,7 @@ from tests_py.recordings import Recording  # noqa: E402
 
 RESULTS = Recording("accuracy/timm.json")
 HALVES = {"development": 43, "unseen": 42}
+BATCHES = [1, *(each << power for power in range(9) for each in (2, 3)), 1024, 0]  # 0: none is tried before 1024
 CASES = {"batch_fits": "ran", "next_larger_batch_that_failed": "failed"}
 
 
@@ -52,10 +53,13 @@ def drawn() -> list[dict[str, str]]:
     return [row | {"half": list(HALVES)[place % 2]} for place, row in enumerate(frame)]
 
 
-def planned(model: str, batch: str, again: bool) -> dict[str, Any]:
+def planned(row: dict[str, str], batch: int, again: bool) -> dict[str, Any]:
     """Return what `gpuconf plan` says of a model at a batch."""
-    words = [os.environ["TORCH_2_9"], str(Path(__file__).with_name("timm_program.py")), model, batch]
-    return planning.on_card(planning.answer(f"timm/{model}_{batch}", "RTX4090", words, again=again))
+    model, size = row["model"], row["img_size"]
+    before = BATCHES[BATCHES.index(batch) + 1]
+    program = str(Path(__file__).with_name("timm_program.py"))
+    words = [os.environ["TORCH_2_9"], program, model, size, str(batch), str(before)]
+    return planning.on_card(planning.answer(f"timm/{model}_{size}_{batch}", "RTX4090", words, again=again))
 
 
 def main() -> None:
@@ -69,8 +73,8 @@ def main() -> None:
     kept = {one["model"]: one for one in json.loads(RESULTS.read_text())} if RESULTS.path.exists() else {}
     found: list[dict[str, Any]] = []
     for row in [row for row in drawn() if row["half"] == asked.half][: asked.most]:
-        answers = {case: planned(row["model"], row[column], asked.again) for column, case in CASES.items()}
         batches = {case: int(row[column]) for column, case in CASES.items()}
+        answers = {case: planned(row, batch, asked.again) for case, batch in batches.items()}
         found.append({"model": row["model"], "half": row["half"], "batches": batches, "last": answers})
     for one in found:
         print(one["model"], one["batches"], {case: answer["verdict"] for case, answer in one["last"].items()})
