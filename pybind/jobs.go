@@ -3,6 +3,7 @@
 package pybind
 
 import (
+	"bytes"
 	"context"
 	"time"
 
@@ -52,7 +53,7 @@ type loaded struct {
 func load(ctx context.Context, file *process.File) (l loaded, err error) {
 	data, err := file.ReadAll(ctx, func(first []byte) error {
 		if !isPickle(first) && !process.IsText(first) {
-			return errNoTrace()
+			return errNoTrace(first)
 		}
 		return nil
 	})
@@ -62,7 +63,7 @@ func load(ctx context.Context, file *process.File) (l loaded, err error) {
 	case isPickle(data):
 		return loadSnapshot(ctx, data)
 	case !process.IsText(data):
-		return l, errNoTrace()
+		return l, errNoTrace(data)
 	}
 	l.Recording, err = trace.ParseCSV(ctx, string(data))
 	return l, err
@@ -89,7 +90,11 @@ func loadSnapshot(ctx context.Context, data []byte) (l loaded, err error) {
 
 func isPickle(data []byte) bool { return len(data) > 0 && data[0] == 0x80 }
 
-func errNoTrace() error {
+func errNoTrace(data []byte) error {
+	if bytes.HasPrefix(data, []byte("PK\x03\x04")) {
+		return status.Errorf(status.InvalidArgument, "it is a ZIP archive, as a checkpoint of torch.save() is, and no "+
+			"record of allocations: save one with torch.cuda.memory._dump_snapshot()")
+	}
 	return status.Errorf(status.InvalidArgument, "it is neither CSV nor a pickle")
 }
 

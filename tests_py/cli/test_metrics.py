@@ -46,6 +46,13 @@ def scraped() -> Samples:
     return parsed(generate_latest(registry).decode())
 
 
+def test_a_registry_refuses_a_second_collector() -> None:
+    registry = CollectorRegistry()
+    metrics.register(registry)
+    with pytest.raises(ValueError, match="gpuconf_memory_in_use_bytes"):
+        metrics.register(registry)
+
+
 def test_nothing_is_initialized_by_a_scrape(one_gpu: None) -> None:
     assert scraped() == {}
     gpuconf.config.experimental.set_memory_growth(gpuconf.config.list_physical_devices("GPU")[0], True)

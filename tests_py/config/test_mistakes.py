@@ -80,6 +80,7 @@ def test_silent_calls() -> None:
         gpuconf.config.list_physical_devices("gpu")
         gpuconf.config.list_logical_devices("gpu")
         gpuconf.config.get_visible_devices("cpu")
+        gpuconf.config.list_logical_devices("GPU:0")
         gpuconf.config.list_physical_devices("TPU")
         gpuconf.device("GPU:0")
         with gpuconf.device("GPU:0"):
@@ -88,6 +89,11 @@ def test_silent_calls() -> None:
             gpuconf.device("GPU:9").__enter__()
         except ValueError:
             pass
+        gpuconf.reset()
+        card = gpuconf.config.list_physical_devices("GPU")[0]
+        whole = gpuconf.config.LogicalDeviceConfiguration(memory_limit=6 << 30)
+        gpuconf.config.set_logical_device_configuration(card, [whole])
+        gpuconf.memory.stats()
     """
     done = run(program, env={"GPUCONF_SIMULATE": "T4"}, flags=["-W", "always"])
     lines = [line for line in done.stderr.splitlines() if "Warning" in line]
@@ -95,9 +101,12 @@ def test_silent_calls() -> None:
         "device types are case-sensitive, and 'gpu' matches no device. Did you mean 'GPU'?",
         "device types are case-sensitive, and 'gpu' matches no device. Did you mean 'GPU'?",
         "device types are case-sensitive, and 'cpu' matches no device. Did you mean 'CPU'?",
+        "device types have no number, and 'GPU:0' matches no device. Did you mean 'GPU'?",
         "this device scope was never entered: write `with gpuconf.device(...):`",
+        "the memory_limit of GPU:0 is 6.00PiB, and Tesla T4 has only 14.56GiB: the excess is not available. "
+        "memory_limit is a number of MiB, and 6442450944 looks like bytes: write 6144",
     ]
-    assert [line.partition(":")[2].partition(":")[0] for line in lines] == ["3", "4", "5", "7"]
+    assert [line.partition(":")[2].partition(":")[0] for line in lines] == ["3", "4", "5", "6", "8", "19"]
     program = "import gpuconf; print(gpuconf.config.list_physical_devices('GPU'))"
     done = run(program, env={"GPUCONF_SIMULATE": "2xT4", "CUDA_VISIBLE_DEVICES": "cuda:1"})
     assert done.stdout == "[]\n"

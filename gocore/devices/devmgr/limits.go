@@ -75,7 +75,7 @@ func (m *Manager) noticeOvercommitted(pools []*pool) {
 			level, rest = "info", "unified memory that does not fit on the GPU is kept in host memory"
 		}
 		if hint := wrongUnit(pools, first.device.Ordinal); hint != "" {
-			level, rest = "warning", rest+hint
+			level, rest = "mistake", rest+hint
 		}
 		m.noticef(level, "%s %s, and %s has only %s: %s",
 			limits, human.Bytes(bytes), first.device.Name, human.Bytes(first.device.TotalBytes), rest)

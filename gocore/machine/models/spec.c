@@ -194,25 +194,35 @@ static int distance(const char *a, const char *b) {
 	return row[n];
 }
 
-/* A short form, such as 3090 of RTX3090. */
-static int ends_with(const char *known, const char *name) {
+/* A part of a name, such as 3090 or RTX of RTX3090. */
+static int is_short(const char *known, const char *name) {
 	size_t whole = strlen(known), part = strlen(name);
-	return part >= 4 && part < whole && strcmp(known + whole - part, name) == 0;
+	return part >= 3 && part < whole &&
+	       (strncmp(known, name, part) == 0 || (part >= 4 && strcmp(known + whole - part, name) == 0));
 }
 
-/* The model of a name, an alias or a product; how is how far the nearest one is. */
+static int alike(const char *a, const char *b) {
+	int n = 0;
+	while (a[n] && a[n] == b[n])
+		n++;
+	return n;
+}
+
+/* The model of a name, an alias or a product; how is how far the nearest one is. Of several, what begins like it. */
 static const struct gpuconf_model *nearest(const char *name, int *how) {
 	const struct gpuconf_model *best = NULL, *model;
+	int begins = 0;
 	*how = 1000;
 	for (int i = 0; (model = gpuconf_model(i)); i++) {
 		const char *names[] = {model->name, model->alias ? model->alias : model->name, model->product};
 		for (int k = 0; k < 3; k++) {
 			char known[PLAIN];
 			plain(whole(names[k]), known);
-			int d = ends_with(known, name) ? 1 : distance(name, known);
-			if (d < *how) {
+			int d = is_short(known, name) ? 1 : distance(name, known), same = alike(known, name);
+			if (d < *how || (d == *how && same > begins)) {
 				best = model;
 				*how = d;
+				begins = same;
 			}
 		}
 	}
@@ -235,7 +245,7 @@ static int all_digits(struct part p) {
 
 /* What people write for 2xT4: "2*T4", "T4x2", "T4*2", "2 T4", "2T4", "2". Returns 0 for all else, such as "3090". */
 static int other_form(struct part p, char *meant, size_t room) {
-	if (all_digits(p) && length(p) <= 2)
+	if (all_digits(p) && length(p) <= 2 && *p.at != '0')
 		return snprintf(meant, room, "%.*sxT4", (int)(p.end - p.at), p.at);
 	for (const char *at = p.at; at < p.end; at++) {
 		if (*at != '*' && *at != 'x' && *at != 'X' && *at != ' ')

@@ -138,7 +138,7 @@ func digit(value bool) string {
 
 // Notice is a message for the user that is not an error. The caller logs it.
 type Notice struct {
-	Level string // "info", "warning" or "error"
+	Level string // "info", "warning", "error" or "mistake", which programs without logging see, too
 	Text  string // the message
 }
 

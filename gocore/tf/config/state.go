@@ -113,6 +113,9 @@ func (s *State) unrecognized(dev Arg) error {
 	if len(names) == 0 {
 		known = "there are no physical devices"
 	}
+	if strings.HasPrefix(dev.repr(), "[") {
+		known += ". Pass one of them, not a list"
+	}
 	return status.Errorf(status.Value, "Unrecognized device: %s: %s", dev.repr(), known)
 }
 

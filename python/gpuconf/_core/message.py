@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 
 from .._typing import Any
+from .callers import warn
 from .native import core
 
 __all__ = ["dumps", "loads"]
@@ -65,7 +66,10 @@ def publish() -> None:
 
 
 def log(level: str, text: str) -> None:
-    """Log one notice: ``"info"``, ``"warning"`` or ``"error"``."""
+    """Log one notice: ``"info"``, ``"warning"`` or ``"error"``. A ``"mistake"`` of the caller is a UserWarning."""
+    if level == "mistake":
+        warn(text)
+        return
     if "logging" not in sys.modules:
         return  # no handler can be there, and importing it takes longer than loading the core
     import logging

@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 from .._typing import Any
 from . import message, settings
+from .callers import calling_frame as calling_frame
 from .devices import LogicalDevice, PhysicalDevice
 from .fork import module_lock
 from .message import dumps, loads, publish
@@ -22,7 +23,6 @@ from .native import core
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import threading
-    from types import FrameType
     from typing import TypeVar
 
     from .generated import details as wire
@@ -172,16 +172,6 @@ def module_folders(path: list[str]) -> list[str]:
 def _library_folders(folders: list[str]) -> list[str]:
     """Return where pip installs NVIDIA's libraries: the folders named ``nvidia`` on the module search path."""
     return [folder for folder in (os.path.join(entry, "nvidia") for entry in folders) if os.path.isdir(folder)]
-
-
-def calling_frame() -> FrameType:
-    """Return the frame outside gpuconf that called into it."""
-    # Not made absolute: that fails in a deleted working directory.
-    package = os.path.dirname(os.path.dirname(__file__)) + os.sep
-    frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(package):
-        frame = frame.f_back
-    return frame
 
 
 def caller(function: str) -> str:

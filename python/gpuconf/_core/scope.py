@@ -104,7 +104,7 @@ def check_scope() -> None:
         d.name.removeprefix("/device:") for d in runtime.logical_devices("device") if d.device_type == "GPU"
     )
     text = f"this thread's device scope names an unknown device: {texts.shown(name)}"
-    raise errors.InvalidArgumentError(f"{text}. This process has {there or 'no logical GPU'}")
+    raise errors.InvalidArgumentError(f"{text}. This process has {there or 'no logical GPU'}") from None
 
 
 def gpu_number(device: Device | None, function: str) -> int:

@@ -285,7 +285,9 @@ def read(path: str) -> dict[str, Any] | None:
 
 
 def _unreadable(path: str, error: OSError) -> errors.UnavailableError:
-    return errors.UnavailableError(f"cannot read the settings in {path}: {error.strerror}")
+    found = os.path.join(path, "gpuconf.toml")
+    hint = f". Did you mean {found}?" if os.path.isdir(path) else ""
+    return errors.UnavailableError(f"cannot read the settings in {path}: {error.strerror}{hint}")
 
 
 def _parsed(path: str, descriptor: int) -> dict[str, Any]:

@@ -56,7 +56,9 @@ def size_of(text: str, total: object = None) -> int:
             raise ValueError("is no part of a GPU: it must be more than 0% and at most 100%")
         return int(number * total // (100 * scale))
     if unit in ("", "B") and fraction.strip("0"):
-        raise ValueError("is not a whole number of bytes: write a unit, such as '6GiB'")
+        part = isinstance(total, int) and number <= scale
+        hint = f"; did you mean '{100 * number / scale:g}%'?" if part else ""
+        raise ValueError("is not a whole number of bytes: write a unit, such as '6GiB'" + hint)
     found = int(number * _UNITS[unit] // scale)
     if found > _MOST:
         raise ValueError("is too large: at most 2**63 - 1 bytes")

@@ -35,7 +35,8 @@ def bounded_repr(value: object) -> str:
 def check_text(what: str, value: object) -> str:
     """Return the string if it can be passed to the core; otherwise raise an error with the reason."""
     if not isinstance(value, str):
-        raise errors.InvalidTypeError(f"{what} must be a string, but got {type(value).__name__}: {shown(value)}")
+        such = {"gpu": ", such as 'A10'", "spec": ", such as '2xT4'"}.get(what, "")
+        raise errors.InvalidTypeError(f"{what} must be a string{such}, but got {type(value).__name__}: {shown(value)}")
     if "\0" in value:
         raise errors.InvalidArgumentError(f"{what} must not contain a NUL character: {shown(value)}")
     try:

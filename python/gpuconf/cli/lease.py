@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from .. import errors
 from .._core.generated.cards import CardMemory
+from .._core.size_text import size_of
 from .._typing import Any
 from ..jobs.cgroup import host_room
 from ..jobs.turns import why_kept
@@ -39,8 +40,11 @@ def lease(options: Options) -> int:
     if words and not words[0]:
         raise UsageError(EMPTY)
     if options.memory is None and options.gpus is None:
-        listing = "; gpuconf lease --list lists leases" if words == ["list"] else ""
-        raise UsageError(f"nothing to lease: pass --memory or --gpus{listing}")
+        hint = "; gpuconf lease --list lists leases" if words == ["list"] else ""
+        with contextlib.suppress(ValueError, IndexError):
+            size_of(words[0], 0)
+            hint = f"; did you mean --memory {words[0]}?"
+        raise UsageError(f"nothing to lease: pass --memory or --gpus{hint}")
     return leased.run(options, words or [os.environ.get("SHELL") or "/bin/sh"], {})
 
 

@@ -289,6 +289,10 @@ class _Parsing:
             guess = f"gpuconf run --memory {self.options.memory} {word} ..."
         if guess is None and self.command == "visible":
             guess = f"gpuconf visible {','.join([self.options.value, word, *self.words])}"
+        if guess is None and "--folder" in self.named:
+            guess = f"--folder {word}"
+        if guess is None and self.command == "config":
+            guess = _MEANT["config"]["set"]
         question = f". Did you mean {guess}?" if guess else f": see gpuconf {self.command} --help"
         raise UsageError(f"unexpected argument {word!r}{question}")
 
@@ -311,6 +315,8 @@ def _value(argument: Argument, name: str, kind: str, text: str) -> Any:
     if argument.choices:
         if text not in argument.choices:
             guess = did_you_mean(text, argument.choices)
+            if argument.more and "," in text:
+                guess = f" Repeat it instead: {name} {f' {name} '.join(text.split(','))}"
             raise UsageError(
                 f"{name} must be one of {', '.join(argument.choices)}, but got {text!r}{guess and '.'}{guess}"
             )

@@ -18,14 +18,15 @@ from . import _execution
 
 
 def _of_type(devices: list[Any], device_type: str | None) -> list[Any]:
-    """Return the devices of a type, all for None. Warns of ``'gpu'``, which matches no device in TensorFlow either."""
-    if isinstance(device_type, str) and device_type.upper() in ("GPU", "CPU") and not device_type.isupper():
+    """Return the devices of a type, all for None. Warns of ``'gpu'`` and ``'GPU:0'``, which match no device in
+    TensorFlow either.
+    """
+    meant = device_type.partition(":")[0].upper() if isinstance(device_type, str) else None
+    if isinstance(device_type, str) and meant in ("GPU", "CPU") and meant != device_type:
         import warnings
 
-        text = (
-            f"device types are case-sensitive, and {device_type!r} matches no device. Did you mean "
-            f"{device_type.upper()!r}?"
-        )
+        rule = "have no number" if device_type.isupper() else "are case-sensitive"
+        text = f"device types {rule}, and {device_type!r} matches no device. Did you mean {meant!r}?"
         warnings.warn(text, stacklevel=4)  # the public function is wrapped
     return [d for d in devices if device_type is None or d.device_type == device_type]
 

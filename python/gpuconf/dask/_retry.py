@@ -33,11 +33,7 @@ def needs(size: int | str, client: distributed.Client | None = None) -> dict[str
     >>> needs("6GiB")
     {'gpuconf_memory': 6442450944}
     """
-    wanted = sizes.size("size", size)
-    if isinstance(size, bool) or not 1 <= wanted < 2**63:
-        raise errors.InvalidArgumentError(
-            f"size must be at least 1 byte and less than 2**63, but got {texts.shown(size)}"
-        )
+    wanted = sizes.limit_bytes(size, what="size")
     if client is None:
         try:
             client = distributed.default_client()
@@ -116,12 +112,8 @@ def retry_larger(
     Raises ResourceExhaustedError, from the task's own error, if no worker has more room, and changes nothing. The
     scheduler's process needs gpuconf too.
     """
-    tried = _failed([futures] if isinstance(futures, distributed.Future) else list(futures))
-    wanted = sizes.size("memory", memory) if memory is not None else 0
-    if memory is not None and not 1 <= wanted < 2**63:
-        raise errors.InvalidArgumentError(
-            f"memory must be at least 1 byte and less than 2**63, but got {texts.shown(memory)}"
-        )
+    tried = _failed(list(futures) if isinstance(futures, Iterable) else [futures])
+    wanted = sizes.limit_bytes(memory, what="memory") if memory is not None else 0
     if not tried:
         return []
     client = client or distributed.default_client()

@@ -11,6 +11,7 @@ from types import TracebackType
 
 from .. import config, errors
 from .._core import runtime
+from .._core.callers import warn
 from .._core.devices import VisibleDevice
 from .._core.fork import module_lock
 from .._core.native import core, loaded, refuse_in_child
@@ -379,11 +380,8 @@ def _warn(text: str) -> None:
 
 
 def _note(text: str) -> None:
-    """Warn of a limit that is lower than requested: programs without logging must see it, too."""
-    import warnings
-
-    frame = runtime.calling_frame()
-    warnings.warn_explicit(f"gpuconf.lease: {text}", UserWarning, frame.f_code.co_filename, frame.f_lineno)
+    """Warn of a limit that is lower than requested."""
+    warn(f"gpuconf.lease: {text}")
 
 
 def _publish_in_job(lease: str) -> None:

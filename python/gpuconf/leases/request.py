@@ -109,7 +109,8 @@ def checked(memory: Any, gpus: Any, timeout: Any, name: Any, policy: Any, contex
             )
         _least_size(memory)
     if isinstance(gpus, bool) or not isinstance(gpus, int):
-        raise errors.InvalidTypeError(f"gpus must be a number of GPUs, but got {gpus!r}")
+        which = "; CUDA_VISIBLE_DEVICES chooses which" if isinstance(gpus, (list, tuple, str)) else ""
+        raise errors.InvalidTypeError(f"gpus must be a number of GPUs, but got {gpus!r}{which}")
     if gpus < 1:
         raise errors.InvalidArgumentError(f"gpus must be at least 1, but got {sizes.shown(gpus)}")
     if timeout is not None:

@@ -267,4 +267,6 @@ def record(events: int = 1_000_000, stacks: bool = False) -> Recording:
         ) from None
     if not 1 <= count <= 1 << 28:
         raise errors.InvalidArgumentError(f"a recording can keep 1 to {1 << 28} events, but got {sizes.shown(count)}")
+    if not isinstance(stacks, int):
+        raise errors.InvalidTypeError(f"stacks must be True or False, but got {texts.shown(stacks)}")
     return make(Recording, count, bool(stacks))

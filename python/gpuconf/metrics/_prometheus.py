@@ -82,14 +82,16 @@ class _Families:
 
     def add(self, name: str, labels: dict[str, str], value: float | None) -> None:
         """Add a sample of a metric of _METRICS, unless there is no value."""
-        if value is None:
-            return
-        family = self._found.get(name)
-        if family is None:
+        if value is not None:
+            self.family(name, labels).add_metric(list(labels.values()), value)
+
+    def family(self, name: str, labels: Iterable[str] = ()) -> Any:
+        """Return a metric of _METRICS."""
+        if name not in self._found:
             kind = self._core.CounterMetricFamily if name.endswith("_total") else self._core.GaugeMetricFamily
             full = name if name.startswith("DCGM_") else f"gpuconf_{name}"
-            family = self._found[name] = kind(full, _METRICS[name], labels=list(labels))
-        family.add_metric(list(labels.values()), value)
+            self._found[name] = kind(full, _METRICS[name], labels=list(labels))
+        return self._found[name]
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self._found.values())
@@ -114,8 +116,11 @@ class ProcessCollector:
         return families
 
     def describe(self) -> Iterable[Any]:
-        """Return no metric: what there is depends on what the process does."""
-        return []
+        """Return the metrics without samples: a registry refuses a second collector by their names."""
+        families = _Families()
+        for name in ("memory_in_use_bytes", *FIGURES):
+            families.family(name)
+        return families
 
 
 class MachineCollector:

@@ -198,6 +198,9 @@ class Commands:
         growth = {"--growth": True, "--no-growth": False}
         options = [word for word in words if word in growth]
         sizes = [size.strip() for size in " ".join(word for word in words if word not in options).split(",")]
+        bare = [word for word in words if f"--{word}" in growth]
+        if bare:
+            _refuse(f"limit takes options with --: did you mean --{bare[0]}?")
         if "" in sizes:
             _refuse("limit needs a size, such as 6GiB or 50%, or one for each GPU: 6GiB, none")
         if len(options) > 1:

@@ -99,6 +99,8 @@ def plan(  # noqa: F811
     if command is None:
         if trace is None:
             raise errors.InvalidTypeError("plan() needs a trace, or command= and the words of a program")
+        if steps is not None or seconds is not None or cpu_values or compile:
+            raise errors.InvalidTypeError("steps, seconds, cpu_values and compile need command=: a trace is not run")
         return replay.find(trace, limit, gpu, policy)
     if trace is not None or limit is not None or policy is not None:
         raise errors.InvalidTypeError("command cannot be used with trace, limit or policy")

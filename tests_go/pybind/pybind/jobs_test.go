@@ -41,6 +41,7 @@ func TestFilesThatAreNone(t *testing.T) {
 	for _, row := range []struct{ name, content, want string }{
 		{"nothing", "", "line 1: the file is empty"},
 		{"another file", "\x7fELF\x00", "it is neither CSV nor a pickle"},
+		{"a checkpoint", "PK\x03\x04\x00", "it is a ZIP archive, as a checkpoint of torch.save() is"},
 		{"a NUL far behind", "Action,Pointer,Size\n" + strings.Repeat("free,0x1,1\n", 1<<18) + "\x00",
 			"it is neither CSV nor a pickle"},
 		{"half a pickle", "\x80", "it is not a memory snapshot: at byte 0"},

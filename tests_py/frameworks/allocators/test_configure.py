@@ -2,6 +2,7 @@
 
 import sys
 import textwrap
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -264,7 +265,7 @@ def test_a_wrong_unit_is_an_error_with_the_right_one(limit: Any, said: str) -> N
         gpuconf.configure(limit, libraries=[])
 
 
-def test_a_limit_of_tensorflow_in_a_wrong_unit_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_limit_of_tensorflow_in_a_wrong_unit_is_named(caplog: pytest.LogCaptureFixture) -> None:
     """TensorFlow accepts it, and so does gpuconf."""
 
     def said(*limits: float) -> list[str]:
@@ -274,10 +275,12 @@ def test_a_limit_of_tensorflow_in_a_wrong_unit_is_logged(caplog: pytest.LogCaptu
         config.set_logical_device_configuration(
             gpu, [config.LogicalDeviceConfiguration(memory_limit=one) for one in limits]
         )
-        config.list_logical_devices()
-        config.list_logical_devices()
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            config.list_logical_devices()
+            config.list_logical_devices()
         gpuconf.reset()
-        return [record.getMessage() for record in caplog.records if "MiB" in record.getMessage()]
+        return [*map(str, (one.message for one in warned)), *(text for text in caplog.messages if "MiB" in text)]
 
     caplog.set_level("WARNING", "gpuconf")
     (once,) = said(10 * 2**30)
@@ -294,17 +297,17 @@ def test_a_limit_of_tensorflow_in_a_wrong_unit_is_logged(caplog: pytest.LogCaptu
 @pytest.mark.parametrize(
     ("fraction", "hint"), [(40, "write 0.4 for 40%"), (1e4, "0.5 is half of the GPU's memory"), (2, ""), (0.4, "")]
 )
-def test_a_percentage_is_no_fraction(fraction: float, hint: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_percentage_is_no_fraction(fraction: float, hint: str) -> None:
     """TensorFlow takes a fraction above 1 as unified memory of that size."""
     import gpuconf.compat.v1 as tf
 
-    caplog.set_level("WARNING", "gpuconf")
     gpuconf.simulate("T4")
-    with tf.Session(config=tf.ConfigProto(gpu_options=tf.GPUOptions(per_process_gpu_memory_fraction=fraction))):
-        pass
-    said = [one.getMessage() for one in caplog.records if "per_process_gpu_memory_fraction" in one.getMessage()]
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        with tf.Session(config=tf.ConfigProto(gpu_options=tf.GPUOptions(per_process_gpu_memory_fraction=fraction))):
+            pass
     assert len(said) == bool(hint)
-    assert hint in "".join(said)
+    assert hint in "".join(str(one.message) for one in said)
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,8 @@ def report(
     Requires plotly (``gpuconf[report]``); raises MissingPackageError without it. Raises ValueError for an invalid
     trace, limit or GPU, and OSError as ``open`` does.
     """
+    if not isinstance(path, (str, bytes, os.PathLike)):
+        raise errors.InvalidTypeError(f"path must be the page to write, after the trace, but got {texts.shown(path)}")
     plotly_script(path)  # if it is missing, the rest would be in vain
     trace = trace if isinstance(trace, Trace) else trace.trace if isinstance(trace, Recording) else load_trace(trace)
     write(trace, find(trace, limit=limit, gpu=gpu), path)
