@@ -19,6 +19,7 @@ import gpuconf
 import pytest
 from command import COMMAND
 from fake_nvml import ONE_H100, fake_nvml
+from gpuconf._core import settings
 from gpuconf.cli import diagnosis, libraries, probe
 from gpuconf.plans.programs.cover import LAUNCHER
 from holder import holder
@@ -109,6 +110,27 @@ def test_bad_settings_end_nothing(simulated: dict[str, str], tmp_path: Path) -> 
     (said,) = [one for one in found if one["subject"] == "settings"]
     assert said["text"].startswith("GPUCONF_LIMIT 'abc' is not a size")
     assert said["fix"].startswith("correct the value")
+
+
+def test_each_variable_with_a_bad_value_is_named_and_the_other_findings_follow(simulated: dict[str, str]) -> None:
+    """Some were said to be fine, and with others the doctor ended."""
+    names = [setting.variable for setting in settings.SETTINGS]
+    bad = dict.fromkeys(names, "x")
+    for changes in ({**bad, "GPUCONF_SIMULATE": "2xT4"}, {"GPUCONF_SIMULATE": "x"}):
+        _, out, _ = run("--json", env={**simulated, **changes})
+        found = json.loads(out)["findings"]
+        for name in [name for name, value in changes.items() if value == "x"]:
+            assert any(one["level"] == "problem" and name in one["text"] + one["fix"] for one in found), name
+        assert found[-1]["subject"] == "BLAS"
+
+
+def test_a_file_with_a_bad_value_ends_nothing(simulated: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "gpuconf.toml").write_text('memory = "x"\n')
+    _, found = findings(simulated, cwd=tmp_path)
+    (said,) = about(found, "settings")
+    assert said.startswith(f"problem: memory in {tmp_path}/gpuconf.toml 'x' is not a size")
+    assert about(found, "visible GPUs") == ["ok: a program sees 2 of 2 GPUs"]
+    assert about(found, "ledger") == ["ok: none yet; the first lease creates it"]
 
 
 @pytest.mark.parametrize(

@@ -135,8 +135,13 @@ def request_of(options: Options, words: Sequence[str]) -> Request:
         request = checked(options.memory, gpus, timeout, options.name or "", options.policy or "spread", contexts)
     for name, given in (("--turns", getattr(options, "turns", None)), ("--no-growth", options.growth is False)):
         if request.most is not None and given:
-            raise UsageError(f"{name} and --memory MIN..MAX exclude each other")
+            raise UsageError(f"{name} and {_memory(options)} MIN..MAX exclude each other")
     return request
+
+
+def _memory(options: Options) -> str:
+    """Return what sets the size of the lease: the option, or the variable or file that stands for it."""
+    return getattr(options, "memory_from", "--memory")
 
 
 def _devices(simulate: str | None) -> list[VisibleDevice]:
@@ -303,7 +308,7 @@ def _signal_name(number: int) -> str:
 def _setter(options: Options, granted: Grant) -> str:
     """Return what sets the program's limit, as a message names it."""
     own = _by_variables(options) or granted.lowered
-    return settings.who_limits(settings.limit(os.environ)) if own else "--memory"
+    return settings.who_limits(settings.limit(os.environ)) if own else _memory(options)
 
 
 def _write(options: Options, report: dict[str, Any], setter: str) -> None:

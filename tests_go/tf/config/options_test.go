@@ -185,8 +185,9 @@ func TestLimitsOfAConfiguredDevice(t *testing.T) {
 // What is ignored when the pools are built is said before.
 func TestVariablesThatCannotBeParsed(t *testing.T) {
 	notices := config.Env{"TF_FORCE_GPU_ALLOW_GROWTH": "yes", "TF_ENABLE_GPU_GARBAGE_COLLECTION": "1",
-		"TF_DEVICE_MIN_SYS_MEMORY_IN_MB": "-5"}.Malformed()
-	require.Len(t, notices, 3)
+		"TF_DEVICE_MIN_SYS_MEMORY_IN_MB": "-5", "TF_MIN_GPU_MULTIPROCESSOR_COUNT": "few",
+		"TF_ENABLED_DEVICE_TYPES": "GPU"}.Malformed()
+	require.Len(t, notices, 5)
 	for name, want := range map[string]string{
 		"TF_FORCE_GPU_ALLOW_GROWTH": "The TF_FORCE_GPU_ALLOW_GROWTH environment variable is set but could not be " +
 			"parsed: \"yes\". Valid values are \"true\" or \"false\". Using original config value of 0.",
@@ -194,12 +195,16 @@ func TestVariablesThatCannotBeParsed(t *testing.T) {
 			"could not be parsed: \"1\". Valid values are \"true\" or \"false\". Using the default value \"true\".",
 		"TF_DEVICE_MIN_SYS_MEMORY_IN_MB": "The requested reserved device memory -5 is invalid. " +
 			"The request will be ignored.",
+		"TF_MIN_GPU_MULTIPROCESSOR_COUNT": "Invalid minimum GPU multiprocessor count: [few]. Using the default value: 8",
+		"TF_ENABLED_DEVICE_TYPES": "CPU Factory not registered. Did you link in threadpool_device? " +
+			"TF_ENABLED_DEVICE_TYPES is \"GPU\", which excludes the CPU",
 	} {
 		require.Len(t, notices[name], 1, name)
 		require.Equal(t, want, notices[name][0].Text, name)
 	}
 	for name, list := range (config.Env{"TF_FORCE_GPU_ALLOW_GROWTH": "true",
-		"TF_ENABLE_GPU_GARBAGE_COLLECTION": "false", "TF_DEVICE_MIN_SYS_MEMORY_IN_MB": "5"}).Malformed() {
+		"TF_ENABLE_GPU_GARBAGE_COLLECTION": "false", "TF_DEVICE_MIN_SYS_MEMORY_IN_MB": "5",
+		"TF_MIN_GPU_MULTIPROCESSOR_COUNT": "4", "TF_ENABLED_DEVICE_TYPES": "CPU"}).Malformed() {
 		require.Empty(t, list, name)
 	}
 }
