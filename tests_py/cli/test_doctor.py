@@ -227,13 +227,14 @@ def test_stale_variables(simulated: dict[str, str]) -> None:
 
 
 def test_a_child_that_holds_the_lease_of_a_command_that_was_killed(simulated: dict[str, str]) -> None:
-    words = [sys.executable, "-m", "gpuconf", "run", "--memory", "1GiB", "sh", "-c", "echo ready; read end"]
+    words = [sys.executable, "-m", "gpuconf", "run", "--memory", "1GiB", "sh", "-c", "echo $$; read end"]
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     with subprocess.Popen(words, env=environment(simulated), **pipes) as program:
         assert program.stdout is not None
-        assert program.stdout.readline() == "ready\n"
+        child = program.stdout.readline().strip()
         says = (
-            f"note: process {program.pid}, which leased 1.00GiB, has ended, but a child process still holds the lease"
+            f"note: process {program.pid}, which leased 1.00GiB, has ended, but its child {child} (sh -c echo $$; read "
+            "end) still holds the lease"
         )
         assert says not in about(findings(simulated)[1], "GPU 0")
         program.kill()
@@ -241,6 +242,9 @@ def test_a_child_that_holds_the_lease_of_a_command_that_was_killed(simulated: di
         code, found = findings(simulated)
         assert code == 0
         assert says in about(found, "GPU 0")
+        assert f"  held by {child}  " in command.run("lease", "--list", env=simulated)[1]
+        row = next(line.split() for line in command.run("ps", env=simulated)[1].splitlines() if line.startswith("0 "))
+        assert (row[1], row[-2:]) == (child, ["parent", "ended"]), "the process that was killed was shown"
     for _ in range(100):  # its input has ended, and with it the child
         if says not in about(findings(simulated)[1], "GPU 0"):
             return

@@ -352,9 +352,10 @@ def _processes(machine: View) -> Iterator[Finding]:
                 fix = "end its parent, or whatever else holds its /dev/nvidia* descriptors: fuser -v /dev/nvidia*"
                 yield Finding(PROBLEM, f"GPU {place.gpu}", text, fix)
         for share in place.shares:
-            if "gone" in share.notes and share.lease and share.bytes is None:
-                ended = f"process {share.pid}, which leased {human_bytes(share.lease)}, has ended"
-                yield Finding(NOTE, f"GPU {place.gpu}", f"{ended}, but a child process still holds the lease")
+            if {"gone", "parent ended"} & {*share.notes} and share.lease and share.bytes is None:
+                ended = f"process {share.lease_pid}, which leased {human_bytes(share.lease)}, has ended"
+                child = "a child process" if "gone" in share.notes else f"its child {share.pid} ({share.command})"
+                yield Finding(NOTE, f"GPU {place.gpu}", f"{ended}, but {child} still holds the lease")
 
 
 # Limits

@@ -93,7 +93,7 @@ def _row(row: ClaimRow, known: Mapping[str, CardMemory]) -> tuple[str, ...]:
         if row.state == "waiting"
         else "parked"
         if row.state == "parked" or row.host
-        else "held by a child"
+        else f"held by {', '.join(map(str, row.holders)) or 'a child'}"
         if row.gone
         else "leased"
     )

@@ -488,7 +488,8 @@ def _taken(row: ClaimRow) -> str:
 
 
 def _holder(row: ClaimRow) -> str:
-    gone = " (ended; a child holds the lease)" if row.gone else ""
+    child = f"process {row.holders[0]}" if row.holders else "a child"
+    gone = f" (ended; {child} holds the lease)" if row.gone else ""
     return f"  {_who(row)}{gone}, user {user_name(row.uid)}: {_taken(row)} for {row.seconds:.0f} s"
 
 
