@@ -11,6 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import command
 import gpuconf
 import pytest
 from gpuconf._core.native import core
@@ -105,6 +106,22 @@ def test_a_ledger_that_was_removed_in_use(tmp_path: Path) -> None:
 def test_no_ledger(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["ledger", "list", "--folder", str(tmp_path / "none")]) == 1
     assert "there is no ledger" in capsys.readouterr().err
+
+
+def test_a_folder_whose_name_is_not_utf8(tmp_path: Path) -> None:
+    """Another folder was looked for, and a ledger that was there was said to be missing."""
+    folder = os.fsdecode(os.fsencode(tmp_path) + b"/\xff")
+    os.mkdir(folder)
+    said = "is not valid text (it has a lone surrogate): "
+    for words in (["ledger", "check", "--folder", folder], ["ledger", "init", "--shared", folder]):
+        code, out, err = command.run(*words)
+        assert (code, out) == (1, "")
+        assert err.startswith(f"gpuconf {words[0]} {words[1]}: the ledger's folder {said}")
+    for words in (["run", "--memory", "1GiB", "true"], ["ps"], ["lease", "--list"]):
+        code, _, err = command.run(*words, env={"GPUCONF_LEDGER": folder, "GPUCONF_SIMULATE": "T4"})
+        assert code
+        assert f"GPUCONF_LEDGER {said}" in err
+    assert not os.listdir(folder)
 
 
 def test_init(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
