@@ -143,6 +143,17 @@ def test_init(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "is a ledger of one user" in capsys.readouterr().err
 
 
+def test_a_folder_with_a_folder_of_the_headers_name(tmp_path: Path) -> None:
+    """A failed init left a file there, and did not say what was wrong."""
+    (tmp_path / "ledger").mkdir()
+    said = f"{tmp_path}/ledger is not a regular file: {tmp_path} is not a ledger. Choose an empty or new folder\n"
+    variables = {"GPUCONF_LEDGER": str(tmp_path), "GPUCONF_SIMULATE": "T4"}
+    for words in (["ledger", "init", "--shared", str(tmp_path)], ["run", "--memory", "1GiB", "true"]):
+        code, _, err = command.run(*words, env=variables)
+        assert (code, err) == (1, f"gpuconf {' '.join(words[: 1 + (words[0] == 'ledger')])}: {said}")
+    assert os.listdir(tmp_path) == ["ledger"]
+
+
 BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "ledger.py"
 
 
