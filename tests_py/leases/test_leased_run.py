@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import select
+import shlex
 import signal
 import subprocess
 import sys
@@ -75,6 +76,18 @@ def test_the_limit_is_exact_and_the_card_is_visible_by_its_uuid() -> None:
     assert run("--memory=25%", "--gpus=2", "--growth", "-c", LIMIT_OF_POOLS) == (0, f"{[4 * GIB, 4 * GIB]}\n", "")
     whole = 16 * GIB - (1050 << 20)  # less what TensorFlow leaves to the system
     assert run("--gpus", "1", "--simulate", "T4:16GiB", "--", "python", "-c", LIMIT_OF_POOLS) == (0, f"{[whole]}\n", "")
+
+
+def test_a_lease_of_cards_of_different_sizes_says_what_the_program_may_use_of_each() -> None:
+    """The largest part stood in the lists for all cards, and the limit was that of the smallest one."""
+    cards = {"GPUCONF_SIMULATE": "T4:8GiB,T4:16GiB"}
+    show = ("sh", "-c", f"{COMMAND} lease --list; {COMMAND} ledger list; python -c {shlex.quote(LIMIT_OF_POOLS)}")
+    code, out, err = run("--memory=25%", "--gpus=2", *show, variables=cards)
+    assert (code, out.splitlines()[-1], out.count(" 2.00GiB 4.00GiB ")) == (0, f"{[2 * GIB, 2 * GIB]}", 2)
+    assert err == (
+        "gpuconf run: the lease has 2.00GiB or 4.00GiB of a card, and one limit for all: the program may use 2.00GiB "
+        "of each\n"
+    )
 
 
 def test_a_command_gets_the_variables_and_its_own_options() -> None:

@@ -46,8 +46,8 @@ def run(options: Options, words: Sequence[str], own: Mapping[str, str]) -> int:
     except (errors.NotFoundError, errors.DeadlineExceededError, _NeverError) as error:
         console.complain(f"gpuconf {options.command}: {error}")
         return TIMED_OUT if isinstance(error, errors.DeadlineExceededError) else CONDITION
-    if granted.lowered:
-        console.complain(f"gpuconf {options.command}: {granted.lowered}")
+    for text in granted.notes():
+        console.complain(f"gpuconf {options.command}: {text}")
     turns = _gives_way(options, granted)
     if granted.most > granted.limit and turns:
         options.growth = True

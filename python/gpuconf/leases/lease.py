@@ -221,8 +221,8 @@ class Lease(metaclass=Made):
         devices, whole = _candidates(request)
         begun, timeout = time.monotonic(), request.timeout
         granted = grant(request, devices, " ".join(sys.orig_argv))
-        if granted.lowered:
-            _note(granted.lowered)
+        for text in granted.notes():
+            _note(text)
         lends = lends and granted.most > granted.limit
         try:
             self._kept = KeptConfiguration()
