@@ -136,6 +136,36 @@ def test_a_program_that_fails_at_its_own_limit_is_told_which() -> None:
     assert (status, err.endswith("at its limit of 1.00GiB. GPUCONF_LIMIT sets it\n")) == (2, True), err
 
 
+def test_the_error_at_a_limit_names_what_would_raise_it() -> None:
+    """It was --memory of gpuconf run, also where a lease in the program or a variable had set less."""
+    code = """
+    import os, subprocess, sys, gpuconf
+    def said():
+        try:
+            gpuconf.memory.allocate("4GiB")
+        except MemoryError as error:
+            print(str(error).partition(" or ")[2].split(" (")[0])
+        gpuconf.reset()
+    if os.environ["GPUCONF_LIMIT"] != "1GiB":
+        said()
+        with gpuconf.lease("2GiB"):
+            said()
+        with gpuconf.lease():
+            said()
+        os.environ["GPUCONF_LIMIT"] = "1GiB"
+        subprocess.run([sys.executable, "-c", sys.argv[1]])
+    else:
+        said()
+    """
+    sets = "which sets this limit"
+    job, inner, own = f"--memory of gpuconf run, {sets}.", f"the memory of gpuconf.lease, {sets}.", "GPUCONF_LIMIT"
+    words = ("--memory", "3GiB", "python", "-c", code, code)
+    assert run(*words)[1].splitlines() == [f"raise {job}", f"raise {inner}", f"raise {job}", f"raise {own}, {sets}"]
+    lowered = [f"raise {own}, {sets}.", f"raise {inner}", f"raise {own}, {sets}.", f"raise {own}, {sets}"]
+    assert run(*words, variables={"GPUCONF_LIMIT": "2500MiB"})[1].splitlines() == lowered
+    assert run(*words[2:], variables={"GPUCONF_MEMORY": "3GiB"})[1].startswith(f"raise GPUCONF_MEMORY, {sets}.\n")
+
+
 def test_other_simulated_cards_in_a_job_are_hidden_with_a_warning() -> None:
     """The program saw no GPU, and no message said why."""
     show = "import gpuconf; gpuconf.simulate('A100-40GB'); print(gpuconf.config.list_logical_devices('GPU'))"

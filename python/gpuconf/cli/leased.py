@@ -60,6 +60,9 @@ def run(options: Options, words: Sequence[str], own: Mapping[str, str]) -> int:
         Job() as job,
     ):
         limits = {**_environment(options, granted, job, guard), **guard.environment()}
+        setter = _setter(options, granted)
+        where = f" of gpuconf {options.command}" * (setter == "--memory")
+        limits["GPUCONF_LIMIT_FROM"] = f"{limits['GPUCONF_LIMIT']} {setter}{where}"
         environment = {**os.environ, **own, **limits, **shared.environment}
         watch = _Watch(job, guard.counts, granted)
         agent = _agent(options, granted, guard, {**os.environ, **own, **shared.environment}) if turns else None
@@ -92,7 +95,7 @@ def run(options: Options, words: Sequence[str], own: Mapping[str, str]) -> int:
                 agent.leave()
         elif agent is not None:
             agent.close()
-    _write(options, report, _setter(options, granted))
+    _write(options, report, setter)
     return end_as(status)
 
 

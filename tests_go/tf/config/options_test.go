@@ -214,13 +214,16 @@ func TestHowACeilingIsRaised(t *testing.T) {
 	for want, env := range map[string]config.Env{
 		"raise GPUCONF_LIMIT, which sets this limit (gpuconf config --explain shows from where)": {
 			"GPUCONF_LIMIT": "4GiB"},
-		"raise the lease's memory, which sets this limit (--memory of gpuconf run)": {"GPUCONF_LIMIT": "4GiB",
-			"GPUCONF_LEASE": "1"},
-		"raise the lease's memory, which sets this limit (--memory of gpuconf run); 2 of 2 ranks share this GPU": {
-			"GPUCONF_LIMIT": "4GiB", "GPUCONF_LEASE": "1", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "2"},
+		"raise --memory of gpuconf run, which sets this limit": {"GPUCONF_LIMIT": "4294967296",
+			"GPUCONF_LIMIT_FROM": "4294967296 --memory of gpuconf run"},
+		"raise --memory of gpuconf run, which sets this limit; 2 of 2 ranks share this GPU": {
+			"GPUCONF_LIMIT": "4294967296", "GPUCONF_LIMIT_FROM": "4294967296 --memory of gpuconf run",
+			"LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "2"},
 	} {
 		require.Equal(t, want, must.OK(env.Ceiling(0, 1))(t).Raise())
 	}
+	lowered := config.Env{"GPUCONF_LIMIT": "2GiB", "GPUCONF_LIMIT_FROM": "4294967296 --memory of gpuconf run"}
+	require.Contains(t, must.OK(lowered.Ceiling(0, 1))(t).Raise(), "raise GPUCONF_LIMIT, which", "not the lease")
 	elsewhere, err := config.Env{"GPUCONF_LIMIT": "4GiB", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"}.Ceiling(0, 2)
 	require.NoError(t, err)
 	require.Equal(t, "use the GPU of this process: this GPU belongs to LOCAL_RANK 0, and this process is LOCAL_RANK 1",
