@@ -124,6 +124,13 @@ def test_each_variable_with_a_bad_value_is_named_and_the_other_findings_follow(s
         assert found[-1]["subject"] == "BLAS"
 
 
+def test_variables_are_not_blamed_for_the_administrators_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "gpuconf.toml").write_text("limit = 1\n")
+    monkeypatch.setattr(settings, "ADMINISTRATOR", str(tmp_path / "gpuconf.toml"))
+    (said,) = diagnosis.of_machine({"GPUCONF_GROWTH": "true", "GPUCONF_DISABLE": "0"})
+    assert said.text.startswith(f"{tmp_path}/gpuconf.toml: unknown setting 'limit'")
+
+
 def test_a_file_with_a_bad_value_ends_nothing(simulated: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "gpuconf.toml").write_text('memory = "x"\n')
     _, found = findings(simulated, cwd=tmp_path)

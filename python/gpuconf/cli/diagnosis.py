@@ -134,18 +134,25 @@ def _settings(environ: MutableMapping[str, str]) -> Iterator[Finding]:
 
 def _refused(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield each variable with a value that gpuconf refuses, and what is said of it."""
+    without = _why_refused({})  # for the administrator's file
     for setting in settings.SETTINGS:
         name = setting.variable
-        if name not in environ:
-            continue
-        alone = {name: environ[name], settings_file.CHOICE: ""}
-        try:
-            settings.environment(alone, ("GPUCONF_",))
-            settings.turns_by_default(alone)
-            settings.default_folder(alone)
-            checked_default(alone)
-        except errors.InvalidArgumentError as error:
-            yield name, str(error)
+        why = _why_refused({name: environ[name]}) if name in environ else ""
+        if why not in ("", without):
+            yield name, why
+
+
+def _why_refused(variables: Mapping[str, str]) -> str:
+    """Return the first error of a program with these variables, and without a file in a folder; "" if there is none."""
+    alone = {**variables, settings_file.CHOICE: ""}
+    try:
+        settings.environment(alone, ("GPUCONF_",))
+        settings.turns_by_default(alone)
+        settings.default_folder(alone)
+        checked_default(alone)
+    except errors.GpuconfError as error:
+        return str(error)
+    return ""
 
 
 # Driver and CUDA
