@@ -84,8 +84,8 @@ func (calls) LogicalDevices(m *devmgr.Manager) (listed logicalDevices, err error
 	return listed, nil
 }
 
-// MalformedVariables returns a text for each variable of TensorFlow that cannot be parsed, and would be ignored when
-// the pools are built, by variable.
+// MalformedVariables returns a text for each variable of TensorFlow that cannot be parsed, or excludes the CPU, by
+// variable.
 func (calls) MalformedVariables(env config.Env) (texts map[string]string, err error) {
 	texts = map[string]string{}
 	for name, notices := range env.Malformed() {

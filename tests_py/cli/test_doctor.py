@@ -19,6 +19,7 @@ import gpuconf
 import pytest
 from command import COMMAND
 from fake_nvml import ONE_H100, fake_nvml
+from gpuconf._core import settings
 from gpuconf.cli import diagnosis, libraries, probe
 from gpuconf.plans.programs.cover import LAUNCHER
 from holder import holder
@@ -109,6 +110,34 @@ def test_bad_settings_end_nothing(simulated: dict[str, str], tmp_path: Path) -> 
     (said,) = [one for one in found if one["subject"] == "settings"]
     assert said["text"].startswith("GPUCONF_LIMIT 'abc' is not a size")
     assert said["fix"].startswith("correct the value")
+
+
+def test_each_variable_with_a_bad_value_is_named_and_the_other_findings_follow(simulated: dict[str, str]) -> None:
+    """Some were said to be fine, and with others the doctor ended."""
+    names = [setting.variable for setting in settings.SETTINGS]
+    bad = dict.fromkeys(names, "x")
+    for changes in ({**bad, "GPUCONF_SIMULATE": "2xT4"}, {"GPUCONF_SIMULATE": "x"}):
+        _, out, _ = run("--json", env={**simulated, **changes})
+        found = json.loads(out)["findings"]
+        for name in [name for name, value in changes.items() if value == "x"]:
+            assert any(one["level"] == "problem" and name in one["text"] + one["fix"] for one in found), name
+        assert found[-1]["subject"] == "BLAS"
+
+
+def test_variables_are_not_blamed_for_the_administrators_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "gpuconf.toml").write_text("limit = 1\n")
+    monkeypatch.setattr(settings, "ADMINISTRATOR", str(tmp_path / "gpuconf.toml"))
+    (said,) = diagnosis.of_machine({"GPUCONF_GROWTH": "true", "GPUCONF_DISABLE": "0"})
+    assert said.text.startswith(f"{tmp_path}/gpuconf.toml: unknown setting 'limit'")
+
+
+def test_a_file_with_a_bad_value_ends_nothing(simulated: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "gpuconf.toml").write_text('memory = "x"\n')
+    _, found = findings(simulated, cwd=tmp_path)
+    (said,) = about(found, "settings")
+    assert said.startswith(f"problem: memory in {tmp_path}/gpuconf.toml 'x' is not a size")
+    assert about(found, "visible GPUs") == ["ok: a program sees 2 of 2 GPUs"]
+    assert about(found, "ledger") == ["ok: none yet; the first lease creates it"]
 
 
 @pytest.mark.parametrize(
@@ -205,13 +234,14 @@ def test_stale_variables(simulated: dict[str, str]) -> None:
 
 
 def test_a_child_that_holds_the_lease_of_a_command_that_was_killed(simulated: dict[str, str]) -> None:
-    words = [sys.executable, "-m", "gpuconf", "run", "--memory", "1GiB", "sh", "-c", "echo ready; read end"]
+    words = [sys.executable, "-m", "gpuconf", "run", "--memory", "1GiB", "sh", "-c", "echo $$; read end"]
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     with subprocess.Popen(words, env=environment(simulated), **pipes) as program:
         assert program.stdout is not None
-        assert program.stdout.readline() == "ready\n"
+        child = program.stdout.readline().strip()
         says = (
-            f"note: process {program.pid}, which leased 1.00GiB, has ended, but a child process still holds the lease"
+            f"note: process {program.pid}, which leased 1.00GiB, has ended, but its child {child} (sh -c echo $$; read "
+            "end) still holds the lease"
         )
         assert says not in about(findings(simulated)[1], "GPU 0")
         program.kill()
@@ -219,6 +249,9 @@ def test_a_child_that_holds_the_lease_of_a_command_that_was_killed(simulated: di
         code, found = findings(simulated)
         assert code == 0
         assert says in about(found, "GPU 0")
+        assert f"  held by {child}  " in command.run("lease", "--list", env=simulated)[1]
+        row = next(line.split() for line in command.run("ps", env=simulated)[1].splitlines() if line.startswith("0 "))
+        assert (row[1], row[-2:]) == (child, ["parent", "ended"]), "the process that was killed was shown"
     for _ in range(100):  # its input has ended, and with it the child
         if says not in about(findings(simulated)[1], "GPU 0"):
             return

@@ -333,6 +333,18 @@ def test_a_working_folder_that_is_gone_is_one_line(tmp_path: Path) -> None:
         os.chdir(before)
 
 
+@pytest.mark.parametrize("kind", ALL)
+def test_a_folder_for_temporary_files_that_does_not_exist(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A mirror could not be made, and nothing said why: the other covers and Python take /tmp then."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", "/nonexistent")
+    with covered(folder, "print('ran')", Options(only=kind)) as (_, printed):
+        assert printed == "ran\n"
+
+
 def test_a_folder_that_is_too_large_for_a_mirror_is_not_copied(tmp_path: Path) -> None:
     cover, large = Cover(Options(only="mirror")), tmp_path / "large"
     with large.open("wb") as file:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import subprocess
 import sys
@@ -72,6 +73,17 @@ def test_formats() -> None:
     systemd = env("--memory", "1GiB", "--format", "systemd", PYTHONPATH='/100% "x"')
     assert systemd.endswith('/_startup:/100%% \\"x\\""\n')
     assert all(line.startswith('Environment="') for line in systemd.splitlines())
+
+
+def test_values_with_any_bytes() -> None:
+    """A shell got the digits of a byte that is not UTF-8 in its place, and a unit a line that systemd ignores."""
+    path = os.fsdecode(b"/b\xffd\n")
+    shell = [COMMAND, "env", "--memory", "1GiB"]
+    done = subprocess.run(shell, env=environment({"PYTHONPATH": path}), capture_output=True, check=True, timeout=60)
+    assert b"/_startup:/b\xffd\n'\n" in done.stdout
+    assert env("--memory", "1GiB", "--format", "systemd", PYTHONPATH="/a\nb").endswith('/_startup:/a\\nb"\n')
+    refused = env("--memory", "1GiB", "--format", "systemd", code=1, PYTHONPATH=path)
+    assert refused.splitlines()[-1].startswith("gpuconf env: PYTHONPATH is not valid text")
 
 
 @pytest.mark.parametrize(

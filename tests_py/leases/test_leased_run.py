@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import select
+import shlex
 import signal
 import subprocess
 import sys
@@ -77,6 +78,18 @@ def test_the_limit_is_exact_and_the_card_is_visible_by_its_uuid() -> None:
     assert run("--gpus", "1", "--simulate", "T4:16GiB", "--", "python", "-c", LIMIT_OF_POOLS) == (0, f"{[whole]}\n", "")
 
 
+def test_a_lease_of_cards_of_different_sizes_says_what_the_program_may_use_of_each() -> None:
+    """The largest part stood in the lists for all cards, and the limit was that of the smallest one."""
+    cards = {"GPUCONF_SIMULATE": "T4:8GiB,T4:16GiB"}
+    show = ("sh", "-c", f"{COMMAND} lease --list; {COMMAND} ledger list; python -c {shlex.quote(LIMIT_OF_POOLS)}")
+    code, out, err = run("--memory=25%", "--gpus=2", *show, variables=cards)
+    assert (code, out.splitlines()[-1], out.count(" 2.00GiB 4.00GiB ")) == (0, f"{[2 * GIB, 2 * GIB]}", 2)
+    assert err == (
+        "gpuconf run: the lease has 2.00GiB or 4.00GiB of a card, and one limit for all: the program may use 2.00GiB "
+        "of each\n"
+    )
+
+
 def test_a_command_gets_the_variables_and_its_own_options() -> None:
     show = "echo $CUPY_GPU_MEMORY_LIMIT $XLA_PYTHON_CLIENT_MEM_FRACTION $TF_FORCE_GPU_ALLOW_GROWTH $@"
     code, out, err = run("--memory", "4GiB", "--no-growth", "sh", "-c", show, "name", "--memory", "1", "--", "x")
@@ -121,6 +134,36 @@ def test_a_program_that_fails_at_its_own_limit_is_told_which() -> None:
     words = ("--simulate", "T4:16GiB", "--guard=proxy", "--memory", "4GiB", "python", "-c", code)
     status, _, err = run(*words, variables={"GPUCONF_LIMIT": "1GiB"})
     assert (status, err.endswith("at its limit of 1.00GiB. GPUCONF_LIMIT sets it\n")) == (2, True), err
+
+
+def test_the_error_at_a_limit_names_what_would_raise_it() -> None:
+    """It was --memory of gpuconf run, also where a lease in the program or a variable had set less."""
+    code = """
+    import os, subprocess, sys, gpuconf
+    def said():
+        try:
+            gpuconf.memory.allocate("4GiB")
+        except MemoryError as error:
+            print(str(error).partition(" or ")[2].split(" (")[0])
+        gpuconf.reset()
+    if os.environ["GPUCONF_LIMIT"] != "1GiB":
+        said()
+        with gpuconf.lease("2GiB"):
+            said()
+        with gpuconf.lease():
+            said()
+        os.environ["GPUCONF_LIMIT"] = "1GiB"
+        subprocess.run([sys.executable, "-c", sys.argv[1]])
+    else:
+        said()
+    """
+    sets = "which sets this limit"
+    job, inner, own = f"--memory of gpuconf run, {sets}.", f"the memory of gpuconf.lease, {sets}.", "GPUCONF_LIMIT"
+    words = ("--memory", "3GiB", "python", "-c", code, code)
+    assert run(*words)[1].splitlines() == [f"raise {job}", f"raise {inner}", f"raise {job}", f"raise {own}, {sets}"]
+    lowered = [f"raise {own}, {sets}.", f"raise {inner}", f"raise {own}, {sets}.", f"raise {own}, {sets}"]
+    assert run(*words, variables={"GPUCONF_LIMIT": "2500MiB"})[1].splitlines() == lowered
+    assert run(*words[2:], variables={"GPUCONF_MEMORY": "3GiB"})[1].startswith(f"raise GPUCONF_MEMORY, {sets}.\n")
 
 
 def test_other_simulated_cards_in_a_job_are_hidden_with_a_warning() -> None:

@@ -209,7 +209,9 @@ subprocess.Popen(["cat"], pass_fds=[claim.fileno()], stdout=subprocess.DEVNULL)
     assert row.gone
     assert row.pid == parent.pid
     assert ledger.check() == []
-    with pytest.raises(errors.DeadlineExceededError, match="ended; a child holds the lease"):
+    (child,) = row.holders
+    assert Path(f"/proc/{child}/comm").read_text() == "cat\n"
+    with pytest.raises(errors.DeadlineExceededError, match=f"ended; process {child} holds the lease"):
         ledger.claim([card(20)], timeout=0)
     parent.communicate()  # ends cat's input
     with ledger.claim([card(20)], timeout=60):

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import command
 import gpuconf
 import pytest
 from gpuconf._core.native import core
@@ -107,6 +108,22 @@ def test_no_ledger(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "there is no ledger" in capsys.readouterr().err
 
 
+def test_a_folder_whose_name_is_not_utf8(tmp_path: Path) -> None:
+    """Another folder was looked for, and a ledger that was there was said to be missing."""
+    folder = os.fsdecode(os.fsencode(tmp_path) + b"/\xff")
+    os.mkdir(folder)
+    said = "is not valid text (it has a lone surrogate): "
+    for words in (["ledger", "check", "--folder", folder], ["ledger", "init", "--shared", folder]):
+        code, out, err = command.run(*words)
+        assert (code, out) == (1, "")
+        assert err.startswith(f"gpuconf {words[0]} {words[1]}: the ledger's folder {said}")
+    for words in (["run", "--memory", "1GiB", "true"], ["ps"], ["lease", "--list"]):
+        code, _, err = command.run(*words, env={"GPUCONF_LEDGER": folder, "GPUCONF_SIMULATE": "T4"})
+        assert code
+        assert f"GPUCONF_LEDGER {said}" in err
+    assert not os.listdir(folder)
+
+
 def test_init(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "ledger"
     for _ in range(2):
@@ -124,6 +141,17 @@ def test_init(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _ledger.open_ledger(str(private))
     assert main(["ledger", "init", "--shared", str(private)]) == 1
     assert "is a ledger of one user" in capsys.readouterr().err
+
+
+def test_a_folder_with_a_folder_of_the_headers_name(tmp_path: Path) -> None:
+    """A failed init left a file there, and did not say what was wrong."""
+    (tmp_path / "ledger").mkdir()
+    said = f"{tmp_path}/ledger is not a regular file: {tmp_path} is not a ledger. Choose an empty or new folder\n"
+    variables = {"GPUCONF_LEDGER": str(tmp_path), "GPUCONF_SIMULATE": "T4"}
+    for words in (["ledger", "init", "--shared", str(tmp_path)], ["run", "--memory", "1GiB", "true"]):
+        code, _, err = command.run(*words, env=variables)
+        assert (code, err) == (1, f"gpuconf {' '.join(words[: 1 + (words[0] == 'ledger')])}: {said}")
+    assert os.listdir(tmp_path) == ["ledger"]
 
 
 BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "ledger.py"

@@ -479,7 +479,8 @@ func (l *Ledger) parseHeader(text string) error {
 func (l *Ledger) trusted(name string, stat *unix.Stat_t) error {
 	switch {
 	case stat.Mode&unix.S_IFMT != unix.S_IFREG:
-		return status.Errorf(status.FailedPrecondition, "%s/%s is not a regular file", l.folder, name)
+		return status.Errorf(status.FailedPrecondition, "%s/%s is not a regular file: %s is not a ledger. Choose "+
+			"an empty or new folder", l.folder, name, l.folder)
 	case stat.Uid != l.owner:
 		return status.Errorf(status.FailedPrecondition, "%s/%s belongs to user %d, and the folder to user %d. Do "+
 			"not use this ledger", l.folder, name, stat.Uid, l.owner)

@@ -151,8 +151,11 @@ func (l *Ledger) mayFill() error {
 			l.owner, l.folder)
 	}
 	names, err := l.list()
-	if err != nil || slices.Contains(names, headerName) {
+	if err != nil {
 		return err
+	}
+	if slices.Contains(names, headerName) {
+		return l.readHeader()
 	}
 	for _, name := range names {
 		if name != wakeName && !strings.HasPrefix(name, newPrefix) {

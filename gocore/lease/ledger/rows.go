@@ -5,6 +5,12 @@ package ledger
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"gpuconf/gocore/base/holder"
@@ -43,6 +49,7 @@ type ClaimRow struct {
 	Waited   float64       `py:"waited"`    // the seconds for which it has waited to come back, in all
 	Host     uint64        `py:"host"`      // bytes of the host's memory that it has reserved to be parked in
 	Gone     bool          `py:"gone"`      // the process has ended, and a child holds the claim
+	Holders  []int         `py:"holders"`   // if it is gone, the PIDs of the children, as far as /proc shows them
 	Local    bool          `py:"local"`     // pid is one of this PID namespace, not of another container's
 }
 
@@ -109,7 +116,9 @@ func (l *Ledger) claimRow(s *slotView) ClaimRow {
 		Later: s.Later, Turns: s.Turns.Phase != NoTurns, Keeps: s.Turns.Unfit,
 		Slice: s.Turns.Slice, IdleTime: s.Turns.IdleTime, Swaps: s.Turns.Swaps, Waited: s.Turns.Waited.Seconds(),
 		Seconds: max(0, float64(int64(now()-s.since))/1e9)}
-	row.Local, row.Gone = l.whereabouts(s.process)
+	if row.Local, row.Gone = l.whereabouts(s.process); row.Gone {
+		row.Holders = s.holders()
+	}
 	if row.Cards = leasesOf(s.cards, false); s.isLease() {
 		row.State, row.Cards = Granted, leasesOf(s.cards, true)
 	}
@@ -137,6 +146,22 @@ func leasesOf(cards []Card, leased bool) (leases []CardLease) {
 func (l *Ledger) whereabouts(p Process) (local, gone bool) {
 	local = p.Namespace == l.self.Namespace
 	return local, local && p.IsGone()
+}
+
+// holders returns the processes that have the open file with a slot's lock, as far as /proc shows this user's. The list
+// of all locks names no process: a child has the file of the process that started it.
+func (s *slotView) holders() (pids []int) {
+	lock := fmt.Sprintf(" %s %d ", lockedFile(&s.file.stat), slotAt(s.slot))
+	files, _ := filepath.Glob("/proc/[0-9]*/fdinfo/*")
+	for _, name := range files {
+		text, _ := os.ReadFile(name)
+		pid, _ := strconv.Atoi(strings.Split(name, "/")[2])
+		if strings.Contains(string(text), lock) && !slices.Contains(pids, pid) {
+			pids = append(pids, pid)
+		}
+	}
+	slices.Sort(pids)
+	return pids
 }
 
 func (l *Ledger) processRow(s *slotView) (ProcessRow, error) {

@@ -199,7 +199,8 @@ long long mirror_full(void) {
 
 const char *mirror_new_folder(void) {
 	const char *temporary = getenv("TMPDIR"); /* short, because the path of a socket is */
-	bool usable = temporary != NULL && strlen(temporary) < 60 && *temporary == '/';
+	bool usable =
+	    temporary != NULL && strlen(temporary) < 60 && *temporary == '/' && access(temporary, W_OK | X_OK) == 0;
 	snprintf(root, sizeof root, "%s/gpuconf-plan-XXXXXX", usable ? temporary : "/tmp");
 	return mkdtemp(root);
 }

@@ -61,16 +61,20 @@ func (e Env) GarbageCollection() (bool, []Notice) {
 			"\"%s\". Valid values are \"true\" or \"false\". Using the default value \"true\".", text)}
 }
 
-// Malformed returns the notices about variables that cannot be parsed, and are ignored when the pools are built, by
-// variable.
+// Malformed returns the notices about variables that cannot be parsed, or exclude the CPU, by variable.
 func (e Env) Malformed() map[string][]Notice {
 	_, growth, _ := e.AllowGrowth(e["TF_FORCE_GPU_ALLOW_GROWTH"] == "true")
 	_, collection := e.GarbageCollection()
 	_, _, reserve := e.systemMemoryMiB()
-	return map[string][]Notice{
+	_, count := e.minMultiprocessors(enoughMultiprocessors)
+	malformed := map[string][]Notice{
 		"TF_DEVICE_MIN_SYS_MEMORY_IN_MB": reserve, "TF_ENABLE_GPU_GARBAGE_COLLECTION": collection,
-		"TF_FORCE_GPU_ALLOW_GROWTH": growth,
+		"TF_FORCE_GPU_ALLOW_GROWTH": growth, "TF_MIN_GPU_MULTIPROCESSOR_COUNT": count,
 	}
+	if _, _, err := e.EnabledTypes([]string{"CPU"}); err != nil {
+		malformed["TF_ENABLED_DEVICE_TYPES"] = []Notice{failure("%s", err)}
+	}
+	return malformed
 }
 
 // systemMemoryMiB parses TF_DEVICE_MIN_SYS_MEMORY_IN_MB, a non-negative number. Empty is the same as not set.

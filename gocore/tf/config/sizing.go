@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 
 	"gpuconf/gocore/base/human"
 	"gpuconf/gocore/base/status"
@@ -139,11 +140,11 @@ func humanMiB(n uint64) string {
 // Ceiling is the most memory that all pools of a process may have together on one GPU, whatever the configuration
 // requests. The process inherits it in its environment; `gpuconf run` sets it to the memory that it has leased.
 type Ceiling struct {
-	Bytes uint64 // the maximum for all pools together; 0 if the GPU belongs to another rank; ignored unless Set
-	Set   bool   // whether there is a ceiling
-	lease bool   // whether a lease sets it: `gpuconf run`, not the user's own setting
-	by    string // the variable that sets it
-	why   string // who has the rest, for the notice; "" if the process has all
+	Bytes  uint64 // the maximum for all pools together; 0 if the GPU belongs to another rank; ignored unless Set
+	Set    bool   // whether there is a ceiling
+	by     string // the variable that sets it
+	setter string // what has set the variable, a lease's memory or another setting; "" if the user has
+	why    string // who has the rest, for the notice; "" if the process has all
 }
 
 // The variables of NVIDIA's container toolkit: the memory of each GPU that is guaranteed, and the maximum, in MiB.
@@ -192,7 +193,11 @@ func (e Env) limit() (c Ceiling, err error) {
 			return c, status.Errorf(status.InvalidArgument, "GPUCONF_LIMIT=%q must be at least 1 MiB, such as "+
 				"'6GiB'", text)
 		}
-		c = Ceiling{Bytes: bytes, Set: true, lease: e["GPUCONF_LEASE"] != "", by: "GPUCONF_LIMIT"}
+		c = Ceiling{Bytes: bytes, Set: true, by: "GPUCONF_LIMIT"}
+		// What a lease has set may have been lowered since.
+		if lease, setter, _ := strings.Cut(e["GPUCONF_LIMIT_FROM"], " "); lease == text {
+			c.setter = setter
+		}
 	}
 	most, err := e.ofContainer(containerLimit)
 	if err != nil || most == 0 {
@@ -235,8 +240,8 @@ func (c Ceiling) Raise() string {
 	text := "raise GPUCONF_LIMIT, which sets this limit (gpuconf config --explain shows from where)"
 	if c.by == containerLimit {
 		text = "raise " + containerLimit + ", the container's limit"
-	} else if c.lease {
-		text = "raise the lease's memory, which sets this limit (--memory of gpuconf run)"
+	} else if c.setter != "" {
+		text = "raise " + c.setter + ", which sets this limit"
 	}
 	if c.why != "" {
 		text += "; " + c.why

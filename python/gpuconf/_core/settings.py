@@ -29,7 +29,8 @@ class Setting(NamedTuple):
     variable: str
     text: str  # what it does
     key: str = ""  # in files; "" for one that files cannot set
-    # "text", "path", "library" (a path or another name), "size" (of a limit), "amount" (which may be 0) or "switch".
+    # "text", "path", "library" (a path or another name), "size" (of a limit), "amount" (which may be 0), "switch", or
+    # "flag" (1 or 0).
     kind: str = "text"
     default: str = ""  # for people
 
@@ -39,7 +40,7 @@ VALUES = "GPUCONF_SIMULATE_VALUES"
 SETTINGS = (
     Setting("GPUCONF_SIMULATE", "simulated GPUs instead of real ones, such as 2xH100-80GB", key="simulate"),
     Setting(VALUES, "what PyTorch computes on simulated GPUs: cpu (default), everything; none, only small tensors"),
-    Setting("GPUCONF_SIMULATE_STRICT", "1: what has no value on simulated GPUs is an error"),
+    Setting("GPUCONF_SIMULATE_STRICT", "1: what has no value on simulated GPUs is an error", kind="flag"),
     Setting(
         "GPUCONF_LIMIT", "the most memory of a process on each GPU; calls can only lower it", key="limit", kind="size"
     ),
@@ -72,8 +73,10 @@ SETTINGS = (
         kind="library",
         default="auto",
     ),
-    Setting("GPUCONF_SIMULATE_PLAIN_NAMES", "1: names of simulated GPUs do not end in (simulated)"),
-    Setting("GPUCONF_SIMULATOR_LOG", "1: what a program calls and is not simulated is named on standard error"),
+    Setting("GPUCONF_SIMULATE_PLAIN_NAMES", "1: names of simulated GPUs do not end in (simulated)", kind="flag"),
+    Setting(
+        "GPUCONF_SIMULATOR_LOG", "1: what a program calls and is not simulated is named on standard error", kind="flag"
+    ),
     Setting("CUDA_VISIBLE_DEVICES", "the GPUs that a process sees", default="all"),
     Setting("CUDA_DEVICE_ORDER", "how CUDA numbers GPUs", default="FASTEST_FIRST"),
     Setting("TF_FORCE_GPU_ALLOW_GROWTH", "same as GPUCONF_GROWTH, which takes precedence"),
@@ -86,7 +89,7 @@ SETTINGS = (
     Setting("TF_MIN_GPU_MULTIPROCESSOR_COUNT", "GPUs with fewer multiprocessors are ignored", default="8"),
     Setting("TF_ENABLED_DEVICE_TYPES", "the types of devices to list", default="all"),
     Setting(settings_file.VARIABLE, "folders whose settings files count in any case, with every key"),
-    Setting("GPUCONF_DISABLE", "1 turns off what `gpuconf run` adds to Python's startup"),
+    Setting("GPUCONF_DISABLE", "1 turns off what `gpuconf run` adds to Python's startup", kind="flag"),
 )
 
 # Variables of gpuconf that are no settings: the file, what its commands and plugins pass on, and what builds read.
@@ -98,6 +101,7 @@ OWN = (
     "GPUCONF_GUARD",
     "GPUCONF_LEASE",
     "GPUCONF_LEASE_FD",
+    "GPUCONF_LIMIT_FROM",
     "GPUCONF_PINNED_GO",
     "GPUCONF_PYTEST_PROCESS",
     "GPUCONF_MIRROR",
@@ -114,6 +118,7 @@ _KEYS = {setting.key: setting for setting in SETTINGS if setting.key}
 _LIMIT = "GPUCONF_LIMIT"
 _GROWTH = "GPUCONF_GROWTH"
 _CONTEXT = "GPUCONF_CONTEXT_MEMORY"
+_BLAS = "GPUCONF_BLAS"
 
 # What other programs take for a switch, in lower case.
 _TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
@@ -184,7 +189,8 @@ def environment(environ: Mapping[str, str], prefixes: tuple[str, ...]) -> dict[s
     context = variables.get(_CONTEXT)
     if context:
         _amount(_CONTEXT, context)
-    limit = _below_ceiling(Origin(variables.get(_LIMIT, ""), "", ""))
+    texts.check_text(_BLAS, variables.get(_BLAS, ""))
+    limit = _below_ceiling(Origin(variables.get(_LIMIT, ""), "", ""), environ)
     if limit.value:
         variables[_LIMIT] = limit.value
     return variables
@@ -204,7 +210,7 @@ def explain(environ: Mapping[str, str], called: Mapping[str, str]) -> dict[str, 
             origin = files.get(name) or Origin(setting.default, "default", "")
         if name == _GROWTH:
             _check_switch(origin.value)
-        origins[name] = _below_ceiling(origin) if name == _LIMIT else origin
+        origins[name] = _below_ceiling(origin, environ) if name == _LIMIT else origin
     return origins
 
 
@@ -215,7 +221,21 @@ def limit(environ: Mapping[str, str]) -> Origin:
 
 def who_limits(origin: Origin) -> str:
     """Return where a limit comes from, as a message names it: what to change for another one."""
-    return origin.ceiling or (_LIMIT if origin.source == "environment" else f"limit in {origin.source}")
+    return origin.ceiling or _named(_LIMIT, origin)
+
+
+def _named(name: str, origin: Origin) -> str:
+    return name if origin.source == "environment" else f"{_key(name)} in {origin.source}"
+
+
+def _key(name: str) -> str:
+    return next(key for key, setting in _KEYS.items() if setting.variable == name)
+
+
+def memory_of_run(environ: Mapping[str, str]) -> tuple[str, str]:
+    """Return what `gpuconf run` leases without options, and who says so, as a message names it."""
+    origin = explain(environ, {})["GPUCONF_MEMORY"]
+    return origin.value, _named("GPUCONF_MEMORY", origin) if origin.value else ""
 
 
 def value(name: str, environ: Mapping[str, str]) -> str:
@@ -248,22 +268,22 @@ def asked(name: str, environ: Mapping[str, str]) -> str:
     origin = _from_file(environ)[0].get(name)
     if origin is None:
         return ""
-    key = next(key for key, setting in _KEYS.items() if setting.variable == name)
+    key = _key(name)
     line = settings_file.line_of(origin.source, key)
     return f"{key} in {origin.source}" + (f", line {line}" if line else "")
 
 
-def ceiling() -> Ceiling | None:
+def ceiling(environ: Mapping[str, str] = os.environ) -> Ceiling | None:
     """Return the most that the administrator or the container allows a process on each GPU; None for any amount."""
     table = _administrators() or {}
     ceilings = [Ceiling(table["limit"], ADMINISTRATOR)] if "limit" in table else []
-    most = _of_container(CONTAINER_LIMIT)
+    most = _of_container(CONTAINER_LIMIT, environ)
     if most is not None:
-        requested = _of_container(CONTAINER_REQUEST)
+        requested = _of_container(CONTAINER_REQUEST, environ)
         if requested is not None and requested > most:
             raise errors.InvalidArgumentError(
-                f"{CONTAINER_REQUEST}={os.environ[CONTAINER_REQUEST]} is more than "
-                f"{CONTAINER_LIMIT}={os.environ[CONTAINER_LIMIT]}"
+                f"{CONTAINER_REQUEST}={environ[CONTAINER_REQUEST]} is more than "
+                f"{CONTAINER_LIMIT}={environ[CONTAINER_LIMIT]}"
             )
         ceilings.append(Ceiling(most, CONTAINER_LIMIT))
     return min(ceilings, default=None)
@@ -280,9 +300,9 @@ def refuse_above_ceiling(wanted: int) -> None:
         )
 
 
-def _of_container(name: str) -> int | None:
+def _of_container(name: str, environ: Mapping[str, str]) -> int | None:
     """Return the bytes of a variable of NVIDIA's container toolkit, which takes digits alone; None if it is not set."""
-    text = os.environ.get(name, "")
+    text = environ.get(name, "")
     if not text:
         return None
     if not (text.isascii() and text.isdigit() and 1 <= int(text) < 1 << 43):
@@ -307,12 +327,12 @@ def _meant_switch(given: Any) -> str:
     return ""
 
 
-def _below_ceiling(origin: Origin) -> Origin:
+def _below_ceiling(origin: Origin, environ: Mapping[str, str]) -> Origin:
     """Return a memory limit in bytes, lowered to the ceiling.
 
     Raises InvalidArgumentError if it is no size.
     """
-    most = ceiling()
+    most = ceiling(environ)
     limit = _limit(_LIMIT, origin.value) if origin.value else None
     if most is not None and (limit is None or limit > most.bytes):
         return Origin(str(most.bytes), origin.source or "default", most.source)
@@ -487,7 +507,8 @@ def default_folder(environ: Mapping[str, str] | None = None) -> str:
     directory and ``/dev/shm`` may be emptied at logout, and a home may be on a network file system. ``TMPDIR`` is not
     read: batch systems give each job its own, and jobs with different ledgers would not see each other's leases.
 
-    Raises InvalidArgumentError for a relative path in the variable: it would be another ledger in each folder.
+    Raises InvalidArgumentError for a relative path in the variable: it would be another ledger in each folder; and for
+    one that is not UTF-8, which the core cannot open.
     """
     environ = os.environ if environ is None else environ
     chosen = os.path.expanduser(value(VARIABLE, environ))
@@ -497,7 +518,7 @@ def default_folder(environ: Mapping[str, str] | None = None) -> str:
             'directory: programs would not see each other\'s leases. Write an absolute one, such as "$PWD/ledger"'
         )
     if chosen:
-        return os.path.abspath(chosen)
+        return texts.check_text(VARIABLE, os.path.abspath(chosen))
     if has_ledger(MACHINE_FOLDER):
         return MACHINE_FOLDER
     place = "/var/tmp" if os.path.isdir("/var/tmp") else "/tmp"

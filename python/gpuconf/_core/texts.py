@@ -43,7 +43,8 @@ def check_text(what: str, value: object) -> str:
         value.encode()
     except UnicodeEncodeError:
         raise errors.InvalidArgumentError(
-            f"{what} is not valid text (it has a lone surrogate): {shown(value)}"
+            f"{what} is not valid text (it has a lone surrogate): {shown(value)}. In a path, that is a byte "
+            "that is not UTF-8"
         ) from None
     return value
 

@@ -9,10 +9,10 @@ import logging
 import os
 import re
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, MutableMapping
 
 from .. import errors
-from .._core import runtime, settings
+from .._core import runtime, settings, settings_file
 from .._core.devices import VisibleDevice
 from .._core.generated.cards import Card
 from .._core.native import core
@@ -21,6 +21,7 @@ from ..jobs.driver_limits import in_force, may_be_set
 from ..jobs.job_memory import NOT_COUNTED, of_this_job
 from ..jobs.turns import why_never, why_not
 from ..leases.contexts import VARIABLE, context_bytes
+from ..leases.request import checked_default
 from ..leases.view import View, view
 from ..machine.cards import Survey, visible_devices
 from .processes import WHOLE_CARD_UNKNOWN, refused_queries
@@ -69,8 +70,8 @@ class Finding(Table):
     fix: str = ""
 
 
-def of_machine(environ: Mapping[str, str]) -> Iterator[Finding]:
-    """Yield the findings about this machine and the environment."""
+def of_machine(environ: MutableMapping[str, str]) -> Iterator[Finding]:
+    """Yield the findings about this machine and the environment. A bad setting is removed, and the others follow."""
     of_settings = list(_settings(environ))
     yield from of_settings
     try:
@@ -97,20 +98,61 @@ def of_machine(environ: Mapping[str, str]) -> Iterator[Finding]:
 # Settings
 
 
-def _settings(environ: Mapping[str, str]) -> Iterator[Finding]:
+def _settings(environ: MutableMapping[str, str]) -> Iterator[Finding]:
+    bad = dict(_refused(environ))
+    for name, text in bad.items():
+        yield Finding(PROBLEM, "settings", text, f"correct the value, or unset {name}")
+        del environ[name]
+    for setting in settings.SETTINGS:  # others than 1 are no errors, and mean 1 or 0
+        given = environ.get(setting.variable, "")
+        if setting.kind == "flag" and given not in ("", "0", "1"):
+            text = f"{setting.variable} must be 1 or 0, but got {given!r}"
+            yield Finding(PROBLEM, "settings", text, f"correct the value, or unset {setting.variable}")
     try:
-        found = settings.explain(environ, {})
+        origins = settings.explain(environ, {})
+        checked_default(environ)
     except errors.GpuconfError as error:
         yield Finding(PROBLEM, "settings", str(error), "correct the value; every gpuconf call fails until then")
+        environ[settings_file.CHOICE] = ""
+    else:
+        changed = [
+            f"{name}={origin.value} ({origin.source})" for name, origin in origins.items() if origin.source != "default"
+        ]
+        if not bad:
+            text = ", ".join(changed) if changed else "all defaults; see gpuconf config --explain"
+            yield Finding(OK, "settings", text)
+    try:
+        ignored, known = settings.ignored(environ), runtime.environment()
+    except errors.GpuconfError:  # the administrator's file, which the finding above names
         return
-    changed = [
-        f"{name}={origin.value} ({origin.source})" for name, origin in found.items() if origin.source != "default"
-    ]
-    yield Finding(OK, "settings", ", ".join(changed) if changed else "all defaults; see gpuconf config --explain")
-    yield from (Finding(NOTE, "settings", one.text, one.fix) for one in settings.ignored(environ))
-    for name, text in json.loads(core.pybind_MalformedVariables(runtime.environment())).items():
+    yield from (Finding(NOTE, "settings", one.text, one.fix) for one in ignored)
+    for name, text in json.loads(core.pybind_MalformedVariables(known)).items():
         yield Finding(PROBLEM, "settings", text, f"correct {name}, or unset it")
+        del environ[name]
     yield from (Finding(PROBLEM, "settings", text, fix) for text, fix in settings.misspelled(environ))
+
+
+def _refused(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield each variable with a value that gpuconf refuses, and what is said of it."""
+    without = _why_refused({})  # for the administrator's file
+    for setting in settings.SETTINGS:
+        name = setting.variable
+        why = _why_refused({name: environ[name]}) if name in environ else ""
+        if why not in ("", without):
+            yield name, why
+
+
+def _why_refused(variables: Mapping[str, str]) -> str:
+    """Return the first error of a program with these variables, and without a file in a folder; "" if there is none."""
+    alone = {**variables, settings_file.CHOICE: ""}
+    try:
+        settings.environment(alone, ("GPUCONF_",))
+        settings.turns_by_default(alone)
+        settings.default_folder(alone)
+        checked_default(alone)
+    except errors.GpuconfError as error:
+        return str(error)
+    return ""
 
 
 # Driver and CUDA
@@ -317,9 +359,10 @@ def _processes(machine: View) -> Iterator[Finding]:
                 fix = "end its parent, or whatever else holds its /dev/nvidia* descriptors: fuser -v /dev/nvidia*"
                 yield Finding(PROBLEM, f"GPU {place.gpu}", text, fix)
         for share in place.shares:
-            if "gone" in share.notes and share.lease and share.bytes is None:
-                ended = f"process {share.pid}, which leased {human_bytes(share.lease)}, has ended"
-                yield Finding(NOTE, f"GPU {place.gpu}", f"{ended}, but a child process still holds the lease")
+            if {"gone", "parent ended"} & {*share.notes} and share.lease and share.bytes is None:
+                ended = f"process {share.lease_pid}, which leased {human_bytes(share.lease)}, has ended"
+                child = "a child process" if "gone" in share.notes else f"its child {share.pid} ({share.command})"
+                yield Finding(NOTE, f"GPU {place.gpu}", f"{ended}, but {child} still holds the lease")
 
 
 # Limits

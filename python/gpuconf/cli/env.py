@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import sys
 from collections.abc import Callable
 
 from .._core import settings, sizes
 from .._core.table import human_bytes
+from .._core.texts import check_text
 from ..leases.environment import LeasedCard, of_program
 from ..machine.cards import visible_devices
 from . import console
@@ -68,13 +70,16 @@ def env(options: Options) -> int:
             lines = [_POD, *lines]
             if not options.simulate:
                 lines.append(_RESOURCES.format(max(1, len(devices))))
-        # A shell gets the values as they are.
-        print(*lines, sep="\n", file=sys.stdout if sys.stdout.isatty() else console.raw(sys.stdout))
+        if sys.stdout.isatty():
+            print(*lines, sep="\n")
+        else:  # a shell gets the values as they are, also names of files that are no text
+            console.raw(sys.stdout).buffer.write(os.fsencode("\n".join([*lines, ""])))
     return OK
 
 
 def _systemd(name: str, value: str) -> str:
-    escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
+    check_text(name, value)  # systemd ignores the line of another
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("\n", "\\n")
     return f'Environment="{name}={escaped}"'
 
 

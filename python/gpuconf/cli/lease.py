@@ -21,7 +21,7 @@ from . import leased
 from .console import EMPTY, OK, UsageError
 from .output import print_json, print_table, size
 from .parser import Options
-from .processes import without_folder
+from .processes import leased_memory, without_folder
 
 
 def lease(options: Options) -> int:
@@ -97,7 +97,7 @@ def _row(row: ClaimRow, known: Mapping[str, CardMemory]) -> tuple[str, ...]:
         if row.state == "waiting"
         else "parked"
         if row.state == "parked" or row.host
-        else "held by a child"
+        else f"held by {', '.join(map(str, row.holders)) or 'a child'}"
         if row.gone
         else "leased"
     )
@@ -106,7 +106,7 @@ def _row(row: ClaimRow, known: Mapping[str, CardMemory]) -> tuple[str, ...]:
     )
     kinds = {known[card.uuid].kind for card in row.cards if card.uuid in known} - {"dedicated"}
     lent = [f"({size(row.lent)} lent)"] if row.lent else []
-    memory = " ".join([size(max(card.bytes for card in row.cards)), *lent, *sorted(kinds)])
+    memory = " ".join([leased_memory(row), *lent, *sorted(kinds)])
     return (
         str(row.pid),
         user_name(row.uid),

@@ -46,8 +46,8 @@ def run(options: Options, words: Sequence[str], own: Mapping[str, str]) -> int:
     except (errors.NotFoundError, errors.DeadlineExceededError, _NeverError) as error:
         console.complain(f"gpuconf {options.command}: {error}")
         return TIMED_OUT if isinstance(error, errors.DeadlineExceededError) else CONDITION
-    if granted.lowered:
-        console.complain(f"gpuconf {options.command}: {granted.lowered}")
+    for text in granted.notes():
+        console.complain(f"gpuconf {options.command}: {text}")
     turns = _gives_way(options, granted)
     if granted.most > granted.limit and turns:
         options.growth = True
@@ -60,6 +60,9 @@ def run(options: Options, words: Sequence[str], own: Mapping[str, str]) -> int:
         Job() as job,
     ):
         limits = {**_environment(options, granted, job, guard), **guard.environment()}
+        setter = _setter(options, granted)
+        where = f" of gpuconf {options.command}" * (setter == "--memory")
+        limits["GPUCONF_LIMIT_FROM"] = f"{limits['GPUCONF_LIMIT']} {setter}{where}"
         environment = {**os.environ, **own, **limits, **shared.environment}
         watch = _Watch(job, guard.counts, granted)
         agent = _agent(options, granted, guard, {**os.environ, **own, **shared.environment}) if turns else None
@@ -92,7 +95,7 @@ def run(options: Options, words: Sequence[str], own: Mapping[str, str]) -> int:
                 agent.leave()
         elif agent is not None:
             agent.close()
-    _write(options, report, _setter(options, granted))
+    _write(options, report, setter)
     return end_as(status)
 
 
@@ -135,8 +138,13 @@ def request_of(options: Options, words: Sequence[str]) -> Request:
         request = checked(options.memory, gpus, timeout, options.name or "", options.policy or "spread", contexts)
     for name, given in (("--turns", getattr(options, "turns", None)), ("--no-growth", options.growth is False)):
         if request.most is not None and given:
-            raise UsageError(f"{name} and --memory MIN..MAX exclude each other")
+            raise UsageError(f"{name} and {_memory(options)} MIN..MAX exclude each other")
     return request
+
+
+def _memory(options: Options) -> str:
+    """Return what sets the size of the lease: the option, or the variable or file that stands for it."""
+    return getattr(options, "memory_from", "--memory")
 
 
 def _devices(simulate: str | None) -> list[VisibleDevice]:
@@ -303,7 +311,7 @@ def _signal_name(number: int) -> str:
 def _setter(options: Options, granted: Grant) -> str:
     """Return what sets the program's limit, as a message names it."""
     own = _by_variables(options) or granted.lowered
-    return settings.who_limits(settings.limit(os.environ)) if own else "--memory"
+    return settings.who_limits(settings.limit(os.environ)) if own else _memory(options)
 
 
 def _write(options: Options, report: dict[str, Any], setter: str) -> None:

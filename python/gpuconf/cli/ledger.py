@@ -14,7 +14,7 @@ from ..leases.proc import user_name
 from .console import CONDITION, OK, UsageError
 from .output import print_json, print_table, size
 from .parser import Options
-from .processes import without_folder
+from .processes import leased_memory, without_folder
 
 _CLAIM_HEADER = ("PID", "user", "name", "state", "GPU", "memory", "time", "command")
 _POOL_HEADER = ("PID", "user", "device", "limit", "reserved", "in use", "peak", "GPU", "command")
@@ -96,7 +96,6 @@ def _pid(row: ClaimRow | ProcessRow) -> str:
 
 
 def _claim_cells(row: ClaimRow) -> tuple[str, ...]:
-    needed = max(card.bytes for card in row.cards)
     cards = _cards(row.cards) if row.state != "waiting" else f"{row.count} of {len(row.cards)}"
     state = "stopped" if row.stopped else {"granted": "leased"}.get(row.state, row.state)
     return (
@@ -105,7 +104,7 @@ def _claim_cells(row: ClaimRow) -> tuple[str, ...]:
         row.name or "-",
         state,
         cards,
-        size(needed),
+        leased_memory(row),
         _time(row.seconds),
         _command(row),
     )

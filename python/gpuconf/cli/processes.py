@@ -16,6 +16,7 @@ from .output import Cell, print_table, size
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from .._core.generated.ledger import ClaimRow
     from ..jobs.job_memory import JobMemory
     from ..jobs.simulated_cards import CardUse
 
@@ -84,6 +85,12 @@ def without_folder(command: str) -> str:
     """Return a command without the folder of its program, which would be most of what fits on a terminal."""
     program, space, rest = command.partition(" ")
     return (program.rpartition("/")[2] or program) + space + rest
+
+
+def leased_memory(row: ClaimRow) -> str:
+    """Return the memory of a lease, of each of its cards where it differs; of a request, the most of a card."""
+    sizes = [size(card.bytes) for card in row.cards]
+    return " ".join(sizes) if row.state != "waiting" and len(set(sizes)) > 1 else size(max(c.bytes for c in row.cards))
 
 
 def _by_library(share: Share) -> list[str]:

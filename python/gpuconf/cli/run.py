@@ -67,8 +67,11 @@ def _may_read(script: str, option: str) -> bool:
 def run(options: Options) -> int:
     """Run the command."""
     words = _program(options)
-    if options.memory is None and options.gpus is None:
-        options.memory = settings.value("GPUCONF_MEMORY", os.environ) or None
+    if options.memory is None and options.gpus is None and settings.value("GPUCONF_MEMORY", os.environ):
+        from ..leases.request import checked_default
+
+        with console.CheckingUsage():
+            options.memory, options.memory_from = checked_default(os.environ)
     leases = options.memory is not None or options.gpus is not None
     # From wherever it is set: a limit in a file, or the administrator's ceiling, holds for the program as a variable's.
     limits = leases or bool(settings.limit(os.environ).value)

@@ -49,6 +49,17 @@ class Grant:
         if not self._left_to_others:
             self.release()
 
+    def notes(self) -> list[str]:
+        """Return in sentences why the program may use less than was requested, or than is leased of a card."""
+        notes = [self.lowered] if self.lowered else []
+        leased = [] if self.claim is None else sorted({one.bytes for one in self.claim.cards})
+        if len(leased) > 1:
+            notes.append(
+                f"the lease has {' or '.join(map(human_bytes, leased))} of a card, and one limit for all: the program "
+                f"may use {human_bytes(self.limit)} of each"
+            )
+        return notes
+
     def why_lost(self) -> str:
         """Return that the ledger no longer shows the claim; "" if it does."""
         if self.claim is None or not self.claim.is_lost():

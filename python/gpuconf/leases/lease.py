@@ -15,6 +15,7 @@ from .._core.callers import warn
 from .._core.devices import VisibleDevice
 from .._core.fork import module_lock
 from .._core.native import core, loaded, refuse_in_child
+from .._core.settings import limit, who_limits
 from .._core.table import Made, human_bytes, make
 from .._core.texts import refuse_unknown
 from .._typing import Any, NoReturn
@@ -222,8 +223,8 @@ class Lease(metaclass=Made):
         devices, whole = _candidates(request)
         begun, timeout = time.monotonic(), request.timeout
         granted = grant(request, devices, " ".join(sys.orig_argv))
-        if granted.lowered:
-            _note(granted.lowered)
+        for text in granted.notes():
+            _note(text)
         lends = lends and granted.most > granted.limit
         try:
             self._kept = KeptConfiguration()
@@ -247,7 +248,11 @@ class Lease(metaclass=Made):
     def _use(self, granted: Grant) -> None:
         """Make the leased cards and bytes those of this process."""
         found = self._loan and self._loan.variables
-        for name, value in (found or of_process(granted.cards, granted.limit, survey().simulated)).items():
+        found = found or of_process(granted.cards, granted.limit, survey().simulated)
+        if found["GPUCONF_LIMIT"] != os.environ.get("GPUCONF_LIMIT"):
+            setter = who_limits(limit(os.environ)) if granted.lowered else "the memory of gpuconf.lease"
+            found = {**found, "GPUCONF_LIMIT_FROM": f"{found['GPUCONF_LIMIT']} {setter}"}
+        for name, value in found.items():
             self._environ[name] = os.environ.get(name)
             os.environ[name] = value
         self._environ["GPUCONF_LEASE"] = os.environ.get("GPUCONF_LEASE")  # of the job that this process is in, if any

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from .. import errors
-from .._core import runtime
+from .._core import runtime, texts
 from .._core.generated import ledger as wire
 from .._core.generated.ledger import CardLease, ClaimRow, PoolFigures, ProcessRow
 from .._core.handle import Handle
@@ -105,7 +105,7 @@ def open_ledger(folder: str | None = None, *, create: bool = True) -> Ledger:
 def why_unusable(folder: str) -> str:
     """Return why the folder, which holds no ledger, cannot become a private one; "" if it can. Changes nothing."""
     try:
-        core.pybind_LedgerMayMake(_text(folder))
+        core.pybind_LedgerMayMake(_path(folder))
     except errors.GpuconfError as error:
         return str(error)
     return ""
@@ -116,7 +116,7 @@ def lost(folder: str) -> list[str]:
 
     Changes nothing.
     """
-    found: list[str] = loads(core.pybind_LedgerLost(_text(folder)))
+    found: list[str] = loads(core.pybind_LedgerLost(_path(folder)))
     return found
 
 
@@ -126,7 +126,7 @@ def init_shared(folder: str, group: int | None = None) -> None:
     FailedPreconditionError: the folder holds something else, or belongs to another user. AlreadyExistsError: it is a
     shared ledger.
     """
-    core.pybind_LedgerInit(_text(os.path.abspath(os.path.expanduser(folder))), -1 if group is None else group)
+    core.pybind_LedgerInit(_path(os.path.abspath(os.path.expanduser(folder))), -1 if group is None else group)
 
 
 class Ledger(Handle):
@@ -135,7 +135,7 @@ class Ledger(Handle):
     def __init__(self, folder: str, create: bool) -> None:
         super().__init__(core.pybind_LedgerClose)
         self.folder = folder
-        self.open(core.pybind_LedgerOpen, _text(folder), create)
+        self.open(core.pybind_LedgerOpen, _path(folder), create)
         self._words = core.pybind_LedgerWords(self.number)
 
     @property
@@ -488,7 +488,8 @@ def _taken(row: ClaimRow) -> str:
 
 
 def _holder(row: ClaimRow) -> str:
-    gone = " (ended; a child holds the lease)" if row.gone else ""
+    child = f"process {row.holders[0]}" if row.holders else "a child"
+    gone = f" (ended; {child} holds the lease)" if row.gone else ""
     return f"  {_who(row)}{gone}, user {user_name(row.uid)}: {_taken(row)} for {row.seconds:.0f} s"
 
 
@@ -506,6 +507,10 @@ def _who(row: ClaimRow) -> str:
 def own_command() -> str:
     """Return this process's command line, for the rows that others see."""
     return " ".join(sys.orig_argv)
+
+
+def _path(folder: str) -> str:
+    return texts.check_text("the ledger's folder", folder)
 
 
 def _text(value: str) -> str:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from .. import errors
 from .._core import settings, sizes
@@ -95,19 +95,7 @@ def _within_own_limit(wanted: int) -> int:
 
 def checked(memory: Any, gpus: Any, timeout: Any, name: Any, policy: Any, contexts: Any = 1) -> Request:
     """Return a request. Raises InvalidArgumentError or InvalidTypeError for an invalid argument."""
-    most = None
-    if isinstance(memory, str) and ".." in memory:
-        memory, most = (part.strip() for part in memory.split("..", 1))
-        if not (memory and most):
-            raise errors.InvalidArgumentError(f"memory is a size or MIN..MAX, but got '{memory}..{most}'")
-        if _least_size(most) < _least_size(memory):
-            raise errors.InvalidArgumentError(f"memory is MIN..MAX, but {memory} is more than {most}")
-    elif memory is not None:
-        if isinstance(memory, bool):
-            raise errors.InvalidTypeError(
-                f"memory must be a number of bytes or text such as '6GiB', but got bool: {memory}"
-            )
-        _least_size(memory)
+    memory, most = checked_memory(memory)
     if isinstance(gpus, bool) or not isinstance(gpus, int):
         which = "; CUDA_VISIBLE_DEVICES chooses which" if isinstance(gpus, (list, tuple, str)) else ""
         raise errors.InvalidTypeError(f"gpus must be a number of GPUs, but got {gpus!r}{which}")
@@ -134,10 +122,35 @@ def checked(memory: Any, gpus: Any, timeout: Any, name: Any, policy: Any, contex
     return Request(memory, gpus, timeout, name, policy, contexts, most)
 
 
-def _least_size(memory: Any) -> int:
-    wanted = sizes.size("memory", memory, 1 << 40)
+def checked_memory(memory: Any, what: str = "memory") -> tuple[Any, str | None]:
+    """Return a size, and of MIN..MAX both. ``what`` is its name. Raises as ``checked``."""
+    if isinstance(memory, str) and ".." in memory:
+        memory, most = (part.strip() for part in memory.split("..", 1))
+        if not (memory and most):
+            raise errors.InvalidArgumentError(f"{what} is a size or MIN..MAX, but got '{memory}..{most}'")
+        if _least_size(most, what) < _least_size(memory, what):
+            raise errors.InvalidArgumentError(f"{what} is MIN..MAX, but {memory} is more than {most}")
+        return memory, most
+    if isinstance(memory, bool):
+        raise errors.InvalidTypeError(
+            f"{what} must be a number of bytes or text such as '6GiB', but got bool: {memory}"
+        )
+    if memory is not None:
+        _least_size(memory, what)
+    return memory, None
+
+
+def checked_default(environ: Mapping[str, str]) -> tuple[str, str]:
+    """Return what `gpuconf run` leases without options, and who says so. Raises InvalidArgumentError."""
+    memory, who = settings.memory_of_run(environ)
+    checked_memory(memory or None, who)
+    return memory, who
+
+
+def _least_size(memory: Any, what: str) -> int:
+    wanted = sizes.size(what, memory, 1 << 40)
     if wanted < _LEAST:
-        raise errors.InvalidArgumentError(f"memory must be at least 1 MiB, but got {memory!r}{sizes.unit_hint(wanted)}")
+        raise errors.InvalidArgumentError(f"{what} must be at least 1 MiB, but got {memory!r}{sizes.unit_hint(wanted)}")
     return wanted
 
 

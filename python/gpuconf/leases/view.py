@@ -39,7 +39,8 @@ class Share(Table):
     context_bytes: int | None  # what the lease takes of this card for them, beside ``lease``
     pools: tuple[Pool, ...]
     claim: str  # the lease; "" for none
-    notes: tuple[str, ...]  # "gone", "zombie", "other container", "host PID", "waiting", "stopped", "no memory in use"
+    # "gone", "zombie", "other container", "host PID", "waiting", "stopped", "no memory in use", "parent ended"
+    notes: tuple[str, ...]
     # The process that leased the memory, as `gpuconf lease --list` shows it; None without a lease.
     lease_pid: int | None
 
@@ -185,7 +186,7 @@ def _place(
     published = [process for process in processes if any(pool.uuid == uuid for pool in process.pools)]
     shares = list(_shares(uuid, listed, known, published, host_pids))
     busy = {share.claim for share in shares}
-    shares += [_idle(uuid, claim) for claim in on_card.values() if claim.id not in busy]
+    shares += [one for claim in on_card.values() if claim.id not in busy for one in _idle(uuid, claim)]
     leased = sum(
         card.charge
         for claim in on_card.values()
@@ -243,26 +244,30 @@ def _share(
     )
 
 
-def _idle(uuid: str, claim: Any) -> Share:
-    """Return the row of a claim of which no process uses the card."""
+def _idle(uuid: str, claim: Any) -> Iterator[Share]:
+    """Yield the rows of a claim of which no process uses the card: its process, or the children that have outlived it.
+
+    ``gpuconf run`` may have been killed, and not its program.
+    """
     notes = ["no memory in use" if claim.state == "granted" else claim.state]
-    notes += ["stopped"] * claim.stopped + ["gone"] * claim.gone + ["other container"] * (not claim.local)
-    user = proc.user_name(claim.uid)
-    return Share(
-        pid=claim.pid,
-        user=user,
-        command=claim.command,
-        name=claim.name,
-        job=claim.job,
-        bytes=None,
-        lease=_leased(claim, uuid),
-        contexts=claim.contexts or None,
-        context_bytes=_beside(claim, uuid),
-        pools=(),
-        claim=claim.id,
-        notes=tuple(notes),
-        lease_pid=claim.pid,
-    )
+    notes += ["stopped"] * claim.stopped + ["other container"] * (not claim.local)
+    children: list[proc.Process | None] = [child for child in map(proc.look_up, claim.holders) if child]
+    for child in children or [None]:
+        yield Share(
+            pid=child.pid if child else claim.pid,
+            user=proc.user_name(claim.uid),
+            command=child.command if child else claim.command,
+            name=claim.name,
+            job=claim.job,
+            bytes=None,
+            lease=_leased(claim, uuid),
+            contexts=claim.contexts or None,
+            context_bytes=_beside(claim, uuid),
+            pools=(),
+            claim=claim.id,
+            notes=(*notes, *["parent ended" if child else "gone"] * claim.gone),
+            lease_pid=claim.pid,
+        )
 
 
 def _leased(claim: Any, uuid: str) -> int:

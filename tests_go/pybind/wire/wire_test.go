@@ -46,7 +46,7 @@ func TestAMessageOfAnotherPackage(t *testing.T) {
 		Cards: []ledger.CardLease{{UUID: "GPU-1", Bytes: 4, Charge: 5}}, Count: 1, Seconds: 0.5}},
 		Processes: []ledger.ProcessRow{{}}}))(t)
 	require.JSONEq(t, `[[["000102030405060708090a0b0c0d0e0f", 7, 8, 1000, "lease", "", "a \u001f b", "granted", false,
-		[["GPU-1", 4, 5]], 1, 0, 0, 0, 0.5, false, "", 0, 0, 0, 0, 0, false, true]],
+		[["GPU-1", 4, 5]], 1, 0, 0, 0, 0.5, false, "", 0, 0, 0, 0, 0, false, [], true]],
 		[[0, 0, 0, "", "", "", "", [], false, false]]]`, text)
 }
 

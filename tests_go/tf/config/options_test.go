@@ -185,8 +185,9 @@ func TestLimitsOfAConfiguredDevice(t *testing.T) {
 // What is ignored when the pools are built is said before.
 func TestVariablesThatCannotBeParsed(t *testing.T) {
 	notices := config.Env{"TF_FORCE_GPU_ALLOW_GROWTH": "yes", "TF_ENABLE_GPU_GARBAGE_COLLECTION": "1",
-		"TF_DEVICE_MIN_SYS_MEMORY_IN_MB": "-5"}.Malformed()
-	require.Len(t, notices, 3)
+		"TF_DEVICE_MIN_SYS_MEMORY_IN_MB": "-5", "TF_MIN_GPU_MULTIPROCESSOR_COUNT": "few",
+		"TF_ENABLED_DEVICE_TYPES": "GPU"}.Malformed()
+	require.Len(t, notices, 5)
 	for name, want := range map[string]string{
 		"TF_FORCE_GPU_ALLOW_GROWTH": "The TF_FORCE_GPU_ALLOW_GROWTH environment variable is set but could not be " +
 			"parsed: \"yes\". Valid values are \"true\" or \"false\". Using original config value of 0.",
@@ -194,12 +195,16 @@ func TestVariablesThatCannotBeParsed(t *testing.T) {
 			"could not be parsed: \"1\". Valid values are \"true\" or \"false\". Using the default value \"true\".",
 		"TF_DEVICE_MIN_SYS_MEMORY_IN_MB": "The requested reserved device memory -5 is invalid. " +
 			"The request will be ignored.",
+		"TF_MIN_GPU_MULTIPROCESSOR_COUNT": "Invalid minimum GPU multiprocessor count: [few]. Using the default value: 8",
+		"TF_ENABLED_DEVICE_TYPES": "CPU Factory not registered. Did you link in threadpool_device? " +
+			"TF_ENABLED_DEVICE_TYPES is \"GPU\", which excludes the CPU",
 	} {
 		require.Len(t, notices[name], 1, name)
 		require.Equal(t, want, notices[name][0].Text, name)
 	}
 	for name, list := range (config.Env{"TF_FORCE_GPU_ALLOW_GROWTH": "true",
-		"TF_ENABLE_GPU_GARBAGE_COLLECTION": "false", "TF_DEVICE_MIN_SYS_MEMORY_IN_MB": "5"}).Malformed() {
+		"TF_ENABLE_GPU_GARBAGE_COLLECTION": "false", "TF_DEVICE_MIN_SYS_MEMORY_IN_MB": "5",
+		"TF_MIN_GPU_MULTIPROCESSOR_COUNT": "4", "TF_ENABLED_DEVICE_TYPES": "CPU"}).Malformed() {
 		require.Empty(t, list, name)
 	}
 }
@@ -209,13 +214,16 @@ func TestHowACeilingIsRaised(t *testing.T) {
 	for want, env := range map[string]config.Env{
 		"raise GPUCONF_LIMIT, which sets this limit (gpuconf config --explain shows from where)": {
 			"GPUCONF_LIMIT": "4GiB"},
-		"raise the lease's memory, which sets this limit (--memory of gpuconf run)": {"GPUCONF_LIMIT": "4GiB",
-			"GPUCONF_LEASE": "1"},
-		"raise the lease's memory, which sets this limit (--memory of gpuconf run); 2 of 2 ranks share this GPU": {
-			"GPUCONF_LIMIT": "4GiB", "GPUCONF_LEASE": "1", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "2"},
+		"raise --memory of gpuconf run, which sets this limit": {"GPUCONF_LIMIT": "4294967296",
+			"GPUCONF_LIMIT_FROM": "4294967296 --memory of gpuconf run"},
+		"raise --memory of gpuconf run, which sets this limit; 2 of 2 ranks share this GPU": {
+			"GPUCONF_LIMIT": "4294967296", "GPUCONF_LIMIT_FROM": "4294967296 --memory of gpuconf run",
+			"LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "2"},
 	} {
 		require.Equal(t, want, must.OK(env.Ceiling(0, 1))(t).Raise())
 	}
+	lowered := config.Env{"GPUCONF_LIMIT": "2GiB", "GPUCONF_LIMIT_FROM": "4294967296 --memory of gpuconf run"}
+	require.Contains(t, must.OK(lowered.Ceiling(0, 1))(t).Raise(), "raise GPUCONF_LIMIT, which", "not the lease")
 	elsewhere, err := config.Env{"GPUCONF_LIMIT": "4GiB", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"}.Ceiling(0, 2)
 	require.NoError(t, err)
 	require.Equal(t, "use the GPU of this process: this GPU belongs to LOCAL_RANK 0, and this process is LOCAL_RANK 1",

@@ -53,6 +53,14 @@ def test_the_variables_of_env_limit_pytorch_where_gpuconf_is_imported(tmp_path: 
     assert run(tmp_path, f"import gpuconf\n{TRY}\nattempt()", **variables) == (0, "4 3 4\n", "")
 
 
+def test_a_limit_in_a_file_holds_for_pytorch_from_configure_on(tmp_path: Path) -> None:
+    """As docs/limits.md says: the import reads no file."""
+    (tmp_path / "gpuconf.toml").write_text('limit = "4GiB"\n')
+    file = {"GPUCONF_CONFIG": str(tmp_path / "gpuconf.toml")}
+    assert run(tmp_path, f"import gpuconf\n{TRY}\ngpuconf.configure()\nattempt()", **file) == (0, "4 3 4\n", "")
+    assert run(tmp_path, f"import gpuconf\n{TRY}\nattempt()", **file)[1].startswith("6 GiB\n")
+
+
 def test_a_lease_limits_pytorch(tmp_path: Path) -> None:
     """It had the whole card in the block. One lease follows another, and PyTorch runs on between them, unlimited."""
     code = f"""

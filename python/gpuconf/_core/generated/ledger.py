@@ -65,11 +65,13 @@ class ClaimRow(Table):
     waited: float  # the seconds for which it has waited to come back, in all
     host: int  # bytes of the host's memory that it has reserved to be parked in
     gone: bool  # the process has ended, and a child holds the claim
+    holders: tuple[int, ...]  # if it is gone, the PIDs of the children, as far as /proc shows them
     local: bool  # pid is one of this PID namespace, not of another container's
 
     @classmethod
     def _read(cls, row: Any) -> ClaimRow:
         row[9] = tuple(map(CardLease._read, row[9]))
+        row[23] = tuple(row[23])
         return cls(*row)
 
 
