@@ -169,6 +169,19 @@ except OutOfMemoryError as error:
     assert any("catches out-of-memory errors" in note for note in planned(tmp_path, ends, "--gpu", "T4")["notes"])
 
 
+def test_programs_one_after_the_other_are_not_added_up(tmp_path: Path) -> None:
+    code = "import torch; held = torch.empty(10 << 30, dtype=torch.uint8, device='cuda')"
+    program = f"""
+import subprocess, sys
+for _ in range(2):
+    subprocess.run([sys.executable, "-c", {code!r}], check=True)
+"""
+    found = planned(tmp_path, program, "--gpu", "T4")
+    assert [one["allocated"] >> 30 for one in found["processes"]] == [10, 10]
+    assert {one["verdict"] for one in found["cards"]} == {"fits"}
+    assert "processes that used a GPU one after the other are not added up" in found["notes"]
+
+
 def test_a_program_that_fills_its_card_is_not_said_to_fit(tmp_path: Path) -> None:
     """Contexts are larger on some cards than on the simulated one, which has memory for one, too."""
     program = """
