@@ -169,6 +169,36 @@ except OutOfMemoryError as error:
     assert any("catches out-of-memory errors" in note for note in planned(tmp_path, ends, "--gpu", "T4")["notes"])
 
 
+@pytest.mark.parametrize(
+    ("handler", "fits"),
+    [
+        ("except RuntimeError:\n        pass", True),
+        ("except (ValueError, Exception) as error:\n        print(error)", True),
+        ("except:\n        torch.cuda.empty_cache()", True),
+        ("except Exception as error:\n        print(error)\n        sys.exit(1)", False),
+        ("except Exception:\n        print('failed')\n        break", False),
+        ("except torch.OutOfMemoryError:\n        sys.exit('out of memory')", False),
+    ],
+)
+def test_a_handler_of_other_errors_may_adapt_to_a_card(tmp_path: Path, handler: str, fits: bool) -> None:
+    program = f"""
+import sys
+import torch
+try:
+    torch.multiprocessing.set_start_method("spawn")
+except RuntimeError:
+    pass
+for size in 40, 4:
+    try:
+        held = torch.empty(size << 30, dtype=torch.uint8, device="cuda")
+        break
+    {handler}
+"""
+    found = planned(tmp_path, program, "--gpu", "T4")
+    assert found["cards"][0]["verdict"] == ("fits" if fits else "does not fit")
+    assert any("catches out-of-memory errors" in note for note in found["notes"]) == fits
+
+
 def test_programs_one_after_the_other_are_not_added_up(tmp_path: Path) -> None:
     code = "import torch; held = torch.empty(10 << 30, dtype=torch.uint8, device='cuda')"
     program = f"""
