@@ -227,6 +227,24 @@ except torch.OutOfMemoryError:
     assert {one["card"]: one["verdict"] for one in found["cards"]} == {"T4": "depends", "L4": "depends"}
 
 
+def test_a_card_on_which_other_kernels_reserve_less_is_not_filled(tmp_path: Path) -> None:
+    """The first card, on which the program takes more, was taken for the limit of the second."""
+    program = """
+import torch
+q = torch.randn(1, 16, 3000, 64, dtype=torch.half, device="cuda", requires_grad=True)
+mask = torch.zeros(1, 1, 3000, 3000, dtype=torch.half, device="cuda")
+if torch.cuda.get_device_capability()[0] < 8:
+    mask = mask.float().half()
+torch.nn.functional.scaled_dot_product_attention(q, q, q, attn_mask=mask).sum().backward()
+"""
+    (tmp_path / "train.py").write_text(program, encoding="utf-8")
+    done = gpuconf(tmp_path, "plan", "--gpu", "T4,L4", "--", sys.executable, "train.py")
+    assert done.stdout.splitlines()[-1] == "fits on T4, L4", done.stderr
+    peaks_of = [line for line in done.stdout.splitlines() if line.startswith("peak on ")]
+    assert len({line.partition(", ")[2].split()[0] for line in peaks_of}) == 2, peaks_of
+    assert "which it fills" not in done.stdout
+
+
 def test_words_of_a_comment_or_docstring_catch_nothing(tmp_path: Path) -> None:
     program = '"""Once out of memory."""\nimport torch\n# except torch.OutOfMemoryError: out of memory\n'
     found = planned(tmp_path, program + "held = torch.zeros(9, device='cuda')\n", "--gpu", "T4")
