@@ -265,11 +265,13 @@ def test_the_pids_of_a_job_join(simulated: dict[str, str]) -> None:
         assert runner.stdout.readline() == "ready\n"
         row = next(row for row in shown(simulated)["processes"] if row["in_use"])
         (lease,) = shown(simulated, "lease", "--list")["leases"]
+        lease_cards = [one["uuid"] for one in shown(simulated)["gpus"]]
         line = next(line for line in run("ps", env=simulated)[1].splitlines() if "1.00GiB" in line)
         code, _, message = run("run", "--memory", "30GiB", "--no-wait", "true", env=simulated)
         elsewhere = {"GPUCONF_LEDGER": simulated["GPUCONF_LEDGER"]}
         seen = json.loads(run("ps", "--json", env=elsewhere)[1])
         table = run("ps", env=elsewhere)
+        pools_there = run("stats", env=elsewhere)
         runner.communicate()
     assert row["pid"] != runner.pid
     assert (
@@ -284,6 +286,10 @@ def test_the_pids_of_a_job_join(simulated: dict[str, str]) -> None:
     assert "0B leased" not in message
     assert "dedicated memory of a simulated GPU" in message
     # In a shell without the simulation.
+    assert pools_there[0] == 0
+    assert "1.00GiB" in pools_there[1]
+    assert all(f"{card[:12]}, job service: " in pools_there[1] for card in lease_cards), pools_there[1]
+    assert all(f"{card[:12]}, job service: " in table[1] for card in lease_cards), table[1]
     (there,) = [one for one in seen["processes"] if one["in_use"]]
     assert (there["pid"], there["lease_pid"], there["gpu"], there["uuid"]) == (
         row["pid"],

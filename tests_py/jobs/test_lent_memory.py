@@ -238,6 +238,13 @@ def test_what_cannot_be_lent(
     assert done.returncode == code
 
 
+def test_the_report_has_the_range_of_the_limit(environment: dict[str, str]) -> None:
+    code = "import gpuconf; gpuconf.memory.allocate('50MiB').free()"
+    words = [sys.executable, "-m", "gpuconf", "run", "--memory", LENDS, "--report", sys.executable, "-c", code]
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False, timeout=60)
+    assert "peak gpuconf 50.00MiB of 100.00MiB..300.00MiB" in done.stderr
+
+
 LEASE = "import gpuconf; leased = gpuconf.lease('100MiB..300MiB'); leased.__enter__(); print(leased.memory >> 20)"
 
 

@@ -219,7 +219,9 @@ def test_who_waits_sees_how_long_or_for_whom(
 @pytest.mark.parametrize(
     ("options", "variables", "said"),
     [
-        (["--slice", "5", "true"], {}, "--slice needs --turns"),
+        (["--slice", "60", "true"], {}, "--slice needs --turns"),
+        (["--turns", "--slice", "59", "true"], {}, "--slice must be a number of seconds, 60 or more, but got '59'"),
+        (["--turns", "--idle", "9.9", "true"], {}, "--idle must be a number of seconds, 10 or more, but got '9.9'"),
         (["--turns", "true"], {"GPUCONF_SIMULATE": "A100-40GB:driver=12.4"}, "need driver 570 or newer"),
         (
             ["--turns", "true"],
@@ -241,4 +243,4 @@ def test_turns_that_are_not_possible(
     done = subprocess.run(words, env=given, capture_output=True, text=True, check=False, timeout=60)
     assert said in done.stderr
     assert done.stderr.count("\n") == 1
-    assert done.returncode == (2 if said.startswith("--slice") else 0)
+    assert done.returncode == (2 if said.startswith(("--slice", "--idle")) else 0)

@@ -5,6 +5,7 @@ peak.
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -454,6 +455,22 @@ def test_a_verdict_is_for_the_gpu_that_needs_most_and_never_too_hopeful() -> Non
     assert unknown.needs_high == int(GIB * 1.06) + card.context().high
 
 
+@pytest.mark.parametrize(
+    ("lived", "shared"),
+    [
+        ([(0, 1), (2, 3)], [[0], [1]]),
+        ([(0, 9), (2, 3), (4, 5)], [[0, 1], [0, 2]]),
+        ([(0, math.inf), (0, math.inf)], [[0, 1]]),
+        ([(0, 5), (1, 5), (2, 5)], [[0, 1, 2]]),
+    ],
+)
+def test_processes_share_a_card_while_they_live(lived: list[tuple[float, float]], shared: list[list[int]]) -> None:
+    rows = [{**process(10 * GIB), "uuid": "a", "lived": one, "number": n} for n, one in enumerate(lived)]
+    run = Run(parse("T4"), launch.Outcome("program", 0, 1.0, 0, {}, ""), PyTorch(), [QUIET], rows)
+    assert [[one["number"] for one in sharing] for sharing in run.gpus] == shared
+    assert run.follows() == (len(shared) > 1)
+
+
 def test_what_a_card_reserves_is_a_range_over_the_room_and_the_workspaces() -> None:
     """A use of workspaces has what is reserved with the least, the expected and the most room; 0: it does not run."""
     (card,) = parse("A100-40GB")
@@ -758,7 +775,7 @@ def test_a_run_with_the_cards_memory_counts_what_is_beside(least: int, status: i
     least_of = {"default": least, "expandable_segments": least}
     on_cards = {setting: {"T4": [[least] * 3]} for setting in least_of}
     needs = {"least": least_of, "most": least_of, "reserved": least, "on_cards": on_cards}
-    row = {**process(least), **needs, "uuid": "a"}
+    row = {**process(least), **needs, "uuid": "a", "lived": (0.0, 1.0)}
     run = Run(parse("T4"), ended, PyTorch(), [QUIET], [row], limited=True)
     assert [one.verdict for one in rehearse._verdicts(run)] == [expected]
 

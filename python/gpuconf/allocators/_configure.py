@@ -325,13 +325,22 @@ def _adaptor(name: str) -> ModuleType:
     return importlib.import_module(f"gpuconf.allocators.{name}")
 
 
+def outside_pools() -> list[str]:
+    """Return the libraries that have used the GPU with an allocator of their own: it is too late to limit them."""
+    return [_NAMES[name] for name in _ADAPTORS if _is_outside(name)]
+
+
+def _is_outside(name: str) -> bool:
+    if _ADAPTORS[name] not in sys.modules or not _can_route(name)[0]:
+        return False
+    adaptor = _adaptor(name)
+    return bool(adaptor.used() and not adaptor.installed())
+
+
 def _refuse_if_used(name: str, explicit: bool) -> None:
     """Raise if it is too late to route a library. For JAX and TensorFlow, only if the caller named them."""
     if name in _ADAPTORS:
-        if not _can_route(name)[0] or _ADAPTORS[name] not in sys.modules:
-            return
-        adaptor = _adaptor(name)
-        late = adaptor.used() and not adaptor.installed()
+        late = _is_outside(name)
     else:
         from ..config import _frameworks
 

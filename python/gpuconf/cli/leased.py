@@ -350,13 +350,19 @@ def _note_limit(report: dict[str, Any], setter: str) -> None:
     refused = any(card.get("refused", 0) for card in report["guard"]["gpus"].values())
     elsewhere = any("is not one of this job's" in note for note in report["guard"]["notes"])
     if (refused or (report["out_of_memory"] and not elsewhere)) and not own:
-        limit = human_bytes(report["lease"]["memory_limit"])
+        limit = _limit(report["lease"])
         console.complain(f"gpuconf run: the program ran out of memory, at its limit of {limit}. {setter} sets it")
+
+
+def _limit(lease: dict[str, Any]) -> str:
+    """Return a job's limit; if memory may be lent to it, from what it has for sure to the most, as --memory has it."""
+    least, most = lease["memory_limit"], lease["memory_most"]
+    return human_bytes(least) + (f"..{human_bytes(most)}" if most > least else "")
 
 
 def _line(report: dict[str, Any]) -> str:
     used = ", ".join(f"{library} {human_bytes(count)}" for library, count in sorted(report["peak_bytes"].items()))
-    gpus, limit = len(report["lease"]["gpus"]), human_bytes(report["lease"]["memory_limit"])
+    gpus, limit = len(report["lease"]["gpus"]), _limit(report["lease"])
     if gpus > 1:
         limit += f" on each of {gpus} GPUs"
     parts = [

@@ -22,8 +22,10 @@ _NUMBERS: dict[str, tuple[str, float, float]] = {
     "T1": ("a number of seconds", 0, 1e9 - 1),
     "T2": ("a number of seconds", 0, 1e9 - 1),
     "--gpus": ("a whole number (CUDA_VISIBLE_DEVICES chooses which GPUs)", 1, 1 << 30),
+    "--idle": ("a number of seconds", 10, 1e9 - 1),  # the least of gocore/lease/turns, as of --slice
     "--interval": ("a number of seconds", 0.1, 3600),
     "--seconds": ("a number of seconds", 0.1, 1e6),
+    "--slice": ("a number of seconds", 60, 1e9 - 1),
     "--timeout": ("a number of seconds (without --timeout the wait has no limit)", 0, 1e9 - 1),
 }
 _SAMPLES = {

@@ -163,8 +163,8 @@ def _share(place: Place, share: Share) -> dict[str, Any]:
 
 
 def jobs_on(machine: View) -> list[JobMemory]:
-    """Return what each job that has a lease here has of each card."""
-    leases = {(share.claim, place.uuid) for place in machine.places for share in place.shares}
+    """Return what each job that has a lease has of each card, also of cards that only the ledger knows."""
+    leases = {(share.claim, place.uuid) for place in (*machine.places, *machine.others) for share in place.shares}
     if not leases:
         return []
     from ..jobs.job_memory import of_all_jobs
@@ -174,10 +174,12 @@ def jobs_on(machine: View) -> list[JobMemory]:
 
 def print_jobs(machine: View, jobs: Sequence[JobMemory]) -> None:
     """Print a line for each card of a job, and below it one for each process if there are several."""
-    gpus = {place.uuid: place.gpu for place in machine.places}
-    names = {share.claim: label(share) for place in machine.places for share in place.shares}
+    places = (*machine.places, *machine.others)
+    gpus = {place.uuid: f"GPU {place.gpu}" for place in machine.places}
+    gpus |= {place.uuid: place.gpu for place in machine.others}  # called by its UUID
+    names = {share.claim: label(share) for place in places for share in place.shares}
     for job in jobs:
-        print(f"GPU {gpus[job.uuid]}, job {names[job.job]}: {job}")
+        print(f"{gpus[job.uuid]}, job {names[job.job]}: {job}")
         for one in job.processes if len(job.processes) > 1 else ():
             print(f"  PID {one.pid} {one.name}: pools {size(one.pools)}, outside {size(one.outside)}")
 

@@ -68,7 +68,7 @@ def stats(options: Options) -> int:
     jobs = [job for job in jobs_on(seen) if options.pid is None or any(one.pid == options.pid for one in job.processes)]
     pools = [
         (place, share, pool)
-        for place in seen.places
+        for place in (*seen.places, *seen.others)
         for share in place.shares
         if options.pid in (None, share.pid)
         for pool in share.pools

@@ -11,6 +11,7 @@ from .._core import html, runtime
 from .._core.devices import LogicalDevice, PhysicalDevice, VisibleDevice, limit_of, visible_table
 from .._core.table import columns, counted, glyphs_of, human_bytes, job_memory_text
 from .._typing import Any
+from ..allocators._configure import outside_pools
 from ..machine.cards import visible_devices
 from ..memory import Buffer, MemoryStats, MemoryUsage, stats, usage
 
@@ -80,7 +81,12 @@ class Devices:
                 growth = {True: "yes", False: "no"}.get(config.experimental.get_memory_growth(gpu), "-")
             name = (one.physical_device or "-").removeprefix("/physical_device:")
             self._rows.append((name, one.name, human_bytes(one.total_memory), limit, growth))
-        self._notes = ["not in use yet: limits and growth can still be set"]
+        outside = outside_pools()
+        self._notes = (
+            [f"{' and '.join(outside)} used the GPU before gpuconf: not shown here, and limits need a new kernel"]
+            if outside
+            else ["not in use yet: limits and growth can still be set"]
+        )
 
     def __str__(self) -> str:
         bars = ["", *map(_text_bar, self._stats)]

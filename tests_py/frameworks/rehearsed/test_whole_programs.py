@@ -169,6 +169,49 @@ except OutOfMemoryError as error:
     assert any("catches out-of-memory errors" in note for note in planned(tmp_path, ends, "--gpu", "T4")["notes"])
 
 
+@pytest.mark.parametrize(
+    ("handler", "fits"),
+    [
+        ("except RuntimeError:\n        pass", True),
+        ("except (ValueError, Exception) as error:\n        print(error)", True),
+        ("except:\n        torch.cuda.empty_cache()", True),
+        ("except Exception as error:\n        print(error)\n        sys.exit(1)", False),
+        ("except Exception:\n        print('failed')\n        break", False),
+        ("except torch.OutOfMemoryError:\n        sys.exit('out of memory')", False),
+    ],
+)
+def test_a_handler_of_other_errors_may_adapt_to_a_card(tmp_path: Path, handler: str, fits: bool) -> None:
+    program = f"""
+import sys
+import torch
+try:
+    torch.multiprocessing.set_start_method("spawn")
+except RuntimeError:
+    pass
+for size in 40, 4:
+    try:
+        held = torch.empty(size << 30, dtype=torch.uint8, device="cuda")
+        break
+    {handler}
+"""
+    found = planned(tmp_path, program, "--gpu", "T4")
+    assert found["cards"][0]["verdict"] == ("fits" if fits else "does not fit")
+    assert any("catches out-of-memory errors" in note for note in found["notes"]) == fits
+
+
+def test_programs_one_after_the_other_are_not_added_up(tmp_path: Path) -> None:
+    code = "import torch; held = torch.empty(10 << 30, dtype=torch.uint8, device='cuda')"
+    program = f"""
+import subprocess, sys
+for _ in range(2):
+    subprocess.run([sys.executable, "-c", {code!r}], check=True)
+"""
+    found = planned(tmp_path, program, "--gpu", "T4")
+    assert [one["allocated"] >> 30 for one in found["processes"]] == [10, 10]
+    assert {one["verdict"] for one in found["cards"]} == {"fits"}
+    assert "processes that used a GPU one after the other are not added up" in found["notes"]
+
+
 def test_a_program_that_fills_its_card_is_not_said_to_fit(tmp_path: Path) -> None:
     """Contexts are larger on some cards than on the simulated one, which has memory for one, too."""
     program = """
@@ -182,6 +225,24 @@ except torch.OutOfMemoryError:
 """
     found = planned(tmp_path, program, "--gpu", "T4,L4")
     assert {one["card"]: one["verdict"] for one in found["cards"]} == {"T4": "depends", "L4": "depends"}
+
+
+def test_a_card_on_which_other_kernels_reserve_less_is_not_filled(tmp_path: Path) -> None:
+    """The first card, on which the program takes more, was taken for the limit of the second."""
+    program = """
+import torch
+q = torch.randn(1, 16, 3000, 64, dtype=torch.half, device="cuda", requires_grad=True)
+mask = torch.zeros(1, 1, 3000, 3000, dtype=torch.half, device="cuda")
+if torch.cuda.get_device_capability()[0] < 8:
+    mask = mask.float().half()
+torch.nn.functional.scaled_dot_product_attention(q, q, q, attn_mask=mask).sum().backward()
+"""
+    (tmp_path / "train.py").write_text(program, encoding="utf-8")
+    done = gpuconf(tmp_path, "plan", "--gpu", "T4,L4", "--", sys.executable, "train.py")
+    assert done.stdout.splitlines()[-1] == "fits on T4, L4", done.stderr
+    peaks_of = [line for line in done.stdout.splitlines() if line.startswith("peak on ")]
+    assert len({line.partition(", ")[2].split()[0] for line in peaks_of}) == 2, peaks_of
+    assert "which it fills" not in done.stdout
 
 
 def test_words_of_a_comment_or_docstring_catch_nothing(tmp_path: Path) -> None:

@@ -149,16 +149,20 @@ def test_a_cell_that_is_not_reached_has_no_verdict() -> None:
 
 def test_pytorch_after_a_cell_that_simulates() -> None:
     """That cell may run again, as notebooks' first cells do."""
-    first, imports, other, off, again, last = in_a_kernel(
+    first, imports, other, off, again, shown, late, last = in_a_kernel(
         "%gpu simulate 2xT4",
         "import torch\nprint(torch.cuda.device_count(), torch.cuda.get_device_name(), "
         "torch.ones(9).to('cuda:1').sum().item())",
         "%gpu simulate 2xL4",
         "%gpu simulate off",
         "%gpu simulate 2xT4",
+        "%gpu",
+        "%gpu limit 1GiB",
         "print(torch.ones(8, device='cuda:1').sum().item())",
     )
-    assert again == first
+    used = "PyTorch used the GPU before gpuconf: not shown here, and limits need a new kernel"
+    assert again == shown == first.replace("not in use yet: limits and growth can still be set", used)
+    assert "too late: PyTorch has already used the GPU" in late
     assert first.startswith("simulated: 2xT4\n")
     assert imports == "2 Tesla T4 (simulated) 9.0\n\n"
     assert "cannot simulate 2xL4: PyTorch runs on simulated GPUs (2xT4) until the process ends" in other

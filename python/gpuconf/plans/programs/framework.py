@@ -28,17 +28,21 @@ class Run:
     ended: Program | Outcome
     framework: Framework
     reports: list[Report]  # of its processes
-    processes: list[dict[str, Any]]  # the peak of each process on each GPU
+    processes: list[dict[str, Any]]  # the peak of each process on each GPU, and when it lived
     alone: bool = True  # whether no other framework uses a GPU in it
     limited: bool = False  # whether the card had its real memory
 
     @property
     def gpus(self) -> list[list[dict[str, Any]]]:
-        """The processes by GPU."""
+        """The processes that share a GPU at one time, by GPU: several lists of one on which others follow them."""
         found: dict[str, list[dict[str, Any]]] = {}
         for one in self.processes:
             found.setdefault(one["uuid"], []).append(one)
-        return list(found.values())
+        return [sharing for of_gpu in found.values() for sharing in _at_one_time(of_gpu)]
+
+    def follows(self) -> bool:
+        """Whether a process used a GPU after another one had ended."""
+        return len(self.gpus) > len({one["uuid"] for one in self.processes})
 
     def would_see_other_figures(self, card: Card) -> bool:
         """Whether the program requested how much is free and took more than a card has.
@@ -47,6 +51,17 @@ class Run:
         """
         taken = max((sum(one["reserved"] for one in gpu) for gpu in self.gpus), default=0)
         return taken > card.usable().low and any(report.counts.get(FREE) for report in self.reports)
+
+
+def _at_one_time(processes: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    """Return the processes that live when one begins, for each that begins before any of these has ended."""
+    groups: list[list[dict[str, Any]]] = []
+    for begin in sorted({one["lived"][0] for one in processes}):
+        living = [one for one in processes if one["lived"][0] <= begin < one["lived"][1]]
+        if groups and all(any(one is other for other in living) for one in groups[-1]):
+            groups.pop()  # these are all of the last ones, and more
+        groups.append(living)
+    return groups
 
 
 class Framework(ABC):

@@ -41,6 +41,7 @@ class Heard:
         self.failed: dict[str, Any] | None = None
         self.connection: socket.socket | None = None
         self.folder = ""
+        self.lived: tuple[float, float] = (0.0, math.inf)  # from its first use of a GPU to its end
 
     def report(self, name: str) -> Report | None:
         """Return a report of the process, PyTorch's or JAX's by the name of its file, if it wrote one."""
@@ -227,6 +228,7 @@ class Program:
                 for one in self.processes.values():
                     if one.connection is connection:
                         one.connection = None
+                        one.lived = (one.lived[0], time.monotonic())
                 continue
             *lines, self._buffers[connection] = (self._buffers[connection] + data).split(b"\n")
             for text in lines:
@@ -242,10 +244,12 @@ class Program:
             one.torch, one.simulated = message["version"], message["simulated"]
         elif kind == "jax":
             one.jax = message["version"]
+            one.lived = (time.monotonic(), math.inf)
         elif kind == "refused":
             one.refused = message["why"]
         elif kind == "cuda":
             one.uses_gpu, one.world = True, message["world"] or 1
+            one.lived = (time.monotonic(), math.inf)
         elif kind == "writing":
             one.writes = True
         elif kind == "ready":

@@ -36,7 +36,7 @@ _OF_TWO = (
 _IN_PROCESS = "none is possible in this process; what the block wrote is real"
 _CACHES = ("/__pycache__/", "/.cache/", "/.triton/", "/torchinductor_", "/.nv/", "/site-packages/")  # not worth a word
 # Of a process, not in the answer.
-_INNER = ("others", "phases", "shares", "functions", "on_cards", "workspace", "sizes", "unknown")
+_INNER = ("others", "phases", "shares", "functions", "on_cards", "workspace", "sizes", "unknown", "lived")
 _DROPPED = ("CUDA_VISIBLE_DEVICES", "GPUCONF_SIMULATE", "GPUCONF_SIMULATED_CARDS", "GPUCONF_SIMULATE_STRICT")
 
 
@@ -177,7 +177,11 @@ def _run_of(
     framework: Framework
     for framework in (PyTorch(), JAX()):
         own = [(one, report) for one in heard if (report := one.report(framework.report)) is not None]
-        processes = [row for one, report in own for row in framework.peaks(one, report, cards, first=first)]
+        processes = [
+            row | {"lived": one.lived}
+            for one, report in own
+            for row in framework.peaks(one, report, cards, first=first)
+        ]
         processes.sort(key=lambda one: (one["rank"] is None, one["rank"] or 0, one["pid"], one["gpu"]))
         runs.append(Run(cards, ended, framework, [report for _, report in own], processes))
     run = max(runs, key=lambda run: (bool(run.processes), bool(run.reports)))
@@ -217,6 +221,7 @@ def _answer(
         "ran": ran,
         "notes": trouble.notes(ended, ran, processes, first.reports)
         + framework.notes(runs, order)
+        + (["processes that used a GPU one after the other are not added up"] if first.follows() else [])
         + [
             f"{human_bytes(card.others)} of {card.name} are left to other programs"
             for card in first.cards

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from bisect import bisect_left
+from collections.abc import Collection
 from dataclasses import asdict
 
 import torch
@@ -175,7 +176,7 @@ class Recording:
             pid=os.getpid(),
             torch=str(torch.__version__),
             gpus=gpus,
-            counts={**watcher.counts, CATCHES: watcher.counts[CATCHES] + _catches(self._main)},
+            counts={**watcher.counts, CATCHES: watcher.counts[CATCHES] + _catches(self._main, snapshot)},
             pinned=_pinned(),
             eager=not self._compiles,
             batch=watcher.batch,
@@ -226,31 +227,60 @@ def _pinned() -> int:
     return int(stats.get("allocated_bytes.peak", 0))
 
 
-def _catches(main: str | None) -> bool:
+def _catches(main: str | None, snapshot: Any) -> bool:
     """Whether a module of the program catches the error that PyTorch raises without memory."""
+    called: dict[str, set[int]] = {}  # the lines from which memory was requested
+    for frame in (
+        frame for events in snapshot["device_traces"] for event in events for frame in event.get("frames", ())
+    ):
+        called.setdefault(frame["filename"], set()).add(frame["line"])
     files = {main, *(getattr(module, "__file__", None) for module in list(sys.modules.values()))}
     for file in filter(None, files):
         if file.endswith(".py") and stacks.is_program((file, 1, "")):
             try:
                 with open(file, "rb") as source:
-                    if catches(source.read()):
+                    if catches(source.read(), called.get(file, ())):
                         return True
             except (OSError, SyntaxError, ValueError):
                 continue
     return False
 
 
-def catches(source: bytes) -> bool:
-    """Whether a program's code, and not a comment or docstring, names the error or has the words of its message.
+def catches(source: bytes, called: Collection[int] = ()) -> bool:
+    """Whether a program's code, and not a comment or docstring, names the error or has the words of its message; or
+    handles a class of which the error is one, around a line from which memory was requested (``called``).
 
-    A handler that always raises, as one that saves a recording first, is not one: the program ends there.
+    A handler that always raises or exits, as one that saves a recording first, is not one: the program ends there.
     """
     nodes = list(ast.walk(ast.parse(source)))
     passed = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
     for node in nodes:
-        if isinstance(node, ast.ExceptHandler) and _raises(node):
+        if isinstance(node, ast.ExceptHandler) and _ends(node):
             passed.update(map(id, ast.walk(node)))
-    return any(_names_the_error(node) for node in nodes if id(node) not in passed)
+    repeated = {id(node) for loop in nodes if isinstance(loop, (ast.For, ast.While)) for node in ast.walk(loop)}
+    return any(
+        _names_the_error(node) or (isinstance(node, ast.Try) and _goes_on(node, called, again=id(node) in repeated))
+        for node in nodes
+        if id(node) not in passed
+    )
+
+
+def _goes_on(node: ast.Try, called: Collection[int], *, again: bool) -> bool:
+    """Whether a program goes on after an error of its memory: by a handler of RuntimeError, or of all errors in a
+    loop, which tries again.
+    """
+    first, last = node.body[0].lineno, node.body[-1].end_lineno or 0
+    if not any(first <= line <= last for line in called):
+        return False
+    for handler in node.handlers:
+        if _ends(handler):
+            continue
+        types = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+        names = {"BaseException" if one is None else getattr(one, "id", "") for one in types}
+        leaves = isinstance(handler.body[-1], (ast.Break, ast.Return))
+        if "RuntimeError" in names or (again and not leaves and names & {"Exception", "BaseException"}):
+            return True
+    return False
 
 
 def _names_the_error(node: ast.AST) -> bool:
@@ -261,10 +291,15 @@ def _names_the_error(node: ast.AST) -> bool:
     return "OutOfMemoryError" in (getattr(node, "id", ""), getattr(node, "attr", ""))
 
 
-def _raises(handler: ast.ExceptHandler) -> bool:
-    """Whether an error that it handles goes on, whatever else it does."""
+def _ends(handler: ast.ExceptHandler) -> bool:
+    """Whether an error that it handles goes on or the program exits, whatever else it does."""
     ways_out = (ast.Return, ast.Continue, ast.Break, ast.Try)
-    return isinstance(handler.body[-1], ast.Raise) and not any(isinstance(node, ways_out) for node in ast.walk(handler))
+    last = handler.body[-1]
+    if isinstance(last, ast.Expr) and isinstance(last.value, ast.Call):
+        exits = {"exit", "_exit", "quit"} & {getattr(last.value.func, name, "") for name in ("id", "attr")}
+    else:
+        exits = set()
+    return (isinstance(last, ast.Raise) or bool(exits)) and not any(isinstance(n, ways_out) for n in ast.walk(handler))
 
 
 def _leave_alone(*_args: Any, **_named: Any) -> None:
