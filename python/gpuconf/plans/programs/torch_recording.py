@@ -11,8 +11,9 @@ import sys
 import threading
 import time
 from bisect import bisect_left
-from collections.abc import Collection
+from collections.abc import Callable
 from dataclasses import asdict
+from functools import cache, partial
 
 import torch
 
@@ -229,26 +230,30 @@ def _pinned() -> int:
 
 def _catches(main: str | None, snapshot: Any) -> bool:
     """Whether a module of the program catches the error that PyTorch raises without memory."""
-    called: dict[str, set[int]] = {}  # the lines from which memory was requested
-    for frame in (
-        frame for events in snapshot["device_traces"] for event in events for frame in event.get("frames", ())
-    ):
-        called.setdefault(frame["filename"], set()).add(frame["line"])
+
+    @cache  # of millions of frames, and seldom needed
+    def called() -> set[tuple[str, int]]:
+        traces = (event for events in snapshot["device_traces"] for event in events)
+        return {(frame["filename"], frame["line"]) for event in traces for frame in event.get("frames", ())}
+
+    def requests(file: str, lines: range) -> bool:
+        return any((file, line) in called() for line in lines)
+
     files = {main, *(getattr(module, "__file__", None) for module in list(sys.modules.values()))}
     for file in filter(None, files):
         if file.endswith(".py") and stacks.is_program((file, 1, "")):
             try:
                 with open(file, "rb") as source:
-                    if catches(source.read(), called.get(file, ())):
+                    if catches(source.read(), partial(requests, file)):
                         return True
             except (OSError, SyntaxError, ValueError):
                 continue
     return False
 
 
-def catches(source: bytes, called: Collection[int] = ()) -> bool:
+def catches(source: bytes, requests: Callable[[range], bool]) -> bool:
     """Whether a program's code, and not a comment or docstring, names the error or has the words of its message; or
-    handles a class of which the error is one, around a line from which memory was requested (``called``).
+    handles a class of which the error is one, around lines of which one ``requests`` memory.
 
     A handler that always raises or exits, as one that saves a recording first, is not one: the program ends there.
     """
@@ -259,19 +264,16 @@ def catches(source: bytes, called: Collection[int] = ()) -> bool:
             passed.update(map(id, ast.walk(node)))
     repeated = {id(node) for loop in nodes if isinstance(loop, (ast.For, ast.While)) for node in ast.walk(loop)}
     return any(
-        _names_the_error(node) or (isinstance(node, ast.Try) and _goes_on(node, called, again=id(node) in repeated))
+        _names_the_error(node) or (isinstance(node, ast.Try) and _goes_on(node, requests, again=id(node) in repeated))
         for node in nodes
         if id(node) not in passed
     )
 
 
-def _goes_on(node: ast.Try, called: Collection[int], *, again: bool) -> bool:
+def _goes_on(node: ast.Try, requests: Callable[[range], bool], *, again: bool) -> bool:
     """Whether a program goes on after an error of its memory: by a handler of RuntimeError, or of all errors in a
     loop, which tries again.
     """
-    first, last = node.body[0].lineno, node.body[-1].end_lineno or 0
-    if not any(first <= line <= last for line in called):
-        return False
     for handler in node.handlers:
         if _ends(handler):
             continue
@@ -279,7 +281,7 @@ def _goes_on(node: ast.Try, called: Collection[int], *, again: bool) -> bool:
         names = {"BaseException" if one is None else getattr(one, "id", "") for one in types}
         leaves = isinstance(handler.body[-1], (ast.Break, ast.Return))
         if "RuntimeError" in names or (again and not leaves and names & {"Exception", "BaseException"}):
-            return True
+            return requests(range(node.body[0].lineno, (node.body[-1].end_lineno or 0) + 1))
     return False
 
 
