@@ -56,10 +56,11 @@ nothing. Ten programs were drawn, seven of which download a compiled kernel (Fla
   in fragments; the published run's texts have mixed lengths, which are not published. FRoD computes its matrices on
   the CPU for longer than the 300 s of a plan, WaveFT did not end in them on two busy cores: they have no figure.
 - timm: the context of an RTX 4090 is known to 0.5 GiB only, so that what reserves 22.5 to 23.4 of its 23.6 GiB is
-  *depends*. `nvidia-smi` on one says how large it is. The five that *fit* where they failed have grouped or depthwise
-  convolutions (RegNet, MobileViT v2, InceptionNeXt, MaxViT): which engine took them, and with what workspace, is not
-  published. What is missing of timm's development half and of PEFT, whose unseen runs are the first of the draw
-  (FRoD is put last), has not been predicted yet.
+  *depends*. `nvidia-smi` on one says how large it is. *First* was of a program that took each model's default size of
+  images, which for six is not that of the row, and knew nothing of the try before: benchmark.py tries ever smaller
+  batches in one process. *Last* is the first prediction with both. The four that *fit* where they failed need 21 to
+  23.6 GiB (VOLO, SAM's and PE's ViT, MaxViT): fragments that a failed try leaves are not known. 21 models of the
+  development half have not been predicted again.
 - Published programs: three scripts differ from the commit that published them (distill_jsd_loss, embedding,
   fused_linear_orpo_loss), one has a workspace of 49 MiB (multi_token_attention). Drawn: convolutions with
   `cudnn.benchmark`, and sizes that depend on values.
