@@ -131,8 +131,8 @@ func TestOutOfMemory(t *testing.T) {
 			ask: 5 * mib, cause: bfc.TooLarge,
 			want: "OOM when allocating 5.00MiB (5242880 bytes) on GPU:0: out of memory, the request is larger than " +
 				"the limit.\n  limit 4.00MiB (4194304 bytes), in use 0 bytes in 0 blocks, reserved 0 bytes, largest " +
-				"free block 0 bytes\n  on Tesla T4. Request less memory, or raise --memory of gpuconf run, which sets " +
-				"this limit.",
+				"free block 0 bytes\n  on Tesla T4. Request less memory, or raise --memory of gpuconf run, which " +
+				"sets this limit.",
 		},
 		{
 			name: "not lowered by the environment", spec: "T4", limits: []float64{4},

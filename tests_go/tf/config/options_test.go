@@ -195,7 +195,8 @@ func TestVariablesThatCannotBeParsed(t *testing.T) {
 			"could not be parsed: \"1\". Valid values are \"true\" or \"false\". Using the default value \"true\".",
 		"TF_DEVICE_MIN_SYS_MEMORY_IN_MB": "The requested reserved device memory -5 is invalid. " +
 			"The request will be ignored.",
-		"TF_MIN_GPU_MULTIPROCESSOR_COUNT": "Invalid minimum GPU multiprocessor count: [few]. Using the default value: 8",
+		"TF_MIN_GPU_MULTIPROCESSOR_COUNT": "Invalid minimum GPU multiprocessor count: [few]. " +
+			"Using the default value: 8",
 		"TF_ENABLED_DEVICE_TYPES": "CPU Factory not registered. Did you link in threadpool_device? " +
 			"TF_ENABLED_DEVICE_TYPES is \"GPU\", which excludes the CPU",
 	} {
