@@ -144,7 +144,7 @@ def test_the_error_at_a_limit_names_what_would_raise_it() -> None:
         try:
             gpuconf.memory.allocate("4GiB")
         except MemoryError as error:
-            print(str(error).partition(" or ")[2].split(" (")[0])
+            print(str(error).partition(" or ")[2].split(" (")[0], flush=True)
         gpuconf.reset()
     if os.environ["GPUCONF_LIMIT"] != "1GiB":
         said()

@@ -50,6 +50,7 @@ struct request {
 struct cover {
 	int report, layers;    /* folders; -1 if there is none */
 	char inside[PATH_MAX]; /* the folder of the report, as the program sees it */
+	const char *mirror;    /* the folder of a mirror, which is removed at the end, or NULL */
 	char folder[PATH_MAX]; /* the program's working folder */
 	char what[512];        /* which step failed, or what a reader has to know */
 	bool first;            /* whether this is the first process of a namespace of processes */

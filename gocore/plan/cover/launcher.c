@@ -259,6 +259,18 @@ static pid_t start_program(const struct request *request, const struct cover *co
 	return program;
 }
 
+/* End before the program runs, if the parent was killed, which else removes the folder of a mirror, or the caller went.
+ * The caller writes to the folder, too, until it has closed the socket. */
+static void give_up(const struct request *request, const struct cover *cover) {
+	char rest[64];
+	shutdown(request->control, SHUT_WR);
+	while (recv(request->control, rest, sizeof rest, 0) > 0)
+		;
+	if (cover->mirror != NULL)
+		remove_folder(cover->mirror);
+	_exit(NOT_STARTED);
+}
+
 /* Run the program in the cover that this process is in, to its end. Never returns. */
 static void run_inside(const struct request *request, struct cover *cover, enum kind kind, int ready) {
 	char text[sizeof cover->what + PATH_MAX + 64];
@@ -270,13 +282,13 @@ static void run_inside(const struct request *request, struct cover *cover, enum 
 		close(cover->report);
 		close(cover->layers);
 	}
-	if (write(ready, "y", 1) != 1)
-		_exit(NOT_STARTED);
+	if (send(ready, "y", 1, MSG_NOSIGNAL) != 1)
+		give_up(request, cover);
 	close(ready);
 	static char answer[1 << 16]; /* "go", and variables of the program that depend on the cover */
 	ssize_t length = recv(request->control, answer, sizeof answer - 1, 0);
 	if (length <= 0)
-		_exit(NOT_STARTED);
+		give_up(request, cover);
 	for (char *variable = answer + strlen(answer) + 1; variable < answer + length; variable += strlen(variable) + 1)
 		putenv(variable);
 	if (kind <= USER) { /* the machine's own, whose mode and times could be changed */
@@ -295,7 +307,7 @@ static void run_inside(const struct request *request, struct cover *cover, enum 
 	if (kind > USER) {
 		while (recv(request->control, text, sizeof text, 0) > 0)
 			; /* until the parent has read the report */
-		remove_folder(cover->inside);
+		remove_folder(cover->mirror);
 	}
 	if (status < 0)
 		_exit(128 + SIGKILL);
@@ -303,8 +315,8 @@ static void run_inside(const struct request *request, struct cover *cover, enum 
 }
 
 /* Enter a cover in this process, which is new and has one thread, and run the program. Never returns. */
-static void enter(const struct request *request, enum kind kind, bool first, int ready) {
-	struct cover cover = {.report = -1, .layers = -1, .first = first};
+static void enter(const struct request *request, enum kind kind, bool first, const char *mirror, int ready) {
+	struct cover cover = {.report = -1, .layers = -1, .first = first, .mirror = mirror};
 	bool whole = prctl(PR_SET_PDEATHSIG, kind <= USER && first ? SIGKILL : SIGTERM) == 0;
 	if (!first && prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
 		whole = failed(&cover, "become", "a subreaper");
@@ -316,8 +328,8 @@ static void enter(const struct request *request, enum kind kind, bool first, int
 		whole = whole && mirror_make(request, &cover);
 	}
 	if (!whole) {
-		if (write(ready, cover.what, strlen(cover.what)) < 0)
-			_exit(NOT_STARTED);
+		if (send(ready, cover.what, strlen(cover.what), MSG_NOSIGNAL) < 0)
+			give_up(request, &cover);
 		_exit(NOT_STARTED);
 	}
 	run_inside(request, &cover, kind, ready);
@@ -342,7 +354,7 @@ static void end_if_left(int control, int ready, pid_t child) {
 /* Try a cover in a process of its own, and wait for it. Returns whether the program ran in it; then its exit status is
  * known. */
 static bool try_cover(const struct request *request, enum kind kind, bool first, int *code) {
-	int ready[2];
+	int ready[2]; /* sockets: a write to a pipe would end the child of a parent that was killed, before it cleans up */
 	char what[600];
 	struct cover cover = {.what = ""};
 	uid_t user = geteuid();
@@ -353,17 +365,16 @@ static bool try_cover(const struct request *request, enum kind kind, bool first,
 	if (kind == USER)
 		flags |= CLONE_NEWUSER;
 	const char *folder = kind > USER ? mirror_new_folder() : NULL;
-	if ((kind > USER && folder == NULL) || pipe2(ready, O_CLOEXEC) != 0)
+	if ((kind > USER && folder == NULL) || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ready) != 0)
 		return false;
 	pid_t child = (pid_t)syscall(SYS_clone, flags, NULL, NULL, NULL, NULL);
 	if (child == 0) {
 		close(ready[0]);
 		if (kind == USER && !map_user(&cover, user, group)) {
-			if (write(ready[1], cover.what, strlen(cover.what)) < 0)
-				_exit(NOT_STARTED);
+			send(ready[1], cover.what, strlen(cover.what), MSG_NOSIGNAL);
 			_exit(NOT_STARTED);
 		}
-		enter(request, kind, first, ready[1]);
+		enter(request, kind, first, folder, ready[1]);
 	}
 	close(ready[1]);
 	ssize_t length = 0;

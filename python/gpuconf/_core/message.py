@@ -7,12 +7,16 @@ behind it. Falls back to `json` if the C scanner is missing. Messages have the t
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 
 from .._typing import Any
-from .callers import warn
 from .native import core
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import FrameType
 
 __all__ = ["dumps", "loads"]
 
@@ -81,3 +85,21 @@ def log(level: str, text: str) -> None:
     if level == "info" and not asked:
         return
     logger.log(_LEVELS[level], "%s", text)
+
+
+def warn(text: str) -> None:
+    """Warn the line that called, of a mistake that is no error: programs without logging must see it, too."""
+    import warnings
+
+    frame = calling_frame()
+    warnings.warn_explicit(text, UserWarning, frame.f_code.co_filename, frame.f_lineno)
+
+
+def calling_frame() -> FrameType:
+    """Return the frame outside gpuconf that called into it."""
+    # Not made absolute: that fails in a deleted working directory.
+    package = os.path.dirname(os.path.dirname(__file__)) + os.sep
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(package):
+        frame = frame.f_back
+    return frame

@@ -14,9 +14,9 @@ from collections.abc import Callable
 
 from .._typing import Any
 from . import message, settings
-from .callers import calling_frame as calling_frame
 from .devices import LogicalDevice, PhysicalDevice
 from .fork import module_lock
+from .message import calling_frame as calling_frame
 from .message import dumps, loads, publish
 from .native import core
 

@@ -11,9 +11,9 @@ from types import TracebackType
 
 from .. import config, errors
 from .._core import runtime
-from .._core.callers import warn
 from .._core.devices import VisibleDevice
 from .._core.fork import module_lock
+from .._core.message import warn
 from .._core.native import core, loaded, refuse_in_child
 from .._core.settings import limit, who_limits
 from .._core.table import Made, human_bytes, make
