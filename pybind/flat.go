@@ -506,13 +506,13 @@ func LedgerReturn(claim int64, granted int64, last bool) (result bool, err error
 	return true, calls{}.LedgerReturn(c, granted, last)
 }
 
-func LedgerRows(id int64) (result string, err error) {
+func LedgerRows(id int64, holders bool) (result string, err error) {
 	defer process.Gate(&err)
 	l, err := process.FindLedger(id)
 	if err != nil {
 		return "", err
 	}
-	return send(calls{}.LedgerRows(l))
+	return send(calls{}.LedgerRows(l, holders))
 }
 
 func LedgerSay(claim int64, said string, last bool) (result bool, err error) {

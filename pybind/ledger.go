@@ -147,9 +147,13 @@ func (calls) LedgerPlans(l *ledger.Ledger, host ledger.Host) (plans wire.TurnPla
 // LedgerRelease releases a claim.
 func (calls) LedgerRelease(claim int64) error { return process.ReleaseClaim(claim) }
 
-// LedgerRows returns the claims and the processes that are alive.
-func (calls) LedgerRows(l *ledger.Ledger) (rows wire.LedgerRows, err error) {
-	rows.Claims, rows.Processes, err = l.Rows()
+// LedgerRows returns the claims and the processes that are alive, with the children that hold a claim if requested.
+func (calls) LedgerRows(l *ledger.Ledger, holders bool) (rows wire.LedgerRows, err error) {
+	read := l.Rows
+	if holders {
+		read = l.RowsWithHolders
+	}
+	rows.Claims, rows.Processes, err = read()
 	return rows, err
 }
 

@@ -2069,15 +2069,18 @@ _wrap__gpuconf_pybind_LedgerRows(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *a
     PyObject *py_retval;
     char *retval;
     int64_t id;
-    const char *keywords[] = {"id", NULL};
+    bool holders;
+    PyObject *py_holders;
+    const char *keywords[] = {"id", "holders", NULL};
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "L", (char **) keywords, &id)) {
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "LO", (char **) keywords, &id, &py_holders)) {
         return NULL;
     }
+    holders = (bool) PyObject_IsTrue(py_holders);
     if (gcpy_refused()) {
         return NULL;
     }
-    retval = pybind_LedgerRows(id);
+    retval = pybind_LedgerRows(id, holders);
     if (PyErr_Occurred()) {
         if (retval != NULL) free(retval);
         return NULL;
@@ -2831,7 +2834,7 @@ static PyMethodDef _gpuconf_functions[] = {
     {(char *) "pybind_LedgerLook", (PyCFunction) _wrap__gpuconf_pybind_LedgerLook, METH_VARARGS|METH_KEYWORDS, "pybind_LedgerLook(claim, cards, last)\n\ntype: claim: int64_t\ntype: cards: char *\ntype: last: bool" },
     {(char *) "pybind_LedgerLost", (PyCFunction) _wrap__gpuconf_pybind_LedgerLost, METH_VARARGS|METH_KEYWORDS, "pybind_LedgerLost(folder)\n\ntype: folder: char *" },
     {(char *) "pybind_LedgerPlans", (PyCFunction) _wrap__gpuconf_pybind_LedgerPlans, METH_VARARGS|METH_KEYWORDS, "pybind_LedgerPlans(id, host)\n\ntype: id: int64_t\ntype: host: char *" },
-    {(char *) "pybind_LedgerRows", (PyCFunction) _wrap__gpuconf_pybind_LedgerRows, METH_VARARGS|METH_KEYWORDS, "pybind_LedgerRows(id)\n\ntype: id: int64_t" },
+    {(char *) "pybind_LedgerRows", (PyCFunction) _wrap__gpuconf_pybind_LedgerRows, METH_VARARGS|METH_KEYWORDS, "pybind_LedgerRows(id, holders)\n\ntype: id: int64_t\ntype: holders: bool" },
     {(char *) "pybind_LimitInForce", (PyCFunction) _wrap__gpuconf_pybind_LimitInForce, METH_VARARGS|METH_KEYWORDS, "pybind_LimitInForce(position, env)\n\ntype: position: int64_t\ntype: env: char *" },
     {(char *) "pybind_LiveTensors", (PyCFunction) _wrap__gpuconf_pybind_LiveTensors, METH_NOARGS, "pybind_LiveTensors()\n\n" },
     {(char *) "pybind_LogicalDevices", (PyCFunction) _wrap__gpuconf_pybind_LogicalDevices, METH_NOARGS, "pybind_LogicalDevices()\n\n" },

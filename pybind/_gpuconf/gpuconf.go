@@ -863,9 +863,9 @@ func pybind_LedgerReturn(claim C.longlong, granted C.longlong, last C.char) C.ch
 }
 
 //export pybind_LedgerRows
-func pybind_LedgerRows(id C.longlong) *C.char {
+func pybind_LedgerRows(id C.longlong, holders C.char) *C.char {
 	_saved_thread := C.PyEval_SaveThread()
-	cret, __err := pybind.LedgerRows(int64(id))
+	cret, __err := pybind.LedgerRows(int64(id), boolPyToGo(holders))
 
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {

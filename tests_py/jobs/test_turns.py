@@ -15,6 +15,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from gpuconf.cli import parser
 from gpuconf.jobs import simulated_cards
 from gpuconf.jobs.agent import Agent
 from jupyter_client.blocking.client import BlockingKernelClient
@@ -214,6 +215,13 @@ def test_who_waits_sees_how_long_or_for_whom(
         assert re.search(says.format(pid=job.pid), done.stdout)
         listed = f"\nPID {job.pid} keeps its memory: the host's memory has no room for it\n"
         assert (listed in done.stdout) == (room == "0")
+
+
+@pytest.mark.parametrize(("option", "constant"), [("--slice", "LeastSlice"), ("--idle", "leastIdleTime")])
+def test_the_least_that_an_option_takes_is_that_of_the_policy(option: str, constant: str) -> None:
+    policy = (Path(__file__).parents[2] / "gocore/lease/turns/plan.go").read_text()
+    (seconds,) = re.findall(rf"{constant} += (\d+) \* time\.Second", policy)
+    assert parser._NUMBERS[option][1] == int(seconds)
 
 
 @pytest.mark.parametrize(

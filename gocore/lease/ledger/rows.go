@@ -49,7 +49,7 @@ type ClaimRow struct {
 	Waited   float64       `py:"waited"`    // the seconds for which it has waited to come back, in all
 	Host     uint64        `py:"host"`      // bytes of the host's memory that it has reserved to be parked in
 	Gone     bool          `py:"gone"`      // the process has ended, and a child holds the claim
-	Holders  []int         `py:"holders"`   // if it is gone, the PIDs of the children, as far as /proc shows them
+	Holders  []int         `py:"holders"`   // of RowsWithHolders, if it is gone: the PIDs of its children, as far as /proc shows them
 	Local    bool          `py:"local"`     // pid is one of this PID namespace, not of another container's
 }
 
@@ -77,7 +77,14 @@ type ProcessRow struct {
 }
 
 // Rows returns all live claims, by ticket, and processes. It takes no lock, so no other process can delay it.
-func (l *Ledger) Rows() (claims []ClaimRow, processes []ProcessRow, err error) {
+func (l *Ledger) Rows() (claims []ClaimRow, processes []ProcessRow, err error) { return l.rows(false) }
+
+// RowsWithHolders returns the same with the holders of claims whose process is gone. It reads /proc of all processes.
+func (l *Ledger) RowsWithHolders() (claims []ClaimRow, processes []ProcessRow, err error) {
+	return l.rows(true)
+}
+
+func (l *Ledger) rows(withHolders bool) (claims []ClaimRow, processes []ProcessRow, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.usable(); err != nil {
@@ -88,7 +95,11 @@ func (l *Ledger) Rows() (claims []ClaimRow, processes []ProcessRow, err error) {
 		return nil, nil, err
 	}
 	for _, s := range append(v.claims(), v.parked()...) {
-		claims = append(claims, l.claimRow(s))
+		row := l.claimRow(s)
+		if row.Gone && withHolders {
+			row.Holders = s.holders()
+		}
+		claims = append(claims, row)
 	}
 	for i := range v.slots {
 		s := &v.slots[i]
@@ -116,9 +127,7 @@ func (l *Ledger) claimRow(s *slotView) ClaimRow {
 		Later: s.Later, Turns: s.Turns.Phase != NoTurns, Keeps: s.Turns.Unfit,
 		Slice: s.Turns.Slice, IdleTime: s.Turns.IdleTime, Swaps: s.Turns.Swaps, Waited: s.Turns.Waited.Seconds(),
 		Seconds: max(0, float64(int64(now()-s.since))/1e9)}
-	if row.Local, row.Gone = l.whereabouts(s.process); row.Gone {
-		row.Holders = s.holders()
-	}
+	row.Local, row.Gone = l.whereabouts(s.process)
 	if row.Cards = leasesOf(s.cards, false); s.isLease() {
 		row.State, row.Cards = Granted, leasesOf(s.cards, true)
 	}

@@ -52,7 +52,7 @@ def _list(as_json: bool) -> int:
     rows: Sequence[ClaimRow] = ()
     with contextlib.suppress(errors.NotFoundError):  # there is no ledger yet
         ledger = open_ledger(create=False)
-        rows = _with_reasons(ledger.claims(), ledger)
+        rows = _with_reasons(ledger.claims(holders=True), ledger)
     known = memories(survey())
     if as_json:
         print_json({"leases": [_fields(row, known) for row in rows]})

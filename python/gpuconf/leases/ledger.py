@@ -180,16 +180,18 @@ class Ledger(Handle):
             raise
         return claim
 
-    def claims(self) -> list[ClaimRow]:
-        """Return all live claims, in the order of their tickets."""
-        return list(self._rows().claims)
+    def claims(self, *, holders: bool = False) -> list[ClaimRow]:
+        """Return all live claims, in the order of their tickets, with the children that hold them if requested: these
+        are looked for in all processes.
+        """
+        return list(self._rows(holders).claims)
 
     def processes(self) -> list[ProcessRow]:
         """Return all live processes that publish figures."""
         return list(self._rows().processes)
 
-    def _rows(self) -> wire.LedgerRows:
-        return wire.LedgerRows._read(loads(core.pybind_LedgerRows(self.number)))
+    def _rows(self, holders: bool = False) -> wire.LedgerRows:
+        return wire.LedgerRows._read(loads(core.pybind_LedgerRows(self.number, holders)))
 
     def plans(self, host: wire.Host) -> wire.TurnPlans:
         """Return how each claim that waits gets its cards, by programs that take turns. Times are ns since boot."""
@@ -351,7 +353,7 @@ class Claim(Handle):
         size = _asked(max(cards, key=lambda card: card.bytes)) if cards else human_bytes(0)
         where = f"available on {count} of {len(cards)} card{'s' * (len(cards) > 1)}"
         lines = [f"{size} was not {where} within {timeout:g} s." if timeout else f"{size} is not {where}."]
-        everybody = self._ledger.claims()
+        everybody = self._ledger.claims(holders=True)
         rows = [row for row in everybody if row.id != self.id]
         lines += [_state_of(card, rows) for card in cards[:_MOST_HOLDERS]]
         wanted = {card.uuid for card in cards}

@@ -153,7 +153,7 @@ def _ledger_rows() -> tuple[str | None, list[Any], list[Any], str | None]:
 
     try:
         ledger = open_ledger(create=False)
-        return ledger.folder, ledger.claims(), ledger.processes(), None
+        return ledger.folder, ledger.claims(holders=True), ledger.processes(), None
     except errors.NotFoundError:
         return None, [], [], None
     except errors.GpuconfError as error:

@@ -65,7 +65,7 @@ class ClaimRow(Table):
     waited: float  # the seconds for which it has waited to come back, in all
     host: int  # bytes of the host's memory that it has reserved to be parked in
     gone: bool  # the process has ended, and a child holds the claim
-    holders: tuple[int, ...]  # if it is gone, the PIDs of the children, as far as /proc shows them
+    holders: tuple[int, ...]  # of RowsWithHolders, if it is gone: the PIDs of its children, as far as /proc shows them
     local: bool  # pid is one of this PID namespace, not of another container's
 
     @classmethod
