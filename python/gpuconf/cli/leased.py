@@ -21,7 +21,7 @@ from ..jobs.descendants import Found, is_python, past_the_guard_below, pythons_b
 from ..jobs.execute import check_there
 from ..jobs.job import Job, JobEvent, peaks
 from ..jobs.supervise import Supervisor, end_as
-from ..jobs.turns import AgentOf, Times, outlook, why_never, why_not
+from ..jobs.turns import RUNS, AgentOf, Times, outlook, why_never, why_not
 from ..leases.contexts import of_command
 from ..leases.environment import of_program, of_simulation, python_path
 from ..leases.grant import Grant, grant, limited
@@ -193,7 +193,10 @@ def _agent(options: Options, granted: Grant, guard: guarded.Guard, environment: 
     driver = of_simulation(environment) if simulated else {}
     times = Times(getattr(options, "slice", None) or 0, getattr(options, "idle", None) or 0)
     claim = granted.claim
-    return AgentOf(guard.folder, claim.folder, claim.id, claim.fileno(), {**environment, **driver}, times)
+    agent = AgentOf(guard.folder, claim.folder, claim.id, claim, {**environment, **driver}, times)
+    if granted.most == granted.limit:
+        agent.say(RUNS)  # who waits already counts on it
+    return agent
 
 
 class _Shared:

@@ -152,4 +152,4 @@ def _start_agent(job: _Job) -> None:
         variables[name] = separator.join(part for part in parts if part and not part.startswith(job.folder))
     row = job.row()
     times = Times(row.slice / 1e9, row.idle_time / 1e9)
-    AgentOf(job.folder, job.ledger.folder, job.lease, -1, variables, times, says_as=pid).look(0)
+    AgentOf(job.folder, job.ledger.folder, job.lease, None, variables, times, says_as=pid).look(0)

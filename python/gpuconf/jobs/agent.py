@@ -44,9 +44,8 @@ from ..machine.cards import visible_devices
 from .budget_file import BudgetFile
 from .cgroup import host_room
 from .gate import Gate, serve, start_of
-from .turns import LEAST_CUDA, NO_ROOM, OFF, TOO_OLD, Times, outlook
+from .turns import COMES, LEAST_CUDA, LEAVES, NO_ROOM, NONE, OFF, RUNS, TOO_OLD, Times, outlook
 
-RUNS, LEAVES, COMES = 1, 2, 3  # ledger.Phase
 LOCKED, CHECKPOINTED = 1, 2  # CUprocessState
 _ERRORS = {1: "CUDA_ERROR_INVALID_VALUE", 2: "CUDA_ERROR_OUT_OF_MEMORY", 3: "CUDA_ERROR_NOT_INITIALIZED",
            304: "CUDA_ERROR_OPERATING_SYSTEM", 401: "CUDA_ERROR_ILLEGAL_STATE", 600: "CUDA_ERROR_NOT_READY",
@@ -273,7 +272,7 @@ class Agent:
         raise errors.UnavailableError(f"the ledger {self._claim.folder} no longer has lease {self._claim.id}")
 
     def _say(self, phase: int, count: int, why: str) -> None:
-        phase = 0 if self._most_lent else phase  # it takes no turns
+        phase = NONE if self._most_lent else phase  # it takes no turns
         out, back = self._times or (_ns(_FIXED + count / _OUT), _ns(_FIXED + count / _IN))
         waited = _ns(self._waited)
         self._claim.say(

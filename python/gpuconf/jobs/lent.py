@@ -95,7 +95,7 @@ class Loan:
         self.variables = {**of_process(seen, granted.most, spec, growth=True), **_guard.environment}
         self._guard, self._claim = _guard, granted.claim
         self._agent = AgentOf(
-            os.path.dirname(_guard.path), granted.claim.folder, granted.id, granted.claim.fileno(), outside, Times(0, 0)
+            os.path.dirname(_guard.path), granted.claim.folder, granted.id, granted.claim, outside, Times(0, 0)
         )
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="gpuconf-loan", daemon=True)

@@ -10,9 +10,11 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 
+from .. import errors
+from .._core.generated.ledger import Turns
 from .._core.settings import EXPERIMENTAL
 from .._typing import NamedTuple
-from ..leases.ledger import ClaimRow, Ledger
+from ..leases.ledger import Claim, ClaimRow, Ledger
 from ..leases.proc import printable
 from ..machine.cards import Survey
 from .cgroup import host_room
@@ -20,6 +22,8 @@ from .cgroup import host_room
 END = b"."  # asks an agent to end although the program goes on
 NO_ROOM = "the host's memory has no room for it"  # why a program is not suspended
 OFF = 3  # exit code of an agent that cannot serve: it has said why
+
+NONE, RUNS, LEAVES, COMES = range(4)  # the phases of a program in the ledger (gocore/lease/ledger/turns.go)
 
 LEAST_CUDA = (12, 8)
 TOO_OLD = "the driver has no process checkpoints: they need driver 570 or newer"
@@ -101,17 +105,17 @@ def why_kept(row: ClaimRow) -> str:
 
 
 class AgentOf:
-    """The agent of a job, by the folder of its budget, that of the ledger, its claim and the descriptor of that; -1 if
-    only the program has it. ``environment`` is that of a program that calls the driver without the guard. What it has
-    to say goes to the standard error of process ``says_as``, 0: to that of this one.
+    """The agent of a job, by the folder of its budget, that of the ledger, its claim's ID, and the claim; None if only
+    the program has that. ``environment`` is that of a program that calls the driver without the guard. What it has to
+    say goes to the standard error of process ``says_as``, 0: to that of this one.
     """
 
     def __init__(
         self,
         folder: str,
         ledger: str,
-        claim: str,
-        descriptor: int,
+        lease: str,
+        claim: Claim | None,
         environment: Mapping[str, str],
         times: Times,
         says_as: int = 0,
@@ -119,10 +123,20 @@ class AgentOf:
         place = f"/proc/{says_as}/fd/2"
         said = place if os.access(place, os.R_OK | os.W_OK) else os.devnull
         self._opens = [(0, os.devnull), (1, os.devnull), *([(2, said)] if says_as else [])]
-        self._words, self._claim = (folder, ledger, claim), descriptor
+        self._words, self._claim = (folder, ledger, lease), claim
         self._environment, self._times = environment, times
         self.pid: int = 0  # of the agent
         self._pipe, self._started, self._starts = -1, -_LASTS, 0
+
+    def say(self, phase: int, why: str = "") -> None:
+        """Say in the ledger what no agent can: not yet, or not any more. ``why`` the program is never suspended."""
+        if self._claim is None:
+            return
+        slice_time, idle_time = (round(seconds * 1e9) for seconds in self._times)
+        try:  # noqa: SIM105 - contextlib takes long to import at the start of `gpuconf run`
+            self._claim.say(Turns(phase, 0, 0, 0, slice_time, idle_time, 0, 0, 0, why))
+        except errors.GpuconfError:
+            pass  # the ledger was removed: who waits in another one does not see the claim
 
     def look(self, program: int) -> None:
         """Start an agent if there is none, once the program runs."""
@@ -135,10 +149,13 @@ class AgentOf:
             os.close(self._pipe)
             if code == OFF:
                 self._starts = _STARTS
+                self.say(NONE, "gpuconf's agent cannot serve it")
             elif lasted > _LASTS:
                 self._starts = 0
             elif self._starts == _STARTS:
-                why = f"their agent has ended {_STARTS} times. If the program waits for the GPU, end it"
+                ended = f"their agent has ended {_STARTS} times"
+                self.say(NONE, f"turns are off: {ended}")
+                why = f"{ended}. If the program waits for the GPU, end it"
                 print(f"gpuconf: turns are off: {why}", file=sys.stderr, flush=True)
         if self._starts < _STARTS and lasted > _BETWEEN:
             self._start(program)
@@ -147,7 +164,8 @@ class AgentOf:
         self._started, self._starts = time.monotonic(), self._starts + 1
         watched, self._pipe = os.pipe()
         os.set_inheritable(watched, True)
-        claim = self._claim if self._claim < 0 else os.dup(self._claim)  # which other children do not inherit
+        # A copy, which other children do not inherit.
+        claim = -1 if self._claim is None else os.dup(self._claim.fileno())
         words = (*self._words, claim, watched, program, *self._times)
         try:
             if claim >= 0:
