@@ -13,7 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from gpuconf.jobs.turns import why_not
+from gpuconf._core.generated.cards import Card, CardMemory
+from gpuconf.jobs import turns
+from gpuconf.machine.cards import Survey
 from turning import PROGRAM, Job, agents, in_use, one_card, rows, states, until
 
 
@@ -219,15 +221,36 @@ def test_turns_by_default(environment: dict[str, str], tmp_path: Path, where: st
         assert (done.stdout.strip(), done.stderr) == (str(takes), "")
 
 
+MEMORY = CardMemory("dedicated", 1 << 30, 0, 1 << 30, "NVML")
+A100 = Card(0, "GPU-a", "NVIDIA A100", "", (8, 0), "off", MEMORY, (), None, (), ())
+REAL = Survey(None, None, "580.65.06", (13, 0), False, (A100, A100._replace(index=1, compute_capability=(9, 0))))
+
+
 def test_no_file_turns_on_what_is_experimental(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "gpuconf.toml").write_text("turns = true\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("GPUCONF_TURNS", raising=False)
-    assert "has not been tested on a real GPU" in why_not("--turns", simulated=False)
+    assert "has not been tested on a real GPU" in turns.why_not("--turns", REAL)
     monkeypatch.setenv("GPUCONF_TURNS", "true")
-    assert "GPUCONF_TURNS=experimental turns it on" in why_not("--turns", simulated=False)
+    assert "GPUCONF_TURNS=experimental turns it on" in turns.why_not("--turns", REAL)
     monkeypatch.setenv("GPUCONF_TURNS", "experimental")
-    assert why_not("--turns", simulated=False) == ""
+    assert turns.why_not("--turns", REAL) == ""
+
+
+@pytest.mark.parametrize(
+    ("tested", "works"),
+    [
+        ({((8, 0), "580"), ((9, 0), "580")}, True),
+        ({((8, 0), "580")}, False),
+        ({((8, 0), "580"), ((9, 0), "590")}, False),
+    ],
+)
+def test_turns_work_where_each_card_has_been_tested_with_this_driver(
+    monkeypatch: pytest.MonkeyPatch, tested: set[tuple[tuple[int, int], str]], works: bool
+) -> None:
+    monkeypatch.delenv("GPUCONF_TURNS", raising=False)
+    monkeypatch.setattr(turns, "_TESTED", tested)
+    assert (turns.why_not("--turns", REAL) == "") is works
 
 
 @pytest.mark.parametrize(

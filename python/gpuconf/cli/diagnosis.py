@@ -401,7 +401,7 @@ def _turns(survey: Survey) -> Iterator[Finding]:
     """Yield whether programs can take turns here."""
     if not survey.cards:
         return
-    why = why_not("--turns", bool(survey.simulated)) or why_never(survey)
+    why = why_not("--turns", survey) or why_never(survey)
     text = f"no program can take turns: {why}" if why else "programs can take turns: gpuconf run --turns"
     yield Finding(NOTE if why else OK, "turns", text)
 

@@ -159,8 +159,9 @@ def _gives_way(options: Options, granted: Grant) -> bool:
     default = options.command == "run" and options.turns is None and settings.turns_by_default(os.environ)
     if not getattr(options, "turns", None) and granted.most == granted.limit and not default:
         return False
-    why = why_not(option, options.simulate is not None or bool(os.environ.get("GPUCONF_SIMULATE")))
-    if not why and (never := why_never(survey(), [card.uuid for card in granted.cards])):
+    machine = survey()
+    why = why_not(option, machine)
+    if not why and (never := why_never(machine, [card.uuid for card in granted.cards])):
         why = f"{option}: {never}"
     if granted.claim is None:
         why = f"{option} is for a lease of its own, and this program is inside another one"

@@ -40,7 +40,7 @@ def why_none() -> str:
         return f"{_OPTION} needs the guard, which GPUCONF_DISABLE turns off"
     if os.environ.get(VARIABLE) and _guard is None:
         return f"{_OPTION} is for a lease of its own, and this program is inside a job without one"
-    why = why_not(_OPTION, bool(machine.simulated))
+    why = why_not(_OPTION, machine)
     if not why and (never := why_never(machine)):
         why = f"{_OPTION}: {never}"
     return why

@@ -33,6 +33,8 @@ _BETWEEN = 1.0  # seconds between two starts
 _STARTS = 10  # of agents that did not last for a minute
 _LASTS = 60.0  # seconds
 _VARIABLE = "GPUCONF_TURNS"  # "experimental": on a real driver, too
+# The GPUs, by compute capability, and the branches of their driver on which `make gpu WHAT=turns` has passed: none yet.
+_TESTED: frozenset[tuple[tuple[int, int], str]] = frozenset()
 _ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 # Without the working folder, in which the user's files may have the names of modules.
 _CODE = (
@@ -48,9 +50,12 @@ class Times(NamedTuple):
     idle: float  # after which an idle program leaves
 
 
-def why_not(option: str, simulated: bool) -> str:
+def why_not(option: str, survey: Survey) -> str:
     """Return why no program is suspended on this machine, for an option that needs it; "" if it is."""
-    if simulated or os.environ.get(_VARIABLE) == EXPERIMENTAL:
+    if survey.simulated or os.environ.get(_VARIABLE) == EXPERIMENTAL:
+        return ""
+    branch = (survey.driver or "").partition(".")[0]
+    if survey.cards and {(card.compute_capability, branch) for card in survey.cards} <= _TESTED:
         return ""
     return (
         f"{option} has not been tested on a real GPU and its driver: a driver that fails may end the program. "
