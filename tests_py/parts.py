@@ -54,7 +54,7 @@ PARTS = {
             "TURN_FAULTS=4 $PY -m pytest tests_py/jobs/test_killed_turns.py",
         ),
         "parked": (
-            "programs that take turns while they are parked, stopped and lose their agents, for SOAK_PARKED seconds",
+            "programs that take turns and call the driver while parked, stopped and without agents, for SOAK_PARKED s",
             "PYTHONPATH=tests_py $PY tests_py/jobs/turns_soak.py --seconds ${SOAK_PARKED:-300} --seed ${SEED:-1}",
         ),
         "crowd": (

@@ -1,7 +1,9 @@
 """Programs that take turns on one simulated card, while they are parked, resumed, stopped, continued, and lose their
 agents and commands at random: ``turns_soak.py --seconds 60 --seed 1``.
 
-At the end each has answered all that it was asked, with its own values at their address, and the ledger is sound.
+Each request is thousands of random calls of the driver: blocks are allocated, some beyond the limit, set, copied and
+freed. After it, what the guard counts, what the driver counts and what the program knows to have agree. At the end each
+has answered all that it was asked, with its own values at their address, and the ledger is sound.
 """
 
 from __future__ import annotations
@@ -19,10 +21,52 @@ import time
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
-from turning import Job, agents, in_use, one_card, states, until
+from turning import PROGRAM, Job, agents, in_use, one_card, states, until
 
 JOBS = 4
+CALLS = 20_000  # of the driver, or a few more, in one request
+WORK = """
+import random
+nvml, blocks, start = ctypes.CDLL("libnvidia-ml.so.1"), {}, []
+class Used(ctypes.Structure):
+    _fields_ = [("pid", ctypes.c_uint), ("used", c_uint64), ("instance", c_uint32), ("part", c_uint32)]
+def figures():
+    free, total, card, rows, many = c_size_t(), c_size_t(), c_void_p(), (Used * 64)(), ctypes.c_uint(64)
+    assert cu.cuMemGetInfo_v2(byref(free), byref(total)) == 0
+    assert nvml.nvmlInit_v2() == 0 and nvml.nvmlDeviceGetHandleByIndex_v2(0, byref(card)) == 0
+    assert nvml.nvmlDeviceGetComputeRunningProcesses_v3(card, byref(many), rows) == 0
+    (driver,) = [row.used for row in rows[: many.value] if row.pid == os.getpid()]
+    return total.value - free.value, driver
+def step(draw):
+    kind, address, word = draw.random(), c_uint64(), c_uint32()
+    if not blocks or kind < 0.3:
+        size, value = draw.randint(1, 8) << 21, draw.getrandbits(32)
+        result = cu.cuMemAlloc_v2(byref(address), c_size_t(size))
+        assert result == (2 if 4 * count + sum(n for n, _ in blocks.values()) + size > room else 0), result
+        if result == 0:
+            blocks[address.value] = size, value
+            assert cu.cuMemsetD32_v2(address, value, c_size_t(4)) == 0
+        return
+    block = draw.choice(list(blocks))
+    assert cu.cuMemcpyDtoH_v2(byref(word), c_uint64(block + 12), c_size_t(4)) == 0 and word.value == blocks[block][1]
+    if kind < 0.6:
+        assert cu.cuMemFree_v2(c_uint64(block)) == 0
+        del blocks[block]
+def work(seed, calls):
+    global room
+    if not start:
+        start.extend(figures())
+        room = 250 << 20  # of the lease
+    draw = random.Random(seed)
+    for _ in range(calls):
+        step(draw)
+    own = sum(size for size, _ in blocks.values())
+    assert figures() == (start[0] + own, start[1] + own), (figures(), start, own)
+    return values()
+"""
 AGENTS = 5  # that each may lose: ten that do not last for a minute end its turns
+
+CODE = PROGRAM.replace("for line in", f"{WORK}\nfor line in")
 
 
 class Program:
@@ -33,7 +77,7 @@ class Program:
         assert job.ask(f"begin({number}, 200)") == 0
         self.pid, self.values = job.ask("os.getpid()"), job.ask("values()")
         assert self.values[0] == [number]
-        self.asked, self.agents, self.said = 0, AGENTS, b""
+        self.asked, self.calls, self.agents, self.said = 0, 0, AGENTS, b""
         self.has_command = True
 
     def command(self, word: str) -> None:
@@ -46,8 +90,9 @@ class Program:
         )
 
     def ask(self) -> None:
-        self.job.say("values()")
+        self.job.say(f"work({self.calls}, {CALLS})")
         self.asked += 1
+        self.calls += CALLS
 
     def hear(self, seconds: float = 0) -> None:
         """Compare what it has answered."""
@@ -107,7 +152,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, one_card(Path(folder)) as environment, ExitStack() as jobs:
         programs = []
         for number in range(1, JOBS + 1):
-            job = jobs.enter_context(Job(environment, "--turns", "--name", f"job{number}"))
+            job = jobs.enter_context(Job(environment, "--turns", "--name", f"job{number}", code=CODE))
             programs.append(Program(environment, job, number))
             if number < JOBS:
                 until(lambda j=job: agents(j.pid))  # type: ignore[misc]
@@ -138,7 +183,8 @@ def main() -> None:
             os.kill(program.pid, signal.SIGKILL)
         until(lambda: states(environment) == [], 90)
         assert in_use(environment) == 0
-    print(f"seed {given.seed}: {done} actions on {JOBS} programs")
+    calls = sum(one.calls for one in programs)
+    print(f"seed {given.seed}: {done} actions on {JOBS} programs, which called the driver {calls:,} times")
 
 
 if __name__ == "__main__":
