@@ -31,7 +31,8 @@ _ASKS = (
 )
 _PROGRAM = int(sys.argv[6])
 
-plan = dict(word.split("=") for word in os.environ["STEPS"].split(","))  # number, victim; call, code, late; short
+# number, victim; call, code, late, first; short
+plan = dict(word.split("=") for word in os.environ["STEPS"].split(","))
 done = 0
 
 
@@ -57,8 +58,11 @@ def _wrapped(owner: type, name: str) -> None:
 
 
 def _failing(before: object) -> object:
+    good = int(plan["first"])
+
     def call(self: agent.Driver, name: str, *words: object) -> None:
-        if name.endswith(tuple(plan["call"].split("+"))):
+        nonlocal good
+        if name.endswith(tuple(plan["call"].split("+"))) and (good := good - 1) < 0:
             if plan["late"] == "1":
                 before(self, name, *words)  # type: ignore[operator]
             raise agent.DriverError(name, int(plan["code"]))

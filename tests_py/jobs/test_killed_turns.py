@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from turning import Job, agents, in_use, one_card, rows, states, until
+from turning import PAIR, PROGRAM, Job, agents, in_use, one_card, rows, states, until
 
 ALL = bool(os.environ.get("TURN_FAULTS"))  # make soak WHAT=faults: all kills and codes, so many at a time
 AT_A_TIME = int(os.environ.get("TURN_FAULTS") or 2)
@@ -42,20 +42,25 @@ def sound(environment: dict[str, str]) -> None:
 
 
 @contextmanager
-def swapping(folder: Path, steps: str) -> Iterator[tuple[dict[str, str], Job, int, list[object]]]:
-    """A program, its PID and its values, whose agent keeps to the steps, ready to be parked."""
+def swapping(folder: Path, steps: str, pair: bool = False) -> Iterator[tuple[dict[str, str], Job, int, list[object]]]:
+    """A program, its PID and its values, whose agent keeps to the steps, ready to be parked. A pair is two processes,
+    and the PID that of the first.
+    """
     folder.mkdir()
     with one_card(folder) as environment:
         given = f"file={folder / 'steps'}" + (f",{steps}" if steps else "")
-        with Job(environment, "--turns", "--name", "mine", steps=given) as job:
-            assert job.ask("begin(7)") == 0
-            values, program = job.ask("values()"), job.ask("os.getpid()")
+        words, memory, code = (["--contexts", "2"], "200MiB", PAIR) if pair else ([], "250MiB", PROGRAM)
+        with Job(environment, "--turns", "--name", "mine", *words, memory=memory, code=code, steps=given) as job:
+            assert job.ask("begin(7, 80)" if pair else "begin(7)") in (0, [0, 0])
+            values, pids = job.ask("values()"), job.ask("os.getpid()")
+            pids = pids if pair else [pids]
             until(lambda: agents(job.pid))
             try:
-                yield environment, job, program, values
+                yield environment, job, pids[0], values
             finally:
-                with suppress(ProcessLookupError):
-                    os.kill(program, signal.SIGKILL)
+                for program in pids:
+                    with suppress(ProcessLookupError):
+                        os.kill(program, signal.SIGKILL)
         until(lambda: states(environment) == [], 90)
         assert in_use(environment) == 0
 
@@ -97,8 +102,8 @@ def go_on(environment: dict[str, str], job: Job, values: list[object]) -> None:
     assert job.hear() == values
 
 
-def killed(folder: Path, number: int, victim: str) -> None:
-    with swapping(folder, f"number={number},victim={victim}") as (environment, job, program, values):
+def killed(folder: Path, number: int, victim: str, pair: bool = False) -> None:
+    with swapping(folder, f"number={number},victim={victim}", pair) as (environment, job, program, values):
         gpuconf(environment, "park", "mine")
         lives = Path(f"/proc/{program}/stat")
         resumed = gpuconf(environment, "resume", "mine")
@@ -116,12 +121,17 @@ def killed(folder: Path, number: int, victim: str) -> None:
         assert (folder / "steps").read_text().count("\n") > number  # it came so far
 
 
-def test_who_is_killed_before_a_step_keeps_nobody_waiting(tmp_path: Path) -> None:
-    with swapping(tmp_path / "all", "") as (environment, job, _, values):
+def steps_of(folder: Path, pair: bool = False) -> list[str]:
+    """Return the steps of an agent that parks a program and lets it go on."""
+    with swapping(folder, "", pair) as (environment, job, _, values):
         assert "in the host's memory" in gpuconf(environment, "park", "mine").stdout
         assert "goes on" in gpuconf(environment, "resume", "mine").stdout
         assert job.ask("values()") == values
-        steps = (tmp_path / "all" / "steps").read_text().split()
+        return (folder / "steps").read_text().split()
+
+
+def test_who_is_killed_before_a_step_keeps_nobody_waiting(tmp_path: Path) -> None:
+    steps = steps_of(tmp_path / "all")
     assert len(steps) >= 10, steps
     assert {"Claim.reserve", "Gate.close", "Driver.checkpoint", "Claim.park", "Claim.return_to", "Gate.open"} <= {
         *steps
@@ -132,8 +142,19 @@ def test_who_is_killed_before_a_step_keeps_nobody_waiting(tmp_path: Path) -> Non
     assert not failures("killed", runs if ALL else third, tmp_path)
 
 
-def fails(folder: Path, call: str, code: int, late: int) -> None:
-    with swapping(folder, f"call={call},code={code},late={late}") as (environment, job, _, values):
+def test_an_agent_that_is_killed_between_two_processes_leaves_none_behind(tmp_path: Path) -> None:
+    steps = steps_of(tmp_path / "all", pair=True)
+    calls = [step for step in steps if step.startswith("Driver.")]
+    assert calls == [f"Driver.{name}" for name in ("lock", "checkpoint", "restore", "unlock") for _ in range(2)]
+    between = [number for number, step in enumerate(steps) if number and step == steps[number - 1]]
+    runs = [(number, "agent", True) for number in (range(len(steps)) if ALL else between)]
+    assert not failures("killed", runs, tmp_path)
+
+
+def fails(folder: Path, call: str, code: int, late: int, first: int = 0) -> None:
+    """``first`` is the call that fails first: for 1, that of the second process."""
+    steps = f"call={call},code={code},late={late},first={first}"
+    with swapping(folder, steps, pair=first > 0) as (environment, job, _, values):
         parked = gpuconf(environment, "park", "mine")
         resumed = gpuconf(environment, "resume", "mine")
         keeps = rows(environment)[0]["keeps"]
@@ -153,7 +174,8 @@ def test_a_call_that_fails_leaves_the_program_running_or_stuck(tmp_path: Path) -
     first = [
         (call, codes[0], number % len(codes[:2])) for number, (call, codes) in enumerate(FAILURES.items()) if codes
     ]
-    assert not failures("fails", runs if ALL else first, tmp_path)
+    second = [(call, 801, 0, 1) for call in ("Lock", "Checkpoint")]
+    assert not failures("fails", (runs if ALL else first) + second, tmp_path)
 
 
 def test_nothing_is_parked_if_the_host_is_short_of_a_mebibyte(tmp_path: Path) -> None:

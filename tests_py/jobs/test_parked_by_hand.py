@@ -16,7 +16,7 @@ import pytest
 from gpuconf._core.generated.cards import Card, CardMemory
 from gpuconf.jobs import turns
 from gpuconf.machine.cards import Survey
-from turning import PROGRAM, Job, agents, in_use, one_card, rows, states, until
+from turning import PAIR, Job, agents, in_use, one_card, rows, states, until
 
 
 @pytest.fixture
@@ -102,23 +102,13 @@ def test_what_cannot_be_parked(environment: dict[str, str]) -> None:
         gpuconf(environment, "resume", job.pid)
 
 
-RANKS = f"""
-import subprocess, sys
-command, pipe = [sys.executable, "-c", {PROGRAM!r}], subprocess.PIPE
-ranks = [subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, bufsize=1) for _ in range(2)]
-for line in sys.stdin:
-    for rank in ranks:
-        rank.stdin.write(line)
-    print("[" + ", ".join(rank.stdout.readline().strip() for rank in ranks) + "]", flush=True)
-"""
-
-
 def test_the_ranks_of_a_job_are_never_parked_and_who_waits_is_told(environment: dict[str, str]) -> None:
-    with Job(environment, "--turns", "--contexts", "2", memory="200MiB", code=RANKS) as job:
+    with Job(environment, "--turns", "--contexts", "2", memory="200MiB", code=PAIR, words=["ranks"]) as job:
         assert job.ask("begin(7, 80)") == [0, 0]
         until(lambda: agents(job.pid))
-        until(lambda: rows(environment)[0]["keeps"] == "2 of its processes use the GPU")
-        keeps = f"PID {job.pid} keeps its memory: 2 of its processes use the GPU"
+        why = "2 of its processes use the GPU, and are the ranks of one program"
+        until(lambda: rows(environment)[0]["keeps"] == why)
+        keeps = f"PID {job.pid} keeps its memory: {why}"
         assert keeps in gpuconf(environment, "park", job.pid, code=3)
         assert keeps in gpuconf(environment, "lease", "--list")
         said = gpuconf(environment, "run", "--memory", "250MiB", "--timeout", "15", "--turns", "true", code=124)
@@ -126,6 +116,21 @@ def test_the_ranks_of_a_job_are_never_parked_and_who_waits_is_told(environment: 
         assert states(environment) == ["granted"]
         assert [values for values, _ in job.ask("values()")] == [[7], [7]]
         job.end()
+
+
+def test_several_processes_of_a_job_give_way_together(environment: dict[str, str]) -> None:
+    """Such as the kernels of a JupyterLab: idle, all of them are suspended, and all go on with their values."""
+    with Job(environment, "--turns", "--contexts", "2", memory="200MiB", code=PAIR) as job:
+        assert job.ask("begin(7, 80)") == [0, 0]
+        before = job.ask("values()")
+        with Job(environment, memory="250MiB") as other:
+            assert other.ask("begin(9)") == 0  # the idle ones have left for it
+            assert states(environment) == ["granted", "parked"]
+            job.say("values()")
+            other.end()
+        assert job.hear() == before
+        job.end()
+    assert in_use(environment) == 0
 
 
 def test_another_agent_keeps_the_slice_and_what_was_counted(environment: dict[str, str]) -> None:

@@ -17,7 +17,7 @@ from types import SimpleNamespace
 import pytest
 from gpuconf.cli import parser
 from gpuconf.jobs import simulated_cards
-from gpuconf.jobs.agent import Agent
+from gpuconf.jobs.agent import Agent, Saved
 from jupyter_client.blocking.client import BlockingKernelClient
 from turning import PROGRAM, Job, agents, in_use, one_card, rows, states, until
 
@@ -117,8 +117,8 @@ def test_memory_is_gone_when_it_is_measured(listed: int | None, in_use_after: in
     agent = object.__new__(Agent)
     driver = SimpleNamespace(bytes_of=lambda _pid, _uuid: listed, memory=lambda _uuid: (0, in_use_after))
     agent._driver = driver  # type: ignore[assignment]
-    before = {"GPU-a": (None if listed is None else 250, 900)}
-    assert agent._is_gone(1, 250, before) is gone
+    before = {"GPU-a": ([None if listed is None else 250], 900)}
+    assert agent._is_gone(Saved((1,), 250), before) is gone
 
 
 def test_an_agent_that_always_ends_is_given_up(environment: dict[str, str]) -> None:

@@ -45,6 +45,19 @@ for line in sys.stdin:
     print(json.dumps(eval(line)), flush=True)
 """
 
+# Two such programs, which do and answer the same. With the word "ranks" they are those of a launcher.
+PAIR = f"""
+import os, subprocess, sys
+command, pipe = [sys.executable, "-c", {PROGRAM!r}], subprocess.PIPE
+ranks = [{{"RANK": str(number), "WORLD_SIZE": "2"}} if "ranks" in sys.argv else {{}} for number in range(2)]
+pair = [subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env={{**os.environ, **rank}}) for rank in ranks]
+for line in sys.stdin:
+    for one in pair:
+        one.stdin.write(line)
+        one.stdin.flush()
+    print("[" + ", ".join(one.stdout.readline().strip() for one in pair) + "]", flush=True)
+"""
+
 
 class Job(AskedProgram):
     """A program under ``gpuconf run``, or after another command. Its answers are those of the program; pid is that of
@@ -59,11 +72,12 @@ class Job(AskedProgram):
         code: str = PROGRAM,
         steps: str = "",
         command: Sequence[str] = (),
+        words: Sequence[str] = (),
     ) -> None:
         prepared = ["-c", STEPPED] if steps else ["-m", "gpuconf"]
         run = [sys.executable, *prepared, "run", "--memory", memory, *options, sys.executable]
         self.process = subprocess.Popen(
-            [*(command or run), "-c", code],
+            [*(command or run), "-c", code, *words],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -13,6 +13,9 @@ A job to which memory is lent keeps its lease of the rest: who needs what was le
 idle memory is returned, and, if it still has more than its own, the program is suspended in the same way, until as much
 is free again as it has.
 
+All processes of the job that use the cards are locked before one of them is checkpointed, and restored before one is
+unlocked: none works while another cannot. The ranks of one program stay: the work of one ends only with the others'.
+
 When it leaves is decided by gocore/lease/turns, whose invariants these steps keep:
 
  1. The lease ends after the program's bytes are gone from the cards, and is there again before they come back. So an
@@ -31,7 +34,7 @@ import signal
 import stat
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from .. import errors
 from .._core.generated.ledger import CardLease, ClaimRow, Turns
@@ -151,7 +154,7 @@ class _EndedError(Exception):
 class Saved(NamedTuple):
     """What of a program is in the host's memory."""
 
-    pid: int  # 0: it had nothing on the cards
+    pids: tuple[int, ...]  # of the processes that had something on the cards
     bytes: int
 
 
@@ -195,23 +198,23 @@ class Agent:
         busy = activity != self._activity or activity.inside > 0
         self._activity = activity
         self._idle_since = 0 if busy else self._idle_since or now
-        pid, count, why = self._target()
-        self._say(RUNS, count, why)
+        target, why = self._target()
+        self._say(RUNS, target.bytes, why)
         if self._gate.is_held() and not why:
-            if self._park(pid, count):
+            if self._park(target):
                 self._until_its_turn()
             return
         if self._most_lent:
-            self._lend(pid, count, why)
+            self._lend(target, why)
             return
         if why:
             return
         plans = self._ledger.plans(host_room())
         own = [plan for plan in plans.plans if plan.gets and self._claim.id in plan.leave]
-        if own and own[0].when <= plans.now and self._park(pid, count):
+        if own and own[0].when <= plans.now and self._park(target):
             self._until_its_turn()
 
-    def _lend(self, pid: int, count: int, why: str) -> None:
+    def _lend(self, target: Saved, why: str) -> None:
         """Borrow what no other program needs, or return it to those that do: nothing more can be lent to a program that
         cannot be suspended.
         """
@@ -227,7 +230,7 @@ class Agent:
         self._limit_to(0)
         beyond = self._beyond()
         self._claim.lend(0, min(beyond, self._row().lent))
-        if needed and beyond and time.monotonic() > self._repaying + _TRIMMING and self._park(pid, count):
+        if needed and beyond and time.monotonic() > self._repaying + _TRIMMING and self._park(target):
             self._until_its_turn()
 
     def _limit_to(self, lent: int) -> None:
@@ -243,24 +246,21 @@ class Agent:
     def _cards_now(self) -> Sequence[Card]:
         return cards_again(self._leased(), visible_devices(), self._ledger)
 
-    def _target(self) -> tuple[int, int, str]:
-        """Return the process to suspend, the bytes that it has, and why none can be; 0 if nothing is on the cards."""
-        use = self._budget.usage()
-        having = {one.pid for card in use.values() for one in card.processes if one.contexts}
-        count = sum(card.used for card in use.values())
-        for lease in self._leased():
-            for pid in having:
-                count = max(count, self._driver.bytes_of(pid, lease.uuid) or 0)
+    def _target(self) -> tuple[Saved, str]:
+        """Return what is to be saved of the program, and why it cannot be; "" if it can."""
+        use, cards = self._budget.usage(), self._leased()
+        pids = tuple(sorted({one.pid for card in use.values() for one in card.processes if one.contexts}))
+        listed = sum(self._driver.bytes_of(pid, card.uuid) or 0 for pid in pids for card in cards)
         why = self._gate.why_blind()
-        if len(having) > 1:
-            why = f"{len(having)} of its processes use the GPU"
-        if any(lease.uuid.startswith("MIG-") for lease in self._leased()):
+        if len(pids) > 1 and any(map(_is_rank, pids)):
+            why = f"{len(pids)} of its processes use the GPU, and are the ranks of one program"
+        if any(card.uuid.startswith("MIG-") for card in cards):
             why = "it is on a MIG instance"
-        if any(_is_stopped(pid) for pid in having):
+        if any(map(_is_stopped, pids)):
             why = "it is stopped"  # and the driver would wait for it
         if time.monotonic() < self._retry:
             why = self._unfit
-        return next(iter(having), 0), count, why
+        return Saved(pids, max(listed, sum(card.used for card in use.values()))), why
 
     def _leased(self) -> Sequence[CardLease]:
         return self._row().cards
@@ -282,9 +282,9 @@ class Agent:
 
     # Leaving
 
-    def _park(self, pid: int, count: int) -> bool:
+    def _park(self, target: Saved) -> bool:
         """Move the program's memory to the host's, and free its cards. Returns False if it runs on instead."""
-        begun = time.monotonic()
+        begun, count = time.monotonic(), target.bytes
         cards = self._leased()
         if not self._claim.reserve(max(count, 1 << 20), host_room()):
             return self._failed(NO_ROOM, count)
@@ -292,11 +292,19 @@ class Agent:
         if not self._gate.close(_CLOSING):
             self._claim.unreserve()
             return self._failed("a call of it did not end in time", count)
+        target, why = self._target()  # until the gate was closed it went on
+        if target.bytes > count:
+            self._claim.unreserve()
+            if not self._claim.reserve(target.bytes, host_room()):
+                why = NO_ROOM
+        if why:
+            self._gate.open()
+            self._claim.unreserve()
+            return self._failed(why, target.bytes)
         try:
-            if pid:
-                self._suspend(pid, count, cards)
+            self._suspend(target, cards)
         except (DriverError, errors.UnavailableError) as error:
-            self._take_back(pid, error)
+            self._take_back(target.pids, error)
             self._gate.open()
             self._claim.unreserve()
             return self._failed(str(error), count)
@@ -304,48 +312,66 @@ class Agent:
             self._claim.lend(0, 0)
         else:
             self._claim.park()
-        self._saved = Saved(pid, count)
+        self._saved = target
         self._parked_at = time.monotonic()
         self._times = (_ns(self._parked_at - begun), self._times[1] if self._times else _ns(_FIXED + count / _IN))
         return True
 
-    def _suspend(self, pid: int, count: int, cards: Sequence[CardLease]) -> None:
-        before = {one.uuid: (self._driver.bytes_of(pid, one.uuid), self._driver.memory(one.uuid)[1]) for one in cards}
-        self._driver.lock(pid)
-        self._driver.checkpoint(pid)
+    def _suspend(self, target: Saved, cards: Sequence[CardLease]) -> None:
+        before = {
+            card.uuid: (
+                [self._driver.bytes_of(pid, card.uuid) for pid in target.pids],
+                self._driver.memory(card.uuid)[1],
+            )
+            for card in cards
+        }
+        for pid in target.pids:
+            self._driver.lock(pid)
+        for pid in target.pids:
+            self._driver.checkpoint(pid)
         end = time.monotonic() + _GONE
-        while not self._is_gone(pid, count, before):
+        while target.pids and not self._is_gone(target, before):
             if time.monotonic() > end:
                 raise errors.UnavailableError("its memory did not leave the card")
             time.sleep(0.01)
 
-    def _take_back(self, pid: int, why: Exception | None = None) -> None:
-        """Let a program go on that could not be suspended, from wherever it is. Its lease is still there.
+    def _take_back(self, pids: Sequence[int], why: Exception | None = None) -> None:
+        """Let a program go on, from wherever each of its processes is. Its lease is there.
 
-        One of which the driver knows nothing, neither for ``why`` nor now, runs.
+        A process of which the driver knows nothing, neither for ``why`` nor now, runs.
         """
+        locked = [pid for pid in pids if self._does(self._restored, pid, why)]
+        for pid in locked:
+            self._does(self._driver.unlock, pid, why)
+
+    def _does(self, step: Callable[[int], bool | None], pid: int, why: Exception | None) -> bool:
+        """Take a step with a process. Where that fails the program is stuck."""
         try:
-            state = self._driver.state(pid)
-            if state == CHECKPOINTED:
-                self._driver.restore(pid)
-            if state in (LOCKED, CHECKPOINTED):
-                self._driver.unlock(pid)
+            return bool(step(pid))
         except DriverError as error:
             unknown = (
                 isinstance(why, DriverError) and why.call.endswith("Lock") and {why.code, error.code} == {_UNKNOWN}
             )
             if _lives(pid) and not unknown:
                 self._stuck(error)
+            return False
 
-    def _is_gone(self, pid: int, count: int, before: Mapping[str, tuple[int | None, int]]) -> bool:
-        """Whether NVML no longer shows a process's memory. Where it does not list the process, by what is in use on the
-        cards: others may have freed some of it, so nearly all of the program's must be gone.
+    def _restored(self, pid: int) -> bool:
+        """Bring the memory of a process back that has left, and return whether the process is locked."""
+        state = self._driver.state(pid)
+        if state == CHECKPOINTED:
+            self._driver.restore(pid)
+        return state in (LOCKED, CHECKPOINTED)
 
-        ``before`` has by card what the process had of it, None if that is not listed, and what was in use.
+    def _is_gone(self, target: Saved, before: Mapping[str, tuple[Sequence[int | None], int]]) -> bool:
+        """Whether NVML no longer shows a program's memory. Where it does not list each process, by what is in use on
+        the cards: others may have freed some of it, so nearly all of the program's must be gone.
+
+        ``before`` has by card what each process had of it, None if that is not listed, and what was in use.
         """
-        if all(own is not None for own, _ in before.values()):
-            return not any(self._driver.bytes_of(pid, uuid) for uuid in before)
-        return sum(used - self._driver.memory(uuid)[1] for uuid, (_, used) in before.items()) >= count * 9 // 10
+        if all(own is not None for listed, _ in before.values() for own in listed):
+            return not any(self._driver.bytes_of(pid, uuid) for uuid in before for pid in target.pids)
+        return sum(used - self._driver.memory(uuid)[1] for uuid, (_, used) in before.items()) >= target.bytes * 9 // 10
 
     def _failed(self, why: str, count: int) -> bool:
         self._unfit, self._retry = why, time.monotonic() + _AGAIN
@@ -356,14 +382,13 @@ class Agent:
 
     def _take_over(self) -> None:
         """Go on for an agent that was killed while the gate was closed."""
-        pid, count, _ = self._target()
-        away = self._most_lent and pid and self._driver.state(pid) == CHECKPOINTED
+        target, _ = self._target()
+        away = self._most_lent and any(self._driver.state(pid) == CHECKPOINTED for pid in target.pids)
         if away or self._row().state == "parked":
-            self._saved, self._parked_at = Saved(pid, count), time.monotonic()
+            self._saved, self._parked_at = target, time.monotonic()
             self._until_its_turn()
         else:
-            if pid:
-                self._take_back(pid)
+            self._take_back(target.pids)
             self._runs()
 
     def _until_its_turn(self) -> None:
@@ -411,8 +436,8 @@ class Agent:
     def _complain_there(self, text: str) -> None:
         """Say it on the terminal, and in the notebook's cell that waits."""
         _complain(text)
-        if self._saved and (pipe := _own_pipe(self._saved.pid)):
-            flags = os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC
+        flags = os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC
+        for pipe in filter(None, map(_own_pipe, self._saved.pids if self._saved else ())):
             # OSError: it has ended, or the pipe is full.
             with contextlib.suppress(OSError), open(os.open(pipe, flags), "wb", buffering=0) as file:
                 file.write(f"{text}\n".encode())
@@ -433,8 +458,7 @@ class Agent:
 
     def _restore(self, saved: Saved) -> None:
         begun = time.monotonic()
-        if saved.pid and _lives(saved.pid):
-            self._take_back(saved.pid)
+        self._take_back([pid for pid in saved.pids if _lives(pid)])
         if self._times:
             self._times = (self._times[0], _ns(time.monotonic() - begun))
         self._swaps += 1
@@ -447,7 +471,7 @@ class Agent:
             self._limit_to(self._row().lent)
         self._claim.unreserve()
         self._idle_since = 0
-        self._say(RUNS, self._target()[1], "")
+        self._say(RUNS, self._target()[0].bytes, "")
         self._gate.open()
 
     def _stuck(self, error: DriverError) -> NoReturn:
@@ -465,6 +489,16 @@ class Agent:
         lives = start and start_of(program) == start
         if _has_ended(self._run) and not lives and not self._budget.has_processes():
             raise _EndedError
+
+
+def _is_rank(pid: int) -> bool:
+    """Whether a launcher such as torchrun has started the process as one of several."""
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            variables = dict(word.partition(b"=")[::2] for word in file.read().split(b"\0"))
+    except OSError:
+        return False
+    return variables.get(b"WORLD_SIZE", b"1") != b"1" and b"RANK" in variables
 
 
 def _is_stopped(pid: int) -> bool:
