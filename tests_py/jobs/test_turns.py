@@ -18,6 +18,7 @@ import pytest
 from gpuconf.cli import parser
 from gpuconf.jobs import simulated_cards
 from gpuconf.jobs.agent import Agent, Saved
+from gpuconf.jobs.turns import NO_ROOM
 from jupyter_client.blocking.client import BlockingKernelClient
 from turning import PROGRAM, Job, agents, in_use, one_card, rows, states, until
 
@@ -119,6 +120,18 @@ def test_memory_is_gone_when_it_is_measured(listed: int | None, in_use_after: in
     agent._driver = driver  # type: ignore[assignment]
     before = {"GPU-a": ([None if listed is None else 250], 900)}
     assert agent._is_gone(Saved((1,), 250), before) is gone
+
+
+def test_a_program_that_cannot_be_parked_is_tried_ever_more_seldom() -> None:
+    """Its calls wait while it is tried, but not where the host has no room."""
+    agent = object.__new__(Agent)
+    agent._again = 60.0
+    agent._say = lambda *_: None  # type: ignore[method-assign]
+    waits = []
+    for why in ("its work did not end", "its work did not end", NO_ROOM, NO_ROOM, *7 * ["its work did not end"]):
+        assert not agent._failed(why, 1)
+        waits.append(round(agent._retry - time.monotonic()))
+    assert waits == [60, 120, 240, 240, 240, 480, 960, 1920, 3600, 3600, 3600]
 
 
 def test_an_agent_that_always_ends_is_given_up(environment: dict[str, str]) -> None:

@@ -60,7 +60,8 @@ _LOOK = 1.0  # seconds between two looks at the ledger
 _CLOSING = 10.0  # seconds in which the calls must end that were made before the gate was closed
 _LOCK_MS = 10_000  # in which the driver must end the work that was submitted
 _GONE = 10.0  # seconds in which NVML must show that the memory has left
-_AGAIN = 60.0  # seconds until a program is tried again that could not be parked
+# Seconds until a program is tried again that could not be parked; doubled each time: its calls wait while it is tried.
+_AGAIN, _SELDOM = 60.0, 3600.0
 _FIXED, _OUT, _IN = 0.14, 3.0e9, 5.3e9  # seconds, bytes a second: of an H100 with driver 580, until they are measured
 _MARGIN = 64 << 20  # bytes that must be free beyond what is restored
 _TRIMMING = 5.0  # seconds in which a job returns idle memory that was lent to it
@@ -171,7 +172,7 @@ class Agent:
         # In bytes of each card; 0 for a program that takes turns.
         self._most_lent = most - min(one.bytes for one in row.cards) + row.lent if most else 0
         self._repaying = 0.0  # since when what was lent is needed; 0: it is not
-        self._unfit, self._retry = "", 0.0
+        self._unfit, self._retry, self._again = "", 0.0, _AGAIN
         self._activity, self._idle_since = self._gate.activity(), 0
         self._saved: Saved | None = None
         self._times: tuple[int, int] | None = None  # out and in, ns, as they were measured
@@ -312,7 +313,7 @@ class Agent:
             self._claim.lend(0, 0)
         else:
             self._claim.park()
-        self._saved = target
+        self._saved, self._again = target, _AGAIN
         self._parked_at = time.monotonic()
         self._times = (_ns(self._parked_at - begun), self._times[1] if self._times else _ns(_FIXED + count / _IN))
         return True
@@ -374,7 +375,9 @@ class Agent:
         return sum(used - self._driver.memory(uuid)[1] for uuid, (_, used) in before.items()) >= target.bytes * 9 // 10
 
     def _failed(self, why: str, count: int) -> bool:
-        self._unfit, self._retry = why, time.monotonic() + _AGAIN
+        self._unfit, self._retry = why, time.monotonic() + self._again
+        if why != NO_ROOM:
+            self._again = min(2 * self._again, _SELDOM)
         self._say(RUNS, count, why)
         return False
 
