@@ -131,7 +131,8 @@ def act(draw: random.Random, program: Program) -> None:
     """Do one thing to a program."""
     kind = draw.choices(["ask", "park", "resume", "stop", "stop agent", "lose"], [8, 3, 3, 2, 2, 1])[0]
     if kind == "ask":
-        program.ask()
+        if program.asked < 3:
+            program.ask()
     elif kind == "stop":
         program.stop(program.pid, draw.uniform(0.1, 3))
     elif kind == "stop agent":
