@@ -809,13 +809,9 @@ func ReleaseTensor(id int64) (result bool, err error) {
 	return true, calls{}.ReleaseTensor(w, id)
 }
 
-func RequestDevice(own string, scopes string) (result string, err error) {
+func RequestDevice(own string, scope string) (result string, err error) {
 	defer process.Gate(&err)
-	scopesValue, err := receive[[]any](scopes)
-	if err != nil {
-		return "", err
-	}
-	return calls{}.RequestDevice(own, scopesValue)
+	return calls{}.RequestDevice(own, scope)
 }
 
 func Reset() (result bool, err error) {

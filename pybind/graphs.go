@@ -94,23 +94,10 @@ func addNode(g *graph.Graph, spec graph.NodeSpec) (map[string]any, error) {
 	return described, nil
 }
 
-// RequestDevice returns the device that a node requests inside scopes, the outermost first: [null, "/gpu:1",
-// ["/cpu:0"], ...]. null is None; a list of one element is the result of a device function. own is the device that the
-// node itself requests.
-func (calls) RequestDevice(own string, scopes []any) (device string, err error) {
-	list := make([]graph.Scope, len(scopes))
-	for i, each := range scopes {
-		switch scope := each.(type) {
-		case string:
-			list[i] = graph.Scope{Device: scope}
-		case []any:
-			answer, _ := scope[0].(string)
-			list[i] = graph.Scope{Device: answer, Overwrite: true}
-		default:
-			list[i] = graph.Scope{None: true}
-		}
-	}
-	return graph.Request(own, list)
+// RequestDevice returns the device that a node requests inside a scope, "/gpu:1". own is the device that the node
+// itself requests.
+func (calls) RequestDevice(own string, scope string) (device string, err error) {
+	return graph.Request(own, scope)
 }
 
 // protoOptions are the fields of a ConfigProto that Python sends. Floats are strings, because JSON has no NaN.

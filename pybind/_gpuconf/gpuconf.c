@@ -2397,16 +2397,16 @@ _wrap__gpuconf_pybind_RequestDevice(PyObject * PYBINDGEN_UNUSED(dummy), PyObject
     PyObject *py_retval;
     char *retval;
     char *own;
-    char *scopes;
-    const char *keywords[] = {"own", "scopes", NULL};
+    char *scope;
+    const char *keywords[] = {"own", "scope", NULL};
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "ss", (char **) keywords, &own, &scopes)) {
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "ss", (char **) keywords, &own, &scope)) {
         return NULL;
     }
     if (gcpy_refused()) {
         return NULL;
     }
-    retval = pybind_RequestDevice(own, scopes);
+    retval = pybind_RequestDevice(own, scope);
     if (PyErr_Occurred()) {
         if (retval != NULL) free(retval);
         return NULL;
@@ -2847,7 +2847,7 @@ static PyMethodDef _gpuconf_functions[] = {
     {(char *) "pybind_MergeScope", (PyCFunction) _wrap__gpuconf_pybind_MergeScope, METH_VARARGS|METH_KEYWORDS, "pybind_MergeScope(outer, argument)\n\ntype: outer: char *\ntype: argument: char *" },
     {(char *) "pybind_Models", (PyCFunction) _wrap__gpuconf_pybind_Models, METH_NOARGS, "pybind_Models()\n\n" },
     {(char *) "pybind_ParseFleet", (PyCFunction) _wrap__gpuconf_pybind_ParseFleet, METH_VARARGS|METH_KEYWORDS, "pybind_ParseFleet(text)\n\ntype: text: char *" },
-    {(char *) "pybind_RequestDevice", (PyCFunction) _wrap__gpuconf_pybind_RequestDevice, METH_VARARGS|METH_KEYWORDS, "pybind_RequestDevice(own, scopes)\n\ntype: own: char *\ntype: scopes: char *" },
+    {(char *) "pybind_RequestDevice", (PyCFunction) _wrap__gpuconf_pybind_RequestDevice, METH_VARARGS|METH_KEYWORDS, "pybind_RequestDevice(own, scope)\n\ntype: own: char *\ntype: scope: char *" },
     {(char *) "pybind_RunSession", (PyCFunction) _wrap__gpuconf_pybind_RunSession, METH_VARARGS|METH_KEYWORDS, "pybind_RunSession(id, step)\n\ntype: id: int64_t\ntype: step: char *" },
     {(char *) "pybind_SessionDevices", (PyCFunction) _wrap__gpuconf_pybind_SessionDevices, METH_VARARGS|METH_KEYWORDS, "pybind_SessionDevices(id)\n\ntype: id: int64_t" },
     {(char *) "pybind_SessionLog", (PyCFunction) _wrap__gpuconf_pybind_SessionLog, METH_VARARGS|METH_KEYWORDS, "pybind_SessionLog(id)\n\ntype: id: int64_t" },

@@ -1313,9 +1313,9 @@ func pybind_ReleaseTensor(id C.longlong) C.char {
 }
 
 //export pybind_RequestDevice
-func pybind_RequestDevice(own *C.char, scopes *C.char) *C.char {
+func pybind_RequestDevice(own *C.char, scope *C.char) *C.char {
 	_saved_thread := C.PyEval_SaveThread()
-	cret, __err := pybind.RequestDevice(C.GoString(own), C.GoString(scopes))
+	cret, __err := pybind.RequestDevice(C.GoString(own), C.GoString(scope))
 
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {

@@ -22,7 +22,6 @@ IN_GO: dict[int, str] = {
     128: "devname TestSpecs",
     129: "devname TestSpecs",
     131: "devname TestSpecs",
-    145: "devname TestMerging",
     147: "graph TestEagerPlacementErrors",  # no Python name leads to an operation that does not exist
     160: "config TestFractionIsOfTheTotalAndLeavesNoReserve",
     163: "config TestUsableGPUs",
@@ -52,6 +51,7 @@ NOT_HERE: dict[int, str] = {
     "statistics",
     122: "TF_GPU_ALLOCATOR is ignored with a warning: there is a single allocator, which enforces limits and keeps "
     "statistics",
+    145: "no function puts operations on one device: there is no colocate_with",
     184: "chunks are not kept in TensorFlow's 21 bins",
     185: "there is no timestamped allocator",
     186: "regions never join: no device gives adjacent ones on purpose",

@@ -80,52 +80,6 @@ func (n Name) Matches(device Name) bool {
 		(!n.HasID || device.HasID && device.ID == n.ID)
 }
 
-// MergeHard merges two partial names into one that satisfies both. If a field differs, it returns an InvalidArgument
-// error.
-func MergeHard(a, b Name) (Name, error) { return merge(a, b, false) }
-
-// MergeSoft merges two partial names under soft placement: if the types differ, the result has neither type nor id; if
-// only the ids differ, it has no id. Job, replica and task must still agree.
-func MergeSoft(a, b Name) (Name, error) { return merge(a, b, true) }
-
-// merge adds b's fields to a one by one, so an error shows a with the fields of b merged so far.
-func merge(a, b Name, soft bool) (Name, error) {
-	conflict := func(what string) (Name, error) {
-		return Name{}, status.Errorf(status.InvalidArgument,
-			"Cannot merge devices with incompatible %s: '%s' and '%s'", what, a, b)
-	}
-	switch {
-	case !mergeField(&a.HasJob, &a.Job, b.HasJob, b.Job):
-		return conflict("jobs")
-	case !mergeField(&a.HasReplica, &a.Replica, b.HasReplica, b.Replica):
-		return conflict("replicas")
-	case !mergeField(&a.HasTask, &a.Task, b.HasTask, b.Task):
-		return conflict("tasks")
-	case !mergeField(&a.HasType, &a.Type, b.HasType, b.Type):
-		if !soft {
-			return conflict("types")
-		}
-		a.HasType, a.Type, a.HasID, a.ID = false, "", false, 0
-	case !mergeField(&a.HasID, &a.ID, b.HasID, b.ID):
-		if !soft {
-			return conflict("ids")
-		}
-		a.HasID, a.ID = false, 0
-	}
-	return a, nil
-}
-
-// mergeField sets a field to another's value if that is set, and reports false, and sets nothing, if the two differ.
-func mergeField[T comparable](has *bool, value *T, otherHas bool, other T) bool {
-	if otherHas && *has && *value != other {
-		return false
-	}
-	if otherHas {
-		*has, *value = true, other
-	}
-	return true
-}
-
 // MatchMemoryDevice returns the index of the one device that text names, parsed by F, else by L. devices are full names
 // in the order of the device list. No match, several matches, and text that neither parser accepts are InvalidArgument
 // errors with TensorFlow's texts.

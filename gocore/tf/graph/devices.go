@@ -117,9 +117,6 @@ func (d *Devices) memoryFor(op Op, dtype gpu.DType, device int) int {
 	return device
 }
 
-// allNames returns the full names, for errors.
-func (d *Devices) allNames() string { return strings.Join(d.texts, ", ") }
-
 // preferredNames returns the full names in the order in which placement tries the devices.
 func (d *Devices) preferredNames() string {
 	names := make([]string, len(d.preferred))
@@ -129,35 +126,18 @@ func (d *Devices) preferredNames() string {
 	return strings.Join(names, ", ")
 }
 
-// Scope is one `with device(...)` around the creation of nodes in a graph.
-type Scope struct {
-	None      bool   // device(None): outer scopes are ignored
-	Device    string // a device string: it sets the parts that are still unset
-	Overwrite bool   // Device is the result of a device function: it replaces the request
-}
-
-// Request returns the device string for a node inside scopes, which are listed outermost first and applied innermost
-// first. own is the node's own request, "" for none.
-//
-// A device function must see the request that results from the scopes inside its own. So a caller that has functions
-// among its scopes calls Request for the inner scopes, then the function, and passes its result as a Scope.
-func Request(own string, scopes []Scope) (string, error) {
+// Request returns the device string for a node that requests own, "" for nothing, inside a scope: where own leaves a
+// part open, the scope's counts.
+func Request(own, scope string) (string, error) {
 	request, err := devname.ParseSpec(own)
 	if err != nil {
 		return "", err
 	}
-	for i := len(scopes) - 1; i >= 0 && !scopes[i].None; i-- {
-		outer, err := devname.ParseSpec(scopes[i].Device)
-		if err != nil {
-			return "", err
-		}
-		if scopes[i].Overwrite {
-			request = outer
-			continue
-		}
-		request = outer.Override(request)
+	outer, err := devname.ParseSpec(scope)
+	if err != nil {
+		return "", err
 	}
-	return request.String(), nil
+	return outer.Override(request).String(), nil
 }
 
 // stagingBytes is the size of the host buffer for copies between devices.

@@ -31,15 +31,14 @@ func (g *Graph) Add(spec NodeSpec) (*Node, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	node := &Node{
-		graph:     g,
-		id:        len(g.nodes),
-		op:        spec.Op,
-		inputs:    slices.Clone(spec.Inputs),
-		attrs:     attrs{spec.TransposeA, spec.TransposeB, spec.Value},
-		dtype:     spec.DType,
-		shape:     Partial{slices.Clone(spec.Shape.Sizes), spec.Shape.Unranked},
-		controls:  slices.Clone(spec.Controls),
-		colocated: spec.ColocateWith,
+		graph:    g,
+		id:       len(g.nodes),
+		op:       spec.Op,
+		inputs:   slices.Clone(spec.Inputs),
+		attrs:    attrs{spec.TransposeA, spec.TransposeB, spec.Value},
+		dtype:    spec.DType,
+		shape:    Partial{slices.Clone(spec.Shape.Sizes), spec.Shape.Unranked},
+		controls: slices.Clone(spec.Controls),
 	}
 	commit, err := g.fillLocked(node, spec)
 	if err != nil {
@@ -93,11 +92,7 @@ func (g *Graph) requestLocked(text string) *devname.Name {
 
 // checkOwn rejects nodes of other graphs.
 func (g *Graph) checkOwn(spec NodeSpec) error {
-	others := slices.Concat(spec.Inputs, spec.Controls)
-	if spec.ColocateWith != nil {
-		others = append(others, spec.ColocateWith)
-	}
-	for _, node := range others {
+	for _, node := range slices.Concat(spec.Inputs, spec.Controls) {
 		if node == nil {
 			return status.Errorf(status.InvalidArgument, "an input of %s is not a node", spec.Op)
 		}
@@ -139,8 +134,7 @@ type NodeSpec struct {
 	DType                  gpu.DType // of Placeholder
 	Shape                  Partial   // of Placeholder
 
-	Device       string // the result of Request: the allowed devices, "" for any
-	ColocateWith *Node  // a node of the same graph to share a device with, or nil
+	Device string // the result of Request: the allowed devices, "" for any
 }
 
 // Node is an operation in a graph and its result. It is immutable.
@@ -158,8 +152,7 @@ type Node struct {
 
 	controls []*Node
 
-	request   *devname.Name // shared by all nodes of the graph with the same device string; never written through
-	colocated *Node
+	request *devname.Name // shared by all nodes of the graph with the same device string; never written through
 }
 
 // attrs are an operation's attributes.

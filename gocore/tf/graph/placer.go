@@ -14,7 +14,7 @@ import (
 
 // placer places the nodes that were added to a graph since the last placement. Placed nodes are not moved.
 //
-// It makes three passes over the nodes, in loading order. First it checks each node's group against the available
+// It makes three passes over the nodes, in loading order. First it checks each node's request against the available
 // devices; the error names the first node that cannot be satisfied. Then it places the nodes with inputs. Constants and
 // placeholders come last: if all readers of one are on one device, it is placed there if allowed, to avoid a copy.
 type placer struct {
@@ -24,34 +24,23 @@ type placer struct {
 	nodes   []*Node // the new nodes
 	placed  []int32 // the devices of all nodes, by number; -1 while a node has none
 	readers adjacency
-	root    []int32 // by new node: the first node of its group, often itself
-	groups  []group // by root
+	wishes  []wish // by new node
 	found   map[wish]int32
 }
 
-// wish is everything that the choice of a device depends on. Most groups have the same.
+// wish is everything that the choice of a device depends on. Most nodes have the same.
 type wish struct {
 	request *devname.Name
-	types   typeSet
-	soft    bool
+	types   typeSet // device types that have a kernel for the node
+	soft    bool    // the request can be satisfied only under soft placement
 }
 
-// group is the combined request of new nodes that share a device. Most groups have one node, so a group is small and
-// shares its node's request.
-type group struct {
-	request *devname.Name // merged; never written through
-	soft    bool          // the request can be satisfied only under soft placement
-	types   typeSet       // device types that have a kernel for every member
-	members int32
-	device  int32 // the members' device, -1 while none is placed
-}
-
-// pattern returns the pattern that a group's device must match.
-func (g *group) pattern() devname.Name {
-	if g.soft {
-		return soften(*g.request)
+// pattern returns the pattern that a node's device must match.
+func (w wish) pattern() devname.Name {
+	if w.soft {
+		return soften(*w.request)
 	}
-	return *g.request
+	return *w.request
 }
 
 // place returns the devices of all nodes (invariants 3 and 4), and the numbers of the new nodes in the order in which
@@ -59,14 +48,12 @@ func (g *group) pattern() devname.Name {
 func place(devices *Devices, soft bool, nodes []*Node, placed []int32) (all, order []int32, err error) {
 	p := &placer{devices: devices, soft: soft, first: len(placed), nodes: nodes[len(placed):], placed: placed,
 		found: map[wish]int32{}}
-	for range p.nodes {
+	for _, n := range p.nodes {
 		p.placed = append(p.placed, -1)
+		p.wishes = append(p.wishes, wish{n.request, supportedTypes(n.op, n.dtype), false})
 	}
 	p.readers = newReaders(p.nodes, p.first)
 	order = loadingOrder(p.readers, p.first)
-	if err := p.colocate(); err != nil {
-		return nil, nil, err
-	}
 	for _, id := range order {
 		if err := p.satisfy(nodes[id]); err != nil {
 			return nil, nil, err
@@ -74,55 +61,57 @@ func place(devices *Devices, soft bool, nodes []*Node, placed []int32) (all, ord
 	}
 	var sources []*Node
 	for _, id := range order {
-		if n := nodes[id]; (n.op == Const || n.op == Placeholder) && p.groupOf(n).members == 1 {
+		if n := nodes[id]; n.op == Const || n.op == Placeholder {
 			sources = append(sources, n)
 		} else {
-			p.put(n, p.preferred(n))
+			p.placed[id] = p.preferred(n)
 		}
 	}
 	for _, n := range sources {
-		p.put(n, p.nearReaders(n))
+		p.placed[n.id] = p.nearReaders(n)
 	}
 	return p.placed, order, nil
 }
 
-// find returns the device that placement chooses for a group, or -1.
-func (p *placer) find(g *group) int32 {
-	w := wish{g.request, g.types, g.soft}
+func (p *placer) wishOf(n *Node) *wish { return &p.wishes[n.id-p.first] }
+
+// find returns the device that placement chooses for a wish, or -1.
+func (p *placer) find(w wish) int32 {
 	at, known := p.found[w]
 	if !known {
-		at = int32(p.devices.find(g.pattern(), g.types))
+		at = int32(p.devices.find(w.pattern(), w.types))
 		p.found[w] = at
 	}
 	return at
 }
 
-// satisfy checks whether a group's request can be satisfied, if necessary under soft placement.
+// satisfy checks whether a node's request can be satisfied, if necessary under soft placement.
 func (p *placer) satisfy(n *Node) error {
-	g := p.groupOf(n)
-	if g.device >= 0 || p.find(g) >= 0 {
+	w := p.wishOf(n)
+	if p.find(*w) >= 0 {
 		return nil
 	}
-	g.soft = p.soft
-	if g.soft && p.find(g) >= 0 {
+	w.soft = p.soft
+	if w.soft && p.find(*w) >= 0 {
 		return nil
 	}
-	return p.explain(n, g)
+	return p.explain(n)
 }
 
-// preferred returns the device for a node: its group's if that has one, its input's for some Identity nodes, else the
-// first suitable one.
+// allows reports whether a node may be on a device, which may not be known yet.
+func (p *placer) allows(n *Node, device int32) bool {
+	w := p.wishOf(n)
+	return device >= 0 && p.devices.allows(w.pattern(), w.types, int(device))
+}
+
+// preferred returns the device for a node: its input's for some Identity nodes, else the first suitable one.
 func (p *placer) preferred(n *Node) int32 {
-	g := p.groupOf(n)
-	if g.device >= 0 {
-		return g.device
-	}
 	if p.goesWithInput(n) {
-		if at := p.placed[n.inputs[0].id]; at >= 0 && p.devices.allows(g.pattern(), g.types, int(at)) {
+		if at := p.placed[n.inputs[0].id]; p.allows(n, at) {
 			return at
 		}
 	}
-	return p.find(g)
+	return p.find(*p.wishOf(n))
 }
 
 // goesWithInput reports whether a node is an Identity without a requested device whose input and only reader request
@@ -143,73 +132,17 @@ func (p *placer) goesWithInput(n *Node) bool {
 // nearReaders returns the device for a constant or placeholder: that of all its readers, if allowed. A constant that
 // waits for it may not be placed yet.
 func (p *placer) nearReaders(n *Node) int32 {
-	g := p.groupOf(n)
-	readers := p.readers.of(n.id - p.first)
-	if g.device >= 0 || len(readers) == 0 {
-		return p.preferred(n)
-	}
-	at := p.placed[readers[0]]
-	for _, reader := range readers {
-		if p.placed[reader] != at {
+	at := int32(-1)
+	for i, reader := range p.readers.of(n.id - p.first) {
+		if i > 0 && p.placed[reader] != at {
 			return p.preferred(n)
 		}
+		at = p.placed[reader]
 	}
-	if at < 0 || !p.devices.allows(g.pattern(), g.types, int(at)) {
+	if !p.allows(n, at) {
 		return p.preferred(n)
 	}
 	return at
-}
-
-func (p *placer) put(n *Node, device int32) {
-	p.placed[n.id] = device
-	p.groupOf(n).device = device
-}
-
-func (p *placer) groupOf(n *Node) *group { return &p.groups[p.root[n.id-p.first]] }
-
-// colocate builds the groups of nodes that share a device. A node can only be tied to an earlier one, so one pass in
-// the nodes' order finds the roots. Under soft placement an impossible tie is ignored.
-func (p *placer) colocate() error {
-	p.root = make([]int32, len(p.nodes))
-	p.groups = make([]group, len(p.nodes))
-	for i, n := range p.nodes {
-		p.root[i] = int32(i)
-		p.groups[i] = group{request: n.request, types: supportedTypes(n.op, n.dtype), members: 1, device: -1}
-		if n.colocated == nil {
-			continue
-		}
-		if err := p.tie(n, &p.groups[i]); err != nil && !p.soft {
-			return status.Errorf(status.InvalidArgument, "Cannot assign a device for operation %s: Cannot colocate "+
-				"nodes {{colocation_node %s}} and {{colocation_node %s}}: %w", n.name, n.name, n.colocated.name, err)
-		}
-	}
-	return nil
-}
-
-// tie assigns a node, which is a group by itself, the device of a placed node, or adds it to the group of a new node.
-func (p *placer) tie(n *Node, own *group) error {
-	if n.colocated.id < p.first {
-		at := p.placed[n.colocated.id]
-		if !p.devices.allows(*own.request, own.types, int(at)) {
-			return status.Errorf(status.InvalidArgument, "the latter is already on %s", p.devices.texts[at])
-		}
-		own.device = at
-		return nil
-	}
-	root := p.root[n.colocated.id-p.first]
-	g := &p.groups[root]
-	merge := devname.MergeHard
-	if p.soft {
-		merge = devname.MergeSoft
-	}
-	request, err := merge(*g.request, *own.request)
-	if err != nil {
-		return err
-	}
-	g.request, g.types = &request, g.types&own.types
-	g.members++
-	p.root[n.id-p.first] = root
-	return nil
 }
 
 // Policy determines what happens if an eager operation's input is not in the memory that the operation works in. The
@@ -255,24 +188,15 @@ func (p Policy) verdict(dtype gpu.DType) verdict {
 	return allow
 }
 
-// explain returns the error for a node whose group no device satisfies.
-func (p *placer) explain(n *Node, g *group) error {
-	alone := *g.request == *n.request
-	if alone && !p.devices.anyMatches(*n.request) {
+// explain returns the error for a node whose request no device satisfies.
+func (p *placer) explain(n *Node) error {
+	if !p.devices.anyMatches(*n.request) {
 		return p.noDevice(n)
 	}
-	reason := fmt.Sprintf("Could not satisfy explicit device specification '%s' ", n.request)
-	if alone {
-		reason += fmt.Sprintf("because no supported kernel for %s devices is available.\n"+
-			"Op: %s\nNode attrs: %s\nRegistered kernels:\n%s", n.request.Type, n.op, n.attributes(),
-			describeKernels(n.op))
-	} else {
-		reason += fmt.Sprintf("because the node {{colocation_node %s}} was colocated with a group of nodes "+
-			"that required incompatible device '%s'. All available devices [%s].", n.name, g.request,
-			p.devices.allNames())
-	}
-	return status.Errorf(status.InvalidArgument, "Cannot assign a device for operation %s: %s\n\t [[{{node %s}}]]",
-		n.name, strings.TrimRight(reason, "\n"), n.name)
+	return status.Errorf(status.InvalidArgument, "Cannot assign a device for operation %s: Could not satisfy explicit "+
+		"device specification '%s' because no supported kernel for %s devices is available.\nOp: %s\nNode attrs: %s\n"+
+		"Registered kernels:\n%s\n\t [[{{node %s}}]]", n.name, n.request, n.request.Type, n.op, n.attributes(),
+		strings.TrimRight(describeKernels(n.op), "\n"), n.name)
 }
 
 // noDevice returns the error for a request that no device matches: TensorFlow 1's text, the available devices, and what

@@ -210,11 +210,11 @@ func pruned(nodes []*Node, request RunRequest) []*Node {
 		part[i], copies[n] = &duplicate, &duplicate
 	}
 	for _, n := range part {
-		n.inputs, n.controls, n.colocated = among(n.inputs, copies), among(n.controls, copies), copies[n.colocated]
+		n.inputs, n.controls = among(n.inputs, copies), among(n.controls, copies)
 	}
 	for _, feed := range request.Feeds {
 		if n := copies[feed.Node]; n != nil {
-			n.inputs, n.controls, n.colocated, n.request = nil, nil, nil, &devname.Name{}
+			n.inputs, n.controls, n.request = nil, nil, &devname.Name{}
 		}
 	}
 	return part

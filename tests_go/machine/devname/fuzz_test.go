@@ -120,21 +120,3 @@ func TestParsersAreStable(t *testing.T) {
 		checkScope(t, s, anyName().Draw(r, "inner"))
 	})
 }
-
-func TestMergeProperties(t *testing.T) {
-	name := rapid.Custom(func(t *rapid.T) devname.Name {
-		n, _ := devname.ParseFullName(anyName().Draw(t, "name"))
-		return n
-	})
-	rapid.Check(t, func(r *rapid.T) {
-		a, b := name.Draw(r, "a"), name.Draw(r, "b")
-		merged, err := devname.MergeHard(a, b)
-		require.Equal(t, devname.Compatible(a, b), err == nil, "hard merging succeeds exactly for compatible names")
-		if err == nil {
-			require.True(t, devname.Compatible(a, merged) && devname.Compatible(b, merged))
-			require.Equal(t, merged, attempt.Get(devname.MergeHard(b, a)))
-			soft := attempt.Get(devname.MergeSoft(a, b))
-			require.Equal(t, merged, soft, "soft merging differs only where hard merging fails")
-		}
-	})
-}

@@ -5,7 +5,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gpuconf/gocore/base/status"
 	"gpuconf/gocore/machine/devname"
 )
 
@@ -95,45 +94,6 @@ func TestMatching(t *testing.T) {
 		require.Equal(t, row.compatible, devname.Compatible(a, b), row.name)
 		require.Equal(t, row.compatible, devname.Compatible(b, a), row.name)
 		require.Equal(t, row.matches, a.Matches(b), row.name)
-	}
-}
-
-// Case 145 and related ones. An empty error means success.
-func TestMerging(t *testing.T) {
-	for _, row := range []struct{ a, b, hard, hardError, soft, softError string }{
-		{"", "", "", "", "", ""},
-		{"/job:a", "/task:1/gpu:0", "/job:a/task:1/device:GPU:0", "", "/job:a/task:1/device:GPU:0", ""},
-		{"/gpu:*", "/gpu:3", "/device:GPU:3", "", "/device:GPU:3", ""},
-		{"/gpu:*", "/cpu:*", "", "Cannot merge devices with incompatible types: '/device:GPU:*' and '/device:CPU:*'",
-			"", ""},
-		{"/gpu:*", "/cpu:1", "", "Cannot merge devices with incompatible types: '/device:GPU:*' and '/device:CPU:1'",
-			"", ""},
-		{"/gpu:2", "/cpu:1", "", "Cannot merge devices with incompatible types: '/device:GPU:2' and '/device:CPU:1'",
-			"", ""},
-		{"/device:GPU:1", "/device:GPU:2", "",
-			"Cannot merge devices with incompatible ids: '/device:GPU:1' and '/device:GPU:2'", "/device:GPU:*", ""},
-		{"/job:a", "/job:b", "", "Cannot merge devices with incompatible jobs: '/job:a' and '/job:b'",
-			"", "Cannot merge devices with incompatible jobs: '/job:a' and '/job:b'"},
-		{"/replica:1", "/replica:2", "", "Cannot merge devices with incompatible replicas: '/replica:1' and " +
-			"'/replica:2'",
-			"", "Cannot merge devices with incompatible replicas: '/replica:1' and '/replica:2'"},
-		{"/task:1", "/job:b/task:2", "", "Cannot merge devices with incompatible tasks: '/job:b/task:1' and " +
-			"'/job:b/task:2'",
-			"", "Cannot merge devices with incompatible tasks: '/job:b/task:1' and '/job:b/task:2'"},
-	} {
-		for _, way := range []struct {
-			merge      func(a, b devname.Name) (devname.Name, error)
-			want, text string
-		}{{devname.MergeHard, row.hard, row.hardError}, {devname.MergeSoft, row.soft, row.softError}} {
-			merged, err := way.merge(full(t, row.a), full(t, row.b))
-			if way.text != "" {
-				require.EqualError(t, err, way.text)
-				require.Equal(t, status.InvalidArgument, status.CodeOf(err))
-				continue
-			}
-			require.NoError(t, err, "%s and %s", row.a, row.b)
-			require.Equal(t, full(t, way.want), merged, "%s and %s", row.a, row.b)
-		}
 	}
 }
 

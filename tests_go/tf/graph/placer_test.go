@@ -14,17 +14,15 @@ import (
 	"gpuconf/tests_go/must"
 )
 
-// script builds a graph from lines such as "c = MatMul a b @ /device:GPU:1" "a = Const:int32 @ ... & b" (colocated with
-// b), and "c = Identity a ^b" (which waits for b).
+// script builds a graph from lines such as "c = MatMul a b @ /device:GPU:1", "a = Const:int32 @ ..." and
+// "c = Identity a ^b" (which waits for b).
 func script(t require.TestingT, g *graph.Graph, text string) map[string]*graph.Node {
 	nodes := map[string]*graph.Node{}
 	for _, line := range strings.Split(strings.TrimSpace(text), "\n") {
-		line, with, _ := strings.Cut(line, " & ")
 		line, on, _ := strings.Cut(line, " @ ")
 		fields := strings.Fields(line)
 		op, dtype, _ := strings.Cut(fields[2], ":")
-		spec := graph.NodeSpec{Op: graph.Op(op), Name: fields[0], Device: strings.TrimSpace(on),
-			ColocateWith: nodes[strings.TrimSpace(with)]}
+		spec := graph.NodeSpec{Op: graph.Op(op), Name: fields[0], Device: strings.TrimSpace(on)}
 		if spec.Op == graph.Const {
 			types := map[string]gpu.DType{"": gpu.Float32, "double": gpu.Float64, "int32": gpu.Int32}
 			spec.Value = value(types[dtype], graph.Shape{2, 2}, 1)
@@ -97,12 +95,6 @@ func TestPlacement(t *testing.T) {
 		{name: "no GPU multiplies int32", gpus: 1, graph: "a = Const:int32\nb = MatMul a a\nc = AddN b b",
 			want: "a=CPU:0 b=CPU:0 c=GPU:0"},
 		{name: "doubles", gpus: 1, graph: "a = Const:double\nb = MatMul a a", want: "a=GPU:0 b=GPU:0"},
-		{name: "together", gpus: 2, graph: "a = Const @ /gpu:1\nb = Const & a\nc = AddN a b & b",
-			want: "a=GPU:1 b=GPU:1 c=GPU:1"},
-		{name: "together, and the later one decides", gpus: 2, graph: "a = Const @ /device:GPU\nb = Const @ /gpu:1 & a",
-			want: "a=GPU:1 b=GPU:1"},
-		{name: "together where all can be", gpus: 1, graph: "a = Const:int32\nb = MatMul a a & a",
-			want: "a=CPU:0 b=CPU:0"},
 		{name: "soft: a GPU that is missing", gpus: 1, soft: true, graph: "a = Const @ /gpu:7", want: "a=GPU:0"},
 		{name: "soft: a CPU that is missing becomes a GPU", gpus: 1, soft: true, graph: "a = Const @ /cpu:2",
 			want: "a=GPU:0"},
@@ -113,10 +105,6 @@ func TestPlacement(t *testing.T) {
 		{name: "soft: no kernel", gpus: 1, soft: true, graph: "a = Const:int32 @ /gpu:0\nb = MatMul a a @ /gpu:0",
 			want: "a=GPU:0 b=CPU:0"},
 		{name: "soft: a strange type", gpus: 1, soft: true, graph: "a = Const @ /device:TPU:0", want: "a=GPU:0"},
-		{name: "soft: together that can't be is not", gpus: 1, soft: true,
-			graph: "a = Const @ /job:localhost\nb = Const @ /task:0 & a", want: "a=GPU:0 b=GPU:0"},
-		{name: "soft: together on other devices", gpus: 2, soft: true,
-			graph: "a = Const @ /gpu:1\nb = Const @ /cpu:0 & a", want: "a=GPU:0 b=GPU:0"},
 		{name: "soft does not cross jobs", gpus: 1, soft: true, graph: "a = Const @ /job:worker/gpu:0",
 			fails: "Could not satisfy explicit device specification '/job:worker/gpu:0'"},
 		{name: "missing", gpus: 1, graph: "a = Const @ /gpu:1", fails: "Invalid argument: Cannot assign a device to " +
@@ -137,16 +125,6 @@ func TestPlacement(t *testing.T) {
 				"T=DT_INT32, transpose_a=false, transpose_b=false\nRegistered kernels:\n  device='GPU'; T in " +
 				"[DT_FLOAT]\n  device='GPU'; T in [DT_DOUBLE]\n  device='CPU'; T in [DT_FLOAT]\n  device='CPU'; T " +
 				"in [DT_DOUBLE]\n  device='CPU'; T in [DT_INT32]\n\t [[{{node b}}]]"},
-		{name: "145: together on types that differ", gpus: 1, graph: "a = Const @ /gpu:*\nb = Const @ /cpu:* & a",
-			fails: "Cannot assign a device for operation b: Cannot colocate nodes {{colocation_node b}} and " +
-				"{{colocation_node a}}: Cannot merge devices with incompatible types: '/device:GPU:*' and " +
-				"'/device:CPU:*'"},
-		{name: "together where one cannot be", gpus: 1, graph: "a = Const:int32 @ /gpu:0\nb = MatMul a a & a",
-			fails: "because no supported kernel for GPU devices is available"},
-		{name: "colocated on an impossible device", gpus: 1, graph: "a = Const @ /gpu:*\nb = Const @ /device:*:3 & a",
-			fails: "because the node {{colocation_node b}} was colocated with a group of nodes that required " +
-				"incompatible device '/device:GPU:3'. All available devices " +
-				"[/job:localhost/replica:0/task:0/device:CPU:0, /job:localhost/replica:0/task:0/device:GPU:0]."},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			m := newMachine(t, max(row.cpus, 1), cards(row.gpus, "T4")...)
@@ -180,18 +158,6 @@ func whereIs(t require.TestingT, s *graph.Session, n *graph.Node) string {
 	return short
 }
 
-func TestSoftMergeOfTheConformanceCases(t *testing.T) {
-	parse := func(text string) devname.Name {
-		n, ok := devname.ParseFullName(text)
-		require.True(t, ok)
-		return n
-	}
-	merged := must.OK(devname.MergeSoft(parse("/device:GPU:1"), parse("/device:GPU:2")))(t)
-	require.Equal(t, "/device:GPU:*", merged.String())
-	merged = must.OK(devname.MergeSoft(parse("/gpu:*"), parse("/cpu:*")))(t)
-	require.Empty(t, merged.String())
-}
-
 func TestMalformedRequest(t *testing.T) {
 	var g graph.Graph
 	for _, bad := range []string{"GPU:0", "/device: GPU:0", "/gpu:-1", "nonsense"} {
@@ -211,25 +177,20 @@ func TestGrowingGraph(t *testing.T) {
 	fetch(t, s, nodes["b"])
 	require.Len(t, s.DrainLog(), 3+2)
 	late := apply(t, &g, graph.AddN, "/cpu:0", nodes["a"], nodes["b"])
-	near := add(t, &g, graph.NodeSpec{Op: graph.Const, Name: "near", Value: value(gpu.Float32, graph.Shape{2, 2}, 1),
-		ColocateWith: nodes["b"]})
 	_, placed := s.Placement(late)
 	require.False(t, placed)
 	got, _ := fetch(t, s, late)
 	require.Equal(t, []float64{3, 3, 3, 3}, numbersOf(got))
-	require.Equal(t, []string{"near: /job:localhost/replica:0/task:0/gpu:1",
-		"AddN: /job:localhost/replica:0/task:0/cpu:0"}, s.DrainLog())
+	require.Equal(t, []string{"AddN: /job:localhost/replica:0/task:0/cpu:0"}, s.DrainLog())
 	require.Equal(t, "GPU:1", whereIs(t, s, nodes["a"]))
-	require.Equal(t, "GPU:1", whereIs(t, s, near))
 
-	wrong := add(t, &g, graph.NodeSpec{Op: graph.Const, Name: "wrong", Device: "/cpu:0",
-		Value: value(gpu.Float32, nil, 1), ColocateWith: near})
+	wrong := add(t, &g, graph.NodeSpec{Op: graph.Const, Name: "wrong", Device: "/gpu:9",
+		Value: value(gpu.Float32, nil, 1)})
 	_, _, err := s.Run(graph.RunRequest{Fetches: []*graph.Node{late}})
-	require.ErrorContains(t, err, "Cannot colocate nodes {{colocation_node wrong}} and {{colocation_node near}}: "+
-		"the latter is already on /job:localhost/replica:0/task:0/device:GPU:1")
+	require.ErrorContains(t, err, "Could not satisfy explicit device specification '/gpu:9'")
 	_, placed = s.Placement(wrong)
 	require.False(t, placed)
-	require.Equal(t, "GPU:1", whereIs(t, s, near), "what was placed stays")
+	require.Equal(t, "CPU:0", whereIs(t, s, late), "what was placed stays")
 	soft := graph.NewSession(&g, m.Devices, graph.SessionOptions{SoftPlacement: true})
 	fetch(t, soft, late)
 }

@@ -23,7 +23,7 @@ func ab(t *testing.T, g *graph.Graph, nameA, nameB, on string) (a, b *graph.Node
 }
 
 func scope(t *testing.T, on string) string {
-	return must.OK(graph.Request("", []graph.Scope{{Device: on}}))(t)
+	return must.OK(graph.Request("", on))(t)
 }
 
 // page splits printed output into lines, without the page's line wraps.

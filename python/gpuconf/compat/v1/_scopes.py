@@ -13,7 +13,6 @@ from types import TracebackType
 from ..._core import texts
 from ..._core.built_in_errors import raise_built_in_class
 from ..._core.device_spec import name_of
-from ..._core.message import dumps
 from ..._core.native import core
 from ..._typing import Any
 from .._names import publish
@@ -98,7 +97,7 @@ def _request(own: str, scope: str) -> str:
     key = (own, scope)
     merged = _requests.get(key)
     if merged is None:
-        merged = core.pybind_RequestDevice(own, dumps([scope]))
+        merged = core.pybind_RequestDevice(own, scope)
         if len(_requests) < 4096:
             _requests[key] = merged
     return merged
