@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Locks that survive a fork. A lock held by another thread at a fork would stay locked forever in the child."""
+"""Locks that survive a fork, and blocks that survive the end of Python.
+
+A lock held by another thread at a fork would stay locked forever in the child.
+"""
 
 from __future__ import annotations
 
 import os
+import sys
 from _thread import RLock
 
 TYPE_CHECKING = False
@@ -52,3 +56,19 @@ def import_lock(module: dict[str, Any], name: str) -> RLock:
 
     os.register_at_fork(before=wait, after_in_parent=go_on)
     return lock
+
+
+class Block:
+    """What a ``with`` statement leaves by ``_leave``; while Python ends, not at all: see Buffer._ending."""
+
+    __slots__ = ()
+
+    _ending = staticmethod(sys.is_finalizing)
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        if self._ending():
+            return
+        self._leave(kind, error, trace)
+
+    def _leave(self, kind: Any, error: Any, trace: Any, /) -> None:
+        raise NotImplementedError

@@ -9,6 +9,7 @@ import os
 import sys
 import time
 
+from .._core.fork import Block
 from .._typing import Any
 
 # Exit codes, and the usage error.
@@ -28,20 +29,16 @@ class UsageError(Exception):
     command = ""  # set where the command is not known to the one who reports it
 
 
-class CheckingUsage:
+class CheckingUsage(Block):
     """A context manager: an invalid argument of what is called in it is invalid usage. The message begins with this."""
 
     def __init__(self, option: str = "") -> None:
         self._option = option
 
-    _ending = staticmethod(sys.is_finalizing)  # see Buffer._ending
-
     def __enter__(self) -> None:
         pass
 
-    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
-        if self._ending():
-            return
+    def _leave(self, _: object, error: BaseException | None, __: object) -> None:
         if error is not None:
             from .. import errors
 
@@ -130,12 +127,10 @@ _BAR = 20  # characters
 _PAUSE = 10  # seconds
 
 
-class Progress:
+class Progress(Block):
     """A context manager; leaving the block erases the line. Where it is no terminal, a line is written at most each 10
     seconds.
     """
-
-    _ending = staticmethod(sys.is_finalizing)  # see Buffer._ending
 
     def __init__(self, command: str) -> None:
         self._terminal = sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
@@ -160,9 +155,7 @@ class Progress:
     def __enter__(self) -> Progress:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        if self._ending():
-            return
+    def _leave(self, *_: object) -> None:
         if self._shown and self._terminal:
             _write(_ERASE)
 

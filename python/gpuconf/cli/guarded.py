@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 
 from .. import errors
+from .._core.fork import Block
 from .._core.table import human_bytes
 from .._typing import Any
 from ..leases.environment import LeasedCard, of_simulation
@@ -23,10 +23,8 @@ if TYPE_CHECKING:
     from ..jobs.driver_limits import DriverLimit
 
 
-class Guard:
+class Guard(Block):
     """What keeps the limit of one program: the guard with a budget, the driver, or nothing. A context manager."""
-
-    _ending = staticmethod(sys.is_finalizing)  # see Buffer._ending
 
     def __init__(
         self,
@@ -42,9 +40,7 @@ class Guard:
     def __enter__(self) -> Guard:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        if self._ending():
-            return
+    def _leave(self, *_: object) -> None:
         if self._budget is not None:
             self._budget.close()
         if self._driver is not None:

@@ -8,13 +8,13 @@ from __future__ import annotations
 import os
 import shlex
 import signal
-import sys
 import time
 from collections.abc import Mapping, Sequence
 
 from .. import errors
 from .._core import settings
 from .._core.devices import VisibleDevice
+from .._core.fork import Block
 from .._core.table import human_bytes
 from .._typing import Any
 from ..jobs.descendants import Found, is_python, past_the_guard_below, pythons_below, why_isolated
@@ -200,14 +200,12 @@ def _agent(options: Options, granted: Grant, guard: guarded.Guard, environment: 
     return agent
 
 
-class _Shared:
+class _Shared(Block):
     """The simulated cards that the program shares with all that it starts, if there are any. A context manager.
 
     Without --simulate each process has the cards of ``GPUCONF_SIMULATE`` for itself, but for a program that gives way:
     its agent has to see its memory leave them.
     """
-
-    _ending = staticmethod(sys.is_finalizing)  # see Buffer._ending
 
     def __init__(self, simulate: str | None, gives_way: bool) -> None:
         self._cards = None
@@ -224,8 +222,8 @@ class _Shared:
             self.environment = self._cards.environment
         return self
 
-    def __exit__(self, *_: object) -> None:
-        if self._cards is not None and not self._ending():
+    def _leave(self, *_: object) -> None:
+        if self._cards is not None:
             self._cards.close()
 
 

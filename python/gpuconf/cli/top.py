@@ -13,6 +13,7 @@ import sys
 import time
 
 from .._core import texts
+from .._core.fork import Block
 from .._core.table import writable
 from .._typing import Any
 from ..leases.view import View, view
@@ -32,15 +33,13 @@ _SEQUENCES = {
 _SEQUENCE_SECONDS = 0.1
 
 
-class Keys:
+class Keys(Block):
     """A context manager: keys are read as they are pressed, and not shown.
 
     A change of the terminal's size wakes the reader.
 
     Signals that end the program raise SystemExit, so that it leaves the terminal as it was. Ctrl-Z is a key.
     """
-
-    _ending = staticmethod(sys.is_finalizing)  # see Buffer._ending
 
     def __init__(self) -> None:
         self._terminal = sys.stdin is not None and sys.stdin.isatty()
@@ -64,9 +63,7 @@ class Keys:
             tty.setcbreak(sys.stdin)
         return self
 
-    def __exit__(self, *_: object) -> None:
-        if self._ending():
-            return
+    def _leave(self, *_: object) -> None:
         if self._terminal:
             import termios
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 from collections.abc import Callable, Iterator
 from functools import wraps
 from glob import glob as _glob
 
 from .. import errors
+from .._core.fork import Block
 from .._typing import Any
 from ._names import publish
 
@@ -185,10 +185,8 @@ def join(path: Any, *paths: Any) -> str:
     return os.path.join(os.fsdecode(path), *map(os.fsdecode, paths))
 
 
-class GFile:
+class GFile(Block):
     """A file, opened when it is first read or written. Raises InvalidArgumentError for an unknown mode."""
-
-    _ending = staticmethod(sys.is_finalizing)
 
     def __init__(self, name: Any, mode: str = "r") -> None:
         if mode.replace("b", "") not in ("r", "w", "a", "r+", "w+", "a+"):
@@ -258,9 +256,8 @@ class GFile:
     def __enter__(self) -> GFile:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        if not self._ending():
-            self.close()
+    def _leave(self, *_: object) -> None:
+        self.close()
 
 
 publish(__name__)

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import enum
-import sys
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -15,6 +14,7 @@ from .._core import texts
 from .._core.built_in_errors import raising_built_in
 from .._core.device_spec import name_of
 from .._core.devices import LogicalDevice
+from .._core.fork import Block
 from .._core.native import core
 from .._typing import Any, NamedTuple
 from . import _replicas
@@ -326,10 +326,8 @@ class _Entered(threading.local):
 _entered = _Entered()
 
 
-class _Scope:
+class _Scope(Block):
     """The context manager that ``Strategy.scope`` returns."""
-
-    _ending = staticmethod(sys.is_finalizing)  # see Buffer._ending
 
     def __init__(self, strategy: Strategy) -> None:
         self._strategy = strategy
@@ -342,9 +340,7 @@ class _Scope:
         _entered.strategies.append(self._strategy)
         return self._strategy
 
-    def __exit__(self, *_: object) -> None:
-        if self._ending():
-            return
+    def _leave(self, *_: object) -> None:
         _entered.strategies.pop()
 
 

@@ -6,10 +6,10 @@ from __future__ import annotations
 import os
 import socket
 import struct
-import sys
 import time
 
 from .. import errors
+from .._core.fork import Block
 from .._typing import Any
 from ._names import publish
 from ._proto import GraphDef
@@ -89,13 +89,11 @@ class EventFile:
         self._file.close()
 
 
-class FileWriter:
+class FileWriter(Block):
     """Writes a graph into a file for TensorBoard: names, types, inputs and requested devices of its operations.
 
     Raises RuntimeError where operations run eagerly, and OSError if the folder cannot be written.
     """
-
-    _ending = staticmethod(sys.is_finalizing)
 
     def __init__(
         self,
@@ -156,9 +154,7 @@ class FileWriter:
     def __enter__(self) -> FileWriter:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        if self._ending():
-            return
+    def _leave(self, *_: object) -> None:
         self.close()
 
 

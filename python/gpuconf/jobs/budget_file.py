@@ -8,11 +8,11 @@ import fcntl
 import os
 import stat
 import struct
-import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from .. import errors
+from .._core.fork import Block
 from .._typing import NamedTuple
 from .generated.budget_layout import (
     BUDGET_INSTANCE,
@@ -289,18 +289,15 @@ class BudgetFile:
         return uses
 
 
-class Owned:
+class Owned(Block):
     """Such a file in the process that made it. Closing it removes its folder, once no process of the job lives."""
 
     path: str
     _held: int | None
     _closed = "the budget is closed"
-    _ending = staticmethod(sys.is_finalizing)  # see Buffer._ending
 
-    def __exit__(self, *_: object) -> None:
+    def _leave(self, *_: object) -> None:
         """Close it."""
-        if self._ending():
-            return
         self.close()
 
     def keep_descriptor(self) -> int:

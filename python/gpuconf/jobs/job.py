@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import fcntl
 import os
-import sys
 import time
 from collections.abc import Set
 
+from .._core.fork import Block
 from .._core.message import loads
 from .._typing import Any, NamedTuple
 
@@ -29,10 +29,8 @@ class JobEvent(NamedTuple):
     text: str
 
 
-class Job:
+class Job(Block):
     """The folder of a running program. A context manager, which removes it."""
-
-    _ending = staticmethod(sys.is_finalizing)  # see Buffer._ending
 
     def __init__(self) -> None:
         _sweep()
@@ -82,9 +80,7 @@ class Job:
     def __enter__(self) -> Job:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        if self._ending():
-            return
+    def _leave(self, *_: object) -> None:
         os.close(self._held)
         try:
             os.unlink(self._record)

@@ -6,12 +6,12 @@ what variables allow.
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Sequence
 
 from .. import errors
 from .._core import settings, sizes
 from .._core.devices import VisibleDevice
+from .._core.fork import Block
 from .._core.table import human_bytes
 from .._typing import Any
 from ..machine.cards import survey
@@ -23,10 +23,8 @@ from .request import Request, claim, memories, refuse_never_lent, refuse_too_few
 _kept: list[Grant] = []
 
 
-class Grant:
+class Grant(Block):
     """The cards, and the bytes of each. A context manager, which releases the claim."""
-
-    _ending = staticmethod(sys.is_finalizing)  # see Buffer._ending
 
     def __init__(self, cards: Sequence[LeasedCard], limit: int, claim: Claim | None, most: int = 0) -> None:
         self.cards: tuple[LeasedCard, ...] = tuple(cards)
@@ -43,9 +41,7 @@ class Grant:
     def __enter__(self) -> Grant:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        if self._ending():
-            return
+    def _leave(self, *_: object) -> None:
         if not self._left_to_others:
             self.release()
 

@@ -7,12 +7,11 @@ import os
 import sys
 import time
 from collections.abc import Sequence
-from types import TracebackType
 
 from .. import config, errors
 from .._core import runtime
 from .._core.devices import VisibleDevice
-from .._core.fork import module_lock
+from .._core.fork import Block, module_lock
 from .._core.message import warn
 from .._core.native import core, loaded, refuse_in_child
 from .._core.settings import limit, who_limits
@@ -155,14 +154,12 @@ _current: Lease | None = None  # guarded by _lock
 _releasing = module_lock(globals(), "_releasing")
 
 
-class Lease(metaclass=Made):
+class Lease(Block, metaclass=Made):
     """The result of :func:`lease`. The memory is leased from the start of its ``with`` block to the end."""
 
     __module__ = "gpuconf"
 
     _made_by = "use gpuconf.lease()"
-
-    _ending = staticmethod(sys.is_finalizing)  # see Buffer._ending
 
     def __init__(self, request: Request) -> None:
         self._request = request
@@ -324,11 +321,7 @@ class Lease(metaclass=Made):
             reset()
             kept.restore()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._ending():
-            return
+    def _leave(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
             self.release()
         except errors.FailedPreconditionError:

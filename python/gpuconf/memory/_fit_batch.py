@@ -282,7 +282,7 @@ class _Meter:
     def stop(self) -> Use | None:
         """Return the use, or None if the runtime was reset meanwhile."""
         try:
-            self._measured.__exit__(None)
+            self._measured.__exit__(None, None, None)
             count, total = _totals(self._number)
         except errors.GpuconfError:
             return None

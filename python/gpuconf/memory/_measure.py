@@ -3,10 +3,9 @@
 
 from __future__ import annotations
 
-import sys
-
 from .. import errors
 from .._core import html, runtime
+from .._core.fork import Block
 from .._core.generated.usage import PeakStart, Usage
 from .._core.message import loads
 from .._core.native import core, loaded
@@ -36,7 +35,7 @@ class MeasureRow(Table):
         return self.peak - self.before
 
 
-class Measurement(Printed):
+class Measurement(Block, Printed):
     """The memory use of one logical GPU during a ``with`` block, in bytes. The numbers are set when the block ends.
 
     ``before`` and ``after`` are the memory in use at the start and at the end, ``peak`` is the maximum in between.
@@ -49,8 +48,6 @@ class Measurement(Printed):
     after: int
     peak: int
     rows: tuple[MeasureRow, ...]
-
-    _ending = staticmethod(sys.is_finalizing)  # see Buffer._ending
 
     def __init__(self, device: Device | None) -> None:
         self._device = device
@@ -100,9 +97,7 @@ class Measurement(Printed):
             self._before = {(row.library, row.tag): row.bytes_in_use for row in rows}
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, *_: Any) -> None:
-        if self._ending():
-            return
+    def _leave(self, kind: type[BaseException] | None, *_: Any) -> None:
         token, self._token = self._token, None
         if not loaded():  # in a forked child
             return

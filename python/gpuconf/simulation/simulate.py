@@ -3,11 +3,9 @@
 
 from __future__ import annotations
 
-import sys
-from types import TracebackType
-
 from .. import errors
 from .._core import runtime, settings, texts
+from .._core.fork import Block
 from .._core.message import loads
 from .._core.native import core, loaded, refuse_in_child
 from .._core.table import Made, make
@@ -75,7 +73,7 @@ def _live_tensors() -> list[str]:
 _entered: list[Simulation] = []
 
 
-class Simulation(metaclass=Made):
+class Simulation(Block, metaclass=Made):
     """The result of ``simulate``. As a context manager it ends the simulation on exit.
 
     Simulations may overlap. One that ends before a later one changes nothing yet; when the later one ends, the machine
@@ -83,8 +81,6 @@ class Simulation(metaclass=Made):
     """
 
     __module__ = "gpuconf"
-
-    _ending = staticmethod(sys.is_finalizing)  # see Buffer._ending
 
     _made_by = "use gpuconf.simulate()"
 
@@ -96,10 +92,8 @@ class Simulation(metaclass=Made):
         _entered.append(self)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._ending() or not loaded():  # in a forked child
+    def _leave(self, kind: type[BaseException] | None, *_: object) -> None:
+        if not loaded():  # in a forked child
             return
         later = _leave(self)
         if later is not None:

@@ -6,11 +6,11 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Iterable, Sequence
-from types import TracebackType
 
 from ... import errors
 from ..._core.built_in_errors import raise_built_in_class
 from ..._core.devices import LogicalDevice
+from ..._core.fork import Block
 from ..._core.message import loads
 from ..._core.native import core, loaded, refuse_in_child
 from ..._core.table import Made, make
@@ -477,10 +477,8 @@ _graphs = _Graphs()
 sessions = _Stack()
 
 
-class _Default:
+class _Default(Block):
     """The context manager that ``as_default`` returns."""
-
-    _ending = staticmethod(sys.is_finalizing)
 
     def __init__(self, what: Any, stack: _Stack = _graphs) -> None:
         self._what = what
@@ -490,11 +488,7 @@ class _Default:
         self._stack.entered.append(self._what)
         return self._what
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._ending():
-            return
+    def _leave(self, *_: object) -> None:
         entered = self._stack.entered
         if not entered:  # entered by another thread; as in TensorFlow, it stays entered there
             return

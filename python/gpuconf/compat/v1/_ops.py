@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-import sys
-
+from ..._core.fork import Block
 from ..._core.native import refuse_in_child
 from ..._typing import Any
 from ...tensors import arrays
@@ -136,7 +135,7 @@ def group(*inputs: Any, name: str | None = None) -> Operation:
         return graph.operation("NoOp", (), 0, name or "group_deps")
 
 
-class name_scope:  # noqa: N801 - TensorFlow's name
+class name_scope(Block):  # noqa: N801 - TensorFlow's name
     """Put a name before those of the operations that a ``with`` block adds; see ``Graph.name_scope``.
 
     Without ``name``, ``default_name`` counts. Entering it raises ValueError if both are None and there are ``values``.
@@ -146,8 +145,6 @@ class name_scope:  # noqa: N801 - TensorFlow's name
     ...     scope
     'layer/'
     """
-
-    _ending = staticmethod(sys.is_finalizing)
 
     def __init__(self, name: Any, default_name: Any = None, values: Any = None, skip_on_eager: bool = True) -> None:
         del skip_on_eager
@@ -176,9 +173,8 @@ class name_scope:  # noqa: N801 - TensorFlow's name
         entered: str = self._entered[-1].__enter__()
         return entered
 
-    def __exit__(self, *error: Any) -> None:
-        if not self._ending():
-            self._entered.pop().__exit__(*error)
+    def _leave(self, *error: Any) -> None:
+        self._entered.pop().__exit__(*error)
 
 
 def name_of(name: Any) -> str:

@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import enum
 import re
-import sys
 import threading
 from collections.abc import Callable, Collection, Sequence
-from types import TracebackType
 
 from ..._core import texts
 from ..._core.built_in_errors import raise_built_in_class
 from ..._core.device_spec import name_of
+from ..._core.fork import Block
 from ..._core.native import core
 from ..._typing import Any
 from .._names import publish
@@ -103,10 +102,8 @@ def _request(own: str, scope: str) -> str:
     return merged
 
 
-class _Scope:
+class _Scope(Block):
     """The context manager that ``Graph.device`` and ``device`` return."""
-
-    _ending = staticmethod(sys.is_finalizing)
 
     def __init__(self, scopes: Scopes, argument: Any) -> None:
         if argument is not None and not callable(argument):
@@ -117,11 +114,8 @@ class _Scope:
     def __enter__(self) -> None:
         self._scopes.enter(self._argument)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if not self._ending():
-            self._scopes.leave(self._argument)
+    def _leave(self, *_: object) -> None:
+        self._scopes.leave(self._argument)
 
 
 raise_built_in_class(_Scope, everything=True)
@@ -212,10 +206,8 @@ class _Here(threading.local):
         self.outer: list[str] = []
 
 
-class _NameScope:
+class _NameScope(Block):
     """The context manager that ``Graph.name_scope`` returns."""
-
-    _ending = staticmethod(sys.is_finalizing)
 
     def __init__(self, scopes: NameScopes, name: Any) -> None:
         self._scopes = scopes
@@ -224,9 +216,8 @@ class _NameScope:
     def __enter__(self) -> str:
         return self._scopes.enter(self._name)
 
-    def __exit__(self, *_: object) -> None:
-        if not self._ending():
-            self._scopes.leave()
+    def _leave(self, *_: object) -> None:
+        self._scopes.leave()
 
 
 TYPE_CHECKING = False
@@ -278,10 +269,8 @@ class ControlDependencies(threading.local):
         return Controller(self, operations)
 
 
-class Controller:
+class Controller(Block):
     """The result of ``Graph.control_dependencies``: a context manager, in effect for the thread that enters it."""
-
-    _ending = staticmethod(sys.is_finalizing)
 
     def __init__(self, dependencies: ControlDependencies, operations: list[Operation] | None) -> None:
         self.control_inputs: list[Operation] = operations or []
@@ -292,11 +281,8 @@ class Controller:
     def __enter__(self) -> None:
         self._dependencies.enter(self, self._clears)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if not self._ending():
-            self._dependencies.leave(self)
+    def _leave(self, *_: object) -> None:
+        self._dependencies.leave(self)
 
 
 class _ReuseMode(enum.Enum):

@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
 
 from ... import errors
+from ..._core.fork import Block
 from ..._typing import Any
 from ...tensors import arrays
 from ...tensors.tensor import Reference
@@ -262,7 +262,7 @@ def global_variables_initializer() -> Operation:
     return variables_initializer(global_variables())
 
 
-class variable_scope:  # noqa: N801 - TensorFlow's name
+class variable_scope(Block):  # noqa: N801 - TensorFlow's name
     """Put a name before those of the variables that ``get_variable`` adds in a ``with`` block.
 
     ``name_or_scope`` is a name or a VariableScope; if it is None, ``default_name`` with a number that makes it new.
@@ -277,8 +277,6 @@ class variable_scope:  # noqa: N801 - TensorFlow's name
     ...     tf.get_variable("weight", [2])
     <tf.Variable 'layer/weight:0' shape=(2,) dtype=float32>
     """
-
-    _ending = staticmethod(sys.is_finalizing)
 
     def __init__(
         self,
@@ -337,9 +335,7 @@ class variable_scope:  # noqa: N801 - TensorFlow's name
         self._left.append((scopes, outer, names))
         return scopes.current
 
-    def __exit__(self, *error: Any) -> None:
-        if self._ending():
-            return
+    def _leave(self, *error: Any) -> None:
         scopes, outer, names = self._left.pop()
         scopes.current = outer
         names.__exit__(*error)

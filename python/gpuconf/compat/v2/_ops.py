@@ -14,7 +14,7 @@ from inspect import signature
 from ... import errors
 from ..._core import message, scope
 from ..._core.built_in_errors import raise_built_in_class, raising_built_in
-from ..._core.fork import module_lock
+from ..._core.fork import Block, module_lock
 from ..._typing import Any
 from ...tensors import arrays
 from ...tensors import operations as eager
@@ -951,10 +951,8 @@ def device(device_name: Any) -> Any:
     return _Device(scope.device(device_name)) if executing_eagerly() else _graph.get_default_graph().device(device_name)
 
 
-class _Device:
+class _Device(Block):
     """A scope of gpuconf's, which reports a malformed string as TensorFlow does."""
-
-    _ending = staticmethod(sys.is_finalizing)  # see Buffer._ending
 
     def __init__(self, inner: Any) -> None:
         self._inner = inner
@@ -962,10 +960,8 @@ class _Device:
     def __enter__(self) -> None:
         self._inner.__enter__()
 
-    def __exit__(self, *error: Any) -> Any:
-        if self._ending():
-            return None
-        return self._inner.__exit__(*error)
+    def _leave(self, *error: Any) -> None:
+        self._inner.__exit__(*error)
 
 
 raise_built_in_class(_Device, everything=True)

@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 
 from ..._core import scope
+from ..._core.fork import Block
 from ..._typing import Any
 from ...tensors.tensor import Reference
 from ...tensors.tensor import Tensor as Plain
@@ -33,7 +33,7 @@ def in_scope(name: str) -> str:
     return f"{_here.entered[-1]}{name}" if _here.entered else name
 
 
-class name_scope:  # noqa: N801 - TensorFlow's name
+class name_scope(Block):  # noqa: N801 - TensorFlow's name
     """Put a name before those of the operations that a ``with`` block adds to a graph; see ``Graph.name_scope``.
 
     Where operations run eagerly, it names variables. Raises ValueError for a name that is not a str.
@@ -43,8 +43,6 @@ class name_scope:  # noqa: N801 - TensorFlow's name
     ...     tf.Variable(1.0, name="weight").name
     'layer/weight:0'
     """
-
-    _ending = staticmethod(sys.is_finalizing)
 
     def __init__(self, name: Any) -> None:
         if not isinstance(name, str):
@@ -68,9 +66,7 @@ class name_scope:  # noqa: N801 - TensorFlow's name
         self._in_graph.append(scope)
         return name
 
-    def __exit__(self, *error: Any) -> None:
-        if self._ending():
-            return
+    def _leave(self, *error: Any) -> None:
         scope = self._in_graph.pop()
         if scope is None:
             _here.entered.pop()

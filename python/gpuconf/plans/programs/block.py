@@ -4,12 +4,11 @@
 from __future__ import annotations
 
 import os
-import sys
 import tempfile
-from types import TracebackType
 
 from ... import errors
 from ..._core import settings, texts
+from ..._core.fork import Block
 from ..._core.table import Made, Printed, make
 from ..._typing import Any
 from ...simulation import simulated_torch
@@ -18,15 +17,13 @@ from .answer import Rehearsal
 from .needs import Card, alike, group_of, parse
 
 
-class RehearsedBlock(Printed, metaclass=Made):
+class RehearsedBlock(Block, Printed, metaclass=Made):
     """The result of :func:`gpuconf.rehearse`, a context manager.
 
     After the block ``result`` is a Rehearsal; before, None.
     """
 
     __module__ = "gpuconf"
-
-    _ending = staticmethod(sys.is_finalizing)  # see Buffer._ending
 
     _made_by = "use gpuconf.rehearse()"
 
@@ -57,10 +54,8 @@ class RehearsedBlock(Printed, metaclass=Made):
         self._recording.watch()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._ending() or self._recording is None:
+    def _leave(self, _: object, error: BaseException | None, __: object) -> None:
+        if self._recording is None:
             return
         from .rehearse import of_block
 

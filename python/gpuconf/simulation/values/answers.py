@@ -9,11 +9,11 @@ allocates what it allocates on a card, the temporary memory of sorting and selec
 from __future__ import annotations
 
 import ctypes
-import sys
 from collections.abc import Callable
 
 import torch
 
+from ..._core.fork import Block
 from ..._typing import Any
 from .unmarked import state
 
@@ -93,12 +93,10 @@ def install(library: Any) -> None:
     _library = library
 
 
-class Answering:
+class Answering(Block):
     """While it is entered, reads on the host by this thread get these values."""
 
     __slots__ = ("_before", "_kept", "_values")
-
-    _ending = staticmethod(sys.is_finalizing)  # see Buffer._ending
 
     def __init__(self, values: list[Any]) -> None:
         self._values = values
@@ -113,9 +111,7 @@ class Answering:
         _library.gpuconf_runtime_answer(self._kept, len(whole))
         return self
 
-    def __exit__(self, *_: object) -> None:
-        if self._ending():
-            return
+    def _leave(self, *_: object) -> None:
         state.answers = self._before
         _library.gpuconf_runtime_answer(None, 0)
 

@@ -9,11 +9,9 @@ CPU draws after that seed; later ones draw other numbers than the CPU.
 
 from __future__ import annotations
 
-import sys
-
 import torch
 
-from ..._core.fork import module_lock
+from ..._core.fork import Block, module_lock
 from ..._typing import Any
 
 _GOLDEN = 0x9E3779B97F4A7C15
@@ -62,12 +60,10 @@ def seeded(seed: int) -> torch.Generator:
     return made
 
 
-class DefaultSeeded:
+class DefaultSeeded(Block):
     """Seed the CPU's default generator for a block, for operations that take no generator, and restore it
     afterwards.
     """
-
-    _ending = staticmethod(sys.is_finalizing)  # see Buffer._ending
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
@@ -79,8 +75,6 @@ class DefaultSeeded:
         self._before = torch.default_generator.get_state()
         torch.default_generator.manual_seed(self._seed)
 
-    def __exit__(self, *_: object) -> None:
-        if self._ending():
-            return
+    def _leave(self, *_: object) -> None:
         torch.default_generator.set_state(self._before)
         self._lock.release()
