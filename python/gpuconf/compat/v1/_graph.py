@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from ... import errors
 from ..._core.built_in_errors import raise_built_in_class
@@ -23,7 +23,7 @@ from .._dtypes import DType, as_dtype
 from .._names import publish
 from .._proto import GraphDef, NodeDef, VersionDef
 from .._shape import TensorShape
-from ._scopes import ControlDependencies, Controller, NameScopes, Scopes, VariableScopes
+from ._scopes import ControlDependencies, Controller, DeviceScope, NameScope, NameScopes, Scopes, VariableScopes
 
 _REMEDY = "Run it in a Session and use the array that run() returns, or use `gpuconf`'s eager tensors."
 _FORM = 'Tensor names must be of the form "<op_name>:<output_index>".'
@@ -195,7 +195,7 @@ class Graph:
         """Set the device of the operations that a ``with`` block adds; see ``gpuconf.compat.v1.device``."""
         if isinstance(device_name_or_function, LogicalDevice):
             device_name_or_function = device_name_or_function.name
-        return self._scopes.scope(device_name_or_function)
+        return DeviceScope(self._scopes, device_name_or_function)
 
     def control_dependencies(self, control_inputs: Iterable[Any] | None) -> Controller:
         """Make the operations that a ``with`` block adds run after ``control_inputs``, without reading them.
@@ -216,7 +216,7 @@ class Graph:
         [<tf.Operation 'first' type=Const>]
         """
         if control_inputs is None:
-            return self._control.block(None)
+            return Controller(self._control, None)
         seen, operations = self._control.current(), []
         for each in control_inputs:
             element = self.as_graph_element(each)
@@ -224,7 +224,7 @@ class Graph:
             if operation not in seen:
                 seen.append(operation)
                 operations.append(operation)
-        return self._control.block(operations)
+        return Controller(self._control, operations)
 
     def name_scope(self, name: str | None) -> Any:
         """Put a name before the names of the operations that a ``with`` block adds, and return it with a slash:
@@ -239,7 +239,7 @@ class Graph:
         ...     tf.constant(1.0, name="weight")
         <tf.Tensor 'layer/weight:0' shape=() dtype=float32>
         """
-        return self._name_scopes.scope(name)
+        return NameScope(self._name_scopes, name)
 
     def get_name_scope(self) -> str:
         """Return the name scope of this thread, without the slash."""
@@ -349,25 +349,15 @@ class Graph:
 
     def constant(self, array: Any, shape: tuple[int, ...], name: str) -> Tensor:
         """Add a constant. Internal: called by the operations of this package."""
-        self._check_that_it_may_grow()  # before the lock, which another thread may have held
         if not is_core(array.dtype.name):
             whole = arrays.numpy().resize(array, shape)
             return self.in_python("Const", (), lambda _: whole, name_of(array), shape, name)
-        name = self._name_scopes.full(name or "Const")
-        device = self._scopes.request("Const", name, self, ())
-        controls = self._control.of(())
-        with self._lock:
-            encoded = core.pybind_AddConstant(
-                self._number,
-                name,
-                arrays.address_of(array),
-                array.nbytes,
-                arrays.name_of(array),
-                arrays.shape_text(shape),
-                _numbers(controls),
-                device,
-            )
-            return self._added("Const", encoded, (), controls, device).outputs[0]
+        value = arrays.address_of(array), array.nbytes, arrays.name_of(array), arrays.shape_text(shape)
+
+        def add(name: str, controls: str, device: str) -> str:
+            return core.pybind_AddConstant(self._number, name, *value, controls, device)
+
+        return self._added("Const", (), (), name, add).outputs[0]
 
     def placeholder(
         self,
@@ -378,63 +368,62 @@ class Graph:
         inputs: Sequence[Tensor] = (),
     ) -> Tensor:
         """Add a placeholder. Internal: called by the operations of this package."""
-        self._check_that_it_may_grow()
-        name = self._name_scopes.full(name or "Placeholder")
-        device = self._scopes.request(kind, name, self, inputs)
-        controls = self._control.of(())
         sizes = arrays.shape_text(tuple(-1 if size is None else size for size in shape or ()))
-        with self._lock:
-            encoded = core.pybind_AddPlaceholder(
-                self._number,
-                name,
-                dtype if is_core(dtype) else "float32",  # the core never reads it
-                sizes,
-                shape is None,
-                _numbers(controls),
-                device,
-            )
-            tensor = self._added("Placeholder", encoded, (), controls, device).outputs[0]
-            tensor._dtype = dtype
-            return tensor
+        known = dtype if is_core(dtype) else "float32"  # the core never reads it
+
+        def add(name: str, controls: str, device: str) -> str:
+            return core.pybind_AddPlaceholder(self._number, name, known, sizes, shape is None, controls, device)
+
+        tensor = self._added(kind, inputs, (), name, add).outputs[0]
+        tensor._dtype = dtype
+        return tensor
 
     def in_python(
         self, kind: str, inputs: Sequence[Tensor], function: Any, dtype: str, shape: Any, name: str | None
     ) -> Tensor:
         """Add an operation that sessions compute in Python: see ``_python_ops``."""
         tensor = self.placeholder(dtype, shape, name or kind, kind, inputs)
-        tensor.op.type, tensor.op.inputs = kind, tuple(inputs)
         self.computed[tensor.op] = function
         return tensor
 
     def operation(self, kind: str, inputs: tuple[Tensor, ...], flags: int, name: str) -> Operation:
         """Add an operation on tensors of this graph. Internal: called by the operations of this package."""
-        self._check_that_it_may_grow()
-        name = self._name_scopes.full(name or kind)
-        device = self._scopes.request(kind, name, self, inputs)
         read = [each.op for each in inputs]
-        controls = self._control.of(read)
-        with self._lock:
-            encoded = core.pybind_AddNode(self._number, kind, name, _numbers(read), _numbers(controls), flags, device)
-            return self._added(kind, encoded, inputs, controls, device)
+
+        def add(name: str, controls: str, device: str) -> str:
+            return core.pybind_AddNode(self._number, kind, name, _numbers(read), controls, flags, device)
+
+        return self._added(kind, inputs, read, name, add)
 
     def _added(
-        self, kind: str, encoded: str, inputs: tuple[Tensor, ...], controls: list[Operation], device: str
+        self,
+        kind: str,
+        inputs: Sequence[Tensor],
+        read: Sequence[Operation],
+        name: str,
+        add: Callable[[str, str, str], str],
     ) -> Operation:
-        node = loads(encoded)
-        operation = make(Operation)
-        operation.name, operation.type, operation.device = node["name"], kind, device
-        operation.graph, operation.inputs, operation._number = self, inputs, node["id"]
-        operation._control_inputs = tuple(controls)
-        operation.outputs = []
-        if "dtype" in node:
-            tensor = make(Tensor)
-            tensor.op, tensor._shape, tensor._dtype = operation, _shape(node["shape"]), node["dtype"]
-            operation.outputs.append(tensor)
-        self._operations.append(operation)
-        self._named[operation.name] = operation
-        self._name_scopes.note(operation.name)
-        self._control.note(operation)
-        return operation
+        """Return an operation that ``add`` adds to the core's graph, of which the core knows that it reads ``read``."""
+        self._check_that_it_may_grow()  # before the lock, which another thread may have held
+        name = self._name_scopes.full(name or kind)
+        device = self._scopes.request(kind, name, self, inputs)
+        controls = self._control.of(read)
+        with self._lock:
+            node = loads(add(name, _numbers(controls), device))
+            operation = make(Operation)
+            operation.name, operation.type, operation.device = node["name"], kind, device
+            operation.graph, operation.inputs, operation._number = self, tuple(inputs), node["id"]
+            operation._control_inputs = tuple(controls)
+            operation.outputs = []
+            if "dtype" in node:
+                tensor = make(Tensor)
+                tensor.op, tensor._shape, tensor._dtype = operation, _shape(node["shape"]), node["dtype"]
+                operation.outputs.append(tensor)
+            self._operations.append(operation)
+            self._named[operation.name] = operation
+            self._name_scopes.note(operation.name)
+            self._control.note(operation)
+            return operation
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         raise TypeError("a Graph cannot be copied or pickled: create it in the process that uses it")

@@ -24,39 +24,17 @@ class Scopes(threading.local):
 
     def __init__(self) -> None:
         # Each scope with the merged request of it and all outer scopes, or None if one of them is a function.
-        self._stack: list[tuple[Scope, str | None]] = []
-
-    def scope(self, argument: Any) -> _Scope:
-        """Return a context manager for a string, a function or None."""
-        return _Scope(self, argument)
-
-    def enter(self, scope: Scope) -> None:
-        """Enter a scope. Raises ValueError for a malformed string."""
-        if callable(scope):
-            self._stack.append((scope, None))
-            return
-        if scope is None:
-            self._stack.append((None, ""))
-            return
-        inside = _request("", scope)  # rejects malformed strings, also inside a function scope
-        outer = self._stack[-1][1] if self._stack else ""
-        self._stack.append((scope, None if outer is None else _request(inside, outer) if outer else inside))
-
-    def leave(self, scope: Scope) -> None:
-        """Leave a scope."""
-        if not self._stack or self._stack[-1][0] is not scope:
-            raise RuntimeError("Exiting device scope without proper scope nesting.")
-        self._stack.pop()
+        self.stack: list[tuple[Scope, str | None]] = []
 
     def request(self, kind: str, name: str, graph: Any, inputs: Sequence[Any]) -> str:
         """Return the requested device of a new operation in these scopes."""
-        if not self._stack:
+        if not self.stack:
             return ""
-        known = self._stack[-1][1]
+        known = self.stack[-1][1]
         if known is not None:
             return known
         operation = _NewOperation(kind, (name or kind).removesuffix("/"), graph, inputs)
-        for scope, _ in reversed(self._stack):
+        for scope, _ in reversed(self.stack):
             if scope is None:
                 break
             if callable(scope):
@@ -102,23 +80,37 @@ def _request(own: str, scope: str) -> str:
     return merged
 
 
-class _Scope(Block):
-    """The context manager that ``Graph.device`` and ``device`` return."""
+class DeviceScope(Block):
+    """The context manager that ``Graph.device`` and ``device`` return, of a string, a function or None.
+
+    Entering it raises ValueError for a malformed string.
+    """
 
     def __init__(self, scopes: Scopes, argument: Any) -> None:
         if argument is not None and not callable(argument):
             argument = texts.check_text("device name", name_of(argument))
         self._scopes = scopes
-        self._argument = argument
+        self._argument: Scope = argument
 
     def __enter__(self) -> None:
-        self._scopes.enter(self._argument)
+        scope, stack = self._argument, self._scopes.stack
+        if callable(scope):
+            stack.append((scope, None))
+        elif scope is None:
+            stack.append((None, ""))
+        else:
+            inside = _request("", scope)  # rejects malformed strings, also inside a function scope
+            outer = stack[-1][1] if stack else ""
+            stack.append((scope, None if outer is None else _request(inside, outer) if outer else inside))
 
     def _leave(self, *_: object) -> None:
-        self._scopes.leave(self._argument)
+        stack = self._scopes.stack
+        if not stack or stack[-1][0] is not self._argument:
+            raise RuntimeError("Exiting device scope without proper scope nesting.")
+        stack.pop()
 
 
-raise_built_in_class(_Scope, everything=True)
+raise_built_in_class(DeviceScope, everything=True)
 
 
 _FIRST = re.compile(r"^[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*$")
@@ -172,10 +164,6 @@ class NameScopes:
         self._numbers[name.lower()] = number
         return found
 
-    def scope(self, name: Any) -> _NameScope:
-        """Return a context manager for a name, or None."""
-        return _NameScope(self, name)
-
     def enter(self, name: Any) -> str:
         """Enter a scope, and return its name with a slash.
 
@@ -206,8 +194,8 @@ class _Here(threading.local):
         self.outer: list[str] = []
 
 
-class _NameScope(Block):
-    """The context manager that ``Graph.name_scope`` returns."""
+class NameScope(Block):
+    """The context manager that ``Graph.name_scope`` returns, of a name or None."""
 
     def __init__(self, scopes: NameScopes, name: Any) -> None:
         self._scopes = scopes
@@ -229,12 +217,12 @@ class ControlDependencies(threading.local):
     """The ``with`` blocks of one thread in one graph, outermost first."""
 
     def __init__(self) -> None:
-        self._stack: list[Controller] = []
-        self._outer: list[list[Controller]] = []  # for each entered block, the stack before it
+        self.stack: list[Controller] = []
+        self.outer: list[list[Controller]] = []  # for each entered block, the stack before it
 
     def current(self) -> list[Operation]:
         """Return the control inputs of all blocks."""
-        return [operation for controller in self._stack for operation in controller.control_inputs]
+        return [operation for controller in self.stack for operation in controller.control_inputs]
 
     def of(self, inputs: Collection[Operation]) -> list[Operation]:
         """Return the control inputs of a new operation that reads ``inputs``.
@@ -243,34 +231,22 @@ class ControlDependencies(threading.local):
         because that one has waited already.
         """
         found: list[Operation] = []
-        for controller in self._stack:
+        for controller in self.stack:
             if not any(each in controller.made for each in inputs):
                 found.extend(each for each in controller.control_inputs if each not in inputs)
         return found
 
     def note(self, operation: Operation) -> None:
         """Record that an operation was added inside the current blocks."""
-        for controller in self._stack:
+        for controller in self.stack:
             controller.made.add(operation)
-
-    def enter(self, controller: Controller, clears: bool) -> None:
-        """Enter a block. If ``clears`` is true, it disables all outer blocks."""
-        self._outer.append(self._stack)
-        self._stack = [controller] if clears else [*self._stack, controller]
-
-    def leave(self, controller: Controller) -> None:
-        """Leave the innermost block. Raises AssertionError for any other block."""
-        if not self._stack or self._stack[-1] is not controller:
-            raise AssertionError("Nesting violated: this control_dependencies block is not the innermost one")
-        self._stack = self._outer.pop()
-
-    def block(self, operations: list[Operation] | None) -> Controller:
-        """Return a context manager for a block. None disables all outer blocks."""
-        return Controller(self, operations)
 
 
 class Controller(Block):
-    """The result of ``Graph.control_dependencies``: a context manager, in effect for the thread that enters it."""
+    """The result of ``Graph.control_dependencies``: a context manager, in effect for the thread that enters it.
+
+    With None in place of operations it disables all outer blocks.
+    """
 
     def __init__(self, dependencies: ControlDependencies, operations: list[Operation] | None) -> None:
         self.control_inputs: list[Operation] = operations or []
@@ -279,10 +255,15 @@ class Controller(Block):
         self._clears = operations is None
 
     def __enter__(self) -> None:
-        self._dependencies.enter(self, self._clears)
+        within = self._dependencies
+        within.outer.append(within.stack)
+        within.stack = [self] if self._clears else [*within.stack, self]
 
     def _leave(self, *_: object) -> None:
-        self._dependencies.leave(self)
+        within = self._dependencies
+        if not within.stack or within.stack[-1] is not self:
+            raise AssertionError("Nesting violated: this control_dependencies block is not the innermost one")
+        within.stack = within.outer.pop()
 
 
 class _ReuseMode(enum.Enum):
