@@ -120,14 +120,7 @@ func (m *Manager) InitializeAfterSessions(env config.Env, origin string, unused 
 	case !m.state.Initialized():
 		err = m.buildLocked(layout, env, origin)
 	case !layout.Equal(m.layout):
-		before := m.namesLocked()
-		if unused != nil && !slices.Equal(before, namesOf(layout)) {
-			if err := unused(); err != nil {
-				return false, m.errSetUp(err.Error())
-			}
-		}
-		err = m.rebuildLocked(layout, env, origin, m.errSetUp)
-		renamed = !slices.Equal(before, m.namesLocked())
+		renamed, err = m.changeLocked(layout, env, origin, unused, m.errSetUp)
 	}
 	if err != nil {
 		return renamed, err
@@ -267,16 +260,23 @@ func (m *Manager) Join(options config.Options, env config.Env, origin string, un
 		err = m.buildLocked(layout, env, origin)
 		renamed = err == nil
 	case options.AboutGPUs() && !layout.Equal(m.layout):
-		before := m.namesLocked()
-		if unused != nil && !slices.Equal(before, namesOf(layout)) {
-			if err := unused(); err != nil {
-				return View{}, false, m.errDiffers(err.Error())
-			}
-		}
-		err = m.rebuildLocked(layout, env, origin, m.errDiffers)
-		renamed = !slices.Equal(before, m.namesLocked())
+		renamed, err = m.changeLocked(layout, env, origin, unused, m.errDiffers)
 	}
 	return View{CPUs: layout.CPUs, GPUs: min(layout.GPUs, len(m.gpus))}, renamed, err
+}
+
+// changeLocked builds other devices in place of the current ones. renamed and unused are those of Join; refused makes
+// the error of what is in use.
+func (m *Manager) changeLocked(layout config.Layout, env config.Env, origin string, unused func() error,
+	refused func(inUse string) error) (renamed bool, err error) {
+	before := m.namesLocked()
+	if unused != nil && !slices.Equal(before, namesOf(layout)) {
+		if err := unused(); err != nil {
+			return false, refused(err.Error())
+		}
+	}
+	err = m.rebuildLocked(layout, env, origin, refused)
+	return !slices.Equal(before, m.namesLocked()), err
 }
 
 func (m *Manager) namesLocked() (names []string) {

@@ -302,7 +302,7 @@ func (m *Manager) Check() error {
 		}
 		owned += n
 	}
-	if known := m.owners.count(); known != owned {
+	if known := len(m.owners.all()); known != owned {
 		return status.Errorf(status.Internal, "invariant 2: %d address ranges have an owner, but the pools hold %d",
 			known, owned)
 	}

@@ -3,6 +3,7 @@
 package devmgr
 
 import (
+	"slices"
 	"sort"
 	"sync"
 	"sync/atomic"
@@ -159,11 +160,7 @@ func (o *owners) find(addr uint64) *pool {
 
 // region returns the region that contains addr, or nil. The result is read-only.
 func (o *owners) region(addr uint64) *ownedRegion {
-	loaded := o.regions.Load()
-	if loaded == nil {
-		return nil
-	}
-	regions := *loaded
+	regions := o.all()
 	i := 0
 	if len(regions) > fewRegions {
 		i = sort.Search(len(regions), func(i int) bool { return regions[i].end > addr })
@@ -178,18 +175,18 @@ func (o *owners) region(addr uint64) *ownedRegion {
 	return &regions[i]
 }
 
-// count returns the number of regions.
-func (o *owners) count() int {
+// all returns the regions. The result is read-only.
+func (o *owners) all() []ownedRegion {
 	if loaded := o.regions.Load(); loaded != nil {
-		return len(*loaded)
+		return *loaded
 	}
-	return 0
+	return nil
 }
 
 func (o *owners) add(start, bytes uint64, p *pool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	next := append(o.copyLocked(), ownedRegion{start, start + bytes, p})
+	next := append(slices.Clone(o.all()), ownedRegion{start, start + bytes, p})
 	sort.Slice(next, func(i, j int) bool { return next[i].start < next[j].start })
 	o.regions.Store(&next)
 }
@@ -197,20 +194,6 @@ func (o *owners) add(start, bytes uint64, p *pool) {
 func (o *owners) remove(start uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	next := o.copyLocked()
-	for i := range next {
-		if next[i].start == start {
-			next = append(next[:i], next[i+1:]...)
-			break
-		}
-	}
+	next := slices.DeleteFunc(slices.Clone(o.all()), func(r ownedRegion) bool { return r.start == start })
 	o.regions.Store(&next)
-}
-
-func (o *owners) copyLocked() []ownedRegion {
-	loaded := o.regions.Load()
-	if loaded == nil {
-		return nil
-	}
-	return append([]ownedRegion(nil), *loaded...)
 }

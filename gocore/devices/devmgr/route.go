@@ -38,9 +38,6 @@ func (m *Manager) routed(pools []*pool, ordinal, scope int, stream gpu.Stream) *
 	return firstOf(pools, ordinal)
 }
 
-// firstLocked returns the first logical GPU of an ordinal, or nil.
-func (m *Manager) firstLocked(ordinal int) *pool { return firstOf(m.gpus, ordinal) }
-
 func firstOf(pools []*pool, ordinal int) *pool {
 	for _, p := range pools {
 		if p.device.Ordinal == ordinal {
@@ -84,7 +81,7 @@ func (m *Manager) StreamOf(number int) (gpu.Stream, error) {
 	if err != nil {
 		return 0, err
 	}
-	if m.firstLocked(p.device.Ordinal) == p {
+	if firstOf(m.gpus, p.device.Ordinal) == p {
 		return gpu.StreamNull, nil
 	}
 	m.streams.mu.Lock()
