@@ -50,7 +50,7 @@ func Open(folder string, create bool) (*Ledger, error) {
 	if !create || status.CodeOf(err) != status.NotFound {
 		return l, err
 	}
-	if err := makePrivate(folder); err != nil {
+	if err := fill(folder, false, 0); err != nil {
 		return nil, err
 	}
 	return openExisting(folder)
@@ -75,15 +75,6 @@ func newLedger(folder string) *Ledger {
 		self: Self(), bell: bell{fd: -1}, Patience: patience, files: map[string]*slotFile{}}
 }
 
-// makePrivate makes a private ledger of a folder that does not exist, or is empty.
-func makePrivate(folder string) error {
-	about("mkdir")
-	if err := unix.Mkdir(folder, 0o700); err != nil && !errors.Is(err, unix.EEXIST) {
-		return newLedger(folder).mkdirProblem(err)
-	}
-	return fill(folder, false, 0)
-}
-
 // MayMake returns why a folder cannot become a private ledger; nil if it can, as far as that shows without a change.
 func MayMake(folder string) error {
 	l := newLedger(folder)
@@ -103,19 +94,17 @@ func MayMake(folder string) error {
 
 // InitShared makes a ledger for several users of a new or empty folder, or sets the modes of one again. This user
 // becomes its administrator. group, unless it is negative, is the only group that may use it.
-func InitShared(folder string, group int) error {
-	about("mkdir")
-	if err := unix.Mkdir(folder, 0o700); err != nil && !errors.Is(err, unix.EEXIST) {
-		return newLedger(folder).mkdirProblem(err)
-	}
-	return fill(folder, true, group)
-}
+func InitShared(folder string, group int) error { return fill(folder, true, group) }
 
-// fill makes a ledger of an empty folder. Without the header there is no ledger, and another call can complete the
-// work.
+// fill makes a ledger of a folder that does not exist, or is empty. Without the header there is no ledger, and another
+// call can complete the work.
 func fill(folder string, shared bool, group int) error {
 	l := newLedger(folder)
 	defer func() { _ = l.Close() }()
+	about("mkdir")
+	if err := unix.Mkdir(folder, 0o700); err != nil && !errors.Is(err, unix.EEXIST) {
+		return l.mkdirProblem(err)
+	}
 	if err := l.openFolder(); err != nil {
 		return err
 	}
