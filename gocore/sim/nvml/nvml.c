@@ -17,7 +17,6 @@
 #include "../../machine/models/noted.h"
 #include "../../machine/models/spec.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -214,16 +213,9 @@ struct memory {
 	unsigned long long total, free, used;
 };
 
-/* What a description says; what the driver of this process says, if the description is "live"; and what the job's
- * processes have. The driver is looked for and never loaded. */
+/* What a description says, and what the job's processes have. */
 static unsigned long long used(const struct device *device) {
-	void *driver = device->live ? dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD) : NULL;
-	int (*info)(size_t *, size_t *) =
-	    driver == NULL ? NULL : (int (*)(size_t *, size_t *))dlsym(driver, "cuMemGetInfo_v2");
-	size_t available = 0, total = 0;
-	if (info != NULL && info(&available, &total) != 0)
-		available = total = 0;
-	unsigned long long all = device->used + total - available + (machine.simulated ? used_here(device->uuid) : 0);
+	unsigned long long all = device->used + (machine.simulated ? used_here(device->uuid) : hooks_used(device));
 	return all < device->total ? all : device->total; /* under WSL a card lends more than it has */
 }
 
@@ -269,38 +261,20 @@ struct info_v1 {
 	unsigned long long bytes;
 };
 
-/* Processes are described with their card, and belong to an instance by its two numbers. */
-static int runs_on(const struct process *process, const struct device *device) {
-	int on_card = process->card == device - machine.device;
-	int on_instance =
-	    device->parent == process->card && device->gi == (int)process->gi && device->ci == (int)process->ci;
-	return device->parent < 0 ? on_card : on_instance;
-}
-
 /* Fills infos of `size` bytes each; entries that do not fit are counted too. */
 static int processes(const struct device *device, const char *list, unsigned *room, char *infos, size_t size) {
-	unsigned found = 0;
 	if (*room > 0 && infos == NULL)
 		return INVALID_ARGUMENT;
+	struct info all[MAX_SLOTS];
+	unsigned found = hooks_processes(device, list, all);
 	struct budget_process here[MAX_SLOTS];
 	int count = machine.simulated && strcmp(list, device->mps ? "mps" : "compute") == 0
 	                ? processes_here(device->uuid, here, MAX_SLOTS)
 	                : 0;
-	for (int i = 0; i < count; i++, found++) {
-		struct info info = {here[i].pid, device->hides_use ? ~0ull : here[i].used + here[i].pools, ~0u, ~0u};
-		if (found < *room)
-			memcpy(infos + found * size, &info, size);
-	}
-	for (int i = 0; i < machine.processes; i++) {
-		struct process *process = &machine.process[i];
-		if (strcmp(process->list, list) != 0 || !runs_on(process, device))
-			continue;
-		if (found < *room) {
-			struct info info = {process->pid, process->bytes, process->gi, process->ci};
-			memcpy(infos + found * size, &info, size);
-		}
-		found++;
-	}
+	for (int i = 0; i < count; i++)
+		all[found++] = (struct info){here[i].pid, device->hides_use ? ~0ull : here[i].used + here[i].pools, ~0u, ~0u};
+	for (unsigned i = 0; i < found && i < *room; i++)
+		memcpy(infos + i * size, &all[i], size);
 	int fits = found <= *room;
 	*room = found;
 	return fits ? SUCCESS : INSUFFICIENT_SIZE;

@@ -11,7 +11,6 @@
 #define MAX_DEVICES 64
 #define DEFAULT_CUDA 12040 /* what a simulated machine says of its driver */
 #define MAX_INSTANCES 7
-#define MAX_PROCESSES 256
 
 enum {
 	SUCCESS = 0,
@@ -39,10 +38,9 @@ struct device {
 	unsigned domain, bus, slot;
 	int major, minor;
 	enum mig mig;
-	int places;                               /* of a card: including holes */
-	unsigned long long total, used, reserved; /* reserved: beyond the total */
-	unsigned addressing;                      /* 0 none, 1 HMM, 2 ATS */
-	int live;
+	int places;                                                /* of a card: including holes */
+	unsigned long long total, used, reserved;                  /* reserved: beyond the total */
+	unsigned addressing;                                       /* 0 none, 1 HMM, 2 ATS */
 	int multiprocessors, lanes, clock, memory_clock, bus_bits; /* MHz; 0: unknown */
 	int restricted;  /* its memory, processes and use are hidden: a MIG instance's card, in a container */
 	int shares_host; /* its memory is the host's, and NVML knows no size */
@@ -52,11 +50,10 @@ struct device {
 	int alone;                         /* no other card has access to its memory */
 };
 
-struct process {
-	int card;
+/* A process of a list, since the lists' version 2. */
+struct info {
 	unsigned pid;
 	unsigned long long bytes;
-	char list[16];
 	unsigned gi, ci;
 };
 
@@ -64,9 +61,8 @@ extern struct machine {
 	char driver[80];
 	int cuda;
 	int simulated; /* by GPUCONF_SIMULATE, not described by FAKE_NVML */
-	int devices, processes;
+	int devices;
 	struct device device[MAX_DEVICES];
-	struct process process[MAX_PROCESSES]; /* that FAKE_NVML describes */
 } machine;
 
 /* tests_go/machine/fakenvml/libnvidia-ml/hooks.c, for tests. They hold nvml.c's lock, but for hooks_note. */
@@ -74,6 +70,9 @@ extern struct machine {
 int hooks_describe(void); /* reads FAKE_NVML's file; returns 0 without one */
 int hooks_of_call(const char *function, const struct device *device); /* its injected failure, if any */
 void hooks_note(const char *function);
+/* What it describes of a card's use, and at most MAX_SLOTS processes of a list. */
+unsigned long long hooks_used(const struct device *device);
+unsigned hooks_processes(const struct device *device, const char *list, struct info *out);
 #else
 static inline int hooks_describe(void) { return 0; }
 static inline int hooks_of_call(const char *function, const struct device *device) {
@@ -81,17 +80,12 @@ static inline int hooks_of_call(const char *function, const struct device *devic
 	return SUCCESS;
 }
 static inline void hooks_note(const char *function) { (void)function; }
+#define hooks_used(device) 0
+#define hooks_processes(device, list, out) 0
 #endif
 
 /* cards.c: the cards and the driver of a specification. Returns 0 and a sentence if it is wrong. */
 int simulate(const char *spec, char *complaint, unsigned room);
-
-/* A process of a list, since the lists' version 2. */
-struct info {
-	unsigned pid;
-	unsigned long long bytes;
-	unsigned gi, ci;
-};
 
 /* cards.c: the bytes that this process's simulated CUDA driver has given out of a card. */
 uint64_t used_here(const char *uuid);

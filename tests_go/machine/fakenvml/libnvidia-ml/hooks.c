@@ -27,6 +27,7 @@
 #endif
 #include "../../../../gocore/sim/nvml/nvml.h"
 
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,6 +37,14 @@ static struct {
 	int result;
 } failures[64];
 static int failure_count;
+
+static struct process {
+	int card;
+	char list[16];
+	struct info info;
+} described[256];
+static unsigned processes;
+static int live[MAX_DEVICES];
 
 static void misread(const char *line) {
 	fprintf(stderr, "fake NVML: can't read the line: %s", line);
@@ -71,16 +80,14 @@ static void read_instance(const char *line) {
 }
 
 static void read_process(const char *line) {
-	struct process *process = &machine.process[machine.processes++];
+	struct process *process = &described[processes++];
+	unsigned pid;
 	long long bytes;
 	int gi, ci;
-	if (sscanf(line, "process %u bytes=%lld list=%15s gi=%d ci=%d", &process->pid, &bytes, process->list, &gi, &ci) !=
-	    5)
+	if (sscanf(line, "process %u bytes=%lld list=%15s gi=%d ci=%d", &pid, &bytes, process->list, &gi, &ci) != 5)
 		misread(line);
 	process->card = last_card();
-	process->bytes = (unsigned long long)bytes;
-	process->gi = (unsigned)gi;
-	process->ci = (unsigned)ci;
+	process->info = (struct info){pid, (unsigned long long)bytes, (unsigned)gi, (unsigned)ci};
 }
 
 static void read_addressing(const char *line) {
@@ -107,6 +114,8 @@ int hooks_describe(void) {
 	FILE *file = path == NULL ? NULL : fopen(path, "r");
 	char line[512];
 	failure_count = 0;
+	processes = 0;
+	memset(live, 0, sizeof live);
 	while (file != NULL && fgets(line, sizeof line, file) != NULL) {
 		if (strncmp(line, "card ", 5) == 0)
 			read_card(line);
@@ -115,7 +124,7 @@ int hooks_describe(void) {
 		else if (strncmp(line, "hole", 4) == 0)
 			machine.device[last_card()].places++;
 		else if (strncmp(line, "live", 4) == 0)
-			machine.device[last_card()].live = 1;
+			live[last_card()] = 1;
 		else if (strncmp(line, "addressing ", 11) == 0)
 			read_addressing(line);
 		else if (strncmp(line, "process ", 8) == 0)
@@ -135,6 +144,33 @@ int hooks_of_call(const char *function, const struct device *device) {
 		    (failures[i].uuid[0] == '\0' || (device != NULL && strcmp(failures[i].uuid, device->uuid) == 0)))
 			return failures[i].result;
 	return SUCCESS;
+}
+
+/* What the driver of this process says. It is looked for and never loaded. */
+unsigned long long hooks_used(const struct device *device) {
+	void *driver = live[device - machine.device] ? dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD) : NULL;
+	int (*info)(size_t *, size_t *) =
+	    driver == NULL ? NULL : (int (*)(size_t *, size_t *))dlsym(driver, "cuMemGetInfo_v2");
+	size_t available = 0, total = 0;
+	if (info != NULL && info(&available, &total) != 0)
+		available = total = 0;
+	return total - available;
+}
+
+/* Processes are described with their card, and belong to an instance by its two numbers. */
+static int runs_on(const struct process *process, const struct device *device) {
+	int on_card = process->card == device - machine.device;
+	int on_instance =
+	    device->parent == process->card && device->gi == (int)process->info.gi && device->ci == (int)process->info.ci;
+	return device->parent < 0 ? on_card : on_instance;
+}
+
+unsigned hooks_processes(const struct device *device, const char *list, struct info *out) {
+	unsigned found = 0;
+	for (unsigned i = 0; i < processes; i++)
+		if (strcmp(described[i].list, list) == 0 && runs_on(&described[i], device))
+			out[found++] = described[i].info;
+	return found;
 }
 
 void hooks_note(const char *function) {
