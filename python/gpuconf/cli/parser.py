@@ -94,6 +94,13 @@ class Options(SimpleNamespace):
     command: str
     arguments: list[Argument]  # of the command
 
+    def refuse(self, names: str, why: str) -> None:
+        """Raise UsageError if one of these arguments is given: ``why``, where the first ``{}`` stands for its name."""
+        known = {each.attribute: each for each in self.arguments}
+        for argument in (known[name] for name in names.split()):
+            if argument.given(self):
+                raise UsageError(why.replace("{}", argument.names[0] if argument.names else argument.values[0], 1))
+
 
 def paragraphs(command: str) -> Iterator[tuple[str, str]]:
     """Yield the parts of a command's text: ``summary``, ``usage``, ``text``, ``arguments`` or ``example``, and it."""

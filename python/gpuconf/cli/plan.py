@@ -49,7 +49,7 @@ def plan(options: Options) -> int:
         )
     if options.fleet is not None:
         return plan_fleet.run(options)
-    plan_fleet.refuse(options)
+    options.refuse("reserve dask phases", "{} needs --fleet")
     if options.verify:
         return _verify(options)
     if os.path.isdir(options.trace):
@@ -81,9 +81,7 @@ def plan(options: Options) -> int:
 
 
 def _message(options: Options) -> int:
-    for name in ("trace", "limit", "gpu", "policy", "plot", "html", "fleet"):
-        if getattr(options, name) is not None:
-            raise UsageError(f"--message cannot be used with {name.upper() if name == 'trace' else f'--{name}'}")
+    options.refuse("trace limit gpu policy plot html fleet", "--message cannot be used with {}")
     if options.message == "-":
         text = sys.stdin.buffer.read(_MOST_TEXT).decode("utf-8", "replace")
     else:
@@ -117,9 +115,7 @@ def _check_outputs(options: Options) -> None:
 
 
 def _ranks(options: Options) -> int:
-    for name in ("plot", "html"):
-        if getattr(options, name) is not None:
-            raise UsageError(f"--{name} needs a single trace, but {options.trace!r} is a folder")
+    options.refuse("plot html", f"{{}} needs a single trace, but {options.trace!r} is a folder")
     plans = []
     files = ranks.files_of(options.trace)
     with Progress("gpuconf plan") as progress:
@@ -141,9 +137,7 @@ def _ranks(options: Options) -> int:
 
 
 def _verify(options: Options) -> int:
-    for name in ("limit", "gpu", "policy", "plot", "html"):
-        if getattr(options, name) is not None:
-            raise UsageError(f"--verify cannot be used with --{name}")
+    options.refuse("limit gpu policy plot html", "--verify cannot be used with {}")
     verification = verify(options.trace)
     if options.json:
         counts = verification.to_dict()

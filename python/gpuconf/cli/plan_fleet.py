@@ -9,27 +9,14 @@ import os
 from ..plans.fleets.fleet import RESERVE, FleetPlan, find
 from ..plans.pages import fleet_page, report
 from . import console
-from .console import DOES_NOT_FIT, ERROR, OK, CheckingUsage, Progress, UsageError
+from .console import DOES_NOT_FIT, ERROR, OK, CheckingUsage, Progress
 from .output import print_colored
 from .parser import Options
 
 
-def refuse(options: Options) -> None:
-    """Refuse the options of fleets without --fleet."""
-    for name in ("reserve", "dask"):
-        if getattr(options, name) is not None:
-            raise UsageError(f"--{name} needs --fleet")
-    if options.phases:
-        raise UsageError("--phases needs --fleet")
-
-
 def run(options: Options) -> int:
     """Plan a fleet."""
-    for name in ("limit", "gpu", "plot"):
-        if getattr(options, name) is not None:
-            raise UsageError(f"--fleet cannot be used with --{name}")
-    if options.verify:
-        raise UsageError("--fleet cannot be used with --verify")
+    options.refuse("limit gpu plot verify", "--fleet cannot be used with {}")
     if options.html is not None:
         with CheckingUsage("--html: "):
             report.plotly_script(options.html)  # if it is missing, the rest would be in vain

@@ -29,22 +29,19 @@ _SECONDS = 120.0
 
 def refuse(options: Options) -> None:
     """Refuse the options of programs for a trace."""
-    for name in ("steps", "seconds", "values", "record", "largest", "keep", "writes", "socket", "beside"):
-        if getattr(options, name) is not None:
-            raise UsageError(f"--{name} needs a program: gpuconf plan --gpu CARDS -- PROGRAM")
-    for name in ("all", "cpu_values", "compile", "smallest_card", "network", "unprotected", "help_fit"):
-        if getattr(options, name):
-            raise UsageError(f"--{name.replace('_', '-')} needs a program: gpuconf plan --gpu CARDS -- PROGRAM")
+    needing = (
+        "steps seconds values record largest keep writes socket beside "
+        "all cpu_values compile smallest_card network unprotected help_fit"
+    )
+    options.refuse(needing, "{} needs a program: gpuconf plan --gpu CARDS -- PROGRAM")
 
 
 def run(options: Options) -> int:
     """Rehearse the program, and print the answer."""
-    for name in ("trace", "limit", "policy", "plot", "message", "fleet", "reserve", "dask"):
-        if getattr(options, name) is not None:
-            what = f"the trace {options.trace}" if name == "trace" else f"--{name}"
-            raise UsageError(f"{what} cannot be used with a program: leave it or the program out")
-    if options.verify or options.phases:
-        raise UsageError(f"--{'verify' if options.verify else 'phases'} cannot be used with a program")
+    remedy = "cannot be used with a program: leave it or the program out"
+    options.refuse("trace", f"the trace {options.trace} {remedy}")
+    options.refuse("limit policy plot message fleet reserve dask", f"{{}} {remedy}")
+    options.refuse("verify phases", "{} cannot be used with a program")
     if options.compile and options.values == "cpu":
         raise UsageError(
             "--compile cannot be used with --values cpu, which computes no kernel that torch.compile makes"
@@ -92,9 +89,7 @@ def _smallest(answer: Rehearsal) -> str:
 
 
 def _largest(options: Options, words: list[str]) -> int:
-    for name in ("record", "html", "smallest_card", "keep", "help_fit"):
-        if getattr(options, name):
-            raise UsageError(f"--{name.replace('_', '-')} cannot be used with --largest")
+    options.refuse("record html smallest_card keep help_fit", "{} cannot be used with --largest")
     with CheckingUsage("--largest: "):
         ranges = largest.parse_all(options.largest, words)
     asked = ranges[0]
