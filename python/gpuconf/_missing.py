@@ -188,10 +188,11 @@ def _is_import_from(frame: Any) -> bool:
 
 
 def watch(namespace: dict[str, Any]) -> None:
-    """Give a module a ``__getattr__`` that raises :func:`error_for`."""
+    """Give a module a ``__getattr__`` that raises :func:`error_for`, and a ``__dir__`` of its public names."""
     module = namespace["__name__"]
 
     def missing(name: str) -> Any:
         raise error_for(module, name, sys._getframe(1))
 
     namespace["__getattr__"] = missing
+    namespace["__dir__"] = lambda: namespace["__all__"]

@@ -52,9 +52,4 @@ def is_traceback_filtering_enabled() -> bool:
 
 raise_built_in(__name__, __all__)
 
-
-def __dir__() -> list[str]:
-    return __all__
-
-
 watch(globals())

@@ -440,8 +440,4 @@ def _also(theirs: type[Exception]) -> type[ResourceExhaustedError]:
     return _with_torch[theirs]
 
 
-def __dir__() -> list[str]:
-    return __all__
-
-
 watch(globals())

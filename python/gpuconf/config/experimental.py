@@ -61,9 +61,4 @@ __all__ = [
 
 raise_built_in(__name__, __all__)
 
-
-def __dir__() -> list[str]:
-    return __all__
-
-
 watch(globals())

@@ -83,9 +83,4 @@ def _value(name: str, value: Any) -> int | None:
 
 raise_built_in(__name__, __all__)
 
-
-def __dir__() -> list[str]:
-    return __all__
-
-
 watch(globals())

@@ -43,9 +43,4 @@ def set_inter_op_parallelism_threads(num_threads: int | None) -> None:
 
 raise_built_in(__name__, __all__)
 
-
-def __dir__() -> list[str]:
-    return __all__
-
-
 watch(globals())

@@ -15,9 +15,4 @@ from ._prometheus import MachineCollector, ProcessCollector, register
 
 __all__ = ["MachineCollector", "ProcessCollector", "instrument", "register"]
 
-
-def __dir__() -> list[str]:
-    return __all__
-
-
 watch(globals())
