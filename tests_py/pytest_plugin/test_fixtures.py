@@ -175,6 +175,20 @@ def test_own_machine(gpu_simulate, gpu_oom_each):
     SEEN.append(gpu_oom_each)
     memory.allocate(MIB, "GPU:1").free()
 def test_own_machine_saw(): assert SEEN[-3:] == [1, 2, 0]
+def test_a_machine_after_a_walk(gpu_simulate): # the walk left a failure for the next test that simulates
+    gpu_simulate("T4")
+    for _ in range(3):
+        memory.allocate(MIB).free()
+def test_one_failure_on_two_machines(gpu_simulate, gpu_oom_each):
+    gpu_simulate("T4")
+    try:
+        memory.allocate(MIB).free()
+    except MemoryError:
+        gpu_simulate("2xT4")
+        with memory.allocate(MIB): pass # nothing else fails in this run
+        assert gpu_oom_each == 1
+        KEPT.append("recovered")
+def test_recovered_on_the_second(): assert KEPT[-1:] == ["recovered"]
 """
 
 
@@ -226,14 +240,22 @@ NO_WALKS = """
 from hypothesis import given, settings, strategies as st
 @given(st.integers(1, 3))
 def test_given(gpu, gpu_oom_each, n): memory.allocate(n * MIB).free()
+def test_after(gpu, gpu_oom_each, gpu_oom_after):
+    gpu_oom_after(2)
+    memory.allocate(MIB).free()
+    memory.allocate(MIB).free()
 """
 
 
-def test_a_walk_of_a_hypothesis_test_is_refused(suite: Callable[..., Any]) -> None:
+def test_walks_that_are_refused(suite: Callable[..., Any]) -> None:
     ran = suite(NO_WALKS, "--gpuconf=simulate")
-    assert ran.outcomes == {"test_given": "error"}
-    told = "gpu_oom_each cannot walk a test with @given, which Hypothesis repeats itself: give this test fixed values"
-    assert ran.texts["test_given"].splitlines()[1:] == [told]
+    told = {
+        "test_given": "@given, which Hypothesis repeats itself: give this test fixed values",
+        "test_after": "gpu_oom_after, which chooses the allocation that fails itself: use one of them",
+    }
+    assert ran.outcomes == dict.fromkeys(told, "error")
+    for name, why in told.items():
+        assert ran.texts[name].splitlines()[1:] == [f"gpu_oom_each cannot walk a test with {why}"]
 
 
 NEVER = """

@@ -52,9 +52,6 @@ def for_a_test(config: pytest.Config) -> Iterator[Callable[[str | None], machine
         if not entered:
             entered.append(simulation.__enter__())
         _leaks.watch_of(config).record(machine_is_new=True)
-        walker = _walk.walker_of(config)
-        if walker is not None:
-            walker.rearm()
         if failure is not None:
             failure.go_on()
         return simulation

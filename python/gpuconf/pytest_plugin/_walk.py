@@ -50,9 +50,26 @@ class Failure:
         if self._n and self._counted < self._n:
             self.arm(self._n)
 
+    @contextmanager
+    def during(self, config: pytest.Config) -> Iterator[None]:
+        """Let ``gpu_simulate`` find it; at the end, note what came of it, and take it back."""
+        config.stash[_KEY] = self
+        _release.empty_caches()  # what earlier tests left there would serve this one's allocations, and none could fail
+        try:
+            yield
+        finally:
+            self.settle()
+            injected.stop()
+            del config.stash[_KEY]
+
+    @property
+    def fired(self) -> bool:
+        """Whether the allocation has failed, as of the last ``settle``."""
+        return 0 < self._n <= self._counted
+
     def complaint(self) -> str:
         """Return what to say of a failure that no allocation came to."""
-        if not self._n or self._counted >= self._n or not self._known:
+        if not self._n or self.fired or not self._known:
             return ""
         made = f"{self._counted or 'no'} allocation{'' if self._counted == 1 else 's'}"
         return (
@@ -76,8 +93,7 @@ def for_a_test(item: object, config: pytest.Config) -> Iterator[Callable[[int], 
 
     At the end, take that back, and warn if a test passed without it.
     """
-    failure = config.stash[_KEY] = Failure()
-    _release.empty_caches()  # what earlier tests left there would serve this one's allocations, and none could fail
+    failure = Failure()
 
     def fail(n: int) -> None:
         __tracebackhide__ = True  # the test's own line is what is wrong
@@ -87,12 +103,8 @@ def for_a_test(item: object, config: pytest.Config) -> Iterator[Callable[[int], 
             )
         failure.arm(n)
 
-    try:
+    with failure.during(config):
         yield fail
-    finally:
-        failure.settle()
-        injected.stop()
-        del config.stash[_KEY]
     complaint = failure.complaint()
     if complaint and isinstance(item, pytest.Item) and item.stash.get(PASSED, False):
         item.warn(pytest.PytestWarning(f"gpuconf: {complaint}"))
@@ -119,6 +131,8 @@ def _refusal(item: pytest.Item) -> str:
         return "cannot walk a test with @given, which Hypothesis repeats itself: give this test fixed values"
     if "benchmark" in getattr(item, "fixturenames", ()) and item.config.pluginmanager.has_plugin("benchmark"):
         return "cannot walk a test with the fixture benchmark, which would time the failing runs: use two tests"
+    if "gpu_oom_after" in _ours.fixtures(item):
+        return "cannot walk a test with gpu_oom_after, which chooses the allocation that fails itself: use one of them"
     return ""
 
 
@@ -140,8 +154,7 @@ class Walker:
     """The hooks of the walk. Registered when a test uses the fixture."""
 
     def __init__(self) -> None:
-        self._fired = False
-        self._n = 0
+        self._failure = Failure()  # of the step that runs
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
@@ -152,11 +165,12 @@ class Walker:
         while True:
             n += 1
             item.stash[STEP] = n
+            self._failure = Failure()
             reports = runtestprotocol(item, nextitem=item.parent, log=False)  # type: ignore[arg-type]  # keeps wider fixtures
             if any(report.failed for report in reports):
                 self._report(item, nextitem, reports, n)
                 return True
-            if not self._fired or any(report.skipped for report in reports):
+            if not self._failure.fired or any(report.skipped for report in reports):
                 item.stash[STEP] = 0
                 item.stash[_NONE] = n == 1 and not any(report.skipped for report in reports)
                 return None  # the ordinary run
@@ -166,7 +180,7 @@ class Walker:
     ) -> None:
         item.stash[STEP] = 0
         for report in reports:
-            if report.failed and self._fired:
+            if report.failed and self._failure.fired:
                 report.sections.append(("gpu_oom_each", f"Allocation {n} of this test was made to fail (injected)."))
             report.user_properties.append(("gpuconf.injected_allocation", n))
         report_all(item, nextitem, reports)
@@ -187,31 +201,20 @@ class Walker:
             if item.stash.get(_NONE, False):
                 item.warn(pytest.PytestWarning("gpuconf: gpu_oom_each made no allocation fail: the test makes none"))
             return result
-        self._fired, self._n = False, n
-        _release.empty_caches()  # what an earlier step or test left there would serve this one's allocations
-        injected.fail_allocation(n)
+        failure = self._failure
         try:
-            result = yield
+            with failure.during(item.config):
+                failure.arm(n)
+                result = yield
         except BaseException as error:
-            self._stop()
-            if not (self._fired and is_out_of_memory(error)):
+            if not (failure.fired and is_out_of_memory(error)):
                 raise
             self._forget(error)
             return None
-        self._stop()
         found = getattr(item, "_excinfo", None)  # where pytest keeps the error of a unittest.TestCase's test
-        if self._fired and found and is_out_of_memory(found[0].value):
+        if failure.fired and found and is_out_of_memory(found[0].value):
             self._forget(found.pop(0).value)
         return result
-
-    def _stop(self) -> None:
-        self._fired = injected.counted() >= self._n > 0
-        injected.stop()
-
-    def rearm(self) -> None:
-        """Count from here again: a simulation that the test starts ends the counting."""
-        if self._n and not self._fired:
-            injected.fail_allocation(self._n)
 
     @staticmethod
     def _forget(error: BaseException) -> None:
@@ -227,12 +230,6 @@ def register(config: pytest.Config) -> None:
     """Register the hooks of the walk."""
     if not config.pluginmanager.has_plugin(NAME):
         config.pluginmanager.register(Walker(), NAME)
-
-
-def walker_of(config: pytest.Config) -> Walker | None:
-    """Return the walker of a run, if any test uses the fixture."""
-    found = config.pluginmanager.get_plugin(NAME)
-    return found if isinstance(found, Walker) else None
 
 
 # ``gpu_leak(warmup=1)``, ``gpu_peak(warmup=1)``: runs before the one that counts, for what is allocated once and
