@@ -32,8 +32,7 @@ typedef struct {
 static PyObject *block_type, *loan_type;
 static Block *first, *last;
 
-/* Names of a Buffer's slots. */
-static PyObject *ptr_name, *nbytes_name, *device_name, *block_name;
+static PyObject *block_name; /* of a Buffer's slot */
 
 /* Functions of memory/_buffer.py, and the class Buffer. */
 static union {
@@ -226,10 +225,10 @@ static PyObject *device_of(int32_t number) {
 	return device != NULL ? Py_NewRef(device) : NULL;
 }
 
-/* Allocates on a logical GPU, -1 for the thread's. size is nbytes as an object. Returns a Buffer. */
-static PyObject *allocate_on(long long number, long long nbytes, PyObject *size) {
+/* Allocates on a logical GPU, -1 for the thread's. Returns a Buffer. */
+static PyObject *allocate_on(long long number, long long nbytes) {
 	Block *block = (Block *)gcpy_new(block_type);
-	PyObject *buffer = block != NULL ? gcpy_new(python.buffer_type) : NULL, *ptr = NULL;
+	PyObject *buffer = block != NULL ? gcpy_new(python.buffer_type) : NULL;
 	uint16_t by = (uint16_t)(gcgo_tag_read() << GCGO_LIBRARY_BITS | GCGO_GPUCONF);
 	struct gcgo_taken taken;
 	char *refusal;
@@ -249,10 +248,7 @@ static PyObject *allocate_on(long long number, long long nbytes, PyObject *size)
 	block->id = taken.id;
 	block->nbytes = nbytes;
 	block->generation = gcpy_generation(); /* no reset is possible while memory is in use */
-	if ((block->device = device_of(taken.gpu)) == NULL || (ptr = PyLong_FromUnsignedLongLong(taken.address)) == NULL ||
-	    PyObject_SetAttr(buffer, ptr_name, ptr) < 0 || PyObject_SetAttr(buffer, nbytes_name, size) < 0 ||
-	    PyObject_SetAttr(buffer, device_name, block->device) < 0 ||
-	    PyObject_SetAttr(buffer, block_name, (PyObject *)block) < 0)
+	if ((block->device = device_of(taken.gpu)) == NULL || PyObject_SetAttr(buffer, block_name, (PyObject *)block) < 0)
 		goto failed;
 	if (taken.id != 0) /* only now: other threads may list and print the buffer from here on */
 		enlist(block);
@@ -263,13 +259,11 @@ static PyObject *allocate_on(long long number, long long nbytes, PyObject *size)
 			goto failed;
 		Py_DECREF(published);
 	}
-	Py_DECREF(ptr);
 	Py_DECREF(block);
 	return buffer;
 failed:
 	if (block != NULL)
 		block->freed = 1; /* nobody has it: no warning */
-	Py_XDECREF(ptr);
 	Py_XDECREF(buffer);
 	Py_XDECREF(block);
 	return NULL;
@@ -278,15 +272,11 @@ failed:
 /* allocate(number, nbytes) -> Buffer. Raises the core's errors. */
 static PyObject *allocate(PyObject *module, PyObject *args) {
 	long long number, nbytes;
-	PyObject *size;
 
 	(void)module;
-	if (!PyArg_ParseTuple(args, "LO", &number, &size))
+	if (!PyArg_ParseTuple(args, "LL", &number, &nbytes) || gcpy_refused())
 		return NULL;
-	nbytes = PyLong_AsLongLong(size);
-	if ((nbytes == -1 && PyErr_Occurred()) || gcpy_refused())
-		return NULL;
-	return allocate_on(number, nbytes, size);
+	return allocate_on(number, nbytes);
 }
 
 /* remember(device, number): what a device argument stands for, for allocate_quickly. The caller lets no reset run
@@ -335,7 +325,7 @@ static PyObject *allocate_quickly(PyObject *module, PyObject *const *args, Py_ss
 	if ((gpu < 0 && (int32_t)(uint32_t)gcgo_scope_read() < GPUCONF_NO_SCOPE) ||
 	    gcgo_refusal(text, sizeof text) != GCGO_NONE)
 		return Py_NewRef(Py_None);
-	return allocate_on(gpu, nbytes, args[0]);
+	return allocate_on(gpu, nbytes);
 }
 
 /* The Buffers of the blocks that are not returned to their pool, oldest first, freed ones that are lent included. */
@@ -378,6 +368,9 @@ static PyMethodDef block_methods[] = {
 
 static PyMemberDef block_members[] = {
     {"id", T_ULONGLONG, offsetof(Block, id), READONLY, NULL},
+    {"ptr", T_ULONGLONG, offsetof(Block, address), READONLY, NULL},
+    {"nbytes", T_LONGLONG, offsetof(Block, nbytes), READONLY, NULL},
+    {"device", T_OBJECT, offsetof(Block, device), READONLY, NULL},
     {NULL, 0, 0, 0, NULL},
 };
 
@@ -412,10 +405,7 @@ static PyMethodDef functions[] = {
 };
 
 int gcpy_add_block(PyObject *module) {
-	if ((ptr_name = PyUnicode_InternFromString("ptr")) == NULL ||
-	    (nbytes_name = PyUnicode_InternFromString("nbytes")) == NULL ||
-	    (device_name = PyUnicode_InternFromString("device")) == NULL ||
-	    (block_name = PyUnicode_InternFromString("_block")) == NULL ||
+	if ((block_name = PyUnicode_InternFromString("_block")) == NULL ||
 	    (block_type = PyType_FromSpec(&block_spec)) == NULL || (loan_type = PyType_FromSpec(&loan_spec)) == NULL)
 		return -1;
 	return PyModule_AddFunctions(module, functions);

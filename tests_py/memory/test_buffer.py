@@ -63,6 +63,18 @@ def test_says_what_it_is() -> None:
     assert repr(buffer) == "<gpuconf.Buffer of 1000 bytes on /device:GPU:0, freed>"
 
 
+@pytest.mark.parametrize("name", ["ptr", "nbytes", "device", "freed"])
+def test_what_it_is_can_not_be_changed(name: str) -> None:
+    """A greater nbytes let view() and DLPack reach beyond the block, into other blocks and unmapped memory."""
+    with memory.allocate(1000) as buffer, memory.allocate(1000) as other:
+        before = getattr(buffer, name)
+        with pytest.raises(AttributeError):
+            setattr(buffer, name, getattr(other, name))
+        with pytest.raises(AttributeError):
+            delattr(buffer, name)
+        assert getattr(buffer, name) == before
+
+
 def test_a_second_free_does_nothing() -> None:
     """Even if the same memory belongs to another buffer by then."""
     first = memory.allocate(1000)

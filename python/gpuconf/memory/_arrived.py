@@ -27,13 +27,13 @@ class ArrivedBuffer(Buffer):
     memory. The program did not allocate the buffer, so dropping it frees the memory without a ResourceWarning.
     """
 
-    __slots__ = ("_held",)
+    __slots__ = ("_held", "_size")
 
     # The bytes, later the buffer on the device; None if freed before it reached a device.
     _held: bytearray | Buffer | None
 
     def __init__(self, nbytes: int, data: bytearray | None) -> None:
-        self.nbytes = nbytes
+        self._size = nbytes
         self._held = data
 
     def _placed(self) -> Buffer:
@@ -58,12 +58,17 @@ class ArrivedBuffer(Buffer):
         return self._held
 
     @property
-    def ptr(self) -> int:  # type: ignore[override]
+    def nbytes(self) -> int:
+        """The size that it had where it was allocated."""
+        return self._size
+
+    @property
+    def ptr(self) -> int:
         """The device address."""
         return self._placed().ptr
 
     @property
-    def device(self) -> LogicalDevice:  # type: ignore[override]
+    def device(self) -> LogicalDevice:
         """The logical device that holds the memory."""
         return self._placed().device
 

@@ -41,7 +41,6 @@ _WAIT_MS = 50
 class Buffer(metaclass=Made):
     """A block of device memory, from :func:`allocate` until :meth:`free`.
 
-    Attributes: ``ptr``, the device address; ``nbytes``, the requested size; ``device``, the LogicalDevice.
     A buffer is a context manager that frees the memory on exit. Dropping a buffer without freeing it frees the memory
     and issues a ResourceWarning, as for an open file.
 
@@ -51,11 +50,8 @@ class Buffer(metaclass=Made):
     interface keeps the buffer object alive, but does not protect it from ``free``.
     """
 
-    __slots__ = ("__weakref__", "_block", "device", "nbytes", "ptr")
+    __slots__ = ("__weakref__", "_block")
 
-    ptr: int
-    nbytes: int
-    device: LogicalDevice
     if TYPE_CHECKING:
         _block: Any  # what pybind/_gpuconf/block.c allocates and frees. When the buffer is dropped, so is the block
 
@@ -64,6 +60,22 @@ class Buffer(metaclass=Made):
     _ending = staticmethod(sys.is_finalizing)
 
     _made_by = "use gpuconf.memory.allocate()"
+
+    @property
+    def ptr(self) -> int:
+        """The device address."""
+        return int(self._block.ptr)
+
+    @property
+    def nbytes(self) -> int:
+        """The requested size."""
+        return int(self._block.nbytes)
+
+    @property
+    def device(self) -> LogicalDevice:
+        """The logical GPU."""
+        device: LogicalDevice = self._block.device
+        return device
 
     @property
     def freed(self) -> bool:
