@@ -151,6 +151,8 @@ def test_what_a_tag_cannot_decorate() -> None:
     for function in (generator, coroutine, asynchronous_generator):
         with pytest.raises(TypeError, match=r"with gpuconf.memory.tag\('x'\):` inside it"):
             memory.tag("x")(function)
+    with pytest.raises(TypeError, match="decorates a function, but got type"):  # it would no longer be a class
+        memory.tag("x")(threading.Thread)
     with pytest.raises(TypeError, match="decorates a function, but got int"):
         memory.tag("x")(1)  # type: ignore[type-var]
     memory.tag("x")(functools.partial(int))

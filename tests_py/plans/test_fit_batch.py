@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import math
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import gpuconf
 import pytest
 from gpuconf import errors
 from gpuconf.memory import allocate, fit_batch
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 MIB = 1 << 20
 LIMIT = 1000  # MiB
@@ -170,6 +168,23 @@ def test_both_forms_of_the_decorator_default_to_128(one_gpu: None) -> None:
     for decorate in (fit_batch, fit_batch()):
         assert decorate(lambda n: n)() == 128
     assert fit_batch(64)(lambda n: n)() == 64
+
+
+async def coroutine(n: int) -> None:
+    allocate(n << 30).free()
+
+
+def generator(n: int) -> Iterator[None]:
+    allocate(n << 30).free()
+    yield
+
+
+@pytest.mark.parametrize("function", [coroutine, generator])
+def test_what_does_nothing_when_it_is_called_is_refused(one_gpu: None, function: Callable[..., Any]) -> None:
+    """It was called, did not run, and so fitted with any size."""
+    for fit in (lambda: fit_batch(function, 1000), lambda: fit_batch(function), lambda: fit_batch(1000)(function)):
+        with pytest.raises(TypeError, match="whose body runs after the call returns"):
+            fit()
 
 
 class TheirError(RuntimeError):

@@ -19,6 +19,7 @@ from . import _release, _tracebacks
 from ._measure import Measurement, measure
 from ._memory_curve import WORTHWHILE, Run, Use, next_size, predict
 from ._stats import stats, totals
+from ._tag import refuse_generators
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -165,6 +166,7 @@ def fit_batch(function: Any = None, start: Any = None, *, device: Device | None 
     size = _checked(start)
     if function is None:
         return functools.partial(_decorate, start=size, device=device)
+    _check(function)
     return _search(function, size, device, again=True)
 
 
@@ -179,11 +181,17 @@ def _checked(start: Any) -> int:
     return size
 
 
-def _decorate(function: Callable[..., Any], start: int, device: Device | None) -> Callable[..., Any]:
+def _check(function: Callable[..., Any]) -> None:
     code = getattr(function, "__code__", None)
     if code is not None and code.co_argcount == 0 and not code.co_flags & _VARIABLE_ARGUMENTS:
         name = getattr(function, "__name__", "the function")
         raise errors.InvalidTypeError(f"{name}() takes no argument: fit_batch passes the batch size as the first one")
+    instead = "pass one that runs it to its end, such as lambda n: asyncio.run(step(n))"
+    refuse_generators(function, "fit_batch cannot run", instead)
+
+
+def _decorate(function: Callable[..., Any], start: int, device: Device | None) -> Callable[..., Any]:
+    _check(function)
 
     @functools.wraps(function)
     def fitted(*args: Any, **kwargs: Any) -> Any:

@@ -21,8 +21,15 @@ if TYPE_CHECKING:
 
 _MOST_BYTES = 200  # gocore/base/holder
 
-# inspect's flags of code objects. A tag around a call of such a function would end before its body runs.
-_GENERATOR, _COROUTINE, _ASYNC_GENERATOR = 0x20, 0x80, 0x200
+GENERATORS = 0x20 | 0x80 | 0x200  # CO_GENERATOR, CO_COROUTINE, CO_ASYNC_GENERATOR; importing inspect takes long
+
+
+def refuse_generators(function: Any, doing: str, instead: str) -> None:
+    """Refuse a function that has done nothing yet when its call returns."""
+    if getattr(getattr(function, "__code__", None), "co_flags", 0) & GENERATORS:
+        raise errors.InvalidTypeError(
+            f"{doing} a generator or coroutine function, whose body runs after the call returns: {instead}"
+        )
 
 
 class _Blocks(_local):
@@ -89,15 +96,11 @@ class Tag:
         def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
             """Return the function with its calls inside this tag."""
             self._used = True
-            if not callable(function):
+            if not callable(function) or isinstance(function, type):
                 text = f"a tag decorates a function, but got {type(function).__name__}: {texts.shown(function)}"
                 raise errors.InvalidTypeError(text)
-            code = getattr(function, "__code__", None)
-            if getattr(code, "co_flags", 0) & (_GENERATOR | _COROUTINE | _ASYNC_GENERATOR):
-                raise errors.InvalidTypeError(
-                    "a tag cannot decorate a generator or coroutine function, whose body runs after the call returns: "
-                    f"write `with gpuconf.memory.tag({self.name!r}):` inside it"
-                )
+            inside = f"write `with gpuconf.memory.tag({self.name!r}):` inside it"
+            refuse_generators(function, "a tag cannot decorate", inside)
 
             @functools.wraps(function)
             def tagged(*args: Any, **kwargs: Any) -> Any:

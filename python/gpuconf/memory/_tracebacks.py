@@ -10,6 +10,7 @@ from types import AsyncGeneratorType, CoroutineType, FrameType, GeneratorType, T
 
 from .._core import native
 from .._typing import Any
+from ._tag import GENERATORS
 
 
 def instances(kind: type) -> list[Any]:
@@ -126,12 +127,9 @@ def _clear(tracebacks: list[TracebackType | None]) -> int:
     return cleared
 
 
-_GENERATORS = 0x20 | 0x80 | 0x200  # CO_GENERATOR, CO_COROUTINE, CO_ASYNC_GENERATOR; importing inspect takes long
-
-
 def _suspended(frames: dict[int, FrameType]) -> set[int]:
     """Return which frames belong to a generator or a coroutine that has not finished."""
-    if not any(frame.f_code.co_flags & _GENERATORS for frame in frames.values()):
+    if not any(frame.f_code.co_flags & GENERATORS for frame in frames.values()):
         return set()
     kept = (id(getattr(each, frame)) for kind, frame in _FRAME_OF for each in instances(kind))
     return {number for number in kept if number in frames}
