@@ -98,7 +98,8 @@ func (m *Manager) poolOfLocked(text string) (*pool, error) {
 		return nil, err
 	}
 	if number < 0 {
-		return nil, status.Errorf(status.InvalidArgument, "Allocator stats not available for device '%s'", text)
+		return nil, status.Errorf(status.InvalidArgument, "Allocator stats not available for device '%s': only GPUs "+
+			"have a memory pool. Pass a GPU, such as \"GPU:0\"", text)
 	}
 	p := m.gpus[number]
 	p.captures.reclaim(p.bfc)

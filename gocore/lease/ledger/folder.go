@@ -81,8 +81,8 @@ func (l *Ledger) mkdirProblem(err error) error {
 				"created in %s. Set GPUCONF_LEDGER to another folder",
 				l.folder, above)
 		}
-		return status.Errorf(status.NotFound, "cannot create the ledger's folder %s: %s does not exist. Create it, or "+
-			"set GPUCONF_LEDGER to another folder", l.folder, above)
+		return status.Errorf(status.FailedPrecondition, "cannot create the ledger's folder %s: %s does not exist. "+
+			"Create it, or set GPUCONF_LEDGER to another folder", l.folder, above)
 	}
 	return l.problem(err, "", "cannot create")
 }

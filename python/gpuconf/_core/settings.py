@@ -442,7 +442,7 @@ def _limit(what: str, given: Any) -> int:
     except errors.InvalidTypeError as error:
         raise errors.InvalidArgumentError(f"{error}{sizes.number_hint(given)}") from None
     if count < 1 << 20:
-        hint = sizes.unit_hint(count)
+        hint = sizes.unit_hint(given, count)
         raise errors.InvalidArgumentError(
             f"{what} must be at least 1 MiB, such as '6GiB', but got {texts.shown(given)}{hint}"
         )

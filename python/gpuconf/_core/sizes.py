@@ -40,13 +40,13 @@ def limit_bytes(limit: Any, total: int | None = None, what: str = "limit") -> in
     if not 1 << 20 <= wanted < 2**63:
         given = repr(limit) if isinstance(limit, str) else shown(wanted)
         text = f"{what} must be at least 1 MiB and less than 2**63 bytes, but got {given}"
-        raise errors.InvalidArgumentError(text + unit_hint(wanted))
+        raise errors.InvalidArgumentError(text + unit_hint(limit, wanted))
     return wanted
 
 
-def unit_hint(number: int) -> str:
-    """Return what a number that is too small for bytes probably means."""
-    if not 0 < number < 1 << 20:
+def unit_hint(given: Any, number: int) -> str:
+    """Return what a number that is too small for bytes probably means. One with another unit means what it says."""
+    if not 0 < number < 1 << 20 or (isinstance(given, str) and not given.upper().rstrip("B ").strip().isdigit()):
         return ""
     return f"; did you mean '{number}{'GiB' if number < 256 else 'MiB'}'?"
 

@@ -42,7 +42,8 @@ def env(options: Options) -> int:
         else:
             raise UsageError("--memory is missing: pass the memory of each GPU, such as --memory 10GiB")
     if limit < 1 << 20:
-        raise UsageError(f"--memory must be at least 1 MiB, but got {options.memory!r}{sizes.unit_hint(limit)}")
+        hint = sizes.unit_hint(options.memory, limit)
+        raise UsageError(f"--memory must be at least 1 MiB, but got {options.memory!r}{hint}")
     cards = [LeasedCard(device.uuid, device.total_memory, device.total_memory) for device in devices]
     variables = of_program(cards, limit, options.growth, options.simulate)
     del variables["CUDA_VISIBLE_DEVICES"]  # the scheduler's

@@ -30,8 +30,9 @@ def lease(options: Options) -> int:
     vars(options).update(wait=None, report=False, json_report=None)  # options that only gpuconf run has
     if options.list and words:
         raise UsageError(f"--list takes no command, but got {words[0]!r}")
-    for name in ("memory", "gpus", "contexts", "timeout", "simulate", "growth"):
-        if options.list and getattr(options, name) is not None:
+    for argument in options.arguments if options.list else ():
+        name = argument.attribute
+        if argument.is_option and name not in ("list", "json") and getattr(options, name) is not None:
             raise UsageError(f"--list lists leases and takes none: leave --{name} out, or leave --list out")
     if options.list:
         return _list(options.json)

@@ -150,7 +150,8 @@ def checked_default(environ: Mapping[str, str]) -> tuple[str, str]:
 def _least_size(memory: Any, what: str) -> int:
     wanted = sizes.size(what, memory, 1 << 40)
     if wanted < _LEAST:
-        raise errors.InvalidArgumentError(f"{what} must be at least 1 MiB, but got {memory!r}{sizes.unit_hint(wanted)}")
+        hint = sizes.unit_hint(memory, wanted)
+        raise errors.InvalidArgumentError(f"{what} must be at least 1 MiB, but got {memory!r}{hint}")
     return wanted
 
 

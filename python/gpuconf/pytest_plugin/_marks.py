@@ -65,7 +65,7 @@ def amount(name: str, value: Any) -> int:
     """Return bytes like :func:`size`, but refuse a number that is too small for bytes to be meant."""
     found = size(name, value)
     if 0 < found < 256:
-        raise MarkError(f"{name} is {texts.shown(value)}, which is {sizes_text(found)}{sizes.unit_hint(found)}")
+        raise MarkError(f"{name} is {texts.shown(value)}, which is {sizes_text(found)}{sizes.unit_hint(value, found)}")
     return found
 
 

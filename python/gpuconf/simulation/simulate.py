@@ -133,7 +133,7 @@ def _choose(spec: str, refusal: str, caller: str = "") -> str:
 
 
 def simulate(
-    spec: str | None, *, values: str | None = None, strict: bool | None = None, **unknown: NoReturn
+    spec: str | None, *more: NoReturn, values: str | None = None, strict: bool | None = None, **unknown: NoReturn
 ) -> Simulation:
     """Simulate GPUs from now on, or for a ``with`` block, after which the previous machine is restored.
 
@@ -166,6 +166,8 @@ def simulate(
     """
     refuse_unknown("simulate", unknown, ("spec", "values", "strict"), {})
     _check(spec)
+    if more:
+        raise errors.InvalidTypeError(f"spec is one text, such as '2xT4', but got {1 + len(more)} arguments")
     if strict is not None and not isinstance(strict, bool):
         raise errors.InvalidTypeError(f"strict must be True, False or None, but got {texts.shown(strict)}")
     caller = runtime.caller("gpuconf.simulate")

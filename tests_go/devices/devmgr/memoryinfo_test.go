@@ -54,7 +54,8 @@ func TestMemoryInfo(t *testing.T) {
 
 	_, _, err := m.MemoryInfo("CPU:0")
 	must.Fail(t, status.InvalidArgument, err)
-	require.EqualError(t, err, "Allocator stats not available for device 'CPU:0'")
+	require.EqualError(t, err, "Allocator stats not available for device 'CPU:0': only GPUs have a memory pool. "+
+		"Pass a GPU, such as \"GPU:0\"")
 	err = m.ResetMemoryStats("CPU:0")
 	must.Fail(t, status.InvalidArgument, err)
 	require.EqualError(t, err, "Cannot reset memory stats for device 'CPU:0'")

@@ -219,7 +219,7 @@ func TestFoldersThatAreRefused(t *testing.T) {
 	}
 	must.Fail(t, status.InvalidArgument, must.Err(ledger.Open("relative", true)))
 	_, err := ledger.Open(t.TempDir()+"/none/ledger", true)
-	require.Equal(t, status.NotFound, status.CodeOf(err), "%v", err)
+	require.Equal(t, status.FailedPrecondition, status.CodeOf(err), "%v", err)
 }
 
 // Others would use another ledger from then on.
@@ -289,7 +289,7 @@ func TestALedgerThatCannotBeCreated(t *testing.T) {
 	_, err := ledger.Open(place+"/a/b", true)
 	require.EqualError(t, err, "cannot create the ledger's folder "+place+"/a/b: "+place+"/a does not exist. Create "+
 		"it, or set GPUCONF_LEDGER to another folder")
-	must.Fail(t, status.NotFound, err)
+	must.Fail(t, status.FailedPrecondition, err)
 	_ = os.WriteFile(place+"/filler", make([]byte, 1<<20), 0o600)
 	_, err = ledger.Open(place+"/ledger", true)
 	require.ErrorContains(t, err, "the disk is full")
