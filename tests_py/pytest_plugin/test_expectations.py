@@ -107,7 +107,13 @@ def test_a_limit_for_all_tests(suite: Callable[..., Any], monkeypatch: pytest.Mo
         assert "left allocated, and --gpuconf-leak allows 1.00MiB (1048576 bytes)" in ran.texts["test_leaks"]
         assert "::error file=test_suite.py,line=8,title=GPU memory::left allocated: GPU:0: 2.00MiB" in ran.out
     assert set(suite(ALL, "--gpuconf-simulate=T4", "--gpuconf-leak=2MiB").outcomes.values()) == {"passed"}
-    assert "--gpuconf-leak" in suite(ALL, "--gpuconf-leak=much").err
+    assert "ERROR: --gpuconf-leak 'much'" in suite(ALL, "--gpuconf-leak=much").err
+
+
+@pytest.mark.parametrize("name", ["leak", "peak", "memory"])
+def test_an_invalid_key_is_named_as_a_key(suite: Callable[..., Any], name: str) -> None:
+    """Not as an option, which nobody wrote."""
+    assert f"ERROR: the key gpuconf_{name} 'much'" in suite(ALL, ini=f"gpuconf_{name} = much").err
 
 
 @pytest.mark.parametrize("library", ["numba.cuda.cudadrv.driver", "cupy", "torch", "none"])

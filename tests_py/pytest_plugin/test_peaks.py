@@ -207,6 +207,14 @@ def test_workers_write_one_file(
     assert suite(BASELINE, *options).outcomes["test_step"] == "failed"
 
 
+def test_an_update_that_cannot_be_written_is_a_usage_error(suite: Callable[..., Any]) -> None:
+    """It was an internal error, after all tests, whose summary was lost."""
+    ran = suite(BASELINE, "--gpuconf=simulate", "--gpuconf-update", ini="gpuconf_baseline = none/memory.json")
+    assert ran.outcomes == {}
+    assert ran.err.startswith("ERROR: --gpuconf-update cannot write ")
+    assert ran.err.rstrip().endswith("none/memory.json: no such folder, or no permission")
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [

@@ -111,9 +111,11 @@ def of_run(config: pytest.Config) -> Baselines:
 
 
 def check(config: pytest.Config) -> None:
-    """Raise pytest.UsageError if the file cannot be read, before any test runs."""
+    """Raise pytest.UsageError if the file cannot be read, or not be written, before any test runs."""
     if not is_plain(config):
-        of_run(config)
+        path = of_run(config).path
+        if settings(config).update and not os.access(path if path.exists() else path.parent, os.W_OK):
+            raise pytest.UsageError(f"--gpuconf-update cannot write {path}: no such folder, or no permission")
 
 
 def new_entry(peak: int, at_peak: dict[int, Any], root: Path) -> dict[str, Any]:

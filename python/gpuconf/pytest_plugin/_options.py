@@ -51,7 +51,19 @@ _OPTIONS: dict[str, tuple[str | None, str]] = {
 def given(config: pytest.Config, name: str) -> Any:
     """Return the value of an option, else that of the key of the same name."""
     option = _option(config, name)
-    return option if option is not None else _key(config, "gpuconf" if name == "mode" else f"gpuconf_{name}")
+    if option == "":
+        raise pytest.UsageError(f"{named(config, name)} is empty: it takes {_OPTIONS[name][0]}")
+    return option if option is not None else _key(config, _whole(name))
+
+
+def named(config: pytest.Config, name: str) -> str:
+    """Return how a message names a value: by its option, or by its key if that was not given."""
+    whole = _whole(name)
+    return f"the key {whole}" if _option(config, name) is None else f"--{whole.replace('_', '-')}"
+
+
+def _whole(name: str) -> str:
+    return "gpuconf" if name == "mode" else f"gpuconf_{name}"
 
 
 def _option(config: pytest.Config, name: str) -> Any:
@@ -80,7 +92,7 @@ def add_options(parser: pytest.Parser) -> None:
     """Add the options and the keys."""
     group = parser.getgroup("gpuconf", "GPUs (gpuconf)")
     for name, (metavar, text) in _OPTIONS.items():
-        whole = "gpuconf" if name == "mode" else f"gpuconf_{name}"
+        whole = _whole(name)
         kind: Any = {"metavar": metavar} if metavar else {"action": "store_true", "default": None}
         group.addoption(f"--{whole.replace('_', '-')}", dest=f"gpuconf_{name}", help=text, **kind)
         of_key: Any = {"default": ""} if metavar else {"type": "bool", "default": False}
@@ -106,8 +118,9 @@ class Settings:
         self.update = bool(given(config, "update"))
         self.require_baseline = bool(given(config, "require_baseline"))
         peak, leak = given(config, "peak"), given(config, "leak")
-        self.peak = _size("--gpuconf-peak", str(peak)) if peak else None
-        self.leak: int | None = _checked(size, "--gpuconf-leak", int(leak) if str(leak).isdecimal() else leak)
+        self.peak = _size(named(config, "peak"), str(peak)) if peak else None
+        leak = int(leak) if str(leak).isdecimal() else leak
+        self.leak: int | None = _checked(size, named(config, "leak"), leak)
         self.baseline = config.rootpath / str(config.getini("gpuconf_baseline"))
         self.tolerance: float = _checked(tolerance, "gpuconf_tolerance", config.getini("gpuconf_tolerance")) or 0.0
         self.per_worker: int = 0  # bytes; 0 for none
@@ -115,28 +128,27 @@ class Settings:
         if self.mode not in MODES:
             from .._core import texts
 
-            name = "the key gpuconf" if config.getoption("gpuconf_mode") is None else "--gpuconf"
-            text = f"{name} must be one of {', '.join(MODES)}, but got {texts.shown(self.mode)}"
+            text = f"{named(config, 'mode')} must be one of {', '.join(MODES)}, but got {texts.shown(self.mode)}"
             raise pytest.UsageError(f"{text}; --gpuconf-simulate=2xT4 simulates GPUs")
         if self.machine and self.mode in ("off", "required"):
             raise pytest.UsageError(f"--gpuconf-simulate simulates GPUs and cannot be used with --gpuconf={self.mode}")
         if self.machine:
             self.mode = "simulate"
         if given(config, "memory"):
-            self._share(str(given(config, "memory")))
+            self._share(named(config, "memory"), str(given(config, "memory")))
 
-    def _share(self, text: str) -> None:
+    def _share(self, name: str, text: str) -> None:
         part = "%" in text or "." in text
         try:
             number = float(text.rstrip("%")) / (100 if text.endswith("%") else 1)
         except ValueError:
             part = False
         if part and not 0 < number <= 1:
-            raise pytest.UsageError(f"--gpuconf-memory {text!r} must be more than 0 and at most all of a GPU's memory")
+            raise pytest.UsageError(f"{name} {text!r} must be more than 0 and at most all of a GPU's memory")
         if part:
             self.fraction = number
         else:
-            self.per_worker = _size("--gpuconf-memory", text, ", or a fraction: 0.25 or '25%'")
+            self.per_worker = _size(name, text, ", or a fraction: 0.25 or '25%'")
 
 
 class MarkError(Exception):
