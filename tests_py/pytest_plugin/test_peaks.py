@@ -15,6 +15,14 @@ LIMITS = """
 def test_its_own_machine(gpu_simulate):
     gpu_simulate("2xT4")
     memory.allocate(16 * MIB, "GPU:1").free()
+@pytest.mark.gpu_peak("8MiB")
+def test_before_a_reset(gpu): # which forgot it, so that the test passed
+    memory.allocate(9 * MIB).free()
+    gpuconf.reset()
+@pytest.mark.gpu_peak("8MiB")
+def test_on_a_machine_of_its_own():
+    with gpuconf.simulate("T4"):
+        memory.allocate(9 * MIB).free()
 @pytest.fixture(scope="session")
 def wide():
     memory.allocate(64 * MIB).free()
@@ -45,7 +53,16 @@ def test_unmarked(gpu): memory.allocate(16 * MIB).free()
 @pytest.mark.gpu_peak("8MiB")
 def test_walk(gpu, gpu_oom_each): memory.allocate(8 * MIB).free()
 """
-FAILED = dict.fromkeys(("test_fixtures_of_the_test_count", "test_above", "test_its_own_machine"), "failed")
+FAILED = dict.fromkeys(
+    (
+        "test_fixtures_of_the_test_count",
+        "test_above",
+        "test_its_own_machine",
+        "test_before_a_reset",
+        "test_on_a_machine_of_its_own",
+    ),
+    "failed",
+)
 
 
 def test_a_peak_above_its_limit_fails(suite: Callable[..., Any]) -> None:
@@ -59,6 +76,8 @@ def test_a_peak_above_its_limit_fails(suite: Callable[..., Any]) -> None:
     assert largest.startswith("  8.00MiB (8388608 bytes) at ")
     assert largest.endswith("(test_above), 1 block")
     assert ran.properties["test_above"]["gpuconf.peak"] == told
+    for name in ("test_before_a_reset", "test_on_a_machine_of_its_own"):
+        assert "peak 9.00MiB" in ran.texts[name]
     assert "::error" not in ran.out
 
 

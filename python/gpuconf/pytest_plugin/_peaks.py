@@ -32,6 +32,7 @@ class Peaks:
         self._torch: _pytorch.Peak | None = None  # of PyTorch's own allocator
         self._torch_before: dict[int, int] = {}
         self.above: dict[int, int] = {}  # by GPU: the most bytes in use beyond those before
+        runtime.before_replacing.append(self.read)
 
     def begin(self, torch: bool = False) -> None:
         """Begin with a test.
