@@ -11,6 +11,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 FIXTURES = """
+def test_memory_before_a_reset(gpu_simulate, gpu_memory):
+    gpu_simulate("T4")
+    memory.allocate(5 * MIB).free()
+    gpuconf.reset()
+    memory.allocate(MIB).free()
+    assert gpu_memory.peak == 5 * MIB # it was 1 MiB
 def test_no_gpu_before(): assert gpuconf.config.list_physical_devices("GPU") == []
 def test_sim(gpu_simulate):
     assert repr(gpu_simulate("2xH100-80GB")) == "gpuconf.simulate('2xH100-80GB')"

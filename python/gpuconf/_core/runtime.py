@@ -109,7 +109,7 @@ def on_forget(clear: Callable[[], None]) -> Callable[[], None]:
 
 
 # Read what a reset forgets, or would if it were not refused: the pytest plugin's peaks.
-before_replacing: list[Callable[[], None]] = []
+before_replacing: list[Callable[[], object]] = []
 
 # Run after each change of the devices' configuration that config's functions make.
 _on_configured: list[Callable[[], None]] = []

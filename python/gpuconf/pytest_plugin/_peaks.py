@@ -181,6 +181,7 @@ class _Pool:
         if self._there():
             self.start = self._peak = memory.stats(device).bytes_in_use
             self._measure()
+        runtime.before_replacing.append(self.peak)
 
     def _there(self) -> bool:
         return loaded() and runtime.initialized() and bool(runtime.ordinals())
@@ -200,10 +201,11 @@ class _Pool:
                 self._measure()
             else:  # the pools are younger than the fixture
                 self.start = 0
-                self._peak = memory.stats(self._device).peak_bytes_in_use
+                self._peak = max(self._peak, memory.stats(self._device).peak_bytes_in_use)
         return self._peak
 
     def stop(self) -> None:
+        runtime.before_replacing.remove(self.peak)
         if self._measurement is not None and self._generation == runtime.current.generation:
             self._measurement.__exit__(None, None, None)
         self._measurement = None
