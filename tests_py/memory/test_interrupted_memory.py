@@ -164,6 +164,51 @@ print(len(steps), sum(steps.values()) > 1000)
     assert out == "16 True\n"
 
 
+RESETS = """
+import sys, warnings
+import gpuconf
+from tripwire import interrupted
+
+def reset():
+    gpuconf.reset()
+
+def simulated():
+    gpuconf.simulate("T4")
+
+def in_a_simulation():
+    with gpuconf.simulate("A100-40GB"):
+        gpuconf.memory.allocate(1000).free()
+
+warnings.simplefilter("ignore")
+sys.unraisablehook = id
+for use, stride in ((reset, 1), (simulated, 7), (in_a_simulation, 101)):  # thousands of steps
+    gpuconf.simulate("2xT4")
+    at = 0
+    while True:
+        at += stride
+        gpuconf.memory.allocate(1).free()
+        where, caught = interrupted(use, at)
+        caught = None
+        for buffer in gpuconf.memory.live_buffers():
+            buffer.free()
+        gpuconf.memory.allocate(1).free()  # the devices that are listed are those that the core has
+        gpuconf.reset()
+        gpuconf.simulate("2xT4")
+        assert len(gpuconf.visible_devices()) == 2, (use.__name__, at)
+        if where is None:
+            break
+    print(use.__name__, at > 500)
+"""
+
+
+def test_resets_at_any_step_of_the_interpreter() -> None:
+    """An exception just after the core's own reset left devices listed that it no longer had: each further call failed,
+    gpuconf.reset() too. Ctrl-C comes there, because Python handles signals when the core returns.
+    """
+    out = run_well(RESETS, env=PATH, timeout=120)
+    assert out == "reset True\nsimulated True\nin_a_simulation True\n"
+
+
 def test_between_enter_and_the_block() -> None:
     """From Python 3.14 on, a with statement handles signals there.
 

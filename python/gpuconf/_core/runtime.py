@@ -18,7 +18,7 @@ from .devices import LogicalDevice, PhysicalDevice
 from .fork import module_lock
 from .message import calling_frame as calling_frame
 from .message import dumps, loads, publish
-from .native import core
+from .native import by_hand, core, loaded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -405,9 +405,20 @@ def replace(change: Callable[[], T]) -> T:
     with _lock:
         for read in before_replacing:
             read()
-        changed = change()
-        _forget()
+        before = _generation()
+        try:
+            changed = change()
+            _forget()
+        except BaseException:  # a signal handler's may come when the core has changed, and nothing here
+            if _generation() != before:
+                _forget()
+            raise
         return changed
+
+
+def _generation() -> int:
+    """Return the core's number of its devices."""
+    return by_hand().generation() if loaded() else -1
 
 
 def _forget() -> None:
