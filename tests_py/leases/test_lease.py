@@ -17,9 +17,11 @@ from typing import Any
 import gpuconf
 import pytest
 from gpuconf._core import settings
+from gpuconf.leases.grant import Grant
 from gpuconf.leases.lease import devices_elsewhere
 from gpuconf.leases.ledger import Card, Ledger, open_ledger
-from script import environment
+from script import environment, run_well
+from tripwire import PATH
 
 GIB = 1 << 30
 
@@ -308,6 +310,44 @@ def test_an_error_of_the_block_takes_precedence() -> None:
         (buffer := gpuconf.memory.allocate(1 << 20)).nbytes // 0
     buffer.free()
     leased.release()
+
+
+def test_another_lease_after_one_whose_end_was_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was refused for ever, because the process had a lease of nothing, which could not be left."""
+    release = Grant.release
+
+    def interrupted(self: Grant) -> None:
+        release(self)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt), gpuconf.lease(memory="1GiB"):
+        patch.setattr(Grant, "release", interrupted)
+    with gpuconf.lease(memory="1GiB") as leased:
+        assert leased.memory == 1 << 30
+
+
+def test_another_lease_after_one_whose_begin_was_interrupted() -> None:
+    """At each of the first steps, in which the lease becomes that of the process."""
+    run_well(
+        """
+        import warnings
+        import gpuconf
+        from tripwire import interrupted
+
+        def use():
+            leased.__enter__()
+
+        warnings.simplefilter("ignore")
+        gpuconf.simulate("T4")
+        for at in range(1, 80):
+            leased = gpuconf.lease("1GiB")
+            where, caught = interrupted(use, at)
+            assert where, at
+            with gpuconf.lease("1GiB"):
+                pass
+        """,
+        env=PATH,
+    )
 
 
 def test_leases_do_not_nest() -> None:

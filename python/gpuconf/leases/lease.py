@@ -197,14 +197,17 @@ class Lease(Block, metaclass=Made):
         refuse_in_child()
         self._pending.clear()
         global _current
-        with _lock:
-            if _current is not None:
-                raise errors.NestingError(f"leases cannot be nested: this process has {_current!r}. Leave it first")
-            _current = self
+        taking = False
         try:
+            with _lock:
+                if _current is not None:
+                    raise errors.NestingError(f"leases cannot be nested: this process has {_current!r}. Leave it first")
+                taking = True  # first: a signal's exception may come between the two
+                _current = self
             self._take()
         except BaseException:
-            _current = None
+            if taking:
+                _current = None
             raise
         return self
 
@@ -292,15 +295,17 @@ class Lease(Block, metaclass=Made):
         seen = ",".join(self.gpus)
         self._put_back()
         granted, self._grant = self._grant, None
-        if granted is not None and (text := granted.why_lost()):
-            _warn(text)
-        if granted is not None:  # else a signal handler has called release() meanwhile
-            granted.release()
-            if granted.claim is None:
-                _publish_in_job(granted.id)
-        with _lock:
-            if _current is self:
-                _current = None
+        try:
+            if granted is not None and (text := granted.why_lost()):
+                _warn(text)
+            if granted is not None:  # else a signal handler has called release() meanwhile
+                granted.release()
+                if granted.claim is None:
+                    _publish_in_job(granted.id)
+        finally:  # also if that was interrupted, or a copy has released it: nothing is leased, and another may be
+            with _lock:
+                if _current is self:
+                    _current = None
         try:
             limited.resume(KeptConfiguration, seen)
         except errors.GpuconfError as error:  # the lease has ended all the same
