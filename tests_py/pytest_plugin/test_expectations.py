@@ -112,7 +112,7 @@ def test_a_limit_for_all_tests(suite: Callable[..., Any], monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize("name", ["leak", "peak", "memory"])
 def test_an_invalid_key_is_named_as_a_key(suite: Callable[..., Any], name: str) -> None:
-    """Not as an option, which nobody wrote."""
+    """Not as an option, which the run does not have."""
     assert f"ERROR: the key gpuconf_{name} 'much'" in suite(ALL, ini=f"gpuconf_{name} = much").err
 
 
