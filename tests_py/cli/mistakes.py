@@ -7,6 +7,7 @@ pytest's command lines and marks. Below each stands its exit code or the error's
 from __future__ import annotations
 
 import contextlib
+import importlib
 import io
 import os
 import pickle
@@ -127,33 +128,44 @@ def suite(line: str) -> str:
         words = shlex.split(line)[1:] if line.startswith("pytest") else ["--gpuconf-report"]
         mark = line if line.startswith("@") else ""
         Path("test_a.py").write_text(f"import pytest\n{mark}\ndef test_a(): pass\n")
-        return pytest.main(["-q", "-p", "no:cacheprovider", *words])
+        os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # others take longer to start than gpuconf's
+        return pytest.main(["-q", "-p", "no:cacheprovider", "-p", "gpuconf.pytest_plugin", *words])
 
     said = in_child(run)
     lines = [each for each in said.splitlines() if "ERROR" in each or " error: " in each]
     return f"{said.split(' ')[0]} {lines[-1].partition('] ')[2] or lines[-1] if lines else ''}"
 
 
-KINDS = {"$ ": command, ">>> ": call, "% ": magic, "# pytest ": suite}
+# How each kind is asked, and what this process imports before, once for all that follow: in each child it took most of
+# the time. Command lines and calls are asked first, by processes in which neither IPython nor pytest is imported.
+KINDS = {
+    "$ ": (command, ("gpuconf.cli.main", "gpuconf")),
+    ">>> ": (call, ()),
+    "% ": (magic, ("IPython.core.interactiveshell",)),
+    "# pytest ": (suite, ("pytest", "_pytest.config")),
+}
 
 
 def answered(text: str, folder: Path) -> str:
     """Return the file's text with what the mistakes are answered now."""
-    lines = []
-    for part in text.strip().split("\n\n"):
-        first = part.splitlines()[0]
-        kind = next((kind for kind in KINDS if first.startswith(kind)), None)
-        if kind is None:
-            lines.append(part)
-            continue
-        before = dict(os.environ)
-        told = KINDS[kind](first.removeprefix(kind)).replace(str(folder), "FOLDER")
-        os.environ.clear()
-        os.environ.update(before)
-        told = re.sub(r"\b0x[0-9a-f]+", "0x...", re.sub(r"\x1b\[[0-9;]*m", "", told))
-        shown = [each.rstrip() for each in told.splitlines() if each.strip()]
-        lines.append("\n".join([first, *shown[:8]]))
-    return "\n\n".join(lines) + "\n"
+    parts = text.strip().split("\n\n")
+    for kind, (ask, modules) in KINDS.items():
+        for name in modules:
+            module = importlib.import_module(name)
+            for public in getattr(module, "__all__", ()):
+                getattr(module, public)  # the first use of a name of gpuconf imports its module, but not the core
+        for index, part in enumerate(parts):
+            first = part.splitlines()[0]
+            if not first.startswith(kind):
+                continue
+            before = dict(os.environ)
+            told = ask(first.removeprefix(kind)).replace(str(folder), "FOLDER")
+            os.environ.clear()
+            os.environ.update(before)
+            told = re.sub(r"\b0x[0-9a-f]+", "0x...", re.sub(r"\x1b\[[0-9;]*m", "", told))
+            shown = [each.rstrip() for each in told.splitlines() if each.strip()]
+            parts[index] = "\n".join([first, *shown[:8]])
+    return "\n\n".join(parts) + "\n"
 
 
 if __name__ == "__main__":
