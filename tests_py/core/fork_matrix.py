@@ -39,7 +39,7 @@ from gpuconf._core import import_hook as _import_hook
 from gpuconf._core import injected
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 MACHINE = "2xH100-80GB"
 REFUSED, QUIET, EITHER = "refused", "quiet", "either"
@@ -505,31 +505,48 @@ class Result(NamedTuple):
     stack: str  # of the first child that hung
 
 
-@contextlib.contextmanager
-def repeated(act: Callable[[], None], threads: int = 2) -> Iterator[threading.Event]:
-    """Repeat something in threads while the event that this yields is set."""
-    going, stop, failures = threading.Event(), threading.Event(), []
+class Repeated:
+    """Something that threads repeat between ``go`` and ``pause``."""
 
-    def repeat() -> None:
+    def __init__(self, act: Callable[[], None], threads: int = 2) -> None:
+        self._act = act
+        self._going, self._stop = threading.Event(), threading.Event()
+        self._failures: list[BaseException] = []
+        self._begun = [0] * threads
+        self._workers = [threading.Thread(target=self._repeat, args=(each,), daemon=True) for each in range(threads)]
+
+    def _repeat(self, number: int) -> None:
         try:
-            while not stop.is_set():
-                going.wait()
-                act()
+            while not self._stop.is_set():
+                self._going.wait()
+                self._begun[number] += 1
+                self._act()
         except BaseException as error:
-            failures.append(error)
+            self._failures.append(error)
             raise
 
-    workers = [threading.Thread(target=repeat, daemon=True) for _ in range(threads)]
-    for worker in workers:
-        worker.start()
-    try:
-        yield going
-    finally:
-        stop.set()
-        going.set()
-        for worker in workers:
+    def go(self) -> None:
+        """Let the threads go on. Returns when each of them is at it."""
+        before = list(self._begun)
+        self._going.set()
+        while any(map(int.__eq__, before, self._begun)) and not self._failures:
+            time.sleep(1e-4)
+
+    def pause(self) -> None:
+        """Let each thread wait once it has done what it is at."""
+        self._going.clear()
+
+    def __enter__(self) -> Repeated:
+        for worker in self._workers:
+            worker.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._going.set()
+        for worker in self._workers:
             worker.join()
-    assert not failures, failures
+        assert not self._failures, self._failures
 
 
 def try_background(name: str, forks: int, seed: int) -> Result:
@@ -539,12 +556,12 @@ def try_background(name: str, forks: int, seed: int) -> Result:
     hangs: Counter[str] = Counter()
     wrong: Counter[str] = Counter()
     stack = ""
-    with repeated(lambda: BACKGROUND[name](world)) as going:
+    with Repeated(lambda: BACKGROUND[name](world)) as background:
         for number in range(forks):
-            going.set()
+            background.go()
             time.sleep(chance.random() * 5e-4)
-            child = fork(everything(world, chance.randrange(1 << 30)), whole_exit=number % 8 == 0)
-            going.clear()  # so that the child's time is not shared
+            act = everything(world, chance.randrange(1 << 30))
+            child = fork(act, whole_exit=number % 8 == 0, forked=background.pause)  # the time is the child's
             if child.hung_in:
                 hangs[child.hung_in] += 1
                 stack = stack or child.stack

@@ -49,8 +49,13 @@ class Child(namedtuple("Child", ["hung_in", "wrong", "stack"])):
     stack: str  # the Python stack of a child that hung
 
 
-def fork(act: Callable[[Notes], None], whole_exit: bool = False, deadline_s: float = DEADLINE_S) -> Child:
-    """Fork, run ``act`` in the child, and wait for its end.
+def fork(
+    act: Callable[[Notes], None],
+    whole_exit: bool = False,
+    deadline_s: float = DEADLINE_S,
+    forked: Callable[[], object] = bool,
+) -> Child:
+    """Fork, run ``act`` in the child, and wait for its end. ``forked`` is called here once there is a child.
 
     With ``whole_exit`` the child's interpreter shuts down normally.
     """
@@ -61,6 +66,7 @@ def fork(act: Callable[[Notes], None], whole_exit: bool = False, deadline_s: flo
     if pid == 0:
         os.close(read)
         _be_child(act, Notes(write), stack, whole_exit)
+    forked()
     os.close(write)
     text, ended = _read_all(read, deadline_s)
     os.close(read)
