@@ -49,7 +49,7 @@ def test_each_known_difference_is_of_a_kind_and_a_situation() -> None:
 
 
 def test_kinds_of_writes(name: str, in_each: Callable[..., Any]) -> None:
-    result = in_each("kinds_in", name, at_once=2)
+    result = in_each("kinds_in", name, at_once=3)
     assert len(result["names"]) >= 100, result["missing"]
     check(name, result)
 
