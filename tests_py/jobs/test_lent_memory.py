@@ -10,21 +10,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from gpuconf.jobs import simulated_cards
-from turning import PROGRAM, Job, agents, in_use, one_card, rows, states, until
+from turning import PROGRAM, Job, agents, in_use, rows, states, until
 
 LENDS = "100MiB..300MiB"
-
-
-@pytest.fixture
-def environment(tmp_path: Path) -> Iterator[dict[str, str]]:
-    """Of programs that share one card and one ledger."""
-    with one_card(tmp_path) as shared:
-        yield shared
 
 
 def leased(environment: dict[str, str]) -> list[int]:

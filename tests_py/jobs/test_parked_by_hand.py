@@ -9,21 +9,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from gpuconf._core.generated.cards import Card, CardMemory
 from gpuconf.jobs import turns
 from gpuconf.machine.cards import Survey
-from turning import PAIR, Job, agents, in_use, one_card, rows, states, until
-
-
-@pytest.fixture
-def environment(tmp_path: Path) -> Iterator[dict[str, str]]:
-    """Of programs that share one card and one ledger."""
-    with one_card(tmp_path) as shared:
-        yield shared
+from turning import PAIR, Job, agents, in_use, rows, states, until
 
 
 def gpuconf(environment: dict[str, str], *words: object, code: int = 0, folder: Path | None = None) -> str:

@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -20,14 +19,7 @@ from gpuconf.jobs import simulated_cards
 from gpuconf.jobs.agent import Agent, Saved
 from gpuconf.jobs.turns import NO_ROOM
 from jupyter_client.blocking.client import BlockingKernelClient
-from turning import PROGRAM, Job, agents, in_use, one_card, rows, states, until
-
-
-@pytest.fixture
-def environment(tmp_path: Path) -> Iterator[dict[str, str]]:
-    """Of programs that share one card and one ledger."""
-    with one_card(tmp_path) as shared:
-        yield shared
+from turning import PROGRAM, Job, agents, in_use, rows, states, until
 
 
 def test_an_idle_program_gives_its_memory_to_one_that_waits(environment: dict[str, str]) -> None:

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -95,14 +95,14 @@ class Job(AskedProgram):
 
 
 @contextmanager
-def one_card(folder: Path) -> Iterator[dict[str, str]]:
+def one_card(folder: Path, inherited: Mapping[str, str] = os.environ) -> Iterator[dict[str, str]]:
     """The environment of programs that share one card and one ledger."""
     spec = {"GPUCONF_SIMULATE": SPEC, "GPUCONF_LEDGER": str(folder / "ledger")}
     code = "import json, gpuconf.machine.cards as m; print(json.dumps([one.uuid for one in m.visible_devices()]))"
-    listed = subprocess.run([sys.executable, "-c", code], env={**os.environ, **spec}, capture_output=True, check=True)
+    listed = subprocess.run([sys.executable, "-c", code], env={**inherited, **spec}, capture_output=True, check=True)
     sizes = dict.fromkeys(json.loads(listed.stdout), 400 << 20)
     with simulated_cards.share(sizes, SPEC) as cards:
-        yield {**os.environ, **of_startup(), **of_simulation(), **spec, **cards.environment, "CARDS": cards.path}
+        yield {**inherited, **of_startup(), **of_simulation(), **spec, **cards.environment, "CARDS": cards.path}
 
 
 def rows(environment: dict[str, str]) -> list[dict[str, object]]:
