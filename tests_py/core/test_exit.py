@@ -284,7 +284,8 @@ def _finalizers() -> list[tuple[str, ast.FunctionDef]]:
     return [
         (f"{path.relative_to(root)}: {cls.name}.{function.name}", function)
         for path in sorted(root.rglob("*.py"))
-        for cls in ast.walk(ast.parse(path.read_text()))
+        if "def __del__" in (text := path.read_text()) or "def __exit__" in text  # parsing takes long
+        for cls in ast.walk(ast.parse(text))
         if isinstance(cls, ast.ClassDef)
         for function in cls.body
         if isinstance(function, ast.FunctionDef) and function.name in ("__del__", "__exit__")
