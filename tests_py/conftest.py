@@ -31,6 +31,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, lambda _number, _frame: None)
 
+# Files of many tests that take half a minute or more all the same.
+LONG = {"test_docs.py", "test_bad_arguments.py", "test_cover_kinds.py", "test_leased_run.py", "test_rehearsal.py"}
+
 # The variables that TensorFlow and CUDA read; a test sets those it needs.
 _FOREIGN = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "GPUCONF_SIMULATE")
 
@@ -46,14 +49,14 @@ def pytest_collection_finish() -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """No test may leave device memory in use: the plugin's mark checks it.
 
-    With several processes, files of few tests come first: those wait for programs and clocks, and take longest. If they
-    came last, one process would wait while the others have nothing left.
+    With several processes, files of few tests come first, and LONG before them: those wait for programs and clocks, and
+    take longest. If they came last, one process would go on for minutes while the others have nothing left.
     """
     for item in items:
         item.add_marker(pytest.mark.gpu_leak)
     if "PYTEST_XDIST_WORKER" in os.environ:
         tests = Counter(item.path for item in items)
-        items.sort(key=lambda item: tests[item.path])
+        items.sort(key=lambda item: (item.path.name not in LONG, tests[item.path]))
 
 
 @pytest.fixture(autouse=True)
