@@ -372,6 +372,7 @@ var library struct {
 	sync.Mutex
 	version   C.int  // 0 until the table is filled
 	simulator string // its path if the table is of the simulator that OpenSimulator has loaded
+	noOther   noOther
 }
 
 // load fills the table from the first candidate that can be loaded. After a failure a later call tries again.

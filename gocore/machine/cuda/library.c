@@ -4,6 +4,7 @@
 #include "library.h"
 
 #include <dlfcn.h>
+#include <link.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/auxv.h>
@@ -108,6 +109,18 @@ int simulated_is_privileged(void) { return getauxval(AT_SECURE) != 0; }
 const char *simulated_here(void) {
 	Dl_info here;
 	return dladdr((void *)&simulator, &here) != 0 ? here.dli_fname : NULL;
+}
+
+static int take_loads(struct dl_phdr_info *one, size_t size, void *loads) {
+	(void)size;
+	*(uint64_t *)loads = one->dlpi_adds;
+	return 1;
+}
+
+uint64_t loads(void) {
+	uint64_t loads = 0;
+	dl_iterate_phdr(take_loads, &loads);
+	return loads;
 }
 
 int simulated_find(const char *path) {

@@ -73,6 +73,9 @@ int simulated_is_privileged(void);
 /* The path of the program or library that this code is in, NULL if the loader does not know. */
 const char *simulated_here(void);
 
+/* How often the loader has loaded a library, in any namespace; 0 if it does not say. */
+uint64_t loads(void);
+
 /* Finds the entry in the library at path, which is loaded. Returns 0 if it is no simulator of this build. */
 int simulated_find(const char *path);
 

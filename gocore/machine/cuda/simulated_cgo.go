@@ -286,8 +286,12 @@ func writers(owner, group, mode uint32) string {
 }
 
 // otherDriver returns the path of a driver library of NVIDIA's that is mapped, "" if there is none. Those in the
-// simulator's folders are not, nor is the guard in front of a simulator.
+// simulator's folders are not, nor is the guard in front of a simulator. Its caller holds the table's lock.
 func otherDriver(simulators ...string) string {
+	looked := noOther{uint64(C.loads()), strings.Join(simulators, "\x00")}
+	if looked.loads != 0 && looked == library.noOther {
+		return "" // the loader has mapped nothing since: to read all mappings takes milliseconds where there are many
+	}
 	maps, err := os.ReadFile("/proc/self/maps")
 	if err != nil {
 		return "" // without /proc nothing is known
@@ -304,7 +308,14 @@ func otherDriver(simulators ...string) string {
 			return path
 		}
 	}
+	library.noOther = looked
 	return ""
+}
+
+// noOther is what was loaded, and which folders were the simulator's, when no other driver was mapped.
+type noOther struct {
+	loads   uint64
+	folders string
 }
 
 // behind returns the folder of the driver that the guard's library at path stands in front of, "" if it is no guard's.
