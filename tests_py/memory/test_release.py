@@ -24,7 +24,7 @@ pytestmark = [
 kept: Any = None
 
 
-@pytest.fixture(autouse=True, scope="module")
+@pytest.fixture
 def modules_are_looked_through() -> Iterator[None]:
     """What is frozen (conftest.py), as this module's variables, is no referrer of anything."""
     gc.unfreeze()
@@ -156,6 +156,7 @@ class Slotted:
     __slots__ = ("weight",)
 
 
+@pytest.mark.usefixtures("modules_are_looked_through")
 def test_what_variables_hold_stays_and_has_their_names() -> None:
     global kept
     kept = {"weights": [allocate(4 * MIB)]}
