@@ -13,7 +13,7 @@ PYTHON_SOURCES := python pybind gocore tests_go tests_py examples benchmarks doc
 
 # How many processes run the Python tests, each file in one of them; 0: this one. Most of a test is waiting: with two on
 # two cores, each used a third of one.
-TEST_WORKERS ?= 3
+TEST_WORKERS ?= 4
 
 # The sources of the installed package. A change to any of them reinstalls it.
 SOURCES := pyproject.toml go.mod go.sum $(shell find gocore pybind python -type f -regextype posix-extended \
