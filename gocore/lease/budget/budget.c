@@ -31,7 +31,8 @@
 			budget_note(__VA_ARGS__); \
 	} while (0)
 #define LIKELY(condition) __builtin_expect(!!(condition), 1)
-enum { TRIES = 400, TRY_NS = 50000 }; /* 20 ms for others to decide */
+/* A second for others to decide, of which the kernel may keep a process from running for some tens of ms. */
+enum { SOON = 400, SOON_NS = 50000, TRIES = SOON + 980, LATER_NS = 1000000 };
 enum { SWEEP_MS = 20 };
 
 static pthread_mutex_t claiming = PTHREAD_MUTEX_INITIALIZER;
@@ -384,7 +385,7 @@ uint64_t used_of(struct budget *budget, int place) {
  * the last tries go without the lock.
  */
 static int decide(const struct budget *budget, int place, uint64_t bytes) {
-	const struct timespec moment = {0, TRY_NS};
+	const struct timespec soon = {0, SOON_NS}, later = {0, LATER_NS};
 	int file = reopen_budget(budget), undecided = 0, taken = 0, swept = 0, mine = 0;
 
 	for (int i = 0; i < TRIES && !taken; i++) {
@@ -399,7 +400,7 @@ static int decide(const struct budget *budget, int place, uint64_t bytes) {
 			if (taken || !undecided)
 				break;
 		}
-		nanosleep(&moment, NULL);
+		nanosleep(i < SOON ? &soon : &later, NULL);
 	}
 	unlock_and_close(file, ARBITER_LOCK);
 	return taken;
