@@ -73,6 +73,6 @@ def test_no_process_keeps_an_old_limit(facts: Any) -> None:
 
 def test_a_share_of_a_larger_card_is_refused_on_a_smaller_one(facts: Any) -> None:
     assert (
-        "its part of NVIDIA A100-SXM4-40GB is 0.25, which is 10.00GiB, but its memory is 20.00GiB"
+        "its part of NVIDIA A100-SXM4-40GB is 0.25, which is 9.94GiB, but its memory is 20.00GiB"
         in facts["smaller card"][2]
     )
