@@ -70,6 +70,27 @@ def test_a_program_goes_on_whose_agent_and_command_were_killed(environment: dict
     until(lambda: states(environment) == [])
 
 
+def test_the_command_starts_no_agent_beside_that_of_resume(environment: dict[str, str]) -> None:
+    with Job(environment, "--turns") as job:
+        assert job.ask("begin(7)") == 0
+        before = job.ask("values()")
+        until(lambda: agents(job.pid))
+        os.kill(job.pid, signal.SIGSTOP)  # else it starts one
+        (agent,) = agents(job.pid)
+        os.kill(agent, signal.SIGKILL)
+        assert "it has another one" in gpuconf(environment, "resume", job.pid)
+        os.kill(job.pid, signal.SIGCONT)
+        until(lambda: not agents(job.pid))  # that of before, a zombie, is gone
+        end = time.monotonic() + 3
+        while time.monotonic() < end:
+            assert not agents(job.pid)
+        gpuconf(environment, "park", job.pid)
+        assert states(environment) == ["parked"]
+        gpuconf(environment, "resume", job.pid)
+        assert job.ask("values()") == before
+        assert job.end() == ""
+
+
 def test_what_cannot_be_parked(environment: dict[str, str]) -> None:
     with Job(environment) as job:
         assert job.ask("begin(7)") == 0

@@ -136,7 +136,24 @@ func (c *Claim) change(do func(v *view) error) error {
 	if c.released {
 		return errReleased()
 	}
-	return c.ledger.underLock(c.ledger.lookAll, do)
+	return c.ledger.underLock(c.ledger.lookAll, func(v *view) error {
+		s := v.claimOf(c.record.id)
+		if s == nil {
+			return status.Errorf(status.FailedPrecondition, "the ledger no longer has this claim")
+		}
+		c.record = s.record // which another process that has the claim may have changed
+		return do(v)
+	})
+}
+
+// claimOf returns a claim by its ID, or nil.
+func (v *view) claimOf(id ID) *slotView {
+	for i := range v.slots {
+		if v.slots[i].id == id && v.slots[i].kind == kindClaim {
+			return &v.slots[i]
+		}
+	}
+	return nil
 }
 
 // rewrite stores a changed record of a claim, which stays parked if it is; after an error it is as it was.

@@ -98,14 +98,12 @@ func (l *Ledger) Adopt(descriptor int, id ID) (*Claim, error) {
 	}
 	c := &Claim{ledger: l, adopted: true}
 	err := l.underLock(l.lookAll, func(v *view) error {
-		for i := range v.slots {
-			s := &v.slots[i]
-			if s.id == id && s.kind == kindClaim && s.file.stat.Ino == stat.Ino && s.file.stat.Dev == stat.Dev {
-				c.held, c.record = holding{file: s.file, fd: descriptor, slot: s.slot}, s.record
-				return nil
-			}
+		s := v.claimOf(id)
+		if s == nil || s.file.stat.Ino != stat.Ino || s.file.stat.Dev != stat.Dev {
+			return status.Errorf(status.NotFound, "descriptor %d does not hold claim %s", descriptor, id)
 		}
-		return status.Errorf(status.NotFound, "descriptor %d does not hold claim %s", descriptor, id)
+		c.held, c.record = holding{file: s.file, fd: descriptor, slot: s.slot}, s.record
+		return nil
 	})
 	if err != nil {
 		return nil, err

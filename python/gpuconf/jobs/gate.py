@@ -191,8 +191,11 @@ def serve(folder: str) -> int:
 
 
 def is_served(folder: str) -> bool:
-    """Whether a gate has a living agent."""
-    file = serve(folder)
+    """Whether a gate has a living agent. One that cannot be opened has none."""
+    try:
+        file = serve(folder)
+    except OSError:
+        return False
     if file >= 0:
         os.close(file)
     return file < 0

@@ -163,7 +163,16 @@ class AgentOf:
                 why = f"{ended}. If the program waits for the GPU, end it"
                 print(f"gpuconf: turns are off: {why}", file=sys.stderr, flush=True)
         if self._starts < _STARTS and lasted > _BETWEEN:
-            self._start(program)
+            if self._has_another():
+                self._started = time.monotonic()
+            else:
+                self._start(program)
+
+    def _has_another(self) -> bool:
+        """Whether an agent that gpuconf resume has started serves the job."""
+        from .gate import is_served
+
+        return is_served(self._words[0])
 
     def _start(self, program: int) -> None:
         self._started, self._starts = time.monotonic(), self._starts + 1
@@ -205,6 +214,8 @@ class AgentOf:
                 self.leave()
                 return
             self.look(program)  # starts another one, if it was killed before
+            if not self.pid and self._has_another():
+                return
             time.sleep(0.01)
 
     def leave(self) -> None:

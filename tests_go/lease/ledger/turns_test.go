@@ -74,6 +74,8 @@ func TestAClaimIsAdoptedByItsDescriptor(t *testing.T) {
 	reserved(t, adopted, 30*gib, 64*gib, true)
 	require.NoError(t, adopted.Park())
 	require.Equal(t, []string{"parked"}, states(t, l))
+	require.NoError(t, c.Say(ledger.Turns{Phase: ledger.Runs})) // who has not seen that it was parked
+	require.Equal(t, []string{"parked"}, states(t, l))
 	sound(t, l)
 	adopted.Release() // as who adopts it ends: the program runs on
 	require.Equal(t, []string{"parked"}, states(t, l))
