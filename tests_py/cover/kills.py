@@ -36,9 +36,21 @@ def programs(token: str) -> list[int]:
     ]
 
 
+def first_of(process: subprocess.Popen[str], token: str) -> int:
+    """The process that starts the cover. Bubblewrap, in which it may run, is none: one that is killed as it starts does
+    not end what it starts.
+    """
+    while process.poll() is None:
+        for number, words in sorted(processes(token).items()):
+            if "covered.py" in words and not words.startswith("bwrap "):
+                return number
+        time.sleep(0.002)
+    return process.pid
+
+
 def end(process: subprocess.Popen[str], token: str, draw: random.Random) -> tuple[bool, str]:
     """Send a signal to a side of a rehearsal at a random moment: whether its program ran by then, and what was done."""
-    moment = draw.uniform(0, 0.4)
+    moment, first = draw.uniform(0, 0.4), first_of(process, token)
     if draw.random() < 0.5:  # else while the cover is made, perhaps
         deadline = time.monotonic() + 20
         while not programs(token) and process.poll() is None and time.monotonic() < deadline:
@@ -47,8 +59,8 @@ def end(process: subprocess.Popen[str], token: str, draw: random.Random) -> tupl
     sort = draw.choice(SIGNALS)
     side = draw.choice(("first", "program", "any"))
     inside = programs(token)
-    there = [process.pid, *(number for number in sorted(processes(token)) if number != process.pid)]
-    number = {"first": process.pid, "program": (inside or there)[0], "any": draw.choice(there)}[side]
+    there = [first, *(number for number in sorted(processes(token)) if number not in (first, process.pid))]
+    number = {"first": first, "program": (inside or there)[0], "any": draw.choice(there)}[side]
     with contextlib.suppress(ProcessLookupError):
         os.kill(number, sort)
     said = f"{sort.name} to {side} after {moment:.3f} s"
