@@ -365,6 +365,11 @@ def initialized() -> bool:
     return current.logical is not None
 
 
+def listed() -> bool:
+    """Report whether the logical devices exist as they are set: listing them changes nothing, and does not fail."""
+    return initialized() and not current.joined
+
+
 def origin() -> str:
     """Return the call that initialized the runtime, as "file:line (function)"; "" before."""
     return current.origin

@@ -50,7 +50,7 @@ FIGURES = {
 
 def read_pools() -> list[PoolReading]:
     """Return the pools of this process. Empty before they exist, and in a forked child, which cannot use them."""
-    if not runtime.initialized():
+    if not runtime.listed():
         return []
     try:
         cards = _cards()

@@ -91,7 +91,7 @@ class Peaks:
 
 
 def _names() -> list[str]:
-    if not loaded() or not runtime.initialized():
+    if not loaded() or not runtime.listed():
         return []
     return [device.name for device in runtime.logical_devices("pytest") if device.device_type == "GPU"]
 
@@ -156,7 +156,7 @@ class _Torch:
         self.start = self.in_use()
 
     def _ordinal(self) -> int:
-        ordinals = runtime.ordinals() if loaded() and runtime.initialized() else []
+        ordinals = runtime.ordinals() if loaded() and runtime.listed() else []
         return ordinals[self._number] if self._number < len(ordinals) else self._number
 
     def in_use(self) -> int:
@@ -184,7 +184,7 @@ class _Pool:
         runtime.before_replacing.append(self.peak)
 
     def _there(self) -> bool:
-        return loaded() and runtime.initialized() and bool(runtime.ordinals())
+        return loaded() and runtime.listed() and bool(runtime.ordinals())
 
     def _measure(self) -> None:
         self._generation = runtime.current.generation
