@@ -58,6 +58,29 @@ for line in sys.stdin:
     print("[" + ", ".join(one.stdout.readline().strip() for one in pair) + "]", flush=True)
 """
 
+# As the server of notebooks: it does not use the GPU, and starts such programs that do.
+SERVER = f"""
+import json, subprocess, sys
+command, pipe = [sys.executable, "-c", {PROGRAM!r}], subprocess.PIPE
+kernels = []
+def start():
+    kernels.append(subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True))
+    return kernels[-1].pid
+def say(number, line):
+    kernels[number].stdin.write(line + chr(10))
+    kernels[number].stdin.flush()
+def hear(number):
+    return json.loads(kernels[number].stdout.readline())
+def ask(number, line):
+    say(number, line)
+    return hear(number)
+def end(number):
+    kernels[number].kill()
+    return kernels[number].wait()
+for line in sys.stdin:
+    print(json.dumps(eval(line)), flush=True)
+"""
+
 
 class Job(AskedProgram):
     """A program under ``gpuconf run``, or after another command. Its answers are those of the program; pid is that of

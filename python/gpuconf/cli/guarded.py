@@ -66,6 +66,11 @@ class Guard(Block):
         return f"no limit is enforced: {self._why_not}" if self._budget is None else self._budget.describe()[0]
 
     @property
+    def descriptor(self) -> int:
+        """The descriptor that keeps the budget, which the program inherits; -1 without one."""
+        return -1 if self._budget is None else self._budget.keep_descriptor()
+
+    @property
     def folder(self) -> str:
         """The folder of the budget; "" without one."""
         return "" if self._budget is None else os.path.dirname(self._budget.path)

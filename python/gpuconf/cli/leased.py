@@ -194,7 +194,9 @@ def _agent(options: Options, granted: Grant, guard: guarded.Guard, environment: 
     driver = of_simulation(environment) if simulated else {}
     times = Times(getattr(options, "slice", None) or 0, getattr(options, "idle", None) or 0)
     claim = granted.claim
-    agent = AgentOf(guard.folder, claim.folder, claim.id, claim, {**environment, **driver}, times)
+    agent = AgentOf(
+        guard.folder, claim.folder, claim.id, claim, {**environment, **driver}, times, budget=guard.descriptor
+    )
     if granted.most == granted.limit:
         agent.say(RUNS)  # who waits already counts on it
     return agent

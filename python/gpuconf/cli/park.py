@@ -14,6 +14,7 @@ from ..jobs.budget import Reader, budgets
 from ..jobs.gate import Gate, is_served
 from ..jobs.turns import AgentOf, Times
 from ..leases.ledger import Ledger, open_ledger
+from ..leases.proc import stopped, variables_of
 from . import console
 from .console import CONDITION, OK
 from .parser import Options
@@ -131,6 +132,8 @@ def _resume(job: _Job) -> str:
         keeps = job.row().keeps
         if keeps:
             raise _CannotError(f"PID {job.pid}: {keeps}")
+        if pid := next(filter(stopped, job.processes), 0):
+            raise _CannotError(f"PID {job.pid} goes on when PID {pid} does, which is stopped: kill -CONT {pid}")
         if time.monotonic() > end:
             return f"PID {job.pid} waits for its turn: gpuconf lease --list shows the queue.{said}"
         time.sleep(_LOOK)
@@ -139,12 +142,13 @@ def _resume(job: _Job) -> str:
 
 def _start_agent(job: _Job) -> None:
     """Start an agent as the command would: with the program's environment, but for the guard."""
-    if not job.processes:
-        raise _CannotError(f"no process of PID {job.pid} uses the GPU")
-    pid = job.processes[0]
-    with open(f"/proc/{pid}/environ", "rb") as file:
-        words = os.fsdecode(file.read()).split("\0")
-    variables = dict(word.split("=", 1) for word in words if "=" in word)
+    others = map(int, filter(str.isdigit, os.listdir("/proc")))  # such as the server of notebooks that have ended
+    for pid in (*job.processes, *others):
+        variables = variables_of(pid)
+        if (variables and pid in job.processes) or variables.get("GPUCONF_LEASE") == job.lease:
+            break
+    else:
+        raise _CannotError(f"no process of PID {job.pid} is left")
     for name in _OF_THE_PROGRAM:
         variables.pop(name, None)
     for name, separator in (("LD_LIBRARY_PATH", ":"), ("LD_PRELOAD", " ")):

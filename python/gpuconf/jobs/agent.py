@@ -39,9 +39,9 @@ from collections.abc import Callable, Mapping, Sequence
 from .. import errors
 from .._core.generated.ledger import CardLease, ClaimRow, Turns
 from .._core.table import human_bytes
-from .._typing import Any, NamedTuple, NoReturn
+from .._typing import Any, NamedTuple
 from ..leases.ledger import Card, Claim, Ledger, open_ledger
-from ..leases.proc import stopped
+from ..leases.proc import stopped, variables_of
 from ..leases.request import cards_again
 from ..machine.cards import visible_devices
 from .budget_file import BudgetFile
@@ -152,6 +152,10 @@ class _EndedError(Exception):
     """The job has ended."""
 
 
+class _StaysError(Exception):
+    """A program that waits for its turn cannot go on, and gives its place in the queue up."""
+
+
 class Saved(NamedTuple):
     """What of a program is in the host's memory."""
 
@@ -257,7 +261,7 @@ class Agent:
             why = f"{len(pids)} of its processes use the GPU, and are the ranks of one program"
         if any(card.uuid.startswith("MIG-") for card in cards):
             why = "it is on a MIG instance"
-        if any(map(_is_stopped, pids)):
+        if any(map(stopped, pids)):
             why = "it is stopped"  # and the driver would wait for it
         if time.monotonic() < self._retry:
             why = self._unfit
@@ -326,10 +330,13 @@ class Agent:
             )
             for card in cards
         }
-        for pid in target.pids:
-            self._driver.lock(pid)
-        for pid in target.pids:
-            self._driver.checkpoint(pid)
+        for step in (self._driver.lock, self._driver.checkpoint):
+            for pid in target.pids:
+                try:
+                    step(pid)
+                except DriverError:
+                    if _lives(pid):
+                        raise
         end = time.monotonic() + _GONE
         while target.pids and not self._is_gone(target, before):
             if time.monotonic() > end:
@@ -346,7 +353,7 @@ class Agent:
             self._does(self._driver.unlock, pid, why)
 
     def _does(self, step: Callable[[int], bool | None], pid: int, why: Exception | None) -> bool:
-        """Take a step with a process. Where that fails the program is stuck."""
+        """Take a step with a process. Where that fails the program is stuck until the process has ended."""
         try:
             return bool(step(pid))
         except DriverError as error:
@@ -354,7 +361,7 @@ class Agent:
                 isinstance(why, DriverError) and why.call.endswith("Lock") and {why.code, error.code} == {_UNKNOWN}
             )
             if _lives(pid) and not unknown:
-                self._stuck(error)
+                self._stuck(pid, error)
             return False
 
     def _restored(self, pid: int) -> bool:
@@ -386,7 +393,7 @@ class Agent:
     def _take_over(self) -> None:
         """Go on for an agent that was killed while the gate was closed."""
         target, _ = self._target()
-        away = self._most_lent and any(self._driver.state(pid) == CHECKPOINTED for pid in target.pids)
+        away = self._most_lent and any(map(self._is_away, target.pids))
         if away or self._row().state == "parked":
             self._saved, self._parked_at = target, time.monotonic()
             self._until_its_turn()
@@ -394,16 +401,35 @@ class Agent:
             self._take_back(target.pids)
             self._runs()
 
+    def _is_away(self, pid: int) -> bool:
+        try:
+            return self._driver.state(pid) == CHECKPOINTED
+        except DriverError:  # it has just ended
+            return False
+
     def _until_its_turn(self) -> None:
         """Wait until the program wants to go on, and for its memory. Then bring it back."""
         assert self._saved is not None
-        while self._gate.is_held() or not (self._gate.is_wanted() or time.monotonic() > self._parked_at + _OFFERED):
-            time.sleep(_LOOK) if self._gate.is_wanted() else self._gate.sleep(_LOOK)
-            self._refuse_to_outlive()
-        leases, begun = self._leased(), time.monotonic()
-        self._borrow_again() if self._most_lent else self._claim_again(leases)
-        self._waited += time.monotonic() - begun
+        back = False
+        while not back:
+            while self._stays() or not (self._gate.is_wanted() or time.monotonic() > self._parked_at + _OFFERED):
+                time.sleep(_LOOK) if self._gate.is_wanted() else self._gate.sleep(_LOOK)
+                self._refuse_to_outlive()
+            leases, begun = self._leased(), time.monotonic()
+            with contextlib.suppress(_StaysError):
+                self._borrow_again() if self._most_lent else self._claim_again(leases)
+                back = True
+            self._waited += time.monotonic() - begun
         self._restore(self._saved)
+
+    def _stays(self) -> bool:
+        """Whether the program is not to go on, or cannot: the driver would wait for a process that is stopped."""
+        return self._gate.is_held() or any(map(stopped, self._saved.pids if self._saved else ()))
+
+    def _refuse_to_wait(self) -> None:
+        self._refuse_to_outlive()
+        if self._stays():
+            raise _StaysError
 
     def _borrow_again(self) -> None:
         """Wait until as much is lent as the program has."""
@@ -413,7 +439,7 @@ class Agent:
                 said = True
                 self._complain_there(f"waiting until {human_bytes(beyond)} of the GPU are lent again")
             time.sleep(_LOOK)
-            self._refuse_to_outlive()
+            self._refuse_to_wait()
         self._await_room(self._leased(), self._saved.bytes if self._saved else 0)
 
     def _claim_again(self, leases: Sequence[CardLease]) -> None:
@@ -422,7 +448,7 @@ class Agent:
 
         def look() -> list[Any]:
             nonlocal said
-            self._refuse_to_outlive()
+            self._refuse_to_wait()
             if not said and time.monotonic() > begun + _LOOK:
                 said = True
                 amount = human_bytes(sum(one.bytes for one in leases))
@@ -477,38 +503,29 @@ class Agent:
         self._say(RUNS, self._target()[0].bytes, "")
         self._gate.open()
 
-    def _stuck(self, error: DriverError) -> NoReturn:
-        """The program cannot go on. The gate stays closed: its calls would block in the driver."""
+    def _stuck(self, pid: int, error: DriverError) -> None:
+        """A process cannot go on. The gate stays closed until it has ended: its calls would block in the driver."""
         why = f"its memory could not be brought back ({error})"
-        _complain(f"{why}: it stays in the host's memory, and only ending the program helps")
-        while True:
+        _complain(f"{why}: it stays in the host's memory, and only ending PID {pid} helps")
+        while _lives(pid):
             self._say(RUNS, 0, why)
             time.sleep(_LOOK)
             self._refuse_to_outlive()
 
     def _refuse_to_outlive(self) -> None:
-        """Raise if neither ``gpuconf run`` nor a process of the job is left."""
+        """Raise if neither ``gpuconf run`` nor a process of the job is left, also one that does not use the GPU: it may
+        start others that do, such as the server of a notebook.
+        """
         program, start = self._program
         lives = start and start_of(program) == start
-        if _has_ended(self._run) and not lives and not self._budget.has_processes():
+        if _has_ended(self._run) and not lives and not self._budget.alive():
             raise _EndedError
 
 
 def _is_rank(pid: int) -> bool:
     """Whether a launcher such as torchrun has started the process as one of several."""
-    try:
-        with open(f"/proc/{pid}/environ", "rb") as file:
-            variables = dict(word.partition(b"=")[::2] for word in file.read().split(b"\0"))
-    except OSError:
-        return False
-    return variables.get(b"WORLD_SIZE", b"1") != b"1" and b"RANK" in variables
-
-
-def _is_stopped(pid: int) -> bool:
-    try:
-        return stopped(pid)
-    except OSError:
-        return False
+    variables = variables_of(pid)
+    return variables.get("WORLD_SIZE", "1") != "1" and "RANK" in variables
 
 
 def _own_pipe(pid: int) -> str:
@@ -574,13 +591,15 @@ def main(words: Sequence[str]) -> int:
     except OSError as error:
         _complain(f"no memory is given to others or lent any more: {folder} cannot be used: {error.strerror}")
         return OFF
-    ledger = open_ledger(ledger_folder, create=False)
     try:
+        ledger = open_ledger(ledger_folder, create=False)
         adopted = ledger.adopt(int(descriptor), claim)
         times = Times(float(slice_s), float(idle_s))
         agent = Agent(folder, ledger, adopted, int(run), int(program), times)
     except (errors.GpuconfError, DriverError) as error:
-        _complain(f"the program keeps what it leases, and nothing is lent to it: {error}")
+        waits = Gate(folder).is_closed()
+        rest = "waits for the GPU until it is ended" if waits else "keeps what it leases, and nothing is lent to it"
+        _complain(f"the program {rest}: {error}")
         return OFF
     try:
         agent.serve()

@@ -203,21 +203,13 @@ class BudgetFile:
             os.close(file)
 
     def alive(self) -> bool:
-        """Whether a process of the job lives."""
-        file = os.open(self.path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-        try:
-            return in_use(file)
-        finally:
-            os.close(file)
-
-    def has_processes(self) -> bool:
-        """Whether a process holds a slot. None does where the file is gone: it is removed after the last one."""
+        """Whether a process of the job lives. None does where the file is gone: it is removed after the last one."""
         try:
             file = os.open(self.path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
         except FileNotFoundError:
             return False
         try:
-            return _is_locked(file, LOCKS, MAX_SLOTS)
+            return in_use(file)
         finally:
             os.close(file)
 
@@ -306,6 +298,12 @@ class Owned(Block):
             raise errors.FailedPreconditionError(self._closed)
         os.set_inheritable(self._held, True)
         return self._held
+
+    def forget(self) -> None:
+        """Leave the folder to others that keep it."""
+        if self._held is not None:
+            os.close(self._held)
+            self._held = None
 
     def close(self) -> None:
         """Remove the folder if no process of the job lives; else the next job of this user does. Idempotent."""

@@ -52,9 +52,11 @@ def has_guard() -> bool:
 
 
 def _leave() -> None:
-    """Leave the agent to the parent, in a forked child."""
+    """Leave the agent and the budget to the parent, in a forked child: it does not have the lease, either."""
     if _agent is not None:
         _agent.leave()
+    if _guard is not None:
+        _guard.forget()
 
 
 class Loan:

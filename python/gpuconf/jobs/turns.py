@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from .. import errors
 from .._core.generated.ledger import Turns
 from .._core.settings import EXPERIMENTAL
-from .._typing import NamedTuple
+from .._typing import Any, NamedTuple
 from ..leases.ledger import Claim, ClaimRow, Ledger
 from ..leases.proc import printable
 from ..machine.cards import Survey
@@ -112,7 +112,8 @@ def why_kept(row: ClaimRow) -> str:
 class AgentOf:
     """The agent of a job, by the folder of its budget, that of the ledger, its claim's ID, and the claim; None if only
     the program has that. ``environment`` is that of a program that calls the driver without the guard. What it has to
-    say goes to the standard error of process ``says_as``, 0: to that of this one.
+    say goes to the standard error of process ``says_as``, 0: to that of this one. ``budget`` is a descriptor that keeps
+    the budget: an agent that had it would not see that the job has ended.
     """
 
     def __init__(
@@ -124,10 +125,13 @@ class AgentOf:
         environment: Mapping[str, str],
         times: Times,
         says_as: int = 0,
+        budget: int = -1,
     ) -> None:
         place = f"/proc/{says_as}/fd/2"
         said = place if os.access(place, os.R_OK | os.W_OK) else os.devnull
-        self._opens = [(0, os.devnull), (1, os.devnull), *([(2, said)] if says_as else [])]
+        opens = [(0, os.devnull), (1, os.devnull), *([(2, said)] if says_as else [])]
+        self._files: list[Any] = [(os.POSIX_SPAWN_OPEN, number, path, os.O_RDWR, 0) for number, path in opens]
+        self._files += [(os.POSIX_SPAWN_CLOSE, budget)] if budget >= 0 else []
         self._words, self._claim = (folder, ledger, lease), claim
         self._environment, self._times = environment, times
         self.pid: int = 0  # of the agent
@@ -188,7 +192,7 @@ class AgentOf:
                 sys.executable,
                 [sys.executable, "-c", _CODE, *map(str, words)],
                 dict(self._environment),
-                file_actions=[(os.POSIX_SPAWN_OPEN, number, path, os.O_RDWR, 0) for number, path in self._opens],
+                file_actions=self._files,
             )
         finally:
             os.close(watched)

@@ -48,9 +48,22 @@ def look_up(pid: int) -> Process | None:
 
 
 def stopped(pid: int) -> bool:
-    """Return whether a signal has stopped a process. Raises OSError if there is no such process."""
-    with open(f"/proc/{pid}/stat", "rb") as file:
-        return file.read().rpartition(b")")[2].split()[0] == b"T"
+    """Return whether there is such a process, and a signal has stopped it."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[0] == b"T"
+    except OSError:
+        return False
+
+
+def variables_of(pid: int) -> dict[str, str]:
+    """Return the environment that a process was started with; none if it may not be read, or the process has ended."""
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            words = os.fsdecode(file.read()).split("\0")
+    except OSError:
+        return {}
+    return dict(word.split("=", 1) for word in words if "=" in word)
 
 
 def _boot_offset() -> int:
