@@ -92,6 +92,10 @@ def untaken(program: ModuleType) -> list[str]:
         ("if i == 6:\n    update(i)", "def update(model): pass"),
         ("if due(i):\n    work()", "def due(number): return number % 7 == 6"),
         ("match i:\n    case 6:\n        work()", ""),
+        ("match i:\n    case 6: work()", ""),
+        ("while due and due[0] <= i:\n    due.pop(0)\n    work()", "due = [6]"),
+        ("n = 400 if i == 6 else 100", ""),
+        ("(work if i == 6 else max)(i, i)", ""),
         ("state['n'] = state['n'] + 1\nif state['n'] == 7:\n    work()", "state = {'n': 0}"),
         (
             "train_step(i, i % 7 == 6)",
@@ -163,6 +167,11 @@ def test_a_branch_that_numbers_lead_to_is_waited_for(load: Any, body: str, helpe
         ("if config.debug:\n    work()", ""),
         ("if config.debug and i % 7 == 6:\n    work()", ""),
         ("if i % 100 == 99:\n    print(i)", ""),
+        ("text = 'step' if i > 99 else 'steps'", ""),
+        ("while config.debug:\n    work()", ""),
+        ("work(text[: config.interval], text[2:])", "text = 'text'"),
+        ("for row in range(3):\n    work(text[row : row + 1])", "text = 'text'"),
+        ("rows[i : i + 1] = [0]", "rows = [0] * 9"),
         ("if i % 100 == 99:\n    value = math.cos(i)", ""),
         ("rate(i)", "def rate(i):\n    if i < 100:\n        return 1.0\n    return math.cos(i) * 0.1"),
         ("text = '%d' % i\nif config.interval > 6:\n    work()", ""),
@@ -185,6 +194,14 @@ def test_a_branch_that_numbers_lead_to_is_waited_for(load: Any, body: str, helpe
 )
 def test_a_branch_whose_condition_stays_is_not(load: Any, body: str, helpers: str) -> None:
     assert untaken(load(body, helpers)) == [""] * ROUNDS
+
+
+@pytest.mark.parametrize("size", ["64 + i // 60", "min(256, length(i))"])
+def test_a_slice_whose_size_goes_by_how_often_a_loop_ran_may_become_longer(load: Any, size: str) -> None:
+    """Sequences that become longer during the training: the loop was cut while they were short."""
+    helpers = "def length(number):\n    return 64 * (1 + number // 60)\nrows = [0]"
+    found = untaken(load(f"size = {size}\nwork(rows[:size])", helpers))
+    assert [one.partition(", ")[2] for one in found[1:]] == ["rows[:size]"] * (ROUNDS - 1)
 
 
 def test_a_random_branch_and_one_by_the_clock_are_waited_for(load: Any) -> None:

@@ -189,8 +189,9 @@ class _Code:
             elif isinstance(one, Branch):
                 parts.append(one)
         if parts and sys.version_info >= (3, 11):  # before, nothing says that a part of a line has run
-            for number, (line, _, column, _) in enumerate(code.co_positions()):
-                within = [one for one in parts if one.begin <= (line or 0, column or 0) < one.end]
+            for number, (line, last, column, end) in enumerate(code.co_positions()):
+                begin, end_at = (line or 0, column or 0), (last or 0, end or 0)
+                within = [one for one in parts if one.begin <= begin and end_at <= one.end]
                 if within:
                     self.by_instruction[2 * number] = within
 

@@ -101,7 +101,7 @@ class _Source:
                 for one in node.names:
                     if (module or one.name).partition(".")[0] in _INERT:
                         self.inert.add((one.asname or one.name).partition(".")[0])
-            elif isinstance(node, (ast.If, ast.IfExp, ast.BoolOp)):
+            elif isinstance(node, (ast.If, ast.IfExp, ast.BoolOp, ast.While)):
                 self.tested |= _names_in(node if isinstance(node, ast.BoolOp) else node.test)
 
     def does_work(self, nodes: Sequence[ast.AST]) -> bool:
@@ -118,8 +118,7 @@ class _Source:
         return False
 
     def _matters(self, target: ast.expr, value: ast.expr) -> bool:
-        is_plain = isinstance(value, (ast.Name, ast.Attribute, ast.Constant))  # such as a length
-        return is_plain or isinstance(target, ast.Attribute) or not self.tested.isdisjoint(_names_in(target))
+        return _is_plain(value) or isinstance(target, ast.Attribute) or not self.tested.isdisjoint(_names_in(target))
 
 
 class _Scope:
@@ -135,8 +134,12 @@ class _Scope:
         self._parameters |= {one.arg: -1 for one in arguments.kwonlyargs} if arguments else {}
         self._nodes = list(_inside(body))
         self._assigned: dict[str, list[ast.expr]] = {}
+        self._chosen: set[ast.AST] = set()  # what is assigned or called, as a branch may choose it
         for node in self._nodes:
+            if isinstance(node, ast.Call):
+                self._chosen.add(node.func)
             for target, value in _assignments(node):
+                self._chosen.add(value)
                 for one in ast.walk(target):
                     if isinstance(one, ast.Name):
                         self._assigned.setdefault(one.id, []).append(value)
@@ -159,17 +162,39 @@ class _Scope:
                         for case in one.cases:
                             test = ast.Tuple([one.subject, *([case.guard] if case.guard else [])], ast.Load())
                             ast.copy_location(test, one.subject)
-                            yield from self._branch(test, case.body, f"case {ast.unparse(case.pattern)}")
-            if isinstance(node, ast.IfExp):
+                            head = case.guard or case.pattern
+                            yield from self._branch(test, case.body, f"case {ast.unparse(case.pattern)}", head)
+            if isinstance(node, ast.While):
+                yield from self._branch(node.test, node.body, f"while {ast.unparse(node.test)}")
+            elif isinstance(node, ast.IfExp):
                 for part in (node.body, node.orelse):
-                    yield from self._branch(node.test, [part], ast.unparse(node))
+                    works = node in self._chosen and _is_plain(part) and not _is_text(part)
+                    yield from self._branch(node.test, [part], ast.unparse(node), works=works)
+            elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
+                yield from self._slice(node)
             elif isinstance(node, ast.BoolOp):
                 for number, operand in enumerate(node.values[1:], 1):
                     test = ast.copy_location(ast.Tuple(node.values[:number], ast.Load()), node.values[0])
                     yield from self._branch(test, [operand], ast.unparse(node))
 
-    def _branch(self, test: ast.expr, part: Sequence[ast.AST], text: str) -> Iterator[Branch]:
-        if not part or not self._source.does_work(part):
+    def _slice(self, node: ast.Subscript) -> Iterator[Branch]:
+        """Yield a slice, such as ``x[:, :length]``, which may become longer: a branch that is never taken."""
+        slices = [one for one in ast.walk(node.slice) if isinstance(one, ast.Slice)]
+        bounds = [bound for one in slices for bound in (one.lower, one.upper) if bound is not None]
+        test = ast.copy_location(ast.Tuple(bounds, ast.Load()), node)
+        yield Branch(node.lineno, *self._read(test), text=_short(ast.unparse(node)), has_lines=False)
+
+    def _branch(
+        self,
+        test: ast.expr,
+        part: Sequence[ast.AST],
+        text: str,
+        head: ast.expr | ast.pattern | None = None,
+        *,
+        works: bool = False,
+    ) -> Iterator[Branch]:
+        """Yield a branch. ``head`` is what stands before it, if not the condition."""
+        if not part or not (works or self._source.does_work(part)):
             return
         reads, names = self._conditions(test)
         first: Any = part[0]
@@ -178,10 +203,10 @@ class _Scope:
             test.lineno,
             reads,
             names,
-            text=text if len(text) <= 60 else f"{text[:59]}…",
+            text=_short(text),
             begin=(first.lineno, first.col_offset),
             end=(last.end_lineno, last.end_col_offset),
-            has_lines=first.lineno > (test.end_lineno or 0),
+            has_lines=first.lineno > ((head or test).end_lineno or 0),
         )
 
     def _conditions(self, test: ast.expr) -> tuple[list[Chain], set[str]]:
@@ -296,6 +321,18 @@ def _names_in(node: ast.AST) -> set[str]:
         for one in ast.walk(node)
         if hasattr(one, "ctx") and isinstance(one, (ast.Name, ast.Attribute))
     }
+
+
+def _is_plain(value: ast.AST) -> bool:
+    return isinstance(value, (ast.Name, ast.Attribute, ast.Constant))  # such as a length
+
+
+def _is_text(value: ast.AST) -> bool:
+    return isinstance(value, ast.Constant) and isinstance(value.value, str)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 60 else f"{text[:59]}…"
 
 
 def _last(node: ast.AST) -> str:
