@@ -221,8 +221,11 @@ class _Loop:
         self.ended = True
         cycle = repeat(self._rounds[1:]) or 1
         self._loops.known.update(self._rounds[-cycle:])
-        done, _ = self._loops.cut.get(self.place.text, (0, 0))
-        self._loops.cut[self.place.text] = max(done, self._iterations), self._length
+        walk = self._iterations, self._length
+        before = self._loops.cut.get(self.place.text, walk)
+        # Of several walks the longest is named, and of those the one that ran most.
+        longest = max(before, walk, key=lambda one: (one[1] or _MOST_INDICES, one[0]))
+        self._loops.cut[self.place.text] = longest
         self.indices.end(at_least_one=self.place.tell_lightning())
         if self._length is None:
             self._loops.unseen[self.place.text] = f"batches after the first {self._iterations} of an iterable data set"
