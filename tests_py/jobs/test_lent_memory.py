@@ -13,6 +13,7 @@ import time
 
 import pytest
 from gpuconf.jobs import simulated_cards
+from gpuconf.jobs.budget import budgets
 from turning import PROGRAM, Job, agents, in_use, rows, states, until
 
 LENDS = "100MiB..300MiB"
@@ -21,6 +22,13 @@ LENDS = "100MiB..300MiB"
 def leased(environment: dict[str, str]) -> list[int]:
     """Return the MiB of each lease, by the order of requests."""
     return [row["cards"][0]["bytes"] >> 20 for row in rows(environment)]  # type: ignore[index]
+
+
+def all_is_lent(environment: dict[str, str]) -> bool:
+    """Whether a program has all that is lent: its lease has, and then its limit."""
+    jobs = [row["id"] for row in rows(environment)]
+    limits = [card.limit for budget in budgets() if budget.job in jobs for card in budget.usage().values()]
+    return (leased(environment), limits) == ([300], [300 << 20])
 
 
 def check(environment: dict[str, str]) -> None:
@@ -41,20 +49,20 @@ def its_owner_gets_it_at_once(environment: dict[str, str], borrower: Job) -> Non
         assert borrower.ask("values()")[0] == [7]  # it was not suspended
         assert borrower.ask("cu.cuMemAlloc_v2(byref(c_uint64()), c_size_t(60 << 20))") == 2  # out of memory
         owner.end()
-    until(lambda: leased(environment) == [300])
+    until(lambda: all_is_lent(environment))
     assert borrower.ask("cu.cuMemAlloc_v2(byref(c_uint64()), c_size_t(200 << 20))") == 0
     check(environment)
 
 
 def test_what_nobody_uses_goes_to_its_owner_at_once(environment: dict[str, str]) -> None:
     with Job(environment, memory=LENDS) as borrower:
-        until(lambda: leased(environment) == [300])
+        until(lambda: all_is_lent(environment))
         its_owner_gets_it_at_once(environment, borrower)
 
 
 def test_a_program_that_uses_it_is_suspended_and_goes_on_later(environment: dict[str, str]) -> None:
     with Job(environment, memory=LENDS) as borrower:
-        until(lambda: leased(environment) == [300])
+        until(lambda: all_is_lent(environment))
         assert borrower.ask("begin(7, 250)") == 0
         before = borrower.ask("values()")
         begun = time.monotonic()
@@ -72,14 +80,14 @@ def test_a_program_that_uses_it_is_suspended_and_goes_on_later(environment: dict
             assert owner.ask("values()")[0] == [9]
             owner.end()
         assert borrower.hear() == before  # the same values at the same address
-        until(lambda: leased(environment) == [300])
+        until(lambda: all_is_lent(environment))
         assert "waiting until 150.00MiB of the GPU are lent again" in borrower.end()
     assert states(environment) == []
 
 
 def test_who_kills_the_agent_changes_nothing(environment: dict[str, str]) -> None:
     with Job(environment, memory=LENDS) as borrower:
-        until(lambda: leased(environment) == [300])
+        until(lambda: all_is_lent(environment))
         assert borrower.ask("begin(7, 250)") == 0
         before = borrower.ask("values()")
         with Job(environment, memory="200MiB") as owner:
@@ -115,7 +123,7 @@ for line in sys.stdin:
 
 def test_idle_memory_of_pools_is_returned(environment: dict[str, str]) -> None:
     with Job(environment, memory=LENDS, code=POOL) as borrower:
-        until(lambda: leased(environment) == [300])
+        until(lambda: all_is_lent(environment))
         borrower.ask("hold(40)")
         borrower.ask("hold(200)")
         assert borrower.ask("held.pop() and None or drop()") > 150
@@ -127,7 +135,7 @@ def test_idle_memory_of_pools_is_returned(environment: dict[str, str]) -> None:
 
 def test_a_limit_below_what_is_in_use_is_not_called_its_sum(environment: dict[str, str]) -> None:
     with Job(environment, memory=LENDS, code=POOL) as borrower:
-        until(lambda: leased(environment) == [300])
+        until(lambda: all_is_lent(environment))
         borrower.ask("hold(250)")
         with Job(environment, memory="200MiB") as owner:
             owner.say("begin(9, 140)")
@@ -144,7 +152,7 @@ def test_a_limit_below_what_is_in_use_is_not_called_its_sum(environment: dict[st
 @pytest.mark.parametrize("itself", [False, True])
 def test_a_program_that_has_only_pools_is_suspended(environment: dict[str, str], itself: bool) -> None:
     with (Leasing if itself else Job)(environment, memory=LENDS, code=POOL) as borrower:
-        until(lambda: leased(environment) == [300])
+        until(lambda: all_is_lent(environment))
         borrower.ask("hold(250)")
         with Job(environment, memory="200MiB") as owner:
             assert owner.ask("begin(9, 140)") == 0
@@ -156,7 +164,7 @@ def test_a_program_that_has_only_pools_is_suspended(environment: dict[str, str],
             assert owner.ask("values()")[0] == [9]
             owner.end()
         assert borrower.hear() is None
-        until(lambda: leased(environment) == [300])
+        until(lambda: all_is_lent(environment))
 
 
 @pytest.mark.parametrize(
@@ -164,7 +172,7 @@ def test_a_program_that_has_only_pools_is_suspended(environment: dict[str, str],
 )
 def test_a_suspended_program_that_ends_its_use_goes_on(environment: dict[str, str], itself: bool, ends: str) -> None:
     with (Leasing if itself else Job)(environment, memory=LENDS, code=POOL) as borrower:
-        until(lambda: leased(environment) == [300])
+        until(lambda: all_is_lent(environment))
         borrower.ask("hold(250)")
         with Job(environment, memory="200MiB") as owner:
             assert owner.ask("begin(9, 140)") == 0
@@ -186,7 +194,7 @@ def test_a_suspended_program_that_ends_its_use_goes_on(environment: dict[str, st
 def test_a_program_whose_cards_the_environment_simulates_is_suspended(environment: dict[str, str]) -> None:
     own = {name: value for name, value in environment.items() if name != simulated_cards.VARIABLE}
     with Job(own, memory=LENDS) as borrower:
-        until(lambda: leased(own) == [300])
+        until(lambda: all_is_lent(own))
         assert borrower.ask("begin(7, 250)") == 0
         before = borrower.ask("values()")
         with Job(own, "--timeout", "20", memory="200MiB") as owner:
@@ -201,7 +209,7 @@ def test_a_program_whose_cards_the_environment_simulates_is_suspended(environmen
 
 def test_two_borrowers_and_one_card(environment: dict[str, str]) -> None:
     with Job(environment, memory=LENDS) as first:
-        until(lambda: leased(environment) == [300])
+        until(lambda: all_is_lent(environment))
         with Job(environment, memory=LENDS) as second:
             until(lambda: sum(leased(environment)) == 300 and min(leased(environment)) == 100)
             assert [first.ask("begin(7, 90)"), second.ask("begin(8, 90)")] == [0, 0]
@@ -273,7 +281,7 @@ def test_a_program_leases_for_itself(environment: dict[str, str], prepared: bool
     of_a_job = () if prepared else ("LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHONPATH")
     own = {name: value for name, value in environment.items() if name not in of_a_job}
     with Leasing(own) as borrower:
-        until(lambda: leased(environment) == [300])
+        until(lambda: all_is_lent(environment))
         assert agents(borrower.pid)
         its_owner_gets_it_at_once(environment, borrower)
         assert borrower.end() == ""
@@ -282,7 +290,7 @@ def test_a_program_leases_for_itself(environment: dict[str, str], prepared: bool
 
 def test_a_program_that_leases_for_itself_is_suspended_and_goes_on(environment: dict[str, str]) -> None:
     with Leasing(environment) as borrower:
-        until(lambda: leased(environment) == [300])
+        until(lambda: all_is_lent(environment))
         assert borrower.ask("begin(7, 250)") == 0
         before = borrower.ask("values()")
         with Job(environment, memory="200MiB") as owner:
@@ -297,14 +305,14 @@ def test_a_program_that_leases_for_itself_is_suspended_and_goes_on(environment: 
             check(environment)
             owner.end()
         assert borrower.hear() == before
-        until(lambda: leased(environment) == [300])
+        until(lambda: all_is_lent(environment))
         assert "gpuconf: waiting until 150.00MiB of the GPU are lent again" in borrower.end()
     until(lambda: states(environment) == [], 10)
 
 
 def test_pools_of_a_program_that_leases_for_itself(environment: dict[str, str]) -> None:
     with Leasing(environment, code=POOL) as borrower:
-        until(lambda: leased(environment) == [300])
+        until(lambda: all_is_lent(environment))
         borrower.ask("hold(40)")
         borrower.ask("hold(200)")
         assert borrower.ask("held.pop() and None or drop()") > 150
@@ -314,7 +322,7 @@ def test_pools_of_a_program_that_leases_for_itself(environment: dict[str, str]) 
             owner.end()
         (agent,) = agents(borrower.pid)
         assert borrower.ask("again()") == 300
-        until(lambda: leased(environment) == [300])
+        until(lambda: all_is_lent(environment))
         assert agents(borrower.pid) != [agent]
         assert borrower.ask("hold(200)") is None
         held = "__import__('os').path.exists(__import__('os').environ['GPUCONF_GUARD'])"
@@ -326,7 +334,7 @@ def test_pools_of_a_program_that_leases_for_itself(environment: dict[str, str]) 
 
 def test_a_program_that_ends_ends_its_lease(environment: dict[str, str]) -> None:
     with Leasing(environment) as borrower:
-        until(lambda: leased(environment) == [300])
+        until(lambda: all_is_lent(environment))
         assert borrower.ask("begin(7, 250)") == 0
         with Job(environment, memory="200MiB") as owner:
             assert owner.ask("begin(9, 140)") == 0  # and the other one is suspended
@@ -336,7 +344,7 @@ def test_a_program_that_ends_ends_its_lease(environment: dict[str, str]) -> None
 
 def test_a_fork_does_not_keep_the_lease(environment: dict[str, str]) -> None:
     with Leasing(environment) as borrower:
-        until(lambda: leased(environment) == [300])
+        until(lambda: all_is_lent(environment))
         child = borrower.ask("os.fork() or (os.close(1), os.close(2), __import__('time').sleep(600))")
         try:
             borrower.kill()

@@ -51,7 +51,7 @@ RUN = """
     config/test_mistakes.py config/test_settings.py config/test_sizes.py conformance
     core frameworks/test_versions.py gpu/test_gpu.py gpu/test_steps.py jobs/test_env.py
     jobs/test_python_options.py jobs/test_run.py jobs/test_startup.py jobs/test_startup_ranks.py jobs/test_turns.py
-    jobs/test_killed_turns.py jobs/test_lent_memory.py jobs/test_parked_by_hand.py
+    jobs/test_kernels_of_a_job.py jobs/test_killed_turns.py jobs/test_lent_memory.py jobs/test_parked_by_hand.py
     leases/test_cards.py leases/test_context_memory.py leases/test_ledger.py
     leases/test_ledger_command.py memory/test_buffer.py memory/test_foreign_memory.py
     memory/test_injected.py memory/test_interchange.py memory/test_interrupted_memory.py
