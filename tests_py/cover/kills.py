@@ -37,8 +37,8 @@ def programs(token: str) -> list[int]:
 
 
 def first_of(process: subprocess.Popen[str], token: str) -> int:
-    """The process that starts the cover. That is not the bubblewrap in which it may run, which leaves its child if it is
-    killed as it starts.
+    """The process that starts the cover. That is not the bubblewrap in which it may run, which leaves its child if it
+    is killed as it starts.
     """
     while process.poll() is None:
         for number, words in sorted(processes(token).items()):
