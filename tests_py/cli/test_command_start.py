@@ -31,7 +31,8 @@ def own(names: set[str]) -> set[str]:
 
 
 SHARED = {
-    "_core", "_core.fork", "_core.public", "__main__", "cli", "cli.main", "cli.console", "simulation", "_typing",
+    "_core", "_core.block", "_core.fork", "_core.public", "__main__", "cli", "cli.main", "cli.console", "simulation",
+    "_typing",
 }  # fmt: skip
 PARSED = {*SHARED, "cli.commands", "cli.parser"}
 PRINTING = {*PARSED, "_core.table", "cli.output"}

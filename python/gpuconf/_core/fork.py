@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Locks that survive a fork, and blocks that survive the end of Python.
+"""Locks that survive a fork.
 
 A lock held by another thread at a fork would stay locked forever in the child.
 """
@@ -7,12 +7,11 @@ A lock held by another thread at a fork would stay locked forever in the child.
 from __future__ import annotations
 
 import os
-import sys
 from _thread import RLock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any  # here and in public.py: `import gpuconf` imports no file for names of private functions
+    from typing import Any  # here, in block.py and public.py: `import gpuconf` imports no file for private names
 
 # The longest that a fork waits for another thread's import, in seconds. The import may be waiting for the forking
 # thread.
@@ -56,19 +55,3 @@ def import_lock(module: dict[str, Any], name: str) -> RLock:
 
     os.register_at_fork(before=wait, after_in_parent=go_on)
     return lock
-
-
-class Block:
-    """What a ``with`` statement leaves by ``_leave``; while Python ends, not at all: see Buffer._ending."""
-
-    __slots__ = ()
-
-    _ending = staticmethod(sys.is_finalizing)
-
-    def __exit__(self, kind: object, error: object, trace: object) -> None:
-        if self._ending():
-            return
-        self._leave(kind, error, trace)
-
-    def _leave(self, kind: Any, error: Any, trace: Any, /) -> None:
-        raise NotImplementedError

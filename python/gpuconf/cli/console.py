@@ -9,7 +9,7 @@ import os
 import sys
 import time
 
-from .._core.fork import Block
+from .._core.block import Block
 from .._typing import Any
 
 # Exit codes, and the usage error.

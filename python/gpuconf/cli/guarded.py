@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 
 from .. import errors
-from .._core.fork import Block
+from .._core.block import Block
 from .._core.table import human_bytes
 from .._typing import Any
 from ..leases.environment import LeasedCard, of_simulation

@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 
 from .. import errors
 from .._core import settings
+from .._core.block import Block
 from .._core.devices import VisibleDevice
-from .._core.fork import Block
 from .._core.table import human_bytes
 from .._typing import Any
 from ..jobs.descendants import Found, is_python, past_the_guard_below, pythons_below, why_isolated

@@ -13,7 +13,7 @@ import sys
 import time
 
 from .._core import texts
-from .._core.fork import Block
+from .._core.block import Block
 from .._core.table import writable
 from .._typing import Any
 from ..leases.view import View, view

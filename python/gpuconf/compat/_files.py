@@ -13,7 +13,7 @@ from functools import wraps
 from glob import glob as _glob
 
 from .. import errors
-from .._core.fork import Block
+from .._core.block import Block
 from .._typing import Any
 from ._names import publish
 

@@ -11,10 +11,10 @@ from itertools import islice
 
 from .. import config, errors
 from .._core import texts
+from .._core.block import Block
 from .._core.built_in_errors import raising_built_in
 from .._core.device_spec import name_of
 from .._core.devices import LogicalDevice
-from .._core.fork import Block
 from .._core.native import core
 from .._typing import Any, NamedTuple
 from . import _replicas

@@ -9,7 +9,7 @@ import struct
 import time
 
 from .. import errors
-from .._core.fork import Block
+from .._core.block import Block
 from .._typing import Any
 from ._names import publish
 from ._proto import GraphDef

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from .. import errors
-from .._core.fork import Block
+from .._core.block import Block
 from .._typing import NamedTuple
 from .generated.budget_layout import (
     BUDGET_INSTANCE,

@@ -12,7 +12,7 @@ import os
 import time
 from collections.abc import Set
 
-from .._core.fork import Block
+from .._core.block import Block
 from .._core.message import loads
 from .._typing import Any, NamedTuple
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 
 from .. import errors
 from .._core import settings, sizes
+from .._core.block import Block
 from .._core.devices import VisibleDevice
-from .._core.fork import Block
 from .._core.table import human_bytes
 from .._typing import Any
 from ..machine.cards import survey

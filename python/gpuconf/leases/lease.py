@@ -10,8 +10,9 @@ from collections.abc import Sequence
 
 from .. import config, errors
 from .._core import runtime
+from .._core.block import Block
 from .._core.devices import VisibleDevice
-from .._core.fork import Block, module_lock
+from .._core.fork import module_lock
 from .._core.message import warn
 from .._core.native import core, loaded, refuse_in_child
 from .._core.settings import limit, who_limits

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from .. import errors
 from .._core import html, runtime
-from .._core.fork import Block
+from .._core.block import Block
 from .._core.generated.usage import PeakStart, Usage
 from .._core.message import loads
 from .._core.native import core, loaded

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from .. import errors
 from .._core import runtime, settings, texts
-from .._core.fork import Block
+from .._core.block import Block
 from .._core.message import loads
 from .._core.native import core, loaded, refuse_in_child
 from .._core.table import Made, make

@@ -8,9 +8,9 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 
 from ... import errors
+from ..._core.block import Block
 from ..._core.built_in_errors import raise_built_in_class
 from ..._core.devices import LogicalDevice
-from ..._core.fork import Block
 from ..._core.message import loads
 from ..._core.native import core, loaded, refuse_in_child
 from ..._core.table import Made, make

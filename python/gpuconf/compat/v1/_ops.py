@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from ..._core.fork import Block
+from ..._core.block import Block
 from ..._core.native import refuse_in_child
 from ..._typing import Any
 from ...tensors import arrays

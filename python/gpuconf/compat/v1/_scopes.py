@@ -9,9 +9,9 @@ import threading
 from collections.abc import Callable, Collection, Sequence
 
 from ..._core import texts
+from ..._core.block import Block
 from ..._core.built_in_errors import raise_built_in_class
 from ..._core.device_spec import name_of
-from ..._core.fork import Block
 from ..._core.native import core
 from ..._typing import Any
 from .._names import publish

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 
 from ... import errors
-from ..._core.fork import Block
+from ..._core.block import Block
 from ..._typing import Any
 from ...tensors import arrays
 from ...tensors.tensor import Reference

@@ -13,8 +13,9 @@ from inspect import signature
 
 from ... import errors
 from ..._core import message, scope
+from ..._core.block import Block
 from ..._core.built_in_errors import raise_built_in_class, raising_built_in
-from ..._core.fork import Block, module_lock
+from ..._core.fork import module_lock
 from ..._typing import Any
 from ...tensors import arrays
 from ...tensors import operations as eager

@@ -6,7 +6,7 @@ from __future__ import annotations
 import threading
 
 from ..._core import scope
-from ..._core.fork import Block
+from ..._core.block import Block
 from ..._typing import Any
 from ...tensors.tensor import Reference
 from ...tensors.tensor import Tensor as Plain

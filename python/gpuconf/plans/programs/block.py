@@ -8,7 +8,7 @@ import tempfile
 
 from ... import errors
 from ..._core import settings, texts
-from ..._core.fork import Block
+from ..._core.block import Block
 from ..._core.table import Made, Printed, make
 from ..._typing import Any
 from ...simulation import simulated_torch

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import torch
 
-from ..._core.fork import Block
+from ..._core.block import Block
 from ..._typing import Any
 from .unmarked import state
 

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import torch
 
-from ..._core.fork import Block, module_lock
+from ..._core.block import Block
+from ..._core.fork import module_lock
 from ..._typing import Any
 
 _GOLDEN = 0x9E3779B97F4A7C15

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Blocks that survive the end of Python."""
+
+from __future__ import annotations
+
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any  # see fork.py
+
+
+class Block:
+    """What a ``with`` statement leaves by ``_leave``; while Python ends, not at all: see Buffer._ending."""
+
+    __slots__ = ()
+
+    _ending = staticmethod(sys.is_finalizing)
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        if self._ending():
+            return
+        self._leave(kind, error, trace)
+
+    def _leave(self, kind: Any, error: Any, trace: Any, /) -> None:
+        raise NotImplementedError
