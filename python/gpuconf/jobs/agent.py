@@ -41,12 +41,12 @@ from .._core.generated.ledger import CardLease, ClaimRow, Turns
 from .._core.table import human_bytes
 from .._typing import Any, NamedTuple
 from ..leases.ledger import Card, Claim, Ledger, open_ledger
-from ..leases.proc import stopped, variables_of
+from ..leases.proc import start_of, stopped, variables_of
 from ..leases.request import cards_again
 from ..machine.cards import visible_devices
 from .budget_file import BudgetFile
 from .cgroup import host_room
-from .gate import Gate, serve, start_of
+from .gate import Gate, serve
 from .turns import COMES, LEAST_CUDA, LEAVES, NO_ROOM, NONE, OFF, RUNS, TOO_OLD, Times, outlook
 
 LOCKED, CHECKPOINTED = 1, 2  # CUprocessState

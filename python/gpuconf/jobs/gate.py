@@ -15,6 +15,7 @@ from collections.abc import Iterator
 
 from .. import errors
 from .._typing import NamedTuple
+from ..leases.proc import start_of
 from .budget_file import lock
 from .generated.gate_layout import GATE, GATE_HEADER_BYTES, GATE_MAGIC, GATE_THREAD, GATE_THREAD_BYTES, GATE_THREADS
 from .generated.gate_layout import Gate as _Header
@@ -199,15 +200,3 @@ def is_served(folder: str) -> bool:
     if file >= 0:
         os.close(file)
     return file < 0
-
-
-def start_of(pid: int) -> int:
-    """Return when a process started, in clock ticks since boot; 0 if there is none, or it has ended and its parent does
-    not look.
-    """
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            fields = file.read().rpartition(b")")[2].split()
-        return 0 if fields[0] in b"ZX" else int(fields[19])
-    except (OSError, IndexError, ValueError):
-        return 0

@@ -15,6 +15,8 @@ from collections.abc import Set
 from .._core.block import Block
 from .._core.message import loads
 from .._typing import Any, NamedTuple
+from ..leases.proc import variables_of
+from .budget_file import existing
 
 _PREFIX = "gpuconf-run-"
 _RECORD = "processes"
@@ -33,7 +35,8 @@ class Job(Block):
     """The folder of a running program. A context manager, which removes it."""
 
     def __init__(self) -> None:
-        _sweep()
+        for abandoned in filter(_is_abandoned, existing(_PREFIX)):
+            _remove(abandoned)
         self.folder = os.path.join(_place(), _PREFIX + os.urandom(8).hex())
         os.mkdir(self.folder, 0o700)
         self._record = os.path.join(self.folder, _RECORD)
@@ -74,8 +77,8 @@ class Job(Block):
 
     def survivors(self) -> list[int]:
         """Return the processes that have reported and still run."""
-        mark = f"GPUCONF_RUN={self.folder}".encode()
-        return [pid for pid in {event.pid for event in self.events()} if mark in _environ(pid)]
+        pids = {event.pid for event in self.events()}
+        return [pid for pid in pids if variables_of(pid).get("GPUCONF_RUN") == self.folder]
 
     def __enter__(self) -> Job:
         return self
@@ -89,18 +92,6 @@ class Job(Block):
             _remove(self.folder)
 
 
-def _sweep() -> None:
-    """Remove the folders of jobs whose ``gpuconf run`` was killed: their record is not locked."""
-    place = _place()
-    try:
-        names = os.listdir(place)
-    except PermissionError:  # on some machines /tmp may be written and not listed
-        return
-    for folder in (os.path.join(place, name) for name in names if name.startswith(_PREFIX)):
-        if _is_abandoned(folder):
-            _remove(folder)
-
-
 def _remove(folder: str) -> None:
     import shutil
 
@@ -108,9 +99,9 @@ def _remove(folder: str) -> None:
 
 
 def _is_abandoned(folder: str) -> bool:
+    """Report whether the job's ``gpuconf run`` was killed: its record is not locked."""
     try:
-        status = os.lstat(folder)
-        if status.st_uid != os.getuid() or time.time() - status.st_mtime < _SURELY_LOCKED_S:
+        if time.time() - os.lstat(folder).st_mtime < _SURELY_LOCKED_S:
             return False
         record = os.open(os.path.join(folder, _RECORD), os.O_RDONLY | os.O_NOFOLLOW)
     except OSError:  # another process removes it
@@ -132,15 +123,6 @@ def _place() -> str:
     import tempfile
 
     return tempfile.gettempdir()
-
-
-def _environ(pid: int) -> list[bytes]:
-    """Return the environment that a process was started with. A process that has ended has none."""
-    try:
-        with open(f"/proc/{pid}/environ", "rb") as file:
-            return file.read().split(b"\0")
-    except OSError:
-        return []
 
 
 def _parsed(line: str) -> JobEvent | None:

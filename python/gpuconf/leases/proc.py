@@ -47,13 +47,26 @@ def look_up(pid: int) -> Process | None:
     )
 
 
-def stopped(pid: int) -> bool:
-    """Return whether there is such a process, and a signal has stopped it."""
+def _fields(pid: int) -> list[bytes]:
+    """Return the fields of /proc/PID/stat after the name; none if there is no such process."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
-            return file.read().rpartition(b")")[2].split()[0] == b"T"
+            return file.read().rpartition(b")")[2].split()
     except OSError:
-        return False
+        return []
+
+
+def stopped(pid: int) -> bool:
+    """Return whether there is such a process, and a signal has stopped it."""
+    return _fields(pid)[:1] == [b"T"]
+
+
+def start_of(pid: int) -> int:
+    """Return when a process started, in clock ticks since boot; 0 if there is none, or it has ended and its parent does
+    not look.
+    """
+    fields = _fields(pid)
+    return int(fields[19]) if fields and fields[0] not in b"ZX" else 0
 
 
 def variables_of(pid: int) -> dict[str, str]:
@@ -122,8 +135,8 @@ def below(roots: Set[int]) -> set[int]:
     """Return some processes and their living descendants."""
     children: dict[int, list[int]] = {}
     for name in os.listdir("/proc"):
-        if name.isdigit():
-            children.setdefault(_parent(int(name)), []).append(int(name))
+        if name.isdigit() and (fields := _fields(int(name))):
+            children.setdefault(int(fields[1]), []).append(int(name))
     pids: set[int] = set()
     todo = list(roots)
     while todo:
@@ -132,11 +145,3 @@ def below(roots: Set[int]) -> set[int]:
             pids.add(pid)
             todo += children.get(pid, [])
     return pids
-
-
-def _parent(pid: int) -> int:
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return int(file.read().rpartition(b")")[2].split()[1])
-    except (OSError, IndexError, ValueError):
-        return 0
