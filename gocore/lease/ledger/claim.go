@@ -38,7 +38,8 @@ type Claim struct {
 // patience is how long a call waits for the grant lock in Go. Others hold it for microseconds.
 const patience = 100 * time.Millisecond
 
-// Claim enters a request. It is granted at once if there is room and no older request is delayed; otherwise call Wait.
+// Claim enters a request. It is granted at once if there is room and no older request is delayed; otherwise call Look
+// until it is.
 func (l *Ledger) Claim(request Request) (*Claim, error) {
 	if err := l.checkRequest(&request); err != nil {
 		return nil, err
@@ -134,10 +135,6 @@ func (l *Ledger) checkRequest(r *Request) error {
 func (c *Claim) Look(cards []Card) (granted bool, nap Nap, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.lookLocked(cards)
-}
-
-func (c *Claim) lookLocked(cards []Card) (granted bool, nap Nap, err error) {
 	if c.released {
 		return false, nap, errReleased()
 	}
@@ -156,21 +153,6 @@ func (c *Claim) lookLocked(cards []Card) (granted bool, nap Nap, err error) {
 	granted, ahead, err := c.tryLocked(cards != nil)
 	nap.Most = min(nap.Most, lookAgain(ahead))
 	return granted, nap, err
-}
-
-// Wait waits for the grant, at most for a time, and reports whether the claim is granted. With no time it looks once.
-// cards is as for Look.
-func (c *Claim) Wait(cards []Card, most time.Duration) (granted bool, err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for deadline := now() + uint64(max(most, 0)); ; cards = nil {
-		granted, nap, err := c.lookLocked(cards)
-		left := int64(deadline) - int64(now())
-		if granted || err != nil || left <= 0 {
-			return granted, err
-		}
-		c.ledger.sleep(nap, time.Duration(left))
-	}
 }
 
 // lookAgain returns how long a waiter sleeps at most: a killed process wakes no waiter. The first one looks often, and

@@ -79,7 +79,7 @@
 //
 // # Locks in memory
 //
-// Claim.mu and Publication.mu, then Ledger.mu, then the grant lock. Claim.Wait sleeps with Claim.mu alone.
+// Claim.mu and Publication.mu, then Ledger.mu, then the grant lock.
 //
 // # What is defended, and what is not
 //

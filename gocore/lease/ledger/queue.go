@@ -323,12 +323,3 @@ func (l *Ledger) nap(word uint32, most time.Duration) Nap {
 	defer l.mu.Unlock()
 	return l.bell.nap(word, most)
 }
-
-// sleep is the bell's sleep, for a caller without the lock. If the ledger is closed meanwhile, the kernel refuses to
-// read the word.
-func (l *Ledger) sleep(nap Nap, most time.Duration) {
-	l.mu.Lock()
-	b := l.bell
-	l.mu.Unlock()
-	b.sleep(nap, most)
-}

@@ -34,7 +34,9 @@ func TestForeignUseReducesTheRoomWhileWaiting(t *testing.T) {
 	c := claim(t, l, request(1, busy))
 	require.False(t, granted(t, c))
 	busy.Budget = 35 * gib
-	require.True(t, must.OK(c.Wait([]ledger.Card{busy}, 0))(t))
+	ok, _, err := c.Look([]ledger.Card{busy})
+	require.NoError(t, err)
+	require.True(t, ok)
 }
 
 func TestSpreadAndPack(t *testing.T) {
@@ -126,7 +128,7 @@ func TestAWaiterIsWokenByARelease(t *testing.T) {
 	waiter := claim(t, l, request(1, card("A", 20*gib)))
 	done := make(chan error)
 	go func() {
-		ok, err := waiter.Wait(nil, 10*time.Second)
+		ok, err := wait(l, waiter, 10*time.Second)
 		if err == nil && !ok {
 			err = os.ErrDeadlineExceeded
 		}
@@ -323,7 +325,7 @@ func TestCloseDuringAWait(t *testing.T) {
 		go func() {
 			close(waiting)
 			for {
-				if _, err := waiter.Wait(nil, time.Millisecond); err != nil {
+				if _, err := wait(l, waiter, time.Millisecond); err != nil {
 					done <- err
 					return
 				}

@@ -243,7 +243,7 @@ func TestAnUnusableWakeFileCostsOnlyTime(t *testing.T) {
 		require.Contains(t, l.Check()[0], "truncated or removed", name)
 		done := make(chan bool)
 		go func() {
-			ok, _ := waiter.Wait(nil, 10*time.Second)
+			ok, _ := wait(l, waiter, 10*time.Second)
 			done <- ok
 		}()
 		time.Sleep(10 * time.Millisecond)
@@ -262,7 +262,7 @@ func TestAWaiterThatCannotBeWokenSleeps(t *testing.T) {
 	ledger.BeforeSystemCall = func(string) { looks++ }
 	defer func() { ledger.BeforeSystemCall = nil }()
 	begun := time.Now()
-	require.False(t, must.OK(waiter.Wait(nil, time.Second))(t))
+	require.False(t, must.OK(wait(l, waiter, time.Second))(t))
 	require.GreaterOrEqual(t, time.Since(begun), time.Second)
 	require.Less(t, looks, 200)
 }
@@ -352,7 +352,7 @@ func TestAGrantThatCannotBeWrittenIsNone(t *testing.T) {
 	holder.Release()
 	writable := failWrites(t)
 	for range 2 {
-		ok, err := waiter.Wait(nil, 0)
+		ok, err := look(waiter)
 		require.False(t, ok)
 		require.Equal(t, status.Unavailable, status.CodeOf(err), "%v", err)
 		require.ErrorContains(t, err, "file too large")

@@ -324,7 +324,7 @@ func TestAWaiterSaysWhenItLooked(t *testing.T) {
 	waiter := claim(t, l, request(1, card("A", 40*gib)))
 	for range 2 {
 		before := bootTime()
-		require.False(t, must.OK(waiter.Wait(nil, time.Nanosecond))(t))
+		require.False(t, must.OK(wait(l, waiter, time.Nanosecond))(t))
 		require.False(t, granted(t, waiter))
 		row := make([]byte, rowBytes)
 		file := must.OK(os.Open(slots(t, l.Folder())))(t)

@@ -40,12 +40,12 @@ func everything(folder string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := withdrawn.Wait([]ledger.Card{card("B", 21*gib)}, 0); err != nil {
+	if _, _, err := withdrawn.Look([]ledger.Card{card("B", 21*gib)}); err != nil {
 		return err
 	}
 	withdrawn.Release()
 	holder.Release()
-	if _, err := waiter.Wait(nil, 0); err != nil {
+	if _, err := look(waiter); err != nil {
 		return err
 	}
 	published.End()

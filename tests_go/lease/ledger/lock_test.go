@@ -35,7 +35,7 @@ func init() {
 			if err != nil {
 				return err
 			}
-			if ok, err := c.Wait(nil, time.Minute); !ok || err != nil {
+			if ok, err := wait(l, c, time.Minute); !ok || err != nil {
 				return fmt.Errorf("not granted: %w", err)
 			}
 			c.Release()

@@ -9,8 +9,10 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"gpuconf/gocore/lease/ledger"
 	"gpuconf/tests_go/must"
@@ -96,7 +98,31 @@ func claim(t *testing.T, l *ledger.Ledger, r ledger.Request) *ledger.Claim {
 	return c
 }
 
-func granted(t *testing.T, c *ledger.Claim) bool { return must.OK(c.Wait(nil, 0))(t) }
+func granted(t *testing.T, c *ledger.Claim) bool { return must.OK(look(c))(t) }
+
+func look(c *ledger.Claim) (granted bool, err error) {
+	granted, _, err = c.Look(nil)
+	return granted, err
+}
+
+// wait waits for the grant as programs do: it looks, and sleeps on the word that the nap names.
+func wait(l *ledger.Ledger, c *ledger.Claim, most time.Duration) (granted bool, err error) {
+	for deadline := time.Now().Add(most); ; {
+		granted, nap, err := c.Look(nil)
+		left := min(time.Until(deadline), nap.Most)
+		if granted || err != nil || time.Until(deadline) <= 0 {
+			return granted, err
+		}
+		ts, words, failed := unix.NsecToTimespec(int64(left)), l.Words(), unix.Errno(0)
+		if words != 0 && !nap.Deaf {
+			_, _, failed = unix.Syscall6(unix.SYS_FUTEX, words+4*uintptr(nap.Word), 0, uintptr(nap.Was),
+				uintptr(unsafe.Pointer(&ts)), 0, 0)
+		}
+		if words == 0 || nap.Deaf || failed == unix.EFAULT {
+			time.Sleep(min(left, 20*time.Millisecond))
+		}
+	}
+}
 
 func names(c *ledger.Claim) (found []string) {
 	for _, card := range c.Cards() {
@@ -126,7 +152,7 @@ func init() {
 		if err != nil {
 			return err
 		}
-		ok, err := c.Wait(nil, 10*time.Second)
+		ok, err := wait(l, c, 10*time.Second)
 		if err != nil {
 			return err
 		}

@@ -58,8 +58,7 @@ func (m *model) settle() {
 		again = false
 		for _, i := range rapid.Permutation(indices(len(m.claims))).Draw(m.t, "order") {
 			if a := m.claims[i]; !a.granted {
-
-				a.granted = must.OK(a.claim.Wait(nil, 0))(m.t)
+				a.granted = must.OK(look(a.claim))(m.t)
 				again = again || a.granted
 			}
 		}

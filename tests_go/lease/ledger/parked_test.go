@@ -72,7 +72,7 @@ func TestAParkedProgramLeavesItsCardToOthersAndComesBackInTurn(t *testing.T) {
 	require.Equal(t, []any{id, ledger.Granted, 1}, []any{claims[0].ID, claims[0].State, claims[0].Count})
 	require.Equal(t, []ledger.CardLease{{UUID: "A", Bytes: 30 * gib, Charge: 30 * gib}}, claims[0].Cards)
 	require.Equal(t, claims[0].Cards, first.Cards())
-	require.Equal(t, status.FailedPrecondition, status.CodeOf(must.Err(again.Wait(nil, 0)))) // it was released
+	require.Equal(t, status.FailedPrecondition, status.CodeOf(must.Err(look(again)))) // it was released
 	require.False(t, granted(t, claim(t, l, request(1, card("A", 30*gib)))))
 	require.NoError(t, first.Unreserve())
 	require.NoError(t, first.Unreserve())
@@ -151,7 +151,7 @@ func TestWrongOrdersOfParkingChangeNothing(t *testing.T) {
 	refused(c.Unreserve())
 	refused(c.Return(c))
 	refused(c.Return(waiting)) // which has not looked since
-	refused(must.Err(c.Wait(nil, 0)))
+	refused(must.Err(look(c)))
 	require.NoError(t, c.Return(other))
 	refused(c.Return(other))
 	require.True(t, granted(t, waiting))
@@ -181,7 +181,7 @@ func parkAndReturn(folder string, taken func(*ledger.Claim) error) error {
 	if err != nil {
 		return err
 	}
-	if granted, err := again.Wait(nil, 0); err != nil || !granted {
+	if granted, err := look(again); err != nil || !granted {
 		return fmt.Errorf("wait: %v, %w", granted, err)
 	}
 	if err := c.Return(again); err != nil {

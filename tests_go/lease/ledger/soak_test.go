@@ -150,7 +150,7 @@ func soakOnce(l *ledger.Ledger, w witness, random *rand.Rand) (ended bool, err e
 	}
 	patience := time.Duration(random.IntN(3)) * 200 * time.Millisecond // 0: no limit
 	for begun := time.Now(); ; {
-		granted, err := c.Wait(nil, 100*time.Millisecond)
+		granted, err := wait(l, c, 100*time.Millisecond)
 		if err != nil && !errors.Is(err, ledger.ErrBusy) {
 			return false, err
 		}

@@ -33,7 +33,7 @@ func init() {
 			return err
 		}
 		fmt.Println("waiting")
-		if ok, err := c.Wait(nil, time.Minute); !ok || err != nil {
+		if ok, err := wait(l, c, time.Minute); !ok || err != nil {
 			return fmt.Errorf("not granted: %w", err)
 		}
 		_, _ = os.Stdin.Read(make([]byte, 1))
@@ -53,15 +53,15 @@ func TestAStoppedWaiterIsPassedAndKeepsItsPlace(t *testing.T) {
 
 	stop(t, first.Process)
 	holder.Release()
-	ok := must.OK(second.Wait(nil, time.Second))(t)
+	ok := must.OK(wait(l, second, time.Second))(t)
 	require.False(t, ok, "it is the turn of the first one, which may only be slow")
-	ok = must.OK(second.Wait(nil, time.Minute))(t)
+	ok = must.OK(wait(l, second, time.Minute))(t)
 	require.True(t, ok)
 	third := claim(t, l, request(1, card("A", 30*gib)))
 	require.False(t, granted(t, third))
 
 	require.NoError(t, first.Process.Signal(syscall.SIGCONT))
-	ok = must.OK(third.Wait(nil, 7*time.Second))(t)
+	ok = must.OK(wait(l, third, 7*time.Second))(t)
 	require.False(t, ok)
 	second.Release()
 	require.Eventually(t, func() bool {
@@ -111,7 +111,7 @@ func TestAProcessThatWasStoppedPassesNobody(t *testing.T) {
 	late := open(t, l.Folder())
 	beforeOpening(t, func() {
 		time.Sleep(1100 * time.Millisecond)
-		require.False(t, must.OK(waiter.Wait(nil, time.Nanosecond))(t))
+		require.False(t, must.OK(wait(l, waiter, time.Nanosecond))(t))
 	})
 	require.False(t, granted(t, claim(t, late, request(1, card("A", 5*gib)))), "the waiter needs the whole card")
 	claims, _ := must.OK2(late.Rows())(t)

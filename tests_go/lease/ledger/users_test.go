@@ -137,7 +137,7 @@ func TestUsersShareACardAndSeeEachOther(t *testing.T) {
 	waiter := claim(t, l, request(1, card("A", 20*gib)))
 	require.False(t, granted(t, waiter))
 	kill(t, first)
-	require.True(t, must.OK(waiter.Wait(nil, 10*time.Second))(t))
+	require.True(t, must.OK(wait(l, waiter, 10*time.Second))(t))
 	sound(t, l)
 }
 
@@ -168,7 +168,7 @@ func TestAVandalStopsNobody(t *testing.T) {
 	waiter := claim(t, l, request(1, card("A", 20*gib)))
 	require.False(t, granted(t, waiter))
 	kill(t, holder)
-	require.True(t, must.OK(waiter.Wait(nil, 10*time.Second))(t))
+	require.True(t, must.OK(wait(l, waiter, 10*time.Second))(t))
 	claims, _ := must.OK2(l.Rows())(t)
 	require.Len(t, claims, 2)
 }

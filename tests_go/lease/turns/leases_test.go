@@ -153,7 +153,7 @@ func (b *inLedger) look(j *job) (bool, error) {
 	if j.again != nil {
 		c = j.again
 	}
-	granted, err := c.Wait(nil, 0)
+	granted, _, err := c.Look(nil)
 	if granted && j.again != nil {
 		j.back = nil
 		for _, lease := range c.Cards() {
