@@ -29,7 +29,7 @@ func Take(number, nbytes int64, by holder.ID, scope func() int64) (buffer Taken,
 	if nbytes < 0 {
 		return buffer, status.Errorf(status.InvalidArgument, "nbytes must be at least 0, but got %d", nbytes)
 	}
-	block, err := m.AllocateFor(gpu, uint64(nbytes), by)
+	block, err := m.Allocate(gpu, uint64(nbytes), by)
 	if err != nil {
 		return buffer, err
 	}

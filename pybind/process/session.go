@@ -75,7 +75,7 @@ func (w *Work) initialize(env config.Env, origin string, moved func()) error {
 	if w.closed {
 		return errReset()
 	}
-	renamed, err := w.manager.InitializeAfterSessions(env, origin, w.unusedLocked)
+	renamed, err := w.manager.Initialize(env, origin, w.unusedLocked)
 	w.renameLocked(renamed, moved)
 	return err
 }

@@ -347,6 +347,6 @@ type scratch struct {
 
 // Allocate allocates a block of the pool.
 func (s scratch) Allocate(bytes uint64) (addr uint64, free func() error, err error) {
-	block, err := s.manager.AllocateFor(s.number, bytes, Holder())
+	block, err := s.manager.Allocate(s.number, bytes, Holder())
 	return block.Addr, func() error { return s.manager.FreeID(block.Addr, block.ID) }, err
 }

@@ -22,14 +22,6 @@ import (
 // sealed pool, whose Manager is about to be closed. In both cases the caller falls back to the slow path, which takes
 // mu.
 
-// AllocateOn allocates on a logical GPU of a CUDA ordinal, for work of a CUDA stream: the scope's, a number, if it is
-// on that ordinal; else the one that the stream belongs to; else the ordinal's first. Memory that another stream freed
-// is reused only after that stream's work is done, or with a wait queued in this stream. The block counts for the
-// holder.
-func (m *Manager) AllocateOn(ordinal, scope int, stream gpu.Stream, bytes uint64, by holder.ID) (bfc.Block, error) {
-	return m.AllocateKnowing(ordinal, scope, stream, 0, bytes, by)
-}
-
 // Known is what the caller of AllocateKnowing knows of the stream, so that the driver need not be asked.
 type Known uint8
 
@@ -39,7 +31,10 @@ const (
 	Lasting                      // the stream is never destroyed, so its handle denotes no other one
 )
 
-// AllocateKnowing is AllocateOn for a caller that knows something of the stream.
+// AllocateKnowing allocates on a logical GPU of a CUDA ordinal, for work of a CUDA stream: the scope's, a number, if it
+// is on that ordinal; else the one that the stream belongs to; else the ordinal's first. Memory that another stream
+// freed is reused only after that stream's work is done, or with a wait queued in this stream. The block counts for the
+// holder.
 func (m *Manager) AllocateKnowing(ordinal, scope int, stream gpu.Stream, known Known, bytes uint64, by holder.ID) (
 	bfc.Block, error) {
 	if pools := m.hot.Load(); pools != nil {
@@ -81,14 +76,9 @@ func (m *Manager) IdleBytes(ordinal int) (bytes uint64) {
 	return bytes
 }
 
-// Allocate is AllocateFor the zero holder.
-func (m *Manager) Allocate(number int, bytes uint64) (bfc.Block, error) {
-	return m.AllocateFor(number, bytes, 0)
-}
-
-// AllocateFor allocates bytes on a logical GPU, for the default stream. The block counts for the holder. Size 0 returns
+// Allocate allocates bytes on a logical GPU, for the default stream. The block counts for the holder. Size 0 returns
 // the zero block. If the memory is exhausted it returns ResourceExhausted with a full report.
-func (m *Manager) AllocateFor(number int, bytes uint64, by holder.ID) (bfc.Block, error) {
+func (m *Manager) Allocate(number int, bytes uint64, by holder.ID) (bfc.Block, error) {
 	if pools := m.hot.Load(); pools != nil && number >= 0 && number < len(*pools) {
 		p := (*pools)[number]
 		block, err := p.allocate(gpu.StreamNull, Uncaptured, bytes, by)

@@ -91,14 +91,10 @@ func (m *Manager) Details(index int) (device gpu.Device, ok bool) {
 // is the caller, as "file:line (call)", which the errors of later setters name. A second call does nothing.
 //
 // Initialize creates contexts; the first allocation takes pool memory. If it fails, nothing is changed.
-func (m *Manager) Initialize(env config.Env, origin string) error {
-	_, err := m.InitializeAfterSessions(env, origin, nil)
-	return err
-}
-
-// InitializeAfterSessions is Initialize for a caller that opens sessions. If settings were made after a session, it
-// builds the devices again, which must not be in use. renamed and unused are those of Join.
-func (m *Manager) InitializeAfterSessions(env config.Env, origin string, unused func() error) (
+//
+// If settings were made after a session, it builds the devices again, which must not be in use. renamed and unused are
+// those of Join; unused may be nil for a caller that opens no sessions.
+func (m *Manager) Initialize(env config.Env, origin string, unused func() error) (
 	renamed bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

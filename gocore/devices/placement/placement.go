@@ -124,7 +124,7 @@ func (g *logicalGPU) MemoryLimit() (uint64, error) { return g.manager.LimitBytes
 
 // Allocate allocates a block from the pool; Free frees it.
 func (g *logicalGPU) Allocate(bytes uint64) (graph.Buffer, error) {
-	block, err := g.manager.AllocateFor(g.number, bytes, g.holder())
+	block, err := g.manager.Allocate(g.number, bytes, g.holder())
 	return graph.Buffer{Addr: block.Addr, ID: block.ID}, err
 }
 

@@ -134,11 +134,6 @@ func (a *Allocator) unmapTables() error {
 // Allocate is AllocateFor stream 0 and the zero holder.
 func (a *Allocator) Allocate(bytes uint64) (Block, error) { return a.AllocateFor(0, bytes, 0) }
 
-// AllocateOn is AllocateFor the zero holder.
-func (a *Allocator) AllocateOn(s Stream, bytes uint64) (Block, error) {
-	return a.AllocateFor(s, bytes, 0)
-}
-
 // AllocateFor returns the smallest free chunk that fits, and requests memory from the sub-allocator if there is none.
 // A request for 0 bytes returns the zero Block and changes nothing. The block is for work on stream s: work of other
 // streams that used its memory is done by then, or s was made to wait for it (invariant 17). It counts for the holder.

@@ -39,7 +39,7 @@ func BenchmarkAllocateFree(b *testing.B) {
 				limits[i] = limit
 			}
 			m, _ := initialized(b, "T4", simulated.Options{}, nil, limits)
-			pairs(b, func(i int, bytes uint64) (bfc.Block, error) { return m.Allocate(i%gpus, bytes) }, m.Free)
+			pairs(b, func(i int, bytes uint64) (bfc.Block, error) { return m.Allocate(i%gpus, bytes, 0) }, m.Free)
 		})
 	}
 }
@@ -75,7 +75,7 @@ func BenchmarkRecorded(b *testing.B) {
 					require.NoError(b, r.Close())
 				}()
 			}
-			pairs(b, func(_ int, bytes uint64) (bfc.Block, error) { return m.Allocate(0, bytes) }, m.Free)
+			pairs(b, func(_ int, bytes uint64) (bfc.Block, error) { return m.Allocate(0, bytes, 0) }, m.Free)
 		})
 	}
 }

@@ -85,12 +85,12 @@ func TestTheIDOfALastingStreamIsQueriedOnce(t *testing.T) {
 			for range 10 {
 				block := must.OK(m.AllocateKnowing(0, -1, lasting, devmgr.Uncaptured|devmgr.Lasting, 8*mib, 0))(t)
 				require.NoError(t, m.Free(block.Addr))
-				block = must.OK(m.AllocateOn(0, -1, lasting, 8*mib, 0))(t)
+				block = must.OK(m.AllocateKnowing(0, -1, lasting, 0, 8*mib, 0))(t)
 				require.NoError(t, m.Free(block.Addr))
 			}
 			require.Equal(t, 1, d.CallsOf()["StreamGetID"])
 			require.Equal(t, 10, d.CallsOf()["StreamGetCaptureInfo"], "the caller of the others has asked")
-			require.NoError(t, m.Free(must.OK(m.AllocateOn(0, -1, other, 8*mib, 0))(t).Addr))
+			require.NoError(t, m.Free(must.OK(m.AllocateKnowing(0, -1, other, 0, 8*mib, 0))(t).Addr))
 			require.Equal(t, 2, d.CallsOf()["StreamGetID"], "the other stream's")
 			require.NoError(t, m.Check())
 		})
@@ -101,8 +101,8 @@ func TestTheIDOfALastingStreamIsQueriedOnce(t *testing.T) {
 func TestAStreamIsFoundToBeLasting(t *testing.T) {
 	m, d := initialized(t, "T4", bothTimelines["words"], nil, []float64{8})
 	stream := newStream(t, d)
-	before := must.OK(m.AllocateOn(0, -1, stream, mib, 0))(t)
-	other := must.OK(m.Allocate(0, mib))(t)
+	before := must.OK(m.AllocateKnowing(0, -1, stream, 0, mib, 0))(t)
+	other := must.OK(m.Allocate(0, mib, 0))(t)
 	require.NoError(t, m.Free(before.Addr))
 	waits := d.CallsOf()["StreamWaitValue64"]
 	after := must.OK(m.AllocateKnowing(0, -1, stream, devmgr.Lasting, mib, 0))(t)
@@ -123,7 +123,7 @@ func TestACapturedStreamWithTheHandleOfADestroyedOne(t *testing.T) {
 	r := &recycler{driver: d, now: map[gpu.Stream]gpu.Stream{}}
 	m := initializedOn(t, d, r, 12)
 	old := newStream(t, d)
-	block := must.OK(m.AllocateOn(0, -1, old, 8*mib, 0))(t)
+	block := must.OK(m.AllocateKnowing(0, -1, old, 0, 8*mib, 0))(t)
 	slowly(t, d, old, opts)
 	fill(t, d, old, block.Addr, 1, 8*mib)
 	require.NoError(t, m.FreeOn(block.Addr, old))
@@ -131,12 +131,12 @@ func TestACapturedStreamWithTheHandleOfADestroyedOne(t *testing.T) {
 	r.now[old] = newStream(t, d)
 
 	require.NoError(t, captures.BeginCapture(0, r.real(old)))
-	must.Fail(t, status.ResourceExhausted, must.Err(m.AllocateOn(0, -1, old, 8*mib, 0)),
+	must.Fail(t, status.ResourceExhausted, must.Err(m.AllocateKnowing(0, -1, old, 0, 8*mib, 0)),
 		"work queued in other streams may still use it")
 	graph := must.OK(captures.EndCapture(0, r.real(old)))(t, "nothing of ours invalidated it")
 	require.NoError(t, captures.DestroyGraph(0, graph))
 
-	all := must.OK(m.AllocateOn(0, -1, old, 12*mib, 0))(t)
+	all := must.OK(m.AllocateKnowing(0, -1, old, 0, 12*mib, 0))(t)
 	fill(t, d, r.real(old), all.Addr, 2, 12*mib)
 	require.NoError(t, d.StreamSynchronize(0, r.real(old)))
 	requireFilled(t, m, all, 2, 12*mib, "the old stream's work came last")
@@ -155,7 +155,7 @@ func TestBlocksOfAGraphAreHandedOverAfterTheirStreamsWork(t *testing.T) {
 	stream, heir := newStream(t, d), newStream(t, d)
 	for range 3 {
 		require.NoError(t, captures.BeginCapture(0, stream))
-		block := must.OK(m.AllocateOn(0, -1, stream, 8*mib, 0))(t)
+		block := must.OK(m.AllocateKnowing(0, -1, stream, 0, 8*mib, 0))(t)
 		require.NoError(t, captures.DestroyGraph(0, must.OK(captures.EndCapture(0, stream))(t)))
 		_, err := m.Trim() // which sees that the graph is gone
 		require.NoError(t, err)

@@ -54,7 +54,7 @@ func TestCloseBeforeInitialize(t *testing.T) {
 	m := must.OK(devmgr.New(d, nil))(t)
 	require.NoError(t, m.Close(false))
 	require.Equal(t, 1, d.closes)
-	must.Fail(t, status.FailedPrecondition, m.Initialize(nil, ""))
+	must.Fail(t, status.FailedPrecondition, must.Err(m.Initialize(nil, "", nil)))
 	require.False(t, isInitialized(m))
 }
 
@@ -90,7 +90,7 @@ func TestCloseErrorsHaveAKind(t *testing.T) {
 		t.Run(row.op, func(t *testing.T) {
 			d := newDriver(t, "T4", simulated.Options{})
 			m := must.OK(devmgr.New(d, nil))(t)
-			require.NoError(t, m.Initialize(nil, ""))
+			must.OK(m.Initialize(nil, "", nil))(t)
 			d.SetFaults(faults.OnOp(row.op, 0, gpu.ErrorNotPermitted))
 			if row.op == "Close" {
 				d.closeErr = gpu.ErrorNotPermitted
@@ -112,12 +112,12 @@ func TestEveryCallOfAClosedManagerFails(t *testing.T) {
 	for name, call := range map[string]func() error{
 		"Configure":        func() error { return m.Configure(func(*config.State) error { panic("called") }) },
 		"Inspect":          func() error { return m.Inspect(func(*config.State) error { panic("called") }) },
-		"Initialize":       func() error { return m.Initialize(nil, "") },
+		"Initialize":       func() error { return must.Err(m.Initialize(nil, "", nil)) },
 		"LogicalDevices":   func() error { _, err := m.LogicalDevices(); return err },
-		"AllocateOn":       func() error { _, err := m.AllocateOn(0, 0, 0, 1, 0); return err },
+		"AllocateOn":       func() error { _, err := m.AllocateKnowing(0, 0, 0, 0, 1, 0); return err },
 		"LimitBytes":       func() error { _, err := m.LimitBytes(0); return err },
-		"Allocate":         func() error { _, err := m.Allocate(0, 1); return err },
-		"Allocate nothing": func() error { _, err := m.Allocate(0, 0); return err },
+		"Allocate":         func() error { _, err := m.Allocate(0, 1, 0); return err },
+		"Allocate nothing": func() error { _, err := m.Allocate(0, 0, 0); return err },
 		"Free":             func() error { return m.Free(block.Addr) },
 		"Free nothing":     func() error { return m.Free(0) },
 		"FreeID":           func() error { return m.FreeID(block.Addr, block.ID) },
@@ -150,7 +150,7 @@ func TestEveryCallOfAClosedManagerFails(t *testing.T) {
 func TestCallsBeforeInitialize(t *testing.T) {
 	m := enumerated(t, newDriver(t, "T4", simulated.Options{}), nil)
 	for name, call := range map[string]func() error{
-		"Allocate":    func() error { _, err := m.Allocate(0, 1); return err },
+		"Allocate":    func() error { _, err := m.Allocate(0, 1, 0); return err },
 		"WaitForFree": func() error { return m.WaitForFree(0, 0, time.Hour) },
 		"ResolveGPU":  func() error { _, err := m.ResolveGPU("GPU:0"); return err },
 		"MemoryInfo":  func() error { _, _, err := m.MemoryInfo("GPU:0"); return err },
@@ -161,7 +161,7 @@ func TestCallsBeforeInitialize(t *testing.T) {
 		})
 	}
 	require.Empty(t, logicalNames(t, m))
-	must.Fail(t, status.InvalidArgument, must.Err(m.AllocateOn(0, -1, 0, 1, 0)))
+	must.Fail(t, status.InvalidArgument, must.Err(m.AllocateKnowing(0, -1, 0, 0, 1, 0)))
 	must.Fail(t, status.InvalidArgument, m.Free(256))
 }
 
@@ -236,7 +236,7 @@ func TestCloseWaitsForTheWorkOnItsMemory(t *testing.T) {
 				return true
 			},
 			"a destroyed stream": func(t *testing.T, c *closing) bool {
-				block, err := c.AllocateOn(0, -1, c.one, mib, 0) // nothing says that the stream lasts
+				block, err := c.AllocateKnowing(0, -1, c.one, 0, mib, 0) // nothing says that the stream lasts
 				require.NoError(t, err)
 				fill(t, c.d, c.one, block.Addr, 1, mib)
 				require.NoError(t, c.Free(block.Addr))

@@ -80,7 +80,7 @@ func TestMemoryOfADestroyedStream(t *testing.T) {
 				r := &recycler{driver: d, now: map[gpu.Stream]gpu.Stream{}}
 				m := initializedOn(t, d, r, 8)
 				old, heir := newStream(t, d), newStream(t, d)
-				block := must.OK(m.AllocateOn(0, -1, old, 8*mib, 0))(t)
+				block := must.OK(m.AllocateKnowing(0, -1, old, 0, 8*mib, 0))(t)
 				slowly(t, d, old, opts)
 				fill(t, d, old, block.Addr, 1, 8*mib)
 				require.NoError(t, m.FreeOn(block.Addr, old))
@@ -89,7 +89,7 @@ func TestMemoryOfADestroyedStream(t *testing.T) {
 					r.now[old] = newStream(t, d)
 					heir = old
 				}
-				got := must.OK(m.AllocateOn(0, -1, heir, 8*mib, 0))(t, "the limit leaves no other memory")
+				got := must.OK(m.AllocateKnowing(0, -1, heir, 0, 8*mib, 0))(t, "the limit leaves no other memory")
 				fill(t, d, r.real(heir), got.Addr, 2, 8*mib)
 				require.NoError(t, d.StreamSynchronize(0, r.real(heir)))
 				requireFilled(t, m, got, 2, 8*mib, "the old stream's work came last")
@@ -108,7 +108,7 @@ func initializedOn(t *testing.T, d *driver, over gpu.Driver, limit float64) *dev
 		d.requireNothingLeft(t)
 	})
 	require.NoError(t, splitGPU(m, 0, limit))
-	require.NoError(t, m.Initialize(nil, "main.py:1 (test)"))
+	must.OK(m.Initialize(nil, "main.py:1 (test)", nil))(t)
 	return m
 }
 
@@ -118,19 +118,19 @@ func TestBlocksOutliveTheirStream(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m, d := initialized(t, "T4", opts, nil, []float64{8})
 			old, heir := newStream(t, d), newStream(t, d)
-			block := must.OK(m.AllocateOn(0, -1, old, 8*mib, 0))(t)
+			block := must.OK(m.AllocateKnowing(0, -1, old, 0, 8*mib, 0))(t)
 			fill(t, d, old, block.Addr, 1, 8*mib)
 			require.NoError(t, d.StreamDestroy(0, old))
 			before := stats(t, m, "GPU:0")
 			must.Fail(t, status.InvalidArgument, m.FreeOn(block.Addr, old))
 			must.Fail(t, status.InvalidArgument, m.RecordStream(block.Addr, old))
-			must.Fail(t, status.InvalidArgument, must.Err(m.AllocateOn(0, -1, old, mib, 0)),
+			must.Fail(t, status.InvalidArgument, must.Err(m.AllocateKnowing(0, -1, old, 0, mib, 0)),
 				"it was destroyed, or belongs to another device")
 			require.Equal(t, before, stats(t, m, "GPU:0"))
 			require.NoError(t, m.Check())
 
 			require.NoError(t, m.Free(block.Addr))
-			require.NoError(t, m.FreeOn(must.OK(m.AllocateOn(0, -1, heir, 8*mib, 0))(t).Addr, heir))
+			require.NoError(t, m.FreeOn(must.OK(m.AllocateKnowing(0, -1, heir, 0, 8*mib, 0))(t).Addr, heir))
 			require.NoError(t, m.Check())
 		})
 	}
@@ -144,10 +144,10 @@ func TestManyStreamsComeAndGo(t *testing.T) {
 	for name, opts := range bothTimelines {
 		t.Run(name, func(t *testing.T) {
 			m, d := initialized(t, "T4", opts, nil, []float64{8})
-			kept := must.OK(m.Allocate(0, mib))(t)
+			kept := must.OK(m.Allocate(0, mib, 0))(t)
 			for range 10_000 {
 				stream := newStream(t, d)
-				require.NoError(t, m.FreeOn(must.OK(m.AllocateOn(0, -1, stream, 7*mib, 0))(t).Addr, stream))
+				require.NoError(t, m.FreeOn(must.OK(m.AllocateKnowing(0, -1, stream, 0, 7*mib, 0))(t).Addr, stream))
 				require.NoError(t, d.StreamDestroy(0, stream))
 			}
 			require.NoError(t, m.Free(kept.Addr))
@@ -160,7 +160,7 @@ func TestManyStreamsComeAndGo(t *testing.T) {
 func TestADestroyedStreamThatCannotBeWaitedFor(t *testing.T) {
 	m, d := initialized(t, "T4", simulated.Options{}, nil, []float64{8})
 	old, heir := newStream(t, d), newStream(t, d)
-	require.NoError(t, m.FreeOn(must.OK(m.AllocateOn(0, -1, old, 8*mib, 0))(t).Addr, old))
+	require.NoError(t, m.FreeOn(must.OK(m.AllocateKnowing(0, -1, old, 0, 8*mib, 0))(t).Addr, old))
 	require.NoError(t, d.StreamDestroy(0, old))
 	d.SetFaults(func(c faults.Call) error {
 		if c.Op == "ContextSynchronize" {
@@ -168,19 +168,19 @@ func TestADestroyedStreamThatCannotBeWaitedFor(t *testing.T) {
 		}
 		return nil
 	})
-	_, err := m.AllocateOn(0, -1, heir, 8*mib, 0)
+	_, err := m.AllocateKnowing(0, -1, heir, 0, 8*mib, 0)
 	must.Fail(t, status.ResourceExhausted, err)
 	require.ErrorContains(t, err, "work queued in other streams may still use it, and waiting for them failed "+
 		"(CUDA_ERROR_UNKNOWN (999))")
 	d.SetFaults()
-	require.NoError(t, m.FreeOn(must.OK(m.AllocateOn(0, -1, heir, 8*mib, 0))(t).Addr, heir))
+	require.NoError(t, m.FreeOn(must.OK(m.AllocateKnowing(0, -1, heir, 0, 8*mib, 0))(t).Addr, heir))
 }
 
 // After Close every call that names a block returns an error, and changes nothing.
 func TestFreesAfterClose(t *testing.T) {
 	m, d := initialized(t, "T4", simulated.Options{}, nil, []float64{8})
 	stream := newStream(t, d)
-	block := must.OK(m.AllocateOn(0, -1, stream, mib, 0))(t)
+	block := must.OK(m.AllocateKnowing(0, -1, stream, 0, mib, 0))(t)
 	require.NoError(t, m.Close(true))
 	for name, err := range map[string]error{
 		"Free": m.Free(block.Addr), "FreeID": m.FreeID(block.Addr, block.ID), "FreeOn": m.FreeOn(block.Addr, stream),
@@ -249,7 +249,7 @@ func TestNoHandleOfADestroyedStreamReachesTheDriver(t *testing.T) {
 				d := &deadly{driver: machine, t: t, gone: map[gpu.Stream]bool{}}
 				m := must.OK(devmgr.New(d, nil))(t)
 				require.NoError(t, splitGPU(m, 0, 256))
-				require.NoError(t, m.Initialize(nil, "main.py:1 (test)"))
+				must.OK(m.Initialize(nil, "main.py:1 (test)", nil))(t)
 				streams, blocks := []gpu.Stream{gpu.StreamNull}, []uint64{}
 				which := func() int { return rapid.IntRange(0, len(blocks)-1).Draw(r, "block") }
 				r.Repeat(map[string]func(*rapid.T){
@@ -263,7 +263,8 @@ func TestNoHandleOfADestroyedStreamReachesTheDriver(t *testing.T) {
 					},
 					"allocate": func(r *rapid.T) {
 						bytes := rapid.Uint64Range(1, 128).Draw(r, "MiB") * mib
-						block, err := m.AllocateOn(0, -1, rapid.SampledFrom(streams).Draw(r, "stream"), bytes, 0)
+						stream := rapid.SampledFrom(streams).Draw(r, "stream")
+						block, err := m.AllocateKnowing(0, -1, stream, 0, bytes, 0)
 						if err == nil {
 							blocks = append(blocks, block.Addr)
 						}
@@ -326,11 +327,11 @@ func TestThePoolOfAStreamIsClosedBeforeAnotherThatUsedIt(t *testing.T) {
 			d := &deadly{driver: machine, t: t, gone: map[gpu.Stream]bool{}}
 			m := must.OK(devmgr.New(d, nil))(t)
 			require.NoError(t, splitGPU(m, 0, 64, 64, 64))
-			require.NoError(t, m.Initialize(nil, "main.py:1 (test)"))
+			must.OK(m.Initialize(nil, "main.py:1 (test)", nil))(t)
 			for of := range 3 {
 				stream := must.OK(m.StreamOf(of))(t)
 				for number := range 3 {
-					block := must.OK(m.AllocateOn(0, number, stream, mib, 0))(t)
+					block := must.OK(m.AllocateKnowing(0, number, stream, 0, mib, 0))(t)
 					fill(t, machine, stream, block.Addr, 1, mib)
 					require.NoError(t, m.FreeOn(block.Addr, stream))
 				}
@@ -348,7 +349,7 @@ func TestDestroyedStreamsThatCouldNotBeEndedAreEndedLater(t *testing.T) {
 	d := newDriver(t, "T4", simulated.Options{})
 	r := &recycler{driver: d, now: map[gpu.Stream]gpu.Stream{}}
 	m := initializedOn(t, d, r, 8)
-	kept := must.OK(m.Allocate(0, mib))(t)
+	kept := must.OK(m.Allocate(0, mib, 0))(t)
 	handle := newStream(t, d)
 	// waits uses a new stream whose handle is the last one's, and returns how often the GPU was waited for.
 	waits := func() int {

@@ -63,9 +63,9 @@ func TestEnumerateWithoutDriver(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{cpu0}, physicalNames(t, m))
 	require.False(t, m.HostVisible())
-	require.NoError(t, m.Initialize(nil, ""))
+	must.OK(m.Initialize(nil, "", nil))(t)
 	require.Equal(t, []string{"/device:CPU:0"}, logicalNames(t, m))
-	_, err = m.Allocate(0, 1)
+	_, err = m.Allocate(0, 1, 0)
 	must.Fail(t, status.InvalidArgument, err,
 		"this process has no logical GPU. Simulate one with gpuconf.simulate(\"H100-80GB\")")
 	require.NoError(t, m.Close(false))
@@ -151,8 +151,8 @@ func TestWhyThereIsNoGPU(t *testing.T) {
 				gpus := "GPU"
 				require.NoError(t, m.Configure(func(s *config.State) error { return s.SetVisible(nil, &gpus) }))
 			}
-			require.NoError(t, m.Initialize(row.env, ""))
-			_, err := m.Allocate(0, 1)
+			must.OK(m.Initialize(row.env, "", nil))(t)
+			_, err := m.Allocate(0, 1, 0)
 			must.Fail(t, status.InvalidArgument, err)
 			require.EqualError(t, err, "unknown device GPU:0: "+row.want)
 			must.Fail(t, status.InvalidArgument, must.Err2(m.MemoryInfo("GPU:0")), ": "+row.want)

@@ -62,7 +62,7 @@ func (w *walk) session(env config.Env) (calls int) {
 	require.NoError(t, m.Configure(func(s *config.State) error { return s.Import(w.options) }))
 	require.NoError(t, splitGPU(m, 0, 8, 16))
 	w.step("initialize", func() error {
-		err := m.Initialize(env, "")
+		err := must.Err(m.Initialize(env, "", nil))
 		if err != nil && w.failed != "ContextRelease" {
 			d.requireNothingLeft(t)
 			require.False(t, isInitialized(m))
@@ -75,7 +75,7 @@ func (w *walk) session(env config.Env) (calls int) {
 	for i := range blocks {
 		w.step(fmt.Sprint("allocate ", i), func() error {
 			var err error
-			blocks[i], err = m.Allocate(i%3, mib)
+			blocks[i], err = m.Allocate(i%3, mib, 0)
 			return err
 		})
 		require.NoError(t, m.Check())
@@ -97,7 +97,7 @@ func (w *walk) session(env config.Env) (calls int) {
 func (w *walk) collect(m *devmgr.Manager) {
 	bytes := 8 * mib
 	w.step("collect", func() error {
-		block, err := m.Allocate(0, bytes)
+		block, err := m.Allocate(0, bytes, 0)
 		if err != nil {
 			require.NoError(w.t, m.Check())
 			if w.failed == "MemFree" {
@@ -186,11 +186,11 @@ func TestAnInjectedFailure(t *testing.T) {
 	m, d := initialized(t, "2xT4", simulated.Options{}, nil, []float64{8, 8}, []float64{8})
 	stream := must.OK(d.machine.StreamCreate(0, 0, 0))(t)
 	require.NoError(t, m.FailAllocation(4))
-	must.OK(m.Allocate(0, 1000))(t)
-	must.OK(m.AllocateOn(0, 1, stream, 1000, 0))(t)
-	must.OK(m.Allocate(2, 1000))(t)
+	must.OK(m.Allocate(0, 1000, 0))(t)
+	must.OK(m.AllocateKnowing(0, 1, stream, 0, 1000, 0))(t)
+	must.OK(m.Allocate(2, 1000, 0))(t)
 	require.Equal(t, uint64(3), m.CountedAllocations())
-	_, err := m.AllocateOn(1, -1, gpu.StreamNull, 3*mib, 0)
+	_, err := m.AllocateKnowing(1, -1, gpu.StreamNull, 0, 3*mib, 0)
 	must.Fail(t, status.ResourceExhausted, err)
 	require.Equal(t, "OOM when allocating 3.00MiB (3145728 bytes) on GPU:2: out of memory, an injected failure, which "+
 		"a test requested.\n  limit 8.00MiB (8388608 bytes), in use 1.0KiB (1024 bytes) in 1 block, reserved 8.00MiB "+
@@ -200,7 +200,7 @@ func TestAnInjectedFailure(t *testing.T) {
 	require.True(t, bfc.IsInjected(err))
 	require.Equal(t, uint64(4), m.CountedAllocations())
 	for number := range 3 {
-		must.OK(m.Allocate(number, 1000))(t)
+		must.OK(m.Allocate(number, 1000, 0))(t)
 	}
 	ooms := must.OK(m.MemoryTotals(2))(t).OOMs
 	require.Equal(t, uint64(1), ooms)
@@ -211,13 +211,13 @@ func TestAFailureIsInjectedBeforeInitialization(t *testing.T) {
 	d := newDriver(t, "T4", simulated.Options{})
 	m := enumerated(t, d, config.Env{})
 	require.NoError(t, m.FailAllocation(1))
-	require.NoError(t, m.Initialize(config.Env{}, "test"))
-	require.True(t, bfc.IsInjected(must.Err(m.Allocate(0, 1000))))
+	must.OK(m.Initialize(config.Env{}, "test", nil))(t)
+	require.True(t, bfc.IsInjected(must.Err(m.Allocate(0, 1000, 0))))
 	require.NoError(t, m.FailAllocation(2))
 	require.Zero(t, m.CountedAllocations())
 	require.NoError(t, m.FailAllocation(0))
 	for range 4 {
-		must.OK(m.Allocate(0, 1000))(t)
+		must.OK(m.Allocate(0, 1000, 0))(t)
 	}
 	require.Zero(t, m.CountedAllocations())
 	require.NoError(t, m.Close(true))
@@ -231,7 +231,7 @@ func TestAnInjectedFailureElsewhere(t *testing.T) {
 	require.Zero(t, m.CountedAllocations())
 	require.NoError(t, m.FailAllocation(3))
 	require.NoError(t, m.CountForeign(8))
-	must.OK(m.Allocate(0, 1000))(t)
+	must.OK(m.Allocate(0, 1000, 0))(t)
 	err := m.CountForeign(2 * mib)
 	must.Fail(t, status.ResourceExhausted, err)
 	require.Equal(t, "Tried to allocate 2.00MiB (2097152 bytes): out of memory, an injected failure, which a test "+

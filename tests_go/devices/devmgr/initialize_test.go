@@ -48,7 +48,7 @@ func TestInitializeBuildsLogicalDevicesInOrder(t *testing.T) {
 			"name: Tesla T4, pci bus id: 0000:1a:00.0, compute capability: 7.5",
 	}, texts(m))
 
-	require.NoError(t, m.Initialize(nil, "elsewhere.py:2 (later)"), "a second call does nothing")
+	must.OK(m.Initialize(nil, "elsewhere.py:2 (later)", nil))(t, "a second call does nothing")
 	require.Equal(t, d.Calls(), 1+3, "and asks the driver nothing: it was one listing and three contexts")
 }
 
@@ -76,10 +76,10 @@ func TestInitializeTakesVisibleGPUsOnly(t *testing.T) {
 	d := newDriver(t, "2xT4", simulated.Options{})
 	m := enumerated(t, d, nil)
 	require.NoError(t, hide(m, 0, 2)) // the CPU and the second GPU
-	require.NoError(t, m.Initialize(nil, ""))
+	must.OK(m.Initialize(nil, "", nil))(t)
 	require.Equal(t, []string{"/device:CPU:0", "/device:GPU:0"}, logicalNames(t, m))
 	require.Equal(t, 0, serving(t, m, 1, -1, gpu.StreamNull))
-	must.Fail(t, status.InvalidArgument, must.Err(m.AllocateOn(0, 0, gpu.StreamNull, 1, 0)))
+	must.Fail(t, status.InvalidArgument, must.Err(m.AllocateKnowing(0, 0, gpu.StreamNull, 0, 1, 0)))
 }
 
 // serving returns the logical GPU that serves an allocation. No other allocation may be live.
@@ -108,9 +108,10 @@ func TestRoute(t *testing.T) {
 			row.ordinal, row.scope)
 	}
 	for _, ordinal := range []int{-1, 2, 1 << 31} {
-		must.Fail(t, status.InvalidArgument, must.Err(m.AllocateOn(ordinal, -1, gpu.StreamNull, 1, 0)))
+		must.Fail(t, status.InvalidArgument, must.Err(m.AllocateKnowing(ordinal, -1, gpu.StreamNull, 0, 1, 0)))
 	}
-	must.Fail(t, status.ResourceExhausted, must.Err(m.AllocateOn(0, 1, gpu.StreamNull, 101*mib, 0)), "on GPU:1: ")
+	must.Fail(t, status.ResourceExhausted, must.Err(m.AllocateKnowing(0, 1, gpu.StreamNull, 0, 101*mib, 0)),
+		"on GPU:1: ")
 }
 
 // Errors of the layout come before any driver call, and a corrected configuration can be tried again.
@@ -119,13 +120,14 @@ func TestInitializeRefusesAPlanThatCannotBe(t *testing.T) {
 	m := enumerated(t, d, nil)
 	require.NoError(t, setGrowth(m, 0))
 	calls := d.Calls()
-	must.Fail(t, status.Value, m.Initialize(nil, "main.py:1 (test)"), "Memory growth cannot differ between GPU devices")
+	must.Fail(t, status.Value, must.Err(m.Initialize(nil, "main.py:1 (test)", nil)),
+		"Memory growth cannot differ between GPU devices")
 	require.Equal(t, calls, d.Calls(), "the machine was not asked")
 	require.False(t, isInitialized(m))
 	require.Empty(t, texts(m))
 
 	require.NoError(t, setGrowth(m, 1))
-	require.NoError(t, m.Initialize(nil, "main.py:2 (test)"))
+	must.OK(m.Initialize(nil, "main.py:2 (test)", nil))(t)
 	require.True(t, isInitialized(m))
 }
 
@@ -133,13 +135,13 @@ func TestInitializeWithoutMemoryInfo(t *testing.T) {
 	d := newDriver(t, "2xT4", simulated.Options{})
 	m := enumerated(t, d, nil)
 	d.SetFaults(faults.OnOp("MemGetInfo", 1, gpu.ErrorIllegalAddress))
-	err := m.Initialize(nil, "")
+	err := must.Err(m.Initialize(nil, "", nil))
 	must.Fail(t, status.Unknown, err, "Failed to query available memory for GPU 1")
 	require.ErrorIs(t, err, gpu.ErrorIllegalAddress)
 	d.requireNothingLeft(t)
 	require.Zero(t, m.LogicalGPUs())
 
-	require.NoError(t, m.Initialize(nil, ""))
+	must.OK(m.Initialize(nil, "", nil))(t)
 	require.Equal(t, 2, m.LogicalGPUs())
 }
 
@@ -155,7 +157,7 @@ func TestInitializeWithoutContext(t *testing.T) {
 	require.NoError(t, splitGPU(m, 0, 100, 100, 100))
 	d.SetFaults(faults.OnOp("ContextRetain", 2, gpu.ErrorOutOfMemory),
 		faults.OnOp("ContextRelease", 0, gpu.ErrorUnknown))
-	err := m.Initialize(nil, "")
+	err := must.Err(m.Initialize(nil, "", nil))
 	must.Fail(t, status.ResourceExhausted, err, "GPU:2: cannot create a context on Tesla T4: the GPU is out of memory")
 	require.ErrorContains(t, err, "GPU:1: cannot release the context on Tesla T4")
 	_, retains := d.machine.Live()
@@ -242,7 +244,7 @@ func TestLimitsAndGrowthByEnvironment(t *testing.T) {
 				require.NoError(t, setGrowth(m, 0))
 			}
 			require.NoError(t, splitGPU(m, 0, row.limits...))
-			require.NoError(t, m.Initialize(row.env, ""))
+			must.OK(m.Initialize(row.env, "", nil))(t)
 			said := texts(m)
 			if row.notice != "" {
 				require.Equal(t, row.notice, said[0])
@@ -252,7 +254,7 @@ func TestLimitsAndGrowthByEnvironment(t *testing.T) {
 			require.Equal(t, row.wantLimit*mib, stats(t, m, "GPU:0").BytesLimit)
 			require.Zero(t, d.taken(t, 0))
 
-			block, err := m.Allocate(0, 1)
+			block, err := m.Allocate(0, 1, 0)
 			require.Equal(t, row.wantFirst*mib, d.taken(t, 0))
 			if row.wantLimit == 0 {
 				must.Fail(t, status.ResourceExhausted, err)
@@ -316,7 +318,7 @@ func TestGarbageCollection(t *testing.T) {
 			m, d := initialized(t, "T4:16GiB", simulated.Options{NoVMM: true}, env, []float64{8})
 			require.Len(t, texts(m), 2+row.notices, "of growth, of the device, and of what can't be read")
 			require.NoError(t, m.Free(allocate(t, m, 0, mib).Addr)) // leaves a free region of 2 MiB
-			block, err := m.Allocate(0, 7*mib)
+			block, err := m.Allocate(0, 7*mib, 0)
 			if !row.works {
 				must.Fail(t, status.ResourceExhausted, err)
 				return
@@ -359,7 +361,7 @@ func TestACeilingOfTheWholeCard(t *testing.T) {
 			m := enumerated(t, newDriver(t, "T4:16GiB", simulated.Options{}), env)
 			inForce := must.OK(m.InForce(1, env))(t)
 			require.Equal(t, row.before, inForce)
-			require.NoError(t, m.Initialize(env, "main.py:1"))
+			must.OK(m.Initialize(env, "main.py:1", nil))(t)
 			require.Equal(t, row.limit, stats(t, m, "GPU:0").BytesLimit)
 			inForce = must.OK(m.InForce(1, env))(t)
 			require.Equal(t, devmgr.InForce{Bytes: row.limit, Known: true}, inForce)
@@ -369,9 +371,9 @@ func TestACeilingOfTheWholeCard(t *testing.T) {
 
 func TestAnInvalidCeilingChangesNothing(t *testing.T) {
 	m := enumerated(t, newDriver(t, "T4:16GiB", simulated.Options{}), nil)
-	must.Fail(t, status.InvalidArgument, m.Initialize(config.Env{"GPUCONF_LIMIT": "0"}, "main.py:1"))
+	must.Fail(t, status.InvalidArgument, must.Err(m.Initialize(config.Env{"GPUCONF_LIMIT": "0"}, "main.py:1", nil)))
 	require.False(t, isInitialized(m))
-	require.NoError(t, m.Initialize(nil, "main.py:2"))
+	must.OK(m.Initialize(nil, "main.py:2", nil))(t)
 }
 
 // onCards is a driver whose memory other libraries use too, as that of real GPUs.
@@ -398,7 +400,7 @@ func TestGrowthBetweenGPUsIsWarnedOf(t *testing.T) {
 			}
 			m, err := devmgr.New(driver, config.Env{})
 			require.NoError(t, err)
-			require.NoError(t, m.Initialize(config.Env{"TF_FORCE_GPU_ALLOW_GROWTH": tt.growth}, "main.py:1 (test)"))
+			must.OK(m.Initialize(config.Env{"TF_FORCE_GPU_ALLOW_GROWTH": tt.growth}, "main.py:1 (test)", nil))(t)
 			said := 0
 			for _, n := range m.DrainNotices() {
 				if strings.Contains(n.Text, "do not work with it") {

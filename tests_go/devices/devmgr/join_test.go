@@ -45,7 +45,7 @@ func TestSettingsAfterASessionBuildAnew(t *testing.T) {
 	join(t, m, two5ths, "main.py:7 (Session)")
 	require.NoError(t, setGrowth(m, 0))
 	require.NoError(t, setGrowth(m, 1))
-	require.False(t, must.OK(m.InitializeAfterSessions(nil, "main.py:9 (list_logical_devices)", nil))(t))
+	require.False(t, must.OK(m.Initialize(nil, "main.py:9 (list_logical_devices)", nil))(t))
 	require.Greater(t, stats(t, m, "GPU:0").BytesLimit, uint64(12*gib*2/5))
 	require.ErrorContains(t, m.Configure(func(s *config.State) error { return s.SetVisible(nil, nil) }),
 		"main.py:9 (list_logical_devices)")
@@ -58,20 +58,20 @@ func TestSettingsAfterASessionThatRenameNeedUnusedDevices(t *testing.T) {
 	join(t, m, two5ths, "main.py:7 (Session)")
 	inUse := func() error { return errors.New("a tensor is on GPU:1") }
 	require.NoError(t, hide(m, 0, 1), "the CPU and one GPU are left")
-	must.Fail(t, status.AlreadyExists, must.Err(m.InitializeAfterSessions(nil, "", inUse)), "a tensor is on GPU:1")
+	must.Fail(t, status.AlreadyExists, must.Err(m.Initialize(nil, "", inUse)), "a tensor is on GPU:1")
 
 	m = enumerated(t, newDriver(t, "2xK40:12GiB", simulated.Options{}), nil)
 	join(t, m, two5ths, "main.py:7 (Session)")
 	require.NoError(t, setGrowth(m, 0))
 	require.NoError(t, setGrowth(m, 1))
-	require.False(t, must.OK(m.InitializeAfterSessions(nil, "", inUse))(t))
+	require.False(t, must.OK(m.Initialize(nil, "", inUse))(t))
 }
 
 // Without settings after the session, its devices stay, and the configuration is closed when they are needed first.
 func TestTheFirstNeedAfterASessionClosesTheConfiguration(t *testing.T) {
 	m := enumerated(t, newDriver(t, "2xK40:12GiB", simulated.Options{}), nil)
 	join(t, m, two5ths, "main.py:7 (Session)")
-	require.False(t, must.OK(m.InitializeAfterSessions(nil, "main.py:9 (list_logical_devices)", nil))(t))
+	require.False(t, must.OK(m.Initialize(nil, "main.py:9 (list_logical_devices)", nil))(t))
 	require.Equal(t, uint64(12*gib*2/5), stats(t, m, "GPU:0").BytesLimit)
 	require.ErrorContains(t, hide(m, 0), "main.py:9 (list_logical_devices)")
 }
@@ -80,12 +80,12 @@ func TestSettingsAfterASessionFailWhileMemoryIsInUse(t *testing.T) {
 	d := newDriver(t, "2xK40:12GiB", simulated.Options{})
 	m := enumerated(t, d, nil)
 	join(t, m, config.Options{}, "main.py:7 (Session)")
-	block := must.OK(m.Allocate(0, gib))(t)
+	block := must.OK(m.Allocate(0, gib, 0))(t)
 	require.NoError(t, setGrowth(m, 0))
 	require.NoError(t, setGrowth(m, 1))
-	must.Fail(t, status.AlreadyExists, m.Initialize(nil, ""), "main.py:7 (Session)")
+	must.Fail(t, status.AlreadyExists, must.Err(m.Initialize(nil, "", nil)), "main.py:7 (Session)")
 	require.NoError(t, m.Free(block.Addr))
-	require.NoError(t, m.Initialize(nil, ""))
+	must.OK(m.Initialize(nil, "", nil))(t)
 }
 
 // With a ConfigProto, growth that differs between GPUs does not matter, as in TensorFlow.
@@ -95,7 +95,7 @@ func TestASessionWithAConfigProtoIgnoresGrowthThatDiffers(t *testing.T) {
 	require.NoError(t, setGrowth(m, 0))
 	must.Fail(t, status.Value, must.Err2(m.Join(config.Options{}, nil, "", nil)))
 	join(t, m, config.Options{Given: true, AllowGrowth: true}, "")
-	must.Fail(t, status.Value, m.Initialize(nil, ""))
+	must.Fail(t, status.Value, must.Err(m.Initialize(nil, "", nil)))
 }
 
 // The fraction is an upper bound: the memory taken from the card never exceeds it.
@@ -106,7 +106,7 @@ func TestAFractionBoundsWhatTheCardGives(t *testing.T) {
 	limit := uint64(12 * gib * 2 / 5)
 	var blocks []uint64
 	for size := gib; size >= 256; {
-		block, err := m.Allocate(0, size)
+		block, err := m.Allocate(0, size, 0)
 		if err != nil {
 			must.Fail(t, status.ResourceExhausted, err)
 			size /= 2
@@ -210,7 +210,7 @@ func TestStreamsOfLogicalGPUsEndWithTheirPools(t *testing.T) {
 	join(t, m, config.Options{Sizing: config.Sizing{Shares: 2}}, "a.py:1")
 	stream := must.OK(m.StreamOf(1))(t)
 	join(t, m, two5ths, "b.py:2")
-	must.Fail(t, status.InvalidArgument, must.Err(m.AllocateOn(0, -1, stream, 1, 0)),
+	must.Fail(t, status.InvalidArgument, must.Err(m.AllocateKnowing(0, -1, stream, 0, 1, 0)),
 		"is not a stream of CUDA device 0: it was destroyed")
 	r.now[stream] = newStream(t, d) // the program's, with the handle of the one that ended
 	require.Zero(t, serving(t, m, 0, -1, stream))
@@ -364,7 +364,7 @@ func TestAGPUThatCantBeSetUpAgainIsGone(t *testing.T) {
 	require.ErrorContains(t, must.Err2(m.Join(two5ths, nil, "b.py:2", nil)), "call gpuconf.reset()")
 	require.Equal(t, []string{"/device:CPU:0"}, logicalNames(t, m))
 	must.Fail(t, status.InvalidArgument, must.Err(m.MemoryStats("GPU:0")))
-	must.Fail(t, status.InvalidArgument, must.Err(m.Allocate(0, 1)))
+	must.Fail(t, status.InvalidArgument, must.Err(m.Allocate(0, 1, 0)))
 }
 
 func TestJoinAfterClose(t *testing.T) {

@@ -95,7 +95,7 @@ func initialized(t testing.TB, spec string, opts simulated.Options, env config.E
 	for i, limits := range split {
 		require.NoError(t, splitGPU(m, i, limits...))
 	}
-	require.NoError(t, m.Initialize(env, "main.py:1 (test)"))
+	must.OK(m.Initialize(env, "main.py:1 (test)", nil))(t)
 	return m, d
 }
 
@@ -136,7 +136,7 @@ func hide(m *devmgr.Manager, keep ...int) error {
 }
 
 func allocate(t require.TestingT, m *devmgr.Manager, number int, bytes uint64) bfc.Block {
-	return must.OK(m.Allocate(number, bytes))(t)
+	return must.OK(m.Allocate(number, bytes, 0))(t)
 }
 
 func stats(t require.TestingT, m *devmgr.Manager, device string) bfc.Stats {

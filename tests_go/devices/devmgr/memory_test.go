@@ -69,7 +69,7 @@ func TestFreeInTheMiddleOfACopy(t *testing.T) {
 	during := &meddler{Driver: d}
 	m, err := devmgr.New(during, nil)
 	require.NoError(t, err)
-	require.NoError(t, m.Initialize(nil, ""))
+	must.OK(m.Initialize(nil, "", nil))(t)
 	var block, heir bfc.Block
 	for name, meddle := range map[string]func(){
 		"freed":               func() { require.NoError(t, m.Free(block.Addr)) },
@@ -196,7 +196,7 @@ func TestAllocatingNothing(t *testing.T) {
 	require.NoError(t, m.FreeID(block.Addr, block.ID))
 	require.Zero(t, d.taken(t, 0))
 	for _, number := range []int{-1, 1, math.MaxInt, math.MinInt} {
-		must.Fail(t, status.InvalidArgument, must.Err(m.Allocate(number, 0)),
+		must.Fail(t, status.InvalidArgument, must.Err(m.Allocate(number, 0, 0)),
 			": this process has 1 logical GPU (GPU:0 to GPU:0)")
 	}
 }

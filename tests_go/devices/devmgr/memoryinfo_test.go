@@ -104,7 +104,7 @@ func TestMemoryTotals(t *testing.T) {
 	require.NoError(t, m.Free(allocate(t, m, 0, 1000).Addr))
 	kept := allocate(t, m, 0, 1)
 	for range 3 {
-		must.Fail(t, status.ResourceExhausted, must.Err(m.Allocate(0, 11*mib)))
+		must.Fail(t, status.ResourceExhausted, must.Err(m.Allocate(0, 11*mib, 0)))
 	}
 	require.NoError(t, m.ResetMemoryStats("GPU:0"))
 	totals := must.OK(m.MemoryTotals(0))(t)

@@ -15,6 +15,7 @@ import (
 	"gpuconf/gocore/tf/config"
 	"gpuconf/tests_go/devices/faults"
 	"gpuconf/tests_go/machine/simulated"
+	"gpuconf/tests_go/must"
 )
 
 // model is a user's bookkeeping of a session: three logical GPUs whose limits add up to more than their one card has.
@@ -55,7 +56,7 @@ func newModel(t *rapid.T) *model {
 	s.m, err = devmgr.New(s.driver, env)
 	require.NoError(t, err)
 	require.NoError(t, splitGPU(s.m, 0, limits...))
-	require.NoError(t, s.m.Initialize(env, ""))
+	must.OK(s.m.Initialize(env, "", nil))(t)
 	for i, limit := range limits {
 		s.pools[i].limit = uint64(limit) * mib
 	}
@@ -75,7 +76,7 @@ func (s *model) allocate(t *rapid.T) {
 		t, "bytes")
 	before := stats(t, s.m, s.name(number))
 	calls := s.driver.Calls()
-	block, err := s.m.Allocate(number, bytes)
+	block, err := s.m.Allocate(number, bytes, 0)
 	if err != nil {
 		var oom *bfc.OutOfMemory
 		require.True(t, errors.As(err, &oom), "%v", err)

@@ -177,7 +177,7 @@ func TestOutOfMemory(t *testing.T) {
 				row.prepare(t, m, d)
 			}
 			before, taken := stats(t, m, "GPU:0"), d.taken(t, 0)
-			_, err := m.Allocate(0, row.ask)
+			_, err := m.Allocate(0, row.ask, 0)
 			must.Fail(t, status.ResourceExhausted, err)
 			require.EqualError(t, err, row.want)
 			require.ErrorContains(t, err, " out of memory", "the letters that other libraries look for")
@@ -208,7 +208,7 @@ func TestOutOfMemoryDescribesOtherProcesses(t *testing.T) {
 			m, d := initialized(t, "T4:1GiB", simulated.Options{UsedBytes: gib - 3*mib}, nil, []float64{row.limit})
 			m.DescribeProcesses(func(d gpu.Device) string { return " Others use " + d.Name + "." }, false)
 			d.SetFaults(row.faults...)
-			_, err := m.Allocate(0, 4*mib)
+			_, err := m.Allocate(0, 4*mib, 0)
 			must.Fail(t, status.ResourceExhausted, err)
 			require.Equal(t, row.want, strings.HasSuffix(err.Error(), " on this GPU. Others use Tesla T4."), "%v", err)
 			d.SetFaults()
@@ -225,7 +225,7 @@ func TestOutOfMemoryAdvisesTheRequester(t *testing.T) {
 			"memory, or raise its limit.",
 		holder.Torch: "Free memory, or raise its limit.",
 	} {
-		_, err := m.AllocateFor(0, 4*mib, holder.Of(library, 0))
+		_, err := m.Allocate(0, 4*mib, holder.Of(library, 0))
 		must.Fail(t, status.ResourceExhausted, err)
 		require.True(t, strings.HasSuffix(err.Error(), "on Tesla T4. "+want), "%v", err)
 	}
@@ -237,10 +237,10 @@ func TestOutOfMemoryPasses(t *testing.T) {
 	m, d := initialized(t, "T4:100MiB", simulated.Options{NoVMM: true}, config.Env{"TF_FORCE_GPU_ALLOW_GROWTH": "true"},
 		[]float64{80, 80})
 	block := allocate(t, m, 1, 70*mib)
-	_, err := m.Allocate(0, 40*mib)
+	_, err := m.Allocate(0, 40*mib, 0)
 	must.Fail(t, status.ResourceExhausted, err)
 	require.NoError(t, m.Free(block.Addr))
-	_, err = m.Allocate(0, 40*mib)
+	_, err = m.Allocate(0, 40*mib, 0)
 	must.Fail(t, status.ResourceExhausted, err, "GPU:1 has reserved 80.00MiB (83886080 bytes) of it and uses 0 bytes.")
 	require.Equal(t, 80*mib, d.taken(t, 0), "GPU:1 keeps its region, so the card has no room yet")
 

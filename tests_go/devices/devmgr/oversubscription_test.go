@@ -53,7 +53,7 @@ func TestAFractionAboveOneExceedsTheCard(t *testing.T) {
 			require.Equal(t, []uint64{0, 0, 0, 0, 16 * mib, 32 * mib}[i], oversubscribed(t, m, device))
 		}
 		require.NoError(t, m.Check())
-		must.Fail(t, status.ResourceExhausted, must.Err(m.Allocate(number, 1)))
+		must.Fail(t, status.ResourceExhausted, must.Err(m.Allocate(number, 1, 0)))
 		got := make([]byte, 16*mib)
 		for i, block := range blocks {
 			require.NoError(t, m.CopyToHost(block.Addr, block.ID, 0, got))
@@ -91,7 +91,7 @@ func TestLogicalGPUsOfUnifiedMemoryShareACard(t *testing.T) {
 	d := newDriver(t, "2xT4:64MiB", simulated.Options{})
 	m := imported(t, d, unified)
 	require.NoError(t, splitGPU(m, 0, 40, 40))
-	require.NoError(t, m.Initialize(nil, ""))
+	must.OK(m.Initialize(nil, "", nil))(t)
 	require.Contains(t, texts(m), "info: the memory_limits of 2 logical GPUs add up to 80.00MiB, and Tesla T4 has "+
 		"only 64.00MiB: unified memory that does not fit on the GPU is kept in host memory")
 	first := allocate(t, m, 0, 40*mib)
@@ -145,21 +145,21 @@ func TestGPUsThatCannotOversubscribe(t *testing.T) {
 		d := newDriver(t, "K40:64MiB", simulated.Options{})
 		m := imported(t, d, unified)
 		require.NoError(t, splitGPU(m, 0, 40, 40))
-		require.NoError(t, m.Initialize(nil, ""), "as in TensorFlow: nothing is sized, so nothing is checked")
+		must.OK(m.Initialize(nil, "", nil))(t, "as in TensorFlow: nothing is sized, so nothing is checked")
 		require.Contains(t, texts(m), "warning: the memory_limits of 2 logical GPUs add up to 80.00MiB, and Tesla "+
 			"K40c has only 64.00MiB: the excess is not available")
 		block := allocate(t, m, 0, 40*mib)
-		must.Fail(t, status.ResourceExhausted, must.Err(m.Allocate(1, 30*mib)),
+		must.Fail(t, status.ResourceExhausted, must.Err(m.Allocate(1, 30*mib, 0)),
 			"the limit was not reached, but the GPU refused")
 		require.NoError(t, m.Free(block.Addr))
 	})
 	t.Run("one GPU of two, hidden by its limits", func(t *testing.T) {
 		m := imported(t, newDriver(t, "T4:64MiB,K40:64MiB", simulated.Options{}), unified)
 		require.NoError(t, splitGPU(m, 0, 32))
-		err := m.Initialize(nil, "")
+		err := must.Err(m.Initialize(nil, "", nil))
 		require.EqualError(t, err, prePascal, "the K40 has no separate limit")
 		require.NoError(t, splitGPU(m, 1, 32))
-		require.NoError(t, m.Initialize(nil, ""))
+		must.OK(m.Initialize(nil, "", nil))(t)
 	})
 	t.Run("no concurrent access", func(t *testing.T) {
 		m := enumerated(t, newDriver(t, "T4:64MiB", simulated.Options{NoOversubscription: true}), nil)
@@ -168,7 +168,7 @@ func TestGPUsThatCannotOversubscribe(t *testing.T) {
 			"excess is not available")
 		block := allocate(t, m, 0, 60*mib)
 		require.Zero(t, oversubscribed(t, m, "GPU:0"))
-		must.Fail(t, status.ResourceExhausted, must.Err(m.Allocate(0, 20*mib)),
+		must.Fail(t, status.ResourceExhausted, must.Err(m.Allocate(0, 20*mib, 0)),
 			"the limit was not reached, but the GPU refused")
 		require.NoError(t, m.Free(block.Addr))
 	})
@@ -206,7 +206,7 @@ func TestOutOfMemoryOfUnifiedMemory(t *testing.T) {
 	require.Contains(t, texts(m), "info: the limit of GPU:0 is 96.00MiB, and Tesla T4 has only 64.00MiB: "+
 		"unified memory that does not fit on the GPU is kept in host memory")
 	block := allocate(t, m, 0, 80*mib)
-	_, err := m.Allocate(0, 32*mib)
+	_, err := m.Allocate(0, 32*mib, 0)
 	require.ErrorContains(t, err, "out of memory, the limit is reached.\n  limit 96.00MiB (100663296 bytes), in use "+
 		"80.00MiB (83886080 bytes)")
 	require.ErrorContains(t, err, "\n  on Tesla T4, which has 64.00MiB (67108864 bytes) in total; the memory in use "+
@@ -220,7 +220,7 @@ func TestTheHostMayHaveNoMore(t *testing.T) {
 	m := enumerated(t, d, nil)
 	join(t, m, oneAndAHalf, "")
 	d.SetFaults(faults.AfterBytes(0, gpu.ErrorOutOfMemory))
-	_, err := m.Allocate(0, mib)
+	_, err := m.Allocate(0, mib, 0)
 	must.Fail(t, status.ResourceExhausted, err,
 		"the limit was not reached, but the GPU refused (CUDA_ERROR_OUT_OF_MEMORY (2))")
 	require.ErrorContains(t, err, "Free memory, on this GPU or on the host, which holds what does not fit on the GPU.")
@@ -235,11 +235,11 @@ func TestTheHostMayHaveNoMore(t *testing.T) {
 func TestFragmentedUnifiedMemory(t *testing.T) {
 	m := imported(t, newDriver(t, "T4:64MiB", simulated.Options{}), unified)
 	require.NoError(t, splitGPU(m, 0, 4))
-	require.NoError(t, m.Initialize(nil, ""))
+	must.OK(m.Initialize(nil, "", nil))(t)
 	a, b, c := allocate(t, m, 0, mib), allocate(t, m, 0, 2*mib), allocate(t, m, 0, mib)
 	require.NoError(t, m.Free(a.Addr))
 	require.NoError(t, m.Free(c.Addr))
-	_, err := m.Allocate(0, 2*mib)
+	_, err := m.Allocate(0, 2*mib, 0)
 	require.ErrorContains(t, err, "it is fragmented")
 	require.NotContains(t, err.Error(), "memory growth")
 	require.NoError(t, m.Free(b.Addr))

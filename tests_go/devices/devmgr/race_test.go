@@ -28,7 +28,7 @@ func allocateOrWait(m *devmgr.Manager, bytes uint64) (bfc.Block, error) {
 		if err != nil {
 			return bfc.Block{}, err
 		}
-		block, err := m.Allocate(0, bytes)
+		block, err := m.Allocate(0, bytes, 0)
 		if status.CodeOf(err) != status.ResourceExhausted {
 			return block, err
 		}
@@ -53,7 +53,7 @@ func TestBooksAreExactAfterManyThreads(t *testing.T) {
 			var mine []bfc.Block
 			for range rounds {
 				number := random.IntN(3)
-				block, err := m.Allocate(number, 1+random.Uint64N(mib))
+				block, err := m.Allocate(number, 1+random.Uint64N(mib), 0)
 				switch {
 				case err == nil:
 					allocs[number].Add(1)
@@ -178,8 +178,8 @@ func TestResetBesideEverything(t *testing.T) {
 		done.Go(func() {
 			for !over.Load() {
 				m := p.current.Load()
-				fine(m.Initialize(nil, "race.py:1 (test)"))
-				block, err := m.Allocate(0, 5*mib)
+				fine(must.Err(m.Initialize(nil, "race.py:1 (test)", nil)))
+				block, err := m.Allocate(0, 5*mib, 0)
 				if fine(err, status.ResourceExhausted) {
 					served.Add(1)
 					fine(m.CopyFromHost(block.Addr, block.ID, 0, []byte("hello")))
@@ -256,5 +256,5 @@ func TestCloseDuringAnAllocation(t *testing.T) {
 		require.NoError(t, m.Close(false))
 		require.NoError(t, h.StreamDestroy(0, stream)) // as with its context
 	}
-	must.Fail(t, status.FailedPrecondition, must.Err(m.AllocateOn(0, -1, stream, mib, 0)))
+	must.Fail(t, status.FailedPrecondition, must.Err(m.AllocateKnowing(0, -1, stream, 0, mib, 0)))
 }

@@ -42,16 +42,16 @@ func stopRecording(t testing.TB, m *devmgr.Manager, r *trace.Recorder) (events [
 func TestEveryWayToAllocateAndFreeIsRecorded(t *testing.T) {
 	m, d := initialized(t, "2xT4", simulated.Options{}, nil, []float64{8, 8}, []float64{8})
 	stream := must.OK(d.machine.StreamCreate(0, 0, 0))(t)
-	before := must.OK(m.Allocate(0, 999))(t)
+	before := must.OK(m.Allocate(0, 999, 0))(t)
 	r := startRecording(t, m, 100)
 
-	plain := must.OK(m.Allocate(0, 1))(t)
-	routed := must.OK(m.AllocateOn(0, 1, stream, 300, 0))(t)
-	kept := must.OK(m.AllocateOn(1, -1, gpu.StreamNull, 5000, 0))(t)
-	must.Fail(t, status.ResourceExhausted, must.Err(m.Allocate(1, 9*mib)))
-	_, err := m.Allocate(1, 0) // nothing happens
+	plain := must.OK(m.Allocate(0, 1, 0))(t)
+	routed := must.OK(m.AllocateKnowing(0, 1, stream, 0, 300, 0))(t)
+	kept := must.OK(m.AllocateKnowing(1, -1, gpu.StreamNull, 0, 5000, 0))(t)
+	must.Fail(t, status.ResourceExhausted, must.Err(m.Allocate(1, 9*mib, 0)))
+	_, err := m.Allocate(1, 0, 0) // nothing happens
 	require.NoError(t, err)
-	must.Fail(t, status.InvalidArgument, must.Err(m.Allocate(9, 1)))
+	must.Fail(t, status.InvalidArgument, must.Err(m.Allocate(9, 1, 0)))
 	require.NoError(t, m.FreeID(plain.Addr, plain.ID))
 	must.Fail(t, status.InvalidArgument, m.Free(plain.Addr))
 	must.Fail(t, status.InvalidArgument, m.FreeID(before.Addr, 99))
@@ -83,9 +83,9 @@ func TestMemoryOfTheGPUIsRecorded(t *testing.T) {
 	d := newDriver(t, "T4", simulated.Options{})
 	m := enumerated(t, d, nil)
 	require.NoError(t, setGrowth(m, 0))
-	require.NoError(t, m.Initialize(nil, "here"))
+	must.OK(m.Initialize(nil, "here", nil))(t)
 	r := startRecording(t, m, 100)
-	block := must.OK(m.Allocate(0, 3*mib))(t)
+	block := must.OK(m.Allocate(0, 3*mib, 0))(t)
 	require.NoError(t, m.Free(block.Addr))
 	must.OK(m.Trim())(t)
 	events, _ := stopRecording(t, m, r)
@@ -101,7 +101,7 @@ func TestMemoryOfTheGPUIsRecorded(t *testing.T) {
 func TestRegionsThatGoBackAreRecorded(t *testing.T) {
 	m, _ := initialized(t, "T4", simulated.Options{}, nil, []float64{8})
 	r := startRecording(t, m, 100)
-	block := must.OK(m.Allocate(0, 1000))(t)
+	block := must.OK(m.Allocate(0, 1000, 0))(t)
 	require.NoError(t, m.Free(block.Addr))
 	must.OK(m.Trim())(t)
 	events, _ := stopRecording(t, m, r)
@@ -117,9 +117,9 @@ func TestPoolsThatComeLaterAreRecordedToo(t *testing.T) {
 	d := newDriver(t, "T4", simulated.Options{})
 	m := enumerated(t, d, nil)
 	r := startRecording(t, m, 2)
-	require.NoError(t, m.Initialize(nil, "here"))
+	must.OK(m.Initialize(nil, "here", nil))(t)
 	for range 2 {
-		require.NoError(t, m.Free(must.OK(m.Allocate(0, 1000))(t).Addr))
+		require.NoError(t, m.Free(must.OK(m.Allocate(0, 1000, 0))(t).Addr))
 		_, _, err := m.Join(config.Options{AllowGrowth: true}, nil, "there", nil) // replaces the pools
 		require.NoError(t, err)
 	}
@@ -140,7 +140,7 @@ func TestRecordingMakesNoGoMemory(t *testing.T) {
 	m, _ := initialized(t, "T4", simulated.Options{}, nil, []float64{8})
 	r := startRecording(t, m, 50)
 	require.Zero(t, testing.AllocsPerRun(1000, func() {
-		block, err := m.Allocate(0, 1000)
+		block, err := m.Allocate(0, 1000, 0)
 		if err == nil {
 			err = m.FreeID(block.Addr, block.ID)
 		}
@@ -157,14 +157,14 @@ func TestThreadsAreRecorded(t *testing.T) {
 	const threads, rounds = 16, 400
 	m, _ := initialized(t, "T4", simulated.Options{}, nil, []float64{64, 64})
 	for range 5 {
-		old := must.OK(m.Allocate(0, 777))(t)
+		old := must.OK(m.Allocate(0, 777, 0))(t)
 		r := startRecording(t, m, threads*rounds*2+1000)
 		var group sync.WaitGroup
 		for i := range threads {
 			group.Go(func() {
 				var held []uint64
 				for n := range rounds {
-					block, err := m.Allocate(i%2, uint64(1+n*100))
+					block, err := m.Allocate(i%2, uint64(1+n*100), 0)
 					if err != nil {
 						t.Error(err)
 						return
@@ -216,7 +216,7 @@ func TestARecordingBeginsBetweenTwoChanges(t *testing.T) {
 	d.beforeMemAlloc = func() { close(entered); <-proceed }
 	allocated, recorded := make(chan bfc.Block), make(chan error)
 	go func() {
-		block, err := m.Allocate(0, 1000)
+		block, err := m.Allocate(0, 1000, 0)
 		if err != nil {
 			t.Error(err)
 		}
@@ -265,7 +265,7 @@ func TestRecordingsBeginAndEndAmidWork(t *testing.T) {
 				if left.Add(-1) < 0 {
 					continue
 				}
-				block, err := m.Allocate(0, 1000)
+				block, err := m.Allocate(0, 1000, 0)
 				if err == nil {
 					err = m.Free(block.Addr)
 				}

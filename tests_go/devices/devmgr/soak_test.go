@@ -109,7 +109,7 @@ func newSoaker(t *testing.T, seed uint64) *soaker {
 
 	s.m = must.OK(devmgr.New(s.meter, env))(t)
 	require.NoError(t, splitGPU(s.m, 0, limit))
-	require.NoError(t, s.m.Initialize(env, ""))
+	must.OK(s.m.Initialize(env, "", nil))(t)
 	return s
 }
 

@@ -34,7 +34,7 @@ func TestReportOfGranulesThatCannotMove(t *testing.T) {
 	d := newDriver(t, "T4", simulated.Options{})
 	m := enumerated(t, d, nil)
 	require.NoError(t, splitGPU(m, 0, 8))
-	require.NoError(t, m.Initialize(config.Env{"TF_FORCE_GPU_ALLOW_GROWTH": "true"}, "main.py:1 (test)"))
+	must.OK(m.Initialize(config.Env{"TF_FORCE_GPU_ALLOW_GROWTH": "true"}, "main.py:1 (test)", nil))(t)
 	var large []bfc.Block
 	for range 4 {
 		large = append(large, allocate(t, m, 0, 2*mib-256))
@@ -43,10 +43,10 @@ func TestReportOfGranulesThatCannotMove(t *testing.T) {
 	for _, block := range large {
 		require.NoError(t, m.Free(block.Addr))
 	}
-	_, err := m.Allocate(0, 4*mib)
+	_, err := m.Allocate(0, 4*mib, 0)
 	must.Fail(t, status.ResourceExhausted, err, "out of memory, enough memory is free, but it is fragmented.")
 	require.NoError(t, m.Free(large[0].Addr+2*mib-256))
-	_, err = m.Allocate(0, 4*mib)
+	_, err = m.Allocate(0, 4*mib, 0)
 	require.ErrorContains(t, err, "but it is fragmented; only 2.00MiB (2097152 bytes) are in whole granules, which "+
 		"can be moved together.")
 }

@@ -312,7 +312,7 @@ func TestAStreamOfItsOwnHasThePriorityOfItsDevice(t *testing.T) {
 				{MemoryLimitMiB: &limit, Priority: &normal}, {MemoryLimitMiB: &limit, Priority: &urgent},
 			}})
 	}))
-	require.NoError(t, m.Initialize(nil, ""))
+	must.OK(m.Initialize(nil, "", nil))(t)
 	require.Equal(t, -2, must.OK(d.machine.StreamGetPriority(0, must.OK(m.StreamOf(1))(t)))(t))
 }
 

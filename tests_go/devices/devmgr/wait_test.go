@@ -107,7 +107,7 @@ func TestCloseEndsEveryWait(t *testing.T) {
 	d := newDriver(t, "T4", simulated.Options{})
 	for range rounds {
 		m := must.OK(devmgr.New(d, nil))(t)
-		require.NoError(t, m.Initialize(nil, ""))
+		must.OK(m.Initialize(nil, "", nil))(t)
 		seen := must.OK(m.Frees(0))(t)
 		var done sync.WaitGroup
 		var started atomic.Int32

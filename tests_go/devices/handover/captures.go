@@ -65,10 +65,9 @@ func Captures(t *testing.T, open func(*testing.T) Capturing) {
 					return s.SetLogicalConfigs(gpu0,
 						config.LogicalConfigs{Items: []config.LogicalConfig{{MemoryLimitMiB: &limit}}})
 				}))
-				require.NoError(
-					t, m.Initialize(
-						config.Env{"TF_FORCE_GPU_ALLOW_GROWTH": map[bool]string{true: "true", false: "false"}[growth]},
-						"a scene"))
+				must.OK(m.Initialize(
+					config.Env{"TF_FORCE_GPU_ALLOW_GROWTH": map[bool]string{true: "true", false: "false"}[growth]},
+					"a scene", nil))(t)
 				s := &stage{t, driver, m}
 				play(s)
 				if !m.Closed() {

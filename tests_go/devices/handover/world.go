@@ -61,7 +61,7 @@ func newWorld(t require.TestingT, driver gpu.Driver, program Program, keep bool)
 		return s.SetLogicalConfigs(config.Arg{Device: s.Physical()[1]},
 			config.LogicalConfigs{Items: []config.LogicalConfig{{MemoryLimitMiB: &limit}}})
 	}))
-	require.NoError(t, w.m.Initialize(config.Env{}, "a program"))
+	must.OK(w.m.Initialize(config.Env{}, "a program", nil))(t)
 	w.ballast = must.OK(w.m.AllocateKnowing(0, -1, w.order.streams[0], devmgr.Lasting,
 		poolBytes-program.Units*unitBytes, 0))(t)
 	w.at = make([]int, len(program.Threads))

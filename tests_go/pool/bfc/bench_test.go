@@ -65,7 +65,7 @@ func (o *onStreams) Allocate(bytes uint64) uint64 {
 	if o.turn++; o.turn == o.streams {
 		o.turn = 0
 	}
-	block, err := o.a.AllocateOn(o.turn, bytes)
+	block, err := o.a.AllocateFor(o.turn, bytes, 0)
 	if err != nil {
 		panic(err)
 	}

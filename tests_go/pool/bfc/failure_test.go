@@ -290,9 +290,9 @@ func TestFailuresOfSharedAllocators(t *testing.T) {
 	a := newCounted(t)
 	f := bfc.NewFailure(2)
 	a.Inject(f)
-	must.OK(a.AllocateOn(0, 1000))(t)
-	require.True(t, bfc.IsInjected(must.Err(a.AllocateOn(0, 1000))))
-	must.OK(a.AllocateOn(0, 1000))(t)
+	must.OK(a.AllocateFor(0, 1000, 0))(t)
+	require.True(t, bfc.IsInjected(must.Err(a.AllocateFor(0, 1000, 0))))
+	must.OK(a.AllocateFor(0, 1000, 0))(t)
 }
 
 // Of many threads on two allocators exactly one fails.

@@ -157,7 +157,7 @@ func TestStreamNumbers(t *testing.T) {
 	} {
 		require.Equal(t, status.InvalidArgument, status.CodeOf(err), what)
 	}
-	must.Fail(t, status.InvalidArgument, must.Err(w.a.AllocateOn(3, 1)))
+	must.Fail(t, status.InvalidArgument, must.Err(w.a.AllocateFor(3, 1, 0)))
 	require.NoError(t, w.a.RecordStream(0, one), "the zero block")
 	require.NoError(t, w.a.FreeOn(0, one), "the zero block")
 	require.Equal(t, uint64(1), w.a.Stats().LiveBlocks)
@@ -165,7 +165,7 @@ func TestStreamNumbers(t *testing.T) {
 	require.NoError(t, w.end(one))
 	require.Equal(t, status.InvalidArgument, status.CodeOf(w.a.EndStream(one)), "ended before")
 	require.Equal(t, status.InvalidArgument, status.CodeOf(w.a.RecordStream(b.Addr, one)), "ended before")
-	require.Equal(t, status.InvalidArgument, status.CodeOf(must.Err(w.a.AllocateOn(one, 1))), "ended before")
+	require.Equal(t, status.InvalidArgument, status.CodeOf(must.Err(w.a.AllocateFor(one, 1, 0))), "ended before")
 	w.advance(one)
 	require.Equal(t, bfc.Stream(3), w.newStream(), "a block of stream 1 is live")
 	w.free(0)
@@ -221,7 +221,7 @@ func TestOrderedMemoryComesBeforeNewMemory(t *testing.T) {
 func (w *world) allocateAndFree(s bfc.Stream, times int) (asked []string) {
 	w.takeAsked()
 	for range times {
-		b := must.OK(w.a.AllocateOn(s, mib))(w.t)
+		b := must.OK(w.a.AllocateFor(s, mib, 0))(w.t)
 		require.NoError(w.t, w.a.Free(b.Addr))
 	}
 	return w.takeAsked()
@@ -232,7 +232,7 @@ func TestMarksAfterMuchWasFreed(t *testing.T) {
 	w := newWorld(t, suballoc.NewRegions(fakedevice.New(1<<40), suballoc.Options{LimitBytes: 4 << 30}), bfc.Options{})
 	one := w.newStream()
 	require.Empty(t, w.allocateAndFree(0, 1000), "one stream")
-	b := must.OK(w.a.AllocateOn(one, mib))(t)
+	b := must.OK(w.a.AllocateFor(one, mib, 0))(t)
 	require.Len(t, w.allocateAndFree(0, 640), 10)
 	for range 64 {
 		require.NoError(t, w.a.FreeOn(must.OK(w.a.Allocate(mib))(t).Addr, one))
@@ -326,7 +326,7 @@ func newShared(t testing.TB, limit uint64, n int, timeline bfc.Timeline) *bfc.Al
 		if s > 0 {
 			must.OK(a.NewStream(0))(t)
 		}
-		require.NoError(t, a.Free(must.OK(a.AllocateOn(bfc.Stream(s), 1))(t).Addr))
+		require.NoError(t, a.Free(must.OK(a.AllocateFor(bfc.Stream(s), 1, 0))(t).Addr))
 	}
 	return a
 }
@@ -338,7 +338,7 @@ func TestOperationsOnStreamsAllocateNothing(t *testing.T) {
 			turn := func() {
 				var blocks [30]bfc.Block
 				for i := range blocks {
-					blocks[i], _ = a.AllocateOn(bfc.Stream(i%3), uint64(1+i)<<15)
+					blocks[i], _ = a.AllocateFor(bfc.Stream(i%3), uint64(1+i)<<15, 0)
 				}
 				for i, b := range blocks {
 					if i%2 == 0 {
@@ -366,8 +366,8 @@ func TestPassedIsNotBelievedBeyondMarks(t *testing.T) {
 	timeline := &liar{}
 	a := newShared(t, mib, 2, timeline)
 	before := timeline.marks[0].Load()
-	require.NoError(t, a.Free(must.OK(a.AllocateOn(0, mib))(t).Addr))
-	must.OK(a.AllocateOn(1, mib))(t)
+	require.NoError(t, a.Free(must.OK(a.AllocateFor(0, mib, 0))(t).Addr))
+	must.OK(a.AllocateFor(1, mib, 0))(t)
 	require.Greater(t, timeline.marks[0].Load(), before, "memory was freed after all marks")
 	require.NoError(t, a.Close())
 }
@@ -378,7 +378,7 @@ func TestGoroutinesOnStreams(t *testing.T) {
 	for s := range 4 {
 		wg.Go(func() {
 			for i := range 2000 {
-				b, err := a.AllocateOn(bfc.Stream(s), uint64(1+i%700)<<10)
+				b, err := a.AllocateFor(bfc.Stream(s), uint64(1+i%700)<<10, 0)
 				if err != nil {
 					continue
 				}

@@ -50,7 +50,7 @@ func Run(t require.TestingT, driver gpu.Driver, seed uint64, steps int) (stitche
 		return s.SetLogicalConfigs(config.Arg{Device: s.Physical()[1]},
 			config.LogicalConfigs{Items: []config.LogicalConfig{{MemoryLimitMiB: &limit}}})
 	}))
-	require.NoError(t, m.Initialize(config.Env{"TF_FORCE_GPU_ALLOW_GROWTH": "true"}, "a test"))
+	must.OK(m.Initialize(config.Env{"TF_FORCE_GPU_ALLOW_GROWTH": "true"}, "a test", nil))(t)
 	r := run{t: t, driver: driver, m: m, random: rand.New(rand.NewPCG(seed, 0)), scratch: make([]byte, largeBytes)}
 	for step := range steps {
 		if step == steps/2 {

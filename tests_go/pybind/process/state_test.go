@@ -75,8 +75,8 @@ func TestWhyNoGPUIsThere(t *testing.T) {
 			var r process.State
 			must.OK2(r.Simulate("2xT4"))(t)
 			m, _ := must.OK2(r.Enumerate(row.env))(t)
-			require.NoError(t, m.Initialize(row.env, ""))
-			require.ErrorContains(t, must.Err(m.Allocate(0, 1)), row.want)
+			must.OK(m.Initialize(row.env, "", nil))(t)
+			require.ErrorContains(t, must.Err(m.Allocate(0, 1, 0)), row.want)
 			require.NoError(t, r.Reset())
 		})
 	}
@@ -93,8 +93,8 @@ func TestRuntimeLifeCycle(t *testing.T) {
 	must.Fail(t, status.FailedPrecondition, must.Err(r.Manager()))
 	m, _ := must.OK2(r.Enumerate(nil))(t)
 	require.Same(t, m, must.OK(r.Manager())(t))
-	require.NoError(t, m.Initialize(nil, ""))
-	block := must.OK(m.Allocate(0, 1))(t)
+	must.OK(m.Initialize(nil, "", nil))(t)
+	block := must.OK(m.Allocate(0, 1, 0))(t)
 
 	must.Fail(t, status.FailedPrecondition, r.Reset())
 	must.Fail(t, status.FailedPrecondition, must.Err2(r.Simulate("H100-80GB")))
@@ -108,7 +108,7 @@ func TestRuntimeLifeCycle(t *testing.T) {
 	other, spec := must.OK2(r.Enumerate(nil))(t)
 	require.Equal(t, "T4:1GiB", spec, "a reset keeps the choice")
 	require.NotSame(t, m, other)
-	must.Fail(t, status.FailedPrecondition, must.Err(m.Allocate(0, 1)), "this runtime was reset")
+	must.Fail(t, status.FailedPrecondition, must.Err(m.Allocate(0, 1, 0)), "this runtime was reset")
 
 	before, now = must.OK2(r.Simulate(""))(t)
 	require.Equal(t, []string{"T4:1GiB", ""}, []string{before, now})
@@ -179,10 +179,10 @@ func TestResetBesideEnumerate(t *testing.T) {
 		done.Go(func() {
 			for !over.Load() {
 				m, _, err := r.Enumerate(nil)
-				if !fine(err) || !fine(m.Initialize(nil, "")) {
+				if !fine(err) || !fine(must.Err(m.Initialize(nil, "", nil))) {
 					continue
 				}
-				block, err := m.Allocate(1, 100)
+				block, err := m.Allocate(1, 100, 0)
 				if fine(err) && fine(m.Free(block.Addr)) {
 					served.Add(1)
 				}
