@@ -62,12 +62,8 @@ struct cuda_description {
 	    IN_DO(context, RELAXED(done(cuda.cuMemcpyHtoD(dst, src, bytes))))) \
 	X(copy_from, (void *machine, uint64_t context, void *dst, uint64_t src, uint64_t bytes), \
 	    IN_RELAXED(context, cuMemcpyDtoH, dst, src, bytes)) \
-	X(copy_within, (void *machine, uint64_t context, uint64_t dst, uint64_t src, uint64_t bytes), \
-	    IN_DO(context, RELAXED(done(cuda.cuMemcpyDtoD(dst, src, bytes))))) \
 	X(fill, (void *machine, uint64_t context, uint64_t dst, uint8_t value, uint64_t bytes), \
 	    IN_DO(context, RELAXED(done(cuda.cuMemsetD8(dst, value, bytes))))) \
-	X(copy_to_async, (void *machine, uint64_t context, uint64_t dst, uint64_t src, uint64_t bytes, uint64_t stream), \
-	    IN(context, cuMemcpyHtoDAsync, dst, pointer_of(src), bytes, stream_of(stream))) \
 	X(copy_from_async, (void *machine, uint64_t context, uint64_t dst, uint64_t src, uint64_t bytes, uint64_t stream), \
 	    IN(context, cuMemcpyDtoHAsync, pointer_of(dst), src, bytes, stream_of(stream))) \
 	X(copy_within_async, \

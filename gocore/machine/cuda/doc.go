@@ -45,8 +45,7 @@
 //
 // # What CUDA leaves unspecified
 //
-//   - cuMemcpyHtoD and cuMemcpyDtoD may return before the copy is done, and cuMemsetD8 nearly always does. The
-//     synchronous calls wait.
+//   - cuMemcpyHtoD may return before the copy is done, and cuMemsetD8 nearly always does. The synchronous calls wait.
 //   - The range of stream priorities can only be queried in a context. Devices creates none, and reports what NVIDIA's
 //     drivers since CUDA 11 have been observed to return: -5 to 0 for compute capability 7.0 and newer, else -2 to 0.
 //     The driver clamps priorities to its range, so a wrong bound is harmless.

@@ -117,7 +117,7 @@ func (d *driver) touch(ordinal int, bytes uint64, addrs ...uint64) (*device, err
 	return g, nil
 }
 
-// move makes a call of touch or exchange, which have returned g and err, unless its range is empty.
+// move makes a call of touch, which has returned g and err, unless its range is empty.
 func (d *driver) move(g *device, err error, call func(context, bytes C.uint64_t) C.CUresult, what string, bytes uint64,
 	numbers ...uint64) error {
 	if err != nil {
@@ -148,14 +148,6 @@ func (d *driver) MemcpyDtoH(ordinal int, dst []byte, src uint64) error {
 	return d.move(g, err, func(context, bytes C.uint64_t) C.CUresult {
 		return C.cudacall_copy_from(d.machine, context, unsafe.Pointer(&dst[0]), C.uint64_t(src), bytes)
 	}, "cuMemcpyDtoH of %d bytes from %#x on GPU %d", uint64(len(dst)), src)
-}
-
-// MemcpyDtoD copies within a device.
-func (d *driver) MemcpyDtoD(ordinal int, dst, src, bytes uint64) error {
-	g, err := d.touch(ordinal, bytes, dst, src)
-	return d.move(g, err, func(context, bytes C.uint64_t) C.CUresult {
-		return C.cudacall_copy_within(d.machine, context, C.uint64_t(dst), C.uint64_t(src), bytes)
-	}, "cuMemcpyDtoD of %d bytes from %#x to %#x on GPU %d", bytes, src, dst)
 }
 
 // MemsetD8 fills device memory.
@@ -219,36 +211,18 @@ func (d *driver) onHostLocked(addr, bytes uint64) bool {
 	return false
 }
 
-// exchange starts an asynchronous copy between a device's memory and page-locked memory, like enter. CUDA accepts any
-// host memory, but copies from pageable memory either synchronously or, worse, later.
-func (d *driver) exchange(ordinal int, addr, host, bytes uint64) (*device, error) {
-	g, err := d.touch(ordinal, bytes, addr)
-	if err != nil {
-		return nil, err
-	}
+// MemcpyDtoHAsync queues a copy to the host. CUDA accepts any host memory, but copies to pageable memory either
+// synchronously or, worse, later.
+func (d *driver) MemcpyDtoHAsync(ordinal int, hostDst, src, bytes uint64, stream gpu.Stream) error {
+	g, err := d.touch(ordinal, bytes, src)
 	d.mu.Lock()
-	locked := bytes == 0 || d.onHostLocked(host, bytes)
+	locked := bytes == 0 || d.onHostLocked(hostDst, bytes)
 	d.mu.Unlock()
-	if !locked {
+	if err == nil && !locked {
 		d.leave(g)
-		return nil, fmt.Errorf("%d bytes at %#x are not in page-locked memory from MemHostAlloc: %w", bytes, host,
+		err = fmt.Errorf("%d bytes at %#x are not in page-locked memory from MemHostAlloc: %w", bytes, hostDst,
 			gpu.ErrorInvalidValue)
 	}
-	return g, nil
-}
-
-// MemcpyHtoDAsync queues a copy to the device.
-func (d *driver) MemcpyHtoDAsync(ordinal int, dst, hostSrc, bytes uint64, stream gpu.Stream) error {
-	g, err := d.exchange(ordinal, dst, hostSrc, bytes)
-	return d.move(g, err, func(context, bytes C.uint64_t) C.CUresult {
-		return C.cudacall_copy_to_async(d.machine, context, C.uint64_t(dst), C.uint64_t(hostSrc), bytes,
-			C.uint64_t(stream))
-	}, "cuMemcpyHtoDAsync of %d bytes to %#x on GPU %d", bytes, dst)
-}
-
-// MemcpyDtoHAsync queues a copy to the host.
-func (d *driver) MemcpyDtoHAsync(ordinal int, hostDst, src, bytes uint64, stream gpu.Stream) error {
-	g, err := d.exchange(ordinal, src, hostDst, bytes)
 	return d.move(g, err, func(context, bytes C.uint64_t) C.CUresult {
 		return C.cudacall_copy_from_async(d.machine, context, C.uint64_t(hostDst), C.uint64_t(src), bytes,
 			C.uint64_t(stream))

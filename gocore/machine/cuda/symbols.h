@@ -47,10 +47,7 @@
 	X(cuMemFree, "cuMemFree", "cuMemFree_v2", 3020, (CUdeviceptr addr)) \
 	X(cuMemcpyHtoD, "cuMemcpyHtoD", "cuMemcpyHtoD_v2", 3020, (CUdeviceptr dst, const void *src, size_t bytes)) \
 	X(cuMemcpyDtoH, "cuMemcpyDtoH", "cuMemcpyDtoH_v2", 3020, (void *dst, CUdeviceptr src, size_t bytes)) \
-	X(cuMemcpyDtoD, "cuMemcpyDtoD", "cuMemcpyDtoD_v2", 3020, (CUdeviceptr dst, CUdeviceptr src, size_t bytes)) \
 	X(cuMemsetD8, "cuMemsetD8", "cuMemsetD8_v2", 3020, (CUdeviceptr dst, unsigned char value, size_t bytes)) \
-	X(cuMemcpyHtoDAsync, "cuMemcpyHtoDAsync", "cuMemcpyHtoDAsync_v2", 3020, \
-	    (CUdeviceptr dst, const void *src, size_t bytes, CUstream stream)) \
 	X(cuMemcpyDtoHAsync, "cuMemcpyDtoHAsync", "cuMemcpyDtoHAsync_v2", 3020, \
 	    (void *dst, CUdeviceptr src, size_t bytes, CUstream stream)) \
 	X(cuMemcpyDtoDAsync, "cuMemcpyDtoDAsync", "cuMemcpyDtoDAsync_v2", 3020, \

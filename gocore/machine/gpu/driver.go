@@ -47,12 +47,10 @@ type Driver interface {
 	MemAlloc(ordinal int, bytes uint64) (addr uint64, err error)
 	MemFree(ordinal int, addr uint64) error
 
-	// MemcpyHtoD and MemcpyDtoH copy between host and device and return when the copy is done. MemcpyDtoD copies
-	// within a device, between ranges that do not overlap. All first wait for the legacy default stream, and so for
-	// every blocking stream.
+	// MemcpyHtoD and MemcpyDtoH copy between host and device and return when the copy is done. Both first wait for the
+	// legacy default stream, and so for every blocking stream.
 	MemcpyHtoD(ordinal int, dst uint64, src []byte) error
 	MemcpyDtoH(ordinal int, dst []byte, src uint64) error
-	MemcpyDtoD(ordinal int, dst, src, bytes uint64) error
 
 	// MemsetD8 fills device memory with a byte value and returns when it is done. It waits as copies do.
 	MemsetD8(ordinal int, dst uint64, value byte, bytes uint64) error
@@ -236,8 +234,7 @@ type Streams interface {
 	StreamWaitValue64(ordinal int, stream Stream, addr, value uint64) error
 
 	// The Async calls queue a copy or a fill and return. Host addresses must be in page-locked memory from
-	// MemHostAlloc.
-	MemcpyHtoDAsync(ordinal int, dst, hostSrc, bytes uint64, stream Stream) error
+	// MemHostAlloc. MemcpyDtoDAsync copies within a device, between ranges that do not overlap.
 	MemcpyDtoHAsync(ordinal int, hostDst, src, bytes uint64, stream Stream) error
 	MemcpyDtoDAsync(ordinal int, dst, src, bytes uint64, stream Stream) error
 	MemsetD8Async(ordinal int, dst uint64, value byte, bytes uint64, stream Stream) error

@@ -120,20 +120,11 @@ func (d *Driver) MemcpyDtoH(ordinal int, dst []byte, src uint64) error {
 	return d.inLegacy(ordinal, func() error { return d.Driver.MemcpyDtoH(ordinal, dst, src) })
 }
 
-func (d *Driver) MemcpyDtoD(ordinal int, dst, src, bytes uint64) error {
-	return d.inLegacy(ordinal, func() error { return d.Driver.MemcpyDtoD(ordinal, dst, src, bytes) })
-}
-
 func (d *Driver) MemsetD8(ordinal int, dst uint64, value byte, bytes uint64) error {
 	return d.inLegacy(ordinal, func() error { return d.Driver.MemsetD8(ordinal, dst, value, bytes) })
 }
 
 // The calls that follow queue work: it is passed on, or recorded.
-
-func (d *Driver) MemcpyHtoDAsync(ordinal int, dst, hostSrc, bytes uint64, stream gpu.Stream) error {
-	return d.queue(ordinal, stream,
-		func(s gpu.Stream) error { return d.Driver.MemcpyHtoDAsync(ordinal, dst, hostSrc, bytes, s) })
-}
 
 func (d *Driver) MemcpyDtoHAsync(ordinal int, hostDst, src, bytes uint64, stream gpu.Stream) error {
 	return d.queue(ordinal, stream,

@@ -42,10 +42,6 @@ func (i *Injector) MemcpyDtoH(ordinal int, dst []byte, src uint64) error {
 		func() error { return i.upstream.MemcpyDtoH(ordinal, dst, src) })
 }
 
-func (i *Injector) MemcpyDtoD(ordinal int, dst, src, bytes uint64) error {
-	return i.pass("MemcpyDtoD", ordinal, bytes, func() error { return i.upstream.MemcpyDtoD(ordinal, dst, src, bytes) })
-}
-
 func (i *Injector) MemsetD8(ordinal int, dst uint64, value byte, bytes uint64) error {
 	return i.pass("MemsetD8", ordinal, bytes, func() error { return i.upstream.MemsetD8(ordinal, dst, value, bytes) })
 }
@@ -160,11 +156,6 @@ func (i *Injector) StreamWriteValue64(ordinal int, stream gpu.Stream, addr, valu
 func (i *Injector) StreamWaitValue64(ordinal int, stream gpu.Stream, addr, value uint64) error {
 	return i.pass("StreamWaitValue64", ordinal, 8,
 		func() error { return i.upstream.StreamWaitValue64(ordinal, stream, addr, value) })
-}
-
-func (i *Injector) MemcpyHtoDAsync(ordinal int, dst, hostSrc, bytes uint64, stream gpu.Stream) error {
-	return i.pass("MemcpyHtoDAsync", ordinal, bytes,
-		func() error { return i.upstream.MemcpyHtoDAsync(ordinal, dst, hostSrc, bytes, stream) })
 }
 
 func (i *Injector) MemcpyDtoHAsync(ordinal int, hostDst, src, bytes uint64, stream gpu.Stream) error {

@@ -46,7 +46,6 @@ func (f fixture) contextCalls(ordinal int, addr uint64) map[string]func() error 
 		"MemFree":    func() error { return f.MemFree(ordinal, addr) },
 		"MemcpyHtoD": func() error { return f.MemcpyHtoD(ordinal, addr, make([]byte, 16)) },
 		"MemcpyDtoH": func() error { return f.MemcpyDtoH(ordinal, make([]byte, 16), addr) },
-		"MemcpyDtoD": func() error { return f.MemcpyDtoD(ordinal, addr, addr+64, 16) },
 		"MemsetD8":   func() error { return f.MemsetD8(ordinal, addr, 1, 16) },
 
 		"MemHostAlloc": func() error { _, err := f.MemHostAlloc(ordinal, 4096); return err },
@@ -61,7 +60,6 @@ func (f fixture) contextCalls(ordinal int, addr uint64) map[string]func() error 
 		"StreamGetCaptureLife": func() error { _, err := f.StreamGetCaptureLife(ordinal, gpu.StreamNull); return err },
 		"StreamQuery":          func() error { _, err := f.StreamQuery(ordinal, gpu.StreamNull); return err },
 		"EventCreate":          func() error { _, err := f.EventCreate(ordinal); return err },
-		"MemcpyHtoDAsync":      func() error { return f.MemcpyHtoDAsync(ordinal, addr, addr, 16, gpu.StreamNull) },
 		"MemcpyDtoHAsync":      func() error { return f.MemcpyDtoHAsync(ordinal, addr, addr, 16, gpu.StreamNull) },
 		"MemcpyDtoDAsync":      func() error { return f.MemcpyDtoDAsync(ordinal, addr, addr+64, 16, gpu.StreamNull) },
 		"MemsetD8Async":        func() error { return f.MemsetD8Async(ordinal, addr, 1, 16, gpu.StreamNull) },

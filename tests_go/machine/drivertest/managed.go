@@ -70,8 +70,8 @@ func managedMemoryIsMemory(t *testing.T, f fixture) {
 
 	require.NoError(t, f.MemsetD8(f.ordinal, kept, 7, size))
 	require.NoError(t, f.MemcpyHtoD(f.ordinal, kept+mib, []byte("managed")))
-	require.NoError(t, f.MemcpyDtoD(f.ordinal, plain, kept+mib, 16))
-	require.NoError(t, f.MemcpyDtoD(f.ordinal, kept+2*mib, plain, 16))
+	require.NoError(t, f.MemcpyDtoDAsync(f.ordinal, plain, kept+mib, 16, gpu.StreamNull))
+	require.NoError(t, f.MemcpyDtoDAsync(f.ordinal, kept+2*mib, plain, 16, gpu.StreamNull))
 	require.Equal(t, []byte("managed\x07\x07\x07\x07\x07\x07\x07\x07\x07"), f.read(t, kept+2*mib, 16))
 
 	gone := attempt.Get(f.MemAllocManaged(f.ordinal, size))

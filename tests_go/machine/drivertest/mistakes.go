@@ -211,8 +211,7 @@ func (w *workshop) ofStreams() []mistake {
 			invalid, kept},
 		{"another GPU's word", func() error { return w.StreamWaitValue64(0, w.stream, w.others, 1) }, invalid, kept},
 		{"an asynchronous copy over the end", func() error {
-			return w.MemcpyHtoDAsync(0, w.addr+992, w.host.Addr, 16,
-				w.stream)
+			return w.MemcpyDtoHAsync(0, w.host.Addr, w.addr+992, 16, w.stream)
 		}, invalid, kept},
 		{"an asynchronous copy to nowhere", func() error { return w.MemcpyDtoHAsync(0, 4096, w.addr, 16, w.stream) },
 			invalid, kept},
@@ -220,12 +219,11 @@ func (w *workshop) ofStreams() []mistake {
 			func() error { return w.MemcpyDtoDAsync(0, w.addr, w.others, 16, w.stream) }, invalid, kept},
 		{"an asynchronous fill of nothing", func() error { return w.MemsetD8Async(0, 4096, 1, 16, w.stream) },
 			invalid, kept},
-		{"a copy from where no host memory is", func() error {
-			return w.MemcpyHtoDAsync(0, w.addr, w.host.Addr+4090, 7,
-				w.stream)
+		{"a copy to where no host memory is", func() error {
+			return w.MemcpyDtoHAsync(0, w.host.Addr+4090, w.addr, 7, w.stream)
 		}, invalid, kept},
-		{"a copy from device memory as host memory",
-			func() error { return w.MemcpyHtoDAsync(0, w.addr, w.addr+64, 8, w.stream) }, invalid, kept},
+		{"a copy to device memory as host memory",
+			func() error { return w.MemcpyDtoHAsync(0, w.addr+64, w.addr, 8, w.stream) }, invalid, kept},
 	}
 }
 

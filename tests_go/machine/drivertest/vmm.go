@@ -253,7 +253,8 @@ func copiesCrossMappings(t *testing.T, f vmm) {
 	require.NoError(t, f.MemsetD8(f.ordinal, base, 3, 3*f.granule))
 	require.NoError(t, f.MemcpyHtoD(f.ordinal, base+f.granule-2, []byte{1, 2, 4, 5}))
 	require.Equal(t, []byte{3, 1, 2, 4, 5, 3}, f.read(t, base+f.granule-3, 6))
-	require.NoError(t, f.MemcpyDtoD(f.ordinal, base+2*f.granule-2, base+f.granule-2, 4))
+	require.NoError(t, f.MemcpyDtoDAsync(f.ordinal, base+2*f.granule-2, base+f.granule-2, 4,
+		gpu.StreamNull))
 	require.Equal(t, []byte{3, 1, 2, 4, 5, 3}, f.read(t, base+2*f.granule-3, 6))
 	require.ErrorIs(t, f.MemsetD8(f.ordinal, base+3*f.granule-1, 3, 2), gpu.ErrorInvalidValue,
 		"over the end of the last mapping")
