@@ -15,7 +15,6 @@ const (
 	LeastSlice    = 60 * time.Second
 	turnsOfASwap  = 10
 	idleOfASwap   = 2
-	offeredAfter  = 30 * time.Minute
 	leastIdleTime = 10 * time.Second
 )
 
@@ -56,10 +55,6 @@ func (p *Program) Leaves() time.Duration {
 	idle := p.IdleSince + max(p.IdleTime, leastIdleTime, idleOfASwap*p.swap())
 	return min(end, max(idle, p.Began+turnsOfASwap*p.swap()))
 }
-
-// IsOffered reports whether a program that has been parked for a time, and has not said that it wants its turn, is to
-// get one: it may wait in a call that is not seen.
-func IsOffered(parked time.Duration) bool { return parked >= offeredAfter }
 
 // Waiter is a claim that waits.
 type Waiter struct {

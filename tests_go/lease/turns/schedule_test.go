@@ -14,6 +14,8 @@ const (
 	gib       = 1 << 30
 	cardBytes = 40 * gib
 	never     = time.Duration(1 << 62)
+
+	offeredAfter = 30 * time.Minute // _OFFERED in python/gpuconf/jobs/agent.py
 )
 
 func card(name string, bytes uint64) ledger.Card {
@@ -269,7 +271,7 @@ func (s *schedule) act(j *job) (did bool, err error) {
 			return true, s.saved(j)
 		}
 	case parked: // a cell is run, or it is offered a turn
-		if j.quiet == 0 || !j.idleNow || turns.IsOffered(s.now-j.since) {
+		if j.quiet == 0 || !j.idleNow || s.now-j.since >= offeredAfter {
 			return true, s.wait(j, wanting)
 		}
 	case loading:
