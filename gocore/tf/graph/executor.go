@@ -100,11 +100,13 @@ func newRun(devices *Devices, placed []int32, request RunRequest) *run {
 	for _, feed := range request.Feeds {
 		r.fed[feed.Node] = feed.Value
 	}
-	r.collect(request)
+	for _, n := range request.needed() {
+		r.steps = append(r.steps, step{node: n})
+	}
 	for i := range r.steps {
 		s := &r.steps[i]
 		r.at[s.node] = i
-		if r.isFed(s.node) {
+		if _, fed := r.fed[s.node]; fed {
 			s.memory = devices.host
 			continue
 		}
@@ -165,18 +167,6 @@ func errNotFed(n *Node) error {
 	}
 	return status.Errorf(status.InvalidArgument, "You must feed a value for placeholder tensor '%s' with dtype %s%s",
 		n.name, typeName(n.dtype), shape)
-}
-
-func (r *run) isFed(n *Node) bool {
-	_, fed := r.fed[n]
-	return fed
-}
-
-// collect creates a step for every node that the wanted nodes depend on.
-func (r *run) collect(request RunRequest) {
-	for _, n := range request.needed() {
-		r.steps = append(r.steps, step{node: n})
-	}
 }
 
 // needed returns the nodes to execute, in the order of their numbers: fetches, targets, and what they read or wait for.
