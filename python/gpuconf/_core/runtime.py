@@ -155,7 +155,9 @@ def environment() -> str:
     folders = module_folders(sys.path)
     read["GPUCONF_MODULE_FOLDERS"] = "\n".join(folders)
     read["GPUCONF_PYTHON"] = (sys.executable or "").encode("utf-8", "replace").decode()
-    read["GPUCONF_LIBRARY_FOLDERS"] = "\n".join(_library_folders(folders))
+    # Where pip installs NVIDIA's libraries.
+    nvidia = (os.path.join(folder, "nvidia") for folder in folders)
+    read["GPUCONF_LIBRARY_FOLDERS"] = "\n".join(filter(os.path.isdir, nvidia))
     read[settings.VARIABLE] = _ledger()
     return dumps({**read, **current.overrides})
 
@@ -170,11 +172,6 @@ def module_folders(path: list[str]) -> list[str]:
     """Return the folders of a module search path, as text for the core."""
     folders = (entry for entry in path if isinstance(entry, str) and os.path.isabs(entry))
     return [folder.encode("utf-8", "replace").decode() for folder in folders]
-
-
-def _library_folders(folders: list[str]) -> list[str]:
-    """Return where pip installs NVIDIA's libraries: the folders named ``nvidia`` on the module search path."""
-    return [folder for folder in (os.path.join(entry, "nvidia") for entry in folders) if os.path.isdir(folder)]
 
 
 def caller(function: str) -> str:

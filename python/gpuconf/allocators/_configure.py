@@ -161,7 +161,10 @@ def not_too_late(libraries: Any) -> dict[str, str]:
         if libraries != "auto" and name in _ADAPTORS and runtime.simulated() and not _can_route(name)[0]:
             raise errors.FailedPreconditionError(f"{name}: {_can_route(name)[1]}")
         _refuse_if_used(name, explicit=libraries != "auto")
-        _refuse_settings(name, mode)
+        if mode == "segments" and _can_route(name)[0]:
+            from . import _torch_segments
+
+            _torch_segments.refuse_expandable()
     return modes
 
 
@@ -351,14 +354,6 @@ def _refuse_if_used(name: str, explicit: bool) -> None:
             f"gpuconf.configure() was called too late: {_NAMES[name]} {what}. Call it earlier, or leave {name!r} out "
             "of libraries="
         )
-
-
-def _refuse_settings(name: str, mode: str) -> None:
-    """Raise if environment variables select a PyTorch allocator that mode segments cannot route."""
-    if mode == "segments" and _can_route(name)[0]:
-        from . import _torch_segments
-
-        _torch_segments.refuse_expandable()
 
 
 def _can_route(name: str) -> tuple[bool, str]:

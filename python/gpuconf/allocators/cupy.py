@@ -95,10 +95,7 @@ def _by_c(current_stream: int) -> Callable[[int, int], Any]:
         abi.address("gpuconf_cupy_free"),
     )
 
-    def by_c(nbytes: int, device: int) -> Any:
-        return take(nbytes, current_stream, malloc, free, device)
-
-    return by_c
+    return lambda nbytes, device: take(nbytes, current_stream, malloc, free, device)
 
 
 class _Owned:

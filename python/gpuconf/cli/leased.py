@@ -60,7 +60,8 @@ def run(options: Options, words: Sequence[str], own: Mapping[str, str]) -> int:
         Job() as job,
     ):
         limits = {**_environment(options, granted, job, guard), **guard.environment()}
-        setter = _setter(options, granted)
+        own_limit = _by_variables(options) or granted.lowered
+        setter = settings.who_limits(settings.limit(os.environ)) if own_limit else _memory(options)
         where = f" of gpuconf {options.command}" * (setter == "--memory")
         limits["GPUCONF_LIMIT_FROM"] = f"{limits['GPUCONF_LIMIT']} {setter}{where}"
         environment = {**os.environ, **own, **limits, **shared.environment}
@@ -310,12 +311,6 @@ def _end(status: int) -> dict[str, Any]:
 def _signal_name(number: int) -> str:
     names = {int(one): one.name for one in signal.Signals}
     return names.get(number, f"SIGRTMIN{number - signal.SIGRTMIN:+}")
-
-
-def _setter(options: Options, granted: Grant) -> str:
-    """Return what sets the program's limit, as a message names it."""
-    own = _by_variables(options) or granted.lowered
-    return settings.who_limits(settings.limit(os.environ)) if own else _memory(options)
 
 
 def _write(options: Options, report: dict[str, Any], setter: str) -> None:

@@ -29,8 +29,8 @@ def list_ledger(options: Options) -> int:
             {
                 "folder": ledger.folder,
                 "shared": ledger.shared,
-                "claims": [_claim_fields(row) for row in claims],
-                "processes": [_process_fields(row) for row in processes],
+                "claims": [_fields(row) for row in claims],
+                "processes": [_fields(row) for row in processes],
             }
         )
         return OK
@@ -154,9 +154,5 @@ def _time(seconds: float) -> str:
     return f"{minutes} min" if minutes >= 10 else f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
-def _claim_fields(row: ClaimRow) -> dict[str, Any]:
-    return {**row.to_dict(), "user": user_name(row.uid)}
-
-
-def _process_fields(row: ProcessRow) -> dict[str, Any]:
+def _fields(row: ClaimRow | ProcessRow) -> dict[str, Any]:
     return {**row.to_dict(), "user": user_name(row.uid)}

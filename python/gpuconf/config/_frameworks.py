@@ -115,7 +115,8 @@ def _pass_on_to_tensorflow() -> str:
         return f"passed on at import{said}"
     config = sys.modules["tensorflow"].config
     settings = _settings()
-    before = {**dict.fromkeys(settings), **_unchanged(), **_passed_on}
+    all_gpus = [gpu.name for gpu in list_physical_devices("GPU")]
+    before = {**dict.fromkeys(settings), ("visible", ""): all_gpus, **_passed_on}
     changes = {key: value for key, value in settings.items() if before[key] != value}
     theirs = {device.name: device for device in config.list_physical_devices()} if changes else {}
     unseen: set[str] = set()
@@ -152,10 +153,6 @@ def _settings() -> dict[tuple[str, str], Any]:
                 for entry in logical
             ]
     return settings
-
-
-def _unchanged() -> dict[tuple[str, str], Any]:
-    return {("visible", ""): [gpu.name for gpu in list_physical_devices("GPU")]}
 
 
 # JAX

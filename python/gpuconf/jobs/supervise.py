@@ -162,7 +162,10 @@ class PassedOn:
         while self.due() <= now:
             _, number, sender = self._waiting.pop(0)
             if sender is not None and not self._has_reached_it(number, sender):
-                self._send(number)
+                try:  # noqa: SIM105 - as a whole, this file imports little
+                    os.kill(self._program, number)
+                except ProcessLookupError:  # it has just ended
+                    pass
         if not self._waiting:
             self._witnessed.clear()
 
@@ -178,12 +181,6 @@ class PassedOn:
             return os.getpgid(self._program) == os.getpgrp()  # else it left the group
         except ProcessLookupError:
             return True
-
-    def _send(self, number: int) -> None:
-        try:  # noqa: SIM105 - as a whole, this file imports little
-            os.kill(self._program, number)
-        except ProcessLookupError:  # it has just ended
-            pass
 
 
 # Not these: the kernel or Go's scheduler sends them to a thread for its own reasons, or Go's threads unblock them.

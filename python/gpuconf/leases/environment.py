@@ -33,15 +33,13 @@ def of_frameworks(
         variables["TF_DEVICE_MIN_SYS_MEMORY_IN_MB"] = str(
             max(0, *(-(-(card.free_bytes - limit) // _MIB) for card in cards))
         )
-        variables[_fraction_name(environ)] = _fraction(min(limit * _PPM // card.total_bytes for card in cards))
+        newer = "XLA_CLIENT_MEM_FRACTION"
+        name = newer if newer in environ else "XLA_PYTHON_CLIENT_MEM_FRACTION"
+        variables[name] = _fraction(min(limit * _PPM // card.total_bytes for card in cards))
     if growth is not None:
         variables["TF_FORCE_GPU_ALLOW_GROWTH"] = "true" if growth else "false"
         variables["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false" if growth else "true"
     return variables
-
-
-def _fraction_name(environ: Mapping[str, str]) -> str:
-    return "XLA_CLIENT_MEM_FRACTION" if "XLA_CLIENT_MEM_FRACTION" in environ else "XLA_PYTHON_CLIENT_MEM_FRACTION"
 
 
 def _fraction(millionths: int) -> str:

@@ -65,7 +65,8 @@ class Peaks:
             peaks = {n: _stopped(n, peak) - before for n, peak, before in self._open}
             self._open = [(n, _started(n), before) for n, _, before in self._open]
         else:  # the pools are younger than the test
-            peaks, self._before = _of_pools(), {}
+            peaks = {number: memory.stats(name).peak_bytes_in_use for number, name in enumerate(_names())}
+            self._before = {}
         if self._torch is not None:
             for ordinal, size in self._torch.read().items():
                 number = _pytorch.number_of(ordinal)
@@ -98,10 +99,6 @@ def _names() -> list[str]:
 
 def _in_use() -> dict[int, int]:
     return {number: memory.stats(name).bytes_in_use for number, name in enumerate(_names())}
-
-
-def _of_pools() -> dict[int, int]:
-    return {number: memory.stats(name).peak_bytes_in_use for number, name in enumerate(_names())}
 
 
 # What the fixture ``gpu_memory`` measures.

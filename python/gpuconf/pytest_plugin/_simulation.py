@@ -66,7 +66,7 @@ def for_a_test(config: pytest.Config) -> Iterator[Callable[[str | None], machine
     if entered:
         _clean(config, True)
         entered[0].__exit__(None, None, None)
-        _workers.share_was_dropped(config)
+        _workers.apply_share(config)  # again: the simulation has dropped it
 
 
 def _for_a_process(error: errors.GpuconfError, spec: str | None) -> errors.GpuconfError:

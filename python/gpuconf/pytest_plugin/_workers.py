@@ -249,8 +249,3 @@ def apply_share(config: pytest.Config) -> None:
             f"gpuconf cannot set the memory of worker {config.stash[_SHARE]['worker']}: {error}"
         ) from None
     config.stash[_GENERATION] = runtime.current.generation
-
-
-def share_was_dropped(config: pytest.Config) -> None:
-    """Set the limit again after a test's own simulation has ended."""
-    apply_share(config)

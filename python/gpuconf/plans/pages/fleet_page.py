@@ -40,7 +40,8 @@ def render(plan: FleetPlan, library: str) -> str:
     ]
     parts = ["<dl>", *(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in numbers), "</dl>"]
     parts += [f"<p>Warning: {html.escape(plan.warning)}.</p>" if plan.warning else ""]
-    parts += [_section("No room", ("job", "need of each card", "cards"), _unplaced(plan), 1)]
+    unplaced = ((job.name, human_bytes(job.need), str(job.gpus)) for job in plan.unplaced)
+    parts += [_section("No room", ("job", "need of each card", "cards"), unplaced, 1)]
     parts += [_section("Not planned", ("trace", "reason"), plan.failed, 2)]
     if plan.cards:
         parts += ["<h3>The cards and their jobs</h3>", '<div class="figure" id="cards" style="height:420px"></div>']
@@ -53,10 +54,6 @@ def render(plan: FleetPlan, library: str) -> str:
 def _section(title: str, head: tuple[str, ...], rows: Iterable[tuple[str, ...]], left: int) -> str:
     rows = list(rows)
     return f"<h3>{title}</h3>{table(head, rows, left)}" if rows else ""
-
-
-def _unplaced(plan: FleetPlan) -> Iterable[tuple[str, ...]]:
-    return ((job.name, human_bytes(job.need), str(job.gpus)) for job in plan.unplaced)
 
 
 def _names(plan: FleetPlan) -> list[str]:
