@@ -39,6 +39,7 @@ from .generated.budget_layout import (
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import mmap
+    from io import FileIO
     from typing import TypeVar
 
     T = TypeVar("T", bound="BudgetFile")
@@ -156,6 +157,11 @@ def create(path: str, limits: Mapping[str, int], parent: str, job: str, most: in
     return file
 
 
+def opened(path: str) -> FileIO:
+    """Open a file that processes share, to read and write it, unless it is a link."""
+    return open(path, "r+b", 0, opener=lambda path, flags: os.open(path, flags | os.O_NOFOLLOW))
+
+
 def lock(file: int, byte: int) -> bool:
     """Lock a byte of an open file, for as long as the descriptor or a copy of it is open."""
     try:
@@ -205,13 +211,10 @@ class BudgetFile:
     def alive(self) -> bool:
         """Whether a process of the job lives. None does where the file is gone: it is removed after the last one."""
         try:
-            file = os.open(self.path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+            with opened(self.path) as file:
+                return in_use(file.fileno())
         except FileNotFoundError:
             return False
-        try:
-            return in_use(file)
-        finally:
-            os.close(file)
 
     def set_limits(self, limits: Mapping[str, int]) -> None:
         """Change the limits of cards. Requests that are decided from now on keep to them."""
@@ -233,18 +236,12 @@ class BudgetFile:
     def _mapped(self) -> mmap.mmap:
         import mmap
 
-        file = os.open(self.path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-        try:
-            return mmap.mmap(file, HEADER_BYTES)
-        finally:
-            os.close(file)
+        with opened(self.path) as file:
+            return mmap.mmap(file.fileno(), HEADER_BYTES)
 
     def _living_slots(self, high: int) -> list[int]:
-        file = os.open(self.path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-        try:
-            return [slot for slot in range(high) if _is_locked(file, LOCKS + slot)]
-        finally:
-            os.close(file)
+        with opened(self.path) as file:
+            return [slot for slot in range(high) if _is_locked(file.fileno(), LOCKS + slot)]
 
     def usage(self) -> dict[str, CardUse]:
         """The use of each card, by UUID. Raises UnavailableError if the file is gone."""
@@ -451,16 +448,14 @@ def sweep(prefix: str, file: str) -> None:
 
 def remove_if_unused(folder: str, name: str) -> None:
     """Remove a folder if no process of its job lives."""
+    unused = _age(folder) > _ABANDONED
     try:
-        file = os.open(os.path.join(folder, name), os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        file = opened(os.path.join(folder, name))
     except OSError:  # being made, being removed, or damaged
-        if _age(folder) > _ABANDONED:
-            remove(folder)
-        return
-    try:
-        unused = not in_use(file) and (os.fstat(file).st_size > 0 or _age(folder) > _ABANDONED)
-    finally:
-        os.close(file)
+        pass
+    else:
+        with file:
+            unused = not in_use(file.fileno()) and (os.fstat(file.fileno()).st_size > 0 or unused)
     if unused:
         remove(folder)
 

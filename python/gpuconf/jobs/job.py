@@ -16,7 +16,7 @@ from .._core.block import Block
 from .._core.message import loads
 from .._typing import Any, NamedTuple
 from ..leases.proc import variables_of
-from .budget_file import existing
+from .budget_file import existing, opened
 
 _PREFIX = "gpuconf-run-"
 _RECORD = "processes"
@@ -103,15 +103,10 @@ def _is_abandoned(folder: str) -> bool:
     try:
         if time.time() - os.lstat(folder).st_mtime < _SURELY_LOCKED_S:
             return False
-        record = os.open(os.path.join(folder, _RECORD), os.O_RDONLY | os.O_NOFOLLOW)
-    except OSError:  # another process removes it
+        with opened(os.path.join(folder, _RECORD)) as record:
+            fcntl.flock(record, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:  # it is locked, or another process removes it
         return False
-    try:
-        fcntl.flock(record, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    finally:
-        os.close(record)
     return True
 
 
