@@ -139,8 +139,6 @@ void forget_cards(void) {
 
 /* What programs see: a card as large as the limit, with as much free as the limit leaves. */
 
-static uint64_t smaller(uint64_t a, uint64_t b) { return a < b ? a : b; }
-
 /*
  * What gpuconf's pools have in this process and is in no block is free, too: PyTorch, for example, gets its memory from
  * them. A library that calls the driver itself gets less: for it, as for other processes, that memory is taken.
@@ -224,6 +222,17 @@ static uint64_t idle_of_card(int card) {
 	return 0;
 }
 
+/* NO_CARD for a card that the job does not have. */
+static int card_of_job(const uint8_t uuid[16]) {
+	if (!ready())
+		return NO_CARD;
+	for (int level = 0; level < budget_levels(); level++)
+		if (place_in_level(level, uuid) < 0)
+			return NO_CARD;
+	settle_if_changed();
+	return card_of_uuid(uuid);
+}
+
 static int limited(void *device, struct card_use *use, uint64_t *idle) {
 	char text[96] = "";
 	uint8_t uuid[16] = {0};
@@ -231,11 +240,9 @@ static int limited(void *device, struct card_use *use, uint64_t *idle) {
 	if (real.nvmlDeviceGetUUID == NULL || INSIDE(real.nvmlDeviceGetUUID(device, text, sizeof text)) != 0 ||
 	    !parse_uuid(text, uuid))
 		return 0;
-	for (int level = 0; level < budget_levels(); level++)
-		if (place_in_level(level, uuid) < 0)
-			return 0; /* not one of the job's cards: as it is */
-	settle_if_changed();
-	int card = card_of_uuid(uuid);
+	int card = card_of_job(uuid);
+	if (card == NO_CARD) /* as it is */
+		return 0;
 	card_use(card, use);
 	*idle = idle_of_card(card);
 	return 1;
@@ -276,17 +283,6 @@ EXPORT CUresult nvmlDeviceGetMemoryInfo_v2(void *device, nvmlMemory_v2 *memory) 
  * What gpuconf's own library finds here (dlsym on the driver's handle): the figures of a card, and driver functions for
  * its pools, whose memory is counted once and marked as the pools'.
  */
-
-/* NO_CARD for a card that the job does not have. */
-static int card_of_job(const uint8_t uuid[16]) {
-	if (!ready())
-		return NO_CARD;
-	for (int level = 0; level < budget_levels(); level++)
-		if (place_in_level(level, uuid) < 0)
-			return NO_CARD;
-	settle_if_changed();
-	return card_of_uuid(uuid);
-}
 
 /* Returns 0 for a card that the job does not have. */
 EXPORT int gpuconf_guard_figures(const uint8_t uuid[16], struct card_figures *out) {

@@ -178,17 +178,13 @@ static void recharge(CUdevice device, int own) {
 		reserved = have;
 	else if (reserved > 0)
 		learn_segment(reserved, own && one->in_flight == 1 && reserved > have);
-	uint64_t moved = reserved > have ? reserved - have : 0;
-	if (moved > kept)
-		moved = kept;
+	uint64_t moved = smaller(reserved > have ? reserved - have : 0, kept);
 	have += moved;
 	one->spare = kept - moved;
 	one->changes++;
 	if (reserved < have) {
 		uint64_t back = have - reserved, kept_for = one->in_flight > (uint64_t)own ? segments(one->claimed) : 0;
-		uint64_t hold = kept_for > one->spare ? kept_for - one->spare : 0;
-		if (hold > back)
-			hold = back;
+		uint64_t hold = smaller(kept_for > one->spare ? kept_for - one->spare : 0, back);
 		one->spare += hold;
 		give(card, back - hold);
 	}

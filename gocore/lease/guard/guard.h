@@ -250,6 +250,8 @@ void forget_pools(void);
 void forget_graphs(void);
 int take_or_settle(int card, uint64_t bytes); /* as take, after making room if there is none */
 
+static inline uint64_t smaller(uint64_t a, uint64_t b) { return a < b ? a : b; }
+
 /* A product that is too large for 64 bits fits into no budget either. */
 static inline uint64_t product(uint64_t a, uint64_t b) {
 	uint64_t both;

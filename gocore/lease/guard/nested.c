@@ -92,9 +92,20 @@ void count_contexts(int card, int difference) {
 
 static uint64_t size_of(const struct budget_card *card) { return card->most != 0 ? card->most : card->limit; }
 
+/* The limit of card_use alone: cuDeviceTotalMem, which programs call often, needs nothing else. */
+uint64_t card_limit(int card) {
+	uint64_t least = UINT64_MAX;
+	for (int level = 0; card != NO_CARD && level < levels; level++) {
+		int place = cards[card].place[level];
+		if (place >= 0)
+			least = smaller(least, size_of(&budgets[level].file->card[place]));
+	}
+	return least;
+}
+
 void card_use(int card, struct card_use *out) {
 	*out = (struct card_use){
-	    UINT64_MAX, card == NO_CARD ? 0 : UINT64_MAX}; /* allocations on an unknown card are refused */
+	    card_limit(card), card == NO_CARD ? 0 : UINT64_MAX}; /* allocations on an unknown card are refused */
 	for (int level = 0; card != NO_CARD && level < levels; level++) {
 		int place = cards[card].place[level];
 		if (place < 0) {
@@ -102,23 +113,8 @@ void card_use(int card, struct card_use *out) {
 			continue;
 		}
 		uint64_t limit = budgets[level].file->card[place].limit, used = used_of(&budgets[level], place);
-		uint64_t left = used < limit ? limit - used : 0;
-		if (size_of(&budgets[level].file->card[place]) < out->limit)
-			out->limit = size_of(&budgets[level].file->card[place]);
-		if (left < out->left)
-			out->left = left;
+		out->left = smaller(out->left, used < limit ? limit - used : 0);
 	}
-}
-
-/* The limit of card_use alone: cuDeviceTotalMem, which programs call often, needs nothing else. */
-uint64_t card_limit(int card) {
-	uint64_t least = UINT64_MAX;
-	for (int level = 0; card != NO_CARD && level < levels; level++) {
-		int place = cards[card].place[level];
-		if (place >= 0 && size_of(&budgets[level].file->card[place]) < least)
-			least = size_of(&budgets[level].file->card[place]);
-	}
-	return least;
 }
 
 /* Other processes take and give meanwhile: what the pools hold is never more than what is used. Returns the level. */
@@ -129,12 +125,10 @@ static int tightest(int card, struct card_figures *out) {
 	for (int level = 0; level < levels; level++) {
 		int place = cards[card].place[level];
 		uint64_t limit = budgets[level].file->card[place].limit, used = used_of(&budgets[level], place);
-		uint64_t left = used < limit ? limit - used : 0, pools;
+		uint64_t left = used < limit ? limit - used : 0;
 		if (left >= out->left)
 			continue;
-		pools = pools_of(&budgets[level], place);
-		if (pools > used)
-			pools = used;
+		uint64_t pools = smaller(pools_of(&budgets[level], place), used);
 		*out = (struct card_figures){limit, pools, used - pools, left};
 		tightest = level;
 	}

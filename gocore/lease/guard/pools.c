@@ -134,9 +134,7 @@ static uint64_t recharge(struct pool *pool, int own, enum room room) {
 		reserved = have;
 	else if (reserved > 0)
 		learn_segment(reserved, room == WHOLE && pool->in_flight == 1 && reserved > have);
-	uint64_t moved = reserved > have ? reserved - have : 0;
-	if (moved > kept)
-		moved = kept;
+	uint64_t moved = smaller(reserved > have ? reserved - have : 0, kept);
 	have += moved;
 	pool->spare = kept - moved;
 	pool->charged = have;
@@ -373,9 +371,7 @@ static int claims(struct request *request) {
 	pthread_mutex_lock(&lock);
 	recharge(pool, 0, NONE);
 	used = (ask(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used) ? used : pool->charged) + pool->claimed;
-	uint64_t claimed = pool->charged > used ? pool->charged - used : 0;
-	if (claimed > request->bytes)
-		claimed = request->bytes;
+	uint64_t claimed = smaller(pool->charged > used ? pool->charged - used : 0, request->bytes);
 	pool->claimed += claimed;
 	pthread_mutex_unlock(&lock);
 	return claimed > 0 && begin_request(request, claimed);
