@@ -120,8 +120,11 @@ func (l *Ledger) closeSlotFile(name string) {
 func (l *Ledger) mayPass(owner uint32) bool { return l.Shared && owner != l.uid }
 
 // passOver turns an error about what a user's files say into a problem of the view, where it may be ignored. An error
-// of this process, such as too many open files, stays one.
+// of this process, such as too many open files, stays one. A slot that is free again is no problem.
 func (l *Ledger) passOver(v *view, owner uint32, err error) error {
+	if errors.Is(err, errVanished) {
+		return nil
+	}
 	if err == nil || !l.mayPass(owner) || status.CodeOf(err) != status.FailedPrecondition && !errors.Is(
 		err, unix.EACCES) {
 		return err

@@ -4,7 +4,6 @@ package ledger
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -107,9 +106,6 @@ func (l *Ledger) rows(withHolders bool) (claims []ClaimRow, processes []ProcessR
 			continue
 		}
 		row, err := l.processRow(s)
-		if errors.Is(err, errVanished) {
-			continue
-		}
 		if err != nil {
 			if err = l.passOver(v, s.file.stat.Uid, err); err != nil {
 				return nil, nil, err

@@ -69,9 +69,6 @@ func (l *Ledger) readSlot(v *view, f *slotFile, slot int, e entry) error {
 		return err
 	}
 	r, err := l.readRecord(v, f, slot)
-	if errors.Is(err, errVanished) {
-		return nil
-	}
 	if err != nil {
 		return err
 	}
@@ -114,9 +111,6 @@ func (l *Ledger) lookAt(v *view, f *slotFile, slot int, e entry) error {
 	if !k.isSame(e) {
 		k.entry = entry{}
 		r, err := l.readRecord(v, f, slot)
-		if errors.Is(err, errVanished) {
-			return nil
-		}
 		if err != nil {
 			return err
 		}
