@@ -22,10 +22,16 @@ def size(what: str, value: Any, total: int | None = None) -> int:
     try:
         return operator.index(value)
     except TypeError:
-        text = (
-            f"{what} must be a number of bytes or text such as '6GiB', but got {type(value).__name__}: "
-            f"{texts.shown(value)}"
-        )
+        text = f"{what} must be a number of bytes or text such as '6GiB', but got {texts.given(value)}"
+        raise errors.InvalidTypeError(text) from None
+
+
+def whole(what: str, value: Any, hint: str = "") -> int:
+    """Return an int argument. Raises InvalidTypeError for anything else, with the hint."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        text = f"{what} must be an int, but got {texts.given(value)}{hint}"
         raise errors.InvalidTypeError(text) from None
 
 

@@ -17,6 +17,11 @@ def shown(value: object) -> str:
     return text if len(text) <= 400 else f"{text[:200]}... {len(text) - 300} characters ...{text[-100:]}"
 
 
+def given(value: object) -> str:
+    """Return what a message says of an argument of a wrong type."""
+    return f"{type(value).__name__}: {shown(value)}"
+
+
 def bounded_repr(value: object) -> str:
     """Return an object's repr in bounded time, truncating nested containers. Never raises, even if the repr fails."""
     try:
@@ -36,7 +41,7 @@ def check_text(what: str, value: object) -> str:
     """Return the string if it can be passed to the core; otherwise raise an error with the reason."""
     if not isinstance(value, str):
         such = {"gpu": ", such as 'A10'", "spec": ", such as '2xT4'"}.get(what, "")
-        raise errors.InvalidTypeError(f"{what} must be a string{such}, but got {type(value).__name__}: {shown(value)}")
+        raise errors.InvalidTypeError(f"{what} must be a string{such}, but got {given(value)}")
     if "\0" in value:
         raise errors.InvalidArgumentError(f"{what} must not contain a NUL character: {shown(value)}")
     try:

@@ -138,7 +138,7 @@ def checked_libraries(libraries: Any) -> dict[str, str]:
         modes = dict(libraries) if hasattr(libraries, "keys") else dict.fromkeys(libraries, "")
     except TypeError:
         text = "libraries must be 'auto', a list of names, or a dictionary of PyTorch's modes"
-        raise errors.InvalidTypeError(f"{text}, but got {type(libraries).__name__}: {texts.shown(libraries)}") from None
+        raise errors.InvalidTypeError(f"{text}, but got {texts.given(libraries)}") from None
     for name, mode in modes.items():
         if name not in _NAMES:
             near = _MODULES.get(closest(name, _MODULES))
@@ -175,7 +175,7 @@ def _limits(limit: Any, gpus: list[PhysicalDevice]) -> list[int]:
     """Return the limit of each GPU in bytes; 0 for no limit."""
     if isinstance(limit, (dict, set, frozenset)):
         text = "limit must be a number of bytes or text such as '6GiB' for all GPUs, or a list with one for each"
-        raise errors.InvalidTypeError(f"{text}, but got {type(limit).__name__}: {texts.shown(limit)}")
+        raise errors.InvalidTypeError(f"{text}, but got {texts.given(limit)}")
     several = isinstance(limit, (list, tuple))
     for size in limit if several and not gpus else () if several or limit is None else (limit,):
         if size is not None:

@@ -342,9 +342,7 @@ def _canonical(configurations: Any) -> str:
         except TypeError as error:
             limit = configurations if isinstance(configurations, (int, float)) else "..."
             raise TypeError(f"{error}; use a list, [LogicalDeviceConfiguration(memory_limit={limit})]") from None
-        raise TypeError(
-            f"logical_devices must be a list, but got {type(configurations).__name__}: {texts.shown(configurations)}"
-        )
+        raise TypeError(f"logical_devices must be a list, but got {texts.given(configurations)}")
     items = [
         [
             _limit(configuration, limit),
@@ -374,5 +372,5 @@ def _number(field: str, value: Any) -> float | str | None:
             return "inf" if value > 0 else "-inf"
         number = None
     if number is None:
-        raise TypeError(f"{field} must be a number of MiB, but got {type(value).__name__}: {texts.shown(value)}")
+        raise TypeError(f"{field} must be a number of MiB, but got {texts.given(value)}")
     return number if math.isfinite(number) else str(number)

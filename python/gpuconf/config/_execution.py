@@ -177,7 +177,7 @@ def integer(what: str, value: Any) -> int | None:
         return None
     number = _index(value)
     if number is None or isinstance(value, bool):
-        raise TypeError(f"{what} must be an integer, but got {type(value).__name__}: {texts.shown(value)}")
+        raise TypeError(f"{what} must be an integer, but got {texts.given(value)}")
     if not -(2**31) <= number < 2**31:
         raise ValueError(f"{what} must fit in 32 bits, but got {value}")
     return number
@@ -189,7 +189,7 @@ def switch(what: str, value: Any) -> bool | None:
         return None
     number = _index(value)
     if number is None:
-        raise TypeError(f"{what} must be True or False, but got {type(value).__name__}: {texts.shown(value)}")
+        raise TypeError(f"{what} must be True or False, but got {texts.given(value)}")
     return number != 0
 
 

@@ -155,7 +155,7 @@ class LocalCluster(distributed.LocalCluster):  # type: ignore[misc]  # Dask has 
 
 def _number(what: str, value: Any, least: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise errors.InvalidTypeError(f"{what} must be an int, but got {type(value).__name__}: {texts.shown(value)}")
+        raise errors.InvalidTypeError(f"{what} must be an int, but got {texts.given(value)}")
     if value < least:
         raise errors.InvalidArgumentError(f"{what} must be at least {least}, but got {texts.shown(value)}")
     return value

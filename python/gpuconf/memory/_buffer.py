@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import math
-import operator
 import sys
 import time
 from _weakref import ReferenceType
@@ -208,11 +207,7 @@ class Buffer(metaclass=Made):
         return errors.InvalidArgumentError(f"this buffer of {self.nbytes} bytes on {self.device.name} was freed")
 
     def _offset(self, offset: int, nbytes: int) -> int:
-        try:
-            start = operator.index(offset)
-        except TypeError:
-            text = f"offset must be an int, but got {type(offset).__name__}: {texts.shown(offset)}"
-            raise errors.InvalidTypeError(text) from None
+        start = sizes.whole("offset", offset)
         if start < 0 or start + nbytes > self.nbytes:
             raise errors.InvalidArgumentError(
                 f"{nbytes} bytes at offset {sizes.shown(start)} do not fit in a buffer of {self.nbytes} bytes"
@@ -294,9 +289,7 @@ def _deadline(wait: float) -> float | None:
     except (TypeError, ValueError):
         seconds = None
     if seconds is None:
-        raise errors.InvalidTypeError(
-            f"wait must be a number of seconds, but got {type(wait).__name__}: {texts.shown(wait)}"
-        )
+        raise errors.InvalidTypeError(f"wait must be a number of seconds, but got {texts.given(wait)}")
     if not seconds >= 0:
         raise errors.InvalidArgumentError(f"wait must be at least 0 seconds, but got {seconds}")
     return time.monotonic() + seconds if seconds else None

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import functools
-import operator
 import sys
 from collections.abc import Callable
 
@@ -155,7 +154,7 @@ def fit_batch(function: Any = None, start: Any = None, *, device: Device | None 
         "fit_batch", unknown, ("function", "start", "device"), {"batch_size": "start", "max_batch_size": "start"}
     )
     if start is not None and function is not None and not callable(function):
-        text = f"function must be callable, but got {type(function).__name__}: {texts.shown(function)}"
+        text = f"function must be callable, but got {texts.given(function)}"
         raise errors.InvalidTypeError(f"{text}; it comes before start" if callable(start) else text)
     if function is not None and not callable(function):
         function, start = None, function
@@ -171,11 +170,7 @@ def fit_batch(function: Any = None, start: Any = None, *, device: Device | None 
 
 
 def _checked(start: Any) -> int:
-    try:
-        size = operator.index(start)
-    except TypeError:
-        text = f"start must be an int, but got {type(start).__name__}: {texts.shown(start)}"
-        raise errors.InvalidTypeError(text) from None
+    size = sizes.whole("start", start)
     if size < 1:
         raise errors.InvalidArgumentError(f"start must be at least 1, but got {sizes.shown(size)}")
     return size

@@ -4,11 +4,10 @@
 from __future__ import annotations
 
 import itertools
-import operator
 import sys
 
 from .. import errors
-from .._core import html, sizes, texts
+from .._core import html, sizes
 from .._core.generated import memorymap as wire
 from .._core.generated.memorymap import Region
 from .._core.message import loads
@@ -103,12 +102,7 @@ class MemoryMap(html.InLists, wire.MemoryMap):
 
 
 def _checked(width: int) -> int:
-    try:
-        cells = operator.index(width)
-    except TypeError:
-        raise errors.InvalidTypeError(
-            f"width must be an int, but got {type(width).__name__}: {texts.shown(width)}"
-        ) from None
+    cells = sizes.whole("width", width)
     if not 1 <= cells <= 10_000:
         raise errors.InvalidArgumentError(f"width must be 1 to 10000 cells, but got {sizes.shown(cells)}")
     return cells

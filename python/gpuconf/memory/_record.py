@@ -256,15 +256,8 @@ def record(events: int = 1_000_000, stacks: bool = False) -> Recording:
     >>> [(e.action, e.gpu, e.nbytes) for e in recording.events if "segment" not in e.action]
     [('allocate', 1, 1000), ('free', 1, 1000)]
     """
-    import operator
-
-    try:
-        count = operator.index(events)
-    except TypeError:
-        raise errors.InvalidTypeError(
-            f"events must be an int, but got {type(events).__name__}: {texts.shown(events)}"
-            f"{'; save() of the recording writes a file' if isinstance(events, str) else ''}"
-        ) from None
+    hint = "; save() of the recording writes a file" if isinstance(events, str) else ""
+    count = sizes.whole("events", events, hint)
     if not 1 <= count <= 1 << 28:
         raise errors.InvalidArgumentError(f"a recording can keep 1 to {1 << 28} events, but got {sizes.shown(count)}")
     if not isinstance(stacks, int):

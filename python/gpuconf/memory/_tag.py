@@ -97,8 +97,7 @@ class Tag:
             """Return the function with its calls inside this tag."""
             self._used = True
             if not callable(function) or isinstance(function, type):
-                text = f"a tag decorates a function, but got {type(function).__name__}: {texts.shown(function)}"
-                raise errors.InvalidTypeError(text)
+                raise errors.InvalidTypeError(f"a tag decorates a function, but got {texts.given(function)}")
             inside = f"write `with gpuconf.memory.tag({self.name!r}):` inside it"
             refuse_generators(function, "a tag cannot decorate", inside)
 

@@ -34,7 +34,7 @@ def register(registry: Any = None) -> ProcessCollector:
     >>> buffer.free()
     """
     if registry is not None and not hasattr(registry, "register"):
-        got = f"{type(registry).__name__}: {texts.shown(registry)}"
+        got = texts.given(registry)
         raise errors.InvalidTypeError(f"registry must be a prometheus_client.CollectorRegistry, but got {got}")
     collector = ProcessCollector()
     (client().REGISTRY if registry is None else registry).register(collector)
