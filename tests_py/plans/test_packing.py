@@ -13,7 +13,7 @@ import fleet_problems
 import pytest
 from gpuconf.plans.fleets import phases
 from gpuconf.plans.fleets.lease_packing import _by_jobs, assign
-from gpuconf.plans.fleets.pack import pack
+from gpuconf.plans.fleets.pack import Search
 from gpuconf.plans.fleets.packing import Packing, best_fill, first_fit, improve, lower_bound
 from gpuconf.plans.fleets.patterns import Patterns
 from gpuconf.plans.fleets.recorded_jobs import Need
@@ -84,7 +84,7 @@ def test_every_packing_is_one_and_no_bound_is_too_high(problem: tuple[list[int],
 def test_small_problems_are_solved(problem: tuple[list[int], list[int]]) -> None:
     sizes, cards = problem
     best = fewest(sizes, cards)
-    found = pack(sizes, cards, seconds=20)
+    found = Search(sizes, cards, seconds=20)
     check(found.best, sizes, cards)
     if best is not None:
         assert (found.best.used, found.bound, found.best.unplaced) == (best, best, [])
@@ -110,7 +110,7 @@ def test_known_problems(name: str) -> None:
     """The benchmark has the large ones, and enough time for them."""
     problem = CLASSES[name](random.Random(2))
     assert sum(problem.sizes) == sum(problem.cards)
-    found = pack(problem.sizes, problem.more, seconds=1.2)
+    found = Search(problem.sizes, problem.more, seconds=1.2)
     check(found.best, problem.sizes, problem.more)
     assert found.bound == len(problem.cards)
     assert not found.best.unplaced
@@ -138,7 +138,7 @@ def test_without_or_tools(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delitem(sys.modules, f"gpuconf.plans.fleets.{name}", raising=False)
     problem = fleet_problems.triplets(random.Random(2), 60)
     steps: list[Any] = []
-    found = pack(problem.sizes, problem.more, 0.5, steps.append)
+    found = Search(problem.sizes, problem.more, 0.5, steps.append)
     check(found.best, problem.sizes, problem.more)
     assert found.best.used < found.first.used
     assert steps == ["filling cards", "improving the packing", "improving the packing"]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from .pack import pack as pack_sizes
+from .pack import Search
 from .packing import Packing
 from .recorded_jobs import FleetGpus
 
@@ -147,7 +147,7 @@ def _packed(
     order = sorted(range(len(rooms)), key=lambda card: -rooms[card])
     cards = [rooms[card] for card in order]
     fitting = [job for job in jobs if sizes[job] <= cards[0] and parts[job] <= len(cards)]
-    packing = pack_sizes([sizes[job] for job in fitting for _ in range(parts[job])], cards, progress=progress)
+    packing = Search([sizes[job] for job in fitting for _ in range(parts[job])], cards, progress=progress)
     placed: list[list[int]] = [[] for _ in rooms]
     for card, held in zip(
         order,

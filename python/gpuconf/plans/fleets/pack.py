@@ -18,10 +18,21 @@ _NEAR = 1.005  # the linear program cannot do much for a packing with so few car
 
 
 class Search:
-    """The best packing and the best lower bound so far. ``first`` is the packing of first-fit decreasing alone."""
+    """Sizes packed onto as few cards as can be found: the best packing and the best lower bound.
+
+    ``cards`` are the capacities, the largest first; each size fits onto the first. ``first`` is the packing of
+    first-fit decreasing alone.
+
+    With OR-tools, the result is nearly always within 1% of the best one. Without it, first-fit decreasing is improved
+    as far as that goes.
+    """
 
     def __init__(
-        self, sizes: Sequence[int], cards: Sequence[int], seconds: float, progress: Callable[[str], None]
+        self,
+        sizes: Sequence[int],
+        cards: Sequence[int],
+        seconds: float = SECONDS,
+        progress: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._sizes, self._cards, self._progress = sizes, cards, progress
         self._seconds = seconds
@@ -99,19 +110,3 @@ def _completed(packing: Packing, cards: Sequence[int]) -> Packing:
         packing.unplaced, [capacity - sum(content) for capacity, content in zip(cards, contents, strict=True)]
     )
     return Packing([content + more for content, more in zip(contents, added, strict=True)], unplaced)
-
-
-def pack(
-    sizes: Sequence[int],
-    cards: Sequence[int],
-    seconds: float = SECONDS,
-    progress: Callable[[str], None] = lambda _: None,
-) -> Search:
-    """Pack sizes onto as few cards as can be found.
-
-    ``cards`` are the capacities, the largest first; each size fits onto the first.
-
-    With OR-tools, the result is nearly always within 1% of the best one. Without it, first-fit decreasing is improved
-    as far as that goes.
-    """
-    return Search(sizes, cards, seconds, progress)

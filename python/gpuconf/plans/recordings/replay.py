@@ -515,7 +515,7 @@ def check_policies(policy: Any) -> list[str]:
         return [] if policy is None else list(map(_policy, policy))
     except TypeError:
         text = "policy must be one of the policies, or a list of them"
-        raise errors.InvalidTypeError(f"{text}, but got {type(policy).__name__}: {texts.shown(policy)}") from None
+        raise errors.InvalidTypeError(f"{text}, but got {texts.given(policy)}") from None
 
 
 def _policy(policy: object) -> str:
