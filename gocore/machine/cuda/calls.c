@@ -3,6 +3,7 @@
 
 #include "calls.h"
 
+#include "constants.h"
 #include "library.h"
 
 #include <stdlib.h>
@@ -61,7 +62,7 @@ static void leave(const struct cuda_visit *visit) {
  */
 #define RELAXED(call) \
 	__extension__({ \
-		int mode_ = CAPTURE_MODE_RELAXED; \
+		int mode_ = CU_STREAM_CAPTURE_MODE_RELAXED; \
 		CUresult answer_ = cuda.cuThreadExchangeStreamCaptureMode(&mode_); \
 		if (answer_ == 0) { \
 			answer_ = (call); \
@@ -89,7 +90,7 @@ CUDACALLS(DEFINE)
 #undef DEFINE
 
 #define PINNED_ON(device) \
-	(CUmemAllocationProp) { .type = ALLOCATION_PINNED, .location = {LOCATION_DEVICE, device} }
+	(CUmemAllocationProp) { .type = CU_MEM_ALLOCATION_TYPE_PINNED, .location = {CU_MEM_LOCATION_TYPE_DEVICE, device} }
 
 #define DEFINE(name, parameters, type, call) \
 	struct cuda_answer cudacall_##name parameters { \
@@ -124,9 +125,9 @@ struct cuda_answer cudacall_granularity(void *machine, CUdevice device) {
 	BOUND(machine);
 	CUmemAllocationProp prop = PINNED_ON(device);
 	size_t minimum = 0, recommended = 0;
-	CUresult result = cuda.cuMemGetAllocationGranularity(&minimum, &prop, GRANULARITY_MINIMUM);
+	CUresult result = cuda.cuMemGetAllocationGranularity(&minimum, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
 	if (result == 0)
-		result = cuda.cuMemGetAllocationGranularity(&recommended, &prop, GRANULARITY_RECOMMENDED);
+		result = cuda.cuMemGetAllocationGranularity(&recommended, &prop, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED);
 	return (struct cuda_answer){result, minimum, recommended};
 }
 
@@ -143,25 +144,25 @@ CUresult cudacall_describe(void *machine, int ordinal, struct cuda_description *
 	if (result == 0)
 		result = cuda.cuDeviceTotalMem(&out->total_bytes, device);
 	if (result == 0)
-		result = cuda.cuDeviceGetAttribute(&out->major, ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device);
+		result = cuda.cuDeviceGetAttribute(&out->major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device);
 	if (result == 0)
-		result = cuda.cuDeviceGetAttribute(&out->minor, ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device);
+		result = cuda.cuDeviceGetAttribute(&out->minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device);
 	if (result == 0)
-		result = cuda.cuDeviceGetAttribute(&out->multiprocessors, ATTRIBUTE_MULTIPROCESSOR_COUNT, device);
+		result = cuda.cuDeviceGetAttribute(&out->multiprocessors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device);
 	if (result == 0 && cuda.cuDeviceGetUuid_v2 != NULL) {
 		result = cuda.cuDeviceGetUuid_v2(&out->instance, device);
 		out->has_instance = result == 0;
 	}
 	if (result != 0)
 		return result;
-	out->stream_priorities = supports(device, ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED);
-	out->virtual_memory = supports(device, ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED);
+	out->stream_priorities = supports(device, CU_DEVICE_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED);
+	out->virtual_memory = supports(device, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED);
 	out->stream_mem_ops = cuda.cuStreamWriteValue64 != NULL && cuda.cuStreamWaitValue64 != NULL &&
-	                      supports(device, ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS);
-	out->managed = supports(device, ATTRIBUTE_MANAGED_MEMORY);
-	out->oversubscribes = out->managed && supports(device, ATTRIBUTE_CONCURRENT_MANAGED_ACCESS);
-	out->integrated = supports(device, ATTRIBUTE_INTEGRATED);
-	out->host_page_tables = supports(device, ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES);
+	                      supports(device, CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS);
+	out->managed = supports(device, CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY);
+	out->oversubscribes = out->managed && supports(device, CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS);
+	out->integrated = supports(device, CU_DEVICE_ATTRIBUTE_INTEGRATED);
+	out->host_page_tables = supports(device, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES);
 	if (out->virtual_memory) {
 		struct cuda_answer granularity = cudacall_granularity(machine, device);
 		out->granularity = granularity.value;
@@ -181,7 +182,7 @@ CUresult cudacall_set_access(
 	BOUND(machine);
 	CUmemAccessDesc access[CUDACALL_MOST_DEVICES];
 	for (int i = 0; i < count; i++)
-		access[i] = (CUmemAccessDesc){{LOCATION_DEVICE, devices[i]}, ACCESS_READWRITE};
+		access[i] = (CUmemAccessDesc){{CU_MEM_LOCATION_TYPE_DEVICE, devices[i]}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
 	return IN_RELAXED(context, cuMemSetAccess, addr, bytes, access, (size_t)count);
 }
 
@@ -196,16 +197,16 @@ struct cuda_memory cudacall_host_alloc(void *machine, uint64_t context, uint64_t
 	BOUND(machine);
 	void *memory = NULL;
 	CUresult result =
-	    IN_RELAXED(context, cuMemHostAlloc, &memory, bytes, MEMHOSTALLOC_PORTABLE | MEMHOSTALLOC_DEVICEMAP);
+	    IN_RELAXED(context, cuMemHostAlloc, &memory, bytes, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
 	return (struct cuda_memory){result, memory};
 }
 
 struct cuda_answer cudacall_capture_info(void *machine, uint64_t context, uint64_t stream) {
 	BOUND(machine);
-	int status = CAPTURE_STATUS_NONE;
+	int status = CU_STREAM_CAPTURE_STATUS_NONE;
 	uint64_t id = 0;
 	CUresult result = IN(context, cuStreamGetCaptureInfo, stream_of(stream), &status, &id);
-	return (struct cuda_answer){result, status == CAPTURE_STATUS_NONE ? 0 : id, 0};
+	return (struct cuda_answer){result, status == CU_STREAM_CAPTURE_STATUS_NONE ? 0 : id, 0};
 }
 
 void *cudacall_capture_info_function(void) { return (void *)cuda.cuStreamGetCaptureInfo; }
@@ -215,20 +216,20 @@ static void end_life(void *life) { __atomic_store_n((int32_t *)life, 1, __ATOMIC
 
 /* The graph holds a user object, which is destroyed with the graph and everything made from it. */
 static CUresult hold(CUstream stream, int32_t *life) {
-	int status = CAPTURE_STATUS_NONE;
+	int status = CU_STREAM_CAPTURE_STATUS_NONE;
 	uint64_t id;
 	CUgraph graph = NULL;
 	CUuserObject object = NULL;
 	/* Not the dependencies: where their edges have data, as between overlapping kernels, a query of them alone is an
 	 * error. */
 	CUresult result = CALL(cuStreamGetCaptureInfo_v2, stream, &status, &id, &graph, NULL, NULL);
-	if (result == 0 && status != CAPTURE_STATUS_ACTIVE)
+	if (result == 0 && status != CU_STREAM_CAPTURE_STATUS_ACTIVE)
 		result = STREAM_CAPTURE_INVALIDATED;
 	if (result == 0)
-		result = CALL(cuUserObjectCreate, &object, life, end_life, 1, USER_OBJECT_NO_DESTRUCTOR_SYNC);
+		result = CALL(cuUserObjectCreate, &object, life, end_life, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC);
 	if (result != 0)
 		return result;
-	result = CALL(cuGraphRetainUserObject, graph, object, 1, GRAPH_USER_OBJECT_MOVE);
+	result = CALL(cuGraphRetainUserObject, graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE);
 	if (result != 0 && CALL(cuUserObjectRelease, object, 1) != 0)
 		(void)CALL(cuUserObjectRelease, object, 1);
 	return result;

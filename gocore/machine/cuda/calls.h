@@ -84,7 +84,7 @@ struct cuda_description {
 	X(stream_write, (void *machine, uint64_t context, uint64_t stream, uint64_t addr, uint64_t value), \
 	    IN(context, cuStreamWriteValue64, stream_of(stream), addr, value, STREAM_WRITE_VALUE_DEFAULT)) \
 	X(stream_wait, (void *machine, uint64_t context, uint64_t stream, uint64_t addr, uint64_t value), \
-	    IN(context, cuStreamWaitValue64, stream_of(stream), addr, value, STREAM_WAIT_VALUE_GEQ)) \
+	    IN(context, cuStreamWaitValue64, stream_of(stream), addr, value, CU_STREAM_WAIT_VALUE_GEQ)) \
 	X(event_destroy, (void *machine, uint64_t context, uint64_t event), IN(context, cuEventDestroy, event_of(event))) \
 	X(event_record, (void *machine, uint64_t context, uint64_t event, uint64_t stream), \
 	    IN(context, cuEventRecord, event_of(event), stream_of(stream))) \
@@ -109,14 +109,15 @@ CUDACALLS(PROTOTYPE)
 	X(mem_alloc, (void *machine, uint64_t context, uint64_t bytes), CUdeviceptr, \
 	    IN_RELAXED(context, cuMemAlloc, out, bytes)) \
 	X(mem_alloc_managed, (void *machine, uint64_t context, uint64_t bytes), CUdeviceptr, \
-	    IN_RELAXED(context, cuMemAllocManaged, out, bytes, MEM_ATTACH_GLOBAL)) \
+	    IN_RELAXED(context, cuMemAllocManaged, out, bytes, CU_MEM_ATTACH_GLOBAL)) \
 	X(stream_create, (void *machine, uint64_t context, unsigned int flags, int priority), CUstream, \
 	    IN(context, cuStreamCreateWithPriority, out, flags, priority)) \
 	X(stream_id, (void *machine, uint64_t context, uint64_t stream), unsigned long long, \
 	    IN_RELAXED(context, cuStreamGetId, stream_of(stream), out)) \
 	X(stream_priority, (void *machine, uint64_t context, uint64_t stream), int, \
 	    IN(context, cuStreamGetPriority, stream_of(stream), out)) \
-	X(event_create, (void *machine, uint64_t context), CUevent, IN(context, cuEventCreate, out, EVENT_DISABLE_TIMING))
+	X(event_create, (void *machine, uint64_t context), CUevent, \
+	    IN(context, cuEventCreate, out, CU_EVENT_DISABLE_TIMING))
 
 #define PROTOTYPE(name, parameters, type, call) struct cuda_answer cudacall_##name parameters;
 CUDAANSWERS(PROTOTYPE)

@@ -3,6 +3,8 @@
 #define _GNU_SOURCE
 #include "library.h"
 
+#include "constants.h"
+
 #include <dlfcn.h>
 #include <link.h>
 #include <stdio.h>
@@ -51,7 +53,8 @@ int cuda_has(int symbol) {
 static void *find(void *library, get_proc_address ask, const char *base, const char *exported, int version) {
 	void *function = NULL;
 	int status = 0;
-	if (ask != NULL && ask(base, &function, version, PROC_ADDRESS_LEGACY_STREAM, &status) == 0 && function != NULL)
+	if (ask != NULL && ask(base, &function, version, CU_GET_PROC_ADDRESS_LEGACY_STREAM, &status) == 0 &&
+	    function != NULL)
 		return function;
 	return dlsym(library, exported);
 }
