@@ -4,6 +4,107 @@
 
 package gpu
 
+// The errors of the driver, by CUDA's numbers.
+const (
+	ErrorInvalidValue                 Result = 1
+	ErrorOutOfMemory                  Result = 2
+	ErrorNotInitialized               Result = 3
+	ErrorDeinitialized                Result = 4
+	ErrorProfilerDisabled             Result = 5
+	ErrorProfilerNotInitialized       Result = 6
+	ErrorProfilerAlreadyStarted       Result = 7
+	ErrorProfilerAlreadyStopped       Result = 8
+	ErrorStubLibrary                  Result = 34
+	ErrorDeviceUnavailable            Result = 46
+	ErrorNoDevice                     Result = 100
+	ErrorInvalidDevice                Result = 101
+	ErrorDeviceNotLicensed            Result = 102
+	ErrorInvalidImage                 Result = 200
+	ErrorInvalidContext               Result = 201
+	ErrorContextAlreadyCurrent        Result = 202
+	ErrorMapFailed                    Result = 205
+	ErrorUnmapFailed                  Result = 206
+	ErrorArrayIsMapped                Result = 207
+	ErrorAlreadyMapped                Result = 208
+	ErrorNoBinaryForGpu               Result = 209
+	ErrorAlreadyAcquired              Result = 210
+	ErrorNotMapped                    Result = 211
+	ErrorNotMappedAsArray             Result = 212
+	ErrorNotMappedAsPointer           Result = 213
+	ErrorEccUncorrectable             Result = 214
+	ErrorUnsupportedLimit             Result = 215
+	ErrorContextAlreadyInUse          Result = 216
+	ErrorPeerAccessUnsupported        Result = 217
+	ErrorInvalidPtx                   Result = 218
+	ErrorInvalidGraphicsContext       Result = 219
+	ErrorNvlinkUncorrectable          Result = 220
+	ErrorJitCompilerNotFound          Result = 221
+	ErrorUnsupportedPtxVersion        Result = 222
+	ErrorJitCompilationDisabled       Result = 223
+	ErrorUnsupportedExecAffinity      Result = 224
+	ErrorUnsupportedDevsideSync       Result = 225
+	ErrorInvalidSource                Result = 300
+	ErrorFileNotFound                 Result = 301
+	ErrorSharedObjectSymbolNotFound   Result = 302
+	ErrorSharedObjectInitFailed       Result = 303
+	ErrorOperatingSystem              Result = 304
+	ErrorInvalidHandle                Result = 400
+	ErrorIllegalState                 Result = 401
+	ErrorLossyQuery                   Result = 402
+	ErrorNotFound                     Result = 500
+	ErrorNotReady                     Result = 600
+	ErrorIllegalAddress               Result = 700
+	ErrorLaunchOutOfResources         Result = 701
+	ErrorLaunchTimeout                Result = 702
+	ErrorLaunchIncompatibleTexturing  Result = 703
+	ErrorPeerAccessAlreadyEnabled     Result = 704
+	ErrorPeerAccessNotEnabled         Result = 705
+	ErrorPrimaryContextActive         Result = 708
+	ErrorContextIsDestroyed           Result = 709
+	ErrorAssert                       Result = 710
+	ErrorTooManyPeers                 Result = 711
+	ErrorHostMemoryAlreadyRegistered  Result = 712
+	ErrorHostMemoryNotRegistered      Result = 713
+	ErrorHardwareStackError           Result = 714
+	ErrorIllegalInstruction           Result = 715
+	ErrorMisalignedAddress            Result = 716
+	ErrorInvalidAddressSpace          Result = 717
+	ErrorInvalidPc                    Result = 718
+	ErrorLaunchFailed                 Result = 719
+	ErrorCooperativeLaunchTooLarge    Result = 720
+	ErrorNotPermitted                 Result = 800
+	ErrorNotSupported                 Result = 801
+	ErrorSystemNotReady               Result = 802
+	ErrorSystemDriverMismatch         Result = 803
+	ErrorCompatNotSupportedOnDevice   Result = 804
+	ErrorMpsConnectionFailed          Result = 805
+	ErrorMpsRpcFailure                Result = 806
+	ErrorMpsServerNotReady            Result = 807
+	ErrorMpsMaxClientsReached         Result = 808
+	ErrorMpsMaxConnectionsReached     Result = 809
+	ErrorMpsClientTerminated          Result = 810
+	ErrorCdpNotSupported              Result = 811
+	ErrorCdpVersionMismatch           Result = 812
+	ErrorStreamCaptureUnsupported     Result = 900
+	ErrorStreamCaptureInvalidated     Result = 901
+	ErrorStreamCaptureMerge           Result = 902
+	ErrorStreamCaptureUnmatched       Result = 903
+	ErrorStreamCaptureUnjoined        Result = 904
+	ErrorStreamCaptureIsolation       Result = 905
+	ErrorStreamCaptureImplicit        Result = 906
+	ErrorCapturedEvent                Result = 907
+	ErrorStreamCaptureWrongThread     Result = 908
+	ErrorTimeout                      Result = 909
+	ErrorGraphExecUpdateFailure       Result = 910
+	ErrorExternalDevice               Result = 911
+	ErrorInvalidClusterSize           Result = 912
+	ErrorFunctionNotLoaded            Result = 913
+	ErrorInvalidResourceType          Result = 914
+	ErrorInvalidResourceConfiguration Result = 915
+	ErrorKeyRotation                  Result = 916
+	ErrorUnknown                      Result = 999
+)
+
 var resultNames = map[Result]string{
 	1:   "CUDA_ERROR_INVALID_VALUE",
 	2:   "CUDA_ERROR_OUT_OF_MEMORY",
