@@ -123,15 +123,10 @@ type Profile struct {
 // Word is a behavior of a Profile.
 type Word = uint
 
-// The words, each as a specification names it.
+// The words that Go looks for, each as a specification names it.
 const (
-	WSL          Word = C.GPUCONF_WSL
-	MIGContainer Word = C.GPUCONF_MIG_CONTAINER
-	AsUnified    Word = C.GPUCONF_AS_UNIFIED
-	NoPeers      Word = C.GPUCONF_NO_PEERS
-	MPS          Word = C.GPUCONF_MPS
-	NoLimit      Word = C.GPUCONF_NO_LIMIT
-	Contexts     Word = C.GPUCONF_WITH_CONTEXTS
+	WSL       Word = C.GPUCONF_WSL
+	AsUnified Word = C.GPUCONF_AS_UNIFIED
 )
 
 // Names lists the words of a profile as a specification does.
