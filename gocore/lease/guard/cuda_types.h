@@ -89,7 +89,6 @@ typedef struct {
 } CUDA_ARRAY3D_DESCRIPTOR;
 
 /* CUarrayMapInfo: a tile of a sparse array, and the physical memory behind it. */
-enum { SUBRESOURCE_MIPTAIL = 1, OPERATION_MAP = 1, OPERATION_UNMAP = 2 };
 typedef struct {
 	int resource_type;
 	void *resource;

@@ -462,7 +462,7 @@ static uint64_t tile(const CUarrayMapInfo *info) {
 	uint64_t key =
 	    (uint64_t)(uintptr_t)info->resource * UINT64_C(0x9E3779B97F4A7C15) ^ (uint64_t)info->subresource_type;
 
-	if (info->subresource_type == SUBRESOURCE_MIPTAIL)
+	if (info->subresource_type == CU_ARRAY_SPARSE_SUBRESOURCE_TYPE_MIPTAIL)
 		return (key * 31 + info->subresource.miptail.layer) * 31 + info->subresource.miptail.offset;
 	for (int i = 0; i < 5; i++) /* level, layer and offset */
 		key = key * UINT64_C(1000003) + info->subresource.level[i];
@@ -481,7 +481,7 @@ static void tiles_changed(const CUarrayMapInfo *list, unsigned int count) {
 
 	for (unsigned int i = 0; i < count; i++) {
 		drop_tile(&list[i]);
-		if (list[i].operation != OPERATION_MAP || !hold(list[i].handle, &physical))
+		if (list[i].operation != CU_MEM_OPERATION_TYPE_MAP || !hold(list[i].handle, &physical))
 			continue;
 		struct entry entry = {.kind = BINDING, .key = tile(&list[i]), .owner = physical};
 		put_back(&entry);
