@@ -53,6 +53,30 @@ def test_copies_of_values_are_still_made(one_gpu: None) -> None:
         assert copied.timeline() == plan.timeline()
 
 
+@pytest.mark.parametrize("way", [copy.copy, copy.deepcopy, pickle.dumps], ids=["copy", "deepcopy", "pickle"])
+@pytest.mark.parametrize(
+    "begin",
+    [
+        lambda: gpuconf.lease("1GiB"),
+        lambda: gpuconf.simulate("T4"),
+        lambda: memory.measure("GPU:0"),
+        memory.record,
+    ],
+    ids=["lease", "simulate", "measure", "record"],
+)
+def test_what_a_block_ends_is_not_copied(begin: Any, way: Any, one_gpu: None) -> None:
+    """Leaving or dropping a copy of an entered lease released the memory, and its own end raised an error."""
+    with begin() as entered, pytest.raises(TypeError, match="cannot be copied or pickled"):
+        way(entered)
+
+
+def test_a_finished_measurement_is_a_value(one_gpu: None) -> None:
+    with memory.measure() as measured:
+        memory.allocate(1000).free()
+    for copied in (copy.copy(measured), copy.deepcopy(measured), pickle.loads(pickle.dumps(measured))):
+        assert copied.to_dict() == measured.to_dict()
+
+
 def test_results_are_plain_tuples_with_names(one_gpu: None) -> None:
     """Named tuples can be constructed directly, as in tests of programs that use them."""
     stats = memory.stats()

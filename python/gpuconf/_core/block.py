@@ -10,6 +10,13 @@ if TYPE_CHECKING:
     from typing import Any  # see fork.py
 
 
+def refuse_copy(self: object, _protocol: object) -> tuple[object, ...]:
+    """Be the ``__reduce_ex__`` of what ends something when its block ends."""
+    from .. import errors
+
+    raise errors.InvalidTypeError(f"a {type(self).__name__} cannot be copied or pickled: a copy's end would be its end")
+
+
 class Block:
     """What a ``with`` statement leaves by ``_leave``; while Python ends, not at all: see Buffer._ending."""
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from .. import config, errors
 from .._core import runtime
-from .._core.block import Block
+from .._core.block import Block, refuse_copy
 from .._core.devices import VisibleDevice
 from .._core.fork import module_lock
 from .._core.message import warn
@@ -161,6 +161,7 @@ class Lease(Block, metaclass=Made):
     __module__ = "gpuconf"
 
     _made_by = "use gpuconf.lease()"
+    __reduce_ex__ = refuse_copy
 
     def __init__(self, request: Request) -> None:
         self._request = request

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from .. import errors
 from .._core import html, runtime
-from .._core.block import Block
+from .._core.block import Block, refuse_copy
 from .._core.generated.usage import PeakStart, Usage
 from .._core.message import loads
 from .._core.native import core, loaded
@@ -117,6 +117,9 @@ class Measurement(Block, Printed):
         )
         self.rows = tuple(sorted(split, key=lambda r: (-r.peak, r.library, r.tag)))
         self.peak = peak  # last: it says that the measurement has finished
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return super().__reduce_ex__(protocol) if self._token is None else refuse_copy(self, protocol)
 
     def __repr__(self) -> str:
         if not hasattr(self, "peak"):

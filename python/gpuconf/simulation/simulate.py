@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from .. import errors
 from .._core import runtime, settings, texts
-from .._core.block import Block
+from .._core.block import Block, refuse_copy
 from .._core.message import loads
 from .._core.native import core, loaded, refuse_in_child
 from .._core.table import Made, make
@@ -83,6 +83,7 @@ class Simulation(Block, metaclass=Made):
     __module__ = "gpuconf"
 
     _made_by = "use gpuconf.simulate()"
+    __reduce_ex__ = refuse_copy
 
     def __init__(self, spec: str, before: str) -> None:
         self.spec = spec

@@ -8,7 +8,7 @@ import tempfile
 
 from ... import errors
 from ..._core import settings, texts
-from ..._core.block import Block
+from ..._core.block import Block, refuse_copy
 from ..._core.table import Made, Printed, make
 from ..._typing import Any
 from ...simulation import simulated_torch
@@ -26,6 +26,7 @@ class RehearsedBlock(Block, Printed, metaclass=Made):
     __module__ = "gpuconf"
 
     _made_by = "use gpuconf.rehearse()"
+    __reduce_ex__ = refuse_copy
 
     def __init__(self, cards: list[Card]) -> None:
         self._cards = cards
