@@ -277,3 +277,40 @@ def test_leaks_on_its_own_machine(gpu_simulate):
     assert ran.properties["test_leaks_on_its_own_machine"]["gpuconf.leak"].endswith("(test_leaks_on_its_own_machine)")
     assert table[0].startswith("peak 5.00MiB (5242880 bytes)")
     assert ran.properties["test_small"] == {"gpuconf.peak_bytes": "3145728"}
+
+
+LEASES = """
+GIB = 1 << 30
+def limit(): return memory.stats("GPU:0").bytes_limit
+def leave_open():
+    gpuconf.reset()
+    return gpuconf.lease("1GiB").__enter__()
+def test_first(): leave_open()
+def test_is_not_limited(): assert limit() > 2 * GIB
+def test_on_its_own_machine(gpu_simulate):
+    gpu_simulate("A100-40GB")
+    leave_open()
+def test_is_not_limited_either(): assert limit() > 2 * GIB
+def test_in_use():
+    KEPT.extend([leave_open(), memory.allocate(MIB)])
+def test_may_end_it():
+    assert limit() == GIB
+    KEPT.pop().free()
+    KEPT.pop().release()
+@pytest.fixture(scope="module")
+def leased():
+    gpuconf.reset()
+    with gpuconf.lease("3GiB") as lease: yield lease
+def test_of_a_fixture(leased): assert limit() == 3 * GIB
+def test_of_a_fixture_again(leased): assert limit() == 3 * GIB
+"""
+
+
+def test_a_lease_that_a_test_leaves_open_is_ended(suite: Callable[..., Any]) -> None:
+    """It limited all tests after it, in silence."""
+    ran = suite(LEASES, "--gpuconf-simulate=H100-80GB")
+    assert ran.code == 0, ran.out
+    named = [line for line in ran.out.splitlines() if "PytestWarning: gpuconf: the test left" in line]
+    assert len(named) == 3, ran.out
+    assert named[0].endswith("open. It has ended now: write `with gpuconf.lease(...):`")
+    assert "open, and it stays so: cannot end the lease of 1.00GiB" in named[2]

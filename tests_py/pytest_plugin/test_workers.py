@@ -141,6 +141,58 @@ def test_more_workers_than_fit_are_a_usage_error(suite: Callable[..., Any]) -> N
     assert "use at most 2 workers, or a smaller share" in ran.err
 
 
+LIMITS = """
+@pytest.fixture
+def limit(gpus): return [memory.stats(gpu.name).bytes_limit >> 20 for gpu in gpus]
+def test_here(limit): assert limit == [LIMIT] * len(limit)
+def test_after_a_reset(gpu_simulate):
+    gpu_simulate("A100")
+    assert memory.stats("GPU:0").bytes_limit >> 20 > LIMIT
+@pytest.mark.gpu_process
+def test_in_a_process(limit): assert limit == [LIMIT] * len(limit)
+@pytest.mark.gpu_process("2xA100")
+def test_on_a_machine_of_its_own(limit): assert len(limit) == 2 and LIMIT not in limit
+"""
+
+
+@pytest.mark.parametrize(
+    ("options", "limit"),
+    [
+        (("--gpuconf-memory=2GiB",), 2048),
+        (("--gpuconf-memory=25%",), int(14.5625 * 256)),
+        ((*XDIST, "-n2", "--gpuconf-memory=2GiB"), 2048),
+        ((*XDIST, "-n0", "--gpuconf-memory=2GiB"), 2048),
+    ],
+)
+def test_the_memory_of_a_run_is_its_limit_with_and_without_workers(
+    suite: Callable[..., Any], options: tuple[str, ...], limit: int
+) -> None:
+    """Without pytest-xdist's workers the option did nothing, and a test in a process of its own had no limit."""
+    ran = suite(f"LIMIT = {limit}\n{LIMITS}", "--gpuconf-simulate=2xT4", *options)
+    assert ran.code == 0, ran.out
+    assert list(ran.outcomes.values()) == ["passed"] * 4
+
+
+def test_a_test_in_a_process_has_its_workers_share(suite: Callable[..., Any]) -> None:
+    share = """
+@pytest.mark.gpu_process
+def test_it(gpu): assert memory.stats("GPU:0").bytes_limit < 8 << 30
+"""
+    ran = suite(share, *XDIST, "-n2", "--gpuconf-simulate=T4")
+    assert ran.code == 0, ran.out
+
+
+def test_more_memory_than_a_card_has_is_a_usage_error(suite: Callable[..., Any]) -> None:
+    ran = suite("def test_it(gpu): pass", "--gpuconf-simulate=T4", "--gpuconf-memory=99GiB")
+    assert ran.code == 4
+    assert "gpuconf cannot set the memory that --gpuconf-memory requests: limit 106300440576 is more" in ran.err
+
+
+def test_memory_without_gpus_skips_as_before(suite: Callable[..., Any]) -> None:
+    ran = suite("def test_it(gpu): pass", "--gpuconf-memory=2GiB")
+    assert ran.outcomes == {"test_it": "skipped"}
+
+
 def test_a_worker_that_replaces_a_crashed_one_takes_its_place(suite: Callable[..., Any]) -> None:
     ran = suite(
         SHARES

@@ -39,7 +39,7 @@ def _is_limited() -> bool:
     from .._core import settings
 
     leases = sys.modules.get("gpuconf.leases.lease")
-    return bool((leases is not None and leases.is_held()) or settings.limit(os.environ).value)
+    return bool((leases is not None and leases.held()) or settings.limit(os.environ).value)
 
 
 _prepared: set[str] = set()

@@ -342,9 +342,9 @@ class Lease(Block, metaclass=Made):
         return f"<gpuconf.lease: {human_bytes(self.memory)} on {', '.join(gpus)}>"
 
 
-def is_held() -> bool:
-    """Whether this process holds a lease of its own, or is about to."""
-    return _current is not None
+def held() -> Lease | None:
+    """Return the lease of its own that this process holds, or is about to."""
+    return _current
 
 
 def sure(leased: Lease) -> int:

@@ -22,7 +22,7 @@ import pytest
 
 from .._core import when_loaded
 from . import _ours
-from ._options import MARKS, MASK, add_options, is_plain, settings
+from ._options import MARKS, MASK, SHARE, add_options, is_plain, settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -95,10 +95,10 @@ def pytest_configure(config: pytest.Config) -> None:
         from ._workers import simulate_if_chosen
 
         simulate_if_chosen(config)
-    if given is not None and given.get("gpuconf"):
+    if chosen.per_worker or chosen.fraction or given is not None or SHARE in config.stash:
         from ._workers import take_share
 
-        take_share(config, given["gpuconf"])
+        take_share(config)
     if chosen.fail_on_cuda_at_collection:
         from ._collection import Guard
 

@@ -45,6 +45,12 @@ def holdings() -> Holdings:
     return usage
 
 
+def _held_lease() -> Any:
+    """Return the lease of this process, None without one."""
+    leases: Any = sys.modules.get("gpuconf.leases.lease")
+    return None if leases is None else leases.held()
+
+
 def _that_a_reset_leaves(held: Holdings) -> Holdings:
     return {key: found for key, found in held.items() if key[1] in (_PYTORCH, _DRIVER)}
 
@@ -106,6 +112,7 @@ class Watch:
         self._recording: memory.Recording | None = None
         self._history = _pytorch.History()
         self.file = ""  # that the test is in, once a part of it has failed
+        self._lease: Any = None  # that the test found open, or a fixture that outlives it has opened
         self._wide: set[int] = set()  # the addresses of buffers of fixtures that outlive a test
 
     def begin(self, measured: bool) -> None:
@@ -116,6 +123,7 @@ class Watch:
         self.call_sites = {}
         self.file = ""
         self._recording = None
+        self._lease = _held_lease()
         _pytorch.drop_workspaces()
         self.record()
         self._before, self._generation = holdings(), runtime.current.generation
@@ -200,6 +208,18 @@ class Watch:
         self._read_call_sites()
         return {key: held for key, held in leaked.items() if held != (0, 0)}
 
+    def end_lease(self) -> str:
+        """End the lease that the test has left open, which would limit later tests, and return what to say of it."""
+        lease = _held_lease()
+        if lease is None or lease is self._lease or not lease.gpus:
+            return ""
+        text = f"gpuconf: the test left {lease!r} open"
+        try:
+            lease.release()
+        except errors.FailedPreconditionError as error:
+            return f"{text}, and it stays so: {error}"
+        return f"{text}. It has ended now: write `with gpuconf.lease(...):`"
+
     def _leaked(self) -> Holdings:
         before = self._before if self._generation == runtime.current.generation else _that_a_reset_leaves(self._before)
         leaked = _difference(holdings(), before)
@@ -216,14 +236,16 @@ class Watch:
 
     # Memory of a fixture that outlives the test is no leak of the test that was the first to use it.
 
-    def fixture_begins(self) -> tuple[int, Holdings, set[int]]:
+    def fixture_begins(self) -> tuple[int, Holdings, set[int], Any]:
         """Return what is in use before a fixture of a wider scope is set up."""
-        return runtime.current.generation, holdings(), _buffers()
+        return runtime.current.generation, holdings(), _buffers(), _held_lease()
 
-    def fixture_is_set_up(self, fixture: int, before: tuple[int, Holdings, set[int]] | None) -> None:
+    def fixture_is_set_up(self, fixture: int, before: tuple[int, Holdings, set[int], Any]) -> None:
         """Count what a fixture of a wider scope allocated as expected."""
         now = runtime.current.generation
-        since, held, buffers = before if before is not None else (now, {}, set())
+        since, held, buffers, lease = before
+        if _held_lease() is not lease:
+            self._lease = _held_lease()
         grown = _difference(holdings(), held if since == now else _that_a_reset_leaves(held))
         buffers = buffers if since == now else set()
         if now != self._generation:

@@ -22,6 +22,9 @@ MARKS = (
 # CUDA_VISIBLE_DEVICES when the run began.
 MASK = pytest.StashKey["str | None"]()
 
+# This process's part of the GPUs: the limit, and of a worker the UUID of its GPU and its name; None for all.
+SHARE = pytest.StashKey["dict[str, Any] | None"]()
+
 # Each option, what it takes (None: it is a switch), and what it does. --gpuconf is the mode; the others are
 # --gpuconf-NAME. The keys have the same names: gpuconf, gpuconf_NAME.
 _OPTIONS: dict[str, tuple[str | None, str]] = {
@@ -33,7 +36,8 @@ _OPTIONS: dict[str, tuple[str | None, str]] = {
     "simulate": ("SPEC", "Simulate these GPUs, such as 2xH100-80GB."),
     "memory": (
         "SIZE|FRACTION",
-        "The GPU memory of each pytest-xdist worker, such as 6GiB or 0.25. By default workers share their GPU equally.",
+        "The most GPU memory of the run, or of each pytest-xdist worker, such as 6GiB or 0.25. Without it, workers "
+        "share their GPU equally.",
     ),
     "fail_on_cuda_at_collection": (None, "Fail a module that uses CUDA while it is imported."),
     "report": (None, "Show the GPU memory of each test that used any."),

@@ -11,6 +11,7 @@ import pytest
 from _pytest.config import create_terminal_writer
 
 from .._typing import Any
+from ._options import SHARE
 
 VARIABLE = "GPUCONF_PYTEST_PROCESS"  # the file for the reports
 
@@ -46,6 +47,7 @@ def main(request: str) -> int:
     sys.path[:] = asked["path"]
     # As pytest-xdist's workers do: options as they are, not as words that would have to be read again.
     config = pytest.Config.fromdictargs(asked["options"], asked["args"])
+    config.stash[SHARE] = asked["share"]
     # Without the terminal's plugin there is none, and pytest 8 asks it for the colors of what an assertion compares.
     config.get_terminal_writer = lambda: create_terminal_writer(config, sys.stderr)  # type: ignore[method-assign]
     config.pluginmanager.register(Reporter(config, os.environ[VARIABLE]), "gpuconf-reporter")

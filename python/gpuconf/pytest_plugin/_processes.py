@@ -18,7 +18,7 @@ import pytest
 
 from .._typing import Any
 from ._marks import item_is_ours, machine_of, need_of
-from ._options import MarkError, settings
+from ._options import SHARE, MarkError, settings
 from ._process import VARIABLE, is_child
 from ._walk import report_all
 from ._workers import masks
@@ -106,7 +106,9 @@ def _run(item: pytest.Item, machine: str) -> list[pytest.TestReport]:
         with open(request, "w", encoding="utf-8") as file:
             plugins = [word for name in [*config.option.plugins, "no:terminal"] for word in ("-p", name)]
             words = [*plugins, os.path.join(config.rootpath, item.nodeid)]
-            json.dump({"path": sys.path, "options": _options(config, machine), "args": words}, file)
+            share = None if machine else config.stash.get(SHARE, None)
+            asked = {"path": sys.path, "options": _options(config, machine), "args": words, "share": share}
+            json.dump(asked, file)
         done = subprocess.run(
             [sys.executable, "-m", "gpuconf.pytest_plugin._process", request],
             cwd=config.invocation_params.dir,

@@ -110,7 +110,7 @@ class Tests:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_teardown(self, item: pytest.Item) -> Generator[None, None, None]:
-        """Release the GPU's lock after all fixtures are torn down."""
+        """End a lease that the test left open, and release the GPU's lock, after all fixtures are torn down."""
         try:
             return (yield)
         finally:
@@ -118,6 +118,9 @@ class Tests:
             if lock is not None:
                 item.stash[_LOCK] = None
                 lock.__exit__(None, None, None)
+            left = _leaks.watch_of(item.config).end_lease()
+            if left:
+                item.warn(pytest.PytestWarning(left))
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(

@@ -16,7 +16,7 @@ import sys
 import pytest
 
 from .._typing import Any
-from ._options import DEFAULT_MACHINE, MASK, is_plain, settings
+from ._options import DEFAULT_MACHINE, MASK, SHARE, is_plain, settings
 
 # Shows the GPUs of this process's mask and the memory that a process would get of each now.
 _PROBE = """
@@ -213,26 +213,37 @@ def show_gpu(node: Any, uuid: str) -> None:
 
 # The worker's side
 
-_SHARE = pytest.StashKey[dict[str, Any]]()
 _GENERATION = pytest.StashKey[int]()
 
 
-def take_share(config: pytest.Config, share: dict[str, Any]) -> None:
-    """Make a share this process's visible device and limit."""
-    os.environ["CUDA_VISIBLE_DEVICES"] = share["uuid"]
-    config.stash[_SHARE] = share
+def take_share(config: pytest.Config) -> None:
+    """Make its share this process's visible device and limit. A run without workers has what the option says."""
+    given: Any = getattr(config, "workerinput", None)
+    if given is not None:
+        share = given.get("gpuconf")
+    elif SHARE in config.stash:
+        share = config.stash[SHARE]
+    elif config.getoption("dist", "no") == "no" and may_have_gpus():
+        chosen = settings(config)
+        share = {"limit": f"{chosen.fraction:%}" if chosen.fraction else chosen.per_worker}
+    else:
+        share = None
+    config.stash[SHARE] = share
+    if share is not None and "uuid" in share:
+        os.environ["CUDA_VISIBLE_DEVICES"] = share["uuid"]
     apply_share(config)
 
 
 def masks(config: pytest.Config) -> set[str]:
     """Return the values of CUDA_VISIBLE_DEVICES that this process had for its own GPUs: the run's, and its share's."""
-    found = {config.stash[MASK], config.stash.get(_SHARE, {}).get("uuid")}
+    found = {config.stash[MASK], (config.stash.get(SHARE, None) or {}).get("uuid")}
     return {mask for mask in found if mask is not None}
 
 
 def apply_share(config: pytest.Config) -> None:
     """Set the limit of this worker's share, if a reset or a simulation dropped it. Does nothing without a share."""
-    if _SHARE not in config.stash:
+    share = config.stash.get(SHARE, None)
+    if share is None:
         return
     from .. import errors
     from .._core import runtime
@@ -243,9 +254,9 @@ def apply_share(config: pytest.Config) -> None:
     chosen = settings(config)
     try:
         # Other libraries are routed only if the run says how much they get: their own allocator may be what is tested.
-        configure(config.stash[_SHARE]["limit"], True, "auto" if chosen.fraction or chosen.per_worker else [])
+        libraries = "auto" if chosen.fraction or chosen.per_worker else []
+        configure(share["limit"], True, libraries, missing_ok="uuid" not in share)
     except errors.GpuconfError as error:
-        raise pytest.UsageError(
-            f"gpuconf cannot set the memory of worker {config.stash[_SHARE]['worker']}: {error}"
-        ) from None
+        whose = f"of worker {share['worker']}" if "worker" in share else "that --gpuconf-memory requests"
+        raise pytest.UsageError(f"gpuconf cannot set the memory {whose}: {error}") from None
     config.stash[_GENERATION] = runtime.current.generation
