@@ -168,6 +168,22 @@ def test_a_chosen_file_must_exist(here: Path, words: list[str]) -> None:
     ) == (1, True)
 
 
+@pytest.mark.parametrize(
+    ("text", "code", "said"),
+    [
+        ("memory = 10", 2, "memory in FILE must be at least 1 MiB, but got '10'; did you mean '10GiB'?"),
+        ("memory = true", 1, "memory in FILE must be text, but got True"),
+        ("memory = '99GiB'", 3, "Request less memory. memory in FILE sets it"),
+        ("memory = 1073741824", 0, ""),
+    ],
+)
+def test_memory_of_gpuconf_run(here: Path, text: str, code: int, said: str) -> None:
+    """A number of bytes was refused, and what is too much named no file."""
+    (here / "gpuconf.toml").write_text(text)
+    done = run("run", "true", cwd=here, env={"GPUCONF_SIMULATE": "T4"})
+    assert (done[0], done[2].strip().endswith(said.replace("FILE", str(here / "gpuconf.toml")))) == (code, True), done
+
+
 def test_a_ceiling_is_lowered_and_not_raised(here: Path) -> None:
     (here / "etc.toml").write_text('[ceilings]\nlimit = "4GiB"\n')
 

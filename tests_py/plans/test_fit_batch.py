@@ -355,3 +355,39 @@ def test_bad_devices_run_nothing(one_gpu: None) -> None:
 def test_it_loads_no_library() -> None:
     assert "torch" not in sys.modules
     assert "cupy" not in sys.modules
+
+
+def test_methods_get_the_batch_size_after_self(one_gpu: None) -> None:
+    """The batch size came first, in the place of self: the method failed with it as an object, or with one too many."""
+
+    class Trainer:
+        used = 0
+
+        @fit_batch(start=1000)
+        def step(self, size: int, other: int = 0) -> tuple[object, int]:
+            with allocate(size << 30):
+                return self, other
+
+        @classmethod
+        @fit_batch
+        def of_class(cls, size: int) -> object:
+            return cls, size
+
+        @staticmethod
+        @fit_batch(start=4)
+        def of_none(size: int, given: object) -> tuple[int, object]:
+            return size, given
+
+    trainer = Trainer()
+    assert trainer.step(other=3) == (trainer, 3)
+    assert trainer.step.fit.batch_size == Trainer.step.fit.batch_size < 100
+    assert Trainer.step(trainer, 7) == (trainer, 7)
+    assert type("Derived", (Trainer,), {})().step()[1] == 0
+    assert Trainer.of_class() == trainer.of_class() == (Trainer, 128)
+    assert trainer.of_none(trainer) == Trainer.of_none(trainer) == (4, trainer)
+
+
+@pytest.mark.parametrize("kind", [staticmethod, classmethod])
+def test_the_decorator_stands_below_those_of_methods(kind: Callable[..., Any]) -> None:
+    with pytest.raises(TypeError, match=f"put it below @{kind.__name__}"):
+        fit_batch(kind(lambda size: size))

@@ -29,8 +29,8 @@ class Setting(NamedTuple):
     variable: str
     text: str  # what it does
     key: str = ""  # in files; "" for one that files cannot set
-    # "text", "path", "library" (a path or another name), "size" (of a limit), "amount" (which may be 0), "switch", or
-    # "flag" (1 or 0).
+    # "text", "path", "library" (a path or another name), "size" (of a limit), "amount" (which may be 0), "lease" (a
+    # size or MIN..MAX), "switch", or "flag" (1 or 0).
     kind: str = "text"
     default: str = ""  # for people
 
@@ -50,7 +50,10 @@ SETTINGS = (
     ),
     Setting("GPUCONF_GROWTH", "whether pools grow; overrides set_memory_growth", key="growth", kind="switch"),
     Setting(
-        "GPUCONF_MEMORY", "what `gpuconf run` leases without --memory and --gpus, such as 10GiB..30GiB", key="memory"
+        "GPUCONF_MEMORY",
+        "what `gpuconf run` leases without --memory and --gpus, such as 10GiB..30GiB",
+        key="memory",
+        kind="lease",
     ),
     Setting(
         "GPUCONF_TURNS",
@@ -430,6 +433,8 @@ def _text(path: str, key: str, given: Any) -> str:
         return str(_limit(what, given))
     if kind == "amount":
         return str(_amount(what, given))
+    if kind == "lease" and isinstance(given, int) and not isinstance(given, bool):
+        return str(given)
     if not isinstance(given, str):
         raise errors.InvalidArgumentError(f"{what} must be text, but got {texts.shown(given)}")
     is_path = kind == "path" or (kind == "library" and (os.sep in given or given.startswith("~")))

@@ -20,14 +20,14 @@ def export(options: Options) -> int:
         for name in names:
             if "/" in name or name.count(":") == 1:  # IPv6 has more
                 raise UsageError(f"{option} must be a name or an address, without http:// and port, but got {name!r}")
+    if options.once:
+        options.refuse("port address host json", "--once prints Prometheus text and cannot be used with {}")
     prometheus = client()
     registry = prometheus.CollectorRegistry()
     collector = MachineCollector(options.dcgm_names)
     collector._report = lambda text: console.complain(f"gpuconf export: {text}")
     registry.register(collector)
     if options.once:
-        if options.json:
-            raise UsageError("--once prints Prometheus text and cannot be used with --json")
         print(prometheus.generate_latest(registry).decode(), end="")
         return OK
     from .scrape_server import ScrapeServer

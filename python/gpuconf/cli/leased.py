@@ -120,7 +120,8 @@ def granted_to(options: Options, supervisor: Supervisor, words: Sequence[str]) -
         try:
             return grant(request, devices, shlex.join(words), waiting)
         except errors.InvalidArgumentError as error:
-            raise _NeverError(error) from None
+            said = "" if _memory(options) == "--memory" else f". {_memory(options)} sets it"
+            raise _NeverError(f"{error}{said}") from None
 
 
 def _by_variables(options: Options) -> bool:

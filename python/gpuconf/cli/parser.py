@@ -21,6 +21,7 @@ _NUMBERS: dict[str, tuple[str, float, float]] = {
     "SECONDS": ("a number of seconds", 0, 1e9 - 1),
     "T1": ("a number of seconds", 0, 1e9 - 1),
     "T2": ("a number of seconds", 0, 1e9 - 1),
+    "--contexts": ("a number of processes", 1, 1 << 16),
     "--gpus": ("a whole number (CUDA_VISIBLE_DEVICES chooses which GPUs)", 1, 1 << 30),
     "--idle": ("a number of seconds", 10, 1e9 - 1),  # the least of gocore/lease/turns, as of --slice
     "--interval": ("a number of seconds", 0.1, 3600),
@@ -342,7 +343,7 @@ def _value(argument: Argument, name: str, kind: str, text: str) -> Any:
         return number
     unit = text.lstrip("0123456789.")
     seconds = f"; did you mean {float(text[: -len(unit)]) * _UNITS[unit]:g}?" if _is_time(text, unit, whole) else ""
-    upper = f" to {most:g}" if most < 1e6 else " or more"
+    upper = f" to {most:.0f}" if most < 1e6 or number > most else " or more"
     raise UsageError(f"{name} must be {what}, {least:g}{upper}, but got {text!r}{seconds}")
 
 

@@ -129,7 +129,7 @@ def fit_batch(function: Any = None, start: Any = None, *, device: Device | None 
     As a decorator, ``@fit_batch``, ``@fit_batch(start=512)``, for a whole training function: ``train(x)`` calls
     ``function(batch_size, x)``, and the first size that fits ends the call and returns the function's result.
     ``train.fit`` is then the BatchFit. The next call starts with the size that the measured peaks predict, or else the
-    one that fit. ``start`` is 128 by default.
+    one that fit. ``start`` is 128 by default. A method gets the batch size after ``self``; its objects share ``fit``.
 
     These count as out of memory: MemoryError, the out-of-memory errors of PyTorch, CuPy, Numba, JAX and TensorFlow,
     RuntimeErrors by which PyTorch reports that cuBLAS, cuDNN and others failed to allocate, and errors caused by one of
@@ -156,7 +156,7 @@ def fit_batch(function: Any = None, start: Any = None, *, device: Device | None 
     if start is not None and function is not None and not callable(function):
         text = f"function must be callable, but got {texts.given(function)}"
         raise errors.InvalidTypeError(f"{text}; it comes before start" if callable(start) else text)
-    if function is not None and not callable(function):
+    if function is not None and not callable(function) and not isinstance(function, classmethod):
         function, start = None, function
     if start is None:
         if function is None:
@@ -177,6 +177,8 @@ def _checked(start: Any) -> int:
 
 
 def _check(function: Callable[..., Any]) -> None:
+    if isinstance(function, (staticmethod, classmethod)):
+        raise errors.InvalidTypeError(f"fit_batch decorates a function: put it below @{type(function).__name__}")
     code = getattr(function, "__code__", None)
     if code is not None and code.co_argcount == 0 and not code.co_flags & _VARIABLE_ARGUMENTS:
         name = getattr(function, "__name__", "the function")
@@ -192,13 +194,23 @@ def _decorate(function: Callable[..., Any], start: int, device: Device | None) -
     def fitted(*args: Any, **kwargs: Any) -> Any:
         last = fitted.fit  # type: ignore[attr-defined]
         size = start if last is None else max(last.batch_size, min(last.predicted or 0, start))
-        fit = _search(lambda batch_size: function(batch_size, *args, **kwargs), size, device, again=False)
+        own, rest = (args[:1], args[1:]) if args and _is_bound(fitted, args[0]) else ((), args)
+        fit = _search(lambda batch_size: function(*own, batch_size, *rest, **kwargs), size, device, again=False)
         result, fit.result = fit.result, None  # the caller's, who may want it to be freed
         fitted.fit = fit  # type: ignore[attr-defined]
         return result
 
     fitted.fit = None  # type: ignore[attr-defined]
     return fitted
+
+
+def _is_bound(function: Callable[..., Any], first: Any) -> bool:
+    """Whether the first argument of a call is the object, or the class, of which this is a method."""
+    for base in first.__mro__ if isinstance(first, type) else type(first).__mro__:
+        for value in vars(base).values():
+            if value is function or (isinstance(value, classmethod) and value.__func__ is function):
+                return True
+    return False
 
 
 def _search(function: Callable[[int], Any], start: int, device: Device | None, again: bool) -> BatchFit:

@@ -263,6 +263,8 @@ def load_trace(path: str | os.PathLike[str]) -> Trace:
         raise errors.InvalidTypeError(f"a trace must be a recording or the path of a file, but got {texts.shown(path)}")
     name = os.fspath(path)
     refuse_in_child()
+    if os.path.isdir(name):
+        raise IsADirectoryError(f"{texts.shown(name)} is a folder: gpuconf.plan_fleet plans the recordings in one")
     with contextlib.ExitStack() as stack:
         file = stack.enter_context(open(name, "rb", buffering=0))
         descriptor = _as_profile(name, file)

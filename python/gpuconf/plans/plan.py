@@ -101,6 +101,9 @@ def plan(  # noqa: F811
             raise errors.InvalidTypeError("plan() needs a trace, or command= and the words of a program")
         if steps is not None or seconds is not None or cpu_values or compile:
             raise errors.InvalidTypeError("steps, seconds, cpu_values and compile need command=: a trace is not run")
+        if isinstance(trace, (list, tuple)) or (isinstance(trace, str) and trace.endswith(".py")):
+            words = ["python", trace] if isinstance(trace, str) else list(trace)
+            raise errors.InvalidTypeError(f"a trace is a recording; for a program, write command={texts.shown(words)}")
         return replay.find(trace, limit, gpu, policy)
     if trace is not None or limit is not None or policy is not None:
         raise errors.InvalidTypeError("command cannot be used with trace, limit or policy")
@@ -118,9 +121,14 @@ def _rehearsed(options: Sequence[str], command: Sequence[str]) -> Rehearsal:
     import json
     import subprocess
 
-    if isinstance(command, str) or not command:
-        raise errors.InvalidTypeError(f"command must be a list of words, but got {texts.shown(command)}")
-    words = [os.fspath(texts.check_text("command", os.fspath(word))) for word in command]
+    try:
+        if isinstance(command, (str, bytes)) or not command:
+            raise TypeError
+        words = [texts.check_text("command", os.fspath(word)) for word in command]
+    except TypeError:
+        raise errors.InvalidTypeError(
+            f"command must be a list of words, such as ['python', 'train.py'], but got {texts.shown(command)}"
+        ) from None
     run = [sys.executable, "-m", "gpuconf", "plan", "--json", *options, "--", *words]
     done = subprocess.run(run, capture_output=True, text=True, errors="replace", check=False)
     last = (done.stderr.rstrip().splitlines() or [""])[-1].removeprefix("gpuconf plan: ")
