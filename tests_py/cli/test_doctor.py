@@ -122,6 +122,24 @@ def test_each_variable_with_a_bad_value_is_named_and_the_other_findings_follow(s
         for name in [name for name, value in changes.items() if value == "x"]:
             assert any(one["level"] == "problem" and name in one["text"] + one["fix"] for one in found), name
         assert found[-1]["subject"] == "BLAS"
+        assert any(one["subject"] == "ledger" for one in found), "a bad simulation hid what is said of the machine"
+
+
+@pytest.mark.parametrize("name", ["GPUCONF_SIMULATE", "LD_LIBRARY_PATH", "LD_PRELOAD", "PATH"])
+def test_bytes_that_are_no_text_end_nothing(simulated: dict[str, str], name: str) -> None:
+    """The loader writes the names of libraries to standard error as they are, and reading that failed."""
+    other = f":{os.environ['PATH']}" if name == "PATH" else ""
+    env = environment({**simulated, name: f"/tmp/\udcff{other}"})
+    done = subprocess.run([COMMAND, "doctor", "--json"], capture_output=True, check=False, timeout=60, env=env)
+    assert json.loads(done.stdout)["findings"][-1]["subject"] == "BLAS"
+
+
+def test_a_bad_simulation_of_a_file_ends_nothing(simulated: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "gpuconf.toml").write_text('simulate = "Z80"\n')
+    del simulated["GPUCONF_SIMULATE"]
+    _, found = findings({**simulated, "GPUCONF_CONFIG": str(tmp_path / "gpuconf.toml")})
+    assert 'unknown GPU model "Z80"' in about(found, "settings")[0]
+    assert about(found, "ledger")
 
 
 def test_variables_are_not_blamed_for_the_administrators_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -59,8 +59,9 @@ func (m *Manager) InForce(index int, env config.Env) (InForce, error) {
 }
 
 // noticeOvercommitted reports cards whose limits add up to more than their memory. TensorFlow allows that, and so does
-// gpuconf: a limit is not a reservation, and the pools may not need it all at once. With unified memory the host holds
-// the excess, which is slow but works.
+// gpuconf: a limit is not a reservation, and the pools may not need it all at once. One limit above the card's memory is
+// a mistake, which programs without logging see, too. With unified memory the host holds the excess, which is slow but
+// works.
 func (m *Manager) noticeOvercommitted(pools []*pool) {
 	for _, first := range pools {
 		if firstOf(pools, first.device.Ordinal) != first {
@@ -76,6 +77,8 @@ func (m *Manager) noticeOvercommitted(pools []*pool) {
 		}
 		if hint := wrongUnit(pools, first.device.Ordinal); hint != "" {
 			level, rest = "mistake", rest+hint
+		} else if level == "warning" && limitBeyond(pools, first.device) {
+			level = "mistake"
 		}
 		m.noticef(level, "%s %s, and %s has only %s: %s",
 			limits, human.Bytes(bytes), first.device.Name, human.Bytes(first.device.TotalBytes), rest)
@@ -107,6 +110,13 @@ func promised(pools []*pool, ordinal int) (limits string, bytes uint64) {
 }
 
 const mib = 1 << 20
+
+// limitBeyond reports whether the limit of one logical GPU is more than its card has.
+func limitBeyond(pools []*pool, device gpu.Device) bool {
+	return slices.ContainsFunc(pools, func(p *pool) bool {
+		return p.limited && p.device.Ordinal == device.Ordinal && p.limitBytes > device.TotalBytes
+	})
+}
 
 // byFar is how many times a GPU's memory a limit must be to look like a number in the wrong unit.
 const byFar = 8

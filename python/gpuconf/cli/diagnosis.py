@@ -12,7 +12,7 @@ import struct
 from collections.abc import Iterator, Mapping, MutableMapping
 
 from .. import errors
-from .._core import runtime, settings, settings_file
+from .._core import runtime, settings, settings_file, texts
 from .._core.devices import VisibleDevice
 from .._core.generated.cards import Card
 from .._core.native import core
@@ -111,6 +111,7 @@ def _settings(environ: MutableMapping[str, str]) -> Iterator[Finding]:
     try:
         origins = settings.explain(environ, {})
         checked_default(environ)
+        _check_simulation(environ)
     except errors.GpuconfError as error:
         yield Finding(PROBLEM, "settings", str(error), "correct the value; every gpuconf call fails until then")
         environ[settings_file.CHOICE] = ""
@@ -150,9 +151,16 @@ def _why_refused(variables: Mapping[str, str]) -> str:
         settings.turns_by_default(alone)
         settings.default_folder(alone)
         checked_default(alone)
+        _check_simulation(alone)
     except errors.GpuconfError as error:
         return str(error)
     return ""
+
+
+def _check_simulation(environ: Mapping[str, str]) -> None:
+    spec = settings.value("GPUCONF_SIMULATE", environ)
+    if spec:
+        core.pybind_Specification(texts.check_text("GPUCONF_SIMULATE", spec))
 
 
 # Driver and CUDA

@@ -189,6 +189,7 @@ def _ask(interpreter: Sequence[str]) -> dict[str, Any] | str:
             [*interpreter, "-c", code],
             capture_output=True,
             text=True,
+            errors="replace",
             check=False,
             timeout=_SECONDS,
             stdin=subprocess.DEVNULL,

@@ -85,7 +85,13 @@ def list_cards(simulate: str | None = None) -> list[Card]:
     variables = dict(os.environ) if simulate is None else {**os.environ, "GPUCONF_SIMULATE": simulate}
     try:
         done = subprocess.run(
-            [sys.executable, "-c", _PROBE], capture_output=True, text=True, timeout=_PROBE_S, check=False, env=variables
+            [sys.executable, "-c", _PROBE],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_PROBE_S,
+            check=False,
+            env=variables,
         )
         answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     except (OSError, ValueError, IndexError, subprocess.TimeoutExpired) as error:

@@ -52,7 +52,12 @@ def _candidates(name: str, environment: Mapping[str, str]) -> Iterator[str]:
     for program in ("/sbin/ldconfig", "/usr/sbin/ldconfig", "ldconfig"):
         try:
             listed = subprocess.run(
-                [program, "-p"], capture_output=True, text=True, check=False, env={**os.environ, "LC_ALL": "C"}
+                [program, "-p"],
+                capture_output=True,
+                text=True,
+                errors="surrogateescape",
+                check=False,
+                env={**os.environ, "LC_ALL": "C"},
             )
         except OSError:
             continue

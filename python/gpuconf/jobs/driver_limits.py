@@ -60,6 +60,7 @@ def mps_default_limit(environ: Mapping[str, str], gpu: int) -> str:
             env=dict(environ),
             capture_output=True,
             text=True,
+            errors="replace",
             check=False,
             timeout=_SECONDS,
         )

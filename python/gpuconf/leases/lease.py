@@ -142,7 +142,9 @@ def devices_elsewhere() -> list[VisibleDevice]:
 
     command = [sys.executable, "-I", "-c", _CODE, _PACKAGES]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=_PATIENCE_S)
+        done = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", check=True, timeout=_PATIENCE_S
+        )
         listed = json.loads(done.stdout)
     except (OSError, subprocess.SubprocessError, ValueError) as error:
         said = getattr(error, "stderr", None) or str(error)

@@ -49,7 +49,12 @@ class Cards:
     def _list(self) -> None:
         try:
             done = subprocess.run(
-                [sys.executable, "-c", _PROBE], capture_output=True, text=True, timeout=_PROBE_S, check=False
+                [sys.executable, "-c", _PROBE],
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=_PROBE_S,
+                check=False,
             )
             self.gpus = json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 else []
             if done.returncode:

@@ -175,7 +175,7 @@ func TestLimitsBeyondTheCardAreNoticed(t *testing.T) {
 				"excess is not available",
 		}},
 		{"one alone, and the other card", [][]float64{{200}, {1 << 42, 1 << 42, 1 << 42}}, []string{
-			"warning: the memory_limit of GPU:0 is 200.00MiB, and Tesla T4 has only 100.00MiB: the excess is not " +
+			"mistake: the memory_limit of GPU:0 is 200.00MiB, and Tesla T4 has only 100.00MiB: the excess is not " +
 				"available",
 			"mistake: the memory_limits of 3 logical GPUs add up to 12.00EiB, and Tesla T4 has only 100.00MiB: the " +
 				"excess is not available. memory_limit is a number of MiB",
