@@ -94,6 +94,9 @@ def test_leaks_are_reported_and_only_the_mark_makes_them_failures(suite: Callabl
 FRAMES = """
 def load():
     return memory.allocate(1 << 50)
+def test_another_error(gpu):
+    try: load()
+    except MemoryError as error: raise ValueError("too large") from error
 def test_too_large(gpu): load()
 def test_no_size_fits(gpu): memory.fit_batch(lambda n: load(), 1)
 def test_not_our_error(gpu):
@@ -109,6 +112,7 @@ def test_a_report_ends_at_the_line_that_called_gpuconf(suite: Callable[..., Any]
     called = {
         "test_too_large": "return memory.allocate(1 << 50)",
         "test_no_size_fits": "memory.fit_batch(lambda n: load(), 1)",
+        "test_another_error": "return memory.allocate(1 << 50)",
     }
     for name, last in called.items():
         assert any(line.startswith(">") and last in line for line in ran.texts[name].splitlines())

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import traceback
 from collections.abc import Generator
 
 import pytest
@@ -11,6 +13,7 @@ import pytest
 from .. import errors
 from .._core.native import loaded
 from .._typing import Any
+from ..memory import _tracebacks
 from . import _devices, _leaks, _limits, _pytorch, _walk, _workers
 from ._marks import Need, need_of, requires_gpu, sizes_text
 from ._options import MarkError, settings
@@ -128,7 +131,7 @@ class Tests:
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         """Let go of the memory that a failed test's traceback holds, and report what the test left allocated."""
         if call.excinfo is not None:
-            _hide_our_frames(call.excinfo)
+            _hide_our_frames(call.excinfo.value)
         report = yield
         if call.excinfo is not None and _leaks.uses_gpu() and not item.config.getoption("usepdb", False):
             _leaks.drop_locals(call.excinfo.value)
@@ -193,15 +196,15 @@ def register(config: pytest.Config) -> None:
         config.pluginmanager.register(Tests(), _NAME)
 
 
-def _hide_our_frames(excinfo: pytest.ExceptionInfo[BaseException]) -> None:
-    """Let the report of an error of gpuconf's end at the line that called it.
+def _hide_our_frames(error: BaseException) -> None:
+    """Let the report of an error of gpuconf's, also of one that caused another, end at the line that called it.
 
     Other errors, and --full-trace, show our frames.
     """
-    if isinstance(excinfo.value, errors.GpuconfError):
-        for entry in excinfo.traceback:
-            if str(entry.frame.f_globals.get("__name__")).startswith("gpuconf."):
-                entry.frame.f_globals["__tracebackhide__"] = _is_our_error
+    ours = [each.__traceback__ for each in _tracebacks.chain(error) if isinstance(each, errors.GpuconfError)]
+    for frame, _ in itertools.chain.from_iterable(map(traceback.walk_tb, ours)):
+        if str(frame.f_globals.get("__name__")).startswith("gpuconf."):
+            frame.f_globals["__tracebackhide__"] = _is_our_error
 
 
 def _is_our_error(excinfo: pytest.ExceptionInfo[BaseException]) -> bool:
