@@ -134,7 +134,7 @@ def test_a_process_that_ends_while_the_job_is_suspended_does_not_hinder(lives: b
             lock=refuse, checkpoint=refuse, bytes_of=lambda *_: 0, memory=lambda _: (0, 0)
         )
         try:
-            agent._suspend(Saved((process.pid, os.getpid()), 1), [])
+            agent._suspend(Saved((process.pid, os.getpid()), 1, ()), [])
             refused = False
         except DriverError:
             refused = True

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
+import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,7 +17,7 @@ import pytest
 from gpuconf._core.generated.cards import Card, CardMemory
 from gpuconf.jobs import turns
 from gpuconf.machine.cards import Survey
-from turning import PAIR, Job, agents, in_use, rows, states, until
+from turning import PAIR, SERVER, Job, agents, in_use, rows, states, until
 
 
 def gpuconf(environment: dict[str, str], *words: object, code: int = 0, folder: Path | None = None) -> str:
@@ -70,6 +72,83 @@ def test_a_program_goes_on_whose_agent_and_command_were_killed(environment: dict
     until(lambda: states(environment) == [])
 
 
+def test_a_job_is_found_by_each_of_its_processes(environment: dict[str, str]) -> None:
+    """A server that does not use the GPU itself, and a child that it has forked, were unknown without the command."""
+    with Job(environment, "--turns", code=SERVER) as job:
+        kernel, server = job.ask("start()"), job.ask("__import__('os').getpid()")
+        assert job.ask("ask(0, 'begin(7)')") == 0
+        before = job.ask("ask(0, 'values()')")
+        fork = job.ask("(lambda os: os.fork() or os.execvp('sleep', ['sleep', '60']))(__import__('os'))")
+        until(lambda: agents(job.pid))
+        (agent,) = agents(job.pid)
+        os.kill(job.pid, signal.SIGKILL)
+        os.kill(agent, signal.SIGKILL)
+        job.process.wait()
+        try:
+            assert "it has another one" in gpuconf(environment, "resume", server)
+            for target in (server, fork, kernel):
+                gpuconf(environment, "park", target)
+                assert states(environment) == ["parked"]
+                gpuconf(environment, "resume", target)
+            assert job.ask("ask(0, 'values()')") == before
+        finally:
+            for pid in (fork, kernel, server):
+                os.kill(pid, signal.SIGKILL)
+    until(lambda: states(environment) == [])
+
+
+@pytest.mark.parametrize("removed", ["ledger", "slots", "budget"])
+def test_a_program_goes_on_that_resume_cannot_find(environment: dict[str, str], removed: str) -> None:
+    """Parked by hand it waited for ever, and without that its agent ended, and no other one could serve it."""
+    with Job(environment, "--turns", "--name", "mine") as job:
+        assert job.ask("begin(7)") == 0
+        before, program, guard = (job.ask(one) for one in ("values()", "os.getpid()", "os.environ['GPUCONF_GUARD']"))
+        until(lambda: agents(job.pid))
+        gpuconf(environment, "park", "mine")
+        ledger = Path(environment["GPUCONF_LEDGER"])
+        for path in ledger.glob("slots-*") if removed == "slots" else ():
+            path.unlink()
+        if removed != "slots":
+            shutil.rmtree(ledger if removed == "ledger" else os.path.dirname(guard))
+        job.say("values()")
+        heard = select.select([job.stdout], [], [], 60)[0]
+        if not heard:
+            os.kill(program, signal.SIGKILL)  # else the end of the test waits for it
+        assert heard
+        assert job.hear() == before
+        assert states(environment) == ["granted"]  # in the new ledger, too
+        assert [row["name"] for row in rows(environment)] == ["mine"]
+        job.end()
+    until(lambda: states(environment) == [])
+
+
+def test_a_program_that_is_stopped_before_its_memory_comes_back_gives_its_place_up(
+    environment: dict[str, str],
+) -> None:
+    """The driver waited for it, and others for its lease, until it was continued."""
+    with Job(environment, "--turns") as job, Job(environment, command=[sys.executable]) as unleased:
+        assert job.ask("begin(7)") == 0
+        before, program = job.ask("values()"), job.ask("os.getpid()")
+        until(lambda: agents(job.pid))
+        gpuconf(environment, "park", job.pid)
+        assert unleased.ask("begin(9, 250)") == 0  # so that the memory has no room once it is leased
+        job.say("values()")
+        assert "waits for its turn" in gpuconf(environment, "resume", job.pid)
+        assert states(environment) == ["granted", "parked"]
+        os.kill(program, signal.SIGSTOP)
+        try:
+            until(lambda: states(environment) == ["parked"])
+            unleased.end()
+            with Job(environment) as other:
+                assert other.ask("begin(8)") == 0
+                other.end()
+        finally:
+            os.kill(program, signal.SIGCONT)
+            os.kill(job.pid, signal.SIGCONT)
+        assert job.hear() == before
+        assert states(environment) == ["granted"]
+
+
 def test_the_command_starts_no_agent_beside_that_of_resume(environment: dict[str, str]) -> None:
     with Job(environment, "--turns") as job:
         assert job.ask("begin(7)") == 0
@@ -96,7 +175,8 @@ def test_what_cannot_be_parked(environment: dict[str, str]) -> None:
         assert job.ask("begin(7)") == 0
         said = gpuconf(environment, "park", job.pid, code=3)
         assert f"PID {job.pid} takes no turns: gpuconf run --turns starts a program that does" in said
-        assert "no lease has the name or PID '1'" in gpuconf(environment, "resume", 1, code=3)
+        for nobody in (1, ""):  # the lease has no name
+            assert f"no lease has the name or PID '{nobody}'" in gpuconf(environment, "resume", nobody, code=3)
         job.end()
     with Job(environment, "--turns") as job:
         assert job.ask("begin(7)") == 0

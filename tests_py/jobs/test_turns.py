@@ -111,7 +111,7 @@ def test_memory_is_gone_when_it_is_measured(listed: int | None, in_use_after: in
     driver = SimpleNamespace(bytes_of=lambda _pid, _uuid: listed, memory=lambda _uuid: (0, in_use_after))
     agent._driver = driver  # type: ignore[assignment]
     before = {"GPU-a": ([None if listed is None else 250], 900)}
-    assert agent._is_gone(Saved((1,), 250), before) is gone
+    assert agent._is_gone(Saved((1,), 250, ()), before) is gone
 
 
 def test_a_program_that_cannot_be_parked_is_tried_ever_more_seldom() -> None:

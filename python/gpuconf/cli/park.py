@@ -68,16 +68,22 @@ def _reporting(command: str, run: object) -> int:
 
 
 def _job(target: str) -> _Job:
-    """Return the job with a PID, which may be that of any of its processes on the GPU, or with the name of a lease."""
+    """Return the job with a PID, which may be that of any of its processes, or with the name of a lease."""
     try:
         ledger = open_ledger(create=False)
         rows = ledger.claims()
     except errors.NotFoundError:
         rows = []
     readers = {reader.job: reader for reader in budgets()}
-    matching = [row for row in rows if target in (row.name, str(row.pid), *map(str, _processes(readers.get(row.id))))]
-    if len(matching) != 1:
-        many = f"{len(matching)} leases have" if matching else "no lease has"
+    # Of a process that does not use the GPU, such as the server of notebooks, or one that it has forked.
+    inside = variables_of(int(target)).get("GPUCONF_LEASE", "") if target.isdecimal() else ""
+    matching = [
+        row
+        for row in rows
+        if row.id == inside or target in (row.name, str(row.pid), *map(str, _processes(readers.get(row.id))))
+    ]
+    if not target or len(matching) != 1:  # leases without a name are no answer to an empty variable
+        many = f"{len(matching)} leases have" if len(matching) > 1 else "no lease has"
         raise _CannotError(f"{many} the name or PID {target!r}: gpuconf lease --list lists them")
     reader = readers.get(matching[0].id)
     folder = os.path.dirname(reader.path) if reader is not None else ""

@@ -227,7 +227,8 @@ class _Parsing:
             self.words = []
             return
         del self.places[0]
-        setattr(self.options, place.attribute, self._not_the_program("", place.values[0], word))
+        kind = place.values[0]
+        setattr(self.options, place.attribute, _value(place, kind, kind, self._not_the_program("", kind, word)))
 
     def _option(self, word: str) -> None:
         name, equals, value = word.partition("=")
@@ -321,7 +322,9 @@ def _check_output(name: str, path: str) -> None:
 
 
 def _value(argument: Argument, name: str, kind: str, text: str) -> Any:
-    """Return what an option's text means."""
+    """Return what the text of an option, or of an argument, means."""
+    if kind == "FOLDER" and not text:  # as of a variable that is not set
+        raise UsageError(f"{name or kind} needs the name of a folder, but got ''")
     if argument.choices:
         if text not in argument.choices:
             guess = did_you_mean(text, argument.choices)

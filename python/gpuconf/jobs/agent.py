@@ -161,6 +161,7 @@ class Saved(NamedTuple):
 
     pids: tuple[int, ...]  # of the processes that had something on the cards
     bytes: int
+    cards: Sequence[CardLease]  # that it needs again, whatever becomes of the ledger
 
 
 class Agent:
@@ -181,6 +182,7 @@ class Agent:
         self._saved: Saved | None = None
         self._times: tuple[int, int] | None = None  # out and in, ns, as they were measured
         self._swaps, self._waited = row.swaps, row.waited  # of agents before this one, too
+        self._name, self._command = row.name, row.command
 
     def serve(self) -> None:
         """Serve the job until it has ended."""
@@ -195,6 +197,10 @@ class Agent:
                 self._look()
         except _EndedError:
             self._gate.open()
+        except errors.GpuconfError:
+            if self._saved is None:  # its memory is on the cards, and the next agent may not be able to serve it
+                self._gate.open()
+            raise
 
     def _look(self) -> None:
         """Note what the program does, and park it if its memory is to go to those that wait."""
@@ -265,7 +271,7 @@ class Agent:
             why = "it is stopped"  # and the driver would wait for it
         if time.monotonic() < self._retry:
             why = self._unfit
-        return Saved(pids, max(listed, sum(card.used for card in use.values()))), why
+        return Saved(pids, max(listed, sum(card.used for card in use.values())), cards), why
 
     def _leased(self) -> Sequence[CardLease]:
         return self._row().cards
@@ -308,15 +314,15 @@ class Agent:
             return self._failed(why, target.bytes)
         try:
             self._suspend(target, cards)
-        except (DriverError, errors.UnavailableError) as error:
+            if self._most_lent:
+                self._claim.lend(0, 0)
+            else:
+                self._claim.park()
+        except (DriverError, errors.GpuconfError) as error:  # such as a ledger that was removed
             self._take_back(target.pids, error)
             self._gate.open()
             self._claim.unreserve()
             return self._failed(str(error), count)
-        if self._most_lent:
-            self._claim.lend(0, 0)
-        else:
-            self._claim.park()
         self._saved, self._again = target, _AGAIN
         self._parked_at = time.monotonic()
         self._times = (_ns(self._parked_at - begun), self._times[1] if self._times else _ns(_FIXED + count / _IN))
@@ -415,15 +421,22 @@ class Agent:
             while self._stays() or not (self._gate.is_wanted() or time.monotonic() > self._parked_at + _OFFERED):
                 time.sleep(_LOOK) if self._gate.is_wanted() else self._gate.sleep(_LOOK)
                 self._refuse_to_outlive()
-            leases, begun = self._leased(), time.monotonic()
+            begun, lost = time.monotonic(), self._claim.is_lost()
+            if lost:
+                self._ledger = open_ledger(self._ledger.folder)
             with contextlib.suppress(_StaysError):
-                self._borrow_again() if self._most_lent else self._claim_again(leases)
+                self._borrow_again() if self._most_lent and not lost else self._claim_again(self._saved.cards, lost)
                 back = True
             self._waited += time.monotonic() - begun
         self._restore(self._saved)
 
     def _stays(self) -> bool:
-        """Whether the program is not to go on, or cannot: the driver would wait for a process that is stopped."""
+        """Whether the program is not to go on, or cannot: the driver would wait for a process that is stopped.
+
+        One that was parked by hand goes on by itself if ``gpuconf resume`` cannot find it any more.
+        """
+        if self._gate.is_held() and (self._gate.is_lost() or self._claim.is_lost()):
+            self._gate.hold(False)
         return self._gate.is_held() or any(map(stopped, self._saved.pids if self._saved else ()))
 
     def _refuse_to_wait(self) -> None:
@@ -440,9 +453,14 @@ class Agent:
                 self._complain_there(f"waiting until {human_bytes(beyond)} of the GPU are lent again")
             time.sleep(_LOOK)
             self._refuse_to_wait()
-        self._await_room(self._leased(), self._saved.bytes if self._saved else 0)
+        try:
+            self._await_room(self._leased(), self._saved.bytes if self._saved else 0)
+        except _StaysError:
+            self._claim.lend(0, 0)
+            raise
 
-    def _claim_again(self, leases: Sequence[CardLease]) -> None:
+    def _claim_again(self, leases: Sequence[CardLease], lost: bool) -> None:
+        """Lease the cards again: for the claim that is parked, or in place of one that the ledger has lost."""
         assert self._saved is not None
         begun, said = time.monotonic(), False
 
@@ -457,10 +475,16 @@ class Agent:
 
         devices = visible_devices()
         # The count of contexts is in the charge already.
-        granted = self._ledger.claim(look, len(leases), command=self._command())
-        self._await_room(leases, self._saved.bytes)
-        self._say(COMES, self._saved.bytes, "")
-        self._claim.return_to(granted)
+        granted = self._ledger.claim(look, len(leases), name=self._name * lost, command=self._command)
+        try:
+            self._await_room(leases, self._saved.bytes)
+            if lost:
+                self._claim, granted = granted, self._claim
+            else:
+                self._say(COMES, self._saved.bytes, "")
+                self._claim.return_to(granted)
+        finally:
+            granted.release()
 
     def _complain_there(self, text: str) -> None:
         """Say it on the terminal, and in the notebook's cell that waits."""
@@ -476,14 +500,15 @@ class Agent:
         own = next((place for place, row in enumerate(waiting, 1) if row.pid == os.getpid()), 0)
         return f": {own} of {len(waiting)} in line" if own else ""
 
-    def _command(self) -> str:
-        return next((row.command for row in self._ledger.claims() if row.id == self._claim.id), "")
-
     def _await_room(self, cards: Sequence[CardLease], count: int) -> None:
-        """Wait until the cards really have the room: programs outside the ledger may use it."""
+        """Wait until the cards really have the room: programs outside the ledger may use it.
+
+        A process that was stopped meanwhile gives its place up: the driver would wait for it, and others for its cards.
+        """
+        self._refuse_to_wait()
         while any(self._driver.memory(one.uuid)[0] < min(count + _MARGIN, one.charge) for one in cards):
             time.sleep(_LOOK)
-            self._refuse_to_outlive()
+            self._refuse_to_wait()
 
     def _restore(self, saved: Saved) -> None:
         begun = time.monotonic()
@@ -494,21 +519,23 @@ class Agent:
         self._runs()
 
     def _runs(self) -> None:
-        self._saved = None
-        if self._most_lent:
-            self._repaying = 0.0
-            self._limit_to(self._row().lent)
-        self._claim.unreserve()
-        self._idle_since = 0
-        self._say(RUNS, self._target()[0].bytes, "")
-        self._gate.open()
+        self._saved, self._idle_since = None, 0
+        try:
+            if self._most_lent:
+                self._repaying = 0.0
+                self._limit_to(self._row().lent)
+            self._claim.unreserve()
+            self._say(RUNS, self._target()[0].bytes, "")
+        finally:  # its memory is there, whatever can be said of it
+            self._gate.open()
 
     def _stuck(self, pid: int, error: DriverError) -> None:
         """A process cannot go on. The gate stays closed until it has ended: its calls would block in the driver."""
         why = f"its memory could not be brought back ({error})"
         _complain(f"{why}: it stays in the host's memory, and only ending PID {pid} helps")
         while _lives(pid):
-            self._say(RUNS, 0, why)
+            with contextlib.suppress(errors.GpuconfError):  # the ledger was removed
+                self._say(RUNS, 0, why)
             time.sleep(_LOOK)
             self._refuse_to_outlive()
 
@@ -589,7 +616,8 @@ def main(words: Sequence[str]) -> int:
         if serve(folder) < 0:
             return 1
     except OSError as error:
-        _complain(f"no memory is given to others or lent any more: {folder} cannot be used: {error.strerror}")
+        why = f"no memory is given to others or lent any more: {folder} cannot be used: {error.strerror}"
+        _complain(f"{why}. If the program waits for the GPU, end it")
         return OFF
     try:
         ledger = open_ledger(ledger_folder, create=False)

@@ -56,7 +56,7 @@ class Gate:
     """An existing gate. Raises UnavailableError if there is none."""
 
     def __init__(self, folder: str) -> None:
-        path = os.path.join(folder, FILE)
+        self._path = path = os.path.join(folder, FILE)
         try:
             file = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
         except OSError as error:
@@ -74,6 +74,10 @@ class Gate:
         self._said = ctypes.c_uint32.from_buffer(self._memory, _SAID)
         self._libc = ctypes.CDLL(None, use_errno=True)
         self._space = os.stat("/proc/self/ns/pid").st_ino
+
+    def is_lost(self) -> bool:
+        """Whether its file was removed: no other process finds it then."""
+        return not os.path.exists(self._path)
 
     def is_closed(self) -> bool:
         """Whether calls wait."""
