@@ -124,6 +124,8 @@ def test_a_forked_child_can_be_scraped(one_gpu: None) -> None:
 
 
 def test_opentelemetry(one_gpu: None) -> None:
+    with pytest.raises(TypeError, match="meter must be an OpenTelemetry Meter, but got int: 3"):
+        metrics.instrument(3)
     reader = InMemoryMetricReader()
     metrics.instrument(MeterProvider([reader]).get_meter("test"))
     assert set(observed(reader)) == {"hw.gpu.memory.limit"}, "a simulated card's use is only known to its processes"

@@ -141,3 +141,14 @@ def test_a_fixture_of_the_plugin_without_its_argument(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--gpuconf-simulate=T4"]
     done = execute(command, env=environment(), cwd=tmp_path)
     assert "gpu_simulate() missing 1 required positional argument: 'spec'" in done.stdout
+
+
+def test_what_came_too_late_names_the_programs_line(tmp_path: Path) -> None:
+    """It named the line of a library, such as PyTorch, that had used the GPU for the program."""
+    library, program = tmp_path / "site-packages" / "library.py", tmp_path / "program.py"
+    library.parent.mkdir()
+    library.write_text("import gpuconf\ndef use(): gpuconf.memory.stats()\n")
+    program.write_text("import library, gpuconf\nlibrary.use()\ngpuconf.configure('1GiB', libraries=[])\n")
+    env = environment({"GPUCONF_SIMULATE": "T4", "PYTHONPATH": str(library.parent)})
+    done = execute([sys.executable, program], env=env)
+    assert f"the GPUs were initialized by {program}:2 (memory.stats)" in done.stderr

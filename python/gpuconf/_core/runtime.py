@@ -23,6 +23,7 @@ from .native import by_hand, core, loaded
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import threading
+    from types import FrameType
     from typing import TypeVar
 
     from .generated import details as wire
@@ -175,8 +176,16 @@ def module_folders(path: list[str]) -> list[str]:
 
 
 def caller(function: str) -> str:
-    """Return the line outside gpuconf that called into it, for the errors of later calls that come too late."""
-    frame = calling_frame()
+    """Return the line outside gpuconf that called into it, for the errors of later calls that come too late.
+
+    It is the program's own, if there is one: that of a library, such as PyTorch, says little.
+    """
+    first = calling_frame()
+    frame: FrameType | None = first
+    while frame is not None and "-packages/" in frame.f_code.co_filename:
+        frame = frame.f_back
+    if frame is None or not frame.f_code.co_filename.endswith(".py"):  # such as bin/pytest
+        frame = first
     # A file name may contain undecodable bytes.
     path = frame.f_code.co_filename.encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")
     return f"{path}:{frame.f_lineno} ({function})"

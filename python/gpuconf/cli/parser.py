@@ -268,7 +268,7 @@ class _Parsing:
                 sample = f", such as {name} {sample}" if sample else ""
                 raise UsageError(f"{name} needs {' and '.join(argument.values)}{sample}: {argument.help}")
             given.append(self._not_the_program(name, kind, self.words.pop(0)))
-        if argument.values == ["FILE"] and name != "--message" and given != ["-"]:
+        if argument.values == ["FILE"] and not (argument.optional and given == ["-"]) and name != "--message":
             _check_output(name, given[0])
         values = [_value(argument, name, kind, text) for kind, text in zip(argument.values, given, strict=True)]
         value: Any = values if len(values) > 1 else values[0]
@@ -312,6 +312,8 @@ def _check_output(name: str, path: str) -> None:
     """Refuse a file that cannot be written, or must not be: better now than at the end of a long program."""
     if not path:  # as of a variable that is not set
         raise UsageError(f"{name} needs the name of a file, but got ''")
+    if path == "-":
+        raise UsageError(f"{name} writes a file, and not to standard output: name one")
     folder = os.path.dirname(path) or os.curdir
     if not os.path.isdir(folder):
         raise UsageError(f"{name}: there is no folder {folder}")

@@ -35,6 +35,9 @@ def instrument(meter: Any = None) -> None:
         from .. import __version__
 
         meter = metrics.get_meter("gpuconf", __version__)
+    if not hasattr(meter, "create_observable_gauge"):
+        got = f"{type(meter).__name__}: {texts.shown(meter)}"
+        raise errors.InvalidTypeError(f"meter must be an OpenTelemetry Meter, but got {got}")
 
     def of_cards(amount: Callable[[Card], float | None]) -> list[Callable[[Any], Iterable[Any]]]:
         def observe(_: Any) -> Iterable[Any]:
