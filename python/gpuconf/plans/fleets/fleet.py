@@ -282,7 +282,7 @@ def _reserve(reserve: int | str) -> int:
 
 def _traces(jobs: Any) -> dict[str, Any]:
     if isinstance(jobs, Mapping):
-        return {str(name): trace for name, trace in jobs.items()}
+        return _named(list(map(str, jobs)), list(jobs.values()))
     if isinstance(jobs, (str, os.PathLike)):
         jobs = ranks.files_of(os.fspath(jobs))
     try:
@@ -291,7 +291,16 @@ def _traces(jobs: Any) -> dict[str, Any]:
         text = "jobs must be a folder, a list of files, or a mapping of names to traces, such as {'train': recording}"
         raise errors.InvalidTypeError(f"{text}, but got {texts.shown(jobs)}") from None
     names = [os.path.basename(path) for path in paths]
-    return dict(zip(names if len(set(names)) == len(names) else paths, paths, strict=True))
+    return _named(names if len(set(names)) == len(names) else paths, paths)
+
+
+def _named(names: list[str], traces: list[Any]) -> dict[str, Any]:
+    twice = next((name for name in names if names.count(name) > 1), "") if len(set(names)) < len(names) else ""
+    if twice:
+        raise errors.InvalidArgumentError(
+            f"two jobs are named {texts.shown(twice)}: give each a name, as in {{'first': file, 'second': file}}"
+        )
+    return dict(zip(names, traces, strict=True))
 
 
 def _packed(

@@ -57,7 +57,8 @@ def write(trace: Trace, found: Plan, path: str | os.PathLike[str], of: OfProgram
 
 def plotly_script(path: str | os.PathLike[str]) -> str:
     """Return plotly's JavaScript library for a page. Raises MissingPackageError if plotly is not installed."""
-    if os.fsdecode(path).lower().endswith((".pdf", ".png", ".svg", ".jpg", ".json")):
+    others = (".pdf", ".png", ".svg", ".jpg", ".json", ".py", ".ipynb", ".csv", ".pickle")
+    if os.fsdecode(path).lower().endswith(others):
         raise errors.InvalidArgumentError(
             f"{os.fsdecode(path)!r} would be a page in HTML: write a name such as page.html"
         )

@@ -511,11 +511,16 @@ def check_policies(policy: Any) -> list[str]:
     """
     if isinstance(policy, str):
         return [_policy(policy)]
+    if policy is None:
+        return []
     try:
-        return [] if policy is None else list(map(_policy, policy))
+        policies = list(map(_policy, policy))
     except TypeError:
         text = "policy must be one of the policies, or a list of them"
         raise errors.InvalidTypeError(f"{text}, but got {texts.given(policy)}") from None
+    if not policies:
+        raise errors.InvalidArgumentError("policy must name at least one policy")
+    return policies
 
 
 def _policy(policy: object) -> str:
