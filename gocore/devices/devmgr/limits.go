@@ -59,9 +59,9 @@ func (m *Manager) InForce(index int, env config.Env) (InForce, error) {
 }
 
 // noticeOvercommitted reports cards whose limits add up to more than their memory. TensorFlow allows that, and so does
-// gpuconf: a limit is not a reservation, and the pools may not need it all at once. One limit above the card's memory is
-// a mistake, which programs without logging see, too. With unified memory the host holds the excess, which is slow but
-// works.
+// gpuconf: a limit is not a reservation, and the pools may not need it all at once. One limit above the card's memory
+// is a mistake, which programs without logging see, too. With unified memory the host holds the excess, which is slow
+// but works.
 func (m *Manager) noticeOvercommitted(pools []*pool) {
 	for _, first := range pools {
 		if firstOf(pools, first.device.Ordinal) != first {
