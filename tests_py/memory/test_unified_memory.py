@@ -165,7 +165,8 @@ def test_limits_of_their_own_on_an_old_card() -> None:
     """
     gpuconf.simulate("K40:64MiB")
     virtual = tf1.GPUOptions.Experimental.VirtualDevices(memory_limit_mb=[96])
-    tf1.Session(config=unified(experimental={"virtual_devices": [virtual]}))
+    with pytest.warns(UserWarning, match=r"GPU:0 is 96\.00MiB, and Tesla K40c has only 64\.00MiB"):
+        tf1.Session(config=unified(experimental={"virtual_devices": [virtual]}))
     with memory.allocate(40 * MIB), pytest.raises(gpuconf.errors.ResourceExhaustedError, match="out of memory"):
         memory.allocate(40 * MIB)
 
