@@ -147,6 +147,8 @@ def test_a_full_gpu_says_so(folder: Path) -> None:
     out = run(
         folder,
         """
+import warnings
+warnings.simplefilter("ignore")  # of a limit above the card's memory
 limit = tf.config.LogicalDeviceConfiguration(memory_limit=2000)
 tf.config.set_logical_device_configuration(tf.config.list_physical_devices("GPU")[0], [limit])
 try:

@@ -83,7 +83,7 @@ def run(nvidia: Path, program: str, **environment: str) -> str:
 
 
 FULL = """
-    import gpuconf, os, pathlib, sys
+    import gpuconf, os, pathlib, sys, warnings
     (card,) = gpuconf.visible_devices()
     path = os.environ.get("FAKE_NVML")
     if path:  # nvmlInit reads the file
@@ -95,6 +95,7 @@ FULL = """
             text += f"process {pid} bytes={nbytes} list=compute gi=-1 ci=-1\\n"
         pathlib.Path(path).write_text(text)
     total = 1 << 30
+    warnings.simplefilter("ignore")  # of a limit above the card's memory
     gpuconf.config.set_logical_device_configuration(
         gpuconf.config.list_physical_devices("GPU")[0],
         [gpuconf.config.LogicalDeviceConfiguration(memory_limit=2 * total >> 20)])

@@ -127,7 +127,6 @@ class Recording(metaclass=Made):
     _ending = staticmethod(sys.is_finalizing)  # see Buffer._ending
 
     _made_by = "use gpuconf.memory.record()"
-    __reduce_ex__ = Handle.__reduce_ex__  # a copy's end would be this one's
 
     def __init__(self, events: int, stacks: bool) -> None:
         self._capacity = events
