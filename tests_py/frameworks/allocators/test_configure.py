@@ -290,7 +290,9 @@ def test_a_limit_of_tensorflow_in_a_wrong_unit_is_named(caplog: pytest.LogCaptur
     (once,) = said(0.5)
     assert "memory_limit=0.5 on /physical_device:GPU:0 is less than 1 MiB, so the logical device has no memory" in once
     assert "Did you mean gpuconf.configure(limit='50%'), or for 0.5 GiB memory_limit=512?" in once
-    assert said(20_000) == [], "a little more than the card is not a wrong unit"
+    (once,) = said(20_000)
+    assert once.endswith("19.53GiB, and Tesla T4 has only 14.56GiB: the excess is not available"), "not a wrong unit"
+    assert said(8_000, 8_000) == [], "limits may add up to more than the card"
     assert said(0) == []
 
 
