@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import Any
 
 import gpuconf.compat.v1 as tf1
@@ -61,6 +61,7 @@ GPU = tf.config.PhysicalDevice("/physical_device:GPU:0", "GPU")
         ),
         ("tf.strings.join([t, 1])", TypeError, "Cannot convert 1 to EagerTensor of dtype string"),
         ("tf.strings.join([['a'], ['b', 'c']])", WRONG, "Input shapes do not match: [1] vs. [2]"),
+        ("tf.logical_and(v, 2**70)", ValueError, "Can't convert Python sequence with out-of-range integer to Tensor."),
         ("tf.floor(1j)", WRONG, "Value for attr 'T' of complex128 is not"),
         ("in_graph(None)", ValueError, "None values not supported."),
     ],
@@ -116,10 +117,22 @@ def test_an_eager_value_becomes_a_constant_of_a_graph(one_gpu: None) -> None:
 def test_settings_of_other_types(one_gpu: None) -> None:
     with pytest.raises(TypeError, match="incompatible function arguments"):
         tf.config.experimental.enable_tensor_float_32_execution(np.ones(2))
+    with pytest.raises(TypeError, match="enabled must be True or False"):
+        tf.config.set_soft_device_placement(2**70)
+    for soft in (False, None):  # None is TensorFlow's False after initialization (difference 65)
+        tf.config.set_soft_device_placement(soft)
+        with nullcontext() if soft is None else pytest.raises(WRONG), tf.device("/gpu:7"):
+            tf.constant(1.0)
     with pytest.raises(ValueError, match="invalid literal for int"):
         tf.random.set_seed(["a"])
-    tf.random.set_seed(tf.float32)
-    assert int(tf.float32) == 1
+    for seed in (tf.float32, [1]):  # stored, until it is needed
+        tf.random.set_seed(seed)
+        with pytest.raises(TypeError, match="unsupported operand type"):
+            tf.random.normal([2])
+    tf.random.set_seed(None)
+    assert int(tf.float32) == 1 == tf.float32
+    tf.config.optimizer.set_jit(tf.float32)
+    assert tf.config.optimizer.get_jit() == "autoclustering"
 
 
 @pytest.mark.parametrize(
@@ -134,6 +147,36 @@ def test_settings_of_other_types(one_gpu: None) -> None:
         ("tf1.constant(t, tf.int32)", TypeError, "Expected int32, but got Tensor("),
         ("v.assign([])", ValueError, "Cannot assign value to variable"),
         ("v.assign(1.0)", ValueError, "Cannot assign value to variable"),
+        ("t @ np.ones(2)", NotImplementedError, "Cannot convert a symbolic tf.Tensor"),
+        ("v + np.arange(3)", NotImplementedError, "Cannot convert a symbolic tf.Tensor"),
+        ("v // np.arange(3)", NotImplementedError, "Cannot convert a symbolic tf.Tensor"),
+        ("t | [1.5]", AttributeError, "'list' object has no attribute '__ror__'"),
+        ("t & ()", TypeError, ""),
+        ("tf.equal('x', np.arange(3))", TypeError, ""),
+        ("tf.logical_and([1], True)", TypeError, ""),
+        ("tf.math.log(tf.float32)", TypeError, ""),
+        ("tf.cumsum('')", TypeError, ""),
+        ("tf.argmax([1j])", TypeError, ""),
+        ("tf.ones_like('x')", TypeError, ""),
+        ("tf.nn.softmax(1.5)", ValueError, "Shape must be at least rank 1 but is rank 0"),
+        ("tf.strings.join([['a'], None])", TypeError, ""),
+        ("tf.strings.join([v, 'a'])", TypeError, ""),
+        ("tf.strings.join([['a'], ()])", ValueError, ""),
+        ("tf.zeros(None)", ValueError, "None values not supported."),
+        ("tf.zeros([[2, 3]])", ValueError, "Shape must be rank 1 but is rank 2"),
+        ("tf.zeros([None])", TypeError, ""),
+        ("bool(v)", tf.errors.OperatorNotAllowedInGraphError, "Using a symbolic `tf.Tensor` as a Python `bool`"),
+        ("tf.nn.softmax(1)", TypeError, ""),
+        ("tf.cumsum(1)", ValueError, ""),
+        ("tf.argmax([])", ValueError, ""),
+        ("tf.logical_and(True, {})", TypeError, ""),
+        ("tf.matmul('x', t)", TypeError, ""),
+        ("tf1.constant(None, -0.5)", TypeError, ""),
+        ("tf.zeros(v)", ValueError, "Incompatible type conversion requested to type int32"),
+        ("tf.zeros(t)", TypeError, "Value passed to parameter 'dims' has DataType float32"),
+        ("tf1.constant([[1, 2], [3]], tf.string)", TypeError, ""),
+        ("tf1.constant(1, 0)", AttributeError, "'int' object has no attribute 'is_integer'"),
+        ("tf1.constant(1, np.zeros(2))", ValueError, "The truth value of an array"),
     ],
 )
 def test_an_operand_in_a_graph(one_gpu: None, call: str, kind: type[Exception], text: str) -> None:
@@ -141,7 +184,7 @@ def test_an_operand_in_a_graph(one_gpu: None, call: str, kind: type[Exception], 
     with tf1.Graph().as_default():
         t, v = tf1.constant([1.0, 2.0]), tf1.Variable([1.0, 2.0])
         with pytest.raises(kind) as caught:
-            eval(call, {"tf": tf, "tf1": tf1, "GPU": GPU, "t": t, "v": v})
+            eval(call, {"tf": tf, "tf1": tf1, "np": np, "GPU": GPU, "t": t, "v": v})
     assert type(caught.value) is kind
     assert str(caught.value).startswith(text)
 
@@ -187,6 +230,52 @@ def test_a_number_before_a_tensor_has_its_own_type_in_a_graph(one_gpu: None) -> 
                 call(2, tf.constant(1.5))
         with pytest.raises(ValueError, match="out of bounds"):
             tf.constant([1.0])[3]
+
+
+def test_shapes_in_a_graph(one_gpu: None) -> None:
+    """The result of ``softmax`` had no dimensions, and only integers were sizes."""
+    with tf1.Graph().as_default():
+        v = tf1.Variable([1.0, 2.0])
+        assert tf.nn.softmax(np.ones((2, 3), "float32")).shape == tf.zeros([2.5, 3]).shape == [2, 3]
+        assert tf.zeros(np.float32(2)).shape == tf.nn.log_softmax(v).shape == [2]
+        assert tf.cast(v, tf.float32) is v
+        assert tf.convert_to_tensor(v).dtype == tf.float32
+    tf1.disable_v2_behavior()
+    assert repr(tf.zeros([2]).shape) == "TensorShape([Dimension(2)])"
+    tf1.reset_default_graph()
+    tf1.enable_v2_behavior()
+
+
+def test_a_variable_of_a_variable_of_another_graph(one_gpu: None) -> None:
+    """It had the name of an operation of that graph."""
+    with tf1.Graph().as_default():
+        v = tf1.Variable(1.0)
+    with tf1.Graph().as_default():
+        assert tf1.Variable(v).name == "Variable_1:0"
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "tf.Variable(1)",
+        "tf.distribute.MirroredStrategy()",
+        "tf.distribute.has_strategy()",
+        "device('/gpu:0')",
+        "device(1)",
+    ],
+)
+def test_what_makes_the_default_graph(one_gpu: None, use: str) -> None:
+    """``enable_eager_execution`` comes before it."""
+    tf1.reset_default_graph()
+    if "()" not in use and "Variable" not in use:
+        tf1.disable_eager_execution()
+    with suppress(AttributeError):
+        eval(use, {"tf": tf, "device": tf.distribute.OneDeviceStrategy})
+    tf1.disable_eager_execution()
+    with pytest.raises(ValueError, match="must be called at program startup"):
+        tf1.enable_eager_execution()
+    tf1.reset_default_graph()
+    tf1.enable_eager_execution()
 
 
 def test_many_operations_of_a_name(one_gpu: None) -> None:

@@ -68,6 +68,11 @@ def test_bad_devices(two_gpus: None, devices: Any, kind: type[Exception], text: 
     assert str(caught.value).startswith(text)
 
 
+def test_duplicates_come_first_in_a_graph(two_gpus: None) -> None:
+    with tf1.Graph().as_default(), pytest.raises(AssertionError, match="No duplicates allowed"):
+        tf.distribute.MirroredStrategy(["/job:worker/gpu:0"] * 2)
+
+
 def test_logical_gpus_count(one_gpu: None) -> None:
     (gpu,) = tf.config.list_physical_devices("GPU")
     tf.config.set_logical_device_configuration(gpu, [tf.config.LogicalDeviceConfiguration(memory_limit=1024)] * 3)

@@ -217,6 +217,9 @@ def test_seeds(one_gpu: None) -> None:
         assert graph.seed == 1234
         v1.set_random_seed([5])
         assert graph.seed == [5]
+        with pytest.raises(TypeError, match="unsupported operand type"):
+            tf.random.normal([2])
+    assert tf.random.normal([2]).shape == [2]
     for bad in ({}, np.array([1, 2]), [1, 2], [object()], []):
         with pytest.raises(TypeError, match="the seed must be an integer"):
             tf.random.set_seed(bad)

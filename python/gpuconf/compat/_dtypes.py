@@ -122,14 +122,10 @@ class DType:
     def __eq__(self, other: object) -> bool:
         if isinstance(other, DType):
             return self._name == other._name
-        if isinstance(other, str):
-            return self._name == ALIASES.get(other, other)
-        name = getattr(other, "name", None) or getattr(other, "__name__", None)  # NumPy's dtype, or its type
-        return (
-            isinstance(name, str)
-            and type(other).__module__.partition(".")[0] in ("numpy", "builtins")
-            and self._name == name
-        )
+        try:
+            return other is not None and self._name == as_dtype(other)._name
+        except (TypeError, ValueError):
+            return False
 
     def __hash__(self) -> int:
         return hash(self._name)

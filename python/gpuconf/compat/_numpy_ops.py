@@ -194,6 +194,7 @@ class Seeds:
 
     def __init__(self) -> None:
         self.seed: int | None = None
+        self.given: Any = None  # where operations run eagerly
         self._generator: Any = None
 
     def set(self, seed: Any) -> None:
@@ -201,16 +202,25 @@ class Seeds:
         self.seed = seed if isinstance(seed, int) else hash(repr(seed)) if seed is not None else None
         self._generator = None
 
+    def check(self, given: Any, seed: Any) -> None:
+        """Raise TypeError for a seed of the program with which one cannot compute, as TensorFlow does when it needs it.
+
+        Raises RuntimeError if neither the program nor the operation has one and there must be one.
+        """
+        if given is not None:
+            given % 2**31
+        elif seed is None and is_op_determinism_enabled():
+            raise RuntimeError(
+                "Random ops require a seed to be set when determinism is enabled. Please set a seed before running the "
+                "op, e.g. by calling tf.random.set_seed(1)."
+            )
+
     def generator(self, seed: Any) -> Any:
         """Return the generator of an operation: its own for each seed of an operation. ``seed`` can be one, too."""
         np = arrays.numpy()
         if isinstance(seed, np.random.Generator):
             return seed
-        if seed is None and self.seed is None and is_op_determinism_enabled():
-            raise RuntimeError(
-                "Random ops require a seed to be set when determinism is enabled. Please set a seed before running the "
-                "op, e.g. by calling tf.random.set_seed(1)."
-            )
+        self.check(self.seed, seed)
         if self._generator is None:
             self._generator = np.random.default_rng(None if self.seed is None else abs(self.seed))
         if seed is None:

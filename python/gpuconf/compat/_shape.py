@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from .._typing import Any
 from ._names import publish
 
-_v2 = True  # sizes print as in TensorFlow 2: compat.v1.disable_v2_behavior changes it
+_v2 = True  # shapes print as in TensorFlow 2: compat.v1.disable_v2_behavior changes it
 
 
 class TensorShape:
@@ -97,7 +97,9 @@ class TensorShape:
         return TensorShape, (self._sizes,)
 
     def __repr__(self) -> str:
-        return f"TensorShape({None if self._sizes is None else list(self._sizes)})"
+        if self._sizes is None or _v2:
+            return f"TensorShape({None if self._sizes is None else list(self._sizes)})"
+        return f"TensorShape([{', '.join(f'Dimension({size})' for size in self._sizes)}])"
 
     def __str__(self) -> str:
         if self._sizes is None:

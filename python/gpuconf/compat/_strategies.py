@@ -19,6 +19,7 @@ from .._core.native import core
 from .._typing import Any, NamedTuple
 from . import _replicas
 from ._names import publish
+from .v1._graph import mark_used
 from .v1._mode import executing_eagerly
 
 
@@ -191,19 +192,17 @@ class MirroredStrategy(Strategy):
 
     def __init__(self, devices: Any = None, cross_device_ops: Any = None) -> None:
         del cross_device_ops
-        try:
-            given = list(islice(devices or all_devices(), _MOST + 1))  # an iterator may be endless
-        except TypeError as error:
-            raise TypeError(str(error)) from None
+        given = list(islice(devices or all_devices(), _MOST + 1))  # an iterator may be endless
         if len(given) > _MOST:
             raise ValueError(f"`devices` has more than {_MOST} entries")
         names = tuple(map(full_name, given))
         other = [name for name in names if not name.startswith("/job:localhost/replica:0/task:0/")]
-        if other:
+        duplicates = len(set(names)) != len(names)
+        if other and (executing_eagerly() or not duplicates):
             raise ValueError(f"{other[0]} unknown device. gpuconf configures the devices of one process")
         if executing_eagerly():
             config.list_logical_devices()
-        if len(set(names)) != len(names):
+        if duplicates:
             raise AssertionError(f"No duplicates allowed in `devices` argument: {names}")
         _check_present(names)
         super().__init__(StrategyExtended(names))
@@ -218,6 +217,7 @@ def _check_present(names: tuple[str, ...]) -> None:
     """Raise InvalidArgumentError for an absent device if soft placement is off and all devices are of one kind."""
     if len({"CPU" in name for name in names}) != 1:
         return
+    mark_used()
     present = [f"/job:localhost/replica:0/task:0{each.name}" for each in config.list_logical_devices()]
     absent = [name for name in names if name not in present]
     if absent and not config.get_soft_device_placement():
@@ -351,6 +351,8 @@ def full_name(device: Any) -> str:
     Raises ValueError for a malformed string, AttributeError for what is no device and TypeError for what cannot be
     hashed, as TensorFlow does.
     """
+    if not executing_eagerly():
+        mark_used()
     text = device.name if isinstance(device, LogicalDevice) else name_of(device)
     if not isinstance(text, str):
         hash(text)
@@ -373,11 +375,12 @@ def get_strategy() -> Strategy:
     >>> get_strategy().num_replicas_in_sync
     1
     """
-    return _entered.strategies[-1] if _entered.strategies else _default
+    return _entered.strategies[-1] if has_strategy() else _default
 
 
 def has_strategy() -> bool:
     """Return whether this thread is in the scope of a strategy other than the default one."""
+    mark_used()
     return bool(_entered.strategies)
 
 

@@ -184,11 +184,11 @@ def integer(what: str, value: Any) -> int | None:
 
 
 def switch(what: str, value: Any) -> bool | None:
-    """Return a bool, or None. An integer counts as a bool."""
+    """Return a bool, or None. An integer of 64 bits counts as a bool."""
     if value is None:
         return None
     number = _index(value)
-    if number is None:
+    if number is None or not -(2**63) <= number < 2**63:
         raise TypeError(f"{what} must be True or False, but got {texts.given(value)}")
     return number != 0
 

@@ -113,7 +113,7 @@ def check_readable(value: Any) -> bool:
     A value that is not a list is inspected only if the program supplied its address (see ``foreign``).
     """
     np = numpy()
-    leaf = _first_leaf(value)
+    leaf = first_leaf(value)
     typed = hasattr(leaf, "dtype") or not isinstance(
         leaf, (bool, int, float, complex, str, bytes, list, tuple, type(None))
     )
@@ -125,7 +125,7 @@ def check_readable(value: Any) -> bool:
     return typed
 
 
-def _first_leaf(value: Any) -> Any:
+def first_leaf(value: Any) -> Any:
     """Return the first element of nested lists that is not a list.
 
     Raises for lists that NumPy would never finish reading.
@@ -215,6 +215,8 @@ def _natural(array: Any, value: Any, wanted: Any, np: Any) -> Any:
     """Return the dtype for a value that consists of Python numbers."""
     if wanted is None:
         return np.dtype({"f": "float32", "b": "bool"}.get(array.dtype.kind, "int32"))
+    if array.size and (wanted.kind, array.dtype.kind) == ("b", "O"):
+        raise _value_error("Can't convert Python sequence with out-of-range integer to Tensor.")
     if array.size and (wanted.kind, array.dtype.kind) in _UNNATURAL:
         raise errors.InvalidTypeError(f"Cannot convert {shown(value)} to a Tensor of dtype {wanted.name}")
     return wanted

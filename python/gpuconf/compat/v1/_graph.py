@@ -128,14 +128,21 @@ class Tensor(metaclass=Made):
         """Return a reference to the tensor, which is equal to each other one."""
         return Reference(self)
 
+    def _operator(self, kind: str, other: Any, name: str) -> Tensor:
+        try:
+            return node(kind, (self, other), 0, name, self)
+        except WRONG:
+            give_turn(self, other)
+            raise
+
     def __add__(self, other: Any) -> Tensor:
-        return node("Add", (self, other), 0, "add", self)
+        return self._operator("Add", other, "add")
 
     def __radd__(self, other: Any) -> Tensor:
         return node("Add", (other, self), 0, "add", self)
 
     def __matmul__(self, other: Any) -> Tensor:
-        return node("MatMul", (self, other), 0, "matmul", self)
+        return self._operator("MatMul", other, "matmul")
 
     def __rmatmul__(self, other: Any) -> Tensor:
         return node("MatMul", (other, self), 0, "matmul", self)
@@ -460,6 +467,7 @@ class _Graphs(_Stack):
     """The graphs of a thread: those that it has entered, and its own default graph."""
 
     own: Graph | None = None
+    needed = False  # TensorFlow has made the default graph, although nothing is in it
 
 
 _graphs = _Graphs()
@@ -516,8 +524,13 @@ def entered() -> bool:
 
 
 def used() -> bool:
-    """Whether this thread has a default graph of its own."""
-    return _graphs.own is not None
+    """Whether this thread has a default graph of its own, or TensorFlow has made one."""
+    return _graphs.needed or _graphs.own is not None
+
+
+def mark_used() -> None:
+    """Note that TensorFlow makes the default graph of this thread."""
+    _graphs.needed = True
 
 
 def reset_default_graph() -> None:
@@ -530,7 +543,7 @@ def reset_default_graph() -> None:
             "Do not use tf.reset_default_graph() to clear nested graphs. If you need a cleared graph, exit the nesting "
             "and create a new graph."
         )
-    _graphs.own = None
+    _graphs.own, _graphs.needed = None, False
 
 
 def get_default_session() -> Any:
@@ -564,6 +577,15 @@ def _session_for(graph: Graph, session: Any, refusals: tuple[str, str, str]) -> 
     if found.graph is not graph:
         raise ValueError(refusals[1 if session is None else 2])
     return found
+
+
+WRONG = (errors.InvalidTypeError, errors.InvalidArgumentError, TypeError, ValueError)
+
+
+def give_turn(tensor: Tensor, other: Any) -> None:
+    """Let NumPy's operator have its turn, as TensorFlow does. Raises NotImplementedError if there is one."""
+    if type(other).__module__ == "numpy":
+        tensor.__array__()
 
 
 def node(kind: str, values: Sequence[Any], flags: int, name: str, like: Any = None) -> Tensor:
@@ -613,7 +635,7 @@ def operands(
 
 
 def as_tensor(value: Any, like: Any, graph: Graph, name: str = "") -> Tensor:
-    """Return a value as a tensor of a graph. Other values take the type of ``like``, if it is a tensor."""
+    """Return a value as a tensor of a graph. Other values take the type of ``like``, a tensor or a type."""
     if hasattr(value, "_value"):  # a variable
         value = value._value
     if isinstance(value, Tensor):
@@ -622,8 +644,20 @@ def as_tensor(value: Any, like: Any, graph: Graph, name: str = "") -> Tensor:
         value = EagerTensor.numpy(value)
     if value is None:
         raise ValueError("None values not supported.")
-    array = array_of(value, like._dtype if isinstance(like, Tensor) else None)
+    array = graph_array(value, like._dtype if isinstance(like, Tensor) else like)
     return graph.constant(array, array.shape, name and f"{name}/")
+
+
+def graph_array(value: Any, dtype: Any) -> Any:
+    """Convert a value to an array. Raises TypeError where an eager operation raises ValueError for an object."""
+    try:
+        return array_of(value, dtype)
+    except errors.InvalidArgumentError as error:
+        if "non-rectangular" in error.message:
+            array_of(arrays.first_leaf(value), dtype)
+        if "Unsupported object type" not in error.message:
+            raise
+        raise errors.InvalidTypeError(error.message) from None
 
 
 raise_built_in_class(Graph, everything=True)

@@ -214,13 +214,14 @@ def set_random_seed(seed: Any) -> None:
     Where operations run eagerly, the seed is only checked: raises TypeError for an unhashable seed that is not one
     number, and ValueError for one that is text of no number.
     """
+    from .._numpy_ops import seeds
+
     if not executing_eagerly():
         get_default_graph().seed = seed
-        _keep(seed)
+        seeds.set(seed)
         return
     try:
         Random(seed)
-        _keep(seed)
     except TypeError:
         from ...tensors import arrays
 
@@ -230,12 +231,8 @@ def set_random_seed(seed: Any) -> None:
             int(array.item() if array.size == 1 else array)
         except TypeError as error:
             raise TypeError(f"the seed must be an integer, but got {arrays.shown(seed)}: {error}") from None
-
-
-def _keep(seed: Any) -> None:
-    from .. import _numpy_ops
-
-    _numpy_ops.seeds.set(seed)
+    seeds.set(seed)
+    seeds.given = seed
 
 
 publish(__name__)

@@ -10,10 +10,10 @@ from ...tensors import arrays
 from ...tensors.operations import listed
 from ...tensors.tensor import Tensor as EagerTensor
 from ...tensors.tensor import name_of as _text_of
-from .._arrays import array_of, type_name
+from .._arrays import type_name
 from .._names import publish
 from ._both import either, in_2
-from ._graph import Operation, Tensor, get_default_graph, node
+from ._graph import Operation, Tensor, get_default_graph, graph_array, node
 from ._mode import runs_eagerly
 
 
@@ -33,6 +33,9 @@ def constant(
     >>> constant([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], shape=[2, 3], name="a")
     <tf.Tensor 'a:0' shape=(2, 3) dtype=float32>
     """
+    if dtype is not None and not dtype:  # which TensorFlow takes for none at first
+        raise AttributeError(f"{type(dtype).__name__!r} object has no attribute 'is_integer'")
+    dtype = dtype if dtype is None else type_name(dtype)
     if value is None:
         raise ValueError("None values not supported.")
     if hasattr(value, "_value"):  # a variable of a graph
@@ -40,7 +43,7 @@ def constant(
     if isinstance(value, Tensor):
         wanted = "any non-tensor type" if dtype is None else type_name(dtype)
         raise TypeError(f"Expected {wanted}, but got {value} of type 'SymbolicTensor'.")
-    array = array_of(EagerTensor.numpy(value) if isinstance(value, EagerTensor) else value, dtype)
+    array = graph_array(EagerTensor.numpy(value) if isinstance(value, EagerTensor) else value, dtype)
     sizes = array.shape if shape is None else arrays.shape_of(shape)
     if verify_shape and sizes != array.shape:
         raise TypeError(f"Expected Tensor's shape: {sizes}, got {array.shape}.")

@@ -18,7 +18,7 @@ from ...tensors import arrays
 from ...tensors import arrays as checked
 from .. import _numpy_ops as numpy_ops
 from .._arrays import type_name
-from ._graph import Graph, Operation, Tensor, compute_in_python, get_default_graph, operands
+from ._graph import WRONG, Graph, Operation, Tensor, compute_in_python, get_default_graph, give_turn, operands
 
 # The operations that TensorFlow's functions name otherwise.
 _NAMES = {"RealDiv": "truediv", "FloorDiv": "floordiv", "DivNoNan": "div_no_nan", "LogSumExp": "ReduceLogSumExp"}
@@ -53,11 +53,14 @@ def elementwise(kind: str, left: Any, right: Any, name: str | None = None, like:
     """
     if kind == "RealDiv" and isinstance(right, Tensor):
         like = right
+    if kind.startswith("Logical"):
+        like = "bool"
     name, (x, y) = operands("xy", (left, right), name or _NAMES.get(kind, kind), like)
     if x._dtype != y._dtype:
         raise TypeError(
             f"Input 'y' of '{kind}' Op has type {y._dtype} that does not match type {x._dtype} of argument 'x'."
         )
+    dtype = _type_of_result(kind, x._dtype)
     try:
         shape = numpy_ops.shape_of_result(x._shape, y._shape)
     except ValueError:
@@ -66,15 +69,21 @@ def elementwise(kind: str, left: Any, right: Any, name: str | None = None, like:
             f"{kind}}}}}'"
         )
         raise ValueError(f"{text} (op: '{kind}')") from None
-    dtype = _type_of_result(kind, x._dtype)
     return add_result(kind, (x, y), lambda _, a, b: numpy_ops.compute(kind, a, b), dtype, shape, name)
 
 
-def of_one(kind: str, value: Any, name: str | None = None, **options: Any) -> Tensor:
-    """Add an operation on one value, such as a sum. ``options`` are those of NumPy's function."""
-    name, (x,) = operands(["input" if options else "x"], (value,), name or _NAMES.get(kind, kind))
-    shape = numpy_ops.shape_of_result(x._shape, **options)
+def of_one(kind: str, value: Any, name: str | None = None, like: Any = None, **options: Any) -> Tensor:
+    """Add an operation on one value, such as a sum. ``options`` are those of NumPy's function.
+
+    ``like`` is the type of a value without one.
+    """
+    name, (x,) = operands(["input" if options else "x"], (value,), name or _NAMES.get(kind, kind), like)
     dtype = _type_of_result(kind, x._dtype)
+    shape = numpy_ops.shape_of_result(x._shape, **options)
+    if kind in ("Softmax", "LogSoftmax"):
+        if shape == () == x._shape:
+            raise ValueError(f"Shape must be at least rank 1 but is rank 0 for '{{{{node {kind}}}}}'")
+        shape = x._shape
     return add_result(kind, (x,), lambda _, a: numpy_ops.compute(kind, a, **options), dtype, shape, name)
 
 
@@ -100,6 +109,7 @@ def beyond_the_core(kind: str, inputs: Sequence[Tensor], flags: int, name: str) 
     if kind == "Identity":
         return add_result(kind, inputs, lambda _, a: a, inputs[0]._dtype, inputs[0]._shape, name)
     if kind == "MatMul":
+        _type_of_result(kind, inputs[0]._dtype)
         a, b = (
             add_result("Transpose", (each,), _turned, each._dtype, _swapped(each._shape), None) if flags & bit else each
             for each, bit in zip(inputs, (1, 2), strict=True)
@@ -133,7 +143,11 @@ def arranged(
     dtype = dtype or inputs[0]._dtype
     if not known or any(each._shape is None or None in each._shape for each in inputs):
         return add_result(kind, inputs, lambda _, *each: function(*each), dtype, None, name)
-    example = function(*map(_example, inputs))
+    try:
+        example = function(*map(_example, inputs))
+    except errors.InvalidArgumentError as error:  # from native code, which has Python's errors while it builds a graph
+        kind_of_error = errors.InvalidTypeError if "Value for attr" in error.message else errors.InvalidArgumentError
+        raise errors.checked_in_python(kind_of_error(error.message)) from None
     if not isinstance(example, list):
         return add_result(kind, inputs, lambda _, *each: function(*each), dtype, arrays.numpy().shape(example), name)
     # The first one has the scope's name, and the core numbers the others.
@@ -209,7 +223,11 @@ def _operators() -> None:
     for method, kind in numpy_ops.OPERATORS.items():
 
         def forward(self: Tensor, other: Any, kind: str = kind, name: str = method) -> Any:
-            return elementwise(kind, self, other, name, self)
+            try:
+                return elementwise(kind, self, other, name, self)
+            except WRONG:
+                give_turn(self, other)
+                raise
 
         def reverse(self: Tensor, other: Any, kind: str = kind, name: str = method) -> Any:
             return elementwise(kind, other, self, name, self)
@@ -229,7 +247,13 @@ def _operators() -> None:
     for method in checked.BITS:
 
         def bits(self: Tensor, other: Any, name: str = method) -> Any:
-            return elementwise(checked.kind_of(name, self._dtype), self, other, name, self)
+            try:
+                return elementwise(checked.kind_of(name, self._dtype), self, other, name, self)
+            except WRONG:
+                give_turn(self, other)
+                if name == "or":  # types have it since Python 3.10, so TensorFlow looks for the value's
+                    other.__ror__  # noqa: B018 - raises AttributeError
+                raise
 
         setattr(Tensor, f"__{method}__", bits)
         setattr(Tensor, f"__r{method}__", bits)

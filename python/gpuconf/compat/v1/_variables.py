@@ -52,8 +52,8 @@ class Variable(metaclass=_VariableType):
             raise ValueError(
                 "The `initial_value` arg to `tf.Variable` must be specified except when you are not providing a shape."
             )
-        graph = get_default_graph()
         value = initial_value() if callable(initial_value) else initial_value
+        graph = getattr(value, "graph", None) or get_default_graph()
         name = graph._name_scopes.own(name or "Variable")
         first = as_tensor(value, None, graph, f"{name}initial_value")
         first = first if dtype is None else _python_ops.cast(first, type_name(dtype), f"{name}Cast/")
@@ -144,6 +144,9 @@ class Variable(metaclass=_VariableType):
     def ref(self) -> Reference:
         """Return a reference to the variable, which is equal to each other one."""
         return Reference(self)
+
+    def __bool__(self) -> bool:
+        return bool(self._value)
 
     def __repr__(self) -> str:
         return f"<tf.Variable '{self.name}' shape={self.shape} dtype={self._value._dtype}>"

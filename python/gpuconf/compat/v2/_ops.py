@@ -203,9 +203,7 @@ def _elementwise(kind: str, x: Any, y: Any, name: str | None) -> Any:
 def _of_one(kind: str, value: Any, name: str | None, dtype: str | None = None, **options: Any) -> Any:
     value = tensor_of(value)
     if not executing_eagerly():
-        if not isinstance(value, (EagerTensor, _graph.Tensor)):
-            value = array_of(value, dtype)
-        return _python_ops.of_one(kind, value, name, **options)
+        return _python_ops.of_one(kind, value, name, dtype, **options)
     array = EagerTensor.numpy(value) if isinstance(value, EagerTensor) else array_of(value, dtype)
     try:
         return computed(numpy_ops.compute(kind, array, **options), name or kind)
@@ -322,7 +320,12 @@ def _all_of(dtype: str, kind: str, values: list[Any]) -> list[Any]:
 
     Raises TypeError, ValueError or InvalidArgumentError for a value of another type.
     """
-    if not executing_eagerly() or not all(map(_is_fast, values)):
+    if not executing_eagerly():
+        try:
+            return [convert_to_tensor(each, dtype) for each in values]
+        except ValueError as error:
+            raise TypeError(str(error)) from None
+    if not all(map(_is_fast, values)):
         return [convert_to_tensor(each, dtype) for each in values]
     values = [tensor_of(each) for each in values]
     values = [each if isinstance(each, EagerTensor) else convert_to_tensor(each, dtype) for each in values]
@@ -369,24 +372,26 @@ def _floats(array: Any) -> Any:
     return array
 
 
-def _numbers(array: Any, axis: Any) -> Any:
+def _numbers(array: Any, axis: Any, others: str = "O") -> Any:
+    if array.dtype.kind in others:
+        raise errors.InvalidArgumentError(
+            f"Value for attr 'T' of {name_of(array)} is not in the list of allowed values"
+        )
     if not array.ndim:
         raise errors.InvalidArgumentError(f"Expected dimension in the range [0, 0), but got {axis}")
-    if array.dtype.kind == "O":
-        raise errors.InvalidArgumentError("Value for attr 'T' of string is not in the list of allowed values")
     return array
 
 
 @_operation("ArgMax", dtype="int64")
 def argmax(input: Any, axis: int = 0) -> Any:  # noqa: A002 - TensorFlow's names, here and below
     """Return where the largest elements are."""
-    return _numbers(input, axis).argmax(axis)
+    return _numbers(input, axis, "Oc").argmax(axis)
 
 
 @_operation("ArgMin", dtype="int64")
 def argmin(input: Any, axis: int = 0) -> Any:  # noqa: A002
     """Return where the smallest elements are."""
-    return _numbers(input, axis).argmin(axis)
+    return _numbers(input, axis, "Oc").argmin(axis)
 
 
 @_operation("Rank", dtype="int32")
@@ -789,7 +794,7 @@ def cast(x: Any, dtype: Any, name: str | None = None) -> Any:
     if dtype is None:
         raise TypeError("Cannot convert the argument `type_value`: None to a TensorFlow DType.")
     wanted = type_name(dtype)
-    if isinstance(x, (EagerTensor, _graph.Tensor)) and x.dtype == wanted:
+    if isinstance(getattr(x, "_value", x), (EagerTensor, _graph.Tensor)) and x.dtype == wanted:
         return given
     if executing_eagerly():
         return _eager_tensor.computed(numpy_ops.cast(_eager_tensor.of(x), wanted), name or "Cast")
@@ -800,6 +805,7 @@ def convert_to_tensor(value: Any, dtype: Any = None, dtype_hint: Any = None, nam
     """Return a value as a tensor; a tensor as it is. Raises ValueError for a tensor of another type."""
     del dtype_hint
     given, value = value, tensor_of(value)
+    value = getattr(value, "_value", value)  # of a variable of a graph
     if not isinstance(value, (EagerTensor, _graph.Tensor)):
         return constant(value, dtype, None, name or "Const")
     if dtype is None or value.dtype == type_name(dtype):
@@ -822,6 +828,8 @@ def zeros(shape: Any, dtype: Any = "float32", name: str | None = None) -> Any:
 def ones(shape: Any, dtype: Any = "float32", name: str | None = None) -> Any:
     """Return a tensor of ones. Raises InvalidArgumentError for strings."""
     if type_name(dtype) == "string":
+        if not executing_eagerly():
+            raise TypeError("Expected string, but got 1 of type 'int'.")
         raise errors.InvalidArgumentError("Value for attr 'T' of string is not in the list of allowed values")
     return constant(zero(dtype, 1), None, _whole(shape), name or "ones")
 
@@ -883,7 +891,7 @@ def _whole(shape: Any) -> Any:
         sizes = arrays.shape_of(plain)
     except errors.InvalidTypeError:
         if not executing_eagerly():
-            raise
+            return _whole_in_graph(plain)
         if isinstance(shape, EagerTensor) and "int" not in shape.dtype.name:
             text = (
                 f"Value for attr 'index_type' of {shape.dtype.name} is not in the list of allowed values: int32, int64"
@@ -900,6 +908,27 @@ def _whole(shape: Any) -> Any:
     if executing_eagerly() and any(size < 0 for size in sizes):
         raise errors.InvalidArgumentError(f"Dimension {min(sizes)} must be >= 0 [Op:Fill] name: ")
     return sizes
+
+
+def _whole_in_graph(shape: Any) -> Any:
+    """Return the sizes of a new tensor of a graph: the integer parts of numbers in a sequence.
+
+    Raises ValueError or TypeError for what is no vector of integers.
+    """
+    if shape is None:
+        raise ValueError("None values not supported.")
+    if hasattr(shape, "_value") and "int" not in shape.dtype.name:
+        raise mismatched(shape, "int32")
+    if isinstance(shape, _graph.Tensor) and "int" not in shape._dtype:
+        raise TypeError(f"Value passed to parameter 'dims' has DataType {shape._dtype} not in list of allowed values")
+    if hasattr(shape, "__iter__") and all(
+        hasattr(each, "__float__") and not arrays.numpy().ndim(each) for each in shape
+    ):
+        return tuple(map(int, shape))
+    whole = _graph.graph_array(shape, "int32")
+    if whole.ndim > 1:
+        raise ValueError(f"Shape must be rank 1 but is rank {whole.ndim}")
+    return tuple(whole.ravel().tolist())
 
 
 def _sizes(shape: Any) -> Any:
@@ -1092,6 +1121,8 @@ def _drawn(kind: str, draw: Callable[..., Any], shape: Any, options: Any, name: 
     if not hasattr(shape, "__iter__") or any(not hasattr(each, "__index__") or each < 0 for each in shape):
         raise errors.InvalidArgumentError(f"shape must be a vector of sizes, but got {arrays.shown(shape)} [Op:{kind}]")
     sizes = arrays.shape_of(shape)
+    given = numpy_ops.seeds.given if executing_eagerly() else _graph.get_default_graph().seed
+    numpy_ops.seeds.check(given, options[3])
     if executing_eagerly():
         return computed(draw(sizes, *options), name)
     return _python_ops.drawn(kind, lambda: draw(sizes, *options), options[2], sizes, name)

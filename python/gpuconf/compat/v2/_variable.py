@@ -13,7 +13,7 @@ from ...tensors.tensor import Tensor as Plain
 from .._arrays import name_of
 from .._names import publish
 from .._numpy_ops import give_operators
-from ..v1._graph import get_default_graph
+from ..v1._graph import get_default_graph, mark_used
 from ..v1._mode import by_value, executing_eagerly
 from . import _eager_tensor
 
@@ -95,6 +95,7 @@ class Variable(metaclass=_VariableType):
             raise ValueError(
                 "The `initial_value` arg to `tf.Variable` must be specified except when you are not providing a shape."
             )
+        mark_used()
         value = initial_value() if callable(initial_value) else initial_value
         self.trainable = trainable
         self.name: str = f"{in_scope(name or 'Variable')}:0"
@@ -196,6 +197,8 @@ class Variable(metaclass=_VariableType):
         return Reference(self)
 
     def __repr__(self) -> str:
+        if not executing_eagerly():
+            return f"<tf.Variable '{self.name}' shape={self.shape} dtype={self.dtype.name}>"
         array = Plain.numpy(self._tensor)
         text = repr(array) if array.ndim else repr(array.item())
         start = "\n" if "\n" in text else ""
