@@ -4,8 +4,9 @@
     python tests_py/oracle/forked.py --calls 1000 --fresh       each sequence in a process that imports TensorFlow anew
 
 Each sequence runs in a child forked from a process that has imported TensorFlow and not started it, and in one forked
-from a process in which ``import tensorflow`` finds gpuconf. Values are compared as text, and errors by their class, up
-to the first difference, which is shrunk and printed as calls. ``KNOWN`` has those that docs/differences.md lists.
+from a process in which ``import tensorflow`` finds gpuconf. Values are compared as text, and errors by their class. The
+first difference that docs/differences.md does not list (``KNOWN`` has those) is shrunk and printed as calls. What
+differs only after a listed difference is compared again without the calls that led to it.
 """
 
 import argparse
@@ -19,6 +20,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -55,7 +57,7 @@ PLAIN = """
     tf.config.get_soft_device_placement() tf.config.optimizer.get_experimental_options()
     tf.config.optimizer.get_jit() tf.config.experimental.enable_op_determinism() tf.random.normal([2]).shape
     tf.config.functions_run_eagerly() tf.compat.v1.global_variables_initializer() tf.compat.v1.trainable_variables()
-    hash(t) hash(v) t.ref()==t.ref() tf.version.VERSION tf.sysconfig.get_build_info()['is_rocm_build']
+    hash(t)==hash(t) hash(v)==hash(v) t.ref()==t.ref() tf.version.VERSION tf.sysconfig.get_build_info()['is_rocm_build']
     v1.global_variables() bool(t==v) [t].count(1.0)
 """.split()
 SETTINGS = """
@@ -78,6 +80,8 @@ class Difference(NamedTuple):
     ours: list[str]
 
 
+# What TensorFlow checks when a graph runs.
+CHECKED_LATER = r"tf\.(cumsum|argmax)\("
 # By the row of docs/differences.md: the last call, TensorFlow's answer and gpuconf's.
 KNOWN: dict[str, tuple[str, str, str]] = {
     "wrong-type": (r"tf\.(config|debugging)\.", "", "^TypeError"),
@@ -87,11 +91,18 @@ KNOWN: dict[str, tuple[str, str, str]] = {
     "numbers-beyond-int32": (r"2\*\*", "", "^ValueError|Tensor"),
     "eager-in-graph": (r"run\(lambda: v1.constant\([tv]\)\)$", "^NotImplementedError", "^ "),
     "job-in-mirrored": (r"MirroredStrategy\(.*/job:", "^RuntimeError In-graph|^ ", "^ |unknown device|^AssertionError"),
-    "device-objects": (r"on\(g0", "^ValueError", "^ "),
+    "device-objects": (r"on\(g0", "^ValueError", "^ |^ResourceExhaustedError"),
+    # The GPUs of the judge count no constants.
+    "scratch": ("get_memory_info", "^ .*'peak': 0", "^ .*'peak': 256"),
+    "odd-in-graph": (
+        r"tf\.constant\(.*, (\[\]|\{\}|\(\)|''|0)\)|logical_and.*\{\}",
+        "^TypeError|^ ",
+        r"^AttributeError|^TypeError .*\{\}",
+    ),
     "logical-device-in-graph": (
         r"on\(",
         "^AttributeError .* has no attribute 'split'|^OperatorNotAllowedInGraphError|^ ''",
-        "^TypeError device name must be a string",
+        "^TypeError device name must be a string|^ '/device:GPU:0'",
     ),
     "aborts": ("", r"^ended (6|11|134|139)$|^AttributeError 'Context' object has no attribute '_execution_mode'", ""),
     "local-devices": ("is_gpu_available|gpu_device_name", "^ (True|'/device:GPU)", "^ (False|'')"),
@@ -103,8 +114,11 @@ KNOWN: dict[str, tuple[str, str, str]] = {
 }
 
 
-def drawn(draw: random.Random, gpus: int) -> list[str]:
-    """Draw a sequence of calls. With GPUs, which compute zeros here, only calls that compute nothing."""
+def drawn(draw: random.Random, gpus: int, fresh: bool = False) -> list[str]:
+    """Draw a sequence of calls, a longer one for a ``fresh`` process, which takes seconds to start.
+
+    With GPUs, which compute zeros here, only calls that compute nothing.
+    """
     plain = [each for each in PLAIN if not gpus or not re.search(r"\b[tv]\b|random", each)]
 
     def odd() -> str:
@@ -142,7 +156,9 @@ def drawn(draw: random.Random, gpus: int) -> list[str]:
         lambda: f"tf.strings.join([{odd()}, {odd()}])",
     )
     computing = 0 if gpus else len(kinds)
-    return [draw.choice(kinds[: computing or 10])() for _ in range(draw.randint(3, 12))]
+    # Short ones, in which much happens before devices are created, and long ones, which cost little more.
+    length = draw.choice([draw.randint(3, 12), draw.randint(20, 200)]) if not fresh else draw.randint(20, 2000)
+    return [draw.choice(kinds[: computing or 10])() for _ in range(length)]
 
 
 # In the children
@@ -154,8 +170,8 @@ def shown(value: Any) -> str:
     return re.sub(r"\s+", " ", text)
 
 
-def answers(calls: list[str]) -> list[list[str]]:
-    """Make the calls, and return what each answers."""
+def answers(calls: list[str]) -> Iterator[list[str]]:
+    """Make the calls, and yield what each answers."""
     import numpy as np
     import tensorflow as tf
 
@@ -172,15 +188,13 @@ def answers(calls: list[str]) -> list[list[str]]:
     physical = tf.config.PhysicalDevice
     names = {"tf": tf, "np": np, "v1": v1, "on": on, "run": run, "nan": float("nan"), "LD": tf.config.LogicalDevice}
     names |= {"c": physical("/physical_device:CPU:0", "CPU"), "g0": physical("/physical_device:GPU:0", "GPU")}
-    found = []
     for call in calls:
         try:
             if re.search(r"\b[tv]\b", call) and "t" not in names:
                 names |= {"t": tf.constant([1.0, 2.0]), "v": tf.Variable([1.0, 2.0])}
-            found.append(["", shown(eval(call, names))])
+            yield ["", shown(eval(call, names))]
         except Exception as error:
-            found.append([type(error).__name__, str(error)[:200]])
-    return found
+            yield [type(error).__name__, str(error)[:200]]
 
 
 def serve(mode: str) -> None:
@@ -203,14 +217,14 @@ def serve(mode: str) -> None:
             signal.alarm(60)
             program = run_programs.Program("", "", f"{gpus}xT4" if gpus else "", [], {}, "", "", [], 0)
             ready(program)
-            with os.fdopen(writer, "w") as pipe:
-                json.dump(answers(calls), pipe)
+            for answer in answers(calls):
+                os.write(writer, f"{json.dumps(answer)}\n".encode())  # at once: the next call can end the process
             os._exit(0)
         os.close(writer)
         with os.fdopen(reader) as pipe:
-            text = pipe.read()
+            found = [json.loads(line) for line in pipe]
         _, status = os.waitpid(child, 0)
-        print(text if text and not status else json.dumps([["ended", str(status)]]), file=out, flush=True)
+        print(json.dumps(found + [["ended", str(status)]] * (status != 0)), file=out, flush=True)
 
 
 # Here
@@ -241,24 +255,46 @@ class Server:
         return found
 
 
-def differs(servers: list[Server], gpus: int, calls: list[str]) -> tuple[int, Difference | None]:
-    """Return how many calls are alike, and the first difference."""
+def answered(servers: list[Server], gpus: int, calls: list[str]) -> Iterator[Difference]:
+    """Make the calls on both sides, and yield those that differ."""
     for server in servers:
         server.ask(gpus, calls)
     theirs, ours = (server.answer() for server in servers)
-    for number, (one, other) in enumerate(zip(theirs, ours, strict=False)):
+    for number, (one, other) in enumerate(zip(theirs, ours, strict=False), 1):
         if one[0] != other[0] or (not one[0] and one[1] != other[1]):
-            return number, Difference(gpus, calls[: number + 1], one, other)
-    return len(calls), None
+            yield Difference(gpus, calls[:number], one, other)
+
+
+def compare(servers: list[Server], gpus: int, calls: list[str]) -> tuple[Counter[str], Difference | None]:
+    """Return how often a row of the list was met, and the first difference that it does not have."""
+    rows: Counter[str] = Counter()
+    while True:
+        listed: set[int] = set()
+        for found in answered(servers, gpus, calls):
+            row, cause = judged(found)
+            if not row and not listed:
+                return rows, found
+            if row:
+                rows[row] += 1
+                listed.add(cause)
+            # What comes after can be a consequence.
+            if not row or cause < len(found.calls) - 1 or "ended" in (found.theirs[0], found.ours[0]):
+                break
+        else:
+            return rows, None
+        calls = [call for number, call in enumerate(calls) if number not in listed]
 
 
 def shrink(servers: list[Server], found: Difference) -> Difference:
     """Leave out calls while the last one still differs."""
-    for number in reversed(range(len(found.calls) - 1)):
-        calls = found.calls[:number] + found.calls[number + 1 :]
-        _, smaller = differs(servers, found.gpus, calls)
-        if smaller is not None and len(smaller.calls) == len(calls):
-            found = smaller
+    size = len(found.calls) // 2
+    while size:
+        for end in range(len(found.calls) - 1, 0, -size):
+            calls = found.calls[: max(0, end - size)] + found.calls[end:]
+            smaller = next(answered(servers, found.gpus, calls), None)
+            if smaller is not None and len(smaller.calls) == len(calls):
+                found = smaller
+        size //= 2
     return found
 
 
@@ -279,9 +315,9 @@ def known(found: Difference) -> str:
     if not error and not other and re.search("dtype=(float32|complex)", theirs) and nearly(theirs, ours):
         return "numpy-operations"
     call, said = found.calls[-1], "\n".join(found.calls)
-    if "capture an EagerTensor without building a function" in theirs and not other and re.search(r"\b[tv]\b", call):
+    if error and re.search(r"\b[tv]\b", call) and re.search(r"\b[tv]\b.*\n(.*\n)*.*disable_(v2|eager)", said):
         return "eager-in-graph"
-    if "enable_soft_placement=0" in theirs and "set_log_device_placement" in said:
+    if "enable_soft_placement=0" in theirs + ours and "set_log_device_placement" in said:
         return "log-and-soft"
     in_graph = re.search(r"disable_(v2_behavior|eager_execution)\(", said)
     if in_graph and "get_soft_device_placement" in call and (theirs, ours) == ("False", "True"):
@@ -290,23 +326,47 @@ def known(found: Difference) -> str:
         return "eager-or-graph"
     if in_graph and not error and not other and re.sub(r"_\d+:", ":", theirs) == re.sub(r"_\d+:", ":", ours):
         return "graph-def"
-    asynchronous = re.search(r"set_synchronous_execution\((None|False|0|''|\[\]|\{\}|\(\)|np\.zeros.*)\)", said)
-    if asynchronous and (error or other):
-        return "kernel-switches"
+    if in_graph and call.endswith("get_default_graph().get_operations()") and not error and not other:
+        return "graph-def"
+    if in_graph and ".assign(" in call and error == "NotImplementedError" and other == "AttributeError":
+        return "graph-def"
+    if in_graph and call.startswith("tf.round(") and theirs == ours.replace("Round", "x"):
+        return "graph-def"
+    if in_graph and not error and other in ("ValueError", "InvalidArgumentError") and re.match(CHECKED_LATER, call):
+        return "graph-checks"
     complex_numbers = all("dtype=complex" in answer for answer in (theirs, ours))
     if complex_numbers and not error and not other and re.search(r"tf\.(pow|divide)\(|[tv] (\*\*|/) ", call):
         return "numpy-operations"
-    if call.startswith("tf.divide(True, ") and not error and ours.startswith("Invalid dtype tf.bool"):
+    if (
+        re.match(r"tf\.divide\(((np\.)?True_?|False|'.*'), np", call)
+        and not error
+        and re.match("Invalid dtype tf.(bool|string)", ours)
+    ):
         return "numpy-operations"
-    # The GPUs of the judge have no memory that could be full.
-    empty = re.search(r"LogicalDeviceConfiguration\((0|False|0\.5)\)", said)
-    if empty and not error and other == "ResourceExhaustedError" and ours.startswith("OOM"):
-        return "no-wait"
     for row, patterns in KNOWN.items():
         texts = (found.calls[-1], " ".join(found.theirs), " ".join(found.ours))
         if all(re.search(pattern, text) for pattern, text in zip(patterns, texts, strict=True)):
             return row
     return ""
+
+
+def judged(found: Difference) -> tuple[str, int]:
+    """Return the row of a difference, or nothing, and the number of the call that led to it."""
+    row, cause = known(found), len(found.calls) - 1
+    if row:
+        return row, cause
+    if found.theirs[0] or found.ours[0]:
+        row, made = "kernel-switches", r"set_synchronous_execution\((None|False|0|''|\[\]|\{\}|\(\)|np\.zeros.*)\)"
+    # The GPUs of the judge have no memory that could be full.
+    if not found.theirs[0] and found.ours[0] == "ResourceExhaustedError" and found.ours[1].startswith("OOM"):
+        row, made = "no-wait", r"LogicalDeviceConfiguration\((0|False|0\.5)\)"
+    if "enable_soft_placement=0" in found.theirs[1] + found.ours[1]:
+        row, made = "soft-placement-later", r"set_soft_device_placement\("
+    # What a call has stored before it failed.
+    if found.theirs[0] in ("TypeError", "AttributeError") and not found.ours[0] and "random" in found.calls[-1]:
+        row, made = "wrong-type", r"random\.set_seed\("
+    causes = [number for number, call in enumerate(found.calls) if row and re.search(made, call)]
+    return (row, causes[-1]) if causes else ("", cause)
 
 
 def main() -> None:
@@ -328,15 +388,15 @@ def main() -> None:
         draw = random.Random(f"{options.seed}:{sequences}")
         sequences += 1
         gpus = draw.choice([0, 0, 1, 2])
-        alike, found = differs(servers, gpus, drawn(draw, gpus))
-        compared += alike + (found is not None)
-        if sequences % 500 == 0:
+        calls = drawn(draw, gpus, options.fresh)
+        compared += len(calls)
+        met, found = compare(servers, gpus, calls)
+        rows += met
+        if sequences % (10 if options.fresh else 500) == 0:
             print(f"{compared} calls so far", flush=True)
         if found is None:
             continue
-        if row := known(found):
-            rows[row] += 1
-            continue
+        compared -= len(calls) - len(found.calls)
         kind = f"{re.sub(r'[^a-z_.]', '', found.calls[-1].split('(')[0])} {found.theirs[0]} {found.ours[0]}"
         kinds[kind] += 1
         if kinds[kind] == 1:
