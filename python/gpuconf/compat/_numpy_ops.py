@@ -61,7 +61,9 @@ _NOT_OF_COMPLEX = frozenset(
 
 
 def check_type(kind: str, dtype: str) -> None:
-    """Raise InvalidArgumentError for an integer type where an operation is on floats only."""
+    """Raise InvalidArgumentError for an integer or a complex type that an operation does not have."""
+    if kind in _NOT_OF_COMPLEX and as_dtype(dtype).is_complex:
+        raise errors.InvalidArgumentError(f"Value for attr 'T' of {dtype} is not allowed [Op:{kind}]")
     if kind in _OF_FLOATS and as_dtype(dtype).is_integer:
         text = f"Value for attr 'T' of {dtype} is not in the list of allowed values: half, float, double"
         if kind in ("Std", "Var"):
@@ -82,8 +84,6 @@ def compute(kind: str, *inputs: Any, **options: Any) -> Any:
         raise errors.InvalidArgumentError(f"logits must have >= 1 dimension, got [] [Op:{kind}]")
     if kind == "Round" and inputs[0].dtype.kind == "c":
         raise errors.NotFoundError("Could not find device for node: {{node Round}}")
-    if kind in _NOT_OF_COMPLEX and inputs[0].dtype.kind == "c":
-        raise errors.InvalidArgumentError(f"Value for attr 'T' of {inputs[0].dtype.name} is not allowed [Op:{kind}]")
     wanted = "bool" if kind in ("IsFinite", "IsInf", "IsNan") else wanted
     if kind == "MatMul":
         check_matrices(*inputs)

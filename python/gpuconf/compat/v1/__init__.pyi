@@ -106,6 +106,7 @@ from gpuconf.compat.v1._ops import tables_initializer as _tables_initializer
 from gpuconf.compat.v1._variables import global_variables_initializer as _global_variables_initializer
 from gpuconf.compat.v1._ops import local_variables_initializer as _local_variables_initializer
 from gpuconf.compat.v1._variables import variables_initializer as _variables_initializer
+from gpuconf.compat.v2._ops import inside_function as inside_function
 from gpuconf.compat._dtypes import int16 as int16
 from gpuconf.compat._dtypes import int32 as int32
 from gpuconf.compat._dtypes import int64 as int64
@@ -141,6 +142,7 @@ from gpuconf.compat.v1._variables import ones_initializer as ones_initializer
 from gpuconf.compat.v1._both import ones_like as ones_like
 from gpuconf.compat.v1._both import pad as pad
 from gpuconf.compat.v1._ops import placeholder as placeholder
+from gpuconf.compat.v1._ops import placeholder_with_default as placeholder_with_default
 from gpuconf.compat.v1._both import pow as pow
 from gpuconf.compat.v2._ops import print_ as _print_
 from gpuconf.compat.v1._both import random_normal as random_normal

@@ -169,7 +169,8 @@ class Tensor(metaclass=Made):
 
     def __str__(self) -> str:
         shape = "" if self._shape is None else f"shape={self.shape}, "
-        return f'Tensor("{self.name}", {shape}dtype={self._dtype})'
+        device = f", device={self.device}" if self.device else ""
+        return f'Tensor("{self.name}", {shape}dtype={self._dtype}{device})'
 
     def __repr__(self) -> str:
         return f"<tf.Tensor '{self.name}' shape={self.shape} dtype={self._dtype}>"
@@ -577,6 +578,15 @@ def _session_for(graph: Graph, session: Any, refusals: tuple[str, str, str]) -> 
     if found.graph is not graph:
         raise ValueError(refusals[1 if session is None else 2])
     return found
+
+
+def fit(shape: Any, other: Any) -> bool:
+    """Whether two shapes can be the same, as far as they are known."""
+    if shape is None or other is None:
+        return True
+    return len(shape) == len(other) and all(
+        None in pair or pair[0] == pair[1] for pair in zip(shape, other, strict=True)
+    )
 
 
 WRONG = (errors.InvalidTypeError, errors.InvalidArgumentError, TypeError, ValueError)

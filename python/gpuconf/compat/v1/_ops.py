@@ -13,7 +13,7 @@ from ...tensors.tensor import name_of as _text_of
 from .._arrays import type_name
 from .._names import publish
 from ._both import either, in_2
-from ._graph import Operation, Tensor, get_default_graph, graph_array, node
+from ._graph import Operation, Tensor, fit, get_default_graph, graph_array, node, operands
 from ._mode import runs_eagerly
 
 
@@ -72,6 +72,24 @@ def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Tenso
         raise TypeError("Expected DataType for argument 'dtype' not None.")
     sizes = None if shape is None else arrays.partial_shape_of(shape)
     return get_default_graph().placeholder(type_name(dtype), sizes, name_of(name))
+
+
+@either
+def placeholder_with_default(input: Any, shape: Any, name: str | None = None) -> Tensor:  # noqa: A002
+    """Add a tensor whose value each run takes from its ``feed_dict``, else from ``input``.
+
+    Raises ValueError if the shape of ``input`` does not fit ``shape``.
+
+    >>> import gpuconf.compat.v1 as tf
+    >>> x = tf.placeholder_with_default([1.0], shape=[None])
+    >>> tf.Session().run([x + 1.0, x], {x: [2.0, 3.0]})[0]
+    array([3., 4.], dtype=float32)
+    """
+    sizes = None if shape is None else arrays.partial_shape_of(shape)
+    name, (default,) = operands(["input"], (input,), name_of(name) or "PlaceholderWithDefault")
+    if not fit(sizes, default._shape):
+        raise ValueError(f"Shapes {default._shape} and {sizes} are not compatible")
+    return default.graph.in_python("PlaceholderWithDefault", (default,), lambda _, a: a, default._dtype, sizes, name)
 
 
 @either

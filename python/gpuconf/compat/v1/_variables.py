@@ -18,7 +18,7 @@ from .._names import publish
 from .._shape import TensorShape
 from . import _both, _ops, _python_ops
 from ._both import either, in_2
-from ._graph import Graph, Operation, Tensor, as_tensor, get_default_graph
+from ._graph import Graph, Operation, Tensor, as_tensor, fit, get_default_graph
 from ._mode import runs_eagerly
 from ._scopes import AUTO_REUSE, VariableScope
 
@@ -26,15 +26,6 @@ from ._scopes import AUTO_REUSE, VariableScope
 class _VariableType(type):
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         return in_2("Variable")(*args, **kwargs) if runs_eagerly() else super().__call__(*args, **kwargs)
-
-
-def _fit(shape: Any, other: Any) -> bool:
-    """Whether two shapes can be the same, as far as they are known."""
-    if shape is None or other is None:
-        return True
-    return len(shape) == len(other) and all(
-        None in pair or pair[0] == pair[1] for pair in zip(shape, other, strict=True)
-    )
 
 
 class Variable(metaclass=_VariableType):
@@ -121,7 +112,7 @@ class Variable(metaclass=_VariableType):
     def assign(self, value: Any, name: str | None = None, **_: Any) -> Tensor:
         """Add an operation that replaces the value, and returns it. Raises ValueError for another shape."""
         new = as_tensor(value, self._value, self.graph)
-        if not _fit(self._value._shape, new._shape):
+        if not fit(self._value._shape, new._shape):
             raise ValueError(
                 f"Cannot assign value to variable ' {self._value.name}': Shape mismatch.The variable shape "
                 f"{self.shape}, and the assigned value shape {new.shape} are incompatible."
@@ -147,6 +138,9 @@ class Variable(metaclass=_VariableType):
 
     def __bool__(self) -> bool:
         return bool(self._value)
+
+    def __iter__(self) -> Any:
+        return iter(self._value)
 
     def __repr__(self) -> str:
         return f"<tf.Variable '{self.name}' shape={self.shape} dtype={self._value._dtype}>"

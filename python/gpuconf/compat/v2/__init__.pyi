@@ -61,6 +61,7 @@ from gpuconf.compat.v2._ops import greater_equal as greater_equal
 from gpuconf.compat.v2._ops import group as group
 from gpuconf.compat._dtypes import half as half
 from gpuconf.compat.v2._ops import identity as identity
+from gpuconf.compat.v2._ops import inside_function as inside_function
 from gpuconf.compat._dtypes import int16 as int16
 from gpuconf.compat._dtypes import int32 as int32
 from gpuconf.compat._dtypes import int64 as int64

@@ -57,6 +57,11 @@ class Function:
         return self if instance is None else Function(self.python_function.__get__(instance, owner))
 
 
+def inside_function() -> bool:
+    """Return False: gpuconf traces no functions."""
+    return False
+
+
 def function(func: Any = None, **options: Any) -> Any:
     """Return a function that runs ``func`` each time it is called.
 
@@ -197,7 +202,12 @@ def _elementwise(kind: str, x: Any, y: Any, name: str | None) -> Any:
         if y is not given and not _is_fast(x) and kind != "RealDiv" and name_of(array_of(x)) != y.dtype:
             raise mismatched(given, name_of(array_of(x)))
         return _eager_tensor.elementwise(kind, x, y, name)
-    return _python_ops.elementwise(kind, x, y, name)
+    try:
+        return _python_ops.elementwise(kind, x, y, name)
+    except ValueError:
+        if kind == "RealDiv":  # which is Python's operator there
+            _graph.give_turn(graph.constant(x), y)
+        raise
 
 
 def _of_one(kind: str, value: Any, name: str | None, dtype: str | None = None, **options: Any) -> Any:
