@@ -172,6 +172,7 @@ def test_settings_of_other_types(one_gpu: None) -> None:
         ("tf.logical_and(True, {})", TypeError, ""),
         ("tf.matmul('x', t)", TypeError, ""),
         ("tf1.constant(None, -0.5)", TypeError, ""),
+        ("tf.less('', None)", TypeError, ""),
         ("list(v)", tf.errors.OperatorNotAllowedInGraphError, "Iterating over a symbolic `tf.Tensor` is not allowed."),
         ("tf.reduce_max([1j])", TypeError, ""),
         ("tf.divide(np.arange(3), np.zeros((1, 0)))", NotImplementedError, "Cannot convert a symbolic tf.Tensor"),

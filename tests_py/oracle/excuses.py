@@ -106,7 +106,7 @@ def _(_found: Found, calls: list[str]) -> list[str]:
 
 
 # A tuple or a LogicalDevice that equals a PhysicalDevice.
-_LOOK_ALIKE = re.compile(r"(?<!PD)(?:LD)?\(('/physical_device:\w+:\d+', '\w+')\)")
+_LOOK_ALIKE = re.compile(r"(?<!PD)(?:LD)?\(('/physical_device:\w+:\d+', ?'\w+')\)")
 
 
 @cause("look-alike")

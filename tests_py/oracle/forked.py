@@ -108,8 +108,8 @@ KNOWN: dict[str, tuple[str, str, str]] = {
     "local-devices": ("is_gpu_available|gpu_device_name", "^ (True|'/device:GPU)", "^ (False|'')"),
     "odd-operands": (
         r"tf\.config\..*\b[tv]\b",
-        "^TypeError Cannot convert (PhysicalDevice|'silent')",
-        "^ValueError (Unrecognized device|Invalid argument `device_policy`)",
+        "^TypeError Cannot convert (PhysicalDevice|'silent'|'.PU')",
+        "^ValueError (Unrecognized device|Invalid argument `device_policy`)|^ None",
     ),
 }
 

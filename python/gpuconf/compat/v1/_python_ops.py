@@ -17,8 +17,18 @@ from ..._typing import Any
 from ...tensors import arrays
 from ...tensors import arrays as checked
 from .. import _numpy_ops as numpy_ops
-from .._arrays import type_name
-from ._graph import WRONG, Graph, Operation, Tensor, compute_in_python, get_default_graph, give_turn, operands
+from .._arrays import name_of, type_name
+from ._graph import (
+    WRONG,
+    Graph,
+    Operation,
+    Tensor,
+    compute_in_python,
+    get_default_graph,
+    give_turn,
+    graph_array,
+    operands,
+)
 
 # The operations that TensorFlow's functions name otherwise.
 _NAMES = {"RealDiv": "truediv", "FloorDiv": "floordiv", "DivNoNan": "div_no_nan", "LogSumExp": "ReduceLogSumExp"}
@@ -55,7 +65,12 @@ def elementwise(kind: str, left: Any, right: Any, name: str | None = None, like:
         like = right
     if kind.startswith("Logical"):
         like = "bool"
-    name, (x, y) = operands("xy", (left, right), name or _NAMES.get(kind, kind), like)
+    try:
+        name, (x, y) = operands("xy", (left, right), name or _NAMES.get(kind, kind), like)
+    except (errors.InvalidArgumentError, ValueError):
+        if like is None and left is not None and not isinstance(left, Tensor):  # whose type is checked first
+            _type_of_result(kind, name_of(graph_array(left, None)))
+        raise
     if x._dtype != y._dtype:
         raise TypeError(
             f"Input 'y' of '{kind}' Op has type {y._dtype} that does not match type {x._dtype} of argument 'x'."
