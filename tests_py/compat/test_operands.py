@@ -257,6 +257,7 @@ def test_a_variable_of_a_variable_of_another_graph(one_gpu: None) -> None:
         v = tf1.Variable(1.0)
     with tf1.Graph().as_default():
         assert tf1.Variable(v).name == "Variable_1:0"
+        assert tf.add(1.5, v).graph is tf.reduce_sum(v).graph is v.graph  # difference 68
 
 
 @pytest.mark.parametrize(

@@ -106,6 +106,7 @@ KNOWN: dict[str, tuple[str, str, str]] = {
     ),
     "aborts": ("", r"^ended (6|11|134|139)$|^AttributeError 'Context' object has no attribute '_execution_mode'", ""),
     "local-devices": ("is_gpu_available|gpu_device_name", "^ (True|'/device:GPU)", "^ (False|'')"),
+    "replaced-graph": (r"\b[tv]\b", "^ValueError .*must be from the same graph", "^ "),
     "odd-operands": (
         r"tf\.config\..*\b[tv]\b",
         "^TypeError Cannot convert (PhysicalDevice|'silent'|'.PU')",
