@@ -62,6 +62,7 @@ GPU = tf.config.PhysicalDevice("/physical_device:GPU:0", "GPU")
         ("tf.strings.join([t, 1])", TypeError, "Cannot convert 1 to EagerTensor of dtype string"),
         ("tf.strings.join([['a'], ['b', 'c']])", WRONG, "Input shapes do not match: [1] vs. [2]"),
         ("tf.logical_and(v, 2**70)", ValueError, "Can't convert Python sequence with out-of-range integer to Tensor."),
+        ("tf.nn.softmax([1j])", WRONG, "Value for attr 'T' of complex128 is not"),
         ("tf.floor(1j)", WRONG, "Value for attr 'T' of complex128 is not"),
         ("in_graph(None)", ValueError, "None values not supported."),
     ],
@@ -172,6 +173,8 @@ def test_settings_of_other_types(one_gpu: None) -> None:
         ("tf.logical_and(True, {})", TypeError, ""),
         ("tf.matmul('x', t)", TypeError, ""),
         ("tf1.constant(None, -0.5)", TypeError, ""),
+        ("tf1.constant(None, [])", ValueError, "None values not supported."),
+        ("tf.nn.softmax(1j)", TypeError, ""),
         ("tf.less('', None)", TypeError, ""),
         ("list(v)", tf.errors.OperatorNotAllowedInGraphError, "Iterating over a symbolic `tf.Tensor` is not allowed."),
         ("tf.reduce_max([1j])", TypeError, ""),
@@ -244,6 +247,7 @@ def test_shapes_in_a_graph(one_gpu: None) -> None:
         assert tf.nn.softmax(np.ones((2, 3), "float32")).shape == tf.zeros([2.5, 3]).shape == [2, 3]
         assert tf.zeros(np.float32(2)).shape == tf.nn.log_softmax(v).shape == [2]
         assert tf.cast(v, tf.float32) is v
+        assert (tf.abs(-3j).dtype, tf1.Session().run(tf.abs(-3j))) == (tf.float64, 3.0)
         assert tf.convert_to_tensor(v).dtype == tf.float32
     tf1.disable_v2_behavior()
     assert repr(tf.zeros([2]).shape) == "TensorShape([Dimension(2)])"

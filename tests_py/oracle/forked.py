@@ -95,9 +95,9 @@ KNOWN: dict[str, tuple[str, str, str]] = {
     # The GPUs of the judge count no constants.
     "scratch": ("get_memory_info", "^ .*'peak': 0", "^ .*'peak': 256"),
     "odd-in-graph": (
-        r"tf\.constant\(.*, (\[\]|\{\}|\(\)|''|0)\)|logical_and.*\{\}",
-        "^TypeError|^ ",
-        r"^AttributeError|^TypeError .*\{\}",
+        r"tf\.constant\(.*, (\[\]|\{\}|\(\)|''|0)\)|logical_and.*\{\}|matmul\('.*\[3\]\]\)",
+        "^TypeError|^ |^ValueError setting an array element",
+        r"^AttributeError|^TypeError .*\{\}|^TypeError Cannot convert 1",
     ),
     "logical-device-in-graph": (
         r"on\(",
@@ -108,8 +108,8 @@ KNOWN: dict[str, tuple[str, str, str]] = {
     "local-devices": ("is_gpu_available|gpu_device_name", "^ (True|'/device:GPU)", "^ (False|'')"),
     "replaced-graph": (r"\b[tv]\b", "^ValueError .*must be from the same graph", "^ "),
     "odd-operands": (
-        r"tf\.config\..*\b[tv]\b",
-        "^TypeError Cannot convert (PhysicalDevice|'silent'|'.PU')",
+        r"tf\.config\..*\b([tv]|np)\b",
+        "^ValueError The truth value|^TypeError Cannot convert (PhysicalDevice|'silent'|'.PU')",
         "^ValueError (Unrecognized device|Invalid argument `device_policy`)|^ None",
     ),
 }

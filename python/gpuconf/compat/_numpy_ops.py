@@ -55,7 +55,7 @@ _OF_FLOATS = frozenset(
 _NOT_OF_COMPLEX = frozenset(
     [
         *("Atan2", "Ceil", "Floor", "FloorDiv", "FloorMod", "Greater", "GreaterEqual", "Less", "LessEqual", "Max"),
-        *("Maximum", "Min", "Minimum", "Relu", "Relu6"),
+        *("LogSoftmax", "Maximum", "Min", "Minimum", "Relu", "Relu6", "Softmax"),
     ]
 )
 

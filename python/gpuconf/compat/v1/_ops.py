@@ -33,11 +33,11 @@ def constant(
     >>> constant([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], shape=[2, 3], name="a")
     <tf.Tensor 'a:0' shape=(2, 3) dtype=float32>
     """
-    if dtype is not None and not dtype:  # which TensorFlow takes for none at first
-        raise AttributeError(f"{type(dtype).__name__!r} object has no attribute 'is_integer'")
-    dtype = dtype if dtype is None else type_name(dtype)
+    dtype = type_name(dtype) if dtype else dtype
     if value is None:
         raise ValueError("None values not supported.")
+    if dtype is not None and not dtype:  # which TensorFlow takes for none at first
+        raise AttributeError(f"{type(dtype).__name__!r} object has no attribute 'is_integer'")
     if hasattr(value, "_value"):  # a variable of a graph
         raise NotImplementedError("numpy() is only available when eager execution is enabled.")
     if isinstance(value, Tensor):
