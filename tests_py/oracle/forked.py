@@ -364,7 +364,11 @@ def judged(found: Difference) -> tuple[str, int]:
     if "enable_soft_placement=0" in found.theirs[1] + found.ours[1]:
         row, made = "soft-placement-later", r"set_soft_device_placement\("
     # What a call has stored before it failed.
-    if found.theirs[0] in ("TypeError", "AttributeError") and not found.ours[0] and "random" in found.calls[-1]:
+    if (
+        found.theirs[0] in ("TypeError", "AttributeError", "ValueError")
+        and not found.ours[0]
+        and "random" in found.calls[-1]
+    ):
         row, made = "wrong-type", r"random\.set_seed\("
     causes = [number for number, call in enumerate(found.calls) if row and re.search(made, call)]
     return (row, causes[-1]) if causes else ("", cause)

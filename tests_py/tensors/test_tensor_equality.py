@@ -185,6 +185,7 @@ def test_equality_can_be_that_of_tensorflow_1() -> None:
     assert (x == y).numpy().tolist() == [True, True]
     tf1.disable_v2_behavior()
     assert (x == y) is False
+    tf1.reset_default_graph()  # a variable has made it, after which TensorFlow cannot go back
     tf1.enable_v2_behavior()
     assert (v == x).numpy().tolist() == [True, True]
 
