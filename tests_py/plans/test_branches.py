@@ -204,6 +204,105 @@ def test_a_slice_whose_size_goes_by_how_often_a_loop_ran_may_become_longer(load:
     assert [one.partition(", ")[2] for one in found[1:]] == ["rows[:size]"] * (ROUNDS - 1)
 
 
+@pytest.mark.parametrize(
+    ("body", "named"),
+    [
+        ("for _ in range(int(i == 99)):\n    work()", "for _ in range(int(i == 99))"),
+        ("kept = [work() for _ in range(i // 60)]", "[work() for _ in range(i // 60)]"),
+        ("kept = [0] * (1 + i // 60)", "[0] * (1 + i // 60)"),
+        ("table.get(i, max)(i, 1)", "table.get(i, max)(i, 1)"),
+        ("{False: max, True: work}[i == 99](i, 1)", "{False: max, True: work}[i == 99](i, 1)"),
+        ("chosen = table.get(i, max)\nchosen(1, 2)", "chosen(1, 2)"),
+        ("make(1 + i // 60)", "make(1 + i // 60)"),
+        ("again(64 + i // 60)", "again(64 + i // 60)"),
+        ("part(64 + i // 60)", "part(64 + i // 60)"),
+        ("try:\n    n = sizes[i]\nexcept IndexError:\n    work()", "except IndexError"),
+        ("try:\n    later(i)\nexcept Later:\n    work()", "except Later"),
+    ],
+)
+def test_what_runs_or_how_often_may_go_by_how_often_a_loop_ran(load: Any, body: str, named: str) -> None:
+    helpers = """
+    import functools
+    class Later(Exception): pass
+    def later(number):
+        assert number < 99
+    table = {99: work}
+    sizes = [0] * 99
+    make = lambda n: [0] * n
+    again = work
+    part = functools.partial(work)
+    """
+    found = untaken(load(body, helpers))
+    assert [one.partition(", ")[2] for one in found[1:]] == [named] * (ROUNDS - 1)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "if int(os.environ.get('RANK', 0)) == 7:\n    work()",
+        "if re.match('a', 'b') or 'b'.startswith('a'):\n    work()",
+        "options = {'size': 3}\nwork([0][: options.pop('size')])",
+        "for one in range(len(table)):\n    table[one](i, 1)",
+        "rate = min(1.0, i / 99)\nmodel = Model(4)\nmodel(i)",
+        "try:\n    work(i)\nexcept RuntimeError:\n    work()",
+        "try:\n    row = next(rows)\nexcept StopIteration:\n    rows = iter(table)\n    row = next(rows)",
+    ],
+)
+def test_what_runs_in_each_round_alike_is_no_reason_to_wait(load: Any, body: str) -> None:
+    helpers = """
+    import os
+    import re
+    table = [max, min]
+    rows = iter([1] * 100)
+    class Model:
+        def __init__(self, rows): self.rows = rows
+        def __call__(self, row): return row
+    """
+    assert untaken(load(f"global rows\n{body}" if "rows = iter" in body else body, helpers)) == [""] * ROUNDS
+
+
+def test_a_number_of_a_librarys_object_may_change_what_it_returns(load: Any) -> None:
+    """As that of a schedule of PyTorch: ``if schedule.get_last_lr()[0] < 0.01``."""
+    found = untaken(load("rows.put(i)\nif rows.qsize() == 99:\n    work()", "import queue\nrows = queue.Queue()"))
+    assert [one.partition(", ")[2] for one in found[1:]] == ["if rows.qsize() == 99"] * (ROUNDS - 1)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "if queue.pop() == 7:\n    work()",
+        "if event.is_set():\n    work()",
+        "if os.path.exists('/no/such/file'):\n    work()",
+        "setattr(config, 'debug', i > 99)\nif config.debug:\n    work()",
+        "count()\nif late():\n    work()",
+        "for n in itertools.islice(numbers, 1):\n    work(n)",
+        "for n in some:\n    work(n)\n    break",
+    ],
+)
+def test_what_may_be_something_else_each_time_is_waited_for(load: Any, body: str) -> None:
+    helpers = """
+    import itertools
+    import os
+    import threading
+    event = threading.Event()
+    queue = [0] * 99
+    numbers = itertools.repeat(1)
+    some = iter(queue)
+    rounds = 0
+    def count():
+        global rounds
+        rounds = rounds + 1
+    def late():
+        return rounds // 99 == 1
+    """
+    assert all(untaken(load(body, helpers))[2:])
+
+
+def test_a_rate_that_a_schedule_changes_later_counts_as_changing(load: Any) -> None:
+    found = untaken(load("if groups[0]['lr'] < 0.01:\n    work()", "groups = [{'lr': 1.0}]"))
+    assert [one.partition(", ")[2] for one in found[1:]] == ["if groups[0]['lr'] < 0.01"] * (ROUNDS - 1)
+
+
 def test_a_random_branch_and_one_by_the_clock_are_waited_for(load: Any) -> None:
     found = untaken(load("if time.time() < 9:\n    work()"))
     assert found[2:] == ["line 18, if time.time() < 9"] * (ROUNDS - 2)

@@ -25,7 +25,12 @@ from ..._typing import Any
 from .conditions import Branch, Chain, File, Point, chain_of, file_of
 
 _HIDDEN = "branches of the program, which are not seen with --compile or under a debugger"
-_CHANGING = ("time", "random", "datetime", "numpy.random")  # modules whose functions return something else each time
+# Functions that return something else each time: these, and those of Python's modules but for the ones in _STABLE.
+_CHANGING = ("next", "pop", "popleft", "popitem", "rand", "randint", "bernoulli", "multinomial")
+_STABLE = ("argparse", "ast", "builtins", "collections", "contextlib", "copy", "dataclasses", "enum", "functools")
+_STABLE += ("inspect", "json", "logging", "math", "operator", "posixpath", "re", "string", "sys", "types")
+_STABLE += ("typing", "warnings")
+_OF_PROCESS = ("getenv", "get", "cpu_count", "getpid", "fspath")  # those of os
 
 
 class Watch:
@@ -39,6 +44,8 @@ class Watch:
         if not _update():
             return
         _watches.append(self)
+        waiting = (one for frame in frames for one in _code(frame.f_code).at.get(frame.f_lineno, ()))
+        self._itself = {one for one in waiting if isinstance(one, Branch) and one.of_loop}
         # The calls themselves are not kept: their variables would live on.
         self._later = {frame.f_code: _still_to_come(frame) for frame in frames}
         if _can_trace():
@@ -81,7 +88,7 @@ class Watch:
             changing |= more
         for one in (point for point in _points if isinstance(point, Branch)):
             is_open = one in self._changing or not changing.isdisjoint(one.names)
-            if is_open and one in _evaluated and one not in _taken:
+            if is_open and one in _evaluated and one not in _taken and one not in self._itself:
                 return f"line {one.line}, {one.text}"
         return ""
 
@@ -186,7 +193,7 @@ class _Code:
             if isinstance(one, Branch) and one.has_lines:
                 for line in range(one.begin[0], one.end[0] + 1):
                     self.by_line.setdefault(line, []).append(one)
-            elif isinstance(one, Branch):
+            elif isinstance(one, Branch) and one.begin > (0, 0):  # else it is never taken
                 parts.append(one)
         if parts and sys.version_info >= (3, 11):  # before, nothing says that a part of a line has run
             for number, (line, last, column, end) in enumerate(code.co_positions()):
@@ -280,12 +287,20 @@ def _read(
 def _numbers(chain: Chain, variables: Mapping[str, Any], others: Mapping[str, Any]) -> Iterator[float]:
     """Yield the number that a chain of attributes and keys leads to, or how much a container there has."""
     value = _value(chain, variables, others)
-    if isinstance(value, (bool, int, float)):
+    if chain[-1] == ("lr",):  # of an optimizer, which a schedule changes at some later step
+        yield time.monotonic()
+    elif isinstance(value, (bool, int, float)):
         yield float(value) if value == value and abs(value) < 1e300 else 0.0
     elif type(value) in (list, dict, set, tuple):
         yield float(len(value))
-    elif callable(value) and _is_changing(value):
+    elif (callable(value) and _is_changing(value)) or _is_used_up(value):
         yield time.monotonic()
+    else:  # what a library's object returns goes by its numbers, such as the steps of a schedule
+        owner = getattr(value, "__self__", None)
+        module = sys.modules.get(type(owner).__module__)
+        if not _is_program(getattr(module, "__file__", None) or ""):
+            numbers = getattr(owner, "__dict__", {}).values()
+            yield from (float(one) for one in numbers if type(one) in (int, float) and abs(one) < 1e300)
 
 
 def _is_false(test: ast.expr, variables: Mapping[str, Any], others: Mapping[str, Any]) -> bool:
@@ -339,11 +354,22 @@ def _value(chain: Chain, variables: Mapping[str, Any], others: Mapping[str, Any]
     return value
 
 
+def _is_used_up(value: Any) -> bool:
+    """Whether a loop over a value takes from it what the next one does not have."""
+    return hasattr(type(value), "__next__") and not type(value).__module__.startswith("torch.")
+
+
 def _is_changing(function: Any) -> bool:
     owner = getattr(function, "__self__", None)
     owner = owner if isinstance(owner, type) else type(owner)
+    name = getattr(function, "__name__", "")
     modules = (getattr(function, "__module__", None) or "", owner.__module__)
-    return function is next or any(one == name or one.startswith(name + ".") for one in modules for name in _CHANGING)
+    if owner is dict and name == "pop":  # of options, by their names
+        return False
+    if name in _CHANGING or any(one.startswith("numpy.random") for one in modules):
+        return True
+    roots = {one.partition(".")[0].lstrip("_").removesuffix("_abc") for one in modules} & sys.stdlib_module_names
+    return not roots <= {*_STABLE, *(("os", "posix") if name in _OF_PROCESS else ())}
 
 
 def is_comprehension(frame: FrameType) -> bool:

@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import functools
 import linecache
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ..._typing import Any
+from . import sizes
 
 Chain = tuple[Any, ...]  # a name, and then attributes and, as tuples of one, keys
 
@@ -17,12 +19,15 @@ Chain = tuple[Any, ...]  # a name, and then attributes and, as tuples of one, ke
 _QUIET: tuple[str, ...] = ("print", "len", "int", "float", "str", "round", "max", "min", "range", "enumerate", "zip")
 _QUIET += ("isinstance", "hasattr", "format", "open", "repr", "bool", "super", "log", "info", "debug", "warning")
 _QUIET += ("write", "flush", "item", "join", "time", "perf_counter", "set_postfix", "set_postfix_str")
-_QUIET += ("set_description", "add_scalar", "add_scalars")
+_QUIET += ("set_description", "add_scalar", "add_scalars", "iter", "next")
 _INERT = ("math", "time", "os", "sys", "logging", "json", "random", "datetime", "shutil", "pathlib", "csv", "warnings")
 _OF_KIND = ("isinstance", "hasattr", "callable", "issubclass", "is_tensor")  # whose result no number changes
 _LEAVES = (ast.Continue, ast.Return, ast.Break, ast.Raise)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _CALLED = ("forward", "__call__")  # what a call of an object runs
+_OF_TENSORS = ("shape", "size", "numel", "dim", "ndim", "dtype", "device")  # set where the tensor is made
+# What is raised when something ends or is not there. Handlers of other errors do not run in a program that works.
+_ENDS = (StopIteration, LookupError, ArithmeticError, ValueError, TypeError, AttributeError, EOFError)
 
 
 @dataclass(eq=False)
@@ -44,6 +49,7 @@ class Branch(Point):
     begin: tuple[int, int] = (0, 0)  # line and column
     end: tuple[int, int] = (0, 0)
     has_lines: bool = True  # whether it has lines of its own
+    of_loop: bool = False  # whether it is how often a loop runs
 
 
 @dataclass
@@ -91,18 +97,35 @@ class _Source:
     def __init__(self, path: str, tree: ast.Module) -> None:
         self.path = path
         self.functions: set[str] = set()
+        self.classes: set[str] = set()
+        self.chosen: set[str] = set()  # names of functions that an assignment chooses or makes
+        self.imported: set[str] = set()
         self.inert: set[str] = set()
         self.tested: set[str] = set()  # names and attributes in conditions
         for node in ast.walk(tree):
             if isinstance(node, _FUNCTIONS):
                 self.functions.add(node.name)
+            elif isinstance(node, ast.Assign):
+                if not isinstance(node.value, ast.Call) or _last(node.value.func) in ("partial", "get"):
+                    self.chosen |= {one.id for one in node.targets if isinstance(one, ast.Name)}
+            elif isinstance(node, ast.ClassDef):
+                self.classes.add(node.name)
             elif isinstance(node, (ast.Import, ast.ImportFrom)):
                 module = getattr(node, "module", None)
                 for one in node.names:
+                    name = (one.asname or one.name).partition(".")[0]
+                    self.imported.add(name)
                     if (module or one.name).partition(".")[0] in _INERT:
-                        self.inert.add((one.asname or one.name).partition(".")[0])
+                        self.inert.add(name)
             elif isinstance(node, (ast.If, ast.IfExp, ast.BoolOp, ast.While)):
                 self.tested |= _names_in(node if isinstance(node, ast.BoolOp) else node.test)
+
+    def ends(self, errors: ast.expr) -> bool:
+        """Whether a handler of these errors may run in a program that works."""
+        names = [_last(one) for one in (errors.elts if isinstance(errors, ast.Tuple) else [errors])]
+        known = [getattr(builtins, name, None) for name in names]
+        of_library = any(isinstance(one, type) and issubclass(one, _ENDS) for one in known)
+        return of_library or not self.classes.isdisjoint(names)
 
     def does_work(self, nodes: Sequence[ast.AST]) -> bool:
         """Whether code may take memory of a GPU, or sets what other code goes by."""
@@ -133,6 +156,8 @@ class _Scope:
         self._parameters = {name: number for number, name in enumerate(names)}
         self._parameters |= {one.arg: -1 for one in arguments.kwonlyargs} if arguments else {}
         self._nodes = list(_inside(body))
+        shared = (one.names for one in self._nodes if isinstance(one, (ast.Global, ast.Nonlocal)))
+        self._shared = {name for names in shared for name in names}  # variables that other functions read, too
         self._assigned: dict[str, list[ast.expr]] = {}
         self._chosen: set[ast.AST] = set()  # what is assigned or called, as a branch may choose it
         for node in self._nodes:
@@ -151,6 +176,11 @@ class _Scope:
 
     def _branches(self) -> Iterator[Branch]:
         for node in self._nodes:
+            parts = self._sizes(node)
+            if parts:
+                test = ast.copy_location(ast.Tuple(list(parts), ast.Load()), parts[0])
+                of_loop = isinstance(node, (ast.For, ast.AsyncFor))
+                yield Branch(test.lineno, *self._read(test), text=_text_of(node), has_lines=False, of_loop=of_loop)
             for name in ("body", "orelse", "finalbody"):
                 statements: Any = getattr(node, name, None)
                 for number, one in enumerate(statements if isinstance(statements, list) else ()):
@@ -164,25 +194,45 @@ class _Scope:
                             ast.copy_location(test, one.subject)
                             head = case.guard or case.pattern
                             yield from self._branch(test, case.body, f"case {ast.unparse(case.pattern)}", head)
-            if isinstance(node, ast.While):
+            if isinstance(node, ast.Try):
+                yield from self._ends(node)
+            elif isinstance(node, ast.While):
                 yield from self._branch(node.test, node.body, f"while {ast.unparse(node.test)}")
             elif isinstance(node, ast.IfExp):
                 for part in (node.body, node.orelse):
                     works = node in self._chosen and _is_plain(part) and not _is_text(part)
                     yield from self._branch(node.test, [part], ast.unparse(node), works=works)
-            elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
-                yield from self._slice(node)
             elif isinstance(node, ast.BoolOp):
                 for number, operand in enumerate(node.values[1:], 1):
                     test = ast.copy_location(ast.Tuple(node.values[:number], ast.Load()), node.values[0])
                     yield from self._branch(test, [operand], ast.unparse(node))
 
-    def _slice(self, node: ast.Subscript) -> Iterator[Branch]:
-        """Yield a slice, such as ``x[:, :length]``, which may become longer: a branch that is never taken."""
-        slices = [one for one in ast.walk(node.slice) if isinstance(one, ast.Slice)]
-        bounds = [bound for one in slices for bound in (one.lower, one.upper) if bound is not None]
-        test = ast.copy_location(ast.Tuple(bounds, ast.Load()), node)
-        yield Branch(node.lineno, *self._read(test), text=_short(ast.unparse(node)), has_lines=False)
+    def _ends(self, node: ast.Try) -> Iterator[Branch]:
+        """Yield the handlers that run when something has ended, or is not in a table."""
+        parts = [one for line in node.body for one in ast.iter_child_nodes(line) if isinstance(one, ast.expr)]
+        test = ast.copy_location(ast.Tuple(parts, ast.Load()), node.body[0])
+        for handler in node.handlers:
+            if handler.type is not None and self._source.ends(handler.type):
+                yield from self._branch(test, handler.body, f"except {ast.unparse(handler.type)}", handler.type)
+
+    def _sizes(self, node: ast.AST) -> Sequence[ast.expr]:
+        """Return what decides about sizes, or which function runs: what reads it is a branch that is never taken."""
+        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
+            slices = [one for one in ast.walk(node.slice) if isinstance(one, ast.Slice)]
+            return [bound for one in slices for bound in (one.lower, one.upper) if bound is not None]
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+            return [b for a, b in ((node.left, node.right), (node.right, node.left)) if isinstance(a, ast.List)]
+        if isinstance(node, (ast.For, ast.AsyncFor)):
+            return [node.iter] if self._source.does_work(node.body) else []
+        if isinstance(node, (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)):
+            return [one.iter for one in node.generators] if self._source.does_work([node]) else []
+        if not isinstance(node, ast.Call):
+            return []
+        if isinstance(node.func, (ast.Subscript, ast.Call)):
+            return [node.func]
+        if isinstance(node.func, ast.Name) and node.func.id in self._source.chosen:
+            return [node.func, *node.args, *(one.value for one in node.keywords)]
+        return list(sizes.of_call(node, self._source.imported))
 
     def _branch(
         self,
@@ -231,9 +281,13 @@ class _Scope:
                 yield self._point(node.test, f"{self._name}()")
             elif isinstance(node, ast.Call):
                 yield from self._given(node)
+                if _last(node.func) == "setattr" and len(node.args) == 3 and isinstance(node.args[1], ast.Constant):
+                    yield self._point(node.args[2], f".{node.args[1].value}")
             for target, value in _assignments(node):
                 if isinstance(target, ast.Attribute):
                     yield self._point(value, f".{target.attr}")
+                elif isinstance(target, ast.Name) and (not self._name or target.id in self._shared):
+                    yield self._point(value, f"global {target.id}")
 
     def _given(self, call: ast.Call) -> Iterator[Point]:
         name = _last(call.func)
@@ -262,7 +316,7 @@ class _Scope:
             if chain is None:
                 waiting.extend(ast.iter_child_nodes(node))
                 if isinstance(node, ast.Call):
-                    names.add(f"{_last(node.func)}()")
+                    names |= {f"{_last(node.func)}()", f"__{_last(node.func)}__()"}  # len() calls __len__()
                 continue
             if isinstance(node, ast.Subscript):
                 waiting.append(node.value)
@@ -272,7 +326,9 @@ class _Scope:
             root = chain[0]
             if root in self._parameters:
                 names |= {f"{self._name}({root})", f"{self._name}({self._parameters[root]})"}
-            if root not in expanded:
+            elif root not in self._assigned or root in self._shared:
+                names.add(f"global {root}")
+            if root not in expanded and not any(one in _OF_TENSORS for one in chain[1:]):
                 expanded.add(root)
                 waiting.extend(self._assigned.get(root, ()))
         return list(chains), names
@@ -329,6 +385,12 @@ def _is_plain(value: ast.AST) -> bool:
 
 def _is_text(value: ast.AST) -> bool:
     return isinstance(value, ast.Constant) and isinstance(value.value, str)
+
+
+def _text_of(node: ast.AST) -> str:
+    if isinstance(node, (ast.For, ast.AsyncFor)):
+        return _short(f"for {ast.unparse(node.target)} in {ast.unparse(node.iter)}")
+    return _short(ast.unparse(node))
 
 
 def _short(text: str) -> str:
