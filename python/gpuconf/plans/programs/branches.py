@@ -26,8 +26,18 @@ from .conditions import Branch, Chain, File, Point, chain_of, file_of
 
 _HIDDEN = "branches of the program, which are not seen with --compile or under a debugger"
 # Functions that return something else each time: these, and those of Python's modules but for the ones in _STABLE.
-_CHANGING = ("next", "pop", "popleft", "popitem", "rand", "randint", "bernoulli", "multinomial")
-_STABLE = ("argparse", "ast", "builtins", "collections", "contextlib", "copy", "dataclasses", "enum", "functools")
+_CHANGING: tuple[str, ...] = ("next", "pop", "popleft", "popitem", "rand", "randint", "bernoulli", "multinomial")
+_STABLE: tuple[str, ...] = (
+    "argparse",
+    "ast",
+    "builtins",
+    "collections",
+    "contextlib",
+    "copy",
+    "dataclasses",
+    "enum",
+    "functools",
+)
 _STABLE += ("inspect", "json", "logging", "math", "operator", "posixpath", "re", "string", "sys", "types")
 _STABLE += ("typing", "warnings")
 _OF_PROCESS = ("getenv", "get", "cpu_count", "getpid", "fspath")  # those of os

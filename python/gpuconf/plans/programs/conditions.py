@@ -282,7 +282,7 @@ class _Scope:
             elif isinstance(node, ast.Call):
                 yield from self._given(node)
                 if _last(node.func) == "setattr" and len(node.args) == 3 and isinstance(node.args[1], ast.Constant):
-                    yield self._point(node.args[2], f".{node.args[1].value}")
+                    yield self._point(node.args[2], f".{node.args[1].value!s}")
             for target, value in _assignments(node):
                 if isinstance(target, ast.Attribute):
                     yield self._point(value, f".{target.attr}")

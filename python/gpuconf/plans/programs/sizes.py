@@ -66,20 +66,20 @@ def _schemas(name: str) -> list[list[Parameter]]:
 def _operators() -> dict[str, list[list[Parameter]]]:
     torch: Any = sys.modules["torch"]
     dispatched = set(torch._C._dispatch_get_all_op_names())  # the others compute with Python's numbers
-    found: dict[str, list[list[Parameter]]] = {}
+    parameters: dict[str, list[list[Parameter]]] = {}
     for schema in torch._C._jit_get_all_schemas():
         full = f"{schema.name}.{schema.overload_name}".rstrip(".")
         if not schema.name.startswith("aten::") or full not in dispatched:
             continue
         arguments = [(one, str(one.type)) for one in schema.arguments if one.name not in ("dtype", "layout", "out")]
         has_others = any("int" in kind or "Tensor" in kind for _, kind in arguments)
-        found.setdefault(schema.name[len("aten::") :], []).append(
+        parameters.setdefault(schema.name[len("aten::") :], []).append(
             [
                 Parameter(one.name, "int" in kind or (kind == "number" and not has_others), one.kwarg_only)
                 for one, kind in arguments
             ]
         )
-    return found
+    return parameters
 
 
 def _is_size(annotation: str) -> bool:
