@@ -88,9 +88,10 @@ def test_all_cuts_no_loop(tmp_path: Path) -> None:
 
 def test_of_several_walks_over_a_loop_the_longest_is_named(tmp_path: Path) -> None:
     """It was the rounds of one and the length of another: "cut short: 4 of 4 rounds"."""
-    program = LATE.format(inside="", after="").replace("for step", "for size in (20, 500):\n  for step")
+    program = LATE.format(inside="", after="").replace("for step", "for size in (20, 500, 100):\n  for step")
     found = planned(tmp_path, program.replace("batch_size=20", "batch_size=size"), "--gpu", "A10")
     assert [(one["iterations"], one["of"]) for one in found["ran"]["cut"]] == [(4, 100)]
+    assert found["ran"]["batch"] == 500  # the largest
 
 
 def test_a_program_that_did_not_end_depends(tmp_path: Path) -> None:

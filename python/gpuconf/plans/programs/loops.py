@@ -226,8 +226,11 @@ class _Loop:
         # Of several walks the longest is named, and of those the one that ran most.
         longest = max(before, walk, key=lambda one: (one[1] or _MOST_INDICES, one[0]))
         self._loops.cut[self.place.text] = longest
-        self.indices.end(at_least_one=self.place.tell_lightning())
-        if self._length is None:
+        at_least_one = self.place.tell_lightning()
+        if self._length is not None:
+            self.indices.end(at_least_one=at_least_one)
+        else:  # an iterable data set's indices say nothing, and may have no end
+            self.indices.end(at_least_one=at_least_one, most=int(at_least_one))
             self._loops.unseen[self.place.text] = f"batches after the first {self._iterations} of an iterable data set"
         self._loops.leave(self.place)
 
@@ -248,11 +251,11 @@ class _Indices:
             self.longest = max(self.longest, len(index))
         return index
 
-    def end(self, *, at_least_one: bool) -> None:
+    def end(self, *, at_least_one: bool, most: int = _MOST_INDICES) -> None:
         """Keep what no batch so far was like: one with more items, and the last one, if it has fewer."""
         longest: list[Any] = []
         last: list[Any] | None = None
-        for one in islice(self._indices, _MOST_INDICES if self.longest else 0):  # of which at most two are kept
+        for one in islice(self._indices, most if self.longest else 0):  # of which at most two are kept
             if isinstance(one, list):
                 last = one
                 longest = max(longest, one, key=len)

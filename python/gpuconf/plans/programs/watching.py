@@ -220,7 +220,7 @@ class Watcher:
             self._begin("training" if module.training and torch.is_grad_enabled() else "evaluation")
             first = next((one for one in inputs if isinstance(one, torch.Tensor) and one.dim() > 1), None)
             if first is not None and module.training:
-                self.batch = first.shape[0]
+                self.batch = max(self.batch or 0, first.shape[0])  # the last one may be smaller
         self._depth += 1
 
     def _after_forward(self, module: Any, _inputs: Any, _output: Any) -> None:
