@@ -298,6 +298,31 @@ def test_what_may_be_something_else_each_time_is_waited_for(load: Any, body: str
     assert all(untaken(load(body, helpers))[2:])
 
 
+ROWS = """
+from gpuconf.plans.programs.branches import fetching
+text = [0] * 99
+class Rows:
+    seen = 0
+    def __getitem__(self, number):
+        self.seen += 1
+        {line}
+rows = Rows()
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "waits"),
+    [
+        ("return text[number : number + 2]", False),  # any item: how large they are is looked at
+        ("return text[: 2 + self.seen // 99]", True),
+        ("size = 2 + self.seen // 99; return text[:size]", True),
+    ],
+)
+def test_which_item_a_loader_takes_is_no_number_that_changes(load: Any, line: str, waits: bool) -> None:
+    found = untaken(load("with fetching():\n    rows[i]", ROWS.format(line=line)))
+    assert [bool(one) for one in found[1:]] == [waits] * (ROUNDS - 1)
+
+
 def test_a_rate_that_a_schedule_changes_later_counts_as_changing(load: Any) -> None:
     found = untaken(load("if groups[0]['lr'] < 0.01:\n    work()", "groups = [{'lr': 1.0}]"))
     assert [one.partition(", ")[2] for one in found[1:]] == ["if groups[0]['lr'] < 0.01"] * (ROUNDS - 1)

@@ -124,6 +124,30 @@ def _still_to_come(frame: FrameType) -> list[Point]:
     return [one for one in points if not (one.behind and first <= one.line <= last)]  # those are seen when they run
 
 
+@contextlib.contextmanager
+def fetching() -> Iterator[None]:
+    """A loader makes its next batch. How large items are is known otherwise (see loops.py): of its data set's functions
+    only what they keep counts, and not which item it is.
+    """
+    global _fetching
+    _fetching += 1
+    try:
+        yield
+    finally:
+        _fetching -= 1
+
+
+@contextlib.contextmanager
+def untraced() -> Iterator[None]:
+    """Look at what the program would not do now."""
+    trace = sys.gettrace()
+    sys.settrace(None)
+    try:
+        yield
+    finally:
+        sys.settrace(trace)
+
+
 def forget() -> None:
     """Forget what was taken: the program has stepped for the first time, and has more in memory from now on."""
     _taken.clear()
@@ -144,6 +168,7 @@ _taken: set[Branch] = set()
 _evaluated: set[Point] = set()  # those whose code runs
 _points: list[Point] = []  # of all files: the branches, and what changes what their conditions read
 _relevant: set[Point] = set()  # the same
+_fetching = 0
 _files: set[str] = set()
 _modules: tuple[int, str] = (0, "")  # how many, and the last one
 
@@ -290,6 +315,8 @@ def _read(
 ) -> None:
     for point in points:
         for chain in point.reads:
+            if _fetching and chain[0] != "self" and chain[0] in variables:
+                continue
             for number in _numbers(chain, variables, others):
                 note(point, chain, number)
 

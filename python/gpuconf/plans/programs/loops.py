@@ -32,7 +32,7 @@ from torch.utils.data import dataloader
 from ..._core import stacks
 from ..._typing import Any, NamedTuple
 from ...simulation.values import kernels
-from .branches import Watch, forget, is_comprehension, locals_of
+from .branches import Watch, fetching, forget, is_comprehension, locals_of, untraced
 from .line import TIMES, repeat
 
 _BY_HAND = 20  # equal rounds with backward passes and without an optimizer: gradients may add up
@@ -116,7 +116,8 @@ class Loops:
             if not loop.ended and loop.may_end():
                 loop.end()
             try:
-                batch = following(iterator)
+                with fetching():
+                    batch = following(iterator)
             except StopIteration:
                 self.leave(loop.place)
                 raise
@@ -351,7 +352,8 @@ def _reach(iterator: Any, count: int) -> _Reach:
     dataset = iterator._dataset
     if id(dataset) not in _reaches:
         try:
-            reach = _largest_batch(iterator, dataset, count)
+            with untraced():
+                reach = _largest_batch(iterator, dataset, count)
         except Exception as error:  # a program's data set may fail as it likes
             reach = _Reach(unknown=f"the data set's items could not be looked at ({type(error).__name__})")
         _reaches[id(dataset)] = dataset, reach
