@@ -130,6 +130,36 @@ def untaken(program: ModuleType) -> list[str]:
             """,
         ),
         (
+            "stats['n'] += 1\nif ready():\n    work()",
+            """
+            import collections
+            stats = collections.Counter()
+            def ready():
+                return stats['n'] == 7
+            """,
+        ),
+        (
+            "buffer.append(i)\nif full():\n    work()",
+            """
+            import collections
+            buffer = collections.deque(maxlen=7)
+            def full():
+                return len(buffer) == buffer.maxlen
+            """,
+        ),
+        (
+            "if stop(0):\n    work()",
+            """
+            class Stopping:
+                def __init__(self):
+                    self.bad = 0
+                def __call__(self, value):
+                    self.bad += 1
+                    return self.bad == 7
+            stop = Stopping()
+            """,
+        ),
+        (
             "timer.tick(i)\nif timer.late:\n    work()",
             """
             class Timer:
@@ -177,6 +207,7 @@ def test_a_branch_that_numbers_lead_to_is_waited_for(load: Any, body: str, helpe
         ("text = '%d' % i\nif config.interval > 6:\n    work()", ""),
         ("forward(i, None)", "def forward(rows, targets):\n    if targets is not None:\n        work()"),
         ("forward()", "def forward():\n    for layer in range(4):\n        if layer == 9:\n            work()"),
+        ("for row in range(3):\n    if row == config.interval:\n        work()", ""),
         ("forward(kept)", "def forward(rows):\n    if isinstance(rows, dict):\n        work()"),
         (
             "for one in blocks:\n    one.run()",
@@ -209,6 +240,7 @@ def test_a_slice_whose_size_goes_by_how_often_a_loop_ran_may_become_longer(load:
     [
         ("for _ in range(int(i == 99)):\n    work()", "for _ in range(int(i == 99))"),
         ("kept = [work() for _ in range(i // 60)]", "[work() for _ in range(i // 60)]"),
+        ("kept = [work(one) for one in table if i == one]", "[work(one) for one in table if i == one]"),
         ("kept = [0] * (1 + i // 60)", "[0] * (1 + i // 60)"),
         ("table.get(i, max)(i, 1)", "table.get(i, max)(i, 1)"),
         ("{False: max, True: work}[i == 99](i, 1)", "{False: max, True: work}[i == 99](i, 1)"),
@@ -218,6 +250,9 @@ def test_a_slice_whose_size_goes_by_how_often_a_loop_ran_may_become_longer(load:
         ("part(64 + i // 60)", "part(64 + i // 60)"),
         ("try:\n    n = sizes[i]\nexcept IndexError:\n    work()", "except IndexError"),
         ("try:\n    later(i)\nexcept Later:\n    work()", "except Later"),
+        ("if i % 99 == 0:\n    n += 1\nfor _ in range(n):\n    work()", "for _ in range(n)"),
+        ("if i % 99 == 0:\n    config.interval *= 2\nwork(sizes[: config.interval])", "sizes[:config.interval]"),
+        ("for at, run in plan:\n    if i >= at:\n        run(i)", "if i >= at"),
     ],
 )
 def test_what_runs_or_how_often_may_go_by_how_often_a_loop_ran(load: Any, body: str, named: str) -> None:
@@ -231,6 +266,7 @@ def test_what_runs_or_how_often_may_go_by_how_often_a_loop_ran(load: Any, body: 
     make = lambda n: [0] * n
     again = work
     part = functools.partial(work)
+    plan = [(0, work), (99, work)]
     """
     found = untaken(load(body, helpers))
     assert [one.partition(", ")[2] for one in found[1:]] == [named] * (ROUNDS - 1)

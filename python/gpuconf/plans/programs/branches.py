@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import collections
 import contextlib
 import ctypes
 import inspect
@@ -23,6 +24,7 @@ from types import CodeType, FrameType
 from ..._core import stacks
 from ..._typing import Any
 from .conditions import Branch, Chain, File, Point, chain_of, file_of
+from .line import TIMES
 
 _HIDDEN = "branches of the program, which are not seen with --compile or under a debugger"
 # Functions that return something else each time: these, and those of Python's modules but for the ones in _STABLE.
@@ -50,12 +52,21 @@ class Watch:
         self._now: dict[tuple[Point, Chain], set[float]] = {}  # what was read in this round
         self._before: dict[tuple[Point, Chain], set[float]] = {}
         self._changing: set[Point] = set()
+        self.rounds = TIMES  # since a branch ran for the first time, which may show in later rounds
+        self._count = len(_taken)
         self._later: dict[CodeType, list[Point]] = {}
         if not _update():
             return
         _watches.append(self)
         waiting = (one for frame in frames for one in _code(frame.f_code).at.get(frame.f_lineno, ()))
         self._itself = {one for one in waiting if isinstance(one, Branch) and one.of_loop}
+        self._each = {
+            one
+            for frame in frames
+            for points in _code(frame.f_code).at.values()
+            for one in points
+            if isinstance(one, Branch) and one.each[0] <= frame.f_lineno <= one.each[1]
+        }
         # The calls themselves are not kept: their variables would live on.
         self._later = {frame.f_code: _still_to_come(frame) for frame in frames}
         if _can_trace():
@@ -67,6 +78,8 @@ class Watch:
         """Compare what conditions read in the round that has ended with what they read in the one before."""
         if self not in _watches:
             return
+        self.rounds = self.rounds + 1 if self._count == len(_taken) else 0
+        self._count = len(_taken)
         frame: FrameType | None = sys._getframe(1)
         while frame is not None:
             points = self._later.get(frame.f_code)
@@ -98,7 +111,8 @@ class Watch:
             changing |= more
         for one in (point for point in _points if isinstance(point, Branch)):
             is_open = one in self._changing or not changing.isdisjoint(one.names)
-            if is_open and one in _evaluated and one not in _taken and one not in self._itself:
+            was_taken = one in _taken and (one.each == (0, 0) or one in self._each)
+            if is_open and one in _evaluated and not was_taken and one not in self._itself:
                 return f"line {one.line}, {one.text}"
         return ""
 
@@ -313,11 +327,14 @@ def _read(
     others: Mapping[str, Any],
     note: Callable[[Point, Chain, float], None],
 ) -> None:
+    found: dict[Chain, list[float]] = {}  # many points read the same
     for point in points:
         for chain in point.reads:
             if _fetching and chain[0] != "self" and chain[0] in variables:
                 continue
-            for number in _numbers(chain, variables, others):
+            if chain not in found:
+                found[chain] = list(_numbers(chain, variables, others))
+            for number in found[chain]:
                 note(point, chain, number)
 
 
@@ -328,16 +345,27 @@ def _numbers(chain: Chain, variables: Mapping[str, Any], others: Mapping[str, An
         yield time.monotonic()
     elif isinstance(value, (bool, int, float)):
         yield float(value) if value == value and abs(value) < 1e300 else 0.0
-    elif type(value) in (list, dict, set, tuple):
-        yield float(len(value))
+    elif isinstance(value, _CONTAINERS):
+        yield from (float(kind.__len__(value)) for kind in _CONTAINERS if isinstance(value, kind))
     elif (callable(value) and _is_changing(value)) or _is_used_up(value):
         yield time.monotonic()
     else:  # what a library's object returns goes by its numbers, such as the steps of a schedule
-        owner = getattr(value, "__self__", None)
+        owner: Any = getattr(value, "__self__", None)
+        for one in (value, owner):
+            if _is_tensor(one) and one.numel() == 1 and not one.is_inference():
+                yield float(one._version)  # a counter may be a tensor, whose number is on a GPU
         module = sys.modules.get(type(owner).__module__)
         if not _is_program(getattr(module, "__file__", None) or ""):
             numbers = getattr(owner, "__dict__", {}).values()
             yield from (float(one) for one in numbers if type(one) in (int, float) and abs(one) < 1e300)
+
+
+def _is_tensor(value: Any) -> bool:
+    torch: Any = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
+
+
+_CONTAINERS: tuple[Any, ...] = (list, dict, set, tuple, collections.deque)
 
 
 def _is_false(test: ast.expr, variables: Mapping[str, Any], others: Mapping[str, Any]) -> bool:
@@ -381,11 +409,11 @@ def _value(chain: Chain, variables: Mapping[str, Any], others: Mapping[str, Any]
                 value = getattr(value, part)
             except Exception:  # a library's property may fail as it likes
                 return _UNKNOWN
-        elif type(value) not in (dict, list, tuple):
+        elif type(value) not in (list, tuple) and not isinstance(value, dict):
             return _UNKNOWN
         else:
-            try:
-                value = value[part[0]]
+            try:  # get() makes no item of a defaultdict
+                value = dict.get(value, part[0], _UNKNOWN) if isinstance(value, dict) else value[part[0]]
             except (LookupError, TypeError):
                 return _UNKNOWN
     return value

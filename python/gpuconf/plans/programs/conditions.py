@@ -50,6 +50,7 @@ class Branch(Point):
     end: tuple[int, int] = (0, 0)
     has_lines: bool = True  # whether it has lines of its own
     of_loop: bool = False  # whether it is how often a loop runs
+    each: tuple[int, int] = (0, 0)  # lines of a loop for whose items it runs: it may run for another one later
 
 
 @dataclass
@@ -159,6 +160,15 @@ class _Scope:
         shared = (one.names for one in self._nodes if isinstance(one, (ast.Global, ast.Nonlocal)))
         self._shared = {name for names in shared for name in names}  # variables that other functions read, too
         self._assigned: dict[str, list[ast.expr]] = {}
+        self._tests: dict[ast.AST, list[ast.expr]] = {}  # by a statement, the conditions under which it runs
+        self._around: dict[ast.AST, list[ast.For]] = {}  # by an expression, the loops around it
+        for node in self._nodes:
+            if isinstance(node, ast.For):
+                for inner in _inside(node.body):
+                    self._around.setdefault(inner, []).append(node)
+            if isinstance(node, (ast.If, ast.While)):
+                for inner in _inside([*node.body, *node.orelse]):
+                    self._tests.setdefault(inner, []).append(node.test)
         self._chosen: set[ast.AST] = set()  # what is assigned or called, as a branch may choose it
         for node in self._nodes:
             if isinstance(node, ast.Call):
@@ -167,7 +177,8 @@ class _Scope:
                 self._chosen.add(value)
                 for one in ast.walk(target):
                     if isinstance(one, ast.Name):
-                        self._assigned.setdefault(one.id, []).append(value)
+                        changed = self._tests.get(node, []) if isinstance(node, ast.AugAssign) else []
+                        self._assigned.setdefault(one.id, []).extend([value, *changed])
 
     def points(self) -> list[Point]:
         """Return the branches, and what changes what they read."""
@@ -225,7 +236,8 @@ class _Scope:
         if isinstance(node, (ast.For, ast.AsyncFor)):
             return [node.iter] if self._source.does_work(node.body) else []
         if isinstance(node, (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)):
-            return [one.iter for one in node.generators] if self._source.does_work([node]) else []
+            parts = [part for one in node.generators for part in (one.iter, *one.ifs)]
+            return parts if self._source.does_work([node]) else []
         if not isinstance(node, ast.Call):
             return []
         if isinstance(node.func, (ast.Subscript, ast.Call)):
@@ -257,7 +269,14 @@ class _Scope:
             begin=(first.lineno, first.col_offset),
             end=(last.end_lineno, last.end_col_offset),
             has_lines=first.lineno > ((head or test).end_lineno or 0),
+            each=self._each(test),
         )
+
+    def _each(self, test: ast.expr) -> tuple[int, int]:
+        """Return the lines of the innermost loop with whose items a condition compares something else."""
+        read = _names_in(test)
+        loops = [(one.lineno, one.end_lineno or 0, _names_in(one.target)) for one in self._around.get(test, ())]
+        return max(((a, b) for a, b, items in loops if read & items and read - items), default=(0, 0))
 
     def _conditions(self, test: ast.expr) -> tuple[list[Chain], set[str]]:
         """Return what a condition reads in any case. What it reads after an ``and`` is a point of its own."""
@@ -284,10 +303,11 @@ class _Scope:
                 if _last(node.func) == "setattr" and len(node.args) == 3 and isinstance(node.args[1], ast.Constant):
                     yield self._point(node.args[2], f".{node.args[1].value!s}")
             for target, value in _assignments(node):
+                values = (value, *self._tests.get(node, ()))  # what was set at a step may be set again at another
                 if isinstance(target, ast.Attribute):
-                    yield self._point(value, f".{target.attr}")
+                    yield from (self._point(one, f".{target.attr}") for one in values)
                 elif isinstance(target, ast.Name) and (not self._name or target.id in self._shared):
-                    yield self._point(value, f"global {target.id}")
+                    yield from (self._point(one, f"global {target.id}") for one in values)
 
     def _given(self, call: ast.Call) -> Iterator[Point]:
         name = _last(call.func)
@@ -296,6 +316,13 @@ class _Scope:
         functions = [name] if name in self._source.functions else [name, *_CALLED]
         for parameter, value in [*enumerate(call.args), *((one.arg, one.value) for one in call.keywords)]:
             yield self._point(value, *(f"{function}({parameter})" for function in functions))
+
+    def _is_object(self, called: ast.expr) -> bool:
+        """Whether what is called may be an object of a class of the program's."""
+        name, source = _last(called), self._source
+        is_own = isinstance(called, ast.Name) or (isinstance(called, ast.Attribute) and _last(called.value) == "self")
+        known = (source.functions, source.classes, source.imported, vars(builtins))
+        return is_own and not any(name in names for names in known)
 
     def _point(self, value: ast.expr, *gives: str) -> Point:
         return Point(value.lineno, *self._read(value), gives=gives)
@@ -317,6 +344,7 @@ class _Scope:
                 waiting.extend(ast.iter_child_nodes(node))
                 if isinstance(node, ast.Call):
                     names |= {f"{_last(node.func)}()", f"__{_last(node.func)}__()"}  # len() calls __len__()
+                    names |= {f"{one}()" for one in _CALLED if self._is_object(node.func)}
                 continue
             if isinstance(node, ast.Subscript):
                 waiting.append(node.value)
