@@ -69,11 +69,20 @@ for step, (x,) in enumerate(torch.utils.data.DataLoader(data, batch_size=20)):
 """
 MUCH = "torch.no_grad()(model)(torch.empty(1 << 26, 64, device='cuda'))"
 
+MUCH_MORE = "len(torch.empty(1 << 33, 4, dtype=torch.uint8, device='cuda'))"
+PART = "torch.empty(8 << 30, dtype=torch.uint8, device='cuda')"
+
 
 @pytest.mark.parametrize(
     ("inside", "after"),
-    [("", MUCH), (f"if step % 50 == 49: {MUCH}", ""), (f"if step < 60: continue\n    {MUCH}; break", "")],
-    ids=["after the loop", "at times", "in the second half"],
+    [
+        ("", MUCH),
+        (f"if step % 50 == 49: {MUCH}", ""),
+        (f"if step < 60: continue\n    {MUCH}; break", ""),
+        (f"if step == 60: model.register_forward_pre_hook(lambda _, x: {MUCH_MORE} and None)", ""),
+        (f"if step > 50 and step % 10 == 0: model.kept = [*getattr(model, 'kept', []), {PART}]", ""),
+    ],
+    ids=["after the loop", "at times", "in the second half", "after what sets it", "little by little"],
 )
 def test_what_comes_late_is_seen(tmp_path: Path, inside: str, after: str) -> None:
     """Of all steps but one the memory is less than 1 MiB, and this one needs 32 GiB."""

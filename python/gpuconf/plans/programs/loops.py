@@ -148,6 +148,7 @@ class _Loop:
         self._iterator = weakref.ref(iterator)
         self.indices = iterator._sampler_iter = _Indices(iterator._sampler_iter)
         self.ended = False
+        self._works_elsewhere = bool(iterator._num_workers)
         self._length = _length(iterator)
         self.place = _Place(sys._getframe(3))
         weakref.finalize(iterator, loops.leave, self.place)
@@ -156,6 +157,9 @@ class _Loop:
         self._round: list[Any] = []
         self._rounds: list[Any] = []
         self._in_use: list[list[int]] = []  # after each round, on each GPU and in the host's memory
+        self._first: dict[Any, int] = {}  # by what a round requests, the number of the first such round
+        self._most: list[int] = []  # in use after a round, on each GPU
+        self._grew = self._began = 0  # the round since which more is in use, and since which rounds are as the last one
         self._trains = False
         self._iterations = 0
         self._largest: tuple[int, str] = (0, "")  # numbers in a batch, and its shape
@@ -180,6 +184,7 @@ class _Loop:
         self._trains = self._trains or bool(backward)
         if self._trains and counted.has_optimizer and not steps:
             return False
+        self._note_round([one.in_use for one in now])
         self._rounds.append(tuple(self._round))
         self._in_use.append([*(one.in_use for one in now), self._loops.on_host.held()])
         self._round = []
@@ -188,8 +193,11 @@ class _Loop:
         if self._rounds[-1] not in self._loops.known and not repeat(self._rounds[1:], times):
             return False
         uses_gpu = any(gpu[0] for figures, _, _ in self._rounds[-1] for gpu in figures)
-        if not uses_gpu or self._grows() or not self.place.is_loop:
+        if not uses_gpu or self._grows() or not self.place.may_end():
             return False
+        if len(self._rounds) < 2 * self._began:
+            return False  # what began late may go on after as many rounds, such as a model that grows
+        self._load_here()
         reason = self.place.untaken() or self._larger()
         if reason:
             self._loops.running[self.place.text] = reason
@@ -203,6 +211,30 @@ class _Loop:
         left = (self._length or 100_000) / self._iterations * len(self._rounds)
         growth = max(b - a for a, b in zip(self._in_use[-1 - count], self._in_use[-1], strict=True))
         return growth / count * left > _GROWTH
+
+    def _note_round(self, in_use: list[int]) -> None:
+        """Note when a round as this one was the first, or when more memory was in use than before."""
+        requests = tuple((steps, tuple(gpu[:3] for gpu in gpus)) for gpus, steps, _ in self._round)
+        self._began = max(self._grew, self._first.setdefault(requests, len(self._rounds)))
+        most = self._most or in_use
+        if any(b - a > _GROWTH for a, b in zip(most, in_use, strict=True)):
+            self._grew = self._began = len(self._rounds)
+        self._most = [max(pair) for pair in zip(most, in_use, strict=True)]
+
+    def _load_here(self) -> None:
+        """Load a batch some times in this process, which sees the branches on the way: in workers they are not seen."""
+        iterator: Any = self._iterator()
+        kind = iterator._dataset_kind
+        if not self._works_elsewhere or kind == dataloader._DatasetKind.Iterable:
+            return
+        self._works_elsewhere = False
+        with contextlib.suppress(Exception):  # a program's data set may fail as it likes
+            fetcher = dataloader._DatasetKind.create_fetcher(
+                kind, iterator._dataset, iterator._auto_collation, iterator._collate_fn, iterator._drop_last
+            )
+            for _ in range(TIMES):
+                fetcher.fetch(self.indices.last)
+                self.place.end_round()
 
     def _larger(self) -> str:
         """Return what is known of batches that are larger than all that came, "" if there are none."""
@@ -242,12 +274,13 @@ class _Indices:
     def __init__(self, indices: Iterator[Any]) -> None:
         self._indices = indices
         self.longest = 0  # items in a batch
+        self.last: Any = None
 
     def __iter__(self) -> _Indices:
         return self
 
     def __next__(self) -> Any:
-        index = next(self._indices)
+        index = self.last = next(self._indices)
         if isinstance(index, list):
             self.longest = max(self.longest, len(index))
         return index
@@ -400,6 +433,10 @@ class _Place:
                 ):  # not all can be referred to weakly, and nothing here is to keep them
                     self._selves.append(weakref.ref(locals_of(frame).get("self")))
             frame = frame.f_back
+
+    def may_end(self) -> bool:
+        """Whether it is a loop, and shows what the branches have done that it took for the first time."""
+        return self.is_loop and self._branches.rounds >= TIMES - 1
 
     def leave(self) -> None:
         """End watching the loop."""
