@@ -250,6 +250,7 @@ def test_a_slice_whose_size_goes_by_how_often_a_loop_ran_may_become_longer(load:
         ("part(64 + i // 60)", "part(64 + i // 60)"),
         ("try:\n    n = sizes[i]\nexcept IndexError:\n    work()", "except IndexError"),
         ("try:\n    later(i)\nexcept Later:\n    work()", "except Later"),
+        ("try:\n    for one in kept:\n        max(i, one)\nexcept Later:\n    work()", "except Later"),
         ("if i % 99 == 0:\n    n += 1\nfor _ in range(n):\n    work()", "for _ in range(n)"),
         ("if i % 99 == 0:\n    config.interval *= 2\nwork(sizes[: config.interval])", "sizes[:config.interval]"),
         ("for at, run in plan:\n    if i >= at:\n        run(i)", "if i >= at"),

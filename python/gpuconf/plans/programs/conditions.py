@@ -220,7 +220,7 @@ class _Scope:
 
     def _ends(self, node: ast.Try) -> Iterator[Branch]:
         """Yield the handlers that run when something has ended, or is not in a table."""
-        parts = [one for line in node.body for one in ast.iter_child_nodes(line) if isinstance(one, ast.expr)]
+        parts: list[Any] = [one for one in _inside(node.body) if isinstance(one, ast.expr)]
         test = ast.copy_location(ast.Tuple(parts, ast.Load()), node.body[0])
         for handler in node.handlers:
             if handler.type is not None and self._source.ends(handler.type):

@@ -233,7 +233,8 @@ class _Loop:
                 kind, iterator._dataset, iterator._auto_collation, iterator._collate_fn, iterator._drop_last
             )
             for _ in range(TIMES):
-                fetcher.fetch(self.indices.last)
+                with fetching():
+                    fetcher.fetch(self.indices.last)
                 self.place.end_round()
 
     def _larger(self) -> str:
