@@ -225,7 +225,15 @@ def test_the_unit_starts_the_exporter(tmp_path: Path) -> None:
     program, *arguments = shlex.split(unit["Service"]["ExecStart"])
     assert Path(program).name == "gpuconf"
     env = environment({"GPUCONF_SIMULATE": "T4", "GPUCONF_LEDGER": str(tmp_path / "ledger")})
-    assert "gpuconf_gpus 1.0" in execute([COMMAND, *arguments, "--once"], env=env, check=True).stdout
+    words = [COMMAND, *arguments, "--port", "0", "--json"]  # the unit's own port may be taken
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=env) as server:
+        try:
+            assert server.stdout is not None
+            told = json.loads("".join(iter(server.stdout.readline, "}\n")) + "}")
+            with urllib.request.urlopen(told["url"], timeout=60) as answer:
+                assert b"gpuconf_gpus 1.0" in answer.read()
+        finally:
+            server.terminate()
     if shutil.which("systemd-analyze"):
         path = tmp_path / "gpuconf-export.service"
         path.write_text(block("ini").replace(program, COMMAND))
