@@ -327,14 +327,14 @@ def _read(
     others: Mapping[str, Any],
     note: Callable[[Point, Chain, float], None],
 ) -> None:
-    found: dict[Chain, list[float]] = {}  # many points read the same
+    numbers: dict[Chain, list[float]] = {}  # many points read the same
     for point in points:
         for chain in point.reads:
             if _fetching and chain[0] != "self" and chain[0] in variables:
                 continue
-            if chain not in found:
-                found[chain] = list(_numbers(chain, variables, others))
-            for number in found[chain]:
+            if chain not in numbers:
+                numbers[chain] = list(_numbers(chain, variables, others))
+            for number in numbers[chain]:
                 note(point, chain, number)
 
 
