@@ -87,8 +87,8 @@ func cardOf(text string) (models.Card, error) {
 		return models.Card{}, err
 	}
 	if len(spec.Cards) != 1 {
-		return models.Card{}, status.Errorf(status.InvalidArgument, "%q names %d GPUs; a plan is for one GPU", text,
-			len(spec.Cards))
+		return models.Card{}, status.Errorf(status.InvalidArgument, "%q names %d GPUs; a plan is for one GPU: "+
+			"plan the recording once for each", text, len(spec.Cards))
 	}
 	return spec.Cards[0], plannable(spec.Cards[0])
 }

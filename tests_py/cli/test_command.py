@@ -194,7 +194,8 @@ def test_errors(here: Path) -> None:
     assert run("plan", "bad.csv", cwd=here) == (
         1,
         "",
-        "gpuconf plan: cannot read 'bad.csv' as a trace: line 8: invalid Action \"grow\"\n",
+        "gpuconf plan: cannot read 'bad.csv' as a trace: line 8: invalid Action \"grow\": it must be "
+        "allocate, free or allocate failure\n",
     )
     code, out, err = run("plan", "missing.csv", cwd=here)
     assert (code, out) == (1, "")

@@ -271,7 +271,8 @@ def test_serving_on_loopback() -> None:
         assert taken == (
             1,
             "",
-            f"gpuconf export: cannot listen on 127.0.0.1 port {told['port']}: Address already in use\n",
+            f"gpuconf export: cannot listen on 127.0.0.1 port {told['port']}: another program listens there; "
+            "name another --port\n",
         )
         server.send_signal(signal.SIGINT)
         assert server.wait(30) == 130

@@ -82,6 +82,13 @@ def test_the_version_of_tensorflow_before_it_is_imported(tmp_path: Path) -> None
     assert run("--as-tensorflow=1", "-c", program, cwd=tmp_path) == (0, "1.15.5 True\n", "")
 
 
+@pytest.mark.parametrize("module", ["tensorflow", "gone"])
+def test_a_program_without_tensorflow_hears_of_what_takes_its_place(tmp_path: Path, module: str) -> None:
+    program = f"import sys; sys.modules.update(tensorflow=None); import {module}"
+    _, _, err = run("--simulate", "T4", "-c", program, cwd=tmp_path)
+    assert ("gpuconf run --as-tensorflow" in err) == (module == "tensorflow")
+
+
 def test_a_module_runs_as_python_runs_it(tmp_path: Path) -> None:
     (tmp_path / "package").mkdir()
     script(tmp_path, "import sys, package; print(sys.argv[1:], __package__, sys.path[0])", "package/__main__.py")
@@ -103,7 +110,7 @@ def test_a_module_runs_as_python_runs_it(tmp_path: Path) -> None:
         (["--simulate", "Z80", "x.py"], 'gpuconf run: --simulate: cannot simulate "Z80": unknown GPU model "Z80"'),
         (["--simulate", "", "x.py"], "gpuconf run: --simulate needs SPEC"),
         (["--json-report", "", "--simulate=T4", "--memory=1GiB", "x.py"], "needs the name of a file, but got ''"),
-        (["-m"], "gpuconf run: -m needs a MODULE"),
+        (["-m"], "gpuconf run: -m needs the name of a module"),
         (["--as-tensorflow", "python", "-I", "x.py"], "gpuconf run: --as-tensorflow does not work with -I"),
         (["--as-tensorflow", "python", "-X", "dev", "-uBE", "x.py"], "does not work with -uBE"),
     ],

@@ -145,6 +145,11 @@ def test_two_moments_of_one_recording(tmp_path: Path, first: str, second: str, c
     assert (ended, out.splitlines()[0], err) == (code, expected, late)
 
 
+def test_short_times_have_no_exponent(tmp_path: Path) -> None:
+    (tmp_path / "job.csv").write_text(MOMENTS)
+    assert "MiB at 0.00008 s" in run("diff", "job.csv", "--between", "0.00008", "1", cwd=tmp_path)[1]
+
+
 def test_the_lines_that_grew_between_two_moments_of_a_snapshot(tmp_path: Path) -> None:
     snapshot = DATA / "snapshots" / "torch-2.15-own-limit.pickle.gz"
     (tmp_path / "job.pickle").write_bytes(gzip.decompress(snapshot.read_bytes()))

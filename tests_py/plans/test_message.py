@@ -7,6 +7,7 @@ import pathlib
 import sys
 from typing import Any
 
+import gpuconf
 import pytest
 from command import run
 from gpuconf.plans.recordings.error_text import read
@@ -252,6 +253,47 @@ def test_bad_input(tmp_path: pathlib.Path) -> None:
     status, _, err = run("plan")
     assert status == 2
     assert err.startswith("gpuconf plan: TRACE is missing")
+
+
+@pytest.mark.parametrize(
+    ("begin", "job", "figures"),
+    [
+        ("the limit is reached", "", {"limit": GIB, "missing": 600 * MIB}),
+        ("the limit of the job is reached", "limit 2.00GiB (2147483648 bytes) = pools 1.00GiB + outside 512.00MiB + "
+         "free 512.00MiB", {"limit": GIB + 512 * MIB, "missing": 88 * MIB}),
+        ("the limit was not reached, but the GPU refused (CUDA_ERROR_OUT_OF_MEMORY)", "", {"limit": None}),
+    ],
+    ids=["limit", "job", "GPU"],
+)  # fmt: skip
+def test_messages_of_gpuconf(begin: str, job: str, figures: dict[str, Any]) -> None:
+    text = (
+        f"OOM when allocating 1.00GiB (1073741824 bytes) on GPU:1: out of memory, {begin}.\n"
+        "  limit 1.00GiB (1073741824 bytes), in use 600.00MiB (629145600 bytes) in 1 block, reserved 1.00GiB "
+        "(1073741824 bytes), largest free block 424.00MiB (444596224 bytes)\n"
+        f"  memory of the job: {job}\n  on Tesla T4. Free memory."
+    )
+    (found,) = read(text)
+    known = {"library": "gpuconf", "gpu": 1, "requested": GIB, "allocated": 600 * MIB, "largest_free": 424 * MIB}
+    told = found.to_dict()
+    assert {name: told[name] for name in (*known, *figures)} == {**known, **figures}
+
+
+def test_what_gpuconf_itself_raises_is_read() -> None:
+    with pytest.raises(MemoryError) as raised, gpuconf.simulate("T4"):
+        gpuconf.memory.allocate("200GiB")
+    assert (read(str(raised.value))[0].library, read(str(raised.value))[0].requested) == ("gpuconf", 200 * GIB)
+
+
+def test_the_text_in_place_of_a_file() -> None:
+    status, out, _ = run("plan", "--message", "CUDA error: out of memory")
+    assert (status, out.splitlines()[0]) == (0, "CUDA ran out of memory")
+    assert run("plan", "--message", NOW)[1].startswith("PyTorch ran out of memory on GPU:1: 22.78GiB requested")
+
+
+@pytest.mark.parametrize("text", ["Killed", "Unable to allocate 8.00 GiB for an array with shape (1073741824,)"])
+def test_memory_of_the_host(text: str) -> None:
+    with pytest.raises(ValueError, match=r"is in the text\. '.*' is about the host's memory, not a GPU's"):
+        read(f"before\n{text}\n")
 
 
 def test_the_option_without_a_text_and_with_a_dash_reads_standard_input() -> None:

@@ -184,7 +184,7 @@ def test_the_environment_counts_as_for_a_pool(holes: Path, monkeypatch: pytest.M
         ({"limit": "50%"}, ValueError, "limit '50%' is a percentage, but the GPU is not known here"),
         ({"limit": 1.5}, TypeError, "limit must be a number of bytes or text"),
         ({"gpu": "Z80"}, ValueError, "unknown GPU model"),
-        ({"gpu": "2xT4"}, ValueError, "names 2 GPUs; a plan is for one"),
+        ({"gpu": "2xT4"}, ValueError, "names 2 GPUs; a plan is for one GPU: plan the recording once for each"),
         ({"gpu": " "}, ValueError, "gpu must not be empty"),
         ({"gpu": 7}, TypeError, "gpu must be a string"),
         ({"gpu": "K40", "policy": "virtual"}, ValueError, "K40 has no virtual memory management"),
@@ -209,8 +209,9 @@ def test_nothing_and_failures_only(tmp_path: Path) -> None:
     path = tmp_path / "trace.csv"
     path.write_text(HEADER + "\n")
     found = gpuconf.plan(path, limit="1GiB")
-    assert (found.results, found.usages, found.fits) == ((), (), False)
-    assert str(found) == "0 events, 0 allocations\nlimit: 1.00GiB\nno allocations"
+    assert (found.results, found.usages, found.fits) == ((), (), None)
+    told = "no allocations: record the job again, from its start to its end"
+    assert str(found) == f"0 events, 0 allocations\nlimit: 1.00GiB\n{told}"
     path.write_text(HEADER + "\n1,1,allocate failure,0x0,99,0,0\n")
     found = gpuconf.plan(path, limit="1GiB")
     assert found.fits is True

@@ -92,7 +92,10 @@ HOST = {"address": 1 << 40, "total_size": 512, "blocks": []}
 )
 def test_a_program_that_used_no_gpu(contents: dict[str, Any], tmp_path: pathlib.Path) -> None:
     path = recorded_runs.write(tmp_path / "run.pickle", contents)
-    assert run("plan", path) == (0, "0 events, 0 allocations\nno allocations\n", "")
+    told = "no allocations: record the job again, from its start to its end"
+    assert run("plan", path) == (0, f"0 events, 0 allocations\n{told}\n", "")
+    status, out, _ = run("plan", path, "--limit", "1GiB")  # neither fits nor does not
+    assert (status, out.splitlines()[-1]) == (4, told)
     status, out, _ = run("plan", path, "--verify", "--json")
     assert (status, json.loads(out)["allocations"]) == (0, 0)
 

@@ -115,7 +115,9 @@ def test_baselines(suite: Callable[..., Any], pytester: pytest.Pytester, monkeyp
         "gpuconf: no baseline in gpuconf-memory.json for 2 tests on this GPU: --gpuconf-update writes it" in first.out
     )
     assert not file.exists()
-    assert suite(BASELINE, "--gpuconf-simulate=T4", "--gpuconf-update").code == 0
+    updated = suite(BASELINE, "--gpuconf-simulate=T4", "--gpuconf-update")
+    assert updated.code == 0
+    assert "gpuconf: gpuconf-memory.json is written, with peaks of 2 tests of this run" in updated.out
     entry = json.loads(file.read_text())["tests"]["test_suite.py::test_step"]["Tesla T4"]
     assert entry["peak_bytes"] == 3 << 20
     ((name, line, _, *rest),) = entry["lines"]  # Python 3.12 has no frame of its own for the list

@@ -229,6 +229,12 @@ func (p *parser) event(line string) (e Event, err error) {
 	return e, nil
 }
 
+// accepted says what a column has, where its name does not.
+var accepted = map[int]string{
+	columnAction: ": it must be allocate, free or allocate failure",
+	columnTime:   ": it must be seconds or hours:minutes:seconds, such as 10:20:30.5",
+}
+
 func (p *parser) field(e *Event, column int, field string) error {
 	ok := true
 	switch column {
@@ -279,7 +285,7 @@ func (p *parser) field(e *Event, column int, field string) error {
 		}
 	}
 	if !ok {
-		return p.errorf("invalid %s %s", columnNames[column], shown(field))
+		return p.errorf("invalid %s %s%s", columnNames[column], shown(field), accepted[column])
 	}
 	return nil
 }

@@ -181,7 +181,7 @@ func (l *Ledger) problem(err error, name, what string) error {
 	case errors.Is(err, errShort):
 		return damaged(path, "it is truncated")
 	case errors.Is(err, unix.ENOENT):
-		return status.Errorf(status.NotFound, "there is no ledger in %s: %s is missing", l.folder, name)
+		return status.Errorf(status.NotFound, "there is no ledger in %s: it has no file named %s", l.folder, name)
 	}
 	return status.Errorf(status.Unavailable, "%s %s: %w", what, path, err)
 }

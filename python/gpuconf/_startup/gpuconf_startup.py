@@ -226,6 +226,13 @@ def _name_limit() -> None:
         sys.stderr.write(f"gpuconf: the program ran out of memory, at its limit: GPUCONF_LIMIT={limit}\n")
 
 
+def _name_as_tensorflow() -> None:
+    """Say what takes TensorFlow's place for a program that ended without it."""
+    error = getattr(sys, "last_value", None)
+    if isinstance(error, ModuleNotFoundError) and error.name == "tensorflow":
+        sys.stderr.write("gpuconf: without TensorFlow, its configuration works with gpuconf run --as-tensorflow\n")
+
+
 def _disabled() -> bool:
     return os.environ.get("GPUCONF_DISABLE", "") not in ("", "0")
 
@@ -339,6 +346,10 @@ def activate() -> None:
 
             atexit.register(_name_limit)
     if os.environ.get("GPUCONF_SIMULATE"):
+        if not os.environ.get("GPUCONF_AS_TENSORFLOW"):
+            import atexit
+
+            atexit.register(_name_as_tensorflow)
         sys.meta_path.insert(0, _First(("torch", "vllm", "llama_cpp"), _import_gpuconf))  # type: ignore[arg-type]
     if os.environ.get("GPUCONF_REHEARSAL"):
         _rehearse()

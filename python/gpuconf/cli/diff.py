@@ -66,7 +66,7 @@ def diff(options: Options) -> int:
         if each.moments is not None and max(each.moments) < max(options.between):
             console.complain(f"gpuconf diff: the recording of GPU:{each.gpu} ends after {max(each.moments):.3g} s")
     if options.between is not None:
-        names = [f"{options.old} after {seconds:g} s" for seconds in options.between]
+        names = [f"{options.old} after {difference.decimal(seconds)} s" for seconds in options.between]
     if options.html is not None:
         drawn = traces if options.between is None and library else []
         # File names may be undecodable.

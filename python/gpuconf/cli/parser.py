@@ -37,6 +37,7 @@ _SAMPLES = {
     "MODEL": "A10",
     "CARDS": "8xT4",
     "PORT": "9401",
+    "--between": "0 2.5",
     "--json-report": "report.json",
     "NAME": "training",
 }

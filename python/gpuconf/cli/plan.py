@@ -33,6 +33,8 @@ def plan(options: Options) -> int:
     plan_program.refuse(options)
     if options.message is not None:
         return _message(options)
+    if options.trace == "":  # as of a variable that is not set
+        raise UsageError("TRACE needs the name of a file or a folder, but got ''")
     if options.trace is None:
         for name in ("plot", "message"):
             if getattr(options, name) not in (None, "-"):
@@ -74,16 +76,18 @@ def plan(options: Options) -> int:
         print(json.dumps(plan.to_dict(), indent=2))
     else:
         head, _, verdict = str(plan).rpartition("\n")
-        print_colored(f"{head}\n", verdict, 31 if verdict.startswith("does not") else 32)
+        print_colored(f"{head}\n", verdict, 31 if verdict.startswith(("does not", "no allocations")) else 32)
     if options.plot is not None:
         _draw(plan, options)
-    return DOES_NOT_FIT if plan.fits is False else OK
+    return _code([plan])
 
 
 def _message(options: Options) -> int:
     options.refuse("trace limit gpu policy plot html fleet", "--message cannot be used with {}")
     if options.message == "-":
         text = sys.stdin.buffer.read(_MOST_TEXT).decode("utf-8", "replace")
+    elif error_text.begins(options.message) and not os.path.exists(options.message):
+        text = options.message  # the message itself, and not the name of a file
     else:
         with open(options.message, "rb") as file:
             file.seek(max(os.path.getsize(options.message) - _MOST_TEXT, 0))  # an error is at the end of a log
@@ -133,7 +137,14 @@ def _ranks(options: Options) -> int:
         print(json.dumps(ranks.to_dict(plans), indent=2))
     else:
         print(*ranks.table(plans), sep="\n")
-    return DOES_NOT_FIT if any(found.fits is False for _, found in plans) else OK
+    return _code([found for _, found in plans])
+
+
+def _code(plans: list[Plan]) -> int:
+    found = [plan.fits for plan in plans if plan.limit is not None]
+    if False in found:
+        return DOES_NOT_FIT
+    return plan_program.DEPENDS if None in found else OK
 
 
 def _verify(options: Options) -> int:

@@ -51,6 +51,8 @@ def run(options: Options) -> int:
     if options.gpu is None:
         options.gpu = _cards_here()
     words = run_command.words_of(options.program)
+    if len(words) == 1 and words[0].endswith((".csv", ".pickle", ".pkl")) and os.path.isfile(words[0]):
+        raise UsageError(f"{words[0]!r} is a recording: leave out the --, as in gpuconf plan {words[0]}")
     if options.html is not None:
         with CheckingUsage("--html: "):
             report.plotly_script(options.html)  # if it is missing, the rest would be in vain

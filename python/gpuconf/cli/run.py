@@ -139,7 +139,7 @@ def _program(options: Options) -> list[str]:
         rest = getattr(options, letter)
         if rest is not None:
             if not rest:
-                raise UsageError(f"-{letter} needs a {'MODULE' if letter == 'm' else 'CODE'}")
+                raise UsageError(f"-{letter} needs {'the name of a module' if letter == 'm' else 'code'}")
             return [sys.executable, f"-{letter}", *rest]
     words: list[str] = options.program
     if options.check:

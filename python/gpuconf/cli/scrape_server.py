@@ -182,6 +182,8 @@ def _listening(address: str, port: int) -> socket.socket:
         why = getattr(error, "strerror", None) or str(error)
         if getattr(error, "errno", None) == errno.EADDRNOTAVAIL:
             why = "no network card of this machine has this address; 0.0.0.0 is all that it has"
+        if getattr(error, "errno", None) == errno.EADDRINUSE:
+            why = "another program listens there; name another --port"
         raise errors.UnavailableError(f"cannot listen on {address} port {port}: {why}") from None
     listener.setblocking(False)
     return listener

@@ -45,6 +45,7 @@ class Baselines:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._tests: dict[str, dict[str, dict[str, Any]]] = _read(path)
+        self.written: int | None = None  # how many tests of this run are in the file that it wrote
 
     def entry(self, test: str, where: str) -> dict[str, Any] | None:
         """Return the entry of a test."""
@@ -68,6 +69,7 @@ class Baselines:
         with replacing(self.path, encoding="utf-8") as file:
             json.dump({"schema": SCHEMA, "tests": ordered}, file, indent=1, ensure_ascii=False)
             file.write("\n")
+        self.written = len(entries)
 
 
 def _file_of(test: str) -> str:

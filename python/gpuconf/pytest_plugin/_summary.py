@@ -72,6 +72,13 @@ def summarize(reporter: Any, config: pytest.Config) -> None:
         these = f"{len(missing)} tests" if len(missing) > 1 else missing[0]
         name = settings(config).baseline.name
         reporter.write_line(f"gpuconf: no baseline in {name} for {these} on this GPU: --gpuconf-update writes it")
+    if settings(config).update:
+        from ._limits import of_run
+
+        written = of_run(config)
+        if written.written is not None:
+            tests = "1 test" if written.written == 1 else f"{written.written} tests"
+            reporter.write_line(f"gpuconf: {written.path.name} is written, with peaks of {tests} of this run")
     if os.environ.get("GITHUB_ACTIONS") == "true":
         for (file, line, _), text in failed:
             reporter.write_line(f"::error file={file},line={(line or 0) + 1},title=GPU memory::{text}")

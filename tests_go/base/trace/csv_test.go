@@ -78,7 +78,8 @@ func TestCSVThatIsNone(t *testing.T) {
 		{"too few fields", header + good + "1,2,free\n", `line 3: 3 fields in "1,2,free"; the header has 7`},
 		{"too many fields", header + good[:len(good)-1] + ",9\n",
 			`line 2: more fields in "1,1.5,allocate,0x100,1,0,0,9" than the header's 7`},
-		{"an unknown action", header + good + "\n1,1,grow,0x100,1,0,0\n", `line 4: invalid Action "grow"`},
+		{"an unknown action", header + good + "\n1,1,grow,0x100,1,0,0\n", `line 4: invalid Action "grow": ` +
+			"it must be allocate, free or allocate failure"},
 		{"an empty action", header + "1,1,,0x100,1,0,0\n", `line 2: invalid Action ""`},
 		{"a pointer that is none", header + "1,1,free,0xyz,1,0,0\n", `line 2: invalid Pointer "0xyz"`},
 		{"a pointer beyond 64 bits", header + "1,1,free,0x10000000000000000,1,0,0\n", "invalid Pointer "},
@@ -89,7 +90,8 @@ func TestCSVThatIsNone(t *testing.T) {
 		{"a thread that is none", header + "main,1,free,0x1,1,0,0\n", `invalid Thread "main"`},
 		{"a stream that is none", header + "1,1,free,0x1,1,fast,0\n", `invalid Stream "fast"`},
 		{"a GPU that is none", header + "1,1,free,0x1,1,0,1024\n", `invalid GPU "1024"`},
-		{"a time that is none", header + "1,noon,free,0x1,1,0,0\n", `invalid Time "noon"`},
+		{"a time that is none", header + "1,noon,free,0x1,1,0,0\n", `invalid Time "noon": it must be seconds or ` +
+			"hours:minutes:seconds"},
 		{"half a time", header + "1,10:20,free,0x1,1,0,0\n", `invalid Time "10:20"`},
 		{"an hour too many", header + "1,24:00:00.0,free,0x1,1,0,0\n", "invalid Time "},
 		{"a time of letters", header + "1,10:20:30.x,free,0x1,1,0,0\n", "invalid Time "},

@@ -81,7 +81,7 @@ class Difference:
 
     def __str__(self) -> str:
         before, after = human_bytes(self.bytes_before), human_bytes(self.bytes_after)
-        at = ("", "") if self.moments is None else tuple(f" at {moment:g} s" for moment in self.moments)
+        at = ("", "") if self.moments is None else tuple(f" at {decimal(moment)} s" for moment in self.moments)
         what = "peak " if self.moments is None else ""
         if not self.bytes_grown:
             return f"GPU:{self.gpu}: {what}{after}{at[1]}, as {at[0].strip() or 'before'}"
@@ -111,6 +111,11 @@ def difference(before: Trace, after: Trace) -> list[Difference]:
     """Compare the peaks of two traces, for each logical GPU that either has."""
     old, new = ({history.gpu: at_peak(history) for history in histories(trace)} for trace in (before, after))
     return [Difference(gpu, old.get(gpu, {}), new.get(gpu, {})) for gpu in sorted(old.keys() | new.keys())]
+
+
+def decimal(seconds: float) -> str:
+    """Return a time as ``--between`` takes it, without an exponent."""
+    return f"{seconds:.6f}".rstrip("0").rstrip(".")
 
 
 def between(trace: Trace, first: float, second: float) -> list[Difference]:

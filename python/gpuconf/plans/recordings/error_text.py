@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the text of an out-of-memory error says: PyTorch's, TensorFlow's, JAX's and CuPy's."""
+"""What the text of an out-of-memory error says: PyTorch's, TensorFlow's, JAX's, CuPy's and gpuconf's."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..._core.table import Table, human_bytes
 class Message(Table):
     """An out-of-memory error, as far as its text has the figures: None for what it does not say. Sizes are in bytes."""
 
-    library: str  # "PyTorch", "TensorFlow", "JAX", "CuPy", a library of NVIDIA's such as "cuBLAS", or "CUDA"
+    library: str  # "PyTorch", "TensorFlow", "JAX", "CuPy", "gpuconf", a library of NVIDIA's such as "cuBLAS", or "CUDA"
     gpu: int | None = None
     requested: int | None = None
     capacity: int | None = None  # of the card
@@ -66,8 +66,8 @@ class Message(Table):
         import textwrap
 
         where = "" if self.gpu is None else f" on GPU:{self.gpu}"
-        what = "memory" if self.requested is None else human_bytes(self.requested)
-        yield f"{self.library} ran out of memory{where}: {what} requested"
+        what = "" if self.requested is None else f": {human_bytes(self.requested)} requested"
+        yield f"{self.library} ran out of memory{where}{what}"
         for name, nbytes in (
             ("card", self.capacity),
             ("free on the card", self.free),
@@ -163,6 +163,8 @@ def _helps(m: Message) -> Iterator[str]:
         if m.limit is not None:
             yield "a larger limit: cupy.get_default_memory_pool().set_limit, or CUPY_GPU_MEMORY_LIMIT"
         yield "cupy.cuda.set_allocator(cupy.cuda.MemoryAsyncPool().malloc) if freed blocks of other sizes stay cached"
+    elif m.library == "gpuconf":
+        yield "the step that the message names at its end"
     elif m.library != "CUDA":
         yield (
             f"room for {m.library} beside the framework's pool: torch.cuda.set_per_process_memory_fraction(0.9), a "
@@ -296,6 +298,21 @@ def _cupy(text: str) -> Message:
     return Message("CuPy", None, requested, allocated=so_far, limit=_number(r"limit set to:? ([\d,]+) bytes", text))
 
 
+def _gpuconf(text: str) -> Message:
+    def named(name: str) -> int | None:
+        return _number(name + r"[^,()=]*\((\d+) bytes\)", text) or _find(name + " SIZE", text)
+
+    in_use, reserved, limit = named(", in use"), named("reserved"), named(r"\n  limit")
+    if "the limit was not reached" in text:
+        limit = None
+    elif "the limit of the job is reached" in text:  # what the job left was this pool's limit
+        limit = (reserved or 0) + (_find(r"memory of the job:[^\n]* free SIZE", text) or 0)
+    cached = None if reserved is None or in_use is None else max(reserved - in_use, 0)
+    requested, largest = named("OOM when allocating"), named("largest free block")
+    gpu = _number(r"on GPU:(\d+)", text)
+    return Message("gpuconf", gpu, requested, allocated=in_use, cached=cached, limit=limit, largest_free=largest)
+
+
 # The beginning of a message, and its reader. A message ends where the next one begins, or after so many characters.
 _KINDS = (
     (r"(?:CUDA|HIP) out of memory\b", _pytorch, 2000),
@@ -303,6 +320,7 @@ _KINDS = (
     (r"OOM when allocating tensor|Allocator \(GPU_\d+_bfc\) ran out of memory", _tensorflow, 20000),
     (r"(?:RESOURCE_EXHAUSTED|Resource exhausted): Out of memory (?:while trying to allocate|allocating)", _jax, 500),
     (r"[Oo]ut of memory (?:to allocate|allocating) [\d,]+ bytes \((?:total|allocated so far)", _cupy, 300),
+    (r"OOM when allocating [\d.]+ ?\w+ (?:\(\d+ bytes\) )?on GPU:\d+: out of memory", _gpuconf, 4000),
     (r"CUDA error: out of memory|CUDA_ERROR_OUT_OF_MEMORY|cudaErrorMemoryAllocation", lambda _: Message("CUDA"), 300),
     *(
         (words, lambda _, name=name: Message(name), 300)
@@ -319,6 +337,15 @@ _KINDS = (
 )
 
 
+# What is written, by Linux's shells, NumPy, PyTorch and C++, when the host has no memory.
+_HOST = r"^Killed$|Unable to allocate [\d.]+ \w+ for an array|DefaultCPUAllocator: can't allocate memory|std::bad_alloc"
+
+
+def begins(text: str) -> bool:
+    """Whether a message begins in a text."""
+    return any(re.search(pattern, text) for pattern, _, _ in _KINDS)
+
+
 def read(text: str, name: str = "the text") -> tuple[Message, ...]:
     """Return the messages in a text, such as a log, each once, in their order. Raises ValueError if there are none."""
     begins = sorted(
@@ -328,6 +355,8 @@ def read(text: str, name: str = "the text") -> tuple[Message, ...]:
     for place, (start, kind) in enumerate(begins):
         end = begins[place + 1][0] if place + 1 < len(begins) else len(text)
         _, reader, most = _KINDS[kind]
+        if reader is _gpuconf:
+            end = len(text)  # it may name an error of the driver, which is no message of its own
         if kind == _TENSORFLOW:
             end = start + most  # its statistics may follow other lines
             start = max(start - most, 0) if "Limit:" not in text[start:end] else start
@@ -337,8 +366,10 @@ def read(text: str, name: str = "the text") -> tuple[Message, ...]:
     known = [m for m in messages if m.requested is not None or m.allocated is not None or m.library not in told]
     known = [m for m in known if m.library != "CUDA"] or known
     if not messages:
+        host = re.search(_HOST, text, re.MULTILINE)
+        about = f". {host[0]!r} is about the host's memory, not a GPU's" if host else ""
         raise errors.InvalidArgumentError(
-            f"no out-of-memory error of PyTorch, TensorFlow, JAX, CuPy or a library of CUDA is in {name}"
+            f"no out-of-memory error of PyTorch, TensorFlow, JAX, CuPy or a library of CUDA is in {name}{about}"
         )
     return tuple(known)
 

@@ -120,6 +120,7 @@ class Plan(Printed, metaclass=Made):
     def __init__(self, trace: Trace, fields: dict[str, Any]) -> None:
         self.limit: int | None = fields["limit"] or None
         self.gpu: str | None = fields["gpu"] or None
+        self._default_limit: bool = fields["default_limit"]
         self.gpu_memory: int | None = fields["memory"] or None
         self.events: int = len(trace)
         self.lost: int = trace.lost
@@ -134,8 +135,8 @@ class Plan(Printed, metaclass=Made):
 
     @property
     def fits(self) -> bool | None:
-        """Whether the job fits under at least one of the policies; None without a limit."""
-        return None if self.limit is None else bool(self.fitting)
+        """Whether the job fits under at least one of the policies; None without a limit, or without allocations."""
+        return None if self.limit is None or not self.results else bool(self.fitting)
 
     @property
     def fitting(self) -> tuple[str, ...]:
@@ -269,7 +270,8 @@ class Plan(Printed, metaclass=Made):
         if self.limit is not None:
             on = f" on {self.gpu}" if self.gpu else ""
             had = ", the memory that PyTorch could use" if self.limit == _had(self.out_of_memory) else ""
-            yield f"limit: {human_bytes(self.limit)}{on}{had}"
+            default = ", its default" if self._default_limit else ""
+            yield f"limit: {human_bytes(self.limit)}{on}{default}{had}"
 
     def _failures(self) -> Iterable[str]:
         for r in self.results:
@@ -284,7 +286,7 @@ class Plan(Printed, metaclass=Made):
 
     def _verdict(self) -> str:
         if not self.results:
-            return "no allocations"
+            return "no allocations: record the job again, from its start to its end"
         if self.limit is None:
             return "no limit given"
         if not self.fitting:
@@ -493,6 +495,7 @@ def find(
     if policy is None and trace._recorded:
         others = _of_others(trace)
         fields["results"] = [one for one in fields["results"] or () if one["policy"] not in others]
+    fields["default_limit"] = limit is None and gpu is not None
     return make(Plan, trace, fields)
 
 
