@@ -106,7 +106,9 @@ def test_simulate(kernel: Kernel) -> None:
     assert cell.text.splitlines()[0] == "simulated: T4,2xL4"
     assert "GPU:2   Tesla T4" in cell.text  # CUDA orders them by speed
     kernel.run("kept = gpuconf.memory.allocate('1MiB')")
-    assert "cannot change the simulation while device memory is in use" in usage_error(kernel, "%gpu simulate T4")
+    first, *_, last = kernel.run("%gpu simulate T4").stderr.splitlines()
+    assert first.endswith("%gpu: cannot change the simulation while device memory is in use; free it first:")
+    assert last == "  free them: for b in gpuconf.memory.live_buffers(): b.free()"
     kernel.run("kept.free()")
     assert "%gpu: simulate needs GPUs, such as 2xT4, or off" in usage_error(kernel, "%gpu simulate")
     assert "T5" in usage_error(kernel, "%gpu simulate T5")
@@ -471,6 +473,7 @@ def test_a_fresh_process_runs_the_cells_that_succeeded(own_kernel: Kernel, tmp_p
         ("%gpu fits --fresh\n1", "fits --fresh needs cards, such as T4,L4"),
         ("%gpu fits --fresh T5", "T5"),
         ("1\n%gpu fits --fresh T4", "fits --fresh goes into the first line of a cell"),
+        ("%%gpu\n1", "takes fits --fresh and cards, such as %%gpu fits --fresh T4,L4"),
         ("%%gpu map\n1", "takes fits --fresh and cards, but got 'map'"),
         ("%gpu fits --fresh T4\nif:", "invalid syntax"),
     ],
@@ -479,6 +482,18 @@ def test_a_bad_request_for_a_fresh_process(kernel: Kernel, code: str, says: str)
     cell = kernel.run(code, timeout=100)
     assert (cell.status, cell.error, cell.shown) == ("error", "UsageError", [])
     assert says in cell.stderr
+
+
+def test_a_fresh_process_for_a_cell_without_history() -> None:
+    """It took the last cell of the history for its own, and failed without one."""
+    done = script.run_well("""
+from IPython.core.interactiveshell import InteractiveShell
+shell = InteractiveShell.instance()
+shell.run_cell("%load_ext gpuconf")
+shell.run_cell("%gpu fits --fresh T4\\nraise KeyError('mine')")
+""")
+    assert "KeyError: 'mine' (In[1], line 2)" in done
+    assert "Traceback" not in done
 
 
 def test_a_limit_without_a_gpu_names_the_simulation() -> None:

@@ -130,7 +130,10 @@ def test_wrong_usage(tmp_path: Path, words: list[str], message: str) -> None:
             ["--growth", "python", "--memory", "10GiB", "plain.py"],
             "gpuconf run: --memory is passed to python: gpuconf's own options come before",
         ),
-        (["--growth", "plain.py", "--simulate=T4"], f"gpuconf run: --simulate is passed to {sys.executable}: "),
+        (["--growth", "plain.py", "--simulate=T4"], "gpuconf run: --simulate is passed to plain.py: "),
+        (["--growth", "own.py", "--memory", "5"], "gpuconf run: --memory is passed to own.py: "),
+        (["--growth", "python", "-c", "1", "--memory", "5"], "gpuconf run: --memory is passed to python: "),
+        (["--growth", "python", "-c", "import sys; sys.argv", "--memory", "5"], ""),
         (["--growth", "has.py", "--memory", "5"], ""),
         (["--growth", "calls.py", "--memory", "5"], ""),
         (["--growth", "--", "sh", "plain.sh", "--gpus", "2"], ""),
@@ -140,6 +143,7 @@ def test_wrong_usage(tmp_path: Path, words: list[str], message: str) -> None:
 def test_options_after_the_program_are_noticed(tmp_path: Path, words: list[str], noted: str) -> None:
     """Those that the program may have are its own: docker run --gpus all is no mistake."""
     script(tmp_path, "", "plain.py")
+    script(tmp_path, "import gpuconf\ngpuconf.memory", "own.py")
     script(tmp_path, "import argparse\nargparse.ArgumentParser().add_argument('--memory')", "has.py")
     script(tmp_path, "import this_package\nthis_package.main()", "calls.py")
     (tmp_path / "plain.sh").write_text("true\n")

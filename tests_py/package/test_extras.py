@@ -108,6 +108,12 @@ def test_a_call_names_its_extra(extra: str, call: str, folder: Path) -> None:
     assert re.fullmatch(rf"{calls[call]}: pip install 'gpuconf\[{extra}\]'\n", line), line
 
 
+def test_a_failed_rehearsal_leaves_the_simulated_cards(folder: Path) -> None:
+    call = "gpuconf.rehearse('A10').__enter__()"
+    program = WITHOUT.format(modules=["torch"]) + PROGRAM.format(call=call) + "print(gpuconf.simulated())"
+    assert run_well(program, cwd=folder).splitlines()[-1] == "T4"
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_prints_the_same_line(command: str, folder: Path) -> None:
     module, line = COMMANDS[command]

@@ -273,7 +273,7 @@ def test_leaks_on_its_own_machine(gpu_simulate):
     assert ran.code == 0, ran.out
     assert "--gpuconf-report shows" not in ran.out
     table = ran.out[ran.out.index("= GPU memory of tests =") :].splitlines()[1:5]
-    order = ("large", "simulated", "records_itself", "small")
+    order = ("large", "simulated", "small", "leaks")
     assert [line.split("  ")[-1] for line in table] == [f"test_suite.py::test_{name}" for name in order]
     twice = "GPU:0: 2.00MiB (2097152 bytes) in 2 blocks of gpuconf (untagged), allocated at "
     assert ran.properties["test_leaks"]["gpuconf.leak"].startswith(twice)
@@ -281,6 +281,23 @@ def test_leaks_on_its_own_machine(gpu_simulate):
     assert ran.properties["test_leaks_on_its_own_machine"]["gpuconf.leak"].endswith("(test_leaks_on_its_own_machine)")
     assert table[0].startswith("peak 5.00MiB (5242880 bytes)")
     assert ran.properties["test_small"] == {"gpuconf.peak_bytes": "3145728"}
+
+
+def test_the_report_shows_the_peak_that_is_checked(suite: Callable[..., Any]) -> None:
+    """It added what an earlier test had left."""
+    ran = suite(
+        """
+KEPT = []
+def test_leaks(gpu):
+    KEPT.append(memory.allocate(3 * MIB))
+def test_next(gpu):
+    memory.allocate(5 * MIB).free()
+""",
+        "--gpuconf-simulate=T4",
+        "--gpuconf-report",
+        "--gpuconf-peak=6MiB",
+    )
+    assert "peak 5.00MiB (5242880 bytes)  test_suite.py::test_next" in ran.out
 
 
 LEASES = """

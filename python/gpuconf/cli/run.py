@@ -8,6 +8,7 @@ describes, and holds the lease. What has to happen inside the program's Python p
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
 
@@ -43,24 +44,37 @@ def note_late_options(words: Sequence[str], does_nothing: bool) -> None:
             "program's name, as in gpuconf run --memory 10GiB python train.py"
         )
         return
-    if not places or {"-c", "-m"} & set(words[: places[0]]):
+    if not places or "-m" in words[: places[0]]:
         return
     from ..jobs.descendants import is_python
 
-    script = next((word for word in words[1:] if word.endswith(".py")), "")
-    before = words[1 : words.index(script)] if script else words[1:]
-    if is_python(words[0]) and (any(word.startswith(late) for word in before) or not _may_read(script, late)):
+    if not is_python(words[0]):
+        return
+    if "-c" in words[: places[0] - 1]:
+        gets, reads = words[0], _may_read(words[words.index("-c") + 1].encode(), late)
+    else:
+        script = next((word for word in words[1:] if word.endswith(".py")), "")
+        before = words[1 : words.index(script)] if script else words[1:]
+        first = any(word.startswith(late) for word in before)
+        gets, reads = words[0] if first else script, not first and _may_read(_text(script), late)
+    if not reads:
         console.complain(
-            f"gpuconf run: {late} is passed to {words[0]}: gpuconf's own options come before the program's name"
+            f"gpuconf run: {late} is passed to {gets}: gpuconf's own options come before the program's name"
         )
 
 
-def _may_read(script: str, option: str) -> bool:
+def _text(script: str) -> bytes | None:
     try:
         with open(script, "rb") as file:
-            text = file.read(_ENOUGH)
+            return file.read(_ENOUGH)
     except OSError:
+        return None
+
+
+def _may_read(text: bytes | None, option: str) -> bool:
+    if text is None:
         return True
+    text = re.sub(rb"\b(gpuconf|cuda)\.\w+", b"", text)  # gpuconf.memory.allocate reads no --memory
     return any(word in text for word in (*_READS, option.strip("-").replace("-", "_").encode(), option.encode()))
 
 

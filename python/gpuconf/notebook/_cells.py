@@ -204,7 +204,7 @@ class Cells:
         it.
         """
         if line.strip():
-            raise UsageError(f"%%gpumem takes no arguments, but got {line.strip()!r}")
+            raise UsageError(f"%gpumem takes no arguments, but got {line.strip()!r}")
         if not self._runs:
             self._runs.append(_Run(None))
         self._runs[-1].shown = True

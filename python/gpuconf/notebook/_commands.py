@@ -145,13 +145,14 @@ class Commands:
         try:
             run(rest.strip())
         except errors.GpuconfError as error:
-            _refuse(str(error))
+            _refuse(*str(error).splitlines())
 
     def gpu_cell(self, line: str, cell: str) -> None:
         """Rehearse the notebook and this cell in a new process: ``%%gpu fits --fresh T4,L4``; see ``%gpu?``."""
         name, option, *cards = [*line.split(), "", ""]
         if (name, option) != ("fits", "--fresh"):
-            _refuse(f"%%gpu in the first line of a cell takes fits --fresh and cards, but got {line.strip()!r}")
+            got = f", but got {line.strip()!r}" if line.strip() else ", such as %%gpu fits --fresh T4,L4"
+            _refuse(f"%%gpu in the first line of a cell takes fits --fresh and cards{got}")
         gpu = " ".join(filter(None, cards))
         if not gpu:
             _refuse("fits --fresh needs cards, such as T4,L4")

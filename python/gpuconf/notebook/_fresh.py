@@ -69,6 +69,11 @@ class FreshFitting:
     def __init__(self, shell: InteractiveShell) -> None:
         self._shell = shell
         self._failed: set[int] = set()
+        self._in_history = True
+
+    def before(self, info: Any) -> None:
+        """Note whether the cell is in the history: those of an .ipy file are not. IPython calls this."""
+        self._in_history = info.store_history
 
     def after(self, result: Any) -> None:
         """Note a cell that failed. IPython calls this."""
@@ -81,8 +86,10 @@ class FreshFitting:
         Raises as :func:`gpuconf.plan` does, and SyntaxError.
         """
         history: Any = self._shell.history_manager
-        # It numbers cells from 1 on, and this is the last one.
-        *former, (now, _) = list(enumerate(history.input_hist_raw))[1:]
+        former = list(enumerate(history.input_hist_raw))[1:]  # it numbers cells from 1 on
+        if self._in_history:
+            del former[-1:]  # which is this one
+        now = len(former) + 1
         # The former are of before the extension was loaded.
         failed = self._failed | set(getattr(history, "exceptions", ()))
         cells, notes = [], []

@@ -28,7 +28,6 @@ class Peaks:
     def __init__(self) -> None:
         self._open: list[tuple[int, int, int]] = []  # number of the GPU, id of the measurement, bytes in use before
         self._generation = -1
-        self._before: dict[int, int] = {}
         self._torch: _pytorch.Peak | None = None  # of PyTorch's own allocator
         self._torch_before: dict[int, int] = {}
         self.above: dict[int, int] = {}  # by GPU: the most bytes in use beyond those before
@@ -53,8 +52,7 @@ class Peaks:
         """
         self._stop()
         self._generation = runtime.current.generation
-        self._before = _in_use()
-        self._open = [(n, _started(n), before) for n, before in self._before.items()]
+        self._open = [(n, _started(n), before) for n, before in _in_use().items()]
         if self._torch is not None:
             self._torch_before = {ordinal: size for ordinal, (size, _) in _pytorch.in_use().items()}
             self._torch.start()
@@ -66,7 +64,6 @@ class Peaks:
             self._open = [(n, _started(n), before) for n, _, before in self._open]
         else:  # the pools are younger than the test
             peaks = {number: memory.stats(name).peak_bytes_in_use for number, name in enumerate(_names())}
-            self._before = {}
         if self._torch is not None:
             for ordinal, size in self._torch.read().items():
                 number = _pytorch.number_of(ordinal)
@@ -84,11 +81,6 @@ class Peaks:
     def most(self) -> int:
         """The peak of the GPU with the highest."""
         return max(self.above.values(), default=0)
-
-    @property
-    def total(self) -> int:
-        """The sum of all in-use peaks, with what was in use before."""
-        return sum(size + self._before.get(number, 0) for number, size in self.above.items())
 
 
 def _names() -> list[str]:

@@ -223,7 +223,7 @@ def _look(item: pytest.Item, report: pytest.TestReport) -> None:
     watch = _leaks.watch_of(item.config)
     leaked = watch.end()
     if settings(item.config).report and watch.peaks.most:
-        _limits.set_property(report, "gpuconf.peak_bytes", watch.peaks.total)
+        _limits.set_property(report, "gpuconf.peak_bytes", watch.peaks.most)
     need = _need(item)
     if item.stash.get(_walk.WARMING, False):
         return

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
 
@@ -12,7 +13,7 @@ from ..._core.block import Block, refuse_copy
 from ..._core.table import Made, Printed, make
 from ..._typing import Any
 from ...simulation import simulated_torch
-from ...simulation.simulate import simulate
+from ...simulation.simulate import Simulation, simulate
 from .answer import Rehearsal
 from .needs import Card, alike, group_of, parse
 
@@ -28,12 +29,22 @@ class RehearsedBlock(Block, Printed, metaclass=Made):
     _made_by = "use gpuconf.rehearse()"
     __reduce_ex__ = refuse_copy
 
-    def __init__(self, cards: list[Card]) -> None:
+    def __init__(self, cards: list[Card], simulation: Simulation | None) -> None:
         self._cards = cards
+        self._simulation = simulation
         self._recording: Any = None
         self.result: Rehearsal | None = None
 
     def __enter__(self) -> RehearsedBlock:
+        try:
+            self._begin()
+        except BaseException:
+            # Back to the cards of before, unless PyTorch has started on these.
+            with self._simulation or contextlib.nullcontext():
+                raise
+        return self
+
+    def _begin(self) -> None:
         try:
             import torch
         except ImportError as error:
@@ -53,7 +64,6 @@ class RehearsedBlock(Block, Printed, metaclass=Made):
             )
         self._recording = Recording(Request(card=self._cards[0].name))
         self._recording.watch()
-        return self
 
     def _leave(self, _: object, error: BaseException | None, __: object) -> None:
         if self._recording is None:
@@ -94,6 +104,7 @@ def rehearse(gpu: str) -> RehearsedBlock:
             f"PyTorch chooses other kernels on some of {gpu}: rehearse each in a process of its own, with "
             "gpuconf.plan(command=...)"
         )
+    simulation = None
     if not simulated_torch.runs() or os.environ.get(settings.VALUES):
-        simulate(cards[0].simulated(cards[0].count), values="none")
-    return make(RehearsedBlock, cards)
+        simulation = simulate(cards[0].simulated(cards[0].count), values="none")
+    return make(RehearsedBlock, cards, simulation)
