@@ -232,6 +232,7 @@ BAD = {
     r"1 would",
     "memory='lots'": "memory 'lots' is not a size",
     "memory='1GiB', device_memory_limit=0.5": "memory and device_memory_limit are the same option",
+    "memory_limits=1": "unexpected keyword argument 'memory_limits'. Did you mean 'memory'",
     "device_memory_limit=1.5": "a fraction between 0 and 1",
     "memory='1GiB..2GiB'": "such as Dask's workers with lease=True: give it 1GiB",
     "growth='yes'": "growth must be True, False or None",

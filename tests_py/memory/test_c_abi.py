@@ -179,6 +179,7 @@ def test_an_unknown_device_is_told(one_gpu: None, abi: Any, device: int) -> None
     gpuconf.config.list_logical_devices()
     assert abi.malloc(1000, device) is None
     assert f"CUDA device {device} " in abi.error()
+    assert "in C gpuconf_init()" in abi.error()
     assert memory.stats().num_allocs == 0
 
 

@@ -281,6 +281,10 @@ def test_an_interrupt_ends_the_solver() -> None:
     assert run_well(INTERRUPTED, cwd=Path(__file__).parent, timeout=90) == "True\n"
 
 
+def test_one_file(jobs: Path) -> None:
+    assert [job.name for job in gpuconf.plan_fleet(jobs / "small.csv", "T4").jobs] == ["small.csv"]
+
+
 def test_an_empty_folder(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no traces in "):
         gpuconf.plan_fleet(tmp_path, "T4")

@@ -24,7 +24,8 @@ func (m *Manager) routeLocked(ordinal, scope int, stream gpu.Stream) (*pool, err
 		return nil, errClosed()
 	}
 	return nil, status.Errorf(status.InvalidArgument, "CUDA device %d has no logical GPU: it does not exist, is not "+
-		"visible, or gpuconf is not initialized yet (call gpuconf.config.list_logical_devices())", ordinal)
+		"visible, or gpuconf is not initialized yet (call gpuconf.config.list_logical_devices(), in C gpuconf_init())",
+		ordinal)
 }
 
 // routed returns the pool for routeLocked, or nil.

@@ -145,8 +145,10 @@ def checked_libraries(libraries: Any) -> dict[str, str]:
             meant = f". Did you mean {near!r}?" if near else f": use {', '.join(map(repr, _NAMES))}, or 'auto' for all"
             raise errors.InvalidArgumentError(f"unknown library {texts.shown(name)}{meant}")
         if not isinstance(mode, str) or mode not in ("", "whole", "segments") or (mode and name != "torch"):
+            near = closest(mode, ("whole", "segments")) if name == "torch" and isinstance(mode, str) else ""
             raise errors.InvalidArgumentError(
                 f"invalid mode {texts.shown(mode)} for {name!r}: only 'torch' has modes, 'whole' and 'segments'"
+                + f". Did you mean {near!r}?" * bool(near)
             )
     return modes
 

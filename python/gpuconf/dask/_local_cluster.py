@@ -80,7 +80,8 @@ class LocalCluster(distributed.LocalCluster):  # type: ignore[misc]  # Dask has 
         if "worker_class" not in others:  # which has arguments of its own
             theirs = {name for kind in _DASKS for base in kind.__mro__ for name in signature(base.__init__).parameters}
             own = [*signature(LocalCluster).parameters][:-1]
-            texts.refuse_unknown("LocalCluster", {name: 0 for name in others if name not in theirs}, own, {})
+            unknown = {name: 0 for name in others if name not in theirs}
+            texts.refuse_unknown("LocalCluster", unknown, own, {"memory_limits": "memory"})
         limit = one_limit(memory, device_memory_limit)
         leased = checked_timeout(lease, lease_timeout) is not None
         share = checked(limit, growth, libraries, pre_import, simulation(simulate), leased)

@@ -431,9 +431,11 @@ def _in_use(request: Request) -> Sequence[VisibleDevice]:
     wanted = {request.bytes_of(device) for device in devices}
     if len(devices) != request.gpus or wanted != set(limits.values()):
         have = f"{len(devices)} GPUs with limits of {', '.join(map(human_bytes, sorted(set(limits.values()))))}"
+        by = runtime.origin()
         raise errors.FailedPreconditionError(
-            f"gpuconf.lease() was called too late: the devices are already initialized, {have}, and the lease requests "
-            f"different ones. Call it before anything uses the GPUs, or request the same"
+            f"gpuconf.lease() was called too late: the devices are already initialized{f' by {by}' * bool(by)}, "
+            f"{have}, and the lease requests different ones. Call it before anything uses the GPUs, request the same, "
+            "or free all GPU memory and call gpuconf.reset() first"
         )
     return devices
 

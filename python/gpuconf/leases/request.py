@@ -231,7 +231,7 @@ def _why_none() -> str:
         why = f"names {twice} twice, so CUDA hides all GPUs" if twice else "shows none"
         return f": CUDA_VISIBLE_DEVICES={shown!r} {why}. Correct it, or unset it"
     why = f": {machine.why_none_shortly}" if machine.why_none else ""
-    return f"{why}. Simulate one: --simulate or GPUCONF_SIMULATE, such as H100-80GB"
+    return f"{why}. Simulate one: --simulate, GPUCONF_SIMULATE or gpuconf.simulate, such as H100-80GB"
 
 
 def _cards(request: Request, devices: Sequence[VisibleDevice], ledger: Ledger) -> list[Card]:

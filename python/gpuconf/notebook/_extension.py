@@ -33,9 +33,9 @@ class Extension:
         for transform in (without_first_line, whole_cell):
             shell.input_transformers_cleanup.append(transform)
             self._undo.append(partial(_remove, shell.input_transformers_cleanup, transform))
-        for function in (cells.before, fresh.before):
-            shell.events.register("pre_run_cell", function)
-            self._undo.append(partial(shell.events.unregister, "pre_run_cell", function))
+        for before in (cells.before, fresh.before):
+            shell.events.register("pre_run_cell", before)
+            self._undo.append(partial(shell.events.unregister, "pre_run_cell", before))
         for function in (cells.after, fitting.after, fresh.after):
             shell.events.register("post_run_cell", function)
             self._undo.append(partial(shell.events.unregister, "post_run_cell", function))

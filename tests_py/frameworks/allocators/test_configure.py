@@ -317,6 +317,7 @@ def test_a_percentage_is_no_fraction(fraction: float, hint: str) -> None:
     [
         (["tensor"], "unknown library 'tensor'"),
         ({"torch": "some"}, "invalid mode 'some' for 'torch'"),
+        ({"torch": "segment"}, "'whole' and 'segments'. Did you mean 'segments'?"),
         ({"cupy": "whole"}, "invalid mode 'whole' for 'cupy'"),
     ],
     ids=["unknown", "mode", "mode of another"],

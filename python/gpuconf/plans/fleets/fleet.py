@@ -214,9 +214,9 @@ def plan_fleet(
 
     Needs no GPU.
 
-    ``jobs`` is a folder of traces, a list of files for :func:`gpuconf.memory.load_trace`, or a mapping of names to
-    files, traces or recordings. ``fleet`` lists the cards as ``"64xA100-80GB,128xH100-80GB"``; models are those of
-    :func:`gpuconf.simulate`.
+    ``jobs`` is a file, a folder of traces, a list of files for :func:`gpuconf.memory.load_trace`, or a mapping of
+    names to files, traces or recordings. ``fleet`` lists the cards as ``"64xA100-80GB,128xH100-80GB"``; models are
+    those of :func:`gpuconf.simulate`.
 
     The need of a job is its least limit under ``policy`` as :func:`gpuconf.plan` finds it, plus ``reserve`` for the
     CUDA context and for what libraries take outside of their allocators; at least what a lease takes for the context.
@@ -284,7 +284,7 @@ def _traces(jobs: Any) -> dict[str, Any]:
     if isinstance(jobs, Mapping):
         return _named(list(map(str, jobs)), list(jobs.values()))
     if isinstance(jobs, (str, os.PathLike)):
-        jobs = ranks.files_of(os.fspath(jobs))
+        jobs = [jobs] if os.path.isfile(jobs) else ranks.files_of(os.fspath(jobs))
     try:
         paths = list(map(os.fspath, jobs))
     except TypeError:
