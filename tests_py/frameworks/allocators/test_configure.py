@@ -320,7 +320,7 @@ def test_a_percentage_is_no_fraction(fraction: float, hint: str) -> None:
         ({"torch": "segment"}, "'whole' and 'segments'. Did you mean 'segments'?"),
         ({"cupy": "whole"}, "invalid mode 'whole' for 'cupy'"),
     ],
-    ids=["unknown", "mode", "mode of another"],
+    ids=["unknown", "mode", "mistyped mode", "mode of another"],
 )
 def test_libraries_are_known(libraries: Any, error: str) -> None:
     with pytest.raises(ValueError, match=error):
