@@ -67,9 +67,14 @@ class Counting:
         return sorted(found, key=lambda pid: (pid != self.process.pid, pid))
 
     def witness(self) -> int:
-        """The process of the group that only blocks signals."""
-        (found,) = [pid for pid in self.group() if Path(f"/proc/{pid}/comm").read_text() == "signal-witness\n"]
-        return found
+        """The process of the group that only blocks signals, once it has its name: the program does not wait for it."""
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:
+            for pid in self.group():
+                if Path(f"/proc/{pid}/cmdline").read_bytes().rstrip(b"\0") == b"signal-witness":
+                    return pid
+            time.sleep(0.01)
+        raise AssertionError("no process of the group is the witness")
 
     def next(self) -> str:
         """Wait for a signal."""
