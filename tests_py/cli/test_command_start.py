@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -80,6 +81,11 @@ def test_the_list_of_processes(tmp_path: Path) -> None:
 
 
 def test_a_program_with_a_lease(tmp_path: Path) -> None:
+    """Also where the folder of a killed job is to be removed."""
+    abandoned = tmp_path / "gpuconf-run-0123"
+    abandoned.mkdir()
+    (abandoned / "processes").touch()
+    os.utime(abandoned, (0, 0))
     names = imported(tmp_path, "run", "--memory", "1GiB", "true")
     left_out = {
         "config",
@@ -89,6 +95,7 @@ def test_a_program_with_a_lease(tmp_path: Path) -> None:
         "tensors",
         "jobs.simulated_cards",
     }
+    assert not abandoned.exists()
     assert {name for name in own(names) if name.startswith(tuple(left_out))} == set()
     assert names & {*HEAVY, "math", "weakref"} == set()
 

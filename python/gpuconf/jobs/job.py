@@ -16,7 +16,7 @@ from .._core.block import Block
 from .._core.message import loads
 from .._typing import Any, NamedTuple
 from ..leases.proc import variables_of
-from .budget_file import existing, opened
+from .budget_file import existing, opened, remove
 
 _PREFIX = "gpuconf-run-"
 _RECORD = "processes"
@@ -36,7 +36,7 @@ class Job(Block):
 
     def __init__(self) -> None:
         for abandoned in filter(_is_abandoned, existing(_PREFIX)):
-            _remove(abandoned)
+            remove(abandoned)
         self.folder = os.path.join(_place(), _PREFIX + os.urandom(8).hex())
         os.mkdir(self.folder, 0o700)
         self._record = os.path.join(self.folder, _RECORD)
@@ -89,13 +89,7 @@ class Job(Block):
             os.unlink(self._record)
             os.rmdir(self.folder)
         except OSError:  # the program has put something there, or removed it
-            _remove(self.folder)
-
-
-def _remove(folder: str) -> None:
-    import shutil
-
-    shutil.rmtree(folder, ignore_errors=True)
+            remove(self.folder)
 
 
 def _is_abandoned(folder: str) -> bool:
