@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import io
 import subprocess
+import sys
 from pathlib import Path
 
 import gpuconf
 import pytest
 from command import COMMAND
+from gpuconf._core.command import run
 from script import environment, run_well
 
 TRACE = """Thread,Time,Action,Pointer,Size,Stream
@@ -235,3 +237,13 @@ def test_the_placement_log_loses_no_tensor() -> None:
             assert gpuconf.constant([1.0], name="\\u00e9t\\u00e9").numpy() == [1]
         assert b"Executing op" in ascii.buffer.getvalue()
     """)
+
+
+def test_the_text_of_another_program_need_not_be_utf_8() -> None:
+    """A path in what ``nvidia-smi`` or a loader printed ended gpuconf doctor. One function runs such programs."""
+    code = "import os; os.write(1, b'a\\xffb'); os.write(2, b'\\xfe')"
+    done = run([sys.executable, "-c", code])
+    assert (done.stdout, done.stderr, done.returncode) == ("a\ufffdb", "\ufffd", 0)
+    package = Path(gpuconf.__file__).parent
+    others = [path.name for path in package.rglob("*.py") if "text=True" in path.read_text(encoding="utf-8")]
+    assert others == []

@@ -178,7 +178,8 @@ def module_folders(path: list[str]) -> list[str]:
 def caller(function: str) -> str:
     """Return the line outside gpuconf that called into it, for the errors of later calls that come too late.
 
-    It is the program's own, if there is one: that of a library, such as PyTorch, says little.
+    It is the program's own, if there is one: that of a library, such as PyTorch, says little. stacks.py knows more
+    libraries, by regular expressions that a first call is not to wait for.
     """
     first = calling_frame()
     frame: FrameType | None = first

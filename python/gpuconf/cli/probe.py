@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 
 from .. import __version__, errors
+from .._core.command import run
 from .._typing import Any
 from ..plans.programs.cover import LAUNCHER, Cover, Options
 from . import libraries
@@ -185,15 +186,7 @@ def _ask(interpreter: Sequence[str]) -> dict[str, Any] | str:
     names = [package for packages in libraries.PACKAGES.values() for package in packages]
     code = f"NAMES = {names!r}\n{_PROBE}"
     try:
-        done = subprocess.run(
-            [*interpreter, "-c", code],
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
-            timeout=_SECONDS,
-            stdin=subprocess.DEVNULL,
-        )
+        done = run([*interpreter, "-c", code], timeout=_SECONDS, stdin=_QUIET)
         found: dict[str, Any] = json.loads(done.stdout.strip().rpartition("\n")[2])
         return found
     except OSError as error:

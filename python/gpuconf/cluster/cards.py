@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from .. import errors
 from .._core import runtime, texts
+from .._core.command import run
 from .._core.native import loaded
 from .._core.table import counted
 from .._typing import Any, NamedTuple
@@ -84,15 +85,7 @@ def list_cards(simulate: str | None = None) -> list[Card]:
     """
     variables = dict(os.environ) if simulate is None else {**os.environ, "GPUCONF_SIMULATE": simulate}
     try:
-        done = subprocess.run(
-            [sys.executable, "-c", _PROBE],
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_PROBE_S,
-            check=False,
-            env=variables,
-        )
+        done = run([sys.executable, "-c", _PROBE], timeout=_PROBE_S, env=variables)
         answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     except (OSError, ValueError, IndexError, subprocess.TimeoutExpired) as error:
         raise errors.UnavailableError(

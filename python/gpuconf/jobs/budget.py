@@ -47,18 +47,11 @@ def find(name: str, environment: Mapping[str, str]) -> str | None:
 def _candidates(name: str, environment: Mapping[str, str]) -> Iterator[str]:
     for folder in environment.get("LD_LIBRARY_PATH", "").replace(";", ":").split(":"):
         yield os.path.abspath(os.path.join(folder, name)) if folder else os.path.abspath(name)
-    import subprocess
+    from .._core.command import run
 
     for program in ("/sbin/ldconfig", "/usr/sbin/ldconfig", "ldconfig"):
         try:
-            listed = subprocess.run(
-                [program, "-p"],
-                capture_output=True,
-                text=True,
-                errors="surrogateescape",
-                check=False,
-                env={**os.environ, "LC_ALL": "C"},
-            )
+            listed = run([program, "-p"], errors="surrogateescape", env={**os.environ, "LC_ALL": "C"})
         except OSError:
             continue
         found = (re.match(_CACHE_LINE, line) for line in listed.stdout.splitlines())

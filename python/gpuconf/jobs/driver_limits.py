@@ -53,17 +53,11 @@ def mps_default_limit(environ: Mapping[str, str], gpu: int) -> str:
     """Return the daemon's limit for processes that set none, in its own words; "" if it has none or does not say."""
     import subprocess
 
+    from .._core.command import run
+
     try:
-        done = subprocess.run(
-            ["nvidia-cuda-mps-control"],
-            input=f"get_default_device_pinned_mem_limit {gpu}\n",
-            env=dict(environ),
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
-            timeout=_SECONDS,
-        )
+        question = f"get_default_device_pinned_mem_limit {gpu}\n"
+        done = run(["nvidia-cuda-mps-control"], input=question, env=dict(environ), timeout=_SECONDS)
     except (OSError, subprocess.TimeoutExpired):
         return ""
     words = done.stdout.strip()

@@ -140,12 +140,11 @@ def devices_elsewhere() -> list[VisibleDevice]:
     import json
     import subprocess
 
+    from .._core.command import run
+
     command = [sys.executable, "-I", "-c", _CODE, _PACKAGES]
     try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, errors="replace", check=True, timeout=_PATIENCE_S
-        )
-        listed = json.loads(done.stdout)
+        listed = json.loads(run(command, check=True, timeout=_PATIENCE_S).stdout)
     except (OSError, subprocess.SubprocessError, ValueError) as error:
         said = getattr(error, "stderr", None) or str(error)
         raise errors.UnavailableError(f"another process could not list the GPUs: {said.strip()}") from None

@@ -119,7 +119,8 @@ def plan(  # noqa: F811
 def _rehearsed(options: Sequence[str], command: Sequence[str]) -> Rehearsal:
     """Rehearse in another process: this one may use GPUs, and PyTorch, already."""
     import json
-    import subprocess
+
+    from .._core.command import run
 
     try:
         if isinstance(command, (str, bytes)) or not command:
@@ -129,8 +130,7 @@ def _rehearsed(options: Sequence[str], command: Sequence[str]) -> Rehearsal:
         raise errors.InvalidTypeError(
             f"command must be a list of words, such as ['python', 'train.py'], but got {texts.shown(command)}"
         ) from None
-    run = [sys.executable, "-m", "gpuconf", "plan", "--json", *options, "--", *words]
-    done = subprocess.run(run, capture_output=True, text=True, errors="replace", check=False)
+    done = run([sys.executable, "-m", "gpuconf", "plan", "--json", *options, "--", *words])
     last = (done.stderr.rstrip().splitlines() or [""])[-1].removeprefix("gpuconf plan: ")
     if done.returncode in (126, 127):
         raise FileNotFoundError(last) if done.returncode == 127 else PermissionError(last)

@@ -15,6 +15,7 @@ import sys
 
 import pytest
 
+from .._core.command import run
 from .._typing import Any
 from ._options import DEFAULT_MACHINE, MASK, SHARE, is_plain, settings
 
@@ -48,14 +49,7 @@ class Cards:
 
     def _list(self) -> None:
         try:
-            done = subprocess.run(
-                [sys.executable, "-c", _PROBE],
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=_PROBE_S,
-                check=False,
-            )
+            done = run([sys.executable, "-c", _PROBE], timeout=_PROBE_S)
             self.gpus = json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 else []
             if done.returncode:
                 self.why = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]

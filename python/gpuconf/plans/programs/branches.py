@@ -3,7 +3,8 @@
 
 While a loop runs, the lines of the program's own code are traced. A branch is open if it may take memory, has not run
 since the first step, and its condition may become another one: a number that the condition reads changes from round to
-round of the loop, or one from which what it reads was made. ``conditions.py`` has what conditions read.
+round of the loop, or one from which what it reads was made. ``conditions.py`` has what conditions read, and which
+sizes and choices count as branches.
 """
 
 from __future__ import annotations

@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The branches in a program's source that may take memory of a GPU, and what their conditions read."""
+"""The branches in a program's source that may take memory of a GPU, and what their conditions read.
+
+What sizes a tensor, chooses a function, or says how often something runs is a branch that is never taken: once what it
+reads changes, nothing shows how far (``_Scope._sizes``; ``sizes.py`` has PyTorch's part). ``Watch`` in ``branches.py``
+sees which branches run, and ``loops.py`` cuts no loop before.
+"""
 
 from __future__ import annotations
 

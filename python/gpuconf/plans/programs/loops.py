@@ -7,7 +7,9 @@ Only the loader ends: its last batch comes next, and the program goes on with wh
   was copied from a GPU,
 - if it is a comprehension, or takes its batches by ``next()``,
 - while batches come that are smaller than what its data set's items make,
-- while it has a branch that depends on how often it ran and was not taken, such as ``if step % 500 == 0:``,
+- while it has a branch that depends on how often it ran and was not taken, such as ``if step % 500 == 0:``, or a size
+  or a choice that does, such as ``torch.zeros(64 + step // 100)``,
+- until what began late has gone on for as many rounds as came before it,
 - until an optimizer has stepped, if it runs backward passes and the program has an optimizer.
 """
 
