@@ -31,7 +31,7 @@ def refuse(options: Options) -> None:
     """Refuse the options of programs for a trace."""
     needing = (
         "steps seconds values record largest keep writes socket beside "
-        "all cpu_values compile smallest_card network unprotected help_fit"
+        "all cpu_values longest compile smallest_card network unprotected help_fit"
     )
     options.refuse(needing, "{} needs a program: gpuconf plan --gpu CARDS -- PROGRAM")
 
@@ -188,6 +188,7 @@ def _rehearsed(options: Options, words: list[str], start: str = "") -> Rehearsal
                 steps=options.steps,
                 seconds=options.seconds or (None if options.all else _SECONDS),
                 cuts=not options.all,
+                longest=options.longest,
                 until_repeated=options.largest is not None,
                 cpu_values=options.cpu_values or options.values == "cpu",
                 computes=options.values == "cpu",

@@ -19,31 +19,28 @@ import contextlib
 import dis
 import inspect
 import os
-import random
 import sys
-import time
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import islice
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain, islice
 from types import FrameType
 
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
-from torch.utils.data import dataloader
+from torch.utils.data import BatchSampler, dataloader
 
 from ..._core import stacks
 from ..._typing import Any, NamedTuple
 from ...simulation.values import kernels
-from .branches import Watch, fetching, forget, is_comprehension, locals_of, untraced
+from .batches import Items, items_of, numbers, reach_of, shape, tensors
+from .branches import Watch, fetching, forget, is_comprehension, locals_of
 from .line import TIMES, repeat
 
 _BY_HAND = 20  # equal rounds with backward passes and without an optimizer: gradients may add up
 _GROWTH = 2 << 20  # bytes that the rest of a loop may add: a segment of small blocks
 _ATTRIBUTE = "_gpuconf_loop"
 _MOST_INDICES = 2_000_000
-_ITEMS, _SECONDS = 100_000, 2.0  # of a data set, to see whether its items have one size
-_OBJECTS = 100  # of a batch whose attributes are looked at
-_FEWEST = 32  # items of which that is believed, if there are more
+_PATIENCE = 60.0  # seconds to look at the items of a data set for the largest ones
 
 
 class Figures(NamedTuple):
@@ -96,14 +93,23 @@ class Counted(NamedTuple):
 class Loops:
     """The loops over loaders of this process."""
 
-    def __init__(self, counted: Callable[[], Counted]) -> None:
+    def __init__(self, counted: Callable[[], Counted], *, cuts: bool, longest: bool) -> None:
         self.counted = counted
+        self._cuts = cuts
+        self.longest = longest  # whether each begins with the batch of the largest items
+        self.batches: dict[str, str] = {}  # by the place of a loop: what is said of batches of several sizes
         self.known: set[Any] = set()  # rounds of loops that were cut
         self.stepped = False  # whether a loop has seen an optimizer's step
         self.cut: dict[str, tuple[int, int | None]] = {}  # by the place of the loop: how often it ran, of how many
         self.running: dict[str, str] = {}  # by the place of a loop that is not over: why it was not cut
         self.on_host = _OnHost()
         self.unseen: dict[str, str] = {}  # by the place of a loop
+
+    def of_sizes(self) -> dict[str, str]:
+        """Return what is said of batches of several sizes, by the place of a loop."""
+        if not self.longest or self.batches or self.unseen:
+            return self.batches
+        return {"--longest": "no loader was seen whose data set's items have several sizes"}
 
     def install(self) -> None:
         """Stand before the iterators of torch.utils.data."""
@@ -115,12 +121,13 @@ class Loops:
             if not torch.cuda.is_initialized():
                 return following(iterator)
             loop = self._loop(iterator)
-            if not loop.ended and loop.may_end():
+            if self._cuts and not loop.ended and loop.may_end():
                 loop.end()
             try:
                 with fetching():
                     batch = following(iterator)
             except StopIteration:
+                loop.say_sizes()
                 self.leave(loop.place)
                 raise
             loop.note(batch)
@@ -165,11 +172,37 @@ class _Loop:
         self._trains = False
         self._iterations = 0
         self._largest: tuple[int, str] = (0, "")  # numbers in a batch, and its shape
+        self._last_size = self._changes = 0  # the numbers in the last batch, and how often that was not as before
+        if loops.longest:
+            self._begin_with_longest()
 
     def note(self, batch: Any) -> None:
         """Note the batch of the iteration that begins."""
         self._iterations += 1
-        self._largest = max(self._largest, (_numbers(batch), _shape(batch)))
+        size = numbers(batch)
+        self._largest = max(self._largest, (size, shape(batch)))
+        self._changes += self._last_size not in (0, size)
+        self._last_size = size
+
+    def say_sizes(self) -> None:
+        """Say at the loop's end if its batches had several sizes, and the data set's items make larger ones."""
+        iterator: Any = self._iterator()
+        if not self.ended and self._changes > 1 and type(iterator._index_sampler) is BatchSampler:  # not only the last
+            reason = self._larger()
+            if reason:
+                self._loops.batches[self.place.text] = reason
+
+    def _begin_with_longest(self) -> None:
+        """Let the batch of the data set's largest items come first, in place of the one that would."""
+        iterator: Any = self._iterator()
+        if iterator._dataset_kind == dataloader._DatasetKind.Iterable:
+            return
+        items = items_of(iterator, seconds=_PATIENCE)
+        if items.unknown:
+            self._loops.unseen[self.place.text] = f"the longest batch: {items.unknown}"
+        elif items.has_several_sizes():
+            self.indices.begin_with(items, iterator._index_sampler)
+            self._loops.batches[self.place.text] = "the batch of the largest items came first"
 
     def may_end(self) -> bool:
         """Whether what is left of the loop does nothing new. An iteration has just ended, but for the first time."""
@@ -244,13 +277,13 @@ class _Loop:
         iterator: Any = self._iterator()
         if iterator._dataset_kind == dataloader._DatasetKind.Iterable:
             return ""  # see end()
-        reach = _reach(iterator, self.indices.longest or 1)
+        reach = reach_of(iterator, self.indices.longest or 1)
         if reach.unknown:
             return f"batches of other sizes: {reach.unknown}"
         if self._largest[0] >= reach.numbers:
             return ""
         ran = f"the largest that ran is {self._largest[1]}, and the data set's reach {reach.shape}"
-        return f"batches of several sizes: {ran}"
+        return f"batches of several sizes: {ran}; see --longest"
 
     def end(self) -> None:
         """Let the loader end. Its last batch comes before, if that has another size."""
@@ -288,6 +321,18 @@ class _Indices:
             self.longest = max(self.longest, len(index))
         return index
 
+    def begin_with(self, items: Items, sampler: Any) -> None:
+        """Let the largest batch come first, and one less after it. A sampler of the program's own names its batches."""
+        if type(sampler) is BatchSampler:
+            if next(self._indices, None) is not None:
+                self._indices = chain([items.largest(sampler.batch_size)], self._indices)
+            return
+        rest = list(islice(self._indices, _MOST_INDICES))
+        largest = max(rest, key=items.size_of, default=None)
+        if largest is not None:
+            rest.remove(largest)
+            self._indices = iter([largest, *rest])
+
     def end(self, *, at_least_one: bool, most: int = _MOST_INDICES) -> None:
         """Keep what no batch so far was like: one with more items, and the last one, if it has fewer."""
         longest: list[Any] = []
@@ -312,48 +357,6 @@ def _length(iterator: Any) -> int | None:
         return None
 
 
-# The sizes of a data set's items.
-
-
-def _numbers(value: Any, *, texts: bool = False) -> int:
-    """Return how many numbers a batch or an item has, and letters, if ``texts``."""
-    if isinstance(value, torch.Tensor):
-        return int(value.numel())
-    if isinstance(value, (str, bytes)):
-        return len(value) if texts else 0
-    if isinstance(value, Mapping):
-        return sum(_numbers(one, texts=texts) for one in value.values())
-    if isinstance(value, (list, tuple)):
-        return sum(_numbers(one, texts=texts) for one in value)
-    size = getattr(value, "size", None)  # of NumPy's arrays, and of pictures
-    if isinstance(size, int):
-        return size
-    if isinstance(size, tuple) and len(size) == 2 and all(isinstance(one, int) for one in size):
-        return int(size[0] * size[1])
-    fields = getattr(value, "__dict__", None)
-    return sum(_numbers(one, texts=texts) for one in fields.values()) if fields else 1
-
-
-def _shape(batch: Any) -> str:
-    """Return the shape of the largest tensor in a batch."""
-    shapes = [tuple(one.shape) for one in _tensors(batch)]
-    largest = max(shapes, key=lambda shape: torch.Size(shape).numel(), default=())
-    return "x".join(map(str, largest)) or "without a shape"
-
-
-def _tensors(value: Any) -> Iterator[Any]:
-    waiting, objects = [value], 0
-    while waiting:
-        one = waiting.pop()
-        if isinstance(one, torch.Tensor):
-            yield one
-        elif isinstance(one, (Mapping, list, tuple)):
-            waiting.extend(one.values() if isinstance(one, Mapping) else one)
-        elif hasattr(one, "__dict__") and objects < _OBJECTS:  # which may refer to each other
-            objects += 1
-            waiting.extend(vars(one).values())
-
-
 class _OnHost:
     """The tensors in the host's memory that may go to a GPU once more: batches, and copies from a GPU."""
 
@@ -362,7 +365,7 @@ class _OnHost:
 
     def note(self, value: Any) -> None:
         """Note the tensors of a value, as long as they live."""
-        for tensor in _tensors(value):
+        for tensor in tensors(value):
             if tensor.layout is torch.strided and tensor.device.type == "cpu":
                 reference = StorageWeakRef(tensor.untyped_storage())
                 self._storages[reference.cdata] = reference, tensor.untyped_storage().nbytes()
@@ -371,50 +374,6 @@ class _OnHost:
         """Return the bytes of those that live."""
         self._storages = {key: one for key, one in self._storages.items() if not one[0].expired()}
         return sum(size for _, size in self._storages.values())
-
-
-class _Reach(NamedTuple):
-    """A batch of a data set's largest items: how many numbers it has, its shape, and else why that is not known."""
-
-    numbers: int = 0  # if all items have one size
-    shape: str = ""
-    unknown: str = ""
-
-
-_reaches: dict[int, tuple[Any, _Reach]] = {}  # by the data set, which is kept: its number would be another's
-
-
-def _reach(iterator: Any, count: int) -> _Reach:
-    dataset = iterator._dataset
-    if id(dataset) not in _reaches:
-        try:
-            with untraced():
-                reach = _largest_batch(iterator, dataset, count)
-        except Exception as error:  # a program's data set may fail as it likes
-            reach = _Reach(unknown=f"the data set's items could not be looked at ({type(error).__name__})")
-        _reaches[id(dataset)] = dataset, reach
-    return _reaches[id(dataset)][1]
-
-
-def _largest_batch(iterator: Any, dataset: Any, count: int) -> _Reach:
-    begin, total, seen = time.monotonic(), len(dataset), 0
-    texts = iterator._collate_fn is not dataloader.default_collate
-    items: list[tuple[int, Any]] = []
-    for number in random.Random(0).sample(range(total), min(total, _ITEMS)):
-        item = dataset[number]
-        items.append((_numbers(item, texts=texts), item))
-        items = sorted(items, key=lambda one: -one[0])[:count] + items[-1:] if len(items) > 4 * count else items
-        seen += 1
-        if time.monotonic() - begin > _SECONDS:
-            break
-    items.sort(key=lambda one: -one[0])
-    is_one_size = items[0][0] == items[-1][0]
-    if seen < (min(total, _FEWEST) if is_one_size else total):
-        return _Reach(unknown=f"{seen} of the data set's {total} items were looked at")
-    if is_one_size:
-        return _Reach()
-    batch = iterator._collate_fn([item for _, item in (items * count)[:count]])
-    return _Reach(_numbers(batch), _shape(batch))
 
 
 # The program's line that a loop is on.

@@ -26,6 +26,7 @@ class Request:
     steps: int | None = None  # after how many it ends
     seconds: float | None = None  # after how long; None: at its end
     cuts: bool = False  # whether loops over loaders end early once they repeat
+    longest: bool = False  # whether loops over loaders begin with the batch of the largest items
     until_repeated: bool = False  # whether the program ends once its steps repeat
     stacks: bool = True  # whether allocations are recorded with the lines that led to them
     cpu_values: bool = False  # whether random numbers for large CPU tensors are drawn
@@ -77,6 +78,7 @@ class Report:
     pinned: int = 0  # bytes of the host's memory at most
     cut: dict[str, tuple[int, int | None]] = field(default_factory=dict)  # loops.Loops.cut
     unseen: dict[str, str] = field(default_factory=dict)  # by the place of a loop
+    batches: dict[str, str] = field(default_factory=dict)  # of several sizes, by the place of a loop
 
     # of JAX
     products: bool = False  # whether XLA tuned products of matrices

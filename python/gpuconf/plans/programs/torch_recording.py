@@ -42,7 +42,6 @@ class Recording:
     def __init__(self, request: Request) -> None:
         self._steps: int | None = request.steps
         self._until_repeated: bool = request.until_repeated
-        self._cuts: bool = request.cuts
         self._stacks: bool = request.stacks
         self._compiles: bool = request.compiles
         self._made_of = {"card": request.card, "torch": str(torch.__version__), "command": request.command}
@@ -54,7 +53,8 @@ class Recording:
         self._signatures: list[Any] = []  # of steps
         self._before: list[Any] = []
         self.watcher: Watcher = Watcher(self._boundary, compiles=self._compiles)
-        self._loops = Loops(self._counted)
+        cuts = request.cuts and request.steps is None
+        self._loops = Loops(self._counted, cuts=cuts, longest=request.longest)
         self._remedies = Remedies(request.change) if request.helps else None
 
     def install(self) -> None:
@@ -62,8 +62,7 @@ class Recording:
         self.watcher.install()
         if self._remedies is not None:
             self._remedies.install()
-        if self._cuts and self._steps is None:
-            self._loops.install()
+        self._loops.install()
         torch.cuda._lazy_call(self._start)
 
     def watch(self) -> None:
@@ -188,6 +187,7 @@ class Recording:
             waits_for=line.waits_for,
             cut=self._loops.cut,
             unseen={**self._loops.unseen, **self._loops.running},
+            batches=self._loops.of_sizes(),
             changes={} if self._remedies is None else self._remedies.applicable(),
         )
         with open(f"{name}.{TORCH_REPORT}", "w", encoding="utf-8") as file:
