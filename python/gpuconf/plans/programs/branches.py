@@ -274,15 +274,26 @@ def _trace(frame: FrameType) -> bool:
 
 
 def _call(frame: FrameType, _event: str, _argument: Any) -> Any:
-    code = frame.f_code
-    known = _of_code.get(id(code)) or _code(code)
-    traced = bool(known.at) and _trace(frame)
-    if known.keeps:
-        _release(frame)
-    return _line if traced else None
+    try:
+        code = frame.f_code
+        known = _of_code.get(id(code)) or _code(code)
+        traced = bool(known.at) and _trace(frame)
+        if known.keeps:
+            _release(frame)
+        return _line if traced else None
+    except Exception:  # must not fail the program. Untraced, no loop is cut
+        sys.settrace(None)
 
 
 def _line(frame: FrameType, event: str, _argument: Any) -> Any:
+    try:
+        _see(frame, event)
+        return _line
+    except Exception:
+        sys.settrace(None)
+
+
+def _see(frame: FrameType, event: str) -> None:
     code = _code(frame.f_code)
     if event == "line":
         line = frame.f_lineno
@@ -299,7 +310,6 @@ def _line(frame: FrameType, event: str, _argument: Any) -> Any:
         _taken.update(code.by_instruction.get(frame.f_lasti, ()))
     if code.keeps:
         _release(frame)
-    return _line
 
 
 def _release(frame: FrameType) -> None:

@@ -97,7 +97,8 @@ class Loops:
         self.counted = counted
         self._cuts = cuts
         self.longest = longest  # whether each begins with the batch of the largest items
-        self.batches: dict[str, str] = {}  # by the place of a loop: what is said of batches of several sizes
+        self.remarks: dict[str, str] = {}  # by the place of a loop
+        self._failed = False
         self.known: set[Any] = set()  # rounds of loops that were cut
         self.stepped = False  # whether a loop has seen an optimizer's step
         self.cut: dict[str, tuple[int, int | None]] = {}  # by the place of the loop: how often it ran, of how many
@@ -105,10 +106,10 @@ class Loops:
         self.on_host = _OnHost()
         self.unseen: dict[str, str] = {}  # by the place of a loop
 
-    def of_sizes(self) -> dict[str, str]:
-        """Return what is said of batches of several sizes, by the place of a loop."""
-        if not self.longest or self.batches or self.unseen:
-            return self.batches
+    def said(self) -> dict[str, str]:
+        """Return what is said of loops, by their places."""
+        if not self.longest or self.remarks or self.unseen:
+            return self.remarks
         return {"--longest": "no loader was seen whose data set's items have several sizes"}
 
     def install(self) -> None:
@@ -120,31 +121,45 @@ class Loops:
         def next_batch(iterator: Any) -> Any:
             if not torch.cuda.is_initialized():
                 return following(iterator)
-            loop = self._loop(iterator)
-            if self._cuts and not loop.ended and loop.may_end():
-                loop.end()
+            loop = None if self._failed else self._look(self._begin, iterator, sys._getframe(1))
             try:
                 with fetching():
                     batch = following(iterator)
             except StopIteration:
-                loop.say_sizes()
-                self.leave(loop.place)
+                if loop is not None:
+                    self._look(loop.say_sizes)
+                    self.leave(loop.place)
                 raise
-            loop.note(batch)
-            self.on_host.note(batch)
+            if loop is not None:
+                self._look(loop.note, batch)
             return batch
 
         kind.__next__ = next_batch
+
+    def _look(self, at: Callable[..., Any], *arguments: Any) -> Any:
+        """Look at a loop. Whatever fails here must not fail the program: from then on its loops run whole."""
+        try:
+            return at(*arguments)
+        except Exception as error:
+            self._failed = True
+            self.remarks["loops"] = f"loops run whole, as one could not be looked at: {type(error).__name__}: {error}"
+
+    def _begin(self, iterator: Any, frame: FrameType) -> _Loop:
+        """Begin an iteration of a loop, or end the loop."""
+        loop = self._loop(iterator, frame)
+        if self._cuts and not loop.ended and loop.may_end():
+            loop.end()
+        return loop
 
     def leave(self, place: _Place) -> None:
         """Note that a loop is over."""
         self.running.pop(place.text, None)
         place.leave()
 
-    def _loop(self, iterator: Any) -> _Loop:
+    def _loop(self, iterator: Any, frame: FrameType) -> _Loop:
         loop: _Loop | None = getattr(iterator, _ATTRIBUTE, None)
         if loop is None or iterator._sampler_iter is not loop.indices:
-            loop = _Loop(self, iterator)
+            loop = _Loop(self, iterator, frame)
             setattr(iterator, _ATTRIBUTE, loop)  # which so ends with it
         return loop
 
@@ -152,14 +167,14 @@ class Loops:
 class _Loop:
     """One walk over a loader. A round is the iterations up to a step of an optimizer, or one that runs none."""
 
-    def __init__(self, loops: Loops, iterator: Any) -> None:
+    def __init__(self, loops: Loops, iterator: Any, frame: FrameType) -> None:
         self._loops = loops
         self._iterator = weakref.ref(iterator)
         self.indices = iterator._sampler_iter = _Indices(iterator._sampler_iter)
         self.ended = False
         self._works_elsewhere = bool(iterator._num_workers)
         self._length = _length(iterator)
-        self.place = _Place(sys._getframe(3))
+        self.place = _Place(frame)
         weakref.finalize(iterator, loops.leave, self.place)
         self._before: list[Figures] | None = None
         self._counted = loops.counted()
@@ -183,6 +198,7 @@ class _Loop:
         self._largest = max(self._largest, (size, shape(batch)))
         self._changes += self._last_size not in (0, size)
         self._last_size = size
+        self._loops.on_host.note(batch)
 
     def say_sizes(self) -> None:
         """Say at the loop's end if its batches had several sizes, and the data set's items make larger ones."""
@@ -190,7 +206,7 @@ class _Loop:
         if not self.ended and self._changes > 1 and type(iterator._index_sampler) is BatchSampler:  # not only the last
             reason = self._larger()
             if reason:
-                self._loops.batches[self.place.text] = reason
+                self._loops.remarks[self.place.text] = reason
 
     def _begin_with_longest(self) -> None:
         """Let the batch of the data set's largest items come first, in place of the one that would."""
@@ -202,7 +218,7 @@ class _Loop:
             self._loops.unseen[self.place.text] = f"the longest batch: {items.unknown}"
         elif items.has_several_sizes():
             self.indices.begin_with(items, iterator._index_sampler)
-            self._loops.batches[self.place.text] = "the batch of the largest items came first"
+            self._loops.remarks[self.place.text] = "the batch of the largest items came first"
 
     def may_end(self) -> bool:
         """Whether what is left of the loop does nothing new. An iteration has just ended, but for the first time."""

@@ -78,7 +78,7 @@ class Report:
     pinned: int = 0  # bytes of the host's memory at most
     cut: dict[str, tuple[int, int | None]] = field(default_factory=dict)  # loops.Loops.cut
     unseen: dict[str, str] = field(default_factory=dict)  # by the place of a loop
-    batches: dict[str, str] = field(default_factory=dict)  # of several sizes, by the place of a loop
+    remarks: dict[str, str] = field(default_factory=dict)  # by the place of a loop
 
     # of JAX
     products: bool = False  # whether XLA tuned products of matrices

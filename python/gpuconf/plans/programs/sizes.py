@@ -8,6 +8,7 @@ schemas or in its annotations. NumPy's functions of the same name count as PyTor
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
 import inspect
 import sys
@@ -36,6 +37,9 @@ def of_call(call: ast.Call, imported: Set[str]) -> Iterator[ast.expr]:
         root = root.value
     is_method = getattr(root, "id", "") not in imported
     name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    if name.endswith("Tensor") and not is_method:  # FloatTensor(2, 3) takes sizes, FloatTensor([2]) none
+        yield from (one for one in call.args if not isinstance(one, ast.List))
+        return
     for schema in _schemas(name) if isinstance(call.func, ast.Attribute) or not is_method else ():
         sizes = [one.is_size for one in schema if not one.only_by_name][is_method:]
         for number, argument in enumerate(call.args):
@@ -57,8 +61,9 @@ def _schemas(name: str) -> list[list[Parameter]]:
     for holder in (torch.nn, torch.nn.functional):
         found = getattr(holder, name, None)
         if isinstance(found, type) or inspect.isfunction(found):
-            parameters = inspect.signature(found).parameters.values()
-            return [[Parameter(one.name, _is_size(str(one.annotation))) for one in parameters]]
+            with contextlib.suppress(ValueError):  # a type of C has no signature
+                parameters = inspect.signature(found).parameters.values()
+                return [[Parameter(one.name, _is_size(str(one.annotation))) for one in parameters]]
     return []
 
 

@@ -187,7 +187,7 @@ class Recording:
             waits_for=line.waits_for,
             cut=self._loops.cut,
             unseen={**self._loops.unseen, **self._loops.running},
-            batches=self._loops.of_sizes(),
+            remarks=self._loops.said(),
             changes={} if self._remedies is None else self._remedies.applicable(),
         )
         with open(f"{name}.{TORCH_REPORT}", "w", encoding="utf-8") as file:

@@ -172,7 +172,7 @@ def notes(
         )
     if unknown := sorted({name for report in reports for name in report.unknown}):
         texts.append(f"not known: {', '.join(unknown)}; the need is {len(unknown) * MARGIN:.0%} wider at both ends")
-    texts += [f"{text} ({place})" for report in reports for place, text in report.batches.items()]
+    texts += [f"{text} ({place})" for report in reports for place, text in report.remarks.items()]
     grown = max((one["growth"] for one in processes), default=0)
     if grown > 0:
         texts.append(f"memory in use grows by {human_bytes(grown)} with each step")
