@@ -181,18 +181,22 @@ class Rehearsal(Printed, metaclass=Made):
 
     def _remedies(self) -> Iterator[str]:
         assert self.remedies is not None
+        yield ""
         if not self.remedies:
             yield "no change that was tried makes another card hold it"
-            return
-        yield ""
-        seen = ", as far as was seen" if self.unseen else ""
-        rows = [("change", "saves", "allocator needs", f"then fits on{seen}")]
-        for number, one in enumerate(self.remedies, 1):
-            rows.append((str(number), human_bytes(one["saves"]), human_limit(one["least"]), ", ".join(one["gains"])))
-        yield from columns(rows, left=1)
+        else:
+            seen = ", as far as was seen" if self.unseen else ""
+            rows = [("change", "saves", "allocated", "reserved", f"then fits on{seen}")]
+            for number, one in enumerate(self.remedies, 1):
+                saves, allocated, reserved = (human_bytes(one[name]) for name in ("saves", "allocated", "reserved"))
+                rows.append((str(number), saves, allocated, reserved, ", ".join(one["gains"])))
+            yield from columns(rows, left=1)
         for number, one in enumerate(self.remedies, 1):
             yield from wrapped(f"change {number}: ", one["title"])
             yield from (f"    {line}" for line in one["write"])
+        for one in self._fields["tried"]:
+            what = one["why"] or (f"saves {human_bytes(one['saves'])}" if one["saves"] > 0 else "saves nothing")
+            yield from wrapped("gains no card: ", f"{one['title']} ({what})")
         yield ""
 
 

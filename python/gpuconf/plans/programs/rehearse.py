@@ -26,7 +26,7 @@ from .cover import UNPROTECTED, Cover, Entry, Options
 from .framework import Framework, PyTorch, Run
 from .needs import Card, alike
 from .parts import ACTIVATIONS, GRADIENTS, PARAMETERS
-from .records import BF16, EITHER, OFFLOAD, ON_HOST, Report, Request
+from .records import BF16, EITHER, FP16, OFFLOAD, ON_HOST, Report, Request
 from .xla.share import JAX, settings_for
 
 _OF_TWO = (
@@ -102,7 +102,9 @@ def rehearse(asked: Asked) -> Rehearsal:
         answer = _answer(asked.words, [card.name for card in asked.cards], runs, covers[0].said(), outputs)
         if asked.changes and _is_short(answer["cards"]):
             if asked.request.helps and isinstance(runs[0].framework, PyTorch):
-                answer["remedies"] = _remedies(asked, runs, covers, answer["notes"])
+                rows = _remedies(asked, runs, covers, answer["notes"])
+                answer["remedies"] = _by_savings([one for one in rows if one["gains"]])
+                answer["tried"] = _by_savings([one for one in rows if not one["gains"]])
             else:
                 answer["helps"] = _by_savings([*answer["helps"], *_changed(asked, runs[0], covers)])
         _doubt(answer)
@@ -240,6 +242,7 @@ def _answer(
         "paths": framework.paths(runs),
         "helps": _helps(processes, verdicts, framework),
         "remedies": None,
+        "tried": [],
         "functions": framework.functions(processes),
         "outputs": outputs,
         "why_no_verdict": why_not,
@@ -332,7 +335,7 @@ def _changed(asked: Asked, first: Run, covers: list[Cover]) -> list[dict[str, An
 
 
 def _remedies(asked: Asked, runs: Sequence[Run], covers: list[Cover], notes: list[str]) -> list[dict[str, Any]]:
-    """Try the changes that the program can make, alone and together, and return those with which more cards hold it.
+    """Try the changes that the program can make, alone and together. Returns what each saves and which cards it gains.
 
     Cards that PyTorch does not treat alike each have a run of it.
     """
@@ -341,13 +344,15 @@ def _remedies(asked: Asked, runs: Sequence[Run], covers: list[Cover], notes: lis
         held = {row.card for row in _verdicts(run) if row.verdict == needs.FITS}
         short = [card for card in run.cards if card.name not in held]
         changes = run.framework.changes(run) if short else {}
-        if any(card.capability < (8, 0) for card in short):
-            changes.pop(BF16, None)  # which these cards do not compute with
+        # Cards before 8.0 do not compute with bfloat16.
+        changes.pop(BF16 if any(card.capability < (8, 0) for card in short) else FP16, None)
         room = host_room()
         for change, copied in ((OFFLOAD, (ACTIVATIONS,)), (ON_HOST, (PARAMETERS, GRADIENTS))):
             most = max(sum(one["parts"].get(part, 0) for part in copied) for one in run.processes)
-            if most > min(room.available, room.group) // 2:
-                changes.pop(change, None)  # a try of it takes as much of this host's memory
+            if change in changes and most > min(room.available, room.group) // 2:
+                title = changes.pop(change).partition("\n")[0]
+                why = f"not tried: that takes {human_bytes(most)} of this host's memory"
+                rows.append({"changes": [change], "title": title, "saves": 0, "gains": [], "why": why})
         if not changes:
             continue
         names = ", ".join(card.name for card in short)
@@ -361,7 +366,7 @@ def _remedies(asked: Asked, runs: Sequence[Run], covers: list[Cover], notes: lis
                 notes.append(
                     f"--help-fit was interrupted: {number - 1} of {len(changes)} changes were tried for {names}"
                 )
-                return _by_savings([*rows, *(one for one in tries if one["gains"])])
+                return [*rows, *tries[:-1]]
         saving = [one for one in tries if one["saves"] > 0]
         gained = {card for one in saving for card in one["gains"]}
         if len(saving) > 1 and len(gained) < len(short):
@@ -370,8 +375,8 @@ def _remedies(asked: Asked, runs: Sequence[Run], covers: list[Cover], notes: lis
             worse = [one for some in of_one for one in some[1:]]
             together = [one["changes"][0] for one in saving if one not in worse]
             tries.append(_remedy(asked, run, short, together, changes, covers, 0))
-        rows += [one for one in tries if one["gains"]]
-    return _by_savings(rows)
+        rows += tries
+    return rows
 
 
 def _remedy(
@@ -391,7 +396,7 @@ def _remedy(
     run.limited = before.limited
     covers.pop().close()
     row: dict[str, Any] = {"changes": names, "title": " and ".join(titles), "write": "\n".join(writes).splitlines()}
-    row["ended"] = program.ended
+    row |= {"ended": program.ended, "saves": 0, "least": 0, "gains": [], "why": ""}
     pinned = max((report.pinned for report in run.reports), default=0)
     if pinned > max(report.pinned for report in before.reports):
         row["title"] += f"; pins {human_bytes(pinned)} of the host's memory"
@@ -399,10 +404,20 @@ def _remedy(
     failed = trouble.why_no_verdict(program, _ran(program, run.reports), run.processes)
     unseen = set(trouble.unseen(program, run.reports)) - set(trouble.unseen(before.ended, before.reports))
     if failed or unseen or program.ended != before.ended.ended:
-        return {**row, "saves": 0, "least": 0, "gains": []}
-    least = _least(run)
-    gains = list(dict.fromkeys(one.card for one in _verdicts(run) if one.verdict == needs.FITS))
-    return {**row, "saves": _least(before) - least, "least": least, "gains": gains}
+        late = f"it had not ended after {program.seconds:.0f} s: see --seconds" if program.ended == "seconds" else ""
+        return row | {"why": failed or late or "; ".join(sorted(unseen)) or "it ended in another way"}
+    most, most_before = (max(one.processes, key=lambda one: one["least"]["default"]) for one in (run, before))
+    row |= {"allocated": most["allocated"], "least": most["least"]["default"]}
+    row["saves"] = most_before["allocated"] - most["allocated"]
+    fitting = [one for one in _verdicts(run) if one.verdict == needs.FITS]
+    of_cards = {one.card: one for one in reversed(fitting)}  # with defaults, if the card holds it so
+    row["gains"] = [card.name for card in cards if card.name in of_cards]
+    row["reserved"] = max((one.reserved for one in of_cards.values()), default=most["reserved"])
+    settings = {one.setting for one in of_cards.values()} - {"default"}
+    if settings:
+        row["title"] += f" and {', '.join(sorted(settings))}"
+        row["write"] += [f"PYTORCH_CUDA_ALLOC_CONF={one}:True  # in the environment" for one in sorted(settings)]
+    return row
 
 
 def _least(run: Run) -> int:

@@ -8,26 +8,37 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
+import json
+import os
 import sys
 from collections import Counter
 from collections.abc import Iterator
 from functools import partial, wraps
+from types import FrameType
 
 import torch
 from torch.nn.modules import module as modules_of_torch
 from torch.utils.checkpoint import checkpoint
 
+from ..._core import stacks
+from ..._core.import_hook import when_imported
 from ..._typing import Any
-from .records import ATTENTION, BF16, CHECKPOINT, EIGHT_BITS, FUSED, OFFLOAD, ON_HOST, SINGLE
+from .records import ATTENTION, BF16, CHECKPOINT, EIGHT_BITS, FP16, FUSED, OFFLOAD, ON_HOST, SINGLE
 
 _OF_OPTIMIZERS = {FUSED: ("fused", True), SINGLE: ("foreach", False)}
 _BLOCKS = """from functools import partial
 from torch.utils.checkpoint import checkpoint
 for block in [one for one in model.modules() if type(one).__name__ in {names}]:
     block.forward = partial(checkpoint, block.forward, use_reentrant=False)"""
-_OF_HUGGING_FACE = 'model.gradient_checkpointing_enable({"use_reentrant": False})'
+# How models that have activation checkpointing built in call it: transformers 5.24 and newer, before, and diffusers.
+_BUILT_IN = {
+    "activation_checkpointing_enable": '{"use_reentrant": False}',
+    "gradient_checkpointing_enable": '{"use_reentrant": False}',
+    "enable_gradient_checkpointing": "",
+}
 _CONTEXTS = {
     BF16: ("bfloat16 autocast (changes numerics)", 'torch.autocast("cuda", torch.bfloat16)'),
+    FP16: ("float16 autocast (changes numerics; needs a GradScaler)", 'torch.autocast("cuda", torch.float16)'),
     OFFLOAD: ("activations in the host's memory", "torch.autograd.graph.save_on_cpu(pin_memory=True)"),
 }
 _AROUND = """with {context}:
@@ -35,16 +46,8 @@ _AROUND = """with {context}:
 _ON_HOST = (
     "torchao.optim.CPUOffloadOptimizer(model.parameters(), torch.optim.{name}, ...)  # in place of torch.optim.{name}"
 )
-# How others write it who have the loop.
-_OF_LIBRARIES = {
-    "transformers.trainer": {
-        CHECKPOINT: "TrainingArguments(gradient_checkpointing=True, "
-        'gradient_checkpointing_kwargs={"use_reentrant": False})',
-        BF16: "TrainingArguments(bf16=True)",
-    },
-    "lightning.pytorch.trainer": {BF16: 'Trainer(precision="bf16-mixed")'},
-    "pytorch_lightning.trainer": {BF16: 'Trainer(precision="bf16-mixed")'},
-}
+_PRECISIONS = {BF16: "bf16", FP16: "fp16"}  # names of transformers' arguments
+_OF_LIGHTNING = {BF16: 'Trainer(precision="bf16-mixed")', FP16: 'Trainer(precision="16-mixed")'}
 
 
 class Remedies:
@@ -53,10 +56,13 @@ class Remedies:
     def __init__(self, change: str) -> None:
         self._made = set(change.split("+"))
         self._seen: set[int] = set()  # models
+        self._models: Counter[str] = Counter()  # by class
         self._depth = 0
         self._entered: list[Any] = []  # contexts of the forward pass
         self._blocks: Counter[str] = Counter()  # repeated ones, by class
-        self._hugging_face: set[str] = set()  # models that have the change built in
+        self._built_in: dict[str, str] = {}  # by models that have the change built in, how they call it
+        self._place = ""  # of the call of the first model
+        self._places: dict[str, str] = {}  # by optimizers, where they are made
         self._updates_statistics = False
         self._slow_attention: set[str] = set()  # models of Hugging Face that keep all scores
         self._trains = False
@@ -70,6 +76,8 @@ class Remedies:
         for kind in list(vars(torch.optim).values()):
             if isinstance(kind, type) and issubclass(kind, torch.optim.Optimizer):
                 self._watch(kind)
+        for change in self._made & {CHECKPOINT, *_PRECISIONS}:
+            when_imported("transformers.training_args", partial(_train_with, change), keep=True)
         if EIGHT_BITS in self._made:
             _use_eight_bits()
         if ON_HOST in self._made:
@@ -82,30 +90,42 @@ class Remedies:
             counts = ", ".join(f"{count} {name}" for name, count in sorted(self._blocks.items()))
             again = "; statistics of batches are updated twice" if self._updates_statistics else ""
             write = _BLOCKS.format(names=sorted(self._blocks))
-            changes[CHECKPOINT] = f"activation checkpointing of {counts}{again}\n{write}"
-        if self._hugging_face:
-            names = ", ".join(sorted(self._hugging_face))
-            changes[CHECKPOINT] = f"activation checkpointing of {names}\n{_of_library(CHECKPOINT) or _OF_HUGGING_FACE}"
+            changes[CHECKPOINT] = f"activation checkpointing of {counts}{again}\n{self._before_call()}{write}"
+        if self._built_in:
+            names = ", ".join(sorted(self._built_in))
+            calls = "\n".join(f"model.{name}({_BUILT_IN[name]})" for name in sorted({*self._built_in.values()}))
+            write = _of_library(CHECKPOINT) or self._before_call() + calls
+            changes[CHECKPOINT] = f"activation checkpointing of {names}\n{write}"
         if self._slow_attention:
             names = ", ".join(sorted(self._slow_attention))
-            changes[ATTENTION] = f'PyTorch\'s attention in {names}\nmodel.set_attn_implementation("sdpa")'
-        for change, seen in ((OFFLOAD, self._trains), (BF16, self._full_precision)):
+            write = f'{self._before_call()}model.set_attn_implementation("sdpa")'
+            changes[ATTENTION] = f"PyTorch's attention in {names}\n{write}"
+        for change, seen in ((OFFLOAD, self._trains), (BF16, self._full_precision), (FP16, self._full_precision)):
             if seen:
                 title, context = _CONTEXTS[change]
-                changes[change] = f"{title}\n{_of_library(change) or _AROUND.format(context=context)}"
+                around = f"# where {self._place} calls the model:\n{_AROUND.format(context=context)}"
+                changes[change] = f"{title}\n{_of_library(change) or around}"
         for change, optimizers in self._optimizers.items():
             if optimizers:
                 name, value = _OF_OPTIMIZERS[change]
+                places = "\n".join(f"# at {self._places[one]}:" for one in sorted(optimizers))
                 write = "\n".join(f"torch.optim.{one}(..., {name}={value})" for one in sorted(optimizers))
-                changes[change] = f"{name}={value} of {', '.join(sorted(optimizers))}\n{write}"
+                changes[change] = f"{name}={value} of {', '.join(sorted(optimizers))}\n{places}\n{write}"
         adams = sorted({"Adam", "AdamW"} & self._optimizers[SINGLE])
         if adams and importlib.util.find_spec("torchao") is not None:
             names = " and ".join(adams)
+            places = "\n".join(f"# at {self._places[one]}:" for one in adams)
             write = "\n".join(f"torchao.optim.{one}8bit(...)  # in place of torch.optim.{one}" for one in adams)
-            changes[EIGHT_BITS] = f"{names} with states of 8 bits (changes numerics)\n{write}"
+            changes[EIGHT_BITS] = f"{names} with states of 8 bits (changes numerics)\n{places}\n{write}"
             write = "\n".join(_ON_HOST.format(name=one) for one in adams)
-            changes[ON_HOST] = f"{names} with states in the host's memory, where it computes\n{write}"
+            changes[ON_HOST] = f"{names} with states in the host's memory, where it computes\n{places}\n{write}"
         return changes
+
+    def _before_call(self) -> str:
+        if sum(self._models.values()) < 2:
+            return f"# before {self._place} calls the model:\n"
+        names = ", ".join(f"{count} {name}" for name, count in sorted(self._models.items()))
+        return f"# before {self._place} calls the first model, for each of them ({names}):\n"
 
     def _watch(self, kind: Any) -> None:
         original = kind.__init__
@@ -120,6 +140,7 @@ class Remedies:
                 for change, (name, value) in changes.items():
                     if type(optimizer) is kind:
                         self._optimizers[change].add(kind.__name__)
+                        self._places.setdefault(kind.__name__, _place())
                     if change in self._made:
                         named[name] = value
             original(optimizer, *args, **named)
@@ -132,12 +153,15 @@ class Remedies:
             return
         if id(module) not in self._seen and any(True for _ in module.parameters()):
             self._seen.add(id(module))
+            self._models[type(module).__name__] += 1
+            self._place = self._place or _place()
             self._checkpoint(module)
             self._trains = True
         if not torch.is_autocast_enabled("cuda"):
             self._full_precision = True
-            if BF16 in self._made:
-                self._entered.append(torch.autocast("cuda", torch.bfloat16))
+            for change, kind in ((BF16, torch.bfloat16), (FP16, torch.float16)):
+                if change in self._made:
+                    self._entered.append(torch.autocast("cuda", kind))
         if OFFLOAD in self._made:
             self._entered.append(torch.autograd.graph.save_on_cpu(pin_memory=True))
         for one in self._entered:
@@ -155,12 +179,13 @@ class Remedies:
                 self._slow_attention.add(type(one).__name__)
                 if ATTENTION in self._made:
                     one.set_attn_implementation("sdpa")
-        built_in = [one for one in model.modules() if getattr(one, "supports_gradient_checkpointing", False)]
-        if built_in:
-            if not built_in[0].is_gradient_checkpointing:
-                self._hugging_face.add(type(built_in[0]).__name__)
+        first = next((one for one in model.modules() if _has_built_in(one)), None)
+        if first is not None:
+            if not any(getattr(one, "gradient_checkpointing", False) for one in first.modules()):
+                name = next(name for name in _BUILT_IN if hasattr(first, name))
+                self._built_in[type(first).__name__] = name
                 if CHECKPOINT in self._made:
-                    built_in[0].gradient_checkpointing_enable({"use_reentrant": False})
+                    getattr(first, name)(*([{"use_reentrant": False}] if _BUILT_IN[name] else []))
             return
         kinds = set(_repeated(model))
         for block in [one for one in model.modules() if type(one) in kinds]:
@@ -170,9 +195,65 @@ class Remedies:
                 block.forward = partial(checkpoint, block.forward, use_reentrant=False)
 
 
+def _has_built_in(model: Any) -> bool:
+    """Whether a model of transformers or diffusers can compute its activations again."""
+    return bool(
+        getattr(model, "supports_gradient_checkpointing", False)
+        or getattr(model, "_supports_gradient_checkpointing", False)
+    )
+
+
+def _place() -> str:
+    """Return the program's line that led here, the innermost one."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        call = (frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+        if stacks.is_program(call):
+            return stacks.place(os.path.basename(call[0]), call[1])
+        frame = frame.f_back
+    return "the program"
+
+
 def _of_library(change: str) -> str:
     """Return how a change is written for the library that has the program's loop, "" if none has."""
-    return next((lines[change] for name, lines in _OF_LIBRARIES.items() if name in sys.modules and change in lines), "")
+    if "transformers.trainer" in sys.modules:
+        arguments = _arguments_of_trainer(change)
+        if arguments:
+            words = ", ".join(f"{name}={value}" for name, value in arguments.items())
+            flags = " ".join(f"--{name} {_flag(value)}" for name, value in arguments.items())
+            return f"TrainingArguments({words})\n# or, if they come from the command line: {flags}"
+    elif any(f"{name}.trainer" in sys.modules for name in ("lightning.pytorch", "pytorch_lightning")):
+        return _OF_LIGHTNING.get(change, "")
+    return ""
+
+
+def _flag(value: Any) -> str:
+    return f"'{json.dumps(value)}'" if isinstance(value, dict) else str(value)
+
+
+def _arguments_of_trainer(change: str) -> dict[str, Any]:
+    """Return the arguments with which transformers makes a change."""
+    if change in _PRECISIONS:
+        return {_PRECISIONS[change]: True}
+    known = sys.modules["transformers.training_args"].TrainingArguments.__dataclass_fields__
+    name = next((one for one in ("activation_checkpointing", "gradient_checkpointing") if one in known), "")
+    if change != CHECKPOINT or not name:
+        return {}
+    return {name: True, f"{name}_kwargs": {"use_reentrant": False}}
+
+
+def _train_with(change: str) -> None:
+    """Let transformers' Trainer make a change: it does more for some than is seen of its models."""
+    kind = sys.modules["transformers.training_args"].TrainingArguments
+    original = kind.__post_init__
+
+    @wraps(original)
+    def after_init(arguments: Any) -> None:
+        for name, value in _arguments_of_trainer(change).items():
+            setattr(arguments, name, value)
+        original(arguments)
+
+    kind.__post_init__ = after_init
 
 
 def _use_eight_bits() -> None:
