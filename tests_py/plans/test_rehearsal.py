@@ -4,12 +4,15 @@ peak.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import math
 import os
 import signal
+import struct
 import subprocess
 import sys
+import termios
 import textwrap
 import time
 from collections.abc import Sequence
@@ -59,6 +62,30 @@ def test_a_program_of_which_nothing_is_known_is_one_line(tmp_path: Path, program
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.splitlines()[-1] == f"gpuconf plan: {line}"
     assert not (tmp_path / "recording.pickle").exists()
+
+
+def test_a_program_started_from_a_terminal_can_ask_for_its_size_and_reads_nothing(tmp_path: Path) -> None:
+    program = """
+    import os, subprocess, sys
+    print(os.get_terminal_size(0), subprocess.run(["stty", "size"], capture_output=True, text=True).stdout.split())
+    print([sys.stdin.read(), os.read(0, 10)])
+    """
+    (tmp_path / "program.py").write_text(textwrap.dedent(program))
+    ours, terminal = os.openpty()
+    try:
+        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("4H", 31, 97, 0, 0))
+        os.write(ours, b"typed\n")
+        command = [sys.executable, "-m", "gpuconf", "plan", "--gpu", "A10", "--", "program.py"]
+        done = execute(command, timeout=100, cwd=tmp_path, stdin=terminal)
+        left = os.read(terminal, 100)
+    finally:
+        os.close(ours)
+        os.close(terminal)
+    assert done.stderr.splitlines()[:2] == [
+        "os.terminal_size(columns=97, lines=31) ['31', '97']",
+        "['', b'']",
+    ]
+    assert left == b"typed\n"
 
 
 # Libraries that fail as those of the same name do without a network; frameworks/rehearsed/test_rehearsed_libraries.py

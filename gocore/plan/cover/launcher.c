@@ -291,7 +291,7 @@ static void run_inside(const struct request *request, struct cover *cover, enum 
 		give_up(request, cover);
 	for (char *variable = answer + strlen(answer) + 1; variable < answer + length; variable += strlen(variable) + 1)
 		putenv(variable);
-	if (kind <= USER) { /* the machine's own, whose mode and times could be changed */
+	if (kind <= USER && !isatty(STDIN_FILENO)) { /* the machine's own, whose mode and times could be changed */
 		int null = open("/dev/null", O_RDWR);
 		if (null < 0 || dup2(null, STDIN_FILENO) < 0)
 			_exit(NOT_STARTED);

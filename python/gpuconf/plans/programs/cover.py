@@ -112,7 +112,7 @@ class Cover:
         with theirs:
             self._launcher = subprocess.Popen(
                 [LAUNCHER, "--control", str(theirs.fileno()), "--writes", str(self.writes), *options, "--", *words],
-                stdin=subprocess.DEVNULL,
+                stdin=self._outputs.empty(),
                 stdout=stdout,
                 stderr=stderr,
                 env=dict(environment),

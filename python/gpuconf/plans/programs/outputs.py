@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the output of a covered program goes."""
+"""Where the output of a covered program goes, and what it reads."""
 
 from __future__ import annotations
 
@@ -21,9 +21,28 @@ class Outputs:
     """
 
     def __init__(self) -> None:
-        self._pipes: dict[int, int] = {}  # by the file's descriptor
+        self._pipes: dict[int, int] = {}  # by the file's descriptor; -1: what the program reads
         self._relays: list[_Relay] = []
         self._terminal: tuple[int, list[Any], bytes] | None = None
+        self._master = -1
+
+    def empty(self) -> int:
+        """Return a standard input without anything to read. Where this process has a terminal there, it is one of the
+        same size, which some programs ask for.
+        """
+        try:
+            if not os.isatty(0):
+                raise OSError
+            self._master, descriptor = os.openpty()
+            settings = termios.tcgetattr(descriptor)
+            settings[3] &= ~(termios.ICANON | termios.ECHO)
+            settings[6][termios.VMIN] = settings[6][termios.VTIME] = 0  # a read ends at once, with nothing
+            termios.tcsetattr(descriptor, termios.TCSANOW, settings)
+            fcntl.ioctl(descriptor, termios.TIOCSWINSZ, _size_of(0))
+        except OSError:  # it may be closed, too
+            descriptor = os.open(os.devnull, os.O_RDONLY)
+        self._pipes[-1] = descriptor
+        return descriptor
 
     def given(self, descriptor: int) -> int:
         """Return what the program gets for a descriptor: of a file, a pipe that is written there."""
@@ -56,6 +75,9 @@ class Outputs:
     def close(self) -> None:
         """Set the terminal as it was, and end. Nothing of the program or its launcher lives."""
         self.started()
+        if self._master >= 0:
+            os.close(self._master)
+            self._master = -1
         for relay in self._relays:
             relay.thread.join()
         self._relays.clear()
