@@ -244,6 +244,21 @@ except torch.OutOfMemoryError:
     assert {one["card"]: one["verdict"] for one in found["cards"]} == {"T4": "depends", "L4": "depends"}
 
 
+def test_kernels_that_are_only_tried_do_not_fill_a_card(tmp_path: Path) -> None:
+    """Their workspaces are in the peak, and not in what the card has to hold: a small peak was said to fill a T4."""
+    program = """
+import torch
+torch.backends.cudnn.benchmark = True
+model = torch.nn.Sequential(torch.nn.Conv2d(3, 64, 3), torch.nn.Conv2d(64, 3, 3)).cuda()
+model(torch.randn(64, 3, 128, 128, device="cuda")).sum().backward()
+"""
+    (tmp_path / "train.py").write_text(program, encoding="utf-8")
+    done = gpuconf(tmp_path, "plan", "--gpu", "T4", "--", sys.executable, "train.py")
+    assert done.stdout.splitlines()[-1] == "fits on T4", done.stderr
+    assert "torch.backends.cudnn.benchmark is on" in done.stdout.replace("\n  ", " ")
+    assert "which it fills" not in done.stdout
+
+
 def test_a_card_on_which_other_kernels_reserve_less_is_not_filled(tmp_path: Path) -> None:
     """The first card, on which the program takes more, was taken for the limit of the second."""
     program = """

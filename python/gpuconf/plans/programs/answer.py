@@ -169,7 +169,8 @@ class Rehearsal(Printed, metaclass=Made):
         yield from columns(rows, left=len(rows[0]))
         reserved_by = {card: group["reserved"] for group in self._fields["groups"] for card in group["cards"]}
         for one in self.cards:
-            if one["setting"] == "default" and 0 < one["reserved"] < reserved_by[one["card"]]:
+            fills = reserved_by[one["card"]] > one["usable_low"]
+            if one["setting"] == "default" and fills and 0 < one["reserved"] < reserved_by[one["card"]]:
                 reserved = _range(one["reserved_low"], one["reserved_high"])
                 yield from wrapped("", f"on {one['card']}, which it fills, PyTorch reserves {reserved}")
         yield ""

@@ -412,7 +412,8 @@ def _remedy(
     fitting = [one for one in _verdicts(run) if one.verdict == needs.FITS]
     of_cards = {one.card: one for one in reversed(fitting)}  # with defaults, if the card holds it so
     row["gains"] = [card.name for card in cards if card.name in of_cards]
-    row["reserved"] = max((one.reserved for one in of_cards.values()), default=most["reserved"])
+    filled = [one.reserved for one in of_cards.values() if most["reserved"] > one.usable_low]
+    row["reserved"] = max(filled, default=most["reserved"])
     settings = {one.setting for one in of_cards.values()} - {"default"}
     if settings:
         row["title"] += f" and {', '.join(sorted(settings))}"

@@ -38,11 +38,14 @@ _BUILT_IN = {
 }
 _CONTEXTS = {
     BF16: ("bfloat16 autocast (changes numerics)", 'torch.autocast("cuda", torch.bfloat16)'),
-    FP16: ("float16 autocast (changes numerics; needs a GradScaler)", 'torch.autocast("cuda", torch.float16)'),
+    FP16: ("float16 autocast (changes numerics)", 'torch.autocast("cuda", torch.float16)'),
     OFFLOAD: ("activations in the host's memory", "torch.autograd.graph.save_on_cpu(pin_memory=True)"),
 }
 _AROUND = """with {context}:
     output = model(...)  # the forward pass, not the backward pass"""
+_SCALER = """
+# and with scaler = torch.amp.GradScaler(), made once:
+#     scaler.scale(loss).backward(); scaler.step(optimizer); scaler.update()"""
 _ON_HOST = (
     "torchao.optim.CPUOffloadOptimizer(model.parameters(), torch.optim.{name}, ...)  # in place of torch.optim.{name}"
 )
@@ -104,6 +107,7 @@ class Remedies:
             if seen:
                 title, context = _CONTEXTS[change]
                 around = f"# where {self._place} calls the model:\n{_AROUND.format(context=context)}"
+                around += _SCALER if change == FP16 else ""
                 changes[change] = f"{title}\n{_of_library(change) or around}"
         for change, optimizers in self._optimizers.items():
             if optimizers:
@@ -122,10 +126,12 @@ class Remedies:
         return changes
 
     def _before_call(self) -> str:
+        made = next(iter(self._places.values()), "")
+        where = f"once, where {made} makes an optimizer" if made else "once, before the loop"
         if sum(self._models.values()) < 2:
-            return f"# before {self._place} calls the model:\n"
+            return f"# {where}, for the model that {self._place} calls:\n"
         names = ", ".join(f"{count} {name}" for name, count in sorted(self._models.items()))
-        return f"# before {self._place} calls the first model, for each of them ({names}):\n"
+        return f"# {where}, for each model ({names}):\n"
 
     def _watch(self, kind: Any) -> None:
         original = kind.__init__
@@ -136,11 +142,11 @@ class Remedies:
 
         @wraps(original)
         def initialize(optimizer: Any, *args: Any, **named: Any) -> None:
+            self._places.setdefault(kind.__name__, _place())
             if named.get("foreach") is None and named.get("fused") is None:
                 for change, (name, value) in changes.items():
                     if type(optimizer) is kind:
                         self._optimizers[change].add(kind.__name__)
-                        self._places.setdefault(kind.__name__, _place())
                     if change in self._made:
                         named[name] = value
             original(optimizer, *args, **named)
