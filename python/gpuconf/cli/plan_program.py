@@ -7,7 +7,7 @@ import json
 import os
 import re
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from .. import errors
 from ..jobs.execute import ProgramError
@@ -91,7 +91,9 @@ def _smallest(answer: Rehearsal) -> str:
 
 
 def _largest(options: Options, words: list[str]) -> int:
-    options.refuse("record html smallest_card keep help_fit", "{} cannot be used with --largest")
+    options.refuse("record html smallest_card keep", "{} cannot be used with --largest")
+    if options.help_fit and len(options.largest) > 1:
+        raise UsageError("--help-fit can be used with one --largest only: that of the batch")
     with CheckingUsage("--largest: "):
         ranges = largest.parse_all(options.largest, words)
     asked = ranges[0]
@@ -103,15 +105,21 @@ def _largest(options: Options, words: list[str]) -> int:
         if search.interrupted:
             break
     results = [one for _, some, _ in searches for one in some]
+    accumulated = _accumulated(options, words, asked, results) if options.help_fit and not search.interrupted else []
     if options.json:
         parts = [
             {"values": values, **largest.to_dict(asked, some, search.answers)} for values, some, search in searches
         ]
+        for part in parts if options.help_fit else ():
+            part["accumulated"] = [
+                {**one.to_dict(), "batches": count} for one, count in largest.batches(asked, accumulated)
+            ]
         print(json.dumps(parts[0] if len(ranges) == 1 else {"schema": SCHEMA, "searches": parts}, indent=2))
     elif len(ranges) > 1 and results:
         print(*largest.table_of_all(ranges, [(values, some) for values, some, _ in searches]), sep="\n")
     elif results:
         print(*largest.table(asked, results, searches[0][2].answers), sep="\n")
+        print(*largest.accumulated(asked, accumulated), sep="\n", end="\n" * bool(accumulated))
     else:
         first = searches[0][2].answer(asked.low)
         console.complain(f"gpuconf plan: {asked.name}={asked.low}: {first.why_no_verdict or 'interrupted'}")
@@ -120,6 +128,20 @@ def _largest(options: Options, words: list[str]) -> int:
     if not results:
         return _code(searches[0][2].answer(asked.low)) or ERROR
     return OK if any(one.largest is not None for one in results) else DOES_NOT_FIT
+
+
+def _accumulated(
+    options: Options, words: list[str], asked: largest.Range, results: Sequence[largest.Found]
+) -> list[largest.Found]:
+    """Search once more, with gradients that stay for several batches, up to what fits without."""
+    smaller = [one.largest for one in results if one.largest and one.largest < asked.high]
+    if not smaller:
+        return []
+    from ..plans.programs.records import ACCUMULATE
+
+    options.change = ACCUMULATE
+    search = largest.Search(asked._replace(high=max(smaller)), _rehearsing(options, words, asked.name, {}))
+    return search.run()
 
 
 def _rehearsing(options: Options, words: list[str], name: str, values: dict[str, int]) -> Callable[[int], Rehearsal]:
@@ -194,6 +216,7 @@ def _rehearsed(options: Options, words: list[str], start: str = "") -> Rehearsal
                 computes=options.values == "cpu",
                 compiles=options.compile,
                 helps=options.help_fit,
+                change=vars(options).get("change", ""),
             ),
             record=options.record,
             html=options.html,

@@ -143,6 +143,37 @@ def test_a_change_that_gains_no_card_is_not_named(tmp_path: Path) -> None:
     assert planned(tmp_path, program, "--gpu", "A10")["remedies"] is None
 
 
+BATCHES = """
+import sys, torch
+batch, count = int(sys.argv[1]), int(sys.argv[2])
+model = torch.nn.Sequential(*(torch.nn.Linear(4096, 4096) for _ in range(4))).cuda()
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+for step in range(6):
+    optimizer.zero_grad()
+    (model(torch.randn(batch, 4096, device="cuda")).sum() / count).backward()
+    optimizer.step()
+"""
+
+
+def test_gradients_of_several_batches_where_only_smaller_ones_fit(tmp_path: Path) -> None:
+    """While the second batch runs, 256 MiB of gradients stay. So the largest batch is smaller than that of one step."""
+    words = (sys.executable, "train.py", "{BATCH}", "1")
+    options = ("--gpu", "T4:1600MiB", "--help-fit", "--largest", "BATCH=64..8192")
+    found = planned(tmp_path, BATCHES, *options, words=words)
+    of_one, of_several = found["largest"][0], found["accumulated"][0]
+    assert of_several["largest"] < of_one["largest"] < 8192
+    assert of_several["batches"] == -(-8192 // of_several["largest"])
+    lines = """    if (step + 1) % count == 0:
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+    edited = BATCHES.replace("    optimizer.zero_grad()\n", "").replace("    optimizer.step()\n", lines)
+    for size, fits in ((of_several["largest"], True), (of_one["largest"], False)):
+        words = (sys.executable, "train.py", str(size), "2")
+        cards = planned(tmp_path, edited, "--gpu", "T4:1600MiB", words=words)["cards"]
+        assert (cards[0]["verdict"] == "fits") is fits
+
+
 TRAINED = """
 import torch
 from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainingArguments

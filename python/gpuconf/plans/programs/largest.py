@@ -199,6 +199,32 @@ def table(asked: Range, results: Sequence[Found], answers: dict[int, Rehearsal])
     return lines + [f"not seen: {text}" for text in _unseen(answers)]
 
 
+def accumulated(asked: Range, results: Sequence[Found]) -> list[str]:
+    """Return how to train with the highest number where only smaller ones fit: with gradients of several batches."""
+    rows = [("card", "setting", "batches", f"of {asked.name}")]
+    rows += [(one.card, one.setting, str(count), str(one.largest)) for one, count in batches(asked, results)]
+    if len(rows) == 1:
+        return []
+    return [
+        "",
+        f"gradients of several batches, as with {asked.name}={asked.high}, fit:",
+        "",
+        *columns(rows, left=2),
+        "with N batches write, or TrainingArguments(gradient_accumulation_steps=N), or",
+        "Lightning's Trainer(accumulate_grad_batches=N):",
+        "    (loss / N).backward()",
+        "    if (step + 1) % N == 0:",
+        "        optimizer.step()",
+        "        optimizer.zero_grad()",
+    ]
+
+
+def batches(asked: Range, results: Sequence[Found]) -> list[tuple[Found, int]]:
+    """Return how many batches of the largest size that fits make one of the highest."""
+    fitting = [(one, one.largest) for one in results if one.largest]
+    return [(one, -(-asked.high // size)) for one, size in fitting if size < asked.high]
+
+
 def _unseen(answers: Mapping[int, Rehearsal]) -> list[str]:
     """Return what was not seen of the program with some number."""
     return list(dict.fromkeys([_UNSEEN, *(text for one in answers.values() for text in one.unseen)]))

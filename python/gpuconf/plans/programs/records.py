@@ -12,7 +12,7 @@ from ..._typing import Any
 
 # Changes of a program of PyTorch, and those of which it makes one.
 CHECKPOINT, OFFLOAD, ATTENTION, BF16, FUSED, SINGLE = "checkpoint", "offload", "attention", "bf16", "fused", "foreach"
-EIGHT_BITS, ON_HOST, FP16 = "8bit", "states", "fp16"
+EIGHT_BITS, ON_HOST, FP16, ACCUMULATE = "8bit", "states", "fp16", "accumulate"
 EITHER = ((CHECKPOINT, OFFLOAD), (FUSED, SINGLE, EIGHT_BITS, ON_HOST))
 MEMORY, FREE, NAME, CAPABILITY = "memory", "free", "name", "capability"  # what a program asks of its card
 

@@ -131,7 +131,9 @@ def _run_program(
     spec = card.simulated(asked.gpus, limited=asked.limited)
     jax = settings_for(card, asked.gpus)
     command = shlex.join(asked.words)[:1000]
-    request = replace(asked.request, card=card.name, command=command, stacks=stacks, change=change, jax=jax)
+    request = replace(
+        asked.request, card=card.name, command=command, stacks=stacks, change=change or asked.request.change, jax=jax
+    )
     environment = {name: value for name, value in os.environ.items() if name not in _DROPPED}
     startup = of_startup(environment)
     environment |= {"PYTHONUNBUFFERED": "1", "PYTHONPATH": startup["PYTHONPATH"]}
@@ -416,6 +418,7 @@ def _remedy(
     row["reserved"] = max(filled, default=most["reserved"])
     settings = {one.setting for one in of_cards.values()} - {"default"}
     if settings:
+        row["reserved"] = max(most["least"][one] for one in settings)
         row["title"] += f" and {', '.join(sorted(settings))}"
         row["write"] += [f"PYTORCH_CUDA_ALLOC_CONF={one}:True  # in the environment" for one in sorted(settings)]
     return row

@@ -14,7 +14,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from functools import partial, wraps
-from types import FrameType
+from types import FrameType, MethodType
 
 import torch
 from torch.nn.modules import module as modules_of_torch
@@ -23,7 +23,7 @@ from torch.utils.checkpoint import checkpoint
 from ..._core import stacks
 from ..._core.import_hook import when_imported
 from ..._typing import Any
-from .records import ATTENTION, BF16, CHECKPOINT, EIGHT_BITS, FP16, FUSED, OFFLOAD, ON_HOST, SINGLE
+from .records import ACCUMULATE, ATTENTION, BF16, CHECKPOINT, EIGHT_BITS, FP16, FUSED, OFFLOAD, ON_HOST, SINGLE
 
 _OF_OPTIMIZERS = {FUSED: ("fused", True), SINGLE: ("foreach", False)}
 _BLOCKS = """from functools import partial
@@ -81,6 +81,8 @@ class Remedies:
                 self._watch(kind)
         for change in self._made & {CHECKPOINT, *_PRECISIONS}:
             when_imported("transformers.training_args", partial(_train_with, change), keep=True)
+        if ACCUMULATE in self._made:
+            _accumulate()
         if EIGHT_BITS in self._made:
             _use_eight_bits()
         if ON_HOST in self._made:
@@ -260,6 +262,41 @@ def _train_with(change: str) -> None:
         original(arguments)
 
     kind.__post_init__ = after_init
+
+
+def _accumulate() -> None:
+    """Let each optimizer step at every other call only, and gradients stay until it has: in two batches all that many
+    do is seen.
+    """
+    kind: Any = torch.optim.Optimizer
+    original, zero_modules = kind.__init__, torch.nn.Module.zero_grad
+    stepped = [True]  # whether one has, since a model's gradients were set to zero
+
+    def step(optimizer: Any, closure: Any = None, **named: Any) -> Any:
+        optimizer._gpuconf_calls += 1
+        if optimizer._gpuconf_calls % 2:
+            with torch.enable_grad():
+                return None if closure is None else closure()
+        stepped[0] = True
+        return type(optimizer).step(optimizer, *(() if closure is None else (closure,)), **named)
+
+    def zero_grad(optimizer: Any, *args: Any, **named: Any) -> None:
+        if optimizer._gpuconf_calls % 2 == 0:
+            type(optimizer).zero_grad(optimizer, *args, **named)
+
+    def zero_module(module: Any, *args: Any, **named: Any) -> None:
+        if stepped[0]:
+            stepped[0] = False
+            zero_modules(module, *args, **named)
+
+    @wraps(original)
+    def initialize(optimizer: Any, *args: Any, **named: Any) -> None:
+        original(optimizer, *args, **named)
+        optimizer._gpuconf_calls = 0
+        optimizer.step, optimizer.zero_grad = MethodType(step, optimizer), MethodType(zero_grad, optimizer)
+
+    kind.__init__ = initialize
+    torch.nn.Module.zero_grad = zero_module
 
 
 def _use_eight_bits() -> None:
