@@ -37,6 +37,7 @@ _IN_PROCESS = "none is possible in this process; what the block wrote is real"
 _CACHES = ("/__pycache__/", "/.cache/", "/.triton/", "/torchinductor_", "/.nv/", "/site-packages/")  # not worth a word
 # Of a process, not in the answer.
 _INNER = ("others", "phases", "shares", "functions", "on_cards", "workspace", "sizes", "unknown", "lived")
+_CONF = "PYTORCH_CUDA_ALLOC_CONF"
 _DROPPED = ("CUDA_VISIBLE_DEVICES", "GPUCONF_SIMULATE", "GPUCONF_SIMULATED_CARDS", "GPUCONF_SIMULATE_STRICT")
 
 
@@ -126,7 +127,14 @@ def rehearse(asked: Asked) -> Rehearsal:
 
 
 def _run_program(
-    asked: Asked, card: Card, covers: list[Cover], tick: Callable[[float], None], *, stacks: bool, change: str = ""
+    asked: Asked,
+    card: Card,
+    covers: list[Cover],
+    tick: Callable[[float], None],
+    *,
+    stacks: bool,
+    change: str = "",
+    setting: str = "",
 ) -> launch.Program:
     spec = card.simulated(asked.gpus, limited=asked.limited)
     jax = settings_for(card, asked.gpus)
@@ -137,6 +145,8 @@ def _run_program(
     environment = {name: value for name, value in os.environ.items() if name not in _DROPPED}
     startup = of_startup(environment)
     environment |= {"PYTHONUNBUFFERED": "1", "PYTHONPATH": startup["PYTHONPATH"]}
+    if setting:
+        environment[_CONF] = ",".join(filter(None, [environment.get(_CONF), f"{setting}:True"]))
     program = launch.Program(asked.words, environment, request, asked.options)
     program.prepare(silent=bool(change))
     cover = program.cover
@@ -416,11 +426,14 @@ def _remedy(
     row["gains"] = [card.name for card in cards if card.name in of_cards]
     filled = [one.reserved for one in of_cards.values() if most["reserved"] > one.usable_low]
     row["reserved"] = max(filled, default=most["reserved"])
-    settings = {one.setting for one in of_cards.values()} - {"default"}
-    if settings:
-        row["reserved"] = max(most["least"][one] for one in settings)
-        row["title"] += f" and {', '.join(sorted(settings))}"
-        row["write"] += [f"PYTORCH_CUDA_ALLOC_CONF={one}:True  # in the environment" for one in sorted(settings)]
+    for setting in {one.setting for one in of_cards.values()} - {"default"}:
+        row["title"] += f" and {setting}"
+        row["write"].append(f"{_CONF}={setting}:True  # in the environment")
+        tick = asked.begin_run(f"trying {row['title']}", more)
+        program = _run_program(asked, cards[0], covers, tick, stacks=False, change="+".join(names), setting=setting)
+        run = _run_of(program, list(program.processes.values()), cards, first=False)
+        covers.pop().close()
+        row["reserved"] = max((one["reserved"] for one in run.processes), default=row["reserved"])
     return row
 
 
