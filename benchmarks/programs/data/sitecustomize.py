@@ -47,7 +47,7 @@ def _install(module: Any) -> None:
         module.MNIST.download = _mnist
     else:
         module.CIFAR10.download = _cifar
-        module.CIFAR10._check_integrity = lambda data: (Path(data.root) / data.base_folder).is_dir()
+        module.check_integrity = lambda path, _md5=None: Path(path).exists()
 
 
 class _Finder(importlib.abc.MetaPathFinder):

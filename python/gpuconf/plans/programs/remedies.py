@@ -212,14 +212,15 @@ def _has_built_in(model: Any) -> bool:
 
 
 def _place() -> str:
-    """Return the program's line that led here, the innermost one."""
+    """Return the program's line that led here: the innermost one, of its first file if there is one."""
+    first, places = getattr(sys.modules["__main__"], "__file__", None), []
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        call = (frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
-        if stacks.is_program(call):
-            return stacks.place(os.path.basename(call[0]), call[1])
+        file, line = frame.f_code.co_filename, frame.f_lineno
+        if stacks.is_program((file, line, frame.f_code.co_name)):
+            places.append((file != first, stacks.place(os.path.basename(file), line)))
         frame = frame.f_back
-    return "the program"
+    return min(places, key=lambda one: one[0], default=(True, "the program"))[1]
 
 
 def _of_library(change: str) -> str:
