@@ -25,6 +25,8 @@ from .output import print_table
 
 _NAMES = ("libcudart.so.13", "libcudart.so.12", "libcudart.so.11.0")
 
+Find = Callable[[str, int], Any]  # the exported name of a function, and the version of CUDA that brought it
+
 Answer = tuple[int, Callable[[], object]]
 """The result of a request, and what gives it back."""
 
@@ -60,34 +62,45 @@ def _packaged() -> list[str]:
     return sorted(glob.glob(f"{place}/*/lib/libcudart.so.*"), reverse=True)
 
 
-def _runtime_linear(runtime: Any, size: int) -> Answer:
-    address = c_void_p()
-    return runtime.cudaMalloc(byref(address), c_size_t(size)), lambda: runtime.cudaFree(address)
+def _taken(find: Find, made: Any, function: tuple[str, int], arguments: tuple[Any, ...], *undo: Any) -> Answer:
+    """Call a function that allocates. ``undo`` is the one that releases, and what it takes after what was made."""
+    result = find(*function)(byref(made), *arguments)
+    return result, lambda: find(*undo[0])(made, *undo[1:])
 
 
-def _runtime_pitched(runtime: Any, size: int) -> Answer:
-    address, pitch = c_void_p(), c_size_t()
-    result = runtime.cudaMallocPitch(byref(address), byref(pitch), c_size_t(65536), c_size_t(-(-size // 65536)))
-    return result, lambda: runtime.cudaFree(address)
+def _pitch(size: int) -> tuple[Any, ...]:
+    return byref(c_size_t()), c_size_t(65536), c_size_t(-(-size // 65536))
 
 
-def _runtime_managed(runtime: Any, size: int) -> Answer:
-    address = c_void_p()
-    return runtime.cudaMallocManaged(byref(address), c_size_t(size), c_uint(1)), lambda: runtime.cudaFree(address)
+def _sides(size: int) -> tuple[int, int, int]:
+    return 4096, 4096, -(-size // (4096 * 4096 * 4))
 
 
-def _runtime_ordered(runtime: Any, size: int) -> Answer:
-    address = c_void_p()
-    return runtime.cudaMallocAsync(byref(address), c_size_t(size), None), lambda: runtime.cudaFreeAsync(address, None)
+_RUNTIME_FREE = ("cudaFree", 0)
 
 
-def _runtime_array(runtime: Any, size: int) -> Answer:
-    array, form, extent = c_void_p(), _Format(32, 0, 0, 0, 2), _Extent(4096, 4096, -(-size // (4096 * 4096 * 4)))
-    result = runtime.cudaMalloc3DArray(byref(array), byref(form), extent, c_uint(0))
-    return result, lambda: runtime.cudaFreeArray(array)
+def _runtime_linear(find: Find, size: int) -> Answer:
+    return _taken(find, c_void_p(), ("cudaMalloc", 0), (c_size_t(size),), _RUNTIME_FREE)
 
 
-RUNTIME_CALLS: Mapping[str, Callable[[Any, int], Answer]] = {
+def _runtime_pitched(find: Find, size: int) -> Answer:
+    return _taken(find, c_void_p(), ("cudaMallocPitch", 0), _pitch(size), _RUNTIME_FREE)
+
+
+def _runtime_managed(find: Find, size: int) -> Answer:
+    return _taken(find, c_void_p(), ("cudaMallocManaged", 0), (c_size_t(size), c_uint(1)), _RUNTIME_FREE)
+
+
+def _runtime_ordered(find: Find, size: int) -> Answer:
+    return _taken(find, c_void_p(), ("cudaMallocAsync", 0), (c_size_t(size), None), ("cudaFreeAsync", 0), None)
+
+
+def _runtime_array(find: Find, size: int) -> Answer:
+    arguments = byref(_Format(32, 0, 0, 0, 2)), _Extent(*_sides(size)), c_uint(0)
+    return _taken(find, c_void_p(), ("cudaMalloc3DArray", 0), arguments, ("cudaFreeArray", 0))
+
+
+RUNTIME_CALLS: Mapping[str, Callable[[Find, int], Answer]] = {
     "cuMemAlloc": _runtime_linear,
     "cuMemAllocPitch": _runtime_pitched,
     "cuMemAllocManaged": _runtime_managed,
@@ -99,8 +112,7 @@ RUNTIME_CALLS: Mapping[str, Callable[[Any, int], Answer]] = {
 
 _GRANULE = 2 << 20
 _OUT_OF_MEMORY = 2
-
-Find = Callable[[str, str, int], Any]  # exported name, base name, CUDA version
+_FREE = ("cuMemFree_v2", 3020)
 
 
 class _Prop(ctypes.Structure):
@@ -122,43 +134,30 @@ class _Shape(ctypes.Structure):
 
 
 def _linear(find: Find, size: int) -> Answer:
-    address = c_uint64()
-    result = find("cuMemAlloc_v2", "cuMemAlloc", 3020)(byref(address), c_size_t(size))
-    return result, lambda: find("cuMemFree_v2", "cuMemFree", 3020)(address)
+    return _taken(find, c_uint64(), ("cuMemAlloc_v2", 3020), (c_size_t(size),), _FREE)
 
 
 def _pitched(find: Find, size: int) -> Answer:
-    address, pitch = c_uint64(), c_size_t()
-    call = find("cuMemAllocPitch_v2", "cuMemAllocPitch", 3020)
-    result = call(byref(address), byref(pitch), c_size_t(65536), c_size_t(-(-size // 65536)), c_uint(4))
-    return result, lambda: find("cuMemFree_v2", "cuMemFree", 3020)(address)
+    return _taken(find, c_uint64(), ("cuMemAllocPitch_v2", 3020), (*_pitch(size), c_uint(4)), _FREE)
 
 
 def _managed(find: Find, size: int) -> Answer:
-    address = c_uint64()
-    result = find("cuMemAllocManaged", "cuMemAllocManaged", 6000)(byref(address), c_size_t(size), c_uint(1))
-    return result, lambda: find("cuMemFree_v2", "cuMemFree", 3020)(address)
+    return _taken(find, c_uint64(), ("cuMemAllocManaged", 6000), (c_size_t(size), c_uint(1)), _FREE)
 
 
 def _ordered(find: Find, size: int) -> Answer:
-    address = c_uint64()
-    result = find("cuMemAllocAsync", "cuMemAllocAsync", 11020)(byref(address), c_size_t(size), None)
-    return result, lambda: find("cuMemFreeAsync", "cuMemFreeAsync", 11020)(address, None)
+    undo = ("cuMemFreeAsync", 11020), None
+    return _taken(find, c_uint64(), ("cuMemAllocAsync", 11020), (c_size_t(size), None), *undo)
 
 
 def _virtual(find: Find, size: int) -> Answer:
-    handle = c_uint64()
-    prop = _Prop(1, 0, 1, 0, None)
-    call = find("cuMemCreate", "cuMemCreate", 10020)
-    result = call(byref(handle), c_size_t(-(-size // _GRANULE) * _GRANULE), byref(prop), c_ulonglong(0))
-    return result, lambda: find("cuMemRelease", "cuMemRelease", 10020)(handle)
+    arguments = c_size_t(-(-size // _GRANULE) * _GRANULE), byref(_Prop(1, 0, 1, 0, None)), c_ulonglong(0)
+    return _taken(find, c_uint64(), ("cuMemCreate", 10020), arguments, ("cuMemRelease", 10020))
 
 
 def _array(find: Find, size: int) -> Answer:
-    array = c_void_p()
-    shape = _Shape(4096, 4096, -(-size // (4096 * 4096 * 4)), 0x20, 1, 0)
-    result = find("cuArray3DCreate_v2", "cuArray3DCreate", 3020)(byref(array), byref(shape))
-    return result, lambda: find("cuArrayDestroy", "cuArrayDestroy", 2000)(array)
+    shape = _Shape(*_sides(size), 0x20, 1, 0)
+    return _taken(find, c_void_p(), ("cuArray3DCreate_v2", 3020), (byref(shape),), ("cuArrayDestroy", 2000))
 
 
 _CALLS = {
@@ -175,12 +174,12 @@ _BY_PATH = "by path"
 
 
 def _exported(library: Any) -> Find:
-    return lambda exported, _base, _version: getattr(library, exported)
+    return lambda exported, _version: getattr(library, exported)
 
 
 def _resolved(resolver: Any, *more: Any) -> Find:
-    def find(exported: str, base: str, version: int) -> Any:
-        address = c_void_p()
+    def find(exported: str, version: int) -> Any:
+        address, base = c_void_p(), exported.removesuffix("_v2")
         if resolver(base.encode(), byref(address), c_int(version), c_uint64(0), *more) != 0 or not address.value:
             raise AttributeError(exported)
         return ctypes.CFUNCTYPE(c_int)(address.value)
@@ -203,7 +202,7 @@ def _refused(reader: Reader | None) -> int:
     return 0 if reader is None else sum(card.refused for card in reader.usage().values())
 
 
-def _verdict(reader: Reader | None, call: Callable[[Any, int], Answer] | None, find: Any, size: int) -> str:
+def _verdict(reader: Reader | None, call: Callable[[Find, int], Answer] | None, find: Find, size: int) -> str:
     if call is None:
         return "-"
     before = _refused(reader)
@@ -264,9 +263,8 @@ def main() -> int:
     library, size, rows = load_runtime(), limit + _GRANULE, list[list[str]]()
     for way, found in _ways(real):
         if way == _BY_PATH and library is not None:  # before that one, whose memory the driver's pool may keep
-            rows.append(
-                ["CUDA runtime", *(_verdict(reader, RUNTIME_CALLS.get(name), library, size) for name in _CALLS)]
-            )
+            calls = (RUNTIME_CALLS.get(name) for name in _CALLS)
+            rows.append(["CUDA runtime", *(_verdict(reader, call, _exported(library), size) for call in calls)])
         rows.append([way, *(_verdict(reader, call, found, size) for call in _CALLS.values())])
     print_table(["way", *_CALLS], rows)
     if library is None:

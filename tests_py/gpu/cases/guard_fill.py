@@ -57,7 +57,6 @@ def fill(take: Callable[[], tuple[int, Callable[[], object]]]) -> dict[str, Any]
 def driver() -> dict[str, Any]:
     """Each call, by each way."""
     from gpuconf.cli import guard_check as check
-    from gpuconf.cli import guard_check as runtime
 
     assert not check._begin()
     found: dict[str, Any] = {}
@@ -65,9 +64,9 @@ def driver() -> dict[str, Any]:
         for name, call in check._CALLS.items():
             if way != "by path":
                 found[f"{name}, {way}"] = fill(lambda call=call, find=find: call(find, CHUNK))  # type: ignore[misc]
-    library = runtime.load_runtime()
-    for name, call in runtime.RUNTIME_CALLS.items() if library is not None else ():
-        found[f"{name}, CUDA runtime"] = fill(lambda call=call: call(library, CHUNK))  # type: ignore[misc]
+    library = check.load_runtime()
+    for name, call in check.RUNTIME_CALLS.items() if library is not None else ():
+        found[f"{name}, CUDA runtime"] = fill(lambda call=call: call(check._exported(library), CHUNK))  # type: ignore[misc]
     return found
 
 
