@@ -9,6 +9,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any  # see fork.py
 
+    from typing_extensions import Self
+else:
+    Self = object  # for typing.get_type_hints
+
 
 def refuse_copy(self: object, _protocol: object) -> tuple[object, ...]:
     """Be the ``__reduce_ex__`` of what ends something when its block ends."""
@@ -31,3 +35,12 @@ class Block:
 
     def _leave(self, kind: Any, error: Any, trace: Any, /) -> None:
         raise NotImplementedError
+
+
+class Entered(Block):
+    """A block that the name after ``as`` stands for."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> Self:
+        return self

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from .. import errors
 from .._typing import Any
+from .block import Entered
 from .message import loads
 from .native import core, keep, loaded
 
@@ -105,7 +106,7 @@ def close_abandoned() -> None:
 _STEP_MS = 20
 
 
-class Job(Handle):
+class Job(Entered, Handle):
     """A job of the core, which runs on its own thread. Use it as a context manager: leaving the block ends the job."""
 
     def __init__(self, function: Callable[..., int], *args: Any) -> None:
@@ -135,9 +136,5 @@ class Job(Handle):
             pages.append(page)
         return pages
 
-    def __enter__(self) -> Job:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if not self._ending():
-            self.close()
+    def _leave(self, *_: object) -> None:
+        self.close()

@@ -9,7 +9,7 @@ import os
 import sys
 import time
 
-from .._core.block import Block
+from .._core.block import Entered
 from .._typing import Any
 
 # Exit codes, and the usage error.
@@ -29,14 +29,11 @@ class UsageError(Exception):
     command = ""  # set where the command is not known to the one who reports it
 
 
-class CheckingUsage(Block):
+class CheckingUsage(Entered):
     """A context manager: an invalid argument of what is called in it is invalid usage. The message begins with this."""
 
     def __init__(self, option: str = "") -> None:
         self._option = option
-
-    def __enter__(self) -> None:
-        pass
 
     def _leave(self, _: object, error: BaseException | None, __: object) -> None:
         if error is not None:
@@ -127,7 +124,7 @@ _BAR = 20  # characters
 _PAUSE = 10  # seconds
 
 
-class Progress(Block):
+class Progress(Entered):
     """A context manager; leaving the block erases the line. Where it is no terminal, a line is written at most each 10
     seconds.
     """
@@ -151,9 +148,6 @@ class Progress(Block):
             self._said = 0.0
         self._said = self._said or time.monotonic()
         self._shown = text
-
-    def __enter__(self) -> Progress:
-        return self
 
     def _leave(self, *_: object) -> None:
         if self._shown and self._terminal:

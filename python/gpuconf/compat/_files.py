@@ -13,7 +13,7 @@ from functools import wraps
 from glob import glob as _glob
 
 from .. import errors
-from .._core.block import Block
+from .._core.block import Entered
 from .._typing import Any
 from ._names import publish
 
@@ -185,7 +185,7 @@ def join(path: Any, *paths: Any) -> str:
     return os.path.join(os.fsdecode(path), *map(os.fsdecode, paths))
 
 
-class GFile(Block):
+class GFile(Entered):
     """A file, opened when it is first read or written. Raises InvalidArgumentError for an unknown mode."""
 
     def __init__(self, name: Any, mode: str = "r") -> None:
@@ -252,9 +252,6 @@ class GFile(Block):
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self._file())
-
-    def __enter__(self) -> GFile:
-        return self
 
     def _leave(self, *_: object) -> None:
         self.close()

@@ -9,7 +9,7 @@ import struct
 import time
 
 from .. import errors
-from .._core.block import Block
+from .._core.block import Entered
 from .._typing import Any
 from ._names import publish
 from ._proto import GraphDef
@@ -89,7 +89,7 @@ class EventFile:
         self._file.close()
 
 
-class FileWriter(Block):
+class FileWriter(Entered):
     """Writes a graph into a file for TensorBoard: names, types, inputs and requested devices of its operations.
 
     Raises RuntimeError where operations run eagerly, and OSError if the folder cannot be written.
@@ -150,9 +150,6 @@ class FileWriter(Block):
         """Begin another file, if the last one is closed."""
         if self._file is None:
             self._file = EventFile(self._folder, self._suffix)
-
-    def __enter__(self) -> FileWriter:
-        return self
 
     def _leave(self, *_: object) -> None:
         self.close()

@@ -94,10 +94,6 @@ class Budget(budget_file.Owned, Reader):
         self.environment = environment
         self._notes = list(notes)
 
-    def __enter__(self) -> Budget:
-        """The budget."""
-        return self
-
     def describe(self) -> list[str]:
         """How the limit is kept, and what to know about it, a line each."""
         how = "a driver proxy on LD_LIBRARY_PATH"

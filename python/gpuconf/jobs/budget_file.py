@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from .. import errors
-from .._core.block import Block
+from .._core.block import Entered
 from .._typing import NamedTuple
 from .generated.budget_layout import (
     BUDGET_INSTANCE,
@@ -130,17 +130,9 @@ def create(path: str, limits: Mapping[str, int], parent: str, job: str, most: in
         size=file_bytes(len(limits)), created=int(time.time()), launcher=os.getpid(), shares=0, job=job.encode()[:63],
         parent=os.fsencode(parent),
     )  # fmt: skip
+    unused = dict.fromkeys(("peak", "refused", "shared", "contexts_peak"), 0)
     cards = (
-        BudgetCard(
-            uuid_bytes(uuid),
-            BUDGET_INSTANCE * uuid.startswith("MIG-"),
-            limit,
-            most if most > limit else 0,
-            peak=0,
-            refused=0,
-            shared=0,
-            contexts_peak=0,
-        )
+        BudgetCard(uuid_bytes(uuid), BUDGET_INSTANCE * uuid.startswith("MIG-"), limit, most * (most > limit), **unused)
         for uuid, limit in limits.items()
     )
     file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -262,23 +254,16 @@ class BudgetFile:
                 struct.unpack_from(f"<{MAX_SLOTS}Q", data, column + card * MAX_SLOTS * 8) for column in columns[:3]
             ]
             processes = [_process(data, slot, *(column[slot] for column in values)) for slot in living]
-            used = sum(process.used for process in processes) + shared.get(card, 0)
+            beside = shared.get(card, 0)
+            used = sum(process.used for process in processes) + beside
             pools = sum(process.pools for process in processes)
             uses[_uuid_text(row.uuid, row.flags)] = CardUse(
-                row.limit,
-                used,
-                pools,
-                row.peak,
-                row.refused,
-                tuple(processes),
-                shared.get(card, 0),
-                row.contexts_peak,
-                row.most,
+                row.limit, used, pools, row.peak, row.refused, tuple(processes), beside, row.contexts_peak, row.most
             )
         return uses
 
 
-class Owned(Block):
+class Owned(Entered):
     """Such a file in the process that made it. Closing it removes its folder, once no process of the job lives."""
 
     path: str

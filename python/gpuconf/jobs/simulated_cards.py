@@ -38,10 +38,6 @@ class OwnedCards(budget_file.Owned, SimulatedCards):
         self._held = held
         super().__init__(path)
 
-    def __enter__(self) -> OwnedCards:
-        """Return itself."""
-        return self
-
     @property
     def environment(self) -> dict[str, str]:
         """The variable by which a program and all that it starts share the cards."""

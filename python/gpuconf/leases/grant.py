@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from .. import errors
 from .._core import settings, sizes
-from .._core.block import Block
+from .._core.block import Entered
 from .._core.devices import VisibleDevice
 from .._core.table import human_bytes
 from .._typing import Any
@@ -23,7 +23,7 @@ from .request import Request, claim, memories, refuse_never_lent, refuse_too_few
 _kept: list[Grant] = []
 
 
-class Grant(Block):
+class Grant(Entered):
     """The cards, and the bytes of each. A context manager, which releases the claim."""
 
     def __init__(self, cards: Sequence[LeasedCard], limit: int, claim: Claim | None, most: int = 0) -> None:
@@ -37,9 +37,6 @@ class Grant(Block):
         self.id: str = claim.id if claim is not None else os.environ.get("GPUCONF_LEASE", "")
         self.lowered = ""  # that the process's own limit leaves less than was requested, as a sentence
         self._left_to_others = False
-
-    def __enter__(self) -> Grant:
-        return self
 
     def _leave(self, *_: object) -> None:
         if not self._left_to_others:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from .. import errors
 from .._core import runtime, texts
+from .._core.block import Entered
 from .._core.generated import ledger as wire
 from .._core.generated.ledger import CardLease, ClaimRow, PoolFigures, ProcessRow
 from .._core.handle import Handle
@@ -286,7 +287,7 @@ def _forget_publication() -> None:
     runtime.current.published = None
 
 
-class Claim(Handle):
+class Claim(Entered, Handle):
     """Leased bytes.
 
     They are released by :meth:`release`, at the end of a ``with`` block, or when the object is dropped.
@@ -434,12 +435,8 @@ class Claim(Handle):
         self._descriptor = -1
         super().close()
 
-    def __enter__(self) -> Claim:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if not self._ending():
-            self.release()
+    def _leave(self, *_: object) -> None:
+        self.release()
 
 
 def _requested(cards: Sequence[Card]) -> tuple[wire.Card, ...]:
