@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 
 from .. import errors
-from .._core.block import Block
+from .._core.block import Entered
 from .._core.table import human_bytes
 from .._typing import Any
 from ..leases.environment import LeasedCard, of_simulation
@@ -20,25 +20,22 @@ from .parser import Options
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..jobs.budget import Budget
-    from ..jobs.driver_limits import DriverLimit
+    from ..jobs.cgroup import Group
 
 
-class Guard(Block):
+class Guard(Entered):
     """What keeps the limit of one program: the guard with a budget, the driver, or nothing. A context manager."""
 
     def __init__(
         self,
         limits: Mapping[str, int],
         budget: Budget | None,
-        driver: DriverLimit | None,
+        driver: Group | None,
         why_not: str = "",
         contexts: int = 0,
     ) -> None:
         self._limits, self._budget, self._driver, self._why_not = limits, budget, driver, why_not
         self._contexts = contexts  # for which the lease has room on each GPU; 0 for a part of a lease
-
-    def __enter__(self) -> Guard:
-        return self
 
     def _leave(self, *_: object) -> None:
         if self._budget is not None:
@@ -150,13 +147,8 @@ def guard(
         console.complain(f"gpuconf {options.command}: {text}")
     if mode in ("auto", "driver") and not simulated and not turns:
         try:
-            return Guard(
-                limits,
-                None,
-                set_limits(
-                    {uuid: limit + granted.beside.get(uuid, 0) for uuid, limit in limits.items()}, bus_ids, granted.id
-                ),
-            )
+            with_contexts = {uuid: limit + granted.beside.get(uuid, 0) for uuid, limit in limits.items()}
+            return Guard(limits, None, set_limits(with_contexts, bus_ids, granted.id))
         except errors.UnavailableError as error:
             if mode == "driver":
                 raise UsageError(f"--guard=driver: {error}") from None

@@ -88,6 +88,10 @@ class Group:
         """Its path below the mount."""
         return self.folder[len(ROOT) :]
 
+    def describe(self) -> str:
+        """Say what keeps the limits."""
+        return f"limit enforced by the driver: control group {self.name}"
+
     def enter(self, limits: Mapping[str, int]) -> None:
         """Make the group, move this process into it, and set limits in bytes by region.
 

@@ -107,22 +107,7 @@ def _of_nvml(bus_ids: Iterable[str]) -> dict[cgroup.Card | None, tuple[int, str]
     return by_card
 
 
-class DriverLimit:
-    """Limits of a program's control group, which the driver enforces."""
-
-    def __init__(self, group: cgroup.Group) -> None:
-        self._group = group
-
-    def describe(self) -> str:
-        """Say what keeps the limit."""
-        return f"limit enforced by the driver: control group {self._group.name}"
-
-    def leave(self) -> None:
-        """Leave the control group at the end."""
-        self._group.leave()
-
-
-def set_limits(limit_of: Mapping[str, int], bus_ids: Mapping[str, str], name: str) -> DriverLimit:
+def set_limits(limit_of: Mapping[str, int], bus_ids: Mapping[str, str], name: str) -> cgroup.Group:
     """Move this process into a control group that has these limits, in bytes by UUID.
 
     The programs that it starts are in it too.
@@ -146,7 +131,7 @@ def set_limits(limit_of: Mapping[str, int], bus_ids: Mapping[str, str], name: st
     except OSError as error:
         why = f"{error.filename or cgroup.ROOT}: {error.strerror}"
         raise errors.UnavailableError(f"the limit cannot be set in a control group ({why})") from None
-    return DriverLimit(group)
+    return group
 
 
 def below(wanted: Mapping[str, int], bus_ids: Mapping[str, str], environ: Mapping[str, str]) -> Iterator[str]:
