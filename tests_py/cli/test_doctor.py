@@ -19,7 +19,7 @@ import gpuconf
 import pytest
 from command import COMMAND
 from fake_nvml import ONE_H100, fake_nvml
-from gpuconf._core import settings
+from gpuconf._core import elf, settings
 from gpuconf.cli import diagnosis, libraries, probe
 from gpuconf.plans.programs.cover import LAUNCHER
 from holder import holder
@@ -305,9 +305,9 @@ def test_a_folder_that_cannot_become_a_ledger(simulated: dict[str, str], tmp_pat
 
 def test_go_runtimes(simulated: dict[str, str]) -> None:
     library = gpuconf.library_path()
-    assert diagnosis.is_go(library)
-    assert not diagnosis.is_go("/bin/sh")
-    assert not diagnosis.is_go(__file__)
+    assert elf.is_go(library)
+    assert not elf.is_go("/bin/sh")
+    assert not elf.is_go(__file__)
     gpuconf.config.list_physical_devices()
     assert diagnosis.of_process(os.getpid()) == [os.path.realpath(library)]
     _, found = findings({**simulated, "LD_PRELOAD": library})

@@ -26,6 +26,7 @@ _DYN, _INTERP, _LOAD, _DYNAMIC_SEGMENT, _STACK = 3, 3, 1, 2, 0x6474E551
 _DYNAMIC_SECTION, _DYNSYM = 6, 11
 _NEEDED, _HASH, _STRTAB, _SYMTAB, _STRSZ, _SYMENT, _SONAME, _RPATH = 1, 4, 5, 6, 10, 11, 14, 15
 _FLAGS_1, _NODELETE = 0x6FFFFFFB, 8
+_MOST_NAMES = 1 << 20  # bytes of section names; libraries have a few hundred
 
 
 def machine() -> int:
@@ -60,6 +61,18 @@ def _defined(data: bytes) -> Iterator[tuple[bytes, int]]:
             if where != 0:
                 begin = strings + name
                 yield data[begin : data.index(b"\0", begin)], offset + number * _SYMBOL.size
+
+
+def is_go(path: str) -> bool:
+    """Whether a file is a library or program with a Go runtime. A stripped one has the section, too."""
+    try:
+        with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            if data[:6] != _IDENT[:6]:
+                return False
+            offset, length = _sections(data)[_HEADER.unpack_from(data)[13]][4:6]
+            return b".go.buildinfo\0" in data[offset : offset + min(length, _MOST_NAMES)]
+    except (OSError, ValueError, struct.error, IndexError):
+        return False
 
 
 def needs(path: str) -> tuple[list[str], set[str]]:

@@ -59,7 +59,7 @@ def visible(options: Options) -> int:
     """Run ``gpuconf visible``."""
     if options.value is not None:
         os.environ["CUDA_VISIBLE_DEVICES"] = options.value  # before CUDA reads it
-    said = _Notices()
+    said = Notices()
     logging.getLogger("gpuconf").addHandler(said)
     devices = visible_devices()
     if options.json:
@@ -75,9 +75,6 @@ def visible(options: Options) -> int:
 
 
 def _why_none() -> str:
-    from ..machine.cards import survey
-    from .processes import no_gpus
-
     found = survey()
     shown = os.environ.get("CUDA_VISIBLE_DEVICES")
     if not found.cards or shown is None:
@@ -92,13 +89,14 @@ def _form(device: VisibleDevice, form: str) -> str:
     return str(found)
 
 
-class _Notices(logging.Handler):
-    """Keeps the notices about CUDA_VISIBLE_DEVICES."""
+class Notices(logging.Handler):
+    """Keeps what listing the devices logs."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.texts: list[str] = []
+        self.texts: list[str] = []  # warnings, such as those about CUDA_VISIBLE_DEVICES
+        self.infos: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        if record.levelno >= logging.WARNING:
-            self.texts.append(record.getMessage())
+        """Keep one."""
+        (self.infos if record.levelno < logging.WARNING else self.texts).append(record.getMessage())

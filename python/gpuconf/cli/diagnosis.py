@@ -3,16 +3,16 @@
 
 from __future__ import annotations
 
+import functools
 import glob
 import json
 import logging
 import os
 import re
-import struct
 from collections.abc import Iterator, Mapping, MutableMapping
 
 from .. import errors
-from .._core import runtime, settings, settings_file, texts
+from .._core import elf, runtime, settings, settings_file, texts
 from .._core.devices import VisibleDevice
 from .._core.generated.cards import Card
 from .._core.native import core
@@ -22,30 +22,10 @@ from ..jobs.job_memory import NOT_COUNTED, of_this_job
 from ..jobs.turns import why_never, why_not
 from ..leases.contexts import VARIABLE, context_bytes
 from ..leases.request import checked_default
-from ..leases.view import View, view
+from ..leases.view import View, hidden_users, view
 from ..machine.cards import Survey, visible_devices
+from .devices import Notices
 from .processes import WHOLE_CARD_UNKNOWN, refused_queries
-
-_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
-_MOST = 1 << 20  # bytes of section names; libraries have a few hundred
-_SECTION = b".go.buildinfo\0"
-
-
-def is_go(path: str) -> bool:
-    """Whether a file is a library or program with a Go runtime. A stripped one has the section, too."""
-    try:
-        with open(path, "rb") as file:
-            head = file.read(_HEADER.size)
-            if len(head) < _HEADER.size or head[:6] != b"\x7fELF\x02\x01":
-                return False
-            fields = _HEADER.unpack(head)
-            sections, size, names = fields[6], fields[11], fields[13]
-            file.seek(sections + names * size)
-            _, _, _, _, offset, length = struct.unpack("<IIQQQQ", file.read(40))
-            file.seek(offset)
-            return _SECTION in file.read(min(length, _MOST))
-    except (OSError, struct.error):
-        return False
 
 
 def of_process(pid: int) -> list[str]:
@@ -55,7 +35,7 @@ def of_process(pid: int) -> list[str]:
             mapped = {line.split(None, 5)[5].rstrip("\n") for line in file if " r-xp " in line and "/" in line}
     except OSError:
         return []
-    return sorted(path for path in mapped if is_go(path))
+    return sorted(path for path in mapped if elf.is_go(path))
 
 
 OK, NOTE, PROBLEM = "ok", "note", "problem"
@@ -70,6 +50,9 @@ class Finding(Table):
     fix: str = ""
 
 
+problem, note, fine = (functools.partial(Finding, level) for level in (PROBLEM, NOTE, OK))
+
+
 def of_machine(environ: MutableMapping[str, str]) -> Iterator[Finding]:
     """Yield the findings about this machine and the environment. A bad setting is removed, and the others follow."""
     of_settings = list(_settings(environ))
@@ -78,7 +61,7 @@ def of_machine(environ: MutableMapping[str, str]) -> Iterator[Finding]:
         machine = view()
     except errors.GpuconfError as error:
         if all(finding.text != str(error) for finding in of_settings):
-            yield Finding(PROBLEM, "settings", str(error), "correct GPUCONF_SIMULATE, or unset it")
+            yield problem("settings", str(error), "correct GPUCONF_SIMULATE, or unset it")
         return
     yield from _driver(machine.survey)
     yield from _cuda(machine.survey, environ)
@@ -101,19 +84,19 @@ def of_machine(environ: MutableMapping[str, str]) -> Iterator[Finding]:
 def _settings(environ: MutableMapping[str, str]) -> Iterator[Finding]:
     bad = dict(_refused(environ))
     for name, text in bad.items():
-        yield Finding(PROBLEM, "settings", text, f"correct the value, or unset {name}")
+        yield problem("settings", text, f"correct the value, or unset {name}")
         del environ[name]
     for setting in settings.SETTINGS:  # others than 1 are no errors, and mean 1 or 0
         given = environ.get(setting.variable, "")
         if setting.kind == "flag" and given not in ("", "0", "1"):
             text = f"{setting.variable} must be 1 or 0, but got {given!r}"
-            yield Finding(PROBLEM, "settings", text, f"correct the value, or unset {setting.variable}")
+            yield problem("settings", text, f"correct the value, or unset {setting.variable}")
     try:
         origins = settings.explain(environ, {})
         checked_default(environ)
         _check_simulation(environ)
     except errors.GpuconfError as error:
-        yield Finding(PROBLEM, "settings", str(error), "correct the value; every gpuconf call fails until then")
+        yield problem("settings", str(error), "correct the value; every gpuconf call fails until then")
         environ[settings_file.CHOICE] = ""
     else:
         changed = [
@@ -121,16 +104,16 @@ def _settings(environ: MutableMapping[str, str]) -> Iterator[Finding]:
         ]
         if not bad:
             text = ", ".join(changed) if changed else "all defaults; see gpuconf config --explain"
-            yield Finding(OK, "settings", text)
+            yield fine("settings", text)
     try:
         ignored, known = settings.ignored(environ), runtime.environment()
     except errors.GpuconfError:  # the administrator's file, which the finding above names
         return
-    yield from (Finding(NOTE, "settings", one.text, one.fix) for one in ignored)
+    yield from (note("settings", one.text, one.fix) for one in ignored)
     for name, text in json.loads(core.pybind_MalformedVariables(known)).items():
-        yield Finding(PROBLEM, "settings", text, f"correct {name}, or unset it")
+        yield problem("settings", text, f"correct {name}, or unset it")
         del environ[name]
-    yield from (Finding(PROBLEM, "settings", text, fix) for text, fix in settings.misspelled(environ))
+    yield from (problem("settings", text, fix) for text, fix in settings.misspelled(environ))
 
 
 def _refused(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -168,29 +151,23 @@ def _check_simulation(environ: Mapping[str, str]) -> None:
 
 def _driver(survey: Survey) -> Iterator[Finding]:
     if survey.simulated:
-        yield Finding(NOTE, "driver", f"not used: the GPUs are simulated ({survey.simulated})")
+        yield note("driver", f"not used: the GPUs are simulated ({survey.simulated})")
         return
     if not survey.cards:
         fix = "simulate GPUs (GPUCONF_SIMULATE=2xH100-80GB), or install the driver, or start the container with GPUs"
-        yield Finding(PROBLEM, "driver", survey.why_none or "no GPU", fix)
+        yield problem("driver", survey.why_none or "no GPU", fix)
         yield from _device_files()
         return
     version = "CUDA {}.{}".format(*survey.cuda) if survey.cuda else "an unknown CUDA version"
     kernel = _kernel_module()
     if kernel and survey.driver and kernel != survey.driver:
         fix = "restart the machine or reload the kernel module; in a container, restart the container"
-        yield Finding(
-            PROBLEM,
-            "driver",
-            f"the driver library is version {survey.driver}, but the kernel module is version {kernel}",
-            fix,
-        )
+        text = f"the driver library is version {survey.driver}, but the kernel module is version {kernel}"
+        yield problem("driver", text, fix)
     else:
-        yield Finding(OK, "driver", f"{survey.driver}, for {version} and older; {counted(len(survey.cards), 'card')}")
+        yield fine("driver", f"{survey.driver}, for {version} and older; {counted(len(survey.cards), 'card')}")
     if survey.host_pids:
-        yield Finding(
-            NOTE, "driver", "this is a container: the driver reports PIDs of the host, which mean nothing here"
-        )
+        yield note("driver", "this is a container: the driver reports PIDs of the host, which mean nothing here")
     yield from _device_files()
 
 
@@ -207,43 +184,36 @@ def _device_files() -> Iterator[Finding]:
     for path in sorted(glob.glob("/dev/nvidia[0-9]*") + glob.glob("/dev/nvidiactl") + glob.glob("/dev/nvidia-uvm")):
         if not os.access(path, os.R_OK | os.W_OK):
             fix = f"add the user to the group of {path}, or start the container with access to it"
-            yield Finding(PROBLEM, "driver", f"this user may not open {path}", fix)
+            yield problem("driver", f"this user may not open {path}", fix)
 
 
 def _cuda(survey: Survey, environ: Mapping[str, str]) -> Iterator[Finding]:
     """Compare what CUDA shows with what the machine has."""
-    said = _Warnings()
+    said = Notices()
     logger = logging.getLogger("gpuconf")
     logger.addHandler(said)
     logger.setLevel(logging.INFO)
     try:
         devices = visible_devices()
     except errors.GpuconfError as error:
-        yield Finding(PROBLEM, "CUDA", str(error), "run nvidia-smi; if it works, restart the program or the container")
+        yield problem("CUDA", str(error), "run nvidia-smi; if it works, restart the program or the container")
         return
     finally:
         logger.removeHandler(said)
     for text in said.texts:
-        yield Finding(
-            PROBLEM,
-            "visible GPUs",
-            text,
-            "correct CUDA_VISIBLE_DEVICES or CUDA_DEVICE_ORDER; gpuconf visible prints the first by UUID",
-        )
+        if text.startswith(runtime.BEGINNING):  # which another finding reports
+            continue
+        fix = "correct CUDA_VISIBLE_DEVICES or CUDA_DEVICE_ORDER; gpuconf visible prints the first by UUID"
+        yield problem("visible GPUs", text, fix)
     if survey.cards and not devices:
         shown = environ.get("CUDA_VISIBLE_DEVICES")
-        why = (
-            f"CUDA_VISIBLE_DEVICES={shown!r} shows none"
-            if shown is not None
-            else "; ".join(said.infos) or "CUDA finds none"
-        )
-        fix = "unset CUDA_VISIBLE_DEVICES" if shown is not None else "install the driver's CUDA library, libcuda.so.1"
-        yield Finding(
-            PROBLEM, "visible GPUs", f"{counted(len(survey.cards), 'card')}, but a program sees none: {why}", fix
-        )
+        why, fix = "; ".join(said.infos) or "CUDA finds none", "install the driver's CUDA library, libcuda.so.1"
+        if shown is not None:
+            why, fix = f"CUDA_VISIBLE_DEVICES={shown!r} shows none", "unset CUDA_VISIBLE_DEVICES"
+        yield problem("visible GPUs", f"{counted(len(survey.cards), 'card')}, but a program sees none: {why}", fix)
         return
     if devices:
-        yield Finding(OK, "visible GPUs", f"a program sees {len(devices)} of {counted(_usable(survey), 'GPU')}")
+        yield fine("visible GPUs", f"a program sees {len(devices)} of {counted(_usable(survey), 'GPU')}")
     if not survey.simulated:
         yield from _wanted(devices, environ)
         yield from _order(devices, environ)
@@ -260,7 +230,7 @@ def _wanted(devices: list[VisibleDevice], environ: Mapping[str, str]) -> Iterato
         unknown = wanted[len(devices)].strip()
         has = f"has {counted(len(wanted), 'entry', 'entries')}, but shows {len(devices)}"
         text = f"CUDA_VISIBLE_DEVICES {has}: CUDA stops at {unknown!r}"
-        yield Finding(PROBLEM, "visible GPUs", text, "remove it; gpuconf devices lists the GPUs")
+        yield problem("visible GPUs", text, "remove it; gpuconf devices lists the GPUs")
 
 
 def _order(devices: list[VisibleDevice], environ: Mapping[str, str]) -> Iterator[Finding]:
@@ -272,26 +242,10 @@ def _order(devices: list[VisibleDevice], environ: Mapping[str, str]) -> Iterator
     one = differing[0]
     text = f"CUDA's GPU {one.cuda_ordinal} is nvidia-smi's GPU {one.nvml_index} ({one.uuid})"
     if environ.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID" or environ.get("CUDA_VISIBLE_DEVICES"):
-        yield Finding(NOTE, "device order", f"{text}, because only some GPUs are visible")
+        yield note("device order", f"{text}, because only some GPUs are visible")
         return
     fix = "set CUDA_DEVICE_ORDER=PCI_BUS_ID, or name GPUs by UUID, as gpuconf visible prints them"
-    yield Finding(PROBLEM, "device order", f"{text}: numbers from nvidia-smi select other GPUs", fix)
-
-
-class _Warnings(logging.Handler):
-    """Keeps the notices that listing the devices logs."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.texts: list[str] = []
-        self.infos: list[str] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        text = record.getMessage()
-        if record.levelno < logging.WARNING:
-            self.infos.append(text)
-        elif not text.startswith(runtime.BEGINNING):  # which another finding reports
-            self.texts.append(text)
+    yield problem("device order", f"{text}: numbers from nvidia-smi select other GPUs", fix)
 
 
 # Cards
@@ -307,25 +261,25 @@ def _card(card: Card) -> Iterator[Finding]:
     who = f"GPU {card.index}"
     refused = refused_queries(card)
     if refused:
-        yield Finding(NOTE, who, f"{WHOLE_CARD_UNKNOWN} ({refused[0].partition(';')[0]})")
+        yield note(who, f"{WHOLE_CARD_UNKNOWN} ({refused[0].partition(';')[0]})")
     for text in card.errors:
         if text in refused:
             continue
-        yield Finding(PROBLEM, who, text, "see the message; a reset of the GPU or a restart of the machine may help")
+        yield problem(who, text, "see the message; a reset of the GPU or a restart of the machine may help")
     if card.mig == "on" and not card.instances:
         fix = "create instances: nvidia-smi mig -cgi 19 -C; or turn MIG off: nvidia-smi -mig 0"
-        yield Finding(PROBLEM, who, "MIG is on, but there is no instance: CUDA cannot use the card", fix)
+        yield problem(who, "MIG is on, but there is no instance: CUDA cannot use the card", fix)
     elif card.instances:
         text = (
             f"is divided into {counted(len(card.instances), 'MIG instance')}, each with its own memory limit, which "
             "the GPU enforces"
         )
-        yield Finding(NOTE, who, text)
+        yield note(who, text)
     memory = card.memory
     if memory.kind != "dedicated":
-        yield Finding(NOTE, who, f"{card.name} {_KINDS[memory.kind]} (source: {memory.source or 'unknown'})")
+        yield note(who, f"{card.name} {_KINDS[memory.kind]} (source: {memory.source or 'unknown'})")
     if card.processes_error:
-        yield Finding(NOTE, who, f"the driver does not list its processes: {card.processes_error}")
+        yield note(who, f"the driver does not list its processes: {card.processes_error}")
 
 
 def _between_gpus(survey: Survey) -> Iterator[Finding]:
@@ -334,7 +288,7 @@ def _between_gpus(survey: Survey) -> Iterator[Finding]:
             "gpuconf's pools with growth do not work with NCCL yet, with CUDA IPC (cuIpc: Dask-CUDA, UCX) "
             "or with RDMA (GPUDirect: NCCL, UCX, NIXL across machines)"
         )
-        yield Finding(NOTE, "growth", text, "programs that use these: gpuconf.configure(limit=..., growth=False)")
+        yield note("growth", text, "programs that use these: gpuconf.configure(limit=..., growth=False)")
 
 
 def _wsl(survey: Survey) -> Iterator[Finding]:
@@ -343,7 +297,7 @@ def _wsl(survey: Survey) -> Iterator[Finding]:
             "this is WSL2: Windows manages the GPU's memory. Allocations beyond it may succeed, free memory is an "
             "estimate, and processes are not listed; only gpuconf's own limits are exact"
         )
-        yield Finding(NOTE, "WSL2", text, "set a limit; if growth fails, use growth=False")
+        yield note("WSL2", text, "set a limit; if growth fails, use growth=False")
 
 
 def is_wsl(release: str = "/proc/sys/kernel/osrelease", device: str = "/dev/dxg") -> bool:
@@ -365,12 +319,12 @@ def _processes(machine: View) -> Iterator[Finding]:
             if bad and share.bytes:
                 text = f"PID {share.pid} is {bad[0]}, but the driver counts {human_bytes(share.bytes)} for it"
                 fix = "end its parent, or whatever else holds its /dev/nvidia* descriptors: fuser -v /dev/nvidia*"
-                yield Finding(PROBLEM, f"GPU {place.gpu}", text, fix)
+                yield problem(f"GPU {place.gpu}", text, fix)
         for share in place.shares:
             if {"gone", "parent ended"} & {*share.notes} and share.lease and share.bytes is None:
                 ended = f"process {share.lease_pid}, which leased {human_bytes(share.lease)}, has ended"
                 child = "a child process" if "gone" in share.notes else f"its child {share.pid} ({share.command})"
-                yield Finding(NOTE, f"GPU {place.gpu}", f"{ended}, but {child} still holds the lease")
+                yield note(f"GPU {place.gpu}", f"{ended}, but {child} still holds the lease")
 
 
 # Limits
@@ -398,11 +352,11 @@ def _limits(survey: Survey, environ: Mapping[str, str]) -> Iterator[Finding]:
     said += [f"{name}={environ[name]}: {who}" for name, who in _FOREIGN_LIMITS.items() if environ.get(name)]
     if any(card.instances for card in survey.cards):
         said.append("MIG instances: the GPU enforces them")
-    yield from (Finding(NOTE, "limits", text) for text in said)
+    yield from (note("limits", text) for text in said)
     drivers = list(_drivers(survey, environ))
     yield from drivers
     if not said and not drivers:
-        yield Finding(OK, "limits", "no limit is set")
+        yield fine("limits", "no limit is set")
 
 
 def _turns(survey: Survey) -> Iterator[Finding]:
@@ -420,7 +374,7 @@ def _drivers(survey: Survey, environ: Mapping[str, str]) -> Iterator[Finding]:
         yield Finding(NOTE if right else PROBLEM, "limits", text, fix)
     text = may_be_set()
     if text:
-        yield Finding(NOTE, "limits", text)
+        yield note("limits", text)
 
 
 _FOREIGN_LIMITS = {
@@ -438,30 +392,22 @@ _FOREIGN_LIMITS = {
 
 
 def _ledger(machine: View, environ: Mapping[str, str]) -> Iterator[Finding]:
-    from ..leases.view import hidden_users
-
-    for text in hidden_users(machine):
-        yield Finding(NOTE, "ledger", text)
+    yield from (note("ledger", text) for text in hidden_users(machine))
     from ..leases.ledger import default_folder, lost, open_ledger, why_unusable
 
     for text in lost(default_folder()):
-        yield Finding(
-            PROBLEM, "ledger", text, "end the process, or wait until it has ended: other programs do not see its lease"
-        )
+        fix = "end the process, or wait until it has ended: other programs do not see its lease"
+        yield problem("ledger", text, fix)
     if machine.ledger_error:
-        yield Finding(PROBLEM, "ledger", machine.ledger_error, "see the message, and gpuconf ledger check")
+        yield problem("ledger", machine.ledger_error, "see the message, and gpuconf ledger check")
         return
     if machine.ledger is None:
         why = why_unusable(default_folder())
         if why:
-            yield Finding(
-                PROBLEM,
-                "ledger",
-                f"no lease is possible: {why}",
-                "set GPUCONF_LEDGER to a folder of this user, empty or new",
-            )
+            fix = "set GPUCONF_LEDGER to a folder of this user, empty or new"
+            yield problem("ledger", f"no lease is possible: {why}", fix)
         else:
-            yield Finding(OK, "ledger", "none yet; the first lease creates it")
+            yield fine("ledger", "none yet; the first lease creates it")
         return
     ledger = open_ledger(create=False)
     for text in ledger.check():
@@ -471,7 +417,7 @@ def _ledger(machine: View, environ: Mapping[str, str]) -> Iterator[Finding]:
                 "its administrator, or the user that the text names, ends the processes that use the file, then "
                 "removes it"
             )
-        yield Finding(PROBLEM, "ledger", f"{machine.ledger}: {text}", fix)
+        yield problem("ledger", f"{machine.ledger}: {text}", fix)
     claims = ledger.claims()
     waiting = sum(claim.state == "waiting" for claim in claims)
     publishing = len(ledger.processes())
@@ -479,11 +425,11 @@ def _ledger(machine: View, environ: Mapping[str, str]) -> Iterator[Finding]:
         f"{machine.ledger}: {counted(len(claims) - waiting, 'lease')}, {waiting} waiting, {publishing} publishing "
         "their pools"
     )
-    yield Finding(OK, "ledger", text)
+    yield fine("ledger", text)
     lease = environ.get("GPUCONF_LEASE")
     if lease and all(claim.id != lease for claim in claims):
         text = f"GPUCONF_LEASE names lease {lease}, which has ended"
-        yield Finding(PROBLEM, "environment", text, "unset GPUCONF_LEASE and GPUCONF_LIMIT, or use gpuconf run again")
+        yield problem("environment", text, "unset GPUCONF_LEASE and GPUCONF_LIMIT, or use gpuconf run again")
 
 
 # The environment
@@ -494,7 +440,7 @@ def _contexts() -> Iterator[Finding]:
     try:
         sizes = {device.name: context_bytes(device) for device in visible_devices()}
     except errors.GpuconfError as error:
-        yield Finding(PROBLEM, "leases", str(error), "correct the value; no lease is granted until then")
+        yield problem("leases", str(error), "correct the value; no lease is granted until then")
         return
     for name, size in sizes.items():
         if size:
@@ -504,47 +450,35 @@ def _contexts() -> Iterator[Finding]:
                 f"a lease takes nothing of {name} for CUDA contexts ({VARIABLE}=0): processes may run out of "
                 "memory when they start"
             )
-        yield Finding(NOTE, "leases", text)
+        yield note("leases", text)
 
 
 def _stale(survey: Survey, environ: Mapping[str, str]) -> Iterator[Finding]:
     for name in ("GPUCONF_RUN", "GPUCONF_GUARD", "GPUCONF_SIMULATED_CARDS"):
         path = environ.get(name)
         if path and not os.path.exists(path):
-            yield Finding(
-                PROBLEM, "environment", f"{name} names {path}, which is gone: its job has ended", f"unset {name}"
-            )
+            yield problem("environment", f"{name} names {path}, which is gone: its job has ended", f"unset {name}")
     who = settings.asked("GPUCONF_SIMULATE", environ)
     if survey.simulated and runtime.has_driver():
-        yield Finding(NOTE, "environment", f"the simulation hides the real GPUs of this machine. Requested by: {who}")
+        yield note("environment", f"the simulation hides the real GPUs of this machine. Requested by: {who}")
     disabled = environ.get("GPUCONF_DISABLE", "")
     if disabled not in ("", "0"):
-        text = f"GPUCONF_DISABLE={disabled}: programs under gpuconf run are not routed"
-        yield Finding(NOTE, "environment", text)
+        yield note("environment", f"GPUCONF_DISABLE={disabled}: programs under gpuconf run are not routed")
     shown = environ.get("NVIDIA_VISIBLE_DEVICES")
     if shown in ("void", "none", "") and not (survey.cards and not survey.simulated):
-        yield Finding(NOTE, "environment", f"NVIDIA_VISIBLE_DEVICES={shown!r}: this container was started without GPUs")
+        yield note("environment", f"NVIDIA_VISIBLE_DEVICES={shown!r}: this container was started without GPUs")
     if environ.get("CUDA_LAUNCH_BLOCKING") == "1":
-        yield Finding(
-            NOTE,
-            "environment",
-            "CUDA_LAUNCH_BLOCKING=1 makes every kernel launch wait for its kernel; use it only for debugging",
-        )
+        text = "CUDA_LAUNCH_BLOCKING=1 makes every kernel launch wait for its kernel; use it only for debugging"
+        yield note("environment", text)
 
 
 def _two_go_runtimes(machine: View, environ: Mapping[str, str]) -> Iterator[Finding]:
-    preloaded = [path for path in re.split(r"[ :]", environ.get("LD_PRELOAD", "")) if path and is_go(path)]
+    preloaded = [path for path in re.split(r"[ :]", environ.get("LD_PRELOAD", "")) if path and elf.is_go(path)]
     fix = "load only one of them: Go does not support two runtimes in a process"
     if preloaded:
-        yield Finding(
-            PROBLEM, "Go runtimes", f"LD_PRELOAD loads {preloaded[0]}, which is written in Go, like gpuconf", fix
-        )
+        yield problem("Go runtimes", f"LD_PRELOAD loads {preloaded[0]}, which is written in Go, like gpuconf", fix)
     for pid in sorted({share.pid for place in machine.places for share in place.shares if not share.notes}):
         libraries = of_process(pid)
         if len(libraries) > 1:
-            yield Finding(
-                PROBLEM,
-                "Go runtimes",
-                f"PID {pid} has loaded several libraries written in Go: {', '.join(libraries)}",
-                fix,
-            )
+            text = f"PID {pid} has loaded several libraries written in Go: {', '.join(libraries)}"
+            yield problem("Go runtimes", text, fix)

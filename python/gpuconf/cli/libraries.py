@@ -16,7 +16,7 @@ from .._core.generated.details import About
 from .._core.native import core
 from .._typing import Any
 from ..allocators._share import SETS
-from .diagnosis import NOTE, OK, PROBLEM, Finding
+from .diagnosis import NOTE, OK, Finding, fine, note, problem
 
 # The packages of each library: CuPy and JAX have one for each version of CUDA.
 PACKAGES = {
@@ -49,7 +49,7 @@ def of_python(answer: Mapping[str, Any], words: Sequence[str], environ: Mapping[
         if not why and under_run:
             why = _why_not_under_run(answer, environ)
         if why:
-            yield Finding(NOTE, name, f"{version}: {why}")
+            yield note(name, f"{version}: {why}")
             continue
         series = ".".join(version.split("+")[0].split(".")[:2])
         tested = any(each[name] == series for each in SETS.values())
@@ -58,9 +58,7 @@ def of_python(answer: Mapping[str, Any], words: Sequence[str], environ: Mapping[
             OK if under_run else NOTE, name, text if tested else f"{text}; gpuconf is not tested with this version"
         )
     if not any(versions.values()):
-        yield Finding(
-            NOTE, "libraries", "none that gpuconf knows is installed (PyTorch, CuPy, Numba, JAX, TensorFlow, RMM)"
-        )
+        yield note("libraries", "none that gpuconf knows is installed (PyTorch, CuPy, Numba, JAX, TensorFlow, RMM)")
 
 
 _ROUTED = "routed onto gpuconf's pools when it first uses the GPU"
@@ -124,15 +122,15 @@ def finding(path: Sequence[str]) -> Finding:
     try:
         blas = About(*json.loads(core.pybind_DescribeBLAS(choice, "\n".join(runtime.module_folders(list(path))))))
     except errors.GpuconfError as error:
-        return Finding(PROBLEM, "BLAS", str(error), f"correct or unset GPUCONF_BLAS; {_INSTALL}")
+        return problem("BLAS", str(error), f"correct or unset GPUCONF_BLAS; {_INSTALL}")
     if blas.path:
         version = re.search(r"\d+(\.\d+)+", blas.version)
         name = " ".join([blas.library or "an unnamed library", *([version[0]] if version else [])])
         threads = f", {blas.threads} thread{'s' * (blas.threads != 1)}" if blas.threads else ""
         text = f"{name}{threads}, multiplies matrices on the CPU and on simulated GPUs: {blas.path}"
-        return Finding(OK, "BLAS", text)
+        return fine("BLAS", text)
     why = "GPUCONF_BLAS=gonum" if choice == "gonum" else "; ".join(blas.complaints) or "no BLAS library found"
     text = (
         f"gonum multiplies matrices on the CPU and on simulated GPUs, several times slower than a BLAS library ({why})"
     )
-    return Finding(NOTE, "BLAS", text, "unset it" if choice == "gonum" else _INSTALL)
+    return note("BLAS", text, "unset it" if choice == "gonum" else _INSTALL)

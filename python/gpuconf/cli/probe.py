@@ -19,7 +19,7 @@ from .._core.command import run
 from .._typing import Any
 from ..plans.programs.cover import LAUNCHER, Cover, Options
 from . import libraries
-from .diagnosis import NOTE, OK, PROBLEM, Finding
+from .diagnosis import Finding, fine, note, problem
 
 _SUBJECT = "rehearsals"
 _COVER_SECONDS = 1.0
@@ -39,17 +39,17 @@ def of_cover(environ: Mapping[str, str]) -> Finding:
                 status = _run(cover)
         except errors.UnavailableError:
             text = f"none is possible, because this machine has no cover for the program's writes ({_refused(cover)})"
-            return Finding(NOTE, _SUBJECT, text, _advice())
+            return note(_SUBJECT, text, _advice())
         finally:
             cover.close()
     except OSError as error:
-        return Finding(NOTE, _SUBJECT, f"whether this machine allows a cover is unknown: {error}", _PAGE)
+        return note(_SUBJECT, f"whether this machine allows a cover is unknown: {error}", _PAGE)
     if status != 0:
-        return Finding(NOTE, _SUBJECT, f"a program does not run in the cover ({cover.said()}): status {status}", _PAGE)
+        return note(_SUBJECT, f"a program does not run in the cover ({cover.said()}): status {status}", _PAGE)
     text = f"gpuconf plan -- PROGRAM has a cover: {cover.said()}"
     if cover.kind != "mirror":
-        return Finding(OK, _SUBJECT, text)
-    return Finding(NOTE, _SUBJECT, f"{text}. Overlays are refused: {_refused(cover)}", _advice())
+        return fine(_SUBJECT, text)
+    return note(_SUBJECT, f"{text}. Overlays are refused: {_refused(cover)}", _advice())
 
 
 def _refused(cover: Cover) -> str:
@@ -140,19 +140,15 @@ def of_environment(words: Sequence[str]) -> Iterator[Finding]:
     """Yield the findings about the Python that a command would run in; without a command, about this one."""
     interpreter = _interpreter(words) if words else [sys.executable]
     if interpreter is None and shutil.which(words[0], os.F_OK) is None:
-        yield Finding(PROBLEM, "program", f"{words[0]}: command not found", "correct the name, or PATH")
+        yield problem("program", f"{words[0]}: command not found", "correct the name, or PATH")
         return
     if interpreter is None:
         text = f"doctor does not recognize {words[0]} as a Python program, so its libraries are unknown"
-        yield Finding(
-            NOTE, "program", f"{text}; gpuconf run limits what it can: the guard counts every library's memory"
-        )
+        yield note("program", f"{text}; gpuconf run limits what it can: the guard counts every library's memory")
         return
     answer = _ask(interpreter)
     if isinstance(answer, str):
-        yield Finding(
-            PROBLEM, "Python", f"{' '.join(interpreter)}: {answer}", "check the command, and that this Python starts"
-        )
+        yield problem("Python", f"{' '.join(interpreter)}: {answer}", "check the command, and that this Python starts")
         return
     yield from _python(answer, libraries.is_under_run(words, os.environ))
     yield from libraries.of_python(answer, words, os.environ)
@@ -201,35 +197,31 @@ def _python(answer: dict[str, Any], under_run: bool) -> Iterator[Finding]:
     version = ".".join(map(str, answer["version"]))
     about = f"{version} at {answer['executable']}"
     if answer["gpuconf"] == __version__:
-        yield Finding(OK, "Python", f"{about}, with gpuconf {__version__}")
+        yield fine("Python", f"{about}, with gpuconf {__version__}")
     elif answer["version"] < [3, 10]:
         fix = "use Python 3.10 or newer, or rely on the guard"
-        yield Finding(PROBLEM, "Python", f"{about} is too old for gpuconf: its libraries are not routed", fix)
+        yield problem("Python", f"{about} is too old for gpuconf: its libraries are not routed", fix)
     elif "t" in answer["abiflags"]:
         fix = "use a Python with the GIL, or rely on the guard"
         text = f"{about} is free-threaded, which gpuconf does not support: its libraries are not routed"
-        yield Finding(PROBLEM, "Python", text, fix)
+        yield problem("Python", text, fix)
     elif answer["gpuconf"]:
-        yield Finding(NOTE, "Python", f"{about}, with gpuconf {answer['gpuconf']}; this command is {__version__}")
+        yield note("Python", f"{about}, with gpuconf {answer['gpuconf']}; this command is {__version__}")
     else:
-        yield Finding(
-            NOTE, "Python", f"{about} does not have gpuconf; under gpuconf run it uses this command's gpuconf"
-        )
+        yield note("Python", f"{about} does not have gpuconf; under gpuconf run it uses this command's gpuconf")
     if answer["flags"]:
         text = (
             f"{' '.join(answer['flags'])} keeps the startup code of gpuconf run from running: its libraries are "
             "not routed"
         )
         yield (
-            Finding(PROBLEM, "Python", text, "remove the option")
+            problem("Python", text, "remove the option")
             if under_run
-            else Finding(NOTE, "Python", f"{text} there, unless the program calls gpuconf.configure()")
+            else note("Python", f"{text} there, unless the program calls gpuconf.configure()")
         )
     if answer["start"] == "fork":
         text = (
             "multiprocessing forks its workers: neither CUDA nor gpuconf works in a child forked after its parent "
             "has used them"
         )
-        yield Finding(
-            NOTE, "forks", text, "multiprocessing.set_start_method('spawn'), or fork before the first use of the GPU"
-        )
+        yield note("forks", text, "multiprocessing.set_start_method('spawn'), or fork before the first use of the GPU")
