@@ -168,6 +168,7 @@ def snapshot(pool: Any = None, *_: Any, **__: Any) -> dict[str, Any]:
 
     A ``torch.cuda.MemPool`` is empty in mode whole.
     """
+    from ..memory import _snapshot
     from ..memory._map import memory_map
 
     runtime.logical_devices("torch.cuda.memory_snapshot")
@@ -175,32 +176,8 @@ def snapshot(pool: Any = None, *_: Any, **__: Any) -> dict[str, Any]:
     segments = []
     for number, ordinal in enumerate(runtime.ordinals() if shown else ()):
         for region in memory_map(_share.name_of(number)).regions:
-            in_use = sum(chunk.nbytes for chunk in region.chunks if chunk.in_use)
-            segments.append(
-                {
-                    "device": ordinal,
-                    "address": region.address,
-                    "total_size": region.nbytes,
-                    "allocated_size": in_use,
-                    "active_size": in_use,
-                    "requested_size": sum(chunk.requested for chunk in region.chunks),
-                    "stream": 0,
-                    "segment_type": "large",
-                    "segment_pool_id": (0, number),
-                    "is_expandable": False,
-                    "frames": [],
-                    "blocks": [
-                        {
-                            "address": chunk.address,
-                            "size": chunk.nbytes,
-                            "requested_size": chunk.requested,
-                            "state": "active_allocated" if chunk.in_use else "inactive",
-                            "frames": [],
-                        }
-                        for chunk in region.chunks
-                    ],
-                }
-            )
+            chunks = [(chunk.address, chunk.nbytes, chunk.requested, chunk.in_use) for chunk in region.chunks]
+            segments.append(_snapshot.segment(ordinal, (region.address, region.nbytes, chunks), {}, (0, number)))
     return {
         "segments": segments,
         "device_traces": [],

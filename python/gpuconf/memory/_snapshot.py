@@ -45,14 +45,16 @@ def write(file: IO[bytes], events: Iterable[TraceEvent], pools: Pools | None) ->
         elif pools is not None:
             traces[e.gpu].append({"action": e.action, **entry})
     regions = extents.regions() if pools is None else pools
-    segments = [_segment(gpu, region, origins) for gpu in sorted(regions) for region in regions[gpu]]
+    segments = [segment(gpu, region, origins) for gpu in sorted(regions) for region in regions[gpu]]
     while len(traces) <= max(regions, default=-1):
         traces.append([])
     snapshot = {"segments": segments, "device_traces": traces, "allocator_settings": {}, "external_annotations": []}
     pickle.dump(snapshot, file, protocol=4)  # the viewer reads no later one
 
 
-def _segment(gpu: int, region: Sequence[Any], origins: dict[tuple[int, int], dict[str, Any]]) -> dict[str, Any]:
+def segment(
+    gpu: int, region: Sequence[Any], origins: dict[tuple[int, int], dict[str, Any]], pool: tuple[int, int] = (0, 0)
+) -> dict[str, Any]:
     """Return a segment for [address, bytes, [[address, bytes, requested, in use, library, tag], ...]]."""
     address, nbytes, chunks = region
     blocks = [
@@ -76,7 +78,7 @@ def _segment(gpu: int, region: Sequence[Any], origins: dict[tuple[int, int], dic
         "requested_size": sum(requested for _, _, requested, used, *_ in chunks if used),
         "stream": 0,
         "segment_type": "large",
-        "segment_pool_id": (0, 0),
+        "segment_pool_id": pool,
         "is_expandable": False,
         "frames": [],
         "blocks": blocks,
