@@ -11,7 +11,7 @@ from .. import errors
 from .._core import runtime, sizes, texts
 from .._core.native import loaded
 from .._core.scope import Device, gpu_number
-from .._core.table import Made, Table, columns, counted, human_bytes, make
+from .._core.table import Fields, Made, Table, columns, counted, human_bytes, make
 from .._core.texts import refuse_unknown
 from .._typing import Any, NoReturn
 from . import _release, _tracebacks
@@ -39,7 +39,7 @@ class BatchTry(Table):
     reason: str  # why this size was tried
 
 
-class BatchFit(metaclass=Made):
+class BatchFit(Fields, metaclass=Made):
     """The batch size that :func:`fit_batch` chose, and why. ``print`` shows the tries as a table.
 
     Attributes: ``batch_size``; ``result``, what the function returned with it; ``tries``, a BatchTry for each run, in
@@ -48,6 +48,7 @@ class BatchFit(metaclass=Made):
     """
 
     _made_by = "use gpuconf.memory.fit_batch()"
+    _fields = ("batch_size", "predicted", "reason", "tries")  # of to_dict: all but the result
 
     def __init__(self, batch_size: int, result: Any, tries: tuple[BatchTry, ...], predicted: int | None) -> None:
         self.batch_size = batch_size
@@ -70,29 +71,12 @@ class BatchFit(metaclass=Made):
             text += f". The measured peaks predict that {self.predicted} fits too"
         return text
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return all but the result, ready for ``json.dumps``. Sizes are in bytes."""
-        return {
-            "batch_size": self.batch_size,
-            "predicted": self.predicted,
-            "reason": self.reason,
-            "tries": [each.to_dict() for each in self.tries],
-        }
-
     def __str__(self) -> str:
         rows: list[tuple[str, ...]] = [("batch size", "fits", "peak", "available", "failed to allocate", "why")]
-        rows += [
-            (
-                str(each.batch_size),
-                "yes" if each.fits else "no",
-                *(
-                    "-" if n is None else human_bytes(n)
-                    for n in (each.peak_increase, each.bytes_available, each.refused)
-                ),
-                each.reason,
-            )
-            for each in self.tries
-        ]
+        for each in self.tries:
+            sizes = (each.peak_increase, each.bytes_available, each.refused)
+            shown = ("-" if size is None else human_bytes(size) for size in sizes)
+            rows.append((str(each.batch_size), "yes" if each.fits else "no", *shown, each.reason))
         table = columns([row[:5] for row in rows], left=0)
         return "\n".join([*(f"{line}  {row[5]}" for line, row in zip(table, rows, strict=True)), self.reason])
 

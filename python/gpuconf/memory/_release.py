@@ -11,7 +11,7 @@ from collections.abc import Callable
 from .._core import html, runtime
 from .._core.native import loaded, refuse_in_child
 from .._core.scope import Device, gpu_number
-from .._core.table import Made, Printed, Table, columns, human_bytes, make
+from .._core.table import Fields, Made, Printed, Table, columns, human_bytes, make
 from .._typing import Any
 from . import _holders, _tracebacks
 from ._holders import Holder, holds_device_memory
@@ -35,9 +35,8 @@ def _torch() -> bool:
         if clear is not None:
             clear()
         cuda.empty_cache()
-    except (
-        RuntimeError
-    ):  # while a CUDA graph is captured, as after a test that failed in one, and on a GPU that has failed
+    except RuntimeError:
+        # While a CUDA graph is captured, as after a test that failed in one, and on a GPU that has failed.
         return False
     return True
 
@@ -128,7 +127,7 @@ class ReleaseStep(Table):
     bytes_unreserved: int  # how much memory the pools returned to the GPU
 
 
-class Released(Printed, metaclass=Made):
+class Released(Printed, Fields, metaclass=Made):
     """What :func:`release` freed, and what is still in use. ``print`` shows it as a table.
 
     Attributes: ``steps``, a ReleaseStep for each step; ``bytes_freed``, by how much the memory in use fell;
@@ -138,6 +137,7 @@ class Released(Printed, metaclass=Made):
     """
 
     _made_by = "use gpuconf.memory.release()"
+    _fields = ("bytes_freed", "bytes_unreserved", "bytes_in_use", "steps", "usage", "holders")
 
     def __init__(
         self,
@@ -160,17 +160,6 @@ class Released(Printed, metaclass=Made):
     def bytes_unreserved(self) -> int:
         """How much memory the pools returned to the GPU, in bytes."""
         return max(0, sum(step.bytes_unreserved for step in self.steps))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return all of it, ready for ``json.dumps``. Sizes are in bytes."""
-        return {
-            "bytes_freed": self.bytes_freed,
-            "bytes_unreserved": self.bytes_unreserved,
-            "bytes_in_use": self.bytes_in_use,
-            "steps": [step.to_dict() for step in self.steps],
-            "usage": [each.to_dict() for each in self.usage],
-            "holders": [holder.to_dict() for holder in self.holders],
-        }
 
     def __str__(self) -> str:
         rows = [("step", "count", "freed", "returned to the GPU")]
@@ -197,15 +186,9 @@ class Released(Printed, metaclass=Made):
         ]
         rows.append((html.bold("total"), "", html.size(self.bytes_freed), html.size(self.bytes_unreserved)))
         usages = [html.Html(one._repr_html_()) for one in self.usage]
-        holders = [
-            html.line(
-                html.size(one.nbytes),
-                one.what,
-                "held by",
-                html.code(", ".join(one.referrers[:3])) if one.referrers else _UNKNOWN,
-            )
-            for one in self.holders
-        ]
+        who = (html.code(", ".join(one.referrers[:3])) if one.referrers else _UNKNOWN for one in self.holders)
+        held = zip(self.holders, who, strict=True)
+        holders = [html.line(html.size(one.nbytes), one.what, "held by", name) for one, name in held]
         title = f"{human_bytes(self.bytes_freed)} freed, {human_bytes(self.bytes_in_use)} still in use"
         return html.shown(
             html.titled(title, html.table(("step", "count", "freed", "returned to the GPU"), rows), *usages, *holders)

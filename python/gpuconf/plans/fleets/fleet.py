@@ -11,7 +11,7 @@ from ... import errors
 from ..._core import sizes as _sizes
 from ..._core import texts
 from ..._core.native import refuse_in_child
-from ..._core.table import Made, Printed, Table, human_bytes, human_limit, make
+from ..._core.table import Fields, Made, Printed, Table, human_bytes, human_limit, make
 from ..._typing import Any
 from ..recordings import ranks
 from ..recordings.replay import check_policies
@@ -70,7 +70,7 @@ class FleetCard(Table):
         return {**super().to_dict(), "free": self.free}
 
 
-class FleetPlan(Printed, metaclass=Made):
+class FleetPlan(Printed, Fields, metaclass=Made):
     """The result of :func:`gpuconf.plan_fleet`. ``print`` shows the cards with their jobs, and how to run each job.
 
     Attributes: ``fleet``, FleetGpus for each entry; ``reserve`` in bytes; ``jobs``, a FleetJob for each trace, the
@@ -86,6 +86,7 @@ class FleetPlan(Printed, metaclass=Made):
     __module__ = "gpuconf"
 
     _made_by = "use gpuconf.plan_fleet()"
+    _fields = ("fleet", "reserve", "phases", "fits", "cards_used", "lower_bound", "gap", "first_fit", "cards", "jobs")
 
     def __init__(self, fields: dict[str, Any]) -> None:
         self.fleet: tuple[FleetGpus, ...] = fields["fleet"]
@@ -131,21 +132,9 @@ class FleetPlan(Printed, metaclass=Made):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as ``gpuconf plan --fleet --json`` prints it. Sizes are in bytes."""
-        return {
-            "schema": SCHEMA,
-            "fleet": [gpus.to_dict() for gpus in self.fleet],
-            "reserve": self.reserve,
-            "phases": self.phases,
-            "fits": self.fits,
-            "cards_used": self.cards_used,
-            "lower_bound": self.lower_bound,
-            "gap": self.gap,
-            "first_fit": self.first_fit,
-            "cards": [card.to_dict() for card in self.cards],
-            "jobs": [job.to_dict() for job in self.jobs],
-            "unplaced": [job.name for job in self.unplaced],
-            "failed": [{"name": name, "error": error} for name, error in self.failed],
-        }
+        unplaced = [job.name for job in self.unplaced]
+        failed = [{"name": name, "error": error} for name, error in self.failed]
+        return {"schema": SCHEMA, **super().to_dict(), "unplaced": unplaced, "failed": failed}
 
     def __str__(self) -> str:
         return "\n".join(self._lines())
@@ -366,13 +355,5 @@ def _cost(assigned: list[list[int]]) -> tuple[int, int]:
 
 
 def _job(name: str, need: Need, reserve: int, cards: tuple[int, ...], phases: bool) -> FleetJob:
-    return FleetJob(
-        name,
-        need.gpus,
-        need.limit + reserve,
-        need.limit,
-        need.policy,
-        need.settings,
-        cards,
-        _command(need, phases and bool(cards)),
-    )
+    command = _command(need, phases and bool(cards))
+    return FleetJob(name, need.gpus, need.limit + reserve, need.limit, need.policy, need.settings, cards, command)

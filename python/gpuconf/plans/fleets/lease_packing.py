@@ -132,27 +132,16 @@ def pack(
     ``reserve`` is at least what a lease takes for a context on each of the cards.
     """
     sizes = [-(-(limit + reserve) // unit) for limit in limits]
-    possible = [job for job, limit in enumerate(limits) if limit <= max(card.leasable for card in set(cards))]
-    rooms = [min(card.memory, card.leasable + card.context) // unit for card in cards]
-    return _packed(possible, sizes, parts, rooms, progress)
-
-
-def _packed(
-    jobs: Sequence[int],
-    sizes: Sequence[int],
-    parts: Sequence[int],
-    rooms: Sequence[int],
-    progress: Callable[[str], None],
-) -> Packed:
-    order = sorted(range(len(rooms)), key=lambda card: -rooms[card])
-    cards = [rooms[card] for card in order]
-    fitting = [job for job in jobs if sizes[job] <= cards[0] and parts[job] <= len(cards)]
-    packing = Search([sizes[job] for job in fitting for _ in range(parts[job])], cards, progress=progress)
+    most = max(card.leasable for card in cards)
+    room_of = [min(card.memory, card.leasable + card.context) // unit for card in cards]
+    order = sorted(range(len(cards)), key=lambda card: -room_of[card])
+    rooms = [room_of[card] for card in order]
+    fitting = [
+        job for job, limit in enumerate(limits) if limit <= most and sizes[job] <= rooms[0] and parts[job] <= len(rooms)
+    ]
+    packing = Search([sizes[job] for job in fitting for _ in range(parts[job])], rooms, progress=progress)
+    assigned = assign(packing.best, rooms, [sizes[job] for job in fitting], [parts[job] for job in fitting])
     placed: list[list[int]] = [[] for _ in rooms]
-    for card, held in zip(
-        order,
-        assign(packing.best, cards, [sizes[job] for job in fitting], [parts[job] for job in fitting]),
-        strict=True,
-    ):
+    for card, held in zip(order, assigned, strict=True):
         placed[card] = [fitting[job] for job in held]
     return Packed(placed, packing.bound, packing.first)

@@ -100,20 +100,17 @@ def read(
     blocks = [b for s in segments for b in s.blocks]
     reserved, device_free = sum(s.nbytes for s in segments), fields["device_free"]
     own_limit = device_free >= fields["segment"]
+    in_use = [b for b in blocks if b.requested]
     return OutOfMemory(
-        fields["gpu"],
-        fields["event"],
-        fields["requested"],
-        call_site(stacks[fields["stack"]]),
-        (max(reserved, most_reserved) if own_limit else reserved + device_free) // _MIB * _MIB,
-        sum(b.nbytes for b in blocks if b.requested),
-        reserved,
-        device_free,
-        own_limit,
-        tuple(sorted((b.nbytes for b in blocks if not b.requested), reverse=True)),
-        sites.fold_blocks(b for b in blocks if b.requested),
-        segments,
-        fields["unknown"],
+        **{name: fields[name] for name in ("gpu", "event", "requested", "device_free", "unknown")},
+        call_site=call_site(stacks[fields["stack"]]),
+        bytes_limit=(max(reserved, most_reserved) if own_limit else reserved + device_free) // _MIB * _MIB,
+        bytes_in_use=sum(b.nbytes for b in in_use),
+        bytes_reserved=reserved,
+        own_limit=own_limit,
+        free_blocks=tuple(sorted((b.nbytes for b in blocks if not b.requested), reverse=True)),
+        sites=sites.fold_blocks(in_use),
+        segments=segments,
     )
 
 
@@ -121,20 +118,10 @@ def _segment(fields: dict[str, Any], holders: list[tuple[str, str]], stacks: lis
     blocks = []
     for b in fields["blocks"] or ():
         library, tag = holders[b["holder"]]
-        blocks.append(
-            SegmentBlock(
-                b["address"], b["nbytes"], b["requested"], b["waiting"], library, tag, stacks[b["stack"]], b["before"]
-            )
-        )
-    return Segment(
-        fields["address"],
-        fields["nbytes"],
-        fields["stream"],
-        fields["small"],
-        fields["expandable"],
-        tuple(blocks),
-        fields["pool"] != [0, 0],
-    )
+        own = {name: b[name] for name in ("address", "nbytes", "requested", "waiting", "before")}
+        blocks.append(SegmentBlock(library=library, tag=tag, stack=stacks[b["stack"]], **own))
+    own = {name: fields[name] for name in ("address", "nbytes", "stream", "small", "expandable")}
+    return Segment(blocks=tuple(blocks), private=fields["pool"] != [0, 0], **own)
 
 
 def _pools(segments: Iterable[Segment]) -> Iterator[str]:

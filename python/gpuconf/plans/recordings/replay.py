@@ -12,7 +12,7 @@ from ..._core import html, runtime, sizes, texts
 from ..._core.handle import Job
 from ..._core.native import core, refuse_in_child
 from ..._core.stacks import Frame, call_site
-from ..._core.table import Made, Printed, Table, columns, counted, glyphs_of, human_bytes, human_limit, make
+from ..._core.table import Fields, Made, Printed, Table, columns, counted, glyphs_of, human_bytes, human_limit, make
 from ..._typing import Any
 from ...memory._record import Recording
 from ...memory._trace import HEADER, Trace, load_trace
@@ -102,7 +102,7 @@ class PlanPoint(Table):
     bytes_reserved: int
 
 
-class Plan(Printed, metaclass=Made):
+class Plan(Printed, Fields, metaclass=Made):
     """The result of :func:`gpuconf.plan`. ``print`` shows it as a table.
 
     Attributes: ``limit`` in bytes, or None; ``gpu``, the product name, and ``gpu_memory`` in bytes, or None;
@@ -116,6 +116,7 @@ class Plan(Printed, metaclass=Made):
     __module__ = "gpuconf"
 
     _made_by = "use gpuconf.plan()"
+    _fields = ("events", "lost", "limit", "gpu", "fits", "fitting", "out_of_memory", "usages", "results")
 
     def __init__(self, trace: Trace, fields: dict[str, Any]) -> None:
         self.limit: int | None = fields["limit"] or None
@@ -163,18 +164,8 @@ class Plan(Printed, metaclass=Made):
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything except the timelines, as ``gpuconf plan --json`` prints it. Sizes are in bytes."""
-        return {
-            "schema": SCHEMA,
-            "events": self.events,
-            "lost": self.lost,
-            "limit": self.limit,
-            "gpu": None if self.gpu is None else {"name": self.gpu, "memory": self.gpu_memory},
-            "fits": self.fits,
-            "fitting": list(self.fitting),
-            "out_of_memory": [failure.to_dict() for failure in self.out_of_memory],
-            "usages": [usage.to_dict() for usage in self.usages],
-            "results": [result.to_dict() for result in self.results],
-        }
+        gpu = None if self.gpu is None else {"name": self.gpu, "memory": self.gpu_memory}
+        return {"schema": SCHEMA, **super().to_dict(), "gpu": gpu}
 
     def plot(self, path: str | os.PathLike[str]) -> None:
         """Plot memory over time into a file. The file name determines the format (``.png``, ``.svg``).
@@ -217,16 +208,8 @@ class Plan(Printed, metaclass=Made):
         table = ["", *_table([*self._as_recorded(), *map(_row, self.results)]), ""] if self.results else []
         notes = [f"note: {note}" for note in self._notes()]
         ran_out = [line for failure in self.out_of_memory for line in (*failure.lines(glyphs_of(sys.stdout)), "")]
-        return [
-            *self._top(),
-            *ran_out,
-            *self._summary(),
-            *table,
-            *self._failures(),
-            *notes,
-            *self._advice(),
-            self._verdict(),
-        ]
+        replayed = [*self._summary(), *table, *self._failures()]
+        return [*self._top(), *ran_out, *replayed, *notes, *self._advice(), self._verdict()]
 
     def _top(self) -> Iterable[str]:
         """Yield a verdict for each GPU that ran out of memory, in at most 80 columns a line."""
@@ -420,19 +403,8 @@ def _peak(usage: PlanUsage) -> str:
 
 
 def _result(fields: dict[str, Any]) -> PlanResult:
-    measure = fields["measure"]
-    return PlanResult(
-        fields["gpu"],
-        fields["policy"],
-        fields["settings"],
-        fields["fits"],
-        fields["least_limit"],
-        measure["bytes_limit"],
-        measure["peak_bytes_in_use"],
-        measure["peak_bytes_reserved"],
-        measure["fragmentation"],
-        fields["failure"] and PlanFailure(**fields["failure"]),
-    )
+    told = {**fields, **fields["measure"], "failure": fields["failure"] and PlanFailure(**fields["failure"])}
+    return PlanResult(**{name: told[name] for name in PlanResult._fields})
 
 
 _HEAD = ("GPU", "policy", "fits", "least limit", "peak in use", "peak reserved", "fragmented")
