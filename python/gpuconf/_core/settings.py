@@ -150,6 +150,15 @@ class Origin(NamedTuple):
 _MEANT = {"MEMORY_LIMIT": "GPUCONF_LIMIT", "SIMULATED": "GPUCONF_SIMULATE"}  # behind GPUCONF_
 
 
+def set_variables(variables: Mapping[str, str | None]) -> None:
+    """Set variables of this process, and remove those that are None."""
+    for name, value in variables.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
+
+
 def misspelled(environ: Mapping[str, str]) -> list[tuple[str, str]]:
     """Return a sentence for each variable of gpuconf that it does not have, and what to do."""
     sentences = []

@@ -15,7 +15,7 @@ from .._core.devices import VisibleDevice
 from .._core.fork import module_lock
 from .._core.message import warn
 from .._core.native import core, loaded, refuse_in_child
-from .._core.settings import limit, who_limits
+from .._core.settings import limit, set_variables, who_limits
 from .._core.table import Made, human_bytes, make
 from .._core.texts import refuse_unknown
 from .._typing import Any, NoReturn
@@ -318,11 +318,7 @@ class Lease(Block, metaclass=Made):
         if self._loan is not None:
             self._loan.end()
             self._loan = None
-        for name, value in self._environ.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+        set_variables(self._environ)
         self._environ.clear()
         if self._kept is not None:
             kept, self._kept = self._kept, None

@@ -17,7 +17,7 @@ from .._core import html, runtime
 from .._core.table import columns, human_bytes
 from .._typing import Any, NamedTuple
 from ..memory import Measurement, measure, stats, usage
-from ._devices import ready
+from ._devices import gpus, ready
 
 
 class Row(NamedTuple):
@@ -152,8 +152,7 @@ class _Run:
             self.stop()
             if ready():
                 self._generation = runtime.current.generation
-                for number in range(len(runtime.ordinals())):
-                    gpu = f"GPU:{number}"
+                for gpu in gpus():
                     self._measurements.append((gpu, measure(gpu).__enter__()))
 
     def stop(self) -> CellMemory:
@@ -169,9 +168,7 @@ class _Run:
             if not ready():
                 return CellMemory([], "not measured: only sessions have used the GPUs" if runtime.initialized() else "")
             # A reset is refused while memory is in use, so nothing that was there before the cell is left.
-            return CellMemory(
-                [(f"GPU:{number}", _since_the_start(f"GPU:{number}")) for number in range(len(runtime.ordinals()))]
-            )
+            return CellMemory([(gpu, _since_the_start(gpu)) for gpu in gpus()])
 
 
 def _measured(one: Measurement) -> list[Row]:

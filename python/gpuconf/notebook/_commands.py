@@ -14,6 +14,7 @@ from IPython.display import display
 
 from .. import errors
 from .._core import runtime
+from .._core.settings import set_variables
 from .._core.table import counted, human_bytes
 from .._missing import closest
 from ..allocators._configure import configure, not_too_late
@@ -23,7 +24,7 @@ from ..memory import MemoryStats, memory_map, release, stats
 from ..simulation import simulated_torch
 from ..simulation.simulate import reset, simulate
 from ._cells import Cells
-from ._devices import Devices, ready
+from ._devices import Devices, gpus, ready
 from ._fresh import Fitting, FreshFitting
 
 
@@ -42,11 +43,11 @@ class SharedSimulation:
             simulate(spec)  # an error, or a cell that runs again
             return
         ours = {name: os.environ.get(name) for name in self._before}
-        _set(self._before)  # None is what the environment says without them
+        set_variables(self._before)  # None is what the environment says without them
         try:
             machine = simulate(spec).spec
         except BaseException:
-            _set(ours)
+            set_variables(ours)
             raise
         self._close()
         self._before = {}
@@ -55,7 +56,7 @@ class SharedSimulation:
 
     def end(self) -> None:
         """Restore the environment."""
-        _set(self._before)
+        set_variables(self._before)
         self._before = {}
         self._close()
 
@@ -73,14 +74,6 @@ class SharedSimulation:
             atexit.unregister(self._cards.close)
             self._cards.close()
             self._cards = None
-
-
-def _set(variables: dict[str, str | None]) -> None:
-    for name, value in variables.items():
-        if value is None:
-            os.environ.pop(name, None)
-        else:
-            os.environ[name] = value
 
 
 class Commands:
@@ -168,7 +161,7 @@ class Commands:
         if len(words) < 2:
             return [name for name in self._commands if name]
         if command in ("map", "release") and runtime.initialized():
-            return [f"GPU:{number}" for number in range(len(runtime.ordinals()))]
+            return gpus()
         return self._commands[command][1] if command in self._commands else []
 
     def _devices(self, _: str) -> None:
@@ -227,9 +220,7 @@ class Commands:
 
     def _map(self, rest: str) -> None:
         runtime.logical_devices("%gpu map")
-        for gpu in (
-            [_device(rest)] if rest else [f"GPU:{number}" for number in range(len(runtime.ordinals()))] or ["GPU:0"]
-        ):
+        for gpu in [_device(rest)] if rest else gpus() or ["GPU:0"]:
             display(memory_map(gpu))
 
     def _release(self, rest: str) -> None:
@@ -282,9 +273,7 @@ def _in_use(why: str) -> list[str]:
 
 
 def _pools() -> list[tuple[str, MemoryStats]]:
-    return (
-        [(gpu, stats(gpu)) for gpu in (f"GPU:{number}" for number in range(len(runtime.ordinals())))] if ready() else []
-    )
+    return [(gpu, stats(gpu)) for gpu in gpus()] if ready() else []
 
 
 def _guess(word: str, known: list[str]) -> str:

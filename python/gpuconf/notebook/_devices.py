@@ -26,6 +26,11 @@ def ready() -> bool:
     return runtime.initialized() and not runtime.current.joined
 
 
+def gpus() -> list[str]:
+    """Return the names of the logical GPUs, which must exist."""
+    return [f"GPU:{number}" for number in range(len(runtime.ordinals()))]
+
+
 class Devices:
     """A snapshot of the GPUs: with their pools if they are in use, else with their settings. Initializes nothing."""
 
@@ -50,19 +55,12 @@ class Devices:
             gpu = f"GPU:{number}"
             pool, split = stats(gpu), usage(gpu)
             sizes = (pool.bytes_in_use, pool.peak_bytes_in_use, pool.bytes_reserved, pool.bytes_limit)
-            self._rows.append((gpu, names.get(f"/physical_device:GPU:{ordinal}", ""), *map(human_bytes, sizes)))
+            name = names.get(f"/physical_device:GPU:{ordinal}", "")
+            self._rows.append((gpu, name, *map(human_bytes, sizes)))
             self._stats.append(pool)
             if pool.budget_limit_bytes:
-                budget = (
-                    pool.budget_limit_bytes,
-                    pool.budget_pool_bytes,
-                    pool.budget_outside_bytes,
-                    pool.budget_free_bytes,
-                )
-                self._notes.append(
-                    f"memory of the job on {names.get(f'/physical_device:GPU:{ordinal}', gpu)}: "
-                    f"{job_memory_text(*budget)}"
-                )
+                budget = (getattr(pool, f"budget_{part}_bytes") for part in ("limit", "pool", "outside", "free"))
+                self._notes.append(f"memory of the job on {name or gpu}: {job_memory_text(*budget)}")
             if len(split) > 1 or any(row.tag for row in split):
                 self._usages.append(split)
 

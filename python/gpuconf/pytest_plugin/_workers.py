@@ -16,6 +16,7 @@ import sys
 import pytest
 
 from .._core.command import run
+from .._core.settings import set_variables
 from .._typing import Any
 from ._options import DEFAULT_MACHINE, MASK, SHARE, is_plain, settings
 
@@ -194,11 +195,8 @@ def stop_simulating(config: pytest.Config) -> None:
     """Restore the environment."""
     if _BEFORE not in config.stash:
         return
-    for name, before in config.stash[_BEFORE].items():
-        if before is None:
-            os.environ.pop(name, None)
-        else:
-            os.environ[name] = before
+    before: dict[str, str | None] = config.stash[_BEFORE]
+    set_variables(before)
     del config.stash[_BEFORE]
     shared = config.stash[_SHARED]
     if shared is not None:
