@@ -36,15 +36,10 @@ def look_up(pid: int) -> Process | None:
         user = user_name(os.stat(folder).st_uid)
     except OSError:
         return None
-    return Process(
-        pid=pid,
-        start_time=int(fields[19]) - _TICKS_PER_SECOND * _boot_offset(),
-        user=user,
-        command=_command(folder) or f"[{printable(name.decode('utf-8', 'replace'))}]",
-        state=fields[0].decode(),
-        inner_pid=inner_pid(pid),
-        elsewhere=_namespace(folder) not in (None, _namespace("/proc/self")),
-    )
+    started = int(fields[19]) - _TICKS_PER_SECOND * _boot_offset()
+    command = _command(folder) or f"[{printable(name.decode('utf-8', 'replace'))}]"
+    elsewhere = _namespace(folder) not in (None, _namespace("/proc/self"))
+    return Process(pid, started, user, command, fields[0].decode(), inner_pid(pid), elsewhere)
 
 
 def _fields(pid: int) -> list[bytes]:

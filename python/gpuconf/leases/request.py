@@ -187,18 +187,12 @@ def cards_again(leases: Sequence[CardLease], devices: Sequence[VisibleDevice], l
     """Return what the ledger must know of cards that a claim had, and that its program needs again."""
     foreign = _foreign(survey(), ledger)
     known = {device.uuid: device for device in devices}
-    return [
-        Card(
-            one.uuid,
-            known[one.uuid].total_memory,
-            one.bytes,
-            reserve_of(known[one.uuid]),
-            foreign.get(one.uuid, 0),
-            known[one.uuid].memory_kind,
-            charge=one.charge,
-        )
-        for one in leases
-    ]
+    return [_card(known[one.uuid], one.bytes, one.charge, foreign) for one in leases]
+
+
+def _card(device: VisibleDevice, nbytes: int, charge: int, foreign: Mapping[str, int], source: str = "") -> Card:
+    reserve, others, kind = reserve_of(device), foreign.get(device.uuid, 0), device.memory_kind
+    return Card(device.uuid, device.total_memory, nbytes, reserve, others, kind, source, charge)
 
 
 def refuse_too_few(request: Request, devices: Sequence[VisibleDevice]) -> None:
@@ -238,18 +232,9 @@ def _cards(request: Request, devices: Sequence[VisibleDevice], ledger: Ledger) -
     """Return what the ledger must know of each device."""
     now = survey()
     foreign, known = _foreign(now, ledger), memories(now)
+    sources = {uuid: memory.source or "" for uuid, memory in known.items()}
     return [
-        Card(
-            uuid=device.uuid,
-            capacity=device.total_memory,
-            bytes=request.bytes_of(device),
-            charge=request.charge_of(device),
-            reserve=reserve_of(device),
-            foreign=foreign.get(device.uuid, 0),
-            kind=device.memory_kind,
-            source=(known[device.uuid].source if device.uuid in known else None) or "",
-        )
-        for device in devices
+        _card(one, request.bytes_of(one), request.charge_of(one), foreign, sources.get(one.uuid, "")) for one in devices
     ]
 
 

@@ -113,7 +113,7 @@ def view() -> View:
     """Return who has what of the machine's cards. Creates no CUDA context, and no ledger."""
     found = survey()
     folder, claims, processes, problem = _ledger_rows()
-    places = tuple(_place(*one, claims, processes, found.host_pids) for one in _places(found))
+    places = tuple(_place(one, claims, processes, found.host_pids) for one in _places(found))
     seen = {place.uuid for place in places}
     others = tuple(_other(uuid, claims, processes) for uuid in _uuids(claims, processes) if uuid not in seen)
     return View(found, places, folder, problem, others, tuple(claims))
@@ -145,7 +145,7 @@ def _uuids(claims: Sequence[Any], processes: Sequence[Any]) -> list[str]:
 def _other(uuid: str, claims: Sequence[Any], processes: Sequence[Any]) -> Place:
     """Return a card of which only the ledger knows. It is called as in the list of leases."""
     card = Card(-1, uuid, "", "", (0, 0), "unknown", CardMemory("unknown", None, None, None, None), (), None, (), ())
-    return _place(uuid[:12], uuid, "", card, card.memory, (), claims, processes, host_pids=False)
+    return _place((uuid[:12], uuid, "", card, card.memory, ()), claims, processes, host_pids=False)
 
 
 def _ledger_rows() -> tuple[str | None, list[Any], list[Any], str | None]:
@@ -160,8 +160,11 @@ def _ledger_rows() -> tuple[str | None, list[Any], list[Any], str | None]:
         return None, [], [], str(error)
 
 
-def _places(found: Survey) -> Iterator[tuple[str, str, str, Card, CardMemory, Sequence[CardProcess]]]:
-    """Yield (number, uuid, name, card, memory, processes) for each card, or for each of its MIG instances."""
+_Seen = tuple[str, str, str, Card, CardMemory, Sequence[CardProcess]]  # number, UUID, name, card, memory, processes
+
+
+def _places(found: Survey) -> Iterator[_Seen]:
+    """Yield what is seen of each card, or of each of its MIG instances."""
     for card in found.cards:
         if not card.instances:
             yield str(card.index), card.uuid, card.name, card, card.memory, card.processes
@@ -170,17 +173,8 @@ def _places(found: Survey) -> Iterator[tuple[str, str, str, Card, CardMemory, Se
             yield f"{card.index}.{i}", instance.uuid, instance.name, card, instance.memory, inside
 
 
-def _place(
-    number: str,
-    uuid: str,
-    name: str,
-    card: Card,
-    memory: CardMemory,
-    listed: Sequence[CardProcess],
-    claims: Sequence[Any],
-    processes: Sequence[Any],
-    host_pids: bool,
-) -> Place:
+def _place(seen: _Seen, claims: Sequence[Any], processes: Sequence[Any], host_pids: bool) -> Place:
+    number, uuid, name, card, memory, listed = seen
     known = {claim.id: claim for claim in claims}
     on_card = {claim.id: claim for claim in claims if any(lease.uuid == uuid for lease in claim.cards)}
     published = [process for process in processes if any(pool.uuid == uuid for pool in process.pools)]
@@ -222,26 +216,16 @@ def _notes_of(seen: proc.Process | None, host_pids: bool) -> list[str]:
 def _share(
     uuid: str, pid: int, count: int | None, row: Any, known: dict[str, Any], notes: list[str], seen: proc.Process | None
 ) -> Share:
-    claim = known.get(row.claim_id) if row else None
-    pools = [pool for pool in row.pools if pool.uuid == uuid] if row else []
-    return Share(
-        pid=pid,
-        user=seen.user if seen else proc.user_name(row.uid) if row else None,
-        command=seen.command if seen else row.command if row else None,
-        name=claim.name if claim else "",
-        job=claim.job if claim else "",
-        bytes=count,
-        lease=(_leased(claim, uuid) or None) if claim else None,
-        contexts=(claim.contexts or None) if claim else None,
-        context_bytes=_beside(claim, uuid) if claim else None,
-        pools=tuple(
-            Pool(f"GPU:{pool.number}", pool.limit, pool.reserved, pool.in_use, pool.peak, pool.libraries)
-            for pool in pools
-        ),
-        claim=claim.id if claim else "",
-        notes=tuple(notes),
-        lease_pid=claim.pid if claim else None,
-    )
+    pools = [
+        Pool(f"GPU:{pool.number}", pool.limit, pool.reserved, pool.in_use, pool.peak, pool.libraries)
+        for pool in (row.pools if row else ())
+        if pool.uuid == uuid
+    ]
+    user, command = proc.user_name(row.uid) if row else None, row.command if row else None
+    if seen:
+        user, command = seen.user, seen.command
+    lease = _lease(known.get(row.claim_id) if row else None, uuid)
+    return Share(pid=pid, user=user, command=command, bytes=count, pools=tuple(pools), notes=tuple(notes), **lease)
 
 
 def _idle(uuid: str, claim: Any) -> Iterator[Share]:
@@ -252,31 +236,32 @@ def _idle(uuid: str, claim: Any) -> Iterator[Share]:
     notes = ["no memory in use" if claim.state == "granted" else claim.state]
     notes += ["stopped"] * claim.stopped + ["other container"] * (not claim.local)
     children: list[proc.Process | None] = [child for child in map(proc.look_up, claim.holders) if child]
+    user, lease = proc.user_name(claim.uid), _lease(claim, uuid)
     for child in children or [None]:
-        yield Share(
-            pid=child.pid if child else claim.pid,
-            user=proc.user_name(claim.uid),
-            command=child.command if child else claim.command,
-            name=claim.name,
-            job=claim.job,
-            bytes=None,
-            lease=_leased(claim, uuid),
-            contexts=claim.contexts or None,
-            context_bytes=_beside(claim, uuid),
-            pools=(),
-            claim=claim.id,
-            notes=(*notes, *["parent ended" if child else "gone"] * claim.gone),
-            lease_pid=claim.pid,
-        )
+        pid, command = (child.pid, child.command) if child else (claim.pid, claim.command)
+        said = (*notes, *["parent ended" if child else "gone"] * claim.gone)
+        yield Share(pid=pid, user=user, command=command, bytes=None, pools=(), notes=said, **lease)
 
 
-def _leased(claim: Any, uuid: str) -> int:
-    return sum(lease.bytes for lease in claim.cards if lease.uuid == uuid)
-
-
-def _beside(claim: Any, uuid: str) -> int | None:
-    """Return the bytes that a claim takes of a card beside its memory, for CUDA contexts."""
-    return sum(lease.charge - lease.bytes for lease in claim.cards if lease.uuid == uuid) or None
+def _lease(claim: Any | None, uuid: str) -> dict[str, Any]:
+    """Return the fields of a process that say what its lease has of a card."""
+    if claim is None:
+        return {
+            "name": "",
+            "job": "",
+            "claim": "",
+            **dict.fromkeys(("lease", "contexts", "context_bytes", "lease_pid")),
+        }
+    cards = [lease for lease in claim.cards if lease.uuid == uuid]
+    return {
+        "name": claim.name,
+        "job": claim.job,
+        "lease": sum(lease.bytes for lease in cards) or None,
+        "contexts": claim.contexts or None,
+        "context_bytes": sum(lease.charge - lease.bytes for lease in cards) or None,
+        "claim": claim.id,
+        "lease_pid": claim.pid,
+    }
 
 
 def _simulated(memory: CardMemory, shares: Sequence[Share]) -> CardMemory:
