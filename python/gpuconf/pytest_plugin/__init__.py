@@ -185,7 +185,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if "gpu_oom_each" in ours:
             from . import _walk
 
-            _walk.register(config)
+            _register(config, _walk.Walker)
         if ours or not plain:
             _register_reruns(config, item)
     return result
@@ -196,11 +196,13 @@ def _register_reruns(config: pytest.Config, item: pytest.Item) -> None:
     if any(mark.name in ("gpu_leak", "gpu_peak") and "warmup" in mark.kwargs for mark in item.iter_markers()):
         from . import _walk
 
-        _walk.register_warmup(config)
+        _register(config, _walk.Warmup)
     if item.get_closest_marker("gpu_process") is not None:
-        from . import _processes
+        from ._process import is_child
+        from ._processes import Processes
 
-        _processes.register(config)
+        if not is_child():
+            _register(config, Processes)
 
 
 def _watcher(config: pytest.Config) -> Callable[[], None]:
@@ -209,9 +211,15 @@ def _watcher(config: pytest.Config) -> Callable[[], None]:
 
 def _watch(config: pytest.Config) -> None:
     """Register the hooks that run for each test."""
-    from ._tests import register
+    from ._tests import Tests
 
-    register(config)
+    _register(config, Tests)
+
+
+def _register(config: pytest.Config, hooks: type) -> None:
+    name = f"gpuconf-{hooks.__name__.lower()}"
+    if not config.pluginmanager.has_plugin(name):
+        config.pluginmanager.register(hooks(), name)
 
 
 # Fixtures. Each imports what it needs when a test uses it.

@@ -16,10 +16,11 @@ from contextlib import nullcontext
 
 import pytest
 
+from .._core.command import run
 from .._typing import Any
 from ._marks import item_is_ours, machine_of, need_of
 from ._options import SHARE, MarkError, settings
-from ._process import VARIABLE, is_child
+from ._process import VARIABLE
 from ._walk import report_all
 from ._workers import masks
 
@@ -109,16 +110,10 @@ def _run(item: pytest.Item, machine: str) -> list[pytest.TestReport]:
             share = None if machine else config.stash.get(SHARE, None)
             asked = {"path": sys.path, "options": _options(config, machine), "args": words, "share": share}
             json.dump(asked, file)
-        done = subprocess.run(
-            [sys.executable, "-m", "gpuconf.pytest_plugin._process", request],
-            cwd=config.invocation_params.dir,
-            env=_environment(config, machine, written),
-            stdin=subprocess.DEVNULL,
-            capture_output=config.getoption("capture", "fd") != "no",
-            encoding="utf-8",
-            errors="replace",
-            check=False,
-        )
+        child = [sys.executable, "-m", "gpuconf.pytest_plugin._process", request]
+        within = {"cwd": config.invocation_params.dir, "env": _environment(config, machine, written)}
+        captured = config.getoption("capture", "fd") != "no"
+        done = run(child, stdin=subprocess.DEVNULL, capture_output=captured, encoding="utf-8", **within)
         reports = []
         if os.path.exists(written):
             with open(written, encoding="utf-8") as file:
@@ -154,12 +149,3 @@ def _read(config: pytest.Config, data: dict[str, Any]) -> pytest.TestReport:
 def _failed(item: pytest.Item, when: Any, text: str) -> pytest.TestReport:
     keywords: dict[str, Any] = dict.fromkeys(item.keywords, 1)
     return pytest.TestReport(item.nodeid, item.location, keywords, "failed", text, when)
-
-
-_NAME = "gpuconf-processes"
-
-
-def register(config: pytest.Config) -> None:
-    """Register the hook, unless this is such a process."""
-    if not is_child() and not config.pluginmanager.has_plugin(_NAME):
-        config.pluginmanager.register(Processes(), _NAME)

@@ -149,7 +149,7 @@ class History:
     """PyTorch's own record of allocations, with the Python calls that led to them."""
 
     def __init__(self) -> None:
-        self._running = False
+        self.running = False
 
     def start(self) -> None:
         """Begin to record, anew if it has begun.
@@ -161,23 +161,18 @@ class History:
             return
         torch.cuda.memory._record_memory_history(None)  # forgets what there was
         torch.cuda.memory._record_memory_history("all", context="alloc", stacks="python", max_entries=_MOST_EVENTS)
-        self._running = True
-
-    @property
-    def running(self) -> bool:
-        """Whether it records."""
-        return self._running
+        self.running = True
 
     def stop(self) -> Any:
         """End the recording. Return it as a Trace, None if there is none."""
-        if not self._running:
+        if not self.running:
             return None
         import tempfile
 
         from ..memory._trace import load_trace
 
         torch: Any = sys.modules["torch"]
-        self._running = False
+        self.running = False
         with tempfile.NamedTemporaryFile(prefix="gpuconf-pytest-", suffix=".pickle") as file:
             torch.cuda.memory._dump_snapshot(file.name)
             torch.cuda.memory._record_memory_history(None)

@@ -187,15 +187,6 @@ class Tests:
             _leaks.watch_of(request.config).fixture_is_torn_down(id(fixturedef))
 
 
-_NAME = "gpuconf-tests"
-
-
-def register(config: pytest.Config) -> None:
-    """Register the hooks."""
-    if not config.pluginmanager.has_plugin(_NAME):
-        config.pluginmanager.register(Tests(), _NAME)
-
-
 def _hide_our_frames(error: BaseException) -> None:
     """Let the report of an error of gpuconf's, also of one that caused another, end at the line that called it.
 

@@ -223,15 +223,6 @@ class Walker:
         _leaks.drop_locals(error)
 
 
-NAME = "gpuconf-walk"
-
-
-def register(config: pytest.Config) -> None:
-    """Register the hooks of the walk."""
-    if not config.pluginmanager.has_plugin(NAME):
-        config.pluginmanager.register(Walker(), NAME)
-
-
 # ``gpu_leak(warmup=1)``, ``gpu_peak(warmup=1)``: runs before the one that counts, for what is allocated once and
 # kept.
 
@@ -261,12 +252,3 @@ class Warmup:
                 report_all(item, nextitem, reports)
                 return True
         return None
-
-
-_WARMUP = "gpuconf-warmup"
-
-
-def register_warmup(config: pytest.Config) -> None:
-    """Register the hook."""
-    if not config.pluginmanager.has_plugin(_WARMUP):
-        config.pluginmanager.register(Warmup(), _WARMUP)
