@@ -45,21 +45,6 @@ def counting(name: str, kernel: Kernel) -> Kernel:
 class Operator:
     """An operator: PyTorch's kernel for CUDA, how the CPU computes it, and what has to be known of its schema."""
 
-    __slots__ = (
-        "advances",
-        "aliased",
-        "compute",
-        "is_foreign",
-        "name",
-        "original",
-        "out_names",
-        "random",
-        "returns",
-        "takes_generator",
-        "tensors",
-        "written",
-    )
-
     def __init__(self, overload: Any, original: Any, compute: Kernel | None) -> None:
         schema = overload._schema
         self.name: str = overload.name()

@@ -211,25 +211,11 @@ def cholesky_inverse(x: Tensor, upper: bool = False) -> Tensor:
         return inverse @ inverse.mH if upper else inverse.mH @ inverse
 
 
-@formula("_softmax")
-def softmax(x: Tensor, dim: int, to_float: bool) -> Any:
-    """``aten::_softmax``."""
-    return _aten._softmax.default(x.float() if to_float else x, dim, False)
+def _define_softmax(name: str) -> None:
+    forward, backward = getattr(_aten, name).default, getattr(_aten, f"{name}_backward_data").default
+    formula(name)(lambda x, dim, to_float: forward(x.float() if to_float else x, dim, False))
+    formula(f"{name}_backward_data")(lambda grad, output, dim, to: backward(grad, output, dim, grad.dtype).to(to))
 
 
-@formula("_log_softmax")
-def log_softmax(x: Tensor, dim: int, to_float: bool) -> Any:
-    """``aten::_log_softmax``."""
-    return _aten._log_softmax.default(x.float() if to_float else x, dim, False)
-
-
-@formula("_softmax_backward_data")
-def softmax_backward(grad: Tensor, output: Tensor, dim: int, to: torch.dtype) -> Any:
-    """``aten::_softmax_backward_data``."""
-    return _aten._softmax_backward_data.default(grad, output, dim, grad.dtype).to(to)
-
-
-@formula("_log_softmax_backward_data")
-def log_softmax_backward(grad: Tensor, output: Tensor, dim: int, to: torch.dtype) -> Any:
-    """``aten::_log_softmax_backward_data``."""
-    return _aten._log_softmax_backward_data.default(grad, output, dim, grad.dtype).to(to)
+_define_softmax("_softmax")
+_define_softmax("_log_softmax")

@@ -57,38 +57,19 @@ def formula(*names: str) -> Callable[[F], F]:
 
 _DENSE = "Compute with the dense weight, by torch.nn.functional.linear"
 _SDPA = "Call torch.nn.functional.scaled_dot_product_attention"
+_QUANTIZE = "Quantize tensors on the CPU"
+_SEMI = [f"_sparse_semi_structured_{what}" for what in ("linear", "addmm", "mm", "apply", "apply_dense", "tile")]
+_MIXED = ("_mixed_dtypes_linear", "_weight_int4pack_mm", "_convert_weight_to_int4pack")
 REFUSED = {
     f"aten::{name}": instead
     for names, instead in (
         (("_cslt_compress", "_cslt_sparse_mm", "_cslt_sparse_mm_search"), _DENSE),
-        (
-            (
-                "_sparse_semi_structured_linear",
-                "_sparse_semi_structured_addmm",
-                "_sparse_semi_structured_mm",
-                "_sparse_semi_structured_apply",
-                "_sparse_semi_structured_apply_dense",
-                "_sparse_semi_structured_tile",
-                "_to_sparse_semi_structured",
-            ),
-            _DENSE,
-        ),
-        (
-            ("_mixed_dtypes_linear", "_weight_int4pack_mm", "_convert_weight_to_int4pack"),
-            "Compute with weights in bfloat16",
-        ),
+        ((*_SEMI, "_to_sparse_semi_structured"), _DENSE),
+        (_MIXED, "Compute with weights in bfloat16"),
         (("_triton_scaled_dot_attention", "_triton_multi_head_attention"), _SDPA),
-        (
-            (
-                "quantize_per_channel",
-                "quantize_per_tensor",
-                "quantize_per_tensor.tensor_qparams",
-                "quantize_per_tensor_dynamic",
-                "_make_per_channel_quantized_tensor",
-                "_make_per_tensor_quantized_tensor",
-            ),
-            "Quantize tensors on the CPU",
-        ),
+        (("quantize_per_tensor", "quantize_per_tensor.tensor_qparams", "quantize_per_tensor_dynamic"), _QUANTIZE),
+        (("quantize_per_channel", "_make_per_channel_quantized_tensor"), _QUANTIZE),
+        (("_make_per_tensor_quantized_tensor",), _QUANTIZE),
         (("_nested_tensor_from_mask", "_nested_tensor_from_mask_left_aligned"), "Call torch.nested.nested_tensor"),
         # A few calls of it with a kernel in Python end PyTorch's process: its outputs lose their Python objects.
         (("cudnn_batch_norm.out",), "Call torch.nn.functional.batch_norm"),
