@@ -144,14 +144,8 @@ def capsule(buffer: Buffer, stream: Any, max_version: Any, dl_device: Any, copy:
             )
     else:
         _keep_until_used(buffer.ptr, buffer.nbytes, stream)
-    return _made(
-        buffer._lend(),
-        buffer.ptr,
-        (buffer.nbytes,),
-        _BYTES,
-        where,
-        _WRITABLE if _knows_versions(max_version) else _OLDER,
-    )
+    flags = _WRITABLE if _knows_versions(max_version) else _OLDER
+    return _made(buffer._lend(), buffer.ptr, (buffer.nbytes,), _BYTES, where, flags)
 
 
 def tensor_capsule(tensor: Tensor, stream: Any, max_version: Any, dl_device: Any, copy: Any) -> Any:

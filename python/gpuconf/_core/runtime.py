@@ -250,14 +250,12 @@ def _warn_of_another_machine(devices: list[PhysicalDevice]) -> None:
     if hidden and _caller and os.environ.get("GPUCONF_LEASE") and written not in other_machines_masks:
         import warnings
 
-        warnings.warn_explicit(
+        text = (
             f'CUDA_VISIBLE_DEVICES="{written}", which the lease has set, names none of the simulated GPUs '
             f"({current.simulated}), so this process sees none. Simulate them outside of the lease, or unset the "
-            "variable before gpuconf.simulate()",
-            UserWarning,
-            "environment",
-            0,
+            "variable before gpuconf.simulate()"
         )
+        warnings.warn_explicit(text, UserWarning, "environment", 0)
 
 
 def enumerated() -> bool:

@@ -138,12 +138,8 @@ def _cards(places: Sequence[Place], width: int, room: int) -> list[Line]:
             lines.append(["    ", *_bar(place, width - 4)])
         else:
             room_for_name = max(4, min(_NAME + 4, width - _LEAST - 1))
-            lines.append(
-                [
-                    (f"{name + kind:<{room_for_name}}"[:room_for_name] + " ", "bold"),
-                    *_bar(place, width - room_for_name - 1),
-                ]
-            )
+            named = f"{name + kind:<{room_for_name}}"[:room_for_name] + " "
+            lines.append([(named, "bold"), *_bar(place, width - room_for_name - 1)])
     if len(shown) < len(places):
         lines.append([(f"    and {len(places) - len(shown)} more cards", "dim")])
     return lines

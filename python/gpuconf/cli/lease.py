@@ -108,13 +108,5 @@ def _row(row: ClaimRow, known: Mapping[str, CardMemory]) -> tuple[str, ...]:
     kinds = {known[card.uuid].kind for card in row.cards if card.uuid in known} - {"dedicated"}
     lent = [f"({size(row.lent)} lent)"] if row.lent else []
     memory = " ".join([leased_memory(row), *lent, *sorted(kinds)])
-    return (
-        str(row.pid),
-        user_name(row.uid),
-        row.name,
-        state,
-        gpus,
-        memory,
-        f"{row.seconds:.0f} s",
-        without_folder(row.command),
-    )
+    seconds, command = f"{row.seconds:.0f} s", without_folder(row.command)
+    return str(row.pid), user_name(row.uid), row.name, state, gpus, memory, seconds, command

@@ -98,16 +98,8 @@ def _pid(row: ClaimRow | ProcessRow) -> str:
 def _claim_cells(row: ClaimRow) -> tuple[str, ...]:
     cards = _cards(row.cards) if row.state != "waiting" else f"{row.count} of {len(row.cards)}"
     state = "stopped" if row.stopped else {"granted": "leased"}.get(row.state, row.state)
-    return (
-        _pid(row),
-        user_name(row.uid),
-        row.name or "-",
-        state,
-        cards,
-        leased_memory(row),
-        _time(row.seconds),
-        _command(row),
-    )
+    who = _pid(row), user_name(row.uid), row.name or "-"
+    return *who, state, cards, leased_memory(row), _time(row.seconds), _command(row)
 
 
 def _command(row: ClaimRow | ProcessRow) -> str:
@@ -129,16 +121,7 @@ def _pool_cells(row: ProcessRow) -> list[tuple[str, ...]]:
     if not row.pools:
         return [(*first, "-", "-", "-", "-", "-", "-", _command(row))]
     return [
-        (
-            *first,
-            f"GPU:{p.number}",
-            size(p.limit),
-            size(p.reserved),
-            size(p.in_use),
-            size(p.peak),
-            _short(p.uuid),
-            _command(row),
-        )
+        (*first, f"GPU:{p.number}", *map(size, (p.limit, p.reserved, p.in_use, p.peak)), _short(p.uuid), _command(row))
         for p in row.pools
     ]
 

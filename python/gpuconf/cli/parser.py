@@ -395,22 +395,11 @@ def overview() -> str:
     """Return the help of ``gpuconf`` itself."""
     listed = [(name, next(paragraphs(name))[1]) for name in COMMANDS if " " not in name]
     options = [("-h, --help", "show this help and exit"), ("-V, --version", "show gpuconf's version and exit")]
-    return "\n".join(
-        [
-            "usage: gpuconf [-h] [-V] COMMAND ...",
-            "",
-            *_filled(ABOUT, 0),
-            "",
-            "commands:",
-            *_columns(listed),
-            "",
-            "options:",
-            *_columns(options),
-            "",
-            "example:",
-            *(f"  {line}" for line in EXAMPLES.splitlines()),
-        ]
-    )
+    lines = ["usage: gpuconf [-h] [-V] COMMAND ...", "", *_filled(ABOUT, 0)]
+    example = [f"  {line}" for line in EXAMPLES.splitlines()]
+    for title, part in (("commands", _columns(listed)), ("options", _columns(options)), ("example", example)):
+        lines += ["", f"{title}:", *part]
+    return "\n".join(lines)
 
 
 def usage(command: str) -> str:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import sys
@@ -62,13 +63,8 @@ def plan(options: Options) -> int:
         trace = load_trace(options.trace)
         progress.show("replaying the trace", 0)
         with CheckingUsage():
-            plan = find(
-                trace,
-                options.limit,
-                options.gpu,
-                options.policy,
-                lambda done: progress.show("replaying the trace", done),
-            )
+            replayed = functools.partial(progress.show, "replaying the trace")
+            plan = find(trace, options.limit, options.gpu, options.policy, replayed)
         if options.html is not None:
             progress.show("writing the report")
             report.write(trace, plan, options.html)

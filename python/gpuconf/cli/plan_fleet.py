@@ -25,15 +25,8 @@ def run(options: Options) -> int:
     dask = int(options.dask) if options.dask is not None and options.dask.isdecimal() else options.dask
     with Progress("gpuconf plan") as progress:
         with CheckingUsage():
-            plan = find(
-                jobs,
-                options.fleet,
-                options.policy or "auto",
-                options.reserve or RESERVE,
-                options.phases,
-                dask,
-                progress.show,
-            )
+            policy, reserve = options.policy or "auto", options.reserve or RESERVE
+            plan = find(jobs, options.fleet, policy, reserve, options.phases, dask, progress.show)
         if options.html is not None:
             progress.show("writing the report")
             fleet_page.write(plan, options.html)

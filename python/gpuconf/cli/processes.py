@@ -59,20 +59,10 @@ def row_of(place: Place, share: Share) -> list[Cell]:
     style = (
         "red" if any(note in _WARNINGS for note in share.notes) else "dim" if "no memory in use" in share.notes else ""
     )
-    return [
-        place.gpu,
-        str(share.pid),
-        share.user or "?",
-        size(share.bytes),
-        size(share.lease),
-        size(share.context_bytes),
-        "-" if share.lease_pid is None else str(share.lease_pid),
-        size(share.limit),
-        size(share.reserved),
-        size(share.in_use),
-        label(share),
-        (notes, style),
-    ]
+    taken = map(size, (share.bytes, share.lease, share.context_bytes))
+    leased_by = "-" if share.lease_pid is None else str(share.lease_pid)
+    pools = map(size, (share.limit, share.reserved, share.in_use))
+    return [place.gpu, str(share.pid), share.user or "?", *taken, leased_by, *pools, label(share), (notes, style)]
 
 
 def label(share: Share) -> str:
@@ -141,16 +131,8 @@ def errors_of(machine: View) -> list[str]:
 
 
 def _card(place: Place) -> dict[str, Any]:
-    return {
-        "gpu": place.gpu,
-        "uuid": place.uuid,
-        "name": place.name,
-        "pci_bus_id": place.pci_bus_id,
-        "memory": place.memory.to_dict(),
-        "leased": place.leased,
-        "reserved": place.reserved,
-        "in_use": place.in_use,
-    }
+    names = ("gpu", "uuid", "name", "pci_bus_id", "memory", "leased", "reserved", "in_use")
+    return {**{name: getattr(place, name) for name in names}, "memory": place.memory.to_dict()}
 
 
 def _share(place: Place, share: Share) -> dict[str, Any]:

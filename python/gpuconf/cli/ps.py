@@ -90,10 +90,7 @@ def stats(options: Options) -> int:
                 place.gpu,
                 str(share.pid),
                 pool.device,
-                size(pool.limit),
-                size(pool.reserved),
-                size(pool.in_use),
-                size(pool.peak),
+                *map(size, (pool.limit, pool.reserved, pool.in_use, pool.peak)),
                 f"{100 * pool.in_use / pool.limit:.0f}%" if pool.limit else "-",
                 label(share),
             )

@@ -122,15 +122,14 @@ class LocalCluster(distributed.LocalCluster):  # type: ignore[misc]  # Dask has 
         if self._share.simulate is not None:
             environment["GPUCONF_SIMULATE"] = self._share.simulate
         _, growth, libraries, pre_import, simulate = self._share
-        setup = WorkerSetup(
-            f"{place.memory}{self._lent}" if self._lent else place.memory,
-            growth,
-            libraries,
-            pre_import=pre_import,
-            simulate=simulate,
-            lease=self._lease[0],
-            lease_timeout=self._lease[1],
-        )
+        memory, lease = f"{place.memory}{self._lent}" if self._lent else place.memory, self._lease
+        more: dict[str, Any] = {
+            "pre_import": pre_import,
+            "simulate": simulate,
+            "lease": lease[0],
+            "lease_timeout": lease[1],
+        }
+        setup = WorkerSetup(memory, growth, libraries, **more)
         options |= {"name": place.name, "env": environment, "plugins": (*options.get("plugins", ()), setup)}
         return {place.name: spec}
 

@@ -79,15 +79,8 @@ class Loan:
         leased = [card.uuid for card in granted.cards]
         limits = dict.fromkeys(leased, granted.limit)
         if _guard is None:
-            guard = prepare(
-                {**dict.fromkeys(sizes, BYTES_MASK), **limits},
-                "proxy",
-                environment=outside,
-                job=granted.id,
-                turns=True,
-                most=min(granted.most, max(sizes.values())),
-            )
-            _guard = guard
+            every, most = {**dict.fromkeys(sizes, BYTES_MASK), **limits}, min(granted.most, max(sizes.values()))
+            _guard = prepare(every, "proxy", environment=outside, job=granted.id, turns=True, most=most)
         else:
             _guard.renew(granted.id, limits, granted.most)
         seen = [

@@ -159,18 +159,8 @@ class Trace(metaclass=Made):
 def _event(line: str, holders: list[tuple[str, str]], stacks: list[tuple[Frame, ...]]) -> TraceEvent:
     thread, time, action, pointer, nbytes, stream, gpu, holder, stack, *_ = line.split(",")
     library, tag = holders[int(holder)]
-    return TraceEvent(
-        float(time),
-        int(thread),
-        action,
-        int(gpu),
-        int(pointer, 16),
-        int(nbytes),
-        int(stream, 16),
-        library,
-        tag,
-        stacks[int(stack)],
-    )
+    address, on_stream, calls = int(pointer, 16), int(stream, 16), stacks[int(stack)]
+    return TraceEvent(float(time), int(thread), action, int(gpu), address, int(nbytes), on_stream, library, tag, calls)
 
 
 # What separates fields, frames and the parts of a frame, and what would end a line.

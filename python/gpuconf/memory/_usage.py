@@ -90,13 +90,8 @@ _HEAD = ("library", "tag", "in use", "peak", "blocks")
 
 
 def _cells(row: UsageRow) -> tuple[str, ...]:
-    return (
-        row.library,
-        row.tag or UNTAGGED,
-        human_bytes(row.bytes_in_use),
-        human_bytes(row.peak_bytes_in_use),
-        str(row.live_blocks),
-    )
+    sizes = map(human_bytes, (row.bytes_in_use, row.peak_bytes_in_use))
+    return row.library, row.tag or UNTAGGED, *sizes, str(row.live_blocks)
 
 
 def by_size(rows: Iterable[UsageRow]) -> tuple[UsageRow, ...]:

@@ -76,14 +76,9 @@ def _client(distributed: Any, dask: Any, stack: ExitStack) -> Any:
     if isinstance(dask, distributed.Client):
         return dask
     if isinstance(dask, int) and not isinstance(dask, bool) and dask > 0:
-        cluster = distributed.LocalCluster(
-            n_workers=dask,
-            threads_per_worker=1,
-            processes=True,
-            dashboard_address="127.0.0.1:0",
-            silence_logs=logging.CRITICAL,
-            env={"GOGC": os.environ.get("GOGC", _GOGC)},
-        )
+        env = {"GOGC": os.environ.get("GOGC", _GOGC)}
+        quiet = {"dashboard_address": "127.0.0.1:0", "silence_logs": logging.CRITICAL}
+        cluster = distributed.LocalCluster(n_workers=dask, threads_per_worker=1, processes=True, env=env, **quiet)
         dask = stack.enter_context(cluster)
     elif not isinstance(dask, str):
         raise errors.InvalidTypeError(

@@ -101,11 +101,9 @@ class _Section:
         most = sum(peak.in_use)
         free = [nbytes for _, nbytes in history.free()]
         lost = 1 - max(free) / sum(free) if free else 0.0
+        of_torch = self.usage.recorded_bytes_reserved is not None
         numbers = [
-            (
-                "allocated at the peak" if self.usage.recorded_bytes_reserved is not None else "peak in use",
-                human_bytes(most),
-            ),
+            ("allocated at the peak" if of_torch else "peak in use", human_bytes(most)),
             *self._other_peaks(),
             *([] if self.by_event else [("reached after", f"{peak.time:.3f} s")]),
             ("blocks at the peak", f"{len(history.blocks):,}"),
@@ -430,24 +428,14 @@ _POLICY_HEAD = ("policy", "least limit", "fits", "peak in use", "peak reserved",
 
 
 def _policy_row(result: PlanResult) -> tuple[str, ...]:
-    return (
-        result.policy,
-        human_limit(result.least_limit),
-        {True: "yes", False: "no", None: "-"}[result.fits],
-        human_bytes(result.peak_bytes_in_use),
-        human_bytes(result.peak_bytes_reserved),
-        f"{100 * result.fragmentation:.1f}%",
-    )
+    fits = {True: "yes", False: "no", None: "-"}[result.fits]
+    sizes = map(human_bytes, (result.peak_bytes_in_use, result.peak_bytes_reserved))
+    return result.policy, human_limit(result.least_limit), fits, *sizes, f"{100 * result.fragmentation:.1f}%"
 
 
 def _site_row(site: Site) -> tuple[str, ...]:
-    return (
-        _label(site.stack),
-        human_bytes(site.peak_bytes),
-        f"{site.peak_blocks:,}",
-        f"{site.count:,}",
-        human_bytes(site.total),
-    )
+    counts = f"{site.peak_blocks:,}", f"{site.count:,}"
+    return _label(site.stack), human_bytes(site.peak_bytes), *counts, human_bytes(site.total)
 
 
 def _label(stack: Sequence[Any]) -> str:

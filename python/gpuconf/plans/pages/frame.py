@@ -19,17 +19,8 @@ def frame(title: str, head: str, body: str, figures: dict[str, Any], library: st
     ``figures`` are those of the elements of class figure, by id; ``library`` is the text of plotly.min.js.
     """
     data = json.dumps(figures, separators=(",", ":")).replace("<", "\\u003c")  # no text may end the script element
-    name = title.capitalize()
-    return _PAGE.format(
-        title=title,
-        name=name,
-        style=_STYLE,
-        head=html.escape(head),
-        body=body,
-        library=library,
-        data=data,
-        script=_SCRIPT,
-    )
+    texts = {"title": title, "name": title.capitalize(), "head": html.escape(head), "body": body}
+    return _PAGE.format(**texts, style=_STYLE, script=_SCRIPT, library=library, data=data)
 
 
 def bytes_axis(most: int) -> dict[str, Any]:

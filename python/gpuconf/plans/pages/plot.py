@@ -47,23 +47,12 @@ def draw(plan: Plan, path: str) -> None:
             points = plan.timeline(gpu, policy)
             times, label = _times(points)
             if policy == plan.policies[-1]:
-                panel.fill_between(
-                    times,
-                    [p.bytes_in_use / unit for p in points],
-                    step="pre",
-                    color="#4e79a7",
-                    alpha=0.35,
-                    label=f"in use ({policy})",
-                )
+                in_use = [p.bytes_in_use / unit for p in points]
+                panel.fill_between(times, in_use, step="pre", color="#4e79a7", alpha=0.35, label=f"in use ({policy})")
                 panel.set_xlabel(label)
             style = ("solid", "dashed", "dotted")[i % 3]
-            panel.step(
-                times,
-                [p.bytes_reserved / unit for p in points],
-                where="pre",
-                linestyle=style,
-                label=f"reserved ({policy})",
-            )
+            reserved = [p.bytes_reserved / unit for p in points]
+            panel.step(times, reserved, where="pre", linestyle=style, label=f"reserved ({policy})")
         if plan.limit is not None and plan.limit <= 4 * most:
             panel.axhline(plan.limit / unit, color="#e15759", linewidth=1, label=f"limit {human_bytes(plan.limit)}")
         panel.set_ylim(bottom=0)

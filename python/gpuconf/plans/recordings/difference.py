@@ -234,10 +234,8 @@ def page(
                 change.where,
                 change.who,
                 signed(change.bytes_grown),
-                human_bytes(change.bytes_before),
-                human_bytes(change.bytes_after),
-                f"{change.blocks_before:,}",
-                f"{change.blocks_after:,}",
+                *map(human_bytes, (change.bytes_before, change.bytes_after)),
+                *map("{:,}".format, (change.blocks_before, change.blocks_after)),
             )
             for change in each.changes
         ]

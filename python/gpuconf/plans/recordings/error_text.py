@@ -234,19 +234,10 @@ def _pytorch(text: str) -> Message:
         if holders:
             own = min(holders)
             others.remove(own)
-    return Message(
-        "PyTorch",
-        gpu,
-        requested,
-        _find(r"total capaci?ty of SIZE", text),
-        _find(r"of which SIZE is free", text),
-        allocated,
-        cached,
-        _find(r"SIZE allocated in private pools", text),
-        _find(r"SIZE allowed", text),
-        own,
-        sum(others) if others else None,
-    )
+    capacity, free = _find(r"total capaci?ty of SIZE", text), _find(r"of which SIZE is free", text)
+    private, limit = _find(r"SIZE allocated in private pools", text), _find(r"SIZE allowed", text)
+    held = sum(others) if others else None
+    return Message("PyTorch", gpu, requested, capacity, free, allocated, cached, private, limit, own, held)
 
 
 def _pytorch_async(text: str) -> Message:
@@ -275,14 +266,8 @@ def _tensorflow(text: str) -> Message:
         for part in filter(None, shape[1].split(",")):
             requested *= int(part)
     limit, in_use = _number(r"\bLimit:\s+(\d+)", text), _number(r"\bInUse:\s+(\d+)", text)
-    return Message(
-        "TensorFlow",
-        gpu,
-        requested,
-        allocated=in_use,
-        limit=limit,
-        largest_free=_number(r"LargestFreeBlock:\s+(\d+)", text),
-    )
+    free = _number(r"LargestFreeBlock:\s+(\d+)", text)
+    return Message("TensorFlow", gpu, requested, allocated=in_use, limit=limit, largest_free=free)
 
 
 def _jax(text: str) -> Message:
