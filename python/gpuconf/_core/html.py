@@ -126,6 +126,11 @@ def table(head: Sequence[object], rows: Iterable[Sequence[object]], left: int = 
     return Html(f"<table>{top}<tbody>{body}</tbody></table>")
 
 
+def listed(title: object, head: Sequence[object], rows: Sequence[Sequence[object]], left: int) -> str:
+    """Return what ``_repr_html_`` returns for a title and rows: a table, if there are any."""
+    return shown(titled(title, table(head, rows, left) if rows else ""))
+
+
 def titled(title: object, *contents: object) -> Html:
     """Return contents below a bold title."""
     return Html(f"<div><b>{escape(title)}</b>{''.join(map(escape, contents))}</div>")

@@ -121,11 +121,7 @@ class ClusterMemory(Printed, Fields):
             process, card, library, tag, *numbers = _cells(row)
             bar = html.memory_bar(row.bytes_in_use, row.peak_bytes_in_use, 0, row.bytes_limit or row.peak_bytes_in_use)
             rows.append((process, html.code(card), library, tag, bar, *numbers, row.problem))
-        return html.shown(
-            html.titled(
-                self._summary(), html.table((*_HEAD[:4], "", *_HEAD[4:], "problem"), rows, left=5) if rows else ""
-            )
-        )
+        return html.listed(self._summary(), (*_HEAD[:4], "", *_HEAD[4:], "problem"), rows, left=5)
 
 
 _HEAD = ("process", "card", "library", "tag", "in use", "peak", "limit", "blocks")

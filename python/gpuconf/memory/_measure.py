@@ -143,7 +143,7 @@ class Measurement(Block, Printed):
             (library, tag, html.change_bar(before, peak, after, self.peak), *map(html.size, (before, peak, after)))
             for library, tag, before, peak, after in self._lines()
         ]
-        return html.shown(html.titled("Measurement", html.table((*_HEAD[:2], "", *_HEAD[2:]), rows, left=3)))
+        return html.listed("Measurement", (*_HEAD[:2], "", *_HEAD[2:]), rows, left=3)
 
 
 _UNFINISHED = "has not finished: leave its with block first"

@@ -81,9 +81,7 @@ class MemoryUsage(Printed, Fields):
             )
             for row in self.rows
         ]
-        return html.shown(
-            html.titled(self._summary(), html.table((*_HEAD[:2], "", *_HEAD[2:]), rows, left=3) if rows else "")
-        )
+        return html.listed(self._summary(), (*_HEAD[:2], "", *_HEAD[2:]), rows, left=3)
 
 
 _HEAD = ("library", "tag", "in use", "peak", "blocks")

@@ -96,9 +96,7 @@ class CellMemory:
             bar = html.change_bar(row.before, row.peak, row.after, most)
             sizes = (html.size(row.took), signed(row.left), html.size(row.peak), html.size(row.after))
             rows.append((html.code(gpu) if gpu else "", part, bar, *sizes))
-        return html.shown(
-            html.titled(self._summary(), html.table((*_HEAD[:2], "", *_HEAD[2:]), rows, left=3) if rows else "")
-        )
+        return html.listed(self._summary(), (*_HEAD[:2], "", *_HEAD[2:]), rows, left=3)
 
 
 _HEAD = ("device", "memory of", "took", "left", "peak", "after")
