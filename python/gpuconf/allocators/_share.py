@@ -27,6 +27,16 @@ def require_gpu(library: str) -> None:
         )
 
 
+def require_unused(library: str, module: str, used: bool, why: str, first: str) -> None:
+    """Raise if a library has used the GPU: ``why`` that is too late, and before which ``first`` use it is not."""
+    require_gpu(library)
+    if used:
+        raise errors.FailedPreconditionError(
+            f"{library} has already used the GPU: {why}. Call gpuconf.configure() or "
+            f"gpuconf.allocators.{module}.install() before {first}"
+        )
+
+
 def routed(ordinal: int, function: str) -> int:
     """Return the logical GPU that this thread allocates from on a CUDA device, as ``gpuconf_malloc`` does.
 

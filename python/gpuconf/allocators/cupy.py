@@ -161,12 +161,8 @@ def install() -> None:
     global _installed
     if _installed:
         return
-    _share.require_gpu("CuPy")
-    if used():
-        raise errors.FailedPreconditionError(
-            "CuPy has already used the GPU: its pool holds memory outside gpuconf. "
-            "Call gpuconf.configure() or gpuconf.allocators.cupy.install() before creating the first array"
-        )
+    why = "its pool holds memory outside gpuconf"
+    _share.require_unused("CuPy", "cupy", used(), why, "creating the first array")
     cupy.cuda.set_allocator(allocate)
     scope.companions["cupy"] = _follow
     _installed = True

@@ -179,25 +179,17 @@ def used() -> bool:
     return any(device.primary_context is not None for device in driver.driver.devices.values())
 
 
-def _version() -> object:
-    """Return the version of numba-cuda."""
-    return getattr(sys.modules.get("numba_cuda"), "__version__", "of an unknown version")
-
-
 def install() -> None:
     """Make gpuconf Numba's memory manager. A second call does nothing.
 
     Raises FailedPreconditionError if Numba already has a CUDA context, or the GPUs are simulated.
     """
     if not installed():
-        _share.require_gpu("Numba")
-        if used():
-            raise errors.FailedPreconditionError(
-                "Numba has already used the GPU: its context has its own memory manager. "
-                "Call gpuconf.configure() or gpuconf.allocators.numba.install() before the first use of numba.cuda"
-            )
+        why = "its context has its own memory manager"
+        _share.require_unused("Numba", "numba", used(), why, "the first use of numba.cuda")
         cuda.set_memory_manager(GpuconfMemoryManager)
-        _share.check("numba-cuda", _version())
+        version = getattr(sys.modules.get("numba_cuda"), "__version__", "of an unknown version")
+        _share.check("numba-cuda", version)
     scope.companions["numba"] = _follow
 
 

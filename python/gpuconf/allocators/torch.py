@@ -79,12 +79,8 @@ def install(mode: str = "whole") -> None:
             )
         if not torch.backends.cuda.is_built():
             raise errors.FailedPreconditionError(f"this PyTorch ({torch.__version__}) was built without CUDA")
-        _share.require_gpu("PyTorch")
-        if used():
-            raise errors.FailedPreconditionError(
-                "PyTorch has already used the GPU: its allocator can no longer be replaced. "
-                "Call gpuconf.configure() or gpuconf.allocators.torch.install() before using torch.cuda"
-            )
+        why = "its allocator can no longer be replaced"
+        _share.require_unused("PyTorch", "torch", used(), why, "using torch.cuda")
         if mode == "whole":
             _plug()
             _torch_accounting.replace()
