@@ -7,6 +7,7 @@ import os
 import shutil
 import textwrap
 
+from .._core.table import counted
 from . import diagnosis, probe
 from .console import CONDITION, OK
 from .diagnosis import PROBLEM, Finding
@@ -20,18 +21,15 @@ _COLORS = {"ok": 32, "note": 36, PROBLEM: 31}
 def doctor(options: Options) -> int:
     """Run the command."""
     findings = [*diagnosis.of_machine(os.environ), probe.of_cover(os.environ), *probe.of_environment(options.words)]
+    problems = sum(finding.level == PROBLEM for finding in findings)
     if options.json:
         numbered = [{"number": i, **finding.to_dict()} for i, finding in enumerate(findings, 1)]
-        print_json({"problems": _problems(findings), "findings": numbered})
+        print_json({"problems": problems, "findings": numbered})
     else:
         for i, finding in enumerate(findings, 1):
             _print(i, finding)
-        print(_verdict(_problems(findings)))
-    return CONDITION if _problems(findings) else OK
-
-
-def _problems(findings: list[Finding]) -> int:
-    return sum(finding.level == PROBLEM for finding in findings)
+        print(counted(problems, "problem") if problems else "no problems")
+    return CONDITION if problems else OK
 
 
 def _print(number: int, finding: Finding) -> None:
@@ -44,7 +42,3 @@ def _print(number: int, finding: Finding) -> None:
 def _wrapped(text: str) -> list[str]:
     width = max(30, shutil.get_terminal_size((_INDENT + _WIDTH, 24)).columns - _INDENT)
     return textwrap.wrap(text, min(width, _WIDTH), break_long_words=False, break_on_hyphens=False)
-
-
-def _verdict(problems: int) -> str:
-    return "no problems" if not problems else f"{problems} problem{'s' * (problems > 1)}"

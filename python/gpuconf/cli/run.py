@@ -124,12 +124,10 @@ def _own_variables(options: Options, words: Sequence[str]) -> dict[str, str]:
 
         variables["GPUCONF_SIMULATE"] = options.simulate
         variables.update(of_startup())
-    for value, variable in (
-        (options.values, "GPUCONF_SIMULATE_VALUES"),
-        (options.strict_values and "1", "GPUCONF_SIMULATE_STRICT"),
-    ):
-        if value:
-            variables[variable] = value
+    if options.values:
+        variables["GPUCONF_SIMULATE_VALUES"] = options.values
+    if options.strict_values:
+        variables["GPUCONF_SIMULATE_STRICT"] = "1"
     if options.growth is not None:
         variables["GPUCONF_GROWTH"] = variables["TF_FORCE_GPU_ALLOW_GROWTH"] = "true" if options.growth else "false"
         variables["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false" if options.growth else "true"

@@ -247,10 +247,11 @@ class _Section:
         limits: dict[int, list[str]] = {}
         for result in self.results:
             limits.setdefault(result.least_limit, []).append(result.policy)
-        return [
-            (value, f"least limit, {_joined_names(names)}: {human_limit(value)}")
-            for value, names in sorted(limits.items())
-        ]
+        needs = []
+        for value, names in sorted(limits.items()):
+            who = ", ".join(names) if len(names) < 4 else f"{len(names)} policies"
+            needs.append((value, f"least limit, {who}: {human_limit(value)}"))
+        return needs
 
     def _name(self, color: int) -> str:
         holders = [self.history.holders[i] for i, c in enumerate(self.colors) if c == color]
@@ -362,10 +363,6 @@ class _Section:
             return f"0x{largest.address:x}: {described}"
         in_use = sum(block.nbytes for block in blocks)
         return f"{len(blocks)} blocks with {human_bytes(in_use)} in {human_bytes(nbytes)}. The largest:<br>{described}"
-
-
-def _joined_names(names: Sequence[str]) -> str:
-    return ", ".join(names) if len(names) < 4 else f"{len(names)} policies"
 
 
 def _in_use_before(history: History, event: int) -> list[int]:

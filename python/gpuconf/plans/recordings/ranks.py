@@ -31,17 +31,14 @@ def table(plans: Iterable[tuple[str, Plan]]) -> list[str]:
     rows = [("trace", "fits", "live at peak", *(policy.removeprefix("pytorch-") for policy in policies))]
     for name, plan in plans:
         fits = {True: "yes", False: "no", None: "-"}[plan.fits]
-        rows.append((name, fits, human_bytes(_live(plan)), *(human_limit(least) for least in _least(plan, policies))))
+        live = max((usage.peak_bytes_in_use for usage in plan.usages), default=0)
+        rows.append((name, fits, human_bytes(live), *(human_limit(least) for least in _least(plan, policies))))
     return columns(rows, left=2)
 
 
 def need(plan: Plan) -> int:
     """Return the least limit in bytes under the first policy, PyTorch's unless others were chosen."""
     return next(iter(_least(plan, plan.policies)), 0)
-
-
-def _live(plan: Plan) -> int:
-    return max((usage.peak_bytes_in_use for usage in plan.usages), default=0)
 
 
 def _least(plan: Plan, policies: Iterable[str]) -> Iterator[int]:
