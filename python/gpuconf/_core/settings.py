@@ -9,7 +9,7 @@ simulation, unless the user trusts its folder. The administrator's file sets cei
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from .. import errors
 from .._missing import closest
@@ -451,25 +451,21 @@ def _text(path: str, key: str, given: Any) -> str:
 
 
 def _limit(what: str, given: Any) -> int:
-    try:
-        count = -1 if isinstance(given, bool) else sizes.size(what, given)
-    except errors.InvalidTypeError as error:
-        raise errors.InvalidArgumentError(f"{error}{sizes.number_hint(given)}") from None
-    if count < 1 << 20:
-        hint = sizes.unit_hint(given, count)
-        raise errors.InvalidArgumentError(
-            f"{what} must be at least 1 MiB, such as '6GiB', but got {texts.shown(given)}{hint}"
-        )
-    return count
+    return _bytes(what, given, 1 << 20, "1 MiB, such as '6GiB'", sizes.number_hint(given), sizes.unit_hint)
 
 
 def _amount(what: str, given: Any) -> int:
+    return _bytes(what, given, 0, "0, such as '400MiB'", "", lambda *_: "")
+
+
+def _bytes(what: str, given: Any, least: int, words: str, of_kind: str, of_size: Callable[[Any, int], str]) -> int:
     try:
         count = -1 if isinstance(given, bool) else sizes.size(what, given)
     except errors.InvalidTypeError as error:
-        raise errors.InvalidArgumentError(str(error)) from None
-    if count < 0:
-        raise errors.InvalidArgumentError(f"{what} must be at least 0, such as '400MiB', but got {texts.shown(given)}")
+        raise errors.InvalidArgumentError(f"{error}{of_kind}") from None
+    if count < least:
+        text = f"{what} must be at least {words}, but got {texts.shown(given)}{of_size(given, count)}"
+        raise errors.InvalidArgumentError(text)
     return count
 
 
