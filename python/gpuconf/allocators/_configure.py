@@ -205,11 +205,8 @@ def _refuse_without_gpu(limit: Any) -> None:
     """Raise if there is a limit, which cannot hold without a GPU: the program would run without it, and nothing would
     say so.
     """
-    what = (
-        f"limit={texts.shown(limit)}"
-        if limit is not None and limit != []
-        else settings.requested("GPUCONF_LIMIT", os.environ)
-    )
+    called = limit is not None and limit != []
+    what = f"limit={texts.shown(limit)}" if called else settings.requested("GPUCONF_LIMIT", os.environ)
     if what:
         why = core.pybind_WhyNoGPU()
         raise errors.NotFoundError(

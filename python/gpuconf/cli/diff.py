@@ -57,11 +57,8 @@ def diff(options: Options) -> int:
         progress.show("reading the traces")
         traces = [load_trace(name) for name in names]
         _refuse_unlike(names, [trace._settings.get("card", "") for trace in traces])
-        differences = (
-            difference.difference(*traces)
-            if options.between is None
-            else difference.between(traces[0], *options.between)
-        )
+        of_one = options.between is not None
+        differences = difference.between(traces[0], *options.between) if of_one else difference.difference(*traces)
     for each in differences:
         if each.moments is not None and max(each.moments) < max(options.between):
             console.complain(f"gpuconf diff: the recording of GPU:{each.gpu} ends after {max(each.moments):.3g} s")

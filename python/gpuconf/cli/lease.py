@@ -93,15 +93,11 @@ def _about(memory: CardMemory | None) -> dict[str, str | None]:
 
 
 def _row(row: ClaimRow, known: Mapping[str, CardMemory]) -> tuple[str, ...]:
-    state = (
-        ("stopped" if row.stopped else "waiting")
-        if row.state == "waiting"
-        else "parked"
-        if row.state == "parked" or row.host
-        else f"held by {', '.join(map(str, row.holders)) or 'a child'}"
-        if row.gone
-        else "leased"
-    )
+    state = f"held by {', '.join(map(str, row.holders)) or 'a child'}" if row.gone else "leased"
+    if row.state == "parked" or row.host:
+        state = "parked"
+    if row.state == "waiting":
+        state = "stopped" if row.stopped else "waiting"
     gpus = (
         f"{row.count} of {len(row.cards)}" if row.state == "waiting" else " ".join(card.uuid[:12] for card in row.cards)
     )

@@ -162,12 +162,8 @@ def _verification(verification: Verification) -> list[str]:
     if verification.undetermined:
         lines[0] += f" ({verification.undetermined} not determined by the snapshot)"
     lines.append(f"segments     {verification.segments}, same: {verification.same_segments}")
-    return [
-        *lines,
-        f"first difference: {verification.difference}"
-        if verification.difference
-        else "the replay agrees with the snapshot",
-    ]
+    first = f"first difference: {verification.difference}" if verification.difference else ""
+    return [*lines, first or "the replay agrees with the snapshot"]
 
 
 def _draw(plan: Plan, options: Options) -> None:

@@ -214,11 +214,8 @@ def _python(answer: dict[str, Any], under_run: bool) -> Iterator[Finding]:
             f"{' '.join(answer['flags'])} keeps the startup code of gpuconf run from running: its libraries are "
             "not routed"
         )
-        yield (
-            problem("Python", text, "remove the option")
-            if under_run
-            else note("Python", f"{text} there, unless the program calls gpuconf.configure()")
-        )
+        other = note("Python", f"{text} there, unless the program calls gpuconf.configure()")
+        yield problem("Python", text, "remove the option") if under_run else other
     if answer["start"] == "fork":
         text = (
             "multiprocessing forks its workers: neither CUDA nor gpuconf works in a child forked after its parent "

@@ -71,13 +71,8 @@ def _names(pre_import: Any) -> tuple[str, ...]:
     """Return module names: a list, or text with commas, as dask-cuda's option of that name."""
     if pre_import is None:
         return ()
-    names = list(
-        pre_import.split(",")
-        if isinstance(pre_import, str)
-        else pre_import
-        if isinstance(pre_import, Iterable)
-        else (0,)
-    )
+    given = pre_import.split(",") if isinstance(pre_import, str) else pre_import
+    names: list[Any] = list(given) if isinstance(given, Iterable) else [None]
     if not all(isinstance(name, str) for name in names):
         raise errors.InvalidTypeError(f"pre_import must be a list of module names, but got {texts.shown(pre_import)}")
     stripped = tuple(name.strip() for name in names)

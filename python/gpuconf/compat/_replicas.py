@@ -27,11 +27,8 @@ class PerReplica(DistributedValues):
         return self._values
 
     def _shown(self, show: Callable[[Any], str]) -> str:
-        return (
-            "PerReplica:{\n"
-            + ",\n".join(f"  {number}: {show(each)}" for number, each in enumerate(self._values))
-            + "\n}"
-        )
+        lines = ",\n".join(f"  {number}: {show(each)}" for number, each in enumerate(self._values))
+        return f"PerReplica:{{\n{lines}\n}}"
 
     def __str__(self) -> str:
         return self._shown(str)

@@ -64,12 +64,10 @@ class MemoryMap(html.InLists, wire.MemoryMap):
         return f"{self.device}: {human_bytes(in_use)} in use of {human_bytes(reserved)} reserved, limit {limit}"
 
     def _notes(self) -> list[str]:
+        if not self.oversubscribed_bytes:
+            return []
         over = human_bytes(self.oversubscribed_bytes)
-        return (
-            [f"memory in use exceeds this GPU's memory by {over}, which is in host memory"]
-            if self.oversubscribed_bytes
-            else []
-        )
+        return [f"memory in use exceeds this GPU's memory by {over}, which is in host memory"]
 
     def __str__(self) -> str:
         return self.draw()
@@ -93,11 +91,8 @@ class MemoryMap(html.InLists, wire.MemoryMap):
             notes.append(
                 html.line(*(_html_holder(colors[holder], _name(holder), nbytes) for holder, nbytes in holders))
             )
-        body = (
-            html.table(("region", "", "size", "blocks in use"), rows, left=2)
-            if rows
-            else html.line("nothing reserved yet")
-        )
+        table = html.table(("region", "", "size", "blocks in use"), rows, left=2)
+        body = table if rows else html.line("nothing reserved yet")
         return html.shown(html.titled(self._summary(), body, *notes))
 
 

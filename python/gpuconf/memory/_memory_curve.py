@@ -154,11 +154,9 @@ def _after_failures(failed: Sequence[Run], fractions: tuple[float, float]) -> tu
         return max(1, last.batch_size // 2), "half of it, because nothing was measured"
     bounds = [_bound(last.batch_size, use, fractions[0 if first else 1]) for use in known]
     size = min(size for size, _ in bounds)
-    why = (
-        "to measure a whole run"
-        if any(blind for _, blind in bounds)
-        else "the allocation that failed was that much too large"
-    )
+    why = "the allocation that failed was that much too large"
+    if any(blind for _, blind in bounds):
+        why = "to measure a whole run"
     return max(1, int(min(most, size * _MARGIN))), why
 
 

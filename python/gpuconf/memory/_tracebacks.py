@@ -22,11 +22,9 @@ def instances(kind: type) -> list[Any]:
     child too.
     """
     core = native.extension()
-    found: list[Any] = (
-        core.instances(kind)
-        if core is not None
-        else [each for each in gc.get_objects() if issubclass(type(each), kind)]
-    )
+    if core is None:
+        return [each for each in gc.get_objects() if issubclass(type(each), kind)]
+    found: list[Any] = core.instances(kind)
     return found
 
 

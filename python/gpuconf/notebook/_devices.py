@@ -79,20 +79,14 @@ class Devices:
                 growth = {True: "yes", False: "no"}.get(config.experimental.get_memory_growth(gpu), "-")
             name = (one.physical_device or "-").removeprefix("/physical_device:")
             self._rows.append((name, one.name, human_bytes(one.total_memory), limit, growth))
-        outside = outside_pools()
-        self._notes = (
-            [f"{' and '.join(outside)} used the GPU before gpuconf: not shown here, and limits need a new kernel"]
-            if outside
-            else ["not in use yet: limits and growth can still be set"]
-        )
+        self._notes = ["not in use yet: limits and growth can still be set"]
+        if outside := " and ".join(outside_pools()):
+            self._notes = [f"{outside} used the GPU before gpuconf: not shown here, and limits need a new kernel"]
 
     def __str__(self) -> str:
-        bars = ["", *map(_text_bar, self._stats)]
-        rows = (
-            [(*row[:2], bar, *row[2:]) for row, bar in zip(self._rows, bars, strict=True)]
-            if self._stats
-            else self._rows
-        )
+        rows, bars = self._rows, ["", *map(_text_bar, self._stats)]
+        if self._stats:
+            rows = [(*row[:2], bar, *row[2:]) for row, bar in zip(rows, bars, strict=True)]
         return "\n".join([self._title, *(columns(rows, left=2) if rows else ()), *self._notes, *map(str, self._usages)])
 
     __repr__ = __str__

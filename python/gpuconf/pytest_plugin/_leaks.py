@@ -177,11 +177,9 @@ class Watch:
                 whole.update(sums)
         for event in trace.events:
             if event.action == "allocate" and event.call_site is not None:
-                key = (
-                    (f"cuda:{event.gpu}", library, "")
-                    if library
-                    else (f"/device:GPU:{event.gpu}", event.library, event.tag)
-                )
+                key = f"/device:GPU:{event.gpu}", event.library, event.tag
+                if library:
+                    key = f"cuda:{event.gpu}", library, ""
                 self._live[library, event.gpu, event.address] = key, stacks.shown(event.call_site)
             elif event.action == "free":
                 self._live.pop((library, event.gpu, event.address), None)

@@ -72,12 +72,9 @@ class Session:
             raise TypeError(f'Argument `graph` must be a tf.Graph, but got "{type(graph).__name__}"')
         if target is not None and not isinstance(target, (str, bytes, bytearray)):
             text = f'Argument `target` must be a string, but got "{type(target).__name__}"'
-            remedy = (
-                '. Did you do "Session(config)" instead of "Session(config=config)"?'
-                if isinstance(target, ConfigProto)
-                else ""
-            )
-            raise TypeError(text + remedy)
+            if isinstance(target, ConfigProto):
+                text += '. Did you do "Session(config)" instead of "Session(config=config)"?'
+            raise TypeError(text)
         if config is not None and not isinstance(config, ConfigProto):
             raise TypeError(f'Argument `config` must be a tf.ConfigProto, but got "{type(config).__name__}"')
         if target:

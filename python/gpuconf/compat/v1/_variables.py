@@ -312,11 +312,9 @@ class variable_scope(Block):  # noqa: N801 - TensorFlow's name
         asked = self._asked if self._asked is not None else scopes.unique(str(self._default))
         own = asked.name if isinstance(asked, VariableScope) else outer.full(asked) if asked else outer.name
         last = (asked.name.rpartition("/")[2] if isinstance(asked, VariableScope) else asked) or None
-        names = (
-            graph.name_scope(last)
-            if self._auxiliary and last
-            else nullcontext(f"{graph.get_name_scope()}/".lstrip("/"))
-        )
+        names = nullcontext(f"{graph.get_name_scope()}/".lstrip("/"))
+        if self._auxiliary and last:
+            names = graph.name_scope(last)
         name_scope = names.__enter__()
         base = asked if isinstance(asked, VariableScope) else outer
         scopes.current = VariableScope(

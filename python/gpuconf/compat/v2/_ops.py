@@ -950,11 +950,9 @@ def print_(*inputs: Any, output_stream: Any = None, sep: str = " ", end: str = "
 
     Where operations build graphs, return an operation that does.
     """
-    stream = (
-        {"": sys.stderr, None: sys.stderr}.get(output_stream, output_stream)
-        if not hasattr(output_stream, "write")
-        else output_stream
-    )
+    stream = output_stream
+    if not hasattr(output_stream, "write"):
+        stream = {"": sys.stderr, None: sys.stderr}.get(output_stream, output_stream)
 
     def show(_: Any, *values: Any) -> None:
         left = iter(values)

@@ -266,11 +266,9 @@ class _Section:
         lines = [f"{human_bytes(allocation.requested)} ({allocation.requested:,} bytes)"]
         if library or tag:
             lines[0] += f", {' · '.join(part for part in (library, tag) if part)}"
-        lines.append(
-            f"event {allocation.event + 1}" + ("" if self.by_event else f", after {allocation.time:.6f} s")
-            if allocation.event >= 0
-            else "allocated before the recording"
-        )
+        after = "" if self.by_event else f", after {allocation.time:.6f} s"
+        begun = f"event {allocation.event + 1}{after}" if allocation.event >= 0 else "allocated before the recording"
+        lines.append(begun)
         return "<br>".join(html.escape(line) for line in (*lines, *_frames(allocation.stack)))
 
     def _holder_rows(self) -> Iterable[tuple[str, ...]]:

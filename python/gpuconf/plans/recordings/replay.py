@@ -344,11 +344,8 @@ class Plan(Printed, Fields, metaclass=Made):
                 failed = f"{counted(u.failures, 'allocation')} on {name} failed during recording"
                 yield f"{failed}: later allocations may be missing"
             if u.unfreed:
-                what = (
-                    "free is missing: its block ends"
-                    if u.unfreed == 1
-                    else "frees are missing: each of these blocks ends"
-                )
+                one = u.unfreed == 1
+                what = "free is missing: its block ends" if one else "frees are missing: each of these blocks ends"
                 yield f"on {name} {u.unfreed} {what} when its address is allocated again"
             if u.streams > 1:
                 yield (

@@ -94,11 +94,8 @@ def to_gpu(value: Any, arguments: Any) -> Any:
 
 def _moved(value: Any, device: torch.device) -> Any:
     if isinstance(value, (list, tuple)):
-        return (
-            type(value)(_moved(one, device) for one in value)
-            if type(value) in (list, tuple)
-            else tuple(_moved(one, device) for one in value)
-        )
+        kind = type(value) if type(value) in (list, tuple) else tuple
+        return kind(_moved(one, device) for one in value)
     if not isinstance(value, torch.Tensor):
         return value
     if value.layout is torch.strided:

@@ -78,12 +78,10 @@ class Call:
         """Return the softmax of the scores, their logarithms of sums, and the factors of the dropout."""
         wide = torch.promote_types(self.query.dtype, torch.float32)
         scores = self.query.to(wide) @ self.key.to(wide).transpose(-1, -2) * self.scale
-        if self.bias is not None:
-            scores = (
-                scores.masked_fill(~self.bias, -math.inf)
-                if self.bias.dtype is torch.bool
-                else scores + self.bias.to(wide)
-            )
+        if self.bias is not None and self.bias.dtype is torch.bool:
+            scores = scores.masked_fill(~self.bias, -math.inf)
+        elif self.bias is not None:
+            scores = scores + self.bias.to(wide)
         hidden = self._mask()
         if hidden is not None:
             scores = scores.masked_fill(hidden, -math.inf)
