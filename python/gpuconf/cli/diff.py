@@ -42,12 +42,8 @@ def diff(options: Options) -> int:
         raise UsageError("name two recordings, or one and two moments in it: --between T1 T2")
     names = [name for name in (options.old, options.new) if name is not None]
     for name in names:
-        if (
-            options.html is not None
-            and os.path.exists(options.html)
-            and os.path.exists(name)
-            and os.path.samefile(options.html, name)
-        ):
+        there = options.html is not None and os.path.exists(options.html) and os.path.exists(name)
+        if there and os.path.samefile(options.html, name):
             raise UsageError(f"--html would replace the trace {name!r}")
     library = ""
     if options.html is not None:

@@ -221,11 +221,8 @@ def _verdict(reader: Reader | None, call: Callable[[Find, int], Answer] | None, 
 def _begin() -> str:
     """Make a context of the first GPU current. Returns what is wrong, or an empty text."""
     library, context = ctypes.CDLL("libcuda.so.1"), c_void_p()
-    for result in (
-        library.cuInit(0),
-        library.cuDevicePrimaryCtxRetain(byref(context), 0),
-        library.cuCtxSetCurrent(context),
-    ):
+    begun = library.cuInit(0), library.cuDevicePrimaryCtxRetain(byref(context), 0)
+    for result in (*begun, library.cuCtxSetCurrent(context)):
         if result:
             return f"the driver does not start: error {result}"
     return ""

@@ -77,9 +77,8 @@ def pass_on(name: str) -> str:
     """Pass the configuration on to a framework: now if it is imported, else on import. Returns a status text."""
     if runtime.simulated() and (name in sys.modules or import_hook.installed(name)):
         return f"not passed on: the GPUs are simulated ({runtime.simulated()})"
-    if name == "tensorflow" and any(
-        type(finder).__module__ == "gpuconf.compat._as_tensorflow" for finder in sys.meta_path
-    ):
+    finders = [type(finder).__module__ for finder in sys.meta_path]
+    if name == "tensorflow" and "gpuconf.compat._as_tensorflow" in finders:
         return "gpuconf itself: install_as_tensorflow() was called"
     if name not in sys.modules:
         if not import_hook.installed(name):

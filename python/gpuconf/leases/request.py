@@ -252,10 +252,8 @@ def _foreign(now: Survey, ledger: Ledger) -> dict[str, int]:
         known = (
             not now.host_pids and card.processes_error is None and all(one.bytes is not None for one in card.processes)
         )
-        for uuid, memory, instance in [
-            (card.uuid, card.memory, None),
-            *((one.uuid, one.memory, one.uuid) for one in card.instances),
-        ]:
+        instances = [(one.uuid, one.memory, one.uuid) for one in card.instances]
+        for uuid, memory, instance in [(card.uuid, card.memory, None), *instances]:
             if known:
                 theirs = (one for one in card.processes if one.pid not in ours and instance in (None, one.instance))
                 usage[uuid] = sum(one.bytes or 0 for one in theirs)

@@ -213,9 +213,8 @@ class Commands:
             _refuse(f"{str(error).partition('. Correct that')[0]}", "%gpu simulate T4 simulates one")
         display(Devices())
         for library, status in done.libraries.items():
-            if status != "not installed" and (
-                library == "torch" or not runtime.simulated()
-            ):  # the others do not use simulated GPUs
+            # The others do not use simulated GPUs.
+            if status != "not installed" and (library == "torch" or not runtime.simulated()):
                 print(f"{library}: {status}")
 
     def _map(self, rest: str) -> None:

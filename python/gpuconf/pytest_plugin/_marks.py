@@ -152,12 +152,8 @@ def machine_of(item: pytest.Item) -> str:
     for mark in item.iter_markers("gpu_process"):
         given = {**dict(zip(("machine",), mark.args, strict=False)), **mark.kwargs}
         machine = given.get("machine", "")
-        if (
-            len(mark.args) > 1
-            or given.keys() - {"machine"}
-            or (mark.args and "machine" in mark.kwargs)
-            or not isinstance(machine, str)
-        ):
+        wrong = len(mark.args) > 1 or given.keys() - {"machine"} or (mark.args and "machine" in mark.kwargs)
+        if wrong or not isinstance(machine, str):
             shown = ", ".join(
                 [*map(texts.shown, mark.args), *(f"{name}={texts.shown(value)}" for name, value in mark.kwargs.items())]
             )

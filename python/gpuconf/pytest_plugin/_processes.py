@@ -73,11 +73,8 @@ class Processes:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
         """Run a marked test in a process, and report what that reports."""
-        if (
-            item.get_closest_marker("gpu_process") is None
-            or not item_is_ours(item)
-            or settings(item.config).mode == "off"
-        ):
+        marked = item.get_closest_marker("gpu_process") is not None and item_is_ours(item)
+        if not marked or settings(item.config).mode == "off":
             return None
         report_all(item, nextitem, _reports(item))
         return True

@@ -297,9 +297,8 @@ def _operators() -> None:
                 return inherited(self, *other)
             except (TypeError, ValueError) as error:
                 is_plain_error = not isinstance(error, errors.GpuconfError) or built_in(error) is not None
-                if (
-                    method == "or" and is_plain_error
-                ):  # types have one since Python 3.10, so TensorFlow tries the value's
+                # Types have one since Python 3.10, so TensorFlow tries the value's.
+                if method == "or" and is_plain_error:
                     other[0].__ror__  # noqa: B018 - raises AttributeError
                 raise
 

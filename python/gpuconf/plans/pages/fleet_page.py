@@ -83,9 +83,8 @@ def _figure(plan: FleetPlan) -> dict[str, Any]:
         if not plan.phases:  # else the needs are not all at one time, and may be more than the card has
             pieces.append((card.free, "left", _FREE))
         for nbytes, name, color in pieces:
-            for key, value in zip(
-                rows, (place, base, nbytes, f"{names[place]}<br>{name}: {human_bytes(nbytes)}"), strict=True
-            ):
+            shown = f"{names[place]}<br>{name}: {human_bytes(nbytes)}"
+            for key, value in zip(rows, (place, base, nbytes, shown), strict=True):
                 rows[key].append(value)
             colors.append(color)
             base += nbytes

@@ -23,9 +23,8 @@ def over_time(plan: Plan, gpu: int, colors: Sequence[str]) -> dict[str, Any]:
     """Return what is in use and what each policy reserves over time."""
     data: list[dict[str, Any]] = []
     most = 0
-    for number, policy in enumerate(
-        p for p in plan.policies if any(r.gpu == gpu and r.policy == p for r in plan.results)
-    ):
+    tried = [p for p in plan.policies if any(r.gpu == gpu and r.policy == p for r in plan.results)]
+    for number, policy in enumerate(tried):
         points = plan.timeline(gpu, policy)
         times = [round(p.time, 6) for p in points]
         if not data:

@@ -82,11 +82,8 @@ class Message(Table):
         ):
             if nbytes is not None:
                 yield f"  {name:<24}{human_bytes(nbytes):>10}"
-        for text in (
-            _cause(self),
-            *(f"helps: {t}" for t in _helps(self)),
-            *(f"does not help: {t}" for t in _does_not_help(self)),
-        ):
+        advice = [f"helps: {t}" for t in _helps(self)] + [f"does not help: {t}" for t in _does_not_help(self)]
+        for text in (_cause(self), *advice):
             yield from textwrap.wrap(text, 80, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
 
 

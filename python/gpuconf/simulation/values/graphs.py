@@ -82,12 +82,8 @@ def _draws_of(operations: list[_Operation]) -> dict[torch.Generator, _Draws]:
 def install() -> None:
     """Let ``torch.cuda.CUDAGraph`` record and compute."""
     graph_class = torch.cuda.CUDAGraph
-    begin, end, replay, reset = (
-        graph_class.capture_begin,
-        graph_class.capture_end,
-        graph_class.replay,
-        graph_class.reset,
-    )
+    begin, end = graph_class.capture_begin, graph_class.capture_end
+    replay, reset = graph_class.replay, graph_class.reset
 
     def capture_begin(self: Any, *args: Any, **named: Any) -> None:
         begin(self, *args, **named)
@@ -117,12 +113,8 @@ def install() -> None:
         _recorded.pop(self, None)
         reset(self)
 
-    for own, theirs in (
-        (capture_begin, begin),
-        (capture_end, end),
-        (replay_and_compute, replay),
-        (reset_and_forget, reset),
-    ):
+    pairs = (capture_begin, begin), (capture_end, end), (replay_and_compute, replay), (reset_and_forget, reset)
+    for own, theirs in pairs:
         own.__name__, own.__doc__ = theirs.__name__, theirs.__doc__
         setattr(graph_class, theirs.__name__, own)
 
