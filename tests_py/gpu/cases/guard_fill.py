@@ -65,8 +65,9 @@ def driver() -> dict[str, Any]:
             if way != "by path":
                 found[f"{name}, {way}"] = fill(lambda call=call, find=find: call(find, CHUNK))  # type: ignore[misc]
     library = check.load_runtime()
-    for name, call in check.RUNTIME_CALLS.items() if library is not None else ():
-        found[f"{name}, CUDA runtime"] = fill(lambda call=call: call(check._exported(library), CHUNK))  # type: ignore[misc]
+    find = None if library is None else check._exported(library)
+    for name, call in check.RUNTIME_CALLS.items() if find is not None else ():
+        found[f"{name}, CUDA runtime"] = fill(lambda call=call: call(find, CHUNK))  # type: ignore[misc]
     return found
 
 
