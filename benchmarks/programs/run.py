@@ -1,6 +1,6 @@
 """``gpuconf plan`` of public training programs beside the programs run to their end: ``rule.md`` says which and how.
 
-python benchmarks/programs/run.py FOLDER [NAME...] [--json FILE]
+python benchmarks/programs/run.py FOLDER [NAME...] [--json FILE] [--below]
 
 FOLDER has the checkouts. This interpreter has gpuconf, a PyTorch that is built for CUDA and what ``requirements.txt``
 names.
@@ -130,12 +130,22 @@ def compare(one: dict[str, Any], checkouts: Path) -> dict[str, Any]:
     return row
 
 
+def below(one: dict[str, Any], checkouts: Path, row: dict[str, Any]) -> dict[str, Any]:
+    """Return the same for a card a tenth below the program's peak."""
+    card = f"T4:{row['planned'][1] * 9 // 10 >> 20}MiB"
+    answer, _, _ = planned(one, checkouts, card)
+    verdict = answer["cards"][0]["verdict"] if answer.get("cards") else answer.get("why_no_verdict", "")
+    ran_out = "OutOfMemoryError" in whole(one, checkouts, card)[1]
+    return {"card": card, "verdict": verdict, "ran out": ran_out, "wrong": verdict == "fits" and ran_out}
+
+
 def main() -> None:
     """Compare, and print a line for each program."""
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     parser.add_argument("names", nargs="*")
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--below", action="store_true", help="on a card a tenth below the peak that results.json has")
     options = parser.parse_args()
     listed = json.loads((HERE / "programs.json").read_text(encoding="utf-8"))["programs"]
     found = {}
@@ -144,7 +154,13 @@ def main() -> None:
         if options.names and not any(part in name for part in options.names):
             continue
         try:
-            found[name] = compare(one, options.folder)
+            if options.below:
+                row = json.loads((HERE / "results.json").read_text(encoding="utf-8"))["programs"].get(name, {})
+                if row.get("verdict") != "fits":
+                    continue
+                found[name] = below(one, options.folder, row)
+            else:
+                found[name] = compare(one, options.folder)
         except subprocess.TimeoutExpired as error:
             found[name] = {"answered": False, "why": f"not within {error.timeout:.0f} s"}
         print(name, json.dumps(found[name]), flush=True)

@@ -100,6 +100,13 @@ def test_gradients_that_meet_are_added_in_place_unless_something_holds_them() ->
     assert run("program_with_sums_of_gradients.py").stdout.splitlines() == ["9 True None", "10 True True"]
 
 
+def cudnn() -> str:
+    names = [f"nvidia-cudnn-cu{version}" for version in (12, 13)]
+    installed = {one.metadata["Name"]: one.version for one in importlib.metadata.distributions()}
+    return next((installed[name] for name in names if name in installed), "")
+
+
+@pytest.mark.skipif(not cudnn().startswith("9.19."), reason="the card was asked with cuDNN 9.19; others have ranges")
 def test_workspaces_of_cudnn_are_those_that_a_card_was_asked_for() -> None:
     done = run("program_with_workspaces.py")
     assert all(line.endswith(" equal") for line in done.stdout.splitlines()), done.stdout
