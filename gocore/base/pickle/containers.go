@@ -8,93 +8,72 @@ import (
 	"strconv"
 )
 
-// container runs the instructions that create and fill containers.
-func (m *machine) container(op byte) (handled bool, err error) {
-	switch op {
-	case opEmptyList:
-		err = m.pushContainer(List)
-	case opEmptyDict:
-		err = m.pushContainer(Dict)
-	case opEmptyTuple:
-		err = m.push(Value{kind: Tuple})
-	case opEmptySet:
-		err = m.push(Value{kind: Set})
-	case opTuple1, opTuple2, opTuple3:
-		n := int(op-opTuple1) + 1
-		if n > len(m.stack)-m.floor() {
-			return true, errEmpty
-		}
-		items := m.stack[len(m.stack)-n:]
-		m.stack = m.stack[:len(m.stack)-n]
-		err = m.push(tupleOf(items))
-	case opTuple, opFrozenSet, opList, opDict:
-		err = m.collect(op)
-	case opAppend:
-		err = m.fill(List, 1)
-	case opSetItem:
-		err = m.fill(Dict, 2)
-	case opAppends:
-		err = m.fillSinceMark(List)
-	case opSetItems:
-		err = m.fillSinceMark(Dict)
-	case opAddItems:
-		err = m.fillSinceMark(Set)
-	default:
-		return false, nil
-	}
-	return true, err
+// empty pushes a new list or dictionary.
+func empty(kind Kind) instruction {
+	return pushing(func(m *machine) (Value, error) {
+		number, err := m.tree.add(m.budget)
+		return Value{kind: kind, bits: number}, err
+	})
 }
 
-func (m *machine) pushContainer(kind Kind) error {
-	number, err := m.tree.add(m.budget)
-	if err != nil {
-		return err
+// tuple makes one of the newest n values of the stack.
+func tuple(n int) instruction {
+	return pushing(func(m *machine) (Value, error) {
+		items, err := m.newest(n)
+		return tupleOf(items), err
+	})
+}
+
+// newest removes the newest n values of the stack. The result is valid until the next push.
+func (m *machine) newest(n int) (items []Value, err error) {
+	if n > len(m.stack)-m.floor() {
+		return nil, errEmpty
 	}
-	return m.push(Value{kind: kind, bits: number})
+	items = m.stack[len(m.stack)-n:]
+	m.stack = m.stack[:len(m.stack)-n]
+	return items, nil
 }
 
 // collect creates a container from everything since the last mark.
-func (m *machine) collect(op byte) error {
-	items, err := m.popMark()
-	if err != nil {
-		return err
-	}
-	switch op {
-	case opTuple:
-		return m.push(tupleOf(items))
-	case opFrozenSet:
-		return m.push(Value{kind: FrozenSet})
-	}
-	// The items are still behind the stack's end: the container is filled before anything else is pushed.
-	made := Value{kind: List}
-	if op == opDict {
-		made.kind = Dict
-	}
-	if made.bits, err = m.tree.add(m.budget); err != nil {
-		return err
-	}
-	if err := m.put(made, items); err != nil {
-		return err
-	}
-	return m.push(made)
+func collect(kind Kind) instruction {
+	return pushing(func(m *machine) (Value, error) {
+		made := Value{kind: kind}
+		items, err := m.popMark()
+		switch {
+		case err != nil || kind == FrozenSet:
+			return made, err
+		case kind == Tuple:
+			return tupleOf(items), nil
+		}
+		// The items are still behind the stack's end: the container is filled before anything else is pushed.
+		if made.bits, err = m.tree.add(m.budget); err == nil {
+			err = m.put(made, items)
+		}
+		return made, err
+	})
 }
 
-func (m *machine) fillSinceMark(want Kind) error {
-	n, err := m.sinceMark()
-	if err != nil {
-		return err
+func fillSinceMark(want Kind) instruction {
+	return func(m *machine) error {
+		n, err := m.sinceMark()
+		if err != nil {
+			return err
+		}
+		m.marks = m.marks[:len(m.marks)-1]
+		return m.fill(want, n)
 	}
-	m.marks = m.marks[:len(m.marks)-1]
-	return m.fill(want, n)
+}
+
+func fill(want Kind, n int) instruction {
+	return func(m *machine) error { return m.fill(want, n) }
 }
 
 // fill puts the newest n values of the stack into the container below them.
 func (m *machine) fill(want Kind, n int) error {
-	if n > len(m.stack)-m.floor() {
-		return errEmpty
+	items, err := m.newest(n)
+	if err != nil {
+		return err
 	}
-	items := m.stack[len(m.stack)-n:]
-	m.stack = m.stack[:len(m.stack)-n]
 	target, err := m.top()
 	if err != nil || n == 0 {
 		return err // as in Python, where adding no items succeeds for any target
@@ -163,29 +142,23 @@ func grown(b *Budget, values []Value, n int) ([]Value, error) {
 	return append(make([]Value, 0, room), values...), nil
 }
 
-// memory runs the instructions of the memo.
-func (m *machine) memory(op byte) (handled bool, err error) {
-	var index uint64
-	switch op {
-	case opMemoize:
-		index = uint64(len(m.memo) + len(m.others))
-	case opBinPut, opBinGet:
-		index, err = m.unsigned(1)
-	case opLongBinPut, opLongBinGet:
-		index, err = m.unsigned(4)
-	case opPut, opGet:
-		index, err = m.indexLine()
-	default:
-		return false, nil
+// memo does something with an entry of the memo, which an index names.
+func memo(do func(m *machine, index uint64) error, index func(m *machine) (uint64, error)) instruction {
+	return func(m *machine) error {
+		at, err := index(m)
+		if err != nil {
+			return err
+		}
+		return do(m, at)
 	}
-	if err != nil {
-		return true, err
-	}
-	if op == opBinGet || op == opLongBinGet || op == opGet {
-		return true, m.recall(index)
-	}
-	return true, m.memoize(index)
 }
+
+// number reads a little-endian number of size bytes.
+func number(size int) func(m *machine) (uint64, error) {
+	return func(m *machine) (uint64, error) { return m.unsigned(size) }
+}
+
+func (m *machine) nextIndex() (uint64, error) { return uint64(len(m.memo) + len(m.others)), nil }
 
 func (m *machine) indexLine() (uint64, error) {
 	raw, err := m.line()

@@ -57,12 +57,15 @@ func (m *machine) run(ctx context.Context) (root Value, err error) {
 		began := m.at
 		op := m.data[m.at]
 		m.at++
-		if op == opStop {
+		switch do := instructions[op]; {
+		case op == stop:
 			if root, err = m.pop(); err == nil {
 				return root, nil
 			}
-		} else {
-			err = m.step(op)
+		case do == nil:
+			err = fmt.Errorf("unknown opcode 0x%02x", op)
+		default:
+			err = do(m)
 		}
 		if err != nil {
 			return Value{}, fmt.Errorf("at byte %d: %w", began, err)
@@ -70,50 +73,108 @@ func (m *machine) run(ctx context.Context) (root Value, err error) {
 	}
 }
 
-// step runs one instruction.
-func (m *machine) step(op byte) error {
-	switch op {
-	case opProto:
-		return m.protocol()
-	case opFrame:
-		_, err := m.length(8) // the frame's contents are read as if they were not framed
-		return err
-	case opMark:
-		m.marks = append(m.marks, len(m.stack))
-		return m.budget.Take(valueBytes)
-	case opPop:
-		if n := len(m.marks); n > 0 && m.marks[n-1] == len(m.stack) {
-			m.marks = m.marks[:n-1]
-			return nil
-		}
-		_, err := m.pop()
-		return err
-	case opPopMark:
-		_, err := m.popMark()
-		return err
-	case opDup:
-		v, err := m.top()
+// An instruction reads its argument, if it has one, and changes the stack.
+type instruction func(m *machine) error
+
+const stop = '.' // ends the pickle
+
+// instructions has what each instruction does, with its name in Python's pickletools; nil: there is none.
+var instructions = [256]instruction{
+	0x80: (*machine).protocol, // PROTO
+	0x95: (*machine).frame,    // FRAME
+	'(':  (*machine).mark,     // MARK
+	'0':  (*machine).drop,     // POP
+	'1':  (*machine).dropMark, // POP_MARK
+	'2':  (*machine).double,   // DUP
+
+	'N':  constant(Value{kind: None}),          // NONE
+	0x88: constant(Value{kind: Bool, bits: 1}), // NEWTRUE
+	0x89: constant(Value{kind: Bool}),          // NEWFALSE
+	'K':  fixedInt(1),                          // BININT1
+	'M':  fixedInt(2),                          // BININT2
+	'J':  pushing((*machine).signedInt),        // BININT
+	0x8a: longInt(1),                           // LONG1
+	0x8b: longInt(4),                           // LONG4
+	'I':  pushing((*machine).intLine),          // INT
+	'L':  pushing((*machine).longLine),         // LONG
+	'G':  pushing((*machine).binaryFloat),      // BINFLOAT
+	'F':  pushing((*machine).decimalFloat),     // FLOAT
+
+	0x8c: counted(Text, 1),                // SHORT_BINUNICODE
+	'U':  counted(Text, 1),                // SHORT_BINSTRING
+	'X':  counted(Text, 4),                // BINUNICODE
+	'T':  counted(Text, 4),                // BINSTRING
+	0x8d: counted(Text, 8),                // BINUNICODE8
+	'V':  pushing((*machine).unicodeLine), // UNICODE
+	'S':  pushing((*machine).stringLine),  // STRING
+	'C':  counted(Bytes, 1),               // SHORT_BINBYTES
+	'B':  counted(Bytes, 4),               // BINBYTES
+	0x8e: counted(Bytes, 8),               // BINBYTES8
+	0x96: counted(ByteArray, 8),           // BYTEARRAY8
+
+	'q':  memo((*machine).memoize, number(1)),            // BINPUT
+	'r':  memo((*machine).memoize, number(4)),            // LONG_BINPUT
+	'p':  memo((*machine).memoize, (*machine).indexLine), // PUT
+	0x94: memo((*machine).memoize, (*machine).nextIndex), // MEMOIZE
+	'h':  memo((*machine).recall, number(1)),             // BINGET
+	'j':  memo((*machine).recall, number(4)),             // LONG_BINGET
+	'g':  memo((*machine).recall, (*machine).indexLine),  // GET
+
+	']':  empty(List),                  // EMPTY_LIST
+	'}':  empty(Dict),                  // EMPTY_DICT
+	')':  constant(Value{kind: Tuple}), // EMPTY_TUPLE
+	0x8f: constant(Value{kind: Set}),   // EMPTY_SET
+	0x85: tuple(1),                     // TUPLE1
+	0x86: tuple(2),                     // TUPLE2
+	0x87: tuple(3),                     // TUPLE3
+	't':  collect(Tuple),               // TUPLE
+	'l':  collect(List),                // LIST
+	'd':  collect(Dict),                // DICT
+	0x91: collect(FrozenSet),           // FROZENSET
+	'a':  fill(List, 1),                // APPEND
+	's':  fill(Dict, 2),                // SETITEM
+	'e':  fillSinceMark(List),          // APPENDS
+	'u':  fillSinceMark(Dict),          // SETITEMS
+	0x90: fillSinceMark(Set),           // ADDITEMS
+
+	// What needs more than plain data.
+	'c':  (*machine).globalLines,         // GLOBAL
+	0x93: (*machine).stackGlobal,         // STACK_GLOBAL
+	'R':  refusing("a call"),             // REDUCE
+	'b':  refusing("an object's state"),  // BUILD
+	'i':  refusing("an instance"),        // INST
+	'o':  refusing("an instance"),        // OBJ
+	0x81: refusing("an instance"),        // NEWOBJ
+	0x92: refusing("an instance"),        // NEWOBJ_EX
+	0x82: refusing("an extension"),       // EXT1
+	0x83: refusing("an extension"),       // EXT2
+	0x84: refusing("an extension"),       // EXT4
+	'P':  refusing("an external object"), // PERSID
+	'Q':  refusing("an external object"), // BINPERSID
+	0x97: refusing("an external buffer"), // NEXT_BUFFER
+	0x98: refusing("an external buffer"), // READONLY_BUFFER
+}
+
+func refusing(what string) instruction {
+	return func(*machine) error {
+		return fmt.Errorf("it contains %s; only plain containers are supported", what)
+	}
+}
+
+func constant(v Value) instruction { return func(m *machine) error { return m.push(v) } }
+
+func pushing(read func(m *machine) (Value, error)) instruction {
+	return func(m *machine) error {
+		v, err := read(m)
 		if err != nil {
 			return err
 		}
 		return m.push(v)
-	case opGlobal, opStackGlobal:
-		return m.global(op)
 	}
-	if handled, err := m.scalar(op); handled {
-		return err
-	}
-	if handled, err := m.memory(op); handled {
-		return err
-	}
-	if handled, err := m.container(op); handled {
-		return err
-	}
-	if what, known := refused[op]; known {
-		return fmt.Errorf("it contains %s; only plain containers are supported", what)
-	}
-	return fmt.Errorf("unknown opcode 0x%02x", op)
 }
+
+// latestProtocol is Python's latest protocol. Files of later protocols are rejected.
+const latestProtocol = 5
 
 func (m *machine) protocol() error {
 	version, err := m.take(1)
@@ -123,115 +184,67 @@ func (m *machine) protocol() error {
 	return err
 }
 
-// global rejects a reference to a class or function.
-func (m *machine) global(op byte) error {
-	var module, name string
-	if op == opGlobal {
-		first, err := m.line()
-		if err != nil {
-			return err
-		}
-		second, err := m.line()
-		if err != nil {
-			return err
-		}
-		module, name = m.shown(first), m.shown(second)
-	} else {
-		second, err := m.pop()
-		if err != nil {
-			return err
-		}
-		first, err := m.pop()
-		if err != nil {
-			return err
-		}
-		module, name = m.text(first), m.text(second)
+// frame passes over a frame's length: its contents are read as if they were not framed.
+func (m *machine) frame() error {
+	_, err := m.length(8)
+	return err
+}
+
+func (m *machine) mark() error {
+	m.marks = append(m.marks, len(m.stack))
+	return m.budget.Take(valueBytes)
+}
+
+// drop removes the top of the stack, be it a mark or a value.
+func (m *machine) drop() error {
+	if n := len(m.marks); n > 0 && m.marks[n-1] == len(m.stack) {
+		m.marks = m.marks[:n-1]
+		return nil
 	}
+	_, err := m.pop()
+	return err
+}
+
+func (m *machine) dropMark() error {
+	_, err := m.popMark()
+	return err
+}
+
+func (m *machine) double() error {
+	v, err := m.top()
+	if err != nil {
+		return err
+	}
+	return m.push(v)
+}
+
+// A pickle that names code is refused, by the name.
+func errGlobal(module, name string) error {
 	return fmt.Errorf("it refers to %s.%s; only plain containers are supported", module, name)
 }
 
-// The instructions, named as in Python's pickletools.
-const (
-	opMark            = '('
-	opStop            = '.'
-	opPop             = '0'
-	opPopMark         = '1'
-	opDup             = '2'
-	opFloat           = 'F'
-	opInt             = 'I'
-	opBinInt          = 'J'
-	opBinInt1         = 'K'
-	opLong            = 'L'
-	opBinInt2         = 'M'
-	opNone            = 'N'
-	opPersID          = 'P'
-	opBinPersID       = 'Q'
-	opReduce          = 'R'
-	opString          = 'S'
-	opBinString       = 'T'
-	opShortBinString  = 'U'
-	opUnicode         = 'V'
-	opBinUnicode      = 'X'
-	opAppend          = 'a'
-	opBuild           = 'b'
-	opGlobal          = 'c'
-	opDict            = 'd'
-	opEmptyDict       = '}'
-	opAppends         = 'e'
-	opGet             = 'g'
-	opBinGet          = 'h'
-	opInst            = 'i'
-	opLongBinGet      = 'j'
-	opList            = 'l'
-	opEmptyList       = ']'
-	opObj             = 'o'
-	opPut             = 'p'
-	opBinPut          = 'q'
-	opLongBinPut      = 'r'
-	opSetItem         = 's'
-	opTuple           = 't'
-	opEmptyTuple      = ')'
-	opSetItems        = 'u'
-	opBinFloat        = 'G'
-	opProto           = 0x80
-	opNewObj          = 0x81
-	opExt1            = 0x82
-	opExt2            = 0x83
-	opExt4            = 0x84
-	opTuple1          = 0x85
-	opTuple2          = 0x86
-	opTuple3          = 0x87
-	opNewTrue         = 0x88
-	opNewFalse        = 0x89
-	opLong1           = 0x8a
-	opLong4           = 0x8b
-	opBinBytes        = 'B'
-	opShortBinBytes   = 'C'
-	opShortBinUnicode = 0x8c
-	opBinUnicode8     = 0x8d
-	opBinBytes8       = 0x8e
-	opEmptySet        = 0x8f
-	opAddItems        = 0x90
-	opFrozenSet       = 0x91
-	opNewObjEx        = 0x92
-	opStackGlobal     = 0x93
-	opMemoize         = 0x94
-	opFrame           = 0x95
-	opByteArray8      = 0x96
-	opNextBuffer      = 0x97
-	opReadonlyBuffer  = 0x98
-)
+func (m *machine) globalLines() error {
+	module, err := m.line()
+	if err != nil {
+		return err
+	}
+	name, err := m.line()
+	if err != nil {
+		return err
+	}
+	return errGlobal(m.shown(module), m.shown(name))
+}
 
-// latestProtocol is Python's latest protocol. Files of later protocols are rejected.
-const latestProtocol = 5
-
-// refused describes the instructions that need more than plain data.
-var refused = map[byte]string{
-	opReduce: "a call", opBuild: "an object's state", opInst: "an instance", opObj: "an instance",
-	opNewObj:   "an instance",
-	opNewObjEx: "an instance", opExt1: "an extension", opExt2: "an extension", opExt4: "an extension",
-	opPersID: "an external object", opBinPersID: "an external object",
-	opNextBuffer: "an external buffer", opReadonlyBuffer: "an external buffer",
+func (m *machine) stackGlobal() error {
+	name, err := m.pop()
+	if err != nil {
+		return err
+	}
+	module, err := m.pop()
+	if err != nil {
+		return err
+	}
+	return errGlobal(m.text(module), m.text(name))
 }
 
 var errEmpty = errors.New("the stack is empty")

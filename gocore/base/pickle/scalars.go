@@ -11,74 +11,27 @@ import (
 	"strconv"
 )
 
-// scalar runs the instructions that push a number, a text or bytes.
-func (m *machine) scalar(op byte) (handled bool, err error) {
-	var v Value
-	switch op {
-	case opNone:
-		v = Value{kind: None}
-	case opNewTrue:
-		v = Value{kind: Bool, bits: 1}
-	case opNewFalse:
-		v = Value{kind: Bool}
-	case opBinInt1, opBinInt2, opBinInt:
-		v, err = m.fixedInt(op)
-	case opLong1:
-		v, err = m.longInt(1)
-	case opLong4:
-		v, err = m.longInt(4)
-	case opInt, opLong:
-		v, err = m.decimal(op)
-	case opBinFloat:
-		v, err = m.binaryFloat()
-	case opFloat:
-		v, err = m.decimalFloat()
-	case opShortBinUnicode, opShortBinString:
-		v, err = m.counted(Text, 1)
-	case opBinUnicode, opBinString:
-		v, err = m.counted(Text, 4)
-	case opBinUnicode8:
-		v, err = m.counted(Text, 8)
-	case opUnicode, opString:
-		v, err = m.textLine(op)
-	case opShortBinBytes:
-		v, err = m.counted(Bytes, 1)
-	case opBinBytes:
-		v, err = m.counted(Bytes, 4)
-	case opBinBytes8:
-		v, err = m.counted(Bytes, 8)
-	case opByteArray8:
-		v, err = m.counted(ByteArray, 8)
-	default:
-		return false, nil
-	}
-	if err != nil {
-		return true, err
-	}
-	return true, m.push(v)
+// fixedInt reads a number without a sign.
+func fixedInt(size int) instruction {
+	return pushing(func(m *machine) (Value, error) {
+		n, err := m.unsigned(size)
+		return Value{kind: Int, bits: n}, err
+	})
 }
 
-func (m *machine) fixedInt(op byte) (Value, error) {
-	switch op {
-	case opBinInt1:
-		n, err := m.unsigned(1)
-		return intValue(int64(n)), err
-	case opBinInt2:
-		n, err := m.unsigned(2)
-		return intValue(int64(n)), err
-	}
+func (m *machine) signedInt() (Value, error) {
 	n, err := m.unsigned(4)
-	return intValue(int64(int32(n))), err
-}
-
-func intValue(n int64) Value {
-	if n < 0 {
-		return Value{kind: Int, bits: -uint64(n), negative: true}
+	if n := int64(int32(n)); n < 0 {
+		return Value{kind: Int, bits: -uint64(n), negative: true}, err
 	}
-	return Value{kind: Int, bits: uint64(n)}
+	return Value{kind: Int, bits: n}, err
 }
 
 // longInt reads a little-endian number in two's complement.
+func longInt(lengthBytes int) instruction {
+	return pushing(func(m *machine) (Value, error) { return m.longInt(lengthBytes) })
+}
+
 func (m *machine) longInt(lengthBytes int) (Value, error) {
 	n, err := m.length(lengthBytes)
 	if err != nil {
@@ -114,17 +67,23 @@ func (m *machine) longInt(lengthBytes int) (Value, error) {
 	return v, nil
 }
 
-// decimal reads INT, which also stands for the booleans of old protocols, or LONG.
-func (m *machine) decimal(op byte) (Value, error) {
+// intLine reads INT, which also stands for the booleans of old protocols.
+func (m *machine) intLine() (Value, error) {
 	raw, err := m.line()
-	if err != nil {
-		return Value{}, err
-	}
-	if op == opInt && (string(raw) == "00" || string(raw) == "01") {
+	if err == nil && (string(raw) == "00" || string(raw) == "01") {
 		return Value{kind: Bool, bits: uint64(raw[1] - '0')}, nil
 	}
-	if op == opLong {
-		raw = bytes.TrimSuffix(raw, []byte("L"))
+	return m.decimal(raw, err)
+}
+
+func (m *machine) longLine() (Value, error) {
+	raw, err := m.line()
+	return m.decimal(bytes.TrimSuffix(raw, []byte("L")), err)
+}
+
+func (m *machine) decimal(raw []byte, err error) (Value, error) {
+	if err != nil {
+		return Value{}, err
 	}
 	digits := bytes.TrimPrefix(raw, []byte("-"))
 	v := Value{kind: Int, negative: len(digits) < len(raw)}
@@ -168,30 +127,38 @@ func (m *machine) decimalFloat() (Value, error) {
 }
 
 // counted reads a text or bytes that follow their length.
-func (m *machine) counted(kind Kind, lengthBytes int) (Value, error) {
-	n, err := m.length(lengthBytes)
-	if err != nil {
-		return Value{}, err
-	}
-	at := m.at
-	if _, err := m.take(n); err != nil {
-		return Value{}, err
-	}
-	if kind != Text {
-		return Value{kind: kind}, nil
-	}
-	return m.textAt(at, n), nil
+func counted(kind Kind, lengthBytes int) instruction {
+	return pushing(func(m *machine) (Value, error) {
+		n, err := m.length(lengthBytes)
+		if err != nil {
+			return Value{}, err
+		}
+		at := m.at
+		if _, err := m.take(n); err != nil {
+			return Value{}, err
+		}
+		if kind != Text {
+			return Value{kind: kind}, nil
+		}
+		return m.textAt(at, n), nil
+	})
 }
 
-// textLine reads UNICODE, or STRING, which is quoted. Escapes are not decoded: no word contains any.
-func (m *machine) textLine(op byte) (Value, error) {
+func (m *machine) unicodeLine() (Value, error) {
 	at := m.at
 	raw, err := m.line()
-	if err != nil || op == opUnicode {
-		return m.textAt(at, len(raw)), err
-	}
+	return m.textAt(at, len(raw)), err
+}
+
+// stringLine reads a text in quotation marks. Escapes are not decoded: no word contains any.
+func (m *machine) stringLine() (Value, error) {
+	at := m.at
+	raw, err := m.line()
 	raw = bytes.TrimRight(raw, " \r\t")
-	if len(raw) < 2 || raw[0] != raw[len(raw)-1] || raw[0] != '"' && raw[0] != '\'' {
+	switch {
+	case err != nil:
+		return Value{}, err
+	case len(raw) < 2 || raw[0] != raw[len(raw)-1] || raw[0] != '"' && raw[0] != '\'':
 		return Value{}, errors.New("unquoted string")
 	}
 	return m.textAt(at+1, len(raw)-2), nil
