@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package placement adapts the logical devices of a devmgr.Manager to package graph's Device interface: GPUs over their
-// pools, CPUs over host memory.
+// Package placement adapts the logical devices of a devmgr.Manager to package graph's Device: GPUs over their pools,
+// CPUs over host memory.
 //
 // # Overview
 //

@@ -130,25 +130,25 @@ func releaseAll(blocks []block) error {
 	return err
 }
 
-// Write copies src into the live block at addr, starting at offset. If the range exceeds the block, the error is
-// InvalidArgument and nothing is copied.
-func (m *Memory) Write(addr, offset uint64, src []byte) error {
-	return m.within(addr, offset, len(src), func(data []byte) { copy(data, src) })
+// CopyFromHost copies src into the live block at addr with id, starting at offset. If the range exceeds the block, the
+// error is InvalidArgument and nothing is copied.
+func (m *Memory) CopyFromHost(addr, id, offset uint64, src []byte) error {
+	return m.within(addr, id, offset, len(src), func(data []byte) { copy(data, src) })
 }
 
-// Read copies from the live block at addr, starting at offset, into dst. It fails as Write does.
-func (m *Memory) Read(dst []byte, addr, offset uint64) error {
-	return m.within(addr, offset, len(dst), func(data []byte) { copy(dst, data) })
+// CopyToHost copies from such a block into dst. It fails as CopyFromHost does.
+func (m *Memory) CopyToHost(addr, id, offset uint64, dst []byte) error {
+	return m.within(addr, id, offset, len(dst), func(data []byte) { copy(dst, data) })
 }
 
-func (m *Memory) within(addr, offset uint64, bytes int, use func([]byte)) error {
+func (m *Memory) within(addr, id, offset uint64, bytes int, use func([]byte)) error {
 	if bytes == 0 {
 		return nil
 	}
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	b, live := m.blocks[addr]
-	if !live {
+	if !live || b.id != id {
 		return errNotLive(addr)
 	}
 	if size := uint64(len(b.data)); offset > size || uint64(bytes) > size-offset {

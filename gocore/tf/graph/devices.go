@@ -13,28 +13,29 @@ import (
 	"gpuconf/gocore/machine/gpu"
 )
 
-// Device is a logical device as used by operations. Its methods are safe for concurrent use.
-type Device interface {
-	// Name returns the full name, which is unique.
-	Name() devname.Name
-	// Description describes a GPU's card for the device mapping, as DescribeGPU does; "" for a CPU.
-	Description() string
+// Device is a logical device as used by operations.
+type Device struct {
+	Name        devname.Name // the full name, which is unique
+	Description string       // a GPU's card for the device mapping, as DescribeGPU has it; "" for a CPU
 	// MemoryLimit returns the device's limit in bytes. It fails if the device no longer exists.
-	MemoryLimit() (uint64, error)
-
-	// Allocate allocates at least one byte, aligned for every element type; Free frees it.
-	Allocate(bytes uint64) (Buffer, error)
-	Free(Buffer) error
-
-	// CopyFromHost writes to a buffer at offset, and CopyToHost reads from it; both are synchronous.
-	CopyFromHost(dst Buffer, offset uint64, src []byte) error
-	CopyToHost(dst []byte, src Buffer, offset uint64) error
-
-	// Compute returns the arithmetic for the device's memory.
-	Compute() gpu.Compute
+	MemoryLimit func() (uint64, error)
+	Memory      Memory      // where the tensors of its operations are
+	Compute     gpu.Compute // the arithmetic for the device's memory
 }
 
-// Buffer is a block of a device's memory. ID is set by the device, to distinguish it from an earlier block at the same
+// Memory is the memory of a device, in blocks that are identified by their address and a number. Its methods are safe
+// for concurrent use.
+type Memory interface {
+	// Allocate allocates at least one byte, aligned for every element type; Free frees it.
+	Allocate(bytes uint64) (addr, id uint64, err error)
+	Free(addr, id uint64) error
+
+	// CopyFromHost writes to a block at offset, and CopyToHost reads from it; both are synchronous.
+	CopyFromHost(addr, id, offset uint64, src []byte) error
+	CopyToHost(addr, id, offset uint64, dst []byte) error
+}
+
+// Buffer is a block of a device's memory. ID is the memory's, to distinguish it from an earlier block at the same
 // address.
 type Buffer struct {
 	Addr, ID uint64 // the device address, and the number of the allocation
@@ -60,7 +61,7 @@ func NewDevices(list []Device) (*Devices, error) {
 		d.placements[op] = &atomic.Pointer[lastPlaced]{}
 	}
 	for i, device := range list {
-		name := device.Name()
+		name := device.Name
 		if !name.IsComplete() || slices.Contains(d.names, name) {
 			return nil, status.Errorf(status.InvalidArgument, "'%s' is not a full device name, or is listed twice",
 				name)
@@ -162,12 +163,20 @@ func (t *Tensor) fill(v Value) error {
 		return nil
 	}
 	if uint64(len(v.Bytes)) == to.bytes {
-		return to.device.CopyFromHost(to.at, 0, v.Bytes)
+		return to.copyFrom(0, v.Bytes)
 	}
 	return pieces(to.bytes, func(offset uint64, staged []byte) error {
 		v.piece(staged, offset)
-		return to.device.CopyFromHost(to.at, offset, staged)
+		return to.copyFrom(offset, staged)
 	})
+}
+
+func (b *buffer) copyFrom(offset uint64, src []byte) error {
+	return b.memory.CopyFromHost(b.at.Addr, b.at.ID, offset, src)
+}
+
+func (b *buffer) copyTo(offset uint64, dst []byte) error {
+	return b.memory.CopyToHost(b.at.Addr, b.at.ID, offset, dst)
 }
 
 // copyTo creates a tensor with the same contents in another device's memory.
@@ -176,12 +185,11 @@ func (t *Tensor) copyTo(memory int) (*Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	from, to := t.buffer, out.buffer
-	err = pieces(from.bytes, func(offset uint64, staged []byte) error {
-		if err := from.device.CopyToHost(staged, from.at, offset); err != nil {
+	err = pieces(t.buffer.bytes, func(offset uint64, staged []byte) error {
+		if err := t.buffer.copyTo(offset, staged); err != nil {
 			return err
 		}
-		return to.device.CopyFromHost(to.at, offset, staged)
+		return out.buffer.copyFrom(offset, staged)
 	})
 	if err != nil {
 		return nil, firstError(err, out.Release)

@@ -150,7 +150,7 @@ func (d *Devices) compute(o operation, in []*Tensor) (*Tensor, error) {
 	if out.buffer.bytes == 0 {
 		return out, nil
 	}
-	if err := o.run(d.list[memory].Compute(), out, in); err != nil {
+	if err := o.run(d.list[memory].Compute, out, in); err != nil {
 		return nil, firstError(err, out.Release)
 	}
 	return out, nil

@@ -217,8 +217,8 @@ func (p *placer) noDevice(n *Node) error {
 func (d *Devices) MappingLines() []string {
 	lines := []string{"Device mapping:"}
 	for i, device := range d.list {
-		if description := device.Description(); description != "" {
-			lines = append(lines, fmt.Sprintf("%s -> %s", v1Name(d.names[i]), description))
+		if device.Description != "" {
+			lines = append(lines, fmt.Sprintf("%s -> %s", v1Name(d.names[i]), device.Description))
 		}
 	}
 	if len(lines) == 1 {

@@ -116,7 +116,7 @@ type Tensor struct {
 
 // buffer is a block of device memory with the number of tensors that share it.
 type buffer struct {
-	device  Device
+	memory  Memory
 	at      Buffer
 	bytes   uint64
 	tensors atomic.Int64
@@ -129,10 +129,10 @@ func (d *Devices) newTensor(dtype gpu.DType, shape Shape, device, memory int) (*
 		buffer buffer
 	}{}
 	b := &made.buffer
-	b.device, b.bytes = d.list[memory], shape.bytes(dtype)
+	b.memory, b.bytes = d.list[memory].Memory, shape.bytes(dtype)
 	if b.bytes > 0 {
 		var err error
-		if b.at, err = b.device.Allocate(b.bytes); err != nil {
+		if b.at.Addr, b.at.ID, err = b.memory.Allocate(b.bytes); err != nil {
 			return nil, status.Errorf(status.CodeOf(err), "OOM when allocating tensor with shape%s and type %s on "+
 				"%s: %w",
 				shape, typeName(dtype), d.texts[memory], err)
@@ -170,7 +170,7 @@ func (t *Tensor) unhold() error {
 	if t.buffer.tensors.Add(-1) > 0 || t.buffer.bytes == 0 {
 		return nil
 	}
-	return t.buffer.device.Free(t.buffer.at)
+	return t.buffer.memory.Free(t.buffer.at.Addr, t.buffer.at.ID)
 }
 
 // Release releases the tensor; the last release of a buffer frees the memory. A second Release does nothing.
@@ -211,7 +211,7 @@ func (t *Tensor) Read(dst []byte) error {
 	}
 	var err error
 	if len(dst) > 0 {
-		err = t.buffer.device.CopyToHost(dst, t.buffer.at, 0)
+		err = t.buffer.copyTo(0, dst)
 	}
 	return firstError(err, t.unhold)
 }

@@ -47,17 +47,18 @@ func (c compute) Gemm(g gpu.Gemm) error {
 }
 
 func device(t *testing.T, library *blas.Library) computetest.Device {
-	m := &host.Memory{}
+	m, ids := &host.Memory{}, map[uint64]uint64{}
 	t.Cleanup(func() { require.NoError(t, m.Close()) })
 	return computetest.Device{
 		Compute: compute{library: library},
 		Allocate: func(bytes uint64) uint64 {
-			addr, _, err := m.Allocate(bytes)
+			addr, id, err := m.Allocate(bytes)
 			require.NoError(t, err)
+			ids[addr] = id
 			return addr
 		},
-		Write: func(addr uint64, src []byte) { require.NoError(t, m.Write(addr, 0, src)) },
-		Read:  func(dst []byte, addr uint64) { require.NoError(t, m.Read(dst, addr, 0)) },
+		Write: func(addr uint64, src []byte) { require.NoError(t, m.CopyFromHost(addr, ids[addr], 0, src)) },
+		Read:  func(dst []byte, addr uint64) { require.NoError(t, m.CopyToHost(addr, ids[addr], 0, dst)) },
 	}
 }
 

@@ -24,11 +24,11 @@ func BenchmarkGemm(b *testing.B) {
 	raw, err := binary.Append(nil, binary.NativeEndian, values)
 	require.NoError(b, err)
 	var m host.Memory
-	a, _, err := m.Allocate(4 * n * n)
+	a, id, err := m.Allocate(4 * n * n)
 	require.NoError(b, err)
 	c, _, err := m.Allocate(4 * n * n)
 	require.NoError(b, err)
-	require.NoError(b, m.Write(a, 0, raw))
+	require.NoError(b, m.CopyFromHost(a, id, 0, raw))
 	direct := make([]float32, n*n)
 	bestDirect, bestHost := time.Hour, time.Hour
 	for b.Loop() {

@@ -26,14 +26,14 @@ func TestBlocksAreAlignedAndApart(t *testing.T) {
 		addr, id, err := m.Allocate(size)
 		require.NoError(t, err)
 		require.Zero(t, addr%host.Alignment)
-		require.NoError(t, m.Write(addr, 0, bytes.Repeat([]byte{byte(len(blocks) + 1)}, int(size))))
+		require.NoError(t, m.CopyFromHost(addr, id, 0, bytes.Repeat([]byte{byte(len(blocks) + 1)}, int(size))))
 		blocks = append(blocks, block{addr, id, size})
 		sum += size
 	}
 	runtime.GC()
 	for i, b := range blocks {
 		got := make([]byte, b.bytes)
-		require.NoError(t, m.Read(got, b.addr, 0))
+		require.NoError(t, m.CopyToHost(b.addr, b.id, 0, got))
 		require.Equal(t, bytes.Repeat([]byte{byte(i + 1)}, int(b.bytes)), got)
 	}
 	n, inUse := m.Stats()
@@ -55,11 +55,12 @@ func TestMisuseChangesNothing(t *testing.T) {
 		"free elsewhere":     func() error { return m.Free(addr+64, id) },
 		"free inside":        func() error { return m.Free(addr+1, id) },
 		"another's number":   func() error { return m.Free(addr, id+1) },
-		"write beyond":       func() error { return m.Write(addr, 1, make([]byte, 16)) },
-		"write far beyond":   func() error { return m.Write(addr, 1<<63, make([]byte, 1)) },
-		"read beyond":        func() error { return m.Read(make([]byte, 17), addr, 0) },
-		"read from nowhere":  func() error { return m.Read(make([]byte, 1), 0x1000, 0) },
-		"write at an inside": func() error { return m.Write(addr+8, 0, []byte{1}) },
+		"write beyond":       func() error { return m.CopyFromHost(addr, id, 1, make([]byte, 16)) },
+		"write far beyond":   func() error { return m.CopyFromHost(addr, id, 1<<63, make([]byte, 1)) },
+		"write to another":   func() error { return m.CopyFromHost(addr, id+1, 0, []byte{1}) },
+		"read beyond":        func() error { return m.CopyToHost(addr, id, 0, make([]byte, 17)) },
+		"read from nowhere":  func() error { return m.CopyToHost(0x1000, id, 0, make([]byte, 1)) },
+		"write at an inside": func() error { return m.CopyFromHost(addr+8, id, 0, []byte{1}) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.Equal(t, status.InvalidArgument, status.CodeOf(call()))
@@ -79,8 +80,8 @@ func TestNothingIsFree(t *testing.T) {
 	require.NoError(t, err)
 	require.Zero(t, addr)
 	require.Zero(t, id)
-	require.NoError(t, m.Write(0, 0, nil))
-	require.NoError(t, m.Read(nil, 0, 0))
+	require.NoError(t, m.CopyFromHost(0, 0, 0, nil))
+	require.NoError(t, m.CopyToHost(0, 0, 0, nil))
 }
 
 func TestTooMuchIsAnErrorAndNotTheEnd(t *testing.T) {
@@ -201,12 +202,12 @@ func TestManyAtOnce(t *testing.T) {
 			for i := range 200 {
 				content := bytes.Repeat([]byte{byte(worker)}, 1+i*13)
 				addr, id, err := m.Allocate(uint64(len(content)))
-				if err != nil || m.Write(addr, 0, content) != nil {
+				if err != nil || m.CopyFromHost(addr, id, 0, content) != nil {
 					t.Error("no block", err)
 					return
 				}
 				got := make([]byte, len(content))
-				if m.Read(got, addr, 0) != nil || !bytes.Equal(got, content) || m.Free(addr, id) != nil {
+				if m.CopyToHost(addr, id, 0, got) != nil || !bytes.Equal(got, content) || m.Free(addr, id) != nil {
 					t.Error("another block's bytes")
 					return
 				}

@@ -128,9 +128,8 @@ func TestNodesTellWhatTheyAre(t *testing.T) {
 // A device of a type that has no kernels is listed and never chosen.
 func TestDeviceOfAnotherType(t *testing.T) {
 	m := newMachine(t, 1)
-	cpu := &device{name: devname.LocalDevice("CPU", 0), faults: m.faults, allocate: m.cpu.Allocate, free: m.cpu.Free,
-		write: m.cpu.Write, read: m.cpu.Read}
-	odd := &device{name: devname.LocalDevice("XPU", 0), description: "odd"}
+	cpu := m.device(devname.LocalDevice("CPU", 0), 0, m.cpu)
+	odd := graph.Device{Name: devname.LocalDevice("XPU", 0), Description: "odd"}
 	devices := must.OK(graph.NewDevices([]graph.Device{odd, cpu}))(t)
 	require.Equal(t, []string{"Device mapping:", "/job:localhost/replica:0/task:0/device:XPU:0 -> odd"},
 		devices.MappingLines())
@@ -148,7 +147,7 @@ func TestOrderOfTheDeviceList(t *testing.T) {
 	var list []graph.Device
 	for _, name := range []devname.Name{devname.LocalDevice("GPU", 1), devname.LocalDevice("CPU", 1),
 		devname.LocalDevice("GPU", 0), devname.LocalDevice("CPU", 0)} {
-		list = append(list, &device{name: name})
+		list = append(list, graph.Device{Name: name})
 	}
 	devices := must.OK(graph.NewDevices(list))(t)
 	var g graph.Graph

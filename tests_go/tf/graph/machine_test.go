@@ -71,57 +71,73 @@ func (f *faults) allocated(bytes uint64) {
 	f.sizes = append(f.sizes, bytes)
 }
 
-// device is a graph.Device made of closures.
-type device struct {
-	name        devname.Name
-	description string
-	limit       uint64
-	faults      *faults
-	allocate    func(uint64) (addr, id uint64, err error)
-	free        func(addr, id uint64) error
-	write       func(addr, offset uint64, src []byte) error
-	read        func(dst []byte, addr, offset uint64) error
+// memory is a graph.Memory whose calls fail as its faults say.
+type memory struct {
+	graph.Memory
+	faults *faults
 }
 
-func (d *device) Name() devname.Name           { return d.name }
-func (d *device) Description() string          { return d.description }
-func (d *device) MemoryLimit() (uint64, error) { return d.limit, d.faults.hit("limit") }
-
-func (d *device) Allocate(bytes uint64) (graph.Buffer, error) {
-	d.faults.allocated(bytes)
-	if err := d.faults.hit("allocate"); err != nil {
-		return graph.Buffer{}, err
+func (m memory) Allocate(bytes uint64) (addr, id uint64, err error) {
+	m.faults.allocated(bytes)
+	if err := m.faults.hit("allocate"); err != nil {
+		return 0, 0, err
 	}
-	addr, id, err := d.allocate(bytes)
+	addr, id, err = m.Memory.Allocate(bytes)
 	if err == nil {
-		d.faults.buffers(1)
+		m.faults.buffers(1)
 	}
-	return graph.Buffer{Addr: addr, ID: id}, err
+	return addr, id, err
 }
 
-func (d *device) Free(b graph.Buffer) error {
-	if err := d.free(b.Addr, b.ID); err != nil {
+func (m memory) Free(addr, id uint64) error {
+	if err := m.Memory.Free(addr, id); err != nil {
 		return err
 	}
-	d.faults.buffers(-1)
-	return d.faults.hit("free")
+	m.faults.buffers(-1)
+	return m.faults.hit("free")
 }
 
-func (d *device) CopyFromHost(dst graph.Buffer, offset uint64, src []byte) error {
-	if err := d.faults.hit("copy"); err != nil {
+func (m memory) CopyFromHost(addr, id, offset uint64, src []byte) error {
+	if err := m.faults.hit("copy"); err != nil {
 		return err
 	}
-	return d.write(dst.Addr, offset, src)
+	return m.Memory.CopyFromHost(addr, id, offset, src)
 }
 
-func (d *device) CopyToHost(dst []byte, src graph.Buffer, offset uint64) error {
-	if err := d.faults.hit("copy"); err != nil {
+func (m memory) CopyToHost(addr, id, offset uint64, dst []byte) error {
+	if err := m.faults.hit("copy"); err != nil {
 		return err
 	}
-	return d.read(dst, src.Addr, offset)
+	return m.Memory.CopyToHost(addr, id, offset, dst)
 }
 
-func (d *device) Compute() gpu.Compute { return faultyCompute{d.faults} }
+// cardMemory is the memory of a pool.
+type cardMemory struct {
+	driver  *simulated.Machine
+	ordinal int
+	pool    *bfc.Allocator
+}
+
+func (m cardMemory) Allocate(bytes uint64) (addr, id uint64, err error) {
+	b, err := m.pool.Allocate(bytes)
+	return b.Addr, b.ID, err
+}
+
+func (m cardMemory) Free(addr, id uint64) error { return m.pool.FreeID(addr, id) }
+
+func (m cardMemory) CopyFromHost(addr, _, offset uint64, src []byte) error {
+	return m.driver.MemcpyHtoD(m.ordinal, addr+offset, src)
+}
+
+func (m cardMemory) CopyToHost(addr, _, offset uint64, dst []byte) error {
+	return m.driver.MemcpyDtoH(m.ordinal, dst, addr+offset)
+}
+
+// device returns a device of some memory, and with a limit, whose calls fail as the machine's faults say.
+func (m *machine) device(name devname.Name, limit uint64, of graph.Memory) graph.Device {
+	return graph.Device{Name: name, MemoryLimit: func() (uint64, error) { return limit, m.faults.hit("limit") },
+		Memory: memory{of, m.faults}, Compute: faultyCompute{m.faults}}
+}
 
 type faultyCompute struct{ faults *faults }
 
@@ -158,10 +174,7 @@ func newMachine(t testing.TB, cpus int, gpus ...gpu.Device) *machine {
 	m := &machine{cpu: &host.Memory{}, faults: &faults{calls: map[string]int{}}}
 	var list []graph.Device
 	for i := range cpus {
-		list = append(list, &device{
-			name: devname.LocalDevice("CPU", i), limit: 256 << 20, faults: m.faults,
-			allocate: m.cpu.Allocate, free: m.cpu.Free, write: m.cpu.Write, read: m.cpu.Read,
-		})
+		list = append(list, m.device(devname.LocalDevice("CPU", i), 256<<20, m.cpu))
 	}
 	if len(gpus) > 0 {
 		list = append(list, m.addGPUs(t, gpus)...)
@@ -181,17 +194,9 @@ func (m *machine) addGPUs(t testing.TB, gpus []gpu.Device) (list []graph.Device)
 		regions := suballoc.NewRegions(upstream{driver, i}, suballoc.Options{LimitBytes: poolBytes, Growth: true})
 		pool := must.OK(bfc.New(regions, bfc.Options{Name: fmt.Sprintf("GPU_%d_bfc", i)}))(t)
 		m.pools = append(m.pools, pool)
-		list = append(list, &device{
-			name: devname.LocalDevice("GPU", i), description: graph.DescribeGPU(card), limit: poolBytes,
-			faults: m.faults,
-			allocate: func(bytes uint64) (uint64, uint64, error) {
-				b, err := pool.Allocate(bytes)
-				return b.Addr, b.ID, err
-			},
-			free:  pool.FreeID,
-			write: func(addr, offset uint64, src []byte) error { return driver.MemcpyHtoD(i, addr+offset, src) },
-			read:  func(dst []byte, addr, offset uint64) error { return driver.MemcpyDtoH(i, dst, addr+offset) },
-		})
+		device := m.device(devname.LocalDevice("GPU", i), poolBytes, cardMemory{driver, i, pool})
+		device.Description = graph.DescribeGPU(card)
+		list = append(list, device)
 	}
 	return list
 }

@@ -235,11 +235,11 @@ func chain(t require.TestingT, g *graph.Graph, n, devices int) {
 }
 
 func TestDevicesAreChecked(t *testing.T) {
-	cpu := &device{name: devname.LocalDevice("CPU", 0)}
-	card := &device{name: devname.LocalDevice("GPU", 0)}
+	cpu := graph.Device{Name: devname.LocalDevice("CPU", 0)}
+	card := graph.Device{Name: devname.LocalDevice("GPU", 0)}
 	must.Fail(t, status.FailedPrecondition, must.Err(graph.NewDevices([]graph.Device{card})))
 	must.Fail(t, status.FailedPrecondition, must.Err(graph.NewDevices(nil)))
 	must.Fail(t, status.InvalidArgument, must.Err(graph.NewDevices([]graph.Device{cpu, cpu})))
-	_, err := graph.NewDevices([]graph.Device{cpu, &device{name: devname.Name{HasType: true, Type: "GPU"}}})
+	_, err := graph.NewDevices([]graph.Device{cpu, graph.Device{Name: devname.Name{HasType: true, Type: "GPU"}}})
 	must.Fail(t, status.InvalidArgument, err)
 }
