@@ -3,7 +3,6 @@
  * one. */
 #include "cover.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -15,7 +14,6 @@
 #include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
-#include <unistd.h>
 
 static long long files, bytes; /* of all folders that were found to be small */
 
@@ -97,29 +95,24 @@ static void copy_attributes(int from, int to) {
 
 /* What cannot be read is an empty file that cannot be read, either. */
 bool copy_file(const char *from, const char *to) {
-	struct stat facts;
-	int source = open(from, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	struct stat facts, made;
+	CLOSED_INT source = open(from, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	if (lstat(from, &facts) != 0 || !S_ISREG(facts.st_mode))
-		return source >= 0 ? (close(source), true) : true; /* it has gone */
-	int target = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, facts.st_mode & 0777);
+		return true; /* it has gone */
+	CLOSED_INT target = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, facts.st_mode & 0777);
 	if (target < 0)
-		return source >= 0 ? (close(source), false) : false;
+		return false;
 	struct timespec times[2] = {facts.st_atim, facts.st_mtim};
 	bool whole = source < 0 || copy_data(source, target, &facts);
 	if (source >= 0)
 		copy_attributes(source, target);
-	struct stat made;
 	whole = whole && fstat(target, &made) == 0;
 	bool others = whole && (made.st_uid != facts.st_uid || made.st_gid != facts.st_gid);
 	if (others && geteuid() == 0 && fchown(target, facts.st_uid, facts.st_gid) != 0)
 		others = false; /* in a user namespace it may be no one's */
 	if (whole && (others || made.st_mode != facts.st_mode))
 		whole = fchmod(target, facts.st_mode & 07777) == 0;
-	whole = whole && futimens(target, times) == 0;
-	if (source >= 0)
-		close(source);
-	close(target);
-	return whole;
+	return whole && futimens(target, times) == 0;
 }
 
 /* The text of the link as it is, whether or not it leads anywhere. */
@@ -176,21 +169,17 @@ static bool copy_into(const char *from, const char *to, struct linked **links) {
 	if (stat(from, &facts) != 0 || (mkdir(to, 0700) != 0 && errno != EEXIST))
 		return false;
 	bool whole = true;
-	DIR *folder = opendir(from);
-	for (struct dirent *entry; folder != NULL && whole && (entry = readdir(folder)) != NULL;) {
+	CLOSED_DIR *folder = opendir(from);
+	for (const char *name; whole && (name = next_entry(folder)) != NULL;) {
 		char source[PATH_MAX], target[PATH_MAX];
-		if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
-			continue;
-		if (snprintf(source, sizeof source, "%s/%s", from, entry->d_name) >= (int)sizeof source ||
-		    snprintf(target, sizeof target, "%s/%s", to, entry->d_name) >= (int)sizeof target) {
+		if (snprintf(source, sizeof source, "%s/%s", from, name) >= (int)sizeof source ||
+		    snprintf(target, sizeof target, "%s/%s", to, name) >= (int)sizeof target) {
 			errno = ENAMETOOLONG;
 			whole = false;
 		} else {
 			whole = copy_entry(source, target, links);
 		}
 	}
-	if (folder != NULL)
-		closedir(folder);
 	struct timespec times[2] = {facts.st_atim, facts.st_mtim};
 	if (geteuid() == 0 && chown(to, facts.st_uid, facts.st_gid) != 0 && errno != EINVAL)
 		return false;
@@ -217,19 +206,15 @@ bool copy_folder(const char *from, const char *to, const char *without) {
 static void empty_folder(int parent, const char *name) {
 	fchmodat(parent, name, 0700, 0); /* it must be writable before anything in it can be removed */
 	int file = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	DIR *folder = file >= 0 ? fdopendir(file) : NULL;
+	CLOSED_DIR *folder = file >= 0 ? fdopendir(file) : NULL;
 	if (folder == NULL && file >= 0)
 		close(file);
-	for (struct dirent *entry; folder != NULL && (entry = readdir(folder)) != NULL;) {
-		if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+	for (const char *entry; (entry = next_entry(folder)) != NULL;) {
+		if (unlinkat(dirfd(folder), entry, 0) == 0)
 			continue;
-		if (unlinkat(dirfd(folder), entry->d_name, 0) == 0)
-			continue;
-		empty_folder(dirfd(folder), entry->d_name);
-		unlinkat(dirfd(folder), entry->d_name, AT_REMOVEDIR);
+		empty_folder(dirfd(folder), entry);
+		unlinkat(dirfd(folder), entry, AT_REMOVEDIR);
 	}
-	if (folder != NULL)
-		closedir(folder);
 }
 
 void remove_folder(const char *folder) {

@@ -15,10 +15,12 @@
 #ifndef GPUCONF_COVER_H
 #define GPUCONF_COVER_H
 
+#include <dirent.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include <unistd.h>
 
 #define INSIDE "/run/gpuconf" /* the folder of the report, as the program sees it */
 #define SOCKETS_MOST 64
@@ -26,6 +28,18 @@
 /* Of messages between these processes. The second and third mean nothing to such sockets, and no program passes them:
  * so a mirror's filter, which must not ask before anybody listens, knows the message that names the listener. */
 #define FLAGS_OF_TELL (MSG_NOSIGNAL | MSG_CONFIRM | MSG_DONTROUTE)
+
+/* A descriptor, a folder or a file that is closed at the end of its block, unless it could not be opened. */
+static inline void close_descriptor(const int *descriptor) {
+	if (*descriptor >= 0)
+		close(*descriptor);
+}
+static inline void close_folder(DIR *const *folder) {
+	if (*folder != NULL)
+		closedir(*folder);
+}
+#define CLOSED_INT __attribute__((cleanup(close_descriptor))) int
+#define CLOSED_DIR __attribute__((cleanup(close_folder))) DIR
 
 enum kind {
 	ROOT,        /* overlays by root */
@@ -60,6 +74,12 @@ extern const char *const kind_names[KINDS];
 
 /* Keep which step failed, with the error of the system. Returns false. */
 bool failed(struct cover *cover, const char *step, const char *path);
+
+/* The next entry of a folder, which may be NULL, besides itself and its parent. */
+const char *next_entry(DIR *folder);
+
+/* Reads a file as a text, as much as there is room for; "" if it cannot be read. Returns its length, or -1. */
+ssize_t read_text(const char *path, char *text, size_t room);
 
 /* overlays.c: a tree of overlays becomes the root of this mount namespace. */
 bool overlays_enter(const struct request *request, struct cover *cover, enum kind kind);

@@ -19,7 +19,6 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
 #define NOT_STARTED 125 /* the exit status if no cover works */
 #define GRACE_MS 200    /* for processes that end by themselves when the program has */
@@ -33,6 +32,21 @@ const char *const kind_names[KINDS] = {"root", "user", "mirror", "unprotected"};
 bool failed(struct cover *cover, const char *step, const char *path) {
 	snprintf(cover->what, sizeof cover->what, "%s %s: %s", step, path, strerror(errno));
 	return false;
+}
+
+const char *next_entry(DIR *folder) {
+	struct dirent *entry = NULL;
+	while (folder != NULL && (entry = readdir(folder)) != NULL)
+		if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+			break;
+	return entry != NULL ? entry->d_name : NULL;
+}
+
+ssize_t read_text(const char *path, char *text, size_t room) {
+	CLOSED_INT file = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t length = file >= 0 ? read(file, text, room - 1) : -1;
+	text[length < 0 ? 0 : length] = 0;
+	return length;
 }
 
 /* A message to the parent, with up to two descriptors. It may have gone: that is noticed elsewhere, and is no
@@ -82,21 +96,17 @@ static bool drop_powers(struct cover *cover) {
 /* A network namespace begins with a loopback interface that is down. */
 static bool start_loopback(struct cover *cover) {
 	struct ifreq request = {.ifr_name = "lo"};
-	int file = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	CLOSED_INT file = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	bool done = file >= 0 && ioctl(file, SIOCGIFFLAGS, &request) == 0;
 	request.ifr_flags |= IFF_UP;
 	done = done && ioctl(file, SIOCSIFFLAGS, &request) == 0;
-	if (file >= 0)
-		close(file);
 	return done || failed(cover, "start", "the loopback interface");
 }
 
 /* The kernel takes a whole file of /proc in one write or refuses it. */
 static bool write_text(struct cover *cover, const char *path, const char *text) {
-	int file = open(path, O_WRONLY | O_CLOEXEC);
+	CLOSED_INT file = open(path, O_WRONLY | O_CLOEXEC);
 	bool done = file >= 0 && write(file, text, strlen(text)) == (ssize_t)strlen(text);
-	if (file >= 0)
-		close(file);
 	return done || failed(cover, "write", path);
 }
 
@@ -114,10 +124,7 @@ static bool map_user(struct cover *cover, uid_t user, gid_t group) {
 static bool is_helper(pid_t process) {
 	char path[64], line[4096];
 	snprintf(path, sizeof path, "/proc/%d/cmdline", process);
-	int file = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t length = file >= 0 ? read(file, line, sizeof line) : -1;
-	if (file >= 0)
-		close(file);
+	ssize_t length = read_text(path, line, sizeof line);
 	return length > 0 && memmem(line, (size_t)length, "multiprocessing.resource_tracker", 32) != NULL;
 }
 
@@ -132,11 +139,7 @@ static int end_all(void) {
 	for (;;) {
 		char line[65536], path[64];
 		snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)syscall(SYS_gettid));
-		int file = open(path, O_RDONLY | O_CLOEXEC);
-		ssize_t length = file >= 0 ? read(file, line, sizeof line - 1) : -1;
-		if (file >= 0)
-			close(file);
-		line[length < 0 ? 0 : length] = 0;
+		ssize_t length = read_text(path, line, sizeof line);
 		for (char *at = line, *end; *at != 0; at = end + strspn(end, " ")) {
 			pid_t child = (pid_t)strtol(at, &end, 10);
 			if (end == at)

@@ -13,7 +13,6 @@
  */
 #include "cover.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/audit.h>
@@ -31,7 +30,6 @@
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 /* Of linux/landlock.h, which older headers lack in part. */
 enum {
@@ -135,18 +133,15 @@ static bool make_way(struct cover *cover, const char *folder) {
 		snprintf(beside, sizeof beside, "%.*s/", (int)(rest - folder), folder);
 		if (mkdir(at, 0755) != 0)
 			return failed(cover, "make", at);
-		DIR *siblings = opendir(beside);
-		for (struct dirent *entry; siblings != NULL && (entry = readdir(siblings)) != NULL;) {
-			if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
-			    (strlen(entry->d_name) == length - 1 && strncmp(entry->d_name, rest + 1, length - 1) == 0))
+		CLOSED_DIR *siblings = opendir(beside);
+		for (const char *name; (name = next_entry(siblings)) != NULL;) {
+			if (strlen(name) == length - 1 && strncmp(name, rest + 1, length - 1) == 0)
 				continue;
 			char target[PATH_MAX];
-			if (snprintf(link, sizeof link, "%s/%s", at, entry->d_name) < (int)sizeof link &&
-			    snprintf(target, sizeof target, "%s%s", beside, entry->d_name) < (int)sizeof target)
+			if (snprintf(link, sizeof link, "%s/%s", at, name) < (int)sizeof link &&
+			    snprintf(target, sizeof target, "%s%s", beside, name) < (int)sizeof target)
 				(void)!symlink(target, link);
 		}
-		if (siblings != NULL)
-			closedir(siblings);
 		snprintf(at + strlen(at), sizeof at - strlen(at), "%.*s", (int)length, rest);
 		rest = end;
 	}
@@ -239,19 +234,15 @@ bool landlock_scope(struct cover *cover, bool signals, bool abstract_sockets) {
 		    signals ? "signals" : "abstract sockets");
 		return true;
 	}
-	int ruleset = (int)syscall(CREATE_RULESET, &wanted, sizeof wanted, 0);
-	bool done = ruleset >= 0 && syscall(RESTRICT_SELF, ruleset, 0) == 0;
-	if (ruleset >= 0)
-		close(ruleset);
-	return done || failed(cover, "keep inside", "signals and abstract sockets");
+	CLOSED_INT ruleset = (int)syscall(CREATE_RULESET, &wanted, sizeof wanted, 0);
+	return (ruleset >= 0 && syscall(RESTRICT_SELF, ruleset, 0) == 0) ||
+	       failed(cover, "keep inside", "signals and abstract sockets");
 }
 
 static bool let_write(int ruleset, const char *path, uint64_t allowed) {
-	struct rule rule = {allowed, open(path, O_PATH | O_CLOEXEC)};
-	bool done = rule.folder < 0 || syscall(ADD_RULE, ruleset, PATH_BENEATH, &rule, 0) == 0;
-	if (rule.folder >= 0)
-		close(rule.folder);
-	return done;
+	CLOSED_INT folder = open(path, O_PATH | O_CLOEXEC);
+	struct rule rule = {allowed, folder};
+	return folder < 0 || syscall(ADD_RULE, ruleset, PATH_BENEATH, &rule, 0) == 0;
 }
 
 static bool confine_files(void) {
@@ -263,15 +254,13 @@ static bool confine_files(void) {
 		errno = ENOSYS; /* it lets files be truncated */
 	if (abi < OLDEST_ABI)
 		return false;
-	int ruleset = (int)syscall(CREATE_RULESET, &wanted, abi >= ABI_WITH_SCOPES ? 24 : 8, 0);
+	CLOSED_INT ruleset = (int)syscall(CREATE_RULESET, &wanted, abi >= ABI_WITH_SCOPES ? 24 : 8, 0);
 	if (ruleset < 0 || !let_write(ruleset, root, ALL_WRITES))
 		return false;
 	for (const char *const *device = DEVICES; *device != NULL; device++)
 		if (!let_write(ruleset, *device, WRITE_FILE | (strcmp(*device, "/dev/pts") == 0 ? 0 : TRUNCATE)))
 			return false;
-	bool done = syscall(RESTRICT_SELF, ruleset, 0) == 0;
-	close(ruleset);
-	return done;
+	return syscall(RESTRICT_SELF, ruleset, 0) == 0;
 }
 
 #define LOAD(field) (struct sock_filter) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
@@ -363,7 +352,8 @@ static bool is_inside(const char *path) {
 static int read_of(pid_t process, uint64_t address, void *to, size_t size, bool text) {
 	char path[64], *next = to;
 	snprintf(path, sizeof path, "/proc/%d/mem", process);
-	int memory = open(path, O_RDONLY | O_CLOEXEC), error = memory < 0 ? errno : 0;
+	CLOSED_INT memory = open(path, O_RDONLY | O_CLOEXEC);
+	int error = memory < 0 ? errno : 0;
 	while (error == 0 && size > 0) { /* page by page: a text may end before memory that can't be read */
 		size_t part = 4096 - address % 4096;
 		part = part < size ? part : size;
@@ -373,8 +363,6 @@ static int read_of(pid_t process, uint64_t address, void *to, size_t size, bool 
 			break;
 		next += part, address += part, size -= part;
 	}
-	if (memory >= 0)
-		close(memory);
 	return error;
 }
 
@@ -394,13 +382,12 @@ static bool find(pid_t process, int folder, const char *name, bool follow, char 
 		path[length < 0 ? 0 : length] = 0;
 		return length >= 0;
 	}
-	int file = open(start, O_PATH | O_CLOEXEC | (follow ? 0 : O_NOFOLLOW));
+	CLOSED_INT file = open(start, O_PATH | O_CLOEXEC | (follow ? 0 : O_NOFOLLOW));
 	if (file < 0)
 		return false;
 	snprintf(link, sizeof link, "/proc/self/fd/%d", file);
 	ssize_t length = readlink(link, path, PATH_MAX - 1);
 	path[length < 0 ? 0 : length] = 0;
-	close(file);
 	return length >= 0;
 }
 
@@ -417,11 +404,9 @@ static int refusal_of_address(pid_t process, uint64_t at, uint64_t length, const
 	snprintf(name, sizeof name, "%.*s", (int)sizeof address.sun_path, address.sun_path);
 	if (find(process, AT_FDCWD, name, true, path) ? is_inside(path) : errno == ENOENT || errno == ENOTDIR)
 		return 0;
-	int tried = openat(cover->report, "tried", O_WRONLY | O_APPEND | O_CLOEXEC);
-	if (tried >= 0) {
+	CLOSED_INT tried = openat(cover->report, "tried", O_WRONLY | O_APPEND | O_CLOEXEC);
+	if (tried >= 0)
 		dprintf(tried, "%s\n", path);
-		close(tried);
-	}
 	return ECONNREFUSED;
 }
 
@@ -448,11 +433,7 @@ static bool is_ours(pid_t process) {
 		if (process == getpid())
 			return depth > 0;
 		snprintf(path, sizeof path, "/proc/%d/stat", process);
-		int file = open(path, O_RDONLY | O_CLOEXEC);
-		ssize_t length = file >= 0 ? read(file, text, sizeof text - 1) : -1;
-		if (file >= 0)
-			close(file);
-		text[length < 0 ? 0 : length] = 0;
+		read_text(path, text, sizeof text);
 		const char *after = strrchr(text, ')'); /* of the name, which may contain anything */
 		if (after == NULL || sscanf(after, ") %*c %d", &process) != 1)
 			return false;

@@ -12,7 +12,6 @@
  */
 #include "cover.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -22,7 +21,6 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #ifndef SYS_mount_setattr
 #define SYS_mount_setattr 442
@@ -349,17 +347,14 @@ static bool make_anew(const char *path) {
 		return failed(made, "make", path);
 	/* One that mounts its folders when they are looked at must not be read, and some may not be: what is known to be
 	 * there is made. */
-	DIR *folder = on_virtual_mount(path) ? NULL : opendir(from);
+	CLOSED_DIR *folder = on_virtual_mount(path) ? NULL : opendir(from);
 	bool whole = true;
-	for (struct dirent *entry; folder != NULL && whole && (entry = readdir(folder)) != NULL;)
-		if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
-			whole = make_entry(path, entry->d_name);
+	for (const char *name; whole && (name = next_entry(folder)) != NULL;)
+		whole = make_entry(path, name);
 	for (int i = 0; folder == NULL && whole && i < mounts_count; i++)
 		whole = mounts[i].gone || make_entry_towards(path, mounts[i].path);
 	for (int i = 0; folder == NULL && whole && wanted(i) != NULL; i++)
 		whole = make_entry_towards(path, wanted(i));
-	if (folder != NULL)
-		closedir(folder);
 	struct timespec times[2] = {facts.st_atim, facts.st_mtim};
 	return whole && ((chmod(to, facts.st_mode & 07777) == 0 && utimensat(AT_FDCWD, to, times, 0) == 0) ||
 	                    failed(made, "make", path));
@@ -483,22 +478,15 @@ static bool make_kernel_folders(void) {
 /* The library that every program inside loads, whatever its environment says, before those that the machine has here.
  */
 static bool write_preload(void) {
-	char before[4096] = "";
+	char before[4096];
 	const char *path = NEW "/etc/ld.so.preload";
 	if (asked->preload == NULL)
 		return true;
-	int file = open(path, O_RDONLY | O_CLOEXEC);
-	if (file >= 0) {
-		ssize_t length = read(file, before, sizeof before - 1);
-		before[length < 0 ? 0 : length] = 0;
-		close(file);
-	}
+	read_text(path, before, sizeof before);
 	unlink(path);
-	file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-	bool whole = file >= 0 && dprintf(file, "%s\n%s", asked->preload, before) > 0;
-	if (file >= 0)
-		close(file);
-	return whole || failed(made, "write", "/etc/ld.so.preload");
+	CLOSED_INT file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+	return (file >= 0 && dprintf(file, "%s\n%s", asked->preload, before) > 0) ||
+	       failed(made, "write", "/etc/ld.so.preload");
 }
 
 /* Sockets of others are dead in an overlay, since the kernel looks for its own of the file below. These stay alive. */
