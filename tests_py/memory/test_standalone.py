@@ -45,7 +45,7 @@ def printed(program: Path) -> str:
 def test_the_library_needs_no_function_of_python() -> None:
     symbols = execute(["nm", "-D", "--undefined-only", LIBRARY], check=True).stdout
     strong = re.findall(r"^ *U (_?Py\w*)$", symbols, re.M)
-    assert strong == []  # add them to pybind/_gpuconf/weak.h
+    assert strong == []  # what does pybind/_gpuconf/weak.h not reach?
 
 
 def test_the_program_of_the_page(tmp_path: Path) -> None:
