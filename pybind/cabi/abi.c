@@ -61,6 +61,11 @@ void gcgo_set_error(const char *text) {
 	pthread_setspecific(at_thread_exit, last_error);
 }
 
+int gcgo_fail(const char *text) {
+	gcgo_set_error(text);
+	return 0;
+}
+
 enum gcgo_refusal gcgo_refusal(char *text, size_t room) {
 	if (__builtin_expect(forked, 0)) {
 		snprintf(text, room,

@@ -89,6 +89,9 @@ uint64_t gpuconf_torch_seen(void);
 
 void gcgo_set_error(const char *text);
 
+/* Sets the error and returns 0, which is a failure in the C API. */
+int gcgo_fail(const char *text);
+
 /* Begins a call: clears the thread's last error. Returns 1, with the error set, if Go must not be entered. */
 int gcgo_refuse(void);
 

@@ -132,11 +132,6 @@ static void *import_of(void *library, const char *name) {
 	return found != NULL ? found : dlsym(library, name);
 }
 
-static int refuse(const char *why) {
-	gcgo_set_error(why);
-	return 0;
-}
-
 int gpuconf_torch_redirect(void) {
 	void *opened = dlopen("libc10_cuda.so", RTLD_LAZY | RTLD_NOLOAD);
 	struct link_map *library;
@@ -145,7 +140,7 @@ int gpuconf_torch_redirect(void) {
 	if (gcgo_refuse())
 		return 0;
 	if (opened == NULL || dlinfo(opened, RTLD_DI_LINKMAP, &library) != 0)
-		return refuse("mode 'segments' needs PyTorch's libc10_cuda.so, which is not loaded");
+		return gcgo_fail("mode 'segments' needs PyTorch's libc10_cuda.so, which is not loaded");
 	malloc_slot = slot_of(library, "cudaMalloc");
 	free_slot = slot_of(library, "cudaFree");
 	*(void **)&torch.get_device = import_of(opened, "cudaGetDevice");
@@ -153,11 +148,12 @@ int gpuconf_torch_redirect(void) {
 	*(void **)&torch.current_stream = dlsym(opened, "_ZN3c104cuda20getCurrentCUDAStreamEa");
 	*(void **)&torch.stream_handle = dlsym(opened, "_ZNK3c104cuda10CUDAStream6streamEv");
 	if (!malloc_slot || !free_slot || !torch.get_device || !torch.free || !torch.current_stream || !torch.stream_handle)
-		return refuse("mode 'segments' can't route this PyTorch: its libc10_cuda.so does not call the CUDA runtime as "
-		              "a shared library. "
-		              "Use mode 'whole'");
+		return gcgo_fail(
+		    "mode 'segments' can't route this PyTorch: its libc10_cuda.so does not call the CUDA runtime as "
+		    "a shared library. "
+		    "Use mode 'whole'");
 	if (!gcgo_redirect(free_slot, (void *)free_segment) || !gcgo_redirect(malloc_slot, (void *)malloc_segment))
-		return refuse(
+		return gcgo_fail(
 		    "mode 'segments' can't route PyTorch: the system refuses to make the page of its imports writable");
 	return 1;
 }

@@ -22,21 +22,31 @@
 
 typedef struct object object; /* PyObject */
 
+/* X(result, function, arguments, its name, its name in other versions) */
+#define NEEDED(X) \
+	X(object *, eval_frame, (void), "PyEval_GetFrame", NULL)     /* borrowed */ \
+	X(object *, back, (object * frame), "PyFrame_GetBack", NULL) /* new */ \
+	X(object *, code, (object * frame), "PyFrame_GetCode", NULL) /* new */ \
+	X(int, line_of, (object * code, int lasti), "PyCode_Addr2Line", NULL) \
+	X(object *, attribute, (object *, const char *), "PyObject_GetAttrString", NULL) /* new */ \
+	X(const char *, text, (object *, ssize_t * size), "PyUnicode_AsUTF8AndSize", NULL) \
+	X(void, incref, (object *), "Py_IncRef", NULL) \
+	X(void, decref, (object *), "Py_DecRef", NULL) \
+	X(void, fetch, (object **, object **, object **), "PyErr_Fetch", NULL) \
+	X(void, restore, (object *, object *, object *), "PyErr_Restore", NULL) \
+	X(void *, this_thread, (void), "PyGILState_GetThisThreadState", NULL) \
+	X(void *, current, (void), "PyThreadState_GetUnchecked", "_PyThreadState_UncheckedGet") \
+	X(int, ensure, (void), "PyGILState_Ensure", NULL) \
+	X(void, release, (int), "PyGILState_Release", NULL) \
+	X(int, initialized, (void), "Py_IsInitialized", NULL)
+#define OPTIONAL(X) \
+	X(int, lasti, (object * frame), "PyFrame_GetLasti", NULL)     /* not in Python 3.10 */ \
+	X(int, line, (object * frame), "PyFrame_GetLineNumber", NULL) /* in its place there */ \
+	X(int, finalizing, (void), "Py_IsFinalizing", "_Py_IsFinalizing")
+
 static struct {
-	object *(*eval_frame)(void);    /* borrowed */
-	object *(*back)(object *frame); /* new */
-	object *(*code)(object *frame); /* new */
-	int (*lasti)(object *frame);    /* NULL in Python 3.10 */
-	int (*line)(object *frame);     /* in its place there */
-	int (*line_of)(object *code, int lasti);
-	object *(*attribute)(object *, const char *); /* new */
-	const char *(*text)(object *, ssize_t *size);
-	void (*incref)(object *), (*decref)(object *);
-	void (*fetch)(object **, object **, object **), (*restore)(object *, object *, object *);
-	void *(*this_thread)(void), *(*current)(void);
-	int (*ensure)(void);
-	void (*release)(int);
-	int (*initialized)(void), (*finalizing)(void); /* the second may be NULL */
+#define FIELD(result, function, arguments, name, other) result(*function) arguments;
+	NEEDED(FIELD) OPTIONAL(FIELD)
 } python;
 
 static int found; /* whether all of it was */
@@ -66,28 +76,14 @@ static void *look_up(const char *name, const char *other) {
 	return symbol != NULL || other == NULL ? symbol : dlsym(RTLD_DEFAULT, other);
 }
 
+/* Whether this Python has all that is needed. */
 static int find_python(void) {
-	*(void **)&python.eval_frame = look_up("PyEval_GetFrame", NULL);
-	*(void **)&python.back = look_up("PyFrame_GetBack", NULL);
-	*(void **)&python.code = look_up("PyFrame_GetCode", NULL);
-	*(void **)&python.lasti = look_up("PyFrame_GetLasti", NULL);
-	*(void **)&python.line = look_up("PyFrame_GetLineNumber", NULL);
-	*(void **)&python.line_of = look_up("PyCode_Addr2Line", NULL);
-	*(void **)&python.attribute = look_up("PyObject_GetAttrString", NULL);
-	*(void **)&python.text = look_up("PyUnicode_AsUTF8AndSize", NULL);
-	*(void **)&python.incref = look_up("Py_IncRef", NULL);
-	*(void **)&python.decref = look_up("Py_DecRef", NULL);
-	*(void **)&python.fetch = look_up("PyErr_Fetch", NULL);
-	*(void **)&python.restore = look_up("PyErr_Restore", NULL);
-	*(void **)&python.this_thread = look_up("PyGILState_GetThisThreadState", NULL);
-	*(void **)&python.current = look_up("PyThreadState_GetUnchecked", "_PyThreadState_UncheckedGet");
-	*(void **)&python.ensure = look_up("PyGILState_Ensure", NULL);
-	*(void **)&python.release = look_up("PyGILState_Release", NULL);
-	*(void **)&python.initialized = look_up("Py_IsInitialized", NULL);
-	*(void **)&python.finalizing = look_up("Py_IsFinalizing", "_Py_IsFinalizing");
-	return python.eval_frame && python.back && python.code && (python.lasti || python.line) && python.line_of &&
-	       python.attribute && python.text && python.incref && python.decref && python.fetch && python.restore &&
-	       python.this_thread && python.current && python.ensure && python.release && python.initialized;
+#define FIND(result, function, arguments, name, other) *(void **)&python.function = look_up(name, other);
+#define MISSES(result, function, arguments, name, other) || python.function == NULL
+	NEEDED(FIND)
+	OPTIONAL(FIND)
+	/* one of the two tells a frame's position */
+	return !((python.lasti == NULL && python.line == NULL) NEEDED(MISSES));
 }
 
 static void drop(struct frame *frames, uint32_t count) {
@@ -163,19 +159,6 @@ static int grow(void) {
 	return 1;
 }
 
-/* Appends a text and a NUL character. Returns 0 if there is no memory. */
-static int append(char **text, size_t *length, const char *more, size_t size) {
-	char *longer = realloc(*text, *length + size + 1);
-
-	if (longer == NULL)
-		return 0;
-	memcpy(longer + *length, more, size);
-	longer[*length + size] = '\0';
-	*text = longer;
-	*length += size + 1;
-	return 1;
-}
-
 /* An attribute of a code object that is a string, without NUL characters; NULL if there is none. *owner keeps it alive.
  */
 static const char *text_of(object *code, const char *name, object **owner) {
@@ -190,32 +173,30 @@ static uint32_t describe(const struct frame *frames, uint32_t count) {
 	char *text = NULL;
 	size_t length = 0;
 	uint32_t site = 0;
-	int whole = 1, ours = 1;
+	int ours = 1;
 	object *kind, *value, *trace;
+	FILE *out = open_memstream(&text, &length);
 
+	if (out == NULL)
+		return 0;
 	python.fetch(&kind, &value, &trace); /* the caller may have an error set */
-	for (uint32_t i = 0; whole && i < count; i++) {
+	for (uint32_t i = 0; i < count; i++) {
 		object *file_owner, *name_owner;
 		const char *file = text_of(frames[i].code, "co_filename", &file_owner);
 		const char *name = text_of(frames[i].code, "co_name", &name_owner);
 
 		ours = ours && file != NULL && hidden != NULL && strncmp(file, hidden, strlen(hidden)) == 0;
-		if (!ours) {
-			char line[16];
-
-			snprintf(
-			    line, sizeof line, "%d", python.lasti ? python.line_of(frames[i].code, frames[i].at) : frames[i].at);
-			whole = append(&text, &length, file ? file : "?", file ? strlen(file) : 1) &&
-			        append(&text, &length, line, strlen(line)) &&
-			        append(&text, &length, name ? name : "?", name ? strlen(name) : 1);
-		}
+		if (!ours)
+			fprintf(out, "%s%c%d%c%s%c", file ? file : "?", 0,
+			    python.lasti ? python.line_of(frames[i].code, frames[i].at) : frames[i].at, 0, name ? name : "?", 0);
 		if (file_owner != NULL)
 			python.decref(file_owner);
 		if (name_owner != NULL)
 			python.decref(name_owner);
 	}
 	python.restore(kind, value, trace);
-	if (whole && length > 0)
+	int whole = !ferror(out);
+	if (fclose(out) == 0 && whole && length > 0)
 		site = gcgo_add_stack(text, length);
 	free(text);
 	return site;

@@ -31,10 +31,8 @@ int gpuconf_tag_push(const char *name) {
 		size_t depth = tags != NULL ? tags->depth : 0, room = 2 * depth + 8;
 		struct tags *more = realloc(tags, sizeof *more + room * sizeof more->outer[0]);
 
-		if (more == NULL) {
-			gcgo_set_error("the host is out of memory");
-			return 0;
-		}
+		if (more == NULL)
+			return gcgo_fail("the host is out of memory");
 		more->depth = depth;
 		more->room = room;
 		tags = more;
@@ -53,10 +51,8 @@ int gpuconf_tag_pop(void) {
 
 	if (gcgo_refuse())
 		return 0;
-	if (tags == NULL || tags->depth == 0) {
-		gcgo_set_error("gpuconf_tag_pop: this thread has no tag from gpuconf_tag_push");
-		return 0;
-	}
+	if (tags == NULL || tags->depth == 0)
+		return gcgo_fail("gpuconf_tag_pop: this thread has no tag from gpuconf_tag_push");
 	gcgo_tag_write(tags->outer[--tags->depth]);
 	return 1;
 }

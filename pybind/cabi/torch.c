@@ -113,11 +113,6 @@ static struct data_ptr counted_allocate(void *allocator, size_t size) {
 	return torch_allocate(allocator, size);
 }
 
-static int refuse(const char *why) {
-	gcgo_set_error(why);
-	return 0;
-}
-
 int gpuconf_torch_count(int on) {
 	void *library = dlopen("libc10_cuda.so", RTLD_LAZY | RTLD_NOLOAD);
 	void ****allocator = library ? dlsym(library, "_ZN3c104cuda20CUDACachingAllocator9allocatorE") : NULL;
@@ -127,14 +122,15 @@ int gpuconf_torch_count(int on) {
 		return 0;
 	if (on && torch_allocate == NULL) {
 		if (allocator == NULL || *allocator == NULL)
-			return refuse(
+			return gcgo_fail(
 			    "allocations of this PyTorch cannot be made to fail: its libc10_cuda.so does not name its allocator");
 		slot = **allocator + ALLOCATE;
 		torch_allocate = (allocate *)*slot;
 		if (!gcgo_redirect(slot, (void *)counted_allocate)) {
 			torch_allocate = NULL;
-			return refuse("allocations of PyTorch cannot be made to fail: the system refuses to make its allocator's "
-			              "table writable");
+			return gcgo_fail(
+			    "allocations of PyTorch cannot be made to fail: the system refuses to make its allocator's "
+			    "table writable");
 		}
 	}
 	__atomic_store_n(&counting, on, __ATOMIC_RELAXED);
