@@ -35,13 +35,10 @@ static Block *first, *last;
 static PyObject *block_name; /* of a Buffer's slot */
 
 /* Functions of memory/_buffer.py, and the class Buffer. */
-static union {
-	struct {
-		PyObject *buffer_type;
-		PyObject *gpus;    /* () -> the list of logical GPUs */
-		PyObject *publish; /* (): logs the pending notices */
-	};
-	PyObject *all[3];
+static struct {
+	PyObject *buffer_type;
+	PyObject *gpus;    /* () -> the list of logical GPUs */
+	PyObject *publish; /* (): logs the pending notices */
 } python;
 
 /* What device arguments stand for, text or None: their logical GPUs' numbers, in the generation of devices that
@@ -70,7 +67,7 @@ static void forget(Block *block) {
 	block->previous = block->next = NULL;
 }
 
-static int invalid(const char *marked) { return strncmp(marked, "\x1eINVALID_ARGUMENT\x1e", 18) == 0; }
+static int invalid(const char *marked) { return strncmp(marked, "\036INVALID_ARGUMENT\036", 18) == 0; }
 
 /*
  * Frees the memory in the core, once. It keeps the GIL unless that may wait: if a garbage collection let another thread
@@ -167,7 +164,7 @@ static void delete_loan(Loan *self) {
 
 /* Warns that a block was dropped. */
 static void warn(Block *block) {
-	PyObject *name = block->device != NULL ? PyObject_GetAttrString(block->device, "name") : NULL;
+	OWNED PyObject *name = block->device != NULL ? PyObject_GetAttrString(block->device, "name") : NULL;
 	char address[20];
 
 	snprintf(address, sizeof address, "0x%llx", (unsigned long long)block->address); /* older Pythons have no %llx */
@@ -175,7 +172,6 @@ static void warn(Block *block) {
 	                        "<gpuconf.Buffer of %lld bytes on %S, at %s> was dropped without free()",
 	                        (long long)block->nbytes, name, address) < 0)
 		PyErr_WriteUnraisable((PyObject *)block);
-	Py_XDECREF(name);
 }
 
 static void delete_block(Block *self) {
@@ -253,11 +249,10 @@ static PyObject *allocate_on(long long number, long long nbytes) {
 	if (taken.id != 0) /* only now: other threads may list and print the buffer from here on */
 		enlist(block);
 	if (taken.noticed) {
-		PyObject *published = PyObject_CallFunction(python.publish, NULL);
+		OWNED PyObject *published = PyObject_CallFunction(python.publish, NULL);
 
 		if (published == NULL)
 			goto failed;
-		Py_DECREF(published);
 	}
 	Py_DECREF(block);
 	return buffer;
@@ -357,7 +352,7 @@ static PyObject *held_buffers(PyObject *module, PyObject *unused) {
 
 static PyObject *connect_block(PyObject *module, PyObject *args) {
 	(void)module;
-	return gcpy_keep(python.all, sizeof python.all / sizeof *python.all, args) == 0 ? Py_NewRef(Py_None) : NULL;
+	return gcpy_keep(&python, sizeof python, args);
 }
 
 static PyMethodDef block_methods[] = {
@@ -388,12 +383,10 @@ static PyType_Slot block_slots[] = {
     {0, NULL},
 };
 
-static PyType_Spec block_spec = {
-    "gpuconf.Block", sizeof(Block), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, block_slots};
+static PyType_Spec block_spec = {"gpuconf.Block", sizeof(Block), 0, CLOSED, block_slots};
 
 static PyType_Slot loan_slots[] = {{Py_tp_dealloc, (void *)delete_loan}, {0, NULL}};
-static PyType_Spec loan_spec = {
-    "gpuconf.Loan", sizeof(Loan), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, loan_slots};
+static PyType_Spec loan_spec = {"gpuconf.Loan", sizeof(Loan), 0, CLOSED, loan_slots};
 
 static PyMethodDef functions[] = {
     {"connect_block", connect_block, METH_VARARGS, NULL},

@@ -16,18 +16,16 @@ int gcpy_ending(void) {
 
 PyObject *gcpy_connect_errors(PyObject *module, PyObject *function) {
 	(void)module;
-	return gcpy_keep(&error_of, 1, function) == 0 ? Py_NewRef(Py_None) : NULL;
+	return gcpy_keep(&error_of, sizeof error_of, function);
 }
 
 void gcpy_raise(const char *marked) {
-	PyObject *error = error_of ? PyObject_CallFunction(error_of, "s", marked) : NULL;
+	OWNED PyObject *error = error_of ? PyObject_CallFunction(error_of, "s", marked) : NULL;
 
-	if (error != NULL) {
+	if (error != NULL)
 		PyErr_SetObject((PyObject *)Py_TYPE(error), error);
-		Py_DECREF(error);
-	} else if (!PyErr_Occurred()) {
+	else if (!PyErr_Occurred())
 		PyErr_SetString(PyExc_RuntimeError, marked);
-	}
 }
 
 void gcpy_raise_and_free(char *marked) {
@@ -42,7 +40,7 @@ int gcpy_refused(void) {
 
 	if (why == GCGO_NONE)
 		return 0;
-	snprintf(marked, sizeof marked, "\x1e%s\x1e%s", kinds[why], text); /* as pybind/process/gate.go encodes errors */
+	snprintf(marked, sizeof marked, "\036%s\036%s", kinds[why], text); /* as pybind/process/gate.go encodes errors */
 	gcpy_raise(marked);
 	return 1;
 }
@@ -68,18 +66,15 @@ void gcpy_delete(PyObject *object) {
 	Py_DECREF(type);
 }
 
-int gcpy_keep(PyObject **kept, size_t count, PyObject *args) {
-	PyObject *single[1] = {args};
+PyObject *gcpy_keep(void *kept, size_t bytes, PyObject *args) {
+	Py_ssize_t count = (Py_ssize_t)(bytes / sizeof(PyObject *));
 
-	if (PyTuple_Check(args) && (size_t)PyTuple_Size(args) != count) {
-		PyErr_Format(PyExc_TypeError, "%zu functions are needed", count);
-		return -1;
-	}
-	for (size_t i = 0; i < count; i++) {
-		PyObject *before = kept[i];
+	if (PyTuple_Check(args) && PyTuple_Size(args) != count)
+		return PyErr_Format(PyExc_TypeError, "%zd functions are needed", count);
+	for (Py_ssize_t i = 0; i < count; i++) {
+		OWNED PyObject *before = ((PyObject **)kept)[i];
 
-		kept[i] = Py_NewRef(PyTuple_Check(args) ? PyTuple_GetItem(args, (Py_ssize_t)i) : single[i]);
-		Py_XDECREF(before);
+		((PyObject **)kept)[i] = Py_NewRef(PyTuple_Check(args) ? PyTuple_GetItem(args, i) : args);
 	}
-	return 0;
+	return Py_NewRef(Py_None);
 }

@@ -50,13 +50,22 @@ int gcpy_ending(void);
 
 static inline uint32_t gcpy_generation(void) { return __atomic_load_n(&gcgo_generation, __ATOMIC_RELAXED); }
 
+/* Flags of the types, which Python code cannot make objects of. */
+enum { CLOSED = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION };
+
 /* A new object of a heap type, filled with zeros. */
 PyObject *gcpy_new(PyObject *type);
 
 /* Frees the memory of such an object, and drops its type. */
 void gcpy_delete(PyObject *object);
 
-/* Replaces the functions that Python passed. Returns 0 on success. */
-int gcpy_keep(PyObject **kept, size_t count, PyObject *args);
+/* Replaces the functions that Python passed, one or a tuple of them. kept is an array, or a struct of references.
+ * Returns None, or NULL with an error set. */
+PyObject *gcpy_keep(void *kept, size_t bytes, PyObject *args);
+
+static inline void gcpy_drop(void *held) { Py_XDECREF(*(PyObject **)held); }
+
+/* A variable with a reference, or NULL, which is dropped at the end of its block. */
+#define OWNED __attribute__((cleanup(gcpy_drop)))
 
 #endif

@@ -63,15 +63,12 @@ static Place *outside; /* its inner places are those of the outermost scopes */
 static Py_ssize_t places;
 
 /* Functions of _core/scope.py, and the dict of companions. */
-static union {
-	struct {
-		PyObject *check;      /* (argument): raises if it can be no device's name; initializes the runtime */
-		PyObject *text;       /* (argument) -> text, of an argument that is neither text nor None */
-		PyObject *resolve;    /* (outer name, argument) -> (name, number, generation) */
-		PyObject *accompany;  /* (number) -> a context that was entered, or None */
-		PyObject *companions; /* by library; empty: accompany is not called */
-	};
-	PyObject *all[5];
+static struct {
+	PyObject *check;      /* (argument): raises if it can be no device's name; initializes the runtime */
+	PyObject *text;       /* (argument) -> text, of an argument that is neither text nor None */
+	PyObject *resolve;    /* (outer name, argument) -> (name, number, generation) */
+	PyObject *accompany;  /* (number) -> a context that was entered, or None */
+	PyObject *companions; /* by library; empty: accompany is not called */
 } python;
 
 static Place *new_place(PyObject *name, PyObject *outer, PyObject *argument, int64_t number, uint32_t generation) {
@@ -112,16 +109,11 @@ static Thread *this_thread(void) {
 	thread = (Thread *)PyDict_GetItemWithError(dict, key);
 	if (thread != NULL || PyErr_Occurred())
 		return thread;
-	thread = (Thread *)gcpy_new(thread_type);
-	if (thread == NULL)
+	OWNED Thread *made = (Thread *)gcpy_new(thread_type);
+	if (made == NULL)
 		return NULL;
-	thread->serial = ++serials;
-	if (PyDict_SetItem(dict, key, (PyObject *)thread) < 0) {
-		Py_DECREF(thread);
-		return NULL;
-	}
-	Py_DECREF(thread); /* the dict keeps it */
-	return thread;
+	made->serial = ++serials;
+	return PyDict_SetItem(dict, key, (PyObject *)made) == 0 ? made : NULL; /* the dict keeps it */
 }
 
 /* The thread's innermost scope in a generation, borrowed; NULL outside of any. A reset has left all scopes. */
@@ -135,13 +127,12 @@ static Place *current(Thread *thread) { return current_in(thread, gcpy_generatio
 
 /* Makes a place, or NULL, this thread's scope. */
 static void move(Thread *thread, Place *place) {
-	Place *before = thread->now;
+	OWNED Place *before = thread->now;
 	int64_t number = place != NULL ? place->number : GPUCONF_NO_SCOPE;
 	uint32_t generation = place != NULL ? place->generation : gcpy_generation();
 
 	thread->now = (Place *)Py_XNewRef((PyObject *)place);
 	gcgo_scope_write((int64_t)((uint64_t)generation << 32 | (uint32_t)(int32_t)number));
-	Py_XDECREF(before);
 }
 
 /* Whether a place is the one of the entry. TensorFlow treats scopes with equal names and arguments as one, too. */
@@ -159,11 +150,10 @@ static int same(Place *a, Place *b) {
 /* The place outside of all scopes, borrowed. */
 static Place *top(void) {
 	if (outside == NULL || outside->generation != gcpy_generation()) {
-		PyObject *name = PyUnicode_FromString("");
+		OWNED PyObject *name = PyUnicode_FromString("");
 		Place *fresh = name != NULL ? new_place(name, NULL, NULL, GPUCONF_NO_SCOPE, gcpy_generation()) : NULL;
 		Place *before = outside;
 
-		Py_XDECREF(name);
 		if (fresh == NULL)
 			return NULL;
 		outside = fresh;
@@ -176,8 +166,11 @@ static Place *top(void) {
 /* The place inside the thread's current one for an argument; new reference. Python determines it the first time. */
 static Place *find(Thread *thread, PyObject *argument) {
 	for (;;) {
-		Place *outer = current(thread) != NULL ? thread->now : top(), *place;
-		PyObject *found, *name;
+		/* Kept: Python code may change the current place. */
+		OWNED Place *outer = (Place *)Py_XNewRef((PyObject *)(current(thread) != NULL ? thread->now : top()));
+		OWNED PyObject *found = NULL;
+		PyObject *name;
+		Place *place;
 		unsigned long generation;
 		long long number;
 
@@ -188,20 +181,12 @@ static Place *find(Thread *thread, PyObject *argument) {
 			if (place != NULL || PyErr_Occurred())
 				return (Place *)Py_XNewRef((PyObject *)place);
 		}
-		Py_INCREF(outer); /* Python code may change the current place */
 		found = PyObject_CallFunction(python.resolve, "OO", outer->name, argument);
-		if (found == NULL || !PyArg_ParseTuple(found, "OLk", &name, &number, &generation)) {
-			Py_XDECREF(found);
-			Py_DECREF(outer);
+		if (found == NULL || !PyArg_ParseTuple(found, "OLk", &name, &number, &generation))
 			return NULL;
-		}
-		if ((uint32_t)generation != gcpy_generation() || outer->generation != gcpy_generation()) { /* reset meanwhile */
-			Py_DECREF(found);
-			Py_DECREF(outer);
-			continue;
-		}
+		if ((uint32_t)generation != gcpy_generation() || outer->generation != gcpy_generation())
+			continue; /* reset meanwhile */
 		place = new_place(name, outer->name, argument, number, (uint32_t)generation);
-		Py_DECREF(found);
 		if (place != NULL && places < MOST_PLACES) {
 			if ((outer->inner == NULL && (outer->inner = PyDict_New()) == NULL) ||
 			    PyDict_SetItem(outer->inner, argument, (PyObject *)place) < 0)
@@ -209,7 +194,6 @@ static Place *find(Thread *thread, PyObject *argument) {
 			else
 				places++;
 		}
-		Py_DECREF(outer);
 		return place;
 	}
 }
@@ -245,27 +229,18 @@ static int has_room(Scope *self) {
 
 static PyObject *enter(Scope *self, PyObject *unused) {
 	Thread *thread = gcpy_refused() ? NULL : this_thread();
-	PyObject *argument, *companion = NULL;
-	Place *place = NULL;
+	OWNED PyObject *argument = NULL, *companion = NULL;
+	OWNED Place *place = NULL;
 
 	(void)unused;
 	self->used = 1;
-	if (thread == NULL)
-		return NULL;
-	if ((argument = text_of(self->argument)) == NULL)
-		return NULL;
-	place = find(thread, argument);
-	Py_DECREF(argument);
-	if (place == NULL)
+	if (thread == NULL || (argument = text_of(self->argument)) == NULL || (place = find(thread, argument)) == NULL)
 		return NULL;
 	/* Python code ran, or runs here. From then on there is none. */
-	if ((companion = accompany(place)) == NULL || !has_room(self)) {
-		Py_XDECREF(companion);
-		Py_DECREF(place);
+	if ((companion = accompany(place)) == NULL || !has_room(self))
 		return NULL;
-	}
-	self->entries[self->count++] =
-	    (struct entry){thread->serial, (Place *)Py_XNewRef((PyObject *)current(thread)), place, companion};
+	self->entries[self->count++] = (struct entry){thread->serial, (Place *)Py_XNewRef((PyObject *)current(thread)),
+	    (Place *)Py_NewRef((PyObject *)place), Py_NewRef(companion)};
 	move(thread, place);
 	return Py_NewRef(Py_None);
 }
@@ -304,10 +279,7 @@ static int leave(Scope *self) {
 		if (equal < 0)
 			return -1;
 		if (!equal) {
-			gcpy_raise("\x1e"
-			           "FAILED_PRECONDITION"
-			           "\x1e"
-			           "Exiting device scope without proper scope nesting");
+			gcpy_raise("\036FAILED_PRECONDITION\036Exiting device scope without proper scope nesting");
 			return -1;
 		}
 		move(thread, last.outer);
@@ -317,10 +289,9 @@ static int leave(Scope *self) {
 	Py_XDECREF(last.outer);
 	Py_DECREF(last.place);
 	if (last.companion != Py_None) {
-		PyObject *closed = PyObject_CallMethod(last.companion, "close", NULL);
+		OWNED PyObject *closed = PyObject_CallMethod(last.companion, "close", NULL);
 
 		failed = closed == NULL;
-		Py_XDECREF(closed);
 	}
 	Py_DECREF(last.companion);
 	return failed ? -1 : 0;
@@ -439,11 +410,10 @@ static PyObject *scope(PyObject *module, PyObject *argument) {
 	/* Where there is a place, the runtime is initialized. */
 	if (!PyUnicode_CheckExact(argument) || outside == NULL || outside->inner == NULL ||
 	    outside->generation != gcpy_generation()) {
-		PyObject *checked = PyObject_CallFunctionObjArgs(python.check, argument, NULL);
+		OWNED PyObject *checked = PyObject_CallFunctionObjArgs(python.check, argument, NULL);
 
 		if (checked == NULL)
 			return NULL;
-		Py_DECREF(checked);
 	} else if (gcpy_refused()) {
 		return NULL;
 	}
@@ -488,10 +458,7 @@ static PyObject *set_tag(PyObject *module, PyObject *number) {
 	if (PyErr_Occurred())
 		return NULL;
 	if (value < 0 || value > GCGO_OTHER_TAG) {
-		gcpy_raise("\x1e"
-		           "INVALID_ARGUMENT"
-		           "\x1e"
-		           "it is not the number of a tag");
+		gcpy_raise("\036INVALID_ARGUMENT\036it is not the number of a tag");
 		return NULL;
 	}
 	gcgo_tag_write((uint16_t)value);
@@ -500,7 +467,7 @@ static PyObject *set_tag(PyObject *module, PyObject *number) {
 
 static PyObject *connect_scope(PyObject *module, PyObject *args) {
 	(void)module;
-	return gcpy_keep(python.all, sizeof python.all / sizeof *python.all, args) == 0 ? Py_NewRef(Py_None) : NULL;
+	return gcpy_keep(&python, sizeof python, args);
 }
 
 static PyType_Slot place_slots[] = {{Py_tp_dealloc, (void *)delete_place}, {0, NULL}};
@@ -523,8 +490,6 @@ static PyType_Slot scope_slots[] = {
     {0, NULL},
 };
 
-enum { CLOSED = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION };
-
 static PyType_Spec place_spec = {"gpuconf.Place", sizeof(Place), 0, CLOSED, place_slots};
 static PyType_Spec thread_spec = {"gpuconf.Thread", sizeof(Thread), 0, CLOSED, thread_slots};
 static PyType_Spec exit_spec = {"gpuconf.DeviceScopeExit", sizeof(Exit), 0, CLOSED, exit_slots};
@@ -545,11 +510,9 @@ static PyMethodDef functions[] = {
 
 /* Gives the class of scopes its __exit__. */
 static int add_exit(void) {
-	PyObject *lookup = gcpy_new(lookup_type);
-	int failed = lookup == NULL || PyObject_SetAttrString(scope_type, "__exit__", lookup) < 0;
+	OWNED PyObject *lookup = gcpy_new(lookup_type);
 
-	Py_XDECREF(lookup);
-	return failed ? -1 : 0;
+	return lookup != NULL ? PyObject_SetAttrString(scope_type, "__exit__", lookup) : -1;
 }
 
 int gcpy_add_scope(PyObject *module) {

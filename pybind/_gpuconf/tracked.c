@@ -11,31 +11,23 @@ static PyObject *collector; /* the module gc */
 
 /* instances(class): the objects of a class and its subclasses, without running code of theirs. */
 static PyObject *instances(PyObject *module, PyObject *kind) {
-	PyObject *found = PyList_New(0),
-	         *all; /* before the others: making a list may start a collection, and that runs Python code */
+	/* Before the others: making a list may start a collection, and that runs Python code. */
+	OWNED PyObject *found = PyList_New(0), *all = NULL;
 
 	(void)module;
 	if (found == NULL)
 		return NULL;
-	if (!PyType_Check(kind)) {
-		Py_DECREF(found);
-		PyErr_SetString(PyExc_TypeError, "instances() takes a class");
+	if (!PyType_Check(kind))
+		return PyErr_Format(PyExc_TypeError, "instances() takes a class");
+	if ((all = PyObject_CallMethod(collector, "get_objects", NULL)) == NULL)
 		return NULL;
-	}
-	if ((all = PyObject_CallMethod(collector, "get_objects", NULL)) == NULL) {
-		Py_DECREF(found);
-		return NULL;
-	}
 	for (Py_ssize_t i = 0, count = PyList_Size(all); i < count; i++) {
 		PyObject *each = PyList_GetItem(all, i);
 
-		if (PyType_IsSubtype(Py_TYPE(each), (PyTypeObject *)kind) && PyList_Append(found, each) < 0) {
-			Py_CLEAR(found);
-			break;
-		}
+		if (PyType_IsSubtype(Py_TYPE(each), (PyTypeObject *)kind) && PyList_Append(found, each) < 0)
+			return NULL;
 	}
-	Py_DECREF(all);
-	return found;
+	return Py_NewRef(found);
 }
 
 static PyMethodDef functions[] = {{"instances", instances, METH_O, NULL}, {NULL, NULL, 0, NULL}};
