@@ -157,80 +157,47 @@ struct format {
  * By CUarray_format in cuda.h. Video has a brightness for each element, and two colours for each 2 x 2 of them (420),
  * for each pair in a row (422), or for each (444). 0 bytes: an unknown format.
  */
-static const struct format formats[] = {
-    [CU_AD_FORMAT_UNSIGNED_INT8] = {1, 1, 1, 1},
-    [CU_AD_FORMAT_SIGNED_INT8] = {1, 1, 1, 1},
-    [CU_AD_FORMAT_UNSIGNED_INT16] = {2, 1, 1, 1},
-    [CU_AD_FORMAT_SIGNED_INT16] = {2, 1, 1, 1},
-    [CU_AD_FORMAT_HALF] = {2, 1, 1, 1},
-    [CU_AD_FORMAT_UNSIGNED_INT32] = {4, 1, 1, 1},
-    [CU_AD_FORMAT_SIGNED_INT32] = {4, 1, 1, 1},
-    [CU_AD_FORMAT_FLOAT] = {4, 1, 1, 1},
-    [CU_AD_FORMAT_UNORM_INT_101010_2] = {4, 1, 1, 0},
-    [CU_AD_FORMAT_UNORM_INT8X4] = {4, 1, 1, 0},
-    [CU_AD_FORMAT_UNORM_INT16X2] = {4, 1, 1, 0},
-    [CU_AD_FORMAT_SNORM_INT8X4] = {4, 1, 1, 0},
-    [CU_AD_FORMAT_SNORM_INT16X2] = {4, 1, 1, 0},
-    [CU_AD_FORMAT_AYUV] = {4, 1, 1, 0},
-    [CU_AD_FORMAT_Y410] = {4, 1, 1, 0},
-    [CU_AD_FORMAT_UINT8_PACKED_422] = {4, 1, 1, 0},
-    [CU_AD_FORMAT_UINT8_PACKED_444] = {4, 1, 1, 0},
-    [CU_AD_FORMAT_BC1_UNORM] = {8, 4, 4, 0},
-    [CU_AD_FORMAT_BC1_UNORM_SRGB] = {8, 4, 4, 0},
-    [CU_AD_FORMAT_BC4_UNORM] = {8, 4, 4, 0},
-    [CU_AD_FORMAT_BC4_SNORM] = {8, 4, 4, 0},
-    [CU_AD_FORMAT_BC2_UNORM] = {16, 4, 4, 0},
-    [CU_AD_FORMAT_BC2_UNORM_SRGB] = {16, 4, 4, 0},
-    [CU_AD_FORMAT_BC3_UNORM] = {16, 4, 4, 0},
-    [CU_AD_FORMAT_BC3_UNORM_SRGB] = {16, 4, 4, 0},
-    [CU_AD_FORMAT_BC5_UNORM] = {16, 4, 4, 0},
-    [CU_AD_FORMAT_BC5_SNORM] = {16, 4, 4, 0},
-    [CU_AD_FORMAT_BC6H_UF16] = {16, 4, 4, 0},
-    [CU_AD_FORMAT_BC6H_SF16] = {16, 4, 4, 0},
-    [CU_AD_FORMAT_BC7_UNORM] = {16, 4, 4, 0},
-    [CU_AD_FORMAT_BC7_UNORM_SRGB] = {16, 4, 4, 0},
-    [CU_AD_FORMAT_UNORM_INT8X1] = {1, 1, 1, 0},
-    [CU_AD_FORMAT_SNORM_INT8X1] = {1, 1, 1, 0},
-    [CU_AD_FORMAT_UNORM_INT8X2] = {2, 1, 1, 0},
-    [CU_AD_FORMAT_UNORM_INT16X1] = {2, 1, 1, 0},
-    [CU_AD_FORMAT_SNORM_INT8X2] = {2, 1, 1, 0},
-    [CU_AD_FORMAT_SNORM_INT16X1] = {2, 1, 1, 0},
-    [CU_AD_FORMAT_UNORM_INT16X4] = {8, 1, 1, 0},
-    [CU_AD_FORMAT_SNORM_INT16X4] = {8, 1, 1, 0},
-    [CU_AD_FORMAT_Y416] = {8, 1, 1, 0},
-    [CU_AD_FORMAT_NV12] = {6, 2, 2, 0},
-    [CU_AD_FORMAT_UINT8_SEMIPLANAR_420] = {6, 2, 2, 0},
-    [CU_AD_FORMAT_UINT8_PLANAR_420] = {6, 2, 2, 0},
-    [CU_AD_FORMAT_P010] = {12, 2, 2, 0},
-    [CU_AD_FORMAT_P016] = {12, 2, 2, 0},
-    [CU_AD_FORMAT_UINT16_SEMIPLANAR_420] = {12, 2, 2, 0},
-    [CU_AD_FORMAT_UINT16_PLANAR_420] = {12, 2, 2, 0},
-    [CU_AD_FORMAT_NV16] = {4, 2, 1, 0},
-    [CU_AD_FORMAT_YUY2] = {4, 2, 1, 0},
-    [CU_AD_FORMAT_UINT8_SEMIPLANAR_422] = {4, 2, 1, 0},
-    [CU_AD_FORMAT_UINT8_PLANAR_422] = {4, 2, 1, 0},
-    [CU_AD_FORMAT_P210] = {8, 2, 1, 0},
-    [CU_AD_FORMAT_P216] = {8, 2, 1, 0},
-    [CU_AD_FORMAT_Y210] = {8, 2, 1, 0},
-    [CU_AD_FORMAT_Y216] = {8, 2, 1, 0},
-    [CU_AD_FORMAT_UINT16_SEMIPLANAR_422] = {8, 2, 1, 0},
-    [CU_AD_FORMAT_UINT16_PLANAR_422] = {8, 2, 1, 0},
-    [CU_AD_FORMAT_Y444_PLANAR8] = {3, 1, 1, 0},
-    [CU_AD_FORMAT_YUV444_8bit_SemiPlanar] = {3, 1, 1, 0},
-    [CU_AD_FORMAT_UINT8_SEMIPLANAR_444] = {3, 1, 1, 0},
-    [CU_AD_FORMAT_UINT8_PLANAR_444] = {3, 1, 1, 0},
-    [CU_AD_FORMAT_Y444_PLANAR10] = {6, 1, 1, 0},
-    [CU_AD_FORMAT_YUV444_16bit_SemiPlanar] = {6, 1, 1, 0},
-    [CU_AD_FORMAT_UINT16_SEMIPLANAR_444] = {6, 1, 1, 0},
-    [CU_AD_FORMAT_UINT16_PLANAR_444] = {6, 1, 1, 0},
+static const struct {
+	struct format each;
+	int formats[11]; /* 0 behind the last one */
+} formats[] = {
+    {{1, 1, 1, 1}, {CU_AD_FORMAT_UNSIGNED_INT8, CU_AD_FORMAT_SIGNED_INT8}},
+    {{2, 1, 1, 1}, {CU_AD_FORMAT_UNSIGNED_INT16, CU_AD_FORMAT_SIGNED_INT16, CU_AD_FORMAT_HALF}},
+    {{4, 1, 1, 1}, {CU_AD_FORMAT_UNSIGNED_INT32, CU_AD_FORMAT_SIGNED_INT32, CU_AD_FORMAT_FLOAT}},
+    {{4, 1, 1, 0}, {CU_AD_FORMAT_UNORM_INT_101010_2, CU_AD_FORMAT_UNORM_INT8X4, CU_AD_FORMAT_UNORM_INT16X2,
+                       CU_AD_FORMAT_SNORM_INT8X4, CU_AD_FORMAT_SNORM_INT16X2, CU_AD_FORMAT_AYUV, CU_AD_FORMAT_Y410,
+                       CU_AD_FORMAT_UINT8_PACKED_422, CU_AD_FORMAT_UINT8_PACKED_444}},
+    {{8, 4, 4, 0},
+        {CU_AD_FORMAT_BC1_UNORM, CU_AD_FORMAT_BC1_UNORM_SRGB, CU_AD_FORMAT_BC4_UNORM, CU_AD_FORMAT_BC4_SNORM}},
+    {{16, 4, 4, 0},
+        {CU_AD_FORMAT_BC2_UNORM, CU_AD_FORMAT_BC2_UNORM_SRGB, CU_AD_FORMAT_BC3_UNORM, CU_AD_FORMAT_BC3_UNORM_SRGB,
+            CU_AD_FORMAT_BC5_UNORM, CU_AD_FORMAT_BC5_SNORM, CU_AD_FORMAT_BC6H_UF16, CU_AD_FORMAT_BC6H_SF16,
+            CU_AD_FORMAT_BC7_UNORM, CU_AD_FORMAT_BC7_UNORM_SRGB}},
+    {{1, 1, 1, 0}, {CU_AD_FORMAT_UNORM_INT8X1, CU_AD_FORMAT_SNORM_INT8X1}},
+    {{2, 1, 1, 0},
+        {CU_AD_FORMAT_UNORM_INT8X2, CU_AD_FORMAT_UNORM_INT16X1, CU_AD_FORMAT_SNORM_INT8X2, CU_AD_FORMAT_SNORM_INT16X1}},
+    {{8, 1, 1, 0}, {CU_AD_FORMAT_UNORM_INT16X4, CU_AD_FORMAT_SNORM_INT16X4, CU_AD_FORMAT_Y416}},
+    {{6, 2, 2, 0}, {CU_AD_FORMAT_NV12, CU_AD_FORMAT_UINT8_SEMIPLANAR_420, CU_AD_FORMAT_UINT8_PLANAR_420}},
+    {{12, 2, 2, 0},
+        {CU_AD_FORMAT_P010, CU_AD_FORMAT_P016, CU_AD_FORMAT_UINT16_SEMIPLANAR_420, CU_AD_FORMAT_UINT16_PLANAR_420}},
+    {{4, 2, 1, 0},
+        {CU_AD_FORMAT_NV16, CU_AD_FORMAT_YUY2, CU_AD_FORMAT_UINT8_SEMIPLANAR_422, CU_AD_FORMAT_UINT8_PLANAR_422}},
+    {{8, 2, 1, 0}, {CU_AD_FORMAT_P210, CU_AD_FORMAT_P216, CU_AD_FORMAT_Y210, CU_AD_FORMAT_Y216,
+                       CU_AD_FORMAT_UINT16_SEMIPLANAR_422, CU_AD_FORMAT_UINT16_PLANAR_422}},
+    {{3, 1, 1, 0}, {CU_AD_FORMAT_Y444_PLANAR8, CU_AD_FORMAT_YUV444_8bit_SemiPlanar, CU_AD_FORMAT_UINT8_SEMIPLANAR_444,
+                       CU_AD_FORMAT_UINT8_PLANAR_444}},
+    {{6, 1, 1, 0}, {CU_AD_FORMAT_Y444_PLANAR10, CU_AD_FORMAT_YUV444_16bit_SemiPlanar,
+                       CU_AD_FORMAT_UINT16_SEMIPLANAR_444, CU_AD_FORMAT_UINT16_PLANAR_444}},
 };
 
 /* Of a known format, with its channels counted. */
 static struct format format_of(int format, unsigned int channels) {
-	static const struct format unknown = {0, 1, 1, 0};
-	if (format < 0 || (size_t)format >= sizeof formats / sizeof *formats || formats[format].bytes == 0)
-		return unknown;
-	struct format found = formats[format];
+	struct format found = {0, 1, 1, 0};
+
+	for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
+		for (const int *at = formats[i].formats; *at != 0; at++)
+			if (*at == format)
+				found = formats[i].each;
 	found.bytes *= found.per_channel ? channels : 1;
 	return found;
 }

@@ -19,8 +19,8 @@ enum { GPUCONF_CAPABILITIES(ROW) CAPABILITIES };
 #undef ROW
 
 #define ROW(name, alias, product, cuda, nvml, kind, major, minor, sms, mhz, memory_mhz, bus, l2) \
-	{name, alias, product, (uint64_t)(cuda) << 10, (uint64_t)(nvml) << 20, kind, &capabilities[AT_##major##_##minor], \
-	    sms, mhz, memory_mhz, bus, l2 * KIB},
+	{name, alias, product, (uint64_t)(cuda) << 10, (uint64_t)(nvml) << 20, GPUCONF_##kind, \
+	    &capabilities[AT_##major##_##minor], sms, mhz, memory_mhz, bus, l2 * KIB},
 static const struct gpuconf_model models[] = {GPUCONF_MODELS(ROW)};
 #undef ROW
 

@@ -86,96 +86,85 @@ enum gpuconf_memory { GPUCONF_DEDICATED, GPUCONF_UNIFIED, GPUCONF_COHERENT };
  * K80: one of the two GPUs of a board, which CUDA lists as two devices.
  */
 #define GPUCONF_MODELS(X) \
-	X("B300", "B300-288GB", "NVIDIA B300 SXM6 AC", 274312 << 10, 275040, GPUCONF_DEDICATED, 10, 3, 148, 2032, 3996, \
-	    7680, 129536) /* w, e */ \
-	X("GB200-186GB", "GB200", "NVIDIA GB200", 188733 << 10, 189471, GPUCONF_COHERENT, 10, 0, 152, 2056, 3996, 7680, \
+	X("B300", "B300-288GB", "NVIDIA B300 SXM6 AC", 274312 << 10, 275040, DEDICATED, 10, 3, 148, 2032, 3996, 7680, \
+	    129536) /* w, e */ \
+	X("GB200-186GB", "GB200", "NVIDIA GB200", 188733 << 10, 189471, COHERENT, 10, 0, 152, 2056, 3996, 7680, \
 	    129536) /* g */ \
-	X("B200-180GB", "B200", "NVIDIA B200", 182631 << 10, 183359, GPUCONF_DEDICATED, 10, 0, 148, 1965, 3996, 7680, \
-	    129536) /* b */ \
-	X("GB10", "GB10-128GB", "NVIDIA GB10", 124610 << 10, 124610, GPUCONF_UNIFIED, 12, 1, 48, 2418, 8533, 256, \
-	    24576) /* q */ \
-	X("Thor-128GB", "Thor", "NVIDIA Thor", 125748 << 10, 125748, GPUCONF_UNIFIED, 11, 0, 20, 1049, 4266, 256, \
-	    32768)                                                                                                /* q */ \
-	X("Orin-64GB", "Orin", "Orin (nvgpu)", 62827 << 10, 62827, GPUCONF_UNIFIED, 8, 7, 16, 1300, 0, 256, 4096) /* o */ \
+	X("B200-180GB", "B200", "NVIDIA B200", 182631 << 10, 183359, DEDICATED, 10, 0, 148, 1965, 3996, 7680, \
+	    129536)                                                                                              /* b */ \
+	X("GB10", "GB10-128GB", "NVIDIA GB10", 124610 << 10, 124610, UNIFIED, 12, 1, 48, 2418, 8533, 256, 24576) /* q */ \
+	X("Thor-128GB", "Thor", "NVIDIA Thor", 125748 << 10, 125748, UNIFIED, 11, 0, 20, 1049, 4266, 256, 32768) /* q */ \
+	X("Orin-64GB", "Orin", "Orin (nvgpu)", 62827 << 10, 62827, UNIFIED, 8, 7, 16, 1300, 0, 256, 4096)        /* o */ \
 	X("RTXPRO6000", "RTXPRO6000-96GB", "NVIDIA RTX PRO 6000 Blackwell Workstation Edition", 97247 << 10, 97887, \
-	    GPUCONF_DEDICATED, 12, 0, 188, 2617, 14001, 512, 131072) /* w */ \
-	X("RTX5090", "RTX5090-32GB", "NVIDIA GeForce RTX 5090", 32109 << 10, 32607, GPUCONF_DEDICATED, 12, 0, 170, 2407, \
-	    14001, 512, 98304) /* q */ \
-	X("RTX5080", "RTX5080-16GB", "NVIDIA GeForce RTX 5080", 15880 << 10, 16303, GPUCONF_DEDICATED, 12, 0, 84, 2617, \
-	    15001, 256, 65536) /* w */ \
-	X("RTX5070", "RTX5070-12GB", "NVIDIA GeForce RTX 5070", 11820 << 10, 12227, GPUCONF_DEDICATED, 12, 0, 48, 2512, \
-	    14001, 192, 49152) /* w, e */ \
-	X("H200-141GB", "H200", "NVIDIA H200", 146591680, 143771, GPUCONF_DEDICATED, 9, 0, 132, 1980, 3201, 6016, \
+	    DEDICATED, 12, 0, 188, 2617, 14001, 512, 131072) /* w */ \
+	X("RTX5090", "RTX5090-32GB", "NVIDIA GeForce RTX 5090", 32109 << 10, 32607, DEDICATED, 12, 0, 170, 2407, 14001, \
+	    512, 98304) /* q */ \
+	X("RTX5080", "RTX5080-16GB", "NVIDIA GeForce RTX 5080", 15880 << 10, 16303, DEDICATED, 12, 0, 84, 2617, 15001, \
+	    256, 65536) /* w */ \
+	X("RTX5070", "RTX5070-12GB", "NVIDIA GeForce RTX 5070", 11820 << 10, 12227, DEDICATED, 12, 0, 48, 2512, 14001, \
+	    192, 49152) /* w, e */ \
+	X("H200-141GB", "H200", "NVIDIA H200", 146591680, 143771, DEDICATED, 9, 0, 132, 1980, 3201, 6016, \
 	    61440) /* h, a */ \
-	X("GH200-96GB", "GH200", "NVIDIA GH200 480GB", 96768 << 10, 97871, GPUCONF_COHERENT, 9, 0, 132, 1980, 2619, 6144, \
+	X("GH200-96GB", "GH200", "NVIDIA GH200 480GB", 96768 << 10, 97871, COHERENT, 9, 0, 132, 1980, 2619, 6144, \
 	    61440) /* q */ \
-	X("GH200-144GB", NULL, "NVIDIA GH200 144G HBM3e", 145920 << 10, 146831, GPUCONF_COHERENT, 9, 0, 132, 1980, 3201, \
-	    6144, 61440) /* s */ \
-	X("H100-80GB", "H100", "NVIDIA H100 80GB HBM3", 81081 << 10, 81559, GPUCONF_DEDICATED, 9, 0, 132, 1980, 2619, \
-	    5120, 51200) /* q */ \
-	X("H20", "H20-96GB", "NVIDIA H20", 97393 << 10, 97871, GPUCONF_DEDICATED, 9, 0, 78, 1980, 2619, 6144, \
-	    61440) /* w, e */ \
-	X("L40S", "L40S-48GB", "NVIDIA L40S", 45467 << 10, 46068, GPUCONF_DEDICATED, 8, 9, 142, 2520, 9001, 384, \
-	    98304) /* q */ \
-	X("L20", "L20-48GB", "NVIDIA L20", 45457 << 10, 46068, GPUCONF_DEDICATED, 8, 9, 92, 2520, 9001, 384, \
-	    98304)                                                                                               /* w */ \
-	X("L4", "L4-24GB", "NVIDIA L4", 22559 << 10, 23034, GPUCONF_DEDICATED, 8, 9, 58, 2040, 6251, 192, 49152) /* q */ \
-	X("RTX4090", "RTX4090-24GB", "NVIDIA GeForce RTX 4090", 24210 << 10, 24564, GPUCONF_DEDICATED, 8, 9, 128, 2520, \
-	    10501, 384, 73728) /* q */ \
-	X("RTX4080", "RTX4080-16GB", "NVIDIA GeForce RTX 4080", 15953 << 10, 16376, GPUCONF_DEDICATED, 8, 9, 76, 2505, \
-	    11201, 256, 65536) /* w, e */ \
-	X("RTX4070", "RTX4070-12GB", "NVIDIA GeForce RTX 4070", 11875 << 10, 12282, GPUCONF_DEDICATED, 8, 9, 46, 2475, \
-	    10501, 192, 36864) /* w */ \
-	X("RTX4060", "RTX4060-8GB", "NVIDIA GeForce RTX 4060", 8123264, 8188, GPUCONF_DEDICATED, 8, 9, 24, 2460, 8501, \
-	    128, 24576) /* w, x */ \
-	X("A100-80GB", NULL, "NVIDIA A100-SXM4-80GB", 81151 << 10, 81920, GPUCONF_DEDICATED, 8, 0, 108, 1410, 1593, 5120, \
+	X("GH200-144GB", NULL, "NVIDIA GH200 144G HBM3e", 145920 << 10, 146831, COHERENT, 9, 0, 132, 1980, 3201, 6144, \
+	    61440) /* s */ \
+	X("H100-80GB", "H100", "NVIDIA H100 80GB HBM3", 81081 << 10, 81559, DEDICATED, 9, 0, 132, 1980, 2619, 5120, \
+	    51200)                                                                                              /* q */ \
+	X("H20", "H20-96GB", "NVIDIA H20", 97393 << 10, 97871, DEDICATED, 9, 0, 78, 1980, 2619, 6144, 61440)    /* w, e */ \
+	X("L40S", "L40S-48GB", "NVIDIA L40S", 45467 << 10, 46068, DEDICATED, 8, 9, 142, 2520, 9001, 384, 98304) /* q */ \
+	X("L20", "L20-48GB", "NVIDIA L20", 45457 << 10, 46068, DEDICATED, 8, 9, 92, 2520, 9001, 384, 98304)     /* w */ \
+	X("L4", "L4-24GB", "NVIDIA L4", 22559 << 10, 23034, DEDICATED, 8, 9, 58, 2040, 6251, 192, 49152)        /* q */ \
+	X("RTX4090", "RTX4090-24GB", "NVIDIA GeForce RTX 4090", 24210 << 10, 24564, DEDICATED, 8, 9, 128, 2520, 10501, \
+	    384, 73728) /* q */ \
+	X("RTX4080", "RTX4080-16GB", "NVIDIA GeForce RTX 4080", 15953 << 10, 16376, DEDICATED, 8, 9, 76, 2505, 11201, 256, \
+	    65536) /* w, e */ \
+	X("RTX4070", "RTX4070-12GB", "NVIDIA GeForce RTX 4070", 11875 << 10, 12282, DEDICATED, 8, 9, 46, 2475, 10501, 192, \
+	    36864) /* w */ \
+	X("RTX4060", "RTX4060-8GB", "NVIDIA GeForce RTX 4060", 8123264, 8188, DEDICATED, 8, 9, 24, 2460, 8501, 128, \
+	    24576) /* w, x */ \
+	X("A100-80GB", NULL, "NVIDIA A100-SXM4-80GB", 81151 << 10, 81920, DEDICATED, 8, 0, 108, 1410, 1593, 5120, \
 	    40960) /* q */ \
-	X("A100-40GB", "A100", "NVIDIA A100-SXM4-40GB", 40339 << 10, 40960, GPUCONF_DEDICATED, 8, 0, 108, 1410, 1215, \
-	    5120, 40960) /* q */ \
-	X("A30", "A30-24GB", "NVIDIA A30", 24064 << 10, 24576, GPUCONF_DEDICATED, 8, 0, 56, 1440, 1215, 3072, \
-	    24576)                                                                                                 /* w */ \
-	X("A10-24GB", "A10", "NVIDIA A10", 22731 << 10, 23028, GPUCONF_DEDICATED, 8, 6, 72, 1695, 6251, 384, 6144) /* q */ \
-	X("A10G", "A10G-24GB", "NVIDIA A10G", 22731 << 10, 23028, GPUCONF_DEDICATED, 8, 6, 80, 1710, 6251, 384, \
-	    6144) /* q, e */ \
-	X("A40", "A40-48GB", "NVIDIA A40", 45467 << 10, 46068, GPUCONF_DEDICATED, 8, 6, 84, 1740, 7251, 384, \
+	X("A100-40GB", "A100", "NVIDIA A100-SXM4-40GB", 40339 << 10, 40960, DEDICATED, 8, 0, 108, 1410, 1215, 5120, \
+	    40960)                                                                                            /* q */ \
+	X("A30", "A30-24GB", "NVIDIA A30", 24064 << 10, 24576, DEDICATED, 8, 0, 56, 1440, 1215, 3072, 24576)  /* w */ \
+	X("A10-24GB", "A10", "NVIDIA A10", 22731 << 10, 23028, DEDICATED, 8, 6, 72, 1695, 6251, 384, 6144)    /* q */ \
+	X("A10G", "A10G-24GB", "NVIDIA A10G", 22731 << 10, 23028, DEDICATED, 8, 6, 80, 1710, 6251, 384, 6144) /* q, e */ \
+	X("A40", "A40-48GB", "NVIDIA A40", 45467 << 10, 46068, DEDICATED, 8, 6, 84, 1740, 7251, 384, 6144)    /* w, e */ \
+	X("A16", "A16-16GB", "NVIDIA A16", 14908 << 10, 15356, DEDICATED, 8, 6, 10, 1755, 6251, 128, 2048)    /* w, e */ \
+	X("A2", "A2-16GB", "NVIDIA A2", 14908 << 10, 15356, DEDICATED, 8, 6, 10, 1770, 6251, 128, 2048)       /* w, e */ \
+	X("A6000", "RTXA6000", "NVIDIA RTX A6000", 48539 << 10, 49140, DEDICATED, 8, 6, 84, 1800, 8001, 384, \
 	    6144) /* w, e */ \
-	X("A16", "A16-16GB", "NVIDIA A16", 14908 << 10, 15356, GPUCONF_DEDICATED, 8, 6, 10, 1755, 6251, 128, \
-	    2048)                                                                                               /* w, e */ \
-	X("A2", "A2-16GB", "NVIDIA A2", 14908 << 10, 15356, GPUCONF_DEDICATED, 8, 6, 10, 1770, 6251, 128, 2048) /* w, e */ \
-	X("A6000", "RTXA6000", "NVIDIA RTX A6000", 48539 << 10, 49140, GPUCONF_DEDICATED, 8, 6, 84, 1800, 8001, 384, \
-	    6144) /* w, e */ \
-	X("A5000", "RTXA5000", "NVIDIA RTX A5000", 24248 << 10, 24564, GPUCONF_DEDICATED, 8, 6, 64, 1695, 8001, 384, \
-	    6144) /* w */ \
-	X("A4000", "RTXA4000", "NVIDIA RTX A4000", 16117 << 10, 16376, GPUCONF_DEDICATED, 8, 6, 48, 1560, 7001, 256, \
-	    4096) /* w */ \
-	X("RTX3090", "RTX3090-24GB", "NVIDIA GeForce RTX 3090", 24123 << 10, 24576, GPUCONF_DEDICATED, 8, 6, 82, 1695, \
-	    9751, 384, 6144) /* q */ \
-	X("RTX3080", "RTX3080-10GB", "NVIDIA GeForce RTX 3080", 10002 << 10, 10240, GPUCONF_DEDICATED, 8, 6, 68, 1710, \
-	    9501, 320, 5120) /* w */ \
-	X("RTX3070", "RTX3070-8GB", "NVIDIA GeForce RTX 3070", 7819 << 10, 8192, GPUCONF_DEDICATED, 8, 6, 46, 1725, 7001, \
-	    256, 4096) /* w */ \
-	X("RTX3060", "RTX3060-12GB", "NVIDIA GeForce RTX 3060", 12326336, 12288, GPUCONF_DEDICATED, 8, 6, 28, 1777, 7501, \
-	    192, 2304) /* w, x */ \
-	X("TITANRTX", "TITANRTX-24GB", "NVIDIA TITAN RTX", 24212 << 10, 24576, GPUCONF_DEDICATED, 7, 5, 72, 1770, 7001, \
-	    384, 6144)                                                                                         /* w */ \
-	X("T4", "T4-16GB", "Tesla T4", 14912 << 10, 15360, GPUCONF_DEDICATED, 7, 5, 40, 1590, 5001, 256, 4096) /* q */ \
-	X("RTX2080Ti", "RTX2080Ti-11GB", "NVIDIA GeForce RTX 2080 Ti", 10825 << 10, 11264, GPUCONF_DEDICATED, 7, 5, 68, \
-	    1545, 7000, 352, 5632) /* w */ \
-	X("RTX2070", "RTX2070-8GB", "NVIDIA GeForce RTX 2070", 7819 << 10, 8192, GPUCONF_DEDICATED, 7, 5, 36, 1620, 7001, \
-	    256, 4096) /* w, e */ \
-	X("V100-32GB", NULL, "Tesla V100-SXM2-32GB", 32494 << 10, 32768, GPUCONF_DEDICATED, 7, 0, 80, 1530, 877, 4096, \
+	X("A5000", "RTXA5000", "NVIDIA RTX A5000", 24248 << 10, 24564, DEDICATED, 8, 6, 64, 1695, 8001, 384, 6144) /* w */ \
+	X("A4000", "RTXA4000", "NVIDIA RTX A4000", 16117 << 10, 16376, DEDICATED, 8, 6, 48, 1560, 7001, 256, 4096) /* w */ \
+	X("RTX3090", "RTX3090-24GB", "NVIDIA GeForce RTX 3090", 24123 << 10, 24576, DEDICATED, 8, 6, 82, 1695, 9751, 384, \
 	    6144) /* q */ \
-	X("V100-16GB", "V100", "Tesla V100-SXM2-16GB", 16144 << 10, 16384, GPUCONF_DEDICATED, 7, 0, 80, 1530, 877, 4096, \
-	    6144) /* q */ \
-	X("GTX1080Ti", "GTX1080Ti-11GB", "NVIDIA GeForce GTX 1080 Ti", 11162 << 10, 11264, GPUCONF_DEDICATED, 6, 1, 28, \
-	    1582, 5505, 352, 2816) /* q */ \
-	X("P100-16GB", "P100", "Tesla P100-SXM2-16GB", 16276 << 10, 16280, GPUCONF_DEDICATED, 6, 0, 56, 1480, 715, 4096, \
+	X("RTX3080", "RTX3080-10GB", "NVIDIA GeForce RTX 3080", 10002 << 10, 10240, DEDICATED, 8, 6, 68, 1710, 9501, 320, \
+	    5120) /* w */ \
+	X("RTX3070", "RTX3070-8GB", "NVIDIA GeForce RTX 3070", 7819 << 10, 8192, DEDICATED, 8, 6, 46, 1725, 7001, 256, \
 	    4096) /* w */ \
-	X("P100-12GB", NULL, "Tesla P100-PCIE-12GB", 12198 << 10, 12198, GPUCONF_DEDICATED, 6, 0, 56, 1329, 715, 3072, \
-	    3072)                                                                                              /* q */ \
-	X("K80", "K80-12GB", "Tesla K80", 11715776, 11442, GPUCONF_DEDICATED, 3, 7, 13, 824, 2505, 384, 1536)  /* q */ \
-	X("K40", "K40-12GB", "Tesla K40c", 11715776, 11442, GPUCONF_DEDICATED, 3, 5, 15, 745, 3004, 384, 1536) /* q */ \
-	X("K20", "K20-5GB", "Tesla K20m", 4914752, 4800, GPUCONF_DEDICATED, 3, 5, 13, 706, 2600, 320, 1280)    /* q */
+	X("RTX3060", "RTX3060-12GB", "NVIDIA GeForce RTX 3060", 12326336, 12288, DEDICATED, 8, 6, 28, 1777, 7501, 192, \
+	    2304) /* w, x */ \
+	X("TITANRTX", "TITANRTX-24GB", "NVIDIA TITAN RTX", 24212 << 10, 24576, DEDICATED, 7, 5, 72, 1770, 7001, 384, \
+	    6144)                                                                                      /* w */ \
+	X("T4", "T4-16GB", "Tesla T4", 14912 << 10, 15360, DEDICATED, 7, 5, 40, 1590, 5001, 256, 4096) /* q */ \
+	X("RTX2080Ti", "RTX2080Ti-11GB", "NVIDIA GeForce RTX 2080 Ti", 10825 << 10, 11264, DEDICATED, 7, 5, 68, 1545, \
+	    7000, 352, 5632) /* w */ \
+	X("RTX2070", "RTX2070-8GB", "NVIDIA GeForce RTX 2070", 7819 << 10, 8192, DEDICATED, 7, 5, 36, 1620, 7001, 256, \
+	    4096) /* w, e */ \
+	X("V100-32GB", NULL, "Tesla V100-SXM2-32GB", 32494 << 10, 32768, DEDICATED, 7, 0, 80, 1530, 877, 4096, \
+	    6144) /* q */ \
+	X("V100-16GB", "V100", "Tesla V100-SXM2-16GB", 16144 << 10, 16384, DEDICATED, 7, 0, 80, 1530, 877, 4096, \
+	    6144) /* q */ \
+	X("GTX1080Ti", "GTX1080Ti-11GB", "NVIDIA GeForce GTX 1080 Ti", 11162 << 10, 11264, DEDICATED, 6, 1, 28, 1582, \
+	    5505, 352, 2816) /* q */ \
+	X("P100-16GB", "P100", "Tesla P100-SXM2-16GB", 16276 << 10, 16280, DEDICATED, 6, 0, 56, 1480, 715, 4096, \
+	    4096) /* w */ \
+	X("P100-12GB", NULL, "Tesla P100-PCIE-12GB", 12198 << 10, 12198, DEDICATED, 6, 0, 56, 1329, 715, 3072, \
+	    3072)                                                                                      /* q */ \
+	X("K80", "K80-12GB", "Tesla K80", 11715776, 11442, DEDICATED, 3, 7, 13, 824, 2505, 384, 1536)  /* q */ \
+	X("K40", "K40-12GB", "Tesla K40c", 11715776, 11442, DEDICATED, 3, 5, 15, 745, 3004, 384, 1536) /* q */ \
+	X("K20", "K20-5GB", "Tesla K20m", 4914752, 4800, DEDICATED, 3, 5, 13, 706, 2600, 320, 1280)    /* q */
 
 /* X(model, profile, slices of a card, MiB, multiprocessors) of the smallest MIG instance, as in go-nvml's mock servers.
  */

@@ -93,29 +93,22 @@ static const char *map(const char *path, char *space) {
 		to = map(to, second); \
 		return next arguments; \
 	}
-#define OPENS(name) \
-	PUBLIC int name(const char *path, int flags, ...) { \
+/* One whose mode is there if the flags say so. */
+#define OPENS(name, parameters, arguments) \
+	PUBLIC int name parameters { \
 		char space[PATH_MAX]; \
 		va_list list; \
 		va_start(list, flags); \
 		mode_t mode = va_arg(list, mode_t); \
 		va_end(list); \
-		return NEXT(name)(map(path, space), flags, mode); \
-	}
-#define OPENS_AT(name) \
-	PUBLIC int name(int folder, const char *path, int flags, ...) { \
-		char space[PATH_MAX]; \
-		va_list list; \
-		va_start(list, flags); \
-		mode_t mode = va_arg(list, mode_t); \
-		va_end(list); \
-		return NEXT(name)(folder, map(path, space), flags, mode); \
+		path = map(path, space); \
+		return NEXT(name) arguments; \
 	}
 
-OPENS(open)
-OPENS(open64)
-OPENS_AT(openat)
-OPENS_AT(openat64)
+OPENS(open, (const char *path, int flags, ...), (path, flags, mode))
+OPENS(open64, (const char *path, int flags, ...), (path, flags, mode))
+OPENS(openat, (int folder, const char *path, int flags, ...), (folder, path, flags, mode))
+OPENS(openat64, (int folder, const char *path, int flags, ...), (folder, path, flags, mode))
 MAPPED(int, creat, (const char *path, mode_t mode), (path, mode))
 MAPPED(int, creat64, (const char *path, mode_t mode), (path, mode))
 MAPPED(FILE *, fopen, (const char *path, const char *mode), (path, mode))
@@ -174,33 +167,17 @@ MAPPED(int, removexattr, (const char *path, const char *name), (path, name))
 MAPPED(int, lremovexattr, (const char *path, const char *name), (path, name))
 MAPPED(char *, realpath, (const char *path, char *resolved), (path, resolved))
 
-/* Before glibc 2.33, and in what was built for it, stat has another name; since then it has these. */
-#define STATS(name, type) \
-	PUBLIC int name(const char *path, type *facts) { \
-		char space[PATH_MAX]; \
-		int (*next)(const char *, type *) = (int (*)(const char *, type *))dlsym(RTLD_NEXT, #name); \
-		return next(map(path, space), facts); \
-	}
+MAPPED(int, stat, (const char *path, struct stat *facts), (path, facts))
+MAPPED(int, lstat, (const char *path, struct stat *facts), (path, facts))
+MAPPED(int, stat64, (const char *path, struct stat64 *facts), (path, facts))
+MAPPED(int, lstat64, (const char *path, struct stat64 *facts), (path, facts))
+MAPPED(int, fstatat, (int folder, const char *path, struct stat *facts, int flags), (folder, path, facts, flags))
+MAPPED(int, fstatat64, (int folder, const char *path, struct stat64 *facts, int flags), (folder, path, facts, flags))
+
+/* Before glibc 2.33, and in what was built for it, stat has these names. */
 #define STATS_OF_VERSION(name, type) \
 	PUBLIC int name(int version, const char *path, type *facts); \
-	PUBLIC int name(int version, const char *path, type *facts) { \
-		char space[PATH_MAX]; \
-		int (*next)(int, const char *, type *) = (int (*)(int, const char *, type *))dlsym(RTLD_NEXT, #name); \
-		return next(version, map(path, space), facts); \
-	}
-#define STATS_AT(name, type) \
-	PUBLIC int name(int folder, const char *path, type *facts, int flags) { \
-		char space[PATH_MAX]; \
-		int (*next)(int, const char *, type *, int) = \
-		    (int (*)(int, const char *, type *, int))dlsym(RTLD_NEXT, #name); \
-		return next(folder, map(path, space), facts, flags); \
-	}
-STATS(stat, struct stat)
-STATS(lstat, struct stat)
-STATS(stat64, struct stat64)
-STATS(lstat64, struct stat64)
-STATS_AT(fstatat, struct stat)
-STATS_AT(fstatat64, struct stat64)
+	MAPPED(int, name, (int version, const char *path, type *facts), (version, path, facts))
 STATS_OF_VERSION(__xstat, struct stat)
 STATS_OF_VERSION(__lxstat, struct stat)
 STATS_OF_VERSION(__xstat64, struct stat64)
