@@ -104,12 +104,11 @@ func (m *machine) put(target Value, items []Value) (err error) {
 // putPairs keeps the values whose keys are words. As in Python, the last value of a key counts.
 func (m *machine) putPairs(c *container, pairs []Value) (err error) {
 	for i := 0; i < len(pairs); i += 2 {
-		word := pairs[i].Word()
-		if word < 0 {
+		if pairs[i].kind != Text || pairs[i].word == 0 {
 			continue
 		}
 		item := pairs[i+1]
-		item.key = uint16(word)
+		item.key = pairs[i].word
 		replaced := false
 		for j := range c.items {
 			if c.items[j].key == item.key {
@@ -119,7 +118,7 @@ func (m *machine) putPairs(c *container, pairs []Value) (err error) {
 		if replaced {
 			continue
 		}
-		if c.items, err = grown(m.budget, c.items, min((len(pairs)-i)/2, len(m.words)-len(c.items))); err != nil {
+		if c.items, err = grown(m.budget, c.items, min((len(pairs)-i)/2, len(m.tree.words)-len(c.items))); err != nil {
 			return err
 		}
 		c.items = append(c.items, item)

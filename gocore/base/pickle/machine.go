@@ -12,9 +12,9 @@ import (
 // Read reads a pickle. words are the texts that the caller needs: dictionary keys, and values that it compares. Errors
 // name the byte offset.
 func Read(ctx context.Context, data []byte, words []string, budget *Budget) (*Tree, Value, error) {
-	m := machine{data: data, budget: budget, tree: &Tree{}, words: map[string]uint16{}}
+	m := machine{data: data, budget: budget, tree: &Tree{words: words, number: map[string]uint16{}}}
 	for i, word := range words {
-		m.words[word] = uint16(i + 1)
+		m.tree.number[word] = uint16(i + 1)
 		m.longest = max(m.longest, len(word))
 	}
 	root, err := m.run(ctx)
@@ -37,7 +37,6 @@ type machine struct {
 	memo   []Value          // entries created in order, as Python creates them
 	others map[uint64]Value // all others; a map, so that a large index does not allocate memory
 
-	words   map[string]uint16
 	longest int // bytes of the longest word
 }
 

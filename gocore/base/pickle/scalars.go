@@ -167,7 +167,7 @@ func (m *machine) stringLine() (Value, error) {
 func (m *machine) textAt(at, length int) Value {
 	v := Value{kind: Text, bits: uint64(at)<<textBits | uint64(min(length, textBytes))}
 	if length <= m.longest {
-		v.word = m.words[string(m.data[at:at+length])]
+		v.word = m.tree.number[string(m.data[at:at+length])]
 	}
 	return v
 }

@@ -43,7 +43,7 @@ type Value struct {
 	negative bool
 	large    bool   // an Int beyond 64 bits, whose value is not kept
 	word     uint16 // of a Text: 1 + its index in the words, or 0
-	key      uint16 // of an item of a Dict: the word that is its key
+	key      uint16 // of an item of a Dict: that number of the word that is its key
 }
 
 // A text's position is packed into one number. Texts longer than textBytes are truncated in messages.
@@ -91,14 +91,6 @@ func tupleOf(items []Value) Value {
 	return made
 }
 
-// Word returns the index of a Text in the words passed to Read, or -1.
-func (v Value) Word() int {
-	if v.kind != Text {
-		return -1
-	}
-	return int(v.word) - 1
-}
-
 // Span returns the position of a Text in the file and its length, which is truncated at 16 MiB. In files of protocol 0
 // the text there has escapes.
 func (v Value) Span() (start, length int, ok bool) {
@@ -141,6 +133,8 @@ const (
 type Tree struct {
 	chunks [][]container // of chunkLength each
 	count  int
+	words  []string
+	number map[string]uint16 // of a word: 1 + its index
 }
 
 const chunkLength = 512
@@ -166,13 +160,22 @@ func (t *Tree) Items(v Value) []Value {
 	return t.at(v).items
 }
 
+// Word returns a Text if it is one of the words passed to Read, else "".
+func (t *Tree) Word(v Value) string {
+	if v.kind != Text || v.word == 0 {
+		return ""
+	}
+	return t.words[v.word-1]
+}
+
 // Get returns the value of a word in a Dict, or an Unset value if there is none.
-func (t *Tree) Get(v Value, word int) Value {
+func (t *Tree) Get(v Value, word string) Value {
 	if v.kind != Dict {
 		return Value{}
 	}
+	number := t.number[word]
 	for _, item := range t.at(v).items {
-		if int(item.key) == word {
+		if item.key == number {
 			return item
 		}
 	}

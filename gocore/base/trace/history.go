@@ -31,7 +31,7 @@ type HistorySettings struct {
 	ExpandableSegments bool    `json:"expandable_segments"` // whether memory is mapped into segments piece by piece
 	// RoundupDivisions is the number of block sizes from one power of two to the next, from 1 MiB to 32 GiB and up.
 	// With 0 and 1, sizes are rounded to multiples of 512 bytes.
-	RoundupDivisions [numIntervals]uint64 `json:"roundup_power2_divisions"`
+	RoundupDivisions [len(intervals)]uint64 `json:"roundup_power2_divisions"`
 	// TiesByAge is not a setting, but whether PyTorch is 2.15 or later: of free blocks of one size, it takes one in the
 	// oldest segment. Its snapshots are recognized by a setting of pinned memory.
 	TiesByAge bool   `json:"ties_by_age"`
@@ -87,7 +87,7 @@ type historyReader struct {
 }
 
 func (r *historyReader) read(root pickle.Value) error {
-	traces, segments := r.tree.Get(root, wordDeviceTraces), r.tree.Get(root, wordSegments)
+	traces, segments := r.tree.Get(root, "device_traces"), r.tree.Get(root, "segments")
 	if traces.Kind() != pickle.List || segments.Kind() != pickle.List {
 		return errors.New("it has no device_traces and segments; call torch.cuda.memory._record_memory_history() " +
 			"before the code to record")
@@ -142,29 +142,28 @@ func (r *historyReader) historyEvent(history *GPUHistory, gpu int, entry pickle.
 	if err := r.step(); err != nil {
 		return fmt.Errorf(": %w", err)
 	}
-	e := Event{GPU: gpu}
-	switch word := r.tree.Get(entry, wordAction).Word(); {
-	case word == wordFreeRequested:
-		e.Action = FreeRequested
-	case word >= wordAlloc && word <= wordSegmentUnmap:
-		e.Action = snapshotActions[word]
-	default:
+	word := r.tree.Word(r.tree.Get(entry, "action"))
+	action, known := snapshotActions[word]
+	if word == "free_requested" {
+		action = FreeRequested
+	} else if !known {
 		return nil
 	}
+	e := Event{Action: action, GPU: gpu}
 	fields := fields{s: &r.snapshot, entry: entry}
 	if e.Action != AllocateFailure {
-		e.Addr = fields.number(wordAddr, mostNumber)
+		e.Addr = fields.number("addr", mostNumber)
 	} else {
-		history.FreeAtFailure = fields.optional(wordDeviceFree, 0, mostBytes)
+		history.FreeAtFailure = fields.optional("device_free", 0, mostBytes)
 	}
-	e.Micros = int64(fields.optional(wordTime, 0, mostMicros))
-	e.Bytes = fields.number(wordSize, mostBytes)
-	e.Stream = fields.optional(wordStream, 0, mostNumber)
+	e.Micros = int64(fields.optional("time_us", 0, mostMicros))
+	e.Bytes = fields.number("size", mostBytes)
+	e.Stream = fields.optional("stream", 0, mostNumber)
 	if fields.err != nil {
 		return fields.err
 	}
-	r.history.OfGpuconf = r.history.OfGpuconf || r.tree.Get(entry, wordLibrary).Kind() == pickle.Text
-	if first, second, ok := r.tree.Get(entry, wordPool).Pair(); ok && len(history.Pools) == len(history.Events) {
+	r.history.OfGpuconf = r.history.OfGpuconf || r.tree.Get(entry, "library").Kind() == pickle.Text
+	if first, second, ok := r.tree.Get(entry, "pool_id").Pair(); ok && len(history.Pools) == len(history.Events) {
 		history.Pools = append(history.Pools, [2]uint64{first, second})
 	}
 	return r.add(&history.Events, e, false)
@@ -178,16 +177,16 @@ func (r *historyReader) segment(entry pickle.Value) error {
 		return fmt.Errorf(": %w", err)
 	}
 	fields := fields{s: &r.snapshot, entry: entry}
-	gpu := r.gpu(int(fields.optional(wordDevice, 0, mostGPUs-1)))
+	gpu := r.gpu(int(fields.optional("device", 0, mostGPUs-1)))
 	s := Segment{
-		Addr: fields.number(wordAddress, mostNumber), Bytes: fields.number(wordTotalSize, mostBytes),
-		Stream: fields.optional(wordStream, 0, mostNumber),
-		Small:  r.tree.Get(entry, wordSegmentType).Word() == wordSmall,
+		Addr: fields.number("address", mostNumber), Bytes: fields.number("total_size", mostBytes),
+		Stream: fields.optional("stream", 0, mostNumber),
+		Small:  r.tree.Word(r.tree.Get(entry, "segment_type")) == "small",
 	}
-	expandable, _ := r.tree.Get(entry, wordExpandable).Uint()
+	expandable, _ := r.tree.Get(entry, "is_expandable").Uint()
 	s.Expandable = expandable == 1
-	s.Pool[0], s.Pool[1], _ = r.tree.Get(entry, wordSegmentPool).Pair()
-	blocks := r.tree.Get(entry, wordBlocks)
+	s.Pool[0], s.Pool[1], _ = r.tree.Get(entry, "segment_pool_id").Pair()
+	blocks := r.tree.Get(entry, "blocks")
 	if fields.err == nil && blocks.Kind() != pickle.List {
 		fields.err = fmt.Errorf(".blocks: expected a list, but got %s", blocks.Kind())
 	}
@@ -221,11 +220,11 @@ func (r *historyReader) heldBlock(entry pickle.Value, addr uint64) (b HeldBlock,
 		return b, fmt.Errorf(": %w", err)
 	}
 	fields := fields{s: &r.snapshot, entry: entry}
-	b = HeldBlock{Addr: addr, Bytes: fields.number(wordSize, mostBytes)}
-	b.Requested = fields.optional(wordRequestedSize, b.Bytes, mostBytes)
-	state := r.tree.Get(entry, wordState)
-	b.Held = state.Word() != wordInactive
-	b.Waiting = b.Held && state.Word() != wordActiveAllocated
+	b = HeldBlock{Addr: addr, Bytes: fields.number("size", mostBytes)}
+	b.Requested = fields.optional("requested_size", b.Bytes, mostBytes)
+	state := r.tree.Get(entry, "state")
+	b.Held = r.tree.Word(state) != "inactive"
+	b.Waiting = b.Held && r.tree.Word(state) != "active_allocated"
 	if fields.err == nil && state.Kind() != pickle.Text {
 		fields.err = fmt.Errorf(": state must be a str, but got %s", state)
 	}
@@ -237,28 +236,29 @@ func (r *historyReader) heldBlock(entry pickle.Value, addr uint64) (b HeldBlock,
 
 // settings reads allocator_settings. A value that is missing, negative or of another type is the default.
 func (s *snapshot) settings(root pickle.Value) (read HistorySettings) {
-	entry := s.tree.Get(root, wordSettings)
-	bytes := func(in pickle.Value, word int) uint64 {
+	entry := s.tree.Get(root, "allocator_settings")
+	bytes := func(in pickle.Value, word string) uint64 {
 		n, ok := s.tree.Get(in, word).Uint()
 		if !ok {
 			return 0
 		}
 		return n
 	}
-	read.MaxSplitBytes = bytes(entry, wordMaxSplit)
-	read.MaxRoundingBytes = bytes(entry, wordMaxRounding)
-	read.LargeSegmentBytes = bytes(entry, wordLargeSegment)
-	read.ExpandableSegments = bytes(entry, wordExpandableSegments) == 1
-	if threshold, ok := s.tree.Get(entry, wordGarbageThreshold).Number(); ok && threshold > 0 && threshold < 1 {
+	read.MaxSplitBytes = bytes(entry, "max_split_size")
+	read.MaxRoundingBytes = bytes(entry, "max_non_split_rounding_size")
+	read.LargeSegmentBytes = bytes(entry, "large_segment_size")
+	read.ExpandableSegments = bytes(entry, "expandable_segments") == 1
+	threshold, ok := s.tree.Get(entry, "garbage_collection_threshold").Number()
+	if ok && threshold > 0 && threshold < 1 {
 		read.GarbageThreshold = threshold
 	}
-	read.TiesByAge = s.tree.Get(entry, wordMaxCached).Kind() != pickle.Unset
-	rehearsal := s.tree.Get(root, wordGpuconf)
-	read.Card, read.Torch = s.textOf(s.tree.Get(rehearsal, wordCard)), s.textOf(s.tree.Get(rehearsal, wordTorch))
-	read.Command = s.textOf(s.tree.Get(rehearsal, wordCommand))
-	roundup := s.tree.Get(entry, wordRoundup)
-	for i := range read.RoundupDivisions {
-		read.RoundupDivisions[i] = bytes(roundup, wordInterval+i)
+	read.TiesByAge = s.tree.Get(entry, "max_cached_size").Kind() != pickle.Unset
+	rehearsal := s.tree.Get(root, "gpuconf")
+	read.Card, read.Torch = s.textOf(s.tree.Get(rehearsal, "card")), s.textOf(s.tree.Get(rehearsal, "torch"))
+	read.Command = s.textOf(s.tree.Get(rehearsal, "command"))
+	roundup := s.tree.Get(entry, "roundup_power2_divisions")
+	for i, size := range intervals {
+		read.RoundupDivisions[i] = bytes(roundup, size)
 	}
 	return read
 }

@@ -13,91 +13,27 @@ import (
 	"gpuconf/gocore/base/status"
 )
 
-// The words of a snapshot, in the order of snapshotWords.
-const (
-	wordDeviceTraces = iota
-	wordSegments
-	wordAction
-	wordAddr
-	wordSize
-	wordStream
-	wordTime
-	wordDevice
-	wordAddress
-	wordBlocks
-	wordRequestedSize
-	wordState
-	wordActiveAllocated
-	wordActivePendingFree
-	wordAlloc
-	wordFree
-	wordFreeCompleted
-	wordOOM
-	wordSegmentAlloc
-	wordSegmentFree
-	wordSegmentMap
-	wordSegmentUnmap
+// intervals are the sizes, in MiB, that roundup_power2_divisions is given for.
+var intervals = [...]string{"1", "2", "4", "8", "16", "32", "64", "128", "256", "512", "1024", "2048", "4096", "8192",
+	"16384", "32768"}
 
-	// Those that only a History needs.
-	wordFreeRequested
-	wordTotalSize
-	wordSegmentType
-	wordSmall
-	wordSegmentPool
-	wordExpandable
-	wordInactive
-	wordSettings
-	wordMaxSplit
-	wordMaxRounding
-	wordLargeSegment
-	wordGarbageThreshold
-	wordExpandableSegments
-	wordRoundup
-	wordInterval // the first of numIntervals: the sizes, in MiB, that roundup_power2_divisions is given for
-)
-
-const numIntervals = 16
-
-// Those that say where an allocation comes from. PyTorch writes no library and no tag; gpuconf does.
-const (
-	wordFrames = wordInterval + numIntervals + iota
-	wordFilename
-	wordLine
-	wordName
-	wordLibrary
-	wordTag
-	wordDeviceFree
-	wordPool
-	wordMaxCached
-	wordHistory
-	wordRealSize
-	wordGpuconf // what a rehearsal adds
-	wordCard
-	wordTorch
-	wordCommand
-)
-
-var snapshotWords = []string{
+// snapshotWords are all that is read: keys and texts. PyTorch writes no library and no tag, and gpuconf those of a
+// rehearsal.
+var snapshotWords = append([]string{
 	"device_traces", "segments", "action", "addr", "size", "stream", "time_us", "device", "address", "blocks",
-	"requested_size", "state",
-	"active_allocated", "active_pending_free", "alloc", "free", "free_completed", "oom", "segment_alloc",
-	"segment_free", "segment_map", "segment_unmap",
-	"free_requested", "total_size", "segment_type", "small", "segment_pool_id", "is_expandable", "inactive",
-	"allocator_settings",
-	"max_split_size", "max_non_split_rounding_size", "large_segment_size", "garbage_collection_threshold",
-	"expandable_segments",
-	"roundup_power2_divisions", "1", "2", "4", "8", "16", "32", "64", "128", "256", "512", "1024", "2048", "4096",
-	"8192", "16384", "32768",
-	"frames", "filename", "line", "name", "library", "tag", "device_free", "pool_id", "max_cached_size", "history",
-	"real_size", "gpuconf", "card", "torch", "command",
-}
+	"requested_size", "state", "active_allocated", "active_pending_free", "alloc", "free", "free_completed", "oom",
+	"segment_alloc", "segment_free", "segment_map", "segment_unmap", "free_requested", "total_size", "segment_type",
+	"small", "segment_pool_id", "is_expandable", "inactive", "allocator_settings", "max_split_size",
+	"max_non_split_rounding_size", "large_segment_size", "garbage_collection_threshold", "expandable_segments",
+	"roundup_power2_divisions", "frames", "filename", "line", "name", "library", "tag", "device_free", "pool_id",
+	"max_cached_size", "history", "real_size", "gpuconf", "card", "torch", "command",
+}, intervals[:]...)
 
 // snapshotActions maps torch's words to actions. A free counts when it is completed, not when it is requested: until
 // then, a stream may use the memory.
-var snapshotActions = [...]Action{
-	wordAlloc: Allocate, wordFree: Free, wordFreeCompleted: Free, wordOOM: AllocateFailure,
-	wordSegmentAlloc: SegmentAlloc, wordSegmentFree: SegmentFree, wordSegmentMap: SegmentMap,
-	wordSegmentUnmap: SegmentUnmap,
+var snapshotActions = map[string]Action{
+	"alloc": Allocate, "free": Free, "free_completed": Free, "oom": AllocateFailure, "segment_alloc": SegmentAlloc,
+	"segment_free": SegmentFree, "segment_map": SegmentMap, "segment_unmap": SegmentUnmap,
 }
 
 // ReadBoth reads the pickle that torch.cuda.memory._dump_snapshot() writes as a Recording and as a History. A file that
@@ -175,7 +111,7 @@ type place struct {
 }
 
 func (s *snapshot) read(root pickle.Value) error {
-	traces := s.tree.Get(root, wordDeviceTraces)
+	traces := s.tree.Get(root, "device_traces")
 	if traces.Kind() != pickle.List {
 		return errors.New("it has no device_traces; call torch.cuda.memory._record_memory_history() before the code " +
 			"to record")
@@ -185,7 +121,7 @@ func (s *snapshot) read(root pickle.Value) error {
 			return err
 		}
 	}
-	if segments := s.tree.Get(root, wordSegments); segments.Kind() != pickle.Unset {
+	if segments := s.tree.Get(root, "segments"); segments.Kind() != pickle.Unset {
 		return s.segments(segments)
 	}
 	return nil
@@ -229,18 +165,18 @@ func (s *snapshot) event(gpu int, entry pickle.Value) (err error) {
 	if err := s.step(); err != nil {
 		return fmt.Errorf(": %w", err)
 	}
-	word := s.tree.Get(entry, wordAction).Word()
-	if word < wordAlloc || word > wordSegmentUnmap {
+	action, known := snapshotActions[s.tree.Word(s.tree.Get(entry, "action"))]
+	if !known {
 		return nil
 	}
-	e := Event{Action: snapshotActions[word], GPU: gpu}
+	e := Event{Action: action, GPU: gpu}
 	fields := fields{s: s, entry: entry}
 	if e.Action != AllocateFailure {
-		e.Addr = fields.number(wordAddr, mostNumber)
+		e.Addr = fields.number("addr", mostNumber)
 	}
-	e.Micros = int64(fields.optional(wordTime, 0, mostMicros))
-	e.Bytes = fields.number(wordSize, mostBytes)
-	e.Stream = fields.optional(wordStream, 0, mostNumber)
+	e.Micros = int64(fields.optional("time_us", 0, mostMicros))
+	e.Bytes = fields.number("size", mostBytes)
+	e.Stream = fields.optional("stream", 0, mostNumber)
 	if fields.err != nil {
 		return fields.err
 	}
@@ -288,12 +224,12 @@ func (s *snapshot) segment(segment pickle.Value) error {
 		return fmt.Errorf(": %w", err)
 	}
 	fields := fields{s: s, entry: segment}
-	gpu, addr := int(fields.optional(wordDevice, 0, mostGPUs-1)), fields.number(wordAddress, mostNumber)
-	stream := fields.optional(wordStream, 0, mostNumber)
+	gpu, addr := int(fields.optional("device", 0, mostGPUs-1)), fields.number("address", mostNumber)
+	stream := fields.optional("stream", 0, mostNumber)
 	if fields.err != nil {
 		return fields.err
 	}
-	blocks := s.tree.Get(segment, wordBlocks)
+	blocks := s.tree.Get(segment, "blocks")
 	if blocks.Kind() != pickle.List && blocks.Kind() != pickle.Unset {
 		return fmt.Errorf(".blocks: expected a list, but got %s", blocks.Kind())
 	}
@@ -315,20 +251,20 @@ func (s *snapshot) block(block pickle.Value, gpu int, addr, stream uint64) (size
 		return 0, fmt.Errorf(": %w", err)
 	}
 	fields := fields{s: s, entry: block}
-	size = fields.number(wordSize, mostBytes)
-	state := s.tree.Get(block, wordState).Word()
-	if fields.err != nil || state != wordActiveAllocated && state != wordActivePendingFree {
+	size = fields.number("size", mostBytes)
+	state := s.tree.Word(s.tree.Get(block, "state"))
+	if fields.err != nil || state != "active_allocated" && state != "active_pending_free" {
 		return size, fields.err
 	}
 	if _, mentioned := s.seen[place{gpu, addr}]; mentioned {
 		return size, nil
 	}
-	requested := fields.optional(wordRequestedSize, size, mostBytes)
+	requested := fields.optional("requested_size", size, mostBytes)
 	frames := block
-	if history := s.tree.Items(s.tree.Get(block, wordHistory)); len(history) > 0 {
+	if history := s.tree.Items(s.tree.Get(block, "history")); len(history) > 0 {
 		// PyTorch 2.0 and earlier have these in a list, in which the newest allocation comes first.
 		frames = history[0]
-		if real, ok := s.tree.Get(frames, wordRealSize).Uint(); ok && real > 0 && real <= size {
+		if real, ok := s.tree.Get(frames, "real_size").Uint(); ok && real > 0 && real <= size {
 			requested = real
 		}
 	}
@@ -359,17 +295,17 @@ type fields struct {
 	err   error
 }
 
-func (f *fields) number(word int, most uint64) uint64 {
+func (f *fields) number(word string, most uint64) uint64 {
 	value := f.s.tree.Get(f.entry, word)
 	n, ok := value.Uint()
 	if (!ok || n > most) && f.err == nil {
-		f.err = fmt.Errorf(": %s must be an integer from 0 to %d, but got %s", snapshotWords[word], most, value)
+		f.err = fmt.Errorf(": %s must be an integer from 0 to %d, but got %s", word, most, value)
 	}
 	return n
 }
 
 // optional is like number, for an entry that may be missing.
-func (f *fields) optional(word int, missing, most uint64) uint64 {
+func (f *fields) optional(word string, missing, most uint64) uint64 {
 	if f.s.tree.Get(f.entry, word).Kind() == pickle.Unset {
 		return missing
 	}
@@ -382,11 +318,11 @@ func (f *fields) optional(word int, missing, most uint64) uint64 {
 // origin sets an event's holder and stack.
 func (s *snapshot) origin(e *Event, entry pickle.Value) (err error) {
 	if e.Action != Free { // PyTorch records the calls of a free, too
-		if e.Stack, err = s.stack(s.tree.Get(entry, wordFrames)); err != nil {
+		if e.Stack, err = s.stack(s.tree.Get(entry, "frames")); err != nil {
 			return err
 		}
 	}
-	library, tag := s.textOf(s.tree.Get(entry, wordLibrary)), s.textOf(s.tree.Get(entry, wordTag))
+	library, tag := s.textOf(s.tree.Get(entry, "library")), s.textOf(s.tree.Get(entry, "tag"))
 	if library == "" && tag == "" {
 		return nil
 	}
@@ -454,11 +390,11 @@ func (s *snapshot) frame(frame pickle.Value) (place uint32, err error) {
 	if err := s.budget.Take(frameBytes); err != nil {
 		return 0, err
 	}
-	line, ok := s.tree.Get(frame, wordLine).Uint()
+	line, ok := s.tree.Get(frame, "line").Uint()
 	if !ok || line > mostLine {
 		line = 0
 	}
-	f := Frame{s.textOf(s.tree.Get(frame, wordFilename)), int(line), s.textOf(s.tree.Get(frame, wordName))}
+	f := Frame{s.textOf(s.tree.Get(frame, "filename")), int(line), s.textOf(s.tree.Get(frame, "name"))}
 	place, ok = s.framePlaces[f]
 	if !ok {
 		if err := s.budget.Take(len(f.File) + len(f.Function) + 2*frameBytes); err != nil {
