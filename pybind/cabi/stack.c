@@ -82,7 +82,7 @@ static int find_python(void) {
 #define MISSES(result, function, arguments, name, other) || python.function == NULL
 	NEEDED(FIND)
 	OPTIONAL(FIND)
-	/* one of the two tells a frame's position */
+	/* one of the two reports a frame's position */
 	return !((python.lasti == NULL && python.line == NULL) NEEDED(MISSES));
 }
 
