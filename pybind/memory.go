@@ -121,31 +121,21 @@ func (calls) MemoryMap(m *devmgr.Manager, device string) (wire.MemoryMap, error)
 		OversubscribedBytes: drawn.OversubscribedBytes}, err
 }
 
-func usageOf(u bfc.Usage) wire.Usage {
-	rows := make([]wire.UsageRow, len(u.Rows))
-	for i, r := range u.Rows {
-		rows[i] = wire.UsageRow{Library: r.Holder.Library().String(), Tag: r.Holder.Tag().String(), BytesInUse: r.Bytes,
-			PeakBytesInUse: r.PeakBytes, LiveBlocks: r.Blocks}
-	}
-	return wire.Usage{BytesInUse: u.Bytes, PeakBytesInUse: u.PeakBytes, LiveBlocks: u.Blocks, Rows: rows}
-}
-
 // MemoryUsage returns the memory in use on a device by holder.
 func (calls) MemoryUsage(m *devmgr.Manager, device string) (wire.DeviceUsage, error) {
 	u, name, err := m.Usage(device)
-	return wire.DeviceUsage{Device: name, Usage: usageOf(u)}, err
+	return wire.DeviceUsage{Device: name, Usage: u}, err
 }
 
 // StartPeak starts a measurement on a logical GPU; -1 is the thread's.
 func (calls) StartPeak(on onGPU) (wire.PeakStart, error) {
 	id, before, err := on.StartPeak(on.number)
-	return wire.PeakStart{GPU: int64(on.number), ID: int64(id), Before: usageOf(before)}, err
+	return wire.PeakStart{GPU: int64(on.number), ID: int64(id), Before: before}, err
 }
 
 // StopPeak ends a measurement. It returns what is in use, with the peaks of the measurement.
-func (calls) StopPeak(m *devmgr.Manager, number int64, id int64) (wire.Usage, error) {
-	after, err := m.StopPeak(int(number), bfc.PeakID(id))
-	return usageOf(after), err
+func (calls) StopPeak(m *devmgr.Manager, number int64, id int64) (bfc.Usage, error) {
+	return m.StopPeak(int(number), bfc.PeakID(id))
 }
 
 // MergeScope returns the device name of a scope: the fields of argument override those of the outer scope ("" for

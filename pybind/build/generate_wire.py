@@ -37,7 +37,8 @@ STRUCT = re.compile(r"(?ms)^((?:// [^\n]*\n)+)type (\w+) struct \{\n(.*?)^\}\n")
 FIELD = re.compile(r'^\t\w+\s+(\S+)\s+`py:"(\w+|-)"(?: default:"(\w*)")?`(?:\s*// (.*))?$')
 EMBEDDED = re.compile(r"^\t(?:\w+\.)?(\w+)(?:\s*// .*)?$")
 NUMBERS = {"int": "int", "int64": "int", "uint32": "int", "uint64": "int", "float64": "float", "Duration": "int"}
-SCALARS = {**NUMBERS, "Policy": "int", "Phase": "int", "string": "str", "ID": "str", "State": "str", "bool": "bool"}
+SCALARS = {**NUMBERS, "Policy": "int", "Phase": "int", "string": "str", "bool": "bool"}
+SCALARS.update(dict.fromkeys(("ID", "State", "Library", "Tag"), "str"))  # by their method String
 OF_TUPLE = ("count", "index")  # tuple's own methods, which such a field hides
 
 

@@ -52,11 +52,11 @@ func appendValue(b []byte, v reflect.Value) ([]byte, error) {
 	case reflect.Struct:
 		fields := fieldsOf(v.Type())
 		return appendList(b, len(fields), func(i int) reflect.Value { return v.FieldByIndex(fields[i]) })
-	case reflect.Array, reflect.Uint8:
+	case reflect.Array, reflect.Uint8, reflect.Uint16:
 		if named, ok := v.Interface().(fmt.Stringer); ok {
 			return appendJSON(b, named.String())
 		}
-		if v.Kind() == reflect.Uint8 {
+		if v.Kind() != reflect.Array {
 			return strconv.AppendUint(b, v.Uint(), 10), nil
 		}
 		return appendList(b, v.Len(), v.Index)

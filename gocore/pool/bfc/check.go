@@ -19,7 +19,7 @@ func (a *Allocator) Check() error {
 	}
 	c := checker{a: a, records: a.chunks.Records, state: make([]recordState, a.chunks.Used()),
 		ids:  make(map[uint64]bool),
-		rows: make(map[holder.ID]*HolderUsage)}
+		rows: make(map[holder.ID]*UsageRow)}
 	for _, check := range []func() error{
 		c.regions, c.chunks, c.homes, c.index, c.recycled, c.accounting, c.streams,
 	} {
@@ -54,7 +54,7 @@ type checker struct {
 	live, free     uint64 // chunks
 	listed         uint64 // free chunks found in classes
 	inUse, request uint64 // bytes
-	rows           map[holder.ID]*HolderUsage
+	rows           map[holder.ID]*UsageRow
 	largestFree    uint64
 }
 
@@ -138,7 +138,7 @@ func (c *checker) chunk(i, before uint32, end uint64) error {
 	c.inUse += x.Bytes()
 	c.request += c.a.chunks.Requested(i)
 	if c.rows[x.Holder()] == nil {
-		c.rows[x.Holder()] = &HolderUsage{Holder: x.Holder()}
+		c.rows[x.Holder()] = &UsageRow{}
 	}
 	c.rows[x.Holder()].Bytes += x.Bytes()
 	c.rows[x.Holder()].Blocks++
@@ -245,7 +245,7 @@ func (c *checker) recycled() error {
 func (c *checker) holders() error {
 	seen := 0
 	for by := range c.a.rows {
-		r, want := &c.a.rows[by], HolderUsage{}
+		r, want := &c.a.rows[by], UsageRow{}
 		if sum := c.rows[holder.ID(by)]; sum != nil {
 			want = *sum
 		}

@@ -169,20 +169,23 @@ func (s *Stats) freed(bytes, requested uint64) {
 	s.BytesInUse -= bytes
 }
 
-// Usage is the memory in use, by holder. Sizes are chunk sizes, as in Stats. The rows add up to Bytes and Blocks.
-type Usage struct {
-	Bytes     uint64        // the sizes of live blocks
-	PeakBytes uint64        // the maximum of Bytes since ClearStats; from StopPeak, since StartPeak
-	Blocks    uint64        // the number of live blocks
-	Rows      []HolderUsage // holders that had memory in that time, in the order of their first allocation
+// UsageRow is the memory of one library under one tag.
+type UsageRow struct {
+	// "torch", "cupy", "numba", "gpuconf" for buffers and tensors, "c" for gpuconf_malloc.
+	Library   holder.Library `py:"library"`
+	Tag       holder.Tag     `py:"tag"`               // "" for untagged memory
+	Bytes     uint64         `py:"bytes_in_use"`      // total size of the live blocks, each a multiple of 256
+	PeakBytes uint64         `py:"peak_bytes_in_use"` // the maximum of bytes_in_use since the last reset_memory_stats
+	Blocks    uint64         `py:"live_blocks"`       // allocations not yet freed
 }
 
-// HolderUsage is the memory of one holder.
-type HolderUsage struct {
-	Holder    holder.ID // whose memory it is
-	Bytes     uint64    // the sizes of live blocks
-	PeakBytes uint64    // the maximum of Bytes, over the same time as Usage.PeakBytes
-	Blocks    uint64    // the number of live blocks
+// Usage is the memory in use on one logical GPU, by library and tag. The rows add up to it, but for the peaks, which
+// may have been reached at different times.
+type Usage struct {
+	Bytes     uint64     `py:"bytes_in_use"`      // as in MemoryStats
+	PeakBytes uint64     `py:"peak_bytes_in_use"` // as in MemoryStats, or of a measurement
+	Blocks    uint64     `py:"live_blocks"`       // allocations not yet freed
+	Rows      []UsageRow `py:"rows"`              // one for each library and tag
 }
 
 // row counts the blocks of one holder (invariant 9).
@@ -205,8 +208,8 @@ func (r *row) freed(bytes uint64) {
 	r.bytes -= bytes
 }
 
-func (r *row) row(by holder.ID) HolderUsage {
-	return HolderUsage{Holder: by, Bytes: r.bytes, PeakBytes: r.peaks.recent, Blocks: r.blocks}
+func (r *row) row(by holder.ID) UsageRow {
+	return UsageRow{by.Library(), by.Tag(), r.bytes, r.peaks.recent, r.blocks}
 }
 
 // roomForHolderLocked makes sure that a holder has a row.

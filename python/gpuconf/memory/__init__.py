@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from .._core.devices import LogicalDevice  # noqa: F401 - typing.get_type_hints(Buffer) resolves names here
 from .._core.generated.memorymap import Chunk, Region
-from .._core.generated.usage import UsageRow
+from .._core.generated.stats import UsageRow
 from .._core.public import name_after
 from . import _dask
 from ._buffer import Buffer, allocate, live_buffers

@@ -6,7 +6,7 @@ from __future__ import annotations
 from .. import errors
 from .._core import html, runtime
 from .._core.block import Block, refuse_copy
-from .._core.generated.usage import PeakStart, Usage
+from .._core.generated.stats import PeakStart, Usage
 from .._core.message import loads
 from .._core.native import core, loaded
 from .._core.scope import Device, check_scope, gpu_number

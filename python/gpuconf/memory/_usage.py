@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from .._core import html
-from .._core.generated.usage import DeviceUsage, UsageRow
+from .._core.generated.stats import DeviceUsage, UsageRow
 from .._core.message import loads
 from .._core.native import core
 from .._core.scope import Device, gpu_text

@@ -7,7 +7,7 @@ import json
 
 from .. import memory
 from .._core import runtime
-from .._core.generated.usage import PeakStart, Usage
+from .._core.generated.stats import PeakStart, Usage
 from .._core.native import core, loaded
 from . import _pytorch
 

@@ -42,7 +42,9 @@ func (m *most) raise(n *naive) {
 // sorted is a copy with the rows sorted by holder, and nil if there are none.
 func sorted(u bfc.Usage) bfc.Usage {
 	u.Rows = slices.SortedFunc(slices.Values(u.Rows),
-		func(x, y bfc.HolderUsage) int { return int(x.Holder) - int(y.Holder) })
+		func(x, y bfc.UsageRow) int {
+			return int(holder.Of(x.Library, x.Tag)) - int(holder.Of(y.Library, y.Tag))
+		})
 	return u
 }
 

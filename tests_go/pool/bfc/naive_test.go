@@ -20,13 +20,13 @@ type naive struct {
 	regions []bfc.RegionMap
 	stats   bfc.Stats
 	lastID  uint64
-	holders map[holder.ID]bfc.HolderUsage // all that ever had a block
+	holders map[holder.ID]bfc.UsageRow // all that ever had a block
 }
 
 func newNaive(sub bfc.SubAllocator, opts bfc.Options) *naive {
 	return &naive{sub: sub, rule: opts.Split, collect: opts.GarbageCollect,
 		stats:   bfc.Stats{BytesLimit: sub.LimitBytes()},
-		holders: map[holder.ID]bfc.HolderUsage{}}
+		holders: map[holder.ID]bfc.UsageRow{}}
 }
 
 // allocate returns the block; chosen is the address that the allocator under test returned for the same request. ok is
@@ -195,7 +195,8 @@ func (n *naive) count() {
 			s.RequestedBytesInUse += c.Requested
 			s.LiveBlocks++
 			h := n.holders[c.Holder]
-			n.holders[c.Holder] = bfc.HolderUsage{Holder: c.Holder, Bytes: h.Bytes + c.Bytes, PeakBytes: h.PeakBytes,
+			n.holders[c.Holder] = bfc.UsageRow{Library: c.Holder.Library(), Tag: c.Holder.Tag(),
+				Bytes: h.Bytes + c.Bytes, PeakBytes: h.PeakBytes,
 				Blocks: h.Blocks + 1}
 		}
 	}

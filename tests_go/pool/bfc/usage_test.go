@@ -34,14 +34,15 @@ func TestUsageByHolder(t *testing.T) {
 	two := must.OK(a.AllocateFor(0, 100, state))(t)
 	three := must.OK(a.AllocateFor(0, 3000, weights))(t)
 	require.NoError(t, a.Free(one.Addr))
-	require.Equal(t, bfc.Usage{Bytes: 3328, PeakBytes: 4352, Blocks: 2, Rows: []bfc.HolderUsage{
-		{Holder: weights, Bytes: 3072, PeakBytes: 4096, Blocks: 1},
-		{Holder: state, Bytes: 256, PeakBytes: 256, Blocks: 1},
+	require.Equal(t, bfc.Usage{Bytes: 3328, PeakBytes: 4352, Blocks: 2, Rows: []bfc.UsageRow{
+		{Library: holder.Torch, Tag: 1, Bytes: 3072, PeakBytes: 4096, Blocks: 1},
+		{Library: holder.CuPy, Tag: 2, Bytes: 256, PeakBytes: 256, Blocks: 1},
 	}}, a.Usage())
 
 	require.NoError(t, a.FreeID(two.Addr, two.ID))
 	a.ClearStats()
-	require.Equal(t, []bfc.HolderUsage{{Holder: weights, Bytes: 3072, PeakBytes: 3072, Blocks: 1}}, a.Usage().Rows)
+	require.Equal(t, []bfc.UsageRow{{Library: holder.Torch, Tag: 1, Bytes: 3072, PeakBytes: 3072, Blocks: 1}},
+		a.Usage().Rows)
 	require.NoError(t, a.FreeOn(three.Addr, 0))
 	require.NoError(t, a.Close())
 	require.Empty(t, a.Usage().Rows)
@@ -52,9 +53,9 @@ func TestUsageWithStreams(t *testing.T) {
 	w, other := captureWorld(t, 16)
 	block := must.OK(w.a.AllocateFor(0, 4096, 9))(t)
 	require.NoError(t, w.a.RecordStream(block.Addr, other))
-	require.Equal(t, []bfc.HolderUsage{{Holder: 9, Bytes: 4096, PeakBytes: 4096, Blocks: 1}}, w.a.Usage().Rows)
+	require.Equal(t, []bfc.UsageRow{{Library: 1, Tag: 1, Bytes: 4096, PeakBytes: 4096, Blocks: 1}}, w.a.Usage().Rows)
 	require.NoError(t, w.a.Free(block.Addr))
-	require.Equal(t, []bfc.HolderUsage{{Holder: 9, PeakBytes: 4096}}, w.a.Usage().Rows)
+	require.Equal(t, []bfc.UsageRow{{Library: 1, Tag: 1, PeakBytes: 4096}}, w.a.Usage().Rows)
 }
 
 // Sixteen threads allocate and free under their own holders and under a common one, while others read the usage: every
@@ -125,7 +126,7 @@ func TestUsageIsExactUnderSixteenThreads(t *testing.T) {
 	require.Equal(t, a.Stats().BytesInUse, u.Bytes)
 	require.Equal(t, a.Stats().LiveBlocks, u.Blocks)
 	for _, row := range u.Rows {
-		require.Equal(t, held[row.Holder], row.Bytes, "holder %d", row.Holder)
+		require.Equal(t, held[holder.Of(row.Library, row.Tag)], row.Bytes, "%s %s", row.Library, row.Tag)
 	}
 }
 
