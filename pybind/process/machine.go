@@ -55,10 +55,10 @@ func openMachine(asked string, env config.Env) (machine, error) {
 	options := cuda.SimulatedOptions{OfProcess: true, Version: parsed.Driver(),
 		SharedCards: env["GPUCONF_SIMULATED_CARDS"]}
 	var cards []cuda.SimulatedCard
-	for ordinal, slot := range indices {
+	for _, slot := range indices {
 		card := parsed.Cards[slot]
-		cards = append(cards, cuda.SimulatedCard{Device: card.Describe(slot, ordinal), Model: card.Model.Place(),
-			Profile: card.Profile.Words})
+		cards = append(cards, cuda.SimulatedCard{Model: card.Model.Place(), Slot: slot, MemoryBytes: card.MemoryBytes,
+			Profile: card.Profile.Words, GreatestPriority: card.Model.GreatestPriority})
 	}
 	closeSurveyor()
 	m.driver, err = cuda.OpenSimulator(cuda.GuardedSimulator(env["GPUCONF_GUARD"]), cards, options)

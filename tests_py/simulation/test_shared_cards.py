@@ -5,6 +5,7 @@ is.
 import json
 import os
 import random
+import re
 import runpy
 import shutil
 import subprocess
@@ -267,28 +268,28 @@ def processes(card):
     return {p.pid: p.usedGpuMemory >> 20 for p in n.nvmlDeviceGetComputeRunningProcesses(card)}
 print(json.dumps([[n.nvmlDeviceGetMemoryInfo(c).used >> 20, processes(c)] for c in cards]))
 """
-OPENED = """
+MODELS = (ROOT / "gocore/machine/models/models.h").read_text()
+T4 = re.findall(r'X."([^"]*)', MODELS).index("T4") + 1  # its place in the table, from 1
+OPENED = (
+    f"T4 = {T4}"
+    + """
 import ctypes, json, os, sys
-from ctypes import byref, c_char, c_char_p, c_int, c_size_t, c_ubyte, c_uint64, c_void_p
+from ctypes import byref, c_char_p, c_int, c_size_t, c_uint, c_uint64, c_void_p
 class Card(ctypes.Structure):
-    _fields_ = [("name", c_char * 128), ("bus", c_char * 32), ("uuid", c_ubyte * 16), ("instance", c_ubyte * 16),
-                ("total", c_uint64), ("others", c_uint64), ("granularity", c_uint64),
-                *((n, c_int) for n in "abcdefghijk")]
+    _fields_ = [("model", c_int), ("slot", c_int), ("memory", c_uint64), ("others", c_uint64), ("profile", c_uint),
+                ("lacks", c_uint)]
 class Options(ctypes.Structure):
     _fields_ = [("to_the_byte", c_int), ("lenient", c_int), ("version", c_int), ("shared", c_char_p),
                 ("of_process", c_int)]
 cu = ctypes.CDLL(sys.argv[1])
 cu.gpuconf_simulator.restype = c_void_p
-table = ctypes.cast(cu.gpuconf_simulator(4), ctypes.POINTER(c_void_p))
+table = ctypes.cast(cu.gpuconf_simulator(5), ctypes.POINTER(c_void_p))
 open_machine = ctypes.CFUNCTYPE(c_void_p, c_void_p, c_int, c_void_p, c_void_p, c_size_t)(table[0])
 bind = ctypes.CFUNCTYPE(c_void_p, c_void_p)(table[2])
-def machine(uuids, total, path, of_process=0):
-    cards = (Card * len(uuids))()
-    for card, uuid in zip(cards, uuids):
-        card.uuid[:] = card.instance[:] = bytes.fromhex(uuid[4:].replace("-", ""))
-        card.total, card.granularity = total, 2 << 20
+def machine(slots, path, of_process=0):
+    cards = (Card * len(slots))(*(Card(T4, slot, 1 << 30, 0, 0, 0) for slot in slots))
     complaint = ctypes.create_string_buffer(512)
-    made = open_machine(cards, len(uuids), byref(Options(1, 0, 0, path.encode() if path else None, of_process)),
+    made = open_machine(cards, len(slots), byref(Options(1, 0, 0, path.encode() if path else None, of_process)),
                         complaint, 512)
     return made or complaint.value.decode()
 def take(made, mib):
@@ -299,6 +300,7 @@ def take(made, mib):
     assert cu.cuMemGetInfo_v2(byref(available), byref(total)) == 0
     return result, available.value >> 20
 """
+)
 
 
 def opened(library: Path, program: str, *words: str) -> str:
@@ -313,14 +315,13 @@ def test_a_machine_that_a_library_has_started_on_stays(library: Path) -> None:
     """PyTorch keeps its contexts and addresses, whatever gpuconf's core resets."""
     program = """
 close, use = (ctypes.CFUNCTYPE(None, c_void_p)(table[i]) for i in (1, 3))
-cards = ["GPU-00000000-0000-0000-0000-00000000000%d" % i for i in (1, 2)]
-first = machine(cards[:1], 1 << 30, None, 1)
+first = machine([0], None, 1)
 use(first)
 cu.gpuconf_simulator_keep()
 print(take(first, 8)[1])
 close(first)
-print(take(first, 8)[1], machine(cards[:1], 1 << 30, None, 1) == first, machine(cards[:1], 1 << 30, None) == first)
-print(machine(cards, 1 << 30, None, 1))
+print(take(first, 8)[1], machine([0], None, 1) == first, machine([0], None) == first)
+print(machine([0, 1], None, 1))
 """
     assert opened(library, program).splitlines() == [
         "1016",
@@ -331,18 +332,23 @@ print(machine(cards, 1 << 30, None, 1))
     ]
 
 
-def test_nvml_says_who_has_what(library: Path) -> None:
-    """In a process without a CUDA driver. The cards are those of the spec."""
+def t4s(library: Path) -> tuple[list[str], dict[str, str]]:
+    """Return the UUIDs of the cards that a program opens, and an environment with these cards."""
     ask = {**environment(library, ""), "GPUCONF_SIMULATE": "2xT4:1GiB"}
     names = (
         "import pynvml as n; n.nvmlInit(); print(*(n.nvmlDeviceGetUUID(n.nvmlDeviceGetHandleByIndex(i)) for i in "
         "(0, 1)))"
     )
-    uuids = script.completed([sys.executable, "-c", names], env=ask, check=True).stdout.split()
+    return script.completed([sys.executable, "-c", names], env=ask, check=True).stdout.split(), ask
+
+
+def test_nvml_says_who_has_what(library: Path) -> None:
+    """In a process without a CUDA driver. The cards are those of the spec."""
+    uuids, ask = t4s(library)
     with simulated_cards.share(dict.fromkeys(uuids, SIZE)) as cards:
         ask[simulated_cards.VARIABLE] = cards.path
-        hold = OPENED + "print(*take(machine(sys.argv[3:], 1 << 30, sys.argv[2]), 300), flush=True); sys.stdin.read()"
-        command = [sys.executable, "-c", hold, str(library / "libcuda.so.1"), cards.path, *uuids]
+        hold = OPENED + "print(*take(machine([0, 1], sys.argv[2]), 300), flush=True); sys.stdin.read()"
+        command = [sys.executable, "-c", hold, str(library / "libcuda.so.1"), cards.path]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as a:
             assert a.stdout is not None
             assert a.stdout.readline().split() == ["0", "724"]
@@ -353,15 +359,17 @@ def test_nvml_says_who_has_what(library: Path) -> None:
         assert said == [[0, {}], [0, {}]]
 
 
-def test_two_machines_of_a_process_share_a_card(library: Path, cards: simulated_cards.OwnedCards) -> None:
+def test_two_machines_of_a_process_share_a_card(library: Path) -> None:
     program = """
-a, b = (machine(sys.argv[3:], 1 << 30, sys.argv[2]) for _ in range(2))
+a, b = (machine([0, 1], sys.argv[2]) for _ in range(2))
 print(take(a, 600), take(b, 600), take(b, 400))
 ctypes.CFUNCTYPE(None, c_void_p)(table[1])(a)
 print(take(b, 600))
 """
-    assert opened(library, program, cards.path, *CARDS).splitlines() == ["(0, 424) (2, 424) (0, 24)", "(0, 24)"]
-    assert cards.usage()[CARDS[0]].processes == ()
+    uuids, _ = t4s(library)
+    with simulated_cards.share(dict.fromkeys(uuids, SIZE)) as cards:
+        assert opened(library, program, cards.path).splitlines() == ["(0, 424) (2, 424) (0, 24)", "(0, 24)"]
+        assert cards.usage()[uuids[0]].processes == ()
 
 
 # A file that is not what it should be
@@ -421,7 +429,7 @@ def test_a_wrong_file_is_refused_with_its_path_and_the_reason(
     library: Path, cards: simulated_cards.OwnedCards, kind: str
 ) -> None:
     path = damaged(cards.path, kind)
-    complaint = opened(library, "print(machine(sys.argv[3:], 1 << 30, sys.argv[2]))", path, *CARDS)
+    complaint = opened(library, "print(machine([0, 1], sys.argv[2]))", path, *CARDS)
     assert f"{path}, cannot be used: " in complaint
     assert REASONS[kind] in complaint
     start = "import ctypes; print(ctypes.CDLL('libcuda.so.1').cuInit(0))"
@@ -439,16 +447,19 @@ def test_a_wrong_file_is_refused_with_its_path_and_the_reason(
     shutil.rmtree(os.path.dirname(cards.path))  # what is damaged does not go by itself
 
 
-def test_another_machine_than_the_job_s_has_its_cards_alone(library: Path, cards: simulated_cards.OwnedCards) -> None:
+def test_another_machine_than_the_job_s_has_its_cards_alone(library: Path) -> None:
     """A card that the file does not have, or that has another size there."""
     program = """
-print(take(machine([sys.argv[3], sys.argv[5]], 1 << 30, sys.argv[2]), 600))
-print(take(machine(sys.argv[3:5], 1 << 29, sys.argv[2]), 400))
-print(take(machine(sys.argv[3:5], 1 << 30, sys.argv[2]), 700))
+print(take(machine([0, 2], sys.argv[2]), 600))
+print(take(machine([0, 1], sys.argv[3]), 400))
+print(take(machine([0, 1], sys.argv[2]), 700))
 """
-    other = "GPU-00000000-1234-4567-89ab-cdef01234500"
-    lines = opened(library, program, cards.path, *CARDS, other).splitlines()
-    assert lines == ["(0, 424)", "(0, 112)", "(0, 324)"]
+    uuids, _ = t4s(library)
+    with (
+        simulated_cards.share(dict.fromkeys(uuids, SIZE)) as cards,
+        simulated_cards.share(dict.fromkeys(uuids, SIZE // 2)) as smaller,
+    ):
+        assert opened(library, program, cards.path, smaller.path).splitlines() == ["(0, 424)", "(0, 624)", "(0, 324)"]
 
 
 def test_garbage_is_refused_or_harmless(library: Path, cards: simulated_cards.OwnedCards) -> None:
@@ -465,7 +476,7 @@ def test_garbage_is_refused_or_harmless(library: Path, cards: simulated_cards.Ow
             file.write(data)
         opened(
             library,
-            "made = machine(sys.argv[3:], 1 << 30, sys.argv[2])\nif type(made) is int: take(made, 10)",
+            "made = machine([0, 1], sys.argv[2])\nif type(made) is int: take(made, 10)",
             cards.path,
             *CARDS,
         )

@@ -9,7 +9,6 @@ package cuda
 import "C"
 
 import (
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -47,7 +46,9 @@ func OpenSimulator(path string, cards []SimulatedCard, options SimulatedOptions)
 		if err := card.check(i); err != nil {
 			return nil, err
 		}
-		card.describe(&described[i])
+		described[i] = C.struct_simulator_card{model: C.int(card.Model), slot: C.int(card.Slot),
+			memory: C.uint64_t(card.MemoryBytes), used_by_others: C.uint64_t(card.UsedBytes),
+			profile: C.unsigned(card.Profile), lacks: C.unsigned(card.Lacks)}
 	}
 	var complaint [5120]C.char
 	how := C.struct_simulator_options{to_the_byte: 1, version: version, lenient: number(options.OfProcess),
@@ -71,7 +72,7 @@ func OpenSimulator(path string, cards []SimulatedCard, options SimulatedOptions)
 		return nil, err
 	}
 	for i, g := range d.devices {
-		g.info.GreatestPriority = cards[i].Device.GreatestPriority // CUDA has no query without a context
+		g.info.GreatestPriority = cards[i].GreatestPriority // CUDA has no query without a context
 	}
 	if options.OfProcess {
 		C.simulated_use(machine)
@@ -327,33 +328,6 @@ func behind(path string) string {
 	return filepath.Dir(real)
 }
 
-func (card SimulatedCard) describe(out *C.struct_simulator_card) {
-	device := card.Device
-	text(out.name[:], device.Name)
-	text(out.pci_bus_id[:], device.PCIBusID)
-	kind, digits, _ := strings.Cut(device.UUID, "-")
-	if id, err := hex.DecodeString(strings.ReplaceAll(digits, "-", "")); err == nil {
-		for i := range min(len(id), len(out.uuid)) {
-			out.uuid[i], out.instance[i] = C.uchar(id[i]), C.uchar(id[i])
-		}
-	}
-	if kind == "MIG" {
-		out.uuid[0] ^= 0xff // the card's, which differs
-	}
-	out.total, out.used_by_others = C.uint64_t(device.TotalBytes), C.uint64_t(card.UsedBytes)
-	if device.VMM {
-		out.granularity = granuleBytes
-	}
-	out.major, out.minor, out.multiprocessors = C.int(device.ComputeMajor), C.int(device.ComputeMinor),
-		C.int(device.Multiprocessors)
-	out.greatest_priority = C.int(device.GreatestPriority)
-	out.memops, out.managed, out.oversubscribes = number(device.StreamMemOps), number(device.Managed),
-		number(device.Oversubscribes)
-	out.integrated = number(device.MemoryKind == gpu.Unified)
-	out.host_page_tables = number(device.MemoryKind == gpu.Coherent)
-	out.model, out.profile = C.int(card.Model), C.unsigned(card.Profile)
-}
-
 func number(yes bool) C.int {
 	if yes {
 		return 1
@@ -361,22 +335,25 @@ func number(yes bool) C.int {
 	return 0
 }
 
-// text copies a string into an array of C, cut to its room. The array is zero before.
-func text(out []C.char, value string) {
-	for i := range min(len(value), len(out)-1) {
-		out[i] = C.char(value[i])
-	}
-}
-
-// SimulatedCard is a GPU of a simulated machine.
+// SimulatedCard is a GPU of a simulated machine: a models.Card.
 type SimulatedCard struct {
-	Device    gpu.Device // as it is to be reported; Ordinal and LeastPriority are not read
-	UsedBytes uint64     // of its memory, by other processes
-
-	// Model is the place in models.Models, from 1: what gpu.Device does not have is the model's. 0 is no model.
-	Model   int
-	Profile uint // models.Profile's words
+	Model            int    // the place in models.Models, from 1
+	Slot             int    // of its machine, from which its bus and its UUID follow
+	MemoryBytes      uint64 // as the specification says
+	Profile          uint   // models.Profile's words
+	GreatestPriority int    // of streams, as the model says
+	UsedBytes        uint64 // of its memory, by other processes
+	Lacks            uint   // what tests take from it
 }
+
+// What a card may lack: virtual memory management, streams that write words and wait for them, managed memory, and
+// managed memory beyond the card's.
+const (
+	LacksVMM              uint = C.LACKS_VMM
+	LacksStreamMemOps     uint = C.LACKS_MEMOPS
+	LacksManaged          uint = C.LACKS_MANAGED
+	LacksOversubscription uint = C.LACKS_OVERSUBSCRIPTION
+)
 
 // SimulatedOptions changes a simulated machine.
 type SimulatedOptions struct {
@@ -395,12 +372,11 @@ type SimulatedOptions struct {
 
 const (
 	chargeUnitBytes = 256
-	granuleBytes    = 2 << 20
 	mostCardBytes   = 16 << 40
 )
 
 func (card SimulatedCard) check(ordinal int) error {
-	total := card.Device.TotalBytes
+	total := card.MemoryBytes
 	if total == 0 || total > mostCardBytes || total%chargeUnitBytes != 0 {
 		return status.Errorf(status.InvalidArgument, "cannot simulate a GPU %d of %d bytes; its memory is a "+
 			"multiple of %d bytes, at most 16TiB",

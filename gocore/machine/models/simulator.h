@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 /* A change of a structure below changes this number: a library of another build is refused, not misread. */
-#define GPUCONF_SIMULATOR_ABI 4
+#define GPUCONF_SIMULATOR_ABI 5
 
 /* The variable that names the file of the cards that the processes of a job share. Ignored in a program with rights
  * that its caller lacks. */
@@ -21,18 +21,17 @@
 
 struct machine;
 
-/* One GPU, with everything resolved. Bytes are bytes, not MiB. */
+/* What a card lacks, for tests. */
+enum simulator_lack { LACKS_VMM = 1, LACKS_MEMOPS = 2, LACKS_MANAGED = 4, LACKS_OVERSUBSCRIPTION = 8 };
+
+/* One GPU: a card of a specification (gocore/machine/models/spec.h). Bytes are bytes, not MiB. */
 struct simulator_card {
-	char name[128], pci_bus_id[32];
-	unsigned char uuid[16], instance[16]; /* they differ for a MIG instance */
-	uint64_t total, used_by_others;
-	uint64_t granularity; /* of virtual memory management: 2 MiB, or 0 without it */
-	int major, minor, multiprocessors;
-	int greatest_priority; /* of streams; 0 without priorities */
-	int memops, managed, oversubscribes, integrated, host_page_tables;
-	int model; /* 1 + its place in the table of gocore/machine/models; 0: none of these, and what is not above is an
-	              H100's */
-	unsigned profile; /* of enum gpuconf_profile (gocore/machine/models/spec.h) */
+	int model; /* 1 + its place in the table of gocore/machine/models; 0, in the simulator alone: none of these, but as
+	              an H100 */
+	int slot;  /* of its machine, from which its bus and its UUID follow */
+	uint64_t memory, used_by_others;
+	unsigned profile; /* of enum gpuconf_profile */
+	unsigned lacks;   /* of enum simulator_lack */
 };
 
 struct simulator_options {

@@ -15,11 +15,19 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+struct gpuconf_view view_of(const struct simulator_card *card) {
+	struct gpuconf_card named = {gpuconf_model(card->model - 1), card->memory, card->profile, 0};
+	struct gpuconf_view view;
+	gpuconf_see(&named, card->slot, &view);
+	return view;
+}
+
 /* The UUID that programs see: of the card, or of its MIG instance. Without a description each GPU of a test has one
  * of its own. */
 static void uuid_bytes(int physical, int instance, unsigned char *bytes) {
 	if (m->cards != NULL) {
-		memcpy(bytes, instance ? m->cards[physical].instance : m->cards[physical].uuid, 16);
+		struct gpuconf_view view = view_of(&m->cards[physical]);
+		memcpy(bytes, instance ? view.instance : view.uuid, 16);
 		return;
 	}
 	static const unsigned char model[16] = {
@@ -163,18 +171,20 @@ static void read_model(struct gpu *gpu, const struct simulator_card *card) {
 
 /* What a description says of a GPU; what follows from its model is read_model's. */
 static void read_card(struct gpu *gpu, const struct simulator_card *card) {
-	gpu->total = card->total;
+	const struct gpuconf_capability *limits = gpuconf_model(card->model - 1)->capability;
+	struct gpuconf_view view = view_of(card);
+	gpu->total = view.total;
 	gpu->used = gpu->others = card->used_by_others;
-	gpu->major = card->major, gpu->minor = card->minor;
-	gpu->vmm = card->granularity != 0;
-	gpu->memops = card->memops;
-	gpu->greatest_priority = card->greatest_priority;
-	gpu->managed_memory = card->managed;
-	gpu->concurrent = card->managed && card->oversubscribes;
-	gpu->multiprocessors = card->multiprocessors;
-	gpu->integrated = card->integrated;
-	gpu->host_page_tables = card->host_page_tables;
-	sscanf(card->pci_bus_id, "%*x:%x", (unsigned *)&gpu->bus);
+	gpu->major = limits->major, gpu->minor = limits->minor;
+	gpu->vmm = limits->granularity != 0 && !(card->lacks & LACKS_VMM);
+	gpu->memops = !(card->lacks & LACKS_MEMOPS);
+	gpu->greatest_priority = limits->greatest_priority;
+	gpu->managed_memory = !(card->lacks & LACKS_MANAGED);
+	gpu->concurrent = gpu->managed_memory && view.oversubscribes && !(card->lacks & LACKS_OVERSUBSCRIPTION);
+	gpu->multiprocessors = view.multiprocessors;
+	gpu->integrated = view.integrated;
+	gpu->host_page_tables = view.host_page_tables;
+	sscanf(view.bus, "%*x:%x", (unsigned *)&gpu->bus);
 }
 
 /* After a failure, m->gpus is the GPU that could not be made. */
@@ -291,7 +301,7 @@ EXPORT CUresult cuDeviceGetName(char *name, int bytes, CUdevice device) {
 	if (bytes == 0)
 		return SUCCESS; /* there is no room for a NUL */
 	if (m->cards != NULL)
-		snprintf(name, (size_t)bytes, "%s", m->cards[m->gpu[device].physical].name);
+		snprintf(name, (size_t)bytes, "%s", view_of(&m->cards[m->gpu[device].physical]).name);
 	else
 		snprintf(name, (size_t)bytes, "NVIDIA Fake %dGB", (int)(m->gpu[device].total >> 30));
 	return SUCCESS;
@@ -314,7 +324,7 @@ EXPORT CUresult cuDeviceGetPCIBusId(char *id, int bytes, CUdevice device) {
 	if (bytes < 13)
 		return INVALID_VALUE;
 	if (m->cards != NULL)
-		snprintf(id, (size_t)bytes, "%s", m->cards[m->gpu[device].physical].pci_bus_id);
+		snprintf(id, (size_t)bytes, "%s", view_of(&m->cards[m->gpu[device].physical]).bus);
 	else
 		snprintf(id, (size_t)bytes, "0000:%02X:00.0", m->gpu[device].bus);
 	return SUCCESS;
@@ -397,34 +407,6 @@ int version_of_environment(void) {
 	return version;
 }
 
-/* A card of the grammar (gocore/machine/models/spec.h) as the driver needs it. `model` is a place in the table, plus
- * 1: 0 is no model. */
-static void describe(const struct gpuconf_card *card, int slot, struct simulator_card *out) {
-	const struct gpuconf_capability *limits = card->model->capability;
-	struct gpuconf_view view;
-	int place = 0;
-	while (gpuconf_model(place) != card->model)
-		place++;
-	gpuconf_see(card, slot, &view);
-	*out = (struct simulator_card){.total = view.total,
-	    .granularity = limits->granularity,
-	    .major = limits->major,
-	    .minor = limits->minor,
-	    .multiprocessors = view.multiprocessors,
-	    .greatest_priority = limits->greatest_priority,
-	    .memops = 1,
-	    .managed = 1,
-	    .oversubscribes = view.oversubscribes,
-	    .integrated = view.integrated,
-	    .host_page_tables = view.host_page_tables,
-	    .model = place + 1,
-	    .profile = card->profile};
-	snprintf(out->name, sizeof out->name, "%s", view.name);
-	snprintf(out->pci_bus_id, sizeof out->pci_bus_id, "%s", view.bus);
-	memcpy(out->uuid, view.uuid, sizeof out->uuid);
-	memcpy(out->instance, view.instance, sizeof out->instance);
-}
-
 /* In the order of CUDA_DEVICE_ORDER; equally fast ones in that of their buses. */
 static void put_in_order(const struct gpuconf_card *cards, int count, int *slots) {
 	const char *order = getenv("CUDA_DEVICE_ORDER");
@@ -447,7 +429,12 @@ int cards_of_environment(struct simulator_card **out) {
 	if (*out == NULL)
 		return -1;
 	put_in_order(cards, count, slots);
-	for (int i = 0; i < count; i++)
-		describe(&cards[slots[i]], slots[i], &(*out)[i]);
+	for (int i = 0; i < count; i++) {
+		const struct gpuconf_card *card = &cards[slots[i]];
+		int place = 0;
+		while (gpuconf_model(place) != card->model)
+			place++;
+		(*out)[i] = (struct simulator_card){place + 1, slots[i], card->memory, 0, card->profile, 0};
+	}
 	return count;
 }

@@ -424,6 +424,9 @@ void card_uuid(int gpu, unsigned char uuid[16]);
 /* device.c: the cards of GPUCONF_SIMULATE, 0 without it, -1 if it is wrong; and its CUDA version, 0 if it has
  * none. */
 int cards_of_environment(struct simulator_card **out);
+
+/* What programs see of a card. */
+struct gpuconf_view view_of(const struct simulator_card *card);
 int version_of_environment(void);
 
 /* machine.c: drops all that programs have made; frees the elements of a list whose next is at an offset. */

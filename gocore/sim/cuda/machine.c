@@ -13,6 +13,7 @@
 #include "stream.h"
 
 #include "../../machine/models/simulator.h"
+#include "../../machine/models/spec.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -264,7 +265,7 @@ static struct machine *open_machine(const struct simulator_card *cards, int coun
 		snprintf(complaint, room,
 		    "the host refused %d GiB of address space for simulated GPU %d, %s. No memory is used yet. "
 		    "Check the limit of address space (ulimit -v), or simulate less memory, such as T4:1GiB",
-		    (int)(2 * copy[failed].total >> 30), failed, copy[failed].name);
+		    (int)(2 * machine->gpu[failed].total >> 30), failed, view_of(&copy[failed]).name);
 	close_machine(machine);
 	return NULL;
 }

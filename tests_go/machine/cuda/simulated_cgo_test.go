@@ -78,12 +78,12 @@ func TestConformanceOfTheSimulator(t *testing.T) {
 
 // TestSimulatedCardsAreAsDescribed, and free memory is predictable to the byte.
 func TestSimulatedCardsAreAsDescribed(t *testing.T) {
-	cards := cardsOf(t, "GB10,K40,2xA100-40GB", simulated.Options{UsedBytes: 1 << 30})
-	driver := openSimulator(t, cards, cuda.SimulatedOptions{})
+	spec := attempt.Get(models.ParseSpec("GB10,K40,2xA100-40GB"))
+	driver := openSimulator(t, simulated.Cards(spec, simulated.Options{UsedBytes: 1 << 30}), cuda.SimulatedOptions{})
 	require.True(t, driver.HostVisible())
 	devices := attempt.Get(driver.Devices())
 	for i, device := range devices {
-		require.Equal(t, cards[i].Device, device)
+		require.Equal(t, spec.Devices()[i], device)
 		require.NoError(t, driver.ContextRetain(i))
 		addr := attempt.Get(driver.MemAlloc(i, 1000))
 		free, total, err := driver.MemGetInfo(i)

@@ -79,15 +79,18 @@ func Cards(spec models.Spec, opts Options) (cards []cuda.SimulatedCard) {
 			slots = append(slots, slot)
 		}
 	}
-	for ordinal, slot := range slots {
+	lacks := uint(0)
+	for what, lacking := range map[uint]bool{cuda.LacksVMM: opts.NoVMM, cuda.LacksStreamMemOps: opts.NoStreamMemOps,
+		cuda.LacksManaged: opts.NoManaged, cuda.LacksOversubscription: opts.NoOversubscription} {
+		if lacking {
+			lacks |= what
+		}
+	}
+	for _, slot := range slots {
 		card := spec.Cards[slot]
-		device := card.Describe(slot, ordinal)
-		device.VMM = device.VMM && !opts.NoVMM
-		device.StreamMemOps = !opts.NoStreamMemOps
-		device.Managed = !opts.NoManaged
-		device.Oversubscribes = device.Oversubscribes && device.Managed && !opts.NoOversubscription
 		cards = append(cards, cuda.SimulatedCard{
-			Device: device, UsedBytes: opts.UsedBytes, Model: card.Model.Place(), Profile: card.Profile.Words,
+			Model: card.Model.Place(), Slot: slot, MemoryBytes: card.MemoryBytes, Profile: card.Profile.Words,
+			GreatestPriority: card.Model.GreatestPriority, UsedBytes: opts.UsedBytes, Lacks: lacks,
 		})
 	}
 	return cards
