@@ -6,6 +6,7 @@ import (
 	"context"
 	"math"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -51,28 +52,12 @@ func FormatLines(events []Event) string {
 	return string(text)
 }
 
-// The columns that are read, in any order. The first three are required.
-const (
-	columnAction = iota
-	columnPointer
-	columnSize
-	columnThread
-	columnTime
-	columnStream
-	columnGPU
-	columnLibrary
-	columnTag
-	columnStack
-	columnHolderID // these and the following are only in our own lines
-	columnStackID
-	columnBlock  // empty: unknown
-	columnBefore // empty: no
-	columnPool   // empty: the default pool
-	columns
+// The columns that are read, in any order. The first three are required. Our own lines have more: an empty Block is
+// unknown, an empty Before is no, and an empty Pool the default one.
+var (
+	columns    = []string{"Action", "Pointer", "Size", "Thread", "Time", "Stream", "GPU", "Library", "Tag", "Stack"}
+	ownColumns = slices.Concat(columns, []string{"HolderID", "StackID", "Block", "Before", "Pool"})
 )
-
-var columnNames = [columns]string{"Action", "Pointer", "Size", "Thread", "Time", "Stream", "GPU", "Library", "Tag",
-	"Stack", "HolderID", "StackID", "Block", "Before", "Pool"}
 
 const (
 	mostGPUs   = 1 << 10 // GPU numbers are below this
@@ -137,7 +122,7 @@ type parser struct {
 	ctx    context.Context
 	rest   string
 	line   int // number of the last one taken, from 1
-	wanted []int
+	wanted []string
 	last   int64 // time of day of the previous event
 	days   int64 // midnights passed
 
@@ -167,7 +152,7 @@ func (p *parser) errorf(format string, args ...any) error {
 	return status.Errorf(status.InvalidArgument, "line %d: "+format, append([]any{p.line}, args...)...)
 }
 
-// header finds the columns: wanted lists the known column for each column of the file, or -1.
+// header finds the columns: wanted lists those of the file, with "" for one that is not read.
 func (p *parser) header() error {
 	line, ok := p.next()
 	if err := p.ctx.Err(); err != nil {
@@ -180,23 +165,23 @@ func (p *parser) header() error {
 	if n := strings.Count(line, ",") + 1; n > mostColumns {
 		return p.errorf("%d columns in %s; at most %d are supported", n, shown(line), mostColumns)
 	}
-	var present [columns]bool
-	for _, name := range strings.Split(line, ",") {
-		at := -1
-		for i, known := range columnNames {
-			if strings.Trim(strings.TrimSpace(name), `"`) == known && (p.numbered || i < columnHolderID) {
-				if present[i] {
-					return p.errorf("duplicate column %s", known)
-				}
-				at, present[i] = i, true
-			}
-		}
-		p.wanted = append(p.wanted, at)
+	known := columns
+	if p.numbered {
+		known = ownColumns
 	}
-	for i := range columnThread {
-		if !present[i] {
-			return p.errorf("no column %s in %s; expected header Thread,Time,Action,Pointer,Size,Stream",
-				columnNames[i], shown(line))
+	for _, name := range strings.Split(line, ",") {
+		name = strings.Trim(strings.TrimSpace(name), `"`)
+		if !slices.Contains(known, name) {
+			name = ""
+		} else if slices.Contains(p.wanted, name) {
+			return p.errorf("duplicate column %s", name)
+		}
+		p.wanted = append(p.wanted, name)
+	}
+	for _, name := range columns[:3] {
+		if !slices.Contains(p.wanted, name) {
+			return p.errorf("no column %s in %s; expected header Thread,Time,Action,Pointer,Size,Stream", name,
+				shown(line))
 		}
 	}
 	return nil
@@ -211,7 +196,7 @@ func (p *parser) event(line string) (e Event, err error) {
 		}
 		var field string
 		field, rest, more = strings.Cut(rest, ",")
-		if column >= 0 {
+		if column != "" {
 			if err := p.field(&e, column, strings.TrimSpace(field)); err != nil {
 				return e, err
 			}
@@ -230,62 +215,62 @@ func (p *parser) event(line string) (e Event, err error) {
 }
 
 // accepted says what a column has, where its name does not.
-var accepted = map[int]string{
-	columnAction: ": it must be allocate, free or allocate failure",
-	columnTime:   ": it must be seconds or hours:minutes:seconds, such as 10:20:30.5",
+var accepted = map[string]string{
+	"Action": ": it must be allocate, free or allocate failure",
+	"Time":   ": it must be seconds or hours:minutes:seconds, such as 10:20:30.5",
 }
 
-func (p *parser) field(e *Event, column int, field string) error {
+func (p *parser) field(e *Event, column, field string) error {
 	ok := true
 	switch column {
-	case columnAction:
+	case "Action":
 		e.Action, ok = parseAction(field)
-	case columnPointer:
+	case "Pointer":
 		if field != "(nil)" {
 			e.Addr, ok = parseUint(strings.TrimPrefix(field, "0x"), 16)
 		}
-	case columnSize:
+	case "Size":
 		e.Bytes, ok = parseUint(field, 10)
 		ok = ok && e.Bytes <= mostBytes
-	case columnThread:
+	case "Thread":
 		e.Thread, ok = parseUint(field, 10)
-	case columnTime:
+	case "Time":
 		e.Micros, ok = p.time(field)
-	case columnStream:
+	case "Stream":
 		e.Stream, ok = parseStream(field)
-	case columnGPU:
+	case "GPU":
 		var gpu uint64
 		gpu, ok = parseUint(field, 10)
 		e.GPU, ok = int(gpu), ok && gpu < mostGPUs
-	case columnLibrary:
+	case "Library":
 		p.library, ok = unescaped(field)
-	case columnTag:
+	case "Tag":
 		p.tag, ok = unescaped(field)
-	case columnStack:
+	case "Stack":
 		e.Stack, ok = p.stack(field)
-	case columnBlock:
+	case "Block":
 		if field != "" {
 			e.Block, ok = parseUint(field, 10)
 		}
-	case columnBefore:
+	case "Before":
 		e.Before = field != ""
-	case columnPool:
+	case "Pool":
 		var number uint64
 		if field != "" {
 			number, ok = parseUint(field, 10)
 		}
 		e.Pool, ok = uint32(number), ok && number <= math.MaxUint32
-	case columnHolderID, columnStackID:
+	case "HolderID", "StackID":
 		var number uint64
 		number, ok = parseUint(field, 10)
-		if ok = ok && number <= math.MaxUint32; column == columnHolderID {
+		if ok = ok && number <= math.MaxUint32; column == "HolderID" {
 			e.Holder = uint32(number)
 		} else {
 			e.Stack = uint32(number)
 		}
 	}
 	if !ok {
-		return p.errorf("invalid %s %s%s", columnNames[column], shown(field), accepted[column])
+		return p.errorf("invalid %s %s%s", column, shown(field), accepted[column])
 	}
 	return nil
 }

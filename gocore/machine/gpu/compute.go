@@ -22,33 +22,23 @@ const (
 // DTypes lists the element types.
 var DTypes = []DType{Float32, Float64, Int32, Bool}
 
-// Bytes returns the size of one element, or 0 for an invalid DType.
-func (d DType) Bytes() uint64 {
-	switch d {
-	case Float32, Int32:
-		return 4
-	case Float64:
-		return 8
-	case Bool:
-		return 1
+var dtypes = [...]struct {
+	name  string // NumPy's
+	bytes uint64
+}{{"invalid", 0}, Float32: {"float32", 4}, Float64: {"float64", 8}, Int32: {"int32", 4}, Bool: {"bool", 1}}
+
+func (d DType) known() DType {
+	if d < 0 || int(d) >= len(dtypes) {
+		return 0
 	}
-	return 0
+	return d
 }
 
+// Bytes returns the size of one element, or 0 for an invalid DType.
+func (d DType) Bytes() uint64 { return dtypes[d.known()].bytes }
+
 // String returns NumPy's name for the type: "float32".
-func (d DType) String() string {
-	switch d {
-	case Float32:
-		return "float32"
-	case Float64:
-		return "float64"
-	case Int32:
-		return "int32"
-	case Bool:
-		return "bool"
-	}
-	return "invalid"
-}
+func (d DType) String() string { return dtypes[d.known()].name }
 
 // Gemm describes a matrix product, C = op(A) × op(B). op(A) is M × K and op(B) is K × N. Matrices are dense and
 // row-major. With TransA, A is stored as a K × M matrix and op transposes it; likewise TransB.
