@@ -131,18 +131,13 @@ int table_use_page(const struct entry *page, uint32_t bytes) {
 int table_leave_page(const struct entry *page, uint32_t bytes) {
 	uint64_t number = hash(PAGE, page->key);
 	struct part *part = part_of(number);
-	int ended = 0;
 
-	pthread_mutex_lock(&part->lock);
+	HOLD(part->lock);
 	struct entry *at = look(part, PAGE, page->key, number);
-	if (at != NULL && at->present && at->owner == page->owner) {
-		at->count -= bytes;
-		ended = at->count == 0;
-		if (ended)
-			drop(part, at);
-	}
-	pthread_mutex_unlock(&part->lock);
-	return ended;
+	if (at == NULL || !at->present || at->owner != page->owner || (at->count -= bytes) > 0)
+		return 0;
+	drop(part, at);
+	return 1;
 }
 
 /* A copy, since the entry may move as soon as the lock is free. */
@@ -150,16 +145,14 @@ static int get(enum kind kind, uint64_t key, struct entry *out, int remove) {
 	uint64_t number = hash(kind, key);
 	struct part *part = part_of(number);
 
-	pthread_mutex_lock(&part->lock);
+	HOLD(part->lock);
 	struct entry *at = look(part, kind, key, number);
-	int found = at != NULL && at->present;
-	if (found) {
-		*out = *at;
-		if (remove)
-			drop(part, at);
-	}
-	pthread_mutex_unlock(&part->lock);
-	return found;
+	if (at == NULL || !at->present)
+		return 0;
+	*out = *at;
+	if (remove)
+		drop(part, at);
+	return 1;
 }
 
 int table_remove(enum kind kind, uint64_t key, struct entry *out) { return get(kind, key, out, 1); }
@@ -170,14 +163,13 @@ int table_find(enum kind kind, uint64_t key, struct entry *out) { return get(kin
 void table_each(int (*visit)(struct entry *entry, void *argument), void *argument) {
 	for (int i = 0; i < PARTS; i++) {
 		struct part *part = &parts[i];
-		pthread_mutex_lock(&part->lock);
+		HOLD(part->lock);
 		for (uint64_t at = 0; at < part->room;) {
 			uint64_t before = part->count;
 			if (part->at[at].present && visit(&part->at[at], argument))
 				drop(part, &part->at[at]);
 			at += part->count == before; /* another entry may have come to this place */
 		}
-		pthread_mutex_unlock(&part->lock);
 	}
 }
 

@@ -24,6 +24,13 @@ static pthread_mutex_t sharing =
     PTHREAD_MUTEX_INITIALIZER; /* while this process begins or ends to hold a share; taken before lock */
 static struct physical *shares;
 
+static void link_share(struct physical *physical, uint64_t id) {
+	HOLD(lock);
+	__atomic_store_n(&physical->share, id, __ATOMIC_RELEASE);
+	physical->next = shares;
+	shares = physical;
+}
+
 static void unlink_locked(struct physical *physical) {
 	struct physical **at = &shares;
 
@@ -33,7 +40,9 @@ static void unlink_locked(struct physical *physical) {
 		*at = physical->next;
 }
 
-static int drop_locked(struct physical *physical, int64_t difference) {
+/* Returns whether it was the last reference. */
+static int count_reference(struct physical *physical, int64_t difference) {
+	HOLD(lock);
 	physical->references += (uint64_t)difference;
 	if (UNLIKELY(physical->references == 0 && physical->share != 0))
 		unlink_locked(physical);
@@ -44,9 +53,7 @@ static int drop_locked(struct physical *physical, int64_t difference) {
 
 static void refer_shared(struct physical *physical, int64_t difference) {
 	pthread_mutex_lock(&sharing);
-	pthread_mutex_lock(&lock);
-	int last = drop_locked(physical, difference);
-	pthread_mutex_unlock(&lock);
+	int last = count_reference(physical, difference);
 	if (last)
 		leave_share(physical->share);
 	pthread_mutex_unlock(&sharing);
@@ -59,10 +66,7 @@ static void refer(struct physical *physical, int64_t difference) {
 		refer_shared(physical, difference);
 		return;
 	}
-	pthread_mutex_lock(&lock);
-	int last = drop_locked(physical, difference);
-	pthread_mutex_unlock(&lock);
-	if (last) {
+	if (count_reference(physical, difference)) {
 		give_for(physical->card, physical->bytes, physical->pools);
 		free(physical);
 	}
@@ -313,6 +317,7 @@ static uint64_t id_of_fabric(const void *handle) {
 
 /* The memory belongs to the job from now on. The caller holds it; what was exported before keeps its number. */
 static void exported(struct physical *physical, const void *out, int type) {
+	HOLD(sharing);
 	uint64_t before = physical->share & 1 ? 0 : physical->share;
 	uint64_t id = type == CU_MEM_HANDLE_TYPE_FABRIC ? id_of_fabric(out) : mark_descriptor(*(const int *)out, before);
 
@@ -322,20 +327,13 @@ static void exported(struct physical *physical, const void *out, int type) {
 	else if (physical->share == 0 && share(id, physical->card, physical->bytes)) {
 		if (physical->pools)
 			mark_pools(physical->card, -(int64_t)physical->bytes);
-		pthread_mutex_lock(&lock);
-		__atomic_store_n(&physical->share, id, __ATOMIC_RELEASE);
-		physical->next = shares;
-		shares = physical;
-		pthread_mutex_unlock(&lock);
+		link_share(physical, id);
 	}
-	if (id == 0 || physical->share != id || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
-		return;
-	pthread_mutex_lock(&lock);
-	if (!physical->exported) {
+	if (id != 0 && physical->share == id && type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) {
+		HOLD(lock);
+		physical->references += !physical->exported;
 		physical->exported = 1;
-		physical->references++;
 	}
-	pthread_mutex_unlock(&lock);
 }
 
 EXPORT CUresult cuMemExportToShareableHandle(
@@ -346,39 +344,38 @@ EXPORT CUresult cuMemExportToShareableHandle(
 	int charged = hold(handle, &physical);
 	CUresult result = INSIDE(real.cuMemExportToShareableHandle(out, handle, type, flags));
 	if (charged && result == CUDA_SUCCESS &&
-	    (type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || type == CU_MEM_HANDLE_TYPE_FABRIC)) {
-		pthread_mutex_lock(&sharing);
+	    (type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || type == CU_MEM_HANDLE_TYPE_FABRIC))
 		exported(physical, out, type);
-		pthread_mutex_unlock(&sharing);
-	}
 	if (charged)
 		refer(physical, -1);
 	return result;
 }
 
-/* What a number stands for, with a reference, or NULL: it is not the job's. */
-static struct physical *physical_of(uint64_t id) {
-	struct physical *new = calloc(1, sizeof *new), *one;
+static struct physical *find_share(uint64_t id) {
+	struct physical *one;
 
-	pthread_mutex_lock(&sharing);
-	pthread_mutex_lock(&lock);
+	HOLD(lock);
 	for (one = shares; one != NULL && one->share != id;)
 		one = one->next;
 	if (one != NULL)
 		one->references++;
-	pthread_mutex_unlock(&lock);
-	if (one != NULL || new == NULL || !join_share(id)) {
-		pthread_mutex_unlock(&sharing);
-		free(new);
+	return one;
+}
+
+/* What a number stands for, with a reference, or NULL: it is not the job's. */
+static struct physical *physical_of(uint64_t id) {
+	struct physical *one;
+
+	HOLD(sharing);
+	if ((one = find_share(id)) != NULL || (one = calloc(1, sizeof *one)) == NULL)
 		return one;
+	if (!join_share(id)) {
+		free(one);
+		return NULL;
 	}
-	*new = (struct physical){.card = NO_CARD, .references = 1, .share = id};
-	pthread_mutex_lock(&lock);
-	new->next = shares;
-	shares = new;
-	pthread_mutex_unlock(&lock);
-	pthread_mutex_unlock(&sharing);
-	return new;
+	*one = (struct physical){.card = NO_CARD, .references = 1};
+	link_share(one, id);
+	return one;
 }
 
 /* The memory is held before the driver is asked, so that the exporter's release does not end it meanwhile. */
