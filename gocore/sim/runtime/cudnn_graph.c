@@ -109,9 +109,8 @@ EXPORT int cudnnBackendCreateDescriptor(int kind, struct descriptor **out) {
 }
 
 EXPORT int cudnnBackendDestroyDescriptor(struct descriptor *descriptor) {
-	pthread_mutex_lock(&cudnn_lock);
+	HOLD(cudnn_lock);
 	release(descriptor);
-	pthread_mutex_unlock(&cudnn_lock);
 	return SUCCESS;
 }
 
@@ -121,10 +120,8 @@ EXPORT int cudnnBackendSetAttribute(
 		return CUDNN_NULL_POINTER;
 	if (count < 0 || descriptor->finalized)
 		return CUDNN_BAD_PARAM;
-	pthread_mutex_lock(&cudnn_lock);
-	int result = set(descriptor, name, type, count, values);
-	pthread_mutex_unlock(&cudnn_lock);
-	return result;
+	HOLD(cudnn_lock);
+	return set(descriptor, name, type, count, values);
 }
 
 /* The count is of all values, but of a heuristic's results those that there is room for: PyTorch 2.14 and later request
@@ -150,18 +147,14 @@ static int get(const struct attribute *attribute, int type, int64_t room, int64_
 /* What is not set has no values: notes, knobs, intermediate results. */
 EXPORT int cudnnBackendGetAttribute(
     struct descriptor *descriptor, int name, int type, int64_t room, int64_t *count, void *values) {
-	int result = SUCCESS;
 	NEED(descriptor, CUDNN_NULL_POINTER);
 	if (!descriptor->finalized)
 		return CUDNN_NOT_FINALIZED;
 	if (count != NULL)
 		*count = 0;
-	pthread_mutex_lock(&cudnn_lock);
+	HOLD(cudnn_lock);
 	const struct attribute *attribute = cudnn_attribute(descriptor, name);
-	if (attribute != NULL)
-		result = get(attribute, type, room, count, values);
-	pthread_mutex_unlock(&cudnn_lock);
-	return result;
+	return attribute != NULL ? get(attribute, type, room, count, values) : SUCCESS;
 }
 
 /* For what cuDNN makes itself: it is finalized from the beginning. */
@@ -253,10 +246,9 @@ static int complete(struct descriptor *descriptor) {
 
 EXPORT int cudnnBackendFinalize(struct descriptor *descriptor) {
 	NEED(descriptor, CUDNN_NULL_POINTER);
-	pthread_mutex_lock(&cudnn_lock);
+	HOLD(cudnn_lock);
 	int result = descriptor->finalized ? SUCCESS : complete(descriptor);
 	descriptor->finalized |= result == SUCCESS;
-	pthread_mutex_unlock(&cudnn_lock);
 	return result;
 }
 

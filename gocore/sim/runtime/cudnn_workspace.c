@@ -355,14 +355,12 @@ static int64_t noted(int64_t bytes, int64_t most) {
 
 /* The nth of them, from 0: its bytes, and the most that it may be. Returns 1 when there are no more. */
 EXPORT int gpuconf_runtime_workspace(int number, int64_t *bytes, int64_t *most) {
-	pthread_mutex_lock(&cudnn_lock);
-	int missing = number < 0 || number >= count_of_workspaces;
-	if (!missing) {
-		*bytes = workspaces[number].bytes;
-		*most = workspaces[number].most;
-	}
-	pthread_mutex_unlock(&cudnn_lock);
-	return missing;
+	HOLD(cudnn_lock);
+	if (number < 0 || number >= count_of_workspaces)
+		return 1;
+	*bytes = workspaces[number].bytes;
+	*most = workspaces[number].most;
+	return 0;
 }
 
 /* How sizes are known: 0 from trees for this library and card, 1 from rules, 2 from rules for other versions. */

@@ -46,13 +46,12 @@ static int grow(void) {
 /* The other arguments, such as the device's own name for it, are not needed. */
 EXPORT void __cudaRegisterFunction(void **handle, const char *function, char *symbol) {
 	(void)handle;
-	pthread_mutex_lock(&kernels_lock);
+	HOLD(kernels_lock);
 	if (taken * 2 < size || grow()) {
 		struct kernel *kernel = place(table, size, function);
 		taken += kernel->function == NULL;
 		*kernel = (struct kernel){function, symbol, NULL};
 	}
-	pthread_mutex_unlock(&kernels_lock);
 }
 
 /*
@@ -88,14 +87,13 @@ static char *readable(const char *symbol) {
 
 static struct kernel look_up(const void *function, const char *name) {
 	struct kernel copy = {NULL, NULL, NULL};
-	pthread_mutex_lock(&kernels_lock);
+	HOLD(kernels_lock);
 	struct kernel *kernel = size > 0 ? place(table, size, function) : NULL;
 	if (kernel != NULL && kernel->function != NULL) {
 		if (name != NULL)
 			kernel->name = name;
 		copy = *kernel;
 	}
-	pthread_mutex_unlock(&kernels_lock);
 	return copy;
 }
 

@@ -40,15 +40,15 @@ int make(void **out, size_t bytes) { return out != NULL && (*out = calloc(1, byt
  * driver's. */
 
 static pthread_mutex_t *const locks[] = {&cudnn_lock, &kernels_lock, &names_lock};
-enum { LOCKS = sizeof locks / sizeof *locks };
+enum { FORK_LOCKS = sizeof locks / sizeof *locks };
 
 static void before_fork(void) {
-	for (int i = 0; i < LOCKS; i++)
+	for (int i = 0; i < FORK_LOCKS; i++)
 		pthread_mutex_lock(locks[i]);
 }
 
 static void after_fork(void) {
-	for (int i = LOCKS; i > 0; i--)
+	for (int i = FORK_LOCKS; i > 0; i--)
 		pthread_mutex_unlock(locks[i - 1]);
 }
 

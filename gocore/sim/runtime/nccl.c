@@ -234,10 +234,9 @@ EXPORT int ncclCommInitAll(struct nccl_comm **out, int count, const int *devices
 /* Waits until the operations so far are over. */
 EXPORT int ncclCommFinalize(struct nccl_comm *comm) {
 	NEED(comm, NCCL_INVALID_ARGUMENT);
-	pthread_mutex_lock(&comm->lock);
+	HOLD(comm->lock);
 	while (comm->done != comm->issued)
 		pthread_cond_wait(&comm->turn, &comm->lock);
-	pthread_mutex_unlock(&comm->lock);
 	return SUCCESS;
 }
 

@@ -15,6 +15,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "../../lease/budget/budget.h"
+
 #define EXPORT __attribute__((visibility("default")))
 
 /* CUDA's numbers: the driver's and the runtime's are equal for these. */

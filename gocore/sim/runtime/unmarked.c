@@ -73,7 +73,7 @@ static unsigned place_of(const char *name, int lasting) {
 	unsigned count, i = look_up(name, 0, &count);
 	if (i < count)
 		return i;
-	pthread_mutex_lock(&names_lock);
+	HOLD(names_lock);
 	i = look_up(name, 1, &count);
 	if (i == count) {
 		const char *kept = "others";
@@ -85,7 +85,6 @@ static unsigned place_of(const char *name, int lasting) {
 		} else
 			i = MOST_NAMES - 1;
 	}
-	pthread_mutex_unlock(&names_lock);
 	return i;
 }
 
