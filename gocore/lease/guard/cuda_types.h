@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The types of CUDA's driver and of NVML that hooked functions use. Their constants are in machine/cuda/constants.h. */
+/*
+ * The types of CUDA's driver and of NVML that hooked functions use, beside those of machine/cuda. Their constants are
+ * in machine/cuda/constants.h.
+ */
 #ifndef GPUCONF_GUARD_CUDA_TYPES_H
 #define GPUCONF_GUARD_CUDA_TYPES_H
 
-#include <stddef.h>
-#include <stdint.h>
+#include "../../machine/cuda/cuda_abi.h"
 
-typedef int CUresult;
 enum {
 	CUDA_SUCCESS = 0,
 	CUDA_ERROR_INVALID_VALUE = 1,
@@ -18,36 +19,17 @@ enum {
 	CUDA_ERROR_NOT_SUPPORTED = 801,
 };
 
-typedef int CUdevice;
-typedef unsigned long long CUdeviceptr;
 typedef unsigned int CUdeviceptr_v1;
-typedef struct CUctx_st *CUcontext;
 typedef struct CUgreenCtx_st *CUgreenCtx;
-typedef struct CUstream_st *CUstream;
-typedef struct CUevent_st *CUevent;
 typedef struct CUarray_st *CUarray;
 typedef struct CUmipmappedArray_st *CUmipmappedArray;
 typedef struct CUmemPoolHandle_st *CUmemoryPool;
-typedef struct CUgraph_st *CUgraph;
-typedef struct CUgraphNode_st *CUgraphNode;
 typedef struct CUgraphExec_st *CUgraphExec;
-typedef unsigned long long CUmemGenericAllocationHandle;
 #define OWN_STREAM ((CUstream)2) /* CU_STREAM_PER_THREAD */
 
-/* CUmemLocation. A locality domain's id is a struct whose first byte is the device. Drivers of CUDA 13.3 have the type,
- * and constants.h, of 13.2, has not. */
+/* Of CUmemLocation. A locality domain's id is a struct whose first byte is the device. Drivers of CUDA 13.3 have the
+ * type, and constants.h, of 13.2, has not. */
 enum { LOCATION_DEVICE_LOCALITY_DOMAIN = 6 };
-typedef struct {
-	int type;
-	int id;
-} CUmemLocation;
-
-typedef struct {
-	int type, handle_types;
-	CUmemLocation location;
-	void *win32;
-	unsigned char flags[8];
-} CUmemAllocationProp;
 
 enum { FABRIC_BYTES = 64 }; /* of a handle of CU_MEM_HANDLE_TYPE_FABRIC, which means the same everywhere */
 
