@@ -121,7 +121,7 @@ static inline __attribute__((always_inline)) void leave_gate(struct gate_thread 
 #endif
 
 /* start.c */
-__attribute__((format(printf, 1, 2))) void note(const char *format, ...);
+#define note budget_note /* one log for both */
 #define NOTE_ONCE(...) \
 	do { \
 		static int noted_; \

@@ -67,12 +67,15 @@ static void forget_libraries(void) {
 
 #define LARGEST_LOG (1 << 20)
 
-static void write_note(const char *format, va_list arguments) {
+void budget_note(const char *format, ...) {
+	va_list arguments;
 	char path[4200], text[1024];
 	struct stat facts;
 	int head = snprintf(text, sizeof text, "%d: ", (int)getpid());
 
+	va_start(arguments, format);
 	vsnprintf(text + head, sizeof text - (size_t)head - 1, format, arguments);
+	va_end(arguments);
 	strcat(text, "\n");
 	snprintf(path, sizeof path, "%s/log", folder);
 	int file = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -84,16 +87,6 @@ static void write_note(const char *format, va_list arguments) {
 	}
 	close(file);
 }
-
-#define WRITE(format) \
-	va_list arguments; \
-	va_start(arguments, format); \
-	write_note(format, arguments); \
-	va_end(arguments)
-
-void note(const char *format, ...) { WRITE(format); }
-
-void budget_note(const char *format, ...) { WRITE(format); }
 
 char folder[4096];
 int started;
