@@ -28,10 +28,8 @@ func (m *Manager) Frees(number int) (count uint64, err error) {
 // WaitForFree blocks until a block of the logical GPU is freed after seen was read from Frees, or until timeout. If the
 // Manager is closed meanwhile, it returns FailedPrecondition.
 func (m *Manager) WaitForFree(number int, seen uint64, timeout time.Duration) error {
-	m.mu.RLock()
-	p, err := m.poolLocked(number)
-	m.mu.RUnlock()
-	if err != nil {
+	var p *pool
+	if err := m.onPool(number, func(found *pool) { p = found }); err != nil {
 		return err
 	}
 	p.frees.wait(p.bfc.Frees, seen, timeout)

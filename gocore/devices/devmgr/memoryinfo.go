@@ -81,14 +81,9 @@ func (m *Manager) MemoryStats(text string) (MemoryStats, error) {
 }
 
 // MemoryTotals returns the counters of a logical GPU's pool.
-func (m *Manager) MemoryTotals(number int) (MemoryTotals, error) {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	p, err := m.poolLocked(number)
-	if err != nil {
-		return MemoryTotals{}, err
-	}
-	return MemoryTotals{p.bfc.Totals(), p.ooms.Load()}, nil
+func (m *Manager) MemoryTotals(number int) (totals MemoryTotals, err error) {
+	err = m.onPool(number, func(p *pool) { totals = MemoryTotals{p.bfc.Totals(), p.ooms.Load()} })
+	return totals, err
 }
 
 // poolOfLocked returns a device's pool, after reclaiming the memory of destroyed graphs.
@@ -159,18 +154,12 @@ func (m *Manager) StartPeak(number int) (id bfc.PeakID, before bfc.Usage, err er
 
 // StopPeak ends a measurement and returns what is in use now, with the peaks since it started.
 func (m *Manager) StopPeak(number int, id bfc.PeakID) (after bfc.Usage, err error) {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	p, err := m.poolLocked(number)
-	if err != nil {
-		return bfc.Usage{}, err
+	running := false
+	err = m.onPool(number, func(p *pool) { after, running = p.bfc.StopPeak(id) })
+	if err == nil && !running {
+		err = status.Errorf(status.InvalidArgument, "measurement %d on %s is not running", id, shortName(number))
 	}
-	after, ok := p.bfc.StopPeak(id)
-	if !ok {
-		return bfc.Usage{}, status.Errorf(status.InvalidArgument, "measurement %d on %s is not running", id,
-			shortName(number))
-	}
-	return after, nil
+	return after, err
 }
 
 // Publisher is where other processes read the figures of this process's pools.
