@@ -29,11 +29,7 @@ func (calls) AddConstant(g *graph.Graph, name string, host int64, nbytes int64, 
 	if err != nil {
 		return nil, err
 	}
-	before, err := nodes(g, after)
-	if err != nil {
-		return nil, err
-	}
-	return addNode(g, graph.NodeSpec{Op: graph.Const, Name: name, Value: value, Controls: before, Device: device})
+	return addNode(g, graph.NodeSpec{Op: graph.Const, Name: name, Value: value, Device: device}, after)
 }
 
 // AddPlaceholder adds a placeholder, whose value is fed. shape is like "2,3", with -1 for an unknown size. If unranked
@@ -47,10 +43,7 @@ func (calls) AddPlaceholder(g *graph.Graph, name string, dtype string, shape str
 	if spec.Shape.Sizes, err = parseShape(shape); err != nil {
 		return nil, err
 	}
-	if spec.Controls, err = nodes(g, after); err != nil {
-		return nil, err
-	}
-	return addNode(g, spec)
+	return addNode(g, spec, after)
 }
 
 // AddNode adds an operation on nodes of a graph, "0 1". Its other arguments and its result are those of AddConstant.
@@ -60,14 +53,10 @@ func (calls) AddNode(g *graph.Graph, op string, name string, inputs string, afte
 	if err != nil {
 		return nil, err
 	}
-	before, err := nodes(g, after)
-	if err != nil {
-		return nil, err
-	}
 	return addNode(g, graph.NodeSpec{
-		Op: graph.Op(op), Name: name, Inputs: read, Controls: before, Device: device,
+		Op: graph.Op(op), Name: name, Inputs: read, Device: device,
 		TransposeA: flags&transposeA != 0, TransposeB: flags&transposeB != 0,
-	})
+	}, after)
 }
 
 // nodes reads "0 1" as nodes of a graph.
@@ -79,7 +68,11 @@ func nodes(g *graph.Graph, text string) ([]*graph.Node, error) {
 	return process.NodesOf(g, ids)
 }
 
-func addNode(g *graph.Graph, spec graph.NodeSpec) (map[string]any, error) {
+// addNode adds a node that runs after others, "0 1".
+func addNode(g *graph.Graph, spec graph.NodeSpec, after string) (_ map[string]any, err error) {
+	if spec.Controls, err = nodes(g, after); err != nil {
+		return nil, err
+	}
 	n, err := g.Add(spec)
 	if err != nil {
 		return nil, err
