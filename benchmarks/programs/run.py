@@ -71,7 +71,9 @@ def prepare(one: dict[str, Any], checkouts: Path, folder: Path) -> Path:
     return target / one["cwd"]
 
 
-def gpuconf(one: dict[str, Any], checkouts: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def gpuconf(
+    one: dict[str, Any], checkouts: Path, *words: str, longest: int = LONGEST
+) -> subprocess.CompletedProcess[str]:
     """Run a command of gpuconf in the program's folder, in a new copy of its project."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("GPUCONF_", "CUDA_"))}
     with tempfile.TemporaryDirectory() as folder:
@@ -84,7 +86,7 @@ def gpuconf(one: dict[str, Any], checkouts: Path, *words: str) -> subprocess.Com
         terminal, its = os.openpty()  # as a user's: some programs ask for its size
         try:
             termios.tcsetwinsize(its, (24, 80))
-            options = {"stdin": its, "timeout": LONGEST, "cwd": cwd, "env": environment}
+            options = {"stdin": its, "timeout": longest, "cwd": cwd, "env": environment}
             return subprocess.run(command, capture_output=True, text=True, check=False, **options)
         finally:
             os.close(terminal)
