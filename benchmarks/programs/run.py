@@ -67,7 +67,9 @@ def prepare(one: dict[str, Any], checkouts: Path, folder: Path) -> Path:
     for path, (kind, *arguments) in one.get("data", {}).items():
         {"pictures": pictures, "text": text}[kind](target / path, *arguments)
     for command in one.get("before", []):
-        subprocess.run([sys.executable, *command], cwd=target / one["cwd"], check=True, capture_output=True)
+        environment = {**os.environ, "PYTHONPATH": str(HERE / "data")}
+        options: dict[str, Any] = {"cwd": target / one["cwd"], "env": environment}
+        subprocess.run([sys.executable, *command], check=True, capture_output=True, **options)
     return target / one["cwd"]
 
 
