@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from draw import FOLDERS, RUNS, TRAINS
+from draw import RUNS, TRAINS
 from run import HERE, gpuconf
 
 SEED = 61
@@ -65,7 +65,13 @@ TRANSFORMERS = [
     "translation/run_translation_no_trainer.py",
 ]
 VISION = [
-    "classification", "depth/stereo", "detection", "optical_flow", "segmentation", "similarity", "video_classification"
+    "classification",
+    "depth/stereo",
+    "detection",
+    "optical_flow",
+    "segmentation",
+    "similarity",
+    "video_classification",
 ]
 OTHERS = [
     "litgpt litgpt/pretrain.py",

@@ -1,4 +1,4 @@
-"""A folder ``sd`` with a model of the sizes of Stable Diffusion 1.5, whose weights are zero and take no room on disk."""
+"""A folder ``sd`` with a model of the sizes of Stable Diffusion 1.5. Its weights are zero, and need no room on disk."""
 
 from __future__ import annotations
 
