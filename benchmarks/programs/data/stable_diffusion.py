@@ -34,7 +34,7 @@ down, up = ("DownEncoderBlock2D",) * 4, ("UpDecoderBlock2D",) * 4
 with torch.device("meta"):
     unet = UNet2DConditionModel(sample_size=64, cross_attention_dim=768)
     vae = AutoencoderKL(down_block_types=down, up_block_types=up, **blocks)
-    text = CLIPTextModel(CLIPTextConfig(architectures=["CLIPTextModel"]))
+    text = CLIPTextModel(CLIPTextConfig(hidden_size=768, intermediate_size=3072, num_attention_heads=12))
     text.config.architectures = ["CLIPTextModel"]
 save("unet", unet, "diffusion_pytorch_model.safetensors")
 save("vae", vae, "diffusion_pytorch_model.safetensors")
