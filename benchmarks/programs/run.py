@@ -100,7 +100,7 @@ def whole(one: dict[str, Any], checkouts: Path, card: str) -> tuple[list[int], s
     words = ["run", "--simulate", card, "--values", "none", sys.executable, "-c", PEAK, *one["words"]]
     done = gpuconf(one, checkouts, *words)
     peaks = [line for line in done.stderr.splitlines() if line.startswith("PEAK ")]
-    failed = "" if done.returncode == 0 else done.stderr[-600:]
+    failed = "" if done.returncode == 0 else done.stderr[-2000:]
     return [int(word) for word in peaks[-1].split()[1:]] if peaks else [], failed
 
 
@@ -130,7 +130,7 @@ def compare(one: dict[str, Any], checkouts: Path) -> dict[str, Any]:
     row["run"], row["failed"] = whole(one, checkouts, card if row["verdict"] == "fits" else f"{card}:no-limit")
     if row["run"]:
         row["differs"] = [round(a / b - 1, 4) for a, b in zip(row["planned"], row["run"], strict=True)]
-    row["wrong"] = row["verdict"] == "fits" and "OutOfMemoryError" in row["failed"]
+    row["wrong"] = row["verdict"] == "fits" and "CUDA out of memory" in row["failed"]
     return row
 
 
@@ -139,7 +139,7 @@ def below(one: dict[str, Any], checkouts: Path, row: dict[str, Any]) -> dict[str
     card = f"T4:{row['planned'][1] * 9 // 10 >> 20}MiB"
     answer, _, _ = planned(one, checkouts, card)
     verdict = answer["cards"][0]["verdict"] if answer.get("cards") else answer.get("why_no_verdict", "")
-    ran_out = "OutOfMemoryError" in whole(one, checkouts, card)[1]
+    ran_out = "CUDA out of memory" in whole(one, checkouts, card)[1]
     return {"card": card, "verdict": verdict, "ran out": ran_out, "wrong": verdict == "fits" and ran_out}
 
 

@@ -45,9 +45,7 @@ def test_every_kind_of_go_has_its_class() -> None:
 
 def test_c_raises_kinds_of_go() -> None:
     sources = "".join(path.read_text() for path in sorted((ROOT / "pybind" / "_gpuconf").glob("*.c")))
-    found = re.findall(r'\\x1e(?:"\s+")?([A-Z_]+)(?:"\s+")?\\x1e', sources) + re.findall(
-        r'\[GCGO_\w+\] = "([A-Z_]+)"', sources
-    )
+    found = re.findall(r"\\036([A-Z_]+)\\036", sources) + re.findall(r'\[GCGO_\w+\] = "([A-Z_]+)"', sources)
     assert len(found) == 5
     assert set(found) - set(CLASSES) == {"FORKED"}, "native.py makes a ForkedProcessError of it"
 
