@@ -153,12 +153,13 @@ class PassedOn:
         """When to call pass_on, by the monotonic clock."""
         return self._waiting[0][0] if self._waiting else float("inf")
 
-    def pass_on(self) -> None:
-        """Send what is due and did not reach the program."""
+    def pass_on(self, *, idle: bool) -> None:
+        """Send what is due and did not reach the program. ``idle``: no signal waits to be taken here. Those that do are
+        among the witnessed ones, where the witness has answered late.
+        """
         now = time.monotonic()
-        if self.due() > now:
-            return
-        self._witnessed += self._witness.taken()
+        if self.due() <= now:
+            self._witnessed += self._witness.taken()
         while self.due() <= now:
             _, number, sender = self._waiting.pop(0)
             if sender is not None and not self._has_reached_it(number, sender):
@@ -166,7 +167,7 @@ class PassedOn:
                     os.kill(self._program, number)
                 except ProcessLookupError:  # it has just ended
                     pass
-        if not self._waiting:
+        if idle and not self._waiting:
             self._witnessed.clear()
 
     def end(self) -> None:
@@ -258,7 +259,7 @@ class Supervisor:
             )
             if taken is not None and taken.si_signo != signal.SIGCHLD:
                 self._passed_on.take(taken)
-            self._passed_on.pass_on()
+            self._passed_on.pass_on(idle=taken is None)
             if look <= time.monotonic():
                 look = time.monotonic() + while_running()
         self._passed_on.end()
