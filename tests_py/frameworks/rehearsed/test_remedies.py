@@ -8,6 +8,7 @@ from typing import Any
 
 import no_gpu
 import pytest
+import script
 
 pytestmark = [
     pytest.mark.skipif(no_gpu.torch_folder() is None, reason="no PyTorch that is built for CUDA is installed"),
@@ -141,6 +142,26 @@ def test_a_change_that_gains_no_card_is_not_named(tmp_path: Path) -> None:
     assert all(one["why"] == "" for change, one in tried.items() if change not in ("offload", "states"))
     assert planned(tmp_path, program, "--gpu", "H100-80GB", "--help-fit")["remedies"] is None
     assert planned(tmp_path, program, "--gpu", "A10")["remedies"] is None
+
+
+STAGES = """
+from functools import partial
+import torch
+from gpuconf.plans.programs.remedies import _repeated
+
+def repeat(kind, inside, count):
+    return torch.nn.Sequential(*(kind(inside(), torch.nn.ReLU()) for _ in range(count)))
+
+stage, block, expert = (type(name, (torch.nn.Sequential,), {}) for name in ("Stage", "Block", "Expert"))
+plain = partial(torch.nn.Linear, 2, 2)
+assert set(_repeated(repeat(stage, partial(repeat, block, plain, 3), 4))) == {block}
+assert set(_repeated(repeat(block, partial(repeat, expert, plain, 8), 12))) == {block}
+"""
+
+
+def test_blocks_are_checkpointed_and_not_the_stages_that_hold_them() -> None:
+    done = script.execute([sys.executable, "-c", STAGES], env=script.plain())
+    assert done.returncode == 0, done.stderr
 
 
 BATCHES = """

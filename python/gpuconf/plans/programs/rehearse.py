@@ -433,7 +433,9 @@ def _remedy(
         program = _run_program(asked, cards[0], covers, tick, stacks=False, change="+".join(names), setting=setting)
         run = _run_of(program, list(program.processes.values()), cards, first=False)
         covers.pop().close()
-        row["reserved"] = max((one["reserved"] for one in run.processes), default=row["reserved"])
+        most = max(run.processes, key=lambda one: one["allocated"], default=most)
+        row |= {name: most[name] for name in ("allocated", "reserved")}
+        row["saves"] = most_before["allocated"] - most["allocated"]
     return row
 
 

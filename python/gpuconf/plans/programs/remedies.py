@@ -46,6 +46,7 @@ _AROUND = """with {context}:
 _SCALER = """
 # and with scaler = torch.amp.GradScaler(), made once:
 #     scaler.scale(loss).backward(); scaler.step(optimizer); scaler.update()"""
+_STAGES = 4  # at most, in models whose outermost repeated modules have blocks of their own
 _ON_HOST = (
     "torchao.optim.CPUOffloadOptimizer(model.parameters(), torch.optim.{name}, ...)  # in place of torch.optim.{name}"
 )
@@ -337,12 +338,16 @@ def _on_host(offload: Any, kind: Any, params: Any, *args: Any, **named: Any) -> 
 
 
 def _repeated(model: Any) -> Iterator[type]:
-    """Yield the classes of outermost blocks that stand beside others of their class and have modules of their own."""
+    """Yield the classes of outermost blocks that stand beside others of their class and have modules of their own.
+
+    Of a few stages of a model the blocks count: a stage computes all of its activations again at once.
+    """
     children = list(model.children())
     counts = Counter(type(one) for one in children if any(True for _ in one.children()))
     for kind, count in counts.items():
         if count > 1 and kind.__module__ != "torch.nn.modules.container":
-            yield kind
+            inner = {one for child in children if type(child) is kind for one in _repeated(child)}
+            yield from inner if count <= _STAGES and inner else [kind]
     for one in children:
         if counts[type(one)] < 2 or type(one).__module__ == "torch.nn.modules.container":
             yield from _repeated(one)
