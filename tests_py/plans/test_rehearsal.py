@@ -64,6 +64,13 @@ def test_a_program_of_which_nothing_is_known_is_one_line(tmp_path: Path, program
     assert not (tmp_path / "recording.pickle").exists()
 
 
+def test_only_one_number_is_searched_for_accumulated_gradients(tmp_path: Path) -> None:
+    ranges = ("--largest", "BATCH=1..8", "--largest", "LENGTH=1..8")
+    done = plan(tmp_path, "", "--help-fit", *ranges, "--all")
+    text = "--help-fit can be used with one --largest only: that of the batch"
+    assert (done.returncode, text in done.stderr) == (2, True)
+
+
 def test_a_program_started_from_a_terminal_can_ask_for_its_size_and_reads_nothing(tmp_path: Path) -> None:
     program = """
     import os, subprocess, sys

@@ -103,6 +103,22 @@ def test_of_several_walks_over_a_loop_the_longest_is_named(tmp_path: Path) -> No
     assert found["ran"]["batch"] == 500  # the largest
 
 
+def test_a_loop_that_cannot_be_looked_at_runs_whole(tmp_path: Path) -> None:
+    """What a batch raises when a rehearsal reads its size was the program's failure."""
+    kind = """
+class Batch:
+    def __init__(self, rows): self.rows = torch.stack(rows)
+    size = property(lambda self: 1 / 0)
+"""
+    loop = "for batch in torch.utils.data.DataLoader(torch.randn(200, 64), batch_size=20, collate_fn=Batch):"
+    program = f"import torch{kind}{loop}\n    batch.rows.cuda()\nprint('all')\n"
+    found = planned(tmp_path, program, "--gpu", "T4")
+    assert (found["why_no_verdict"], found["ran"]["cut"]) == ("", [])
+    assert (
+        "loops run whole, as one could not be looked at: ZeroDivisionError: division by zero (loops)" in found["notes"]
+    )
+
+
 def test_a_program_that_did_not_end_depends(tmp_path: Path) -> None:
     program = LATE.format(inside="", after="").replace("for step, (x,) in enumerate(", "while True:\n  for (x,) in (")
     found = planned(tmp_path, program, "--gpu", "A10", "--seconds", "15")

@@ -22,9 +22,9 @@ class Rehearsal(Printed, metaclass=Made):
     PyTorch's allocator;
     ``unseen``, what the program may do that was not seen, because of which no card surely holds it;
     ``helps``, the settings and changes that were tried, and what they save; ``remedies``, the changes of ``--help-fit``
-    that gain a card, with the lines to write, None if none was tried; ``functions``, what the compiled functions
-    of a JAX program need; ``why_no_verdict``, "" if there is one. Sizes are in bytes.
-    :meth:`to_dict` has the same under the same names.
+    that gain a card, with the lines to write, None if none was tried; ``tried``, those that gain none;
+    ``functions``, what the compiled functions of a JAX program need; ``why_no_verdict``, "" if there is one.
+    Sizes are in bytes. :meth:`to_dict` has the same under the same names.
     """
 
     __module__ = "gpuconf"
@@ -41,6 +41,7 @@ class Rehearsal(Printed, metaclass=Made):
         self.unseen: list[str] = fields["unseen"]
         self.helps: list[dict[str, Any]] = fields["helps"]
         self.remedies: list[dict[str, Any]] | None = fields["remedies"]
+        self.tried: list[dict[str, Any]] = fields["tried"]
         self.functions: list[dict[str, Any]] = fields["functions"]
         self.why_no_verdict: str = fields["why_no_verdict"]
 
@@ -195,7 +196,7 @@ class Rehearsal(Printed, metaclass=Made):
         for number, one in enumerate(self.remedies, 1):
             yield from wrapped(f"change {number}: ", one["title"])
             yield from (f"    {line}" for line in one["write"])
-        for one in self._fields["tried"]:
+        for one in self.tried:
             what = one["why"] or (f"saves {human_bytes(one['saves'])}" if one["saves"] > 0 else "saves nothing")
             yield from wrapped("gains no card: ", f"{one['title']} ({what})")
         yield ""
