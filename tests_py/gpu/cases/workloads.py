@@ -18,22 +18,24 @@ from checks import MIB, Missing, expect, installed, note
 
 ROOT = Path(__file__).resolve().parents[3]
 SECONDS = 120.0
+PEAKS = """
+torch.cuda.synchronize()
+import json
+print(json.dumps([torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved()]), flush=True)
+"""
 SMALL_TRAINING = """
-    import torch
-    from torch import nn
-    torch.manual_seed(0)
-    layer = nn.TransformerEncoderLayer(512, 8, 2048, batch_first=True)
-    model = nn.Sequential(nn.Embedding(8000, 512), nn.TransformerEncoder(layer, 6), nn.Linear(512, 8000)).cuda()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
-    for _ in range(4):
-        tokens = torch.randint(0, 8000, (16, 256), device="cuda")
-        loss = nn.functional.cross_entropy(model(tokens).flatten(0, 1), tokens.flatten())
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    torch.cuda.synchronize()
-    import json, sys
-    print(json.dumps([torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved()]), flush=True)
+import torch
+from torch import nn
+torch.manual_seed(0)
+layer = nn.TransformerEncoderLayer(512, 8, 2048, batch_first=True)
+model = nn.Sequential(nn.Embedding(8000, 512), nn.TransformerEncoder(layer, 6), nn.Linear(512, 8000)).cuda()
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+for _ in range(4):
+    tokens = torch.randint(0, 8000, (16, 256), device="cuda")
+    loss = nn.functional.cross_entropy(model(tokens).flatten(0, 1), tokens.flatten())
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
 """
 
 
@@ -101,12 +103,37 @@ def case_a_simulated_card_beside_the_real_one() -> dict[str, Any]:
 
 def case_a_rehearsal_predicts_the_run() -> dict[str, Any]:
     """``gpuconf plan`` rehearses a training on this card, simulated; then the same program runs on it."""
+    return _predicted("a training", SMALL_TRAINING)
+
+
+def case_a_rehearsal_predicts_a_classifier() -> dict[str, Any]:
+    """The loops over a loader are cut in the rehearsal, and the validation has larger batches than the training."""
+    return _predicted_of("classifier")
+
+
+def case_a_rehearsal_predicts_two_networks() -> dict[str, Any]:
+    """Two networks train against each other, each with its optimizer."""
+    return _predicted_of("two_optimizers")
+
+
+def case_a_rehearsal_predicts_a_language_model() -> dict[str, Any]:
+    """A loop without a loader, with validations and checkpoints in it, and one before the first step."""
+    return _predicted_of("language_model")
+
+
+def _predicted_of(name: str) -> dict[str, Any]:
+    """Compare a program of the tests of rehearsals."""
+    path = ROOT / "tests_py" / "frameworks" / "rehearsed" / "programs" / f"{name}.py"
+    return _predicted(name, path.read_text())
+
+
+def _predicted(name: str, text: str) -> dict[str, Any]:
+    """Compare the peaks of a rehearsal with those of the run."""
     installed("torch")
     with tempfile.TemporaryDirectory() as folder:
-        program = _program(SMALL_TRAINING, folder)
-        (predicted,) = json.loads(_run(_gpuconf("plan", "--gpu", _profile(), "--json", "--", sys.executable, program)))[
-            "processes"
-        ]
+        program = _program(text + PEAKS, folder)
+        command = _gpuconf("plan", "--gpu", _profile(), "--json", "--", sys.executable, program)
+        (predicted,) = json.loads(_run(command))["processes"]
         allocated, reserved = json.loads(_run([sys.executable, program]).splitlines()[-1])
     note(
         allocated=allocated,
@@ -114,8 +141,8 @@ def case_a_rehearsal_predicts_the_run() -> dict[str, Any]:
         reserved=reserved,
         predicted_reserved=predicted["reserved"],
     )
-    expect(abs(predicted["allocated"] / allocated - 1) <= 0.005, "the allocated peak is not the predicted one")
-    expect(abs(predicted["reserved"] / reserved - 1) <= 0.02, "the reserved memory is not the predicted one")
+    expect(abs(predicted["allocated"] / allocated - 1) <= 0.005, f"{name}: the allocated peak is not the predicted one")
+    expect(abs(predicted["reserved"] / reserved - 1) <= 0.02, f"{name}: the reserved memory is not the predicted one")
     return {}
 
 
@@ -123,7 +150,7 @@ def case_a_snapshot_of_pytorch_is_planned() -> dict[str, Any]:
     """A snapshot that PyTorch dumps on this card: its planned peak is PyTorch's own."""
     installed("torch")
     with tempfile.TemporaryDirectory() as folder:
-        program = "import torch\ntorch.cuda.memory._record_memory_history()\n" + textwrap.dedent(SMALL_TRAINING)
+        program = "import torch\ntorch.cuda.memory._record_memory_history()\n" + SMALL_TRAINING + PEAKS
         program += f"\ntorch.cuda.memory._dump_snapshot({folder + '/snapshot.pickle'!r})"
         path = Path(folder, "train.py")
         path.write_text(program)
