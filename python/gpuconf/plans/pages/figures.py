@@ -49,7 +49,7 @@ def render(histories: Sequence[History], plan: Plan, library: str, of: OfProgram
     elif top:
         body = f"<pre class=verdict>{html.escape(chr(10).join(top))}</pre>{body}"
     body += "".join(f"<p>Note: {html.escape(note)}</p>" for note in plan._notes())
-    head = f"{_count(plan.events, 'event')}, {_count(sum(u.num_allocs for u in plan.usages), 'allocation')}"
+    head = plan._head()
     if plan.lost:
         head += f"; {_count(plan.lost, 'older event')} lost: an earlier peak may be missing"
     return frame("memory report" if of is None else "rehearsal", head, body, figures, library)

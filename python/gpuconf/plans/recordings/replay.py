@@ -128,6 +128,7 @@ class Plan(Printed, Fields, metaclass=Made):
         self._open_ended = trace._open_ended
         self._recorded: list[Any] = trace._recorded
         self._incomplete = trace._incomplete
+        self._settings = trace._settings
         self.out_of_memory: tuple[OutOfMemory, ...] = _failed(trace)
         self.usages: tuple[PlanUsage, ...] = tuple(_usage(usage, trace) for usage in fields["usage"] or ())
         self.results: tuple[PlanResult, ...] = tuple(map(_result, fields["results"] or ()))
@@ -245,8 +246,14 @@ class Plan(Printed, Fields, metaclass=Made):
                 sizes = human_bytes(usage.peak_bytes_in_use), human_bytes(reserved)
                 yield f"GPU:{usage.gpu}", "as recorded", fits, "-", *sizes, "-"
 
+    def _head(self) -> str:
+        """Return how long the trace is, and of what it is if a rehearsal wrote it."""
+        events = f"{counted(self.events, 'event')}, {counted(sum(u.num_allocs for u in self.usages), 'allocation')}"
+        of = self._settings
+        return f"{events}, on {of['card']} with PyTorch {of['torch']}: {of['command']}" if "card" in of else events
+
     def _summary(self) -> Iterable[str]:
-        yield f"{counted(self.events, 'event')}, {counted(sum(u.num_allocs for u in self.usages), 'allocation')}"
+        yield self._head()
         for u in self.usages:
             yield f"GPU:{u.gpu}: {_peak(u)}"
             yield from sites.lines(u.sites_at_peak, _SHOWN)
