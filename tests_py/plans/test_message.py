@@ -188,6 +188,10 @@ def test_what_helps_follows_from_the_figures() -> None:
     good, bad = helps(fragmented)
     assert "expandable_segments:True" in good
     assert "any setting" not in bad
+    limited = fragmented.replace("500.00 MiB is free", "5.00 GiB is free. 23.00 GiB allowed")
+    good, _ = helps(limited)
+    assert "expandable_segments:True" in good
+    assert "a larger fraction" in good
     full = (
         start + "Of the allocated memory 22.90 GiB is allocated by PyTorch, and 100.00 MiB is reserved by PyTorch but "
         "unallocated."

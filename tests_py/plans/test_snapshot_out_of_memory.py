@@ -105,6 +105,25 @@ def test_pytorchs_own_limit(tmp_path: pathlib.Path) -> None:
     assert "has at least 502.00MiB" in str(found).splitlines()[0]
 
 
+def test_what_fits_in_a_limit_that_is_not_recorded_depends(tmp_path: pathlib.Path) -> None:
+    """PyTorch's own limit was at least what it had reserved, and less than that with the block that was refused."""
+    contents = snapshot("own-limit")
+    path = saved(tmp_path / "limit.pickle", contents)
+    (state,) = gpuconf.plan(path).out_of_memory
+    assert state.most_limit == 521 * MIB
+    events = contents["device_traces"][0]
+    refused = next(event for event in events if event["action"] == "oom")
+    refused["size"] += 20 * MIB
+    path = saved(tmp_path / "more.pickle", contents)
+    found = gpuconf.plan(path)
+    assert found.fits is None
+    assert found.fitting == ()
+    fits = {result.policy: result.fits for result in found.results}
+    assert (fits["pytorch"], fits["pytorch-expandable"]) == (False, None)
+    assert str(found).splitlines()[-1].startswith("depends on PyTorch's own limit, which is not recorded (--limit): ")
+    assert run("plan", path)[0] == 4
+
+
 def test_other_limits(tmp_path: pathlib.Path) -> None:
     path = saved(tmp_path / "oom.pickle", snapshot("out-of-memory"))
     assert gpuconf.plan(path, limit="2GiB", policy="pytorch").fits

@@ -22,11 +22,12 @@ const (
 	SegmentFree
 	SegmentMap // the pool has mapped memory into its range of addresses
 	SegmentUnmap
+	PoolLeft      // the last graph of a private pool is gone; Addr is that of memory of the pool
 	FreeRequested // only in a History: a free that waits for another stream until Free
 )
 
 var actionNames = [...]string{"", "allocate", "allocate failure", "free", "segment_alloc", "segment_free",
-	"segment_map", "segment_unmap"}
+	"segment_map", "segment_unmap", "pool_left"}
 
 // String returns the name used in files.
 func (a Action) String() string {

@@ -26,7 +26,7 @@ var snapshotWords = append([]string{
 	"small", "segment_pool_id", "is_expandable", "inactive", "allocator_settings", "max_split_size",
 	"max_non_split_rounding_size", "large_segment_size", "garbage_collection_threshold", "expandable_segments",
 	"roundup_power2_divisions", "frames", "filename", "line", "name", "library", "tag", "device_free", "pool_id",
-	"max_cached_size", "history", "real_size", "gpuconf", "card", "torch", "command",
+	"max_cached_size", "history", "real_size", "gpuconf", "card", "torch", "command", "pool_left",
 }, intervals[:]...)
 
 // snapshotActions maps torch's words to actions. A free counts when it is completed, not when it is requested: until
@@ -34,6 +34,7 @@ var snapshotWords = append([]string{
 var snapshotActions = map[string]Action{
 	"alloc": Allocate, "free": Free, "free_completed": Free, "oom": AllocateFailure, "segment_alloc": SegmentAlloc,
 	"segment_free": SegmentFree, "segment_map": SegmentMap, "segment_unmap": SegmentUnmap,
+	"pool_left": PoolLeft, // gpuconf's own, in the recording of a rehearsal
 }
 
 // ReadBoth reads the pickle that torch.cuda.memory._dump_snapshot() writes as a Recording and as a History. A file that

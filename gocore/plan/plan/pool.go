@@ -184,7 +184,9 @@ func (p *pytorchPool) allocate(o op) error {
 func (p *pytorchPool) free(o op) error {
 	if o.left {
 		p.model.Leave(p.places[o.place].pool)
-		p.model.ReleaseCached()
+		if o.released {
+			p.model.ReleaseCached()
+		}
 		return nil
 	}
 	if block := p.blocks[o.block]; block != nil { // nil: a workspace that there was no memory for

@@ -23,10 +23,12 @@ type op struct {
 	block int32
 	event int32 // its number in the trace, from 1; 0: it has none
 	old   bool  // it allocates what was live when the trace began
-	left  bool  // it frees no block: PyTorch released the first segment of a private pool, which nothing uses any more
-	place int32 // in the workload's list
-	bytes uint64
-	size  uint64 // of an allocation: as trace.Event.Size has it
+	left  bool  // it frees no block: nothing uses a private pool any more
+	// released is whether PyTorch has then released what it caches, too: the record has a segment that it released.
+	released bool
+	place    int32 // in the workload's list
+	bytes    uint64
+	size     uint64 // of an allocation: as trace.Event.Size has it
 
 	holder, stack uint32 // of an allocation: the trace's numbers
 	// workspace is the size by which a workspace is known: where there is no memory for it, PyTorch takes an engine
@@ -183,7 +185,7 @@ type builder struct {
 	sized  uint64          // as trace.Event.Size counts
 	asked  uint64          // as requested
 	places map[place]int32 // their numbers in the workload's list
-	left   map[uint32]bool // private pools that nothing uses any more
+	left   map[uint32]bool // private pools that nothing uses any more, and whether segments of them were released
 }
 
 func newBuilder(gpu, events int) *builder {
@@ -215,10 +217,11 @@ func (b *builder) add(e trace.Event, number int) error {
 		b.free(e, number)
 	case trace.AllocateFailure:
 		b.failures++
-	case trace.SegmentFree, trace.SegmentUnmap:
-		if e.Pool != 0 && !b.left[e.Pool] {
-			b.left[e.Pool] = true
-			b.do(op{block: -1, event: int32(number), left: true, place: b.place(e)}, e.Micros)
+	case trace.SegmentFree, trace.SegmentUnmap, trace.PoolLeft:
+		released := e.Action != trace.PoolLeft
+		if was, there := b.left[e.Pool]; e.Pool != 0 && (!there || released && !was) {
+			b.left[e.Pool] = released
+			b.do(op{block: -1, event: int32(number), left: true, released: released, place: b.place(e)}, e.Micros)
 		}
 	}
 	return nil

@@ -30,7 +30,8 @@ class TraceEvent(Table):
 
     time: float  # seconds since 1970, to the microsecond; since midnight if the file has no date
     thread: int  # threading.get_ident() of the thread on x86-64; 0 if unknown
-    # "allocate", "allocate failure", "free"; "segment_alloc", "segment_free", "segment_map", "segment_unmap".
+    # "allocate", "allocate failure", "free"; "segment_alloc", "segment_free", "segment_map", "segment_unmap"; of a
+    # rehearsal "pool_left": the last graph of a private pool is gone.
     action: str
     gpu: int  # the number of the logical GPU
     address: int  # 0 for a failure

@@ -159,6 +159,32 @@ def test_what_a_private_pool_keeps_serves_nothing_else(tmp_path: Path, program: 
     assert "agrees" in gpuconf(tmp_path, "plan", "--verify", str(recording)).stdout
 
 
+LEFT = """
+import torch
+
+def captured():
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        held = torch.empty(10 << 30, dtype=torch.uint8, device="cuda")
+        del held
+    return graph
+
+graph = captured()
+{end}
+held = torch.empty(10 << 30, dtype=torch.uint8, device="cuda")
+"""
+
+
+@pytest.mark.parametrize(("end", "verdict"), [("del graph", "fits"), ("graph.reset()", "fits"), ("", "does not fit")])
+def test_what_a_graph_leaves_is_released_where_memory_is_short(tmp_path: Path, end: str, verdict: str) -> None:
+    """The recording of a rehearsal says when the last graph of a pool was gone, which PyTorch's does not."""
+    recording = tmp_path / "recording.pickle"
+    found = planned(tmp_path, LEFT.format(end=end), "--gpu", "T4", "--record", str(recording))
+    assert {one["verdict"] for one in found["cards"]} == {verdict}
+    assert gpuconf(tmp_path, "plan", str(recording), "--gpu", "T4").returncode == (0 if verdict == "fits" else 3)
+    assert "agrees" in gpuconf(tmp_path, "plan", "--verify", str(recording)).stdout
+
+
 ADAPTS = """
 import torch
 batch = 1 << 20
@@ -180,6 +206,29 @@ def test_a_program_that_adapts_to_a_card_runs_on_that_card(tmp_path: Path) -> No
     assert [one["cards"] for one in found["groups"]] == [["T4"], ["L4"]]
     assert [one["allocated"] >> 30 for one in found["groups"]] == [8, 16]
     assert any("catches out-of-memory errors" in note for note in found["notes"])
+
+
+TRAINS = """
+import torch
+batch = 1 << 20
+while True:
+    try:
+        model = torch.nn.Sequential(torch.nn.Linear(4096, 4096), torch.nn.Linear(4096, 4096)).cuda()
+        optimizer = torch.optim.SGD(model.parameters())
+        for _ in range(3):
+            model(torch.randn(batch, 4096, device="cuda")).sum().backward()
+            optimizer.step()
+        break
+    except torch.OutOfMemoryError:
+        model = optimizer = None
+        batch //= 2
+print("batch", batch, file=__import__("sys").stderr)
+"""
+
+
+def test_batches_that_failed_are_not_those_of_the_steps(tmp_path: Path) -> None:
+    found = planned(tmp_path, TRAINS, "--gpu", "T4")
+    assert (found["ran"]["optimizer_steps"], found["ran"]["batch"]) == (3, 1 << 17)
 
 
 def test_a_program_that_records_the_error_and_raises_it_again_adapts_to_nothing(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from ..._core.stacks import OWN
 from ..._typing import Any
 from ...simulation.values import kernels
 from . import workspaces
+from .graph_pools import GraphPools
 from .line import TORCH_REPORT, VARIABLE, line, repeat
 from .loops import Counted, Loops, between, figures
 from .parts import modules, parts, without_tried
@@ -53,6 +54,7 @@ class Recording:
         self._signatures: list[Any] = []  # of steps
         self._before: list[Any] = []
         self.watcher: Watcher = Watcher(self._boundary, compiles=self._compiles)
+        self._pools = GraphPools()
         cuts = request.cuts and request.steps is None
         self._loops = Loops(self._counted, cuts=cuts, longest=request.longest)
         self._remedies = Remedies(request.change) if request.helps else None
@@ -60,6 +62,7 @@ class Recording:
     def install(self) -> None:
         """Begin when the program first uses a GPU."""
         self.watcher.install()
+        self._pools.install()
         if self._remedies is not None:
             self._remedies.install()
         self._loops.install()
@@ -150,6 +153,7 @@ class Recording:
         noted = [*watcher.seen, watcher.of_modules()]
         snapshot = torch.cuda.memory._snapshot()
         snapshot["gpuconf"] = self._made_of
+        self._pools.write(snapshot)
         _forget_own_calls(snapshot)
         name = os.path.join(folder, f"{os.getpid()}")
         gpus = []

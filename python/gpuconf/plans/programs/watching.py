@@ -65,7 +65,8 @@ class Watcher:
         self.seen: list[Seen] = []
         self.backward: list[int] = []
         self.steps: list[int] = []
-        self.batch: int | None = None
+        self._batch = 0  # of the largest training batch since the last step; of one that failed, 0
+        self._stepped_batch = 0  # of those that a step followed, as the last one may be smaller
         self.phases: list[tuple[int, str]] = []  # since when the program does what
         self.modules: Modules = Modules()
         self._modules: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -120,6 +121,9 @@ class Watcher:
             self._in_backward += 1
             try:
                 result = engine(*args, **named)
+            except BaseException:
+                self._batch = 0
+                raise
             finally:
                 self._in_backward -= 1
             if self._stepped_in_backward and not self._in_backward:
@@ -210,7 +214,13 @@ class Watcher:
     def _stepped(self) -> None:
         self.counts[OPTIMIZER] += 1
         self.steps.append(now())
+        self._stepped_batch, self._batch = max(self._stepped_batch, self._batch), 0
         self._boundary(OPTIMIZER)
+
+    @property
+    def batch(self) -> int | None:
+        """How many rows the largest training batch had, if any ran well."""
+        return self._stepped_batch or self._batch or None
 
     def _before_forward(self, module: Any, inputs: Any) -> None:
         if torch.compiler.is_compiling():  # what the hooks do would end the compiler's graph
@@ -220,16 +230,18 @@ class Watcher:
             self._begin("training" if module.training and torch.is_grad_enabled() else "evaluation")
             first = next((one for one in inputs if isinstance(one, torch.Tensor) and one.dim() > 1), None)
             if first is not None and module.training:
-                self.batch = max(self.batch or 0, first.shape[0])  # the last one may be smaller
+                self._batch = max(self._batch, first.shape[0])
         self._depth += 1
 
-    def _after_forward(self, module: Any, _inputs: Any, _output: Any) -> None:
+    def _after_forward(self, module: Any, _inputs: Any, output: Any) -> None:
         if torch.compiler.is_compiling():
             return
         self._depth = max(self._depth - 1, 0)
         self.modules.leave(now())
         if self._depth == 0 and any(True for _ in module.parameters()):
             self.counts[FORWARD if module.training else "evaluation"] += 1
+            if output is None:  # it failed
+                self._batch = 0
             self._boundary(FORWARD)
 
     def of_modules(self) -> Seen:

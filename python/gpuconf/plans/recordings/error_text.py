@@ -123,7 +123,10 @@ _SEGMENT = 20 << 20  # what PyTorch takes at least for a request of more than 1 
 
 def _fragmented(m: Message) -> bool:
     """Whether the request would have had room without fragmentation, and not otherwise."""
-    return m.missing == 0 and not (m.free is not None and m.requested is not None and m.free >= m.requested + _SEGMENT)
+    free = m.free
+    if _limited(m):
+        free = (m.limit or 0) - (m.allocated or 0) - (m.cached or 0)
+    return m.missing == 0 and not (free is not None and m.requested is not None and free >= m.requested + _SEGMENT)
 
 
 def _limited(m: Message) -> bool:

@@ -56,6 +56,7 @@ class OutOfMemory(Table):
     call_site: Frame | None  # the line of the program that requested it; None if the snapshot has no stacks
     # What PyTorch could have: what it had reserved and, unless own_limit, what the GPU had left; whole MiB.
     bytes_limit: int
+    most_limit: int  # the most that it could have had; more than bytes_limit only if own_limit
     bytes_in_use: int
     bytes_reserved: int
     device_free: int  # what the GPU had left
@@ -100,11 +101,13 @@ def read(
     blocks = [b for s in segments for b in s.blocks]
     reserved, device_free = sum(s.nbytes for s in segments), fields["device_free"]
     own_limit = device_free >= fields["segment"]
+    limit = (max(reserved, most_reserved) if own_limit else reserved + device_free) // _MIB * _MIB
     in_use = [b for b in blocks if b.requested]
     return OutOfMemory(
         **{name: fields[name] for name in ("gpu", "event", "requested", "device_free", "unknown")},
         call_site=call_site(stacks[fields["stack"]]),
-        bytes_limit=(max(reserved, most_reserved) if own_limit else reserved + device_free) // _MIB * _MIB,
+        bytes_limit=limit,
+        most_limit=max(limit, (reserved + fields["segment"] - 1) // _MIB * _MIB) if own_limit else limit,
         bytes_in_use=sum(b.nbytes for b in in_use),
         bytes_reserved=reserved,
         own_limit=own_limit,

@@ -41,7 +41,7 @@ class PlanResult(Table):
     gpu: int
     policy: str
     settings: str  # of PYTORCH_CUDA_ALLOC_CONF, such as "max_split_size_mb:128"; "" if the policy needs none
-    fits: bool | None  # None without a limit
+    fits: bool | None  # None without a limit, or if that depends on a limit that the snapshot does not have
     least_limit: int  # the smallest limit under which the job fits, a multiple of 1 MiB
     # The limit of the replay that the next three fields describe: the given one, or least_limit if that fails.
     bytes_limit: int
@@ -131,14 +131,33 @@ class Plan(Printed, Fields, metaclass=Made):
         self._settings = trace._settings
         self.out_of_memory: tuple[OutOfMemory, ...] = _failed(trace)
         self.usages: tuple[PlanUsage, ...] = tuple(_usage(usage, trace) for usage in fields["usage"] or ())
-        self.results: tuple[PlanResult, ...] = tuple(map(_result, fields["results"] or ()))
+        failed = min(self.out_of_memory, key=lambda failure: failure.bytes_limit, default=None)
+        # PyTorch's own limit is between these two, if the second is more: a replay that needs more than the first, and
+        # not more than the second, may fit.
+        self._most_limit = failed.most_limit if failed and failed.bytes_limit == self.limit else self.limit or 0
+        self.results: tuple[PlanResult, ...] = tuple(map(self._result, fields["results"] or ()))
         self._timelines = {(r["gpu"], r["policy"]): r["measure"]["timeline"] or [] for r in fields["results"] or ()}
         self._on_cards = {(r["gpu"], r["policy"]): r["on_cards"] or [] for r in fields["results"] or ()}
 
     @property
     def fits(self) -> bool | None:
-        """Whether the job fits under at least one of the policies; None without a limit, or without allocations."""
-        return None if self.limit is None or not self.results else bool(self.fitting)
+        """Whether the job fits under at least one of the policies; None without a limit, without allocations, or if
+        that depends on a limit of PyTorch's own that the snapshot does not have.
+        """
+        if self.limit is None or not self.results or not self.fitting and self._possible():
+            return None
+        return bool(self.fitting)
+
+    def _result(self, fields: dict[str, Any]) -> PlanResult:
+        told = {**fields, **fields["measure"], "failure": fields["failure"] and PlanFailure(**fields["failure"])}
+        if self.limit and self.limit < told["least_limit"] <= self._most_limit:
+            told |= {"fits": None, "failure": None}
+        return PlanResult(**{name: told[name] for name in PlanResult._fields})
+
+    def _possible(self) -> dict[str, int]:
+        """Return the least limits of the policies of which nobody knows whether the job fits."""
+        needs = {p: max(r.least_limit for r in self.results if r.policy == p) for p in self.policies}
+        return {p: least for p, least in needs.items() if (self.limit or 0) < least <= self._most_limit}
 
     @property
     def fitting(self) -> tuple[str, ...]:
@@ -250,7 +269,7 @@ class Plan(Printed, Fields, metaclass=Made):
         """Return how long the trace is, and of what it is if a rehearsal wrote it."""
         events = f"{counted(self.events, 'event')}, {counted(sum(u.num_allocs for u in self.usages), 'allocation')}"
         of = self._settings
-        return f"{events}, on {of['card']} with PyTorch {of['torch']}: {of['command']}" if "card" in of else events
+        return f"{events}, on {of['card']} with PyTorch {of['torch']}: {of['command']}" if of.get("card") else events
 
     def _summary(self) -> Iterable[str]:
         yield self._head()
@@ -261,7 +280,8 @@ class Plan(Printed, Fields, metaclass=Made):
             on = f" on {self.gpu}" if self.gpu else ""
             had = ", the memory that PyTorch could use" if self.limit == _had(self.out_of_memory) else ""
             default = ", its default" if self._default_limit else ""
-            yield f"limit: {human_bytes(self.limit)}{on}{default}{had}"
+            at_least = "at least " if self._most_limit > self.limit else ""
+            yield f"limit: {at_least}{human_bytes(self.limit)}{on}{default}{had}"
 
     def _failures(self) -> Iterable[str]:
         for r in self.results:
@@ -279,6 +299,11 @@ class Plan(Printed, Fields, metaclass=Made):
             return "no allocations: record the job again, from its start to its end"
         if self.limit is None:
             return "no limit given"
+        possible = self._possible()
+        if not self.fitting and possible:
+            least = min(possible, key=lambda policy: possible[policy])
+            needs = f"{human_limit(possible[least])} with {least}"
+            return f"depends on PyTorch's own limit, which is not recorded (--limit): the job needs {needs}"
         if not self.fitting:
             return "does not fit"
         missed = [p for p in self.policies if p not in self.fitting]
@@ -286,7 +311,7 @@ class Plan(Printed, Fields, metaclass=Made):
 
     def _advice(self) -> Iterable[str]:
         """Yield the changes of PyTorch's allocator with which a job fits that did not fit before."""
-        if self.limit is None or "pytorch" not in self.policies or "pytorch" in self.fitting:
+        if self.limit is None or "pytorch" not in self.policies or "pytorch" in self.fitting or self.fits is None:
             return
         yield f"advice: {self._help() or f'no setting makes it fit: {self._need()}'}"
 
@@ -404,11 +429,6 @@ def _peak(usage: PlanUsage) -> str:
         in_use, requested = human_bytes(usage.peak_bytes_in_use), human_bytes(usage.peak_bytes_requested)
         text = f"{in_use} allocated at the peak, {requested} requested"
     return text + (f"; needed {human_bytes(usage.needed_bytes)}" if usage.needed_bytes else "")
-
-
-def _result(fields: dict[str, Any]) -> PlanResult:
-    told = {**fields, **fields["measure"], "failure": fields["failure"] and PlanFailure(**fields["failure"])}
-    return PlanResult(**{name: told[name] for name in PlanResult._fields})
 
 
 _HEAD = ("GPU", "policy", "fits", "least limit", "peak in use", "peak reserved", "fragmented")
