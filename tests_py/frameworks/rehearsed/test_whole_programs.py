@@ -433,19 +433,29 @@ def test_a_card_on_which_the_program_fails_does_not_hold_it(tmp_path: Path) -> N
     assert any(note.startswith("on A100-40GB: the program failed: AssertionError") for note in found["notes"])
 
 
+# Any function of a library will do: the program ends before it allocates.
+PLUGGABLE = """
+pluggable = torch.cuda.memory.CUDAPluggableAllocator("libc.so.6", "malloc", "free")
+torch.cuda.memory.change_current_allocator(pluggable)
+"""
+
+
 @pytest.mark.parametrize(
     ("line", "says"),
     [
         (
             'os.environ["PYTORCH_CUDA_ALLOC_CONF"] = os.environ["PYTORCH_ALLOC_CONF"] = "backend:cudaMallocAsync"',
-            "leave it",
+            "leave it out of PYTORCH_CUDA_ALLOC_CONF and PYTORCH_ALLOC_CONF",
         ),
         ("torch.cuda.init(); torch.cuda.memory.change_current_allocator(None)", "change_current_allocator()"),
+        (PLUGGABLE, "replaces PyTorch's allocator by change_current_allocator()"),
+        ('os.environ["PYTORCH_NO_CUDA_MEMORY_CACHING"] = "1"', "unset it"),
+        ("torch.cuda.init(); torch.cuda.memory.caching_allocator_enable(False)", "switches PyTorch's cache"),
     ],
-    ids=["a setting", "a call"],
+    ids=["a setting", "a call", "a call before CUDA starts", "no cache", "no cache by a call"],
 )
 def test_other_allocators_are_named(tmp_path: Path, line: str, says: str) -> None:
-    program = f"import os\n{line if 'environ' in line else ''}\nimport torch\n{line}\ntorch.zeros(9, device='cuda')\n"
+    program = f"import os\n{line if 'os.environ' in line else ''}\nimport torch\n{line}\ntorch.zeros(9, device='cuda')\n"
     (tmp_path / "train.py").write_text(program, encoding="utf-8")
     done = gpuconf(tmp_path, "plan", "--gpu", "A10", "--", sys.executable, "train.py")
     assert done.returncode in (1, 4)

@@ -34,6 +34,9 @@ from .watching import BACKWARD, CATCHES, MADE, OPTIMIZER, Watcher
 _MOST_EVENTS = 4_000_000
 _MOST_BLOCKS = 1_000_000  # allocations after which the program is ended: each is up to three events
 
+_CONF = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
+_NO_CACHE = "PYTORCH_NO_CUDA_MEMORY_CACHING"
+
 _lock = module_lock(globals(), "_lock")  # one report
 
 
@@ -87,14 +90,18 @@ class Recording:
     def _start(self) -> None:
         if self._pid != os.getpid():  # forked before CUDA was used
             self._pid = os.getpid()
-        if torch.cuda.get_allocator_backend() != "native":
-            _refuse(
-                "uses PyTorch's allocator cudaMallocAsync, which records nothing: leave it out of "
-                "PYTORCH_CUDA_ALLOC_CONF"
-            )
+        backend = torch.cuda.get_allocator_backend()
+        if backend == "pluggable":
+            _refuse_other_allocator()
+        if backend != "native":
+            sets = [name for name in _CONF if "backend" in os.environ.get(name, "")] or _CONF[:1]
+            _refuse(f"uses PyTorch's allocator {backend}, which records nothing: leave it out of {' and '.join(sets)}")
+        if _NO_CACHE in os.environ:
+            _refuse(f"runs with {_NO_CACHE}, where PyTorch's allocator records nothing: unset it")
         self._main = getattr(sys.modules["__main__"], "__file__", None)
         self._record()
         torch.cuda.memory.change_current_allocator = _refuse_other_allocator
+        torch.cuda.memory.caching_allocator_enable = _refuse_no_cache
         torch.cuda.memory._record_memory_history = _leave_alone  # the program's own would end this one
         line.report = self._report_now
         line.tell("cuda", rank=_number("RANK"), world=_number("WORLD_SIZE"))
@@ -220,8 +227,13 @@ def _refuse(why: str) -> None:
         time.sleep(3600)
 
 
-def _refuse_other_allocator(_allocator: Any) -> None:
+def _refuse_other_allocator(_allocator: Any = None) -> None:
     _refuse("replaces PyTorch's allocator by change_current_allocator(), and that one records nothing: leave it out")
+
+
+def _refuse_no_cache(value: bool = True) -> None:
+    if not value:
+        _refuse("switches PyTorch's cache of memory off, and nothing is recorded then: leave that out")
 
 
 def _pinned() -> int:
