@@ -455,7 +455,9 @@ torch.cuda.memory.change_current_allocator(pluggable)
     ids=["a setting", "a call", "a call before CUDA starts", "no cache", "no cache by a call"],
 )
 def test_other_allocators_are_named(tmp_path: Path, line: str, says: str) -> None:
-    program = f"import os\n{line if 'os.environ' in line else ''}\nimport torch\n{line}\ntorch.zeros(9, device='cuda')\n"
+    program = (
+        f"import os\n{line if 'os.environ' in line else ''}\nimport torch\n{line}\ntorch.zeros(9, device='cuda')\n"
+    )
     (tmp_path / "train.py").write_text(program, encoding="utf-8")
     done = gpuconf(tmp_path, "plan", "--gpu", "A10", "--", sys.executable, "train.py")
     assert done.returncode in (1, 4)

@@ -144,7 +144,7 @@ class Plan(Printed, Fields, metaclass=Made):
         """Whether the job fits under at least one of the policies; None without a limit, without allocations, or if
         that depends on a limit of PyTorch's own that the snapshot does not have.
         """
-        if self.limit is None or not self.results or not self.fitting and self._possible():
+        if self.limit is None or not self.results or (not self.fitting and self._possible()):
             return None
         return bool(self.fitting)
 
