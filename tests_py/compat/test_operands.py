@@ -317,3 +317,22 @@ def test_print_in_a_graph(one_gpu: None, capsys: pytest.CaptureFixture[str]) -> 
         session.run(printing)
         session.run(tf1.Variable(1.0).initializer)
     assert capsys.readouterr().err == "x = [1 2] 3\n"
+
+
+def test_a_quotient_where_graphs_are_built(one_gpu: None) -> None:
+    """TensorFlow raises ValueError or NotImplementedError, by what it converts first (difference 69)."""
+    tf1.disable_eager_execution()
+    try:
+        for x, y in ((True, None), ("x", np.ones(2, "float32"))):
+            with pytest.raises(TypeError):
+                tf.divide(x, y)
+    finally:
+        tf1.reset_default_graph()
+        tf1.enable_eager_execution()
+
+
+def test_a_seed_that_is_no_number(one_gpu: None) -> None:
+    """With TensorFlow no later call draws a random number (difference 70)."""
+    with pytest.raises(ValueError, match="invalid literal"):
+        tf.random.set_seed(["a"])
+    assert tf.random.normal([2]).shape == (2,)

@@ -231,6 +231,18 @@ def test_a_job_in_the_names_of_devices(two_gpus: None) -> None:
             tf.distribute.MirroredStrategy(devices)
 
 
+def test_a_strategy_that_fails_has_made_the_default_graph(one_gpu: None) -> None:
+    tf1.disable_eager_execution()
+    try:
+        with pytest.raises(TypeError):
+            tf.distribute.experimental.CentralStorageStrategy(2)
+        with pytest.raises(ValueError, match="must be called at program startup"):
+            tf1.enable_eager_execution()
+    finally:
+        tf1.reset_default_graph()
+        tf1.enable_eager_execution()
+
+
 def test_a_call_at_which_tensorflow_ends_the_process(one_gpu: None) -> None:
     """A check in its native code fails (difference 62)."""
     tf1.disable_eager_execution()

@@ -95,7 +95,7 @@ KNOWN: dict[str, tuple[str, str, str]] = {
     # The GPUs of the judge count no constants.
     "scratch": ("get_memory_info", "^ .*'peak': 0", "^ .*'peak': 256"),
     "odd-in-graph": (
-        r"tf\.constant\(.*, (\[\]|\{\}|\(\)|''|0)\)|logical_and.*\{\}|matmul\('.*\[3\]\]\)",
+        r"tf\.constant\(.*, (\[\]|\{\}|\(\)|''|0|False)\)|logical_and.*\{\}|matmul\('.*\[3\]\]\)",
         "^TypeError|^ |^ValueError setting an array element",
         r"^AttributeError|^TypeError .*\{\}|^TypeError Cannot convert 1",
     ),
@@ -107,6 +107,8 @@ KNOWN: dict[str, tuple[str, str, str]] = {
     "aborts": ("", r"^ended (6|11|134|139)$|^AttributeError 'Context' object has no attribute '_execution_mode'", ""),
     "local-devices": ("is_gpu_available|gpu_device_name", "^ (True|'/device:GPU)", "^ (False|'')"),
     "replaced-graph": (r"\b[tv]\b", "^ValueError .*must be from the same graph", "^ "),
+    "odd-quotient": (r"tf\.divide\(", "^NotImplementedError|^ValueError None values", "^TypeError"),
+    "odd-seed": ("random", "^AttributeError 'Context' object has no attribute '_rng'", ""),
     "odd-operands": (
         r"tf\.config\..*\b([tv]|np)\b",
         "^ValueError The truth value|^TypeError Cannot convert (PhysicalDevice|'silent'|'.PU')",
