@@ -319,8 +319,20 @@ def test_print_in_a_graph(one_gpu: None, capsys: pytest.CaptureFixture[str]) -> 
     assert capsys.readouterr().err == "x = [1 2] 3\n"
 
 
+def test_a_list_that_is_not_rectangular_where_graphs_are_built(one_gpu: None) -> None:
+    """TensorFlow raises TypeError of a float's bits (difference 69)."""
+    tensor = tf.constant([1.0, 2.0])
+    tf1.disable_eager_execution()
+    try:
+        with pytest.raises(ValueError, match="non-rectangular"):
+            tensor & [[1, 2], [3]]
+    finally:
+        tf1.reset_default_graph()
+        tf1.enable_eager_execution()
+
+
 def test_a_quotient_where_graphs_are_built(one_gpu: None) -> None:
-    """TensorFlow raises ValueError or NotImplementedError, by what it converts first (difference 69)."""
+    """TensorFlow raises ValueError or NotImplementedError, by what it converts first (difference 70)."""
     tf1.disable_eager_execution()
     try:
         for x, y in ((True, None), ("x", np.ones(2, "float32"))):
@@ -332,7 +344,7 @@ def test_a_quotient_where_graphs_are_built(one_gpu: None) -> None:
 
 
 def test_a_seed_that_is_no_number(one_gpu: None) -> None:
-    """With TensorFlow no later call draws a random number (difference 70)."""
+    """With TensorFlow no later call draws a random number (difference 71)."""
     with pytest.raises(ValueError, match="invalid literal"):
         tf.random.set_seed(["a"])
     assert tf.random.normal([2]).shape == (2,)

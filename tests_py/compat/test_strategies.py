@@ -232,6 +232,9 @@ def test_a_job_in_the_names_of_devices(two_gpus: None) -> None:
 
 
 def test_a_strategy_that_fails_has_made_the_default_graph(one_gpu: None) -> None:
+    tf.distribute.experimental.CentralStorageStrategy(["GPU:0"])
+    tf1.disable_eager_execution()
+    tf1.enable_eager_execution()  # an eager one has not
     tf1.disable_eager_execution()
     try:
         with pytest.raises(TypeError):

@@ -107,6 +107,7 @@ KNOWN: dict[str, tuple[str, str, str]] = {
     "aborts": ("", r"^ended (6|11|134|139)$|^AttributeError 'Context' object has no attribute '_execution_mode'", ""),
     "local-devices": ("is_gpu_available|gpu_device_name", "^ (True|'/device:GPU)", "^ (False|'')"),
     "replaced-graph": (r"\b[tv]\b", "^ValueError .*must be from the same graph", "^ "),
+    "odd-list": (r"\[\[1,2\],\[3\]\]", "^(Value|Type)Error", "^(Type|Value)Error"),
     "odd-quotient": (r"tf\.divide\(", "^NotImplementedError|^ValueError None values", "^TypeError"),
     "odd-seed": ("random", "^AttributeError 'Context' object has no attribute '_rng'", ""),
     "odd-operands": (

@@ -449,7 +449,8 @@ class CentralStorageStrategy(Strategy):
     """
 
     def __init__(self, compute_devices: Any = None, parameter_device: Any = None) -> None:
-        mark_used()
+        if not executing_eagerly():
+            mark_used()
         if compute_devices is None or executing_eagerly():
             logical = config.list_logical_devices("GPU") or config.list_logical_devices("CPU")[:1]
         devices = list(map(full_name, logical if compute_devices is None else compute_devices))
