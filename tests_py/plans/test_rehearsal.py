@@ -460,6 +460,16 @@ def test_the_parts_of_a_peak() -> None:
     }
 
 
+def test_buckets_of_gradients_are_gradients() -> None:
+    """DistributedDataParallel makes them with itself, and again before the second forward pass."""
+    file = "/env/lib/python3.12/site-packages/torch/nn/parallel/distributed.py"
+    for function, part in (("_ddp_init_helper", GRADIENTS), ("_pre_forward", GRADIENTS), ("forward", ACTIVATIONS)):
+        frames = [{"filename": "reducer.cpp", "name": "c10d::Reducer", "line": 1}]
+        frames.append({"filename": file, "name": function, "line": 800})
+        bucket = {**event("alloc", 1, 512, 1), "frames": frames}
+        assert parts([bucket, event("free_requested", 1, 512, 31)], [], backward=[20], steps=[30]) == {part: 512}
+
+
 def process(least: int, world: int = 1, most: int = 0, reserved: Sequence[Sequence[int]] = ()) -> dict[str, object]:
     on_cards = {"default": {"A100-40GB": reserved or [[least] * 3]}}
     sizes = {"least": {"default": least}, "most": {"default": most or least}}

@@ -45,7 +45,18 @@ def call_site(stack: tuple[Frame, ...]) -> Frame | None:
 
 def is_program(frame: Frame) -> bool:
     """Whether a call is one of the program's own Python code."""
+    if _installed_program and frame[0].startswith(_installed_program):
+        return True
     return not frame[0].startswith((OWN, "<frozen")) and _kind(frame) == _PROGRAM
+
+
+_installed_program = ""  # the folder of a package, with a separator at its end
+
+
+def set_installed_program(folder: str) -> None:
+    """Let the code of an installed package count as the program's own, such as that of a command."""
+    global _installed_program
+    _installed_program = folder
 
 
 def _operator(stack: tuple[Frame, ...]) -> Frame | None:

@@ -6,6 +6,7 @@ enough, and whether a loop was cut short.
 
 import functools
 import importlib.util
+import json
 import re
 import subprocess
 import sys
@@ -183,6 +184,40 @@ def test_what_a_graph_leaves_is_released_where_memory_is_short(tmp_path: Path, e
     assert {one["verdict"] for one in found["cards"]} == {verdict}
     assert gpuconf(tmp_path, "plan", str(recording), "--gpu", "T4").returncode == (0 if verdict == "fits" else 3)
     assert "agrees" in gpuconf(tmp_path, "plan", "--verify", str(recording)).stdout
+
+
+TOOL = """
+import torch
+
+def trained():
+    model = torch.nn.Linear(64, 64).cuda()
+    optimizer = torch.optim.AdamW(model.parameters())
+    data = torch.utils.data.TensorDataset(torch.randn(2000, 64))
+    for step, (x,) in enumerate(torch.utils.data.DataLoader(data, batch_size=20)):
+        model(x.cuda()).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        if step == 60:
+            with torch.no_grad():
+                model(torch.randn(1 << 20, 64, device="cuda"))
+"""
+
+
+def test_code_of_an_installed_command_is_the_programs(tmp_path: Path) -> None:
+    """Its lines are named, and its branches are waited for. What the model computes in its validation is no batch."""
+    package = tmp_path / "site-packages" / "tool"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package / "training.py").write_text(TOOL, encoding="utf-8")
+    (package / "__main__.py").write_text("from tool.training import trained\ntrained()\n", encoding="utf-8")
+    env = script.plain() | {"PYTHONPATH": str(package.parent)}
+    command = [sys.executable, "-m", "gpuconf", "plan", "--json", "--gpu", "T4", "--", sys.executable, "-m", "tool"]
+    done = script.completed(command, timeout=300, cwd=tmp_path, env=env)
+    found = json.loads(done.stdout)
+    (process,) = found["processes"]
+    assert process["allocated"] > 512 << 20, found["ran"]
+    assert any("tool/training.py:14 (trained)" in line for line in process["lines"]), process["lines"]
+    assert found["ran"]["batch"] == 20
 
 
 ADAPTS = """

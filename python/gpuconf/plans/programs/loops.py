@@ -307,10 +307,11 @@ class _Loop:
         cycle = repeat(self._rounds[1:]) or 1
         self._loops.known.update(self._rounds[-cycle:])
         walk = self._iterations, self._length
-        before = self._loops.cut.get(self.place.text, walk)
-        # Of several walks the longest is named, and of those the one that ran most.
-        longest = max(before, walk, key=lambda one: (one[1] or _MOST_INDICES, one[0]))
-        self._loops.cut[self.place.text] = longest
+        if self._iterations != self._length:
+            before = self._loops.cut.get(self.place.text, walk)
+            # Of several walks the longest is named, and of those the one that ran most.
+            longest = max(before, walk, key=lambda one: (one[1] or _MOST_INDICES, one[0]))
+            self._loops.cut[self.place.text] = longest
         at_least_one = self.place.tell_lightning()
         if self._length is not None:
             self.indices.end(at_least_one=at_least_one)

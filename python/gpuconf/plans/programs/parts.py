@@ -154,6 +154,8 @@ def _blocks(
             block.is_workspace = event["size"] in _OF_CUBLAS or tried
             if block.is_workspace and is_freed_next(events, number):
                 block.part = WORKSPACES
+            elif _of_reducer(event):
+                block.part = GRADIENTS
         elif event["action"] == "free_requested":
             freed = live.pop(event["addr"], None)
             if freed is not None:
@@ -168,6 +170,16 @@ def _blocks(
     for block in blocks.values():
         block.part = block.part or _unnamed(block, backward, steps)
     return blocks
+
+
+def _of_reducer(event: dict[str, Any]) -> bool:
+    """Whether a block is a bucket of gradients of DistributedDataParallel."""
+    python = next((frame for frame in event.get("frames") or () if frame["filename"].endswith(".py")), None)
+    return (
+        python is not None
+        and python["filename"].endswith("/torch/nn/parallel/distributed.py")
+        and python["name"] in ("_ddp_init_helper", "_pre_forward")
+    )
 
 
 def _rounded(size: int) -> int:

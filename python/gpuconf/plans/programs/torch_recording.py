@@ -54,6 +54,7 @@ class Recording:
         self._reported = False
         self._asked = False  # by the rehearsal, whose patience is over
         self._main: str | None = None  # the program's file, which Python forgets at the end
+        self._package = ""  # the folder of the installed package that is the program
         self._signatures: list[Any] = []  # of steps
         self._before: list[Any] = []
         self.watcher: Watcher = Watcher(self._boundary, compiles=self._compiles)
@@ -99,6 +100,8 @@ class Recording:
         if _NO_CACHE in os.environ:
             _refuse(f"runs with {_NO_CACHE}, where PyTorch's allocator records nothing: unset it")
         self._main = getattr(sys.modules["__main__"], "__file__", None)
+        self._package = _package_of(self._main)
+        stacks.set_installed_program(self._package)
         self._record()
         torch.cuda.memory.change_current_allocator = _refuse_other_allocator
         torch.cuda.memory.caching_allocator_enable = _refuse_no_cache
@@ -162,6 +165,8 @@ class Recording:
         snapshot["gpuconf"] = self._made_of
         self._pools.write(snapshot)
         _forget_own_calls(snapshot)
+        if self._package:
+            _name_calls_of(self._package, self._main, snapshot)
         name = os.path.join(folder, f"{os.getpid()}")
         gpus = []
         needed = [without_tried(events) for events in snapshot["device_traces"]]
@@ -218,6 +223,31 @@ def _forget_own_calls(snapshot: Any) -> None:
             frames = event.get("frames")
             if frames and any(frame["filename"].startswith(OWN) for frame in frames):
                 event["frames"] = [frame for frame in frames if not frame["filename"].startswith(OWN)]
+
+
+def _package_of(main: str | None) -> str:
+    """Return the folder of an installed package of which a command or a module is the program, "" if there is none."""
+    module = getattr(sys.modules["__main__"].__spec__, "name", "")
+    if not module and main and os.path.dirname(os.path.abspath(main)) == os.path.dirname(sys.executable):
+        from importlib.metadata import entry_points
+
+        commands = entry_points(group="console_scripts", name=os.path.basename(main))
+        module = next((one.module for one in commands), "")
+    package: Any = sys.modules.get(module.partition(".")[0]) if module else None
+    folders = list(getattr(package, "__path__", ()))
+    return os.path.join(folders[0], "") if folders and "-packages" + os.sep in folders[0] else ""
+
+
+def _name_calls_of(package: str, main: str | None, snapshot: Any) -> None:
+    """Name the files of a package as a program's own are, and leave out the command that calls it."""
+    start = len(os.path.dirname(os.path.dirname(package))) + 1
+    for events in snapshot["device_traces"]:
+        for event in events:
+            for frame in event.get("frames", ()):
+                if frame["filename"].startswith(package):
+                    frame["filename"] = frame["filename"][start:]
+                elif frame["filename"] == main:
+                    frame["filename"] = "<frozen command>"
 
 
 def _refuse(why: str) -> None:

@@ -227,9 +227,10 @@ class Watcher:
             return
         self.modules.enter(module, now())
         if self._depth == 0 and any(True for _ in module.parameters()):
-            self._begin("training" if module.training and torch.is_grad_enabled() else "evaluation")
+            trains = module.training and torch.is_grad_enabled()
+            self._begin("training" if trains else "evaluation")
             first = next((one for one in inputs if isinstance(one, torch.Tensor) and one.dim() > 1), None)
-            if first is not None and module.training:
+            if first is not None and trains:
                 self._batch = max(self._batch, first.shape[0])
         self._depth += 1
 
