@@ -43,6 +43,7 @@ def test_pytorchs_profiler(tmp_path: pathlib.Path) -> None:
     (tmp_path / "spaced.json").write_text(f" \n{text}")  # PyTorch 2.15 begins with a space
     (tmp_path / "trace.json.gz").write_bytes(gzip.compress(text.encode()))
     for name in ("trace.json", "spaced.json", "trace.json.gz"):
+        assert "tensorflow" not in gpuconf.plan(tmp_path / name).policies  # only PyTorch writes it
         found = gpuconf.plan(tmp_path / name, policy="pytorch")
         assert [(u.gpu, u.peak_bytes_in_use, u.bytes_before, u.num_allocs) for u in found.usages] == [
             (0, 15 * MIB, 10 * MIB, 2),

@@ -87,6 +87,7 @@ class Trace(metaclass=Made):
         self._incomplete: str = snapshot["incomplete"]  # why a snapshot is not a whole one; ""
         self._hidden: int = snapshot["hidden"]  # lines at the beginning that stand for segments that there were before
         self._events: tuple[TraceEvent, ...] | None = None
+        self._of_pytorch = False  # only PyTorch writes such a file
         self._open_ended = False  # whether the file's last line has no newline: it may be cut
         self.lost = lost
 
@@ -225,8 +226,11 @@ def _is_open_ended(file: Any) -> bool:
         return False
 
 
-def _as_profile(name: str, file: Any) -> int | None:
-    """Return a descriptor of what a profiler's file contains as CSV, or None for other files and for pipes."""
+def _as_profile(name: str, file: Any) -> tuple[int, bool] | None:
+    """Return a descriptor of what a profiler's file contains as CSV, and whether the profiler is PyTorch's, not Nsight.
+
+    None for other files and for pipes.
+    """
     try:
         start = os.pread(file.fileno(), 16, 0).lstrip()
     except OSError:
@@ -235,7 +239,8 @@ def _as_profile(name: str, file: Any) -> int | None:
         return None
     from ._profiles import open_profile
 
-    return open_profile(name, start)
+    descriptor = open_profile(name, start)
+    return None if descriptor is None else (descriptor, start[:1] != b"S")
 
 
 def load_trace(path: str | os.PathLike[str]) -> Trace:
@@ -258,15 +263,16 @@ def load_trace(path: str | os.PathLike[str]) -> Trace:
         raise IsADirectoryError(f"{texts.shown(name)} is a folder: gpuconf.plan_fleet plans the recordings in one")
     with contextlib.ExitStack() as stack:
         file = stack.enter_context(open(name, "rb", buffering=0))
-        descriptor = _as_profile(name, file)
-        if descriptor is not None:
-            file = stack.enter_context(open(descriptor, "rb", buffering=0))
+        profile = _as_profile(name, file)
+        if profile is not None:
+            file = stack.enter_context(open(profile[0], "rb", buffering=0))
         try:
             with Job(core.pybind_OpenLoad, file.fileno()) as job:
                 summary = job.finish()
                 parts = summary["names"], summary["settings"], summary["out_of_memory"], summary
                 trace: Trace = make(Trace, job.pages(), summary["events"], 0, None, *parts)
                 trace._open_ended = _is_open_ended(file)
+                trace._of_pytorch = bool(trace._recorded) or (profile is not None and profile[1])
                 return trace
         except errors.InvalidArgumentError as error:
             in_log = "; for the errors in a log: gpuconf plan --message FILE" if ": no column " in str(error) else ""

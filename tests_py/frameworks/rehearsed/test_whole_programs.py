@@ -499,10 +499,23 @@ def test_other_allocators_are_named(tmp_path: Path, line: str, says: str) -> Non
     assert says in done.stderr + done.stdout
 
 
-def test_pinned_memory_of_the_host_is_named(tmp_path: Path) -> None:
-    program = "import torch\nheld = torch.empty(1 << 28, dtype=torch.uint8).pin_memory()\nheld.cuda()\n"
-    found = planned(tmp_path, program, "--gpu", "A10")
-    assert "it pins 256.00MiB of the host's memory" in found["notes"]
+OFFLOADS = """
+import torch
+own = torch.randn(1 << 29)
+model = torch.nn.Linear(4096, 4096).cuda()
+with torch.autograd.graph.save_on_cpu(pin_memory=True):
+    model(torch.empty(1 << 16, 4096, device="cuda")).sum().backward()
+"""
+
+
+def test_memory_of_the_host_is_named(tmp_path: Path) -> None:
+    """The process's own tensors, which are not computed, and what it pins."""
+    (plain,) = planned(tmp_path, OFFLOADS.replace("randn(1 << 29)", "randn(1)"), "--gpu", "A10")["processes"]
+    found = no_gpu.planned(tmp_path, OFFLOADS, "--gpu", "A10", words=(sys.executable, "train.py"), timeout=500)
+    (line,) = (one for one in found.stdout.splitlines() if one.startswith("the process's own memory: "))
+    assert line.endswith("GiB, 1.00GiB of it pinned")
+    assert float(re.findall(r"[\d.]+", line)[0]) == pytest.approx(plain["host"] / 2**30 + 2, abs=0.1)
+    assert plain["pinned"] == 1 << 30
 
 
 CONVOLVES = """

@@ -34,7 +34,7 @@ class Need(Table):
 def need(trace: Any, policies: tuple[str, ...], phases: bool = False) -> Need:
     """Replay a trace: a file, a Trace or a Recording. ``phases`` adds the curve."""
     trace = trace if isinstance(trace, Trace) else trace.trace if isinstance(trace, Recording) else load_trace(trace)
-    of_pytorch = bool(trace._recorded or trace._incomplete)
+    of_pytorch = bool(trace._of_pytorch or trace._incomplete)
     if policies == (AUTO,):
         policies = ("pytorch" if of_pytorch and not trace._settings.get("expandable_segments") else "virtual",)
     outcome = find(trace, policy=policies)

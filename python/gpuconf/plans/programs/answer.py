@@ -135,6 +135,9 @@ class Rehearsal(Printed, metaclass=Made):
         if most["lines"]:
             yield "lines that hold most of it:"
             yield from (f"  {line}" for line in most["lines"])
+        if most.get("host"):
+            pinned = f", {human_bytes(most['pinned'])} of it pinned" if most["pinned"] >= 1 << 20 else ""
+            yield f"the process's own memory: {human_bytes(most['host'])}{pinned}"
         for one in others:
             figures = f"{human_bytes(one['allocated'])} allocated, {human_bytes(one['reserved'])} reserved"
             yield from wrapped(f"peak on {', '.join(one['cards'])}: ", figures)

@@ -7,7 +7,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ..._core.table import human_bytes
 from ..._typing import Any
 from ...memory import load_trace
 from ..generated.policies import NEED_VIRTUAL
@@ -191,6 +190,8 @@ class PyTorch(Framework):
                 "modules": of_gpu.modules,
                 "phases": of_gpu.phases,
                 "growth": of_gpu.growth,
+                "host": report.host,
+                "pinned": report.pinned,
                 "largest": of_gpu.largest,
                 "on_cards": {
                     name: {
@@ -244,11 +245,8 @@ class PyTorch(Framework):
         return {f"PYTORCH_CUDA_ALLOC_CONF={setting}": least for setting, least in found.items()}
 
     def notes(self, runs: Sequence[Run], asked: Sequence[str]) -> list[str]:
-        """Return which card a program saw that acts by how much memory there is, and what it pinned."""
+        """Return which card a program saw that acts by how much memory there is."""
         texts = []
-        pinned = max((report.pinned for run in runs for report in run.reports), default=0)
-        if pinned >= 1 << 20:  # PyTorch itself pins some KiB
-            texts.append(f"it pins {human_bytes(pinned)} of the host's memory")
         if runs[0].limited:
             texts.append("the program catches out-of-memory errors, and was run on each card with that card's memory")
             return texts

@@ -75,7 +75,8 @@ class Report:
     workspaces: dict[str, int] = field(default_factory=dict)  # by the bytes by which one is known: its most
     sizes: int = 0  # how these are known: workspaces.KNOWN
     unknown: list[str] = field(default_factory=list)  # versions of PyTorch and cuBLAS that are not known
-    pinned: int = 0  # bytes of the host's memory at most
+    host: int = 0  # bytes of the host's memory that the process had at most, whether used or not
+    pinned: int = 0  # bytes of it that were pinned at most
     cut: dict[str, tuple[int, int | None]] = field(default_factory=dict)  # loops.Loops.cut
     unseen: dict[str, str] = field(default_factory=dict)  # by the place of a loop
     remarks: dict[str, str] = field(default_factory=dict)  # by the place of a loop

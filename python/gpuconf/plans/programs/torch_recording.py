@@ -54,6 +54,7 @@ class Recording:
         self._reported = False
         self._asked = False  # by the rehearsal, whose patience is over
         self._main: str | None = None  # the program's file, which Python forgets at the end
+        self._host = 0  # bytes of its memory at most
         self._package = ""  # the folder of the installed package that is the program
         self._signatures: list[Any] = []  # of steps
         self._before: list[Any] = []
@@ -116,6 +117,7 @@ class Recording:
 
     def _boundary(self, kind: str) -> None:
         """End the program after an optimizer's step or a pass, if that was to be the last one."""
+        self._host = max(self._host, _host())
         if not torch.cuda.is_initialized() or self._ready or threading.current_thread() is not threading.main_thread():
             return
         while self._asked:
@@ -193,6 +195,7 @@ class Recording:
             torch=str(torch.__version__),
             gpus=gpus,
             counts={**watcher.counts, CATCHES: watcher.counts[CATCHES] + _catches(self._main, snapshot)},
+            host=max(self._host, _host()),
             pinned=_pinned(),
             eager=not self._compiles,
             batch=watcher.batch,
@@ -264,6 +267,14 @@ def _refuse_other_allocator(_allocator: Any = None) -> None:
 def _refuse_no_cache(value: bool = True) -> None:
     if not value:
         _refuse("switches PyTorch's cache of memory off, and nothing is recorded then: leave that out")
+
+
+def _host() -> int:
+    """Return the private memory of this process, in bytes: tensors that are not computed take pages that are not used,
+    and simulated GPUs have none of it.
+    """
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[5]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def _pinned() -> int:

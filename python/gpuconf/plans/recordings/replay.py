@@ -488,7 +488,7 @@ def find(
         fields = job.finish(progress)
     for level, text in fields["notices"]:
         log(level, text)
-    if policy is None and trace._recorded:
+    if policy is None and trace._of_pytorch:
         others = _of_others(trace)
         fields["results"] = [one for one in fields["results"] or () if one["policy"] not in others]
     fields["default_limit"] = limit is None and gpu is not None
