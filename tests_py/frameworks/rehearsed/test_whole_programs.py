@@ -218,6 +218,12 @@ def test_code_of_an_installed_command_is_the_programs(tmp_path: Path) -> None:
     assert process["allocated"] > 512 << 20, found["ran"]
     assert any("tool/training.py:14 (trained)" in line for line in process["lines"]), process["lines"]
     assert found["ran"]["batch"] == 20
+    # Where it runs a file of the user's, that is the program.
+    (package / "__main__.py").write_text("import runpy\nrunpy.run_path('own.py')\n", encoding="utf-8")
+    (tmp_path / "own.py").write_text("from tool.training import trained\ntrained()\n", encoding="utf-8")
+    found = json.loads(script.completed(command, timeout=300, cwd=tmp_path, env=env).stdout)
+    (process,) = found["processes"]
+    assert not any("tool/" in line for line in process["lines"]), process["lines"]
 
 
 ADAPTS = """

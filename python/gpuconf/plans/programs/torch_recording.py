@@ -34,6 +34,7 @@ from .watching import BACKWARD, CATCHES, MADE, OPTIMIZER, Watcher
 _MOST_EVENTS = 4_000_000
 _MOST_BLOCKS = 1_000_000  # allocations after which the program is ended: each is up to three events
 
+_RUN_PROGRAMS = ("torch", "lightning", "pytorch_lightning", "accelerate", "transformers")  # libraries, with commands
 _CONF = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
 _NO_CACHE = "PYTORCH_NO_CUDA_MEMORY_CACHING"
 
@@ -236,9 +237,17 @@ def _package_of(main: str | None) -> str:
 
         commands = entry_points(group="console_scripts", name=os.path.basename(main))
         module = next((one.module for one in commands), "")
-    package: Any = sys.modules.get(module.partition(".")[0]) if module else None
-    folders = list(getattr(package, "__path__", ()))
-    return os.path.join(folders[0], "") if folders and "-packages" + os.sep in folders[0] else ""
+    name = module.partition(".")[0]
+    folders = list(getattr(sys.modules.get(name), "__path__", ()))
+    if name in _RUN_PROGRAMS or not folders or "-packages" + os.sep not in folders[0]:
+        return ""
+    frame: Any = sys._getframe()
+    while frame is not None:  # the package may run a file of the user's
+        code = frame.f_code
+        if code.co_filename != main and stacks.is_program((code.co_filename, frame.f_lineno, code.co_name)):
+            return ""
+        frame = frame.f_back
+    return os.path.join(folders[0], "")
 
 
 def _name_calls_of(package: str, main: str | None, snapshot: Any) -> None:
