@@ -195,7 +195,8 @@ def differentiate(device: Device, draw: random.Random) -> tuple[str, object]:
     if not outs or not device.leaves:
         raise RefusedError
     out = outs[-1] if draw.random() < 0.7 else draw.choice(outs)
-    grad = (torch.arange(out.numel()) % 7 - 3).to(out.dtype).reshape(out.shape).to(device.name)
+    # A copy on each device: PyTorch does not do the same with a view as with a tensor of its own.
+    grad = (torch.arange(out.numel()) % 7 - 3).to(out.dtype).reshape(out.shape).to(device.name, copy=True)
     grads = torch.autograd.grad(out, device.leaves, grad, retain_graph=True, allow_unused=True)
     return "gradients", [one for one in grads if one is not None]
 
@@ -278,7 +279,7 @@ class Program:
         for shape in ((3, 4), (5,), (2, 3, 3)):
             leaf = torch.randn(shape, dtype=torch.float32 if len(shape) < 3 else torch.float64, generator=generator)
             for device in (cpu, gpu):
-                own = leaf.to(device.name).requires_grad_(self.has_gradients)
+                own = leaf.to(device.name, copy=True).requires_grad_(self.has_gradients)
                 device.leaves += [own] if self.has_gradients else []
                 device.values.append(own)
 
