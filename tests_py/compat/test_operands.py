@@ -331,6 +331,19 @@ def test_a_list_that_is_not_rectangular_where_graphs_are_built(one_gpu: None) ->
         tf1.enable_eager_execution()
 
 
+def test_no_text_where_graphs_are_built(one_gpu: None) -> None:
+    tf1.disable_eager_execution()
+    try:
+        for value, kind in ((None, ValueError), ([["a"], ["b", "c"]], ValueError), ([1, "a"], TypeError)):
+            with pytest.raises(kind):
+                tf.strings.length(value)
+        with pytest.raises(TypeError):
+            tf.strings.join([None, "a"])
+    finally:
+        tf1.reset_default_graph()
+        tf1.enable_eager_execution()
+
+
 def test_a_quotient_where_graphs_are_built(one_gpu: None) -> None:
     """TensorFlow raises ValueError or NotImplementedError, by what it converts first (difference 70)."""
     tf1.disable_eager_execution()

@@ -334,7 +334,9 @@ def _all_of(dtype: str, kind: str, values: list[Any]) -> list[Any]:
         try:
             return [convert_to_tensor(each, dtype) for each in values]
         except ValueError as error:
-            raise TypeError(str(error)) from None
+            if kind == "StringJoin" or "mixed types" in str(error):
+                raise TypeError(str(error)) from None
+            raise
     if not all(map(_is_fast, values)):
         return [convert_to_tensor(each, dtype) for each in values]
     values = [tensor_of(each) for each in values]
