@@ -149,6 +149,12 @@ class Progress(Entered):
         self._said = self._said or time.monotonic()
         self._shown = text
 
+    def say(self, what: str) -> None:
+        """Write a line that stays."""
+        if self._command:
+            _write((_ERASE if self._terminal else "") + plain(f"{self._command}: {what}") + "\n")
+            self._said = time.monotonic()
+
     def _leave(self, *_: object) -> None:
         if self._shown and self._terminal:
             _write(_ERASE)

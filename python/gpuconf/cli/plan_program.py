@@ -40,7 +40,8 @@ def run(options: Options) -> int:
     """Rehearse the program, and print the answer."""
     remedy = "cannot be used with a program: leave it or the program out"
     options.refuse("trace", f"the trace {options.trace} {remedy}")
-    options.refuse("limit policy plot message fleet reserve dask", f"{{}} {remedy}")
+    options.refuse("plot", "{} draws a recording: use --html, or --record and gpuconf plan with that file")
+    options.refuse("limit policy message fleet reserve dask", f"{{}} {remedy}")
     options.refuse("verify phases", "{} cannot be used with a program")
     if options.compile and options.values == "cpu":
         raise UsageError(
@@ -224,6 +225,7 @@ def _rehearsed(options: Options, words: list[str], start: str = "") -> Rehearsal
             keep=options.keep,
             changes=options.largest is None,  # a search is for the program as it is
             progress=lambda what: progress.show(start + what),
+            heading=lambda what: progress.say(start + what),
         )
         try:
             return rehearse(asked)

@@ -105,9 +105,10 @@ class Commands:
             Whether what the rest of the cell does with PyTorch fits on these cards. The cell runs on a simulated one
             without a limit, on which large tensors have no values; write it before the first ``import torch``. What it
             writes is real.
-        ``%gpu fits --fresh T4,L4``
-            In the first line of a cell: whether the notebook fits on these cards. The cells that have run, and this
-            one, run in a new process, which changes nothing of the machine; the cell does not run in this one.
+        ``%gpu fits T4,L4``
+            In the first line of a cell, with cards of which PyTorch takes other kernels on some: whether the notebook
+            fits on them. The cells that have run, and this one, run in a new process for each, which changes nothing
+            of the machine; the cell does not run in this one. ``--fresh`` before the cards does so for any cards.
         ``%gpu limit 6GiB``
             Limit each GPU; ``50%`` is half of its memory, ``6GiB, none`` has an entry for each GPU. ``--growth``
             reserves memory as it is needed, ``--no-growth`` the whole limit at once. The same limit again changes

@@ -15,9 +15,11 @@ from collections.abc import Iterator
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.display import display
 
+from .. import errors
 from .._typing import Any
 from ..plans.plan import plan
 from ..plans.programs.block import RehearsedBlock, rehearse
+from ..plans.programs.needs import alike, parse
 
 # ``%gpu fits``: whether what a cell does fits on cards, by a rehearsal of the cell on a simulated one.
 
@@ -47,7 +49,7 @@ class Fitting:
             display(block.result)
 
 
-_MAGIC = re.compile(r"%gpu\s+(fits\s+--fresh(?:\s.*|$))")
+_MAGIC = re.compile(r"%gpu\s+fits(\s+--fresh)?(?:\s+(.*)|$)")
 _OF_CODE = ("time", "timeit", "capture", "prun", "gpumem")  # magics of cells whose body is Python of the notebook
 _SCRIPT = """from gpuconf.plans.programs.cells import run
 if __name__ == "__main__":
@@ -56,11 +58,22 @@ if __name__ == "__main__":
 
 
 def whole_cell(lines: list[str]) -> list[str]:
-    """Transform a cell that begins with ``%gpu fits --fresh``: the rest of it is for the new process only."""
+    """Transform a cell that begins with ``%gpu fits --fresh``, or with cards of which PyTorch takes other kernels on
+    some: the rest of it is for new processes only.
+    """
     match = _MAGIC.match(lines[0]) if lines else None
-    if match is None:
+    if match is None or not (match[1] or _differ(match[2] or "")):
         return lines
-    return [f"get_ipython().run_cell_magic('gpu', {match[1].strip()!r}, {''.join(lines[1:]) or chr(10)!r})\n"]
+    words = f"fits --fresh {match[2] or ''}".strip()
+    return [f"get_ipython().run_cell_magic('gpu', {words!r}, {''.join(lines[1:]) or chr(10)!r})\n"]
+
+
+def _differ(cards: str) -> bool:
+    """Whether a list of cards needs several rehearsals."""
+    try:
+        return len(alike(parse(cards))) > 1
+    except errors.InvalidArgumentError:
+        return False
 
 
 class FreshFitting:
@@ -107,6 +120,7 @@ class FreshFitting:
             script = os.path.join(folder, "cells.py")
             with open(script, "w", encoding="utf-8") as file:
                 file.write(_SCRIPT.format(cells))
+            print(f"{', '.join(name for name, _ in cells)} run in new processes, and change nothing here")
             found = plan(command=[sys.executable, script], gpu=gpu)
         display(found)
 

@@ -102,6 +102,7 @@ def test_whether_a_cell_fits() -> None:
     assert fits.startswith("cover: none is possible in this process; what the block wrote is real\n")
     assert "peak: 1.00GiB allocated" in fits
     assert "fits on T4" in fits
+    assert " at In[2], line 3 (<module>)\n" in fits
     assert "no verdict: the block failed: KeyError: 7" in " ".join(fails.split())
     assert "PyTorch has started on Tesla T4 (simulated), and chooses other kernels on H100-80GB: restart" in " ".join(
         other.split()
@@ -125,14 +126,13 @@ def train(width, steps):
     _, _, fits, kernel, short = in_a_kernel(
         "where = 'cpu'",
         f"{train}\ntrain(64, 30)\nwhere = 'cuda'",
-        "%gpu fits --fresh T4,H100\n\ntrain(1 << 14, 1000)",
+        "%gpu fits T4,H100\n\ntrain(1 << 14, 1000)",
         "print(where, torch.cuda.is_available())",
         "%gpu fits --fresh T4\nkept = torch.empty(17 << 30, dtype=torch.uint8, device=where)",
     )
-    assert fits.startswith("cover: ")
-    assert "34 steps, batches of 1;" in fits
-    assert ": the steps repeat" in " ".join(fits.split())
-    assert re.search(r"peak: 2\.0\dGiB allocated", fits)
+    assert fits.startswith("In[1], In[2], In[3], In[4] run in new processes, and change nothing here\n\ncover: ")
+    assert "1030 steps, batches of 1;" in fits
+    assert re.search(r"peak on T4: 2\.0\dGiB allocated", fits)
     assert " at In[3], line 3 (train)\n" in fits
     assert "fits on T4, H100-80GB" in fits
     assert kernel.split() == ["cuda", "False"]

@@ -87,9 +87,12 @@ def test_without_values_control_flow_goes_on_and_numbers_are_finite() -> None:
     ]
 
 
-def test_what_runs_without_a_value_is_named_at_the_end() -> None:
+def test_what_runs_without_a_value_is_named_at_once_and_at_the_end() -> None:
     done = run("program_without_a_value.py")
     assert done.stdout == "done\n"
+    assert re.match(
+        r"gpuconf: (\S+) has no value on simulated GPUs \(.*program_without_a_value.py:\d+\)\n", done.stderr
+    )
     assert re.search(
         r"these have no value on simulated GPUs.*\n  \S+: 2 times, first from .*program_without_a_value.py:\d+",
         done.stderr,

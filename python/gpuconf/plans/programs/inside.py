@@ -14,6 +14,7 @@ from ..._typing import Any
 from ...simulation import simulated_torch
 from . import trackers
 from .absent import absent
+from .installed import package_of
 from .line import line, request
 from .records import Request
 
@@ -84,7 +85,10 @@ def _tell_failures() -> None:
             code = last.tb_frame.f_code
             calls.append((code.co_filename, last.tb_lineno, code.co_name))
             last = last.tb_next
-        site = stacks.call_site(tuple(call for call in reversed(calls) if not call[0].startswith(stacks.OWN)))
+        calls = [call for call in reversed(calls) if not call[0].startswith(stacks.OWN)]
+        package = package_of(getattr(sys.modules["__main__"], "__file__", None), calls)
+        of_package = (call for call in calls if package and call[0].startswith(package))
+        site = next(of_package, None) or stacks.call_site(tuple(calls))
         place = "" if site is None else f"{site[0]}:{site[1]}"
         line.tell(
             "failed",

@@ -56,12 +56,15 @@ class Asked:
     keep: str | None = None  # a folder for what the program writes
     changes: bool = True  # whether a program that does not fit is run with changes that may help
     progress: Callable[[str], None] = field(default=lambda _: None)
+    heading: Callable[[str], None] = field(default=lambda _: None)  # writes a line that stays
     runs: int = 0  # that have begun
 
     def begin_run(self, what: str, more: int) -> Callable[[float], None]:
         """Say what begins, and how many runs follow as far as is known. Returns what says it again after seconds."""
         self.runs += 1
         text = f"run {self.runs}, {what}" + (f", {more} more to come" if more else "")
+        if more or self.runs > 1:  # the program's output comes again
+            self.heading(text)
         self.progress(text)
         return lambda seconds: self.progress(f"{text}: {seconds:.0f} s")
 

@@ -10,6 +10,7 @@ import pickle
 import sys
 import threading
 import time
+import traceback
 from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import asdict
@@ -24,6 +25,7 @@ from ..._typing import Any
 from ...simulation.values import kernels
 from . import workspaces
 from .graph_pools import GraphPools
+from .installed import package_of
 from .line import TORCH_REPORT, VARIABLE, line, repeat
 from .loops import Counted, Loops, between, figures
 from .parts import modules, parts, without_tried
@@ -34,7 +36,6 @@ from .watching import BACKWARD, CATCHES, MADE, OPTIMIZER, Watcher
 _MOST_EVENTS = 4_000_000
 _MOST_BLOCKS = 1_000_000  # allocations after which the program is ended: each is up to three events
 
-_RUN_PROGRAMS = ("torch", "lightning", "pytorch_lightning", "accelerate", "transformers")  # libraries, with commands
 _CONF = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
 _NO_CACHE = "PYTORCH_NO_CUDA_MEMORY_CACHING"
 
@@ -102,7 +103,8 @@ class Recording:
         if _NO_CACHE in os.environ:
             _refuse(f"runs with {_NO_CACHE}, where PyTorch's allocator records nothing: unset it")
         self._main = getattr(sys.modules["__main__"], "__file__", None)
-        self._package = _package_of(self._main)
+        calls = ((frame.f_code.co_filename, at, frame.f_code.co_name) for frame, at in traceback.walk_stack(None))
+        self._package = package_of(self._main, calls)
         stacks.set_installed_program(self._package)
         self._record()
         torch.cuda.memory.change_current_allocator = _refuse_other_allocator
@@ -168,8 +170,7 @@ class Recording:
         snapshot["gpuconf"] = self._made_of
         self._pools.write(snapshot)
         _forget_own_calls(snapshot)
-        if self._package:
-            _name_calls_of(self._package, self._main, snapshot)
+        _name_calls(self._package, self._main, snapshot)
         name = os.path.join(folder, f"{os.getpid()}")
         gpus = []
         needed = [without_tried(events) for events in snapshot["device_traces"]]
@@ -229,37 +230,25 @@ def _forget_own_calls(snapshot: Any) -> None:
                 event["frames"] = [frame for frame in frames if not frame["filename"].startswith(OWN)]
 
 
-def _package_of(main: str | None) -> str:
-    """Return the folder of an installed package of which a command or a module is the program, "" if there is none."""
-    module = getattr(sys.modules["__main__"].__spec__, "name", "")
-    if not module and main and os.path.dirname(os.path.abspath(main)) == os.path.dirname(sys.executable):
-        from importlib.metadata import entry_points
-
-        commands = entry_points(group="console_scripts", name=os.path.basename(main))
-        module = next((one.module for one in commands), "")
-    name = module.partition(".")[0]
-    folders = list(getattr(sys.modules.get(name), "__path__", ()))
-    if name in _RUN_PROGRAMS or not folders or "-packages" + os.sep not in folders[0]:
-        return ""
-    frame: Any = sys._getframe()
-    while frame is not None:  # the package may run a file of the user's
-        code = frame.f_code
-        if code.co_filename != main and stacks.is_program((code.co_filename, frame.f_lineno, code.co_name)):
-            return ""
-        frame = frame.f_back
-    return os.path.join(folders[0], "")
-
-
-def _name_calls_of(package: str, main: str | None, snapshot: Any) -> None:
-    """Name the files of a package as a program's own are, and leave out the command that calls it."""
+def _name_calls(package: str, main: str | None, snapshot: Any) -> None:
+    """Name the cells of a notebook, and the files of a package that is the program, as a program's own are named."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
     start = len(os.path.dirname(os.path.dirname(package))) + 1
+
+    @cache  # of millions of frames
+    def name(file: str) -> str:
+        if package and file.startswith(package):
+            return file[start:]
+        if package and file == main:
+            return "<frozen command>"  # is no line of the program
+        cell = shell.compile.format_code_name(file) if shell is not None else None
+        return file if cell is None else cell[1]
+
     for events in snapshot["device_traces"]:
         for event in events:
             for frame in event.get("frames", ()):
-                if frame["filename"].startswith(package):
-                    frame["filename"] = frame["filename"][start:]
-                elif frame["filename"] == main:
-                    frame["filename"] = "<frozen command>"
+                frame["filename"] = name(frame["filename"])
 
 
 def _refuse(why: str) -> None:

@@ -79,7 +79,10 @@ def _note(name: bytes) -> None:
         return  # a thread of C++
     while frame.f_back is not None and any(folder in frame.f_code.co_filename for folder in _LAUNCHERS):
         frame = frame.f_back
-    _lines.setdefault(name.decode("utf-8", "replace"), f"{frame.f_code.co_filename}:{frame.f_lineno}")
+    text, place = name.decode("utf-8", "replace"), f"{frame.f_code.co_filename}:{frame.f_lineno}"
+    if not _lines:  # the others are named at the end
+        print(f"gpuconf: {text} has no value on simulated GPUs ({place})", file=sys.stderr, flush=True)
+    _lines.setdefault(text, place)
 
 
 def counted() -> dict[str, int]:
