@@ -36,6 +36,7 @@ type planRequest struct {
 	Workspaces map[uint64]uint64 `json:"workspaces"` // plan.Request has these
 	Use        plan.Use          `json:"use"`
 	Cards      []uint64          `json:"cards"`
+	PoolsLeft  bool              `json:"pools_left"`
 }
 
 // resolve finds the GPU, its default limit unless another one is requested, and the policies.
@@ -43,6 +44,7 @@ func (r planRequest) resolve() (wanted plan.Request, notices []config.Notice, er
 	wanted.LimitBytes = r.Limit
 	wanted.Recorded, wanted.TiesByAge, wanted.Wanted = rewind.SettingsOf(r.Settings), r.Settings.TiesByAge, r.Wanted
 	wanted.Starts, wanted.Workspaces, wanted.Use, wanted.Cards = r.Starts, r.Workspaces, r.Use, r.Cards
+	wanted.PoolsLeft = r.PoolsLeft
 	if r.GPU != "" {
 		card, err := cardOf(r.GPU)
 		if err != nil {

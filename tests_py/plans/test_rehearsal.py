@@ -344,7 +344,9 @@ def running_in(folder: Path) -> set[int]:
 def test_without_a_card_those_of_this_machine_count(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "gpuconf", "plan", "--", "./missing"]
     done = execute(command, cwd=tmp_path, env=os.environ | {"GPUCONF_SIMULATE": "2xT4,A10"})
-    assert (done.returncode, done.stderr) == (127, "gpuconf plan: ./missing: command not found\n")
+    first = "run 1, the program as on T4, 1 more to come"
+    texts = f"gpuconf plan: {first}\ngpuconf plan: ./missing: command not found\n"
+    assert (done.returncode, done.stderr) == (127, texts)
     gpuconf.simulate("2xT4,A10")
     assert plan_program._cards_here() == "T4,A10-24GB"
 

@@ -22,6 +22,8 @@ type Request struct {
 	// Starts are the segments that PyTorch's allocator had before the first event, by GPU, where they are known.
 	Starts map[int][]caching.Segment
 	Wanted bool // whether a failed allocation that ends the trace is replayed, too
+	// PoolsLeft is whether nothing uses a private pool any more after its last event, which most traces do not say.
+	PoolsLeft bool
 	// Workspaces are the sizes of allocations that a job can do without, each with the most that it may be.
 	Workspaces map[uint64]uint64
 	Use        Use      // how large workspaces are
@@ -99,7 +101,7 @@ func New(ctx context.Context, events []trace.Event, request Request) (*Job, erro
 	if len(events) > 1<<31-2 {
 		return nil, status.Errorf(status.InvalidArgument, "a trace of %d events is too long", len(events))
 	}
-	list, err := workloads(ctx, events, request.Wanted)
+	list, err := workloads(ctx, events, request.Wanted, request.PoolsLeft)
 	if err != nil {
 		return nil, err
 	}

@@ -76,8 +76,8 @@ type workload struct {
 }
 
 // workloads splits a trace by GPU. With wanted, the allocation that ended a GPU's part by failing counts as one that
-// the job needs.
-func workloads(ctx context.Context, events []trace.Event, wanted bool) ([]*workload, error) {
+// the job needs. With poolsLeft, nothing uses a private pool after its last event.
+func workloads(ctx context.Context, events []trace.Event, wanted, poolsLeft bool) ([]*workload, error) {
 	complete, added := trace.Complete(events)
 	numbers := 0 // events so far that users see
 	final := map[int]int{}
@@ -85,8 +85,16 @@ func workloads(ctx context.Context, events []trace.Event, wanted bool) ([]*workl
 		final = trace.FinalFailures(events)
 	}
 	lengths := map[int]int{} // by GPU
-	for i := range complete {
-		lengths[complete[i].GPU]++
+	type pool struct {
+		gpu    int
+		number uint32
+	}
+	last := map[pool]int{} // event
+	for i, e := range complete {
+		lengths[e.GPU]++
+		if e.Pool != 0 && poolsLeft {
+			last[pool{e.GPU, e.Pool}] = i
+		}
 	}
 	builders := map[int]*builder{}
 	for i, e := range complete {
@@ -108,6 +116,12 @@ func workloads(ctx context.Context, events []trace.Event, wanted bool) ([]*workl
 		}
 		if err := b.add(e, number); err != nil {
 			return nil, err
+		}
+		if at, there := last[pool{e.GPU, e.Pool}]; there && at == i {
+			left := trace.Event{Action: trace.PoolLeft, GPU: e.GPU, Pool: e.Pool, Stream: e.Stream, Micros: e.Micros}
+			if err := b.add(left, number); err != nil {
+				return nil, err
+			}
 		}
 		if number > 0 && final[e.GPU] == i+1-added && e.Bytes > 0 && e.Bytes <= mostBytes-b.now {
 			e.Addr = failedAddr

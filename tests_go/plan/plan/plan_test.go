@@ -476,6 +476,8 @@ func TestPrivatePoolsAreKeptApart(t *testing.T) {
 	}
 	for _, policy := range []plan.Policy{plan.PyTorch, plan.PyTorchExpandable} {
 		require.GreaterOrEqual(t, one(t, events(0), policy, 0, plan.Card{}).LeastLimit, 45*mib, policy)
+		loose := finish(t, events(0), plan.Request{Policies: []plan.Policy{policy}, PoolsLeft: true}).Results()
+		require.LessOrEqual(t, loose[0].LeastLimit, 20*mib, policy)
 		for then, reserved := range map[trace.Action]uint64{trace.SegmentFree: 15, trace.PoolLeft: 45} {
 			measured := one(t, events(then), policy, 1<<40, plan.Card{})
 			require.LessOrEqual(t, measured.LeastLimit, 20*mib, policy)

@@ -230,6 +230,17 @@ def test_code_of_an_installed_command_is_the_programs(tmp_path: Path) -> None:
     assert not any("tool/" in line for line in process["lines"]), process["lines"]
 
 
+def test_a_snapshot_does_not_say_when_a_graph_was_gone(tmp_path: Path) -> None:
+    begin = "import torch\ntorch.cuda.memory._record_memory_history()\n"
+    end = "torch.cuda.memory._dump_snapshot('snapshot.pickle')\n"
+    (tmp_path / "train.py").write_text(begin + LEFT.format(end="del graph") + end, encoding="utf-8")
+    words = ["run", "--simulate", "A100-40GB", "--values", "none", sys.executable, "train.py"]
+    assert gpuconf(tmp_path, *words).returncode == 0
+    done = gpuconf(tmp_path, "plan", "snapshot.pickle", "--limit", "13GiB")
+    assert done.returncode == 3
+    assert "note: private pools, such as those of CUDA graphs, are taken to be in use to the end" in done.stdout
+
+
 ADAPTS = """
 import torch
 batch = 1 << 20

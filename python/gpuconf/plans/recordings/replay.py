@@ -122,6 +122,7 @@ class Plan(Printed, Fields, metaclass=Made):
         self.limit: int | None = fields["limit"] or None
         self.gpu: str | None = fields["gpu"] or None
         self._default_limit: bool = fields["default_limit"]
+        self._without_pools: list[str] = fields.get("without_pools", [])
         self.gpu_memory: int | None = fields["memory"] or None
         self.events: int = len(trace)
         self.lost: int = trace.lost
@@ -156,8 +157,11 @@ class Plan(Printed, Fields, metaclass=Made):
 
     def _possible(self) -> dict[str, int]:
         """Return the least limits of the policies of which nobody knows whether the job fits."""
-        needs = {p: max(r.least_limit for r in self.results if r.policy == p) for p in self.policies}
-        return {p: least for p, least in needs.items() if (self.limit or 0) < least <= self._most_limit}
+        return {
+            policy: max(r.least_limit for r in self.results if r.policy == policy)
+            for policy in self.policies
+            if all(r.fits is not False for r in self.results if r.policy == policy) and policy not in self.fitting
+        }
 
     @property
     def fitting(self) -> tuple[str, ...]:
@@ -348,6 +352,12 @@ class Plan(Printed, Fields, metaclass=Made):
         return f"{text}; the largest holders are {'; '.join(map(str, known))}" if known else text
 
     def _notes(self) -> Iterable[str]:
+        if self._without_pools and not self.fitting:
+            yield (
+                "private pools, such as those of CUDA graphs, are taken to be in use to the end, since the recording "
+                f"does not say when they were left; if they were, it may fit with {', '.join(self._without_pools)}: "
+                "`gpuconf plan -- PROGRAM` sees that"
+            )
         if self._incomplete:
             yield f"PyTorch does not write such a snapshot, which is synthetic or damaged: {self._incomplete}"
         for recorded in self._recorded:
@@ -491,6 +501,12 @@ def find(
     if policy is None and trace._of_pytorch:
         others = _of_others(trace)
         fields["results"] = [one for one in fields["results"] or () if one["policy"] not in others]
+    limited = [one for one in fields["results"] or () if one["fits"] is False]
+    if limited and trace._of_pytorch and not trace._settings.get("card") and _has_pools(trace):
+        with Job(open_plan, json.dumps(request | {"pools_left": True})) as job:
+            job.feed(HEADER, *trace._pages)
+            less = {(one["gpu"], one["policy"]): one["fits"] for one in job.finish(progress)["results"] or ()}
+        fields["without_pools"] = [one["policy"] for one in limited if less.get((one["gpu"], one["policy"]))]
     fields["default_limit"] = limit is None and gpu is not None
     return make(Plan, trace, fields)
 
@@ -499,8 +515,12 @@ def _of_others(trace: Trace) -> tuple[str, ...]:
     """Return the policies that are not for PyTorch's recordings: TensorFlow's, and, if graphs or the program have pools
     of their own, all that know no such pools.
     """
-    has_pools = any(page.count("\n") != page.count(",\n") for page in trace._pages)  # the last column
-    return ("tensorflow", *OF_GPUCONF) if has_pools else ("tensorflow",)
+    return ("tensorflow", *OF_GPUCONF) if _has_pools(trace) else ("tensorflow",)
+
+
+def _has_pools(trace: Trace) -> bool:
+    """Whether graphs or the program have pools of their own."""
+    return any(page.count("\n") != page.count(",\n") for page in trace._pages)  # the last column
 
 
 def check_policies(policy: Any) -> list[str]:
