@@ -331,6 +331,19 @@ def test_a_list_that_is_not_rectangular_where_graphs_are_built(one_gpu: None) ->
         tf1.enable_eager_execution()
 
 
+def test_a_constant_that_fails_has_made_the_default_graph(one_gpu: None) -> None:
+    tf1.reset_default_graph()
+    tf1.disable_eager_execution()
+    try:
+        with pytest.raises(TypeError):
+            tf.constant([1.0], tf.string)
+        with pytest.raises(ValueError, match="must be called at program startup"):
+            tf1.enable_eager_execution()
+    finally:
+        tf1.reset_default_graph()
+        tf1.enable_eager_execution()
+
+
 def test_no_text_where_graphs_are_built(one_gpu: None) -> None:
     tf1.disable_eager_execution()
     try:

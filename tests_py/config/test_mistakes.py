@@ -19,6 +19,7 @@ FILES = {
     "limit = 6.5": "but got float: 6.5; did you mean '6.5GiB'?",
     "growth = 'true'": "must be true or false, but got 'true'; did you mean true?",
     "growth = 1": "must be true or false, but got 1; did you mean true?",
+    "growth = True": "(at line 1, column 10); TOML has true",
     "limit = 6GiB": '(at line 1, column 10); text needs quotes: limit = "6GiB"',
     "growht = true": "unknown setting 'growht'. Did you mean growth?",
     "mem = '6GiB'": "unknown setting 'mem'. Did you mean limit?",

@@ -142,6 +142,19 @@ def test_a_lease_does_not_raise_the_users_own_limit(
             assert leased.memory == GIB // 2
 
 
+def test_a_lease_does_not_raise_a_limit_that_the_program_has_set(ledger: Ledger) -> None:
+    gpuconf.configure(limit="1GiB")
+    says = r"4\.00GiB of each GPU was requested, and the program's configuration allows 1\.00GiB: that is the limit"
+    leased = gpuconf.lease(memory="4GiB")
+    with pytest.warns(UserWarning, match=says):
+        leased.__enter__()
+    try:
+        assert leased.memory == gpuconf.memory.stats("GPU:0").bytes_limit == GIB
+    finally:
+        leased.release()
+    assert gpuconf.memory.stats("GPU:0").bytes_limit == GIB
+
+
 def test_policies_and_several_cards(ledger: Ledger) -> None:
     uuids = [device.uuid for device in gpuconf.visible_devices()]
     child = holder("12GiB")

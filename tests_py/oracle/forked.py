@@ -334,7 +334,8 @@ def known(found: Difference) -> str:
         return "graph-def"
     if in_graph and ".assign(" in call and error == "NotImplementedError" and other == "AttributeError":
         return "graph-def"
-    if in_graph and call.startswith("tf.round(") and theirs == ours.replace("Round", "x"):
+    rounded = re.sub(r"_\d+:", ":", ours).replace("Round", "x")
+    if in_graph and call.startswith("tf.round(") and re.sub(r"_\d+:", ":", theirs) == rounded:
         return "graph-def"
     if in_graph and not error and other in ("ValueError", "InvalidArgumentError") and re.match(CHECKED_LATER, call):
         return "graph-checks"

@@ -141,6 +141,13 @@ def test_more_workers_than_fit_are_a_usage_error(suite: Callable[..., Any]) -> N
     assert "use at most 2 workers, or a smaller share" in ran.err
 
 
+def test_one_worker_that_does_not_fit_needs_a_smaller_share(suite: Callable[..., Any]) -> None:
+    ran = suite(SHARES, *XDIST, "-n1", "--gpuconf-simulate=T4:16GiB", "--gpuconf-memory=20GiB")
+    assert ran.code == pytest.ExitCode.USAGE_ERROR
+    assert "--gpuconf-memory: 1 worker of 20.00GiB (21474836480 bytes) does not fit in the " in ran.err
+    assert ": use a smaller share" in ran.err
+
+
 LIMITS = """
 @pytest.fixture
 def limit(gpus): return [memory.stats(gpu.name).bytes_limit >> 20 for gpu in gpus]

@@ -115,6 +115,8 @@ func (s *State) unrecognized(dev Arg) error {
 	}
 	if strings.HasPrefix(dev.repr(), "[") {
 		known += ". Pass one of them, not a list"
+	} else if len(names) > 0 && strings.ContainsAny(dev.repr()[:1], "'\"0123456789") {
+		known += ". Pass an element of list_physical_devices(), not its name or number"
 	}
 	return status.Errorf(status.Value, "Unrecognized device: %s: %s", dev.repr(), known)
 }

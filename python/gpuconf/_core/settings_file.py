@@ -329,7 +329,10 @@ def _quotes(text: bytes, error: str) -> str:
     """Return a hint for a line such as ``limit = 6GiB``, which TOML's error names by its number."""
     number = error.partition("at line ")[2].partition(",")[0]
     line = text.splitlines()[int(number) - 1].decode().partition("=") if number.isdigit() else ("", "", "")
-    return f'; text needs quotes: {line[0].strip()} = "{line[2].strip()}"' if line[2] and '"' not in line[2] else ""
+    value = line[2].strip()
+    if value in ("True", "False"):
+        return f"; TOML has {value.lower()}"
+    return f'; text needs quotes: {line[0].strip()} = "{value}"' if value and '"' not in value else ""
 
 
 def _toml(path: str, text: bytes) -> dict[str, Any]:
@@ -341,7 +344,7 @@ def _toml(path: str, text: bytes) -> dict[str, Any]:
         except ImportError as error:
             raise texts.missing(f"{path} has settings, for which Python 3.10 needs", "tomli", "toml", error) from None
     try:
-        found: dict[str, Any] = tomllib.loads(text.decode())
+        found: dict[str, Any] = tomllib.loads(text.decode("utf-8-sig"))
     except ValueError as error:
         raise errors.InvalidArgumentError(f"{path} is not valid TOML: {error}{_quotes(text, str(error))}") from None
     except RecursionError:

@@ -39,6 +39,8 @@ def refuse(options: Options) -> None:
 def run(options: Options) -> int:
     """Rehearse the program, and print the answer."""
     remedy = "cannot be used with a program: leave it or the program out"
+    if options.largest is not None and options.trace is not None and "=" in options.trace:
+        raise UsageError(f"write --largest before each range: --largest {options.trace}")
     options.refuse("trace", f"the trace {options.trace} {remedy}")
     options.refuse("plot", "{} draws a recording: use --html, or --record and gpuconf plan with that file")
     options.refuse("limit policy message fleet reserve dask", f"{{}} {remedy}")

@@ -155,11 +155,11 @@ def install_as_tensorflow(version: int = 2) -> None:
     ``tensorflow`` is then the module ``gpuconf.compat.v2``, ``tensorflow.compat.v1`` is ``gpuconf.compat.v1``, and so
     on. With ``version=1`` it is ``gpuconf.compat.v1``, whose operations build graphs: for ``tf.ConfigProto()`` and
     ``tf.Session()`` of TensorFlow 1. Importing a module that gpuconf does not have raises ModuleNotFoundError. Call it
-    before TensorFlow is imported; a second call has no effect. It covers this process and children that it forks.
-    ``gpuconf run
-    --as-tensorflow`` covers all child processes.
+    before TensorFlow is imported; a second call for the same version has no effect. It covers this process and
+    children that it forks. ``gpuconf run --as-tensorflow`` covers all child processes.
 
-    Raises ValueError for another version, and RuntimeError if TensorFlow itself is already imported.
+    Raises ValueError for another version, and RuntimeError if TensorFlow itself is already imported, or if the other
+    version is installed.
 
     >>> install_as_tensorflow()
     >>> import tensorflow as tf
@@ -168,7 +168,12 @@ def install_as_tensorflow(version: int = 2) -> None:
     """
     if version not in _ROOTS:
         raise errors.InvalidArgumentError(f"version must be 1 or 2, but got {version!r}")
-    if any(isinstance(finder, _Finder) for finder in sys.meta_path):
+    installed = next((finder for finder in sys.meta_path if isinstance(finder, _Finder)), None)
+    if installed is not None and installed.version != version:
+        raise errors.FailedPreconditionError(
+            f"gpuconf is installed as tensorflow {installed.version} in this process, and cannot be {version}, too"
+        )
+    if installed is not None:
         return
     loaded = sys.modules.get("tensorflow")
     if loaded is not None:

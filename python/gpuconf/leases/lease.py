@@ -67,6 +67,13 @@ class KeptConfiguration:
             if logical is not None:
                 self._logical[uuids[gpu.name]] = logical
 
+    def limit(self) -> int:
+        """Return the least limit of a GPU in bytes, 0 unless each has one, as after ``configure(limit=...)``."""
+        limits = [[one.memory_limit for one in logical] for logical in self._logical.values()]
+        if len(limits) < len(config.list_physical_devices("GPU") if limits else ()):
+            return 0
+        return min((int(sum(each)) << 20 for each in limits if None not in each), default=0)
+
     def adopt(self) -> None:
         """Apply the switches to the devices that are listed now, and growth, if it was the same for all GPUs that had a
         value.
@@ -224,6 +231,11 @@ class Lease(Block, metaclass=Made):
 
         limited.suspend()
         devices, whole = _candidates(request)
+        configured = 0 if whole else KeptConfiguration().limit()
+        if configured:
+            request, text = request.within(configured, devices)
+            if text:
+                _note(text)
         begun, timeout = time.monotonic(), request.timeout
         granted = grant(request, devices, " ".join(sys.orig_argv))
         for text in granted.notes():

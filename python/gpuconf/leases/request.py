@@ -68,11 +68,20 @@ class Request(NamedTuple):
         asked = max(self._asked(self.most or self.memory, device) for device in devices)
         if not own.value or asked <= int(own.value):
             return ""
+        return self._sentence(asked, settings.who_limits(own), int(own.value))
+
+    def within(self, configured: int, devices: Sequence[VisibleDevice]) -> tuple[Request, str]:
+        """Return a request for no more than the program has configured, and that it is less, as a sentence."""
+        asked = max(self._asked(self.most or self.memory, device) for device in devices)
+        if asked <= configured:
+            return self, ""
+        less = any(self._asked(self.memory, device) > configured for device in devices)
+        request = self._replace(memory=configured, most=None) if less else self._replace(most=str(configured))
+        return request, self._sentence(asked, "the program's configuration", configured)
+
+    def _sentence(self, asked: int, who: str, allowed: int) -> str:
         what = "all memory" if self.memory is None else human_bytes(asked)
-        return (
-            f"{what} of each GPU was requested, and {settings.who_limits(own)} allows {human_bytes(int(own.value))}: "
-            "that is the limit"
-        )
+        return f"{what} of each GPU was requested, and {who} allows {human_bytes(allowed)}: that is the limit"
 
     def charge_of(self, device: VisibleDevice) -> int:
         """Return the bytes that the lease takes of a device: its memory and its contexts, or all that can be leased."""
@@ -135,6 +144,9 @@ def checked_memory(memory: Any, what: str = "memory") -> tuple[Any, str | None]:
         raise errors.InvalidTypeError(
             f"{what} must be a number of bytes or text such as '6GiB', but got bool: {memory}"
         )
+    if isinstance(memory, str) and "-" in memory.strip()[1:]:
+        meant = "..".join(part.strip() for part in memory.split("-", 1))
+        raise errors.InvalidArgumentError(f"{what} is a size or MIN..MAX, but got {memory!r}; did you mean '{meant}'?")
     if memory is not None:
         _least_size(memory, what)
     return memory, None

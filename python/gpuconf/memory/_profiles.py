@@ -41,7 +41,8 @@ def _of_pytorch(name: str, packed: bool) -> Iterator[str]:
         try:
             content = json.load(file)
         except (ValueError, OSError, EOFError, RecursionError) as error:
-            raise errors.InvalidArgumentError(f"cannot read {name!r} as a trace: it is not JSON: {error}") from None
+            what = "unpack it first, unless it is of PyTorch's profiler" if packed else f"it is not JSON: {error}"
+            raise errors.InvalidArgumentError(f"cannot read {name!r} as a trace: {what}") from None
     events = content.get("traceEvents", []) if isinstance(content, dict) else content
     wanted = (
         [e for e in events if isinstance(e, dict) and e.get("name") == "[memory]"] if isinstance(events, list) else []

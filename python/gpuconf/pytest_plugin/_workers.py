@@ -17,6 +17,7 @@ import pytest
 
 from .._core.command import run
 from .._core.settings import set_variables
+from .._core.table import counted
 from .._typing import Any
 from ._options import DEFAULT_MACHINE, MASK, SHARE, is_plain, settings
 
@@ -95,10 +96,11 @@ class Cards:
             if here > self._room(gpu):
                 from ._marks import sizes_text
 
+                fewer = f"at most {self.most_workers()} workers, or " if self.most_workers() < workers else ""
+                share, free = sizes_text(self.share(gpu, position, workers)), sizes_text(gpu["free"])
                 raise pytest.UsageError(
-                    f"--gpuconf-memory: {here} workers of {sizes_text(self.share(gpu, position, workers))} do not fit "
-                    f"in the {sizes_text(gpu['free'])} that are free on {gpu['name']} ({gpu['uuid']}): use at most "
-                    f"{self.most_workers()} workers, or a smaller share"
+                    f"--gpuconf-memory: {counted(here, 'worker')} of {share} {'does' if here == 1 else 'do'} not fit "
+                    f"in the {free} that are free on {gpu['name']} ({gpu['uuid']}): use {fewer}a smaller share"
                 )
 
     def left(self, worker: str) -> None:

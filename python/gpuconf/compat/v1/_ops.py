@@ -33,6 +33,7 @@ def constant(
     >>> constant([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], shape=[2, 3], name="a")
     <tf.Tensor 'a:0' shape=(2, 3) dtype=float32>
     """
+    graph = get_default_graph()  # TensorFlow makes it first, whatever fails
     dtype = type_name(dtype) if dtype else dtype
     if value is None:
         raise ValueError("None values not supported.")
@@ -47,7 +48,7 @@ def constant(
     sizes = array.shape if shape is None else arrays.shape_of(shape)
     if verify_shape and sizes != array.shape:
         raise TypeError(f"Expected Tensor's shape: {sizes}, got {array.shape}.")
-    return get_default_graph().constant(array, sizes, name_of(name))
+    return graph.constant(array, sizes, name_of(name))
 
 
 @either
