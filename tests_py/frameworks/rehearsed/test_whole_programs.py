@@ -531,12 +531,14 @@ with torch.autograd.graph.save_on_cpu(pin_memory=True):
 
 def test_memory_of_the_host_is_named(tmp_path: Path) -> None:
     """The process's own tensors, which are not computed, and what it pins."""
-    (plain,) = planned(tmp_path, OFFLOADS.replace("randn(1 << 29)", "randn(1)"), "--gpu", "A10")["processes"]
+    answer = planned(tmp_path, OFFLOADS.replace("randn(1 << 29)", "randn(1)"), "--gpu", "A10")
+    (plain,) = answer["processes"]
+    counts_pinned = tuple(map(int, answer["ran"]["torch"].split(".")[:2])) >= (2, 7)
     found = no_gpu.planned(tmp_path, OFFLOADS, "--gpu", "A10", words=(sys.executable, "train.py"), timeout=500)
     (line,) = (one for one in found.stdout.splitlines() if one.startswith("the process's own memory: "))
-    assert line.endswith("GiB, 1.00GiB of it pinned")
+    assert line.endswith("GiB, 1.00GiB of it pinned" if counts_pinned else "GiB")
     assert float(re.findall(r"[\d.]+", line)[0]) == pytest.approx(plain["host"] / 2**30 + 2, abs=0.1)
-    assert plain["pinned"] == 1 << 30
+    assert plain["pinned"] == (1 << 30 if counts_pinned else 0)
 
 
 CONVOLVES = """
