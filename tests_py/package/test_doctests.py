@@ -19,6 +19,7 @@ def examples() -> list[doctest.DocTest]:
         "gpuconf._core._gpuconf",
         "gpuconf.allocators.",
         "gpuconf.dask._plot",
+        "gpuconf.plans.programs.graph_pools",
         "gpuconf.plans.programs.batches",
         "gpuconf.plans.programs.loops",
         "gpuconf.plans.programs.torch_recording",

@@ -156,7 +156,7 @@ class Plan(Printed, Fields, metaclass=Made):
         return PlanResult(**{name: told[name] for name in PlanResult._fields})
 
     def _possible(self) -> dict[str, int]:
-        """Return the least limits of the policies of which nobody knows whether the job fits."""
+        """Return the least limits of the policies under which the job may fit: the snapshot does not say."""
         return {
             policy: max(r.least_limit for r in self.results if r.policy == policy)
             for policy in self.policies
