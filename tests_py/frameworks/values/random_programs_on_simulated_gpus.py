@@ -33,9 +33,9 @@ KEPT = 10  # tensors that a program has at a time
 TYPES = (torch.float32, torch.float32, torch.float64, torch.int64, torch.complex64, torch.bool)
 KINDS = {"operator": 9, "in place": 5, "on a value": 3, "view": 4, "gradients": 2, "stream": 2, "graph": 1}
 # They draw what a CPU draws only in the first operation after a seed, or have other results on a GPU by their contract:
-# PyTorch sums renorm's norm in float64 on the CPU and in float32 on a GPU. MKL crashes at
-# eigenvalues of infinities and NaN. channel_shuffle's gradient, on a GPU, takes no gradient whose parts are apart; that
-# of rms_norm over a single number is what rounding leaves.
+# PyTorch sums renorm's norm in float64 on the CPU and in float32 on a GPU. MKL crashes at eigenvalues of infinities and
+# NaN, and PyTorch's CPU at lcm of the least integer. channel_shuffle's gradient on a GPU takes none whose parts
+# are apart; that of rms_norm over a single number is what rounding leaves.
 LEFT_OUT = (
     *AROUND,
     *DIFFERENT,
@@ -46,7 +46,7 @@ LEFT_OUT = (
         linalg.eig linalg.eigvals geqrf nn.functional.multi_head_attention_forward to_sparse sparse item tolist
     """.split(),
     *("nn.functional.scaled_dot_product_attention", "linalg.lstsq", "linalg.ldl", "linalg.qr", "qr", "svd", "ormqr"),
-    *("nn.functional.channel_shuffle", "nn.functional.rms_norm"),
+    *("nn.functional.channel_shuffle", "nn.functional.rms_norm", "lcm"),
     *("linalg.householder_product", "linalg.pinv", "linalg.lu", "lu", "linalg.eigh", "pinverse", "linalg.matrix_rank"),
     *"""
         histogram tensor_split renorm __getitem__ linalg.cond linalg.matrix_norm linalg.norm norm.nuc
