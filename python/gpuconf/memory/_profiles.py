@@ -41,7 +41,7 @@ def _of_pytorch(name: str, packed: bool) -> Iterator[str]:
         try:
             content = json.load(file)
         except (ValueError, OSError, EOFError, RecursionError) as error:
-            what = "unpack it first, unless it is of PyTorch's profiler" if packed else f"it is not JSON: {error}"
+            what = f"it is not JSON: {error}" + "; unpack a packed snapshot first" * packed
             raise errors.InvalidArgumentError(f"cannot read {name!r} as a trace: {what}") from None
     events = content.get("traceEvents", []) if isinstance(content, dict) else content
     wanted = (
