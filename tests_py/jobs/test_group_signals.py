@@ -135,7 +135,24 @@ def test_one_to_the_group(counting: Counting) -> None:
 AT_ONCE = "import runpy, gpuconf.jobs.supervise as it; it._MOMENT = 0; runpy.run_module('gpuconf', run_name='__main__')"
 
 
-@pytest.mark.parametrize("before", [(), RUN, (sys.executable, "-c", AT_ONCE, *RUN[1:])], ids=["bare", "run", "at once"])
+# As where it is slow at the start.
+SLOW = """
+import runpy, time
+import gpuconf.jobs.supervise as it
+answers, calls = it.Witness.taken, []
+def taken(witness):
+    calls.append(len(calls) < 2 and time.sleep(0.4))
+    return answers(witness)
+it.Witness.taken = taken
+runpy.run_module("gpuconf", run_name="__main__")
+"""
+
+
+@pytest.mark.parametrize(
+    "before",
+    [(), RUN, (sys.executable, "-c", AT_ONCE, *RUN[1:]), (sys.executable, "-c", SLOW, *RUN[1:])],
+    ids=["bare", "run", "at once", "slow"],
+)
 def test_a_thousand_real_time_signals_to_the_group(started: list[Counting], before: tuple[str, ...]) -> None:
     """They do not merge, and the program's own to its group are not the command's end."""
     number = signal.SIGRTMAX

@@ -138,9 +138,17 @@ class PassedOn:
         self._waiting: list[tuple[float, int, int | None]] = []
         self._witnessed: list[tuple[int, int]] = []
 
-    def begin(self, program: int) -> None:
-        """Pass signals on to a program that has just started. It missed what the witness has seen so far."""
+    def before_start(self) -> None:
+        """Forget what the witness has seen so far, which the program misses."""
         self._witness.taken()
+
+    def begin(self, program: int) -> None:
+        """Pass signals on to a program that has just started. It may have missed what waits here by now.
+
+        The witness is asked only then: on a busy machine its answer would have what the program did not miss.
+        """
+        if signal.sigpending() & _PASSED_ON:
+            self._witness.taken()
         self._program = program
 
     def take(self, taken: Any) -> None:
@@ -243,6 +251,7 @@ class Supervisor:
                 command[0], list(command), variables, setsigmask=self._mask, setsigdef=_IGNORED_BY_PYTHON
             )
 
+        self._passed_on.before_start()
         try:
             self.pid = start(words, spawn)
         except ProgramError:
