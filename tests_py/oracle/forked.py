@@ -108,7 +108,7 @@ KNOWN: dict[str, tuple[str, str, str]] = {
     "local-devices": ("is_gpu_available|gpu_device_name", "^ (True|'/device:GPU)", "^ (False|'')"),
     "replaced-graph": (r"\b[tv]\b", "^ValueError .*must be from the same graph", "^ "),
     "odd-list": (r"\[\[1,2\],\[3\]\]", "^(Value|Type)Error", "^(Type|Value)Error"),
-    "odd-quotient": (r"tf\.divide\(", "^NotImplementedError|^ValueError None values", "^TypeError"),
+    "odd-quotient": (r"tf\.divide\(", "^NotImplementedError|^ValueError None values|^ <tf", "^TypeError"),
     "odd-seed": ("random", "^AttributeError 'Context' object has no attribute '_rng'", ""),
     "odd-operands": (
         r"tf\.config\..*\b([tv]|np)\b",
