@@ -122,6 +122,7 @@ def test_what_fits_in_a_limit_that_is_not_recorded_depends(tmp_path: pathlib.Pat
     assert (fits["pytorch"], fits["pytorch-expandable"]) == (False, None)
     assert str(found).splitlines()[-1].startswith("depends on PyTorch's own limit, which is not recorded (--limit): ")
     assert run("plan", path)[0] == 4
+    assert gpuconf.plan(path, limit=found.limit).fits is False  # which the user has named
 
 
 def test_other_limits(tmp_path: pathlib.Path) -> None:

@@ -135,7 +135,7 @@ class Plan(Printed, Fields, metaclass=Made):
         failed = min(self.out_of_memory, key=lambda failure: failure.bytes_limit, default=None)
         # PyTorch's own limit is between these two, if the second is more: a replay that needs more than the first, and
         # not more than the second, may fit.
-        self._most_limit = failed.most_limit if failed and failed.bytes_limit == self.limit else self.limit or 0
+        self._most_limit = failed.most_limit if failed and fields["limit_of_failure"] else self.limit or 0
         self.results: tuple[PlanResult, ...] = tuple(map(self._result, fields["results"] or ()))
         self._timelines = {(r["gpu"], r["policy"]): r["measure"]["timeline"] or [] for r in fields["results"] or ()}
         self._on_cards = {(r["gpu"], r["policy"]): r["on_cards"] or [] for r in fields["results"] or ()}
@@ -508,6 +508,7 @@ def find(
             less = {(one["gpu"], one["policy"]): one["fits"] for one in job.finish(progress)["results"] or ()}
         fields["without_pools"] = [one["policy"] for one in limited if less.get((one["gpu"], one["policy"]))]
     fields["default_limit"] = limit is None and gpu is not None
+    fields["limit_of_failure"] = limit is None and gpu is None
     return make(Plan, trace, fields)
 
 
