@@ -29,9 +29,10 @@ class Done(NamedTuple):
 def environment(changes: Mapping[str, str] | None = None) -> dict[str, str]:
     """The environment of the tests without the variables of gpuconf, TensorFlow and CUDA, plus changes.
 
-    ``python`` is this one, as in an activated environment.
+    ``python`` is this one, as in an activated environment; another one may be active here, of which IPython warns.
     """
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("GPUCONF_", "TF_", "CUDA_", "PYTEST_"))}
+    dropped = ("GPUCONF_", "TF_", "CUDA_", "PYTEST_", "VIRTUAL_ENV")
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(dropped)}
     path = os.pathsep.join((os.path.dirname(sys.executable), os.environ.get("PATH", os.defpath)))
     return {**kept, "PATH": path, "PYTHONFAULTHANDLER": "", **(changes or {})}
 
