@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
 
 import gpuconf.compat.v1 as tf1
@@ -319,54 +320,48 @@ def test_print_in_a_graph(one_gpu: None, capsys: pytest.CaptureFixture[str]) -> 
     assert capsys.readouterr().err == "x = [1 2] 3\n"
 
 
-def test_a_list_that_is_not_rectangular_where_graphs_are_built(one_gpu: None) -> None:
-    """TensorFlow raises TypeError of a float's bits (difference 69)."""
-    tensor = tf.constant([1.0, 2.0])
+@contextmanager
+def building_graphs() -> Iterator[None]:
+    """Let operations build graphs."""
     tf1.disable_eager_execution()
     try:
-        with pytest.raises(ValueError, match="non-rectangular"):
-            tensor & [[1, 2], [3]]
+        yield
     finally:
         tf1.reset_default_graph()
         tf1.enable_eager_execution()
+
+
+def test_a_list_that_is_not_rectangular_where_graphs_are_built(one_gpu: None) -> None:
+    """TensorFlow raises TypeError of a float's bits (difference 69)."""
+    tensor = tf.constant([1.0, 2.0])
+    with building_graphs(), pytest.raises(ValueError, match="non-rectangular"):
+        tensor & [[1, 2], [3]]
 
 
 def test_a_constant_that_fails_has_made_the_default_graph(one_gpu: None) -> None:
     tf1.reset_default_graph()
-    tf1.disable_eager_execution()
-    try:
+    with building_graphs():
         with pytest.raises(TypeError):
             tf.constant([1.0], tf.string)
         with pytest.raises(ValueError, match="must be called at program startup"):
             tf1.enable_eager_execution()
-    finally:
-        tf1.reset_default_graph()
-        tf1.enable_eager_execution()
 
 
 def test_no_text_where_graphs_are_built(one_gpu: None) -> None:
-    tf1.disable_eager_execution()
-    try:
+    with building_graphs():
         for value, kind in ((None, ValueError), ([["a"], ["b", "c"]], ValueError), ([1, "a"], TypeError)):
             with pytest.raises(kind):
                 tf.strings.length(value)
         with pytest.raises(TypeError):
             tf.strings.join([None, "a"])
-    finally:
-        tf1.reset_default_graph()
-        tf1.enable_eager_execution()
 
 
 def test_a_quotient_where_graphs_are_built(one_gpu: None) -> None:
     """TensorFlow raises ValueError or NotImplementedError, by what it converts first (difference 70)."""
-    tf1.disable_eager_execution()
-    try:
+    with building_graphs():
         for x, y in ((True, None), ("x", np.ones(2, "float32"))):
             with pytest.raises(TypeError):
                 tf.divide(x, y)
-    finally:
-        tf1.reset_default_graph()
-        tf1.enable_eager_execution()
 
 
 def test_a_seed_that_is_no_number(one_gpu: None) -> None:

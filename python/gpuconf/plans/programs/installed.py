@@ -19,7 +19,7 @@ def package_of(main: str | None, calls: Iterable[Frame]) -> str:
 
     ``main`` is the file that Python runs. ``calls`` are some of the program: a package may run a file of the user's.
     """
-    module = getattr(sys.modules["__main__"].__spec__, "name", "")
+    module = getattr(getattr(sys.modules["__main__"], "__spec__", None), "name", "")
     if not module and main and os.path.dirname(os.path.abspath(main)) == os.path.dirname(sys.executable):
         from importlib.metadata import entry_points  # seldom needed
 
