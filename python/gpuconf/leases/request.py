@@ -71,13 +71,14 @@ class Request(NamedTuple):
         return self._sentence(asked, settings.who_limits(own), int(own.value))
 
     def within(self, configured: int, devices: Sequence[VisibleDevice]) -> tuple[Request, str]:
-        """Return a request for no more than the program has configured, and that it is less, as a sentence."""
-        asked = max(self._asked(self.most or self.memory, device) for device in devices)
+        """Return a request for no more than the program has configured, and that it is less, as a sentence.
+
+        To configure loads the driver, after which nothing is lent: there is no MIN..MAX.
+        """
+        asked = max(self._asked(self.memory, device) for device in devices)
         if asked <= configured:
             return self, ""
-        less = any(self._asked(self.memory, device) > configured for device in devices)
-        request = self._replace(memory=configured, most=None) if less else self._replace(most=str(configured))
-        return request, self._sentence(asked, "the program's configuration", configured)
+        return self._replace(memory=configured), self._sentence(asked, "the program's configuration", configured)
 
     def _sentence(self, asked: int, who: str, allowed: int) -> str:
         what = "all memory" if self.memory is None else human_bytes(asked)
